@@ -1,0 +1,31 @@
+//! Arguments of InterPodAffinity.
+
+use serde::Serialize;
+
+use super::super::fields::Fields;
+use super::super::problem::invalid;
+
+/// How affinity between pods is scored.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InterPodAffinityArgs {
+    /// The score, 0 to 100, for a running pod whose required affinity matches the new one.
+    pub hard_pod_affinity_weight: i32,
+    /// Whether preferences of running pods count only for pods that have affinity themselves.
+    pub ignore_preferred_terms_of_existing_pods: bool,
+}
+
+impl InterPodAffinityArgs {
+    pub(super) fn read(mut fields: Fields<'_>) -> Self {
+        let weight = fields.number("hardPodAffinityWeight").unwrap_or(1);
+        if !(0..=100).contains(&weight) {
+            fields.sink.report(
+                fields.child("hardPodAffinityWeight"),
+                invalid(weight, "not in valid range [0, 100]"),
+            );
+        }
+        let ignore = fields.flag("ignorePreferredTermsOfExistingPods").unwrap_or_default();
+        fields.finish();
+        Self { hard_pod_affinity_weight: weight, ignore_preferred_terms_of_existing_pods: ignore }
+    }
+}

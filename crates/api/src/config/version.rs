@@ -1,0 +1,45 @@
+//! The versions of the configuration that are read.
+
+/// The API group of the configuration and of plugin arguments.
+pub(super) const GROUP: &str = "kubescheduler.config.k8s.io";
+/// The kind of a configuration file.
+pub(super) const KIND: &str = "KubeSchedulerConfiguration";
+
+/// A version of `kubescheduler.config.k8s.io` that is read, oldest first.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Version {
+    /// Read and converted; upstream removed it in 1.28.
+    V1beta2,
+    /// Read and converted; upstream removed it in 1.29.
+    V1beta3,
+    /// The current version.
+    V1,
+}
+
+impl Version {
+    /// Every version that is read.
+    pub const ALL: [Self; 3] = [Self::V1beta2, Self::V1beta3, Self::V1];
+
+    /// The group and version, as in `apiVersion`.
+    pub fn api_version(self) -> &'static str {
+        match self {
+            Self::V1beta2 => "kubescheduler.config.k8s.io/v1beta2",
+            Self::V1beta3 => "kubescheduler.config.k8s.io/v1beta3",
+            Self::V1 => "kubescheduler.config.k8s.io/v1",
+        }
+    }
+
+    /// The version written as this `apiVersion`.
+    pub fn parse(api_version: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|version| version.api_version() == api_version)
+    }
+
+    /// The version alone, such as `v1beta3`.
+    pub(super) fn short(self) -> &'static str {
+        match self {
+            Self::V1beta2 => "v1beta2",
+            Self::V1beta3 => "v1beta3",
+            Self::V1 => "v1",
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Writes configurations as v1 YAML.
+
+use serde::Serialize;
+
+use super::configuration::Configuration;
+use super::v1::KubeSchedulerConfiguration;
+use super::version::{KIND, Version};
+
+/// The complete configuration as a v1 file.
+pub fn write(config: &Configuration) -> String {
+    write_v1(&config.to_v1())
+}
+
+/// A configuration as a v1 file, with only what it sets.
+pub fn write_v1(config: &KubeSchedulerConfiguration) -> String {
+    let document = Document { api_version: Version::V1.api_version(), kind: KIND, config };
+    serde_saphyr::to_string(&document)
+        .expect("a configuration has only string keys and plain values")
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Document<'a> {
+    api_version: &'static str,
+    kind: &'static str,
+    #[serde(flatten)]
+    config: &'a KubeSchedulerConfiguration,
+}

@@ -1,0 +1,475 @@
+//! Persistent volumes, claims, classes and what drivers say of nodes.
+
+use engine::object::{
+    AccessModes, BindingMode, ClaimPhase, ClaimRef, CsiDriver, CsiNode, CsiStorageCapacity,
+    NodeDriver, PersistentVolume, PersistentVolumeClaim, StorageClass, Text, VolumeAttachment,
+    VolumeMode, VolumePhase, VolumeSource,
+};
+use serde::Deserialize;
+
+use super::Lower;
+use super::problem::{Path, Report, quoted};
+use super::quantity::RawQuantity;
+use super::raw::{List, Meta, Nullable, RawAmounts, Str, quantity};
+use super::resources::RawResources;
+use super::selector::{self, RawNodeSelector, RawSelector, RawTopologyTerm};
+
+const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
+const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
+const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+const MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins";
+
+/// `v1 PersistentVolume`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct RawVolume {
+    metadata: Nullable<Meta>,
+    spec: Nullable<RawVolumeSpec>,
+    status: Nullable<RawPhase>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct RawPhase {
+    phase: Str,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RawVolumeSpec {
+    access_modes: List<Str>,
+    aws_elastic_block_store: Option<RawSource>,
+    azure_disk: Option<RawSource>,
+    capacity: RawAmounts,
+    cinder: Option<RawSource>,
+    claim_ref: Option<RawClaimRef>,
+    csi: Option<RawSource>,
+    gce_persistent_disk: Option<RawSource>,
+    node_affinity: Nullable<RawVolumeAffinity>,
+    portworx_volume: Option<RawSource>,
+    storage_class_name: Str,
+    volume_attributes_class_name: Str,
+    volume_mode: Str,
+}
+
+/// The fields of all sources together; each kind has a few of them.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RawSource {
+    #[serde(rename = "diskURI")]
+    disk_uri: Str,
+    driver: Str,
+    kind: Str,
+    pd_name: Str,
+    volume_handle: Str,
+    #[serde(rename = "volumeID")]
+    volume_id: Str,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct RawClaimRef {
+    namespace: Str,
+    name: Str,
+    uid: Str,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct RawVolumeAffinity {
+    required: Option<RawNodeSelector>,
+}
+
+/// `v1 PersistentVolumeClaim`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct RawClaim {
+    metadata: Nullable<Meta>,
+    spec: Nullable<RawClaimSpec>,
+    status: Nullable<RawPhase>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RawClaimSpec {
+    access_modes: List<Str>,
+    resources: Nullable<RawResources>,
+    selector: Option<RawSelector>,
+    storage_class_name: Option<Text>,
+    volume_attributes_class_name: Str,
+    volume_mode: Str,
+    volume_name: Str,
+}
+
+/// `storage.k8s.io/v1 StorageClass`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct RawClass {
+    metadata: Nullable<Meta>,
+    allowed_topologies: List<RawTopologyTerm>,
+    provisioner: Str,
+    volume_binding_mode: Option<Text>,
+}
+
+/// `storage.k8s.io/v1 CSINode`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct RawCsiNode {
+    metadata: Nullable<Meta>,
+    spec: Nullable<RawCsiNodeSpec>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct RawCsiNodeSpec {
+    drivers: List<RawNodeDriver>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RawNodeDriver {
+    name: Str,
+    allocatable: Nullable<RawCount>,
+    topology_keys: List<Str>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct RawCount {
+    count: Option<i32>,
+}
+
+/// `storage.k8s.io/v1 CSIDriver`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct RawCsiDriver {
+    metadata: Nullable<Meta>,
+    spec: Nullable<RawCsiDriverSpec>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RawCsiDriverSpec {
+    attach_required: Option<bool>,
+    prevent_pod_scheduling_if_missing: Nullable<bool>,
+    storage_capacity: Nullable<bool>,
+}
+
+/// `storage.k8s.io/v1 CSIStorageCapacity`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct RawCapacity {
+    metadata: Nullable<Meta>,
+    capacity: Option<RawQuantity>,
+    maximum_volume_size: Option<RawQuantity>,
+    node_topology: Option<RawSelector>,
+    storage_class_name: Str,
+}
+
+/// `storage.k8s.io/v1 VolumeAttachment`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct RawAttachment {
+    metadata: Nullable<Meta>,
+    spec: Nullable<RawAttachmentSpec>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RawAttachmentSpec {
+    attacher: Str,
+    node_name: Str,
+    source: Nullable<RawAttachmentSource>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RawAttachmentSource {
+    persistent_volume_name: Option<Text>,
+}
+
+impl Lower for RawVolume {
+    type Object = PersistentVolume;
+
+    fn meta(&self) -> &Meta {
+        &self.metadata
+    }
+
+    fn lower(self, report: &mut Report) -> PersistentVolume {
+        let (meta, spec) = (&self.metadata, &self.spec);
+        let path = Path::Root.field("spec");
+        let affinity_path = path.field("nodeAffinity");
+        let required = spec.node_affinity.required.as_ref();
+        let node_affinity = required
+            .map(|raw| selector::node_terms(&affinity_path.field("required"), raw, report));
+        let phase = match &*self.status.phase.0 {
+            "" | "Pending" => VolumePhase::Pending,
+            "Available" => VolumePhase::Available,
+            "Bound" => VolumePhase::Bound,
+            "Released" => VolumePhase::Released,
+            "Failed" => VolumePhase::Failed,
+            found => {
+                let expected = "expected Pending, Available, Bound, Released or Failed";
+                phase_error(found, expected, report);
+                VolumePhase::Pending
+            }
+        };
+        PersistentVolume {
+            name: meta.name.0.clone(),
+            labels: meta.labels(),
+            resource_version: meta.resource_version.0.clone(),
+            capacity: storage(&path.field("capacity"), &spec.capacity, report).unwrap_or(0),
+            access_modes: access_modes(&path, &spec.access_modes, report),
+            storage_class: meta.annotation(BETA_CLASS).unwrap_or(&spec.storage_class_name).into(),
+            volume_mode: volume_mode(&path, &spec.volume_mode, report),
+            attributes_class: spec.volume_attributes_class_name.0.clone(),
+            claim_ref: spec.claim_ref.as_ref().map(|claim| ClaimRef {
+                namespace: claim.namespace.0.clone(),
+                name: claim.name.0.clone(),
+                uid: claim.uid.0.clone(),
+            }),
+            node_affinity,
+            phase,
+            deleting: meta.deletion_timestamp.is_some(),
+            bound_by_controller: meta.annotation(BOUND_BY_CONTROLLER).is_some(),
+            source: spec.source(),
+        }
+    }
+}
+
+impl RawVolumeSpec {
+    fn source(&self) -> VolumeSource {
+        let text = |text: &Str| text.0.clone();
+        if let Some(source) = &self.csi {
+            VolumeSource::Csi { driver: text(&source.driver), handle: text(&source.volume_handle) }
+        } else if let Some(source) = &self.gce_persistent_disk {
+            VolumeSource::GcePersistentDisk { name: text(&source.pd_name) }
+        } else if let Some(source) = &self.aws_elastic_block_store {
+            VolumeSource::AwsElasticBlockStore { id: text(&source.volume_id) }
+        } else if let Some(source) = &self.azure_disk {
+            let managed = matches!(&*source.kind.0, "" | "Managed");
+            VolumeSource::AzureDisk { uri: text(&source.disk_uri), managed }
+        } else if let Some(source) = &self.cinder {
+            VolumeSource::Cinder { id: text(&source.volume_id) }
+        } else if let Some(source) = &self.portworx_volume {
+            VolumeSource::PortworxVolume { id: text(&source.volume_id) }
+        } else {
+            VolumeSource::Other
+        }
+    }
+}
+
+impl Lower for RawClaim {
+    type Object = PersistentVolumeClaim;
+
+    fn meta(&self) -> &Meta {
+        &self.metadata
+    }
+
+    fn lower(self, report: &mut Report) -> PersistentVolumeClaim {
+        let (meta, spec) = (&self.metadata, &self.spec);
+        let path = Path::Root.field("spec");
+        let requests_path = path.field("resources");
+        let requests_path = requests_path.field("requests");
+        let phase = match &*self.status.phase.0 {
+            "" | "Pending" => ClaimPhase::Pending,
+            "Bound" => ClaimPhase::Bound,
+            "Lost" => ClaimPhase::Lost,
+            found => {
+                phase_error(found, "expected Pending, Bound or Lost", report);
+                ClaimPhase::Pending
+            }
+        };
+        let selector = spec.selector.as_ref();
+        let class = meta.annotation(BETA_CLASS).or(spec.storage_class_name.as_deref());
+        PersistentVolumeClaim {
+            namespace: meta.namespace(),
+            name: meta.name.0.clone(),
+            uid: meta.uid(),
+            resource_version: meta.resource_version.0.clone(),
+            volume_name: spec.volume_name.0.clone(),
+            storage_class: class.map(Text::from),
+            access_modes: access_modes(&path, &spec.access_modes, report),
+            request: storage(&requests_path, &spec.resources.requests, report),
+            selector: selector.and_then(|raw| raw.lower(&path.field("selector"), report)),
+            volume_mode: volume_mode(&path, &spec.volume_mode, report),
+            attributes_class: spec.volume_attributes_class_name.0.clone(),
+            phase,
+            deleting: meta.deletion_timestamp.is_some(),
+            bind_completed: meta.annotation(BIND_COMPLETED).is_some(),
+            bound_by_controller: meta.annotation(BOUND_BY_CONTROLLER).is_some(),
+            selected_node: meta.annotation(SELECTED_NODE).map(Text::from),
+            owner_uid: meta.controller().map(|owner| owner.uid.0.clone()),
+        }
+    }
+}
+
+impl Lower for RawClass {
+    type Object = StorageClass;
+
+    fn meta(&self) -> &Meta {
+        &self.metadata
+    }
+
+    fn lower(self, report: &mut Report) -> StorageClass {
+        let path = Path::Root.field("allowedTopologies");
+        report.bounded(&path, &self.allowed_topologies);
+        let terms = self.allowed_topologies.iter().enumerate();
+        let allowed_topologies =
+            terms.map(|(index, term)| term.lower(&path.index(index), report)).collect();
+        let binding_mode = self.volume_binding_mode.as_deref().and_then(|text| match text {
+            "Immediate" => Some(BindingMode::Immediate),
+            "WaitForFirstConsumer" => Some(BindingMode::WaitForFirstConsumer),
+            found => {
+                let found = quoted(found);
+                let path = Path::Root.field("volumeBindingMode");
+                let expected = "expected Immediate or WaitForFirstConsumer";
+                report.error(&path, format!("found {found}, {expected}"));
+                // Upstream waits for WaitForFirstConsumer and nothing else.
+                Some(BindingMode::Immediate)
+            }
+        });
+        StorageClass {
+            name: self.metadata.name.0.clone(),
+            provisioner: self.provisioner.0,
+            binding_mode,
+            allowed_topologies,
+        }
+    }
+}
+
+impl Lower for RawCsiNode {
+    type Object = CsiNode;
+
+    fn meta(&self) -> &Meta {
+        &self.metadata
+    }
+
+    fn lower(self, report: &mut Report) -> CsiNode {
+        let path = Path::Root.field("spec");
+        report.bounded(&path.field("drivers"), &self.spec.drivers);
+        let drivers = self.spec.drivers.iter().map(|driver| NodeDriver {
+            name: driver.name.0.clone(),
+            limit: driver.allocatable.count,
+            topology_keys: driver.topology_keys.iter().map(|key| key.0.clone()).collect(),
+        });
+        let plugins = self.metadata.annotation(MIGRATED_PLUGINS).unwrap_or("");
+        let mut migrated_plugins: Vec<Text> =
+            plugins.split(',').filter(|name| !name.is_empty()).map(Text::from).collect();
+        migrated_plugins.sort_unstable();
+        migrated_plugins.dedup();
+        CsiNode {
+            name: self.metadata.name.0.clone(),
+            drivers: drivers.collect(),
+            migrated_plugins: migrated_plugins.into(),
+        }
+    }
+}
+
+impl Lower for RawCsiDriver {
+    type Object = CsiDriver;
+
+    fn meta(&self) -> &Meta {
+        &self.metadata
+    }
+
+    fn lower(self, _: &mut Report) -> CsiDriver {
+        CsiDriver {
+            name: self.metadata.name.0.clone(),
+            storage_capacity: self.spec.storage_capacity.0,
+            attach_required: self.spec.attach_required.unwrap_or(true),
+            prevents_if_missing: self.spec.prevent_pod_scheduling_if_missing.0,
+        }
+    }
+}
+
+impl Lower for RawCapacity {
+    type Object = CsiStorageCapacity;
+
+    fn meta(&self) -> &Meta {
+        &self.metadata
+    }
+
+    fn lower(self, report: &mut Report) -> CsiStorageCapacity {
+        let mut bytes = |name, raw: &Option<RawQuantity>| {
+            raw.as_ref().map(|raw| quantity(&Path::Root.field(name), raw, report).value())
+        };
+        let capacity = bytes("capacity", &self.capacity);
+        let maximum_volume_size = bytes("maximumVolumeSize", &self.maximum_volume_size);
+        let topology = self.node_topology.as_ref();
+        CsiStorageCapacity {
+            namespace: self.metadata.namespace(),
+            name: self.metadata.name.0.clone(),
+            storage_class: self.storage_class_name.0.clone(),
+            node_topology: topology
+                .and_then(|raw| raw.lower(&Path::Root.field("nodeTopology"), report)),
+            capacity,
+            maximum_volume_size,
+        }
+    }
+}
+
+impl Lower for RawAttachment {
+    type Object = VolumeAttachment;
+
+    fn meta(&self) -> &Meta {
+        &self.metadata
+    }
+
+    fn lower(self, _: &mut Report) -> VolumeAttachment {
+        let spec = self.spec.0;
+        VolumeAttachment {
+            name: self.metadata.name.0.clone(),
+            attacher: spec.attacher.0,
+            node: spec.node_name.0,
+            volume_name: spec.source.0.persistent_volume_name,
+        }
+    }
+}
+
+/// Bytes of `storage`, if it is named.
+fn storage(path: &Path<'_>, raw: &RawAmounts, report: &mut Report) -> Option<i64> {
+    let raw = raw.get("storage")?;
+    Some(quantity(&path.field("storage"), raw, report).value())
+}
+
+fn access_modes(path: &Path<'_>, raw: &[Str], report: &mut Report) -> AccessModes {
+    let path = path.field("accessModes");
+    report.bounded(&path, raw);
+    let mut modes = AccessModes::NONE;
+    for (index, text) in raw.iter().enumerate() {
+        modes = modes.with(match &*text.0 {
+            "ReadWriteOnce" => AccessModes::READ_WRITE_ONCE,
+            "ReadOnlyMany" => AccessModes::READ_ONLY_MANY,
+            "ReadWriteMany" => AccessModes::READ_WRITE_MANY,
+            "ReadWriteOncePod" => AccessModes::READ_WRITE_ONCE_POD,
+            found => {
+                let found = quoted(found);
+                let expected =
+                    "expected ReadWriteOnce, ReadOnlyMany, ReadWriteMany or ReadWriteOncePod";
+                report.error(&path.index(index), format!("found {found}, {expected}"));
+                AccessModes::NONE
+            }
+        });
+    }
+    modes
+}
+
+fn volume_mode(path: &Path<'_>, text: &str, report: &mut Report) -> VolumeMode {
+    match text {
+        "" | "Filesystem" => VolumeMode::Filesystem,
+        "Block" => VolumeMode::Block,
+        found => {
+            let found = quoted(found);
+            let path = path.field("volumeMode");
+            report.error(&path, format!("found {found}, expected Filesystem or Block"));
+            VolumeMode::Filesystem
+        }
+    }
+}
+
+fn phase_error(found: &str, expected: &str, report: &mut Report) {
+    let path = Path::Root.field("status");
+    report.error(&path.field("phase"), format!("found {}, {expected}", quoted(found)));
+}

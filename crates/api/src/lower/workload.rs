@@ -1,0 +1,183 @@
+//! Namespaces, services, controllers, disruption budgets and device classes.
+
+use std::collections::BTreeMap;
+
+use engine::object::{
+    DeviceClass, DisruptionBudget, Namespace, ResourceClaim, Selector, Text, Workload, WorkloadKind,
+};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::Lower;
+use super::problem::{Path, Report};
+use super::raw::{Meta, Nullable, StrMap};
+use super::selector::{self, RawSelector};
+
+/// An object of which scheduling reads the metadata only.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct RawNamespace {
+    metadata: Nullable<Meta>,
+}
+
+/// `v1 Service` or `v1 ReplicationController`, with a plain map as selector; lowered as a service.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct RawMapWorkload {
+    metadata: Nullable<Meta>,
+    spec: Nullable<RawMapSpec>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct RawMapSpec {
+    selector: StrMap,
+}
+
+/// `apps/v1 ReplicaSet` or `apps/v1 StatefulSet`; lowered as a replica set.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct RawSet {
+    metadata: Nullable<Meta>,
+    spec: Nullable<RawSetSpec>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct RawSetSpec {
+    selector: Option<RawSelector>,
+}
+
+/// `policy/v1 PodDisruptionBudget`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct RawBudget {
+    metadata: Nullable<Meta>,
+    spec: Nullable<RawSetSpec>,
+    status: Nullable<RawBudgetStatus>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RawBudgetStatus {
+    disruptions_allowed: Nullable<i32>,
+    disrupted_pods: Nullable<BTreeMap<Text, IgnoredAny>>,
+}
+
+/// `resource.k8s.io DeviceClass`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct RawDeviceClass {
+    metadata: Nullable<Meta>,
+    spec: Nullable<RawDeviceClassSpec>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RawDeviceClassSpec {
+    extended_resource_name: Option<Text>,
+}
+
+/// `resource.k8s.io ResourceClaim`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct RawResourceClaim {
+    metadata: Nullable<Meta>,
+}
+
+impl Lower for RawNamespace {
+    type Object = Namespace;
+
+    fn meta(&self) -> &Meta {
+        &self.metadata
+    }
+
+    fn lower(self, _: &mut Report) -> Namespace {
+        Namespace { name: self.metadata.name.0.clone(), labels: self.metadata.labels() }
+    }
+}
+
+impl Lower for RawMapWorkload {
+    type Object = Workload;
+
+    fn meta(&self) -> &Meta {
+        &self.metadata
+    }
+
+    fn lower(self, _: &mut Report) -> Workload {
+        let labels = &self.spec.selector;
+        let selector = (!labels.is_empty()).then(|| selector::all_of(labels));
+        workload(WorkloadKind::Service, &self.metadata, selector)
+    }
+}
+
+impl Lower for RawSet {
+    type Object = Workload;
+
+    fn meta(&self) -> &Meta {
+        &self.metadata
+    }
+
+    fn lower(self, report: &mut Report) -> Workload {
+        workload(WorkloadKind::ReplicaSet, &self.metadata, self.spec.selector(report))
+    }
+}
+
+impl Lower for RawBudget {
+    type Object = DisruptionBudget;
+
+    fn meta(&self) -> &Meta {
+        &self.metadata
+    }
+
+    fn lower(self, report: &mut Report) -> DisruptionBudget {
+        let meta = &self.metadata;
+        // Upstream's preemption takes an empty selector for none, unlike the disruption controller.
+        let selector = self.spec.selector(report).filter(|selector| !selector.is_empty());
+        DisruptionBudget {
+            namespace: meta.namespace(),
+            name: meta.name.0.clone(),
+            selector,
+            disruptions_allowed: self.status.disruptions_allowed.0,
+            disrupted_pods: self.status.disrupted_pods.keys().cloned().collect(),
+        }
+    }
+}
+
+impl Lower for RawDeviceClass {
+    type Object = DeviceClass;
+
+    fn meta(&self) -> &Meta {
+        &self.metadata
+    }
+
+    fn lower(self, _: &mut Report) -> DeviceClass {
+        DeviceClass {
+            name: self.metadata.name.0.clone(),
+            extended_resource: self.spec.0.extended_resource_name,
+        }
+    }
+}
+
+impl Lower for RawResourceClaim {
+    type Object = ResourceClaim;
+
+    fn meta(&self) -> &Meta {
+        &self.metadata
+    }
+
+    fn lower(self, _: &mut Report) -> ResourceClaim {
+        ResourceClaim { namespace: self.metadata.namespace(), name: self.metadata.name.0.clone() }
+    }
+}
+
+impl RawSetSpec {
+    fn selector(&self, report: &mut Report) -> Option<Selector> {
+        let path = Path::Root.field("spec");
+        self.selector.as_ref().and_then(|raw| raw.lower(&path.field("selector"), report))
+    }
+}
+
+fn workload(kind: WorkloadKind, meta: &Meta, selector: Option<Selector>) -> Workload {
+    Workload { kind, namespace: meta.namespace(), name: meta.name.0.clone(), selector }
+}

@@ -1,0 +1,37 @@
+//! An engine filled from a snapshot.
+
+use api::snapshot::Objects;
+use engine::change::{Change, Storage};
+use engine::engine::Engine;
+use engine::framework::Profile;
+
+/// An engine with these profiles that knows these objects.
+pub fn engine(profiles: Vec<Profile>, objects: Objects) -> Engine {
+    let mut engine = Engine::new(profiles);
+    for change in changes(objects) {
+        engine.apply(change);
+    }
+    engine
+}
+
+/// The objects as changes: whatever pods refer to comes before the pods.
+pub fn changes(objects: Objects) -> impl Iterator<Item = Change> {
+    let storage = (objects.persistent_volumes.into_iter().map(Storage::Volume))
+        .chain(objects.persistent_volume_claims.into_iter().map(Storage::Claim))
+        .chain(objects.storage_classes.into_iter().map(Storage::Class))
+        .chain(objects.csi_nodes.into_iter().map(Storage::CsiNode))
+        .chain(objects.csi_drivers.into_iter().map(Storage::CsiDriver))
+        .chain(objects.csi_storage_capacities.into_iter().map(Storage::Capacity))
+        .chain(objects.volume_attachments.into_iter().map(Storage::Attachment));
+    let devices = objects.device_classes.into_iter().map(|class| Change::DeviceClass {
+        name: class.name,
+        extended_resource: class.extended_resource.unwrap_or_default(),
+    });
+    (objects.namespaces.into_iter().map(Change::Namespace))
+        .chain(objects.workloads.into_iter().map(Change::Workload))
+        .chain(objects.disruption_budgets.into_iter().map(Change::Budget))
+        .chain(storage.map(Change::Storage))
+        .chain(devices)
+        .chain(objects.nodes.into_iter().map(Change::Node))
+        .chain(objects.pods.into_iter().map(|pod| Change::Pod(Box::new(pod))))
+}

@@ -1,0 +1,106 @@
+//! `jindou explain`: where a pod would go and why.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context as _, Result, bail};
+use api::lower::Severity;
+use api::snapshot::{self, Snapshot};
+use clap::Args;
+use engine::object::Pod;
+use plugins::registry::Registry;
+
+use crate::explain::{explain, table};
+use crate::output::{Format, complain, print};
+
+/// Explain where a pod would go, or why it fits nowhere and what would help.
+#[derive(Args)]
+pub(super) struct Options {
+    /// The cluster: any Kubernetes YAML or JSON, such as `kubectl get nodes,pods -A -o yaml` prints; `-` for standard input.
+    #[arg(long)]
+    snapshot: PathBuf,
+    /// The pod: YAML or JSON.
+    #[arg(long)]
+    pod: PathBuf,
+    /// KubeSchedulerConfiguration; the defaults if not given.
+    #[arg(long)]
+    config: Option<PathBuf>,
+    /// Form of the output.
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+}
+
+pub(super) fn run(options: &Options) -> Result<ExitCode> {
+    let configuration = super::config::load(options.config.as_deref())?;
+    let profiles = Registry::default().profiles(&configuration).map_err(|problems| {
+        let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
+        anyhow::anyhow!("{}", lines.join("\n"))
+    })?;
+    let known: Vec<String> = profiles.iter().map(|profile| profile.name.clone()).collect();
+    let cluster = read_snapshot(&options.snapshot)?;
+    let pod = read_pod(&options.pod)?;
+    let scheduler = pod.spec.scheduler_name.clone();
+    let mut objects = cluster.objects;
+    objects.pods.retain(|other| (&other.namespace, &other.name) != (&pod.namespace, &pod.name));
+    let mut engine = crate::cluster::engine(profiles, objects);
+    let Some(answer) = explain(&mut engine, pod, now()) else {
+        bail!(
+            "no profile is named {scheduler:?}, which the pod asks for in spec.schedulerName; there is {}",
+            known.join(", ")
+        );
+    };
+    print(options.output, &answer, || table::table(&answer))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads a file, or standard input for `-`.
+pub(super) fn read_text(file: &Path) -> Result<String> {
+    if file == Path::new("-") {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
+        return Ok(text);
+    }
+    std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
+}
+
+fn read_snapshot(file: &Path) -> Result<Snapshot> {
+    let snapshot = snapshot::read(&read_text(file)?);
+    tell_problems(file, &snapshot)?;
+    Ok(snapshot)
+}
+
+fn read_pod(file: &Path) -> Result<Pod> {
+    let mut read = snapshot::read(&read_text(file)?);
+    tell_problems(file, &read)?;
+    match read.objects.pods.len() {
+        1 => Ok(read.objects.pods.remove(0)),
+        0 if !read.ignored.is_empty() => {
+            let kinds: Vec<_> = read.ignored.keys().cloned().collect();
+            bail!("{} holds no pod, only {}", file.display(), kinds.join(", "))
+        }
+        0 => bail!("{} holds no pod", file.display()),
+        count => bail!("{} holds {count} pods; give one", file.display()),
+    }
+}
+
+fn tell_problems(file: &Path, snapshot: &Snapshot) -> Result<()> {
+    for problem in &snapshot.problems {
+        let severity = match problem.severity {
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+        };
+        complain(&format!("{severity}: {}: {problem}", file.display()));
+    }
+    let errors = snapshot.problems.iter().filter(|p| p.severity == Severity::Error).count();
+    if errors > 0 {
+        bail!("{} has {errors} problem(s); nothing was decided", file.display());
+    }
+    Ok(())
+}
+
+fn now() -> i64 {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX)
+}

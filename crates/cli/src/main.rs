@@ -1,0 +1,7 @@
+//! Entry point of `jindou`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::commands::run()
+}

@@ -1,0 +1,85 @@
+//! How data is shown to people and programs.
+
+use std::fmt::Display;
+use std::io::Write as _;
+
+use anyhow::Result;
+use clap::ValueEnum;
+use serde::Serialize;
+
+/// Form of printed data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    #[default]
+    Table,
+    /// One JSON value.
+    Json,
+    /// YAML.
+    Yaml,
+}
+
+/// Prints data as JSON or YAML, or as the table that `table` writes.
+pub fn print<T: Serialize>(format: Format, data: &T, table: impl FnOnce() -> String) -> Result<()> {
+    let text = match format {
+        Format::Table => table(),
+        Format::Json => serde_json::to_string_pretty(data)? + "\n",
+        Format::Yaml => serde_saphyr::to_string(data)?,
+    };
+    say(&text)
+}
+
+/// Writes to standard output. A reader that closed the pipe has seen enough.
+pub fn say(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => Ok(other?),
+    }
+}
+
+/// Writes a line to standard error, as far as anybody listens.
+pub fn complain(line: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
+}
+
+/// Rows as aligned columns; the first row is the head. Columns of numbers are right-aligned.
+pub fn columns<T: Display>(rows: &[Vec<T>]) -> String {
+    let cells: Vec<Vec<String>> =
+        rows.iter().map(|row| row.iter().map(ToString::to_string).collect()).collect();
+    let width_of = |column: usize| {
+        cells.iter().filter_map(|row| row.get(column)).map(|c| c.chars().count()).max().unwrap_or(0)
+    };
+    let count = cells.iter().map(Vec::len).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..count).map(width_of).collect();
+    let is_number = |cell: &String| cell.parse::<f64>().is_ok();
+    let numeric: Vec<bool> = (0..count)
+        .map(|column| {
+            let mut body = cells.iter().skip(1).filter_map(|row| row.get(column)).peekable();
+            body.peek().is_some() && body.all(is_number)
+        })
+        .collect();
+    let mut text = String::new();
+    for row in &cells {
+        let mut line = String::new();
+        for (column, cell) in row.iter().enumerate() {
+            let padding = " ".repeat(widths[column] - cell.chars().count());
+            let (before, after) = if numeric[column] { (&*padding, "") } else { ("", &*padding) };
+            line += &format!("{before}{cell}{after}  ");
+        }
+        text += line.trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_aligned_to_the_right() {
+        let rows = [vec!["NAME", "TOTAL"], vec!["a", "5"], vec!["long-name", "120"]];
+        assert_eq!(columns(&rows), "NAME       TOTAL\na              5\nlong-name    120\n");
+    }
+}

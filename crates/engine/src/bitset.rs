@@ -1,0 +1,131 @@
+//! A set of nodes as bits.
+
+use crate::index::NodeIdx;
+
+/// A set of nodes, one bit for each slot of the node table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeSet {
+    words: Vec<u64>,
+}
+
+impl NodeSet {
+    /// The empty set with room for `slots` nodes.
+    pub fn new(slots: usize) -> Self {
+        Self { words: vec![0; slots.div_ceil(64)] }
+    }
+
+    /// Makes room for `slots` nodes; those added are absent.
+    pub fn grow(&mut self, slots: usize) {
+        if self.words.len() < slots.div_ceil(64) {
+            self.words.resize(slots.div_ceil(64), 0);
+        }
+    }
+
+    /// Becomes a copy of another set without giving up its memory.
+    pub fn copy_from(&mut self, other: &Self) {
+        self.words.clear();
+        self.words.extend_from_slice(&other.words);
+    }
+
+    /// The bits, 64 nodes to a word.
+    pub fn words(&self) -> &[u64] {
+        &self.words
+    }
+
+    /// Puts a node in.
+    pub fn insert(&mut self, node: NodeIdx) {
+        self.words[node.at() / 64] |= 1 << (node.at() % 64);
+    }
+
+    /// Takes a node out.
+    pub fn remove(&mut self, node: NodeIdx) {
+        self.words[node.at() / 64] &= !(1 << (node.at() % 64));
+    }
+
+    /// Puts a node in or takes it out.
+    pub fn set(&mut self, node: NodeIdx, member: bool) {
+        let word = &mut self.words[node.at() / 64];
+        *word = *word & !(1 << (node.at() % 64)) | u64::from(member) << (node.at() % 64);
+    }
+
+    /// Whether a node is in.
+    pub fn contains(&self, node: NodeIdx) -> bool {
+        self.words.get(node.at() / 64).is_some_and(|word| word >> (node.at() % 64) & 1 == 1)
+    }
+
+    /// Keeps what is also in the other set.
+    pub fn intersect(&mut self, other: &Self) {
+        for (word, other) in self.words.iter_mut().zip(&other.words) {
+            *word &= other;
+        }
+    }
+
+    /// Removes what is in the other set.
+    pub fn subtract(&mut self, other: &Self) {
+        for (word, other) in self.words.iter_mut().zip(&other.words) {
+            *word &= !other;
+        }
+    }
+
+    /// Adds what is in the other set.
+    pub fn unite(&mut self, other: &Self) {
+        self.grow(other.words.len() * 64);
+        for (word, other) in self.words.iter_mut().zip(&other.words) {
+            *word |= other;
+        }
+    }
+
+    /// Takes everything out.
+    pub fn clear(&mut self) {
+        self.words.fill(0);
+    }
+
+    /// How many nodes are in.
+    pub fn count(&self) -> usize {
+        self.words.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Whether no node is in.
+    pub fn is_empty(&self) -> bool {
+        self.words.iter().all(|word| *word == 0)
+    }
+
+    /// The nodes in slot order.
+    pub fn iter(&self) -> impl Iterator<Item = NodeIdx> + '_ {
+        self.words.iter().enumerate().flat_map(|(index, word)| {
+            let mut rest = *word;
+            std::iter::from_fn(move || {
+                let bit = rest.trailing_zeros() as usize;
+                (rest != 0).then(|| {
+                    rest &= rest - 1;
+                    NodeIdx::from(index * 64 + bit)
+                })
+            })
+        })
+    }
+
+    /// Keeps, of every 64 slots in a row, those whose bits are set in what `keep` returns.
+    ///
+    /// `keep` is asked with the position of the word, and not for words without nodes.
+    pub fn keep_words(&mut self, mut keep: impl FnMut(usize) -> u64) {
+        for (index, word) in self.words.iter_mut().enumerate() {
+            if *word != 0 {
+                *word &= keep(index);
+            }
+        }
+    }
+
+    /// Removes the nodes for which `keep` is false.
+    pub fn retain(&mut self, mut keep: impl FnMut(NodeIdx) -> bool) {
+        for (index, word) in self.words.iter_mut().enumerate() {
+            let mut rest = *word;
+            while rest != 0 {
+                let bit = rest.trailing_zeros() as usize;
+                rest &= rest - 1;
+                if !keep(NodeIdx::from(index * 64 + bit)) {
+                    *word &= !(1 << bit);
+                }
+            }
+        }
+    }
+}

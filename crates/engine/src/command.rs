@@ -1,0 +1,74 @@
+//! What the engine wants done.
+
+use crate::framework::VolumeRequest;
+use crate::object::Text;
+
+/// A pod by all its names.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PodName {
+    /// Namespace.
+    pub namespace: Text,
+    /// Name.
+    pub name: Text,
+    /// Uid.
+    pub uid: Text,
+}
+
+/// What the engine wants done. Results come back as [`crate::change::Change`]s.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Bind a pod; answer with `Bound`.
+    Bind {
+        /// The pod.
+        pod: PodName,
+        /// `metadata.resourceVersion` that the decision was made on.
+        resource_version: Text,
+        /// The node.
+        node: Text,
+    },
+    /// Write volumes and claims and wait until all are bound; answer with `VolumesReady`.
+    PrepareVolumes {
+        /// The pod.
+        pod: PodName,
+        /// The node.
+        node: Text,
+        /// What to write.
+        requests: Vec<VolumeRequest>,
+        /// Nanoseconds after which to give up.
+        timeout: i64,
+    },
+    /// Write `status.nominatedNodeName`; empty takes it away.
+    Nominate {
+        /// The pod.
+        pod: PodName,
+        /// The node, or empty.
+        node: Text,
+    },
+    /// Write the condition `PodScheduled: False` and an event of reason `FailedScheduling`.
+    ReportFailure {
+        /// The pod.
+        pod: PodName,
+        /// `Unschedulable` or `SchedulerError`.
+        reason: &'static str,
+        /// The text.
+        message: String,
+        /// `Some` also writes `status.nominatedNodeName`; empty takes it away.
+        nominate: Option<Text>,
+    },
+    /// Write an event of reason `Scheduled`; the pod is bound.
+    ReportScheduled {
+        /// The pod.
+        pod: PodName,
+        /// The node.
+        node: Text,
+    },
+    /// Mark a pod as disrupted and delete it to make room; answer with `VictimHandled`.
+    Evict {
+        /// The pod to delete.
+        victim: PodName,
+        /// The pod for which room is made.
+        preemptor: PodName,
+        /// The node.
+        node: Text,
+    },
+}

@@ -1,0 +1,192 @@
+//! The best node of a class, found without looking at all of them.
+
+use crate::bitset::NodeSet;
+use crate::index::NodeIdx;
+
+use super::choose::{preorder_key, preorder_search};
+
+/// Positions looked at one by one before all ties are gathered. Usually one of the first wins.
+const SEARCHED: usize = 64;
+
+/// Maxima of blocks of 64 nodes, and the order of equally good nodes.
+pub(crate) struct Best {
+    block_max: Vec<i64>,
+    /// Place of each slot in the visiting order.
+    place_of: Vec<u32>,
+    /// The visiting order.
+    order: Vec<NodeIdx>,
+    /// Feasible nodes by their place in the visiting order.
+    places: NodeSet,
+    /// Feasible places before each word of `places`.
+    before: Vec<u32>,
+    feasible_count: usize,
+    /// Grows with every change of the feasible set.
+    version: u64,
+    before_version: u64,
+    ties: Ties,
+}
+
+/// The ties of one level, last first, as long as nothing joins them and no position moves.
+#[derive(Default)]
+struct Ties {
+    stack: Vec<(u64, NodeIdx)>,
+    level: i64,
+    start: usize,
+    version: u64,
+    joined: bool,
+}
+
+impl Best {
+    pub(crate) fn new(slots: usize, order: &[NodeIdx]) -> Self {
+        let mut place_of = vec![u32::MAX; slots];
+        for (place, node) in order.iter().enumerate() {
+            place_of[node.at()] = place as u32;
+        }
+        Self {
+            block_max: vec![i64::MIN; slots.div_ceil(64)],
+            place_of,
+            order: order.to_vec(),
+            places: NodeSet::new(order.len()),
+            before: Vec::new(),
+            feasible_count: 0,
+            version: 1,
+            before_version: 0,
+            ties: Ties::default(),
+        }
+    }
+
+    /// Takes over all totals.
+    pub(crate) fn rebuild(&mut self, totals: &[i64], feasible: &NodeSet) {
+        for (block, word) in feasible.words().iter().enumerate() {
+            self.block_max[block] = block_maximum(totals, block, *word);
+        }
+        self.ties.joined = true;
+    }
+
+    /// Takes over the total of one node.
+    pub(crate) fn update(&mut self, node: NodeIdx, totals: &[i64], feasible: &NodeSet) {
+        let block = node.at() / 64;
+        self.block_max[block] = block_maximum(totals, block, feasible.words()[block]);
+        self.ties.joined |= totals[node.at()] == self.ties.level;
+    }
+
+    /// Notes that a node became feasible or ceased to be; follow up with an update.
+    pub(crate) fn set_feasible(&mut self, node: NodeIdx, feasible: bool) {
+        self.places.set(NodeIdx(self.place_of[node.at()]), feasible);
+        self.version += 1;
+    }
+
+    /// The best node, of equal ones the one upstream's heap brings up. `start` is the place at
+    /// which the visit begins.
+    pub(crate) fn choose(
+        &mut self,
+        totals: &[i64],
+        feasible: &NodeSet,
+        start: usize,
+    ) -> Option<NodeIdx> {
+        let level = *self.block_max.iter().max()?;
+        if level == i64::MIN {
+            return None;
+        }
+        let is_tie = |node: NodeIdx| feasible.contains(node) && totals[node.at()] == level;
+        let ties = &mut self.ties;
+        if !ties.joined && (ties.level, ties.start, ties.version) == (level, start, self.version) {
+            while let Some((_, node)) = ties.stack.last() {
+                if is_tie(*node) {
+                    return Some(*node);
+                }
+                ties.stack.pop();
+            }
+        }
+        let settled = self.count_places();
+        let skipped = self.rank_of_place(start);
+        let count = self.feasible_count;
+        let by_rank = |best: &Self, rank: usize| best.node_of_rank((rank + skipped) % count);
+        let found = preorder_search(count, SEARCHED, |rank| is_tie(by_rank(self, rank)));
+        if let Some(rank) = found {
+            return Some(by_rank(self, rank));
+        }
+        self.gather_ties(totals, feasible, level, start, skipped);
+        if !settled {
+            // Positions moved since the last time and will probably move again: sorting is wasted.
+            self.ties.joined = true;
+            return self.ties.stack.iter().min().map(|(_, node)| *node);
+        }
+        self.ties.stack.sort_unstable_by(|a, b| b.cmp(a));
+        self.ties.stack.last().map(|(_, node)| *node)
+    }
+
+    fn gather_ties(
+        &mut self,
+        totals: &[i64],
+        feasible: &NodeSet,
+        level: i64,
+        start: usize,
+        skipped: usize,
+    ) {
+        let mut stack = std::mem::take(&mut self.ties.stack);
+        stack.clear();
+        for (block, word) in feasible.words().iter().enumerate() {
+            if self.block_max[block] != level {
+                continue;
+            }
+            let mut rest = *word;
+            while rest != 0 {
+                let node = NodeIdx::from(block * 64 + rest.trailing_zeros() as usize);
+                rest &= rest - 1;
+                if totals[node.at()] == level {
+                    let rank = self.rank_of_place(self.place_of[node.at()] as usize);
+                    let position = (rank + self.feasible_count - skipped) % self.feasible_count;
+                    stack.push((preorder_key(position), node));
+                }
+            }
+        }
+        self.ties = Ties { stack, level, start, version: self.version, joined: false };
+    }
+
+    /// Counts feasible places before each word; true when the set was the same last time.
+    fn count_places(&mut self) -> bool {
+        if self.before_version == self.version {
+            return true;
+        }
+        self.before.clear();
+        let mut count = 0;
+        for word in self.places.words() {
+            self.before.push(count);
+            count += word.count_ones();
+        }
+        self.feasible_count = count as usize;
+        self.before_version = self.version;
+        false
+    }
+
+    /// How many feasible nodes are visited before a place when the visit begins at the first.
+    fn rank_of_place(&self, place: usize) -> usize {
+        let Some(word) = self.places.words().get(place / 64) else { return 0 };
+        let lower = word & ((1 << (place % 64)) - 1);
+        self.before[place / 64] as usize + lower.count_ones() as usize
+    }
+
+    fn node_of_rank(&self, rank: usize) -> NodeIdx {
+        let word = self.before.partition_point(|before| *before as usize <= rank) - 1;
+        let mut bits = self.places.words()[word];
+        for _ in 0..rank - self.before[word] as usize {
+            bits &= bits - 1;
+        }
+        self.order[word * 64 + bits.trailing_zeros() as usize]
+    }
+}
+
+fn block_maximum(totals: &[i64], block: usize, word: u64) -> i64 {
+    let block_totals = &totals[block * 64..totals.len().min(block * 64 + 64)];
+    if word == u64::MAX {
+        return block_totals.iter().copied().max().unwrap_or(i64::MIN);
+    }
+    let mut best = i64::MIN;
+    let mut rest = word;
+    while rest != 0 {
+        best = best.max(block_totals[rest.trailing_zeros() as usize]);
+        rest &= rest - 1;
+    }
+    best
+}

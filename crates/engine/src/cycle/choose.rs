@@ -1,0 +1,120 @@
+//! Which of equally good nodes is chosen.
+//!
+//! Upstream pushes the feasible nodes through Go's `container/heap` and takes the root. Building a
+//! heap moves an element up only past strictly smaller ones and prefers the left child, so the
+//! root is the first of the best nodes in *pre-order* of the implicit binary tree over the
+//! feasible list. That rule needs no heap: it is a comparison of positions.
+
+/// Sort key of a position in the feasible list: smaller keys come first in pre-order.
+///
+/// Counted from one, a position in binary spells the path from the root: after the leading one, 0 is
+/// left and 1 is right. Pre-order is the order of these strings, with prefixes first.
+pub fn preorder_key(position: usize) -> u64 {
+    let path = position as u64 + 1;
+    let depth = u64::from(63 - path.leading_zeros());
+    let aligned = (path << path.leading_zeros()) << 1;
+    // The path fills the upper bits, its length breaks ties between a prefix and its extension.
+    (aligned & !0x3f) | depth
+}
+
+/// The position that upstream's heap would bring to the root.
+pub fn heap_winner(totals: &[i64]) -> Option<usize> {
+    let best = totals.iter().max()?;
+    let ties = totals.iter().enumerate().filter(|(_, total)| *total == best);
+    ties.map(|(position, _)| position).min_by_key(|position| preorder_key(*position))
+}
+
+/// Visits positions below `count` in pre-order until `found` says yes, at most `limit` of them.
+pub fn preorder_search(
+    count: usize,
+    limit: usize,
+    mut found: impl FnMut(usize) -> bool,
+) -> Option<usize> {
+    let mut position = 0;
+    for _ in 0..limit {
+        if position >= count {
+            return None;
+        }
+        if found(position) {
+            return Some(position);
+        }
+        position = preorder_next(position, count)?;
+    }
+    None
+}
+
+fn preorder_next(position: usize, count: usize) -> Option<usize> {
+    if 2 * position + 1 < count {
+        return Some(2 * position + 1);
+    }
+    let mut at = position;
+    while at > 0 {
+        let sibling = at + 1;
+        // Odd positions are left children; their right sibling comes next if it exists.
+        if at % 2 == 1 && sibling < count {
+            return Some(sibling);
+        }
+        at = (at - 1) / 2;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Go's `container/heap` as documented: heapify, then the root.
+    fn by_heap(totals: &[i64]) -> usize {
+        let mut heap: Vec<usize> = (0..totals.len()).collect();
+        for start in (0..heap.len() / 2).rev() {
+            let mut parent = start;
+            loop {
+                let mut child = 2 * parent + 1;
+                if child >= heap.len() {
+                    break;
+                }
+                if child + 1 < heap.len() && totals[heap[child + 1]] > totals[heap[child]] {
+                    child += 1;
+                }
+                if totals[heap[child]] <= totals[heap[parent]] {
+                    break;
+                }
+                heap.swap(child, parent);
+                parent = child;
+            }
+        }
+        heap[0]
+    }
+
+    #[test]
+    fn known_vectors_have_their_known_winners() {
+        for (totals, winner) in [
+            (&[1, 1, 2, 2][..], 3),
+            (&[5, 5, 5], 0),
+            (&[1, 2, 2], 1),
+            (&[2, 1, 2, 2], 0),
+            (&[1, 1, 1, 1, 2, 2, 2], 4),
+            (&[1, 3, 2, 3, 3, 3, 3], 1),
+            (&[0, 1, 1, 2, 2, 2, 2], 3),
+        ] {
+            assert_eq!(heap_winner(totals), Some(winner), "{totals:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_rule_agrees_with_a_heap(totals in prop::collection::vec(0i64..4, 1..200)) {
+            prop_assert_eq!(heap_winner(&totals), Some(by_heap(&totals)));
+        }
+
+        #[test]
+        fn searching_in_preorder_visits_in_key_order(count in 1usize..300) {
+            let mut visited = Vec::new();
+            preorder_search(count, usize::MAX, |position| { visited.push(position); false });
+            let mut sorted: Vec<usize> = (0..count).collect();
+            sorted.sort_by_key(|position| preorder_key(*position));
+            prop_assert_eq!(visited, sorted);
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Where one pod goes.
+
+use crate::bitset::NodeSet;
+use crate::framework::profile::PluginPosition;
+use crate::framework::{Code, Profile, Rejection};
+use crate::index::{NodeIdx, PodIdx};
+use crate::state::State;
+
+use super::diagnosis::Diagnosis;
+use super::evaluation::Evaluation;
+use super::ranking::Ranking;
+use super::scores::{InvalidScore, Scores};
+use super::what_if::WhatIf;
+
+/// What came of one attempt.
+#[derive(Debug)]
+pub enum Decision {
+    /// The pod goes to this node.
+    Node {
+        /// The node.
+        node: NodeIdx,
+        /// How many nodes were feasible.
+        feasible: usize,
+    },
+    /// There is no node at all.
+    NoNodes,
+    /// No node fits.
+    Unschedulable(Diagnosis),
+    /// A plugin failed.
+    Error(String),
+}
+
+/// Who else wants to go where: pods nominated for nodes, and the place where the visit begins.
+pub struct Circumstances<'a> {
+    /// Pods nominated for nodes, in order of nomination.
+    pub nominated: &'a [PodIdx],
+    /// Place in the visiting order at which the visit begins; moved on by each decision.
+    pub start: &'a mut usize,
+}
+
+/// Decides where a pod goes. The evaluation is that of the pod's class.
+pub fn decide(
+    profile: &Profile,
+    evaluation: &mut Evaluation,
+    state: &mut State,
+    pod: PodIdx,
+    circumstances: &mut Circumstances,
+) -> Decision {
+    if state.nodes.count() == 0 {
+        return Decision::NoNodes;
+    }
+    evaluation.refresh(profile, state);
+    if evaluation.rejected.is_some() {
+        return Decision::Unschedulable(Diagnosis::new(profile, evaluation, state));
+    }
+    let nominated = circumstances.nominated;
+    let own = state.pods.get(pod).nominated;
+    if own.is_some()
+        && state.nodes.present().contains(own)
+        && two_pass(evaluation, state, pod, nominated, own).is_none()
+    {
+        return Decision::Node { node: own, feasible: 1 };
+    }
+    let disputed = disputed_nodes(evaluation, state, pod, nominated);
+    let sample = nodes_to_find(profile, evaluation, state);
+    if disputed.is_empty() && sample.is_none() && !evaluation.can_fail() {
+        return decide_over_all(profile, evaluation, state, circumstances.start);
+    }
+    decide_over_list(profile, evaluation, state, &disputed, sample, circumstances.start)
+}
+
+/// The usual case: every node counts and nobody else has a claim.
+fn decide_over_all(
+    profile: &Profile,
+    evaluation: &mut Evaluation,
+    state: &mut State,
+    start: &mut usize,
+) -> Decision {
+    let begun = *start % state.nodes.count();
+    if let Some((_, nodes)) = &evaluation.narrowed {
+        // A full visit ends where it began; a narrowed one moves on by the nodes it looked at.
+        *start = (begun + nodes.count()) % state.nodes.count();
+    }
+    let feasible = evaluation.feasible().count();
+    if feasible == 0 {
+        return Decision::Unschedulable(Diagnosis::new(profile, evaluation, state));
+    }
+    if feasible == 1 {
+        let node = evaluation.feasible().iter().next().unwrap_or(NodeIdx::NONE);
+        return Decision::Node { node, feasible };
+    }
+    let ranking = evaluation.rank(profile, state);
+    if let Some((plugin, score)) = ranking.invalid() {
+        return Decision::Error(invalid_score(profile, InvalidScore { plugin, score }));
+    }
+    match ranking.choose(begun) {
+        Some(node) => Decision::Node { node, feasible },
+        None => Decision::Error("no best node among the feasible ones".to_owned()),
+    }
+}
+
+fn decide_over_list(
+    profile: &Profile,
+    evaluation: &mut Evaluation,
+    state: &mut State,
+    disputed: &[(NodeIdx, PluginPosition, Rejection)],
+    sample: Option<usize>,
+    start: &mut usize,
+) -> Decision {
+    let candidates: Vec<NodeIdx> = match &evaluation.narrowed {
+        Some((_, nodes)) => {
+            state.nodes.order().iter().copied().filter(|node| nodes.contains(*node)).collect()
+        }
+        None => state.nodes.order().to_vec(),
+    };
+    let mut feasible = Vec::new();
+    let mut diagnosis = Diagnosis::empty(profile, evaluation, state);
+    let wanted = sample.unwrap_or(usize::MAX);
+    for offset in 0..candidates.len() {
+        let node = candidates[(*start + offset) % candidates.len()];
+        let verdict = match disputed.iter().find(|(other, _, _)| *other == node) {
+            Some((_, plugin, rejection)) => Some((*plugin, rejection.clone())),
+            None => {
+                let verdict = evaluation.verdict(state, node);
+                verdict.map(|verdict| evaluation.rejection(state, node, verdict))
+            }
+        };
+        if let Some((plugin, rejection)) = verdict {
+            if rejection.code == Code::Error {
+                return Decision::Error(filter_error(profile, plugin, &rejection));
+            }
+            diagnosis.add(node, Some(plugin), rejection);
+        } else if feasible.len() == wanted {
+            break;
+        } else {
+            feasible.push(node);
+        }
+    }
+    *start = (*start + feasible.len() + diagnosis.nodes.len()) % state.nodes.count();
+    match feasible.len() {
+        0 => Decision::Unschedulable(diagnosis),
+        1 => Decision::Node { node: feasible[0], feasible: 1 },
+        count => match Scores::new(profile, &evaluation.class, state, &feasible) {
+            Ok(scores) => match scores.winner() {
+                Some(winner) => Decision::Node { node: feasible[winner], feasible: count },
+                None => Decision::Error("no best node among the feasible ones".to_owned()),
+            },
+            Err(invalid) => Decision::Error(invalid_score(profile, invalid)),
+        },
+    }
+}
+
+/// Nodes for which an equally or more important pod is nominated and that do not take both.
+pub(crate) fn disputed_nodes(
+    evaluation: &mut Evaluation,
+    state: &mut State,
+    pod: PodIdx,
+    nominated: &[PodIdx],
+) -> Vec<(NodeIdx, PluginPosition, Rejection)> {
+    let mut nodes = NodeSet::new(state.nodes.slots());
+    for rival in nominated {
+        let node = state.pods.get(*rival).nominated;
+        if is_rival(state, pod, *rival) && state.nodes.present().contains(node) {
+            nodes.insert(node);
+        }
+    }
+    let mut disputed = Vec::new();
+    for node in nodes.iter() {
+        if let Some((plugin, rejection)) = two_pass(evaluation, state, pod, nominated, node) {
+            disputed.push((node, plugin, rejection));
+        }
+    }
+    disputed
+}
+
+fn is_rival(state: &State, pod: PodIdx, other: PodIdx) -> bool {
+    other != pod
+        && state.pods.get(other).nominated.is_some()
+        && state.pods.get(other).priority >= state.pods.get(pod).priority
+}
+
+/// Upstream's two passes: with the rivals on the node, then without them.
+fn two_pass(
+    evaluation: &mut Evaluation,
+    state: &mut State,
+    pod: PodIdx,
+    nominated: &[PodIdx],
+    node: NodeIdx,
+) -> Option<(PluginPosition, Rejection)> {
+    let rivals: Vec<PodIdx> = nominated
+        .iter()
+        .copied()
+        .filter(|rival| is_rival(state, pod, *rival) && state.pods.get(*rival).nominated == node)
+        .collect();
+    if !rivals.is_empty() {
+        let mut with_rivals = WhatIf::new(state, evaluation, pod, &[], node);
+        rivals.iter().for_each(|rival| with_rivals.add(*rival));
+        if let Some(rejected) = with_rivals.check_with_plugin() {
+            return Some(rejected);
+        }
+    }
+    WhatIf::new(state, evaluation, pod, &[], node).check_with_plugin()
+}
+
+/// How many feasible nodes are enough; `None` for all of them.
+pub(crate) fn nodes_to_find(
+    profile: &Profile,
+    evaluation: &Evaluation,
+    state: &State,
+) -> Option<usize> {
+    let percentage = profile.percentage_of_nodes_to_score?;
+    let nodes = match &evaluation.narrowed {
+        Some((_, nodes)) => nodes.count(),
+        None => state.nodes.count(),
+    };
+    let share = match percentage {
+        0 => (50usize.saturating_sub(nodes / 125)).max(5),
+        given => given as usize,
+    };
+    let enough = if nodes < 100 { nodes } else { (nodes * share / 100).max(100) };
+    (enough < nodes).then_some(enough)
+}
+
+/// Text of a failure while filtering.
+pub(crate) fn filter_error(
+    profile: &Profile,
+    plugin: PluginPosition,
+    rejection: &Rejection,
+) -> String {
+    format!("running {:?} filter plugin: {}", profile.plugin_name(plugin), rejection.message())
+}
+
+pub(crate) fn invalid_score(profile: &Profile, invalid: InvalidScore) -> String {
+    let name = profile.plugin_name(invalid.plugin);
+    format!(
+        "plugin {name:?} returns an invalid score {}, it should in the range of [0, 100] after normalizing",
+        invalid.score
+    )
+}
+
+impl Evaluation {
+    /// The ranking of the feasible nodes, brought up to date.
+    fn rank(&mut self, profile: &Profile, state: &mut State) -> &mut Ranking {
+        let kept = self.ranking.take();
+        let current =
+            kept.and_then(|mut ranking| ranking.refresh(state, self.feasible()).then_some(ranking));
+        let ranking = current.unwrap_or_else(|| {
+            let (ranking, areas) = Ranking::new(profile, &self.class, state, self.feasible());
+            self.depend_on(areas, state);
+            ranking
+        });
+        self.ranking.insert(ranking)
+    }
+}

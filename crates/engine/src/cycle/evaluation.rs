@@ -1,0 +1,273 @@
+//! The feasible nodes of a class, kept up to date.
+
+use crate::bitset::NodeSet;
+use crate::framework::profile::PluginPosition;
+use crate::framework::{
+    Answer, Class, Filter, Freshness, Point, Preparation, Prepared, Profile, Rejection,
+};
+use crate::index::NodeIdx;
+use crate::state::{Areas, State, Versions};
+
+use super::ranking::Ranking;
+
+/// A prepared filter and the nodes that pass it.
+pub(crate) struct PreparedFilter {
+    pub(crate) plugin: PluginPosition,
+    pub(crate) filter: Box<dyn Filter>,
+    passing: NodeSet,
+    reads_usage: bool,
+}
+
+/// PreFilter turned the whole class down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PreFilterRejection {
+    /// The plugin; `None` when several plugins left no node between them.
+    pub plugin: Option<PluginPosition>,
+    /// Its rejection.
+    pub rejection: Rejection,
+}
+
+/// What is known of a class: its filters, its feasible nodes, its scores.
+pub struct Evaluation {
+    /// The class.
+    pub class: Class,
+    /// Set when PreFilter turned the class down; then there are no filters.
+    pub rejected: Option<PreFilterRejection>,
+    /// PreFilter plugins that narrowed the nodes, and to which.
+    pub narrowed: Option<(Vec<PluginPosition>, NodeSet)>,
+    /// PreFilter plugins that were asked, in order.
+    pub asked: Vec<PluginPosition>,
+    pub(crate) filters: Vec<PreparedFilter>,
+    pub(crate) ranking: Option<Ranking>,
+    feasible: NodeSet,
+    areas: Areas,
+    versions: Versions,
+    usage_seen: u64,
+}
+
+impl Evaluation {
+    /// Evaluates a class from scratch.
+    pub fn new(profile: &Profile, class: Class, state: &mut State) -> Self {
+        let mut evaluation = Self {
+            class,
+            rejected: None,
+            narrowed: None,
+            asked: Vec::new(),
+            filters: Vec::new(),
+            ranking: None,
+            feasible: NodeSet::default(),
+            areas: Areas::NODES,
+            versions: Versions::default(),
+            usage_seen: 0,
+        };
+        evaluation.rebuild(profile, state);
+        evaluation
+    }
+
+    /// The nodes that pass all filters.
+    pub fn feasible(&self) -> &NodeSet {
+        &self.feasible
+    }
+
+    /// Whether a node may fail the attempt instead of being turned down.
+    pub(crate) fn can_fail(&self) -> bool {
+        self.filters.iter().any(|filter| filter.filter.can_fail())
+    }
+
+    /// Catches up with the state.
+    pub fn refresh(&mut self, profile: &Profile, state: &mut State) {
+        let fresh = state.versions().agree(&self.versions, self.areas);
+        if !fresh || !self.catch_up(state) {
+            self.rebuild(profile, state);
+        }
+    }
+
+    fn rebuild(&mut self, profile: &Profile, state: &mut State) {
+        self.rejected = None;
+        self.narrowed = None;
+        self.ranking = None;
+        self.asked.clear();
+        self.filters.clear();
+        let mut preparation = Preparation::new(state);
+        let mut prepared = self.run_pre_filter(profile, &mut preparation);
+        if self.rejected.is_none() {
+            for plugin in profile.at(Point::Filter) {
+                let filter = match prepared.iter().position(|(asked, _)| asked == plugin) {
+                    Some(found) => prepared.swap_remove(found).1,
+                    None if self.asked.contains(plugin) => None,
+                    None => {
+                        prepare_without_pre_filter(profile, *plugin, &self.class, &mut preparation)
+                    }
+                };
+                let Some(filter) = filter else { continue };
+                let reads_usage = filter.reads_usage();
+                let passing = NodeSet::default();
+                self.filters.push(PreparedFilter { plugin: *plugin, filter, passing, reads_usage });
+            }
+        }
+        self.areas = preparation.areas;
+        for filter in &mut self.filters {
+            filter.passing.copy_from(state.nodes.present());
+            filter.filter.filter(state, &mut filter.passing);
+        }
+        self.intersect(state);
+        self.versions = state.versions();
+        self.usage_seen = state.nodes.usage_changes().end();
+    }
+
+    /// Asks the PreFilter plugins in order, as upstream does: an unresolvable rejection ends it at
+    /// once, another one is remembered while the rest are asked.
+    fn run_pre_filter(
+        &mut self,
+        profile: &Profile,
+        preparation: &mut Preparation,
+    ) -> Vec<(PluginPosition, Option<Box<dyn Filter>>)> {
+        let mut filters = Vec::new();
+        for plugin in profile.at(Point::PreFilter) {
+            self.asked.push(*plugin);
+            match profile.plugins[*plugin].prepare_filter(&self.class, preparation) {
+                Prepared::Skip => {}
+                Prepared::Filter(filter) => filters.push((*plugin, Some(filter))),
+                Prepared::Reject(rejection) => {
+                    let last = rejection.code != crate::framework::Code::Unschedulable;
+                    self.rejected = Some(PreFilterRejection { plugin: Some(*plugin), rejection });
+                    if last {
+                        return filters;
+                    }
+                }
+                Prepared::Narrow(nodes, filter) => {
+                    filters.push((*plugin, filter));
+                    let (plugins, left) = self.narrowed.get_or_insert_with(|| {
+                        (Vec::new(), preparation.state.nodes.present().clone())
+                    });
+                    plugins.push(*plugin);
+                    left.intersect(&nodes);
+                    if plugins.len() > 1 && left.is_empty() {
+                        let mut names: Vec<_> =
+                            plugins.iter().map(|p| profile.plugin_name(*p)).collect();
+                        names.sort_unstable();
+                        let text = format!(
+                            "node(s) didn't satisfy plugin(s) [{}] simultaneously",
+                            names.join(" ")
+                        );
+                        let rejection = Rejection::unresolvable(text);
+                        self.rejected = Some(PreFilterRejection { plugin: None, rejection });
+                        return filters;
+                    }
+                }
+            }
+        }
+        filters
+    }
+
+    /// Follows the changes since the last time; false when that is not possible.
+    fn catch_up(&mut self, state: &State) -> bool {
+        let Some(changed) = state.nodes.usage_changes().since(self.usage_seen) else {
+            return false;
+        };
+        let mut changed_widely = false;
+        for filter in &mut self.filters {
+            match filter.filter.refresh(state, &mut filter.passing) {
+                Freshness::Same => {}
+                Freshness::Changed => changed_widely = true,
+                Freshness::Stale => return false,
+            }
+            if !filter.reads_usage {
+                continue;
+            }
+            for node in changed {
+                if state.nodes.present().contains(*node) {
+                    filter.passing.set(*node, filter.filter.check(state, *node).passes());
+                }
+            }
+        }
+        if changed_widely {
+            self.intersect(state);
+        } else {
+            for node in changed {
+                let passes = self.filters.iter().all(|filter| filter.passing.contains(*node));
+                let comes_into_question =
+                    self.narrowed.as_ref().is_none_or(|(_, n)| n.contains(*node));
+                let present = state.nodes.present().contains(*node);
+                self.feasible.set(
+                    *node,
+                    passes && comes_into_question && present && self.rejected.is_none(),
+                );
+            }
+        }
+        self.usage_seen = state.nodes.usage_changes().end();
+        true
+    }
+
+    fn intersect(&mut self, state: &State) {
+        self.feasible.copy_from(state.nodes.present());
+        if self.rejected.is_some() {
+            self.feasible.clear();
+        }
+        if let Some((_, nodes)) = &self.narrowed {
+            self.feasible.intersect(nodes);
+        }
+        for filter in &self.filters {
+            self.feasible.intersect(&filter.passing);
+        }
+    }
+
+    /// Adds areas that the ranking depends on; they are as of now.
+    pub(crate) fn depend_on(&mut self, areas: Areas, state: &State) {
+        self.areas = self.areas.with(areas);
+        self.versions = state.versions();
+    }
+
+    /// The first plugin that turns a node down, with its answer; `None` when the node is feasible.
+    pub(crate) fn verdict(&mut self, state: &State, node: NodeIdx) -> Option<(usize, Answer)> {
+        let position = self.filters.iter().position(|filter| !filter.passing.contains(node))?;
+        let answer = self.filters[position].filter.check(state, node);
+        debug_assert!(!answer.passes(), "the kept result differs from a fresh one");
+        Some((position, answer))
+    }
+
+    /// Runs all filters on one node anew, for what-if.
+    pub(crate) fn check(&mut self, state: &State, node: NodeIdx) -> Option<(usize, Answer)> {
+        self.filters.iter_mut().enumerate().find_map(|(position, filter)| {
+            let answer = filter.filter.check(state, node);
+            (!answer.passes()).then_some((position, answer))
+        })
+    }
+
+    /// What an answer of one of the filters means.
+    pub(crate) fn rejection(
+        &self,
+        state: &State,
+        node: NodeIdx,
+        (position, answer): (usize, Answer),
+    ) -> (PluginPosition, Rejection) {
+        let filter = &self.filters[position];
+        (filter.plugin, filter.filter.rejection(state, node, answer))
+    }
+}
+
+/// Plugins that are asked to filter but not to pre-filter have only their filter.
+fn prepare_without_pre_filter(
+    profile: &Profile,
+    plugin: PluginPosition,
+    class: &Class,
+    preparation: &mut Preparation,
+) -> Option<Box<dyn Filter>> {
+    match profile.plugins[plugin].prepare_filter(class, preparation) {
+        Prepared::Filter(filter) | Prepared::Narrow(_, Some(filter)) => Some(filter),
+        Prepared::Reject(rejection) => Some(Box::new(RejectAll(rejection))),
+        Prepared::Skip | Prepared::Narrow(_, None) => None,
+    }
+}
+
+struct RejectAll(Rejection);
+
+impl Filter for RejectAll {
+    fn check(&mut self, _state: &State, _node: NodeIdx) -> Answer {
+        Answer(1)
+    }
+
+    fn rejection(&self, _state: &State, _node: NodeIdx, _answer: Answer) -> Rejection {
+        self.0.clone()
+    }
+}

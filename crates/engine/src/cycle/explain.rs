@@ -1,0 +1,127 @@
+//! One decision with everything that led to it.
+
+use crate::framework::{Class, Code, Profile};
+use crate::index::{NodeIdx, PodIdx};
+use crate::state::State;
+
+use super::decide::{disputed_nodes, filter_error, invalid_score, nodes_to_find};
+use super::diagnosis::Diagnosis;
+use super::evaluation::Evaluation;
+use super::post_filter::{Occasion, PostFilterReport, post_filter};
+use super::scores::Scores;
+
+/// One decision with everything that led to it.
+#[derive(Clone, Debug, Default)]
+pub struct Explanation {
+    /// Where the pod goes.
+    pub selected: Option<NodeIdx>,
+    /// Nodes that fit, in visiting order.
+    pub feasible: Vec<NodeIdx>,
+    /// Why the others do not.
+    pub diagnosis: Diagnosis,
+    /// Scores of the feasible nodes, in the same order; empty when there are fewer than two.
+    pub scores: Scores,
+    /// What could be done when no node fits.
+    pub post_filter: PostFilterReport,
+    /// Upstream's text when no node fits.
+    pub message: String,
+    /// A plugin failed, or there are no nodes.
+    pub error: Option<String>,
+}
+
+/// Explains where a pod would go now. Everything is evaluated from scratch.
+pub fn explain(
+    profile: &Profile,
+    class: Class,
+    state: &mut State,
+    occasion: &Occasion,
+) -> Explanation {
+    let mut explanation = Explanation::default();
+    if state.nodes.count() == 0 {
+        explanation.error = Some("no nodes available to schedule pods".to_owned());
+        return explanation;
+    }
+    let mut evaluation = Evaluation::new(profile, class, state);
+    explanation.diagnosis = Diagnosis::empty(profile, &evaluation, state);
+    if evaluation.rejected.is_none() {
+        visit_nodes(profile, &mut evaluation, state, occasion, &mut explanation);
+    } else if let Some(rejected) = &evaluation.rejected
+        && rejected.rejection.code == Code::Error
+    {
+        let plugin = rejected.plugin.map_or("", |plugin| profile.plugin_name(plugin));
+        let text = rejected.rejection.message();
+        explanation.error = Some(format!("running PreFilter plugin {plugin:?}: {text}"));
+        return explanation;
+    }
+    if explanation.error.is_some() {
+        return explanation;
+    }
+    match explanation.feasible.len() {
+        0 => {
+            let diagnosis = &explanation.diagnosis;
+            let report = post_filter(profile, &mut evaluation, state, diagnosis, occasion);
+            explanation.message = diagnosis.text(&report.message);
+            explanation.post_filter = report;
+        }
+        1 => explanation.selected = Some(explanation.feasible[0]),
+        _ => match Scores::new(profile, &evaluation.class, state, &explanation.feasible) {
+            Ok(scores) => {
+                explanation.selected = scores.winner().map(|winner| explanation.feasible[winner]);
+                explanation.scores = scores;
+            }
+            Err(invalid) => explanation.error = Some(invalid_score(profile, invalid)),
+        },
+    }
+    explanation
+}
+
+fn visit_nodes(
+    profile: &Profile,
+    evaluation: &mut Evaluation,
+    state: &mut State,
+    occasion: &Occasion,
+    explanation: &mut Explanation,
+) {
+    let disputed = disputed_nodes(evaluation, state, occasion.pod, occasion.nominated);
+    let wanted = nodes_to_find(profile, evaluation, state).unwrap_or(usize::MAX);
+    let narrowed = evaluation.narrowed.as_ref().map(|(_, nodes)| nodes.clone());
+    let order: Vec<NodeIdx> = state.nodes.order().to_vec();
+    for node in order {
+        if narrowed.as_ref().is_some_and(|nodes| !nodes.contains(node)) {
+            continue;
+        }
+        let verdict = match disputed.iter().find(|(other, _, _)| *other == node) {
+            Some((_, plugin, rejection)) => Some((*plugin, rejection.clone())),
+            None => {
+                let verdict = evaluation.verdict(state, node);
+                verdict.map(|verdict| evaluation.rejection(state, node, verdict))
+            }
+        };
+        match verdict {
+            Some((plugin, rejection)) => {
+                if rejection.code == Code::Error {
+                    explanation.error = Some(filter_error(profile, plugin, &rejection));
+                    return;
+                }
+                explanation.diagnosis.add(node, Some(plugin), rejection);
+            }
+            None if explanation.feasible.len() == wanted => return,
+            None => explanation.feasible.push(node),
+        }
+    }
+}
+
+/// The pod that an explanation is about, as it stands in the state.
+pub fn class_of(state: &State, pod: PodIdx, node_name: &str) -> Class {
+    let record = state.pods.get(pod);
+    let spec = &state.specs.get(record.spec).spec;
+    let owns_claims =
+        spec.volumes.iter().any(|v| matches!(v, crate::object::Volume::Ephemeral { .. }));
+    Class {
+        namespace: state.namespace(pod).into(),
+        labels: state.labels(pod).clone(),
+        node_name: node_name.into(),
+        uid: if owns_claims { record.uid.clone() } else { "".into() },
+        spec: std::sync::Arc::clone(spec),
+    }
+}

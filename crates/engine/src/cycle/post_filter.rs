@@ -1,0 +1,72 @@
+//! Asks the PostFilter plugins what can be done for a pod that fits nowhere.
+
+use crate::framework::{Point, PostFilterOutcome, Profile, Reason};
+use crate::index::{NodeIdx, PodIdx};
+use crate::state::State;
+
+use super::diagnosis::Diagnosis;
+use super::evaluation::Evaluation;
+use super::what_if::PostFilter;
+
+/// What the PostFilter plugins came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PostFilterReport {
+    /// What they had to say; empty when one of them found a way.
+    pub message: String,
+    /// The node found, and the pods that must leave it.
+    pub nominated: Option<(NodeIdx, Vec<PodIdx>)>,
+    /// The pod's nomination is to be taken back.
+    pub clear_nomination: bool,
+}
+
+/// Where and when a PostFilter runs.
+pub struct Occasion<'a> {
+    /// The pod that fits nowhere.
+    pub pod: PodIdx,
+    /// Pods nominated for nodes.
+    pub nominated: &'a [PodIdx],
+    /// The time in nanoseconds since the epoch.
+    pub now: i64,
+    /// A random number.
+    pub random: u64,
+}
+
+/// Asks the plugins in order: the first that finds a way or fails ends it.
+pub fn post_filter(
+    profile: &Profile,
+    evaluation: &mut Evaluation,
+    state: &mut State,
+    diagnosis: &Diagnosis,
+    occasion: &Occasion,
+) -> PostFilterReport {
+    let mut report = PostFilterReport::default();
+    let mut all_reasons: Vec<Reason> = Vec::new();
+    for plugin in profile.at(Point::PostFilter) {
+        let mut cycle = PostFilter {
+            profile,
+            pod: occasion.pod,
+            diagnosis,
+            now: occasion.now,
+            random: occasion.random,
+            state,
+            evaluation,
+            nominated: occasion.nominated,
+        };
+        match profile.plugins[*plugin].post_filter(&mut cycle) {
+            PostFilterOutcome::Unschedulable { reasons, clear_nomination } => {
+                all_reasons.extend(reasons);
+                report.clear_nomination |= clear_nomination;
+            }
+            PostFilterOutcome::Nominate { node, victims } => {
+                report.nominated = Some((node, victims));
+                return report;
+            }
+            PostFilterOutcome::Error(reason) => {
+                report.message = reason.into_owned();
+                return report;
+            }
+        }
+    }
+    report.message = all_reasons.join(", ");
+    report
+}

@@ -1,0 +1,82 @@
+//! Scores of an explicit list of nodes, plugin by plugin: for explanations, for samples of nodes,
+//! and as the plain form that the incremental one must equal.
+
+use crate::bitset::NodeSet;
+use crate::framework::profile::PluginPosition;
+use crate::framework::scorer::{EXCLUDED, Extremes, SCORE_MAX};
+use crate::framework::{Class, Point, Preparation, Profile};
+use crate::index::NodeIdx;
+use crate::state::State;
+
+use super::choose::heap_winner;
+
+/// Final scores of some nodes.
+#[derive(Clone, Debug, Default)]
+pub struct Scores {
+    /// Per plugin, its weighted score of each node of the list.
+    pub plugins: Vec<(PluginPosition, Vec<i64>)>,
+    /// Total of each node of the list.
+    pub totals: Vec<i64>,
+}
+
+/// A plugin gave a score outside the range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InvalidScore {
+    /// The plugin.
+    pub plugin: PluginPosition,
+    /// Its score.
+    pub score: i64,
+}
+
+impl Scores {
+    /// Scores a list of feasible nodes from scratch.
+    pub fn new(
+        profile: &Profile,
+        class: &Class,
+        state: &mut State,
+        nodes: &[NodeIdx],
+    ) -> Result<Self, InvalidScore> {
+        let mut feasible = NodeSet::new(state.nodes.slots());
+        nodes.iter().for_each(|node| feasible.insert(*node));
+        let mut scores = Self { plugins: Vec::new(), totals: vec![0; nodes.len()] };
+        if profile.at(Point::Score).is_empty() {
+            scores.totals.fill(1);
+        }
+        for (plugin, weight) in profile.at(Point::Score).iter().zip(&profile.weights) {
+            let mut preparation = Preparation::new(state);
+            let prepared = profile.plugins[*plugin].prepare_score(class, &mut preparation);
+            let Some(mut scorer) = prepared else { continue };
+            scorer.refresh(state, &feasible, true);
+            if scorer.skipped() {
+                continue;
+            }
+            let mut column: Vec<i64> = match scorer.constant() {
+                Some(constant) => vec![constant; nodes.len()],
+                None => nodes.iter().map(|node| scorer.score(state, *node)).collect(),
+            };
+            if scorer.constant().is_none() && scorer.normalises() {
+                let counted = || column.iter().copied().filter(|raw| *raw != EXCLUDED);
+                let min = counted().min().unwrap_or(i64::MAX);
+                let max = counted().max().unwrap_or(i64::MIN);
+                for raw in &mut column {
+                    let excluded = *raw == EXCLUDED;
+                    *raw = if excluded { 0 } else { scorer.normalise(*raw, Extremes { min, max }) };
+                }
+            }
+            if let Some(score) = column.iter().find(|score| !(0..=SCORE_MAX).contains(*score)) {
+                return Err(InvalidScore { plugin: *plugin, score: *score });
+            }
+            for (total, score) in scores.totals.iter_mut().zip(&mut column) {
+                *score *= weight;
+                *total += *score;
+            }
+            scores.plugins.push((*plugin, column));
+        }
+        Ok(scores)
+    }
+
+    /// Which node of the list is chosen.
+    pub fn winner(&self) -> Option<usize> {
+        heap_winner(&self.totals)
+    }
+}

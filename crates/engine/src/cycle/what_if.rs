@@ -1,0 +1,195 @@
+//! What if some pods were elsewhere? Asked of one node at a time, and always undone.
+
+use crate::framework::{Answer, Class, Profile, Rejection};
+use crate::index::{NodeIdx, PodIdx};
+use crate::object::HostPort;
+use crate::state::State;
+
+use super::diagnosis::Diagnosis;
+use super::evaluation::Evaluation;
+
+/// What a PostFilter plugin has to work with.
+pub struct PostFilter<'a> {
+    /// The profile.
+    pub profile: &'a Profile,
+    /// The pod that fits nowhere.
+    pub pod: PodIdx,
+    /// Why it fits nowhere.
+    pub diagnosis: &'a Diagnosis,
+    /// The time in nanoseconds since the epoch, standing for the start of pods that have not started.
+    pub now: i64,
+    /// A random number, for where to begin.
+    pub random: u64,
+    pub(crate) state: &'a mut State,
+    pub(crate) evaluation: &'a mut Evaluation,
+    pub(crate) nominated: &'a [PodIdx],
+}
+
+impl PostFilter<'_> {
+    /// The state.
+    pub fn state(&self) -> &State {
+        self.state
+    }
+
+    /// The class of the pod.
+    pub fn class(&self) -> &Class {
+        &self.evaluation.class
+    }
+
+    /// Whether a plugin was asked to pre-filter in this cycle.
+    pub fn was_asked(&self, name: &str) -> bool {
+        self.evaluation.asked.iter().any(|plugin| self.profile.plugin_name(*plugin) == name)
+    }
+
+    /// Begins to ask what-if questions about a node.
+    pub fn what_if(&mut self, node: NodeIdx) -> WhatIf<'_> {
+        WhatIf {
+            pods: self.state.nodes.pods(node).to_vec(),
+            ports: self.state.nodes.ports(node).to_vec(),
+            state: self.state,
+            evaluation: self.evaluation,
+            pod: self.pod,
+            nominated: self.nominated,
+            node,
+            removed: Vec::new(),
+            added: Vec::new(),
+        }
+    }
+}
+
+/// Questions about one node. Dropping it puts everything back.
+pub struct WhatIf<'a> {
+    state: &'a mut State,
+    evaluation: &'a mut Evaluation,
+    pod: PodIdx,
+    nominated: &'a [PodIdx],
+    node: NodeIdx,
+    pods: Vec<PodIdx>,
+    ports: Vec<HostPort>,
+    removed: Vec<PodIdx>,
+    added: Vec<PodIdx>,
+}
+
+impl<'a> WhatIf<'a> {
+    pub(crate) fn new(
+        state: &'a mut State,
+        evaluation: &'a mut Evaluation,
+        pod: PodIdx,
+        nominated: &'a [PodIdx],
+        node: NodeIdx,
+    ) -> Self {
+        let pods = state.nodes.pods(node).to_vec();
+        let ports = state.nodes.ports(node).to_vec();
+        Self {
+            state,
+            evaluation,
+            pod,
+            nominated,
+            node,
+            pods,
+            ports,
+            removed: Vec::new(),
+            added: Vec::new(),
+        }
+    }
+
+    /// Takes a pod that is on the node away.
+    pub fn remove(&mut self, pod: PodIdx) {
+        detach(self.state, self.evaluation, pod, self.node);
+        self.removed.push(pod);
+    }
+
+    /// Puts a pod that was taken away back.
+    pub fn put_back(&mut self, pod: PodIdx) {
+        attach(self.state, self.evaluation, pod, self.node);
+        self.removed.retain(|other| *other != pod);
+    }
+
+    /// Whether the pod fits now; also with the pods nominated for this node that are at least as important.
+    pub fn fits(&mut self) -> Result<(), Rejection> {
+        self.judge(|what_if, verdict| {
+            what_if.evaluation.rejection(what_if.state, what_if.node, verdict).1
+        })
+    }
+
+    /// As [`Self::fits`] for those who do not ask why, which costs less.
+    pub fn passes(&mut self) -> bool {
+        self.judge(|_, _| ()).is_ok()
+    }
+
+    fn judge<E>(&mut self, explain: impl Fn(&Self, (usize, Answer)) -> E) -> Result<(), E> {
+        let priority = self.state.pods.get(self.pod).priority;
+        let rivals: Vec<PodIdx> = self
+            .nominated
+            .iter()
+            .copied()
+            .filter(|rival| {
+                let record = self.state.pods.get(*rival);
+                record.nominated == self.node && record.priority >= priority && *rival != self.pod
+            })
+            .collect();
+        if !rivals.is_empty() {
+            for rival in &rivals {
+                attach(self.state, self.evaluation, *rival, self.node);
+                self.added.push(*rival);
+            }
+            let verdict = self.check(&explain);
+            for rival in rivals {
+                detach(self.state, self.evaluation, rival, self.node);
+                self.added.retain(|other| *other != rival);
+            }
+            verdict?;
+        }
+        self.check(&explain)
+    }
+
+    /// As [`Self::fits`], naming the plugin of a rejection as well.
+    pub(crate) fn check_with_plugin(&mut self) -> Option<(usize, Rejection)> {
+        let verdict = self.evaluation.check(self.state, self.node)?;
+        Some(self.evaluation.rejection(self.state, self.node, verdict))
+    }
+
+    fn check<E>(&mut self, explain: &impl Fn(&Self, (usize, Answer)) -> E) -> Result<(), E> {
+        let verdict = self.evaluation.check(self.state, self.node);
+        verdict.map_or(Ok(()), |verdict| Err(explain(self, verdict)))
+    }
+
+    pub(crate) fn add(&mut self, pod: PodIdx) {
+        attach(self.state, self.evaluation, pod, self.node);
+        self.added.push(pod);
+    }
+
+    /// The state as it is in this question.
+    pub fn state(&self) -> &State {
+        self.state
+    }
+}
+
+impl Drop for WhatIf<'_> {
+    fn drop(&mut self) {
+        for pod in std::mem::take(&mut self.added) {
+            detach(self.state, self.evaluation, pod, self.node);
+        }
+        for pod in std::mem::take(&mut self.removed) {
+            attach(self.state, self.evaluation, pod, self.node);
+        }
+        self.state.nodes.restore_pod_order(self.node, std::mem::take(&mut self.pods));
+        self.state.nodes.restore_ports(self.node, std::mem::take(&mut self.ports));
+    }
+}
+
+fn attach(state: &mut State, evaluation: &mut Evaluation, pod: PodIdx, node: NodeIdx) {
+    let spec = state.pods.get(pod).spec;
+    state.nodes.attach(pod, node, state.specs.get(spec));
+    for filter in &mut evaluation.filters {
+        filter.filter.add_pod(state, pod, node);
+    }
+}
+
+fn detach(state: &mut State, evaluation: &mut Evaluation, pod: PodIdx, node: NodeIdx) {
+    let spec = state.pods.get(pod).spec;
+    state.nodes.detach(pod, node, state.specs.get(spec));
+    for filter in &mut evaluation.filters {
+        filter.filter.remove_pod(state, pod, node);
+    }
+}

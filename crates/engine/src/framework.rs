@@ -1,0 +1,24 @@
+//! What a plugin is, and what the engine asks of it.
+//!
+//! A plugin is asked once per pod class to *prepare* a filter and a scorer. These work on whole
+//! node columns and are kept as long as the parts of the state they were made from stay the same;
+//! between decisions they are only brought up to date with the nodes and pods that changed.
+
+pub mod class;
+pub mod event;
+pub mod filter;
+pub mod plugin;
+pub mod profile;
+pub mod scorer;
+pub mod verdict;
+
+pub use class::Class;
+pub use event::{Action, Event, PodView, Resource, Subscription};
+pub use filter::{Answer, Filter, Freshness};
+pub use plugin::{
+    Permit, Plugin, Point, PostFilterOutcome, Preparation, Prepared, QueueKey, Reservation,
+    VolumeRequest,
+};
+pub use profile::Profile;
+pub use scorer::{Extremes, Scorer, Touched};
+pub use verdict::{Code, Reason, Rejection};

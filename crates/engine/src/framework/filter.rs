@@ -1,0 +1,76 @@
+//! Filters: which nodes a class may go to.
+
+use crate::bitset::NodeSet;
+use crate::index::{NodeIdx, PodIdx};
+use crate::state::State;
+
+use super::verdict::Rejection;
+
+/// What a filter says of one node: zero is "yes", any other number means something to that filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Answer(pub u32);
+
+impl Answer {
+    /// The node passes.
+    pub const PASS: Self = Self(0);
+
+    /// Whether the node passes.
+    pub fn passes(self) -> bool {
+        self == Self::PASS
+    }
+}
+
+/// Result of bringing a filter up to date.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Freshness {
+    /// Nothing changed for any node.
+    Same,
+    /// Some bits were changed.
+    Changed,
+    /// It cannot catch up and must be prepared anew.
+    Stale,
+}
+
+/// A filter prepared for one class.
+///
+/// # Guarantees of the engine
+///
+/// - A filter lives no longer than the areas that its plugin named while preparing it.
+/// - Whenever the pods of a node change, [`Filter::check`] is asked again for that node if
+///   [`Filter::reads_usage`] says so. Everything else that pods of *other* nodes can change
+///   is brought in by [`Filter::refresh`].
+pub trait Filter {
+    /// Judges one node.
+    fn check(&mut self, state: &State, node: NodeIdx) -> Answer;
+
+    /// Tells what an answer other than [`Answer::PASS`] means.
+    fn rejection(&self, state: &State, node: NodeIdx, answer: Answer) -> Rejection;
+
+    /// Judges all nodes of the set and removes those that do not pass.
+    fn filter(&mut self, state: &State, nodes: &mut NodeSet) {
+        nodes.retain(|node| self.check(state, node).passes());
+    }
+
+    /// Whether the answer for a node depends on the pods on it.
+    fn reads_usage(&self) -> bool {
+        false
+    }
+
+    /// Whether an answer may mean [`super::Code::Error`], which fails the whole attempt.
+    fn can_fail(&self) -> bool {
+        false
+    }
+
+    /// Catches up with pods that came and went since the last call, anywhere in the cluster.
+    ///
+    /// `passing` holds the nodes that pass, over all nodes that exist.
+    fn refresh(&mut self, _state: &State, _passing: &mut NodeSet) -> Freshness {
+        Freshness::Same
+    }
+
+    /// What if this pod were on that node as well? Undone by [`Filter::remove_pod`] before the next refresh.
+    fn add_pod(&mut self, _state: &State, _pod: PodIdx, _node: NodeIdx) {}
+
+    /// What if this pod were not on that node? Undone by [`Filter::add_pod`] before the next refresh.
+    fn remove_pod(&mut self, _state: &State, _pod: PodIdx, _node: NodeIdx) {}
+}

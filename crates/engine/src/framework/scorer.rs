@@ -1,0 +1,98 @@
+//! Scorers: which of the feasible nodes a class prefers.
+
+use crate::bitset::NodeSet;
+use crate::index::NodeIdx;
+use crate::state::State;
+
+/// Smallest and largest raw score over the feasible nodes that count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extremes {
+    /// Smallest; `i64::MAX` when no node counts.
+    pub min: i64,
+    /// Largest; `i64::MIN` when no node counts.
+    pub max: i64,
+}
+
+/// Which raw scores changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Touched {
+    /// None but those of nodes whose pods changed (see [`Scorer::reads_usage`]).
+    Nothing,
+    /// Also these; a node may be listed twice.
+    Nodes(Vec<NodeIdx>),
+    /// All of them.
+    All,
+    /// The scorer cannot catch up and must be prepared anew.
+    Stale,
+}
+
+/// The highest score after normalising.
+pub const SCORE_MAX: i64 = 100;
+
+/// A scorer prepared for one class.
+pub trait Scorer {
+    /// Raw score of one node.
+    fn score(&mut self, state: &State, node: NodeIdx) -> i64;
+
+    /// Raw scores of all nodes that exist, by slot. Other slots may hold anything.
+    fn score_all(&mut self, state: &State, raw: &mut [i64]) {
+        for node in state.nodes.present().iter() {
+            raw[node.at()] = self.score(state, node);
+        }
+    }
+
+    /// The final score if it is the same for all nodes whatever their pods.
+    fn constant(&self) -> Option<i64> {
+        None
+    }
+
+    /// Whether the raw score of a node depends on the pods on it.
+    fn reads_usage(&self) -> bool {
+        false
+    }
+
+    /// Catches up with pods that came and went, and with the set of feasible nodes.
+    ///
+    /// Called before the first score and before each decision; `feasible_changed` tells whether
+    /// the set differs from that of the last call.
+    fn refresh(&mut self, _state: &State, _feasible: &NodeSet, _feasible_changed: bool) -> Touched {
+        Touched::Nothing
+    }
+
+    /// Whether the plugin sits this decision out (upstream's `Skip` from PreScore).
+    fn skipped(&self) -> bool {
+        false
+    }
+
+    /// Whether [`Scorer::normalise`] is to be called. Otherwise raw scores are final.
+    fn normalises(&self) -> bool {
+        false
+    }
+
+    /// Final score of a raw one. [`EXCLUDED`] raw scores never get here: they become zero.
+    fn normalise(&self, raw: i64, _extremes: Extremes) -> i64 {
+        raw
+    }
+
+    /// Adds the weighted final score to the total of every slot. The loop is here so that it is
+    /// compiled with the scorer's own `normalise`.
+    fn add_normalised(&self, raw: &[i64], extremes: Extremes, weight: i64, totals: &mut [i64]) {
+        for (total, raw) in totals.iter_mut().zip(raw) {
+            let score = if *raw == EXCLUDED { 0 } else { self.normalise(*raw, extremes) };
+            *total += weight * score;
+        }
+    }
+}
+
+/// Raw score of a node that counts for no extreme and gets zero in the end.
+pub const EXCLUDED: i64 = i64::MIN;
+
+/// Upstream's usual normalisation: the largest raw score becomes 100, in proportion.
+pub fn proportional(raw: i64, extremes: Extremes) -> i64 {
+    if extremes.max == 0 { raw } else { SCORE_MAX * raw / extremes.max }
+}
+
+/// The same, with the smallest raw score the best.
+pub fn proportional_reversed(raw: i64, extremes: Extremes) -> i64 {
+    if extremes.max == 0 { SCORE_MAX } else { SCORE_MAX - SCORE_MAX * raw / extremes.max }
+}

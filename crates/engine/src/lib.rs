@@ -1,0 +1,16 @@
+//! The scheduler as a pure state machine: cluster changes in, commands out.
+
+pub mod bitset;
+pub mod change;
+pub mod command;
+pub mod cycle;
+pub mod engine;
+pub mod framework;
+pub mod index;
+pub mod limits;
+pub mod log;
+pub mod map;
+pub mod object;
+pub mod state;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;

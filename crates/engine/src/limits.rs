@@ -1,0 +1,20 @@
+//! Every limit of the engine, with its reason.
+
+/// Node usage changes kept for classes to catch up with; a class further behind is evaluated anew,
+/// which costs about as much as replaying this many changes.
+pub const NODE_CHANGES_KEPT: usize = 4096;
+
+/// Changes of one tally kept for its readers, for the same reason.
+pub const TALLY_CHANGES_KEPT: usize = 1024;
+
+/// Tallies kept alive. Each live class uses a few; the least recently read go first.
+pub const TALLIES_KEPT: usize = 4096;
+
+/// Classes whose evaluation is kept. At 5,000 nodes one takes about 100 KB.
+pub const EVALUATIONS_KEPT: usize = 256;
+
+/// Nodes in the table. Positions are 32 bits wide and node sets are dense.
+pub const NODES_MAX: usize = 1 << 20;
+
+const _: () = assert!(NODES_MAX < u32::MAX as usize);
+const _: () = assert!(EVALUATIONS_KEPT < TALLIES_KEPT);

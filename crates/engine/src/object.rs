@@ -1,0 +1,32 @@
+//! Kubernetes objects as the engine takes them: typed, checked, reduced to what scheduling reads.
+//!
+//! The border (`api::lower`) makes these from JSON, YAML or protobuf.
+//! Whatever is invalid was reported there, so nothing here can fail.
+
+pub mod labels;
+pub mod node;
+pub mod pod;
+pub mod resources;
+pub mod selector;
+pub mod volume;
+pub mod workload;
+
+pub use labels::Labels;
+pub use node::{Image, Node, Taint, TaintEffect};
+pub use pod::{
+    HostPort, InlineDisk, NodeAffinity, Owner, Pod, PodAffinity, PodSpec, PodTerm, Protocol,
+    SpreadConstraint, Toleration, TolerationOperator, Volume, WhenUnsatisfiable,
+};
+pub use resources::{
+    DeviceClass, ResourceClaim, Resources, is_extended_resource, is_scalar_resource,
+};
+pub use selector::{NodeTerm, Operator, Requirement, Selector};
+pub use volume::{
+    AccessModes, BindingMode, ClaimPhase, ClaimRef, CsiDriver, CsiNode, CsiStorageCapacity,
+    NodeDriver, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment,
+    VolumeMode, VolumePhase, VolumeSource,
+};
+pub use workload::{DisruptionBudget, Namespace, Workload, WorkloadKind};
+
+/// An owned string that never grows.
+pub type Text = Box<str>;

@@ -1,0 +1,59 @@
+//! Nodes.
+
+use super::{Labels, Resources, Text};
+
+/// What a taint does to pods that do not tolerate it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum TaintEffect {
+    /// New pods are not placed.
+    NoSchedule,
+    /// New pods are placed elsewhere if possible.
+    PreferNoSchedule,
+    /// New pods are not placed and running ones leave.
+    NoExecute,
+}
+
+/// A taint of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Taint {
+    /// Key.
+    pub key: Text,
+    /// Value, often empty.
+    pub value: Text,
+    /// Effect.
+    pub effect: TaintEffect,
+}
+
+/// An image present on a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image {
+    /// Names under which it is known.
+    pub names: Box<[Text]>,
+    /// Size in bytes.
+    pub size: i64,
+}
+
+/// A node as scheduling sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Node {
+    /// `metadata.name`.
+    pub name: Text,
+    /// `metadata.labels`.
+    pub labels: Labels,
+    /// `metadata.annotations`, only compared for change.
+    pub annotations: Labels,
+    /// `spec.taints`.
+    pub taints: Box<[Taint]>,
+    /// `spec.unschedulable`.
+    pub unschedulable: bool,
+    /// `status.allocatable` without `pods`.
+    pub allocatable: Resources,
+    /// `status.allocatable.pods`.
+    pub allowed_pods: i64,
+    /// `status.images`.
+    pub images: Box<[Image]>,
+    /// `status.conditions` as (type, status), sorted, only compared for change.
+    pub conditions: Box<[(Text, Text)]>,
+    /// `status.declaredFeatures`, sorted.
+    pub declared_features: Box<[Text]>,
+}

@@ -1,0 +1,251 @@
+//! Pods.
+
+use super::{Labels, NodeTerm, Resources, Selector, TaintEffect, Text};
+
+/// A pod: what is its own, and the part it shares with its siblings.
+///
+/// Terminal pods (`Succeeded`, `Failed`) never reach the engine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pod {
+    /// `metadata.namespace`.
+    pub namespace: Text,
+    /// `metadata.name`.
+    pub name: Text,
+    /// `metadata.uid`.
+    pub uid: Text,
+    /// `metadata.labels`.
+    pub labels: Labels,
+    /// `spec.priority`, zero when unset.
+    pub priority: i32,
+    /// `spec.nodeName`, empty while pending.
+    pub node: Text,
+    /// `status.nominatedNodeName`, empty when none.
+    pub nominated_node: Text,
+    /// `spec.schedulingGates[].name`.
+    pub gates: Box<[Text]>,
+    /// `metadata.deletionTimestamp` is set.
+    pub terminating: bool,
+    /// Condition `DisruptionTarget` is true with reason `PreemptionByScheduler`.
+    pub preempted: bool,
+    /// `status.startTime` in nanoseconds since the epoch, if set.
+    pub start_time: Option<i64>,
+    /// `metadata.creationTimestamp` in nanoseconds since the epoch, zero when unset.
+    pub creation_time: i64,
+    /// `metadata.resourceVersion`, carried for preconditions.
+    pub resource_version: Text,
+    /// `metadata.generation`, written back as `observedGeneration`.
+    pub generation: i64,
+    /// What siblings have in common. Equal specs are stored once.
+    pub spec: PodSpec,
+}
+
+/// The scheduling-relevant fields that pods of one controller share.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PodSpec {
+    /// `schedulerName`.
+    pub scheduler_name: Text,
+    /// `preemptionPolicy: Never`.
+    pub never_preempts: bool,
+    /// Requests as the fit filter sees them: from the spec, pod-level requests honoured.
+    pub requests: Resources,
+    /// Requests as the fit score sees them: 100m / 200Mi for containers that name none, pod-level requests ignored.
+    pub requests_for_score: Resources,
+    /// Requests as they count on the node: the larger of spec and status.
+    pub requests_on_node: Resources,
+    /// Cpu on the node with the default for containers that name none.
+    pub non_zero_cpu: i64,
+    /// Memory on the node with the default for containers that name none.
+    pub non_zero_memory: i64,
+    /// `nodeSelector`; an empty one is not the same as none.
+    pub node_selector: Option<Labels>,
+    /// `affinity.nodeAffinity`.
+    pub node_affinity: NodeAffinity,
+    /// `affinity.podAffinity` and `affinity.podAntiAffinity`.
+    pub pod_affinity: PodAffinity,
+    /// `tolerations`.
+    pub tolerations: Box<[Toleration]>,
+    /// Host ports of containers and sidecars.
+    pub host_ports: Box<[HostPort]>,
+    /// `topologySpreadConstraints`.
+    pub spread: Box<[SpreadConstraint]>,
+    /// Normalised names of all images: init containers, containers, image volumes.
+    pub images: Box<[Text]>,
+    /// How many containers and init containers there are.
+    pub container_count: u32,
+    /// Volumes that scheduling reads.
+    pub volumes: Box<[Volume]>,
+    /// `resourceClaims[].name` (claims on devices).
+    pub resource_claims: Box<[Text]>,
+    /// Features that a node must declare, sorted.
+    pub required_features: Box<[Text]>,
+    /// The owner reference with `controller: true`.
+    pub owner: Option<Owner>,
+}
+
+/// Owner reference of the controller.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Owner {
+    /// `apiVersion`.
+    pub api_version: Text,
+    /// `kind`.
+    pub kind: Text,
+    /// `name`.
+    pub name: Text,
+    /// `uid`.
+    pub uid: Text,
+}
+
+/// Node affinity of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct NodeAffinity {
+    /// `requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms`; one of them must match.
+    pub required: Option<Box<[NodeTerm]>>,
+    /// `preferredDuringSchedulingIgnoredDuringExecution` as (weight, preference); `None` when nil.
+    pub preferred: Option<Box<[(i32, NodeTerm)]>>,
+}
+
+/// Pod affinity and anti-affinity of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PodAffinity {
+    /// `podAffinity.required…`.
+    pub required: Box<[PodTerm]>,
+    /// `podAntiAffinity.required…`.
+    pub required_anti: Box<[PodTerm]>,
+    /// `podAffinity.preferred…` as (weight, term).
+    pub preferred: Box<[(i32, PodTerm)]>,
+    /// `podAntiAffinity.preferred…` as (weight, term).
+    pub preferred_anti: Box<[(i32, PodTerm)]>,
+    /// `podAffinity` is set, even if empty.
+    pub has_affinity: bool,
+    /// `podAntiAffinity` is set, even if empty.
+    pub has_anti_affinity: bool,
+}
+
+/// A term of pod affinity, with `matchLabelKeys` already merged into its selector.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PodTerm {
+    /// `labelSelector`; `None` matches nothing.
+    pub selector: Option<Selector>,
+    /// Namespaces, sorted: those listed, or the pod's own when neither list nor selector is given.
+    pub namespaces: Box<[Text]>,
+    /// `namespaceSelector`; `None` matches nothing.
+    pub namespace_selector: Option<Selector>,
+    /// `topologyKey`.
+    pub topology_key: Text,
+}
+
+/// How a toleration compares the taint's value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TolerationOperator {
+    /// Values are equal.
+    Equal,
+    /// Any value.
+    Exists,
+    /// Anything else: matches nothing.
+    Other,
+}
+
+/// A toleration.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Toleration {
+    /// Key; empty matches every key.
+    pub key: Text,
+    /// Comparison.
+    pub operator: TolerationOperator,
+    /// Value.
+    pub value: Text,
+    /// Effect; `None` matches every effect.
+    pub effect: Option<TaintEffect>,
+}
+
+/// Transport protocol of a host port.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Protocol {
+    /// TCP, also the default.
+    Tcp,
+    /// UDP.
+    Udp,
+    /// SCTP.
+    Sctp,
+}
+
+/// A port of the node that a pod occupies.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct HostPort {
+    /// Address; `0.0.0.0` stands for all of them.
+    pub ip: Text,
+    /// Protocol.
+    pub protocol: Protocol,
+    /// Port, above zero.
+    pub port: i32,
+}
+
+/// What to do with a pod that cannot satisfy a spread constraint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WhenUnsatisfiable {
+    /// It waits.
+    DoNotSchedule,
+    /// It is placed where the skew is least.
+    ScheduleAnyway,
+}
+
+/// A topology spread constraint.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SpreadConstraint {
+    /// `maxSkew`.
+    pub max_skew: i32,
+    /// `topologyKey`.
+    pub topology_key: Text,
+    /// `whenUnsatisfiable`.
+    pub when_unsatisfiable: WhenUnsatisfiable,
+    /// `labelSelector` with the pod's `matchLabelKeys` merged in; `None` matches nothing.
+    pub selector: Option<Selector>,
+    /// `minDomains`, one when unset.
+    pub min_domains: i32,
+    /// `nodeAffinityPolicy: Honor`, the default.
+    pub honor_affinity: bool,
+    /// `nodeTaintsPolicy: Honor`; the default is to ignore taints.
+    pub honor_taints: bool,
+}
+
+/// A volume that scheduling reads.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Volume {
+    /// `persistentVolumeClaim`.
+    Claim {
+        /// `claimName`.
+        name: Text,
+    },
+    /// `ephemeral`; the claim is named after the pod and the volume.
+    Ephemeral {
+        /// `<pod name>-<volume name>`.
+        claim: Text,
+    },
+    /// A disk named in the pod itself.
+    Inline(InlineDisk),
+}
+
+/// A disk named in the pod itself.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum InlineDisk {
+    /// `gcePersistentDisk`.
+    GcePersistentDisk { name: Text, read_only: bool },
+    /// `awsElasticBlockStore`.
+    AwsElasticBlockStore { id: Text, read_only: bool },
+    /// `rbd`.
+    Rbd { monitors: Box<[Text]>, pool: Text, image: Text, read_only: bool },
+    /// `iscsi`.
+    Iscsi { iqn: Text, read_only: bool },
+    /// `azureDisk`.
+    AzureDisk { uri: Text },
+    /// `azureFile`.
+    AzureFile { share: Text, secret: Text },
+    /// `cinder`.
+    Cinder { id: Text },
+    /// `vsphereVolume`.
+    VsphereVolume { path: Text },
+    /// `portworxVolume`.
+    PortworxVolume { id: Text },
+    /// `csi`.
+    Csi { driver: Text },
+}

@@ -1,0 +1,348 @@
+//! The node table: one column for each thing that scheduling reads of a node.
+
+use std::sync::Arc;
+
+use crate::bitset::NodeSet;
+use crate::index::{NodeIdx, PodIdx, ResourceIdx};
+use crate::limits::NODE_CHANGES_KEPT;
+use crate::log::Log;
+use crate::map::Map;
+use crate::object::{HostPort, Node, TaintEffect, Text, Volume};
+
+use super::node_order::NodeOrder;
+use super::resources::ResourceNames;
+use super::specs::SpecRecord;
+
+/// How many volumes that scheduling reads the pods of a node have; one shared by pods counts for each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VolumeCount {
+    /// Those that name a claim.
+    pub claims: u32,
+    /// All others.
+    pub others: u32,
+}
+
+/// All nodes as columns. A slot without an object is a ghost: only its pods are known.
+#[derive(Clone, Debug)]
+pub struct Nodes {
+    names: Vec<Text>,
+    by_name: Map<Text, NodeIdx>,
+    objects: Vec<Option<Arc<Node>>>,
+    free: Vec<NodeIdx>,
+    present: NodeSet,
+    unschedulable: NodeSet,
+    /// Nodes with a taint that keeps pods away.
+    hard_tainted: NodeSet,
+    /// Nodes with a `PreferNoSchedule` taint.
+    soft_tainted: NodeSet,
+    allocatable: Vec<Vec<i64>>,
+    requested: Vec<Vec<i64>>,
+    non_zero_cpu: Vec<i64>,
+    non_zero_memory: Vec<i64>,
+    allowed_pods: Vec<i64>,
+    pods: Vec<Vec<PodIdx>>,
+    ports: Vec<Vec<HostPort>>,
+    volumes: Vec<VolumeCount>,
+    order: NodeOrder,
+    usage_changes: Log<NodeIdx>,
+}
+
+impl Default for Nodes {
+    fn default() -> Self {
+        let columns = || vec![Vec::new(); 3];
+        Self {
+            names: Vec::new(),
+            by_name: Map::default(),
+            objects: Vec::new(),
+            free: Vec::new(),
+            present: NodeSet::default(),
+            unschedulable: NodeSet::default(),
+            hard_tainted: NodeSet::default(),
+            soft_tainted: NodeSet::default(),
+            allocatable: columns(),
+            requested: columns(),
+            non_zero_cpu: Vec::new(),
+            non_zero_memory: Vec::new(),
+            allowed_pods: Vec::new(),
+            pods: Vec::new(),
+            ports: Vec::new(),
+            volumes: Vec::new(),
+            order: NodeOrder::default(),
+            usage_changes: Log::new(NODE_CHANGES_KEPT),
+        }
+    }
+}
+
+impl Nodes {
+    /// How many slots the columns have.
+    pub fn slots(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Nodes that exist (ghosts do not).
+    pub fn present(&self) -> &NodeSet {
+        &self.present
+    }
+
+    /// How many nodes exist.
+    pub fn count(&self) -> usize {
+        self.order.nodes().len()
+    }
+
+    /// Nodes in visiting order.
+    pub fn order(&self) -> &[NodeIdx] {
+        self.order.nodes()
+    }
+
+    /// Finds a node that exists.
+    pub fn find(&self, name: &str) -> Option<NodeIdx> {
+        self.by_name.get(name).copied().filter(|node| self.present.contains(*node))
+    }
+
+    /// Name of a node.
+    pub fn name(&self, node: NodeIdx) -> &str {
+        &self.names[node.at()]
+    }
+
+    /// The object of a node that exists.
+    pub fn object(&self, node: NodeIdx) -> &Node {
+        self.objects[node.at()].as_ref().expect("only nodes that exist are visited")
+    }
+
+    /// Cordoned nodes.
+    pub fn unschedulable(&self) -> &NodeSet {
+        &self.unschedulable
+    }
+
+    /// Nodes with a `NoSchedule` or `NoExecute` taint.
+    pub fn hard_tainted(&self) -> &NodeSet {
+        &self.hard_tainted
+    }
+
+    /// Nodes with a `PreferNoSchedule` taint.
+    pub fn soft_tainted(&self) -> &NodeSet {
+        &self.soft_tainted
+    }
+
+    /// Allocatable amounts of a resource by slot; `None` when no node has had any of it.
+    pub fn allocatable(&self, resource: ResourceIdx) -> Option<&[i64]> {
+        self.allocatable.get(resource.at()).map(Vec::as_slice)
+    }
+
+    /// Requested amounts of a resource by slot; `None` when nothing has requested any of it.
+    pub fn requested(&self, resource: ResourceIdx) -> Option<&[i64]> {
+        self.requested.get(resource.at()).map(Vec::as_slice)
+    }
+
+    /// Allocatable amount on one node.
+    pub fn allocatable_of(&self, resource: ResourceIdx, node: NodeIdx) -> i64 {
+        self.allocatable.get(resource.at()).map_or(0, |column| column[node.at()])
+    }
+
+    /// Requested amount on one node.
+    pub fn requested_of(&self, resource: ResourceIdx, node: NodeIdx) -> i64 {
+        self.requested.get(resource.at()).map_or(0, |column| column[node.at()])
+    }
+
+    /// Requested cpu by slot, with the default for containers that name none.
+    pub fn non_zero_cpu(&self) -> &[i64] {
+        &self.non_zero_cpu
+    }
+
+    /// Requested memory by slot, with the default for containers that name none.
+    pub fn non_zero_memory(&self) -> &[i64] {
+        &self.non_zero_memory
+    }
+
+    /// How many pods a node takes, by slot.
+    pub fn allowed_pods(&self) -> &[i64] {
+        &self.allowed_pods
+    }
+
+    /// Pods on a node, terminating ones included.
+    pub fn pods(&self, node: NodeIdx) -> &[PodIdx] {
+        &self.pods[node.at()]
+    }
+
+    /// Host ports in use on a node.
+    pub fn ports(&self, node: NodeIdx) -> &[HostPort] {
+        &self.ports[node.at()]
+    }
+
+    /// How many volumes the pods of a node have.
+    pub fn volumes(&self, node: NodeIdx) -> VolumeCount {
+        self.volumes[node.at()]
+    }
+
+    /// Nodes whose pods changed, in order; for classes to catch up with.
+    pub fn usage_changes(&self) -> &Log<NodeIdx> {
+        &self.usage_changes
+    }
+
+    /// The slot of a name, made as a ghost if it is new.
+    pub(crate) fn slot(&mut self, name: &str) -> NodeIdx {
+        if let Some(node) = self.by_name.get(name) {
+            return *node;
+        }
+        let node = self.free.pop().unwrap_or_else(|| self.add_slot());
+        self.names[node.at()] = name.into();
+        self.by_name.insert(name.into(), node);
+        node
+    }
+
+    fn add_slot(&mut self) -> NodeIdx {
+        let node = NodeIdx::from(self.names.len());
+        self.names.push("".into());
+        self.objects.push(None);
+        for column in self.allocatable.iter_mut().chain(&mut self.requested) {
+            column.push(0);
+        }
+        self.non_zero_cpu.push(0);
+        self.non_zero_memory.push(0);
+        self.allowed_pods.push(0);
+        self.pods.push(Vec::new());
+        self.ports.push(Vec::new());
+        self.volumes.push(VolumeCount::default());
+        let slots = self.names.len();
+        for set in [
+            &mut self.present,
+            &mut self.unschedulable,
+            &mut self.hard_tainted,
+            &mut self.soft_tainted,
+        ] {
+            set.grow(slots);
+        }
+        node
+    }
+
+    /// Sets the object of a slot and returns the one it replaces.
+    pub(crate) fn set_object(
+        &mut self,
+        node: NodeIdx,
+        object: Arc<Node>,
+        names: &mut ResourceNames,
+    ) -> Option<Arc<Node>> {
+        for column in &mut self.allocatable {
+            column[node.at()] = 0;
+        }
+        for (resource, amount) in names.vector(&object.allocatable) {
+            *column(&mut self.allocatable, resource, self.names.len(), node) = amount;
+        }
+        self.allowed_pods[node.at()] = object.allowed_pods;
+        self.unschedulable.set(node, object.unschedulable);
+        let soft = |effect| effect == TaintEffect::PreferNoSchedule;
+        self.hard_tainted.set(node, object.taints.iter().any(|taint| !soft(taint.effect)));
+        self.soft_tainted.set(node, object.taints.iter().any(|taint| soft(taint.effect)));
+        match &self.objects[node.at()] {
+            Some(old) => self.order.update(node, &old.labels, &object.labels),
+            None => {
+                self.present.insert(node);
+                self.order.add(node, &object.labels);
+                self.order.rebuild();
+            }
+        }
+        self.objects[node.at()].replace(object)
+    }
+
+    /// Removes the object of a slot; the ghost stays while pods remain on it.
+    pub(crate) fn remove_object(&mut self, node: NodeIdx) -> Option<Arc<Node>> {
+        let object = self.objects[node.at()].take()?;
+        self.order.remove(node, &object.labels);
+        self.order.rebuild();
+        for set in [
+            &mut self.present,
+            &mut self.unschedulable,
+            &mut self.hard_tainted,
+            &mut self.soft_tainted,
+        ] {
+            set.remove(node);
+        }
+        for column in &mut self.allocatable {
+            column[node.at()] = 0;
+        }
+        self.allowed_pods[node.at()] = 0;
+        self.free_if_empty(node);
+        Some(object)
+    }
+
+    /// Gives the slot back when neither object nor pod holds it.
+    pub(crate) fn free_if_empty(&mut self, node: NodeIdx) {
+        if self.objects[node.at()].is_none() && self.pods[node.at()].is_empty() {
+            self.by_name.remove(&*self.names[node.at()]);
+            self.names[node.at()] = "".into();
+            self.free.push(node);
+        }
+    }
+
+    /// Counts a pod on a node. Used alone for what-if; `State::place` also tells the readers.
+    pub(crate) fn attach(&mut self, pod: PodIdx, node: NodeIdx, spec: &SpecRecord) {
+        self.count_requests(node, spec, 1);
+        self.pods[node.at()].push(pod);
+        for port in &spec.spec.host_ports {
+            if !self.ports[node.at()].contains(port) {
+                self.ports[node.at()].push(port.clone());
+            }
+        }
+    }
+
+    /// Takes a pod off a node.
+    ///
+    /// As upstream, ports are a plain set: of two pods with one port, the first to go frees it.
+    pub(crate) fn detach(&mut self, pod: PodIdx, node: NodeIdx, spec: &SpecRecord) {
+        self.count_requests(node, spec, -1);
+        let pods = &mut self.pods[node.at()];
+        if let Some(found) = pods.iter().position(|other| *other == pod) {
+            pods.swap_remove(found);
+        }
+        if !spec.spec.host_ports.is_empty() {
+            self.ports[node.at()].retain(|port| !spec.spec.host_ports.contains(port));
+        }
+    }
+
+    fn count_requests(&mut self, node: NodeIdx, spec: &SpecRecord, sign: i64) {
+        for (resource, amount) in &spec.on_node {
+            let cell = column(&mut self.requested, *resource, self.names.len(), node);
+            *cell = cell.saturating_add(sign * amount);
+        }
+        let cpu = &mut self.non_zero_cpu[node.at()];
+        *cpu = cpu.saturating_add(sign * spec.spec.non_zero_cpu);
+        let memory = &mut self.non_zero_memory[node.at()];
+        *memory = memory.saturating_add(sign * spec.spec.non_zero_memory);
+        for volume in &spec.spec.volumes {
+            let count = &mut self.volumes[node.at()];
+            let kind = match volume {
+                Volume::Claim { .. } => &mut count.claims,
+                Volume::Ephemeral { .. } | Volume::Inline(_) => &mut count.others,
+            };
+            *kind = kind.wrapping_add_signed(sign as i32);
+        }
+    }
+
+    /// Tells the readers that the pods of a node changed.
+    pub(crate) fn usage_changed(&mut self, node: NodeIdx) {
+        self.usage_changes.push(node);
+    }
+
+    /// Puts the pods of a node back into a remembered order after a what-if.
+    pub(crate) fn restore_pod_order(&mut self, node: NodeIdx, pods: Vec<PodIdx>) {
+        debug_assert_eq!(pods.len(), self.pods[node.at()].len());
+        self.pods[node.at()] = pods;
+    }
+
+    /// Puts the ports of a node back after a what-if.
+    pub(crate) fn restore_ports(&mut self, node: NodeIdx, ports: Vec<HostPort>) {
+        self.ports[node.at()] = ports;
+    }
+}
+
+fn column(
+    columns: &mut Vec<Vec<i64>>,
+    resource: ResourceIdx,
+    slots: usize,
+    node: NodeIdx,
+) -> &mut i64 {
+    while columns.len() <= resource.at() {
+        columns.push(vec![0; slots]);
+    }
+    &mut columns[resource.at()][node.at()]
+}

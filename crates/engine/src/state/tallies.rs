@@ -1,0 +1,177 @@
+//! Tallies: logs of pods that come to and leave nodes, for those who count them per domain.
+//!
+//! A prepared filter counts its pods once and then follows the tally, so that placing a pod costs
+//! its class one step and all others nothing until they are used.
+
+use crate::index::{NodeIdx, TallyIdx, TermIdx};
+use crate::limits::{TALLIES_KEPT, TALLY_CHANGES_KEPT};
+use crate::log::Log;
+use crate::map::Map;
+use crate::object::{Labels, Selector, Text};
+
+use super::selector_index::SelectorIndex;
+
+/// Which namespaces a matcher looks into.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// Every namespace.
+    All,
+    /// These, sorted.
+    Names(Box<[Text]>),
+}
+
+/// Pods of some namespaces whose labels match a selector.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Matcher {
+    /// Namespaces.
+    pub scope: Scope,
+    /// Selector over pod labels.
+    pub selector: Selector,
+}
+
+impl Matcher {
+    /// Whether it speaks of pods of this namespace with these labels.
+    pub fn matches(&self, namespace: &str, labels: &Labels) -> bool {
+        let in_scope = match &self.scope {
+            Scope::All => true,
+            Scope::Names(names) => names.binary_search_by(|n| (**n).cmp(namespace)).is_ok(),
+        };
+        in_scope && self.selector.matches(labels)
+    }
+}
+
+/// Which pods a tally follows.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Subject {
+    /// Pods that all of the matchers match.
+    Matching {
+        /// At least one.
+        matchers: Box<[Matcher]>,
+        /// Leave terminating pods out.
+        live_only: bool,
+    },
+    /// Pods that carry an affinity term.
+    Carrying(TermIdx),
+}
+
+/// Names a tally. It may be dropped when nobody reads it for long; then its readers start anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TallyRef {
+    pub(crate) index: TallyIdx,
+    generation: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Tally {
+    subject: Subject,
+    generation: u64,
+    changes: Log<(NodeIdx, i32)>,
+    last_read: u64,
+}
+
+/// All tallies in use.
+#[derive(Clone, Debug, Default)]
+pub struct Tallies {
+    slots: Vec<Option<Tally>>,
+    by_subject: Map<Subject, TallyIdx>,
+    by_selector: SelectorIndex<TallyIdx>,
+    free: Vec<TallyIdx>,
+    live: usize,
+    clock: u64,
+}
+
+impl Tallies {
+    /// Position after the last change of a tally, or `None` if it was dropped.
+    pub fn end(&self, tally: TallyRef) -> Option<u64> {
+        Some(self.get(tally)?.changes.end())
+    }
+
+    /// Changes since a position as (node, +1 or -1), or `None` when the reader must start anew.
+    pub fn since(&self, tally: TallyRef, position: u64) -> Option<&[(NodeIdx, i32)]> {
+        self.get(tally)?.changes.since(position)
+    }
+
+    fn get(&self, tally: TallyRef) -> Option<&Tally> {
+        let slot = self.slots[tally.index.at()].as_ref()?;
+        (slot.generation == tally.generation).then_some(slot)
+    }
+
+    /// A tally of this subject, if there is one.
+    pub(crate) fn find(&mut self, subject: &Subject) -> Option<TallyRef> {
+        let index = *self.by_subject.get(subject)?;
+        self.clock += 1;
+        let clock = self.clock;
+        let tally = self.slots[index.at()].as_mut()?;
+        tally.last_read = clock;
+        Some(TallyRef { index, generation: tally.generation })
+    }
+
+    /// Starts a tally. The caller tells groups or terms of it, and drops what is returned.
+    pub(crate) fn start(&mut self, subject: Subject) -> TallyRef {
+        self.clock += 1;
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            TallyIdx::from(self.slots.len() - 1)
+        });
+        if let Subject::Matching { matchers, .. } = &subject {
+            self.by_selector.insert(&matchers[0].selector, index);
+        }
+        self.by_subject.insert(subject.clone(), index);
+        let generation = self.clock;
+        let changes = Log::new(TALLY_CHANGES_KEPT);
+        self.slots[index.at()] =
+            Some(Tally { subject, generation, changes, last_read: self.clock });
+        self.live += 1;
+        TallyRef { index, generation }
+    }
+
+    /// The tally that was not asked for longest, if there are too many.
+    pub(crate) fn surplus(&self) -> Option<TallyIdx> {
+        if self.live <= TALLIES_KEPT {
+            return None;
+        }
+        let live = self.slots.iter().enumerate();
+        let oldest = live.filter_map(|(i, slot)| Some((slot.as_ref()?.last_read, i))).min()?;
+        Some(TallyIdx::from(oldest.1))
+    }
+
+    /// Ends a tally and returns whom it followed.
+    pub(crate) fn drop(&mut self, index: TallyIdx) -> Option<Subject> {
+        let tally = self.slots[index.at()].take()?;
+        if let Subject::Matching { matchers, .. } = &tally.subject {
+            self.by_selector.remove(&matchers[0].selector, index);
+        }
+        self.by_subject.remove(&tally.subject);
+        self.free.push(index);
+        self.live -= 1;
+        Some(tally.subject)
+    }
+
+    /// Tallies that follow pods of a namespace with these labels.
+    pub(crate) fn matching(&self, namespace: &str, labels: &Labels) -> Vec<TallyIdx> {
+        let mut found = self.by_selector.candidates(labels);
+        found.retain(|index| {
+            let Some(tally) = &self.slots[index.at()] else { return false };
+            let Subject::Matching { matchers, .. } = &tally.subject else { return false };
+            matchers.iter().all(|matcher| matcher.matches(namespace, labels))
+        });
+        found
+    }
+
+    /// Notes that a pod came or went.
+    pub(crate) fn note(&mut self, index: TallyIdx, node: NodeIdx, change: i32, terminating: bool) {
+        let Some(tally) = &mut self.slots[index.at()] else { return };
+        let skips = matches!(tally.subject, Subject::Matching { live_only: true, .. });
+        if !(skips && terminating) {
+            tally.changes.push((node, change));
+        }
+    }
+
+    /// Notes that a pod on a node began to terminate.
+    pub(crate) fn note_terminating(&mut self, index: TallyIdx, node: NodeIdx) {
+        let Some(tally) = &mut self.slots[index.at()] else { return };
+        if matches!(tally.subject, Subject::Matching { live_only: true, .. }) {
+            tally.changes.push((node, -1));
+        }
+    }
+}

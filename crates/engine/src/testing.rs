@@ -1,0 +1,208 @@
+//! Builders and checks for tests.
+
+use std::sync::Arc;
+
+use crate::cycle::diagnosis::Diagnosis;
+use crate::cycle::evaluation::Evaluation;
+use crate::cycle::what_if::WhatIf;
+use crate::framework::event::Object;
+use crate::framework::scorer::EXCLUDED;
+use crate::framework::{
+    Action, Class, Event, Extremes, Plugin, PodView, Point, Preparation, Profile, Resource,
+};
+use crate::index::PodIdx;
+use crate::object::{Labels, Node, Pod, PodSpec};
+use crate::state::State;
+use crate::state::volumes::Volumes;
+
+/// A state with these nodes and pods, added in order.
+pub fn state(nodes: impl IntoIterator<Item = Node>, pods: impl IntoIterator<Item = Pod>) -> State {
+    let mut state = State::default();
+    for node in nodes {
+        state.set_node(node);
+    }
+    for pod in pods {
+        state.add_pod(pod);
+    }
+    state
+}
+
+/// Changes storage objects of a state.
+pub fn with_volumes(mut state: State, change: impl FnOnce(&mut Volumes)) -> State {
+    state.change_volumes(change);
+    state
+}
+
+/// Labels from pairs.
+pub fn labels(pairs: &[(&str, &str)]) -> Labels {
+    pairs.iter().map(|(key, value)| (*key, *value)).collect()
+}
+
+/// A node with a name, 4 cores, 8 GiB and room for 110 pods.
+pub fn node(name: &str) -> Node {
+    let mut node = Node { name: name.into(), allowed_pods: 110, ..Node::default() };
+    node.allocatable.cpu = 4000;
+    node.allocatable.memory = 8 << 30;
+    node
+}
+
+/// A pod in namespace `default`, pending.
+pub fn pod(name: &str) -> Pod {
+    Pod {
+        namespace: "default".into(),
+        name: name.into(),
+        uid: format!("uid-default-{name}").into(),
+        ..Pod::default()
+    }
+}
+
+/// The class of a spec without labels in namespace `default`.
+pub fn class(spec: PodSpec) -> Class {
+    Class {
+        namespace: "default".into(),
+        labels: Labels::default(),
+        node_name: "".into(),
+        uid: "".into(),
+        spec: Arc::new(spec),
+    }
+}
+
+/// A profile with one plugin at all points it implements.
+pub fn profile(plugin: Box<dyn Plugin>) -> Profile {
+    let points = plugin.points().iter().map(|point| (*point, vec![0])).collect();
+    let weights = vec![1; usize::from(plugin.points().contains(&Point::Score))];
+    Profile {
+        name: "default-scheduler".into(),
+        plugins: vec![plugin],
+        points,
+        weights,
+        percentage_of_nodes_to_score: None,
+    }
+}
+
+/// What one plugin says of every node, as `name: reason, reason` or `name: ok`, or what PreFilter said.
+pub fn verdicts(plugin: Box<dyn Plugin>, class: Class, state: &mut State) -> Vec<String> {
+    let profile = profile(plugin);
+    let mut evaluation = Evaluation::new(&profile, class, state);
+    let diagnosis = Diagnosis::new(&profile, &mut evaluation, state);
+    if let Some(rejected) = &evaluation.rejected {
+        let rejection = &rejected.rejection;
+        return vec![format!("{}: {}", rejection.code.name(), rejection.message())];
+    }
+    let nodes = state.nodes.order().iter().map(|node| {
+        let name = state.nodes.name(*node);
+        match diagnosis.nodes.iter().find(|(other, _, _)| other == node) {
+            Some((_, _, rejection)) => {
+                format!("{name}: {} {}", rejection.code.name(), rejection.message())
+            }
+            None if evaluation.feasible().contains(*node) => format!("{name}: ok"),
+            None => format!("{name}: narrowed"),
+        }
+    });
+    nodes.collect()
+}
+
+/// Final scores that one plugin gives to all nodes, as `name: score` in visiting order; `None` when it sits out.
+///
+/// All nodes count as feasible. Scores by node, by column and as a constant must agree.
+pub fn scores(plugin: &dyn Plugin, class: &Class, state: &mut State) -> Option<Vec<String>> {
+    let feasible = state.nodes.present().clone();
+    let mut scorer = plugin.prepare_score(class, &mut Preparation::new(state))?;
+    scorer.refresh(state, &feasible, true);
+    if scorer.skipped() {
+        return None;
+    }
+    let mut raw = vec![7; state.nodes.slots()];
+    scorer.score_all(state, &mut raw);
+    let mut extremes = Extremes { min: i64::MAX, max: i64::MIN };
+    for node in feasible.iter() {
+        let score = raw[node.at()];
+        assert_eq!(score, scorer.score(state, node), "by column and by node");
+        if score != EXCLUDED {
+            extremes.min = extremes.min.min(score);
+            extremes.max = extremes.max.max(score);
+        }
+    }
+    let scores = state.nodes.order().iter().map(|node| {
+        let score = match raw[node.at()] {
+            EXCLUDED => 0,
+            raw if scorer.normalises() => scorer.normalise(raw, extremes),
+            raw => raw,
+        };
+        assert_eq!(score, scorer.constant().unwrap_or(score), "by node and as a constant");
+        format!("{}: {score}", state.nodes.name(*node))
+    });
+    Some(scores.collect())
+}
+
+/// What one plugin says of a node if some pending pods were on it and some of its pods were not:
+/// `ok`, or code and reasons. Pods are named in namespace `default`.
+pub fn verdict_if(
+    plugin: Box<dyn Plugin>,
+    class: Class,
+    state: &mut State,
+    node: &str,
+    added: &[&str],
+    removed: &[&str],
+) -> String {
+    let profile = profile(plugin);
+    let mut evaluation = Evaluation::new(&profile, class, state);
+    let node = state.nodes.find(node).expect("tests name nodes that exist");
+    let pods = |names: &[&str]| names.iter().map(|name| find(state, name)).collect::<Vec<_>>();
+    let (added, removed) = (pods(added), pods(removed));
+    let mut what_if = WhatIf::new(state, &mut evaluation, PodIdx::NONE, &[], node);
+    removed.into_iter().for_each(|pod| what_if.remove(pod));
+    added.into_iter().for_each(|pod| what_if.add(pod));
+    match what_if.check_with_plugin() {
+        None => "ok".to_owned(),
+        Some((_, rejection)) => format!("{} {}", rejection.code.name(), rejection.message()),
+    }
+}
+
+/// Puts a pending pod of namespace `default` on a node.
+pub fn place(state: &mut State, pod: &str, node: &str) {
+    let node = state.nodes.find(node).expect("tests name nodes that exist");
+    state.place(find(state, pod), node);
+}
+
+/// Takes a pod of namespace `default` off its node.
+pub fn displace(state: &mut State, pod: &str) {
+    state.displace(find(state, pod));
+}
+
+fn find(state: &State, pod: &str) -> PodIdx {
+    state.find_pod("default", pod).expect("tests name pods that exist")
+}
+
+/// Something that happened to a node that still exists.
+pub fn node_event<'a>(action: Action, old: Option<&'a Node>, new: &'a Node) -> Event<'a> {
+    let object = Object::Node { old, new: Some(new) };
+    Event { resource: Resource::Node, action, object, own: false }
+}
+
+/// Something that happened to a pod.
+pub fn pod_event<'a>(
+    action: Action,
+    old: Option<&'a Pod>,
+    new: Option<&'a Pod>,
+    own: bool,
+) -> Event<'a> {
+    let assigned = old.or(new).is_some_and(|pod| !pod.node.is_empty());
+    let resource = if assigned { Resource::AssignedPod } else { Resource::UnschedulablePod };
+    let object = Object::Pod { old: old.map(pod_view), new: new.map(pod_view) };
+    Event { resource, action, object, own }
+}
+
+/// A pod as hints see it.
+pub fn pod_view(pod: &Pod) -> PodView<'_> {
+    PodView {
+        namespace: &pod.namespace,
+        name: &pod.name,
+        uid: &pod.uid,
+        labels: &pod.labels,
+        spec: &pod.spec,
+        assigned: !pod.node.is_empty(),
+        nominated: !pod.nominated_node.is_empty(),
+        gated: !pod.gates.is_empty(),
+    }
+}

@@ -1,0 +1,67 @@
+//! NodeName: a pod that names its node goes there or nowhere.
+
+use api::config::PluginArgs;
+use engine::framework::{Answer, Class, Filter, Plugin, Point, Preparation, Prepared, Rejection};
+use engine::index::NodeIdx;
+use engine::state::State;
+
+pub(crate) const NAME: &str = "NodeName";
+pub(crate) const POINTS: &[Point] = &[Point::Filter];
+pub(crate) const DOC: &str = "A pod that names its node goes there or nowhere.";
+
+pub(crate) fn build(_args: Option<&PluginArgs>) -> Box<dyn Plugin> {
+    Box::new(NodeName)
+}
+
+struct NodeName;
+
+impl Plugin for NodeName {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn points(&self) -> &'static [Point] {
+        POINTS
+    }
+
+    fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> Prepared {
+        if class.node_name.is_empty() {
+            return Prepared::Skip;
+        }
+        let named = preparation.state.nodes.find(&class.node_name);
+        Prepared::Filter(Box::new(Named(named)))
+    }
+}
+
+/// The node that is named, if it exists.
+struct Named(Option<NodeIdx>);
+
+impl Filter for Named {
+    fn check(&mut self, _state: &State, node: NodeIdx) -> Answer {
+        if self.0 == Some(node) { Answer::PASS } else { Answer(1) }
+    }
+
+    fn rejection(&self, _state: &State, _node: NodeIdx, _answer: Answer) -> Rejection {
+        Rejection::unresolvable("node(s) didn't match the requested node name")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::object::PodSpec;
+    use engine::testing::{class, node, state, verdicts};
+
+    #[test]
+    fn only_the_named_node_passes() {
+        let mut state = state([node("a"), node("b")], []);
+        let class = Class { node_name: "b".into(), ..class(PodSpec::default()) };
+        assert_eq!(
+            verdicts(build(None), class, &mut state),
+            [
+                "a: UnschedulableAndUnresolvable node(s) didn't match the requested node name",
+                "b: ok",
+            ]
+        );
+    }
+}

@@ -1,0 +1,196 @@
+//! NodePorts: a pod goes to nodes whose host ports it needs are free.
+
+use api::config::PluginArgs;
+use engine::framework::event::Object;
+use engine::framework::{
+    Action, Answer, Class, Event, Filter, Plugin, Point, Preparation, Prepared, Rejection,
+    Resource, Subscription,
+};
+use engine::index::NodeIdx;
+use engine::object::HostPort;
+use engine::state::State;
+
+pub(crate) const NAME: &str = "NodePorts";
+pub(crate) const POINTS: &[Point] = &[Point::PreFilter, Point::Filter];
+pub(crate) const DOC: &str = "A pod goes to nodes where the host ports it needs are free.";
+
+pub(crate) fn build(_args: Option<&PluginArgs>) -> Box<dyn Plugin> {
+    Box::new(NodePorts)
+}
+
+struct NodePorts;
+
+impl Plugin for NodePorts {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn points(&self) -> &'static [Point] {
+        POINTS
+    }
+
+    fn prepare_filter(&self, class: &Class, _preparation: &mut Preparation) -> Prepared {
+        if class.spec.host_ports.is_empty() {
+            return Prepared::Skip;
+        }
+        Prepared::Filter(Box::new(Wanted(class.spec.host_ports.clone())))
+    }
+
+    fn subscriptions(&self) -> Vec<Subscription> {
+        vec![
+            Subscription { resource: Resource::Pod, action: Action::DELETE },
+            Subscription { resource: Resource::Node, action: Action::ADD },
+        ]
+    }
+
+    fn hint(&self, _state: &State, class: &Class, event: &Event) -> bool {
+        match event.object {
+            Object::Pod { old: Some(gone), .. } => {
+                (gone.assigned || gone.nominated)
+                    && any_conflict(&class.spec.host_ports, &gone.spec.host_ports)
+            }
+            _ => true,
+        }
+    }
+}
+
+/// Ports that must be free.
+struct Wanted(Box<[HostPort]>);
+
+impl Filter for Wanted {
+    fn check(&mut self, state: &State, node: NodeIdx) -> Answer {
+        Answer(any_conflict(&self.0, state.nodes.ports(node)).into())
+    }
+
+    fn rejection(&self, _state: &State, _node: NodeIdx, _answer: Answer) -> Rejection {
+        Rejection::unschedulable("node(s) didn't have free ports for the requested pod ports")
+    }
+
+    fn reads_usage(&self) -> bool {
+        true
+    }
+}
+
+fn any_conflict(wanted: &[HostPort], used: &[HostPort]) -> bool {
+    wanted.iter().any(|wanted| used.iter().any(|used| conflict(wanted, used)))
+}
+
+fn conflict(a: &HostPort, b: &HostPort) -> bool {
+    const EVERY_ADDRESS: &str = "0.0.0.0";
+    let overlap = || a.ip == b.ip || *a.ip == *EVERY_ADDRESS || *b.ip == *EVERY_ADDRESS;
+    a.port == b.port && a.protocol == b.protocol && overlap()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::cycle::evaluation::Evaluation;
+    use engine::object::{Pod, PodSpec, Protocol};
+    use engine::testing::{
+        class, displace, node, place, pod, pod_event, profile, state, verdict_if, verdicts,
+    };
+    use proptest::prelude::*;
+
+    const REASON: &str = "Unschedulable node(s) didn't have free ports for the requested pod ports";
+
+    fn using(ports: &[HostPort]) -> PodSpec {
+        PodSpec { host_ports: ports.into(), ..PodSpec::default() }
+    }
+
+    fn pod_using(name: &str, node: &str, ports: &[HostPort]) -> Pod {
+        Pod { node: node.into(), spec: using(ports), ..pod(name) }
+    }
+
+    fn tcp(ip: &str, port: i32) -> HostPort {
+        HostPort { ip: ip.into(), protocol: Protocol::Tcp, port }
+    }
+
+    #[test]
+    fn address_protocol_and_port_decide() {
+        let any = "0.0.0.0";
+        for (wanted, used, free) in [
+            (tcp(any, 80), tcp(any, 80), false),
+            (tcp(any, 80), tcp(any, 81), true),
+            (tcp(any, 80), tcp("10.0.0.1", 80), false),
+            (tcp("10.0.0.1", 80), tcp(any, 80), false),
+            (tcp("10.0.0.1", 80), tcp("10.0.0.1", 80), false),
+            (tcp("10.0.0.1", 80), tcp("10.0.0.2", 80), true),
+            (tcp(any, 80), HostPort { protocol: Protocol::Udp, ..tcp(any, 80) }, true),
+        ] {
+            let mut state = state([node("a")], [pod_using("p", "a", &[tcp(any, 1), used.clone()])]);
+            let class = class(using(&[tcp(any, 2), wanted.clone()]));
+            let verdict = if free { "ok" } else { REASON };
+            let found = verdicts(build(None), class, &mut state);
+            assert_eq!(found, [format!("a: {verdict}")], "{wanted:?} {used:?}");
+        }
+    }
+
+    #[test]
+    fn pods_without_ports_go_everywhere() {
+        let mut state = state([node("a")], [pod_using("p", "a", &[tcp("0.0.0.0", 80)])]);
+        assert_eq!(verdicts(build(None), class(using(&[])), &mut state), ["a: ok"]);
+    }
+
+    #[test]
+    fn what_if_pods_came_or_went() {
+        let port = [tcp("0.0.0.0", 80)];
+        let pods = [pod_using("on", "a", &port), pod_using("pending", "", &port)];
+        let mut state = state([node("a"), node("b")], pods);
+        let mut ask = |node, added: &[&str], removed: &[&str]| {
+            verdict_if(build(None), class(using(&port)), &mut state, node, added, removed)
+        };
+        assert_eq!(ask("a", &[], &[]), REASON);
+        assert_eq!(ask("a", &[], &["on"]), "ok");
+        assert_eq!(ask("a", &["pending"], &["on"]), REASON);
+        assert_eq!(ask("b", &[], &[]), "ok");
+        assert_eq!(ask("b", &["pending"], &[]), REASON);
+        assert_eq!(ask("b", &[], &[]), "ok", "nothing stays behind");
+    }
+
+    #[test]
+    fn a_pod_that_held_a_port_helps_by_going() {
+        let state = state([], []);
+        let class = class(using(&[tcp("0.0.0.0", 80)]));
+        let holder = pod_using("p", "a", &[tcp("10.0.0.1", 80)]);
+        let nominated = Pod { node: "".into(), nominated_node: "a".into(), ..holder.clone() };
+        let pending = Pod { node: "".into(), ..holder.clone() };
+        for (gone, expected) in [
+            (&holder, true),
+            (&nominated, true),
+            (&pending, false),
+            (&pod_using("p", "a", &[tcp("0.0.0.0", 81)]), false),
+            (&pod_using("p", "a", &[]), false),
+        ] {
+            let event = pod_event(Action::DELETE, Some(gone), None, false);
+            assert_eq!(build(None).hint(&state, &class, &event), expected, "{gone:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn catching_up_equals_starting_anew(moves in prop::collection::vec((0usize..6, 0usize..3), 1..30)) {
+            let nodes = ["a", "b", "c"];
+            let pods: Vec<_> = (0..6).map(|i| format!("p{i}")).collect();
+            let spec = |i: usize| [tcp(if i % 2 == 0 { "0.0.0.0" } else { "10.0.0.1" }, 80 + i as i32 / 3)];
+            let mut state = state(
+                nodes.map(node),
+                pods.iter().enumerate().map(|(i, name)| pod_using(name, "", &spec(i))),
+            );
+            let profile = profile(build(None));
+            let class = class(using(&[tcp("10.0.0.1", 80)]));
+            let mut kept = Evaluation::new(&profile, class.clone(), &mut state);
+            let mut placed = [false; 6];
+            for (pod, node) in moves {
+                if placed[pod] {
+                    displace(&mut state, &pods[pod]);
+                } else {
+                    place(&mut state, &pods[pod], nodes[node]);
+                }
+                placed[pod] = !placed[pod];
+                kept.refresh(&profile, &mut state);
+                let fresh = Evaluation::new(&profile, class.clone(), &mut state);
+                prop_assert_eq!(kept.feasible(), fresh.feasible());
+            }
+        }
+    }
+}

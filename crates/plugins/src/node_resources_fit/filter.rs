@@ -1,0 +1,132 @@
+//! Which nodes have enough left of everything a pod requests.
+
+use engine::bitset::NodeSet;
+use engine::framework::{Answer, Code, Filter, Reason, Rejection};
+use engine::index::{NodeIdx, ResourceIdx};
+use engine::state::State;
+
+/// One resource that a pod requests.
+pub(super) struct Demand {
+    pub(super) resource: ResourceIdx,
+    pub(super) amount: i64,
+    /// A device class offers it: nodes that have none of it themselves are left to DynamicResources.
+    pub(super) delegated: bool,
+    pub(super) reason: Reason,
+}
+
+impl Demand {
+    #[inline]
+    fn is_met(&self, allocatable: i64, requested: i64) -> bool {
+        // Bitwise, so that the loop over a column has no branch.
+        (self.amount <= allocatable.wrapping_sub(requested))
+            | (self.delegated & (allocatable <= 0))
+    }
+}
+
+/// What a node lacks. Position 0 is room for one more pod, the others are those of demands plus one.
+#[derive(PartialEq)]
+struct Shortage {
+    lacking: Box<[u32]>,
+    unresolvable: bool,
+}
+
+/// The demands of a class.
+pub(super) struct Fits {
+    demands: Box<[Demand]>,
+    /// Every shortage that was seen; answers are positions in here plus one.
+    shortages: Vec<Shortage>,
+    lacking: Vec<u32>,
+}
+
+impl Fits {
+    pub(super) fn new(demands: Vec<Demand>) -> Self {
+        Self { demands: demands.into(), shortages: Vec::new(), lacking: Vec::new() }
+    }
+
+    /// The answer that stands for what was just found to be lacking.
+    fn answer(&mut self, unresolvable: bool) -> Answer {
+        let same = |shortage: &Shortage| {
+            *shortage.lacking == *self.lacking && shortage.unresolvable == unresolvable
+        };
+        let known = self.shortages.iter().position(same);
+        let position = known.unwrap_or_else(|| {
+            let lacking = self.lacking.as_slice().into();
+            self.shortages.push(Shortage { lacking, unresolvable });
+            self.shortages.len() - 1
+        });
+        Answer(position as u32 + 1)
+    }
+}
+
+impl Filter for Fits {
+    fn check(&mut self, state: &State, node: NodeIdx) -> Answer {
+        let nodes = &state.nodes;
+        let mut unresolvable = false;
+        self.lacking.clear();
+        if nodes.pods(node).len() as i64 >= nodes.allowed_pods()[node.at()] {
+            self.lacking.push(0);
+        }
+        for (demand, position) in self.demands.iter().zip(1..) {
+            let allocatable = nodes.allocatable_of(demand.resource, node);
+            if !demand.is_met(allocatable, nodes.requested_of(demand.resource, node)) {
+                self.lacking.push(position);
+                unresolvable |= demand.amount > allocatable;
+            }
+        }
+        if self.lacking.is_empty() { Answer::PASS } else { self.answer(unresolvable) }
+    }
+
+    fn rejection(&self, _state: &State, _node: NodeIdx, answer: Answer) -> Rejection {
+        let shortage = &self.shortages[answer.0 as usize - 1];
+        let reason = |position: &u32| match position {
+            0 => Reason::Borrowed("Too many pods"),
+            _ => self.demands[*position as usize - 1].reason.clone(),
+        };
+        Rejection {
+            code: if shortage.unresolvable {
+                Code::UnschedulableAndUnresolvable
+            } else {
+                Code::Unschedulable
+            },
+            reasons: shortage.lacking.iter().map(reason).collect(),
+        }
+    }
+
+    fn filter(&mut self, state: &State, nodes: &mut NodeSet) {
+        let allowed = state.nodes.allowed_pods();
+        nodes.keep_words(|word| {
+            let first = word * WORD;
+            let allowed = &allowed[first..allowed.len().min(first + WORD)];
+            bits(allowed.iter().enumerate().map(|(slot, allowed)| {
+                (state.nodes.pods(NodeIdx::from(first + slot)).len() as i64) < *allowed
+            }))
+        });
+        for demand in &self.demands {
+            let allocatable = state.nodes.allocatable(demand.resource);
+            let requested = state.nodes.requested(demand.resource);
+            nodes.keep_words(|word| {
+                let pairs = word_of(allocatable, word).iter().zip(word_of(requested, word));
+                bits(pairs.map(|(allocatable, requested)| demand.is_met(*allocatable, *requested)))
+            });
+        }
+    }
+
+    fn reads_usage(&self) -> bool {
+        true
+    }
+}
+
+/// Nodes in one word of a set.
+const WORD: usize = u64::BITS as usize;
+
+/// The part of a column that belongs to a word; a column that nobody uses is all zeros.
+fn word_of(column: Option<&[i64]>, word: usize) -> &[i64] {
+    let first = word * WORD;
+    column.map_or(&[0; WORD], |column| &column[first..column.len().min(first + WORD)])
+}
+
+/// The first answer becomes the lowest bit.
+#[inline]
+fn bits(answers: impl Iterator<Item = bool>) -> u64 {
+    answers.zip(0..).fold(0, |bits, (answer, place)| bits | u64::from(answer) << place)
+}

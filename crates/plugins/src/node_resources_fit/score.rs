@@ -1,0 +1,235 @@
+//! How much a class likes a node for what would be left, or used, of its resources.
+
+use engine::framework::Scorer;
+use engine::framework::scorer::SCORE_MAX;
+use engine::index::{NodeIdx, ResourceIdx};
+use engine::state::State;
+
+use super::exact;
+
+/// How the use of one resource becomes a score.
+#[derive(Clone)]
+pub(super) enum Strategy {
+    /// The more is left, the better.
+    Least,
+    /// The more is used, the better.
+    Most,
+    /// The score of every whole percentage of use.
+    Shape(Box<[i64; 101]>),
+}
+
+impl Strategy {
+    /// The broken line through points of (utilisation, score), as scores of 0 to 100.
+    pub(super) fn shape(points: &[(i64, i64)]) -> Self {
+        let mut scores = Box::new([0; 101]);
+        for (score, used) in scores.iter_mut().zip(0..) {
+            *score = on_line(points, used);
+        }
+        Self::Shape(scores)
+    }
+}
+
+fn on_line(points: &[(i64, i64)], used: i64) -> i64 {
+    match points.iter().position(|(utilisation, _)| used <= *utilisation) {
+        None => points.last().map_or(0, |(_, score)| *score),
+        Some(0) => points[0].1,
+        Some(next) => {
+            let ((x0, y0), (x1, y1)) = (points[next - 1], points[next]);
+            y0 + (y1 - y0) * (used - x0) / (x1 - x0)
+        }
+    }
+}
+
+/// Which column tells what is used of a resource.
+#[derive(Clone, Copy)]
+pub(super) enum Used {
+    NonZeroCpu,
+    NonZeroMemory,
+    Requested,
+}
+
+/// A resource that counts.
+#[derive(Clone)]
+pub(super) struct Part {
+    pub(super) resource: ResourceIdx,
+    pub(super) used: Used,
+    /// What the pod adds.
+    pub(super) amount: i64,
+    pub(super) weight: i64,
+}
+
+impl Part {
+    fn allocatable<'a>(&self, state: &'a State) -> Option<&'a [i64]> {
+        state.nodes.allocatable(self.resource)
+    }
+
+    fn used<'a>(&self, state: &'a State) -> Option<&'a [i64]> {
+        match self.used {
+            Used::NonZeroCpu => Some(state.nodes.non_zero_cpu()),
+            Used::NonZeroMemory => Some(state.nodes.non_zero_memory()),
+            Used::Requested => state.nodes.requested(self.resource),
+        }
+    }
+
+    fn is_small(&self, state: &State) -> bool {
+        let small = |column: Option<&[i64]>| column.is_none_or(exact::all_small);
+        // Weights are at most 100; so is the number of resources that anybody lists.
+        exact::is_small(self.amount)
+            && exact::is_small(self.weight)
+            && small(self.allocatable(state))
+            && small(self.used(state))
+    }
+}
+
+/// Scores by the resources of a node.
+pub(super) struct ByResources {
+    pub(super) strategy: Strategy,
+    pub(super) parts: Box<[Part]>,
+}
+
+impl Scorer for ByResources {
+    fn score(&mut self, state: &State, node: NodeIdx) -> i64 {
+        let (mut total, mut weights) = (0i64, 0i64);
+        for part in &self.parts {
+            let allocatable = state.nodes.allocatable_of(part.resource, node);
+            if allocatable == 0 {
+                continue;
+            }
+            let used = part.used(state).map_or(0, |column| column[node.at()]);
+            let requested = used.wrapping_add(part.amount);
+            let score = resource_score(&self.strategy, requested, allocatable);
+            if score > 0 || !matches!(self.strategy, Strategy::Shape(_)) {
+                total = total.wrapping_add(score.wrapping_mul(part.weight));
+                weights += part.weight;
+            }
+        }
+        match self.strategy {
+            _ if weights == 0 => 0,
+            Strategy::Shape(_) => (total as f64 / weights as f64).round() as i64,
+            Strategy::Least | Strategy::Most => total / weights,
+        }
+    }
+
+    fn score_all(&mut self, state: &State, raw: &mut [i64]) {
+        if self.parts.iter().all(|part| part.is_small(state)) {
+            score_columns(&self.strategy, &self.parts, state, raw);
+        } else {
+            for node in state.nodes.present().iter() {
+                raw[node.at()] = self.score(state, node);
+            }
+        }
+    }
+
+    fn reads_usage(&self) -> bool {
+        true
+    }
+}
+
+/// Upstream's integer formulas, which wrap around where Go's do.
+fn resource_score(strategy: &Strategy, requested: i64, allocatable: i64) -> i64 {
+    let percent = |amount: i64| amount.wrapping_mul(SCORE_MAX).wrapping_div(allocatable);
+    match strategy {
+        Strategy::Least if requested > allocatable => 0,
+        Strategy::Least => percent(allocatable.wrapping_sub(requested)),
+        Strategy::Most => percent(requested.min(allocatable)),
+        Strategy::Shape(scores) if requested > allocatable => scores[100],
+        // Only numbers that wrapped around are out of range; the line goes on level there.
+        Strategy::Shape(scores) => scores[percent(requested).clamp(0, 100) as usize],
+    }
+}
+
+/// Slots that are worked on at a time, so that sums stay in the nearest cache.
+const CHUNK: usize = 256;
+
+/// Sums of one chunk.
+struct Sums {
+    totals: [f64; CHUNK],
+    weights: [f64; CHUNK],
+}
+
+/// The same as [`ByResources::score`] for all slots, for numbers below [`exact::LIMIT`].
+fn score_columns(strategy: &Strategy, parts: &[Part], state: &State, raw: &mut [i64]) {
+    let mut sums = Sums { totals: [0.0; CHUNK], weights: [0.0; CHUNK] };
+    for (chunk, raw) in raw.chunks_mut(CHUNK).enumerate() {
+        sums.totals.fill(0.0);
+        sums.weights.fill(0.0);
+        for part in parts {
+            let allocatable = chunk_of(part.allocatable(state), chunk);
+            let used = chunk_of(part.used(state), chunk);
+            match strategy {
+                Strategy::Least => sums.add(part, allocatable, used, |requested, allocatable| {
+                    let left = allocatable - requested;
+                    if left > 0.0 { left } else { 0.0 }
+                }),
+                Strategy::Most => sums.add(part, allocatable, used, |requested, allocatable| {
+                    if requested < allocatable { requested } else { allocatable }
+                }),
+                Strategy::Shape(scores) => sums.add_by_shape(part, allocatable, used, scores),
+            }
+        }
+        match strategy {
+            Strategy::Least | Strategy::Most => sums.averages(raw, exact::whole),
+            Strategy::Shape(_) => sums.averages(raw, f64::round),
+        }
+    }
+}
+
+impl Sums {
+    /// Adds a resource, of which `share` is the part that counts.
+    #[inline]
+    fn add(
+        &mut self,
+        part: &Part,
+        allocatable: &[i64],
+        used: &[i64],
+        share: impl Fn(f64, f64) -> f64,
+    ) {
+        let (amount, part_weight) = (exact::double(part.amount), exact::double(part.weight));
+        let sums = self.totals.iter_mut().zip(&mut self.weights);
+        for ((total, weight), (allocatable, used)) in sums.zip(allocatable.iter().zip(used)) {
+            let (allocatable, used) = (exact::double(*allocatable), exact::double(*used));
+            // Nodes without the resource: the share is zero, and so must be the weight.
+            let exists = allocatable > 0.0;
+            let divisor = if exists { allocatable } else { 1.0 };
+            *total += part_weight
+                * exact::whole(100.0 * share(used + amount, allocatable) / divisor);
+            *weight += if exists { part_weight } else { 0.0 };
+        }
+    }
+
+    fn add_by_shape(
+        &mut self,
+        part: &Part,
+        allocatable: &[i64],
+        used: &[i64],
+        scores: &[i64; 101],
+    ) {
+        let sums = self.totals.iter_mut().zip(&mut self.weights);
+        for ((total, weight), (allocatable, used)) in sums.zip(allocatable.iter().zip(used)) {
+            let exists = *allocatable > 0;
+            let divisor = exact::double((*allocatable).max(1));
+            let requested = exact::double((used + part.amount).min(*allocatable));
+            let percent = exact::integer(exact::whole(100.0 * requested / divisor));
+            let score = scores[percent as usize];
+            let counts = if exists && score > 0 { part.weight } else { 0 };
+            *total += exact::double(counts * score);
+            *weight += exact::double(counts);
+        }
+    }
+
+    #[inline]
+    fn averages(&self, raw: &mut [i64], round: impl Fn(f64) -> f64) {
+        for (raw, (total, weight)) in raw.iter_mut().zip(self.totals.iter().zip(&self.weights)) {
+            let divisor = if *weight > 0.0 { *weight } else { 1.0 };
+            *raw = exact::integer(round(total / divisor));
+        }
+    }
+}
+
+/// The part of a column that belongs to a chunk; a column that nobody uses is all zeros.
+fn chunk_of(column: Option<&[i64]>, chunk: usize) -> &[i64] {
+    let first = chunk * CHUNK;
+    column.map_or(&[0; CHUNK], |column| {
+        &column[first.min(column.len())..column.len().min(first + CHUNK)]
+    })
+}

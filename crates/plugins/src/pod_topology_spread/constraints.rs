@@ -1,0 +1,147 @@
+//! Which constraints a class has, and which nodes they count.
+
+use std::collections::BTreeMap;
+
+use engine::bitset::NodeSet;
+use engine::framework::Class;
+use engine::object::{
+    Operator, Owner, Requirement, Selector, SpreadConstraint, Text, WhenUnsatisfiable, Workload,
+    WorkloadKind,
+};
+use engine::state::tallies::{Matcher, Scope, Subject};
+use engine::state::{Areas, State};
+
+use crate::node_affinity::RequiredNodeAffinity;
+use crate::tolerations::tolerates_all_hard;
+
+/// The constraints of pods that bring none.
+pub(super) struct Defaults {
+    /// They are Kubernetes' own, which forgive nodes that lack a label.
+    pub(super) system: bool,
+    /// The constraints, without selectors.
+    pub(super) constraints: Vec<SpreadConstraint>,
+}
+
+/// The constraints of one kind that hold for a class, and what besides nodes they were made from.
+pub(super) struct Resolved {
+    pub(super) constraints: Vec<SpreadConstraint>,
+    pub(super) areas: Areas,
+}
+
+impl Defaults {
+    /// The class's own constraints of this kind; the defaults if it has none of any kind.
+    pub(super) fn resolve(
+        &self,
+        class: &Class,
+        kind: WhenUnsatisfiable,
+        state: &State,
+    ) -> Resolved {
+        let own = &class.spec.spread;
+        let given = if own.is_empty() { &self.constraints[..] } else { own };
+        let mut constraints: Vec<SpreadConstraint> =
+            given.iter().filter(|c| c.when_unsatisfiable == kind).cloned().collect();
+        if !own.is_empty() || constraints.is_empty() {
+            return Resolved { constraints, areas: Areas::NONE };
+        }
+        let selector = deduced_selector(class, state);
+        if selector.is_empty() {
+            constraints.clear();
+        }
+        for constraint in &mut constraints {
+            constraint.selector = Some(selector.clone());
+        }
+        Resolved { constraints, areas: Areas::WORKLOADS }
+    }
+}
+
+/// Whether the class looks at labels or names of nodes.
+pub(super) fn demands_of_nodes(class: &Class) -> bool {
+    class.spec.node_selector.is_some() || class.spec.node_affinity.required.is_some()
+}
+
+/// Nodes that have the topology keys of all constraints.
+pub(super) fn nodes_with_all_keys(constraints: &[SpreadConstraint], state: &mut State) -> NodeSet {
+    let mut nodes = state.nodes.present().clone();
+    for constraint in constraints {
+        let key = state.label_column(&constraint.topology_key);
+        let domains = state.topology.column(key).domains();
+        nodes.retain(|node| domains[node.at()].is_some());
+    }
+    nodes
+}
+
+/// Of these nodes, those whose pods a constraint counts.
+pub(super) fn counted_nodes(
+    constraint: &SpreadConstraint,
+    class: &Class,
+    mut nodes: NodeSet,
+    state: &State,
+) -> NodeSet {
+    if constraint.honor_affinity && demands_of_nodes(class) {
+        let demands = RequiredNodeAffinity::new(&class.spec);
+        nodes.retain(|node| demands.matches(state.nodes.object(node)));
+    }
+    if constraint.honor_taints {
+        let tainted = state.nodes.hard_tainted();
+        nodes.retain(|node| {
+            !tainted.contains(node)
+                || tolerates_all_hard(&class.spec.tolerations, &state.nodes.object(node).taints)
+        });
+    }
+    nodes
+}
+
+/// The pods that a constraint counts, if any: an empty selector counts none, though it matches all.
+pub(super) fn counted_pods(constraint: &SpreadConstraint, class: &Class) -> Option<Subject> {
+    let selector = constraint.selector.clone().filter(|selector| !selector.is_empty())?;
+    let scope = Scope::Names(Box::new([class.namespace.clone()]));
+    let matchers = Box::new([Matcher { scope, selector }]);
+    Some(Subject::Matching { matchers, live_only: true })
+}
+
+/// The selectors of the services that select the class and of its controller, all together.
+fn deduced_selector(class: &Class, state: &State) -> Selector {
+    let mut equalities: BTreeMap<Text, Requirement> = BTreeMap::new();
+    let mut others: Vec<Requirement> = Vec::new();
+    let owner = class.spec.owner.as_ref();
+    for workload in state.workloads(&class.namespace) {
+        let Some(selector) = &workload.selector else { continue };
+        match workload.kind {
+            WorkloadKind::Service => {
+                if !selector.matches(&class.labels) {
+                    continue;
+                }
+            }
+            _ => {
+                if !owner.is_some_and(|owner| owns(workload, owner)) {
+                    continue;
+                }
+            }
+        }
+        match workload.kind {
+            // Plain label maps: of two values for a key the later one stays, the controller's.
+            WorkloadKind::Service | WorkloadKind::ReplicationController => {
+                let pairs = selector.requirements.iter().map(|r| (r.key.clone(), r.clone()));
+                equalities.extend(pairs);
+            }
+            WorkloadKind::ReplicaSet | WorkloadKind::StatefulSet => {
+                others.extend_from_slice(&selector.requirements);
+            }
+        }
+    }
+    debug_assert!(equalities.values().all(|r| r.operator == Operator::In));
+    others.extend(equalities.into_values());
+    others.sort_unstable();
+    others.dedup();
+    Selector { requirements: others.into() }
+}
+
+fn owns(workload: &Workload, owner: &Owner) -> bool {
+    let (api_version, kind) = match workload.kind {
+        WorkloadKind::Service => return false,
+        WorkloadKind::ReplicationController => ("v1", "ReplicationController"),
+        WorkloadKind::ReplicaSet => ("apps/v1", "ReplicaSet"),
+        WorkloadKind::StatefulSet => ("apps/v1", "StatefulSet"),
+    };
+    workload.name == owner.name && *owner.api_version == *api_version && *owner.kind == *kind
+}

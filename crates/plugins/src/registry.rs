@@ -1,0 +1,155 @@
+//! From a configuration to profiles: which plugins there are, and in which order each profile asks them.
+
+use api::config::{Configuration, Expanded, ExtensionPoint, PluginArgs, Problem, expand};
+use engine::framework::{Plugin, Point, Profile};
+
+use crate::table::TABLE;
+
+/// Makes a plugin from its arguments, or says what is wrong with them.
+pub type Build = Box<dyn Fn(Option<&PluginArgs>) -> Result<Box<dyn Plugin>, String>>;
+
+/// The plugins that a scheduler knows: those of the table, and its own.
+pub struct Registry {
+    entries: Vec<Registered>,
+}
+
+struct Registered {
+    name: String,
+    points: &'static [Point],
+    build: Build,
+}
+
+impl Default for Registry {
+    /// The plugins of the table.
+    fn default() -> Self {
+        let entries = TABLE.iter().map(|entry| Registered {
+            name: entry.name.to_owned(),
+            points: entry.points,
+            build: Box::new(|args| Ok((entry.build)(args))),
+        });
+        Self { entries: entries.collect() }
+    }
+}
+
+impl Registry {
+    /// Adds a plugin of one's own. One with the name of an older entry takes its place.
+    pub fn with(mut self, name: &str, points: &'static [Point], build: Build) -> Self {
+        self.entries.retain(|entry| entry.name != name);
+        self.entries.push(Registered { name: name.to_owned(), points, build });
+        self
+    }
+
+    /// Whether there is a plugin of this name.
+    pub fn knows(&self, name: &str) -> bool {
+        self.find(name).is_some()
+    }
+
+    /// Whether a plugin implements an extension point.
+    pub fn implements(&self, name: &str, point: ExtensionPoint) -> bool {
+        self.find(name).is_some_and(|entry| entry.points.iter().any(|p| config_point(*p) == point))
+    }
+
+    /// Builds the profiles of a configuration, or says everything that is wrong with it.
+    pub fn profiles(&self, configuration: &Configuration) -> Result<Vec<Profile>, Vec<Problem>> {
+        let mut profiles = Vec::new();
+        let mut problems = Vec::new();
+        for (position, profile) in configuration.profiles.iter().enumerate() {
+            let implements = |name: &str, point| self.implements(name, point);
+            let expanded = expand(profile, &implements, &|name| self.knows(name));
+            let built = expanded.and_then(|expanded| self.build(profile, &expanded));
+            match built {
+                Ok(mut built) => {
+                    built.percentage_of_nodes_to_score = profile
+                        .percentage_of_nodes_to_score
+                        .or(configuration.percentage_of_nodes_to_score);
+                    profiles.push(built);
+                }
+                Err(found) => problems.extend(found.into_iter().map(|problem| Problem {
+                    path: format!("profiles[{position}].{}", problem.path),
+                    message: problem.message,
+                })),
+            }
+        }
+        if problems.is_empty() { Ok(profiles) } else { Err(problems) }
+    }
+
+    fn find(&self, name: &str) -> Option<&Registered> {
+        self.entries.iter().find(|entry| entry.name == name)
+    }
+
+    fn build(
+        &self,
+        profile: &api::config::Profile,
+        expanded: &Expanded,
+    ) -> Result<Profile, Vec<Problem>> {
+        let mut problems = Vec::new();
+        let mut plugins = Vec::new();
+        let mut names = Vec::new();
+        for name in expanded.plugins() {
+            let Some(entry) = self.find(name) else { continue };
+            match (entry.build)(profile.args(name)) {
+                Ok(plugin) => {
+                    plugins.push(plugin);
+                    names.push(name);
+                }
+                Err(message) => problems.push(Problem {
+                    path: "pluginConfig".to_owned(),
+                    message: format!("initializing plugin {name:?}: {message}"),
+                }),
+            }
+        }
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        let position = |name: &str| names.iter().position(|other| *other == name);
+        let points = POINTS.iter().map(|point| {
+            let at = expanded.at(config_point(*point));
+            (*point, at.iter().filter_map(|name| position(name)).collect())
+        });
+        let score = expanded.at(ExtensionPoint::Score).iter();
+        let weight = |name: &String| expanded.weight(ExtensionPoint::Score, name).unwrap_or(1);
+        Ok(Profile {
+            name: profile.scheduler_name.clone(),
+            points: points.collect(),
+            weights: score.map(weight).collect(),
+            plugins,
+            percentage_of_nodes_to_score: None,
+        })
+    }
+}
+
+const POINTS: [Point; 14] = [
+    Point::PreEnqueue,
+    Point::QueueSort,
+    Point::PreFilter,
+    Point::Filter,
+    Point::PostFilter,
+    Point::PreScore,
+    Point::Score,
+    Point::Reserve,
+    Point::Permit,
+    Point::PreBind,
+    Point::Bind,
+    Point::PostBind,
+    Point::PlacementGenerate,
+    Point::PlacementScore,
+];
+
+fn config_point(point: Point) -> ExtensionPoint {
+    match point {
+        Point::PreEnqueue => ExtensionPoint::PreEnqueue,
+        Point::QueueSort => ExtensionPoint::QueueSort,
+        Point::PreFilter => ExtensionPoint::PreFilter,
+        Point::Filter => ExtensionPoint::Filter,
+        Point::PostFilter => ExtensionPoint::PostFilter,
+        Point::PreScore => ExtensionPoint::PreScore,
+        Point::Score => ExtensionPoint::Score,
+        Point::Reserve => ExtensionPoint::Reserve,
+        Point::Permit => ExtensionPoint::Permit,
+        Point::PreBind => ExtensionPoint::PreBind,
+        Point::Bind => ExtensionPoint::Bind,
+        Point::PostBind => ExtensionPoint::PostBind,
+        Point::PlacementGenerate => ExtensionPoint::PlacementGenerate,
+        Point::PlacementScore => ExtensionPoint::PlacementScore,
+    }
+}

@@ -1,0 +1,142 @@
+//! Which taints a pod tolerates.
+
+use engine::object::{Taint, TaintEffect, Toleration, TolerationOperator};
+
+/// Whether one of the tolerations tolerates the taint.
+pub(crate) fn tolerates(tolerations: &[Toleration], taint: &Taint) -> bool {
+    tolerations.iter().any(|toleration| matches(toleration, taint))
+}
+
+/// Whether all taints that keep pods away (`NoSchedule`, `NoExecute`) are tolerated.
+pub(crate) fn tolerates_all_hard(tolerations: &[Toleration], taints: &[Taint]) -> bool {
+    let hard = |taint: &&Taint| taint.effect != TaintEffect::PreferNoSchedule;
+    taints.iter().filter(hard).all(|taint| tolerates(tolerations, taint))
+}
+
+/// Answers about lists of taints, of which a cluster has few. Each is worked out once.
+pub(crate) struct PerTaints<'a, T> {
+    known: Vec<(&'a [Taint], T)>,
+}
+
+impl<'a, T: Copy> PerTaints<'a, T> {
+    /// Beyond this many lists, searching costs more than it saves.
+    const KNOWN_MAX: usize = 8;
+
+    /// Nothing is known yet.
+    pub(crate) fn new() -> Self {
+        Self { known: Vec::with_capacity(Self::KNOWN_MAX) }
+    }
+
+    /// The answer about a list.
+    pub(crate) fn answer(&mut self, taints: &'a [Taint], ask: impl FnOnce(&[Taint]) -> T) -> T {
+        if let Some((_, answer)) = self.known.iter().find(|(known, _)| *known == taints) {
+            return *answer;
+        }
+        let answer = ask(taints);
+        if self.known.len() < Self::KNOWN_MAX {
+            self.known.push((taints, answer));
+        }
+        answer
+    }
+}
+
+fn matches(toleration: &Toleration, taint: &Taint) -> bool {
+    let effect = toleration.effect.is_none_or(|effect| effect == taint.effect);
+    let key = toleration.key.is_empty() || toleration.key == taint.key;
+    effect
+        && key
+        && match toleration.operator {
+            // Also without a key: an empty one matches every key, but the value still counts.
+            TolerationOperator::Equal => toleration.value == taint.value,
+            TolerationOperator::Exists => true,
+            TolerationOperator::Other => false,
+        }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taint(effect: TaintEffect) -> Taint {
+        Taint { key: "k".into(), value: "v".into(), effect }
+    }
+
+    fn toleration(key: &str, operator: TolerationOperator, value: &str) -> Toleration {
+        Toleration { key: key.into(), operator, value: value.into(), effect: None }
+    }
+
+    #[test]
+    fn key_operator_and_value_decide() {
+        use TolerationOperator::{Equal, Exists, Other};
+        for (key, operator, value, expected) in [
+            ("k", Equal, "v", true),
+            ("k", Equal, "w", false),
+            ("k", Equal, "", false),
+            ("other", Equal, "v", false),
+            ("", Equal, "v", true),
+            ("", Equal, "w", false),
+            ("k", Exists, "", true),
+            ("k", Exists, "ignored", true),
+            ("other", Exists, "", false),
+            ("", Exists, "", true),
+            ("k", Other, "v", false),
+            ("", Other, "v", false),
+        ] {
+            let tolerations = [toleration(key, operator, value)];
+            let found = tolerates(&tolerations, &taint(TaintEffect::NoSchedule));
+            assert_eq!(found, expected, "{key:?} {operator:?} {value:?}");
+        }
+    }
+
+    #[test]
+    fn an_effect_narrows_a_toleration() {
+        let effects =
+            [TaintEffect::NoSchedule, TaintEffect::PreferNoSchedule, TaintEffect::NoExecute];
+        for named in effects {
+            let everything = toleration("", TolerationOperator::Exists, "");
+            let tolerations = [Toleration { effect: Some(named), ..everything }];
+            for effect in effects {
+                assert_eq!(tolerates(&tolerations, &taint(effect)), named == effect);
+            }
+        }
+    }
+
+    #[test]
+    fn one_toleration_that_matches_is_enough() {
+        let tolerations = [
+            toleration("a", TolerationOperator::Exists, ""),
+            toleration("k", TolerationOperator::Exists, ""),
+        ];
+        assert!(tolerates(&tolerations, &taint(TaintEffect::NoExecute)));
+        assert!(!tolerates(&[], &taint(TaintEffect::NoExecute)));
+    }
+
+    #[test]
+    fn answers_are_kept_per_list() {
+        let lists: Vec<Vec<Taint>> =
+            (0..20).map(|length| vec![taint(TaintEffect::NoSchedule); length % 10]).collect();
+        let mut asked = 0;
+        let mut answers = PerTaints::new();
+        for list in &lists {
+            let answer = answers.answer(list, |taints| {
+                asked += 1;
+                taints.len()
+            });
+            assert_eq!(answer, list.len());
+        }
+        assert_eq!(asked, 10 + 2, "eight of ten lists are remembered");
+    }
+
+    #[test]
+    fn soft_taints_keep_nobody_away() {
+        let taints = [taint(TaintEffect::PreferNoSchedule)];
+        assert!(tolerates_all_hard(&[], &taints));
+        assert!(tolerates_all_hard(&[], &[]));
+        for effect in [TaintEffect::NoSchedule, TaintEffect::NoExecute] {
+            let taints = [taint(TaintEffect::PreferNoSchedule), taint(effect)];
+            assert!(!tolerates_all_hard(&[], &taints));
+            let tolerations = [toleration("k", TolerationOperator::Exists, "")];
+            assert!(tolerates_all_hard(&tolerations, &taints));
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Writes the committed cases of each plugin with upstream's answers, so that plain tests need no Go.
+
+use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use serde_json::Value;
+
+use super::compare::{compare, error_of};
+use super::generate::{self, Case};
+use super::oracle::Oracle;
+use super::theme::{PLUGINS, Size};
+
+/// The seed of all committed cases.
+const SEED: u64 = 20_260_101;
+/// How many cases are tried and kept per plugin.
+const TRIED: u64 = 1200;
+const KEPT: usize = 36;
+/// Size of a file.
+const BYTES_MAX: usize = 250_000;
+
+/// Writes the files of one plugin or of all.
+pub(super) fn bless(root: &Path, oracle: &mut Oracle, only: Option<&'static str>) -> Result<()> {
+    for (plugin, _) in PLUGINS.iter().filter(|(name, _)| only.is_none_or(|only| only == *name)) {
+        let kept = choose(oracle, plugin)?;
+        let mut texts = [String::new(), String::new()];
+        for (case, answer) in &kept {
+            texts[0] += &format!("{case}\n");
+            texts[1] += &format!("{answer}\n");
+        }
+        for (folder, text) in ["cases", "golden"].iter().zip(&texts) {
+            let folder = root.join("conformance").join(folder).join(plugin);
+            std::fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
+            std::fs::write(folder.join("random.jsonl"), text)?;
+        }
+        writeln!(std::io::stdout(), "{plugin}: {} cases, {} + {} bytes", kept.len(), texts[0].len(), texts[1].len())?;
+    }
+    Ok(())
+}
+
+/// Small cases that each show something new about the plugin, then cases where it matters at all.
+fn choose(oracle: &mut Oracle, plugin: &'static str) -> Result<Vec<(Value, Value)>> {
+    let mut tried: Vec<(Value, Value)> = Vec::new();
+    let cases = (0..TRIED).map(|index| generate::case(SEED, index, Some(plugin), Size::Small));
+    oracle.stream(cases, |Case { value, .. }, answer| {
+        tried.push((value, answer));
+        Ok(())
+    })?;
+    tried.sort_by_key(|(case, _)| case.to_string().len());
+    let (mut seen, mut kept, mut rest) = (BTreeSet::new(), Vec::new(), Vec::new());
+    for pair in tried {
+        let facts = facts(plugin, &pair.0, &pair.1);
+        if facts.iter().any(|fact| !seen.contains(fact)) {
+            seen.extend(facts);
+            kept.push(pair);
+        } else if !facts.is_empty() {
+            rest.push(pair);
+        }
+    }
+    // The simplest of the others, spread over all sizes.
+    let step = (rest.len() / KEPT.max(1)).max(1);
+    kept.extend(rest.into_iter().step_by(step));
+    let mut stable: Vec<(Value, Value)> = Vec::new();
+    let (mut case_bytes, mut answer_bytes) = (0, 0);
+    for (case, answer) in kept {
+        let sizes = (case.to_string().len(), answer.to_string().len());
+        let fits = case_bytes + sizes.0 < BYTES_MAX && answer_bytes + sizes.1 < BYTES_MAX;
+        // Upstream is random here and there, and a golden file must not be.
+        if stable.len() < KEPT && fits && compare(&answer, &oracle.ask(&case)?).is_empty() {
+            case_bytes += sizes.0;
+            answer_bytes += sizes.1;
+            stable.push((case, answer));
+        }
+    }
+    stable.sort_by_key(|(case, _)| case["id"].as_str().and_then(|id| id.split('-').nth(1)).and_then(|index| index.parse::<u64>().ok()));
+    Ok(stable)
+}
+
+/// What an answer shows about a plugin; empty if the plugin did not matter.
+fn facts(plugin: &str, case: &Value, answer: &Value) -> BTreeSet<String> {
+    let mut facts = BTreeSet::new();
+    if answer["crash"].is_string() {
+        return facts;
+    }
+    if let Some(error) = error_of(answer) {
+        if plugin == "Profiles" {
+            facts.insert(error.chars().take(40).collect());
+        }
+        return facts;
+    }
+    let mut scores = BTreeSet::new();
+    for node in answer["nodes"].as_object().into_iter().flat_map(|map| map.values()) {
+        if node["plugin"] == plugin {
+            facts.insert(format!("{} {}", node["code"], node["reasons"]));
+        }
+        scores.extend(node["scores"][plugin].as_i64());
+    }
+    if scores.len() > 1 {
+        facts.insert(format!("scores {}", scores.len()));
+        facts.insert(format!("best {}", scores.last().unwrap_or(&0) / 25));
+    }
+    let count = answer["nodes"].as_object().map_or(0, serde_json::Map::len);
+    let feasible = answer["feasible"].as_array().map_or(0, Vec::len);
+    match plugin {
+        "DefaultPreemption" => {
+            let victims = answer["preemption"]["victims"].as_array().map(Vec::len);
+            let ties = answer["preemptionTies"].as_array().map_or(0, Vec::len);
+            let text = answer["message"].as_str().and_then(|message| message.split_once("preemption: ")).map_or("", |(_, text)| text);
+            if victims.is_some() || !text.is_empty() {
+                facts.insert(format!("{victims:?} {} {}", ties.min(2), words(text)));
+            }
+        }
+        "Profiles" => {
+            for profile in case["config"]["profiles"].as_array().into_iter().flatten() {
+                for (point, set) in profile["plugins"].as_object().into_iter().flatten() {
+                    facts.insert(format!("{point} {}", set.as_object().map(|map| map.keys().cloned().collect::<Vec<_>>().join(" ")).unwrap_or_default()));
+                }
+            }
+        }
+        // These reject pods before any node is looked at.
+        "VolumeBinding" | "VolumeZone" | "VolumeRestrictions" | "NodeVolumeLimits" | "NodeAffinity" if count == 0 || facts.is_empty() && feasible == 0 => {
+            let message = answer["message"].as_str().unwrap_or_default();
+            if message.contains("persistentvolume") || message.contains("PersistentVolume") || message.contains("NodeAffinity") || message.contains("conflict") {
+                facts.insert(words(message));
+            }
+        }
+        _ => {}
+    }
+    facts
+}
+
+/// The letters of a text.
+fn words(text: &str) -> String {
+    text.chars().filter(|letter| letter.is_alphabetic() || *letter == ' ').collect()
+}

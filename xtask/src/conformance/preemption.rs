@@ -1,0 +1,91 @@
+//! Priorities, budgets, and pods that are nominated or on their way out.
+
+use serde_json::{Value, json};
+
+use super::draft::{Draft, NAMESPACES, name_of, pod_labels, pod_selector, push, time};
+use super::pod::fill_containers;
+use super::theme::Topic;
+
+/// Priorities of pods: few, so that they are often equal.
+const PRIORITIES: [i64; 6] = [0, 10, 50, 100, -5, 1000];
+
+/// Sets the priority of a pod that runs.
+pub(crate) fn set_priority(draft: &mut Draft, pod: &mut Value) {
+    if draft.often(Topic::Preemption, 85, 100) {
+        let weights = [(35, 0), (25, 1), (15, 2), (8, 3), (12, 4), (5, 5)];
+        pod["spec"]["priority"] = json!(PRIORITIES[draft.rng.weighted(&weights)]);
+    } else if draft.rng.chance(50) {
+        pod["spec"]["priority"] = json!(0);
+    }
+    if draft.often(Topic::Preemption, 6, 0) {
+        // A victim of an earlier attempt.
+        pod["metadata"]["deletionTimestamp"] = json!(time(3000));
+        let condition = json!({"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"});
+        push(&mut pod["status"], "conditions", condition);
+    }
+}
+
+/// Sets the priority of the pod to schedule, mostly above that of others.
+pub(crate) fn set_subject_priority(draft: &mut Draft, pod: &mut Value) {
+    if draft.often(Topic::Preemption, 95, 150) {
+        pod["spec"]["priority"] = json!(draft.rng.weighted(&[(15, 10), (20, 50), (55, 100), (5, 0), (5, 2_000_000_000)]));
+        if draft.rng.chance(85) {
+            let policy = if draft.rng.chance(7) { "Never" } else { "PreemptLowerPriority" };
+            pod["spec"]["preemptionPolicy"] = json!(policy);
+        }
+    } else if draft.rng.chance(50) {
+        pod["spec"]["priority"] = json!(0);
+    }
+    if draft.often(Topic::Preemption, 6, 6) {
+        pod["status"]["nominatedNodeName"] = json!(draft.some_node_name());
+    }
+}
+
+/// Adds pods that wait for a node to become free.
+pub(crate) fn add_nominated(draft: &mut Draft) {
+    if draft.nodes.is_empty() || !draft.often(Topic::Preemption, 30, 25) {
+        return;
+    }
+    for index in 0..draft.rng.between(1, 3) {
+        let rng = &mut draft.rng;
+        let namespace = rng.pick(&NAMESPACES);
+        let mut pod = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": format!("nominated-{index}"), "namespace": namespace, "uid": format!("nominated-{index}"), "labels": pod_labels(rng)},
+            "spec": {"restartPolicy": "Always", "schedulerName": "default-scheduler"},
+            "status": {"phase": "Pending", "startTime": time(500 + index)},
+        });
+        fill_containers(draft, &mut pod, true);
+        pod["spec"]["priority"] = json!(draft.rng.pick(&PRIORITIES[..4]));
+        if draft.rng.chance(92) {
+            pod["status"]["nominatedNodeName"] = json!(name_of(&draft.rng.pick(&draft.nodes)));
+        }
+        draft.pods.push(pod);
+    }
+}
+
+/// Adds disruption budgets.
+pub(crate) fn add_budgets(draft: &mut Draft) {
+    if !draft.often(Topic::Preemption, 50, 30) {
+        return;
+    }
+    for index in 0..draft.rng.between(1, 3) {
+        let rng = &mut draft.rng;
+        let namespace = rng.weighted(&[(70, NAMESPACES[0]), (20, NAMESPACES[1]), (10, NAMESPACES[2])]);
+        let mut budget = json!({
+            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+            "metadata": {"name": format!("budget-{index}"), "namespace": namespace},
+            "spec": {},
+            "status": {"disruptionsAllowed": rng.weighted(&[(45, 0), (35, 1), (20, 2)]), "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1},
+        });
+        let selector = pod_selector(rng);
+        if !selector.is_null() {
+            budget["spec"]["selector"] = selector;
+        }
+        if rng.chance(30) && !draft.pods.is_empty() {
+            let name = name_of(&rng.pick(&draft.pods));
+            budget["status"]["disruptedPods"][name] = json!(time(1000));
+        }
+        draft.others.push(budget);
+    }
+}

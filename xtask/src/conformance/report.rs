@@ -1,0 +1,76 @@
+//! Tells a reader what differs, on the smallest case that shows it.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use serde_json::{Value, json};
+
+use super::compare::{Difference, compare};
+use super::oracle::Oracle;
+use super::shrink::shrink;
+use super::{Finding, Subject, exceptions};
+
+/// Tries per difference.
+const SHRINK_BUDGET: usize = 500;
+
+/// The findings by their first kind of difference, each list with the smallest case first; the most frequent kind first.
+pub(super) fn kinds(findings: &[Finding]) -> Vec<(String, Vec<usize>)> {
+    let mut kinds: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    for (index, finding) in findings.iter().enumerate() {
+        kinds.entry(finding.differences[0].signature()).or_default().push(index);
+    }
+    let mut kinds: Vec<(String, Vec<usize>)> = kinds.into_iter().collect();
+    for (_, members) in &mut kinds {
+        members.sort_by_key(|index| findings[*index].case.to_string().len());
+    }
+    kinds.sort_by_key(|(_, members)| std::cmp::Reverse(members.len()));
+    kinds
+}
+
+/// The finding on the smallest case that still shows its first difference.
+pub(super) fn shrink_finding(finding: &Finding, oracle: &mut Oracle, subject: &mut Subject) -> Result<Finding> {
+    let signature = finding.differences[0].signature();
+    let case = shrink(&finding.case, SHRINK_BUDGET, |case| {
+        let judged = judge(case, oracle, subject)?;
+        Ok::<bool, anyhow::Error>(judged.differences.iter().any(|difference| difference.signature() == signature))
+    })?;
+    let small = judge(&case, oracle, subject)?;
+    if small.differences.is_empty() {
+        // It does not come again: one side is not deterministic.
+        let (case, oracle, ours) = (finding.case.clone(), finding.oracle.clone(), finding.ours.clone());
+        return Ok(Finding { case, oracle, ours, differences: finding.differences.clone() });
+    }
+    Ok(small)
+}
+
+fn judge(case: &Value, oracle: &mut Oracle, subject: &mut Subject) -> Result<Finding> {
+    let (answer, ours) = (oracle.ask(case)?, subject.answer(case)?);
+    let differences = compare(&answer, &ours).into_iter().filter(|difference| exceptions::find(case, difference).is_none()).collect();
+    Ok(Finding { case: case.clone(), oracle: answer, ours, differences })
+}
+
+/// Prints a finding.
+pub(super) fn print(out: &mut impl Write, signature: &str, cases: usize, finding: &Finding) -> Result<()> {
+    writeln!(out, "=== {signature} ({cases} cases), smallest one:")?;
+    writeln!(out, "{}", serde_json::to_string_pretty(&finding.case)?)?;
+    writeln!(out, "--- upstream: {}", finding.oracle)?;
+    writeln!(out, "--- ours:     {}", finding.ours)?;
+    for difference in &finding.differences {
+        writeln!(out, "  {difference}")?;
+    }
+    writeln!(out)?;
+    Ok(())
+}
+
+/// Writes a finding to a folder, as a case to replay and as a text to read.
+pub(super) fn keep(folder: &Path, signature: &str, finding: &Finding) -> Result<()> {
+    std::fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
+    let name = signature.to_lowercase().replace(' ', "-");
+    let differences: Vec<String> = finding.differences.iter().map(Difference::to_string).collect();
+    let answers = json!({"upstream": finding.oracle, "ours": finding.ours, "differences": differences});
+    std::fs::write(folder.join(format!("{name}.case.json")), serde_json::to_string_pretty(&finding.case)? + "\n")?;
+    std::fs::write(folder.join(format!("{name}.answers.json")), serde_json::to_string_pretty(&answers)? + "\n")?;
+    Ok(())
+}

@@ -1,0 +1,140 @@
+//! Makes a case smaller while it still shows its difference.
+
+use serde_json::Value;
+
+/// Fields that an object needs to be what it is, so shrinking leaves them.
+const KEPT: [&str; 34] = [
+    "apiVersion", "kind", "metadata", "name", "namespace", "uid", "spec", "status", "containers", "image", "nodeName", "phase",
+    "startTime", "id", "objects", "pod", "config", "key", "operator", "values", "topologyKey", "maxSkew", "whenUnsatisfiable", "weight",
+    "effect", "containerPort", "protocol", "claimName", "provisioner", "driver", "volumeHandle", "type", "volumeBindingMode", "schedulerName",
+];
+
+/// Tries smaller cases until none is left to try or `budget` tries are used up.
+pub(crate) fn shrink<E>(case: &Value, budget: usize, mut shows: impl FnMut(&Value) -> Result<bool, E>) -> Result<Value, E> {
+    let mut work = Shrinker { best: case.clone(), budget, shows: &mut shows };
+    loop {
+        let before = work.best.clone();
+        work.drop_objects()?;
+        if !work.best["config"].is_null() {
+            work.attempt(|case| case["config"] = Value::Null)?;
+        }
+        work.reduce(&["config".to_owned()])?;
+        work.reduce(&["pod".to_owned()])?;
+        for index in 0..work.best["objects"].as_array().map_or(0, Vec::len) {
+            work.reduce(&["objects".to_owned(), index.to_string()])?;
+        }
+        if work.best == before || work.budget == 0 {
+            return Ok(work.best);
+        }
+    }
+}
+
+struct Shrinker<'a, F> {
+    best: Value,
+    budget: usize,
+    shows: &'a mut F,
+}
+
+impl<E, F: FnMut(&Value) -> Result<bool, E>> Shrinker<'_, F> {
+    /// Keeps a change if the difference survives it.
+    fn attempt(&mut self, change: impl FnOnce(&mut Value)) -> Result<bool, E> {
+        if self.budget == 0 {
+            return Ok(false);
+        }
+        let mut candidate = self.best.clone();
+        change(&mut candidate);
+        self.budget -= 1;
+        let shows = (self.shows)(&candidate)?;
+        if shows {
+            self.best = candidate;
+        }
+        Ok(shows)
+    }
+
+    /// Drops ever smaller runs of objects.
+    fn drop_objects(&mut self) -> Result<(), E> {
+        let mut size = self.best["objects"].as_array().map_or(0, Vec::len);
+        while size > 0 {
+            let mut start = 0;
+            while start < self.best["objects"].as_array().map_or(0, Vec::len) {
+                let dropped = self.attempt(|case| {
+                    if let Some(objects) = case["objects"].as_array_mut() {
+                        objects.drain(start..(start + size).min(objects.len()));
+                    }
+                })?;
+                if !dropped {
+                    start += size;
+                }
+            }
+            size /= 2;
+        }
+        Ok(())
+    }
+
+    /// Drops the children of the value at `path`, or goes on inside those that must stay.
+    fn reduce(&mut self, path: &[String]) -> Result<(), E> {
+        let Some(value) = at(&mut self.best, path) else { return Ok(()) };
+        let keys: Vec<String> = match value {
+            Value::Object(map) => map.keys().cloned().collect(),
+            Value::Array(list) => (0..list.len()).rev().map(|index| index.to_string()).collect(),
+            _ => return Ok(()),
+        };
+        let listed = value.is_array();
+        let only_container = path.last().is_some_and(|name| name == "containers") && keys.len() == 1;
+        for key in keys {
+            let droppable = if listed { !only_container } else { !KEPT.contains(&key.as_str()) };
+            if droppable && self.attempt(|case| remove(case, path, &key))? {
+                continue;
+            }
+            let child: Vec<String> = path.iter().cloned().chain([key]).collect();
+            self.reduce(&child)?;
+        }
+        Ok(())
+    }
+}
+
+fn at<'a>(value: &'a mut Value, path: &[String]) -> Option<&'a mut Value> {
+    path.iter().try_fold(value, |value, key| match value {
+        Value::Object(map) => map.get_mut(key),
+        Value::Array(list) => key.parse::<usize>().ok().and_then(|index| list.get_mut(index)),
+        _ => None,
+    })
+}
+
+fn remove(case: &mut Value, path: &[String], key: &str) {
+    match at(case, path) {
+        Some(Value::Object(map)) => {
+            map.remove(key);
+        }
+        Some(Value::Array(list)) => {
+            if let Ok(index) = key.parse::<usize>()
+                && index < list.len()
+            {
+                list.remove(index);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_what_matters_is_left() {
+        let objects: Vec<Value> = (0..20).map(|index| json!({"kind": "Node", "metadata": {"name": format!("n{index}"), "labels": {"a": "b"}}})).collect();
+        let case = json!({"id": "x", "config": {"profiles": [1]}, "objects": objects, "pod": {"metadata": {"labels": {"x": "1", "y": "2"}}, "spec": {"containers": [{}, {}]}}});
+        let small = shrink(&case, 1000, |case| {
+            let named = case["objects"].as_array().is_some_and(|objects| objects.iter().any(|object| object["metadata"]["name"] == "n7"));
+            Ok::<_, Infallible>(named && case["pod"]["metadata"]["labels"]["y"] == "2")
+        });
+        let Ok(small) = small;
+        let want = json!({"id": "x", "config": null, "objects": [{"kind": "Node", "metadata": {"name": "n7"}}], "pod": {"metadata": {"labels": {"y": "2"}}, "spec": {"containers": [{}]}}});
+        assert_eq!(small, want);
+    }
+}

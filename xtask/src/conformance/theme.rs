@@ -1,0 +1,118 @@
+//! What a case is about: a few topics are dense, the others sparse, so that features meet without drowning each other.
+
+use super::rng::Rng;
+
+/// A group of features that the generator can turn up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Topic {
+    Taints,
+    NodeAffinity,
+    Ports,
+    Resources,
+    Images,
+    Spread,
+    SpreadDefaults,
+    PodAffinity,
+    Disks,
+    VolumeLimits,
+    VolumeBinding,
+    VolumeZone,
+    Features,
+    Preemption,
+    Config,
+}
+
+/// Every topic with how often a case without a chosen plugin is about it.
+const TOPICS: [(usize, Topic); 15] = [
+    (8, Topic::Taints),
+    (9, Topic::NodeAffinity),
+    (5, Topic::Ports),
+    (12, Topic::Resources),
+    (5, Topic::Images),
+    (11, Topic::Spread),
+    (5, Topic::SpreadDefaults),
+    (11, Topic::PodAffinity),
+    (5, Topic::Disks),
+    (5, Topic::VolumeLimits),
+    (9, Topic::VolumeBinding),
+    (4, Topic::VolumeZone),
+    (2, Topic::Features),
+    (14, Topic::Preemption),
+    (12, Topic::Config),
+];
+
+/// The plugins with random cases of their own, with the topics that exercise them.
+pub(crate) const PLUGINS: [(&str, &[Topic]); 17] = [
+    ("DefaultPreemption", &[Topic::Preemption]),
+    ("ImageLocality", &[Topic::Images]),
+    ("InterPodAffinity", &[Topic::PodAffinity]),
+    ("NodeAffinity", &[Topic::NodeAffinity]),
+    ("NodeDeclaredFeatures", &[Topic::Features]),
+    ("NodeName", &[Topic::NodeAffinity]),
+    ("NodePorts", &[Topic::Ports]),
+    ("NodeResourcesBalancedAllocation", &[Topic::Resources]),
+    ("NodeResourcesFit", &[Topic::Resources]),
+    ("NodeUnschedulable", &[Topic::Taints]),
+    ("NodeVolumeLimits", &[Topic::VolumeLimits]),
+    ("PodTopologySpread", &[Topic::Spread, Topic::SpreadDefaults]),
+    ("Profiles", &[Topic::Config]),
+    ("TaintToleration", &[Topic::Taints]),
+    ("VolumeBinding", &[Topic::VolumeBinding]),
+    ("VolumeRestrictions", &[Topic::Disks]),
+    ("VolumeZone", &[Topic::VolumeZone]),
+];
+
+/// How large the clusters of a run are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Size {
+    /// Mostly 2 to 12 nodes, now and then none, 30 or more than 100.
+    Usual,
+    /// At most 5 nodes: for committed cases.
+    Small,
+}
+
+/// The topics of one case.
+#[derive(Clone, Debug)]
+pub(crate) struct Theme {
+    dense: Vec<Topic>,
+    pub(crate) size: Size,
+    /// Name of the plugin that all cases of the run are about.
+    pub(crate) plugin: Option<&'static str>,
+    /// Whether the case may hold objects that an API server would refuse.
+    pub(crate) hostile: bool,
+}
+
+impl Theme {
+    /// Picks one to four topics, starting from those of the plugin if one is named.
+    pub(crate) fn random(rng: &mut Rng, plugin: Option<&'static str>, size: Size) -> Self {
+        let mut dense = Vec::new();
+        let topics = PLUGINS.iter().find(|(name, _)| Some(*name) == plugin).map(|(_, topics)| *topics);
+        let extra = match topics {
+            Some(topics) => {
+                dense.push(rng.pick(topics));
+                rng.weighted(&[(60, 0), (30, 1), (10, 2)])
+            }
+            None => rng.weighted(&[(35, 1), (35, 2), (20, 3), (10, 4)]),
+        };
+        for _ in 0..extra {
+            dense.push(rng.weighted(&TOPICS));
+        }
+        let hostile = rng.rarely(15);
+        Self { dense, size, plugin, hostile }
+    }
+
+    /// Whether the case is about the topic.
+    pub(crate) fn is_about(&self, topic: Topic) -> bool {
+        self.dense.contains(&topic)
+    }
+
+    /// Names of the dense topics, for reports.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.dense.iter().map(|topic| format!("{topic:?}")).collect()
+    }
+}
+
+/// The plugin of the table whose name is `name`.
+pub(crate) fn plugin(name: &str) -> Option<&'static str> {
+    PLUGINS.iter().map(|(plugin, _)| *plugin).find(|plugin| plugin.eq_ignore_ascii_case(name))
+}
