@@ -95,6 +95,12 @@ func serve(in io.Reader, out io.Writer, workers int) error {
 		if _, err := w.Write(append(b, '\n')); err != nil {
 			return err
 		}
+		if len(order) == 0 {
+			// The other side may wait for this answer before it asks on.
+			if err := w.Flush(); err != nil {
+				return err
+			}
+		}
 	}
 	if err := w.Flush(); err != nil {
 		return err

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Generation: `rng`, `theme`, `draft`, then one file per topic, put together in `generate`.
-//! Judgement: `oracle`, `compare`, `exceptions`, `coverage`, `shrink`, `bless`.
+//! Judgement: `oracle`, `compare`, `exceptions`, `coverage`, `shrink`, `report`, `bless`; `sensitivity` judges the cases themselves.
 
 mod affinity;
 mod bless;
@@ -23,6 +23,7 @@ mod preemption;
 mod report;
 mod resources;
 mod rng;
+mod sensitivity;
 mod shrink;
 mod spread;
 mod theme;
@@ -68,6 +69,12 @@ pub(crate) struct Options {
     /// Compare the oracle with itself, which shows whether it is deterministic and what the cases cover.
     #[arg(long)]
     self_check: bool,
+    /// Take single fields out of the cases and count how often upstream's answer changes, to see what the cases test.
+    #[arg(long)]
+    sensitivity: bool,
+    /// An oracle that is already built.
+    #[arg(long)]
+    oracle: Option<PathBuf>,
     /// How many kinds of differences to shrink.
     #[arg(long, default_value_t = 6)]
     shrink: usize,
@@ -84,9 +91,14 @@ struct Finding {
 /// Runs the command. Fails when a difference is not a listed exception.
 pub(crate) fn run(options: &Options, ours: Option<Answer>) -> Result<ExitCode> {
     let root = oracle::root()?;
-    let binary = oracle::build(&root)?;
+    let binary = match &options.oracle {
+        Some(path) => path.clone(),
+        None => oracle::build(&root)?,
+    };
     let plugin = match &options.plugin {
-        Some(name) => Some(theme::plugin(name).with_context(|| format!("no cases about plugin {name:?}; known: {}", known_plugins()))?),
+        Some(name) => Some(theme::plugin(name).with_context(|| {
+            format!("no cases about plugin {name:?}; known: {}", known_plugins())
+        })?),
         None => None,
     };
     let mut oracle = Oracle::start(&binary)?;
@@ -94,12 +106,16 @@ pub(crate) fn run(options: &Options, ours: Option<Answer>) -> Result<ExitCode> {
         bless::bless(&root, &mut oracle, plugin)?;
         return Ok(ExitCode::SUCCESS);
     }
+    let seed = options.seed.unwrap_or_else(fresh_seed);
+    let cases = cases(options, seed, plugin)?;
+    if options.sensitivity {
+        sensitivity::measure(&mut oracle, seed, cases)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut subject = match ours {
         Some(answer) if !options.self_check => Subject::Function(answer),
         _ => Subject::Oracle(Oracle::start(&binary)?),
     };
-    let seed = options.seed.unwrap_or_else(fresh_seed);
-    let cases = cases(options, seed, plugin)?;
     let mut session = Session::new(seed, options);
     session.stream(&mut oracle, &mut subject, cases)?;
     session.report(options, &mut oracle, &mut subject)
@@ -110,17 +126,27 @@ fn known_plugins() -> String {
 }
 
 fn fresh_seed() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |elapsed| elapsed.as_millis() as u64 % 1_000_000_000)
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(1, |elapsed| elapsed.as_millis() as u64 % 1_000_000_000)
 }
 
 /// The cases of the run, each with the topics it is about.
-fn cases(options: &Options, seed: u64, plugin: Option<&'static str>) -> Result<Box<dyn Iterator<Item = generate::Case>>> {
+fn cases(
+    options: &Options,
+    seed: u64,
+    plugin: Option<&'static str>,
+) -> Result<Box<dyn Iterator<Item = generate::Case>>> {
     let Some(path) = &options.replay else {
-        return Ok(Box::new((0..options.cases).map(move |index| generate::case(seed, index, plugin, Size::Usual))));
+        return Ok(Box::new(
+            (0..options.cases).map(move |index| generate::case(seed, index, plugin, Size::Usual)),
+        ));
     };
     let text = std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
     let stream = serde_json::Deserializer::from_str(&text).into_iter::<Value>();
-    let values = stream.collect::<Result<Vec<Value>, _>>().with_context(|| format!("parse {}", path.display()))?;
+    let values = stream
+        .collect::<Result<Vec<Value>, _>>()
+        .with_context(|| format!("parse {}", path.display()))?;
     Ok(Box::new(values.into_iter().map(|value| generate::Case { value, topics: Vec::new() })))
 }
 
@@ -135,10 +161,14 @@ impl Subject {
     fn answer(&mut self, case: &Value) -> Result<Value> {
         match self {
             Subject::Oracle(oracle) => oracle.ask(case),
-            Subject::Function(function) => Ok(std::panic::catch_unwind(|| function(case)).unwrap_or_else(|panic| {
-                let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-                json!({"id": case["id"], "panic": text.unwrap_or("panicked")})
-            })),
+            Subject::Function(function) => Ok(std::panic::catch_unwind(|| function(case))
+                .unwrap_or_else(|panic| {
+                    let text = panic
+                        .downcast_ref::<String>()
+                        .map(String::as_str)
+                        .or_else(|| panic.downcast_ref::<&str>().copied());
+                    json!({"id": case["id"], "panic": text.unwrap_or("panicked")})
+                })),
         }
     }
 }
@@ -155,11 +185,23 @@ struct Session {
 
 impl Session {
     fn new(seed: u64, options: &Options) -> Self {
-        Self { seed, coverage: Coverage::default(), findings: Vec::new(), cases: 0, expected: options.cases, excepted: 0 }
+        Self {
+            seed,
+            coverage: Coverage::default(),
+            findings: Vec::new(),
+            cases: 0,
+            expected: options.cases,
+            excepted: 0,
+        }
     }
 
     /// Sends all cases to the oracle, a bounded number ahead, and judges the answers as they come.
-    fn stream(&mut self, oracle: &mut Oracle, subject: &mut Subject, cases: impl Iterator<Item = generate::Case>) -> Result<()> {
+    fn stream(
+        &mut self,
+        oracle: &mut Oracle,
+        subject: &mut Subject,
+        cases: impl Iterator<Item = generate::Case>,
+    ) -> Result<()> {
         oracle.stream(cases, |case, answer| {
             let ours = subject.answer(&case.value)?;
             self.judge(case, answer, ours);
@@ -171,18 +213,31 @@ impl Session {
         self.cases += 1;
         self.coverage.add(&case.value, &case.topics, &oracle);
         let all = compare(&oracle, &ours);
-        let (excepted, differences): (Vec<_>, Vec<_>) = all.into_iter().partition(|difference| exceptions::find(&case.value, difference).is_some());
+        let (excepted, differences): (Vec<_>, Vec<_>) = all
+            .into_iter()
+            .partition(|difference| exceptions::find(&case.value, difference).is_some());
         self.excepted += u64::from(!excepted.is_empty());
         if !differences.is_empty() {
             self.findings.push(Finding { case: case.value, oracle, ours, differences });
         }
         if self.cases.is_multiple_of(20) && std::io::stderr().is_terminal() {
-            let _ = write!(std::io::stderr(), "\r{}/{} cases, {} differences ", self.cases, self.expected, self.findings.len());
+            let _ = write!(
+                std::io::stderr(),
+                "\r{}/{} cases, {} differences ",
+                self.cases,
+                self.expected,
+                self.findings.len()
+            );
         }
     }
 
     /// Prints coverage and differences, the smallest case of each kind shrunk.
-    fn report(mut self, options: &Options, oracle: &mut Oracle, subject: &mut Subject) -> Result<ExitCode> {
+    fn report(
+        mut self,
+        options: &Options,
+        oracle: &mut Oracle,
+        subject: &mut Subject,
+    ) -> Result<ExitCode> {
         let mut out = std::io::stdout().lock();
         if std::io::stderr().is_terminal() {
             writeln!(std::io::stderr())?;
@@ -203,14 +258,32 @@ impl Session {
                 writeln!(out, "  {:>6}  {signature}", members.len())?;
             }
         }
-        let ties = self.findings.iter().filter(|finding| finding.differences.iter().all(Difference::is_tie)).count();
-        writeln!(out, "{} cases, {} differences (seed {})", self.cases, self.findings.len(), self.seed)?;
+        let ties = self
+            .findings
+            .iter()
+            .filter(|finding| finding.differences.iter().all(Difference::is_tie))
+            .count();
+        writeln!(
+            out,
+            "{} cases, {} differences (seed {})",
+            self.cases,
+            self.findings.len(),
+            self.seed
+        )?;
         if ties + self.excepted as usize > 0 {
-            writeln!(out, "of the differences {ties} are in the order of ties only; {} cases fall under a listed exception", self.excepted)?;
+            writeln!(
+                out,
+                "of the differences {ties} are in the order of ties only; {} cases fall under a listed exception",
+                self.excepted
+            )?;
         }
         if self.cases == 0 {
             bail!("no cases were run");
         }
-        Ok(if self.findings.drain(..).next().is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(if self.findings.drain(..).next().is_none() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        })
     }
 }

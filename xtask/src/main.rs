@@ -1,6 +1,11 @@
 //! Developer commands.
 
+mod ci;
+mod codegen;
 mod conformance;
+mod shell;
+mod tidy;
+mod walls;
 
 use std::process::ExitCode;
 
@@ -16,11 +21,37 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Everything that CI checks: format, lints, dependencies, generated files, all tests.
+    Ci,
+    /// Every test that this machine can run.
+    Test,
+    /// Write the files that are made from the code.
+    Codegen {
+        /// Only tell whether they are current.
+        #[arg(long)]
+        check: bool,
+    },
     Conformance(conformance::Options),
 }
 
 fn main() -> anyhow::Result<ExitCode> {
     match Arguments::parse().command {
-        Command::Conformance(options) => conformance::run(&options, None),
+        Command::Ci => ci::ci(),
+        Command::Test => ci::test(false),
+        Command::Codegen { check } => codegen::run(check).map(|()| ExitCode::SUCCESS),
+        Command::Conformance(options) => compare(&options),
+    }
+}
+
+fn compare(options: &conformance::Options) -> anyhow::Result<ExitCode> {
+    conformance::run(options, Some(cli::explain::case))
+}
+
+/// Compares fresh random cases with upstream.
+fn compare_fresh(cases: u64) -> anyhow::Result<ExitCode> {
+    let cases = cases.to_string();
+    match Arguments::parse_from(["xtask", "conformance", "--cases", &cases]).command {
+        Command::Conformance(options) => compare(&options),
+        _ => anyhow::bail!("the arguments name the comparison"),
     }
 }

@@ -152,6 +152,7 @@ fn with_kind(kind: WorkloadKind, (object, problems): Lowered<Workload>) -> Lower
 fn lower<R: Lower>(kind: &str, value: &Value) -> Lowered<R::Object> {
     let mut report = Report::default();
     let object = match R::deserialize(value) {
+        _ if !check_shape(value, &mut report) => None,
         Ok(raw) if raw.is_finished() => return (None, Vec::new()),
         Ok(raw) => {
             raw.meta().check(&mut report);
@@ -168,11 +169,27 @@ fn lower<R: Lower>(kind: &str, value: &Value) -> Lowered<R::Object> {
     (object, problems)
 }
 
+/// Whether the main parts are objects; derived readers would take a list of the fields in their order as well.
+fn check_shape(value: &Value, report: &mut Report) -> bool {
+    let parts = ["metadata", "spec", "status"].map(|part| (part, value.get(part)));
+    for (part, value) in [("", Some(value))].into_iter().chain(parts) {
+        if let Some(Value::Array(_)) = value {
+            report.fatal_at(part.to_owned(), "found a list, expected an object".to_owned());
+            return false;
+        }
+    }
+    true
+}
+
 /// Reads once more, slower, to learn where the wrong type is.
 fn report_type_error<R: DeserializeOwned>(value: &Value, report: &mut Report) {
     if let Err(error) = serde_path_to_error::deserialize::<_, R>(value) {
         let path = error.path().to_string();
         let mut message = clip_message(&error.inner().to_string());
+        if let Some(start) = message.find("expected struct ") {
+            // The names of our types mean nothing to users.
+            message.replace_range(start.., "expected an object");
+        }
         if message.ends_with("expected a string") {
             message.push_str(": put it in quotes");
         }
@@ -197,7 +214,13 @@ fn object_name(kind: &str, value: &Value) -> String {
     };
     let cluster_wide = matches!(
         kind,
-        "Node" | "Namespace" | "PersistentVolume" | "StorageClass" | "CSINode" | "CSIDriver" | "VolumeAttachment"
+        "Node"
+            | "Namespace"
+            | "PersistentVolume"
+            | "StorageClass"
+            | "CSINode"
+            | "CSIDriver"
+            | "VolumeAttachment"
             | "DeviceClass"
     );
     match text("/metadata/namespace") {

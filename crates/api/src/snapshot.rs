@@ -231,7 +231,9 @@ impl Inherited {
     fn from_list(api_version: Option<&str>, kind: Option<&str>) -> Self {
         let kind = kind.and_then(|kind| kind.strip_suffix("List")).filter(|kind| !kind.is_empty());
         match kind {
-            Some(kind) => Self { api_version: api_version.map(Into::into), kind: Some(kind.into()) },
+            Some(kind) => {
+                Self { api_version: api_version.map(Into::into), kind: Some(kind.into()) }
+            }
             None => Self::default(),
         }
     }
@@ -269,13 +271,16 @@ impl Reader {
             return self.problem(position, "kind", message);
         };
         if kind.ends_with("List")
-            && let Some(items) = value.get("items").filter(|items| items.is_array() || items.is_null())
+            && let Some(items) =
+                value.get("items").filter(|items| items.is_array() || items.is_null())
         {
             let inherited = Inherited::from_list(api_version, Some(kind));
             return self.take_items(items, &inherited, depth, position);
         }
-        let group = api_version.map(|version| version.split_once('/').map_or("", |(group, _)| group));
-        let known = KINDS.iter().find(|k| k.name == kind && group.is_none_or(|group| group == k.group));
+        let group =
+            api_version.map(|version| version.split_once('/').map_or("", |(group, _)| group));
+        let known =
+            KINDS.iter().find(|k| k.name == kind && group.is_none_or(|group| group == k.group));
         match known {
             Some(known) => self.take_object(known, value),
             None => self.ignore(match group {
@@ -285,7 +290,13 @@ impl Reader {
         }
     }
 
-    fn take_items(&mut self, items: &Value, inherited: &Inherited, depth: usize, position: Position) {
+    fn take_items(
+        &mut self,
+        items: &Value,
+        inherited: &Inherited,
+        depth: usize,
+        position: Position,
+    ) {
         if depth >= LIST_DEPTH_MAX {
             let message = format!("found lists more than {LIST_DEPTH_MAX} deep");
             return self.problem(position, "items", message);

@@ -2,14 +2,16 @@
 
 use api::snapshot::Objects;
 use engine::change::{Change, Storage};
-use engine::engine::Engine;
+use engine::engine::{Engine, Settings};
 use engine::framework::Profile;
 
 /// An engine with these profiles that knows these objects.
 pub fn engine(profiles: Vec<Profile>, objects: Objects) -> Engine {
-    let mut engine = Engine::new(profiles);
+    let mut engine = Engine::new(profiles, Settings::default());
+    // Commands are for pods that wait; nothing is asked to be scheduled here.
+    let mut commands = Vec::new();
     for change in changes(objects) {
-        engine.apply(change);
+        engine.apply(change, 0, &mut commands);
     }
     engine
 }

@@ -1,5 +1,6 @@
 //! Where a pod would go and why, as data.
 
+mod suggest;
 pub mod table;
 
 use std::collections::BTreeMap;
@@ -59,6 +60,27 @@ pub struct Answer {
     /// A plugin failed, or there are no nodes.
     #[serde(skip)]
     pub error: Option<String>,
+    /// How many nodes there are, those included that did not come into question.
+    #[serde(skip)]
+    pub node_count: usize,
+}
+
+/// Explains a pod to people: with suggestions, and an error as the message.
+///
+/// `None` when no profile has its scheduler name.
+pub fn explain_to_people(engine: &mut Engine, pod: &Pod, now: i64) -> Option<Answer> {
+    let mut answer = explain(engine, pod.clone(), now)?;
+    if let Some(error) = &answer.error {
+        answer.message.clone_from(error);
+    } else if answer.selected.is_empty() {
+        answer.suggestions = suggest::suggest(engine, pod);
+    }
+    if !pod.gates.is_empty() {
+        let gates = pod.gates.join(", ");
+        let text = format!("remove the scheduling gates ({gates}): the pod is not tried before");
+        answer.suggestions.insert(0, text);
+    }
+    Some(answer)
 }
 
 /// Explains a pod on an engine that holds the cluster; `None` when no profile has its scheduler name.
@@ -75,6 +97,7 @@ fn answer(state: &State, profile: &Profile, explanation: &Explanation) -> Answer
         scheduler: profile.name.clone(),
         message: explanation.message.clone(),
         error: explanation.error.clone(),
+        node_count: state.nodes.count(),
         ..Answer::default()
     };
     let node_name = |node| state.nodes.name(node).to_owned();
@@ -140,9 +163,7 @@ pub fn case(case: &Value) -> Value {
         problems.push("the case has no pod".to_owned());
         return json!({"id": case["id"], "error": problems.join("; ")});
     };
-    if !problems.is_empty() {
-        return json!({"id": case["id"], "error": problems.join("; ")});
-    }
+    // Like upstream's scheduler, go on with objects that the API server would have refused.
     let mut engine = crate::cluster::engine(profiles, snapshot.objects);
     match explain(&mut engine, pod, 0) {
         Some(answer) => {

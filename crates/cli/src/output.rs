@@ -1,8 +1,10 @@
 //! How data is shown to people and programs.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::Write as _;
 
+use anstyle::{AnsiColor, Style};
 use anyhow::Result;
 use clap::ValueEnum;
 use serde::Serialize;
@@ -19,6 +21,33 @@ pub enum Format {
     Yaml,
 }
 
+/// Style of headings.
+pub const STRONG: Style = Style::new().bold();
+/// Style of good news.
+pub const GOOD: Style = AnsiColor::Green.on_default().bold();
+/// Style of bad news.
+pub const BAD: Style = AnsiColor::Red.on_default().bold();
+
+/// A text in a style. Where nobody sees colours, [`say`] takes it off again.
+pub fn painted(style: Style, text: &str) -> String {
+    format!("{style}{text}{style:#}")
+}
+
+/// A text without characters that move the cursor or change colours: files may hold anything.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    if text.chars().any(char::is_control) {
+        text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    } else {
+        text.into()
+    }
+}
+
+/// A table of [`columns`] with its head in bold.
+pub fn with_strong_head(table: &str) -> String {
+    let (head, body) = table.split_once('\n').unwrap_or((table, ""));
+    format!("{}\n{body}", painted(STRONG, head))
+}
+
 /// Prints data as JSON or YAML, or as the table that `table` writes.
 pub fn print<T: Serialize>(format: Format, data: &T, table: impl FnOnce() -> String) -> Result<()> {
     let text = match format {
@@ -29,24 +58,28 @@ pub fn print<T: Serialize>(format: Format, data: &T, table: impl FnOnce() -> Str
     say(&text)
 }
 
-/// Writes to standard output. A reader that closed the pipe has seen enough.
+/// Writes to standard output, with colours only on a terminal and not against `NO_COLOR`.
+///
+/// A reader that closed the pipe has seen enough.
 pub fn say(text: &str) -> Result<()> {
-    let mut out = std::io::stdout().lock();
+    let mut out = anstream::AutoStream::auto(std::io::stdout().lock());
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         other => Ok(other?),
     }
 }
 
-/// Writes a line to standard error, as far as anybody listens.
-pub fn complain(line: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{line}");
+/// Writes lines to standard error, as far as anybody listens.
+pub fn complain(text: &str) {
+    let mut out = std::io::stderr().lock();
+    for line in text.lines() {
+        let _ = writeln!(out, "{}", printable(line));
+    }
 }
 
 /// Rows as aligned columns; the first row is the head. Columns of numbers are right-aligned.
 pub fn columns<T: Display>(rows: &[Vec<T>]) -> String {
-    let cells: Vec<Vec<String>> =
-        rows.iter().map(|row| row.iter().map(ToString::to_string).collect()).collect();
+    let cells: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(cell).collect()).collect();
     let width_of = |column: usize| {
         cells.iter().filter_map(|row| row.get(column)).map(|c| c.chars().count()).max().unwrap_or(0)
     };
@@ -65,12 +98,16 @@ pub fn columns<T: Display>(rows: &[Vec<T>]) -> String {
         for (column, cell) in row.iter().enumerate() {
             let padding = " ".repeat(widths[column] - cell.chars().count());
             let (before, after) = if numeric[column] { (&*padding, "") } else { ("", &*padding) };
-            line += &format!("{before}{cell}{after}  ");
+            line.extend([before, cell, after, "  "]);
         }
         text += line.trim_end();
         text.push('\n');
     }
     text
+}
+
+fn cell<T: Display>(content: &T) -> String {
+    printable(&content.to_string()).into_owned()
 }
 
 #[cfg(test)]
@@ -81,5 +118,12 @@ mod tests {
     fn numbers_are_aligned_to_the_right() {
         let rows = [vec!["NAME", "TOTAL"], vec!["a", "5"], vec!["long-name", "120"]];
         assert_eq!(columns(&rows), "NAME       TOTAL\na              5\nlong-name    120\n");
+    }
+
+    #[test]
+    fn files_cannot_drive_the_terminal() {
+        assert_eq!(printable("worker-1 größer"), "worker-1 größer");
+        assert_eq!(printable("a\u{1b}[31m\r\nb"), "a\u{fffd}[31m\u{fffd}\u{fffd}b");
+        assert_eq!(columns(&[vec!["a\tb"], vec!["c"]]), "a\u{fffd}b\nc\n");
     }
 }

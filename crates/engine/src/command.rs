@@ -55,6 +55,13 @@ pub enum Command {
         /// `Some` also writes `status.nominatedNodeName`; empty takes it away.
         nominate: Option<Text>,
     },
+    /// Write an event of reason `FailedScheduling` only.
+    Warn {
+        /// The pod.
+        pod: PodName,
+        /// The text.
+        message: String,
+    },
     /// Write an event of reason `Scheduled`; the pod is bound.
     ReportScheduled {
         /// The pod.

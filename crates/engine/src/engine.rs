@@ -1,23 +1,88 @@
 //! The engine: one way in, one way out.
+//!
+//! ```text
+//! Change ─▶ apply ─┬─ cluster   nodes, namespaces, volumes, …   ─▶ state, and events that wake pods
+//!                  ├─ pods      pods that come, change and go   ─▶ state and queue
+//!                  ├─ attempt   the next pod: filter, score, assume, reserve, permit
+//!                  └─ binding   what comes after: volumes, bind, and their failures
+//! ```
 
-use crate::change::{Change, Storage, StorageName};
+/// What the queue asks, borrowed from the parts of the engine that the queue is not.
+macro_rules! context_of {
+    ($engine:expr) => {
+        $crate::engine::context::Context {
+            state: &$engine.state,
+            profiles: &$engine.profiles,
+            classes: &$engine.classes,
+            preempting: &$engine.preempting,
+        }
+    };
+}
+
+mod attempt;
+mod audit;
+mod binding;
+mod cluster;
+mod context;
+mod pods;
+
+use std::collections::BTreeSet;
+
+use crate::change::Change;
+use crate::classes::Classes;
+use crate::command::{Command, PodName};
 use crate::cycle::explain::{Explanation, class_of, explain};
 use crate::cycle::post_filter::Occasion;
 use crate::framework::Profile;
 use crate::index::PodIdx;
+use crate::map::Map;
 use crate::object::Pod;
+use crate::queue::{Queue, QueueConfig, Subscriptions};
 use crate::state::State;
+
+use binding::Binding;
+
+/// Settings of an engine.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Settings {
+    /// Times of the queue.
+    pub queue: QueueConfig,
+    /// Where random numbers start: equal seeds and equal changes give equal commands.
+    pub seed: u64,
+}
 
 /// The scheduler as a state machine.
 pub struct Engine {
     state: State,
     profiles: Vec<Profile>,
+    queue: Queue,
+    classes: Classes,
+    /// Pods between the choice of their node and the API server's word.
+    bindings: Map<PodIdx, Binding>,
+    /// Those of them that wait for permission.
+    waiting: BTreeSet<PodIdx>,
+    /// Pods for which room is being made, and how many pods have yet to be deleted for each.
+    preempting: context::Preempting,
+    /// Place in the visiting order of nodes at which the next visit begins.
+    start: usize,
+    random: u64,
 }
 
 impl Engine {
     /// An engine without any object.
-    pub fn new(profiles: Vec<Profile>) -> Self {
-        Self { state: State::default(), profiles }
+    pub fn new(profiles: Vec<Profile>, settings: Settings) -> Self {
+        let queue = Queue::new(settings.queue, Subscriptions::of(&profiles));
+        Self {
+            state: State::default(),
+            profiles,
+            queue,
+            classes: Classes::default(),
+            bindings: Map::default(),
+            waiting: BTreeSet::new(),
+            preempting: context::Preempting::default(),
+            start: 0,
+            random: settings.seed,
+        }
     }
 
     /// What is known of the cluster.
@@ -25,105 +90,53 @@ impl Engine {
         &self.state
     }
 
-    /// The profile of a scheduler name.
-    pub fn profile(&self, scheduler_name: &str) -> Option<&Profile> {
-        self.profiles.iter().find(|profile| profile.name == scheduler_name)
+    /// Pods that wait.
+    pub fn queue(&self) -> &Queue {
+        &self.queue
     }
 
-    /// Takes over a change.
-    pub fn apply(&mut self, change: Change) {
+    /// The profiles.
+    pub fn profiles(&self) -> &[Profile] {
+        &self.profiles
+    }
+
+    /// Takes over a change at a time (nanoseconds since the epoch), and adds what is to be done.
+    pub fn apply(&mut self, change: Change, now: i64, commands: &mut Vec<Command>) {
         match change {
-            Change::Node(node) => {
-                self.state.set_node(node);
+            Change::Pod(pod) => self.set_pod(*pod, now, commands),
+            Change::PodGone { uid } => self.remove_pod(&uid, now, commands),
+            Change::Bound { uid, failure } => self.bound(&uid, failure, now, commands),
+            Change::VolumesReady { uid, failure } => {
+                self.volumes_ready(&uid, failure, now, commands);
             }
-            Change::NodeGone(name) => {
-                self.state.remove_node(&name);
+            Change::Permission { uid, plugin, denied } => {
+                self.permission(&uid, &plugin, denied, now, commands);
             }
-            Change::Pod(pod) => {
-                if let Some(known) = self.state.pods.find(&pod.uid) {
-                    self.state.remove_pod(known);
+            Change::VictimHandled { preemptor, victim, failure } => {
+                self.victim_handled(&preemptor, &victim, failure.is_some(), now);
+            }
+            Change::Tick => {
+                self.queue.tick(&context_of!(self), now);
+                self.expire_permits(now, commands);
+            }
+            Change::Schedule { limit } => {
+                let mut left = limit;
+                while left > 0 && self.attempt(now, commands) {
+                    left -= 1;
                 }
-                self.state.add_pod(*pod);
             }
-            Change::PodGone { uid } => {
-                if let Some(known) = self.state.pods.find(&uid) {
-                    self.state.remove_pod(known);
-                }
-            }
-            Change::Namespace(namespace) => self.state.set_namespace(namespace),
-            Change::NamespaceGone(name) => self.state.remove_namespace(&name),
-            Change::Workload(workload) => self.state.set_workload(workload),
-            Change::WorkloadGone { kind, namespace, name } => {
-                self.state.remove_workload(kind, &namespace, &name);
-            }
-            Change::Budget(budget) => self.state.set_budget(budget),
-            Change::BudgetGone { namespace, name } => self.state.remove_budget(&namespace, &name),
-            Change::Storage(storage) => self.set_storage(storage),
-            Change::StorageGone(name) => self.remove_storage(&name),
-            Change::DeviceClass { name, extended_resource } => {
-                self.state.set_device_class(name, extended_resource);
-            }
-            Change::DeviceClassGone(name) => self.state.remove_device_class(&name),
-            _ => {}
+            other => self.change_cluster(other, now),
         }
     }
 
-    fn set_storage(&mut self, storage: Storage) {
-        self.state.change_volumes(|volumes| match storage {
-            Storage::Volume(volume) => {
-                volumes.volumes.insert(volume.name.clone(), volume);
-            }
-            Storage::Claim(claim) => {
-                volumes.claims.insert((claim.namespace.clone(), claim.name.clone()), claim);
-            }
-            Storage::Class(class) => {
-                volumes.classes.insert(class.name.clone(), class);
-            }
-            Storage::CsiNode(node) => {
-                volumes.csi_nodes.insert(node.name.clone(), node);
-            }
-            Storage::CsiDriver(driver) => {
-                volumes.drivers.insert(driver.name.clone(), driver);
-            }
-            Storage::Capacity(capacity) => {
-                let key = (capacity.namespace.clone(), capacity.name.clone());
-                volumes.capacities.insert(key, capacity);
-            }
-            Storage::Attachment(attachment) => {
-                volumes.attachments.insert(attachment.name.clone(), attachment);
-            }
-        });
-    }
-
-    fn remove_storage(&mut self, name: &StorageName) {
-        self.state.change_volumes(|volumes| match name {
-            StorageName::Volume(name) => {
-                volumes.volumes.remove(name);
-            }
-            StorageName::Claim { namespace, name } => {
-                volumes.claims.remove(&(namespace.clone(), name.clone()));
-            }
-            StorageName::Class(name) => {
-                volumes.classes.remove(name);
-            }
-            StorageName::CsiNode(name) => {
-                volumes.csi_nodes.remove(name);
-            }
-            StorageName::CsiDriver(name) => {
-                volumes.drivers.remove(name);
-            }
-            StorageName::Capacity { namespace, name } => {
-                volumes.capacities.remove(&(namespace.clone(), name.clone()));
-            }
-            StorageName::Attachment(name) => {
-                volumes.attachments.remove(name);
-            }
-        });
+    /// When [`Change::Tick`] has something to do next.
+    pub fn next_deadline(&self) -> Option<i64> {
+        let permits = self.bindings_deadline();
+        self.queue.next_deadline().into_iter().chain(permits).min()
     }
 
     /// Explains where a pod would go now. Nothing is changed.
     ///
-    /// Returns the explanation and the pod's index in the state while it was asked about;
     /// `None` when no profile has its scheduler name.
     pub fn explain<T>(
         &mut self,
@@ -133,12 +146,14 @@ impl Engine {
     ) -> Option<T> {
         let profile =
             self.profiles.iter().find(|profile| *profile.name == *pod.spec.scheduler_name)?;
+        let node_name = pod.node.clone();
         let known = self.state.pods.find(&pod.uid);
-        let asked = Pod { node: "".into(), ..pod.clone() };
-        if let Some(known) = known {
-            self.state.remove_pod(known);
-        }
-        let index = self.state.add_pod(asked);
+        let index = match known {
+            Some(known) => known,
+            None => self.state.add_pod(Pod { node: "".into(), ..pod }),
+        };
+        let home = self.state.pods.get(index).node;
+        self.state.displace(index);
         let nominated: Vec<PodIdx> = self
             .state
             .pods
@@ -146,14 +161,33 @@ impl Engine {
             .filter(|(_, record)| record.nominated.is_some() && !record.node.is_some())
             .map(|(pod, _)| pod)
             .collect();
-        let class = class_of(&self.state, index, &pod.node);
-        let occasion = Occasion { pod: index, nominated: &nominated, now, random: 0 };
+        let class = class_of(&self.state, index, &node_name);
+        let occasion = Occasion { pod: index, nominated: &nominated, now, random: self.random };
         let explanation = explain(profile, class, &mut self.state, &occasion);
         let answer = read(&self.state, profile, explanation);
-        self.state.remove_pod(index);
-        if known.is_some() {
-            self.state.add_pod(pod);
+        match known {
+            None => self.state.remove_pod(index),
+            Some(_) if home.is_some() => self.state.place(index, home),
+            Some(_) => {}
         }
         Some(answer)
+    }
+
+    fn name(&self, pod: PodIdx) -> PodName {
+        let record = self.state.pods.get(pod);
+        PodName {
+            namespace: self.state.namespace(pod).into(),
+            name: record.name.clone(),
+            uid: record.uid.clone(),
+        }
+    }
+
+    /// The next random number (splitmix64).
+    fn next_random(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.random;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
     }
 }

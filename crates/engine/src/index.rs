@@ -47,6 +47,8 @@ indexes! {
     ResourceIdx;
     /// A label key with a column.
     KeyIdx;
+    /// A list of taints that nodes have.
+    TaintsIdx;
     /// A pod class.
     ClassIdx;
     /// A value of a label key: one topology domain.

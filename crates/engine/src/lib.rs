@@ -2,6 +2,7 @@
 
 pub mod bitset;
 pub mod change;
+mod classes;
 pub mod command;
 pub mod cycle;
 pub mod engine;
@@ -11,6 +12,7 @@ pub mod limits;
 pub mod log;
 pub mod map;
 pub mod object;
+pub mod queue;
 pub mod state;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

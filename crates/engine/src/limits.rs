@@ -13,6 +13,9 @@ pub const TALLIES_KEPT: usize = 4096;
 /// Classes whose evaluation is kept. At 5,000 nodes one takes about 100 KB.
 pub const EVALUATIONS_KEPT: usize = 256;
 
+/// Evaluations dropped at once when there are too many, so that finding the oldest is paid for rarely.
+pub const EVALUATIONS_DROPPED: usize = 64;
+
 /// Nodes in the table. Positions are 32 bits wide and node sets are dense.
 pub const NODES_MAX: usize = 1 << 20;
 

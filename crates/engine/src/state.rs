@@ -6,7 +6,9 @@
 //!   └────▶ nodes (columns, usage log) ◀────────────── read by prepared filters and scorers
 //! ```
 
+mod audit;
 pub mod domains;
+pub mod driver_limits;
 pub mod groups;
 pub mod images;
 pub mod node_order;
@@ -15,6 +17,7 @@ pub mod pods;
 pub mod resources;
 pub mod selector_index;
 pub mod specs;
+pub mod taints;
 pub mod tallies;
 pub mod terms;
 pub mod topology;
@@ -28,6 +31,7 @@ use crate::object::{
     DisruptionBudget, Labels, Namespace, Node, Pod, PodSpec, Text, Workload, WorkloadKind,
 };
 
+use driver_limits::DriverLimits;
 use groups::Groups;
 use images::Images;
 use nodes::Nodes;
@@ -128,6 +132,8 @@ pub struct State {
     /// Extended resources that device classes offer: resource name by class name.
     device_classes: BTreeMap<Text, Text>,
     versions: Versions,
+    /// Worked out when somebody asks.
+    driver_limits: Option<Arc<DriverLimits>>,
 }
 
 /// Reading.
@@ -244,6 +250,12 @@ impl State {
         self.topology.intern(key, nodes.slots(), labels)
     }
 
+    /// What CSI drivers say of nodes.
+    pub fn driver_limits(&mut self) -> Arc<DriverLimits> {
+        let make = || Arc::new(DriverLimits::new(&self.nodes, &self.volumes));
+        Arc::clone(self.driver_limits.get_or_insert_with(make))
+    }
+
     /// A tally of the subject, started if nobody has asked for it yet.
     pub fn tally(&mut self, subject: &Subject) -> TallyRef {
         if let Some(found) = self.tallies.find(subject) {
@@ -291,9 +303,9 @@ impl State {
             return old;
         }
         if let Some(old) = &old {
-            self.images.remove(&old.images);
+            self.images.remove(index, &old.images);
         }
-        self.images.add(&node.images);
+        self.images.add(index, &node.images);
         self.topology.set_node(index, Some(&node.labels));
         self.bump(Areas::NODES);
         old
@@ -304,7 +316,7 @@ impl State {
         let index = self.nodes.find(name)?;
         self.topology.set_node(index, None);
         let old = self.nodes.remove_object(index)?;
-        self.images.remove(&old.images);
+        self.images.remove(index, &old.images);
         self.bump(Areas::NODES);
         Some(old)
     }
@@ -351,13 +363,66 @@ impl State {
         self.displace(pod);
         let Some(record) = self.pods.remove(pod) else { return };
         self.groups.release(record.group);
-        if let Some(spec) = self.specs.release(record.spec) {
-            for term in &spec.terms {
-                if let Some(tally) = self.terms.drop_carrier(*term, record.spec) {
-                    self.tallies.drop(tally);
-                }
+        self.release_spec(record.spec);
+    }
+
+    /// Gives back what a pod class held.
+    pub(crate) fn release_class(&mut self, group: GroupIdx, spec: SpecIdx) {
+        self.groups.release(group);
+        self.release_spec(spec);
+    }
+
+    fn release_spec(&mut self, index: SpecIdx) {
+        let Some(spec) = self.specs.release(index) else { return };
+        for term in &spec.terms {
+            if let Some(tally) = self.terms.drop_carrier(*term, index) {
+                self.tallies.drop(tally);
             }
         }
+    }
+
+    /// Takes over a new version of a known pod, which keeps its index. Its node is not touched:
+    /// see [`Self::place`] and [`Self::displace`].
+    pub(crate) fn update_pod(&mut self, pod: PodIdx, new: Pod) {
+        let record = self.pods.get(pod);
+        let group_record = self.groups.get(record.group);
+        let same_group = group_record.labels == new.labels;
+        let same_spec = *self.specs.get(record.spec).spec == new.spec;
+        let starts_to_terminate = new.terminating && !record.terminating;
+        if !same_group || !same_spec {
+            let assumed = record.assumed;
+            let (old_group, old_spec) = (record.group, record.spec);
+            let namespace = group_record.namespace.clone();
+            // A ghost gives its slot back with its last pod, so the name must be remembered.
+            let node = record.node.is_some().then(|| Text::from(self.nodes.name(record.node)));
+            self.displace(pod);
+            let group = self.acquire_group(&namespace, &new.labels);
+            let spec = self.acquire_spec(new.spec);
+            self.groups.release(old_group);
+            self.release_spec(old_spec);
+            let record = self.pods.get_mut(pod);
+            (record.group, record.spec) = (group, spec);
+            if let Some(name) = node {
+                let node = self.nodes.slot(&name);
+                self.place(pod, node);
+                self.pods.get_mut(pod).assumed = assumed;
+            }
+        }
+        if starts_to_terminate {
+            self.set_terminating(pod);
+        }
+        let nominated = match &*new.nominated_node {
+            "" => NodeIdx::NONE,
+            name => self.nodes.find(name).unwrap_or(NodeIdx::NONE),
+        };
+        let record = self.pods.get_mut(pod);
+        record.resource_version = new.resource_version;
+        record.priority = new.priority;
+        record.nominated = nominated;
+        record.start_time = new.start_time.unwrap_or(i64::MAX);
+        record.generation = new.generation;
+        record.preempted = new.preempted;
+        record.gates = new.gates;
     }
 
     /// Puts a pending pod on a node, and tells all readers.
@@ -374,6 +439,22 @@ impl State {
         spec_record.pods.push(pod);
         self.nodes.attach(pod, node, self.specs.get(spec));
         self.usage_changed(group, spec, node, terminating, true);
+    }
+
+    /// Puts a pod on the node chosen for it, until the API server says so itself.
+    pub(crate) fn assume(&mut self, pod: PodIdx, node: NodeIdx) {
+        self.place(pod, node);
+        self.pods.get_mut(pod).assumed = true;
+    }
+
+    /// The API server says that the pod is where it was assumed to be.
+    pub(crate) fn confirm(&mut self, pod: PodIdx) {
+        self.pods.get_mut(pod).assumed = false;
+    }
+
+    /// Notes for which node a pod is nominated.
+    pub(crate) fn set_nominated(&mut self, pod: PodIdx, node: NodeIdx) {
+        self.pods.get_mut(pod).nominated = node;
     }
 
     /// Takes a pod off its node, and tells all readers.
@@ -474,6 +555,9 @@ impl State {
 /// The other kinds.
 impl State {
     fn bump(&mut self, area: Areas) {
+        if area.contains(Areas::NODES) || area.contains(Areas::VOLUMES) {
+            self.driver_limits = None;
+        }
         for (position, candidate) in Areas::ALL.iter().enumerate() {
             if area.contains(*candidate) {
                 self.versions.0[position] += 1;
@@ -528,12 +612,13 @@ impl State {
     }
 
     /// Changes storage objects and makes whatever was prepared from them invalid.
-    pub(crate) fn change_volumes(&mut self, change: impl FnOnce(&mut Volumes)) {
-        change(&mut self.volumes);
+    pub(crate) fn change_volumes<T>(&mut self, change: impl FnOnce(&mut Volumes) -> T) -> T {
+        let changed = change(&mut self.volumes);
         if self.volumes.drop_outdated() {
             self.bump(Areas::CLAIMS_IN_USE);
         }
         self.bump(Areas::VOLUMES);
+        changed
     }
 
     /// Speaks for the volumes and claims that a pod is going to use, until it is forgotten or done.

@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
+use crate::bitset::NodeSet;
 use crate::cycle::diagnosis::Diagnosis;
 use crate::cycle::evaluation::Evaluation;
 use crate::cycle::what_if::WhatIf;
 use crate::framework::event::Object;
 use crate::framework::scorer::EXCLUDED;
 use crate::framework::{
-    Action, Class, Event, Extremes, Plugin, PodView, Point, Preparation, Profile, Resource,
+    Action, Class, Event, Extremes, Plugin, PodView, Point, Preparation, Profile, Resource, Scorer,
+    Touched,
 };
 use crate::index::PodIdx;
-use crate::object::{Labels, Node, Pod, PodSpec};
+use crate::object::{DisruptionBudget, Labels, Namespace, Node, Pod, PodSpec, Workload};
 use crate::state::State;
 use crate::state::volumes::Volumes;
 
@@ -31,6 +33,45 @@ pub fn state(nodes: impl IntoIterator<Item = Node>, pods: impl IntoIterator<Item
 pub fn with_volumes(mut state: State, change: impl FnOnce(&mut Volumes)) -> State {
     state.change_volumes(change);
     state
+}
+
+/// Adds a disruption budget to a state.
+pub fn with_budget(mut state: State, budget: DisruptionBudget) -> State {
+    state.set_budget(budget);
+    state
+}
+
+/// Adds a device class that offers an extended resource to a state.
+pub fn with_device_class(mut state: State, class: &str, resource: &str) -> State {
+    state.set_device_class(class.into(), resource.into());
+    state
+}
+
+/// Adds a namespace with labels to a state.
+pub fn with_namespace(mut state: State, name: &str, pairs: &[(&str, &str)]) -> State {
+    state.set_namespace(Namespace { name: name.into(), labels: labels(pairs) });
+    state
+}
+
+/// Adds a service or controller to a state.
+pub fn with_workload(mut state: State, workload: Workload) -> State {
+    state.set_workload(workload);
+    state
+}
+
+/// Adds a pod to a state in use.
+pub fn add_pod(state: &mut State, pod: Pod) -> PodIdx {
+    state.add_pod(pod)
+}
+
+/// Removes a pod from a state in use.
+pub fn remove_pod(state: &mut State, pod: PodIdx) {
+    state.remove_pod(pod);
+}
+
+/// Lets a pod terminate.
+pub fn terminate(state: &mut State, pod: PodIdx) {
+    state.set_terminating(pod);
 }
 
 /// Labels from pairs.
@@ -135,6 +176,46 @@ pub fn scores(plugin: &dyn Plugin, class: &Class, state: &mut State) -> Option<V
     Some(scores.collect())
 }
 
+/// Brings raw scores up to date the way the engine does; false when the scorer must be prepared anew.
+pub fn catch_up(
+    scorer: &mut dyn Scorer,
+    state: &State,
+    feasible: &NodeSet,
+    feasible_changed: bool,
+    raw: &mut Vec<i64>,
+) -> bool {
+    raw.resize(state.nodes.slots(), 0);
+    match scorer.refresh(state, feasible, feasible_changed) {
+        Touched::Nothing => {}
+        Touched::Nodes(nodes) => {
+            for node in nodes {
+                raw[node.at()] = scorer.score(state, node);
+            }
+        }
+        Touched::All => scorer.score_all(state, raw),
+        Touched::Stale => return false,
+    }
+    true
+}
+
+/// Final scores of feasible nodes by slot, zero for others. By node and by column they must agree.
+pub fn final_scores(scorer: &dyn Scorer, feasible: &NodeSet, raw: &[i64]) -> Vec<i64> {
+    let counted = feasible.iter().map(|node| raw[node.at()]).filter(|raw| *raw != EXCLUDED);
+    let extremes = counted.fold(Extremes { min: i64::MAX, max: i64::MIN }, |extremes, raw| {
+        Extremes { min: extremes.min.min(raw), max: extremes.max.max(raw) }
+    });
+    let mut totals = vec![0; raw.len()];
+    scorer.add_normalised(raw, extremes, 1, &mut totals);
+    for (slot, total) in totals.iter_mut().enumerate() {
+        if !feasible.contains(slot.into()) {
+            *total = 0;
+        } else if raw[slot] != EXCLUDED {
+            assert_eq!(*total, scorer.normalise(raw[slot], extremes), "by column and by node");
+        }
+    }
+    totals
+}
+
 /// What one plugin says of a node if some pending pods were on it and some of its pods were not:
 /// `ok`, or code and reasons. Pods are named in namespace `default`.
 pub fn verdict_if(
@@ -151,8 +232,12 @@ pub fn verdict_if(
     let pods = |names: &[&str]| names.iter().map(|name| find(state, name)).collect::<Vec<_>>();
     let (added, removed) = (pods(added), pods(removed));
     let mut what_if = WhatIf::new(state, &mut evaluation, PodIdx::NONE, &[], node);
-    removed.into_iter().for_each(|pod| what_if.remove(pod));
-    added.into_iter().for_each(|pod| what_if.add(pod));
+    for pod in removed {
+        what_if.remove(pod);
+    }
+    for pod in added {
+        what_if.add(pod);
+    }
     match what_if.check_with_plugin() {
         None => "ok".to_owned(),
         Some((_, rejection)) => format!("{} {}", rejection.code.name(), rejection.message()),

@@ -28,3 +28,16 @@ impl Plugin for DefaultBinder {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::testing::{node, pod, state};
+
+    #[test]
+    fn every_pod_is_bound() {
+        let state = state([node("a")], [pod("p")]);
+        let (pod, node) = (state.find_pod("default", "p"), state.nodes.find("a"));
+        assert!(build(None).binds(&state, pod.unwrap(), node.unwrap()));
+    }
+}

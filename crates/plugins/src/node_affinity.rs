@@ -1,6 +1,77 @@
 //! NodeAffinity: a pod goes to nodes that it selects, and prefers those that it favours.
 
+mod added;
+mod filter;
+pub(crate) mod nodes;
+mod score;
+
+use api::config::PluginArgs;
+use engine::framework::event::Object;
+use engine::framework::{
+    Action, Class, Event, Plugin, Point, Preparation, Prepared, Resource, Scorer, Subscription,
+};
 use engine::object::{Labels, Node, NodeTerm, PodSpec};
+use engine::state::State;
+
+pub(crate) const NAME: &str = "NodeAffinity";
+pub(crate) const POINTS: &[Point] =
+    &[Point::PreFilter, Point::Filter, Point::PreScore, Point::Score];
+pub(crate) const DOC: &str =
+    "A pod goes to nodes that it selects, and prefers those that it favours.";
+
+pub(crate) fn build(args: Option<&PluginArgs>) -> Box<dyn Plugin> {
+    let added = match args {
+        Some(PluginArgs::NodeAffinity(args)) => args.added_affinity.as_ref(),
+        _ => None,
+    };
+    Box::new(NodeAffinity { added: added.map(added::lower).unwrap_or_default() })
+}
+
+struct NodeAffinity {
+    /// What the configuration demands and prefers for every pod.
+    added: engine::object::NodeAffinity,
+}
+
+impl Plugin for NodeAffinity {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn points(&self) -> &'static [Point] {
+        POINTS
+    }
+
+    fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> Prepared {
+        filter::prepare(self.added.required.as_deref(), &class.spec, preparation.state)
+    }
+
+    fn prepare_score(
+        &self,
+        class: &Class,
+        preparation: &mut Preparation,
+    ) -> Option<Box<dyn Scorer>> {
+        score::prepare(&self.added, &class.spec.node_affinity, preparation.state)
+    }
+
+    fn subscriptions(&self) -> Vec<Subscription> {
+        vec![Subscription {
+            resource: Resource::Node,
+            action: Action::ADD.with(Action::UPDATE_NODE_LABEL),
+        }]
+    }
+
+    /// Beyond upstream's hint, a node that only now meets the configured affinity helps, too.
+    fn hint(&self, _state: &State, class: &Class, event: &Event) -> bool {
+        let Object::Node { old, new: Some(new) } = event.object else { return true };
+        let required = RequiredNodeAffinity::new(&class.spec);
+        let enforced = |node: &Node| {
+            self.added.required.as_deref().is_none_or(|terms| any_matches(terms, node))
+        };
+        let fitted = |old: &Node| enforced(old) && required.matches(old);
+        enforced(new)
+            && (required.cannot_tell(new) || required.matches(new) && !old.is_some_and(fitted))
+    }
+}
 
 /// What a pod demands of its node: node selector and required affinity.
 #[derive(Clone, Copy, Debug)]
@@ -18,13 +89,27 @@ impl<'a> RequiredNodeAffinity<'a> {
 
     /// Whether a node meets them.
     pub(crate) fn matches(&self, node: &Node) -> bool {
-        let selected = self.selector.is_none_or(|selector| {
+        self.selects(node) && self.terms.is_none_or(|terms| any_matches(terms, node))
+    }
+
+    /// Whether upstream fails to answer: no term matches, and not all of them could be read.
+    fn cannot_tell(&self, node: &Node) -> bool {
+        let fails = |terms: &[NodeTerm]| {
+            terms.iter().any(|term| term.malformed) && !any_matches(terms, node)
+        };
+        self.terms.is_some_and(fails) && self.selects(node)
+    }
+
+    fn selects(&self, node: &Node) -> bool {
+        self.selector.is_none_or(|selector| {
             selector.iter().all(|(key, value)| node.labels.get(key) == Some(value))
-        });
-        selected && self.terms.is_none_or(|terms| any_matches(terms, node))
+        })
     }
 }
 
 fn any_matches(terms: &[NodeTerm], node: &Node) -> bool {
     terms.iter().any(|term| term.matches(&node.name, &node.labels))
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,10 @@
 //! NodeName: a pod that names its node goes there or nowhere.
 
 use api::config::PluginArgs;
-use engine::framework::{Answer, Class, Filter, Plugin, Point, Preparation, Prepared, Rejection};
+use engine::framework::{
+    Action, Answer, Class, Filter, Plugin, Point, Preparation, Prepared, Rejection, Resource,
+    Subscription,
+};
 use engine::index::NodeIdx;
 use engine::state::State;
 
@@ -30,6 +33,10 @@ impl Plugin for NodeName {
         }
         let named = preparation.state.nodes.find(&class.node_name);
         Prepared::Filter(Box::new(Named(named)))
+    }
+
+    fn subscriptions(&self) -> Vec<Subscription> {
+        vec![Subscription { resource: Resource::Node, action: Action::ADD }]
     }
 }
 

@@ -171,7 +171,7 @@ mod tests {
         fn catching_up_equals_starting_anew(moves in prop::collection::vec((0usize..6, 0usize..3), 1..30)) {
             let nodes = ["a", "b", "c"];
             let pods: Vec<_> = (0..6).map(|i| format!("p{i}")).collect();
-            let spec = |i: usize| [tcp(if i % 2 == 0 { "0.0.0.0" } else { "10.0.0.1" }, 80 + i as i32 / 3)];
+            let spec = |i: usize| [tcp(["0.0.0.0", "10.0.0.1"][i % 2], 80 + i as i32 / 3)];
             let mut state = state(
                 nodes.map(node),
                 pods.iter().enumerate().map(|(i, name)| pod_using(name, "", &spec(i))),

@@ -3,6 +3,8 @@
 mod constraints;
 mod filter;
 mod score;
+#[cfg(test)]
+mod tests;
 
 use api::config::PluginArgs;
 use api::config::args::{DefaultingType, NodeInclusionPolicy, TopologySpreadConstraint};
@@ -30,9 +32,14 @@ pub(crate) fn build(args: Option<&PluginArgs>) -> Box<dyn Plugin> {
         Some(PluginArgs::PodTopologySpread(args))
             if args.defaulting_type == DefaultingType::List =>
         {
-            Defaults { system: false, constraints: args.default_constraints.iter().map(listed).collect() }
+            Defaults {
+                system: false,
+                constraints: args.default_constraints.iter().map(listed).collect(),
+            }
         }
-        _ => Defaults { system: true, constraints: vec![by_system(HOSTNAME, 3), by_system(ZONE, 5)] },
+        _ => {
+            Defaults { system: true, constraints: vec![by_system(HOSTNAME, 3), by_system(ZONE, 5)] }
+        }
     };
     Box::new(PodTopologySpread { defaults })
 }
@@ -93,7 +100,8 @@ impl Plugin for PodTopologySpread {
     }
 
     fn hint(&self, state: &State, class: &Class, event: &Event) -> bool {
-        let hard = self.defaults.resolve(class, WhenUnsatisfiable::DoNotSchedule, state).constraints;
+        let hard =
+            self.defaults.resolve(class, WhenUnsatisfiable::DoNotSchedule, state).constraints;
         match event.object {
             Object::Pod { old, new } => pod_may_help(class, &hard, old, new, event.own),
             Object::Node { old, new } => node_may_help(class, &hard, old, new),
@@ -141,9 +149,8 @@ fn pod_may_help(
     new: Option<PodView>,
     own: bool,
 ) -> bool {
-    let involved = |pod: PodView| {
-        own || (pod.assigned || pod.nominated) && *pod.namespace == *class.namespace
-    };
+    let involved =
+        |pod: PodView| own || (pod.assigned || pod.nominated) && *pod.namespace == *class.namespace;
     if !old.is_none_or(involved) || !new.is_none_or(involved) {
         return false;
     }
@@ -176,9 +183,8 @@ fn node_may_help(
         (Some(old), Some(new)) => {
             let (before, after) = (in_all_domains(old), in_all_domains(new));
             let moved = || {
-                hard.iter().any(|c| {
-                    old.labels.get(&c.topology_key) != new.labels.get(&c.topology_key)
-                })
+                hard.iter()
+                    .any(|c| old.labels.get(&c.topology_key) != new.labels.get(&c.topology_key))
             };
             // Upstream forgets that other labels decide whether a node is counted at all.
             let counted_otherwise = || {
@@ -186,8 +192,7 @@ fn node_may_help(
                     && hard.iter().any(|c| c.honor_affinity)
                     && old.labels != new.labels
             };
-            before != after
-                || after && (moved() || old.taints != new.taints || counted_otherwise())
+            before != after || after && (moved() || old.taints != new.taints || counted_otherwise())
         }
         (Some(node), None) | (None, Some(node)) => in_all_domains(node),
         (None, None) => true,

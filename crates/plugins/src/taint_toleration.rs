@@ -8,11 +8,11 @@ use engine::framework::{
     Action, Answer, Class, Event, Extremes, Filter, Plugin, Point, Preparation, Prepared,
     Rejection, Resource, Scorer, Subscription,
 };
-use engine::index::NodeIdx;
+use engine::index::{NodeIdx, TaintsIdx};
 use engine::object::{Taint, TaintEffect, Toleration};
 use engine::state::State;
 
-use crate::tolerations::{PerTaints, tolerates, tolerates_all_hard};
+use crate::tolerations::{tolerates, tolerates_all_hard, untolerated_nodes};
 
 pub(crate) const NAME: &str = "TaintToleration";
 pub(crate) const POINTS: &[Point] = &[Point::Filter, Point::PreScore, Point::Score];
@@ -46,7 +46,8 @@ impl Plugin for TaintToleration {
         class: &Class,
         preparation: &mut Preparation,
     ) -> Option<Box<dyn Scorer>> {
-        let counts = untolerated_counts(preparation.state, &class.spec.tolerations);
+        let lists = preparation.state.nodes.taint_lists();
+        let counts = lists.answers(|taints| count_untolerated(&class.spec.tolerations, taints));
         Some(Box::new(FewestTaints(counts)))
     }
 
@@ -89,24 +90,28 @@ impl Filter for Untolerated {
     }
 }
 
-/// How many soft taints of a node the pod does not tolerate, in slot order; nodes with none are left out.
-struct FewestTaints(Vec<(NodeIdx, i64)>);
+/// How many of its soft taints the pod does not tolerate, for each list of taints.
+struct FewestTaints(Vec<i64>);
+
+impl FewestTaints {
+    fn count(&self, taints: TaintsIdx) -> i64 {
+        self.0.get(taints.at()).copied().unwrap_or(0)
+    }
+}
 
 impl Scorer for FewestTaints {
-    fn score(&mut self, _state: &State, node: NodeIdx) -> i64 {
-        let found = self.0.binary_search_by_key(&node, |(node, _)| *node);
-        found.map_or(0, |at| self.0[at].1)
+    fn score(&mut self, state: &State, node: NodeIdx) -> i64 {
+        self.count(state.nodes.taint_lists().of(node))
     }
 
-    fn score_all(&mut self, _state: &State, raw: &mut [i64]) {
-        raw.fill(0);
-        for (node, count) in &self.0 {
-            raw[node.at()] = *count;
+    fn score_all(&mut self, state: &State, raw: &mut [i64]) {
+        for (raw, taints) in raw.iter_mut().zip(state.nodes.taint_lists().column()) {
+            *raw = self.count(*taints);
         }
     }
 
     fn constant(&self) -> Option<i64> {
-        self.0.is_empty().then_some(SCORE_MAX)
+        self.0.iter().all(|count| *count == 0).then_some(SCORE_MAX)
     }
 
     fn normalises(&self) -> bool {
@@ -116,28 +121,6 @@ impl Scorer for FewestTaints {
     fn normalise(&self, raw: i64, extremes: Extremes) -> i64 {
         proportional_reversed(raw, extremes)
     }
-}
-
-fn untolerated_nodes(state: &State, tolerations: &[Toleration]) -> NodeSet {
-    let mut untolerated = NodeSet::new(state.nodes.slots());
-    let mut answers = PerTaints::new();
-    for node in state.nodes.hard_tainted().iter() {
-        let taints = &state.nodes.object(node).taints;
-        if !answers.answer(taints, |taints| tolerates_all_hard(tolerations, taints)) {
-            untolerated.insert(node);
-        }
-    }
-    untolerated
-}
-
-fn untolerated_counts(state: &State, tolerations: &[Toleration]) -> Vec<(NodeIdx, i64)> {
-    let mut answers = PerTaints::new();
-    let tainted = state.nodes.soft_tainted().iter();
-    let counts = tainted.map(|node| {
-        let taints = &state.nodes.object(node).taints;
-        (node, answers.answer(taints, |taints| count_untolerated(tolerations, taints)))
-    });
-    counts.filter(|(_, count)| *count > 0).collect()
 }
 
 fn count_untolerated(tolerations: &[Toleration], taints: &[Taint]) -> i64 {

@@ -1,6 +1,8 @@
 //! Which taints a pod tolerates.
 
+use engine::bitset::NodeSet;
 use engine::object::{Taint, TaintEffect, Toleration, TolerationOperator};
+use engine::state::State;
 
 /// Whether one of the tolerations tolerates the taint.
 pub(crate) fn tolerates(tolerations: &[Toleration], taint: &Taint) -> bool {
@@ -13,31 +15,13 @@ pub(crate) fn tolerates_all_hard(tolerations: &[Toleration], taints: &[Taint]) -
     taints.iter().filter(hard).all(|taint| tolerates(tolerations, taint))
 }
 
-/// Answers about lists of taints, of which a cluster has few. Each is worked out once.
-pub(crate) struct PerTaints<'a, T> {
-    known: Vec<(&'a [Taint], T)>,
-}
-
-impl<'a, T: Copy> PerTaints<'a, T> {
-    /// Beyond this many lists, searching costs more than it saves.
-    const KNOWN_MAX: usize = 8;
-
-    /// Nothing is known yet.
-    pub(crate) fn new() -> Self {
-        Self { known: Vec::with_capacity(Self::KNOWN_MAX) }
-    }
-
-    /// The answer about a list.
-    pub(crate) fn answer(&mut self, taints: &'a [Taint], ask: impl FnOnce(&[Taint]) -> T) -> T {
-        if let Some((_, answer)) = self.known.iter().find(|(known, _)| *known == taints) {
-            return *answer;
-        }
-        let answer = ask(taints);
-        if self.known.len() < Self::KNOWN_MAX {
-            self.known.push((taints, answer));
-        }
-        answer
-    }
+/// Nodes with a taint that keeps pods with these tolerations away.
+pub(crate) fn untolerated_nodes(state: &State, tolerations: &[Toleration]) -> NodeSet {
+    let lists = state.nodes.taint_lists();
+    let tolerated = lists.answers(|taints| tolerates_all_hard(tolerations, taints));
+    let mut nodes = state.nodes.hard_tainted().clone();
+    nodes.retain(|node| !tolerated[lists.of(node).at()]);
+    nodes
 }
 
 fn matches(toleration: &Toleration, taint: &Taint) -> bool {
@@ -109,22 +93,6 @@ mod tests {
         ];
         assert!(tolerates(&tolerations, &taint(TaintEffect::NoExecute)));
         assert!(!tolerates(&[], &taint(TaintEffect::NoExecute)));
-    }
-
-    #[test]
-    fn answers_are_kept_per_list() {
-        let lists: Vec<Vec<Taint>> =
-            (0..20).map(|length| vec![taint(TaintEffect::NoSchedule); length % 10]).collect();
-        let mut asked = 0;
-        let mut answers = PerTaints::new();
-        for list in &lists {
-            let answer = answers.answer(list, |taints| {
-                asked += 1;
-                taints.len()
-            });
-            assert_eq!(answer, list.len());
-        }
-        assert_eq!(asked, 10 + 2, "eight of ten lists are remembered");
     }
 
     #[test]

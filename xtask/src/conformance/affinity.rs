@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 
 use super::cluster::NAMESPACE_LABELS;
-use super::draft::{Draft, HOSTNAME, NAMESPACES, REGION, TOPOLOGY_KEYS, ZONE, pod_selector, push, selector};
+use super::draft::{
+    Draft, HOSTNAME, NAMESPACES, REGION, TOPOLOGY_KEYS, ZONE, pod_selector, push, selector,
+};
 use super::theme::Topic;
 
 /// Node labels that affinity asks for, with values to compare.
@@ -18,7 +20,7 @@ const NODE_LABELS: [(&str, &[&str]); 6] = [
 
 /// Adds a node selector and node affinity to the pod.
 pub(crate) fn add_node_affinity(draft: &mut Draft, pod: &mut Value) {
-    if draft.often(Topic::NodeAffinity, 30, 40) {
+    if draft.often(Topic::NodeAffinity, 20, 25) {
         let rng = &mut draft.rng;
         pod["spec"]["nodeSelector"] = json!({});
         for _ in 0..rng.weighted(&[(20, 0), (65, 1), (15, 2)]) {
@@ -26,12 +28,14 @@ pub(crate) fn add_node_affinity(draft: &mut Draft, pod: &mut Value) {
             pod["spec"]["nodeSelector"][key] = json!(rng.pick(values));
         }
     }
-    if draft.often(Topic::NodeAffinity, 55, 60) {
+    if draft.often(Topic::NodeAffinity, 42, 30) {
         let terms = required_terms(draft);
-        pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] = json!({"nodeSelectorTerms": terms});
+        pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] =
+            json!({"nodeSelectorTerms": terms});
     }
     if draft.often(Topic::NodeAffinity, 65, 80) {
-        pod["spec"]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"] = preferred_terms(draft);
+        pod["spec"]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"] =
+            preferred_terms(draft);
     }
 }
 
@@ -39,7 +43,8 @@ pub(crate) fn add_node_affinity(draft: &mut Draft, pod: &mut Value) {
 pub(crate) fn added_affinity(draft: &mut Draft) -> Value {
     let mut affinity = json!({});
     if draft.rng.chance(55) {
-        affinity["requiredDuringSchedulingIgnoredDuringExecution"] = json!({"nodeSelectorTerms": required_terms(draft)});
+        affinity["requiredDuringSchedulingIgnoredDuringExecution"] =
+            json!({"nodeSelectorTerms": required_terms(draft)});
     }
     if draft.rng.chance(70) {
         affinity["preferredDuringSchedulingIgnoredDuringExecution"] = preferred_terms(draft);
@@ -72,7 +77,8 @@ fn term(draft: &mut Draft, pinned: bool) -> Value {
     }
     if pinned || draft.rng.chance(8) {
         for _ in 0..draft.rng.weighted(&[(85, 1), (15, 2)]) {
-            let operator = draft.rng.weighted(&[(if pinned { 93 } else { 50 }, "In"), (10, "NotIn")]);
+            let operator =
+                draft.rng.weighted(&[(if pinned { 93 } else { 50 }, "In"), (10, "NotIn")]);
             let requirement = json!({"key": "metadata.name", "operator": operator, "values": [draft.some_node_name()]});
             push(&mut term, "matchFields", requirement);
         }
@@ -89,7 +95,14 @@ fn term(draft: &mut Draft, pinned: bool) -> Value {
 
 fn node_requirement(draft: &mut Draft) -> Value {
     let rng = &mut draft.rng;
-    let operator = rng.weighted(&[(38, "In"), (18, "NotIn"), (12, "Exists"), (10, "DoesNotExist"), (11, "Gt"), (11, "Lt")]);
+    let operator = rng.weighted(&[
+        (38, "In"),
+        (18, "NotIn"),
+        (12, "Exists"),
+        (10, "DoesNotExist"),
+        (11, "Gt"),
+        (11, "Lt"),
+    ]);
     match operator {
         "Gt" | "Lt" => {
             // A bound that is no integer makes a required term match nothing and a preferred term fail the pod.
@@ -107,11 +120,15 @@ fn node_requirement(draft: &mut Draft) -> Value {
 
 /// Adds affinity between pods to the pod to schedule, or to a running one.
 pub(crate) fn add_pod_affinity(draft: &mut Draft, pod: &mut Value, running: bool) {
+    let (required, preferred) = (
+        "requiredDuringSchedulingIgnoredDuringExecution",
+        "preferredDuringSchedulingIgnoredDuringExecution",
+    );
     let kinds = [
-        ("podAffinity", "requiredDuringSchedulingIgnoredDuringExecution", if running { 14 } else { 38 }),
-        ("podAntiAffinity", "requiredDuringSchedulingIgnoredDuringExecution", if running { 14 } else { 38 }),
-        ("podAffinity", "preferredDuringSchedulingIgnoredDuringExecution", if running { 20 } else { 50 }),
-        ("podAntiAffinity", "preferredDuringSchedulingIgnoredDuringExecution", if running { 20 } else { 50 }),
+        ("podAffinity", required, if running { 14 } else { 22 }),
+        ("podAntiAffinity", required, if running { 14 } else { 26 }),
+        ("podAffinity", preferred, if running { 22 } else { 55 }),
+        ("podAntiAffinity", preferred, if running { 22 } else { 50 }),
     ];
     for (kind, strength, dense) in kinds {
         if !draft.often(Topic::PodAffinity, dense, if running { 6 } else { 25 }) {
@@ -119,7 +136,7 @@ pub(crate) fn add_pod_affinity(draft: &mut Draft, pod: &mut Value, running: bool
         }
         let count = draft.rng.weighted(&[(65, 1), (27, 2), (8, 3)]);
         for _ in 0..count {
-            let term = pod_term(draft);
+            let term = pod_term(draft, &pod["metadata"]["labels"]);
             let item = if strength.starts_with("required") {
                 term
             } else {
@@ -130,13 +147,29 @@ pub(crate) fn add_pod_affinity(draft: &mut Draft, pod: &mut Value, running: bool
     }
 }
 
-fn pod_term(draft: &mut Draft) -> Value {
+fn pod_term(draft: &mut Draft, own_labels: &Value) -> Value {
     let rng = &mut draft.rng;
-    let key = rng.weighted(&[(40, TOPOLOGY_KEYS[0]), (35, TOPOLOGY_KEYS[1]), (15, TOPOLOGY_KEYS[2]), (10, TOPOLOGY_KEYS[3])]);
+    let key = rng.weighted(&[
+        (40, TOPOLOGY_KEYS[0]),
+        (35, TOPOLOGY_KEYS[1]),
+        (15, TOPOLOGY_KEYS[2]),
+        (10, TOPOLOGY_KEYS[3]),
+    ]);
     let mut term = json!({"topologyKey": key});
     let labels = pod_selector(rng);
     if !labels.is_null() {
         term["labelSelector"] = labels;
+    }
+    if rng.chance(6)
+        && let Some(app) = own_labels["app"].as_str()
+    {
+        // The API server has merged the keys into the selector by the time a scheduler sees them.
+        let (field, operator) =
+            rng.pick(&[("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")]);
+        let merged = json!({"key": "app", "operator": operator, "values": [app]});
+        term["labelSelector"] =
+            json!({"matchLabels": {"tier": "front"}, "matchExpressions": [merged]});
+        term[field] = json!(["app"]);
     }
     if rng.chance(25) {
         let count = rng.between(1, 2);

@@ -2,25 +2,40 @@
 
 use serde_json::{Map, Value, json};
 
-use super::draft::{Draft, HOSTNAME, NAMESPACES, REGION, REGION_BETA, ZONE, ZONE_BETA, ZONES, name_of, pod_labels, time};
+use super::draft::{
+    Draft, HOSTNAME, NAMESPACES, REGION, REGION_BETA, ZONE, ZONE_BETA, ZONES, name_of, pod_labels,
+    time,
+};
 use super::rng::Rng;
 use super::theme::{Size, Topic};
 use super::{pod, preemption, resources};
 
 /// Image names as containers write them; the last ones lack a tag.
-pub(crate) const IMAGES: [&str; 6] =
-    ["example.com/web:v1", "example.com/db:v2", "cache:7", "example.com:5000/tool", "busybox", "example.com/web@sha256:0123"];
+pub(crate) const IMAGES: [&str; 6] = [
+    "example.com/web:v1",
+    "example.com/db:v2",
+    "cache:7",
+    "example.com:5000/tool",
+    "busybox",
+    "example.com/web@sha256:0123",
+];
 
 /// Labels of namespaces, also the pool of namespace selectors.
-pub(crate) const NAMESPACE_LABELS: [(&str, &[&str]); 3] =
-    [("team", &["a", "b"]), ("env", &["dev", "prod"]), ("kubernetes.io/metadata.name", &["default", "team-a", "team-b"])];
+pub(crate) const NAMESPACE_LABELS: [(&str, &[&str]); 3] = [
+    ("team", &["a", "b"]),
+    ("env", &["dev", "prod"]),
+    ("kubernetes.io/metadata.name", &["default", "team-a", "team-b"]),
+];
 
 /// Adds namespaces and nodes.
 pub(crate) fn add_nodes(draft: &mut Draft) {
     for namespace in NAMESPACES {
-        draft.others.push(random_namespace(&mut draft.rng, namespace));
+        if !draft.rng.rarely(25) {
+            draft.others.push(random_namespace(&mut draft.rng, namespace));
+        }
     }
-    let calm = !draft.theme.is_about(Topic::Preemption) && !draft.theme.is_about(Topic::VolumeBinding);
+    let calm =
+        !draft.theme.is_about(Topic::Preemption) && !draft.theme.is_about(Topic::VolumeBinding);
     let rng = &mut draft.rng;
     let count = match draft.theme.size {
         Size::Small => rng.weighted(&[(1, 1), (3, 2), (4, 3), (3, 4), (1, 5)]),
@@ -47,13 +62,46 @@ pub(crate) fn add_nodes(draft: &mut Draft) {
 /// Adds pods to the nodes; few of them are elsewhere or nowhere.
 pub(crate) fn add_pods(draft: &mut Draft) {
     let nodes = draft.nodes.len();
-    let full = draft.theme.is_about(Topic::Preemption) || draft.theme.is_about(Topic::Resources);
-    let per_node = if full { draft.rng.between(1, 4) } else { draft.rng.between(0, 3) };
+    let many = [Topic::Preemption, Topic::Resources, Topic::Spread, Topic::SpreadDefaults]
+        .iter()
+        .any(|topic| draft.theme.is_about(*topic));
+    let per_node = if many { draft.rng.between(1, 4) } else { draft.rng.between(0, 3) };
     let most = if draft.theme.size == Size::Small { 8 } else { 40 };
-    let count = if nodes == 0 { draft.rng.below(3) } else { draft.rng.between(0, 2) + (nodes * per_node).min(most) };
-    for index in 0..count {
-        let pod = running_pod(draft, index, count);
-        draft.pods.push(pod);
+    let count = if nodes == 0 {
+        draft.rng.below(3)
+    } else {
+        draft.rng.between(0, 2) + (nodes * per_node).min(most)
+    };
+    for _ in 0..count {
+        let node = some_node(draft);
+        add_running_pod(draft, &node);
+    }
+    if draft.often(Topic::Preemption, 65, 0) {
+        preemption::crowd(draft);
+    }
+    set_start_times(draft);
+}
+
+/// A node to run on; for spreading the first nodes are taken more often.
+fn some_node(draft: &mut Draft) -> String {
+    let nodes = draft.nodes.len();
+    if nodes == 0 || draft.rng.rarely(15) {
+        return "gone".to_owned();
+    }
+    let uneven = draft.theme.is_about(Topic::Spread) || draft.theme.is_about(Topic::SpreadDefaults);
+    let (one, other) = (draft.rng.below(nodes), draft.rng.below(nodes));
+    name_of(&draft.nodes[if uneven { one.min(other) } else { one }])
+}
+
+/// Start times are often equal, but not on nodes with many pods: there the order of equal ones is up to Go's sort, which is
+/// stable only for short lists.
+fn set_start_times(draft: &mut Draft) {
+    let times = draft.rng.weighted(&[(20, 1), (80, 4)]);
+    for index in 0..draft.pods.len() {
+        let node = draft.pods[index]["spec"]["nodeName"].clone();
+        let neighbours = draft.pods.iter().filter(|pod| pod["spec"]["nodeName"] == node).count();
+        let minutes = if neighbours > 12 { 7 * index } else { draft.rng.below(times) * 30 };
+        draft.pods[index]["status"]["startTime"] = json!(time(minutes));
     }
 }
 
@@ -131,7 +179,11 @@ fn add_images(draft: &mut Draft) {
         let count = rng.between(1, 4);
         let mut images = Vec::new();
         for name in rng.some(&IMAGES, count) {
-            let stored = if name.rfind(':') > name.rfind('/') { name.to_owned() } else { format!("{name}:latest") };
+            let stored = if name.rfind(':') > name.rfind('/') {
+                name.to_owned()
+            } else {
+                format!("{name}:latest")
+            };
             let mut names = vec![stored];
             if rng.chance(30) {
                 names.push(format!("{name}@sha256:feed"));
@@ -149,7 +201,11 @@ fn add_images(draft: &mut Draft) {
 }
 
 fn add_features(draft: &mut Draft) {
-    let known = ["RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport", "ExtendWebSocketsToKubelet"];
+    let known = [
+        "RestartAllContainersOnContainerExits",
+        "UserNamespacesHostNetworkSupport",
+        "ExtendWebSocketsToKubelet",
+    ];
     for index in 0..draft.nodes.len() {
         if draft.often(Topic::Features, 75, 60) {
             let count = draft.rng.between(1, 3);
@@ -160,24 +216,28 @@ fn add_features(draft: &mut Draft) {
     }
 }
 
-fn running_pod(draft: &mut Draft, index: usize, count: usize) -> Value {
+/// Adds one pod that runs on the node.
+pub(crate) fn add_running_pod(draft: &mut Draft, node: &str) {
+    let index = draft.pods.len();
     let rng = &mut draft.rng;
     let namespace = rng.weighted(&[(70, NAMESPACES[0]), (20, NAMESPACES[1]), (10, NAMESPACES[2])]);
-    // Equal start times are told apart by the order of Go's sort, which is stable only for short lists.
-    let minutes = if count > 12 { 7 * index } else { rng.below(4) * 30 };
     let mut pod = json!({
         "apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": format!("p{index:02}"), "namespace": namespace, "uid": format!("pod-{index}"), "labels": pod_labels(rng)},
-        "spec": {"restartPolicy": "Always", "schedulerName": "default-scheduler"},
-        "status": {"phase": "Running", "startTime": time(minutes)},
+        "metadata": {
+            "name": format!("p{index:02}"), "namespace": namespace, "uid": format!("pod-{index}"), "labels": pod_labels(rng),
+        },
+        "spec": {"restartPolicy": "Always", "schedulerName": "default-scheduler", "nodeName": node},
+        "status": {"phase": "Running"},
     });
-    let node = if draft.nodes.is_empty() || rng.rarely(15) { "gone".to_owned() } else { name_of(&rng.pick(&draft.nodes)) };
-    pod["spec"]["nodeName"] = json!(node);
     pod::fill_containers(draft, &mut pod, true);
     preemption::set_priority(draft, &mut pod);
-    if draft.rng.chance(if draft.theme.is_about(Topic::Preemption) || draft.theme.is_about(Topic::Spread) { 8 } else { 2 }) {
+    if draft.often(Topic::Preemption, 6, 15) || draft.often(Topic::Spread, 8, 0) {
         pod["metadata"]["deletionTimestamp"] = json!(time(3000));
         pod["metadata"]["deletionGracePeriodSeconds"] = json!(30);
     }
-    pod
+    if draft.rng.rarely(12) {
+        // Pods that have ended hold nothing, and the scheduler does not watch them.
+        pod["status"]["phase"] = json!(draft.rng.pick(&["Succeeded", "Failed"]));
+    }
+    draft.pods.push(pod);
 }

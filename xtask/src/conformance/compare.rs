@@ -52,7 +52,11 @@ impl Difference {
 
     /// What kind of disagreement it is, the same for all cases with the same cause.
     pub(crate) fn signature(&self) -> String {
-        if self.plugin.is_empty() { format!("{:?}", self.aspect) } else { format!("{:?} {}", self.aspect, self.plugin) }
+        if self.plugin.is_empty() {
+            format!("{:?}", self.aspect)
+        } else {
+            format!("{:?} {}", self.aspect, self.plugin)
+        }
     }
 }
 
@@ -69,16 +73,33 @@ impl fmt::Display for Difference {
 /// All disagreements between the answer of the oracle and ours.
 pub(crate) fn compare(oracle: &Value, ours: &Value) -> Vec<Difference> {
     let mut found = Found(Vec::new());
-    let broken = |answer: &Value| ["crash", "panic"].iter().find_map(|key| answer[key].as_str()).map(str::to_owned);
+    let broken = |answer: &Value| {
+        ["crash", "panic"].iter().find_map(|key| answer[key].as_str()).map(str::to_owned)
+    };
     if let (oracle, ours @ Some(_)) | (oracle @ Some(_), ours) = (broken(oracle), broken(ours)) {
-        found.add(Aspect::Crash, "", "", &oracle.unwrap_or_default().into(), &ours.unwrap_or_default().into());
+        found.add(
+            Aspect::Crash,
+            "",
+            "",
+            &oracle.unwrap_or_default().into(),
+            &ours.unwrap_or_default().into(),
+        );
         return found.0;
     }
     match (error_of(oracle), error_of(ours)) {
         (None, None) => {}
         (Some(_), Some(_)) => return found.0,
         (left, right) => {
-            found.add(Aspect::Error, "", "", &left.unwrap_or_default().into(), &right.unwrap_or_default().into());
+            let side = if left.is_some() { "upstream" } else { "ours" };
+            let (left, right) = (left.unwrap_or_default(), right.unwrap_or_default());
+            let text = format!("{left}{right}");
+            let text = text
+                .strip_prefix("Pod ")
+                .and_then(|text| text.split_once(": "))
+                .map_or(text.as_str(), |(_, rest)| rest);
+            let text = text.chars().filter(|letter| !letter.is_ascii_digit());
+            let kind = format!("only {side}: {}", text.take(50).collect::<String>());
+            found.add(Aspect::Error, "", &kind, &left.into(), &right.into());
             return found.0;
         }
     }
@@ -99,7 +120,13 @@ struct Found(Vec<Difference>);
 impl Found {
     fn add(&mut self, aspect: Aspect, node: &str, plugin: &str, oracle: &Value, ours: &Value) {
         let (node, plugin) = (node.to_owned(), plugin.to_owned());
-        self.0.push(Difference { aspect, node, plugin, oracle: oracle.to_string(), ours: ours.to_string() });
+        self.0.push(Difference {
+            aspect,
+            node,
+            plugin,
+            oracle: oracle.to_string(),
+            ours: ours.to_string(),
+        });
     }
 
     /// Absent, null and the empty string are the same.
@@ -117,6 +144,12 @@ pub(crate) fn error_of(answer: &Value) -> Option<String> {
         Value::String(text) if text.is_empty() => None,
         Value::Array(list) if list.is_empty() => None,
         Value::String(text) => Some(text.clone()),
+        Value::Array(list) => Some(
+            list.iter()
+                .map(|item| item.as_str().unwrap_or_default())
+                .collect::<Vec<_>>()
+                .join("; "),
+        ),
         other => Some(other.to_string()),
     };
     text(&answer["error"]).or_else(|| text(&answer["configErrors"]))
@@ -127,16 +160,37 @@ fn texts(list: &Value) -> BTreeSet<&str> {
 }
 
 fn compare_nodes(oracle: &Value, ours: &Value, found: &mut Found) {
-    let names = |answer: &Value| answer["nodes"].as_object().into_iter().flat_map(|map| map.keys().cloned()).collect::<BTreeSet<_>>();
+    let names = |answer: &Value| {
+        answer["nodes"]
+            .as_object()
+            .into_iter()
+            .flat_map(|map| map.keys().cloned())
+            .collect::<BTreeSet<_>>()
+    };
     for name in names(oracle).union(&names(ours)) {
         let (left, right) = (&oracle["nodes"][name], &ours["nodes"][name]);
-        let verdict = |node: &Value| (node["code"].as_str().unwrap_or_default().to_owned(), node["plugin"].as_str().unwrap_or_default().to_owned());
+        let verdict = |node: &Value| {
+            (
+                node["code"].as_str().unwrap_or_default().to_owned(),
+                node["plugin"].as_str().unwrap_or_default().to_owned(),
+            )
+        };
         if verdict(left) != verdict(right) || texts(&left["reasons"]) != texts(&right["reasons"]) {
-            let plugin = left["plugin"].as_str().filter(|plugin| !plugin.is_empty()).or(right["plugin"].as_str()).unwrap_or_default();
+            let plugin = left["plugin"]
+                .as_str()
+                .filter(|plugin| !plugin.is_empty())
+                .or(right["plugin"].as_str())
+                .unwrap_or_default();
             found.add(Aspect::Filter, name, plugin, left, right);
             continue;
         }
-        let plugins = |node: &Value| node["scores"].as_object().into_iter().flat_map(|map| map.keys().cloned()).collect::<BTreeSet<_>>();
+        let plugins = |node: &Value| {
+            node["scores"]
+                .as_object()
+                .into_iter()
+                .flat_map(|map| map.keys().cloned())
+                .collect::<BTreeSet<_>>()
+        };
         let before = found.0.len();
         for plugin in plugins(left).union(&plugins(right)) {
             let (a, b) = (&left["scores"][plugin], &right["scores"][plugin]);
@@ -145,27 +199,49 @@ fn compare_nodes(oracle: &Value, ours: &Value, found: &mut Found) {
                 found.add(Aspect::Score, name, plugin, a, b);
             }
         }
-        if found.0.len() == before && left["total"].as_i64().unwrap_or_default() != right["total"].as_i64().unwrap_or_default() {
+        if found.0.len() == before
+            && left["total"].as_i64().unwrap_or_default()
+                != right["total"].as_i64().unwrap_or_default()
+        {
             found.add(Aspect::Total, name, "", &left["total"], &right["total"]);
         }
     }
 }
 
 fn compare_selected(oracle: &Value, ours: &Value, found: &mut Found) {
-    let (left, right) = (oracle["selected"].as_str().unwrap_or_default(), ours["selected"].as_str().unwrap_or_default());
+    let (left, right) = (
+        oracle["selected"].as_str().unwrap_or_default(),
+        ours["selected"].as_str().unwrap_or_default(),
+    );
     if left == right {
         return;
     }
     let total = |node: &str| oracle["nodes"][node]["total"].as_i64();
-    let tie = !left.is_empty() && !right.is_empty() && total(left).is_some() && total(left) == total(right);
-    found.add(if tie { Aspect::Tie } else { Aspect::Selected }, "", "", &oracle["selected"], &ours["selected"]);
+    let tie = !left.is_empty()
+        && !right.is_empty()
+        && total(left).is_some()
+        && total(left) == total(right);
+    found.add(
+        if tie { Aspect::Tie } else { Aspect::Selected },
+        "",
+        "",
+        &oracle["selected"],
+        &ours["selected"],
+    );
 }
 
 fn compare_preemption(oracle: &Value, ours: &Value, found: &mut Found) {
-    let choice = |value: &Value| (value["node"].as_str().unwrap_or_default().to_owned(), texts(&value["victims"]).into_iter().map(str::to_owned).collect::<BTreeSet<_>>());
+    let choice = |value: &Value| {
+        (
+            value["node"].as_str().unwrap_or_default().to_owned(),
+            texts(&value["victims"]).into_iter().map(str::to_owned).collect::<BTreeSet<_>>(),
+        )
+    };
     let mine = choice(&ours["preemption"]);
     let ties = oracle["preemptionTies"].as_array();
-    if choice(&oracle["preemption"]) != mine && !ties.into_iter().flatten().any(|tie| choice(tie) == mine) {
+    if choice(&oracle["preemption"]) != mine
+        && !ties.into_iter().flatten().any(|tie| choice(tie) == mine)
+    {
         found.add(Aspect::Preemption, "", "", &oracle["preemption"], &ours["preemption"]);
     }
 }
@@ -192,7 +268,8 @@ mod tests {
     fn check(change: impl Fn(&mut Value), want: &[&str]) {
         let mut ours = answer();
         change(&mut ours);
-        let found: Vec<String> = compare(&answer(), &ours).iter().map(Difference::signature).collect();
+        let found: Vec<String> =
+            compare(&answer(), &ours).iter().map(Difference::signature).collect();
         assert_eq!(found, want);
     }
 
@@ -202,16 +279,22 @@ mod tests {
         check(|ours| ours["nodes"]["c"]["reasons"] = json!(["y", "x"]), &[]);
         check(|ours| ours["nodes"]["c"]["reasons"] = json!(["y"]), &["Filter NodePorts"]);
         check(|ours| ours["nodes"]["c"]["code"] = json!("Success"), &["Filter NodePorts"]);
-        check(|ours| ours["nodes"]["b"]["scores"]["TaintToleration"] = json!(299), &["Score TaintToleration"]);
+        check(
+            |ours| ours["nodes"]["b"]["scores"]["TaintToleration"] = json!(299),
+            &["Score TaintToleration"],
+        );
         check(|ours| ours["nodes"]["b"]["total"] = json!(299), &["Total"]);
         check(|ours| ours["selected"] = json!("b"), &["Tie"]);
         check(|ours| ours["selected"] = json!("c"), &["Selected"]);
         check(|ours| ours["feasible"] = json!(["b"]), &["Feasible"]);
         check(|ours| ours["message"] = json!("no"), &["Message"]);
         check(|ours| ours["scheduler"] = json!("x"), &["Scheduler"]);
-        check(|ours| ours["error"] = json!("no"), &["Error"]);
+        check(|ours| ours["error"] = json!("no"), &["Error only ours: no"]);
         check(|ours| ours["panic"] = json!("boom"), &["Crash"]);
-        check(|ours| ours["preemption"] = json!({"node": "c", "victims": ["default/v"]}), &["Preemption"]);
+        check(
+            |ours| ours["preemption"] = json!({"node": "c", "victims": ["default/v"]}),
+            &["Preemption"],
+        );
     }
 
     #[test]

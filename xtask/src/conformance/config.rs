@@ -40,7 +40,8 @@ const SCORES: [&str; 7] = [
 /// Adds a configuration, or leaves the default one.
 pub(crate) fn add_config(draft: &mut Draft) {
     let about = draft.theme.is_about(Topic::Config);
-    let wanted = about || draft.theme.plugin.is_some() && draft.rng.chance(55) || draft.rng.chance(30);
+    let wanted =
+        about || draft.theme.plugin.is_some() && draft.rng.chance(55) || draft.rng.chance(30);
     if !wanted {
         return;
     }
@@ -53,7 +54,11 @@ pub(crate) fn add_config(draft: &mut Draft) {
     for index in 0..profiles {
         let mut profile = json!({});
         if profiles > 1 || draft.rng.chance(30) {
-            profile["schedulerName"] = json!(if index == 0 { "default-scheduler".to_owned() } else { format!("scheduler-{index}") });
+            profile["schedulerName"] = json!(if index == 0 {
+                "default-scheduler".to_owned()
+            } else {
+                format!("scheduler-{index}")
+            });
         }
         if draft.rng.chance(12) {
             profile["percentageOfNodesToScore"] = json!(draft.rng.pick(&[0, 20, 100]));
@@ -63,6 +68,14 @@ pub(crate) fn add_config(draft: &mut Draft) {
             change_plugins(&mut draft.rng, &mut profile);
         }
         push(&mut config, "profiles", profile);
+    }
+    if profiles == 1 && draft.rng.chance(8) {
+        config["profiles"][0]["schedulerName"] = json!("custom");
+        draft.pod["spec"]["schedulerName"] = json!("custom");
+    }
+    if profiles == 1 && draft.rng.chance(4) {
+        config["profiles"][0]["plugins"]["queueSort"] =
+            json!({"enabled": [{"name": "PrioritySort"}]});
     }
     if profiles > 1 {
         let index = draft.rng.below(profiles);
@@ -120,6 +133,9 @@ fn add_args(draft: &mut Draft, profile: &mut Value) {
         let mut args = json!({"minCandidateNodesPercentage": rng.pick(&[0, 10, 50, 100])});
         // Fewer candidates than nodes would make the choice depend on a random start.
         args["minCandidateNodesAbsolute"] = json!(rng.pick(&[100, 200]));
+        if rng.chance(20) {
+            args = json!({"minCandidateNodesPercentage": 100, "minCandidateNodesAbsolute": 0});
+        }
         add(rng, "DefaultPreemption", args);
     }
     if draft.often(Topic::VolumeBinding, 20, 30) {
@@ -130,7 +146,7 @@ fn add_args(draft: &mut Draft, profile: &mut Value) {
 
 fn change_plugins(rng: &mut Rng, profile: &mut Value) {
     for _ in 0..rng.weighted(&[(60, 1), (30, 2), (10, 3)]) {
-        match rng.below(12) {
+        match rng.below(25) / 2 {
             0 | 1 => disable(rng, profile, "score", &SCORES, 3),
             2 => {
                 profile["plugins"]["score"] = json!({"disabled": [{"name": "*"}]});
@@ -143,7 +159,18 @@ fn change_plugins(rng: &mut Rng, profile: &mut Value) {
             8 => enable(rng, profile, "multiPoint", &SCORES, true),
             9 => change_post_filter(rng, profile),
             10 => only_some(rng, profile),
-            _ => move_last(rng, profile),
+            11 => move_last(rng, profile),
+            _ => {
+                // A filter without its PreFilter, or a score without its PreScore, fails the pod or falls back.
+                let point = rng.pick(&["preFilter", "preScore"]);
+                disable(
+                    rng,
+                    profile,
+                    point,
+                    if point == "preFilter" { &FILTERS[3..] } else { &SCORES[..6] },
+                    1,
+                );
+            }
         }
     }
 }
@@ -158,7 +185,11 @@ fn disable(rng: &mut Rng, profile: &mut Value, point: &str, names: &[&str], most
 fn enable(rng: &mut Rng, profile: &mut Value, point: &str, names: &[&str], weights: bool) {
     let count = rng.between(1, 3);
     for name in rng.some(names, count) {
-        let weight = if weights { rng.weighted(&[(15, 0), (30, 1), (25, 2), (20, 7), (10, 100)]) } else { 0 };
+        let weight = if weights {
+            rng.weighted(&[(15, 0), (30, 1), (25, 2), (20, 7), (10, 100)])
+        } else {
+            0
+        };
         add_name(profile, point, "enabled", name, weight);
     }
 }
@@ -166,9 +197,19 @@ fn enable(rng: &mut Rng, profile: &mut Value, point: &str, names: &[&str], weigh
 /// Adds a plugin to a list unless it is there.
 fn add_name(profile: &mut Value, point: &str, list: &str, name: &str, weight: u32) {
     let point = &mut profile["plugins"][point];
-    let known = point[list].as_array().is_some_and(|entries| entries.iter().any(|entry| entry["name"] == name));
+    let known = point[list]
+        .as_array()
+        .is_some_and(|entries| entries.iter().any(|entry| entry["name"] == name));
     if !known {
-        push(point, list, if weight == 0 { json!({"name": name}) } else { json!({"name": name, "weight": weight}) });
+        push(
+            point,
+            list,
+            if weight == 0 {
+                json!({"name": name})
+            } else {
+                json!({"name": name, "weight": weight})
+            },
+        );
     }
 }
 
@@ -219,10 +260,21 @@ fn break_config(rng: &mut Rng, config: &mut Value) {
     match rng.below(9) {
         0 => config["percentageOfNodesToScore"] = json!(101),
         1 => config["unknownField"] = json!(1),
-        2 => config["profiles"][0]["plugins"] = json!({"filter": {"enabled": [{"name": "NoSuchPlugin"}]}}),
-        3 => config["profiles"][0]["plugins"] = json!({"filter": {"enabled": [{"name": "ImageLocality"}]}}),
-        4 => config["profiles"][0]["pluginConfig"] = json!([{"name": "InterPodAffinity", "args": {"hardPodAffinityWeight": 101}}]),
-        5 => config["profiles"][0]["pluginConfig"] = json!([{"name": "NodeResourcesFit", "args": {"scoringStrategy": {"type": "RequestedToCapacityRatio"}}}]),
+        2 => {
+            config["profiles"][0]["plugins"] =
+                json!({"filter": {"enabled": [{"name": "NoSuchPlugin"}]}});
+        }
+        3 => {
+            config["profiles"][0]["plugins"] =
+                json!({"filter": {"enabled": [{"name": "ImageLocality"}]}});
+        }
+        4 => {
+            config["profiles"][0]["pluginConfig"] =
+                json!([{"name": "InterPodAffinity", "args": {"hardPodAffinityWeight": 101}}]);
+        }
+        5 => {
+            config["profiles"][0]["pluginConfig"] = json!([{"name": "NodeResourcesFit", "args": {"scoringStrategy": {"type": "RequestedToCapacityRatio"}}}]);
+        }
         6 => config["profiles"][0]["plugins"] = json!({"queueSort": {"disabled": [{"name": "*"}]}}),
         7 => config["profiles"][0]["plugins"] = json!({"bind": {"disabled": [{"name": "*"}]}}),
         _ => config["profiles"] = json!([{"schedulerName": "a"}, {"schedulerName": "a"}]),

@@ -50,18 +50,36 @@ impl Coverage {
             }
         };
         bump(&mut self.outcomes, outcome);
+        let nodes = case["objects"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter(|object| object["kind"] == "Node")
+            .count();
+        if nodes > 100 {
+            bump(&mut self.outcomes, "more than 100 nodes");
+            if feasible > 1 && answer["nodes"].as_object().is_some_and(|map| map.len() < nodes) {
+                bump(&mut self.outcomes, "more than 100 nodes, search stopped early");
+            }
+        }
         self.add_preemption(answer);
         self.add_nodes(answer);
         self.add_message(answer);
     }
 
     fn add_preemption(&mut self, answer: &Value) {
-        let Some(node) = answer["preemption"]["node"].as_str().filter(|node| !node.is_empty()) else { return };
+        let Some(node) = answer["preemption"]["node"].as_str().filter(|node| !node.is_empty())
+        else {
+            return;
+        };
         bump(&mut self.outcomes, "preemption found a node");
         if answer["preemption"]["victims"].as_array().is_some_and(|victims| victims.len() > 1) {
             bump(&mut self.outcomes, "preemption with several victims");
         }
-        if answer["preemptionTies"].as_array().is_some_and(|ties| ties.iter().any(|tie| tie["node"] != node)) {
+        if answer["preemptionTies"]
+            .as_array()
+            .is_some_and(|ties| ties.iter().any(|tie| tie["node"] != node))
+        {
             bump(&mut self.outcomes, "preemption with ties");
         }
     }
@@ -76,7 +94,8 @@ impl Coverage {
                 rejecting.insert(plugin.to_owned());
             }
             let code = node["code"].as_str().unwrap_or_default();
-            for reason in node["reasons"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+            for reason in node["reasons"].as_array().into_iter().flatten().filter_map(Value::as_str)
+            {
                 bump(&mut self.reasons, &format!("{plugin}: {} [{code}]", plain(reason)));
             }
             for (plugin, score) in node["scores"].as_object().into_iter().flatten() {
@@ -99,7 +118,9 @@ impl Coverage {
         if message.is_empty() {
             return;
         }
-        let rejected = answer["nodes"].as_object().is_some_and(|map| map.values().any(|node| !node["plugin"].as_str().unwrap_or_default().is_empty()));
+        let rejected = answer["nodes"].as_object().is_some_and(|map| {
+            map.values().any(|node| !node["plugin"].as_str().unwrap_or_default().is_empty())
+        });
         if !message.starts_with("0/") {
             bump(&mut self.errors, &format!("message: {}", plain(message)));
         } else if !rejected {
@@ -132,13 +153,17 @@ impl Coverage {
         for profile in config["profiles"].as_array().into_iter().flatten() {
             for (point, set) in profile["plugins"].as_object().into_iter().flatten() {
                 for (list, entries) in set.as_object().into_iter().flatten() {
-                    let all = entries.as_array().is_some_and(|entries| entries.iter().any(|entry| entry["name"] == "*"));
+                    let all = entries
+                        .as_array()
+                        .is_some_and(|entries| entries.iter().any(|entry| entry["name"] == "*"));
                     seen.insert(format!("{point} {list}{}", if all { " *" } else { "" }));
                 }
             }
             for entry in profile["pluginConfig"].as_array().into_iter().flatten() {
                 let name = entry["name"].as_str().unwrap_or_default();
-                let strategy = entry["args"]["scoringStrategy"]["type"].as_str().map_or(String::new(), |kind| format!(" {kind}"));
+                let strategy = entry["args"]["scoringStrategy"]["type"]
+                    .as_str()
+                    .map_or(String::new(), |kind| format!(" {kind}"));
                 seen.insert(format!("{name}Args{strategy}"));
             }
         }
@@ -150,12 +175,27 @@ impl Coverage {
 
 impl fmt::Display for Coverage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{:<34}{:>14}{:>14}{:>14}{:>14}", "plugin", "rejects cases", "nodes", "scores cases", "decides")?;
-        let names: BTreeSet<&String> = self.rejecting_cases.keys().chain(self.scoring_cases.keys()).collect();
+        writeln!(
+            f,
+            "{:<34}{:>14}{:>14}{:>14}{:>14}",
+            "plugin", "rejects cases", "nodes", "scores cases", "decides"
+        )?;
+        let names: BTreeSet<&String> =
+            self.rejecting_cases.keys().chain(self.scoring_cases.keys()).collect();
         for name in names {
             let count = |counts: &Counts| counts.get(name).copied().unwrap_or_default();
-            let cells = [&self.rejecting_cases, &self.rejected_nodes, &self.scoring_cases, &self.deciding_cases].map(count);
-            writeln!(f, "{name:<34}{:>14}{:>14}{:>14}{:>14}", cells[0], cells[1], cells[2], cells[3])?;
+            let cells = [
+                &self.rejecting_cases,
+                &self.rejected_nodes,
+                &self.scoring_cases,
+                &self.deciding_cases,
+            ]
+            .map(count);
+            writeln!(
+                f,
+                "{name:<34}{:>14}{:>14}{:>14}{:>14}",
+                cells[0], cells[1], cells[2], cells[3]
+            )?;
         }
         for (title, counts) in [
             ("outcomes", &self.outcomes),
@@ -170,7 +210,11 @@ impl fmt::Display for Coverage {
             let mut sorted: Vec<(&String, &u64)> = counts.iter().collect();
             sorted.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
             for (name, count) in sorted {
-                writeln!(f, "  {count:>7} {:>5.1}%  {name}", *count as f64 * 100.0 / self.cases.max(1) as f64)?;
+                writeln!(
+                    f,
+                    "  {count:>7} {:>5.1}%  {name}",
+                    *count as f64 * 100.0 / self.cases.max(1) as f64
+                )?;
             }
         }
         Ok(())

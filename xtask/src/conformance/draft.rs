@@ -8,8 +8,12 @@ use super::theme::{Theme, Topic};
 /// Namespaces of pods and claims; the first is the most common.
 pub(crate) const NAMESPACES: [&str; 3] = ["default", "team-a", "team-b"];
 /// Label keys of pods with their values.
-pub(crate) const POD_LABELS: [(&str, &[&str]); 4] =
-    [("app", &["web", "db", "cache"]), ("tier", &["front", "back"]), ("track", &["stable", "canary"]), ("empty", &["", "x"])];
+pub(crate) const POD_LABELS: [(&str, &[&str]); 4] = [
+    ("app", &["web", "db", "cache"]),
+    ("tier", &["front", "back"]),
+    ("track", &["stable", "canary"]),
+    ("empty", &["", "x"]),
+];
 /// Zones of nodes and volumes.
 pub(crate) const ZONES: [&str; 3] = ["z1", "z2", "z3"];
 pub(crate) const HOSTNAME: &str = "kubernetes.io/hostname";
@@ -56,12 +60,17 @@ impl Draft {
     /// The name of some node, now and then of one that does not exist.
     pub(crate) fn some_node_name(&mut self) -> String {
         let names = self.node_names();
-        if names.is_empty() || self.rng.chance(8) { "nowhere".to_owned() } else { self.rng.pick(&names) }
+        if names.is_empty() || self.rng.chance(8) {
+            "nowhere".to_owned()
+        } else {
+            self.rng.pick(&names)
+        }
     }
 
     /// The case as the oracle reads it.
     pub(crate) fn finish(self, id: &str) -> Value {
-        let objects: Vec<Value> = self.nodes.into_iter().chain(self.others).chain(self.pods).collect();
+        let objects: Vec<Value> =
+            self.nodes.into_iter().chain(self.others).chain(self.pods).collect();
         json!({"id": id, "config": self.config, "objects": objects, "pod": self.pod})
     }
 }
@@ -99,11 +108,19 @@ pub(crate) fn pod_labels(rng: &mut Rng) -> Value {
 
 /// A random label selector over pod labels; `Null` stands for no selector at all.
 pub(crate) fn pod_selector(rng: &mut Rng) -> Value {
-    selector(rng, &POD_LABELS, &[(5, "nil"), (8, "all"), (50, "labels"), (27, "expressions"), (10, "both")])
+    selector(
+        rng,
+        &POD_LABELS,
+        &[(5, "nil"), (8, "all"), (50, "labels"), (27, "expressions"), (10, "both")],
+    )
 }
 
 /// A random label selector over the labels of `pool`, of one of the weighted shapes.
-pub(crate) fn selector(rng: &mut Rng, pool: &[(&str, &[&str])], shapes: &[(usize, &'static str)]) -> Value {
+pub(crate) fn selector(
+    rng: &mut Rng,
+    pool: &[(&str, &[&str])],
+    shapes: &[(usize, &'static str)],
+) -> Value {
     let shape = rng.weighted(shapes);
     let mut result = json!({});
     match shape {

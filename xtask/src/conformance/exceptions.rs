@@ -15,11 +15,15 @@ pub(crate) struct Exception {
 }
 
 /// All exceptions.
-pub(crate) const EXCEPTIONS: [Exception; 1] = [Exception { id: "narrowed-search-order", applies: is_narrowed_tie }];
+pub(crate) const EXCEPTIONS: [Exception; 1] =
+    [Exception { id: "narrowed-search-order", applies: is_narrowed_tie }];
 
 /// The exception that covers a difference.
 pub(crate) fn find(case: &Value, difference: &Difference) -> Option<&'static str> {
-    EXCEPTIONS.iter().find(|exception| (exception.applies)(case, difference)).map(|exception| exception.id)
+    EXCEPTIONS
+        .iter()
+        .find(|exception| (exception.applies)(case, difference))
+        .map(|exception| exception.id)
 }
 
 /// The pod names two or more nodes, and the sides chose different ones of equal total.
@@ -43,7 +47,8 @@ mod tests {
     #[test]
     fn document_and_code_list_the_same_exceptions() {
         let document = include_str!("../../../conformance/EXCEPTIONS.md");
-        let documented: BTreeSet<&str> = document.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+        let documented: BTreeSet<&str> =
+            document.lines().filter_map(|line| line.strip_prefix("## ")).collect();
         assert_eq!(documented, EXCEPTIONS.iter().map(|exception| exception.id).collect());
     }
 }

@@ -40,7 +40,10 @@ mod tests {
     #[test]
     fn same_seed_same_case() {
         for index in 0..50 {
-            assert_eq!(case(3, index, None, Size::Usual).value, case(3, index, None, Size::Usual).value);
+            assert_eq!(
+                case(3, index, None, Size::Usual).value,
+                case(3, index, None, Size::Usual).value
+            );
         }
     }
 
@@ -52,7 +55,12 @@ mod tests {
                 .as_array()
                 .into_iter()
                 .flatten()
-                .map(|object| format!("{} {} {}", object["kind"], object["metadata"]["namespace"], object["metadata"]["name"]))
+                .map(|object| {
+                    format!(
+                        "{} {} {}",
+                        object["kind"], object["metadata"]["namespace"], object["metadata"]["name"]
+                    )
+                })
                 .collect();
             let count = names.len();
             names.sort();

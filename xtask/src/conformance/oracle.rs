@@ -25,7 +25,9 @@ pub(crate) fn root() -> Result<PathBuf> {
         None => std::env::current_dir()?,
     };
     let found = start.ancestors().find(|folder| folder.join("conformance/oracle/go.mod").exists());
-    found.map(Path::to_path_buf).with_context(|| format!("no conformance/oracle above {}", start.display()))
+    found
+        .map(Path::to_path_buf)
+        .with_context(|| format!("no conformance/oracle above {}", start.display()))
 }
 
 /// Builds the oracle unless the cache has one made of the same sources, and returns its path.
@@ -82,7 +84,8 @@ fn hash_sources(folder: &Path) -> Result<u64> {
         for entry in std::fs::read_dir(&folder)? {
             let path = entry?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let source = path.extension().is_some_and(|extension| extension == "go") && !name.ends_with("_test.go");
+            let source = path.extension().is_some_and(|extension| extension == "go")
+                && !name.ends_with("_test.go");
             if path.is_dir() {
                 folders.push(path);
             } else if source || matches!(name.as_str(), "go.mod" | "go.sum") {
@@ -131,7 +134,11 @@ impl Oracle {
     }
 
     /// Sends cases ahead of the answers, so that both sides work at the same time, and hands over each pair in order.
-    pub(crate) fn stream(&mut self, cases: impl Iterator<Item = Case>, mut judge: impl FnMut(Case, Value) -> Result<()>) -> Result<()> {
+    pub(crate) fn stream(
+        &mut self,
+        cases: impl Iterator<Item = Case>,
+        mut judge: impl FnMut(Case, Value) -> Result<()>,
+    ) -> Result<()> {
         let mut waiting: VecDeque<Case> = VecDeque::new();
         let mut cases = cases.fuse();
         loop {
@@ -165,7 +172,12 @@ impl Oracle {
         let _ = self.process.child.wait();
         let complaints: Vec<String> = self.process.complaints.try_iter().collect();
         self.process = Process::start(&self.binary)?;
-        let text = complaints.iter().find(|line| line.starts_with("panic:")).or_else(|| complaints.last()).cloned().unwrap_or_default();
+        let text = complaints
+            .iter()
+            .find(|line| line.starts_with("panic:"))
+            .or_else(|| complaints.last())
+            .cloned()
+            .unwrap_or_default();
         Ok(json!({"id": case["id"], "crash": format!("{death}: {text}")}))
     }
 }
@@ -178,7 +190,9 @@ impl Process {
             .stderr(Stdio::piped())
             .spawn()
             .with_context(|| format!("start {}", binary.display()))?;
-        let (Some(mut stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take()) else {
+        let (Some(mut stdin), Some(stdout), Some(stderr)) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
             bail!("the oracle has no pipes");
         };
         // The channel holds all cases in flight, so sending never blocks while an answer waits to be read.
@@ -191,7 +205,12 @@ impl Process {
             }
         });
         let (sender, answers) = sync_channel(IN_FLIGHT_MAX);
-        thread::spawn(move || BufReader::new(stdout).lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        thread::spawn(move || {
+            BufReader::new(stdout)
+                .lines()
+                .map_while(Result::ok)
+                .try_for_each(|line| sender.send(line))
+        });
         let (sender, complaints) = sync_channel(1000);
         thread::spawn(move || {
             for line in BufReader::new(stderr).lines().map_while(Result::ok) {

@@ -29,13 +29,21 @@ pub(crate) fn add_pod(draft: &mut Draft) {
     if draft.rng.rarely(named) {
         pod["spec"]["nodeName"] = json!(draft.some_node_name());
     }
+    if draft.nodes.len() > 100 {
+        // Beyond 100 candidates upstream preempts on a random sample, so nobody may be a victim.
+        pod["spec"]["priority"] = json!(-10);
+    }
     draft.pod = pod;
 }
 
 /// Gives a pod containers with images, requests and ports; `running` pods also get what the kubelet reports.
 pub(crate) fn fill_containers(draft: &mut Draft, pod: &mut Value, running: bool) {
     let app = draft.rng.weighted(&[(70, 1), (22, 2), (8, 3)]);
-    let init = if draft.often(Topic::Resources, 35, 100) || draft.often(Topic::Ports, 30, 0) { draft.rng.between(1, 3) } else { 0 };
+    let init = if draft.often(Topic::Resources, 35, 100) || draft.often(Topic::Ports, 30, 0) {
+        draft.rng.between(1, 3)
+    } else {
+        0
+    };
     for index in 0..app {
         let container = container(draft, &format!("app-{index}"));
         push(&mut pod["spec"], "containers", container);
@@ -60,7 +68,8 @@ fn container(draft: &mut Draft, name: &str) -> Value {
 
 /// Adds host ports, never the same one twice in a pod.
 fn add_ports(draft: &mut Draft, pod: &mut Value, running: bool) {
-    let wanted = if running { draft.often(Topic::Ports, 55, 30) } else { draft.often(Topic::Ports, 90, 50) };
+    let wanted =
+        if running { draft.often(Topic::Ports, 75, 20) } else { draft.often(Topic::Ports, 95, 40) };
     if !wanted {
         return;
     }
@@ -69,10 +78,11 @@ fn add_ports(draft: &mut Draft, pod: &mut Value, running: bool) {
     for list in ["containers", "initContainers"] {
         let count = pod["spec"][list].as_array().map_or(0, Vec::len);
         for index in 0..count {
-            let ports = rng.weighted(&[(35, 0), (50, 1), (15, 2)]);
+            let ports = rng.weighted(&[(20, 0), (58, 1), (22, 2)]);
             for _ in 0..ports {
                 let port = random_port(rng);
-                let key = (port["hostPort"].clone(), port["protocol"].clone(), port["hostIP"].clone());
+                let key =
+                    (port["hostPort"].clone(), port["protocol"].clone(), port["hostIP"].clone());
                 if !taken.contains(&key) {
                     taken.push(key);
                     push(&mut pod["spec"][list][index], "ports", port);
@@ -85,7 +95,8 @@ fn add_ports(draft: &mut Draft, pod: &mut Value, running: bool) {
 fn random_port(rng: &mut Rng) -> Value {
     let port = rng.weighted(&[(40, 80), (30, 443), (20, 8080), (10, 0)]);
     let protocol = rng.weighted(&[(70, "TCP"), (20, "UDP"), (10, "SCTP")]);
-    let address = rng.weighted(&[(45, ""), (15, "0.0.0.0"), (22, "10.0.0.1"), (13, "10.0.0.2"), (5, "::")]);
+    let address =
+        rng.weighted(&[(45, ""), (15, "0.0.0.0"), (22, "10.0.0.1"), (13, "10.0.0.2"), (5, "::")]);
     let mut result = json!({"containerPort": port.max(1), "protocol": protocol});
     if port != 0 {
         result["hostPort"] = json!(port);
@@ -96,15 +107,17 @@ fn random_port(rng: &mut Rng) -> Value {
     result
 }
 
-const TAINT_KEYS: [&str; 4] = ["dedicated", "gpu", "node.kubernetes.io/unschedulable", "example.com/spot"];
+const TAINT_KEYS: [&str; 4] =
+    ["dedicated", "gpu", "node.kubernetes.io/unschedulable", "example.com/spot"];
 const TAINT_VALUES: [&str; 3] = ["", "a", "b"];
-const EFFECTS: [(usize, &str); 3] = [(38, "NoSchedule"), (47, "PreferNoSchedule"), (15, "NoExecute")];
+const EFFECTS: [(usize, &str); 3] =
+    [(38, "NoSchedule"), (47, "PreferNoSchedule"), (15, "NoExecute")];
 
 /// Taints the nodes and makes some unschedulable.
 pub(crate) fn add_taints(draft: &mut Draft) {
     let narrow = draft.theme.plugin == Some("NodeUnschedulable");
     for index in 0..draft.nodes.len() {
-        if draft.often(Topic::Taints, 60, 40) {
+        if draft.often(Topic::Taints, 60, 22) {
             let count = draft.rng.weighted(&[(60, 1), (30, 2), (10, 3)]);
             let mut seen = Vec::new();
             for _ in 0..count {
@@ -121,7 +134,7 @@ pub(crate) fn add_taints(draft: &mut Draft) {
                 }
             }
         }
-        if narrow && draft.rng.chance(40) || draft.often(Topic::Taints, 12, 15) {
+        if narrow && draft.rng.chance(40) || draft.often(Topic::Taints, 12, 8) {
             draft.nodes[index]["spec"]["unschedulable"] = json!(true);
         }
     }
@@ -176,20 +189,26 @@ fn add_features(draft: &mut Draft, pod: &mut Value) {
     }
     if draft.often(Topic::Features, 45, 6) {
         let action = draft.rng.weighted(&[(80, "RestartAllContainers"), (20, "Restart")]);
-        let list = if draft.rng.chance(50) && pod["spec"]["initContainers"].is_array() { "initContainers" } else { "containers" };
+        let list = if draft.rng.chance(50) && pod["spec"]["initContainers"].is_array() {
+            "initContainers"
+        } else {
+            "containers"
+        };
         let container = &mut pod["spec"][list][0];
         if container["restartPolicy"].is_null() {
             container["restartPolicy"] = json!("Never");
         }
-        container["restartPolicyRules"] = json!([{"action": action, "exitCodes": {"operator": "In", "values": [42]}}]);
+        container["restartPolicyRules"] =
+            json!([{"action": action, "exitCodes": {"operator": "In", "values": [42]}}]);
     }
 }
 
 /// On the host network every container port is a host port, and none may be listed twice.
 fn open_host_ports(pod: &mut Value) {
     for list in ["containers", "initContainers"] {
-        for container in pod["spec"][list].as_array_mut().into_iter().flatten() {
-            if let Some(ports) = container["ports"].as_array_mut() {
+        let containers = pod["spec"].get_mut(list).and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten() {
+            if let Some(ports) = container.get_mut("ports").and_then(Value::as_array_mut) {
                 ports.retain(|port| !port["hostPort"].is_null());
             }
         }

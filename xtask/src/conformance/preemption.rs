@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::draft::{Draft, NAMESPACES, name_of, pod_labels, pod_selector, push, time};
+use super::cluster::add_running_pod;
+use super::draft::{Draft, NAMESPACES, POD_LABELS, name_of, pod_labels, pod_selector, push, time};
 use super::pod::fill_containers;
-use super::theme::Topic;
+use super::theme::{Size, Topic};
 
 /// Priorities of pods: few, so that they are often equal.
 const PRIORITIES: [i64; 6] = [0, 10, 50, 100, -5, 1000];
@@ -25,10 +26,33 @@ pub(crate) fn set_priority(draft: &mut Draft, pod: &mut Value) {
     }
 }
 
+/// Fills all nodes with pods, so that the pod to schedule fits nowhere without victims.
+pub(crate) fn crowd(draft: &mut Draft) {
+    let most = if draft.theme.size == Size::Small { 2 } else { 4 };
+    // Equal victims on several nodes leave the choice open.
+    let alike = draft.rng.chance(35);
+    for name in draft.node_names() {
+        for _ in 0..draft.rng.between(1, most) {
+            add_running_pod(draft, &name);
+            if alike && let Some(pod) = draft.pods.last_mut() {
+                pod["spec"]["priority"] = json!(0);
+            }
+            let rng = &mut draft.rng;
+            let (cpu, memory) =
+                (rng.pick(&["1", "1.5", "750m", "2"]), rng.pick(&["512Mi", "1Gi", "0"]));
+            if let Some(pod) = draft.pods.last_mut() {
+                pod["spec"]["containers"][0]["resources"] =
+                    json!({"requests": {"cpu": cpu, "memory": memory}});
+            }
+        }
+    }
+}
+
 /// Sets the priority of the pod to schedule, mostly above that of others.
 pub(crate) fn set_subject_priority(draft: &mut Draft, pod: &mut Value) {
     if draft.often(Topic::Preemption, 95, 150) {
-        pod["spec"]["priority"] = json!(draft.rng.weighted(&[(15, 10), (20, 50), (55, 100), (5, 0), (5, 2_000_000_000)]));
+        pod["spec"]["priority"] =
+            json!(draft.rng.weighted(&[(15, 10), (20, 50), (55, 100), (5, 0), (5, 2_000_000_000)]));
         if draft.rng.chance(85) {
             let policy = if draft.rng.chance(7) { "Never" } else { "PreemptLowerPriority" };
             pod["spec"]["preemptionPolicy"] = json!(policy);
@@ -60,25 +84,31 @@ pub(crate) fn add_nominated(draft: &mut Draft) {
         if draft.rng.chance(92) {
             pod["status"]["nominatedNodeName"] = json!(name_of(&draft.rng.pick(&draft.nodes)));
         }
+        if draft.rng.chance(8) {
+            // A scheduler takes no notice of nominations by others.
+            pod["spec"]["schedulerName"] = json!("other-scheduler");
+        }
         draft.pods.push(pod);
     }
 }
 
 /// Adds disruption budgets.
 pub(crate) fn add_budgets(draft: &mut Draft) {
-    if !draft.often(Topic::Preemption, 50, 30) {
+    if !draft.often(Topic::Preemption, 65, 30) {
         return;
     }
     for index in 0..draft.rng.between(1, 3) {
         let rng = &mut draft.rng;
-        let namespace = rng.weighted(&[(70, NAMESPACES[0]), (20, NAMESPACES[1]), (10, NAMESPACES[2])]);
+        let namespace =
+            rng.weighted(&[(70, NAMESPACES[0]), (20, NAMESPACES[1]), (10, NAMESPACES[2])]);
         let mut budget = json!({
             "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
             "metadata": {"name": format!("budget-{index}"), "namespace": namespace},
             "spec": {},
-            "status": {"disruptionsAllowed": rng.weighted(&[(45, 0), (35, 1), (20, 2)]), "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1},
+            "status": {"disruptionsAllowed": rng.weighted(&[(60, 0), (25, 1), (15, 2)]), "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1},
         });
-        let selector = pod_selector(rng);
+        let simple = json!({"matchLabels": {"app": rng.pick(POD_LABELS[0].1)}});
+        let selector = if rng.chance(60) { simple } else { pod_selector(rng) };
         if !selector.is_null() {
             budget["spec"]["selector"] = selector;
         }

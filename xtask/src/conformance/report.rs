@@ -30,16 +30,23 @@ pub(super) fn kinds(findings: &[Finding]) -> Vec<(String, Vec<usize>)> {
 }
 
 /// The finding on the smallest case that still shows its first difference.
-pub(super) fn shrink_finding(finding: &Finding, oracle: &mut Oracle, subject: &mut Subject) -> Result<Finding> {
+pub(super) fn shrink_finding(
+    finding: &Finding,
+    oracle: &mut Oracle,
+    subject: &mut Subject,
+) -> Result<Finding> {
     let signature = finding.differences[0].signature();
     let case = shrink(&finding.case, SHRINK_BUDGET, |case| {
         let judged = judge(case, oracle, subject)?;
-        Ok::<bool, anyhow::Error>(judged.differences.iter().any(|difference| difference.signature() == signature))
+        Ok::<bool, anyhow::Error>(
+            judged.differences.iter().any(|difference| difference.signature() == signature),
+        )
     })?;
     let small = judge(&case, oracle, subject)?;
     if small.differences.is_empty() {
         // It does not come again: one side is not deterministic.
-        let (case, oracle, ours) = (finding.case.clone(), finding.oracle.clone(), finding.ours.clone());
+        let (case, oracle, ours) =
+            (finding.case.clone(), finding.oracle.clone(), finding.ours.clone());
         return Ok(Finding { case, oracle, ours, differences: finding.differences.clone() });
     }
     Ok(small)
@@ -47,12 +54,20 @@ pub(super) fn shrink_finding(finding: &Finding, oracle: &mut Oracle, subject: &m
 
 fn judge(case: &Value, oracle: &mut Oracle, subject: &mut Subject) -> Result<Finding> {
     let (answer, ours) = (oracle.ask(case)?, subject.answer(case)?);
-    let differences = compare(&answer, &ours).into_iter().filter(|difference| exceptions::find(case, difference).is_none()).collect();
+    let differences = compare(&answer, &ours)
+        .into_iter()
+        .filter(|difference| exceptions::find(case, difference).is_none())
+        .collect();
     Ok(Finding { case: case.clone(), oracle: answer, ours, differences })
 }
 
 /// Prints a finding.
-pub(super) fn print(out: &mut impl Write, signature: &str, cases: usize, finding: &Finding) -> Result<()> {
+pub(super) fn print(
+    out: &mut impl Write,
+    signature: &str,
+    cases: usize,
+    finding: &Finding,
+) -> Result<()> {
     writeln!(out, "=== {signature} ({cases} cases), smallest one:")?;
     writeln!(out, "{}", serde_json::to_string_pretty(&finding.case)?)?;
     writeln!(out, "--- upstream: {}", finding.oracle)?;
@@ -67,10 +82,21 @@ pub(super) fn print(out: &mut impl Write, signature: &str, cases: usize, finding
 /// Writes a finding to a folder, as a case to replay and as a text to read.
 pub(super) fn keep(folder: &Path, signature: &str, finding: &Finding) -> Result<()> {
     std::fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
-    let name = signature.to_lowercase().replace(' ', "-");
+    let name: String = signature
+        .to_lowercase()
+        .chars()
+        .map(|letter| if letter.is_alphanumeric() { letter } else { '-' })
+        .collect();
     let differences: Vec<String> = finding.differences.iter().map(Difference::to_string).collect();
-    let answers = json!({"upstream": finding.oracle, "ours": finding.ours, "differences": differences});
-    std::fs::write(folder.join(format!("{name}.case.json")), serde_json::to_string_pretty(&finding.case)? + "\n")?;
-    std::fs::write(folder.join(format!("{name}.answers.json")), serde_json::to_string_pretty(&answers)? + "\n")?;
+    let answers =
+        json!({"upstream": finding.oracle, "ours": finding.ours, "differences": differences});
+    std::fs::write(
+        folder.join(format!("{name}.case.json")),
+        serde_json::to_string_pretty(&finding.case)? + "\n",
+    )?;
+    std::fs::write(
+        folder.join(format!("{name}.answers.json")),
+        serde_json::to_string_pretty(&answers)? + "\n",
+    )?;
     Ok(())
 }

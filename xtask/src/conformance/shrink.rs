@@ -4,13 +4,48 @@ use serde_json::Value;
 
 /// Fields that an object needs to be what it is, so shrinking leaves them.
 const KEPT: [&str; 34] = [
-    "apiVersion", "kind", "metadata", "name", "namespace", "uid", "spec", "status", "containers", "image", "nodeName", "phase",
-    "startTime", "id", "objects", "pod", "config", "key", "operator", "values", "topologyKey", "maxSkew", "whenUnsatisfiable", "weight",
-    "effect", "containerPort", "protocol", "claimName", "provisioner", "driver", "volumeHandle", "type", "volumeBindingMode", "schedulerName",
+    "apiVersion",
+    "kind",
+    "metadata",
+    "name",
+    "namespace",
+    "uid",
+    "spec",
+    "status",
+    "containers",
+    "image",
+    "nodeName",
+    "phase",
+    "startTime",
+    "id",
+    "objects",
+    "pod",
+    "config",
+    "key",
+    "operator",
+    "values",
+    "topologyKey",
+    "maxSkew",
+    "whenUnsatisfiable",
+    "weight",
+    "effect",
+    "containerPort",
+    "protocol",
+    "claimName",
+    "provisioner",
+    "driver",
+    "volumeHandle",
+    "type",
+    "volumeBindingMode",
+    "schedulerName",
 ];
 
 /// Tries smaller cases until none is left to try or `budget` tries are used up.
-pub(crate) fn shrink<E>(case: &Value, budget: usize, mut shows: impl FnMut(&Value) -> Result<bool, E>) -> Result<Value, E> {
+pub(crate) fn shrink<E>(
+    case: &Value,
+    budget: usize,
+    mut shows: impl FnMut(&Value) -> Result<bool, E>,
+) -> Result<Value, E> {
     let mut work = Shrinker { best: case.clone(), budget, shows: &mut shows };
     loop {
         let before = work.best.clone();
@@ -27,6 +62,17 @@ pub(crate) fn shrink<E>(case: &Value, budget: usize, mut shows: impl FnMut(&Valu
             return Ok(work.best);
         }
     }
+}
+
+/// Drops objects only.
+pub(crate) fn drop_objects<E>(
+    case: &Value,
+    budget: usize,
+    mut shows: impl FnMut(&Value) -> Result<bool, E>,
+) -> Result<Value, E> {
+    let mut work = Shrinker { best: case.clone(), budget, shows: &mut shows };
+    work.drop_objects()?;
+    Ok(work.best)
 }
 
 struct Shrinker<'a, F> {
@@ -80,9 +126,13 @@ impl<E, F: FnMut(&Value) -> Result<bool, E>> Shrinker<'_, F> {
             _ => return Ok(()),
         };
         let listed = value.is_array();
-        let only_container = path.last().is_some_and(|name| name == "containers") && keys.len() == 1;
         for key in keys {
-            let droppable = if listed { !only_container } else { !KEPT.contains(&key.as_str()) };
+            let containers = path.last().is_some_and(|name| name == "containers");
+            let alone = at(&mut self.best, path)
+                .and_then(|value| value.as_array())
+                .is_some_and(|list| list.len() == 1);
+            let droppable =
+                if listed { !(containers && alone) } else { !KEPT.contains(&key.as_str()) };
             if droppable && self.attempt(|case| remove(case, path, &key))? {
                 continue;
             }
@@ -130,7 +180,9 @@ mod tests {
         let objects: Vec<Value> = (0..20).map(|index| json!({"kind": "Node", "metadata": {"name": format!("n{index}"), "labels": {"a": "b"}}})).collect();
         let case = json!({"id": "x", "config": {"profiles": [1]}, "objects": objects, "pod": {"metadata": {"labels": {"x": "1", "y": "2"}}, "spec": {"containers": [{}, {}]}}});
         let small = shrink(&case, 1000, |case| {
-            let named = case["objects"].as_array().is_some_and(|objects| objects.iter().any(|object| object["metadata"]["name"] == "n7"));
+            let named = case["objects"].as_array().is_some_and(|objects| {
+                objects.iter().any(|object| object["metadata"]["name"] == "n7")
+            });
             Ok::<_, Infallible>(named && case["pod"]["metadata"]["labels"]["y"] == "2")
         });
         let Ok(small) = small;

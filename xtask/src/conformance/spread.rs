@@ -25,16 +25,21 @@ pub(crate) fn add_constraints(draft: &mut Draft, pod: &mut Value) {
 }
 
 fn constraint(rng: &mut Rng, pod: &Value) -> Value {
-    let hard = rng.chance(48);
-    let key = rng.weighted(&[(45, TOPOLOGY_KEYS[0]), (35, TOPOLOGY_KEYS[1]), (12, TOPOLOGY_KEYS[2]), (8, TOPOLOGY_KEYS[3])]);
+    let hard = rng.chance(55);
+    let key = rng.weighted(&[
+        (45, TOPOLOGY_KEYS[0]),
+        (35, TOPOLOGY_KEYS[1]),
+        (12, TOPOLOGY_KEYS[2]),
+        (8, TOPOLOGY_KEYS[3]),
+    ]);
     let mut constraint = json!({
-        "maxSkew": rng.weighted(&[(60, 1), (25, 2), (15, 5)]),
+        "maxSkew": rng.weighted(&[(72, 1), (20, 2), (8, 5)]),
         "topologyKey": key,
         "whenUnsatisfiable": if hard { "DoNotSchedule" } else { "ScheduleAnyway" },
     });
     let mut labels = pod_selector(rng);
     // Mostly the pod counts itself, as constraints in the field do.
-    if let (true, Some(app)) = (rng.chance(45), pod["metadata"]["labels"]["app"].as_str()) {
+    if let (true, Some(app)) = (rng.chance(60), pod["metadata"]["labels"]["app"].as_str()) {
         labels = json!({"matchLabels": {"app": app}});
     }
     if !labels.is_null() {
@@ -42,12 +47,14 @@ fn constraint(rng: &mut Rng, pod: &Value) -> Value {
         if rng.chance(20) {
             let count = rng.between(1, 2);
             let text = constraint["labelSelector"].to_string();
-            let keys: Vec<&str> = POD_LABELS.iter().map(|(key, _)| *key).chain(["pod-template-hash"]).collect();
-            let free: Vec<&str> = keys.into_iter().filter(|key| !text.contains(&format!("\"{key}\""))).collect();
+            let keys: Vec<&str> =
+                POD_LABELS.iter().map(|(key, _)| *key).chain(["pod-template-hash"]).collect();
+            let free: Vec<&str> =
+                keys.into_iter().filter(|key| !text.contains(&format!("\"{key}\""))).collect();
             constraint["matchLabelKeys"] = json!(rng.some(&free, count));
         }
     }
-    if hard && rng.chance(25) {
+    if hard && rng.chance(38) {
         constraint["minDomains"] = json!(rng.between(1, 4));
     }
     for policy in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
@@ -66,7 +73,8 @@ pub(crate) fn spread_args(rng: &mut Rng) -> Value {
     let mut constraints = Vec::new();
     let mut seen = Vec::new();
     for _ in 0..rng.weighted(&[(10, 0), (50, 1), (40, 2)]) {
-        let key = rng.weighted(&[(50, TOPOLOGY_KEYS[0]), (35, TOPOLOGY_KEYS[1]), (15, TOPOLOGY_KEYS[3])]);
+        let key =
+            rng.weighted(&[(50, TOPOLOGY_KEYS[0]), (35, TOPOLOGY_KEYS[1]), (15, TOPOLOGY_KEYS[3])]);
         let kind = rng.pick(&["DoNotSchedule", "ScheduleAnyway"]);
         if !seen.contains(&(key, kind)) {
             seen.push((key, kind));
@@ -98,7 +106,11 @@ pub(crate) fn add_owners(draft: &mut Draft) {
         return;
     }
     let rng = &mut draft.rng;
-    let (api, kind) = rng.pick(&[("apps/v1", "ReplicaSet"), ("apps/v1", "StatefulSet"), ("v1", "ReplicationController")]);
+    let (api, kind) = rng.pick(&[
+        ("apps/v1", "ReplicaSet"),
+        ("apps/v1", "StatefulSet"),
+        ("v1", "ReplicationController"),
+    ]);
     let matched = subset(rng, &labels);
     let selector = match kind {
         "ReplicationController" => matched.clone(),

@@ -26,7 +26,7 @@ pub(crate) enum Topic {
 const TOPICS: [(usize, Topic); 15] = [
     (8, Topic::Taints),
     (9, Topic::NodeAffinity),
-    (5, Topic::Ports),
+    (6, Topic::Ports),
     (12, Topic::Resources),
     (5, Topic::Images),
     (11, Topic::Spread),
@@ -35,9 +35,9 @@ const TOPICS: [(usize, Topic); 15] = [
     (5, Topic::Disks),
     (5, Topic::VolumeLimits),
     (9, Topic::VolumeBinding),
-    (4, Topic::VolumeZone),
-    (2, Topic::Features),
-    (14, Topic::Preemption),
+    (5, Topic::VolumeZone),
+    (4, Topic::Features),
+    (20, Topic::Preemption),
     (12, Topic::Config),
 ];
 
@@ -86,7 +86,8 @@ impl Theme {
     /// Picks one to four topics, starting from those of the plugin if one is named.
     pub(crate) fn random(rng: &mut Rng, plugin: Option<&'static str>, size: Size) -> Self {
         let mut dense = Vec::new();
-        let topics = PLUGINS.iter().find(|(name, _)| Some(*name) == plugin).map(|(_, topics)| *topics);
+        let topics =
+            PLUGINS.iter().find(|(name, _)| Some(*name) == plugin).map(|(_, topics)| *topics);
         let extra = match topics {
             Some(topics) => {
                 dense.push(rng.pick(topics));
@@ -96,6 +97,10 @@ impl Theme {
         };
         for _ in 0..extra {
             dense.push(rng.weighted(&TOPICS));
+        }
+        // The inclusion policies of spreading matter only beside taints and node affinity.
+        if dense.contains(&Topic::Spread) && rng.chance(35) {
+            dense.push(rng.pick(&[Topic::Taints, Topic::NodeAffinity]));
         }
         let hostile = rng.rarely(15);
         Self { dense, size, plugin, hostile }

@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 use super::draft::{Draft, NAMESPACES, ZONE, ZONES, name_of, namespace_of, push};
 use super::rng::Rng;
 use super::theme::Topic;
-use storage::{AWS_DRIVER, Claim, DRIVERS, GCE_DRIVER, add_classes, bound_volume, claim, delayed_claim};
+use storage::{
+    AWS_DRIVER, Claim, DRIVERS, GCE_DRIVER, add_classes, bound_volume, claim, delayed_claim,
+};
 
 /// Adds volumes to the pod to schedule and to pods that run, with all objects behind them.
 pub(crate) fn add_volumes(draft: &mut Draft) {
@@ -38,7 +40,14 @@ fn add_shared_claims(draft: &mut Draft) -> Vec<Shared> {
             let (name, volume) = (format!("shared-{index}"), format!("pv-{namespace}-{index}"));
             let once = draft.often(Topic::Disks, 45, 60);
             let mode = if once { "ReadWriteOncePod" } else { "ReadWriteOnce" };
-            let spec = Claim { namespace, name: &name, class: Some("now"), mode, size: "1Gi", bound_to: Some(&volume) };
+            let spec = Claim {
+                namespace,
+                name: &name,
+                class: Some("now"),
+                mode,
+                size: "1Gi",
+                bound_to: Some(&volume),
+            };
             let object = claim(&spec);
             draft.others.push(object);
             let object = bound_volume(draft, &spec, &volume);
@@ -77,11 +86,16 @@ fn add_node_limits(draft: &mut Draft) {
             "metadata": {"name": name}, "spec": {"drivers": drivers},
         });
         if rng.chance(60) {
-            let plugins = rng.pick(&["kubernetes.io/gce-pd,kubernetes.io/aws-ebs", "kubernetes.io/gce-pd", "kubernetes.io/aws-ebs"]);
-            object["metadata"]["annotations"]["storage.alpha.kubernetes.io/migrated-plugins"] = json!(plugins);
+            let plugins = rng.pick(&[
+                "kubernetes.io/gce-pd,kubernetes.io/aws-ebs",
+                "kubernetes.io/gce-pd",
+                "kubernetes.io/aws-ebs",
+            ]);
+            object["metadata"]["annotations"]["storage.alpha.kubernetes.io/migrated-plugins"] =
+                json!(plugins);
         }
         draft.others.push(object);
-        if rng.chance(30) {
+        if rng.chance(50) {
             let volume = format!("pv-{}-{}", rng.pick(&NAMESPACES), rng.below(3));
             attached += 1;
             draft.others.push(json!({
@@ -118,11 +132,14 @@ fn mount_in_subject(draft: &mut Draft, shared: &[Shared]) {
     let namespace = namespace_of(&draft.pod);
     let own: Vec<&Shared> = shared.iter().filter(|one| one.namespace == namespace).collect();
     for one in &own {
-        if draft.often(Topic::VolumeLimits, 60, 0) || draft.often(Topic::Disks, 45, 0) || draft.often(Topic::VolumeZone, 55, 60) {
+        if draft.often(Topic::VolumeLimits, 60, 0)
+            || draft.often(Topic::Disks, 45, 0)
+            || draft.often(Topic::VolumeZone, 75, 60)
+        {
             mount(&mut draft.pod, &one.name);
         }
     }
-    if draft.often(Topic::VolumeZone, 45, 30) {
+    if draft.often(Topic::VolumeZone, 85, 30) {
         for one in &own {
             label_with_zone(draft, &one.volume);
         }
@@ -144,23 +161,35 @@ fn mount_in_subject(draft: &mut Draft, shared: &[Shared]) {
         mount_ephemeral(&mut draft.pod);
     }
     if draft.often(Topic::Images, 20, 5) {
-        push(&mut draft.pod["spec"], "volumes", json!({"name": "image", "image": {"reference": "example.com/web:v1", "pullPolicy": "IfNotPresent"}}));
+        push(
+            &mut draft.pod["spec"],
+            "volumes",
+            json!({"name": "image", "image": {"reference": "example.com/web:v1", "pullPolicy": "IfNotPresent"}}),
+        );
     }
 }
 
 /// Puts zone labels on a volume, the way cloud providers once did.
 fn label_with_zone(draft: &mut Draft, volume: &str) {
     let rng = &mut draft.rng;
-    let zone = match rng.below(4) {
+    let zone = match rng.below(5) {
         0 => format!("{}__{}", ZONES[0], ZONES[rng.between(1, 2)]),
         1 => (rng.pick(&["z1__", "z1__z1", "nowhere", "__z1"])).to_owned(),
         _ => (rng.pick(&ZONES)).to_owned(),
     };
     let beta = rng.chance(40);
-    let (zone_key, region_key) = if beta { (super::draft::ZONE_BETA, super::draft::REGION_BETA) } else { (ZONE, super::draft::REGION) };
+    let (zone_key, region_key) = if beta {
+        (super::draft::ZONE_BETA, super::draft::REGION_BETA)
+    } else {
+        (ZONE, super::draft::REGION)
+    };
     let (with_zone, with_region) = (rng.chance(90), rng.chance(35));
     let region = rng.pick(&["r1", "r2", "r1__r2"]);
-    for object in draft.others.iter_mut().filter(|object| object["kind"] == "PersistentVolume" && name_of(object) == volume) {
+    for object in draft
+        .others
+        .iter_mut()
+        .filter(|object| object["kind"] == "PersistentVolume" && name_of(object) == volume)
+    {
         if with_zone {
             object["metadata"]["labels"][zone_key] = json!(zone);
         }
@@ -172,7 +201,16 @@ fn label_with_zone(draft: &mut Draft, volume: &str) {
 
 /// A claim that keeps the pod from being scheduled anywhere, or has a bound volume that does not exist.
 fn broken_claim(draft: &mut Draft, namespace: &str) {
-    let kind = draft.rng.weighted(&[(15, "missing"), (12, "lost"), (12, "deleting"), (22, "immediate"), (9, "classless"), (12, "no volume"), (10, "prebound"), (8, "no class")]);
+    let kind = draft.rng.weighted(&[
+        (15, "missing"),
+        (12, "lost"),
+        (12, "deleting"),
+        (22, "immediate"),
+        (9, "classless"),
+        (12, "no volume"),
+        (10, "prebound"),
+        (8, "no class"),
+    ]);
     let class = match kind {
         "classless" => None,
         "no class" => Some("absent"),
@@ -180,7 +218,8 @@ fn broken_claim(draft: &mut Draft, namespace: &str) {
         _ => Some("now"),
     };
     let bound_to = matches!(kind, "lost" | "deleting" | "no volume").then_some("pv-broken");
-    let spec = Claim { namespace, name: "broken", class, mode: "ReadWriteOnce", size: "1Gi", bound_to };
+    let spec =
+        Claim { namespace, name: "broken", class, mode: "ReadWriteOnce", size: "1Gi", bound_to };
     let mut object = claim(&spec);
     match kind {
         "missing" => return,
@@ -227,48 +266,64 @@ fn ephemeral_claim(draft: &mut Draft, owner: &Value) -> Vec<Value> {
 }
 
 fn mount(pod: &mut Value, claim: &str) {
-    push(&mut pod["spec"], "volumes", json!({"name": format!("v-{claim}"), "persistentVolumeClaim": {"claimName": claim}}));
+    push(
+        &mut pod["spec"],
+        "volumes",
+        json!({"name": format!("v-{claim}"), "persistentVolumeClaim": {"claimName": claim}}),
+    );
 }
 
 fn mount_ephemeral(pod: &mut Value) {
     let spec = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": "fast", "resources": {"requests": {"storage": "1Gi"}}});
-    push(&mut pod["spec"], "volumes", json!({"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}));
+    push(
+        &mut pod["spec"],
+        "volumes",
+        json!({"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}),
+    );
 }
 
 /// Disks named in pods, from a pool small enough to collide.
 fn add_inline_disks(draft: &mut Draft) {
+    // One kind is common, so that pods meet.
+    let common = draft.rng.below(5);
     let mut pods: Vec<Value> = std::mem::take(&mut draft.pods);
     for pod in &mut pods {
-        if draft.often(Topic::Disks, 50, 20) || draft.often(Topic::VolumeLimits, 15, 0) {
-            let disk = inline_disk(&mut draft.rng);
+        if draft.often(Topic::Disks, 65, 20) || draft.often(Topic::VolumeLimits, 15, 0) {
+            let disk = inline_disk(&mut draft.rng, common);
             push(&mut pod["spec"], "volumes", disk);
         }
     }
     draft.pods = pods;
-    if draft.often(Topic::Disks, 70, 30) || draft.often(Topic::VolumeLimits, 20, 0) {
-        let disk = inline_disk(&mut draft.rng);
+    if draft.often(Topic::Disks, 85, 30) || draft.often(Topic::VolumeLimits, 20, 0) {
+        let disk = inline_disk(&mut draft.rng, common);
         push(&mut draft.pod["spec"], "volumes", disk);
     }
 }
 
-fn inline_disk(rng: &mut Rng) -> Value {
+fn inline_disk(rng: &mut Rng, common: usize) -> Value {
     let read_only = rng.chance(40);
-    let mut volume = match rng.below(5) {
+    let kind = if rng.chance(60) { common } else { rng.below(5) };
+    let mut volume = match kind {
         0 => json!({"gcePersistentDisk": {"pdName": rng.pick(&["disk-1", "disk-2"])}}),
         1 => {
             let count = rng.between(1, 2);
             let monitors = rng.some(&["10.1.0.1:6789", "10.1.0.2:6789", "10.1.0.3:6789"], count);
-            let (pool, image) = (rng.pick(&["rbd", "rbd", "pool"]), rng.pick(&["image-1", "image-2"]));
+            let (pool, image) =
+                (rng.pick(&["rbd", "rbd", "pool"]), rng.pick(&["image-1", "image-2"]));
             json!({"rbd": {"monitors": monitors, "pool": pool, "image": image, "user": "admin", "keyring": "/etc/ceph/keyring"}})
         }
         2 => {
             let iqn = rng.pick(&["iqn.2026-01.com.example:one", "iqn.2026-01.com.example:two"]);
             json!({"iscsi": {"targetPortal": rng.pick(&["10.2.0.1:3260", "10.2.0.2:3260"]), "iqn": iqn, "lun": rng.below(2), "iscsiInterface": "default"}})
         }
-        3 => json!({"awsElasticBlockStore": {"volumeID": rng.pick(&["aws://z1/vol-0a", "vol-0b"])}}),
+        3 => {
+            json!({"awsElasticBlockStore": {"volumeID": rng.pick(&["aws://z1/vol-0a", "vol-0b"])}})
+        }
         _ => json!({"csi": {"driver": "csi.example.com"}}),
     };
-    if read_only && let Some((_, source)) = volume.as_object_mut().and_then(|map| map.iter_mut().next()) {
+    if read_only
+        && let Some((_, source)) = volume.as_object_mut().and_then(|map| map.iter_mut().next())
+    {
         source["readOnly"] = json!(true);
     }
     volume["name"] = json!(format!("inline-{}", rng.below(100_000)));

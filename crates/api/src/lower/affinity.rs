@@ -80,8 +80,7 @@ impl RawAffinity {
     pub(super) fn node(&self, path: &Path<'_>, report: &mut Report) -> NodeAffinity {
         let (raw, path) = (&self.node_affinity, path.field("nodeAffinity"));
         let required = raw.required.as_ref();
-        let required =
-            required.map(|raw| selector::node_terms(&path.field(REQUIRED), raw, report));
+        let required = required.map(|raw| selector::node_terms(&path.field(REQUIRED), raw, report));
         let path = path.field(PREFERRED);
         let preferred = raw.preferred.as_ref().map(|raw| {
             report.bounded(&path, raw);
@@ -176,8 +175,7 @@ impl RawSpread {
         report: &mut Report,
     ) -> Option<SpreadConstraint> {
         let selector = self.label_selector.as_ref();
-        let selector =
-            selector.and_then(|raw| raw.lower(&path.field("labelSelector"), report));
+        let selector = selector.and_then(|raw| raw.lower(&path.field("labelSelector"), report));
         report.bounded(&path.field("matchLabelKeys"), &self.match_label_keys);
         let max_skew = self.max_skew.0;
         if max_skew < 1 {
@@ -197,7 +195,8 @@ impl RawSpread {
             found => {
                 let found = quoted(found);
                 let expected = "expected DoNotSchedule or ScheduleAnyway";
-                report.error(&path.field("whenUnsatisfiable"), format!("found {found}, {expected}"));
+                report
+                    .error(&path.field("whenUnsatisfiable"), format!("found {found}, {expected}"));
                 return None;
             }
         };

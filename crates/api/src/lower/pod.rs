@@ -6,14 +6,14 @@ use engine::object::{
 };
 use serde::Deserialize;
 
+use super::Lower;
 use super::affinity::{RawAffinity, RawSpread};
+use super::node::taint_effect;
 use super::problem::{Path, Report, quoted};
 use super::raw::{self, List, Meta, Nullable, RawAmounts, Str, StrMap};
 use super::resources::{
     Container, Demand, RawContainerStatus, RawResources, Statuses, amounts, is_pod_level,
 };
-use super::Lower;
-use super::node::taint_effect;
 
 /// `v1 Pod`.
 #[derive(Debug, Default, Deserialize)]
@@ -465,7 +465,8 @@ fn toleration(path: &Path<'_>, raw: &RawToleration, report: &mut Report) -> Tole
         "Lt" | "Gt" => TolerationOperator::Other,
         found => {
             let found = quoted(found);
-            report.error(&path.field("operator"), format!("found {found}, expected Equal or Exists"));
+            report
+                .error(&path.field("operator"), format!("found {found}, expected Equal or Exists"));
             TolerationOperator::Other
         }
     };

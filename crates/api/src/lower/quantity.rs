@@ -55,7 +55,9 @@ impl Quantity {
         }
         let nano = match suffix {
             Suffix::Decimal(exponent) => decimal(whole, fraction, exponent),
-            Suffix::Binary(shift) => binary(whole, fraction, shift).min(i128::from(i64::MAX) * NANO),
+            Suffix::Binary(shift) => {
+                binary(whole, fraction, shift).min(i128::from(i64::MAX) * NANO)
+            }
         };
         Some(Self { nano: if negative { -nano } else { nano } })
     }
@@ -320,8 +322,28 @@ mod tests {
     #[test]
     fn anything_else_is_refused() {
         for text in [
-            "", " 1", "1 ", "12Q", "1e", "1ee3", "1Kii", "1ki", "1mm", "--1", "1-", "0x10", "1,5", "1.2.3",
-            "1e9223372036854775808", "Gi1", "1Mi3", "½", "1½", "one", ".Ei", ".e-10",
+            "",
+            " 1",
+            "1 ",
+            "12Q",
+            "1e",
+            "1ee3",
+            "1Kii",
+            "1ki",
+            "1mm",
+            "--1",
+            "1-",
+            "0x10",
+            "1,5",
+            "1.2.3",
+            "1e9223372036854775808",
+            "Gi1",
+            "1Mi3",
+            "½",
+            "1½",
+            "one",
+            ".Ei",
+            ".e-10",
         ] {
             assert_eq!(Quantity::parse(text), None, "{text:?}");
         }
@@ -329,9 +351,9 @@ mod tests {
 
     #[test]
     fn sums_are_rounded_once() {
-        let sum = ["0.1m", "0.1m"].iter().fold(Quantity::ZERO, |sum, text| {
-            sum.plus(Quantity::parse(text).unwrap())
-        });
+        let sum = ["0.1m", "0.1m"]
+            .iter()
+            .fold(Quantity::ZERO, |sum, text| sum.plus(Quantity::parse(text).unwrap()));
         assert_eq!(sum.milli_value(), 1);
         let most = Quantity::parse("1e30").unwrap();
         assert_eq!(most.plus(most).value(), i64::MAX);

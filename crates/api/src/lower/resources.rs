@@ -11,10 +11,9 @@ use super::problem::{Path, Report};
 use super::quantity::Quantity;
 use super::raw::{List, RawAmounts, Str, quantity};
 
-/// What scoring assumes of a container that requests no cpu.
-const DEFAULT_CPU: Quantity = Quantity::milli(100);
-/// What scoring assumes of a container that requests no memory.
-const DEFAULT_MEMORY: Quantity = Quantity::units(200 * 1024 * 1024);
+/// What scoring assumes of a container that requests no cpu or no memory.
+const DEFAULTS: &[(&str, Quantity)] =
+    &[("cpu", Quantity::milli(100)), ("memory", Quantity::units(200 * 1024 * 1024))];
 
 /// `resources` of a container or a pod.
 #[derive(Debug, Default, Deserialize)]
@@ -61,12 +60,14 @@ pub(super) struct Demand<'a> {
 }
 
 /// Which variant of the requests to compute.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Variant {
+    /// Status counts beside the spec.
     status: bool,
-    skip_pod_level: bool,
-    default_cpu: bool,
-    default_memory: bool,
+    /// Requests of the pod as a whole count.
+    pod_level: bool,
+    /// What containers are assumed to request if they do not say.
+    defaults: &'static [(&'static str, Quantity)],
 }
 
 /// All variants of a pod's requests.
@@ -80,24 +81,21 @@ pub(super) struct Requests {
 
 impl Demand<'_> {
     pub(super) fn requests(&self) -> Requests {
-        let filter = self.total(Variant::default());
-        let score = self.total(Variant {
-            skip_pod_level: true,
-            default_cpu: true,
-            default_memory: true,
-            ..Variant::default()
-        });
-        let with_status = self.has_status().then(|| {
-            self.total(Variant { status: true, ..Variant::default() })
-        });
+        let filter = self.total(Variant { status: false, pod_level: true, defaults: &[] });
+        let score = self.total(Variant { status: false, pod_level: false, defaults: DEFAULTS });
+        let with_status = self
+            .has_status()
+            .then(|| self.total(Variant { status: true, pod_level: true, defaults: &[] }));
         let on_node = with_status.as_ref().unwrap_or(&filter);
-        let has_pod_level = !self.pod_level.is_empty();
-        let non_zero = self.total(Variant {
-            status: true,
-            skip_pod_level: false,
-            default_cpu: !has_pod_level || !on_node.contains_key("cpu"),
-            default_memory: !has_pod_level || !on_node.contains_key("memory"),
-        });
+        // A pod that requests something as a whole gets defaults only for what nobody names.
+        let is_assumed = |name| self.pod_level.is_empty() || !on_node.contains_key(name);
+        let defaults = match (is_assumed("cpu"), is_assumed("memory")) {
+            (true, true) => DEFAULTS,
+            (true, false) => &DEFAULTS[..1],
+            (false, true) => &DEFAULTS[1..],
+            (false, false) => &[],
+        };
+        let non_zero = self.total(Variant { status: true, pod_level: true, defaults });
         let amount = |name| non_zero.get(name).copied().unwrap_or_default();
         Requests {
             on_node: resources(on_node),
@@ -115,7 +113,7 @@ impl Demand<'_> {
 
     fn total(&self, variant: Variant) -> Amounts<'_> {
         let mut total = self.containers_total(variant);
-        if !variant.skip_pod_level {
+        if variant.pod_level {
             let effective = self.pod_level_with_status.as_ref().filter(|_| variant.status);
             for (name, own) in &self.pod_level {
                 let amount = match effective {
@@ -157,11 +155,8 @@ impl Container<'_> {
     fn amounts(&self, variant: Variant) -> Amounts<'_> {
         let effective = self.with_status.as_ref().filter(|_| variant.status);
         let mut amounts = effective.unwrap_or(&self.requests).clone();
-        if variant.default_cpu {
-            amounts.entry("cpu").or_insert(DEFAULT_CPU);
-        }
-        if variant.default_memory {
-            amounts.entry("memory").or_insert(DEFAULT_MEMORY);
+        for (name, amount) in variant.defaults {
+            amounts.entry(name).or_insert(*amount);
         }
         amounts
     }
@@ -276,7 +271,10 @@ fn add<'a>(sum: &mut Amounts<'a>, more: &Amounts<'a>) {
 
 fn raise<'a>(largest: &mut Amounts<'a>, other: &Amounts<'a>) {
     for (name, amount) in other {
-        largest.entry(name).and_modify(|largest| *largest = (*largest).max(*amount)).or_insert(*amount);
+        largest
+            .entry(name)
+            .and_modify(|largest| *largest = (*largest).max(*amount))
+            .or_insert(*amount);
     }
 }
 

@@ -133,8 +133,7 @@ impl RawNodeTerm {
 }
 
 /// Gives the requirement, if it has any meaning, and whether it is valid.
-type LowerExpression =
-    fn(&RawExpression, &Path<'_>, &mut Report) -> (Option<Requirement>, bool);
+type LowerExpression = fn(&RawExpression, &Path<'_>, &mut Report) -> (Option<Requirement>, bool);
 
 impl RawTopologyTerm {
     pub(super) fn lower(&self, path: &Path<'_>, report: &mut Report) -> NodeTerm {
@@ -193,13 +192,10 @@ impl RawExpression {
             let found = quoted(&self.key);
             report.error(&path.field("key"), format!("found {found}, expected metadata.name"));
         }
-        let operator = match operator(&self.operator) {
-            Some(operator @ (Operator::In | Operator::NotIn)) => operator,
-            _ => {
-                let found = quoted(&self.operator);
-                report.error(&path.field("operator"), format!("found {found}, expected In or NotIn"));
-                return (None, false);
-            }
+        let Some(operator @ (Operator::In | Operator::NotIn)) = operator(&self.operator) else {
+            let found = quoted(&self.operator);
+            report.error(&path.field("operator"), format!("found {found}, expected In or NotIn"));
+            return (None, false);
         };
         let single = self.values.len() == 1;
         if !single {
@@ -226,7 +222,10 @@ fn check_key(path: &Path<'_>, key: &str, report: &mut Report) -> bool {
     let valid = is_qualified_name(key);
     if !valid {
         let found = quoted(key);
-        report.error(path, format!("found {found}, expected a label key such as app or example.com/app"));
+        report.error(
+            path,
+            format!("found {found}, expected a label key such as app or example.com/app"),
+        );
     }
     valid
 }
@@ -237,7 +236,9 @@ fn check_value(path: &Path<'_>, value: &str, report: &mut Report) -> bool {
         let found = quoted(value);
         report.error(
             path,
-            format!("found {found}, expected a label value: at most 63 letters, digits, '-', '_' or '.'"),
+            format!(
+                "found {found}, expected a label value: at most 63 letters, digits, '-', '_' or '.'"
+            ),
         );
     }
     valid

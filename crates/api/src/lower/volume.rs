@@ -201,8 +201,8 @@ impl Lower for RawVolume {
         let path = Path::Root.field("spec");
         let affinity_path = path.field("nodeAffinity");
         let required = spec.node_affinity.required.as_ref();
-        let node_affinity = required
-            .map(|raw| selector::node_terms(&affinity_path.field("required"), raw, report));
+        let node_affinity =
+            required.map(|raw| selector::node_terms(&affinity_path.field("required"), raw, report));
         let phase = match &*self.status.phase.0 {
             "" | "Pending" => VolumePhase::Pending,
             "Available" => VolumePhase::Available,
@@ -318,16 +318,16 @@ impl Lower for RawClass {
         let terms = self.allowed_topologies.iter().enumerate();
         let allowed_topologies =
             terms.map(|(index, term)| term.lower(&path.index(index), report)).collect();
-        let binding_mode = self.volume_binding_mode.as_deref().and_then(|text| match text {
-            "Immediate" => Some(BindingMode::Immediate),
-            "WaitForFirstConsumer" => Some(BindingMode::WaitForFirstConsumer),
+        let binding_mode = self.volume_binding_mode.as_deref().map(|text| match text {
+            "Immediate" => BindingMode::Immediate,
+            "WaitForFirstConsumer" => BindingMode::WaitForFirstConsumer,
             found => {
                 let found = quoted(found);
                 let path = Path::Root.field("volumeBindingMode");
                 let expected = "expected Immediate or WaitForFirstConsumer";
                 report.error(&path, format!("found {found}, {expected}"));
                 // Upstream waits for WaitForFirstConsumer and nothing else.
-                Some(BindingMode::Immediate)
+                BindingMode::Immediate
             }
         });
         StorageClass {

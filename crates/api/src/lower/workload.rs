@@ -6,7 +6,6 @@ use engine::object::{
     DeviceClass, DisruptionBudget, Namespace, ResourceClaim, Selector, Text, Workload, WorkloadKind,
 };
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 
 use super::Lower;
 use super::problem::{Path, Report};
@@ -61,7 +60,7 @@ pub(super) struct RawBudget {
 #[serde(default, rename_all = "camelCase")]
 struct RawBudgetStatus {
     disruptions_allowed: Nullable<i32>,
-    disrupted_pods: Nullable<BTreeMap<Text, IgnoredAny>>,
+    disrupted_pods: Nullable<BTreeMap<Text, Option<Text>>>,
 }
 
 /// `resource.k8s.io DeviceClass`.

@@ -63,10 +63,12 @@ fn read_json(text: &str, first_line: usize, reader: &mut Reader) {
         reader.problem(Position::default(), at, json_message(&error));
         // A later line that begins with a brace is the next object, and may still be good.
         let before: usize = text.split_inclusive('\n').take(begin_line).map(str::len).sum();
-        let Some(skipped) = text[before..].find("\n{").map(|found| found + 1).or_else(|| {
-            text[before..].starts_with('{').then_some(0)
-        }) else {
-            return;
+        let skipped = match &text[before..] {
+            rest if rest.starts_with('{') => 0,
+            rest => match rest.find("\n{") {
+                Some(found) => found + 1,
+                None => return,
+            },
         };
         let rest = before + skipped;
         first_line += text[..rest].matches('\n').count();

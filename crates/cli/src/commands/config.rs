@@ -1,5 +1,6 @@
 //! `jindou config`: check, convert and show configuration files.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -8,10 +9,15 @@ use api::config::{self, Configuration, Gates};
 use clap::{Args, Subcommand};
 use plugins::registry::Registry;
 
-use crate::output::{Format, columns, complain, print, say};
+use crate::output::{
+    Format, STRONG, columns, complain, painted, print, printable, say, with_strong_head,
+};
 
 /// Check, convert and show KubeSchedulerConfiguration files.
 #[derive(Args)]
+#[command(
+    after_help = "Exit codes: 0 when the file is valid, 1 when anything is wrong; all problems are told at once."
+)]
 pub(super) struct Options {
     #[command(subcommand)]
     action: Action,
@@ -33,8 +39,8 @@ enum Action {
     },
     /// Show what each profile expands to: the plugins of every extension point, in order.
     Show {
-        /// KubeSchedulerConfiguration, YAML or JSON; `-` for standard input.
-        file: PathBuf,
+        /// KubeSchedulerConfiguration, YAML or JSON; `-` for standard input; the defaults if not given.
+        file: Option<PathBuf>,
         /// Form of the output.
         #[arg(short, long, value_enum, default_value_t)]
         output: Format,
@@ -59,22 +65,22 @@ pub(super) fn run(options: &Options) -> Result<ExitCode> {
             }
             Ok(ExitCode::SUCCESS)
         }
-        Action::Show { file, output } => {
-            let Some(read) = read(file)? else { return Ok(ExitCode::FAILURE) };
-            let registry = Registry::default();
-            let views = config::show(
-                read.config.as_ref().context("a valid file has a configuration")?,
-                &|name, point| registry.implements(name, point),
-                &|name| registry.knows(name),
-            );
-            match views {
-                Ok(views) => print(*output, &views, || table(&views))?,
-                Err(problems) => {
-                    report(file, &problems);
-                    return Ok(ExitCode::FAILURE);
-                }
-            }
+        Action::Show { file, output } => show(file.as_deref(), *output),
+    }
+}
+
+fn show(file: Option<&Path>, output: Format) -> Result<ExitCode> {
+    let configuration = load(file)?;
+    let registry = Registry::default();
+    let implements = |name: &str, point| registry.implements(name, point);
+    match config::show(&configuration, &implements, &|name| registry.knows(name)) {
+        Ok(views) => {
+            print(output, &views, || table(&views))?;
             Ok(ExitCode::SUCCESS)
+        }
+        Err(problems) => {
+            report(file.unwrap_or(Path::new("the defaults")), &problems);
+            Ok(ExitCode::FAILURE)
         }
     }
 }
@@ -110,21 +116,68 @@ pub(super) fn load(file: Option<&Path>) -> Result<Configuration> {
         .with_context(|| format!("{} is not a valid configuration", file.display()))
 }
 
+/// Characters of plugin names in one line of the table.
+const LINE: usize = 80;
+
 fn table(views: &[config::ProfileView]) -> String {
     let mut text = String::new();
     for view in views {
-        text += &format!("Profile {}\n", view.scheduler_name);
-        let mut rows = vec![vec!["POINT".to_owned(), "PLUGINS, IN ORDER".to_owned()]];
-        for point in &view.points {
-            let plugins = point.plugins.iter().map(|plugin| match plugin.weight {
-                Some(weight) => format!("{} ({weight})", plugin.name),
-                None => plugin.name.clone(),
-            });
-            let plugins: Vec<_> = plugins.collect();
-            let listed = if plugins.is_empty() { "-".to_owned() } else { plugins.join(", ") };
-            rows.push(vec![point.point.key().to_owned(), listed]);
+        if !text.is_empty() {
+            text.push('\n');
         }
-        text += &columns(&rows);
+        let title = format!("Profile {}", printable(&view.scheduler_name));
+        let _ = writeln!(text, "{}", painted(STRONG, &title));
+        if let Some(percentage) = view.percentage_of_nodes_to_score {
+            let _ = writeln!(text, "percentageOfNodesToScore {percentage}");
+        }
+        text += &with_strong_head(&columns(&points(view)));
+        let mut rows = vec![vec!["PLUGIN".to_owned(), "ARGUMENTS".to_owned()]];
+        for plugin in &view.args {
+            let mut args = serde_json::to_value(&plugin.args).unwrap_or_default();
+            if let Some(fields) = args.as_object_mut() {
+                fields.retain(|name, _| !matches!(&**name, "apiVersion" | "kind"));
+                if fields.is_empty() {
+                    continue;
+                }
+            }
+            rows.push(vec![plugin.name.clone(), args.to_string()]);
+        }
+        if rows.len() > 1 {
+            let _ = write!(text, "\n{}", with_strong_head(&columns(&rows)));
+        }
     }
     text
+}
+
+fn points(view: &config::ProfileView) -> Vec<Vec<String>> {
+    let mut rows = vec![vec!["POINT".to_owned(), "PLUGINS, IN ORDER (WEIGHT)".to_owned()]];
+    for point in &view.points {
+        let plugins = point.plugins.iter().map(|plugin| match plugin.weight {
+            Some(weight) => format!("{} ({weight})", plugin.name),
+            None => plugin.name.clone(),
+        });
+        let lines = in_lines(plugins);
+        rows.push(vec![point.point.key().to_owned(), lines[0].clone()]);
+        rows.extend(lines.into_iter().skip(1).map(|line| vec![String::new(), line]));
+    }
+    rows
+}
+
+/// Joins names by commas, in lines that fit a terminal; there is at least one line.
+fn in_lines(names: impl Iterator<Item = String>) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for name in names {
+        match lines.last_mut() {
+            Some(line) if line.len() + name.len() + 2 <= LINE => {
+                line.push_str(", ");
+                line.push_str(&name);
+            }
+            Some(line) => {
+                line.push(',');
+                lines.push(name);
+            }
+            None => lines.push(name),
+        }
+    }
+    if lines.is_empty() { vec!["-".to_owned()] } else { lines }
 }

@@ -12,11 +12,14 @@ use clap::Args;
 use engine::object::Pod;
 use plugins::registry::Registry;
 
-use crate::explain::{explain, table};
+use crate::explain::{explain_to_people, table};
 use crate::output::{Format, complain, print};
 
 /// Explain where a pod would go, or why it fits nowhere and what would help.
+///
+/// Nothing is changed anywhere: the cluster is a file, and so is the pod.
 #[derive(Args)]
+#[command(after_help = EXIT_CODES)]
 pub(super) struct Options {
     /// The cluster: any Kubernetes YAML or JSON, such as `kubectl get nodes,pods -A -o yaml` prints; `-` for standard input.
     #[arg(long)]
@@ -32,7 +35,27 @@ pub(super) struct Options {
     output: Format,
 }
 
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  the pod fits on a node
+  2  the pod fits on no node
+  1  nothing was decided: wrong arguments or files, no nodes, a plugin failed
+
+Colours appear on a terminal only, and not when NO_COLOR is set.";
+
+/// Exit code for a pod that fits nowhere, so that scripts can tell it from a failure.
+const FITS_NOWHERE: u8 = 2;
+
 pub(super) fn run(options: &Options) -> Result<ExitCode> {
+    let (dash, config) = (Path::new("-"), options.config.as_deref());
+    if [Some(&*options.snapshot), Some(&options.pod), config]
+        .iter()
+        .filter(|f| **f == Some(dash))
+        .count()
+        > 1
+    {
+        bail!("only one of the files can be standard input");
+    }
     let configuration = super::config::load(options.config.as_deref())?;
     let profiles = Registry::default().profiles(&configuration).map_err(|problems| {
         let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
@@ -41,18 +64,25 @@ pub(super) fn run(options: &Options) -> Result<ExitCode> {
     let known: Vec<String> = profiles.iter().map(|profile| profile.name.clone()).collect();
     let cluster = read_snapshot(&options.snapshot)?;
     let pod = read_pod(&options.pod)?;
-    let scheduler = pod.spec.scheduler_name.clone();
     let mut objects = cluster.objects;
     objects.pods.retain(|other| (&other.namespace, &other.name) != (&pod.namespace, &pod.name));
     let mut engine = crate::cluster::engine(profiles, objects);
-    let Some(answer) = explain(&mut engine, pod, now()) else {
+    let Some(answer) = explain_to_people(&mut engine, &pod, now()) else {
         bail!(
-            "no profile is named {scheduler:?}, which the pod asks for in spec.schedulerName; there is {}",
+            "{}: Pod {}/{}: spec.schedulerName: found {:?}, expected one of the configured profiles: {}",
+            options.pod.display(),
+            pod.namespace,
+            pod.name,
+            pod.spec.scheduler_name,
             known.join(", ")
         );
     };
     print(options.output, &answer, || table::table(&answer))?;
-    Ok(ExitCode::SUCCESS)
+    Ok(match (&answer.error, &*answer.selected) {
+        (Some(_), _) => ExitCode::FAILURE,
+        (None, "") => FITS_NOWHERE.into(),
+        (None, _) => ExitCode::SUCCESS,
+    })
 }
 
 /// Reads a file, or standard input for `-`.
@@ -95,7 +125,8 @@ fn tell_problems(file: &Path, snapshot: &Snapshot) -> Result<()> {
     }
     let errors = snapshot.problems.iter().filter(|p| p.severity == Severity::Error).count();
     if errors > 0 {
-        bail!("{} has {errors} problem(s); nothing was decided", file.display());
+        let problems = if errors == 1 { "a problem" } else { "problems" };
+        bail!("{} has {problems}; nothing was decided", file.display());
     }
     Ok(())
 }

@@ -2,14 +2,14 @@
 
 use crate::bitset::NodeSet;
 use crate::framework::profile::PluginPosition;
-use crate::framework::{Code, Profile, Rejection};
+use crate::framework::{Code, Point, Profile, Rejection};
 use crate::index::{NodeIdx, PodIdx};
 use crate::state::State;
 
 use super::diagnosis::Diagnosis;
 use super::evaluation::Evaluation;
 use super::ranking::Ranking;
-use super::scores::{InvalidScore, Scores};
+use super::scores::{Scores, ScoringFailed};
 use super::what_if::WhatIf;
 
 /// What came of one attempt.
@@ -90,8 +90,8 @@ fn decide_over_all(
         return Decision::Node { node, feasible };
     }
     let ranking = evaluation.rank(profile, state);
-    if let Some((plugin, score)) = ranking.invalid() {
-        return Decision::Error(invalid_score(profile, InvalidScore { plugin, score }));
+    if let Some(ScoringFailed(text)) = ranking.failure(profile) {
+        return Decision::Error(text);
     }
     match ranking.choose(begun) {
         Some(node) => Decision::Node { node, feasible },
@@ -145,7 +145,7 @@ fn decide_over_list(
                 Some(winner) => Decision::Node { node: feasible[winner], feasible: count },
                 None => Decision::Error("no best node among the feasible ones".to_owned()),
             },
-            Err(invalid) => Decision::Error(invalid_score(profile, invalid)),
+            Err(ScoringFailed(text)) => Decision::Error(text),
         },
     }
 }
@@ -180,7 +180,7 @@ fn is_rival(state: &State, pod: PodIdx, other: PodIdx) -> bool {
 }
 
 /// Upstream's two passes: with the rivals on the node, then without them.
-fn two_pass(
+pub(crate) fn two_pass(
     evaluation: &mut Evaluation,
     state: &mut State,
     pod: PodIdx,
@@ -208,12 +208,14 @@ pub(crate) fn nodes_to_find(
     evaluation: &Evaluation,
     state: &State,
 ) -> Option<usize> {
-    let percentage = profile.percentage_of_nodes_to_score?;
     let nodes = match &evaluation.narrowed {
         Some((_, nodes)) => nodes.count(),
         None => state.nodes.count(),
     };
-    let share = match percentage {
+    if profile.at(Point::Score).is_empty() {
+        return (nodes > 1).then_some(1);
+    }
+    let share = match profile.percentage_of_nodes_to_score? {
         0 => (50usize.saturating_sub(nodes / 125)).max(5),
         given => given as usize,
     };
@@ -230,17 +232,9 @@ pub(crate) fn filter_error(
     format!("running {:?} filter plugin: {}", profile.plugin_name(plugin), rejection.message())
 }
 
-pub(crate) fn invalid_score(profile: &Profile, invalid: InvalidScore) -> String {
-    let name = profile.plugin_name(invalid.plugin);
-    format!(
-        "plugin {name:?} returns an invalid score {}, it should in the range of [0, 100] after normalizing",
-        invalid.score
-    )
-}
-
 impl Evaluation {
     /// The ranking of the feasible nodes, brought up to date.
-    fn rank(&mut self, profile: &Profile, state: &mut State) -> &mut Ranking {
+    pub(crate) fn rank(&mut self, profile: &Profile, state: &mut State) -> &mut Ranking {
         let kept = self.ranking.take();
         let current =
             kept.and_then(|mut ranking| ranking.refresh(state, self.feasible()).then_some(ranking));

@@ -4,11 +4,11 @@ use crate::framework::{Class, Code, Profile};
 use crate::index::{NodeIdx, PodIdx};
 use crate::state::State;
 
-use super::decide::{disputed_nodes, filter_error, invalid_score, nodes_to_find};
+use super::decide::{disputed_nodes, filter_error, nodes_to_find, two_pass};
 use super::diagnosis::Diagnosis;
 use super::evaluation::Evaluation;
 use super::post_filter::{Occasion, PostFilterReport, post_filter};
-use super::scores::Scores;
+use super::scores::{Scores, ScoringFailed};
 
 /// One decision with everything that led to it.
 #[derive(Clone, Debug, Default)]
@@ -69,7 +69,7 @@ pub fn explain(
                 explanation.selected = scores.winner().map(|winner| explanation.feasible[winner]);
                 explanation.scores = scores;
             }
-            Err(invalid) => explanation.error = Some(invalid_score(profile, invalid)),
+            Err(ScoringFailed(text)) => explanation.error = Some(text),
         },
     }
     explanation
@@ -82,6 +82,15 @@ fn visit_nodes(
     occasion: &Occasion,
     explanation: &mut Explanation,
 ) {
+    let own = state.pods.get(occasion.pod).nominated;
+    if own.is_some()
+        && state.nodes.present().contains(own)
+        && two_pass(evaluation, state, occasion.pod, occasion.nominated, own).is_none()
+    {
+        // The node it is nominated for is looked at first, and no other if it fits.
+        explanation.feasible.push(own);
+        return;
+    }
     let disputed = disputed_nodes(evaluation, state, occasion.pod, occasion.nominated);
     let wanted = nodes_to_find(profile, evaluation, state).unwrap_or(usize::MAX);
     let narrowed = evaluation.narrowed.as_ref().map(|(_, nodes)| nodes.clone());

@@ -1,5 +1,6 @@
 //! Asks the PostFilter plugins what can be done for a pod that fits nowhere.
 
+use crate::framework::profile::PluginPosition;
 use crate::framework::{Point, PostFilterOutcome, Profile, Reason};
 use crate::index::{NodeIdx, PodIdx};
 use crate::state::State;
@@ -15,6 +16,8 @@ pub struct PostFilterReport {
     pub message: String,
     /// The node found, and the pods that must leave it.
     pub nominated: Option<(NodeIdx, Vec<PodIdx>)>,
+    /// The plugin that found it.
+    pub plugin: Option<PluginPosition>,
     /// The pod's nomination is to be taken back.
     pub clear_nomination: bool,
 }
@@ -59,6 +62,7 @@ pub fn post_filter(
             }
             PostFilterOutcome::Nominate { node, victims } => {
                 report.nominated = Some((node, victims));
+                report.plugin = Some(*plugin);
                 return report;
             }
             PostFilterOutcome::Error(reason) => {

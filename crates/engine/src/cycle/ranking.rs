@@ -8,6 +8,7 @@ use crate::index::NodeIdx;
 use crate::state::{Areas, State};
 
 use super::best::Best;
+use super::scores::ScoringFailed;
 
 /// Scores of a class and the best node by them.
 pub(crate) struct Ranking {
@@ -21,7 +22,9 @@ pub(crate) struct Ranking {
     feasible: NodeSet,
     usage_seen: u64,
     best: Best,
-    /// A plugin gave a final score outside 0..=100.
+    /// A plugin could not prepare, or gave a final score outside 0..=100.
+    failed: Option<ScoringFailed>,
+    /// Such a score.
     invalid: Option<(PluginPosition, i64)>,
     touched: Vec<NodeIdx>,
 }
@@ -109,6 +112,7 @@ impl Ranking {
             feasible: feasible.clone(),
             usage_seen: state.nodes.usage_changes().end(),
             best: Best::new(slots, state.nodes.order()),
+            failed: None,
             invalid: None,
             touched: Vec::new(),
         };
@@ -116,6 +120,10 @@ impl Ranking {
             ranking.best.set_feasible(node, true);
         }
         for scorer in &mut ranking.scorers {
+            if let Some(reason) = scorer.scorer.failure() {
+                let failed = ScoringFailed::while_preparing(profile, scorer.plugin, &reason);
+                ranking.failed.get_or_insert(failed);
+            }
             scorer.scorer.refresh(state, feasible, true);
             scorer.skipped = scorer.scorer.skipped();
             if let Part::Normalised { raw, extremes } = &mut scorer.part {
@@ -239,9 +247,12 @@ impl Ranking {
         self.totals[node.at()]
     }
 
-    /// A plugin whose final score was outside 0..=100, with that score.
-    pub(crate) fn invalid(&self) -> Option<(PluginPosition, i64)> {
-        self.invalid
+    /// Why the scores cannot be used.
+    pub(crate) fn failure(&self, profile: &Profile) -> Option<ScoringFailed> {
+        let out_of_range = || {
+            self.invalid.map(|(plugin, score)| ScoringFailed::out_of_range(profile, plugin, score))
+        };
+        self.failed.clone().or_else(out_of_range)
     }
 
     fn add_up_base(&mut self, state: &State) {

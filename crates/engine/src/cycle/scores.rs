@@ -19,13 +19,21 @@ pub struct Scores {
     pub totals: Vec<i64>,
 }
 
-/// A plugin gave a score outside the range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InvalidScore {
-    /// The plugin.
-    pub plugin: PluginPosition,
-    /// Its score.
-    pub score: i64,
+/// Scoring failed, with upstream's text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScoringFailed(pub String);
+
+impl ScoringFailed {
+    pub(crate) fn out_of_range(profile: &Profile, plugin: PluginPosition, score: i64) -> Self {
+        let name = profile.plugin_name(plugin);
+        Self(format!(
+            "plugin {name:?} returns an invalid score {score}, it should in the range of [0, 100] after normalizing"
+        ))
+    }
+
+    pub(crate) fn while_preparing(profile: &Profile, plugin: PluginPosition, reason: &str) -> Self {
+        Self(format!("running PreScore plugin {:?}: {reason}", profile.plugin_name(plugin)))
+    }
 }
 
 impl Scores {
@@ -35,7 +43,7 @@ impl Scores {
         class: &Class,
         state: &mut State,
         nodes: &[NodeIdx],
-    ) -> Result<Self, InvalidScore> {
+    ) -> Result<Self, ScoringFailed> {
         let mut feasible = NodeSet::new(state.nodes.slots());
         nodes.iter().for_each(|node| feasible.insert(*node));
         let mut scores = Self { plugins: Vec::new(), totals: vec![0; nodes.len()] };
@@ -46,6 +54,9 @@ impl Scores {
             let mut preparation = Preparation::new(state);
             let prepared = profile.plugins[*plugin].prepare_score(class, &mut preparation);
             let Some(mut scorer) = prepared else { continue };
+            if let Some(reason) = scorer.failure() {
+                return Err(ScoringFailed::while_preparing(profile, *plugin, &reason));
+            }
             scorer.refresh(state, &feasible, true);
             if scorer.skipped() {
                 continue;
@@ -64,7 +75,7 @@ impl Scores {
                 }
             }
             if let Some(score) = column.iter().find(|score| !(0..=SCORE_MAX).contains(*score)) {
-                return Err(InvalidScore { plugin: *plugin, score: *score });
+                return Err(ScoringFailed::out_of_range(profile, *plugin, *score));
             }
             for (total, score) in scores.totals.iter_mut().zip(&mut column) {
                 *score *= weight;

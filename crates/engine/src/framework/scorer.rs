@@ -4,6 +4,8 @@ use crate::bitset::NodeSet;
 use crate::index::NodeIdx;
 use crate::state::State;
 
+use super::verdict::Reason;
+
 /// Smallest and largest raw score over the feasible nodes that count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extremes {
@@ -64,6 +66,11 @@ pub trait Scorer {
         false
     }
 
+    /// Why this class cannot be scored, whatever the nodes (upstream's error from PreScore).
+    fn failure(&self) -> Option<Reason> {
+        None
+    }
+
     /// Whether [`Scorer::normalise`] is to be called. Otherwise raw scores are final.
     fn normalises(&self) -> bool {
         false
@@ -74,15 +81,32 @@ pub trait Scorer {
         raw
     }
 
-    /// Adds the weighted final score to the total of every slot. The loop is here so that it is
-    /// compiled with the scorer's own `normalise`.
+    /// Adds the weighted final score to the total of every slot that is feasible; others may get
+    /// anything. The loop is here so that it is compiled with the scorer's own `normalise`.
     fn add_normalised(&self, raw: &[i64], extremes: Extremes, weight: i64, totals: &mut [i64]) {
+        let Some(range @ 0..TABLED_RANGE) = extremes.max.checked_sub(extremes.min) else {
+            for (total, raw) in totals.iter_mut().zip(raw).filter(|(_, raw)| **raw != EXCLUDED) {
+                *total += weight * self.normalise(*raw, extremes);
+            }
+            return;
+        };
+        // Normalising divides. Do it once for each raw score that occurs, not for each node.
+        let mut table = [0; TABLED_RANGE as usize];
+        for (above, score) in (0..=range).zip(&mut table) {
+            *score = weight * self.normalise(extremes.min + above, extremes);
+        }
+        if range == 0 && table[0] == 0 {
+            return;
+        }
         for (total, raw) in totals.iter_mut().zip(raw) {
-            let score = if *raw == EXCLUDED { 0 } else { self.normalise(*raw, extremes) };
-            *total += weight * score;
+            *total += table.get(raw.wrapping_sub(extremes.min) as usize).copied().unwrap_or(0);
         }
     }
 }
+
+/// Raw scores this close to each other are normalised by table. Building a larger one would cost
+/// more than it saves on a thousand nodes.
+const TABLED_RANGE: i64 = 1024;
 
 /// Raw score of a node that counts for no extreme and gets zero in the end.
 pub const EXCLUDED: i64 = i64::MIN;

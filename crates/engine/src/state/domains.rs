@@ -13,6 +13,7 @@ pub struct DomainSums {
     /// Pods on other nodes are left out; `None` counts all.
     counted: Option<NodeSet>,
     sums: Vec<i64>,
+    pods: i64,
     sources: Vec<Source>,
 }
 
@@ -28,7 +29,7 @@ impl DomainSums {
     pub fn new(state: &mut State, topology_key: &str, counted: Option<NodeSet>) -> Self {
         let key = state.label_column(topology_key);
         let sums = vec![0; state.topology.column(key).domain_count()];
-        Self { key, counted, sums, sources: Vec::new() }
+        Self { key, counted, sums, pods: 0, sources: Vec::new() }
     }
 
     /// The label column that makes the domains.
@@ -41,7 +42,9 @@ impl DomainSums {
         let tally = state.tally(subject);
         let position = state.tallies.end(tally).expect("the tally was asked for just now");
         state.for_each_subject(subject, |_, node| {
-            self.add(state, node, weight);
+            if self.add(state, node, weight).is_some() {
+                self.pods += 1;
+            }
         });
         self.sources.push(Source { tally, position, weight });
     }
@@ -59,6 +62,7 @@ impl DomainSums {
                 let domain = column.domain(*node);
                 if counted && domain.is_some() {
                     self.sums[domain.at()] += source.weight * i64::from(*change);
+                    self.pods += i64::from(*change);
                     changed(domain);
                 }
             }
@@ -75,6 +79,11 @@ impl DomainSums {
     /// Sums by domain.
     pub fn sums(&self) -> &[i64] {
         &self.sums
+    }
+
+    /// How many pods are counted, each once for every subject it belongs to; what-if left out.
+    pub fn pods(&self) -> i64 {
+        self.pods
     }
 
     /// Whether nothing is followed.

@@ -63,6 +63,11 @@ impl Groups {
         (index, true)
     }
 
+    /// Adds a user.
+    pub(crate) fn hold(&mut self, group: GroupIdx) {
+        self.get_mut(group).users += 1;
+    }
+
     /// Takes one user away; the last one takes the group with it.
     pub(crate) fn release(&mut self, group: GroupIdx) {
         let record = self.get_mut(group);

@@ -1,15 +1,16 @@
-//! Which images are on how many nodes.
+//! Which images are on which nodes.
 
+use crate::index::NodeIdx;
 use crate::map::Map;
 use crate::object::{Image, Text};
 
 /// An image known under one name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageState {
     /// Size in bytes as the first node reported it; kept until no node has the image.
     pub size: i64,
-    /// How many nodes have it.
-    pub nodes: u32,
+    /// The nodes that have it, in slot order.
+    pub nodes: Vec<NodeIdx>,
 }
 
 /// All images on nodes, by name.
@@ -18,39 +19,66 @@ pub struct Images(Map<Text, ImageState>);
 
 impl Images {
     /// Looks an image up by its normalised name.
-    pub fn get(&self, name: &str) -> Option<ImageState> {
-        self.0.get(name).copied()
+    pub fn get(&self, name: &str) -> Option<&ImageState> {
+        self.0.get(name)
     }
 
     /// Counts the images of a node.
-    pub(crate) fn add(&mut self, images: &[Image]) {
-        for (name, size) in distinct(images) {
-            let state = self.0.get_or_insert_with(name.clone(), || ImageState { size, nodes: 0 });
-            state.nodes += 1;
+    pub(crate) fn add(&mut self, node: NodeIdx, images: &[Image]) {
+        for (name, size) in names(images) {
+            let new = || ImageState { size, nodes: Vec::new() };
+            let nodes = &mut self.0.get_or_insert_with(name.clone(), new).nodes;
+            // A name that the node lists twice is found the second time.
+            if let Err(place) = nodes.binary_search(&node) {
+                nodes.insert(place, node);
+            }
         }
     }
 
     /// Takes the images of a node out of the count.
-    pub(crate) fn remove(&mut self, images: &[Image]) {
-        for (name, _) in distinct(images) {
+    pub(crate) fn remove(&mut self, node: NodeIdx, images: &[Image]) {
+        for (name, _) in names(images) {
             let Some(state) = self.0.get_mut(name) else { continue };
-            state.nodes -= 1;
-            if state.nodes == 0 {
+            if let Ok(place) = state.nodes.binary_search(&node) {
+                state.nodes.remove(place);
+            }
+            if state.nodes.is_empty() {
                 self.0.remove(name);
             }
         }
     }
 }
 
-/// Each name once, even when a node lists it twice.
-fn distinct(images: &[Image]) -> Vec<(&Text, i64)> {
-    let mut seen: Vec<(&Text, i64)> = Vec::new();
-    for image in images {
-        for name in &image.names {
-            seen.push((name, image.size));
-        }
+fn names(images: &[Image]) -> impl Iterator<Item = (&Text, i64)> {
+    images.iter().flat_map(|image| image.names.iter().map(|name| (name, image.size)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn image(names: &[&str], size: i64) -> Image {
+        Image { names: names.iter().map(|name| (*name).into()).collect(), size }
     }
-    seen.sort_by_key(|(name, _)| *name);
-    seen.dedup_by_key(|(name, _)| *name);
-    seen
+
+    fn state(images: &Images, name: &str) -> Option<(i64, Vec<u32>)> {
+        let found = images.get(name)?;
+        Some((found.size, found.nodes.iter().map(|node| node.0).collect()))
+    }
+
+    #[test]
+    fn the_first_size_stays_while_a_node_has_the_image() {
+        let mut images = Images::default();
+        let (small, large) = ([image(&["a", "b"], 1)], [image(&["a"], 2), image(&["a"], 3)]);
+        images.add(NodeIdx(7), &small);
+        images.add(NodeIdx(3), &large);
+        assert_eq!(state(&images, "a"), Some((1, vec![3, 7])));
+        images.remove(NodeIdx(7), &small);
+        assert_eq!(state(&images, "a"), Some((1, vec![3])));
+        assert_eq!(state(&images, "b"), None);
+        images.remove(NodeIdx(3), &large);
+        assert_eq!(state(&images, "a"), None);
+        images.add(NodeIdx(3), &large);
+        assert_eq!(state(&images, "a"), Some((2, vec![3])));
+    }
 }

@@ -12,6 +12,7 @@ use crate::object::{HostPort, Node, TaintEffect, Text, Volume};
 use super::node_order::NodeOrder;
 use super::resources::ResourceNames;
 use super::specs::SpecRecord;
+use super::taints::TaintLists;
 
 /// How many volumes that scheduling reads the pods of a node have; one shared by pods counts for each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,6 +36,7 @@ pub struct Nodes {
     hard_tainted: NodeSet,
     /// Nodes with a `PreferNoSchedule` taint.
     soft_tainted: NodeSet,
+    taint_lists: TaintLists,
     allocatable: Vec<Vec<i64>>,
     requested: Vec<Vec<i64>>,
     non_zero_cpu: Vec<i64>,
@@ -59,6 +61,7 @@ impl Default for Nodes {
             unschedulable: NodeSet::default(),
             hard_tainted: NodeSet::default(),
             soft_tainted: NodeSet::default(),
+            taint_lists: TaintLists::default(),
             allocatable: columns(),
             requested: columns(),
             non_zero_cpu: Vec::new(),
@@ -109,6 +112,11 @@ impl Nodes {
         self.objects[node.at()].as_ref().expect("only nodes that exist are visited")
     }
 
+    /// The object of a node that exists, to be kept.
+    pub(crate) fn shared_object(&self, node: NodeIdx) -> Arc<Node> {
+        Arc::clone(self.objects[node.at()].as_ref().expect("only nodes that exist are visited"))
+    }
+
     /// Cordoned nodes.
     pub fn unschedulable(&self) -> &NodeSet {
         &self.unschedulable
@@ -122,6 +130,11 @@ impl Nodes {
     /// Nodes with a `PreferNoSchedule` taint.
     pub fn soft_tainted(&self) -> &NodeSet {
         &self.soft_tainted
+    }
+
+    /// Taints by list.
+    pub fn taint_lists(&self) -> &TaintLists {
+        &self.taint_lists
     }
 
     /// Allocatable amounts of a resource by slot; `None` when no node has had any of it.
@@ -202,6 +215,7 @@ impl Nodes {
         self.allowed_pods.push(0);
         self.pods.push(Vec::new());
         self.ports.push(Vec::new());
+        self.taint_lists.add_slot();
         self.volumes.push(VolumeCount::default());
         let slots = self.names.len();
         for set in [
@@ -233,6 +247,7 @@ impl Nodes {
         let soft = |effect| effect == TaintEffect::PreferNoSchedule;
         self.hard_tainted.set(node, object.taints.iter().any(|taint| !soft(taint.effect)));
         self.soft_tainted.set(node, object.taints.iter().any(|taint| soft(taint.effect)));
+        self.taint_lists.set(node, &object.taints);
         match &self.objects[node.at()] {
             Some(old) => self.order.update(node, &old.labels, &object.labels),
             None => {
@@ -261,6 +276,7 @@ impl Nodes {
             column[node.at()] = 0;
         }
         self.allowed_pods[node.at()] = 0;
+        self.taint_lists.set(node, &[]);
         self.free_if_empty(node);
         Some(object)
     }

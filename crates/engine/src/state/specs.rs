@@ -64,6 +64,11 @@ impl Specs {
         index
     }
 
+    /// Adds a user.
+    pub(crate) fn hold(&mut self, spec: SpecIdx) {
+        self.get_mut(spec).users += 1;
+    }
+
     /// Takes one user away and returns the record if it was the last.
     pub(crate) fn release(&mut self, spec: SpecIdx) -> Option<SpecRecord> {
         let record = self.get_mut(spec);

@@ -116,6 +116,7 @@ impl Volumes {
     }
 
     pub(crate) fn reserve(&mut self, uid: Text, reserved: ReservedVolumes) {
+        self.forget(&uid);
         for binding in &reserved.bindings {
             let assumed = (binding.version.clone(), binding.claim.clone());
             self.assumed_claims.insert(binding.volume.clone(), assumed);

@@ -17,9 +17,7 @@ pub(super) struct Demand {
 impl Demand {
     #[inline]
     fn is_met(&self, allocatable: i64, requested: i64) -> bool {
-        // Bitwise, so that the loop over a column has no branch.
-        (self.amount <= allocatable.wrapping_sub(requested))
-            | (self.delegated & (allocatable <= 0))
+        self.amount <= allocatable.wrapping_sub(requested) || self.delegated && allocatable <= 0
     }
 }
 

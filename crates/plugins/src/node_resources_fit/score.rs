@@ -191,8 +191,8 @@ impl Sums {
             // Nodes without the resource: the share is zero, and so must be the weight.
             let exists = allocatable > 0.0;
             let divisor = if exists { allocatable } else { 1.0 };
-            *total += part_weight
-                * exact::whole(100.0 * share(used + amount, allocatable) / divisor);
+            *total +=
+                part_weight * exact::whole(100.0 * share(used + amount, allocatable) / divisor);
             *weight += if exists { part_weight } else { 0.0 };
         }
     }

@@ -49,7 +49,9 @@ pub(super) fn add_classes(draft: &mut Draft) {
                     {"matchLabelExpressions": [{"key": ZONE, "values": zones}]},
                     {"matchLabelExpressions": [{"key": "disk", "values": ["ssd"]}]},
                 ]),
-                1 => json!([{"matchLabelExpressions": [{"key": ZONE, "values": zones}, {"key": "disk", "values": ["ssd", "hdd"]}]}]),
+                1 => {
+                    json!([{"matchLabelExpressions": [{"key": ZONE, "values": zones}, {"key": "disk", "values": ["ssd", "hdd"]}]}])
+                }
                 _ => json!([{"matchLabelExpressions": [{"key": ZONE, "values": zones}]}]),
             };
         }
@@ -72,7 +74,9 @@ pub(super) fn add_classes(draft: &mut Draft) {
         match rng.below(10) {
             0 => {}
             1 => capacity["nodeTopology"] = json!({}),
-            2 | 3 => capacity["nodeTopology"] = json!({"matchExpressions": [{"key": ZONE, "operator": "In", "values": rng.some(&ZONES, 2)}]}),
+            2 | 3 => {
+                capacity["nodeTopology"] = json!({"matchExpressions": [{"key": ZONE, "operator": "In", "values": rng.some(&ZONES, 2)}]});
+            }
             _ => capacity["nodeTopology"] = json!({"matchLabels": {ZONE: rng.pick(&ZONES)}}),
         }
         if rng.chance(90) {
@@ -122,7 +126,9 @@ fn volume(draft: &mut Draft, name: &str, class: &str, size: &str, mode: &str) ->
     let handle = format!("handle-{}", rng.below(6));
     let source = match rng.below(10) {
         0 => ("gcePersistentDisk", json!({"pdName": rng.pick(&["disk-1", "disk-2"])})),
-        1 => ("awsElasticBlockStore", json!({"volumeID": rng.pick(&["aws://z1/vol-0a", "vol-0b"])})),
+        1 => {
+            ("awsElasticBlockStore", json!({"volumeID": rng.pick(&["aws://z1/vol-0a", "vol-0b"])}))
+        }
         2 => ("nfs", json!({"server": "10.3.0.1", "path": "/data"})),
         3 => ("csi", json!({"driver": DRIVERS[1], "volumeHandle": handle})),
         4 => ("csi", json!({"driver": GCE_DRIVER, "volumeHandle": handle})),
@@ -153,7 +159,9 @@ fn add_node_affinity(draft: &mut Draft, volume: &mut Value) {
     };
     let mut terms = vec![json!({"matchExpressions": [expression]})];
     if rng.chance(15) {
-        terms.push(json!({"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}));
+        terms.push(
+            json!({"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}),
+        );
     }
     volume["spec"]["nodeAffinity"] = json!({"required": {"nodeSelectorTerms": terms}});
 }
@@ -161,9 +169,11 @@ fn add_node_affinity(draft: &mut Draft, volume: &mut Value) {
 /// Adds a claim that waits for its pod, and volumes that may or may not serve it.
 pub(super) fn delayed_claim(draft: &mut Draft, namespace: &str, name: &str) {
     let rng = &mut draft.rng;
-    let class = rng.weighted(&[(20, "fast"), (20, "zonal"), (25, "capped"), (28, "local"), (7, "legacy")]);
+    let class =
+        rng.weighted(&[(20, "fast"), (20, "zonal"), (25, "capped"), (28, "local"), (7, "legacy")]);
     let size = rng.pick(&["1Gi", "5Gi", "10Gi"]);
-    let spec = Claim { namespace, name, class: Some(class), mode: "ReadWriteOnce", size, bound_to: None };
+    let spec =
+        Claim { namespace, name, class: Some(class), mode: "ReadWriteOnce", size, bound_to: None };
     let mut object = claim(&spec);
     if rng.chance(8) {
         object["spec"]["volumeMode"] = json!("Block");
@@ -182,7 +192,11 @@ pub(super) fn delayed_claim(draft: &mut Draft, namespace: &str, name: &str) {
         object["metadata"]["annotations"] = json!({"volume.kubernetes.io/selected-node": node});
     }
     draft.others.push(object);
-    let count = if class == "local" { draft.rng.between(1, 4) } else { draft.rng.weighted(&[(60, 0), (30, 1), (10, 2)]) };
+    let count = if class == "local" {
+        draft.rng.between(1, 4)
+    } else {
+        draft.rng.weighted(&[(60, 0), (30, 1), (10, 2)])
+    };
     for index in 0..count {
         let volume = offered_volume(draft, &spec, &format!("pv-{name}-{index}"));
         draft.others.push(volume);

@@ -1,0 +1,222 @@
+//! How fast decisions are made: the engine alone, on one thread, every node scored.
+
+use std::time::Instant;
+
+use anyhow::{Result, bail};
+use engine::change::Change;
+use engine::command::Command;
+use engine::engine::{Engine, Settings};
+use engine::framework::Profile;
+use engine::object::Pod;
+use serde::Serialize;
+
+use super::families::{Family, Work};
+use super::memory::{Footprint, resident_bytes};
+
+const SECOND: i64 = 1_000_000_000;
+
+/// Attempts without progress after which a workload is given up.
+const IDLE_SECONDS_MAX: usize = 1000;
+
+/// What was measured of one family at one size.
+#[derive(Clone, Debug, Serialize)]
+pub struct Sample {
+    /// Family.
+    pub family: &'static str,
+    /// How many nodes.
+    pub nodes: usize,
+    /// How many pods were measured.
+    pub pods: usize,
+    /// Decisions made in a second of deciding.
+    pub decisions_per_second: f64,
+    /// Median microseconds of one decision.
+    pub us_p50: f64,
+    /// 99th percentile of it.
+    pub us_p99: f64,
+    /// Resident bytes for each pod.
+    pub bytes_per_pod: f64,
+    /// Resident bytes for each node.
+    pub bytes_per_node: f64,
+}
+
+/// An engine with somebody who carries its commands out at once.
+struct Driver {
+    engine: Engine,
+    now: i64,
+    commands: Vec<Command>,
+    /// Pods by uid, for the watch to show them on their nodes.
+    pods: std::collections::BTreeMap<String, Pod>,
+    bound: usize,
+    /// Whether bound pods are shown on their nodes again, as a watch would.
+    shows: bool,
+}
+
+impl Driver {
+    fn new(profiles: Vec<Profile>, shows: bool) -> Self {
+        Self {
+            engine: Engine::new(profiles, Settings::default()),
+            now: 1000 * SECOND,
+            commands: Vec::new(),
+            pods: std::collections::BTreeMap::new(),
+            bound: 0,
+            shows,
+        }
+    }
+
+    fn tell(&mut self, change: Change) {
+        self.engine.apply(change, self.now, &mut self.commands);
+        self.carry_out();
+    }
+
+    fn add(&mut self, pod: Pod) {
+        if self.shows {
+            self.pods.insert(pod.uid.to_string(), pod.clone());
+        }
+        self.tell(Change::Pod(Box::new(pod)));
+    }
+
+    /// Lets the engine try one pod and returns the nanoseconds that took.
+    fn decide(&mut self) -> u64 {
+        let begun = Instant::now();
+        self.engine.apply(Change::Schedule { limit: 1 }, self.now, &mut self.commands);
+        let taken = begun.elapsed().as_nanos() as u64;
+        self.carry_out();
+        taken
+    }
+
+    fn carry_out(&mut self) {
+        while let Some(command) = self.commands.pop() {
+            match command {
+                Command::Bind { pod, node, .. } => {
+                    self.bound += 1;
+                    let uid = pod.uid.clone();
+                    let done = Change::Bound { uid, failure: None };
+                    self.engine.apply(done, self.now, &mut self.commands);
+                    if let Some(mut shown) = self.pods.remove(&*pod.uid) {
+                        shown.node = node;
+                        let change = Change::Pod(Box::new(shown));
+                        self.engine.apply(change, self.now, &mut self.commands);
+                    }
+                }
+                Command::Evict { victim, preemptor, .. } => {
+                    let gone = Change::PodGone { uid: victim.uid.clone() };
+                    self.engine.apply(gone, self.now, &mut self.commands);
+                    let handled = Change::VictimHandled {
+                        preemptor: preemptor.uid,
+                        victim: victim.uid,
+                        failure: None,
+                    };
+                    self.engine.apply(handled, self.now, &mut self.commands);
+                }
+                Command::PrepareVolumes { pod, .. } => {
+                    let ready = Change::VolumesReady { uid: pod.uid, failure: None };
+                    self.engine.apply(ready, self.now, &mut self.commands);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Schedules until this many more pods are bound, and calls `each` with the time of each attempt.
+    fn run(&mut self, count: usize, mut each: impl FnMut(u64)) -> Result<()> {
+        let goal = self.bound + count;
+        let mut idle = 0;
+        while self.bound < goal {
+            if self.engine.queue().has_next() {
+                each(self.decide());
+                continue;
+            }
+            idle += 1;
+            if idle > IDLE_SECONDS_MAX {
+                bail!("{} pods found no place", goal - self.bound);
+            }
+            self.now += SECOND;
+            self.tell(Change::Tick);
+        }
+        Ok(())
+    }
+
+    fn load(&mut self, work: Work) -> Result<Box<dyn Iterator<Item = Pod>>> {
+        for node in work.nodes {
+            self.tell(Change::Node(node));
+        }
+        for object in work.objects {
+            self.tell(object);
+        }
+        let mut initial = 0;
+        for pod in work.initial {
+            self.add(pod);
+            initial += 1;
+        }
+        self.run(initial, |_| {})?;
+        for pod in work.waiting {
+            self.add(pod);
+        }
+        // What never fits is tried once before measuring.
+        while self.engine.queue().counts().active > 0 {
+            self.decide();
+        }
+        Ok(work.measured)
+    }
+}
+
+/// Runs one family at one size.
+pub fn run(
+    profiles: Vec<Profile>,
+    family: &Family,
+    nodes: usize,
+    footprint: Footprint,
+) -> Result<Sample> {
+    let mut driver = Driver::new(profiles, true);
+    let measured = driver.load((family.work)(nodes))?;
+    let mut pods = 0;
+    for pod in measured {
+        driver.add(pod);
+        pods += 1;
+    }
+    let mut times = Vec::with_capacity(pods);
+    driver.run(pods, |taken| times.push(taken))?;
+    let total: u64 = times.iter().sum();
+    times.sort_unstable();
+    let percentile = |share: f64| {
+        let position = (times.len() as f64 * share) as usize;
+        times.get(position.min(times.len().saturating_sub(1))).map_or(0.0, |t| *t as f64 / 1000.0)
+    };
+    Ok(Sample {
+        family: family.name,
+        nodes,
+        pods,
+        decisions_per_second: pods as f64 * 1e9 / total as f64,
+        us_p50: percentile(0.5),
+        us_p99: percentile(0.99),
+        bytes_per_pod: footprint.bytes_per_pod,
+        bytes_per_node: footprint.bytes_per_node,
+    })
+}
+
+/// Measures in this process how much memory a family's nodes and pods take once they are placed.
+pub fn footprint(profiles: Vec<Profile>, family: &Family, nodes: usize) -> Result<Footprint> {
+    let work = (family.work)(nodes);
+    let mut driver = Driver::new(profiles, false);
+    let empty = resident_bytes()?;
+    for node in work.nodes {
+        driver.tell(Change::Node(node));
+    }
+    let with_nodes = resident_bytes()?;
+    for object in work.objects {
+        driver.tell(object);
+    }
+    let with_objects = resident_bytes()?;
+    let mut pods = 0usize;
+    for pod in work.initial.chain(work.measured) {
+        driver.add(pod);
+        driver.run(1, |_| {})?;
+        pods += 1;
+    }
+    let with_pods = resident_bytes()?;
+    let per = |bytes: u64, count: usize| bytes as f64 / count.max(1) as f64;
+    Ok(Footprint {
+        bytes_per_node: per(with_nodes.saturating_sub(empty), nodes),
+        bytes_per_pod: per(with_pods.saturating_sub(with_objects), pods),
+    })
+}

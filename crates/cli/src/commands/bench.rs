@@ -1,0 +1,162 @@
+//! `jindou bench`: measure.
+
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result, bail};
+use api::config::{self, Gates};
+use clap::{Args, Subcommand};
+use plugins::registry::Registry;
+
+use crate::bench::decide::{self, Sample};
+use crate::bench::families::{FAMILIES, Family};
+use crate::bench::memory::Footprint;
+use crate::output::{Format, columns, complain, say};
+
+/// Measure how fast decisions are made.
+#[derive(Args)]
+pub(super) struct Options {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// The engine alone, in this process: decisions per second, time of one decision, memory, growth.
+    Decide {
+        /// Families to run, by name; all if not given.
+        #[arg(long, value_delimiter = ',')]
+        family: Vec<String>,
+        /// Numbers of nodes.
+        #[arg(long, value_delimiter = ',', default_values_t = [500, 5000, 50_000])]
+        nodes: Vec<usize>,
+        /// Form of the output; JSON is one object per line.
+        #[arg(short, long, value_enum, default_value_t)]
+        output: Format,
+    },
+    /// Memory of one family in a fresh process, as JSON.
+    #[command(hide = true)]
+    Footprint {
+        /// Family.
+        #[arg(long)]
+        family: String,
+        /// Number of nodes.
+        #[arg(long)]
+        nodes: usize,
+    },
+}
+
+pub(super) fn run(options: &Options) -> Result<ExitCode> {
+    match &options.action {
+        Action::Decide { family, nodes, output } => decide(family, nodes, *output)?,
+        Action::Footprint { family, nodes } => {
+            let footprint = decide::footprint(profiles()?, find(family)?, *nodes)?;
+            say(&(serde_json::to_string(&footprint)? + "\n"))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn profiles() -> Result<Vec<engine::framework::Profile>> {
+    let built = Registry::default().profiles(&config::defaults(Gates::default()));
+    built.map_err(|problems| anyhow::anyhow!("{problems:?}"))
+}
+
+fn find(name: &str) -> Result<&'static Family> {
+    let found = FAMILIES.iter().find(|family| family.name == name);
+    found.with_context(|| {
+        let names: Vec<_> = FAMILIES.iter().map(|family| family.name).collect();
+        format!("no family is called {name:?}; there are {}", names.join(", "))
+    })
+}
+
+fn decide(names: &[String], sizes: &[usize], output: Format) -> Result<()> {
+    let families: Vec<&Family> = if names.is_empty() {
+        FAMILIES.iter().collect()
+    } else {
+        names.iter().map(|name| find(name)).collect::<Result<_>>()?
+    };
+    if sizes.contains(&0) {
+        bail!("--nodes takes numbers above zero");
+    }
+    let mut samples: Vec<Sample> = Vec::new();
+    for family in families {
+        for nodes in sizes {
+            complain(&format!("{} with {nodes} nodes …", family.name));
+            let footprint = footprint_in_child(family, *nodes)?;
+            let sample = decide::run(profiles()?, family, *nodes, footprint)
+                .with_context(|| format!("{} with {nodes} nodes", family.name))?;
+            match output {
+                Format::Json => say(&(serde_json::to_string(&sample)? + "\n"))?,
+                Format::Yaml => say(&format!("---\n{}", serde_saphyr::to_string(&sample)?))?,
+                Format::Table => {}
+            }
+            samples.push(sample);
+        }
+    }
+    if output == Format::Table {
+        say(&table(&samples))?;
+    }
+    Ok(())
+}
+
+/// Memory is measured in a process of its own, so that nothing freed before is used again.
+fn footprint_in_child(family: &Family, nodes: usize) -> Result<Footprint> {
+    let this = std::env::current_exe().context("cannot find the path of this program")?;
+    let nodes = nodes.to_string();
+    let child = std::process::Command::new(this)
+        .args(["bench", "footprint", "--family", family.name, "--nodes", &nodes])
+        .output()
+        .context("cannot start a process to measure memory in")?;
+    if !child.status.success() {
+        bail!("measuring memory failed: {}", String::from_utf8_lossy(&child.stderr).trim());
+    }
+    Ok(serde_json::from_slice(&child.stdout)?)
+}
+
+fn table(samples: &[Sample]) -> String {
+    let head = [
+        "FAMILY",
+        "NODES",
+        "PODS",
+        "DECISIONS/S",
+        "P50 US",
+        "P99 US",
+        "BYTES/POD",
+        "BYTES/NODE",
+        "GROWTH",
+    ];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for sample in samples {
+        rows.push(vec![
+            sample.family.to_owned(),
+            sample.nodes.to_string(),
+            sample.pods.to_string(),
+            format!("{:.0}", sample.decisions_per_second),
+            format!("{:.2}", sample.us_p50),
+            format!("{:.2}", sample.us_p99),
+            format!("{:.0}", sample.bytes_per_pod),
+            format!("{:.0}", sample.bytes_per_node),
+            growth(samples, sample.family).map_or_else(String::new, |g| format!("{g:.2}")),
+        ]);
+    }
+    columns(&rows)
+}
+
+/// Exponent of the time per decision over the number of nodes, fitted on logarithms.
+fn growth(samples: &[Sample], family: &str) -> Option<f64> {
+    let of_family = samples.iter().filter(|sample| sample.family == family);
+    let points: Vec<(f64, f64)> = of_family
+        .map(|sample| ((sample.nodes as f64).ln(), -sample.decisions_per_second.ln()))
+        .collect();
+    if points.len() < 2 {
+        return None;
+    }
+    let count = points.len() as f64;
+    let (mean_x, mean_y) = (
+        points.iter().map(|(x, _)| x).sum::<f64>() / count,
+        points.iter().map(|(_, y)| y).sum::<f64>() / count,
+    );
+    let covariance: f64 = points.iter().map(|(x, y)| (x - mean_x) * (y - mean_y)).sum();
+    let variance: f64 = points.iter().map(|(x, _)| (x - mean_x).powi(2)).sum();
+    (variance > 0.0).then(|| covariance / variance)
+}

@@ -1,0 +1,120 @@
+//! Claims of the pod, and what would have to exist for them.
+
+use std::collections::BTreeMap;
+
+use engine::object::{BindingMode, ClaimPhase, PersistentVolumeClaim, Volume};
+
+use super::Suggestion;
+use super::amount::exact;
+use super::nearest::nearest;
+use super::question::{Question, clipped};
+
+const PLUGINS: [&str; 4] =
+    ["VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone"];
+
+/// Volumes that are tried one by one; real pods have a handful.
+const TRIED: usize = 32;
+
+/// What is missing for the claims of the pod, and which volumes keep it away from nodes.
+pub(super) fn suggestions(question: &mut Question) -> (Vec<Suggestion>, Vec<Suggestion>) {
+    let (mut missing, mut found) = (Vec::new(), Vec::new());
+    if !question.is_blocked_by(&PLUGINS) {
+        return (missing, found);
+    }
+    let volumes = question.class.spec.volumes.clone();
+    for (position, volume) in volumes.iter().take(TRIED).enumerate() {
+        let nodes = question.opened_by(|spec| {
+            let mut rest = volumes.to_vec();
+            rest.remove(position);
+            spec.volumes = rest.into();
+        });
+        let opened = nodes.count();
+        let opens = match opened {
+            0 => String::new(),
+            _ => format!(": opens up to {}", question.count(&nodes)),
+        };
+        if let Some(text) = what_is_missing(question, volume) {
+            missing.push(Suggestion { opened, text: format!("{text}{opens}") });
+        } else if opened > 0 {
+            let text = format!("{}{opens}", what_is_in_the_way(question, volume));
+            found.push(Suggestion { opened, text });
+        }
+    }
+    (missing, found)
+}
+
+fn claim_name(volume: &Volume) -> Option<&str> {
+    match volume {
+        Volume::Claim { name } => Some(name),
+        Volume::Ephemeral { claim } => Some(claim),
+        Volume::Inline(_) => None,
+    }
+}
+
+fn what_is_missing(question: &Question, volume: &Volume) -> Option<String> {
+    let name = claim_name(volume)?;
+    let (state, namespace) = (&question.state, &question.class.namespace);
+    let shown = format!("PersistentVolumeClaim {namespace}/{}", clipped(name));
+    let Some(claim) = state.volumes.claim(namespace, name) else {
+        if matches!(volume, Volume::Ephemeral { .. }) {
+            return Some(format!("wait until {shown} is made for the ephemeral volume"));
+        }
+        let claims = state.volumes.claims.keys().filter(|(other, _)| other == namespace);
+        let known: BTreeMap<&str, usize> = claims.map(|(_, name)| (&**name, 1)).collect();
+        let near = nearest(name, &known);
+        let near =
+            near.map_or(String::new(), |(_, near)| format!(" (did you mean {}?)", clipped(near)));
+        return Some(format!("create {shown}, which does not exist{near}"));
+    };
+    if claim.deleting {
+        return Some(format!("create {shown} again, which is being deleted"));
+    }
+    if claim.phase == ClaimPhase::Lost {
+        return Some(format!(
+            "bring back PersistentVolume {}, which {shown} lost",
+            clipped(&claim.volume_name)
+        ));
+    }
+    if claim.is_bound() {
+        return None;
+    }
+    let (class, size) = (claim.class(), size(claim));
+    match state.volumes.classes.get(class) {
+        None if class.is_empty() => Some(format!(
+            "create a PersistentVolume{size} without a class for {shown}, which is not bound"
+        )),
+        None => Some(format!("create StorageClass {}, which {shown} names", clipped(class))),
+        Some(found) if found.binding_mode != Some(BindingMode::WaitForFirstConsumer) => {
+            Some(format!(
+                "create a PersistentVolume{size} of class {} for {shown}, which is not bound and does not wait for the pod",
+                clipped(class)
+            ))
+        }
+        Some(_) => None,
+    }
+}
+
+fn what_is_in_the_way(question: &Question, volume: &Volume) -> String {
+    let Some(name) = claim_name(volume) else {
+        return "drop the disk that the pod names itself".to_owned();
+    };
+    let namespace = &question.class.namespace;
+    let shown = format!("PersistentVolumeClaim {namespace}/{}", clipped(name));
+    match question.state.volumes.claim(namespace, name) {
+        Some(claim) if !claim.is_bound() => {
+            let (class, size) = (clipped(claim.class()), size(claim));
+            format!(
+                "create a PersistentVolume{size} of class {class} that these nodes reach for {shown}"
+            )
+        }
+        Some(claim) => format!(
+            "drop {shown}, whose PersistentVolume {} is not for these nodes",
+            clipped(&claim.volume_name)
+        ),
+        None => format!("drop {shown}"),
+    }
+}
+
+fn size(claim: &PersistentVolumeClaim) -> String {
+    claim.request.map_or(String::new(), |bytes| format!(" of {}", exact("memory", bytes)))
+}

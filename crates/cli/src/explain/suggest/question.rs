@@ -1,0 +1,167 @@
+//! Asking the engine about variants of one pod.
+
+use std::sync::Arc;
+
+use engine::bitset::NodeSet;
+use engine::cycle::evaluation::Evaluation;
+use engine::engine::Engine;
+use engine::framework::{Class, Point, Preparation, Prepared, Profile};
+use engine::index::{NodeIdx, PodIdx};
+use engine::object::{Pod, PodSpec};
+use engine::state::State;
+
+/// How many names a sentence lists.
+const LISTED: usize = 3;
+
+/// A pod that fits nowhere, and the cluster to ask about it.
+pub(super) struct Question<'a> {
+    pub(super) class: Class,
+    pub(super) state: State,
+    /// Pods at least as important that are nominated for a node.
+    pub(super) rivals: Vec<PodIdx>,
+    profile: &'a Profile,
+    /// Nodes that are promised to rivals; they never count as opened.
+    promised: NodeSet,
+    /// Nodes that each filter turns down, by plugin.
+    blocked: Vec<(&'a str, NodeSet)>,
+}
+
+impl<'a> Question<'a> {
+    /// `None` when no profile has the pod's scheduler name.
+    pub(super) fn new(engine: &'a Engine, pod: &Pod) -> Option<Self> {
+        let profile = engine.profiles().iter().find(|p| *p.name == *pod.spec.scheduler_name)?;
+        let state = engine.state().clone();
+        let class = Class {
+            namespace: pod.namespace.clone(),
+            labels: pod.labels.clone(),
+            node_name: pod.node.clone(),
+            uid: pod.uid.clone(),
+            spec: Arc::new(pod.spec.clone()),
+        };
+        let rivals: Vec<PodIdx> = (state.pods.iter())
+            .filter(|(_, other)| {
+                other.nominated.is_some()
+                    && !other.node.is_some()
+                    && other.priority >= pod.priority
+                    && other.uid != pod.uid
+            })
+            .map(|(rival, _)| rival)
+            .collect();
+        let mut promised = NodeSet::new(state.nodes.slots());
+        for rival in &rivals {
+            let node = state.pods.get(*rival).nominated;
+            if state.nodes.present().contains(node) {
+                promised.insert(node);
+            }
+        }
+        let blocked = Vec::new();
+        let mut question = Self { class, state, rivals, profile, promised, blocked };
+        question.blocked = question.ask_each_filter();
+        Some(question)
+    }
+
+    /// Nodes that would fit if the pod were changed so.
+    pub(super) fn opened_by(&mut self, change: impl FnOnce(&mut PodSpec)) -> NodeSet {
+        let mut class = self.class.clone();
+        change(Arc::make_mut(&mut class.spec));
+        self.feasible(class)
+    }
+
+    /// Nodes that would fit if the pod did not name its node.
+    pub(super) fn opened_by_any_node_name(&mut self) -> NodeSet {
+        self.feasible(Class { node_name: "".into(), ..self.class.clone() })
+    }
+
+    /// Nodes that would fit but for the pods nominated for them.
+    pub(super) fn kept_by_rivals(&mut self) -> NodeSet {
+        let class = self.class.clone();
+        Evaluation::new(self.profile, class, &mut self.state).feasible().clone()
+    }
+
+    fn feasible(&mut self, class: Class) -> NodeSet {
+        let evaluation = Evaluation::new(self.profile, class, &mut self.state);
+        let mut nodes = evaluation.feasible().clone();
+        nodes.subtract(&self.promised);
+        nodes
+    }
+
+    /// Whether one of these plugins turns any node down.
+    pub(super) fn is_blocked_by(&self, plugins: &[&str]) -> bool {
+        self.blocked.iter().any(|(name, nodes)| plugins.contains(name) && !nodes.is_empty())
+    }
+
+    /// Nodes that only this plugin turns down.
+    pub(super) fn blocked_only_by(&self, plugin: &str) -> NodeSet {
+        let mut nodes = self.state.nodes.present().clone();
+        for (name, blocked) in &self.blocked {
+            if *name == plugin {
+                nodes.intersect(blocked);
+            } else {
+                nodes.subtract(blocked);
+            }
+        }
+        if self.blocked.iter().all(|(name, _)| *name != plugin) {
+            nodes.clear();
+        }
+        nodes
+    }
+
+    /// The plugins that turn a node down.
+    pub(super) fn blockers(&self, node: NodeIdx) -> Vec<&'a str> {
+        let blocked = self.blocked.iter().filter(|(_, nodes)| nodes.contains(node));
+        blocked.map(|(name, _)| *name).collect()
+    }
+
+    /// `3 nodes (a, b, c)`.
+    pub(super) fn count(&self, nodes: &NodeSet) -> String {
+        let count = nodes.count();
+        let mut names: Vec<&str> = nodes.iter().map(|node| self.state.nodes.name(node)).collect();
+        names.sort_unstable();
+        format!("{} ({})", counted(count, "node"), listed(&names))
+    }
+
+    fn ask_each_filter(&mut self) -> Vec<(&'a str, NodeSet)> {
+        let profile = self.profile;
+        let mut blocked = Vec::new();
+        for plugin in profile.at(Point::Filter) {
+            let mut passing = self.state.nodes.present().clone();
+            let mut preparation = Preparation::new(&mut self.state);
+            match profile.plugins[*plugin].prepare_filter(&self.class, &mut preparation) {
+                Prepared::Skip => continue,
+                Prepared::Reject(_) => passing.clear(),
+                Prepared::Filter(mut filter) => filter.filter(&self.state, &mut passing),
+                Prepared::Narrow(nodes, filter) => {
+                    passing.intersect(&nodes);
+                    if let Some(mut filter) = filter {
+                        filter.filter(&self.state, &mut passing);
+                    }
+                }
+            }
+            let mut rejected = self.state.nodes.present().clone();
+            rejected.subtract(&passing);
+            blocked.push((profile.plugin_name(*plugin), rejected));
+        }
+        blocked
+    }
+}
+
+/// The first few of some names.
+pub(super) fn listed<T: AsRef<str>>(names: &[T]) -> String {
+    let shown: Vec<_> = names.iter().take(LISTED).map(|name| clipped(name.as_ref())).collect();
+    let rest = if names.len() > LISTED { ", …" } else { "" };
+    shown.join(", ") + rest
+}
+
+/// `1 node`, `2 nodes`.
+pub(super) fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// A text short enough for a sentence; real names and label values are.
+pub(super) fn clipped(text: &str) -> String {
+    const SHOWN_MAX: usize = 80;
+    match text.char_indices().nth(SHOWN_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}

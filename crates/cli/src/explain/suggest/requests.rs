@@ -1,0 +1,124 @@
+//! How much the pod may ask for.
+
+use engine::bitset::NodeSet;
+use engine::index::NodeIdx;
+use engine::object::{PodSpec, Resources};
+use engine::state::State;
+
+use super::Suggestion;
+use super::amount::{exact, short};
+use super::question::{Question, clipped};
+
+const FIT: &str = "NodeResourcesFit";
+
+/// Resources that are tried one by one; real pods ask for a handful.
+const TRIED: usize = 32;
+
+/// The largest sizes that fit, and nodes that are full of pods.
+pub(super) fn suggestions(question: &mut Question) -> Vec<Suggestion> {
+    if !question.is_blocked_by(&[FIT]) {
+        return Vec::new();
+    }
+    let asked = asked(&question.class.spec.requests);
+    let mut found: Vec<Suggestion> = asked
+        .iter()
+        .take(TRIED)
+        .filter_map(|(name, amount)| one_smaller(question, name, *amount))
+        .collect();
+    if found.is_empty() && asked.len() > 1 {
+        found.extend(all_smaller(question, &asked));
+    }
+    found.extend(full_of_pods(question, &asked));
+    found
+}
+
+fn asked(requests: &Resources) -> Vec<(String, i64)> {
+    let basic = ["cpu", "memory", "ephemeral-storage"].map(|name| (name, requests.amount(name)));
+    let scalars = requests.scalars.iter().map(|(name, amount)| (&**name, *amount));
+    let all = basic.into_iter().chain(scalars).filter(|(_, amount)| *amount > 0);
+    all.map(|(name, amount)| (name.to_owned(), amount)).collect()
+}
+
+fn drop_request(spec: &mut PodSpec, name: &str) {
+    match name {
+        "cpu" => spec.requests.cpu = 0,
+        "memory" => spec.requests.memory = 0,
+        "ephemeral-storage" => spec.requests.ephemeral = 0,
+        _ => {
+            let kept = spec.requests.scalars.iter().filter(|(other, _)| **other != *name);
+            spec.requests.scalars = kept.cloned().collect();
+        }
+    }
+}
+
+fn free(state: &State, name: &str, node: NodeIdx) -> i64 {
+    state.resources.get(name).map_or(0, |resource| {
+        let nodes = &state.nodes;
+        nodes.allocatable_of(resource, node).saturating_sub(nodes.requested_of(resource, node))
+    })
+}
+
+/// The one resource of which less would do.
+fn one_smaller(question: &mut Question, name: &str, amount: i64) -> Option<Suggestion> {
+    let nodes = question.opened_by(|spec| drop_request(spec, name));
+    let state = &question.state;
+    let most =
+        nodes.iter().max_by_key(|node| (free(state, name, *node), usize::MAX - node.at()))?;
+    let largest = free(state, name, most);
+    let (resource, from) = (clipped(name), exact(name, amount));
+    let opened = question.count(&nodes);
+    let text = if largest > 0 {
+        let (to, most) = (short(name, largest), clipped(state.nodes.name(most)));
+        format!(
+            "lower the {resource} request from {from} to at most {to}, which {most} has left: opens up to {opened}"
+        )
+    } else {
+        format!("drop the {resource} request of {from}: opens {opened}")
+    };
+    Some(Suggestion { opened: nodes.count(), text })
+}
+
+/// No resource alone is to blame: the node that comes closest shows what would fit.
+fn all_smaller(question: &mut Question, asked: &[(String, i64)]) -> Option<Suggestion> {
+    let nodes = question.opened_by(|spec| spec.requests = Resources::default());
+    let state = &question.state;
+    let closeness = |node: NodeIdx| {
+        let shares = asked.iter().map(|(name, amount)| {
+            let thousandths = i128::from(free(state, name, node)) * 1000 / i128::from(*amount);
+            thousandths.clamp(0, 1000)
+        });
+        shares.min().unwrap_or(0)
+    };
+    let closest = nodes.iter().max_by_key(|node| (closeness(*node), usize::MAX - node.at()))?;
+    let lacking = asked.iter().filter(|(name, amount)| free(state, name, closest) < *amount);
+    let sizes: Vec<String> = lacking
+        .map(|(name, amount)| {
+            let left = short(name, free(state, name, closest).max(0));
+            format!("{} from {} to {left}", clipped(name), exact(name, *amount))
+        })
+        .collect();
+    let node = clipped(state.nodes.name(closest));
+    let (sizes, opened) = (sizes.join(" and "), question.count(&nodes));
+    let text = format!(
+        "lower the requests: {node} comes closest ({sizes}); smaller ones open up to {opened}"
+    );
+    Some(Suggestion { opened: nodes.count(), text })
+}
+
+/// Nodes that have room for the pod but not for one more in number.
+fn full_of_pods(question: &Question, asked: &[(String, i64)]) -> Option<Suggestion> {
+    let state = &question.state;
+    let mut nodes: NodeSet = question.blocked_only_by(FIT);
+    nodes.retain(|node| {
+        let fits = asked.iter().all(|(name, amount)| free(state, name, node) >= *amount);
+        fits && state.nodes.pods(node).len() as i64 + 1 > state.nodes.allowed_pods()[node.at()]
+    });
+    let opened = nodes.count();
+    (opened > 0).then(|| Suggestion {
+        opened,
+        text: format!(
+            "allow more pods per node (maxPods of the kubelet), or remove one: opens {}",
+            question.count(&nodes)
+        ),
+    })
+}

@@ -1,0 +1,146 @@
+//! Pod classes in use, and their evaluations as long as there is room.
+
+use crate::cycle::evaluation::Evaluation;
+use crate::cycle::explain::class_of;
+use crate::framework::Class;
+use crate::index::{ClassIdx, GroupIdx, PodIdx, SpecIdx};
+use crate::limits::{EVALUATIONS_DROPPED, EVALUATIONS_KEPT};
+use crate::map::Map;
+use crate::object::Volume;
+use crate::state::State;
+
+/// What makes a class: the profile, the namespace and labels, the spec, and the pod itself where
+/// claims are made for it alone.
+type Key = (u32, GroupIdx, SpecIdx, PodIdx);
+
+struct Record {
+    key: Key,
+    class: Class,
+    /// Pods of it that are not on a node.
+    pods: u32,
+    /// Taken out while it is worked with.
+    evaluation: Option<Box<Evaluation>>,
+    last_used: u64,
+}
+
+/// All classes with pods to place or an evaluation to keep.
+#[derive(Default)]
+pub(crate) struct Classes {
+    records: Vec<Option<Record>>,
+    by_key: Map<Key, ClassIdx>,
+    free: Vec<ClassIdx>,
+    evaluations: usize,
+    clock: u64,
+}
+
+impl Classes {
+    /// The class of a pod, with one more pod in it.
+    pub(crate) fn acquire(&mut self, state: &mut State, pod: PodIdx, profile: u32) -> ClassIdx {
+        let record = state.pods.get(pod);
+        let (group, spec) = (record.group, record.spec);
+        let volumes = &state.spec(pod).volumes;
+        let alone = volumes.iter().any(|volume| matches!(volume, Volume::Ephemeral { .. }));
+        let key = (profile, group, spec, if alone { pod } else { PodIdx::NONE });
+        if let Some(found) = self.by_key.get(&key) {
+            let found = *found;
+            self.get_mut(found).pods += 1;
+            return found;
+        }
+        state.groups.hold(group);
+        state.specs.hold(spec);
+        let class = class_of(state, pod, "");
+        let record = Record { key, class, pods: 1, evaluation: None, last_used: 0 };
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.records.push(None);
+            ClassIdx::from(self.records.len() - 1)
+        });
+        self.records[index.at()] = Some(record);
+        self.by_key.insert(key, index);
+        index
+    }
+
+    /// One pod less. A class without pods stays as long as its evaluation does.
+    pub(crate) fn release(&mut self, state: &mut State, class: ClassIdx) {
+        let record = self.get_mut(class);
+        record.pods -= 1;
+        if record.pods == 0 && record.evaluation.is_none() {
+            self.forget(state, class);
+        }
+    }
+
+    /// What the pods of a class have in common.
+    pub(crate) fn class(&self, class: ClassIdx) -> &Class {
+        &self.get(class).class
+    }
+
+    /// Position of the profile that a class belongs to.
+    pub(crate) fn profile(&self, class: ClassIdx) -> usize {
+        self.get(class).key.0 as usize
+    }
+
+    /// Classes with an evaluation, in index order.
+    pub(crate) fn evaluated(&self) -> Vec<ClassIdx> {
+        let records = self.records.iter().enumerate();
+        let evaluated = records.filter(|(_, r)| r.as_ref().is_some_and(|r| r.evaluation.is_some()));
+        evaluated.map(|(index, _)| index.into()).collect()
+    }
+
+    /// Takes the evaluation out to work with it.
+    pub(crate) fn take_evaluation(&mut self, class: ClassIdx) -> Option<Box<Evaluation>> {
+        let taken = self.get_mut(class).evaluation.take();
+        self.evaluations -= usize::from(taken.is_some());
+        taken
+    }
+
+    /// Puts it back. If there are too many, those not used for longest go.
+    pub(crate) fn keep_evaluation(
+        &mut self,
+        state: &mut State,
+        class: ClassIdx,
+        evaluation: Box<Evaluation>,
+    ) {
+        self.clock += 1;
+        let clock = self.clock;
+        let record = self.get_mut(class);
+        record.last_used = clock;
+        record.evaluation = Some(evaluation);
+        self.evaluations += 1;
+        if self.evaluations > EVALUATIONS_KEPT + EVALUATIONS_DROPPED {
+            self.drop_oldest(state);
+        }
+    }
+
+    fn drop_oldest(&mut self, state: &mut State) {
+        let kept = |record: &Record| record.evaluation.is_some();
+        let mut ages: Vec<(u64, ClassIdx)> = self
+            .records
+            .iter()
+            .enumerate()
+            .filter_map(|(index, record)| {
+                Some((record.as_ref().filter(|r| kept(r))?.last_used, index.into()))
+            })
+            .collect();
+        ages.sort_unstable();
+        for (_, class) in ages.into_iter().take(EVALUATIONS_DROPPED) {
+            self.take_evaluation(class);
+            if self.get(class).pods == 0 {
+                self.forget(state, class);
+            }
+        }
+    }
+
+    fn forget(&mut self, state: &mut State, class: ClassIdx) {
+        let Some(record) = self.records[class.at()].take() else { return };
+        self.by_key.remove(&record.key);
+        self.free.push(class);
+        state.release_class(record.key.1, record.key.2);
+    }
+
+    fn get(&self, class: ClassIdx) -> &Record {
+        self.records[class.at()].as_ref().expect("the index is held by a pod of the class")
+    }
+
+    fn get_mut(&mut self, class: ClassIdx) -> &mut Record {
+        self.records[class.at()].as_mut().expect("the index is held by a pod of the class")
+    }
+}

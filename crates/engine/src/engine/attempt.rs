@@ -1,0 +1,254 @@
+//! One attempt to place the next pod.
+
+use crate::command::Command;
+use crate::cycle::decide::{Circumstances, Decision, decide};
+use crate::cycle::diagnosis::Diagnosis;
+use crate::cycle::evaluation::Evaluation;
+use crate::cycle::post_filter::{Occasion, post_filter};
+use crate::framework::profile::PluginPosition;
+use crate::framework::{Code, Permit, Point, Rejection, Reservation};
+use crate::index::{NodeIdx, PodIdx};
+use crate::object::Text;
+use crate::queue::{Nomination, PluginSet, QueuedPod};
+
+use super::Engine;
+use super::binding::{Binding, Stage};
+
+/// Why an attempt failed, and what is known of it.
+pub(super) struct Failure {
+    /// `Unschedulable` or `SchedulerError`.
+    pub(super) reason: &'static str,
+    pub(super) message: String,
+    pub(super) rejectors: PluginSet,
+    pub(super) pending: PluginSet,
+    pub(super) nomination: Nomination,
+}
+
+impl Failure {
+    /// Something went wrong: the pod is tried again after a backoff.
+    pub(super) fn error(message: String) -> Self {
+        Self {
+            reason: "SchedulerError",
+            message,
+            rejectors: PluginSet::EMPTY,
+            pending: PluginSet::EMPTY,
+            nomination: Nomination::Override(NodeIdx::NONE),
+        }
+    }
+
+    /// One plugin turned the chosen node down after all.
+    fn on_chosen_node(plugin: PluginPosition, rejection: &Rejection) -> Self {
+        let pending = rejection.code == Code::Pending;
+        let set = PluginSet::one(plugin);
+        let reasons: Vec<String> =
+            rejection.reasons.iter().map(|reason| format!("1 {reason}")).collect();
+        Self {
+            reason: "Unschedulable",
+            message: format!("0/1 nodes are available: {}.", reasons.join(", ")),
+            rejectors: if pending { PluginSet::EMPTY } else { set },
+            pending: if pending { set } else { PluginSet::EMPTY },
+            nomination: Nomination::Override(NodeIdx::NONE),
+        }
+    }
+}
+
+impl Engine {
+    /// Tries the next pod; false when there is none.
+    pub(super) fn attempt(&mut self, now: i64, commands: &mut Vec<Command>) -> bool {
+        let Some(queued) = self.queue.pop(&context_of!(self)) else { return false };
+        if self.state.pods.get(queued.pod).terminating {
+            self.skip_deleted(queued.pod, commands);
+            return true;
+        }
+        let mut evaluation = match self.classes.take_evaluation(queued.class) {
+            Some(evaluation) => evaluation,
+            None => {
+                let class = self.classes.class(queued.class).clone();
+                let profile = &self.profiles[queued.profile];
+                Box::new(Evaluation::new(profile, class, &mut self.state))
+            }
+        };
+        let mut circumstances =
+            Circumstances { nominated: self.queue.nominator.all(), start: &mut self.start };
+        let decision = decide(
+            &self.profiles[queued.profile],
+            &mut evaluation,
+            &mut self.state,
+            queued.pod,
+            &mut circumstances,
+        );
+        let failure = match decision {
+            Decision::Node { node, .. } => self.take_node(&queued, node, now, commands).err(),
+            Decision::NoNodes => Some(Failure {
+                reason: "Unschedulable",
+                ..Failure::error("no nodes available to schedule pods".to_owned())
+            }),
+            Decision::Error(message) => Some(Failure::error(message)),
+            Decision::Unschedulable(diagnosis) => {
+                Some(self.fits_nowhere(&queued, &mut evaluation, &diagnosis, now, commands))
+            }
+        };
+        self.classes.keep_evaluation(&mut self.state, queued.class, evaluation);
+        if let Some(failure) = failure {
+            self.fail(queued.pod, failure, now, commands);
+        }
+        true
+    }
+
+    fn skip_deleted(&mut self, pod: PodIdx, commands: &mut Vec<Command>) {
+        let message = format!("skip schedule deleting pod: {}", self.state.full_name(pod));
+        commands.push(Command::Warn { pod: self.name(pod), message });
+        self.queue.done(&context_of!(self), pod);
+    }
+
+    /// Assumes the pod on its node, reserves what it needs there, and asks for permission.
+    fn take_node(
+        &mut self,
+        queued: &QueuedPod,
+        node: NodeIdx,
+        now: i64,
+        commands: &mut Vec<Command>,
+    ) -> Result<(), Failure> {
+        let pod = queued.pod;
+        self.state.assume(pod, node);
+        self.queue.nominator.remove(pod);
+        self.state.set_nominated(pod, NodeIdx::NONE);
+        let profile = &self.profiles[queued.profile];
+        for plugin in profile.at(Point::Reserve) {
+            let mut reservation = Reservation { state: &mut self.state, pod, node };
+            if let Err(rejection) = profile.plugins[*plugin].reserve(&mut reservation) {
+                let failure = self.rejected("Reserve", queued.profile, *plugin, &rejection);
+                self.give_back(queued.profile, pod);
+                return Err(failure);
+            }
+        }
+        let mut waits = Vec::new();
+        for plugin in self.profiles[queued.profile].at(Point::Permit) {
+            let profile = &self.profiles[queued.profile];
+            match profile.plugins[*plugin].permit(&self.state, pod, node) {
+                Permit::Allow => {}
+                Permit::Wait { timeout } => {
+                    waits.push((*plugin, now.saturating_add(timeout.min(PERMIT_TIMEOUT_MAX))));
+                }
+                Permit::Deny(rejection) => {
+                    let failure = self.rejected("Permit", queued.profile, *plugin, &rejection);
+                    self.give_back(queued.profile, pod);
+                    return Err(failure);
+                }
+            }
+        }
+        let waits_for_permission = !waits.is_empty();
+        let binding = Binding { profile: queued.profile, node, stage: Stage::Permit { waits } };
+        self.bindings.insert(pod, binding);
+        if waits_for_permission {
+            self.waiting.insert(pod);
+            let node = Text::from(self.state.nodes.name(node));
+            commands.push(Command::Nominate { pod: self.name(pod), node });
+        } else {
+            self.permitted(pod, commands);
+        }
+        Ok(())
+    }
+
+    /// A plugin turned the chosen node down or failed on it.
+    pub(super) fn rejected(
+        &self,
+        point: &str,
+        profile: usize,
+        plugin: PluginPosition,
+        rejection: &Rejection,
+    ) -> Failure {
+        if rejection.code == Code::Error {
+            let name = self.profiles[profile].plugin_name(plugin);
+            let text = rejection.message();
+            return Failure::error(format!("running {point} plugin {name:?}: {text}"));
+        }
+        Failure::on_chosen_node(plugin, rejection)
+    }
+
+    /// Undoes reservations in reverse order and takes the pod off its node.
+    pub(super) fn give_back(&mut self, profile: usize, pod: PodIdx) {
+        let node = self.state.pods.get(pod).node;
+        let profile = &self.profiles[profile];
+        for plugin in profile.at(Point::Reserve).iter().rev() {
+            profile.plugins[*plugin].unreserve(&mut Reservation {
+                state: &mut self.state,
+                pod,
+                node,
+            });
+        }
+        self.state.displace(pod);
+    }
+
+    fn fits_nowhere(
+        &mut self,
+        queued: &QueuedPod,
+        evaluation: &mut Evaluation,
+        diagnosis: &Diagnosis,
+        now: i64,
+        commands: &mut Vec<Command>,
+    ) -> Failure {
+        if let Some(rejected) = &evaluation.rejected
+            && rejected.rejection.code == Code::Error
+        {
+            let profile = &self.profiles[queued.profile];
+            let name = rejected.plugin.map_or("", |plugin| profile.plugin_name(plugin));
+            let text = rejected.rejection.message();
+            return Failure::error(format!("running PreFilter plugin {name:?}: {text}"));
+        }
+        let random = self.next_random();
+        let nominated = self.queue.nominator.all();
+        let occasion = Occasion { pod: queued.pod, nominated, now, random };
+        let profile = &self.profiles[queued.profile];
+        let report = post_filter(profile, evaluation, &mut self.state, diagnosis, &occasion);
+        let mut rejectors = PluginSet::EMPTY;
+        diagnosis.rejectors.iter().for_each(|plugin| rejectors.insert(*plugin));
+        let nomination = match &report.nominated {
+            Some((node, _)) => Nomination::Override(*node),
+            None if report.clear_nomination => Nomination::Override(NodeIdx::NONE),
+            None => Nomination::Keep,
+        };
+        let failure = Failure {
+            reason: "Unschedulable",
+            message: diagnosis.text(&report.message),
+            rejectors,
+            pending: PluginSet::EMPTY,
+            nomination,
+        };
+        if let (Some((node, victims)), Some(plugin)) = (report.nominated, report.plugin) {
+            self.make_room(queued.pod, plugin, node, &victims, commands);
+        }
+        failure
+    }
+
+    /// Puts a pod whose attempt failed back into the queue and tells why.
+    pub(super) fn fail(
+        &mut self,
+        pod: PodIdx,
+        failure: Failure,
+        now: i64,
+        commands: &mut Vec<Command>,
+    ) {
+        let (rejectors, pending) = (failure.rejectors, failure.pending);
+        self.queue.add_unschedulable(&context_of!(self), pod, rejectors, pending, now);
+        self.queue.nominate(pod, failure.nomination);
+        let nominated = self.queue.nominator.node_of(pod).unwrap_or(NodeIdx::NONE);
+        self.state.set_nominated(pod, nominated);
+        let nominate = match failure.nomination {
+            Nomination::Keep => None,
+            Nomination::Override(node) if node.is_some() => {
+                Some(Text::from(self.state.nodes.name(node)))
+            }
+            Nomination::Override(_) => Some("".into()),
+        };
+        commands.push(Command::ReportFailure {
+            pod: self.name(pod),
+            reason: failure.reason,
+            message: failure.message,
+            nominate,
+        });
+    }
+}
+
+/// The longest that a Permit plugin may make a pod wait: 15 minutes.
+const PERMIT_TIMEOUT_MAX: i64 = 15 * 60 * 1_000_000_000;

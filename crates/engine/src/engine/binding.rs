@@ -1,0 +1,270 @@
+//! From the choice of a node to the API server's word.
+//!
+//! ```text
+//! Permit ──allowed──▶ Volumes ──ready──▶ Bind ──bound──▶ assumed until the watch shows it
+//!    └─ denied, timeout ─┴── failed ───────┴── failed ──▶ everything given back, pod tried again
+//! ```
+
+use crate::command::Command;
+use crate::framework::event::Object;
+use crate::framework::profile::PluginPosition;
+use crate::framework::{Action, Event, Point, Rejection, Resource};
+use crate::index::{NodeIdx, PodIdx};
+use crate::object::Text;
+use crate::queue::Scope;
+
+use super::Engine;
+use super::attempt::Failure;
+
+/// A pod on its way to a node.
+pub(super) struct Binding {
+    pub(super) profile: usize,
+    pub(super) node: NodeIdx,
+    pub(super) stage: Stage,
+}
+
+/// How far it is.
+pub(super) enum Stage {
+    /// Waits for these plugins, each until a time.
+    Permit { waits: Vec<(PluginPosition, i64)> },
+    /// Its volumes are being prepared.
+    Volumes,
+    /// The bind command is out.
+    Bind,
+}
+
+impl Engine {
+    /// The earliest time at which a wait for permission ends.
+    pub(super) fn bindings_deadline(&self) -> Option<i64> {
+        self.waiting_for_permission().flat_map(|(_, waits)| waits).map(|(_, until)| *until).min()
+    }
+
+    /// Pods that wait for permission; few at any time.
+    fn waiting_for_permission(
+        &self,
+    ) -> impl Iterator<Item = (PodIdx, &Vec<(PluginPosition, i64)>)> {
+        self.waiting.iter().filter_map(|pod| match &self.bindings.get(pod)?.stage {
+            Stage::Permit { waits } => Some((*pod, waits)),
+            _ => None,
+        })
+    }
+
+    /// Ends waits for permission that took too long.
+    pub(super) fn expire_permits(&mut self, now: i64, commands: &mut Vec<Command>) {
+        let expired: Vec<(PodIdx, PluginPosition)> = self
+            .waiting_for_permission()
+            .filter_map(|(pod, waits)| {
+                let (plugin, _) = waits.iter().find(|(_, until)| *until <= now)?;
+                Some((pod, *plugin))
+            })
+            .collect();
+        for (pod, plugin) in expired {
+            let Some(binding) = self.bindings.get(&pod) else { continue };
+            let name = self.profiles[binding.profile].plugin_name(plugin);
+            let text = format!("rejected due to timeout after waiting at plugin {name}");
+            self.deny(pod, plugin, &Rejection::unschedulable(text), now, commands);
+        }
+    }
+
+    /// A plugin allows a waiting pod or turns it away.
+    pub(super) fn permission(
+        &mut self,
+        uid: &str,
+        plugin: &str,
+        denied: Option<Text>,
+        now: i64,
+        commands: &mut Vec<Command>,
+    ) {
+        let Some(pod) = self.state.pods.find(uid) else { return };
+        let Some(binding) = self.bindings.get_mut(&pod) else { return };
+        let profile = &self.profiles[binding.profile];
+        let Stage::Permit { waits } = &mut binding.stage else { return };
+        let waited_for = waits.iter().position(|(p, _)| profile.plugin_name(*p) == plugin);
+        let Some(position) = waited_for else { return };
+        let (plugin, _) = waits.remove(position);
+        let all_allow = waits.is_empty();
+        if let Some(reason) = denied {
+            let rejection = Rejection::unschedulable(String::from(reason));
+            self.deny(pod, plugin, &rejection, now, commands);
+        } else if all_allow {
+            self.permitted(pod, commands);
+        }
+    }
+
+    fn deny(
+        &mut self,
+        pod: PodIdx,
+        plugin: PluginPosition,
+        rejection: &Rejection,
+        now: i64,
+        commands: &mut Vec<Command>,
+    ) {
+        self.waiting.remove(&pod);
+        let Some(binding) = self.bindings.remove(&pod) else { return };
+        let failure = self.rejected("Permit", binding.profile, plugin, rejection);
+        let old = self.keep(pod);
+        self.give_back(binding.profile, pod);
+        self.fail(pod, failure, now, commands);
+        // Its own failure must not wake it: the others are told after it is back in the queue.
+        let object = Object::Pod { old: Some(old.view()), new: None };
+        let (resource, action) = (Resource::AssignedPod, Action::DELETE);
+        let event = Event { resource, action, object, own: false };
+        self.queue.move_all(&context_of!(self), &event, Scope::AllBut(pod), now);
+    }
+
+    /// Nothing stands in the way any more: volumes first, then the binding itself.
+    pub(super) fn permitted(&mut self, pod: PodIdx, commands: &mut Vec<Command>) {
+        self.waiting.remove(&pod);
+        self.queue.done(&context_of!(self), pod);
+        let Some(binding) = self.bindings.get_mut(&pod) else { return };
+        let profile = &self.profiles[binding.profile];
+        let mut requests = Vec::new();
+        let mut timeout = 0;
+        for plugin in profile.at(Point::PreBind) {
+            let plugin = &profile.plugins[*plugin];
+            let wanted = plugin.pre_bind(&self.state, pod, binding.node);
+            if !wanted.is_empty() {
+                timeout = timeout.max(plugin.pre_bind_timeout());
+                requests.extend(wanted);
+            }
+        }
+        if requests.is_empty() {
+            self.send_bind(pod, commands);
+            return;
+        }
+        binding.stage = Stage::Volumes;
+        let node = Text::from(self.state.nodes.name(binding.node));
+        commands.push(Command::Nominate { pod: self.name(pod), node: node.clone() });
+        commands.push(Command::PrepareVolumes { pod: self.name(pod), node, requests, timeout });
+    }
+
+    fn send_bind(&mut self, pod: PodIdx, commands: &mut Vec<Command>) {
+        let Some(binding) = self.bindings.get_mut(&pod) else { return };
+        binding.stage = Stage::Bind;
+        let node = Text::from(self.state.nodes.name(binding.node));
+        let resource_version = self.state.pods.get(pod).resource_version.clone();
+        commands.push(Command::Bind { pod: self.name(pod), resource_version, node });
+    }
+
+    /// What came of preparing volumes.
+    pub(super) fn volumes_ready(
+        &mut self,
+        uid: &str,
+        failure: Option<Text>,
+        now: i64,
+        commands: &mut Vec<Command>,
+    ) {
+        let Some(pod) = self.state.pods.find(uid) else { return };
+        let waits = |binding: &Binding| matches!(binding.stage, Stage::Volumes);
+        if !self.bindings.get(&pod).is_some_and(waits) {
+            return;
+        }
+        match failure {
+            None => self.send_bind(pod, commands),
+            Some(text) => self.binding_ends(pod, &text, now, commands),
+        }
+    }
+
+    /// What came of a bind command.
+    pub(super) fn bound(
+        &mut self,
+        uid: &str,
+        failure: Option<Text>,
+        now: i64,
+        commands: &mut Vec<Command>,
+    ) {
+        let Some(pod) = self.state.pods.find(uid) else { return };
+        let is_sent = |binding: &Binding| matches!(binding.stage, Stage::Bind);
+        if !self.bindings.get(&pod).is_some_and(is_sent) {
+            return;
+        }
+        if let Some(text) = failure {
+            self.binding_ends(pod, &text, now, commands);
+            return;
+        }
+        let Some(binding) = self.bindings.get(&pod) else { return };
+        let (profile, node) = (&self.profiles[binding.profile], binding.node);
+        for plugin in profile.at(Point::PostBind) {
+            profile.plugins[*plugin].post_bind(&self.state, pod, node);
+        }
+        let node = Text::from(self.state.nodes.name(node));
+        commands.push(Command::ReportScheduled { pod: self.name(pod), node });
+        self.forget_waiting(pod);
+    }
+
+    /// Binding failed: everything is given back, the others are told, and the pod is tried again.
+    pub(super) fn binding_ends(
+        &mut self,
+        pod: PodIdx,
+        text: &str,
+        now: i64,
+        commands: &mut Vec<Command>,
+    ) {
+        self.waiting.remove(&pod);
+        let Some(binding) = self.bindings.remove(&pod) else {
+            // Bound already, and gone before the watch showed it.
+            self.state.displace(pod);
+            return;
+        };
+        let old = self.keep(pod);
+        self.give_back(binding.profile, pod);
+        let object = Object::Pod { old: Some(old.view()), new: None };
+        self.wake(Resource::AssignedPod, Action::DELETE, object, now);
+        self.fail(pod, Failure::error(text.to_owned()), now, commands);
+    }
+
+    /// Has pods deleted so that another gets their place.
+    pub(super) fn make_room(
+        &mut self,
+        pod: PodIdx,
+        plugin: PluginPosition,
+        node: NodeIdx,
+        victims: &[PodIdx],
+        commands: &mut Vec<Command>,
+    ) {
+        let preemptor = self.name(pod);
+        let priority = self.state.pods.get(pod).priority;
+        for rival in self.queue.nominator.on(node).to_vec() {
+            if self.state.pods.get(rival).priority < priority {
+                self.queue.nominator.remove(rival);
+                self.state.set_nominated(rival, NodeIdx::NONE);
+                commands.push(Command::Nominate { pod: self.name(rival), node: "".into() });
+            }
+        }
+        let mut left = 0;
+        let node_name = Text::from(self.state.nodes.name(node));
+        for victim in victims {
+            if self.state.pods.get(*victim).terminating {
+                continue;
+            }
+            left += 1;
+            commands.push(Command::Evict {
+                victim: self.name(*victim),
+                preemptor: preemptor.clone(),
+                node: node_name.clone(),
+            });
+        }
+        if left > 0 {
+            self.preempting.insert(pod, (plugin, left));
+        }
+    }
+
+    /// A victim was deleted, or could not be.
+    pub(super) fn victim_handled(
+        &mut self,
+        preemptor: &str,
+        _victim: &str,
+        failed: bool,
+        now: i64,
+    ) {
+        let Some(pod) = self.state.pods.find(preemptor) else { return };
+        let Some((_, left)) = self.preempting.get_mut(&pod) else { return };
+        *left -= 1;
+        let finished = *left == 0;
+        if finished || failed {
+            self.preempting.remove(&pod);
+            // The deletion itself may have been seen while the pod was still kept out.
+            self.queue.activate(&context_of!(self), &[pod], now);
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Nodes, namespaces, volumes and all else that is not a pod.
+
+use std::sync::Arc;
+
+use crate::change::{Change, Storage, StorageName};
+use crate::framework::event::Object;
+use crate::framework::{Action, Event, Resource};
+use crate::index::NodeIdx;
+use crate::object::Node;
+use crate::queue::Scope;
+
+use super::Engine;
+
+impl Engine {
+    /// Takes over a change of anything but pods.
+    pub(super) fn change_cluster(&mut self, change: Change, now: i64) {
+        match change {
+            Change::Node(node) => self.set_node(node, now),
+            Change::NodeGone(name) => self.remove_node(&name, now),
+            Change::Namespace(namespace) => self.state.set_namespace(namespace),
+            Change::NamespaceGone(name) => self.state.remove_namespace(&name),
+            Change::Workload(workload) => self.state.set_workload(workload),
+            Change::WorkloadGone { kind, namespace, name } => {
+                self.state.remove_workload(kind, &namespace, &name);
+            }
+            Change::Budget(budget) => self.state.set_budget(budget),
+            Change::BudgetGone { namespace, name } => self.state.remove_budget(&namespace, &name),
+            Change::Storage(storage) => self.set_storage(storage, now),
+            Change::StorageGone(name) => self.remove_storage(&name, now),
+            Change::DeviceClass { name, extended_resource } => {
+                self.state.set_device_class(name, extended_resource);
+                self.wake(Resource::DeviceClass, Action::UPDATE, Object::None, now);
+            }
+            Change::DeviceClassGone(name) => self.state.remove_device_class(&name),
+            // The rest is taken care of by `apply`.
+            _ => {}
+        }
+    }
+
+    /// Lets an event wake pods.
+    pub(super) fn wake(&mut self, resource: Resource, action: Action, object: Object, now: i64) {
+        let event = Event { resource, action, object, own: false };
+        self.queue.move_all(&context_of!(self), &event, Scope::Everyone, now);
+    }
+
+    fn set_node(&mut self, node: Node, now: i64) {
+        let name = node.name.clone();
+        let old = self.state.set_node(node);
+        let Some(index) = self.state.nodes.find(&name) else { return };
+        let new = self.state.nodes.shared_object(index);
+        let object = Object::Node { old: old.as_deref(), new: Some(&new) };
+        match &old {
+            None => self.wake(Resource::Node, Action::ADD, object, now),
+            Some(old) => {
+                for action in changed_aspects(old, &new) {
+                    self.wake(Resource::Node, action, object, now);
+                }
+            }
+        }
+    }
+
+    fn remove_node(&mut self, name: &str, now: i64) {
+        let Some(index) = self.state.nodes.find(name) else { return };
+        let old: Arc<Node> = self.state.nodes.shared_object(index);
+        let object = Object::Node { old: Some(&old), new: None };
+        self.wake(Resource::Node, Action::DELETE, object, now);
+        for pod in self.queue.nominator.on(index).to_vec() {
+            self.state.set_nominated(pod, NodeIdx::NONE);
+        }
+        self.queue.nominator.remove_node(index);
+        self.state.remove_node(name);
+        self.start = 0;
+    }
+
+    fn set_storage(&mut self, storage: Storage, now: i64) {
+        let volumes = &self.state.volumes;
+        // The old version is needed by hints; storage objects are small.
+        match storage {
+            Storage::Volume(new) => {
+                let old = volumes.volumes.get(&new.name).cloned();
+                self.state.change_volumes(|v| v.volumes.insert(new.name.clone(), new.clone()));
+                let object = Object::PersistentVolume { old: old.as_ref(), new: Some(&new) };
+                self.wake(Resource::PersistentVolume, came_or_changed(&old), object, now);
+            }
+            Storage::Claim(new) => {
+                let key = (new.namespace.clone(), new.name.clone());
+                let old = volumes.claims.get(&key).cloned();
+                self.state.change_volumes(|v| v.claims.insert(key, new.clone()));
+                let object = Object::PersistentVolumeClaim { old: old.as_ref(), new: Some(&new) };
+                self.wake(Resource::PersistentVolumeClaim, came_or_changed(&old), object, now);
+            }
+            Storage::Class(new) => {
+                let old = volumes.classes.get(&new.name).cloned();
+                self.state.change_volumes(|v| v.classes.insert(new.name.clone(), new.clone()));
+                let object = Object::StorageClass { old: old.as_ref(), new: Some(&new) };
+                self.wake(Resource::StorageClass, came_or_changed(&old), object, now);
+            }
+            Storage::CsiNode(new) => {
+                let old = volumes.csi_nodes.get(&new.name).cloned();
+                self.state.change_volumes(|v| v.csi_nodes.insert(new.name.clone(), new.clone()));
+                let object = Object::CsiNode { old: old.as_ref(), new: Some(&new) };
+                self.wake(Resource::CsiNode, came_or_changed(&old), object, now);
+            }
+            Storage::CsiDriver(new) => {
+                let old = volumes.drivers.get(&new.name).cloned();
+                self.state.change_volumes(|v| v.drivers.insert(new.name.clone(), new.clone()));
+                let object = Object::CsiDriver { old: old.as_ref(), new: Some(&new) };
+                self.wake(Resource::CsiDriver, came_or_changed(&old), object, now);
+            }
+            Storage::Capacity(new) => {
+                let key = (new.namespace.clone(), new.name.clone());
+                let old = volumes.capacities.get(&key).cloned();
+                self.state.change_volumes(|v| v.capacities.insert(key, new.clone()));
+                let object = Object::CsiStorageCapacity { old: old.as_ref(), new: Some(&new) };
+                self.wake(Resource::CsiStorageCapacity, came_or_changed(&old), object, now);
+            }
+            Storage::Attachment(new) => {
+                let old = volumes.attachments.get(&new.name).cloned();
+                self.state.change_volumes(|v| v.attachments.insert(new.name.clone(), new.clone()));
+                let object = Object::VolumeAttachment { old: old.as_ref(), new: Some(&new) };
+                self.wake(Resource::VolumeAttachment, came_or_changed(&old), object, now);
+            }
+        }
+    }
+
+    fn remove_storage(&mut self, name: &StorageName, now: i64) {
+        match name {
+            StorageName::Volume(name) => {
+                self.state.change_volumes(|v| v.volumes.remove(name));
+            }
+            StorageName::Claim { namespace, name } => {
+                self.state.change_volumes(|v| v.claims.remove(&(namespace.clone(), name.clone())));
+            }
+            StorageName::Class(name) => {
+                self.state.change_volumes(|v| v.classes.remove(name));
+            }
+            StorageName::CsiNode(name) => {
+                self.state.change_volumes(|v| v.csi_nodes.remove(name));
+            }
+            StorageName::CsiDriver(name) => {
+                self.state.change_volumes(|v| v.drivers.remove(name));
+            }
+            StorageName::Capacity { namespace, name } => {
+                let key = (namespace.clone(), name.clone());
+                self.state.change_volumes(|v| v.capacities.remove(&key));
+            }
+            StorageName::Attachment(name) => {
+                let old = self.state.change_volumes(|v| v.attachments.remove(name));
+                let object = Object::VolumeAttachment { old: old.as_ref(), new: None };
+                // The only storage object whose end can help somebody.
+                self.wake(Resource::VolumeAttachment, Action::DELETE, object, now);
+            }
+        }
+    }
+}
+
+fn came_or_changed<T>(old: &Option<T>) -> Action {
+    if old.is_some() { Action::UPDATE } else { Action::ADD }
+}
+
+/// What changed of a node, one action for each aspect, in upstream's order.
+fn changed_aspects(old: &Node, new: &Node) -> Vec<Action> {
+    let aspects = [
+        (old.unschedulable && !new.unschedulable, Action::UPDATE_NODE_TAINT),
+        (
+            old.allocatable != new.allocatable || old.allowed_pods != new.allowed_pods,
+            Action::UPDATE_NODE_ALLOCATABLE,
+        ),
+        (old.labels != new.labels, Action::UPDATE_NODE_LABEL),
+        (old.taints != new.taints, Action::UPDATE_NODE_TAINT),
+        (old.conditions != new.conditions, Action::UPDATE_NODE_CONDITION),
+        (old.annotations != new.annotations, Action::UPDATE_NODE_ANNOTATION),
+        (old.declared_features != new.declared_features, Action::UPDATE_NODE_DECLARED_FEATURE),
+    ];
+    aspects.into_iter().filter(|(changed, _)| *changed).map(|(_, action)| action).collect()
+}

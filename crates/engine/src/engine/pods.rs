@@ -1,0 +1,203 @@
+//! Pods that come, change and go.
+
+use std::sync::Arc;
+
+use crate::command::Command;
+use crate::framework::event::Object;
+use crate::framework::{Action, Event, PodView, Resource};
+use crate::index::{NodeIdx, PodIdx};
+use crate::object::{Pod, PodSpec, Resources};
+use crate::queue::{KeptPod, PendingPod, Scope};
+
+use super::Engine;
+
+impl Engine {
+    /// Takes over a pod that came or changed.
+    pub(super) fn set_pod(&mut self, pod: Pod, now: i64, commands: &mut Vec<Command>) {
+        match self.state.pods.find(&pod.uid) {
+            None if pod.node.is_empty() => self.add_pending(pod, now),
+            None => {
+                let index = self.state.add_pod(pod);
+                self.wake_assigned(index, Action::ADD, now);
+            }
+            Some(index) => self.update_pod(index, pod, now, commands),
+        }
+    }
+
+    fn add_pending(&mut self, pod: Pod, now: i64) {
+        let Some(profile) = self.profile_of(&pod.spec) else { return };
+        let index = self.state.add_pod(pod);
+        let class = self.classes.acquire(&mut self.state, index, profile as u32);
+        let record = self.state.pods.get(index);
+        let (priority, nominated) = (record.priority, record.nominated);
+        let pending = PendingPod { pod: index, profile, class, priority, nominated };
+        self.queue.add(&context_of!(self), &pending, now);
+    }
+
+    fn profile_of(&self, spec: &PodSpec) -> Option<usize> {
+        self.profiles.iter().position(|profile| *profile.name == *spec.scheduler_name)
+    }
+
+    fn update_pod(&mut self, index: PodIdx, pod: Pod, now: i64, commands: &mut Vec<Command>) {
+        let home = self.state.pods.get(index).node;
+        let assumed = self.state.pods.get(index).assumed;
+        match (pod.node.is_empty(), assumed || !home.is_some()) {
+            (false, true) => self.pod_was_assigned(index, pod, now),
+            (false, false) => self.update_assigned(index, pod, now),
+            (true, true) if assumed => self.update_assumed(index, pod, now, commands),
+            (true, true) => self.update_pending(index, pod, now),
+            // The API server never takes a node away; believe what was seen first.
+            (true, false) => {}
+        }
+    }
+
+    /// A pod that waited, or was assumed, is on a node by the API server's word.
+    fn pod_was_assigned(&mut self, index: PodIdx, pod: Pod, now: i64) {
+        self.forget_waiting(index);
+        let node = self.state.nodes.slot(&pod.node);
+        if self.state.pods.get(index).node != node {
+            self.state.displace(index);
+            self.state.update_pod(index, pod);
+            // Displacing may have given a ghost's slot back.
+            self.state.place(index, node);
+        } else {
+            self.state.update_pod(index, pod);
+        }
+        self.state.confirm(index);
+        self.state.set_nominated(index, NodeIdx::NONE);
+        self.wake_assigned(index, Action::ADD, now);
+    }
+
+    fn update_assigned(&mut self, index: PodIdx, pod: Pod, now: i64) {
+        let old = self.keep(index);
+        self.state.update_pod(index, pod);
+        let new = self.keep(index);
+        let object = Object::Pod { old: Some(old.view()), new: Some(new.view()) };
+        for action in changed_aspects(&old, &new) {
+            self.wake(Resource::AssignedPod, action, object, now);
+        }
+    }
+
+    /// A pod that is about to be bound changed; only its deletion matters now.
+    fn update_assumed(&mut self, index: PodIdx, pod: Pod, now: i64, commands: &mut Vec<Command>) {
+        let deleted = pod.terminating;
+        self.state.update_pod(index, pod);
+        if deleted {
+            self.binding_ends(index, "the pod is being deleted", now, commands);
+        }
+    }
+
+    fn update_pending(&mut self, index: PodIdx, pod: Pod, now: i64) {
+        let Some(queued) = self.queue.get(index).copied() else { return };
+        let old = self.keep(index);
+        let old_nominated = queued.nominated;
+        self.state.update_pod(index, pod);
+        let new = self.keep(index);
+        let class = self.classes.acquire(&mut self.state, index, queued.profile as u32);
+        let record = self.state.pods.get(index);
+        let (priority, nominated) = (record.priority, record.nominated);
+        let pending =
+            PendingPod { pod: index, profile: queued.profile, class, priority, nominated };
+        let object = Object::Pod { old: Some(old.view()), new: Some(new.view()) };
+        let mut actions = changed_aspects(&old, &new);
+        if actions.is_empty() {
+            actions.push(Action::UPDATE);
+        }
+        let events: Vec<Event> = actions
+            .into_iter()
+            .map(|action| Event { resource: Resource::UnschedulablePod, action, object, own: true })
+            .collect();
+        self.queue.update(&context_of!(self), &pending, &events, now);
+        self.classes.release(&mut self.state, queued.class);
+        let nominated_now = self.queue.nominator.node_of(index).unwrap_or(NodeIdx::NONE);
+        self.state.set_nominated(index, nominated_now);
+        if old_nominated.is_some() && old_nominated != nominated {
+            self.wake_up_to(index, now);
+        }
+    }
+
+    /// Takes over that a pod is gone.
+    pub(super) fn remove_pod(&mut self, uid: &str, now: i64, commands: &mut Vec<Command>) {
+        let Some(index) = self.state.pods.find(uid) else { return };
+        let record = self.state.pods.get(index);
+        let (on_node, assumed) = (record.node.is_some(), record.assumed);
+        if on_node && assumed {
+            self.binding_ends(index, "the pod was deleted", now, commands);
+        }
+        let was_nominated = self.queue.nominator.node_of(index).is_some();
+        let old = self.keep(index);
+        let priority = self.state.pods.get(index).priority;
+        self.forget_waiting(index);
+        self.preempting.remove(&index);
+        self.state.remove_pod(index);
+        if on_node && !assumed {
+            let object = Object::Pod { old: Some(old.view()), new: None };
+            self.wake(Resource::AssignedPod, Action::DELETE, object, now);
+        } else if was_nominated {
+            let object = Object::Pod { old: Some(old.view()), new: None };
+            let (resource, action) = (Resource::AssignedPod, Action::DELETE);
+            let event = Event { resource, action, object, own: false };
+            self.queue.move_all(&context_of!(self), &event, Scope::UpTo(priority), now);
+        }
+    }
+
+    /// Takes a pod out of the queue and out of binding.
+    pub(super) fn forget_waiting(&mut self, index: PodIdx) {
+        self.bindings.remove(&index);
+        self.waiting.remove(&index);
+        let class = self.queue.get(index).map(|queued| queued.class);
+        self.queue.delete(&context_of!(self), index);
+        if let Some(class) = class {
+            self.classes.release(&mut self.state, class);
+        }
+    }
+
+    fn wake_assigned(&mut self, index: PodIdx, action: Action, now: i64) {
+        let new = self.keep(index);
+        let object = Object::Pod { old: None, new: Some(new.view()) };
+        self.wake(Resource::AssignedPod, action, object, now);
+    }
+
+    /// A nominated pod gave its place up: for those no more important, as if it had been deleted.
+    fn wake_up_to(&mut self, index: PodIdx, now: i64) {
+        let old = self.keep(index);
+        let priority = self.state.pods.get(index).priority;
+        let object = Object::Pod { old: Some(old.view()), new: None };
+        let (resource, action) = (Resource::AssignedPod, Action::DELETE);
+        let event = Event { resource, action, object, own: false };
+        self.queue.move_all(&context_of!(self), &event, Scope::UpTo(priority), now);
+    }
+
+    /// A pod as events show it, independent of what becomes of it.
+    pub(super) fn keep(&self, index: PodIdx) -> KeptPod {
+        let record = self.state.pods.get(index);
+        KeptPod {
+            namespace: self.state.namespace(index).into(),
+            name: record.name.clone(),
+            uid: record.uid.clone(),
+            labels: self.state.labels(index).clone(),
+            spec: Arc::clone(&self.state.specs.get(record.spec).spec),
+            assigned: record.node.is_some(),
+            nominated: record.nominated.is_some(),
+            gated: !record.gates.is_empty(),
+        }
+    }
+}
+
+/// What changed of a pod, one action for each aspect, in upstream's order.
+fn changed_aspects(old: &KeptPod, new: &KeptPod) -> Vec<Action> {
+    let (old, new): (PodView, PodView) = (old.view(), new.view());
+    let scaled_down = asks_for_less(&old.spec.requests_on_node, &new.spec.requests_on_node);
+    let aspects = [
+        (old.labels != new.labels, Action::UPDATE_POD_LABEL),
+        (scaled_down, Action::UPDATE_POD_SCALE_DOWN),
+        (old.gated && !new.gated, Action::UPDATE_POD_SCHEDULING_GATES_ELIMINATED),
+        (old.spec.tolerations.len() != new.spec.tolerations.len(), Action::UPDATE_POD_TOLERATION),
+    ];
+    aspects.into_iter().filter(|(changed, _)| *changed).map(|(_, action)| action).collect()
+}
+
+fn asks_for_less(old: &Resources, new: &Resources) -> bool {
+    let scalars = || old.scalars.iter().any(|(name, amount)| new.amount(name) < *amount);
+    new.cpu < old.cpu || new.memory < old.memory || new.ephemeral < old.ephemeral || scalars()
+}

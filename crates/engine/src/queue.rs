@@ -1,0 +1,480 @@
+//! Pods that wait to be scheduled, and what wakes them.
+//!
+//! ```text
+//!   add, update ──▶ PreEnqueue ──▶ Active ──pop──▶ InFlight ──done──▶ Binding ──▶ delete
+//!                    │  ▲  ▲  │                     │    │               │
+//!                    ▼  │  │  └──▶ Backoff ──pop──▶─┘    └─────┬─────────┘
+//!                  Gated   │       ErrorBackoff          add_unschedulable
+//!                          │             ▲ (1)                 │
+//!                          │ event       └───── something went wrong, or an event came meanwhile
+//!                          │                                   │
+//!                     Unschedulable ◀── plugins turned it down ┘
+//! ```
+//!
+//! (1) by way of PreEnqueue as well, and straight to Active when no backoff is left. What leaves
+//! backoff, by time or by pop when nobody else is left, is not asked about again.
+//!
+//! Behaves as upstream v1.36 (`pkg/scheduler/backend/queue`) with its default feature gates. On
+//! purpose different: pods that QueueSort finds equal go in order of arrival, events are judged once
+//! per group of equal pods, and only a bounded number of events is kept for pods in flight.
+//!
+//! # Invariants
+//!
+//! - A pod is in one [`Place`] from [`Queue::add`] to [`Queue::delete`].
+//! - The queue reads no clock. All times are nanoseconds since the epoch.
+
+mod backoff;
+mod check;
+mod counters;
+mod entry;
+mod heap;
+mod hints;
+mod in_flight;
+mod nominator;
+mod plugin_set;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+mod transitions;
+mod unschedulable;
+mod waking;
+
+use std::cmp::Ordering;
+
+use crate::framework::event::Object;
+use crate::framework::profile::PluginPosition;
+use crate::framework::{Event, QueueKey};
+use crate::index::{ClassIdx, PodIdx};
+
+pub use counters::{Counters, Counts, EventLabel, Moves, SubQueue};
+pub use entry::{PendingPod, Place, QueuedPod};
+pub use hints::Subscriptions;
+pub use in_flight::{EVENTS_KEPT, KeptObject, KeptPod};
+pub use nominator::{Nomination, Nominator};
+pub use plugin_set::{PLUGINS_MAX, PluginSet};
+
+use entry::{Entries, Slot};
+use heap::{Heap, Item};
+use hints::{Interests, Strategy, Subject};
+use in_flight::{InFlight, KeptEvent};
+use transitions::{in_backoff_order, in_queue_order};
+use unschedulable::Pool;
+
+/// What the queue asks the plugins, by way of the engine.
+pub trait QueueContext {
+    /// Whether PreEnqueue lets a pod in, or which plugin does not. `first` is asked before all others.
+    fn pre_enqueue(
+        &self,
+        pod: PodIdx,
+        profile: usize,
+        first: Option<PluginPosition>,
+    ) -> Result<(), PluginPosition>;
+
+    /// QueueSort, the same for all profiles.
+    fn order(&self, a: &QueueKey, b: &QueueKey) -> Ordering;
+
+    /// Whether an event may make pods of a class fit that a plugin turned down.
+    fn hint(&self, profile: usize, plugin: PluginPosition, class: ClassIdx, event: &Event) -> bool;
+
+    /// Keeps the object of an event for pods in flight. Whoever has it in an `Arc` need not copy it.
+    fn keep(&self, object: &Object) -> KeptObject {
+        KeptObject::of(object)
+    }
+}
+
+/// Times of the queue, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueConfig {
+    /// `podInitialBackoffSeconds`.
+    pub initial_backoff: i64,
+    /// `podMaxBackoffSeconds`; zero switches backoff off.
+    pub max_backoff: i64,
+    /// `--pod-max-in-unschedulable-pods-duration`.
+    pub max_in_unschedulable: i64,
+}
+
+impl Default for QueueConfig {
+    fn default() -> Self {
+        let second = 1_000_000_000;
+        Self {
+            initial_backoff: second,
+            max_backoff: 10 * second,
+            max_in_unschedulable: 300 * second,
+        }
+    }
+}
+
+/// Which of the waiting pods an event can move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// All.
+    Everyone,
+    /// Those of at most this priority: a nominated pod only kept these away.
+    UpTo(i32),
+    /// All but the pod whose own failed binding is the event.
+    AllBut(PodIdx),
+}
+
+/// Pods that wait to be scheduled.
+#[derive(Clone, Debug)]
+pub struct Queue {
+    /// Pods that are nominated for nodes.
+    pub nominator: Nominator,
+    /// What was done so far.
+    pub counters: Counters,
+    config: QueueConfig,
+    interests: Interests,
+    entries: Entries,
+    active: Heap,
+    backoff: Heap,
+    error_backoff: Heap,
+    pool: Pool,
+    in_flight: InFlight,
+    /// Pods by [`Place`].
+    counts: [usize; Place::COUNT],
+    /// Queued pods by profile and plugin that stands in their way.
+    blocked: Vec<[usize; PLUGINS_MAX]>,
+    /// Number of the last arrival.
+    sequence: u64,
+}
+
+/// Coming and going.
+impl Queue {
+    /// An empty queue.
+    ///
+    /// # Panics
+    ///
+    /// When a profile has more than [`PLUGINS_MAX`] plugins.
+    pub fn new(config: QueueConfig, subscriptions: Subscriptions) -> Self {
+        Self {
+            nominator: Nominator::default(),
+            counters: Counters::default(),
+            config,
+            blocked: vec![[0; PLUGINS_MAX]; subscriptions.profiles.len()],
+            interests: Interests::new(subscriptions),
+            entries: Entries::default(),
+            active: Heap::default(),
+            backoff: Heap::default(),
+            error_backoff: Heap::default(),
+            pool: Pool::default(),
+            in_flight: InFlight::default(),
+            counts: [0; Place::COUNT],
+            sequence: 0,
+        }
+    }
+
+    /// Takes a new pod in. A pod that is known already stays where it is.
+    pub fn add(&mut self, context: &dyn QueueContext, pod: &PendingPod, now: i64) -> Place {
+        match self.place(pod.pod) {
+            Some(place) => place,
+            None => self.take_in(context, pod, EventLabel::POD_ADD, now),
+        }
+    }
+
+    /// Takes over a change of a pod.
+    ///
+    /// `events` has one event for each aspect that changed, or a plain update when none did; all are
+    /// [`Event::own`]. The class is the new one.
+    pub fn update(
+        &mut self,
+        context: &dyn QueueContext,
+        pod: &PendingPod,
+        events: &[Event],
+        now: i64,
+    ) -> Place {
+        debug_assert!(events.iter().all(|event| event.own));
+        let Some((slot, place)) = self.find(pod.pod) else {
+            return self.take_in(context, pod, EventLabel::POD_UPDATE, now);
+        };
+        if place == Place::Binding {
+            // Not assumed any more, or the engine would not tell: upstream starts afresh.
+            self.delete(context, pod.pod);
+            return self.take_in(context, pod, EventLabel::POD_UPDATE, now);
+        }
+        let info = &mut self.entries.get_mut(slot).info;
+        let old_nominated = info.nominated;
+        let regroup = info.class != pod.class;
+        info.class = pod.class;
+        info.priority = pod.priority;
+        info.nominated = pod.nominated;
+        if place == Place::InFlight {
+            self.record_own(context, pod.pod, events);
+            return place;
+        }
+        self.nominator.update(pod.pod, old_nominated, pod.nominated);
+        match place {
+            Place::Active => {
+                let item = Item::new(slot, &self.entries.get(slot).info);
+                self.active.update(item, in_queue_order(context));
+            }
+            Place::Backoff => {
+                let item = Item::new(slot, &self.entries.get(slot).info);
+                self.backoff.update(item, in_backoff_order(context));
+            }
+            Place::Unschedulable | Place::Gated => {
+                if regroup {
+                    self.transfer(context, slot, Some(place));
+                }
+                return self.update_waiting(context, slot, place, events, now);
+            }
+            // What changed plays no part in the order of errors.
+            Place::ErrorBackoff | Place::InFlight | Place::Binding => {}
+        }
+        place
+    }
+
+    /// Forgets a pod that is gone or assigned, wherever it is. Whether it was known.
+    pub fn delete(&mut self, context: &dyn QueueContext, pod: PodIdx) -> bool {
+        self.nominator.remove(pod);
+        let Some((slot, _)) = self.find(pod) else { return false };
+        self.transfer(context, slot, None);
+        self.entries.remove(slot);
+        self.assert_sum();
+        true
+    }
+
+    fn take_in(
+        &mut self,
+        context: &dyn QueueContext,
+        pod: &PendingPod,
+        label: EventLabel,
+        now: i64,
+    ) -> Place {
+        let info = QueuedPod::new(pod, now, self.next_sequence());
+        let slot = self.entries.insert(info);
+        self.enqueue_active(context, slot, label, now)
+    }
+
+    /// Follows a change of a pod that waits for events: it may be the very one.
+    fn update_waiting(
+        &mut self,
+        context: &dyn QueueContext,
+        slot: Slot,
+        mut place: Place,
+        events: &[Event],
+        now: i64,
+    ) -> Place {
+        for event in events {
+            let subject = Subject::of(&self.entries.get(slot).info);
+            let strategy = judge(context, &mut self.interests, &subject, event);
+            if strategy == Strategy::Skip {
+                continue;
+            }
+            place = self.requeue(context, slot, strategy, event.into(), now);
+            if !place.is_pool() {
+                break;
+            }
+        }
+        place
+    }
+
+    fn record_own(&mut self, context: &dyn QueueContext, pod: PodIdx, events: &[Event]) {
+        for event in events {
+            if self.interests.of(event.resource, event.action).is_some() {
+                self.in_flight.record(|| KeptEvent::new(context, event, Some(pod)));
+            }
+        }
+    }
+
+    fn next_sequence(&mut self) -> u64 {
+        self.sequence += 1;
+        self.sequence
+    }
+}
+
+/// Attempts.
+impl Queue {
+    /// Takes out the pod to be tried next. Its attempt ends with [`Queue::done`],
+    /// [`Queue::add_unschedulable`] or [`Queue::delete`].
+    pub fn pop(&mut self, context: &dyn QueueContext) -> Option<QueuedPod> {
+        let slot = if let Some(head) = self.active.peek() {
+            head.slot
+        } else {
+            let head = self.backoff.peek()?;
+            self.counters.came(SubQueue::Active, EventLabel::PopFromBackoffQ);
+            head.slot
+        };
+        self.counters.pops += 1;
+        self.entries.get_mut(slot).info.attempts += 1;
+        self.transfer(context, slot, Some(Place::InFlight));
+        Some(self.entries.get(slot).info)
+    }
+
+    /// Ends an attempt that needs no events any more: the pod is about to be bound, or is not to be
+    /// tried again. It stays known until it is deleted.
+    pub fn done(&mut self, context: &dyn QueueContext, pod: PodIdx) {
+        if let Some((slot, Place::InFlight)) = self.find(pod) {
+            self.transfer(context, slot, Some(Place::Binding));
+        }
+    }
+
+    /// Takes a pod back whose attempt failed; `None` when it is not known (any more).
+    ///
+    /// `rejectors` and `pending` are the plugins that turned it down. None at all means that
+    /// something went wrong, which is so for every failure after Permit.
+    pub fn add_unschedulable(
+        &mut self,
+        context: &dyn QueueContext,
+        pod: PodIdx,
+        rejectors: PluginSet,
+        pending: PluginSet,
+        now: i64,
+    ) -> Option<Place> {
+        let (slot, place) = self.find(pod)?;
+        if place.is_queued() {
+            return Some(place);
+        }
+        let sequence = self.next_sequence();
+        let info = &mut self.entries.get_mut(slot).info;
+        info.rejectors = rejectors;
+        info.pending = pending;
+        info.gating = None;
+        if info.blockers().is_empty() {
+            info.consecutive_errors += 1;
+        } else {
+            info.unschedulable_count += 1;
+            info.consecutive_errors = 0;
+        }
+        info.timestamp = now;
+        info.sequence = sequence;
+        info.backoff_expiration = self.config.backoff_expiration(info);
+        info.was_flushed = false;
+        info.flush_timestamp = None;
+        let strategy = self.replay(context, slot);
+        Some(self.requeue(context, slot, strategy, EventLabel::ScheduleAttemptFailure, now))
+    }
+
+    /// Nominates a pod for a node, or ends its nomination.
+    pub fn nominate(&mut self, pod: PodIdx, nomination: Nomination) {
+        match self.find(pod) {
+            Some((slot, _)) => {
+                let on_server = self.entries.get(slot).info.nominated;
+                self.nominator.add(pod, nomination, on_server);
+            }
+            None => {
+                self.nominator.remove(pod);
+            }
+        }
+    }
+
+    /// What the events mean that came while the pod was tried.
+    fn replay(&mut self, context: &dyn QueueContext, slot: Slot) -> Strategy {
+        let info = &self.entries.get(slot).info;
+        let subject = Subject::of(info);
+        if info.blockers().is_empty() {
+            return Strategy::AfterBackoff;
+        }
+        let Some((complete, events)) = self.in_flight.since_popped(info.pod) else {
+            return Strategy::AfterBackoff;
+        };
+        let best = best_strategy(info);
+        let mut strategy = if complete { Strategy::Skip } else { Strategy::AfterBackoff };
+        for event in events {
+            if strategy >= best {
+                break;
+            }
+            let found = if event.is_wildcard() {
+                match event.about {
+                    Some(other) if other != info.pod => Strategy::Skip,
+                    _ => Strategy::AfterBackoff,
+                }
+            } else {
+                judge(context, &mut self.interests, &subject, &event.view_for(info.pod))
+            };
+            strategy = strategy.max(found);
+        }
+        strategy
+    }
+}
+
+/// Reading.
+impl Queue {
+    /// Where a pod is.
+    pub fn place(&self, pod: PodIdx) -> Option<Place> {
+        Some(self.find(pod)?.1)
+    }
+
+    /// A pod with its history.
+    pub fn get(&self, pod: PodIdx) -> Option<&QueuedPod> {
+        Some(&self.entries.get(self.entries.find(pod)?).info)
+    }
+
+    /// All pods, in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = (&QueuedPod, Place)> {
+        self.entries.iter().filter_map(|(_, entry)| Some((&entry.info, entry.place?)))
+    }
+
+    /// Whether [`Queue::pop`] would find a pod.
+    pub fn has_next(&self) -> bool {
+        self.active.len() + self.backoff.len() > 0
+    }
+
+    /// How many pods are where.
+    pub fn counts(&self) -> Counts {
+        let count = |place: Place| self.counts[place as usize];
+        Counts {
+            active: count(Place::Active),
+            backoff: count(Place::Backoff) + count(Place::ErrorBackoff),
+            unschedulable: count(Place::Unschedulable),
+            gated: count(Place::Gated),
+            in_flight: count(Place::InFlight),
+            binding: count(Place::Binding),
+        }
+    }
+
+    /// `scheduler_unschedulable_pods`: queued pods that a plugin stands in the way of.
+    ///
+    /// Upstream forgets to count pods down that are deleted while active or in backoff.
+    pub fn blocked_by(&self, profile: usize, plugin: PluginPosition) -> usize {
+        self.blocked.get(profile).map_or(0, |counts| counts[plugin])
+    }
+
+    /// `scheduler_inflight_events`: events kept for pods in flight. Upstream's `PodPopped` is
+    /// [`Counts::in_flight`].
+    pub fn in_flight_events(&self) -> impl Iterator<Item = EventLabel> {
+        self.in_flight.events().map(|event| event.label)
+    }
+
+    fn find(&self, pod: PodIdx) -> Option<(Slot, Place)> {
+        let slot = self.entries.find(pod)?;
+        Some((slot, self.entries.get(slot).place?))
+    }
+
+    fn assert_sum(&self) {
+        debug_assert_eq!(self.counts.iter().sum::<usize>(), self.entries.len());
+    }
+}
+
+impl Subject {
+    fn of(info: &QueuedPod) -> Self {
+        let QueuedPod { profile, class, rejectors, pending, .. } = *info;
+        Self { profile, class, rejectors, pending }
+    }
+}
+
+impl KeptEvent {
+    fn new(context: &dyn QueueContext, event: &Event, about: Option<PodIdx>) -> Self {
+        let Event { resource, action, .. } = *event;
+        let object = context.keep(&event.object);
+        Self { label: event.into(), resource, action, about, object }
+    }
+}
+
+/// What an event that is not a wildcard means for one pod.
+fn judge(
+    context: &dyn QueueContext,
+    interests: &mut Interests,
+    subject: &Subject,
+    event: &Event,
+) -> Strategy {
+    match interests.of(event.resource, event.action) {
+        Some(interests) => hints::strategy(context, interests, subject, event),
+        None => Strategy::Skip,
+    }
+}
+
+/// The best that events can do for a pod: nothing comes after it.
+fn best_strategy(info: &QueuedPod) -> Strategy {
+    if info.pending.is_empty() { Strategy::AfterBackoff } else { Strategy::Immediately }
+}

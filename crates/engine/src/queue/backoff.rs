@@ -1,0 +1,120 @@
+//! How long a pod that failed must wait before it is tried again.
+
+use super::QueueConfig;
+use super::entry::QueuedPod;
+
+/// Backoffs end on whole seconds of the wall clock, so that all pods of one second are ordered
+/// by priority.
+pub(super) const WINDOW: i64 = 1_000_000_000;
+
+impl QueueConfig {
+    /// How long a pod waits that failed this often.
+    pub(super) fn backoff(&self, failures: u32) -> i64 {
+        if failures == 0 {
+            return 0;
+        }
+        let doublings = failures - 1;
+        let limit = self.max_backoff.checked_shr(doublings).unwrap_or(0);
+        if self.initial_backoff > limit {
+            return self.max_backoff;
+        }
+        self.initial_backoff.checked_shl(doublings).unwrap_or(0)
+    }
+
+    /// When the backoff of a pod ends that failed at its timestamp.
+    pub(super) fn backoff_expiration(&self, info: &QueuedPod) -> Option<i64> {
+        let failures = match info.consecutive_errors {
+            0 => info.unschedulable_count,
+            errors => errors,
+        };
+        if self.max_backoff == 0 || failures == 0 {
+            return None;
+        }
+        Some(window_of(info.timestamp.saturating_add(self.backoff(failures))))
+    }
+}
+
+/// Whether a backoff still runs. Its last window counts in full.
+pub(super) fn is_backing_off(expiration: Option<i64>, now: i64) -> bool {
+    expiration.is_some_and(|expiration| expiration >= window_of(now))
+}
+
+/// When a backoff that ends in this window is over.
+pub(super) fn over_at(expiration: i64) -> i64 {
+    expiration.saturating_add(WINDOW)
+}
+
+fn window_of(time: i64) -> i64 {
+    time.div_euclid(WINDOW) * WINDOW
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MILLISECOND: i64 = 1_000_000;
+
+    #[test]
+    fn backoff_doubles_up_to_the_limit() {
+        let config = QueueConfig::default();
+        let seconds = |failures| config.backoff(failures) / WINDOW;
+        let table: Vec<i64> = (0..8).map(seconds).collect();
+        assert_eq!(table, [0, 1, 2, 4, 8, 10, 10, 10]);
+        for many in [63, 64, 65, 1000, u32::MAX] {
+            assert_eq!(seconds(many), 10, "after {many} failures");
+        }
+    }
+
+    #[test]
+    fn backoff_limits_may_be_unusual() {
+        let config = |initial, max| QueueConfig {
+            initial_backoff: initial * WINDOW,
+            max_backoff: max * WINDOW,
+            ..QueueConfig::default()
+        };
+        assert_eq!(config(20, 10).backoff(1), 10 * WINDOW);
+        assert_eq!(config(10, 10).backoff(1), 10 * WINDOW);
+        assert_eq!(config(3, 100).backoff(6), 96 * WINDOW);
+        assert_eq!(config(3, 100).backoff(7), 100 * WINDOW);
+        assert_eq!(config(1, 0).backoff(1), 0);
+        assert_eq!(config(0, 10).backoff(70), 0);
+    }
+
+    #[test]
+    fn backoff_ends_on_whole_seconds_and_the_last_one_counts() {
+        // (failed at, failures, expires at, first moment at which it is over), in milliseconds.
+        let table = [
+            (10_700, 1, 11_000, 12_000),
+            (10_000, 1, 11_000, 12_000),
+            (10_999, 1, 11_000, 12_000),
+            (10_700, 2, 12_000, 13_000),
+            (10_700, 5, 20_000, 21_000),
+            (10_700, 9, 20_000, 21_000),
+        ];
+        let config = QueueConfig::default();
+        for (failed, failures, expires, over) in table {
+            let mut info = super::super::testing::queued(0);
+            info.timestamp = failed * MILLISECOND;
+            info.unschedulable_count = failures;
+            let expiration = config.backoff_expiration(&info);
+            assert_eq!(expiration, Some(expires * MILLISECOND), "failed at {failed}");
+            assert!(is_backing_off(expiration, over * MILLISECOND - 1), "failed at {failed}");
+            assert!(!is_backing_off(expiration, over * MILLISECOND), "failed at {failed}");
+            assert_eq!(over_at(expires * MILLISECOND), over * MILLISECOND);
+        }
+    }
+
+    #[test]
+    fn errors_in_a_row_outweigh_rejections() {
+        let config = QueueConfig::default();
+        let mut info = super::super::testing::queued(0);
+        assert_eq!(config.backoff_expiration(&info), None, "it never failed");
+        info.unschedulable_count = 4;
+        info.consecutive_errors = 1;
+        assert_eq!(config.backoff_expiration(&info), Some(WINDOW));
+        info.consecutive_errors = 0;
+        assert_eq!(config.backoff_expiration(&info), Some(8 * WINDOW));
+        let off = QueueConfig { max_backoff: 0, ..config };
+        assert_eq!(off.backoff_expiration(&info), None);
+    }
+}

@@ -1,0 +1,204 @@
+//! What the queue counts, under upstream's names.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::framework::{Action, Event, Resource};
+
+use super::entry::Place;
+
+/// Why a pod came into a sub-queue. Its text is the value of the metric label `event`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum EventLabel {
+    /// Something happened to an object.
+    Cluster(Resource, Action),
+    /// The pod had waited too long.
+    UnschedulableTimeout,
+    /// A plugin asked for it.
+    ForceActivate,
+    /// An attempt failed.
+    ScheduleAttemptFailure,
+    /// The backoff is over.
+    BackoffComplete,
+    /// Nobody else was left to be tried.
+    PopFromBackoffQ,
+}
+
+impl EventLabel {
+    /// A pod came.
+    pub const POD_ADD: Self = Self::of(Resource::UnschedulablePod, Action::ADD);
+    /// A waiting pod changed in a way that has no name of its own.
+    pub const POD_UPDATE: Self = Self::of(Resource::UnschedulablePod, Action::UPDATE);
+
+    /// The label of an event.
+    pub const fn of(resource: Resource, action: Action) -> Self {
+        Self::Cluster(resource, action)
+    }
+}
+
+impl From<&Event<'_>> for EventLabel {
+    fn from(event: &Event) -> Self {
+        Self::of(event.resource, event.action)
+    }
+}
+
+impl fmt::Display for EventLabel {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Self::Cluster(resource, action) => {
+                write!(f, "{}{}", resource_name(*resource), action_name(*action))
+            }
+            Self::UnschedulableTimeout => f.write_str("UnschedulableTimeout"),
+            Self::ForceActivate => f.write_str("ForceActivate"),
+            Self::ScheduleAttemptFailure => f.write_str("ScheduleAttemptFailure"),
+            Self::BackoffComplete => f.write_str("BackoffComplete"),
+            Self::PopFromBackoffQ => f.write_str("PopFromBackoffQ"),
+        }
+    }
+}
+
+fn resource_name(resource: Resource) -> &'static str {
+    match resource {
+        Resource::Pod => "Pod",
+        Resource::AssignedPod => "AssignedPod",
+        Resource::UnschedulablePod => "UnschedulablePod",
+        Resource::Node => "Node",
+        Resource::PersistentVolume => "PersistentVolume",
+        Resource::PersistentVolumeClaim => "PersistentVolumeClaim",
+        Resource::StorageClass => "storage.k8s.io/StorageClass",
+        Resource::CsiNode => "storage.k8s.io/CSINode",
+        Resource::CsiDriver => "storage.k8s.io/CSIDriver",
+        Resource::CsiStorageCapacity => "storage.k8s.io/CSIStorageCapacity",
+        Resource::VolumeAttachment => "storage.k8s.io/VolumeAttachment",
+        Resource::ResourceClaim => "resource.k8s.io/ResourceClaim",
+        Resource::ResourceSlice => "resource.k8s.io/ResourceSlice",
+        Resource::DeviceClass => "resource.k8s.io/DeviceClass",
+        Resource::Wildcard => "*",
+    }
+}
+
+/// Empty, as upstream has it, for combinations that no event has.
+fn action_name(action: Action) -> &'static str {
+    match action {
+        Action::ADD => "Add",
+        Action::DELETE => "Delete",
+        Action::UPDATE_NODE_ALLOCATABLE => "UpdateNodeAllocatable",
+        Action::UPDATE_NODE_LABEL => "UpdateNodeLabel",
+        Action::UPDATE_NODE_TAINT => "UpdateNodeTaint",
+        Action::UPDATE_NODE_CONDITION => "UpdateNodeCondition",
+        Action::UPDATE_NODE_ANNOTATION => "UpdateNodeAnnotation",
+        Action::UPDATE_NODE_DECLARED_FEATURE => "UpdateNodeDeclaredFeature",
+        Action::UPDATE_POD_LABEL => "UpdatePodLabel",
+        Action::UPDATE_POD_SCALE_DOWN => "UpdatePodScaleDown",
+        Action::UPDATE_POD_TOLERATION => "UpdatePodToleration",
+        Action::UPDATE_POD_SCHEDULING_GATES_ELIMINATED => "UpdatePodSchedulingGatesEliminated",
+        Action::UPDATE_POD_GENERATED_RESOURCE_CLAIM => "UpdatePodGeneratedResourceClaim",
+        Action::ALL => "All",
+        Action::UPDATE => "Update",
+        _ => "",
+    }
+}
+
+/// A sub-queue as the metric label `queue` of incoming pods names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "upstream's names")]
+pub enum SubQueue {
+    Active,
+    Backoff,
+    Unschedulable,
+}
+
+impl SubQueue {
+    /// The value of the metric label.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Backoff => "backoff",
+            Self::Unschedulable => "unschedulable",
+        }
+    }
+
+    pub(super) fn of(place: Place) -> Option<Self> {
+        match place {
+            Place::Active => Some(Self::Active),
+            Place::Backoff | Place::ErrorBackoff => Some(Self::Backoff),
+            Place::Unschedulable | Place::Gated => Some(Self::Unschedulable),
+            Place::InFlight | Place::Binding => None,
+        }
+    }
+}
+
+/// What came of all events of one label.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moves {
+    /// Events that some plugin subscribed to.
+    pub events: u64,
+    /// Groups of waiting pods whose plugins were asked.
+    pub groups_asked: u64,
+    /// Pods that the answers moved.
+    pub pods_moved: u64,
+}
+
+/// What the queue has done since it was made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// `scheduler_queue_incoming_pods_total`.
+    pub incoming: BTreeMap<(SubQueue, EventLabel), u64>,
+    /// Wake-ups by event.
+    pub moves: BTreeMap<EventLabel, Moves>,
+    /// Pods popped (upstream's scheduling cycle).
+    pub pops: u64,
+}
+
+impl Counters {
+    pub(super) fn came(&mut self, queue: SubQueue, label: EventLabel) {
+        *self.incoming.entry((queue, label)).or_default() += 1;
+    }
+}
+
+/// How many pods are where now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// To be tried next.
+    pub active: usize,
+    /// In backoff, after rejections and after errors.
+    pub backoff: usize,
+    /// Waiting for an event, not counting gated ones.
+    pub unschedulable: usize,
+    /// Not let in.
+    pub gated: usize,
+    /// Being tried.
+    pub in_flight: usize,
+    /// Decided, not yet confirmed.
+    pub binding: usize,
+}
+
+impl Counts {
+    /// All pods that the queue knows.
+    pub fn total(&self) -> usize {
+        self.active + self.backoff + self.unschedulable + self.gated + self.in_flight + self.binding
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_those_of_upstream() {
+        let table = [
+            (EventLabel::of(Resource::Node, Action::ADD), "NodeAdd"),
+            (EventLabel::of(Resource::AssignedPod, Action::DELETE), "AssignedPodDelete"),
+            (EventLabel::of(Resource::CsiNode, Action::UPDATE), "storage.k8s.io/CSINodeUpdate"),
+            (EventLabel::of(Resource::Node, Action::UPDATE_NODE_TAINT), "NodeUpdateNodeTaint"),
+            (EventLabel::POD_ADD, "UnschedulablePodAdd"),
+            (EventLabel::POD_UPDATE, "UnschedulablePodUpdate"),
+            (EventLabel::of(Resource::Wildcard, Action::ALL), "*All"),
+            (EventLabel::UnschedulableTimeout, "UnschedulableTimeout"),
+            (EventLabel::PopFromBackoffQ, "PopFromBackoffQ"),
+        ];
+        for (label, want) in table {
+            assert_eq!(label.to_string(), want);
+        }
+    }
+}

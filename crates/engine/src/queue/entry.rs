@@ -1,0 +1,211 @@
+//! A pod in the queue, and the table of all of them.
+
+use crate::framework::QueueKey;
+use crate::framework::profile::PluginPosition;
+use crate::index::{ClassIdx, NodeIdx, PodIdx};
+
+use super::plugin_set::PluginSet;
+
+/// Where a pod is. It is in one place only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Place {
+    /// To be tried next.
+    Active,
+    /// Turned down by plugins and to be tried again later, or at once if nobody else is left.
+    Backoff,
+    /// To be tried again later because something went wrong.
+    ErrorBackoff,
+    /// Turned down by plugins; waits for an event that may help.
+    Unschedulable,
+    /// Not let in by a plugin; waits for an event of that plugin.
+    Gated,
+    /// Being tried.
+    InFlight,
+    /// Tried with success; known until the API server confirms it or binding fails.
+    Binding,
+}
+
+impl Place {
+    pub(super) const COUNT: usize = Self::Binding as usize + 1;
+
+    /// Whether the pod waits for events.
+    pub(super) fn is_pool(self) -> bool {
+        matches!(self, Self::Unschedulable | Self::Gated)
+    }
+
+    /// Whether the pod is in a queue, not in somebody's hands.
+    pub(super) fn is_queued(self) -> bool {
+        !matches!(self, Self::InFlight | Self::Binding)
+    }
+}
+
+/// What the queue is told of a pod that waits to be scheduled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PendingPod {
+    /// The pod.
+    pub pod: PodIdx,
+    /// Position of its profile.
+    pub profile: usize,
+    /// Its class.
+    pub class: ClassIdx,
+    /// Its priority.
+    pub priority: i32,
+    /// `status.nominatedNodeName` as the API server has it; `NONE` when empty or unknown.
+    pub nominated: NodeIdx,
+}
+
+/// A pod with its history in the queue. Times are in nanoseconds since the epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueuedPod {
+    /// The pod.
+    pub pod: PodIdx,
+    /// Position of its profile.
+    pub profile: usize,
+    /// Its class.
+    pub class: ClassIdx,
+    /// Its priority.
+    pub priority: i32,
+    /// `status.nominatedNodeName` as the API server has it.
+    pub nominated: NodeIdx,
+    /// When it came or last failed.
+    pub timestamp: i64,
+    /// Orders pods of one timestamp; renewed with it.
+    pub sequence: u64,
+    /// How often it was popped.
+    pub attempts: u32,
+    /// How often plugins turned it down.
+    pub unschedulable_count: u32,
+    /// How often in a row something went wrong.
+    pub consecutive_errors: u32,
+    /// When its backoff ends: a whole second, which is still part of it. `None`: no backoff.
+    pub backoff_expiration: Option<i64>,
+    /// When it first became active.
+    pub initial_attempt: Option<i64>,
+    /// Plugins that turned it down, kept until the next failure.
+    pub rejectors: PluginSet,
+    /// Plugins that wait for something and then want it tried at once.
+    pub pending: PluginSet,
+    /// The plugin that does not let it in.
+    pub gating: Option<PluginPosition>,
+    /// It was last moved because it had waited too long, not because of an event.
+    pub was_flushed: bool,
+    /// When that was.
+    pub flush_timestamp: Option<i64>,
+}
+
+impl QueuedPod {
+    pub(super) fn new(pod: &PendingPod, now: i64, sequence: u64) -> Self {
+        Self {
+            pod: pod.pod,
+            profile: pod.profile,
+            class: pod.class,
+            priority: pod.priority,
+            nominated: pod.nominated,
+            timestamp: now,
+            sequence,
+            attempts: 0,
+            unschedulable_count: 0,
+            consecutive_errors: 0,
+            backoff_expiration: None,
+            initial_attempt: None,
+            rejectors: PluginSet::EMPTY,
+            pending: PluginSet::EMPTY,
+            gating: None,
+            was_flushed: false,
+            flush_timestamp: None,
+        }
+    }
+
+    /// Every plugin that stands in its way.
+    pub fn blockers(&self) -> PluginSet {
+        self.rejectors.with(self.pending)
+    }
+
+    /// What QueueSort sees of it.
+    pub fn key(&self) -> QueueKey {
+        QueueKey { priority: self.priority, timestamp: self.timestamp }
+    }
+
+    /// Since when it has been waiting without another try.
+    pub(super) fn waiting_since(&self) -> i64 {
+        self.flush_timestamp.map_or(self.timestamp, |flushed| flushed.max(self.timestamp))
+    }
+}
+
+/// A slot of the table: dense over the pods that the queue knows, unlike [`PodIdx`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Slot(pub(super) u32);
+
+impl Slot {
+    pub(super) fn at(self) -> usize {
+        self.0 as usize
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub(super) info: QueuedPod,
+    /// `None` only while it goes from one place to another.
+    pub(super) place: Option<Place>,
+    /// Plugins for which it counts as unschedulable.
+    pub(super) counted: PluginSet,
+}
+
+/// All pods that the queue knows.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Entries {
+    slots: Vec<Option<Entry>>,
+    /// Slot by pod, [`NO_SLOT`] for pods not known.
+    by_pod: Vec<u32>,
+    free: Vec<Slot>,
+}
+
+const NO_SLOT: u32 = u32::MAX;
+
+impl Entries {
+    pub(super) fn find(&self, pod: PodIdx) -> Option<Slot> {
+        let slot = *self.by_pod.get(pod.at())?;
+        (slot != NO_SLOT).then_some(Slot(slot))
+    }
+
+    pub(super) fn get(&self, slot: Slot) -> &Entry {
+        self.slots[slot.at()].as_ref().expect("slots are held only for pods that are known")
+    }
+
+    pub(super) fn get_mut(&mut self, slot: Slot) -> &mut Entry {
+        self.slots[slot.at()].as_mut().expect("slots are held only for pods that are known")
+    }
+
+    pub(super) fn insert(&mut self, info: QueuedPod) -> Slot {
+        debug_assert!(self.find(info.pod).is_none());
+        let pod = info.pod.at();
+        let entry = Some(Entry { info, place: None, counted: PluginSet::EMPTY });
+        let slot = if let Some(slot) = self.free.pop() {
+            self.slots[slot.at()] = entry;
+            slot
+        } else {
+            self.slots.push(entry);
+            Slot(self.slots.len() as u32 - 1)
+        };
+        if self.by_pod.len() <= pod {
+            self.by_pod.resize(pod + 1, NO_SLOT);
+        }
+        self.by_pod[pod] = slot.0;
+        slot
+    }
+
+    pub(super) fn remove(&mut self, slot: Slot) {
+        let Some(entry) = self.slots[slot.at()].take() else { return };
+        self.by_pod[entry.info.pod.at()] = NO_SLOT;
+        self.free.push(slot);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Slot, &Entry)> {
+        let slots = self.slots.iter().enumerate();
+        slots.filter_map(|(index, entry)| Some((Slot(index as u32), entry.as_ref()?)))
+    }
+}

@@ -1,0 +1,358 @@
+//! Pods being tried, and what happened meanwhile.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::framework::event::Object;
+use crate::framework::{Action, Event, PodView, Resource};
+use crate::index::PodIdx;
+use crate::map::Map;
+use crate::object::volume::{
+    CsiDriver, CsiNode, CsiStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass,
+    VolumeAttachment,
+};
+use crate::object::{Labels, Node, PodSpec, Text};
+
+use super::counters::EventLabel;
+
+/// Events kept for pods in flight. Attempts end at once unless a pod waits for permission; while
+/// one does, this many are some seconds of a busy cluster. A pod that missed one is tried again.
+pub const EVENTS_KEPT: usize = 4096;
+
+/// A pod as an event shows it, kept.
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "as in PodView")]
+pub struct KeptPod {
+    pub namespace: Text,
+    pub name: Text,
+    pub uid: Text,
+    pub labels: Labels,
+    pub spec: Arc<PodSpec>,
+    pub assigned: bool,
+    pub nominated: bool,
+    pub gated: bool,
+}
+
+impl KeptPod {
+    /// A copy.
+    pub fn of(pod: &PodView) -> Self {
+        Self {
+            namespace: pod.namespace.into(),
+            name: pod.name.into(),
+            uid: pod.uid.into(),
+            labels: pod.labels.clone(),
+            spec: Arc::new(pod.spec.clone()),
+            assigned: pod.assigned,
+            nominated: pod.nominated,
+            gated: pod.gated,
+        }
+    }
+
+    /// As hints see it.
+    pub fn view(&self) -> PodView<'_> {
+        PodView {
+            namespace: &self.namespace,
+            name: &self.name,
+            uid: &self.uid,
+            labels: &self.labels,
+            spec: &self.spec,
+            assigned: self.assigned,
+            nominated: self.nominated,
+            gated: self.gated,
+        }
+    }
+}
+
+/// Old and new version of an object, kept.
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "as in Object")]
+pub enum KeptObject {
+    None,
+    Node(Option<Arc<Node>>, Option<Arc<Node>>),
+    Pod(Option<KeptPod>, Option<KeptPod>),
+    PersistentVolume(Option<Arc<PersistentVolume>>, Option<Arc<PersistentVolume>>),
+    PersistentVolumeClaim(Option<Arc<PersistentVolumeClaim>>, Option<Arc<PersistentVolumeClaim>>),
+    StorageClass(Option<Arc<StorageClass>>, Option<Arc<StorageClass>>),
+    CsiNode(Option<Arc<CsiNode>>, Option<Arc<CsiNode>>),
+    CsiDriver(Option<Arc<CsiDriver>>, Option<Arc<CsiDriver>>),
+    CsiStorageCapacity(Option<Arc<CsiStorageCapacity>>, Option<Arc<CsiStorageCapacity>>),
+    VolumeAttachment(Option<Arc<VolumeAttachment>>, Option<Arc<VolumeAttachment>>),
+}
+
+impl KeptObject {
+    /// A copy.
+    pub fn of(object: &Object) -> Self {
+        match *object {
+            Object::None => Self::None,
+            Object::Node { old, new } => Self::Node(keep(old), keep(new)),
+            Object::Pod { old, new } => {
+                Self::Pod(old.as_ref().map(KeptPod::of), new.as_ref().map(KeptPod::of))
+            }
+            Object::PersistentVolume { old, new } => Self::PersistentVolume(keep(old), keep(new)),
+            Object::PersistentVolumeClaim { old, new } => {
+                Self::PersistentVolumeClaim(keep(old), keep(new))
+            }
+            Object::StorageClass { old, new } => Self::StorageClass(keep(old), keep(new)),
+            Object::CsiNode { old, new } => Self::CsiNode(keep(old), keep(new)),
+            Object::CsiDriver { old, new } => Self::CsiDriver(keep(old), keep(new)),
+            Object::CsiStorageCapacity { old, new } => {
+                Self::CsiStorageCapacity(keep(old), keep(new))
+            }
+            Object::VolumeAttachment { old, new } => Self::VolumeAttachment(keep(old), keep(new)),
+        }
+    }
+
+    /// As hints see it.
+    pub fn view(&self) -> Object<'_> {
+        match self {
+            Self::None => Object::None,
+            Self::Node(old, new) => Object::Node { old: old.as_deref(), new: new.as_deref() },
+            Self::Pod(old, new) => Object::Pod {
+                old: old.as_ref().map(KeptPod::view),
+                new: new.as_ref().map(KeptPod::view),
+            },
+            Self::PersistentVolume(old, new) => {
+                Object::PersistentVolume { old: old.as_deref(), new: new.as_deref() }
+            }
+            Self::PersistentVolumeClaim(old, new) => {
+                Object::PersistentVolumeClaim { old: old.as_deref(), new: new.as_deref() }
+            }
+            Self::StorageClass(old, new) => {
+                Object::StorageClass { old: old.as_deref(), new: new.as_deref() }
+            }
+            Self::CsiNode(old, new) => Object::CsiNode { old: old.as_deref(), new: new.as_deref() },
+            Self::CsiDriver(old, new) => {
+                Object::CsiDriver { old: old.as_deref(), new: new.as_deref() }
+            }
+            Self::CsiStorageCapacity(old, new) => {
+                Object::CsiStorageCapacity { old: old.as_deref(), new: new.as_deref() }
+            }
+            Self::VolumeAttachment(old, new) => {
+                Object::VolumeAttachment { old: old.as_deref(), new: new.as_deref() }
+            }
+        }
+    }
+}
+
+fn keep<T: Clone>(object: Option<&T>) -> Option<Arc<T>> {
+    object.map(|object| Arc::new(object.clone()))
+}
+
+/// An event kept for pods in flight.
+#[derive(Clone, Debug)]
+pub(super) struct KeptEvent {
+    pub(super) label: EventLabel,
+    pub(super) resource: Resource,
+    pub(super) action: Action,
+    /// The waiting pod that the event is about; a wildcard then concerns nobody else.
+    pub(super) about: Option<PodIdx>,
+    pub(super) object: KeptObject,
+}
+
+impl KeptEvent {
+    pub(super) fn wildcard(label: EventLabel, about: Option<PodIdx>) -> Self {
+        let (resource, action) = (Resource::Wildcard, Action::ALL);
+        Self { label, resource, action, about, object: KeptObject::None }
+    }
+
+    pub(super) fn is_wildcard(&self) -> bool {
+        is_wildcard(self.resource, self.action)
+    }
+
+    /// As the hints for a pod see it.
+    pub(super) fn view_for(&self, pod: PodIdx) -> Event<'_> {
+        Event {
+            resource: self.resource,
+            action: self.action,
+            object: self.object.view(),
+            own: self.about == Some(pod),
+        }
+    }
+}
+
+/// Whether an event stands for anything that may have happened.
+pub(super) fn is_wildcard(resource: Resource, action: Action) -> bool {
+    resource == Resource::Wildcard && action == Action::ALL
+}
+
+/// Pods being tried, and what happened since the first of them was popped.
+#[derive(Clone, Debug, Default)]
+pub(super) struct InFlight {
+    /// Position in the stream of events at which each pod was popped.
+    markers: Map<PodIdx, u64>,
+    /// The same in order; pods that are done are dropped when they come to the front.
+    order: VecDeque<(PodIdx, u64)>,
+    events: VecDeque<KeptEvent>,
+    /// Position of the first kept event.
+    base: u64,
+}
+
+impl InFlight {
+    pub(super) fn len(&self) -> usize {
+        self.markers.len()
+    }
+
+    pub(super) fn contains(&self, pod: PodIdx) -> bool {
+        self.markers.contains_key(&pod)
+    }
+
+    pub(super) fn begin(&mut self, pod: PodIdx) {
+        let position = self.end();
+        let before = self.markers.insert(pod, position);
+        debug_assert!(before.is_none(), "a pod is in flight once");
+        self.order.push_back((pod, position));
+    }
+
+    /// Ends the attempt of a pod and forgets the events that nobody else needs.
+    pub(super) fn finish(&mut self, pod: PodIdx) {
+        self.markers.remove(&pod);
+        while let Some((pod, position)) = self.order.front() {
+            if self.markers.get(pod) == Some(position) {
+                break;
+            }
+            self.order.pop_front();
+        }
+        let needed = self.order.front().map_or(self.end(), |(_, position)| *position);
+        let done = needed.saturating_sub(self.base) as usize;
+        self.events.drain(..done);
+        self.base += done as u64;
+    }
+
+    /// Keeps an event, if anybody is in flight.
+    pub(super) fn record(&mut self, event: impl FnOnce() -> KeptEvent) {
+        if self.markers.is_empty() {
+            return;
+        }
+        if self.events.len() == EVENTS_KEPT {
+            self.events.pop_front();
+            self.base += 1;
+        }
+        self.events.push_back(event());
+    }
+
+    /// What happened since a pod was popped, and whether that is all; `None` if it is not in flight.
+    pub(super) fn since_popped(
+        &self,
+        pod: PodIdx,
+    ) -> Option<(bool, impl Iterator<Item = &KeptEvent>)> {
+        let position = *self.markers.get(&pod)?;
+        let complete = position >= self.base;
+        let skip = position.saturating_sub(self.base) as usize;
+        Some((complete, self.events.range(skip..)))
+    }
+
+    pub(super) fn events(&self) -> impl Iterator<Item = &KeptEvent> {
+        self.events.iter()
+    }
+
+    /// Whether no event is kept that nobody needs.
+    pub(super) fn is_sound(&self) -> bool {
+        let ordered = self.order.iter().zip(self.order.iter().skip(1));
+        let needed = self.order.front().map_or(self.end(), |(_, position)| *position);
+        self.events.len() <= EVENTS_KEPT
+            && self.base >= needed.min(self.end())
+            && (self.len() > 0 || self.events.is_empty() && self.order.is_empty())
+            && ordered.into_iter().all(|((_, earlier), (_, later))| earlier <= later)
+    }
+
+    fn end(&self) -> u64 {
+        self.base + self.events.len() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(action: u32) -> KeptEvent {
+        KeptEvent {
+            label: EventLabel::of(Resource::Node, Action(action)),
+            resource: Resource::Node,
+            action: Action(action),
+            about: None,
+            object: KeptObject::None,
+        }
+    }
+
+    fn seen(in_flight: &InFlight, pod: u32) -> Option<(bool, Vec<u32>)> {
+        assert!(in_flight.is_sound());
+        let (complete, events) = in_flight.since_popped(PodIdx(pod))?;
+        Some((complete, events.map(|event| event.action.0).collect()))
+    }
+
+    #[test]
+    fn each_pod_sees_what_happened_since_it_was_popped() {
+        let mut in_flight = InFlight::default();
+        in_flight.record(|| event(1));
+        in_flight.begin(PodIdx(1));
+        in_flight.record(|| event(2));
+        in_flight.begin(PodIdx(2));
+        in_flight.record(|| event(4));
+        assert_eq!(seen(&in_flight, 1), Some((true, vec![2, 4])));
+        assert_eq!(seen(&in_flight, 2), Some((true, vec![4])));
+        assert_eq!(seen(&in_flight, 3), None);
+        in_flight.finish(PodIdx(1));
+        assert_eq!(in_flight.events().count(), 1, "the first event is needed by nobody");
+        assert_eq!(seen(&in_flight, 2), Some((true, vec![4])));
+        in_flight.finish(PodIdx(2));
+        in_flight.finish(PodIdx(2));
+        assert_eq!(in_flight.events().count(), 0);
+        in_flight.begin(PodIdx(1));
+        assert_eq!(seen(&in_flight, 1), Some((true, vec![])));
+    }
+
+    #[test]
+    fn a_pod_that_ends_out_of_order_leaves_the_events_of_older_ones() {
+        let mut in_flight = InFlight::default();
+        in_flight.begin(PodIdx(1));
+        in_flight.record(|| event(1));
+        in_flight.begin(PodIdx(2));
+        in_flight.finish(PodIdx(2));
+        in_flight.begin(PodIdx(2));
+        in_flight.record(|| event(2));
+        assert_eq!(seen(&in_flight, 1), Some((true, vec![1, 2])));
+        in_flight.finish(PodIdx(1));
+        assert_eq!(seen(&in_flight, 2), Some((true, vec![2])));
+    }
+
+    #[test]
+    fn a_pod_that_missed_events_knows_it() {
+        let mut in_flight = InFlight::default();
+        in_flight.begin(PodIdx(1));
+        for _ in 0..=EVENTS_KEPT {
+            in_flight.record(|| event(1));
+        }
+        in_flight.begin(PodIdx(2));
+        in_flight.record(|| event(2));
+        assert_eq!(
+            seen(&in_flight, 1).map(|(complete, events)| (complete, events.len())),
+            Some((false, EVENTS_KEPT))
+        );
+        assert_eq!(seen(&in_flight, 2), Some((true, vec![2])));
+        in_flight.finish(PodIdx(1));
+        assert_eq!(seen(&in_flight, 2), Some((true, vec![2])));
+    }
+
+    #[test]
+    fn a_kept_event_is_the_event() {
+        let node = crate::testing::node("a");
+        let object = Object::Node { old: None, new: Some(&node) };
+        let kept = KeptObject::of(&object);
+        assert!(matches!(kept.view(), Object::Node { old: None, new: Some(n) } if *n == node));
+        let (labels, spec) = (Labels::default(), PodSpec::default());
+        let pod = PodView {
+            namespace: "a",
+            name: "b",
+            uid: "c",
+            labels: &labels,
+            spec: &spec,
+            assigned: true,
+            nominated: false,
+            gated: true,
+        };
+        let kept = KeptObject::of(&Object::Pod { old: Some(pod), new: None });
+        let Object::Pod { old: Some(view), new: None } = kept.view() else { unreachable!() };
+        assert_eq!((view.namespace, view.name, view.uid), ("a", "b", "c"));
+        assert_eq!((view.assigned, view.nominated, view.gated), (true, false, true));
+    }
+}

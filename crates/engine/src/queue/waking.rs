@@ -1,0 +1,184 @@
+//! What wakes pods: events, plugins that ask for it, and time.
+
+use crate::framework::Event;
+use crate::index::PodIdx;
+
+use super::backoff::{is_backing_off, over_at};
+use super::counters::EventLabel;
+use super::entry::{Place, QueuedPod, Slot};
+use super::heap::Heap;
+use super::hints::{self, Strategy};
+use super::in_flight::{KeptEvent, is_wildcard};
+use super::{Queue, QueueContext, Scope};
+
+/// How often pods that waited too long are looked for.
+const FLUSH_INTERVAL: i64 = 30_000_000_000;
+
+/// Pods that waited too long moved at once; the rest follow in the next tick. About a millisecond.
+pub(super) const FLUSH_BATCH: usize = 2048;
+
+impl Queue {
+    /// Lets an event wake pods and tells how many it moved. An update with several aspects is as many
+    /// events.
+    pub fn move_all(
+        &mut self,
+        context: &dyn QueueContext,
+        event: &Event,
+        scope: Scope,
+        now: i64,
+    ) -> usize {
+        debug_assert!(!event.own, "changes of waiting pods go through update");
+        let Some(woken) = self.woken(context, event, scope) else { return 0 };
+        let count = woken.len();
+        self.move_pods(context, woken, event.into(), now);
+        self.in_flight.record(|| KeptEvent::new(context, event, None));
+        count
+    }
+
+    /// Makes pods active whatever their backoff, as plugins may ask for. For one that is in flight
+    /// this is an event.
+    pub fn activate(&mut self, context: &dyn QueueContext, pods: &[PodIdx], now: i64) {
+        for pod in pods {
+            let Some((slot, place)) = self.find(*pod) else { continue };
+            let label = EventLabel::ForceActivate;
+            match place {
+                Place::Unschedulable | Place::Gated => {
+                    self.enqueue_active(context, slot, label, now);
+                }
+                Place::Backoff | Place::ErrorBackoff => {
+                    self.let_in(context, slot, label, now);
+                }
+                Place::InFlight => {
+                    self.in_flight.record(|| KeptEvent::wildcard(label, Some(*pod)));
+                }
+                Place::Active | Place::Binding => {}
+            }
+        }
+    }
+
+    /// When [`Queue::tick`] has something to do; a time that has passed means now.
+    pub fn next_deadline(&self) -> Option<i64> {
+        let heads = [self.backoff.peek(), self.error_backoff.peek()];
+        let backoff = heads.into_iter().flatten().map(|head| over_at(head.expiration)).min();
+        let flush = self.pool.oldest().map(|since| self.flush_time(since));
+        backoff.into_iter().chain(flush).min()
+    }
+
+    /// Does what is due: every whole second for backoffs, every 30 seconds for pods that wait too long.
+    pub fn tick(&mut self, context: &dyn QueueContext, now: i64) {
+        self.flush_backoff(context, now);
+        let last_look = now.div_euclid(FLUSH_INTERVAL) * FLUSH_INTERVAL;
+        self.flush_waiting(context, last_look, now);
+    }
+
+    /// Makes pods active whose backoff is over.
+    pub fn flush_backoff(&mut self, context: &dyn QueueContext, now: i64) {
+        while let Some(slot) = first_over(&self.backoff, now) {
+            self.let_in(context, slot, EventLabel::BackoffComplete, now);
+        }
+        while let Some(slot) = first_over(&self.error_backoff, now) {
+            self.let_in(context, slot, EventLabel::BackoffComplete, now);
+        }
+    }
+
+    /// Moves pods that by now waited too long without an event, in case one was missed. Whether that
+    /// was all of them: so many are moved at once, and no more.
+    pub fn flush_unschedulable(&mut self, context: &dyn QueueContext, now: i64) -> bool {
+        self.flush_waiting(context, now, now)
+    }
+
+    /// Moves pods that had waited too long at an earlier moment.
+    fn flush_waiting(&mut self, context: &dyn QueueContext, then: i64, now: i64) -> bool {
+        let moment = then.saturating_sub(self.config.max_in_unschedulable);
+        let due = self.pool.waiting_since_before(moment).take(FLUSH_BATCH);
+        let due: Vec<_> = due.map(|slot| (slot, Strategy::AfterBackoff)).collect();
+        let count = due.len();
+        if count == 0 {
+            return true;
+        }
+        for (slot, _) in &due {
+            let info = &mut self.entries.get_mut(*slot).info;
+            info.was_flushed = true;
+            info.flush_timestamp = Some(now);
+        }
+        let label = EventLabel::UnschedulableTimeout;
+        self.move_pods(context, due, label, now);
+        self.in_flight.record(|| KeptEvent::wildcard(label, None));
+        let moves = self.counters.moves.entry(label).or_default();
+        moves.events += 1;
+        moves.pods_moved += count as u64;
+        count < FLUSH_BATCH
+    }
+
+    /// Pods that an event moves, and how; `None` when no plugin is interested.
+    fn woken(
+        &mut self,
+        context: &dyn QueueContext,
+        event: &Event,
+        scope: Scope,
+    ) -> Option<Vec<(Slot, Strategy)>> {
+        let mut woken = Vec::new();
+        let mut asked = 0;
+        let entries = &self.entries;
+        let mut wake = |members: &[Slot], strategy| {
+            let meant = members.iter().filter(|slot| scope.contains(&entries.get(**slot).info));
+            woken.extend(meant.map(|slot| (*slot, strategy)));
+        };
+        if is_wildcard(event.resource, event.action) {
+            for group in self.pool.groups() {
+                wake(self.pool.members(group), Strategy::AfterBackoff);
+            }
+        } else {
+            let interests = self.interests.of(event.resource, event.action)?;
+            for group in self.pool.concerned(interests) {
+                asked += 1;
+                let subject = self.pool.subject(group);
+                let strategy = hints::strategy(context, interests, subject, event);
+                if strategy != Strategy::Skip {
+                    wake(self.pool.members(group), strategy);
+                }
+            }
+        }
+        let moves = self.counters.moves.entry(event.into()).or_default();
+        moves.events += 1;
+        moves.groups_asked += asked;
+        moves.pods_moved += woken.len() as u64;
+        Some(woken)
+    }
+
+    fn move_pods(
+        &mut self,
+        context: &dyn QueueContext,
+        pods: Vec<(Slot, Strategy)>,
+        label: EventLabel,
+        now: i64,
+    ) {
+        for (slot, strategy) in pods {
+            // Out first, so that a pod that is gated again counts as one that came.
+            self.transfer(context, slot, None);
+            self.requeue(context, slot, strategy, label, now);
+        }
+    }
+
+    /// The first look for pods that wait too long which finds one that waits since then.
+    fn flush_time(&self, since: i64) -> i64 {
+        let due = since.saturating_add(self.config.max_in_unschedulable).saturating_add(1);
+        let interval = due.div_euclid(FLUSH_INTERVAL) + i64::from(due % FLUSH_INTERVAL != 0);
+        interval.saturating_mul(FLUSH_INTERVAL)
+    }
+}
+
+impl Scope {
+    fn contains(self, info: &QueuedPod) -> bool {
+        match self {
+            Self::Everyone => true,
+            Self::UpTo(priority) => info.priority <= priority,
+            Self::AllBut(pod) => info.pod != pod,
+        }
+    }
+}
+
+fn first_over(heap: &Heap, now: i64) -> Option<Slot> {
+    let head = heap.peek()?;
+    (!is_backing_off(Some(head.expiration), now)).then_some(head.slot)
+}

@@ -1,0 +1,115 @@
+//! Taints of nodes, each list stored once: a cluster has few, so answers about them are worked
+//! out per list instead of per node.
+
+use crate::index::{NodeIdx, TaintsIdx};
+use crate::map::Map;
+use crate::object::Taint;
+
+/// The lists of taints in use, and which node has which.
+#[derive(Clone, Debug, Default)]
+pub struct TaintLists {
+    lists: Vec<TaintList>,
+    by_taints: Map<Box<[Taint]>, TaintsIdx>,
+    free: Vec<TaintsIdx>,
+    of_node: Vec<TaintsIdx>,
+}
+
+/// A list; without taints when it is free.
+#[derive(Clone, Debug, Default)]
+struct TaintList {
+    taints: Box<[Taint]>,
+    users: u32,
+}
+
+impl TaintLists {
+    /// List of each slot; `NONE` where the node has no taints.
+    pub fn column(&self) -> &[TaintsIdx] {
+        &self.of_node
+    }
+
+    /// List of one node; `NONE` when it has no taints.
+    pub fn of(&self, node: NodeIdx) -> TaintsIdx {
+        self.of_node[node.at()]
+    }
+
+    /// What `ask` says of each list, by index. Lists out of use have no taints.
+    pub fn answers<T>(&self, mut ask: impl FnMut(&[Taint]) -> T) -> Vec<T> {
+        self.lists.iter().map(|list| ask(&list.taints)).collect()
+    }
+
+    /// Adds a slot without taints.
+    pub(crate) fn add_slot(&mut self) {
+        self.of_node.push(TaintsIdx::NONE);
+    }
+
+    /// Takes over the taints of a node.
+    pub(crate) fn set(&mut self, node: NodeIdx, taints: &[Taint]) {
+        let new = if taints.is_empty() { TaintsIdx::NONE } else { self.acquire(taints) };
+        let old = std::mem::replace(&mut self.of_node[node.at()], new);
+        if old.is_some() {
+            self.release(old);
+        }
+    }
+
+    fn acquire(&mut self, taints: &[Taint]) -> TaintsIdx {
+        if let Some(found) = self.by_taints.get(taints) {
+            self.lists[found.at()].users += 1;
+            return *found;
+        }
+        let list = TaintList { taints: taints.into(), users: 1 };
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.lists.push(TaintList::default());
+            TaintsIdx::from(self.lists.len() - 1)
+        });
+        self.lists[index.at()] = list;
+        self.by_taints.insert(taints.into(), index);
+        index
+    }
+
+    fn release(&mut self, index: TaintsIdx) {
+        let list = &mut self.lists[index.at()];
+        list.users -= 1;
+        if list.users == 0 {
+            self.by_taints.remove(&std::mem::take(&mut list.taints));
+            self.free.push(index);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::TaintEffect;
+
+    fn taints(keys: &[&str]) -> Vec<Taint> {
+        let taint = |key: &&str| Taint {
+            key: (*key).into(),
+            value: "".into(),
+            effect: TaintEffect::NoSchedule,
+        };
+        keys.iter().map(taint).collect()
+    }
+
+    #[test]
+    fn nodes_share_lists_that_live_as_long_as_they_are_used() {
+        let mut lists = TaintLists::default();
+        let nodes = [NodeIdx(0), NodeIdx(1), NodeIdx(2)];
+        for _ in nodes {
+            lists.add_slot();
+        }
+        lists.set(nodes[0], &taints(&["a"]));
+        lists.set(nodes[1], &taints(&["a"]));
+        lists.set(nodes[2], &taints(&["a", "b"]));
+        assert_eq!(lists.of(nodes[0]), lists.of(nodes[1]));
+        assert_eq!(lists.answers(<[_]>::len), [1, 2]);
+        lists.set(nodes[0], &[]);
+        assert_eq!(lists.of(nodes[0]), TaintsIdx::NONE);
+        assert_eq!(lists.answers(<[_]>::len), [1, 2]);
+        lists.set(nodes[1], &taints(&["a", "b"]));
+        assert_eq!(lists.of(nodes[1]), lists.of(nodes[2]));
+        assert_eq!(lists.answers(<[_]>::len), [0, 2]);
+        lists.set(nodes[0], &taints(&["c", "d", "e"]));
+        assert_eq!(lists.answers(<[_]>::len), [3, 2]);
+        assert_eq!(lists.column(), [TaintsIdx(0), TaintsIdx(1), TaintsIdx(1)]);
+    }
+}

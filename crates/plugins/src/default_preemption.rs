@@ -1,0 +1,215 @@
+//! DefaultPreemption: makes room for a pod that fits nowhere by removing less important ones.
+//!
+//! ```text
+//! eligible? ─▶ potential nodes ─▶ victims on each ─▶ candidates ─▶ best candidate
+//! ```
+//!
+//! Removing the victims, and holding the pod back meanwhile, is the engine's business.
+
+mod budgets;
+#[cfg(test)]
+mod tests;
+mod victims;
+
+use std::cmp::Reverse;
+
+use api::config::args::DefaultPreemptionArgs;
+use api::config::{Gates, PluginArgs};
+use engine::cycle::diagnosis::fit_error;
+use engine::cycle::what_if::PostFilter;
+use engine::framework::{
+    Action, Class, Code, Event, Plugin, Point, PostFilterOutcome, Reason, Rejection, Resource,
+    Subscription,
+};
+use engine::index::NodeIdx;
+use engine::state::State;
+
+use victims::{Refusal, Search, Victims};
+
+pub(crate) const NAME: &str = "DefaultPreemption";
+pub(crate) const POINTS: &[Point] = &[Point::PreEnqueue, Point::PostFilter];
+pub(crate) const DOC: &str =
+    "Makes room for a pod that fits nowhere by removing less important ones.";
+
+pub(crate) fn build(args: Option<&PluginArgs>) -> Box<dyn Plugin> {
+    if let Some(PluginArgs::DefaultPreemption(args)) = args {
+        return Box::new(DefaultPreemption(args.clone()));
+    }
+    match PluginArgs::default_of(NAME, Gates::default()) {
+        Some(PluginArgs::DefaultPreemption(args)) => Box::new(DefaultPreemption(args)),
+        _ => unreachable!("the plugin has default arguments"),
+    }
+}
+
+struct DefaultPreemption(DefaultPreemptionArgs);
+
+impl Plugin for DefaultPreemption {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn points(&self) -> &'static [Point] {
+        POINTS
+    }
+
+    fn post_filter(&self, cycle: &mut PostFilter) -> PostFilterOutcome {
+        if let Err(reason) = eligible(cycle) {
+            return unschedulable(reason, false);
+        }
+        let potential = potential_nodes(cycle);
+        let mut candidates = Candidates::new(self.wanted(potential.len()));
+        candidates.search(cycle, &potential);
+        candidates.outcome(cycle)
+    }
+
+    fn subscriptions(&self) -> Vec<Subscription> {
+        // Only so that a pod held back is looked at again when a victim is gone.
+        vec![Subscription { resource: Resource::Pod, action: Action::DELETE }]
+    }
+
+    /// When to try again is for the plugins to say that turned the pod down.
+    fn hint(&self, _state: &State, _class: &Class, _event: &Event) -> bool {
+        false
+    }
+}
+
+impl DefaultPreemption {
+    /// How many candidates are enough.
+    fn wanted(&self, potential: usize) -> usize {
+        let share = potential * self.0.min_candidate_nodes_percentage.max(0) as usize / 100;
+        share.max(self.0.min_candidate_nodes_absolute.max(0) as usize).min(potential)
+    }
+}
+
+/// Nodes on which removing pods makes room, so far as they were tried.
+struct Candidates {
+    wanted: usize,
+    /// Those that break no disruption budget.
+    harmless: Vec<Victims>,
+    /// The others.
+    harmful: Vec<Victims>,
+    /// Nodes without a single pod that is less important.
+    without_victims: usize,
+    /// Why the pod fits not even without them; collected only until there is a candidate.
+    rejections: Vec<Rejection>,
+}
+
+impl Candidates {
+    fn new(wanted: usize) -> Self {
+        let (harmless, harmful, rejections) = (Vec::new(), Vec::new(), Vec::new());
+        Self { wanted, harmless, harmful, without_victims: 0, rejections }
+    }
+
+    /// Tries one node after the other, beginning anywhere, until there are enough candidates.
+    fn search(&mut self, cycle: &mut PostFilter, potential: &[NodeIdx]) {
+        let mut search = Search::new(cycle);
+        let offset = cycle.random.checked_rem(potential.len() as u64).unwrap_or(0) as usize;
+        let (before, after) = potential.split_at(offset);
+        for node in after.iter().chain(before) {
+            let needs_reason = self.harmless.is_empty() && self.harmful.is_empty();
+            match search.victims(cycle, *node, needs_reason) {
+                Ok(victims) => self.add(victims),
+                Err(Refusal::NoVictims) => self.without_victims += 1,
+                Err(Refusal::Rejected(rejection)) => self.rejections.extend(rejection),
+            }
+            if !self.harmless.is_empty() && self.harmless.len() + self.harmful.len() >= self.wanted
+            {
+                return;
+            }
+        }
+    }
+
+    /// As upstream, each of the two lists takes as many as are wanted and no more.
+    fn add(&mut self, victims: Victims) {
+        let list = if victims.violations == 0 { &mut self.harmless } else { &mut self.harmful };
+        if list.len() < self.wanted {
+            list.push(victims);
+        }
+    }
+
+    fn outcome(self, cycle: &PostFilter) -> PostFilterOutcome {
+        let Self { harmless, harmful, without_victims, rejections, .. } = self;
+        let candidates = harmless.into_iter().chain(harmful);
+        if let Some(best) = candidates.min_by_key(|victims| cost(cycle, victims)) {
+            return PostFilterOutcome::Nominate { node: best.node, victims: best.pods };
+        }
+        if let Some(error) = errors(&rejections) {
+            return PostFilterOutcome::Error(prefixed(&error));
+        }
+        let no_victims = Rejection::unresolvable("No preemption victims found for incoming pod");
+        let not_tried = Rejection::unresolvable("Preemption is not helpful for scheduling");
+        let tried = std::iter::repeat_n(&no_victims, without_victims).chain(&rejections);
+        let text = fit_error(cycle.state().nodes.count(), None, tried, Some(&not_tried));
+        unschedulable(&text, true)
+    }
+}
+
+/// What choosing a candidate costs; of equal ones the first is chosen (upstream: a random one).
+fn cost(cycle: &PostFilter, victims: &Victims) -> (usize, i32, i64, usize, Reverse<i64>) {
+    let record = |pod: &_| cycle.state().pods.get(*pod);
+    let highest = victims.pods.iter().map(|pod| record(pod).priority).max().unwrap_or(i32::MIN);
+    // All made positive, so that few pods of negative priority do not cost more than many.
+    let sum = victims.pods.iter().map(|pod| i64::from(record(pod).priority) + (1 << 31)).sum();
+    let most_important = victims.pods.iter().filter(|pod| record(pod).priority == highest);
+    let started = most_important.map(|pod| victims::start_time(record(pod), cycle.now));
+    let earliest = started.min().unwrap_or(i64::MIN);
+    (victims.violations, highest, sum, victims.pods.len(), Reverse(earliest))
+}
+
+/// Whether the pod may make others go at all.
+fn eligible(cycle: &PostFilter) -> Result<(), &'static str> {
+    if cycle.class().spec.never_preempts {
+        return Err("not eligible due to preemptionPolicy=Never.");
+    }
+    let preemptor = cycle.state().pods.get(cycle.pod);
+    let node = preemptor.nominated;
+    // If nothing can make the nominated node fit any more, there is nothing to wait for.
+    if !node.is_some() || cycle.diagnosis.code(node) == Code::UnschedulableAndUnresolvable {
+        return Ok(());
+    }
+    let going = cycle.state().nodes.pods(node).iter().any(|pod| {
+        let pod = cycle.state().pods.get(*pod);
+        pod.priority < preemptor.priority && pod.terminating && pod.preempted
+    });
+    if going { Err("not eligible due to a terminating pod on the nominated node.") } else { Ok(()) }
+}
+
+/// Nodes that removing pods could help.
+fn potential_nodes(cycle: &PostFilter) -> Vec<NodeIdx> {
+    let diagnosis = cycle.diagnosis;
+    let told = diagnosis.nodes.iter();
+    if diagnosis.absent_code() != Code::Unschedulable {
+        let helpless = told.filter(|(_, _, rejection)| rejection.code == Code::Unschedulable);
+        return helpless.map(|(node, _, _)| *node).collect();
+    }
+    let mut potential = cycle.state().nodes.present().clone();
+    for (node, _, rejection) in told {
+        potential.set(*node, rejection.code == Code::Unschedulable);
+    }
+    let order = cycle.state().nodes.order().iter().copied();
+    order.filter(|node| potential.contains(*node)).collect()
+}
+
+/// The texts of all errors, each once, as upstream puts them together.
+fn errors(rejections: &[Rejection]) -> Option<String> {
+    let mut texts: Vec<String> = Vec::new();
+    for rejection in rejections.iter().filter(|rejection| rejection.code == Code::Error) {
+        let text = rejection.message();
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    match &*texts {
+        [] => None,
+        [one] => Some(one.clone()),
+        several => Some(format!("[{}]", several.join(", "))),
+    }
+}
+
+fn unschedulable(message: &str, clear_nomination: bool) -> PostFilterOutcome {
+    PostFilterOutcome::Unschedulable { reasons: vec![prefixed(message)], clear_nomination }
+}
+
+fn prefixed(message: &str) -> Reason {
+    Reason::Owned(format!("preemption: {message}"))
+}

@@ -1,0 +1,150 @@
+//! Which pods must leave a node so that another one fits.
+
+use std::cmp::Reverse;
+
+use engine::cycle::what_if::{PostFilter, WhatIf};
+use engine::framework::Rejection;
+use engine::index::{NodeIdx, PodIdx};
+use engine::state::State;
+use engine::state::pods::PodRecord;
+
+use super::budgets::Budgets;
+
+/// Pods that must leave a node.
+pub(super) struct Victims {
+    pub(super) node: NodeIdx,
+    /// The most important first; never empty.
+    pub(super) pods: Vec<PodIdx>,
+    /// How many of them break a disruption budget.
+    pub(super) violations: usize,
+}
+
+/// Why a node is no candidate.
+pub(super) enum Refusal {
+    /// No pod on it is less important.
+    NoVictims,
+    /// The pod does not fit even without them; the reason is there if it was asked for.
+    Rejected(Option<Rejection>),
+}
+
+/// The search for victims, one node after the other. Its lists are used again for each.
+pub(super) struct Search {
+    now: i64,
+    priority: i32,
+    budgets: Budgets,
+    /// Pods that are less important.
+    potential: Vec<PodIdx>,
+    breaking: Vec<PodIdx>,
+    harmless: Vec<PodIdx>,
+    victims: Vec<PodIdx>,
+    ranks: Vec<(Rank, PodIdx)>,
+}
+
+impl Search {
+    pub(super) fn new(cycle: &PostFilter) -> Self {
+        Self {
+            now: cycle.now,
+            priority: cycle.state().pods.get(cycle.pod).priority,
+            budgets: Budgets::default(),
+            potential: Vec::new(),
+            breaking: Vec::new(),
+            harmless: Vec::new(),
+            victims: Vec::new(),
+            ranks: Vec::new(),
+        }
+    }
+
+    /// Takes all less important pods away, then puts back as many as possible, important ones first.
+    pub(super) fn victims(
+        &mut self,
+        cycle: &mut PostFilter,
+        node: NodeIdx,
+        needs_reason: bool,
+    ) -> Result<Victims, Refusal> {
+        let less_important = |pod: &PodIdx| cycle.state().pods.get(*pod).priority < self.priority;
+        let pods = cycle.state().nodes.pods(node).iter().copied();
+        self.potential.clear();
+        self.potential.extend(pods.filter(less_important));
+        if self.potential.is_empty() {
+            return Err(Refusal::NoVictims);
+        }
+        let mut what_if = cycle.what_if(node);
+        for pod in &self.potential {
+            what_if.remove(*pod);
+        }
+        if needs_reason {
+            what_if.fits().map_err(|rejection| Refusal::Rejected(Some(rejection)))?;
+        } else if !what_if.passes() {
+            return Err(Refusal::Rejected(None));
+        }
+        let violations = self.reprieve(&mut what_if);
+        drop(what_if);
+        if self.victims.is_empty() {
+            let name = cycle.state().nodes.name(node);
+            let text = format!("expected at least one victim pod on node {name:?}");
+            return Err(Refusal::Rejected(Some(Rejection::error(text))));
+        }
+        Ok(Victims { node, pods: self.victims.clone(), violations })
+    }
+
+    /// Puts pods back while the other one still fits, and returns how many victims break a budget.
+    fn reprieve(&mut self, what_if: &mut WhatIf) -> usize {
+        let Self { now, budgets, potential, breaking, harmless, victims, ranks, .. } = self;
+        sort_by_importance(potential, ranks, what_if.state(), *now);
+        breaking.clear();
+        harmless.clear();
+        budgets.restart();
+        for pod in potential.iter() {
+            let list =
+                if budgets.breaks(what_if.state(), *pod) { &mut *breaking } else { &mut *harmless };
+            list.push(*pod);
+        }
+        victims.clear();
+        let mut must_go = |pod: &PodIdx| {
+            what_if.put_back(*pod);
+            let must_go = !what_if.passes();
+            if must_go {
+                what_if.remove(*pod);
+            }
+            must_go
+        };
+        victims.extend(breaking.iter().filter(|pod| must_go(pod)));
+        let violations = victims.len();
+        victims.extend(harmless.iter().filter(|pod| must_go(pod)));
+        if !breaking.is_empty() && !harmless.is_empty() {
+            sort_by_importance(victims, ranks, what_if.state(), *now);
+        }
+        violations
+    }
+}
+
+/// When a pod started; pods that have not are taken to start now.
+pub(super) fn start_time(pod: &PodRecord, now: i64) -> i64 {
+    if pod.start_time == i64::MAX { now } else { pod.start_time }
+}
+
+/// Place in the order of importance: priority, then age, then place in the list.
+type Rank = (Reverse<i32>, i64, i64);
+
+/// Sorts by importance, equals as upstream leaves them.
+///
+/// Upstream's sort keeps the order of equals in lists of up to 12 pods (longer ones it may mix, which
+/// is not followed). "Now" is read anew for each comparison, so that of two pods that have not
+/// started the one asked about first is the older: their order is reversed.
+fn sort_by_importance(
+    pods: &mut [PodIdx],
+    ranks: &mut Vec<(Rank, PodIdx)>,
+    state: &State,
+    now: i64,
+) {
+    ranks.clear();
+    ranks.extend(pods.iter().zip(0..).map(|(pod, place)| {
+        let record = state.pods.get(*pod);
+        let place = if record.start_time == i64::MAX { -place } else { place };
+        ((Reverse(record.priority), start_time(record, now), place), *pod)
+    }));
+    ranks.sort_unstable();
+    for (place, (_, pod)) in pods.iter_mut().zip(ranks) {
+        *place = *pod;
+    }
+}

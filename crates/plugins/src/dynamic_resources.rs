@@ -1,0 +1,253 @@
+//! DynamicResources: claims on devices. Only pods without any are placed so far.
+//!
+//! Pods with claims, and nodes that could offer an extended resource only through devices, are
+//! turned down plainly instead of being placed without their devices.
+
+use api::config::PluginArgs;
+use engine::cycle::what_if::PostFilter;
+use engine::framework::{
+    Action, Answer, Class, Event, Filter, Plugin, Point, PostFilterOutcome, Preparation, Prepared,
+    Reason, Rejection, Resource, Scorer, Subscription,
+};
+use engine::index::NodeIdx;
+use engine::object::{Node, PodSpec, Text};
+use engine::state::{Areas, State};
+
+use crate::node_resources_fit::may_be_devices;
+
+pub(crate) const NAME: &str = "DynamicResources";
+pub(crate) const POINTS: &[Point] = &[
+    Point::PreEnqueue,
+    Point::PreFilter,
+    Point::Filter,
+    Point::PostFilter,
+    Point::Score,
+    Point::Reserve,
+    Point::PreBind,
+];
+pub(crate) const DOC: &str = "Claims on devices; so far only pods without any are placed.";
+
+pub(crate) fn build(_args: Option<&PluginArgs>) -> Box<dyn Plugin> {
+    Box::new(DynamicResources)
+}
+
+struct DynamicResources;
+
+impl Plugin for DynamicResources {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn points(&self) -> &'static [Point] {
+        POINTS
+    }
+
+    fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> Prepared {
+        if !class.spec.resource_claims.is_empty() {
+            return Prepared::Reject(unsupported(&class.spec.resource_claims));
+        }
+        let extended = extended_requests(&class.spec);
+        if extended.is_empty() {
+            return Prepared::Skip;
+        }
+        preparation.depends_on(Areas::DEVICES);
+        let (from_devices, from_nodes): (Vec<_>, Vec<_>) =
+            extended.into_iter().partition(|name| preparation.state.device_class_offers(name));
+        if from_devices.is_empty() {
+            return Prepared::Skip;
+        }
+        Prepared::Filter(Box::new(WithoutDevices { from_devices, from_nodes }))
+    }
+
+    fn prepare_score(
+        &self,
+        _class: &Class,
+        _preparation: &mut Preparation,
+    ) -> Option<Box<dyn Scorer>> {
+        // Upstream does not sit out for want of claims.
+        Some(Box::new(Zero))
+    }
+
+    fn post_filter(&self, cycle: &mut PostFilter) -> PostFilterOutcome {
+        if !cycle.was_asked(NAME) {
+            return PostFilterOutcome::Error(Reason::Borrowed("not found"));
+        }
+        let spec = &cycle.class().spec;
+        let offered = |name: &Text| cycle.state().device_class_offers(name);
+        let claims_devices =
+            spec.resource_claims.is_empty() && extended_requests(spec).iter().any(offered);
+        let reason =
+            if claims_devices { "still not schedulable" } else { "no new claims to deallocate" };
+        PostFilterOutcome::Unschedulable {
+            reasons: vec![Reason::Borrowed(reason)],
+            clear_nomination: false,
+        }
+    }
+
+    fn subscriptions(&self) -> Vec<Subscription> {
+        let node_actions =
+            Action::ADD.with(Action::UPDATE_NODE_LABEL).with(Action::UPDATE_NODE_ALLOCATABLE);
+        let changed = Action::ADD.with(Action::UPDATE);
+        let pod_action = Action::UPDATE_POD_GENERATED_RESOURCE_CLAIM;
+        vec![
+            Subscription { resource: Resource::Node, action: node_actions },
+            Subscription { resource: Resource::ResourceClaim, action: changed },
+            Subscription { resource: Resource::Pod, action: pod_action },
+            Subscription { resource: Resource::DeviceClass, action: changed },
+            Subscription { resource: Resource::ResourceSlice, action: changed },
+        ]
+    }
+
+    /// Nothing helps a pod with claims; others wait for a node that has the resource itself.
+    fn hint(&self, _state: &State, class: &Class, event: &Event) -> bool {
+        class.spec.resource_claims.is_empty()
+            && matches!(event.resource, Resource::Node | Resource::DeviceClass)
+    }
+}
+
+/// Turns down nodes that lack an extended resource for which a device class stands in.
+struct WithoutDevices {
+    /// Requested resources that a device class offers.
+    from_devices: Vec<Text>,
+    /// Other extended resources that are requested.
+    from_nodes: Vec<Text>,
+}
+
+impl WithoutDevices {
+    /// As upstream, this looks at what a node lists; whether enough is left is NodeResourcesFit's question.
+    fn lists_others(&self, node: &Node) -> bool {
+        self.from_nodes.iter().all(|name| node.allocatable.scalar(name).is_some())
+    }
+
+    fn needs_devices(&self, node: &Node) -> Option<usize> {
+        self.from_devices.iter().position(|name| node.allocatable.amount(name) == 0)
+    }
+}
+
+impl Filter for WithoutDevices {
+    fn check(&mut self, state: &State, node: NodeIdx) -> Answer {
+        let node = state.nodes.object(node);
+        if !self.lists_others(node) {
+            return Answer(1);
+        }
+        self.needs_devices(node).map_or(Answer::PASS, |position| Answer(position as u32 + 2))
+    }
+
+    fn rejection(&self, _state: &State, _node: NodeIdx, answer: Answer) -> Rejection {
+        let Some(position) = (answer.0 as usize).checked_sub(2) else {
+            return Rejection::unresolvable("cannot fit resource");
+        };
+        let name = &self.from_devices[position];
+        Rejection::unresolvable(format!(
+            "node(s) would have to offer {name} through devices, which is not supported yet"
+        ))
+    }
+}
+
+/// All nodes are equal to pods without claims.
+struct Zero;
+
+impl Scorer for Zero {
+    fn score(&mut self, _state: &State, _node: NodeIdx) -> i64 {
+        0
+    }
+
+    fn score_all(&mut self, _state: &State, raw: &mut [i64]) {
+        raw.fill(0);
+    }
+
+    fn constant(&self) -> Option<i64> {
+        Some(0)
+    }
+}
+
+fn unsupported(claims: &[Text]) -> Rejection {
+    let claims = claims.join(", ");
+    Rejection::unresolvable(format!("claims on devices are not supported yet: {claims}"))
+}
+
+/// Requested resources that devices may stand for, by name.
+fn extended_requests(spec: &PodSpec) -> Vec<Text> {
+    let requested = spec.requests.scalars.iter();
+    let extended = requested.filter(|(name, amount)| *amount != 0 && may_be_devices(name));
+    extended.map(|(name, _)| name.clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use engine::object::Resources;
+    use engine::testing::{class, node, scores, state, verdicts, with_device_class};
+
+    fn asking(scalars: &[(&str, i64)]) -> PodSpec {
+        let scalars = scalars.iter().map(|(name, amount)| ((*name).into(), *amount)).collect();
+        let requests = Resources { scalars, ..Resources::default() };
+        PodSpec { requests, ..PodSpec::default() }
+    }
+
+    fn offering(name: &str, scalars: &[(&str, i64)]) -> Node {
+        Node { allocatable: asking(scalars).requests, ..node(name) }
+    }
+
+    #[test]
+    fn pods_without_claims_go_anywhere_and_all_nodes_are_equal() {
+        let mut state = with_device_class(state([node("a"), node("b")], []), "gpu", "x.y/gpu");
+        let class = class(asking(&[("x.y/other", 1)]));
+        assert_eq!(verdicts(build(None), class.clone(), &mut state), ["a: ok", "b: ok"]);
+        let found = scores(&*build(None), &class, &mut state);
+        assert_eq!(found, Some(vec!["a: 0".to_owned(), "b: 0".to_owned()]));
+    }
+
+    #[test]
+    fn pods_with_claims_are_turned_down() {
+        let claims = ["gpu".into(), "nic".into()].into();
+        let spec = PodSpec { resource_claims: claims, ..PodSpec::default() };
+        assert_eq!(
+            verdicts(build(None), class(spec), &mut state([node("a")], [])),
+            ["UnschedulableAndUnresolvable: claims on devices are not supported yet: gpu, nic"]
+        );
+    }
+
+    #[test]
+    fn nodes_that_need_devices_for_a_resource_are_turned_down() {
+        let nodes = [
+            offering("none", &[("x.y/other", 1)]),
+            offering("zero", &[("x.y/gpu", 0), ("x.y/other", 0)]),
+            offering("own", &[("x.y/gpu", 4), ("x.y/other", 1)]),
+            offering("no-other", &[("x.y/gpu", 4)]),
+        ];
+        let mut state = with_device_class(state(nodes, []), "gpu", "x.y/gpu");
+        let devices = "UnschedulableAndUnresolvable node(s) would have to offer x.y/gpu through \
+                       devices, which is not supported yet";
+        assert_eq!(
+            verdicts(build(None), class(asking(&[("x.y/gpu", 1), ("x.y/other", 1)])), &mut state),
+            [
+                format!("none: {devices}"),
+                format!("zero: {devices}"),
+                "own: ok".to_owned(),
+                "no-other: UnschedulableAndUnresolvable cannot fit resource".to_owned(),
+            ]
+        );
+    }
+
+    #[test]
+    fn nothing_helps_a_pod_with_claims() {
+        let state = state([], []);
+        let event = |resource| Event {
+            resource,
+            action: Action::ADD,
+            object: engine::framework::event::Object::None,
+            own: false,
+        };
+        let with_claim = PodSpec { resource_claims: ["a".into()].into(), ..PodSpec::default() };
+        for (spec, resource, expected) in [
+            (with_claim, Resource::Node, false),
+            (asking(&[("x.y/gpu", 1)]), Resource::Node, true),
+            (asking(&[("x.y/gpu", 1)]), Resource::DeviceClass, true),
+            (asking(&[("x.y/gpu", 1)]), Resource::ResourceSlice, false),
+        ] {
+            assert_eq!(build(None).hint(&state, &class(spec), &event(resource)), expected);
+        }
+    }
+}

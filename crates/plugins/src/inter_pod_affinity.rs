@@ -1,0 +1,139 @@
+//! InterPodAffinity: pods seek or avoid the company of other pods.
+
+mod filter;
+mod score;
+mod terms;
+#[cfg(test)]
+mod tests;
+
+use api::config::PluginArgs;
+use engine::framework::event::Object;
+use engine::framework::{
+    Action, Class, Event, Plugin, PodView, Point, Preparation, Prepared, Resource, Scorer,
+    Subscription,
+};
+use engine::object::{Node, PodTerm};
+use engine::state::terms::TermKind;
+use engine::state::{Areas, State};
+
+use terms::{ExistingTerms, may_match};
+
+pub(crate) const NAME: &str = "InterPodAffinity";
+pub(crate) const POINTS: &[Point] =
+    &[Point::PreFilter, Point::Filter, Point::PreScore, Point::Score];
+pub(crate) const DOC: &str = "Places pods near pods that they seek and away from those they avoid.";
+
+pub(crate) fn build(args: Option<&PluginArgs>) -> Box<dyn Plugin> {
+    Box::new(match args {
+        Some(PluginArgs::InterPodAffinity(args)) => InterPodAffinity {
+            required_weight: i64::from(args.hard_pod_affinity_weight),
+            only_own_preferences: args.ignore_preferred_terms_of_existing_pods,
+        },
+        _ => InterPodAffinity { required_weight: 1, only_own_preferences: false },
+    })
+}
+
+struct InterPodAffinity {
+    /// What required affinity of existing pods counts in scores; zero: nothing.
+    required_weight: i64,
+    /// Pods without preferences of their own are not scored.
+    only_own_preferences: bool,
+}
+
+impl Plugin for InterPodAffinity {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn points(&self) -> &'static [Point] {
+        POINTS
+    }
+
+    fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> Prepared {
+        preparation.depends_on(Areas::NAMESPACES);
+        Prepared::Filter(Box::new(filter::Company::new(class, preparation.state)))
+    }
+
+    fn prepare_score(
+        &self,
+        class: &Class,
+        preparation: &mut Preparation,
+    ) -> Option<Box<dyn Scorer>> {
+        let own = &class.spec.pod_affinity;
+        let has_preferences = !own.preferred.is_empty() || !own.preferred_anti.is_empty();
+        if self.only_own_preferences && !has_preferences {
+            return None;
+        }
+        preparation.depends_on(Areas::NAMESPACES);
+        let scorer = score::Preferences::new(class, self.required_weight, preparation.state);
+        Some(Box::new(scorer))
+    }
+
+    fn subscriptions(&self) -> Vec<Subscription> {
+        let pods = Action::ADD.with(Action::DELETE).with(Action::UPDATE_POD_LABEL);
+        let nodes = Action::ADD.with(Action::UPDATE_NODE_LABEL);
+        vec![
+            Subscription { resource: Resource::Pod, action: pods },
+            Subscription { resource: Resource::Node, action: nodes },
+        ]
+    }
+
+    /// Wider than upstream's hint, which overlooks namespace selectors, pods that match only some of
+    /// several anti-affinity terms, and nodes that existing pods keep the class away from.
+    fn hint(&self, state: &State, class: &Class, event: &Event) -> bool {
+        match event.object {
+            Object::Pod { .. } if event.own => true,
+            Object::Pod { old, new } => pod_may_help(state, class, old, new),
+            Object::Node { old, new } => node_may_help(state, class, old, new),
+            _ => true,
+        }
+    }
+}
+
+fn pod_may_help(state: &State, class: &Class, old: Option<PodView>, new: Option<PodView>) -> bool {
+    let placed = |pod: PodView| pod.assigned || pod.nominated;
+    if !old.is_none_or(placed) || !new.is_none_or(placed) {
+        return false;
+    }
+    let own = &class.spec.pod_affinity;
+    let matches = |term: &PodTerm, pod: PodView| {
+        may_match(term, pod.namespace, pod.labels, state.namespace_labels(pod.namespace))
+    };
+    let sought = |pod: Option<PodView>| {
+        let all = |pod| own.required.iter().all(|term| matches(term, pod));
+        !own.required.is_empty() && pod.is_some_and(all)
+    };
+    let avoided_less = |term: &PodTerm| {
+        old.is_some_and(|pod| matches(term, pod)) && !new.is_some_and(|pod| matches(term, pod))
+    };
+    // A pod that comes may be the company sought; when the last one goes, a new group may begin.
+    if sought(old) != sought(new) || own.required_anti.iter().any(avoided_less) {
+        return true;
+    }
+    let class_labels = state.namespace_labels(&class.namespace);
+    let avoids = |pod: PodView| {
+        let terms = &pod.spec.pod_affinity.required_anti;
+        terms.iter().any(|term| may_match(term, &class.namespace, &class.labels, class_labels))
+    };
+    old.is_some_and(avoids) && !new.is_some_and(avoids)
+}
+
+fn node_may_help(state: &State, class: &Class, old: Option<&Node>, new: Option<&Node>) -> bool {
+    let own = &class.spec.pod_affinity;
+    let (Some(old), Some(new)) = (old, new) else {
+        let in_domain = |term: &PodTerm| {
+            old.or(new).is_none_or(|node| node.labels.get(&term.topology_key).is_some())
+        };
+        // Without a domain of what it seeks, the node is of no use.
+        return own.required.is_empty()
+            || !own.required_anti.is_empty()
+            || own.required.iter().any(in_domain);
+    };
+    let moved = |key: &str| old.labels.get(key) != new.labels.get(key);
+    let own_terms = own.required.iter().chain(&own.required_anti);
+    own_terms.into_iter().any(|term| moved(&term.topology_key))
+        || ExistingTerms::new(class, |kind| kind == TermKind::RequiredAnti, state)
+            .terms()
+            .iter()
+            .any(|term| moved(&state.terms.get(*term).term.topology_key))
+}

@@ -1,0 +1,153 @@
+//! Preferred terms: how much company a node offers that is sought, less what is avoided.
+
+use engine::bitset::NodeSet;
+use engine::framework::scorer::SCORE_MAX;
+use engine::framework::{Class, Extremes, Scorer, Touched};
+use engine::index::NodeIdx;
+use engine::state::State;
+use engine::state::domains::DomainSums;
+use engine::state::tallies::Subject;
+use engine::state::terms::TermKind;
+
+use super::terms::{ExistingTerms, matcher, matching};
+
+/// The preferences of a class, and those of existing pods about it.
+pub(super) struct Preferences {
+    existing: ExistingTerms,
+    keys: Vec<Key>,
+    started: bool,
+}
+
+/// Weights in the domains of one topology key.
+struct Key {
+    sums: DomainSums,
+    /// All nodes are in one domain. Its weight shifts all scores alike, which normalising undoes.
+    uniform: bool,
+}
+
+impl Preferences {
+    pub(super) fn new(class: &Class, required_weight: i64, state: &mut State) -> Self {
+        let kinds: fn(TermKind) -> bool = if required_weight > 0 {
+            |kind| kind != TermKind::RequiredAnti
+        } else {
+            |kind| matches!(kind, TermKind::Preferred(_) | TermKind::PreferredAnti(_))
+        };
+        let existing = ExistingTerms::new(class, kinds, state);
+        let mut preferences = Self { existing, keys: Vec::new(), started: false };
+        let own = &class.spec.pod_affinity;
+        let sought = own.preferred.iter().map(|(weight, term)| (i64::from(*weight), term));
+        let avoided = own.preferred_anti.iter().map(|(weight, term)| (-i64::from(*weight), term));
+        for (weight, term) in sought.chain(avoided) {
+            if let Some(matcher) = matcher(term, state) {
+                let subject = matching(Box::new([matcher]));
+                preferences.key(&term.topology_key, state).follow(state, &subject, weight);
+            }
+        }
+        for term in preferences.existing.terms().to_vec() {
+            let record = state.terms.get(term);
+            let weight = match record.kind {
+                TermKind::Required | TermKind::RequiredAnti => required_weight,
+                TermKind::Preferred(weight) => i64::from(weight),
+                TermKind::PreferredAnti(weight) => -i64::from(weight),
+            };
+            let topology_key = record.term.topology_key.clone();
+            let sums = preferences.key(&topology_key, state);
+            sums.follow(state, &Subject::Carrying(term), weight);
+        }
+        preferences
+    }
+
+    /// The weights of a topology key, made if they are new.
+    fn key(&mut self, topology_key: &str, state: &mut State) -> &mut DomainSums {
+        let key = state.label_column(topology_key);
+        let found = self.keys.iter().position(|other| other.sums.key() == key);
+        let position = found.unwrap_or_else(|| {
+            let sums = DomainSums::new(state, topology_key, None);
+            let column = state.topology.column(key);
+            let first = state.nodes.order().first();
+            let uniform = first.is_some_and(|node| {
+                let domain = column.domain(*node);
+                domain.is_some() && column.nodes(domain).len() == state.nodes.count()
+            });
+            self.keys.push(Key { sums, uniform });
+            self.keys.len() - 1
+        });
+        &mut self.keys[position].sums
+    }
+
+    fn varying(&self) -> impl Iterator<Item = &DomainSums> {
+        self.keys.iter().filter(|key| !key.uniform).map(|key| &key.sums)
+    }
+}
+
+impl Scorer for Preferences {
+    fn score(&mut self, state: &State, node: NodeIdx) -> i64 {
+        let weight = |sums: &DomainSums| {
+            let domain = state.topology.column(sums.key()).domain(node);
+            sums.sums().get(domain.at()).copied().unwrap_or(0)
+        };
+        self.varying().map(weight).sum()
+    }
+
+    fn score_all(&mut self, state: &State, raw: &mut [i64]) {
+        raw.fill(0);
+        for sums in self.varying() {
+            let domains = state.topology.column(sums.key()).domains();
+            let sums = sums.sums();
+            for (raw, domain) in raw.iter_mut().zip(domains) {
+                // Nodes without the label are out of bounds.
+                *raw += sums.get(domain.at()).copied().unwrap_or(0);
+            }
+        }
+    }
+
+    fn refresh(&mut self, state: &State, _feasible: &NodeSet, _feasible_changed: bool) -> Touched {
+        if !self.existing.are_current(state) {
+            return Touched::Stale;
+        }
+        // Re-scoring a node by itself costs several times what it costs in the column.
+        let few = state.nodes.count() / 32;
+        let mut nodes = Vec::new();
+        let mut many = !std::mem::replace(&mut self.started, true);
+        for Key { sums, uniform } in &mut self.keys {
+            let column = state.topology.column(sums.key());
+            let current = sums.refresh(state, |domain| {
+                let touched = column.nodes(domain);
+                if *uniform {
+                    return;
+                }
+                many |= nodes.len() + touched.len() > few;
+                if !many {
+                    nodes.extend_from_slice(touched);
+                }
+            });
+            if !current {
+                return Touched::Stale;
+            }
+        }
+        match nodes {
+            _ if many => Touched::All,
+            nodes if nodes.is_empty() => Touched::Nothing,
+            nodes => Touched::Nodes(nodes),
+        }
+    }
+
+    fn skipped(&self) -> bool {
+        self.keys.iter().all(|key| key.sums.pods() == 0)
+    }
+
+    fn normalises(&self) -> bool {
+        true
+    }
+
+    fn normalise(&self, raw: i64, extremes: Extremes) -> i64 {
+        let Extremes { min, max } = extremes;
+        if max <= min { 0 } else { share_of_range(raw - min, max - min) }
+    }
+}
+
+/// The score of a node that is this far above the worst one. Upstream divides first, and the float
+/// that comes out is often a little short of the whole number.
+pub(super) fn share_of_range(above: i64, range: i64) -> i64 {
+    (SCORE_MAX as f64 * (above as f64 / range as f64)) as i64
+}

@@ -1,0 +1,81 @@
+//! Nodes that a pod must not go to.
+
+use engine::bitset::NodeSet;
+use engine::framework::{Answer, Filter, Prepared, Rejection};
+use engine::index::NodeIdx;
+use engine::object::{NodeTerm, Operator, PodSpec, Text};
+use engine::state::State;
+
+use super::nodes::{allowed_nodes, nodes_of_terms};
+
+/// Prepares the filter for a spec, with the terms that the configuration adds.
+pub(super) fn prepare(added: Option<&[NodeTerm]>, spec: &PodSpec, state: &mut State) -> Prepared {
+    let required = spec.node_affinity.required.as_deref();
+    if required.is_none() && added.is_none() && spec.node_selector.is_none() {
+        return Prepared::Skip;
+    }
+    let named = required.and_then(named_nodes);
+    if named.as_ref().is_some_and(Vec::is_empty) {
+        return Prepared::Reject(Rejection::unresolvable("pod affinity terms conflict"));
+    }
+    let enforced = added.map(|terms| nodes_of_terms(state, terms));
+    let allowed = allowed_nodes(state, spec);
+    let filter = Box::new(Allowed { enforced, allowed });
+    let Some(named) = named else { return Prepared::Filter(filter) };
+    let mut nodes = NodeSet::new(state.nodes.slots());
+    for node in named.into_iter().filter_map(|name| state.nodes.find(name)) {
+        nodes.insert(node);
+    }
+    Prepared::Narrow(nodes, Some(filter))
+}
+
+/// The node names that the terms allow, perhaps repeated; `None` unless every term names nodes.
+fn named_nodes(terms: &[NodeTerm]) -> Option<Vec<&Text>> {
+    let mut names = Vec::new();
+    for term in terms {
+        let mut lists = term.fields.iter().filter(|field| field.operator == Operator::In);
+        let first = lists.next()?;
+        let in_all = |name: &&Text| lists.clone().all(|list| list.values.contains(name));
+        names.extend(first.values.iter().filter(in_all));
+    }
+    // Without any term nothing is named, and nothing conflicts either.
+    (!terms.is_empty()).then_some(names)
+}
+
+/// Nodes that the configuration and the pod allow; `None` when they allow all.
+struct Allowed {
+    enforced: Option<NodeSet>,
+    allowed: Option<NodeSet>,
+}
+
+impl Allowed {
+    const NOT_ENFORCED: Answer = Answer(1);
+    const NOT_ALLOWED: Answer = Answer(2);
+}
+
+impl Filter for Allowed {
+    fn check(&mut self, _state: &State, node: NodeIdx) -> Answer {
+        let lacks = |nodes: &Option<NodeSet>| nodes.as_ref().is_some_and(|n| !n.contains(node));
+        if lacks(&self.enforced) {
+            Self::NOT_ENFORCED
+        } else if lacks(&self.allowed) {
+            Self::NOT_ALLOWED
+        } else {
+            Answer::PASS
+        }
+    }
+
+    fn rejection(&self, _state: &State, _node: NodeIdx, answer: Answer) -> Rejection {
+        Rejection::unresolvable(if answer == Self::NOT_ENFORCED {
+            "node(s) didn't match scheduler-enforced node affinity"
+        } else {
+            "node(s) didn't match Pod's node affinity/selector"
+        })
+    }
+
+    fn filter(&mut self, _state: &State, nodes: &mut NodeSet) {
+        for allowed in self.enforced.iter().chain(&self.allowed) {
+            nodes.intersect(allowed);
+        }
+    }
+}

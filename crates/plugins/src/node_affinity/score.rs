@@ -1,0 +1,110 @@
+//! Nodes that a pod prefers.
+
+use engine::bitset::NodeSet;
+use engine::framework::scorer::{SCORE_MAX, proportional};
+use engine::framework::{Extremes, Reason, Scorer};
+use engine::index::NodeIdx;
+use engine::object::{NodeAffinity, NodeTerm, Operator};
+use engine::state::State;
+
+use super::nodes::nodes_of_term;
+
+/// Prepares the scorer for a pod's preferences and those that the configuration adds.
+pub(super) fn prepare(
+    added: &NodeAffinity,
+    own: &NodeAffinity,
+    state: &mut State,
+) -> Option<Box<dyn Scorer>> {
+    if own.preferred.is_none() && added.preferred.is_none() {
+        return None;
+    }
+    let own = own.preferred.as_deref().unwrap_or_default();
+    let added = added.preferred.as_deref().unwrap_or_default();
+    let counting = |(weight, term): &&(i32, NodeTerm)| *weight != 0 && !term.is_empty();
+    let favoured = added.iter().chain(own).filter(counting);
+    let favoured: Vec<_> = favoured
+        .map(|(weight, term)| (i64::from(*weight), nodes_of_term(state, term)))
+        .filter(|(_, nodes)| !nodes.is_empty())
+        .collect();
+    let constant = same_everywhere(&favoured, state.nodes.present());
+    Some(Box::new(Favoured { favoured, constant, failure: failure(own) }))
+}
+
+/// Sets of nodes with what each of their nodes gains.
+struct Favoured {
+    favoured: Vec<(i64, NodeSet)>,
+    constant: Option<i64>,
+    failure: Option<String>,
+}
+
+impl Scorer for Favoured {
+    fn score(&mut self, _state: &State, node: NodeIdx) -> i64 {
+        let gains = self.favoured.iter().filter(|(_, nodes)| nodes.contains(node));
+        gains.map(|(weight, _)| weight).sum()
+    }
+
+    fn score_all(&mut self, _state: &State, raw: &mut [i64]) {
+        raw.fill(0);
+        for (weight, nodes) in &self.favoured {
+            for node in nodes.iter() {
+                raw[node.at()] += weight;
+            }
+        }
+    }
+
+    fn constant(&self) -> Option<i64> {
+        self.constant
+    }
+
+    fn normalises(&self) -> bool {
+        true
+    }
+
+    fn normalise(&self, raw: i64, extremes: Extremes) -> i64 {
+        proportional(raw, extremes)
+    }
+
+    fn failure(&self) -> Option<Reason> {
+        self.failure.clone().map(Reason::from)
+    }
+}
+
+/// The final score if every node gains the same.
+fn same_everywhere(favoured: &[(i64, NodeSet)], present: &NodeSet) -> Option<i64> {
+    let all = favoured.iter().all(|(_, nodes)| nodes == present);
+    let gain: i64 = favoured.iter().map(|(weight, _)| weight).sum();
+    all.then_some(if gain == 0 { 0 } else { SCORE_MAX })
+}
+
+/// What upstream says of preferences that it cannot read; it then does not score at all.
+fn failure(preferred: &[(i32, NodeTerm)]) -> Option<String> {
+    let unreadable = preferred.iter().enumerate();
+    let unreadable = unreadable.filter(|(_, (weight, term))| *weight != 0 && term.malformed);
+    let problems: Vec<_> =
+        unreadable.flat_map(|(index, (_, term))| problems_of_term(index, term)).collect();
+    match &problems[..] {
+        [] => None,
+        [problem] => Some(problem.clone()),
+        problems => Some(format!("[{}]", problems.join(", "))),
+    }
+}
+
+/// What is wrong with a term. The API server lets only one kind of mistake through.
+fn problems_of_term(index: usize, term: &NodeTerm) -> Vec<String> {
+    let expressions = term.expressions.iter().enumerate();
+    let compared = expressions.filter(|(_, e)| matches!(e.operator, Operator::Gt | Operator::Lt));
+    let values = compared.flat_map(|(at, e)| e.values.iter().map(move |value| (at, value)));
+    let words = values.filter(|(_, value)| value.parse::<i64>().is_err());
+    let mut problems: Vec<_> = words
+        .map(|(at, value)| {
+            format!(
+                "[{index}].matchExpressions[{at}].values[0]: Invalid value: {value:?}: \
+                 for 'Gt', 'Lt' operators, the value must be an integer"
+            )
+        })
+        .collect();
+    if problems.is_empty() {
+        problems.push(format!("[{index}]: Invalid value: the term cannot be read"));
+    }
+    problems
+}

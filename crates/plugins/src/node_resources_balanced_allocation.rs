@@ -1,0 +1,309 @@
+//! NodeResourcesBalancedAllocation: likes nodes on which a pod makes the use of resources more even.
+
+use api::config::args::NodeResourcesBalancedAllocationArgs;
+use api::config::{Gates, PluginArgs};
+use engine::framework::{Class, Plugin, Point, Preparation, Scorer};
+use engine::index::{NodeIdx, ResourceIdx};
+use engine::object::is_scalar_resource;
+use engine::state::State;
+
+use crate::node_resources_fit::exact;
+
+pub(crate) const NAME: &str = "NodeResourcesBalancedAllocation";
+pub(crate) const POINTS: &[Point] = &[Point::PreScore, Point::Score];
+pub(crate) const DOC: &str = "Likes nodes on which a pod makes the use of resources more even.";
+
+pub(crate) fn build(args: Option<&PluginArgs>) -> Box<dyn Plugin> {
+    if let Some(PluginArgs::NodeResourcesBalancedAllocation(args)) = args {
+        return Box::new(BalancedAllocation::new(args));
+    }
+    match PluginArgs::default_of(NAME, Gates::default()) {
+        Some(PluginArgs::NodeResourcesBalancedAllocation(args)) => {
+            Box::new(BalancedAllocation::new(&args))
+        }
+        _ => unreachable!("the plugin has default arguments"),
+    }
+}
+
+struct BalancedAllocation {
+    resources: Vec<String>,
+}
+
+impl BalancedAllocation {
+    fn new(args: &NodeResourcesBalancedAllocationArgs) -> Self {
+        Self { resources: args.resources.iter().map(|resource| resource.name.clone()).collect() }
+    }
+}
+
+impl Plugin for BalancedAllocation {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn points(&self) -> &'static [Point] {
+        POINTS
+    }
+
+    fn prepare_score(
+        &self,
+        class: &Class,
+        preparation: &mut Preparation,
+    ) -> Option<Box<dyn Scorer>> {
+        let requests = &class.spec.requests_on_node;
+        // Pods that request nothing would all go to the node that is most even already.
+        if self.resources.iter().all(|name| requests.amount(name) == 0) {
+            return None;
+        }
+        let parts = self.resources.iter().filter_map(|name| {
+            let amount = requests.amount(name);
+            let counts = amount != 0 || !is_scalar_resource(name);
+            // Of a resource that no object ever named, no node has any.
+            let resource = preparation.state.resources.get(name).filter(|_| counts)?;
+            Some(Part { resource, amount })
+        });
+        Some(Box::new(Balance { parts: parts.collect() }))
+    }
+}
+
+/// A resource that counts.
+struct Part {
+    resource: ResourceIdx,
+    /// What the pod adds.
+    amount: i64,
+}
+
+/// Scores by how the pod changes the balance of a node.
+struct Balance {
+    parts: Box<[Part]>,
+}
+
+impl Balance {
+    /// How even the use of resources is, with the pod or without it, from 50 to 100.
+    fn evenness(&self, state: &State, node: NodeIdx, with_pod: bool) -> i64 {
+        let mut first_two = [0.0; 2];
+        let (mut total, mut count) = (0.0, 0);
+        for fraction in self.fractions(state, node, with_pod) {
+            total += fraction;
+            if let Some(place) = first_two.get_mut(count) {
+                *place = fraction;
+            }
+            count += 1;
+        }
+        let deviation = match count {
+            0 | 1 => 0.0,
+            2 => half_distance(first_two[0], first_two[1]),
+            _ => {
+                let mean = total / count as f64;
+                let fractions = self.fractions(state, node, with_pod);
+                let squares = fractions.fold(0.0, |sum, f| sum + (f - mean) * (f - mean));
+                (squares / count as f64).sqrt()
+            }
+        };
+        ((1.0 - deviation) * 100.0) as i64
+    }
+
+    fn fractions(&self, state: &State, node: NodeIdx, with_pod: bool) -> impl Iterator<Item = f64> {
+        self.parts.iter().filter_map(move |part| {
+            let allocatable = state.nodes.allocatable_of(part.resource, node);
+            let used = state.nodes.requested_of(part.resource, node);
+            let used = if with_pod { used.wrapping_add(part.amount) } else { used };
+            (allocatable != 0).then(|| capped(used as f64 / allocatable as f64))
+        })
+    }
+
+    /// The columns of the usual two resources, if their numbers are small enough for [`score_pair`].
+    fn small_pair<'a>(&self, state: &'a State) -> Option<[Column<'a>; 2]> {
+        let [first, second] = &*self.parts else { return None };
+        Some([Column::small(first, state)?, Column::small(second, state)?])
+    }
+}
+
+impl Scorer for Balance {
+    fn score(&mut self, state: &State, node: NodeIdx) -> i64 {
+        let after = self.evenness(state, node, true);
+        let before = self.evenness(state, node, false);
+        50 + (50 + after - before) / 2
+    }
+
+    fn score_all(&mut self, state: &State, raw: &mut [i64]) {
+        if let Some([first, second]) = self.small_pair(state) {
+            score_pair(&first, &second, raw);
+        } else {
+            for node in state.nodes.present().iter() {
+                raw[node.at()] = self.score(state, node);
+            }
+        }
+    }
+
+    fn reads_usage(&self) -> bool {
+        true
+    }
+}
+
+/// What all nodes have and use of one resource.
+struct Column<'a> {
+    allocatable: &'a [i64],
+    used: &'a [i64],
+    amount: f64,
+}
+
+impl<'a> Column<'a> {
+    fn small(part: &Part, state: &'a State) -> Option<Self> {
+        let allocatable = state.nodes.allocatable(part.resource)?;
+        let used = state.nodes.requested(part.resource)?;
+        let small =
+            exact::is_small(part.amount) && exact::all_small(allocatable) && exact::all_small(used);
+        small.then(|| Self { allocatable, used, amount: exact::double(part.amount) })
+    }
+
+    /// (allocatable, used) by slot.
+    fn pairs(&self) -> impl Iterator<Item = (f64, f64)> {
+        let pairs = self.allocatable.iter().zip(self.used);
+        pairs.map(|(allocatable, used)| (exact::double(*allocatable), exact::double(*used)))
+    }
+}
+
+/// The same as [`Balance::score`] for two resources, in operations that the compiler turns into vectors.
+fn score_pair(first: &Column, second: &Column, raw: &mut [i64]) {
+    let pairs = first.pairs().zip(second.pairs());
+    for (raw, ((allocatable0, used0), (allocatable1, used1))) in raw.iter_mut().zip(pairs) {
+        // Nodes that lack one of the two are even by definition.
+        let lacks = allocatable0 == 0.0 || allocatable1 == 0.0;
+        let divisor0 = if lacks { 1.0 } else { allocatable0 };
+        let divisor1 = if lacks { 1.0 } else { allocatable1 };
+        let evenness = |used0: f64, used1: f64| {
+            let apart = half_distance(capped(used0 / divisor0), capped(used1 / divisor1));
+            exact::whole((1.0 - if lacks { 0.0 } else { apart }) * 100.0)
+        };
+        let after = evenness(used0 + first.amount, used1 + second.amount);
+        let before = evenness(used0, used1);
+        *raw = 50 + exact::integer(exact::whole((50.0 + after - before) * 0.5));
+    }
+}
+
+#[inline]
+fn capped(fraction: f64) -> f64 {
+    if fraction > 1.0 { 1.0 } else { fraction }
+}
+
+/// The standard deviation of two numbers.
+#[inline]
+fn half_distance(a: f64, b: f64) -> f64 {
+    ((a - b) / 2.0).abs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use api::config::args::ResourceSpec;
+    use engine::object::{Node, Pod, PodSpec, Resources};
+    use engine::testing::{class, node, pod, scores, state};
+    use proptest::prelude::*;
+
+    const GPU: &str = "example.com/gpu";
+
+    fn balancing(resources: &[&str]) -> Box<dyn Plugin> {
+        let resources = resources.iter();
+        let resources =
+            resources.map(|name| ResourceSpec { name: (*name).to_owned(), weight: 1 }).collect();
+        let args = NodeResourcesBalancedAllocationArgs { resources };
+        build(Some(&PluginArgs::NodeResourcesBalancedAllocation(args)))
+    }
+
+    fn amounts(cpu: i64, memory: i64, gpu: i64) -> Resources {
+        let scalars = if gpu == 0 { Box::default() } else { [(GPU.into(), gpu)].into() };
+        Resources { cpu, memory, ephemeral: 0, scalars }
+    }
+
+    fn spec(requests_on_node: Resources) -> PodSpec {
+        PodSpec { requests_on_node, ..PodSpec::default() }
+    }
+
+    fn score(plugin: &dyn Plugin, has: Resources, used: Resources, asks: Resources) -> String {
+        let node = Node { allocatable: has, ..node("a") };
+        let existing = Pod { node: "a".into(), spec: spec(used), ..pod("p") };
+        let found = scores(plugin, &class(spec(asks)), &mut state([node], [existing]));
+        found.map_or("skipped".to_owned(), |scores| scores.concat())
+    }
+
+    #[test]
+    fn known_scores() {
+        const GI: i64 = 1 << 30;
+        let none = amounts(0, 0, 0);
+        let has = amounts(4000, 8 * GI, 0);
+        let usual = build(None);
+        for (used, asks, expected) in [
+            (&none, amounts(1000, 4 * GI, 0), "a: 68"),
+            (&none, amounts(1000, 2 * GI, 0), "a: 75"),
+            (&amounts(2000, 0, 0), amounts(0, 4 * GI, 0), "a: 87"),
+            (&none, amounts(4000, 0, 0), "a: 50"),
+            // Fractions stop at one.
+            (&none, amounts(9000, 16 * GI, 0), "a: 75"),
+            (&none, none.clone(), "skipped"),
+            (&none, amounts(0, 0, 3), "skipped"),
+        ] {
+            assert_eq!(score(&*usual, has.clone(), used.clone(), asks), expected);
+        }
+        // With one resource, everything is even.
+        let no_memory = amounts(4000, 0, 0);
+        assert_eq!(score(&*usual, no_memory, none.clone(), amounts(4000, 1, 0)), "a: 75");
+    }
+
+    #[test]
+    fn more_than_two_resources_deviate_from_their_mean() {
+        let plugin = balancing(&["cpu", "memory", GPU]);
+        let (has, none) = (amounts(100, 100, 10), amounts(0, 0, 0));
+        // Deviation of 1, 0, 0 is 0.47…, so 52 after and 100 before.
+        assert_eq!(score(&*plugin, has.clone(), none.clone(), amounts(0, 0, 10)), "a: 51");
+        // Scalars that are not requested do not count: 0.5 and 0.5 are even.
+        let used = amounts(0, 0, 10);
+        assert_eq!(score(&*plugin, has, used, amounts(50, 50, 0)), "a: 75");
+    }
+
+    proptest! {
+        #[test]
+        fn columns_and_formulas_agree(
+            nodes in prop::collection::vec(prop::array::uniform4(amount()), 1..20),
+            asks in (amount(), amount()),
+        ) {
+            prop_assume!(asks != (0, 0));
+            let existing = nodes.iter().enumerate().map(|(i, [_, _, cpu, memory])| Pod {
+                node: i.to_string().into(),
+                spec: spec(amounts(*cpu, *memory, 0)),
+                ..pod(&format!("p{i}"))
+            });
+            let objects = nodes.iter().enumerate().map(|(i, [cpu, memory, _, _])| Node {
+                allocatable: amounts(*cpu, *memory, 0),
+                ..node(&i.to_string())
+            });
+            let mut state = state(objects, existing);
+            let class = class(spec(amounts(asks.0, asks.1, 0)));
+            let found = scores(&*build(None), &class, &mut state);
+            let expected = nodes.iter().enumerate().map(|(i, [cpu, memory, used_cpu, used_memory])| {
+                let even = |used_cpu: i64, used_memory: i64| {
+                    if *cpu == 0 || *memory == 0 {
+                        return 100;
+                    }
+                    let fraction = |used: i64, has: i64| (used as f64 / has as f64).min(1.0);
+                    let apart = fraction(used_cpu, *cpu) - fraction(used_memory, *memory);
+                    ((1.0 - (apart / 2.0).abs()) * 100.0) as i64
+                };
+                let after =
+                    even(used_cpu.wrapping_add(asks.0), used_memory.wrapping_add(asks.1));
+                let before = even(*used_cpu, *used_memory);
+                format!("{i}: {}", 50 + (50 + after - before) / 2)
+            });
+            prop_assert_eq!(found, Some(expected.collect::<Vec<_>>()));
+        }
+    }
+
+    /// Amounts of every size, with those that are special.
+    fn amount() -> impl proptest::strategy::Strategy<Value = i64> {
+        prop_oneof![
+            4 => 0i64..10_000,
+            2 => 0i64..1 << 46,
+            1 => prop::sample::select(vec![0, 1, (1 << 46) - 1, 1 << 46, 1 << 53, i64::MAX / 2]),
+        ]
+    }
+}

@@ -1,0 +1,239 @@
+//! Hard constraints: where one more pod would make the spread too uneven.
+
+use std::collections::BTreeMap;
+
+use engine::bitset::NodeSet;
+use engine::framework::{Answer, Class, Filter, Freshness, Rejection};
+use engine::index::{DomainIdx, NodeIdx, PodIdx};
+use engine::object::{Selector, SpreadConstraint, Text};
+use engine::state::State;
+use engine::state::domains::DomainSums;
+
+use super::constraints::{counted_nodes, counted_pods, nodes_with_all_keys};
+
+const LABEL_MISSING: Answer = Answer(1);
+const TOO_UNEVEN: Answer = Answer(2);
+
+/// The hard constraints of a class.
+pub(super) struct Spread {
+    namespace: Text,
+    constraints: Vec<Hard>,
+    /// Nodes with the keys of all constraints; no others can pass.
+    with_all_keys: NodeSet,
+}
+
+/// One hard constraint.
+struct Hard {
+    selector: Option<Selector>,
+    counts: DomainSums,
+    /// The counts that `levels` and `full` know of.
+    known: Vec<i64>,
+    /// Whether a domain has a node that is counted. Others do not count for the minimum.
+    exists: Vec<bool>,
+    /// How many of the domains that exist have each count.
+    levels: BTreeMap<i64, usize>,
+    /// Too few domains exist: the minimum is taken to be zero.
+    few_domains: bool,
+    /// How far above the minimum a domain may be before the pod comes to it.
+    slack: i64,
+    /// The limit that `full` was made with.
+    limit: i64,
+    /// Nodes of domains above the limit.
+    full: NodeSet,
+    /// Domains that changed in this refresh.
+    changed: Vec<DomainIdx>,
+}
+
+impl Spread {
+    pub(super) fn new(class: &Class, constraints: &[SpreadConstraint], state: &mut State) -> Self {
+        let with_all_keys = nodes_with_all_keys(constraints, state);
+        let constraints =
+            constraints.iter().map(|c| Hard::new(c, class, &with_all_keys, state)).collect();
+        Self { namespace: class.namespace.clone(), constraints, with_all_keys }
+    }
+
+    fn count(&mut self, state: &State, pod: PodIdx, node: NodeIdx, change: i64) {
+        if *state.namespace(pod) != *self.namespace || !self.with_all_keys.contains(node) {
+            return;
+        }
+        for constraint in &mut self.constraints {
+            // As upstream, a terminating pod counts here, and an empty selector matches all pods.
+            if constraint.matches(state.labels(pod))
+                && let Some(domain) = constraint.counts.add(state, node, change)
+            {
+                constraint.settle(domain);
+            }
+        }
+    }
+}
+
+impl Filter for Spread {
+    fn check(&mut self, state: &State, node: NodeIdx) -> Answer {
+        for constraint in &self.constraints {
+            let domain = state.topology.column(constraint.counts.key()).domain(node);
+            if !domain.is_some() {
+                return LABEL_MISSING;
+            }
+            if constraint.counts.sum(domain) > constraint.present_limit() {
+                return TOO_UNEVEN;
+            }
+        }
+        Answer::PASS
+    }
+
+    fn rejection(&self, _state: &State, _node: NodeIdx, answer: Answer) -> Rejection {
+        if answer == LABEL_MISSING {
+            Rejection::unresolvable(
+                "node(s) didn't match pod topology spread constraints (missing required label)",
+            )
+        } else {
+            Rejection::unschedulable("node(s) didn't match pod topology spread constraints")
+        }
+    }
+
+    fn filter(&mut self, _state: &State, nodes: &mut NodeSet) {
+        nodes.intersect(&self.with_all_keys);
+        for constraint in &self.constraints {
+            nodes.subtract(&constraint.full);
+        }
+    }
+
+    fn refresh(&mut self, state: &State, passing: &mut NodeSet) -> Freshness {
+        let mut flipped = false;
+        for constraint in &mut self.constraints {
+            match constraint.refresh(state) {
+                Freshness::Same => {}
+                Freshness::Changed => flipped = true,
+                Freshness::Stale => return Freshness::Stale,
+            }
+        }
+        if !flipped {
+            return Freshness::Same;
+        }
+        passing.copy_from(state.nodes.present());
+        self.filter(state, passing);
+        Freshness::Changed
+    }
+
+    fn add_pod(&mut self, state: &State, pod: PodIdx, node: NodeIdx) {
+        self.count(state, pod, node, 1);
+    }
+
+    fn remove_pod(&mut self, state: &State, pod: PodIdx, node: NodeIdx) {
+        self.count(state, pod, node, -1);
+    }
+}
+
+impl Hard {
+    fn new(
+        constraint: &SpreadConstraint,
+        class: &Class,
+        with_all_keys: &NodeSet,
+        state: &mut State,
+    ) -> Self {
+        let counted = counted_nodes(constraint, class, with_all_keys.clone(), state);
+        let mut counts = DomainSums::new(state, &constraint.topology_key, Some(counted.clone()));
+        if let Some(subject) = counted_pods(constraint, class) {
+            counts.follow(state, &subject, 1);
+        }
+        let column = state.topology.column(counts.key());
+        let mut exists = vec![false; column.domain_count()];
+        for node in counted.iter() {
+            exists[column.domain(node).at()] = true;
+        }
+        let known = counts.sums().to_vec();
+        let mut levels = BTreeMap::new();
+        for (count, exists) in known.iter().zip(&exists) {
+            if *exists {
+                *levels.entry(*count).or_default() += 1;
+            }
+        }
+        let domain_count = exists.iter().filter(|exists| **exists).count() as i64;
+        let mut hard = Self {
+            selector: constraint.selector.clone(),
+            counts,
+            known,
+            exists,
+            levels,
+            few_domains: domain_count < i64::from(constraint.min_domains),
+            slack: i64::from(constraint.max_skew),
+            limit: i64::MAX,
+            full: NodeSet::new(state.nodes.slots()),
+            changed: Vec::new(),
+        };
+        hard.slack -= i64::from(hard.matches(&class.labels));
+        hard.judge_all(state);
+        hard
+    }
+
+    fn matches(&self, labels: &engine::object::Labels) -> bool {
+        self.selector.as_ref().is_some_and(|selector| selector.matches(labels))
+    }
+
+    /// The highest count at which a domain may take one more pod.
+    fn present_limit(&self) -> i64 {
+        let minimum = match self.levels.first_key_value() {
+            _ if self.few_domains => 0,
+            Some((minimum, _)) => *minimum,
+            None => i64::from(i32::MAX),
+        };
+        minimum + self.slack
+    }
+
+    /// Takes note of the new count of a domain.
+    fn settle(&mut self, domain: DomainIdx) {
+        let new = self.counts.sum(domain);
+        let old = std::mem::replace(&mut self.known[domain.at()], new);
+        if new == old || !self.exists[domain.at()] {
+            return;
+        }
+        *self.levels.entry(new).or_default() += 1;
+        if let Some(domains) = self.levels.get_mut(&old) {
+            *domains -= 1;
+            if *domains == 0 {
+                self.levels.remove(&old);
+            }
+        }
+    }
+
+    fn refresh(&mut self, state: &State) -> Freshness {
+        let mut changed = std::mem::take(&mut self.changed);
+        changed.clear();
+        let current = self.counts.refresh(state, |domain| changed.push(domain));
+        if !current {
+            return Freshness::Stale;
+        }
+        for domain in &changed {
+            self.settle(*domain);
+        }
+        let flipped = if self.present_limit() == self.limit {
+            changed.iter().fold(false, |flipped, domain| self.judge(state, *domain) | flipped)
+        } else {
+            self.judge_all(state)
+        };
+        self.changed = changed;
+        if flipped { Freshness::Changed } else { Freshness::Same }
+    }
+
+    /// Judges all domains by the present limit. True if some verdict changed.
+    fn judge_all(&mut self, state: &State) -> bool {
+        self.limit = self.present_limit();
+        let domains = (0..self.known.len()).map(DomainIdx::from);
+        domains.fold(false, |flipped, domain| self.judge(state, domain) | flipped)
+    }
+
+    /// Judges a domain. True if the verdict changed.
+    fn judge(&mut self, state: &State, domain: DomainIdx) -> bool {
+        let full = self.known[domain.at()] > self.limit;
+        let nodes = state.topology.column(self.counts.key()).nodes(domain);
+        // All nodes of a domain share its verdict.
+        let was_full = nodes.first().is_some_and(|node| self.full.contains(*node));
+        if full == was_full || nodes.is_empty() {
+            return false;
+        }
+        for node in nodes {
+            self.full.set(*node, full);
+        }
+        true
+    }
+}

@@ -1,0 +1,197 @@
+//! The claims that pods name, and what upstream says of those that will not do.
+
+use std::sync::Arc;
+
+use engine::framework::Class;
+use engine::framework::event::{Event, Object};
+use engine::index::PodIdx;
+use engine::object::{PersistentVolumeClaim, PodSpec, Text, Volume};
+use engine::state::State;
+
+/// A pod that uses claims.
+pub(crate) struct Consumer {
+    pub(crate) namespace: Text,
+    pub(crate) name: Text,
+    pub(crate) uid: Text,
+    pub(crate) spec: Arc<PodSpec>,
+}
+
+impl Consumer {
+    /// The pod that a class is about.
+    pub(crate) fn of_class(state: &State, class: &Class) -> Self {
+        // The name is only known of pods with claims of their own, whose class has a uid.
+        let name = match state.pods.find(&class.uid) {
+            Some(pod) => state.pods.get(pod).name.clone(),
+            None => "".into(),
+        };
+        Self {
+            namespace: class.namespace.clone(),
+            name,
+            uid: class.uid.clone(),
+            spec: Arc::clone(&class.spec),
+        }
+    }
+
+    /// A pod of the state.
+    pub(crate) fn of_pod(state: &State, pod: PodIdx) -> Self {
+        let record = state.pods.get(pod);
+        Self {
+            namespace: state.namespace(pod).into(),
+            name: record.name.clone(),
+            uid: record.uid.clone(),
+            spec: Arc::clone(&state.specs.get(record.spec).spec),
+        }
+    }
+
+    /// An error unless the claim was made for this pod, as those of ephemeral volumes must be.
+    pub(crate) fn check_owner(&self, claim: &PersistentVolumeClaim) -> Result<(), String> {
+        check_owner(claim, &self.uid, &self.namespace, &self.name)
+    }
+}
+
+/// An error unless the claim was made for the pod.
+pub(crate) fn check_owner(
+    claim: &PersistentVolumeClaim,
+    pod_uid: &str,
+    pod_namespace: &str,
+    pod_name: &str,
+) -> Result<(), String> {
+    if claim.owner_uid.as_deref() == Some(pod_uid) {
+        return Ok(());
+    }
+    let (namespace, name) = (&claim.namespace, &claim.name);
+    Err(format!(
+        "PVC {namespace}/{name} was not created for pod {pod_namespace}/{pod_name} (pod is not owner)"
+    ))
+}
+
+/// Name of the claim behind a volume, if there is one.
+pub(crate) fn claim_name(volume: &Volume) -> Option<&str> {
+    match volume {
+        Volume::Claim { name } => Some(name),
+        Volume::Ephemeral { claim } => Some(claim),
+        Volume::Inline(_) => None,
+    }
+}
+
+/// Names of the claims that `spec.volumes` names, those of ephemeral volumes left out.
+pub(crate) fn named_claims(spec: &PodSpec) -> impl Iterator<Item = &str> {
+    spec.volumes.iter().filter_map(|volume| match volume {
+        Volume::Claim { name } => Some(&**name),
+        Volume::Ephemeral { .. } | Volume::Inline(_) => None,
+    })
+}
+
+/// Upstream's text for a claim that does not exist.
+pub(crate) fn not_found(name: &str) -> String {
+    format!("persistentvolumeclaim \"{name}\" not found")
+}
+
+/// Whether an event of a claim is about one that the pod uses; those of ephemeral volumes count too.
+pub(crate) fn event_concerns(class: &Class, event: &Event) -> bool {
+    let Object::PersistentVolumeClaim { old, new } = event.object else { return true };
+    let Some(claim) = new.or(old) else { return true };
+    claim.namespace == class.namespace
+        && class.spec.volumes.iter().filter_map(claim_name).any(|name| *name == *claim.name)
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    //! Builders for tests of volume plugins.
+
+    use engine::framework::event::{Action, Event, Object, Resource};
+    use engine::object::{
+        BindingMode, NodeTerm, Operator, PersistentVolume, PersistentVolumeClaim, Pod, PodSpec,
+        Requirement, StorageClass, Volume, VolumePhase, VolumeSource,
+    };
+    use engine::state::volumes::Volumes;
+
+    /// A spec that names these claims.
+    pub(crate) fn spec(claims: &[&str]) -> PodSpec {
+        let volumes = claims.iter().map(|name| Volume::Claim { name: (*name).into() }).collect();
+        PodSpec { volumes, ..PodSpec::default() }
+    }
+
+    /// A pod of namespace `default` on a node, with these claims.
+    pub(crate) fn user(name: &str, node: &str, claims: &[&str]) -> Pod {
+        Pod { node: node.into(), spec: spec(claims), ..engine::testing::pod(name) }
+    }
+
+    /// An unbound claim of namespace `default` that asks for so many bytes of a class.
+    pub(crate) fn claim(name: &str, class: &str, request: i64) -> PersistentVolumeClaim {
+        PersistentVolumeClaim {
+            namespace: "default".into(),
+            name: name.into(),
+            uid: format!("uid-{name}").into(),
+            storage_class: Some(class.into()),
+            request: Some(request),
+            ..PersistentVolumeClaim::default()
+        }
+    }
+
+    /// A claim that is bound to a volume.
+    pub(crate) fn bound(name: &str, volume: &str) -> PersistentVolumeClaim {
+        PersistentVolumeClaim {
+            volume_name: volume.into(),
+            bind_completed: true,
+            ..claim(name, "", 1)
+        }
+    }
+
+    /// An available volume.
+    pub(crate) fn volume(name: &str, class: &str, capacity: i64) -> PersistentVolume {
+        PersistentVolume {
+            name: name.into(),
+            storage_class: class.into(),
+            capacity,
+            phase: VolumePhase::Available,
+            ..PersistentVolume::default()
+        }
+    }
+
+    /// A volume of a CSI driver, named as its handle.
+    pub(crate) fn csi_volume(name: &str, driver: &str) -> PersistentVolume {
+        let source = VolumeSource::Csi { driver: driver.into(), handle: name.into() };
+        PersistentVolume { source, ..volume(name, "", 1) }
+    }
+
+    /// A class that waits for the first consumer.
+    pub(crate) fn delayed(name: &str, provisioner: &str) -> StorageClass {
+        StorageClass {
+            name: name.into(),
+            provisioner: provisioner.into(),
+            binding_mode: Some(BindingMode::WaitForFirstConsumer),
+            ..StorageClass::default()
+        }
+    }
+
+    /// A node selector term: the label has one of the values.
+    pub(crate) fn term(key: &str, values: &[&str]) -> NodeTerm {
+        let values = values.iter().map(|value| (*value).into()).collect();
+        let expression = Requirement { key: key.into(), operator: Operator::In, values };
+        NodeTerm { expressions: [expression].into(), fields: Box::default(), malformed: false }
+    }
+
+    pub(crate) fn add_claim(volumes: &mut Volumes, claim: PersistentVolumeClaim) {
+        volumes.claims.insert((claim.namespace.clone(), claim.name.clone()), claim);
+    }
+
+    pub(crate) fn add_volume(volumes: &mut Volumes, volume: PersistentVolume) {
+        volumes.volumes.insert(volume.name.clone(), volume);
+    }
+
+    pub(crate) fn add_class(volumes: &mut Volumes, class: StorageClass) {
+        volumes.classes.insert(class.name.clone(), class);
+    }
+
+    /// An event of a storage object.
+    pub(crate) fn event(resource: Resource, action: Action, object: Object<'_>) -> Event<'_> {
+        Event { resource, action, object, own: false }
+    }
+
+    /// A claim came to be.
+    pub(crate) fn claim_added(claim: &PersistentVolumeClaim) -> Event<'_> {
+        let object = Object::PersistentVolumeClaim { old: None, new: Some(claim) };
+        event(Resource::PersistentVolumeClaim, Action::ADD, object)
+    }
+}

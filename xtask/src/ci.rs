@@ -1,0 +1,64 @@
+//! Everything that CI checks, and the tests.
+
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::shell::{cache, go, root, run, run_in, say};
+use crate::{codegen, compare_fresh, tidy, walls};
+
+const DENY_VERSION: &str = "0.20.2";
+
+/// Random cases compared with upstream in each run of the tests.
+const CASES: u64 = 2000;
+
+/// Format, lints, dependencies, walls, generated files, then all tests with nothing skipped.
+pub(crate) fn ci() -> Result<ExitCode> {
+    say("format");
+    run("cargo", &["fmt", "--all", "--check"])?;
+    say("lints");
+    run(
+        "cargo",
+        &["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"],
+    )?;
+    say("dependencies");
+    deny()?;
+    walls::check()?;
+    say("tidy");
+    tidy::check()?;
+    say("generated files");
+    codegen::run(true)?;
+    test(true)
+}
+
+/// Every test that the machine can run. With `all`, what cannot run is a failure.
+pub(crate) fn test(all: bool) -> Result<ExitCode> {
+    run("cargo", &["test", "--workspace", "--all-features"])?;
+    let Some(go) = go() else {
+        if all {
+            bail!("Go was not found: the oracle needs it. Install Go 1.26 or newer");
+        }
+        say(
+            "SKIPPED: the comparison with upstream's scheduler, because Go was not found. Install Go 1.26 or newer to run it.",
+        );
+        return Ok(ExitCode::SUCCESS);
+    };
+    let go = go.to_string_lossy().into_owned();
+    run_in(&root().join("conformance/oracle"), &go, &["test", "./..."])?;
+    compare_fresh(CASES)
+}
+
+/// Checks licences, sources and bans with cargo-deny, which is installed if it is absent.
+fn deny() -> Result<()> {
+    let tools = cache()?.join("tools");
+    let program = tools.join("bin/cargo-deny");
+    if !program.exists() {
+        say("installing cargo-deny, once");
+        let tools = tools.to_string_lossy().into_owned();
+        let arguments =
+            ["install", "cargo-deny", "--version", DENY_VERSION, "--locked", "--root", &tools];
+        run("cargo", &arguments)?;
+    }
+    let program = program.to_str().context("the cache folder has a name that is not UTF-8")?;
+    run(program, &["--offline", "check", "bans", "licenses", "sources"])
+}

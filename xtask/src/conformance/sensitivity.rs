@@ -1,0 +1,149 @@
+//! Measures the cases themselves: takes a field out of a case wherever it occurs and counts how often upstream's answer changes.
+//!
+//! That is how often a run would notice a scheduler that ignores the field. Of lists one element is taken.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+
+use anyhow::Result;
+use serde_json::Value;
+
+use super::compare::compare;
+use super::generate::Case;
+use super::oracle::Oracle;
+use super::rng::Rng;
+
+/// How many fields of each case are tried.
+const FIELDS_PER_CASE: usize = 8;
+
+/// Fields that a scheduler has no use for, or cannot do without.
+const UNTOLD: [&str; 17] = [
+    "apiVersion",
+    "kind",
+    "metadata.name",
+    "metadata.uid",
+    ".capacity.",
+    "status.capacity",
+    "conditions[]",
+    "limits",
+    "containerPort",
+    "exitCodes",
+    "restartPolicy",
+    "volumeClaimTemplate",
+    "runtimeClassName",
+    "GracePeriod",
+    "nodeID",
+    "topologyKeys",
+    "Expressions[]",
+];
+
+/// Prints for each field how often it was taken away and how often that changed the answer, the least telling ones first.
+pub(super) fn measure(
+    oracle: &mut Oracle,
+    seed: u64,
+    cases: impl Iterator<Item = Case>,
+) -> Result<()> {
+    let mut rng = Rng::new(seed, u64::MAX);
+    let mut counts: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    // The case as it is comes first, followed by its variants.
+    let variants = cases.flat_map(|case| {
+        let mut fields: BTreeMap<String, Vec<Vec<String>>> = BTreeMap::new();
+        collect(&case.value, &mut Vec::new(), "", &mut fields);
+        let names: Vec<String> = fields.keys().cloned().collect();
+        let mut variants = vec![Case { value: case.value.clone(), topics: Vec::new() }];
+        for name in rng.some(&names, FIELDS_PER_CASE) {
+            let mut value = case.value.clone();
+            if name.ends_with(']') {
+                remove(&mut value, &rng.pick(&fields[&name]));
+            } else {
+                fields[&name].iter().for_each(|path| remove(&mut value, path));
+            }
+            variants.push(Case { value, topics: vec![name] });
+        }
+        variants
+    });
+    let mut original = Value::Null;
+    oracle.stream(variants, |case, answer| {
+        if let Some(name) = case.topics.first() {
+            let count = counts.entry(name.clone()).or_default();
+            count.0 += 1;
+            count.1 += u64::from(!compare(&original, &answer).is_empty());
+        } else {
+            original = answer;
+        }
+        Ok(())
+    })?;
+    let mut rows: Vec<(&String, &(u64, u64))> = counts.iter().collect();
+    rows.sort_by_key(|(_, (_, changed))| *changed);
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{:>8}{:>9}  field", "changed", "removed")?;
+    for (name, (removed, changed)) in rows {
+        writeln!(out, "{changed:>8}{removed:>9}  {name}")?;
+    }
+    Ok(())
+}
+
+/// The paths of all fields by their name, in which list positions, label keys and the like do not count.
+fn collect(
+    value: &Value,
+    path: &mut Vec<String>,
+    name: &str,
+    found: &mut BTreeMap<String, Vec<Vec<String>>>,
+) {
+    let children: Vec<(String, &Value, String)> = match value {
+        Value::Object(map) => {
+            map.iter().map(|(key, child)| (key.clone(), child, field_name(name, key))).collect()
+        }
+        Value::Array(list) => list
+            .iter()
+            .enumerate()
+            .map(|(index, child)| (index.to_string(), child, element_name(name, child)))
+            .collect(),
+        _ => return,
+    };
+    for (key, child, name) in children {
+        path.push(key);
+        if path.len() > 1 && !UNTOLD.iter().any(|part| name.contains(part)) {
+            found.entry(name.clone()).or_default().push(path.clone());
+        }
+        collect(child, path, &name, found);
+        path.pop();
+    }
+}
+
+/// Keys that users choose are written as a star.
+fn field_name(parent: &str, key: &str) -> String {
+    let maps =
+        ["labels", "matchLabels", "annotations", "nodeSelector", "disruptedPods", "selector"];
+    let chosen = maps.iter().any(|map| parent.ends_with(map))
+        && !["matchLabels", "matchExpressions"].contains(&key);
+    format!("{parent}.{}", if chosen { "*" } else { key })
+}
+
+/// Objects are named by their kind, arguments by their plugin.
+fn element_name(parent: &str, child: &Value) -> String {
+    let known = |key: &str| child[key].as_str().unwrap_or_default().to_owned();
+    match parent {
+        ".objects" => known("kind"),
+        _ if parent.ends_with("pluginConfig") => format!("{parent}[{}]", known("name")),
+        _ => format!("{parent}[]"),
+    }
+}
+
+fn remove(value: &mut Value, path: &[String]) {
+    let Some((last, parents)) = path.split_last() else { return };
+    let parent = parents.iter().try_fold(value, |value, key| match value {
+        Value::Object(map) => map.get_mut(key),
+        Value::Array(list) => key.parse::<usize>().ok().and_then(|index| list.get_mut(index)),
+        _ => None,
+    });
+    match (parent, last.parse::<usize>()) {
+        (Some(Value::Object(map)), _) => {
+            map.remove(last);
+        }
+        (Some(Value::Array(list)), Ok(index)) if index < list.len() => {
+            list.remove(index);
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,66 @@
+//! Running other programs.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+
+/// Root of the checkout.
+pub(crate) fn root() -> PathBuf {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    manifest.parent().unwrap_or(manifest).to_owned()
+}
+
+/// Where tools and built programs are kept between runs, outside the checkout.
+pub(crate) fn cache() -> Result<PathBuf> {
+    let base = std::env::var_os("XDG_CACHE_HOME").filter(|value| !value.is_empty());
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+    let base = base.map(PathBuf::from).or_else(home);
+    Ok(base.context("set XDG_CACHE_HOME or HOME: tools are cached there")?.join("jindou"))
+}
+
+/// Says something on standard error.
+pub(crate) fn say(line: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
+}
+
+/// Runs a program in the checkout with its output shown; fails when it does.
+pub(crate) fn run(program: &str, arguments: &[&str]) -> Result<()> {
+    run_in(&root(), program, arguments)
+}
+
+/// Runs a program in a folder with its output shown; fails when it does.
+pub(crate) fn run_in(folder: &Path, program: &str, arguments: &[&str]) -> Result<()> {
+    say(&format!("$ {program} {}", arguments.join(" ")));
+    let status = Command::new(program)
+        .args(arguments)
+        .current_dir(folder)
+        .status()
+        .with_context(|| format!("cannot start {program}"))?;
+    if !status.success() {
+        bail!("{program} {} failed: {status}", arguments.join(" "));
+    }
+    Ok(())
+}
+
+/// Runs a program in the checkout and returns what it prints.
+pub(crate) fn output(program: &str, arguments: &[&str]) -> Result<String> {
+    let output = Command::new(program)
+        .args(arguments)
+        .current_dir(root())
+        .output()
+        .with_context(|| format!("cannot start {program}"))?;
+    if !output.status.success() {
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        bail!("{program} {} failed: {complaint}", arguments.join(" "));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Finds Go: on the path, or where it is usually put.
+pub(crate) fn go() -> Option<PathBuf> {
+    let usual = PathBuf::from("/usr/local/go/bin/go");
+    let on_path = Command::new("go").arg("version").output().is_ok_and(|o| o.status.success());
+    if on_path { Some(PathBuf::from("go")) } else { usual.exists().then_some(usual) }
+}

@@ -1,0 +1,58 @@
+//! The dependency walls: what each crate may and may not depend on.
+
+use anyhow::{Result, bail};
+
+use crate::shell::output;
+
+/// Crates that do no I/O, each with those of ours that it may use.
+const PURE: &[(&str, &[&str])] =
+    &[("engine", &[]), ("api", &["engine"]), ("plugins", &["api", "engine"])];
+
+/// All crates of ours.
+const OURS: &[&str] = &["engine", "api", "plugins", "cli", "xtask"];
+
+/// Crates that do I/O or read a clock, by how their names begin.
+const IMPURE: &[&str] = &[
+    "async-std",
+    "axum",
+    "chrono",
+    "getrandom",
+    "h2",
+    "hyper",
+    "kube",
+    "mio",
+    "rand",
+    "reqwest",
+    "rustls",
+    "signal-hook",
+    "socket2",
+    "time",
+    "tokio",
+    "tracing",
+    "ureq",
+];
+
+/// Checks that the pure crates depend on nothing that they must not know.
+pub(crate) fn check() -> Result<()> {
+    let mut broken = Vec::new();
+    for (name, allowed) in PURE {
+        let tree = output("cargo", &["tree", "-p", name, "-e", "normal", "--prefix", "none"])?;
+        for line in tree.lines().skip(1) {
+            let Some(dependency) = line.split_whitespace().next() else { continue };
+            let ours = OURS.contains(&dependency) && !allowed.contains(&dependency);
+            let impure = IMPURE.iter().any(|bad| {
+                dependency == *bad
+                    || dependency.strip_prefix(bad).is_some_and(|r| r.starts_with('-'))
+            });
+            if ours || impure {
+                broken.push(format!("{name} must not depend on {dependency}"));
+            }
+        }
+    }
+    broken.sort();
+    broken.dedup();
+    if !broken.is_empty() {
+        bail!("dependency walls are broken:\n{}", broken.join("\n"));
+    }
+    Ok(())
+}
