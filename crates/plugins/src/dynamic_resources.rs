@@ -42,6 +42,10 @@ impl Plugin for DynamicResources {
         POINTS
     }
 
+    fn filter_without_pre_filter(&self) -> Option<&'static str> {
+        Some("not found")
+    }
+
     fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> Prepared {
         if !class.spec.resource_claims.is_empty() {
             return Prepared::Reject(unsupported(&class.spec.resource_claims));

@@ -49,6 +49,14 @@ impl Plugin for InterPodAffinity {
         POINTS
     }
 
+    fn score_without_pre_score(&self) -> Option<&'static str> {
+        Some("failed to read \"PreScoreInterPodAffinity\" from cycleState: not found")
+    }
+
+    fn filter_without_pre_filter(&self) -> Option<&'static str> {
+        Some("error reading \"PreFilterInterPodAffinity\" from cycleState: not found")
+    }
+
     fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> Prepared {
         preparation.depends_on(Areas::NAMESPACES);
         Prepared::Filter(Box::new(filter::Company::new(class, preparation.state)))

@@ -29,6 +29,10 @@ impl Plugin for NodeDeclaredFeatures {
         POINTS
     }
 
+    fn filter_without_pre_filter(&self) -> Option<&'static str> {
+        Some("error reading \"PreFilterNodeDeclaredFeatures\" from cycle-state: not found")
+    }
+
     fn prepare_filter(&self, class: &Class, _preparation: &mut Preparation) -> Prepared {
         if class.spec.required_features.is_empty() {
             return Prepared::Skip;

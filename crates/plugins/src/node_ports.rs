@@ -29,6 +29,10 @@ impl Plugin for NodePorts {
         POINTS
     }
 
+    fn filter_without_pre_filter(&self) -> Option<&'static str> {
+        Some("reading \"PreFilterNodePorts\" from cycleState: not found")
+    }
+
     fn prepare_filter(&self, class: &Class, _preparation: &mut Preparation) -> Prepared {
         if class.spec.host_ports.is_empty() {
             return Prepared::Skip;

@@ -108,6 +108,10 @@ impl Plugin for NodeResourcesFit {
         POINTS
     }
 
+    fn filter_without_pre_filter(&self) -> Option<&'static str> {
+        Some("error reading \"PreFilterNodeResourcesFit\" from cycleState: not found")
+    }
+
     fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> Prepared {
         let demands = self.demands(&class.spec.requests).map(|(name, amount)| {
             let may_be_devices = may_be_devices(name);

@@ -57,6 +57,14 @@ impl Plugin for PodTopologySpread {
         POINTS
     }
 
+    fn score_without_pre_score(&self) -> Option<&'static str> {
+        Some("error reading \"PreScorePodTopologySpread\" from cycleState: not found")
+    }
+
+    fn filter_without_pre_filter(&self) -> Option<&'static str> {
+        Some("reading \"PreFilterPodTopologySpread\" from cycleState: not found")
+    }
+
     fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> Prepared {
         let hard =
             self.defaults.resolve(class, WhenUnsatisfiable::DoNotSchedule, preparation.state);

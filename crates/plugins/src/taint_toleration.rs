@@ -33,6 +33,10 @@ impl Plugin for TaintToleration {
         POINTS
     }
 
+    fn score_without_pre_score(&self) -> Option<&'static str> {
+        Some("failed to read \"PreScoreTaintToleration\" from cycleState: not found")
+    }
+
     fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> Prepared {
         let untolerated = untolerated_nodes(preparation.state, &class.spec.tolerations);
         if untolerated.is_empty() {

@@ -59,6 +59,10 @@ impl Plugin for VolumeBinding {
         POINTS
     }
 
+    fn filter_without_pre_filter(&self) -> Option<&'static str> {
+        Some("not found")
+    }
+
     fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> Prepared {
         if !has_claims(&class.spec) {
             return Prepared::Skip;

@@ -37,6 +37,10 @@ impl Plugin for VolumeRestrictions {
         POINTS
     }
 
+    fn filter_without_pre_filter(&self) -> Option<&'static str> {
+        Some("cannot read \"PreFilterVolumeRestrictions\" from cycleState")
+    }
+
     fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> Prepared {
         let spec = &class.spec;
         if spec.volumes.is_empty() {

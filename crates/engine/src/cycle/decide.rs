@@ -54,19 +54,18 @@ pub fn decide(
         return Decision::Unschedulable(Diagnosis::new(profile, evaluation, state));
     }
     let nominated = circumstances.nominated;
-    let own = state.pods.get(pod).nominated;
-    if own.is_some()
-        && state.nodes.present().contains(own)
-        && two_pass(evaluation, state, pod, nominated, own).is_none()
-    {
-        return Decision::Node { node: own, feasible: 1 };
-    }
+    let own = match try_nominated(evaluation, state, pod, nominated) {
+        Nominated::Fits(node) => return Decision::Node { node, feasible: 1 },
+        Nominated::Outside(rejected) => Some(rejected),
+        Nominated::None => None,
+    };
     let disputed = disputed_nodes(evaluation, state, pod, nominated);
     let sample = nodes_to_find(profile, evaluation, state);
-    if disputed.is_empty() && sample.is_none() && !evaluation.can_fail() {
+    if disputed.is_empty() && own.is_none() && sample.is_none() && !evaluation.can_fail() {
         return decide_over_all(profile, evaluation, state, circumstances.start);
     }
-    decide_over_list(profile, evaluation, state, &disputed, sample, circumstances.start)
+    let verdicts = Verdicts { own, disputed };
+    decide_over_list(profile, evaluation, state, verdicts, sample, circumstances.start)
 }
 
 /// The usual case: every node counts and nobody else has a claim.
@@ -103,7 +102,7 @@ fn decide_over_list(
     profile: &Profile,
     evaluation: &mut Evaluation,
     state: &mut State,
-    disputed: &[(NodeIdx, PluginPosition, Rejection)],
+    verdicts: Verdicts,
     sample: Option<usize>,
     start: &mut usize,
 ) -> Decision {
@@ -115,6 +114,10 @@ fn decide_over_list(
     };
     let mut feasible = Vec::new();
     let mut diagnosis = Diagnosis::empty(profile, evaluation, state);
+    let Verdicts { own, disputed } = verdicts;
+    if let Some((node, plugin, rejection)) = own {
+        diagnosis.add(node, Some(plugin), rejection);
+    }
     let wanted = sample.unwrap_or(usize::MAX);
     for offset in 0..candidates.len() {
         let node = candidates[(*start + offset) % candidates.len()];
@@ -127,7 +130,7 @@ fn decide_over_list(
         };
         if let Some((plugin, rejection)) = verdict {
             if rejection.code == Code::Error {
-                return Decision::Error(filter_error(profile, plugin, &rejection));
+                return Decision::Error(rejection.message());
             }
             diagnosis.add(node, Some(plugin), rejection);
         } else if feasible.len() == wanted {
@@ -150,13 +153,55 @@ fn decide_over_list(
     }
 }
 
+/// A node that was turned down, by whom and why.
+pub(crate) type Rejected = (NodeIdx, PluginPosition, Rejection);
+
+/// Verdicts that are not those of the evaluation.
+struct Verdicts {
+    /// The pod's own nominated node, where narrowing leaves it out.
+    own: Option<Rejected>,
+    /// Nodes that somebody else is nominated for.
+    disputed: Vec<Rejected>,
+}
+
+/// What became of the node that a pod is nominated for, which is looked at before all others.
+pub(crate) enum Nominated {
+    /// The pod is not nominated, or the node is looked at again with the others.
+    None,
+    /// It takes the pod.
+    Fits(NodeIdx),
+    /// It does not, and it is none of those that the plugins narrowed the choice to.
+    Outside(Rejected),
+}
+
+/// Looks at the node that a pod is nominated for.
+pub(crate) fn try_nominated(
+    evaluation: &mut Evaluation,
+    state: &mut State,
+    pod: PodIdx,
+    nominated: &[PodIdx],
+) -> Nominated {
+    let own = state.pods.get(pod).nominated;
+    if !own.is_some() || !state.nodes.present().contains(own) {
+        return Nominated::None;
+    }
+    match two_pass(evaluation, state, pod, nominated, own) {
+        None => Nominated::Fits(own),
+        Some((plugin, rejection)) => {
+            let outside = evaluation.narrowed.as_ref().is_some_and(|(_, n)| !n.contains(own));
+            let rejected = (own, plugin, rejection);
+            if outside { Nominated::Outside(rejected) } else { Nominated::None }
+        }
+    }
+}
+
 /// Nodes for which an equally or more important pod is nominated and that do not take both.
 pub(crate) fn disputed_nodes(
     evaluation: &mut Evaluation,
     state: &mut State,
     pod: PodIdx,
     nominated: &[PodIdx],
-) -> Vec<(NodeIdx, PluginPosition, Rejection)> {
+) -> Vec<Rejected> {
     let mut nodes = NodeSet::new(state.nodes.slots());
     for rival in nominated {
         let node = state.pods.get(*rival).nominated;
@@ -180,7 +225,7 @@ fn is_rival(state: &State, pod: PodIdx, other: PodIdx) -> bool {
 }
 
 /// Upstream's two passes: with the rivals on the node, then without them.
-pub(crate) fn two_pass(
+fn two_pass(
     evaluation: &mut Evaluation,
     state: &mut State,
     pod: PodIdx,
@@ -221,15 +266,6 @@ pub(crate) fn nodes_to_find(
     };
     let enough = if nodes < 100 { nodes } else { (nodes * share / 100).max(100) };
     (enough < nodes).then_some(enough)
-}
-
-/// Text of a failure while filtering.
-pub(crate) fn filter_error(
-    profile: &Profile,
-    plugin: PluginPosition,
-    rejection: &Rejection,
-) -> String {
-    format!("running {:?} filter plugin: {}", profile.plugin_name(plugin), rejection.message())
 }
 
 impl Evaluation {

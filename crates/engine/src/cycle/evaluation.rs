@@ -3,7 +3,7 @@
 use crate::bitset::NodeSet;
 use crate::framework::profile::PluginPosition;
 use crate::framework::{
-    Answer, Class, Filter, Freshness, Point, Preparation, Prepared, Profile, Rejection,
+    Answer, Class, Code, Filter, Freshness, Point, Preparation, Prepared, Profile, Rejection,
 };
 use crate::index::NodeIdx;
 use crate::state::{Areas, State, Versions};
@@ -13,6 +13,7 @@ use super::ranking::Ranking;
 /// A prepared filter and the nodes that pass it.
 pub(crate) struct PreparedFilter {
     pub(crate) plugin: PluginPosition,
+    name: Box<str>,
     pub(crate) filter: Box<dyn Filter>,
     passing: NodeSet,
     reads_usage: bool,
@@ -102,7 +103,9 @@ impl Evaluation {
                 let Some(filter) = filter else { continue };
                 let reads_usage = filter.reads_usage();
                 let passing = NodeSet::default();
-                self.filters.push(PreparedFilter { plugin: *plugin, filter, passing, reads_usage });
+                let name = profile.plugin_name(*plugin).into();
+                let plugin = *plugin;
+                self.filters.push(PreparedFilter { plugin, name, filter, passing, reads_usage });
             }
         }
         self.areas = preparation.areas;
@@ -129,7 +132,7 @@ impl Evaluation {
                 Prepared::Skip => {}
                 Prepared::Filter(filter) => filters.push((*plugin, Some(filter))),
                 Prepared::Reject(rejection) => {
-                    let last = rejection.code != crate::framework::Code::Unschedulable;
+                    let last = rejection.code != Code::Unschedulable;
                     self.rejected = Some(PreFilterRejection { plugin: Some(*plugin), rejection });
                     if last {
                         return filters;
@@ -242,7 +245,12 @@ impl Evaluation {
         (position, answer): (usize, Answer),
     ) -> (PluginPosition, Rejection) {
         let filter = &self.filters[position];
-        (filter.plugin, filter.filter.rejection(state, node, answer))
+        let mut rejection = filter.filter.rejection(state, node, answer);
+        if rejection.code == Code::Error {
+            let text = format!("running {:?} filter plugin: {}", filter.name, rejection.message());
+            rejection.reasons = vec![text.into()];
+        }
+        (filter.plugin, rejection)
     }
 }
 
@@ -253,6 +261,9 @@ fn prepare_without_pre_filter(
     class: &Class,
     preparation: &mut Preparation,
 ) -> Option<Box<dyn Filter>> {
+    if let Some(text) = profile.plugins[plugin].filter_without_pre_filter() {
+        return Some(Box::new(RejectAll(Rejection::error(text))));
+    }
     match profile.plugins[plugin].prepare_filter(class, preparation) {
         Prepared::Filter(filter) | Prepared::Narrow(_, Some(filter)) => Some(filter),
         Prepared::Reject(rejection) => Some(Box::new(RejectAll(rejection))),
@@ -269,5 +280,9 @@ impl Filter for RejectAll {
 
     fn rejection(&self, _state: &State, _node: NodeIdx, _answer: Answer) -> Rejection {
         self.0.clone()
+    }
+
+    fn can_fail(&self) -> bool {
+        self.0.code == Code::Error
     }
 }

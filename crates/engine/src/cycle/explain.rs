@@ -4,7 +4,7 @@ use crate::framework::{Class, Code, Profile};
 use crate::index::{NodeIdx, PodIdx};
 use crate::state::State;
 
-use super::decide::{disputed_nodes, filter_error, nodes_to_find, two_pass};
+use super::decide::{Nominated, disputed_nodes, nodes_to_find, try_nominated};
 use super::diagnosis::Diagnosis;
 use super::evaluation::Evaluation;
 use super::post_filter::{Occasion, PostFilterReport, post_filter};
@@ -82,14 +82,15 @@ fn visit_nodes(
     occasion: &Occasion,
     explanation: &mut Explanation,
 ) {
-    let own = state.pods.get(occasion.pod).nominated;
-    if own.is_some()
-        && state.nodes.present().contains(own)
-        && two_pass(evaluation, state, occasion.pod, occasion.nominated, own).is_none()
-    {
-        // The node it is nominated for is looked at first, and no other if it fits.
-        explanation.feasible.push(own);
-        return;
+    match try_nominated(evaluation, state, occasion.pod, occasion.nominated) {
+        Nominated::Fits(node) => {
+            explanation.feasible.push(node);
+            return;
+        }
+        Nominated::Outside((node, plugin, rejection)) => {
+            explanation.diagnosis.add(node, Some(plugin), rejection);
+        }
+        Nominated::None => {}
     }
     let disputed = disputed_nodes(evaluation, state, occasion.pod, occasion.nominated);
     let wanted = nodes_to_find(profile, evaluation, state).unwrap_or(usize::MAX);
@@ -109,7 +110,7 @@ fn visit_nodes(
         match verdict {
             Some((plugin, rejection)) => {
                 if rejection.code == Code::Error {
-                    explanation.error = Some(filter_error(profile, plugin, &rejection));
+                    explanation.error = Some(rejection.message());
                     return;
                 }
                 explanation.diagnosis.add(node, Some(plugin), rejection);

@@ -112,7 +112,10 @@ impl Ranking {
             feasible: feasible.clone(),
             usage_seen: state.nodes.usage_changes().end(),
             best: Best::new(slots, state.nodes.order()),
-            failed: None,
+            failed: profile
+                .at(Point::Score)
+                .iter()
+                .find_map(|plugin| ScoringFailed::without_pre_score(profile, *plugin)),
             invalid: None,
             touched: Vec::new(),
         };

@@ -31,6 +31,16 @@ impl ScoringFailed {
         ))
     }
 
+    /// A plugin that cannot score without having pre-scored, which the profile does not have it do.
+    pub(crate) fn without_pre_score(profile: &Profile, plugin: PluginPosition) -> Option<Self> {
+        if profile.at(Point::PreScore).contains(&plugin) {
+            return None;
+        }
+        let text = profile.plugins[plugin].score_without_pre_score()?;
+        let name = profile.plugin_name(plugin);
+        Some(Self(format!("running Score plugins: plugin {name:?} failed with: {text}")))
+    }
+
     pub(crate) fn while_preparing(profile: &Profile, plugin: PluginPosition, reason: &str) -> Self {
         Self(format!("running PreScore plugin {:?}: {reason}", profile.plugin_name(plugin)))
     }
@@ -51,6 +61,9 @@ impl Scores {
             scores.totals.fill(1);
         }
         for (plugin, weight) in profile.at(Point::Score).iter().zip(&profile.weights) {
+            if let Some(failed) = ScoringFailed::without_pre_score(profile, *plugin) {
+                return Err(failed);
+            }
             let mut preparation = Preparation::new(state);
             let prepared = profile.plugins[*plugin].prepare_score(class, &mut preparation);
             let Some(mut scorer) = prepared else { continue };

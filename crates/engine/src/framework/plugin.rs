@@ -154,6 +154,16 @@ pub trait Plugin {
         Prepared::Skip
     }
 
+    /// What goes wrong when a profile has the plugin filter but not pre-filter; `None` when it can do without.
+    fn filter_without_pre_filter(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// What goes wrong when a profile has the plugin score but not pre-score; `None` when it can do without.
+    fn score_without_pre_score(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Prepares the scorer for a class (upstream's PreScore); `None` to sit out.
     fn prepare_score(
         &self,

@@ -75,6 +75,13 @@ fn what_is_missing(question: &Question, volume: &Volume) -> Option<String> {
             clipped(&claim.volume_name)
         ));
     }
+    let volume = &claim.volume_name;
+    if !volume.is_empty() && !state.volumes.volumes.contains_key(volume) {
+        return Some(format!(
+            "bring back PersistentVolume {}, which {shown} names and which does not exist",
+            clipped(volume)
+        ));
+    }
     if claim.is_bound() {
         return None;
     }

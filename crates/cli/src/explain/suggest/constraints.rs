@@ -244,11 +244,8 @@ fn each_term(
     terms: &[PodTerm],
     set: impl Fn(&mut PodSpec, Box<[PodTerm]>),
 ) {
-    if terms.len() > TRIED {
-        let what = format!("drop all {} required pod {kind} terms", terms.len());
-        return attempt(question, found, &what, |spec| set(spec, Box::default()));
-    }
-    for (position, term) in terms.iter().enumerate() {
+    let already = found.len();
+    for (position, term) in terms.iter().enumerate().filter(|_| terms.len() <= TRIED) {
         let pods = selector_text(term.selector.as_ref());
         let key = clipped(&term.topology_key);
         let what = format!("drop the required pod {kind} to {pods} by {key}");
@@ -257,6 +254,10 @@ fn each_term(
             rest.remove(position);
             set(spec, rest.into());
         });
+    }
+    if terms.len() > 1 && found.len() == already {
+        let what = format!("drop all {} required pod {kind} terms", terms.len());
+        attempt(question, found, &what, |spec| set(spec, Box::default()));
     }
 }
 
@@ -282,6 +283,9 @@ fn anti_affinity_of_others(question: &mut Question, found: &mut Vec<Suggestion>)
         })
         .map(|(pod, _)| state.full_name(pod))
         .collect();
+    if pods.is_empty() {
+        return;
+    }
     pods.sort_unstable();
     let (pods, opened) = (listed(&pods), question.count(&nodes));
     let text = format!(

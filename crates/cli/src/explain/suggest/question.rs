@@ -90,7 +90,7 @@ impl<'a> Question<'a> {
         self.blocked.iter().any(|(name, nodes)| plugins.contains(name) && !nodes.is_empty())
     }
 
-    /// Nodes that only this plugin turns down.
+    /// Nodes that only this plugin turns down, and nobody else waits for.
     pub(super) fn blocked_only_by(&self, plugin: &str) -> NodeSet {
         let mut nodes = self.state.nodes.present().clone();
         for (name, blocked) in &self.blocked {
@@ -103,6 +103,7 @@ impl<'a> Question<'a> {
         if self.blocked.iter().all(|(name, _)| *name != plugin) {
             nodes.clear();
         }
+        nodes.subtract(&self.promised);
         nodes
     }
 
