@@ -6,7 +6,8 @@ mod explain;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use plugins::registry::Registry;
 
 use crate::output::complain;
 
@@ -27,13 +28,19 @@ enum Command {
 
 /// Runs the command that the arguments name.
 pub fn run() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
+    run_with("jindou", &Registry::default())
+}
+
+/// Runs the command that the arguments name, as a program of another name with plugins of its own.
+pub fn run_with(program: &'static str, registry: &Registry) -> ExitCode {
+    let parsed = Arguments::command().name(program).try_get_matches();
+    let arguments = match parsed.and_then(|matches| Arguments::from_arg_matches(&matches)) {
         Ok(arguments) => arguments,
         Err(error) => return usage(&error),
     };
     let done = match arguments.command {
-        Command::Explain(options) => explain::run(&options),
-        Command::Config(options) => config::run(&options),
+        Command::Explain(options) => explain::run(&options, registry),
+        Command::Config(options) => config::run(&options, registry),
         Command::Bench(options) => bench::run(&options),
     };
     done.unwrap_or_else(|error| {

@@ -47,31 +47,30 @@ enum Action {
     },
 }
 
-pub(super) fn run(options: &Options) -> Result<ExitCode> {
+pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
     match &options.action {
         Action::Defaults => {
             say(&config::write(&config::defaults(Gates::default())))?;
             Ok(ExitCode::SUCCESS)
         }
         Action::Check { file } => {
-            let Some(_) = read(file)? else { return Ok(ExitCode::FAILURE) };
+            let Some(_) = read(file, registry)? else { return Ok(ExitCode::FAILURE) };
             say(&format!("{}: valid\n", file.display()))?;
             Ok(ExitCode::SUCCESS)
         }
         Action::Convert { file } => {
-            let Some(read) = read(file)? else { return Ok(ExitCode::FAILURE) };
+            let Some(read) = read(file, registry)? else { return Ok(ExitCode::FAILURE) };
             if let Some(v1) = &read.v1 {
                 say(&config::write_v1(v1))?;
             }
             Ok(ExitCode::SUCCESS)
         }
-        Action::Show { file, output } => show(file.as_deref(), *output),
+        Action::Show { file, output } => show(file.as_deref(), *output, registry),
     }
 }
 
-fn show(file: Option<&Path>, output: Format) -> Result<ExitCode> {
-    let configuration = load(file)?;
-    let registry = Registry::default();
+fn show(file: Option<&Path>, output: Format, registry: &Registry) -> Result<ExitCode> {
+    let configuration = load(file, registry)?;
     let implements = |name: &str, point| registry.implements(name, point);
     match config::show(&configuration, &implements, &|name| registry.knows(name)) {
         Ok(views) => {
@@ -86,15 +85,20 @@ fn show(file: Option<&Path>, output: Format) -> Result<ExitCode> {
 }
 
 /// Reads a file, tells its notes, and all its problems if it has any.
-fn read(file: &Path) -> Result<Option<config::Read>> {
+fn read(file: &Path, registry: &Registry) -> Result<Option<config::Read>> {
     let text = super::explain::read_text(file)?;
-    let registry = Registry::default();
-    let read = config::check(
+    let mut read = config::check(
         &text,
         Gates::default(),
         &|name, point| registry.implements(name, point),
         &|name| registry.knows(name),
     );
+    // Plugins that are not in-tree check their own arguments.
+    if let (true, Some(config)) = (read.problems.is_empty(), &read.config)
+        && let Err(problems) = registry.profiles(config)
+    {
+        read.problems = problems;
+    }
     for note in &read.notes {
         complain(&format!("note: {note}"));
     }
@@ -109,9 +113,9 @@ fn report(file: &Path, problems: &[config::Problem]) {
 }
 
 /// Reads a configuration for another command; problems are one error.
-pub(super) fn load(file: Option<&Path>) -> Result<Configuration> {
+pub(super) fn load(file: Option<&Path>, registry: &Registry) -> Result<Configuration> {
     let Some(file) = file else { return Ok(config::defaults(Gates::default())) };
-    let read = read(file)?;
+    let read = read(file, registry)?;
     read.and_then(|read| read.config)
         .with_context(|| format!("{} is not a valid configuration", file.display()))
 }

@@ -46,7 +46,7 @@ Colours appear on a terminal only, and not when NO_COLOR is set.";
 /// Exit code for a pod that fits nowhere, so that scripts can tell it from a failure.
 const FITS_NOWHERE: u8 = 2;
 
-pub(super) fn run(options: &Options) -> Result<ExitCode> {
+pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
     let (dash, config) = (Path::new("-"), options.config.as_deref());
     if [Some(&*options.snapshot), Some(&options.pod), config]
         .iter()
@@ -56,8 +56,8 @@ pub(super) fn run(options: &Options) -> Result<ExitCode> {
     {
         bail!("only one of the files can be standard input");
     }
-    let configuration = super::config::load(options.config.as_deref())?;
-    let profiles = Registry::default().profiles(&configuration).map_err(|problems| {
+    let configuration = super::config::load(options.config.as_deref(), registry)?;
+    let profiles = registry.profiles(&configuration).map_err(|problems| {
         let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
         anyhow::anyhow!("{}", lines.join("\n"))
     })?;

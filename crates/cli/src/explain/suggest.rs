@@ -29,7 +29,7 @@ struct Suggestion {
 }
 
 /// What would help a pod that fits nowhere: mistakes first, then changes by how many nodes they open.
-pub(super) fn suggest(engine: &Engine, pod: &Pod) -> Vec<String> {
+pub(super) fn suggest(engine: &mut Engine, pod: &Pod) -> Vec<String> {
     let Some(mut question) = Question::new(engine, pod) else { return Vec::new() };
     let mut sentences = nearest::mistakes(&question);
     let (missing, in_the_way) = claims::suggestions(&mut question);

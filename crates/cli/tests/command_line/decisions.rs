@@ -77,6 +77,28 @@ fn nominated_pods_hold_their_node() {
 }
 
 #[test]
+fn a_node_that_has_room_for_a_nominated_pod_as_well_counts_as_opened() {
+    let rival = |cpu: &str| {
+        format!(
+            "---\n{{apiVersion: v1, kind: Pod, metadata: {{name: rival}}, spec: {{priority: 10, \
+             containers: [{{name: c, resources: {{requests: {{cpu: {cpu}}}}}}}]}}, \
+             status: {{nominatedNodeName: a}}}}\n"
+        )
+    };
+    let asked = pod("nodeSelector: {disk: ssd},");
+    let run = explain(&(node("a", "", "") + &rival("2")), &asked, &["-o", "json"]);
+    assert_snapshot!(run.suggestions(), @r"
+    nodeSelector disk=ssd: no node has the label disk
+    drop nodeSelector disk=ssd: opens 1 node (a)
+    ");
+    let run = explain(&(node("a", "", "") + &rival("3800m")), &asked, &["-o", "json"]);
+    assert_snapshot!(run.suggestions(), @r"
+    nodeSelector disk=ssd: no node has the label disk
+    no single change is enough: blocked are 1 node by NodeAffinity and nominated pods
+    ");
+}
+
+#[test]
 fn the_pod_itself_does_not_count_when_the_snapshot_holds_it() {
     let itself = pod("nodeName: a,").replace("cpu: 500m", "cpu: 3");
     let cluster = format!("{}---\n{itself}\n", node("a", "", ""));

@@ -56,7 +56,7 @@ pub fn decide(
     let nominated = circumstances.nominated;
     let own = match try_nominated(evaluation, state, pod, nominated) {
         Nominated::Fits(node) => return Decision::Node { node, feasible: 1 },
-        Nominated::Outside(rejected) => Some(rejected),
+        Nominated::Rejected(rejected) => Some(rejected),
         Nominated::None => None,
     };
     let disputed = disputed_nodes(evaluation, state, pod, nominated);
@@ -113,11 +113,8 @@ fn decide_over_list(
         None => state.nodes.order().to_vec(),
     };
     let mut feasible = Vec::new();
-    let mut diagnosis = Diagnosis::empty(profile, evaluation, state);
     let Verdicts { own, disputed } = verdicts;
-    if let Some((node, plugin, rejection)) = own {
-        diagnosis.add(node, Some(plugin), rejection);
-    }
+    let mut diagnosis = Diagnosis::empty(profile, evaluation, state, own.as_ref());
     let wanted = sample.unwrap_or(usize::MAX);
     for offset in 0..candidates.len() {
         let node = candidates[(*start + offset) % candidates.len()];
@@ -158,7 +155,7 @@ pub(crate) type Rejected = (NodeIdx, PluginPosition, Rejection);
 
 /// Verdicts that are not those of the evaluation.
 struct Verdicts {
-    /// The pod's own nominated node, where narrowing leaves it out.
+    /// The pod's own nominated node, where plugins narrowed the choice.
     own: Option<Rejected>,
     /// Nodes that somebody else is nominated for.
     disputed: Vec<Rejected>,
@@ -170,8 +167,8 @@ pub(crate) enum Nominated {
     None,
     /// It takes the pod.
     Fits(NodeIdx),
-    /// It does not, and it is none of those that the plugins narrowed the choice to.
-    Outside(Rejected),
+    /// It does not, and plugins narrowed the choice of the others.
+    Rejected(Rejected),
 }
 
 /// Looks at the node that a pod is nominated for.
@@ -188,9 +185,9 @@ pub(crate) fn try_nominated(
     match two_pass(evaluation, state, pod, nominated, own) {
         None => Nominated::Fits(own),
         Some((plugin, rejection)) => {
-            let outside = evaluation.narrowed.as_ref().is_some_and(|(_, n)| !n.contains(own));
             let rejected = (own, plugin, rejection);
-            if outside { Nominated::Outside(rejected) } else { Nominated::None }
+            let narrowed = evaluation.narrowed.is_some();
+            if narrowed { Nominated::Rejected(rejected) } else { Nominated::None }
         }
     }
 }

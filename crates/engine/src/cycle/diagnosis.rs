@@ -7,6 +7,7 @@ use crate::framework::{Code, Profile, Reason, Rejection};
 use crate::index::NodeIdx;
 use crate::state::State;
 
+use super::decide::Rejected;
 use super::evaluation::Evaluation;
 
 /// What every node that comes into question was turned down for.
@@ -25,8 +26,15 @@ pub struct Diagnosis {
 }
 
 impl Diagnosis {
-    /// What is known before any node is looked at.
-    pub(crate) fn empty(profile: &Profile, evaluation: &Evaluation, state: &State) -> Self {
+    /// What is known before the nodes are looked at, except the one that the pod is nominated for.
+    ///
+    /// As upstream, a plugin that turned that one down is named among those that narrowed the rest.
+    pub(crate) fn empty(
+        profile: &Profile,
+        evaluation: &Evaluation,
+        state: &State,
+        nominated: Option<&Rejected>,
+    ) -> Self {
         let mut diagnosis = Self { node_count: state.nodes.count(), ..Self::default() };
         if let Some(rejected) = &evaluation.rejected {
             diagnosis.pre_filter = Some(rejected.rejection.message());
@@ -37,19 +45,26 @@ impl Diagnosis {
             diagnosis.rejectors.extend(rejected.plugin);
             return diagnosis;
         }
-        if let Some((plugins, _)) = &evaluation.narrowed {
+        if let Some((plugins, narrowed)) = &evaluation.narrowed {
             diagnosis.rejectors.extend(plugins);
-            let mut names: Vec<_> = plugins.iter().map(|p| profile.plugin_name(*p)).collect();
+            let all = plugins.iter().chain(nominated.map(|(_, plugin, _)| plugin));
+            let mut names: Vec<_> = all.map(|p| profile.plugin_name(*p)).collect();
             names.sort_unstable();
+            names.dedup();
             let text = format!("node(s) didn't satisfy plugin(s) [{}]", names.join(" "));
             diagnosis.absent = Some(Rejection::unresolvable(text));
+            if let Some((node, plugin, rejection)) = nominated
+                && !narrowed.contains(*node)
+            {
+                diagnosis.add(*node, Some(*plugin), rejection.clone());
+            }
         }
         diagnosis
     }
 
     /// Collects the verdicts of an evaluation, feasible nodes left out.
     pub fn new(profile: &Profile, evaluation: &mut Evaluation, state: &State) -> Self {
-        let mut diagnosis = Self::empty(profile, evaluation, state);
+        let mut diagnosis = Self::empty(profile, evaluation, state, None);
         if evaluation.rejected.is_some() {
             return diagnosis;
         }

@@ -42,7 +42,7 @@ pub fn explain(
         return explanation;
     }
     let mut evaluation = Evaluation::new(profile, class, state);
-    explanation.diagnosis = Diagnosis::empty(profile, &evaluation, state);
+    explanation.diagnosis = Diagnosis::empty(profile, &evaluation, state, None);
     if evaluation.rejected.is_none() {
         visit_nodes(profile, &mut evaluation, state, occasion, &mut explanation);
     } else if let Some(rejected) = &evaluation.rejected
@@ -87,8 +87,8 @@ fn visit_nodes(
             explanation.feasible.push(node);
             return;
         }
-        Nominated::Outside((node, plugin, rejection)) => {
-            explanation.diagnosis.add(node, Some(plugin), rejection);
+        Nominated::Rejected(rejected) => {
+            explanation.diagnosis = Diagnosis::empty(profile, evaluation, state, Some(&rejected));
         }
         Nominated::None => {}
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use engine::bitset::NodeSet;
 use engine::cycle::evaluation::Evaluation;
 use engine::engine::Engine;
-use engine::framework::{Class, Point, Preparation, Prepared, Profile};
+use engine::framework::{Class, Point, Preparation, Prepared};
 use engine::index::{NodeIdx, PodIdx};
 use engine::object::{Pod, PodSpec};
 use engine::state::State;
@@ -19,17 +19,21 @@ pub(super) struct Question<'a> {
     pub(super) state: State,
     /// Pods at least as important that are nominated for a node.
     pub(super) rivals: Vec<PodIdx>,
-    profile: &'a Profile,
-    /// Nodes that are promised to rivals; they never count as opened.
+    engine: &'a mut Engine,
+    pod: Pod,
+    /// The profile, by its place in the engine.
+    profile: usize,
+    /// Nodes that are promised to rivals.
     promised: NodeSet,
     /// Nodes that each filter turns down, by plugin.
-    blocked: Vec<(&'a str, NodeSet)>,
+    blocked: Vec<(String, NodeSet)>,
 }
 
 impl<'a> Question<'a> {
     /// `None` when no profile has the pod's scheduler name.
-    pub(super) fn new(engine: &'a Engine, pod: &Pod) -> Option<Self> {
-        let profile = engine.profiles().iter().find(|p| *p.name == *pod.spec.scheduler_name)?;
+    pub(super) fn new(engine: &'a mut Engine, pod: &Pod) -> Option<Self> {
+        let wanted = &*pod.spec.scheduler_name;
+        let profile = engine.profiles().iter().position(|profile| *profile.name == *wanted)?;
         let state = engine.state().clone();
         let class = Class {
             namespace: pod.namespace.clone(),
@@ -54,8 +58,8 @@ impl<'a> Question<'a> {
                 promised.insert(node);
             }
         }
-        let blocked = Vec::new();
-        let mut question = Self { class, state, rivals, profile, promised, blocked };
+        let (pod, blocked) = (pod.clone(), Vec::new());
+        let mut question = Self { class, state, rivals, engine, pod, profile, promised, blocked };
         question.blocked = question.ask_each_filter();
         Some(question)
     }
@@ -64,53 +68,73 @@ impl<'a> Question<'a> {
     pub(super) fn opened_by(&mut self, change: impl FnOnce(&mut PodSpec)) -> NodeSet {
         let mut class = self.class.clone();
         change(Arc::make_mut(&mut class.spec));
-        self.feasible(class)
+        self.feasible(&class)
     }
 
     /// Nodes that would fit if the pod did not name its node.
     pub(super) fn opened_by_any_node_name(&mut self) -> NodeSet {
-        self.feasible(Class { node_name: "".into(), ..self.class.clone() })
+        self.feasible(&Class { node_name: "".into(), ..self.class.clone() })
     }
 
     /// Nodes that would fit but for the pods nominated for them.
     pub(super) fn kept_by_rivals(&mut self) -> NodeSet {
-        let class = self.class.clone();
-        Evaluation::new(self.profile, class, &mut self.state).feasible().clone()
+        self.feasible_without_rivals(self.class.clone())
     }
 
-    fn feasible(&mut self, class: Class) -> NodeSet {
-        let evaluation = Evaluation::new(self.profile, class, &mut self.state);
-        let mut nodes = evaluation.feasible().clone();
-        nodes.subtract(&self.promised);
+    fn feasible(&mut self, class: &Class) -> NodeSet {
+        let mut nodes = self.feasible_without_rivals(class.clone());
+        let mut disputed = self.promised.clone();
+        disputed.intersect(&nodes);
+        if !disputed.is_empty() {
+            nodes.subtract(&disputed);
+            for node in self.feasible_beside_rivals(class) {
+                nodes.insert(node);
+            }
+        }
         nodes
+    }
+
+    fn feasible_without_rivals(&mut self, class: Class) -> NodeSet {
+        let profile = &self.engine.profiles()[self.profile];
+        Evaluation::new(profile, class, &mut self.state).feasible().clone()
+    }
+
+    /// The long way, which also puts the rivals on their nodes.
+    fn feasible_beside_rivals(&mut self, class: &Class) -> Vec<NodeIdx> {
+        let mut pod = Pod { node: class.node_name.clone(), ..self.pod.clone() };
+        pod.spec = PodSpec::clone(&class.spec);
+        // Whom the variant could push out does not matter, and takes time to find out.
+        pod.spec.never_preempts = true;
+        self.engine.explain(pod, 0, |_, _, explanation| explanation.feasible).unwrap_or_default()
     }
 
     /// Whether one of these plugins turns any node down.
     pub(super) fn is_blocked_by(&self, plugins: &[&str]) -> bool {
-        self.blocked.iter().any(|(name, nodes)| plugins.contains(name) && !nodes.is_empty())
+        self.blocked.iter().any(|(name, nodes)| plugins.contains(&&**name) && !nodes.is_empty())
     }
 
     /// Nodes that only this plugin turns down, and nobody else waits for.
     pub(super) fn blocked_only_by(&self, plugin: &str) -> NodeSet {
         let mut nodes = self.state.nodes.present().clone();
         for (name, blocked) in &self.blocked {
-            if *name == plugin {
+            if name == plugin {
                 nodes.intersect(blocked);
             } else {
                 nodes.subtract(blocked);
             }
         }
-        if self.blocked.iter().all(|(name, _)| *name != plugin) {
+        if self.blocked.iter().all(|(name, _)| name != plugin) {
             nodes.clear();
         }
         nodes.subtract(&self.promised);
         nodes
     }
 
-    /// The plugins that turn a node down.
-    pub(super) fn blockers(&self, node: NodeIdx) -> Vec<&'a str> {
-        let blocked = self.blocked.iter().filter(|(_, nodes)| nodes.contains(node));
-        blocked.map(|(name, _)| *name).collect()
+    /// What keeps the pod away from a node: plugins, and pods that it is promised to.
+    pub(super) fn blockers(&self, node: NodeIdx) -> Vec<&str> {
+        let plugins = self.blocked.iter().filter(|(_, nodes)| nodes.contains(node));
+        let promised = self.promised.contains(node).then_some("nominated pods");
+        plugins.map(|(name, _)| &**name).chain(promised).collect()
     }
 
     /// `3 nodes (a, b, c)`.
@@ -121,8 +145,8 @@ impl<'a> Question<'a> {
         format!("{} ({})", counted(count, "node"), listed(&names))
     }
 
-    fn ask_each_filter(&mut self) -> Vec<(&'a str, NodeSet)> {
-        let profile = self.profile;
+    fn ask_each_filter(&mut self) -> Vec<(String, NodeSet)> {
+        let profile = &self.engine.profiles()[self.profile];
         let mut blocked = Vec::new();
         for plugin in profile.at(Point::Filter) {
             let mut passing = self.state.nodes.present().clone();
@@ -140,7 +164,7 @@ impl<'a> Question<'a> {
             }
             let mut rejected = self.state.nodes.present().clone();
             rejected.subtract(&passing);
-            blocked.push((profile.plugin_name(*plugin), rejected));
+            blocked.push((profile.plugin_name(*plugin).to_owned(), rejected));
         }
         blocked
     }
