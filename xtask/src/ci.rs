@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, bail};
 
 use crate::shell::{cache, go, root, run, run_in, say};
-use crate::{codegen, compare_fresh, tidy, walls};
+use crate::{codegen, compare_fresh, instructions, tidy, walls};
 
 const DENY_VERSION: &str = "0.20.2";
 
@@ -34,6 +34,7 @@ pub(crate) fn ci() -> Result<ExitCode> {
 /// Every test that the machine can run. With `all`, what cannot run is a failure.
 pub(crate) fn test(all: bool) -> Result<ExitCode> {
     run("cargo", &["test", "--workspace", "--all-features"])?;
+    instructions::check(all)?;
     let Some(go) = go() else {
         if all {
             bail!("Go was not found: the oracle needs it. Install Go 1.26 or newer");

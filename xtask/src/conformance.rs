@@ -17,6 +17,8 @@ mod coverage;
 mod draft;
 mod exceptions;
 mod generate;
+#[cfg(test)]
+mod golden;
 mod oracle;
 mod pod;
 mod preemption;

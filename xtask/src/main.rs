@@ -3,6 +3,7 @@
 mod ci;
 mod codegen;
 mod conformance;
+mod instructions;
 mod shell;
 mod tidy;
 mod walls;
@@ -32,6 +33,12 @@ enum Command {
         check: bool,
     },
     Conformance(conformance::Options),
+    /// Count the instructions of one decision and compare them with the committed numbers.
+    Instructions {
+        /// Commit to what is counted now.
+        #[arg(long)]
+        bless: bool,
+    },
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -40,6 +47,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Test => ci::test(false),
         Command::Codegen { check } => codegen::run(check).map(|()| ExitCode::SUCCESS),
         Command::Conformance(options) => compare(&options),
+        Command::Instructions { bless } => instructions::run(bless),
     }
 }
 

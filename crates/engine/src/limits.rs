@@ -10,6 +10,9 @@ pub const TALLY_CHANGES_KEPT: usize = 1024;
 /// Tallies kept alive. Each live class uses a few; the least recently read go first.
 pub const TALLIES_KEPT: usize = 4096;
 
+/// Tallies dropped at once when there are too many, so that finding the oldest is paid for rarely.
+pub const TALLIES_DROPPED: usize = 256;
+
 /// Classes whose evaluation is kept. At 5,000 nodes one takes about 100 KB.
 pub const EVALUATIONS_KEPT: usize = 256;
 

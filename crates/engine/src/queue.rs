@@ -224,6 +224,13 @@ impl Queue {
         place
     }
 
+    /// Takes over the class of a pod that changed while it was tried or bound.
+    pub fn set_class(&mut self, pod: PodIdx, class: ClassIdx) {
+        let Some((slot, place)) = self.find(pod) else { return };
+        debug_assert!(!place.is_queued(), "changes of waiting pods go through update");
+        self.entries.get_mut(slot).info.class = class;
+    }
+
     /// Forgets a pod that is gone or assigned, wherever it is. Whether it was known.
     pub fn delete(&mut self, context: &dyn QueueContext, pod: PodIdx) -> bool {
         self.nominator.remove(pod);

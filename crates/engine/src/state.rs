@@ -273,7 +273,7 @@ impl State {
             }
             Subject::Carrying(term) => self.terms.get_mut(*term).tally = Some(tally.index),
         }
-        while let Some(surplus) = self.tallies.surplus() {
+        for surplus in self.tallies.surplus() {
             self.drop_tally(surplus);
         }
         tally

@@ -79,7 +79,7 @@ impl Plugin for InterPodAffinity {
 
     fn subscriptions(&self) -> Vec<Subscription> {
         let pods = Action::ADD.with(Action::DELETE).with(Action::UPDATE_POD_LABEL);
-        let nodes = Action::ADD.with(Action::UPDATE_NODE_LABEL);
+        let nodes = Action::ADD.with(Action::DELETE).with(Action::UPDATE_NODE_LABEL);
         vec![
             Subscription { resource: Resource::Pod, action: pods },
             Subscription { resource: Resource::Node, action: nodes },
@@ -87,11 +87,13 @@ impl Plugin for InterPodAffinity {
     }
 
     /// Wider than upstream's hint, which overlooks namespace selectors, pods that match only some of
-    /// several anti-affinity terms, and nodes that existing pods keep the class away from.
+    /// several anti-affinity terms, nodes that existing pods keep the class away from, and pods that
+    /// are out of sight with their node.
     fn hint(&self, state: &State, class: &Class, event: &Event) -> bool {
         match event.object {
             Object::Pod { .. } if event.own => true,
             Object::Pod { old, new } => pod_may_help(state, class, old, new),
+            Object::Node { old: Some(gone), new: None } => pods_may_help(state, class, gone),
             Object::Node { old, new } => node_may_help(state, class, old, new),
             _ => true,
         }
@@ -124,6 +126,13 @@ fn pod_may_help(state: &State, class: &Class, old: Option<PodView>, new: Option<
         terms.iter().any(|term| may_match(term, &class.namespace, &class.labels, class_labels))
     };
     old.is_some_and(avoids) && !new.is_some_and(avoids)
+}
+
+/// Whether it helps that the pods of a node are out of sight.
+fn pods_may_help(state: &State, class: &Class, gone: &Node) -> bool {
+    let Some(node) = state.nodes.find(&gone.name) else { return true };
+    let views = state.nodes.pods(node).iter().map(|pod| PodView::of(state, *pod));
+    views.into_iter().any(|pod| pod_may_help(state, class, Some(pod), None))
 }
 
 fn node_may_help(state: &State, class: &Class, old: Option<&Node>, new: Option<&Node>) -> bool {

@@ -1,8 +1,9 @@
 //! The scheduling plugins of kube-scheduler, and the table that lists them.
 //!
-//! One plugin, one file (or folder); [`table::TABLE`] names them all.
+//! One plugin, one file (or folder); [`table::TABLE`] names them all. [`simple`] is the short way to a plugin of your own.
 
 pub mod registry;
+pub mod simple;
 pub mod table;
 
 mod csi_migration;

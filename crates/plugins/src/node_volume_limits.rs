@@ -351,8 +351,8 @@ impl Filter for Limits {
 mod tests {
     use super::*;
     use crate::volume_claims::testing::{
-        add_claim, add_class, add_volume, bound, claim, claim_added, csi_volume, delayed, event,
-        spec, user, volume,
+        add_claim, add_class, add_volume, assert_keeps_up, bound, claim, claim_added, csi_volume,
+        delayed, event, spec, user, volume,
     };
     use engine::object::{InlineDisk, NodeDriver, PersistentVolume, Pod as PodObject};
     use engine::testing::{
@@ -522,13 +522,33 @@ mod tests {
             "n: UnschedulableAndUnresolvable \
              looking up PVC default/x: persistentvolumeclaim \"x\" not found"
         );
-        assert_eq!(verdict(&mut state, spec(&[""])), "n: Error PersistentVolumeClaim had no name");
+        assert_eq!(
+            verdict(&mut state, spec(&[""])),
+            "n: Error running \"NodeVolumeLimits\" filter plugin: PersistentVolumeClaim had no name"
+        );
         let class = Class { uid: "uid-default-p".into(), ..class(ephemeral()) };
-        let foreign =
-            "n: Error PVC default/p-a was not created for pod default/p (pod is not owner)";
+        let foreign = "n: Error running \"NodeVolumeLimits\" filter plugin: PVC default/p-a was not created for pod default/p (pod is not owner)";
         assert_eq!(verdicts(build(None), class, &mut state), [foreign]);
         place(&mut state, "p", "n");
         assert_eq!(verdict(&mut state, spec(&["b"])), foreign, "also of pods that are there");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn what_is_kept_is_what_is_found_anew(
+            moves in proptest::collection::vec((0_usize..6, 0_usize..2), 1..40),
+            limit in 0..4_i32,
+        ) {
+            let user = |(index, claims): (usize, &[&str])| PodObject {
+                spec: spec(claims),
+                ..pod(&format!("p{index}"))
+            };
+            let claims: [&[&str]; 6] = [&["a"], &["a", "b"], &["c"], &["b"], &[], &["d", "e"]];
+            let pods = claims.into_iter().enumerate().map(user);
+            let nodes = [node("n"), node("unlimited")];
+            let mut state = with_limit(state(nodes, pods), &[("d", Some(limit))], |_| {});
+            assert_keeps_up(build(None), &class(spec(&["a", "c"])), &mut state, &moves);
+        }
     }
 
     #[test]

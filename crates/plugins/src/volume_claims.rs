@@ -99,12 +99,16 @@ pub(crate) fn event_concerns(class: &Class, event: &Event) -> bool {
 pub(crate) mod testing {
     //! Builders for tests of volume plugins.
 
+    use engine::cycle::evaluation::Evaluation;
     use engine::framework::event::{Action, Event, Object, Resource};
+    use engine::framework::{Class, Plugin};
     use engine::object::{
         BindingMode, NodeTerm, Operator, PersistentVolume, PersistentVolumeClaim, Pod, PodSpec,
         Requirement, StorageClass, Volume, VolumePhase, VolumeSource,
     };
+    use engine::state::State;
     use engine::state::volumes::Volumes;
+    use engine::testing::{displace, place, profile};
 
     /// A spec that names these claims.
     pub(crate) fn spec(claims: &[&str]) -> PodSpec {
@@ -187,6 +191,34 @@ pub(crate) mod testing {
     /// An event of a storage object.
     pub(crate) fn event(resource: Resource, action: Action, object: Object<'_>) -> Event<'_> {
         Event { resource, action, object, own: false }
+    }
+
+    /// Puts pods on nodes and takes them off again, and compares what is kept with what is found anew.
+    ///
+    /// Each move names a pod, which is taken off its node, or put on this one of the nodes.
+    pub(crate) fn assert_keeps_up(
+        plugin: Box<dyn Plugin>,
+        class: &Class,
+        state: &mut State,
+        moves: &[(usize, usize)],
+    ) {
+        let pods: Vec<_> = state.pods.iter().map(|(_, pod)| pod.name.clone()).collect();
+        let profile = profile(plugin);
+        let mut kept = Evaluation::new(&profile, class.clone(), state);
+        for (pod, node) in moves {
+            let name = &pods[pod % pods.len()];
+            let index = state.find_pod("default", name).unwrap();
+            if state.pods.get(index).node.is_some() {
+                displace(state, name);
+            } else {
+                let node = state.nodes.order()[node % state.nodes.count()];
+                let node = state.nodes.name(node).to_owned();
+                place(state, name, &node);
+            }
+            kept.refresh(&profile, state);
+            let anew = Evaluation::new(&profile, class.clone(), state);
+            assert_eq!(kept.feasible(), anew.feasible());
+        }
     }
 
     /// A claim came to be.

@@ -211,7 +211,9 @@ fn conflict(one: &InlineDisk, other: &InlineDisk) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::volume_claims::testing::{add_claim, bound, claim, claim_added, spec, user};
+    use crate::volume_claims::testing::{
+        add_claim, assert_keeps_up, bound, claim, claim_added, spec, user,
+    };
     use engine::object::{PersistentVolumeClaim, Pod};
     use engine::testing::{
         class, displace, node, place, pod, pod_event, state, verdict_if, verdicts, with_volumes,
@@ -337,6 +339,25 @@ mod tests {
             verdicts(build(None), class(spec(&["c"])), &mut state),
             ["UnschedulableAndUnresolvable: persistentvolumeclaim \"c\" not found"]
         );
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn what_is_kept_is_what_is_found_anew(
+            moves in proptest::collection::vec((0_usize..4, 0_usize..2), 1..40),
+        ) {
+            let specs = [with_disk(gce("d", true)), with_disk(gce("d", false)), spec(&["one"]), spec(&[])];
+            let users = specs.into_iter().enumerate();
+            let users = users.map(|(index, spec)| Pod { spec, ..pod(&format!("p{index}")) });
+            let mut state = with_volumes(state([node("a"), node("b")], users), |volumes| {
+                add_claim(volumes, exclusive("one"));
+            });
+            let volumes = [spec(&["one"]).volumes, with_disk(gce("d", true)).volumes].concat();
+            let both = PodSpec { volumes: volumes.into(), ..PodSpec::default() };
+            for spec in [both, spec(&["one"]), with_disk(gce("d", true))] {
+                assert_keeps_up(build(None), &class(spec), &mut state, &moves);
+            }
+        }
     }
 
     #[test]

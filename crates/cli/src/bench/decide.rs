@@ -194,6 +194,26 @@ pub fn run(
     })
 }
 
+/// Schedules exactly this many of a family's measured pods, for those who count instructions.
+///
+/// Whatever the number, all measured pods are made, queued and left behind: two runs differ by decisions only.
+pub fn work(profiles: Vec<Profile>, family: &Family, nodes: usize, count: usize) -> Result<()> {
+    let mut driver = Driver::new(profiles, false);
+    let measured = driver.load((family.work)(nodes))?;
+    let mut pods = 0;
+    for pod in measured {
+        driver.add(pod);
+        pods += 1;
+    }
+    if count > pods {
+        bail!("{} has {pods} measured pods with {nodes} nodes", family.name);
+    }
+    driver.run(count, |_| {})?;
+    // Taking it apart takes longer the more was placed.
+    std::mem::forget(driver);
+    Ok(())
+}
+
 /// Measures in this process how much memory a family's nodes and pods take once they are placed.
 pub fn footprint(profiles: Vec<Profile>, family: &Family, nodes: usize) -> Result<Footprint> {
     let work = (family.work)(nodes);

@@ -43,6 +43,19 @@ enum Action {
         #[arg(long)]
         nodes: usize,
     },
+    /// Schedule some pods of one family and tell nothing, for instruction counts.
+    #[command(hide = true)]
+    Work {
+        /// Family.
+        #[arg(long)]
+        family: String,
+        /// Number of nodes.
+        #[arg(long)]
+        nodes: usize,
+        /// Number of measured pods to schedule.
+        #[arg(long)]
+        pods: usize,
+    },
 }
 
 pub(super) fn run(options: &Options) -> Result<ExitCode> {
@@ -51,6 +64,9 @@ pub(super) fn run(options: &Options) -> Result<ExitCode> {
         Action::Footprint { family, nodes } => {
             let footprint = decide::footprint(profiles()?, find(family)?, *nodes)?;
             say(&(serde_json::to_string(&footprint)? + "\n"))?;
+        }
+        Action::Work { family, nodes, pods } => {
+            decide::work(profiles()?, find(family)?, *nodes, *pods)?;
         }
     }
     Ok(ExitCode::SUCCESS)

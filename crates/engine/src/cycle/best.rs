@@ -1,20 +1,21 @@
 //! The best node of a class, found without looking at all of them.
 
+use std::sync::Arc;
+
 use crate::bitset::NodeSet;
 use crate::index::NodeIdx;
+use crate::state::node_order::Visit;
 
 use super::choose::{preorder_key, preorder_search};
 
 /// Positions looked at one by one before all ties are gathered. Usually one of the first wins.
-const SEARCHED: usize = 64;
+const SEARCHED: usize = 32;
 
 /// Maxima of blocks of 64 nodes, and the order of equally good nodes.
 pub(crate) struct Best {
     block_max: Vec<i64>,
-    /// Place of each slot in the visiting order.
-    place_of: Vec<u32>,
-    /// The visiting order.
-    order: Vec<NodeIdx>,
+    /// The visiting order of nodes.
+    visit: Arc<Visit>,
     /// Feasible nodes by their place in the visiting order.
     places: NodeSet,
     /// Feasible places before each word of `places`.
@@ -24,6 +25,10 @@ pub(crate) struct Best {
     version: u64,
     before_version: u64,
     ties: Ties,
+    /// All totals were taken over since the last choice; that may happen every time.
+    rebuilt: bool,
+    /// Blocks whose maximum is to be found anew.
+    stale_blocks: NodeSet,
 }
 
 /// The ties of one level, last first, as long as nothing joins them and no position moves.
@@ -37,22 +42,24 @@ struct Ties {
 }
 
 impl Best {
-    pub(crate) fn new(slots: usize, order: &[NodeIdx]) -> Self {
-        let mut place_of = vec![u32::MAX; slots];
-        for (place, node) in order.iter().enumerate() {
-            place_of[node.at()] = place as u32;
-        }
-        Self {
+    pub(crate) fn new(visit: &Arc<Visit>, feasible: &NodeSet) -> Self {
+        let slots = feasible.words().len() * 64;
+        let mut best = Self {
             block_max: vec![i64::MIN; slots.div_ceil(64)],
-            place_of,
-            order: order.to_vec(),
-            places: NodeSet::new(order.len()),
+            visit: Arc::clone(visit),
+            places: NodeSet::new(visit.order.len()),
             before: Vec::new(),
             feasible_count: 0,
             version: 1,
             before_version: 0,
             ties: Ties::default(),
+            rebuilt: true,
+            stale_blocks: NodeSet::new(slots.div_ceil(64)),
+        };
+        for (place, node) in visit.order.iter().enumerate() {
+            best.places.set(NodeIdx::from(place), feasible.contains(*node));
         }
+        best
     }
 
     /// Takes over all totals.
@@ -61,18 +68,28 @@ impl Best {
             self.block_max[block] = block_maximum(totals, block, *word);
         }
         self.ties.joined = true;
+        self.rebuilt = true;
+        self.stale_blocks.clear();
     }
 
-    /// Takes over the total of one node.
-    pub(crate) fn update(&mut self, node: NodeIdx, totals: &[i64], feasible: &NodeSet) {
-        let block = node.at() / 64;
-        self.block_max[block] = block_maximum(totals, block, feasible.words()[block]);
-        self.ties.joined |= totals[node.at()] == self.ties.level;
+    /// Notes that the total of a node changed; [`Self::settle`] takes all such totals over.
+    pub(crate) fn touch(&mut self, node: NodeIdx, total: i64) {
+        self.stale_blocks.insert(NodeIdx::from(node.at() / 64));
+        self.ties.joined |= total == self.ties.level;
     }
 
-    /// Notes that a node became feasible or ceased to be; follow up with an update.
+    /// Takes over the totals of the nodes that were touched.
+    pub(crate) fn settle(&mut self, totals: &[i64], feasible: &NodeSet) {
+        for block in self.stale_blocks.iter() {
+            let word = feasible.words()[block.at()];
+            self.block_max[block.at()] = block_maximum(totals, block.at(), word);
+        }
+        self.stale_blocks.clear();
+    }
+
+    /// Notes that a node became feasible or ceased to be; to be touched as well.
     pub(crate) fn set_feasible(&mut self, node: NodeIdx, feasible: bool) {
-        self.places.set(NodeIdx(self.place_of[node.at()]), feasible);
+        self.places.set(NodeIdx(self.visit.place_of[node.at()]), feasible);
         self.version += 1;
     }
 
@@ -98,7 +115,7 @@ impl Best {
                 ties.stack.pop();
             }
         }
-        let settled = self.count_places();
+        let calm = self.count_places() && !std::mem::take(&mut self.rebuilt);
         let skipped = self.rank_of_place(start);
         let count = self.feasible_count;
         let by_rank = |best: &Self, rank: usize| best.node_of_rank((rank + skipped) % count);
@@ -107,10 +124,10 @@ impl Best {
             return Some(by_rank(self, rank));
         }
         self.gather_ties(totals, feasible, level, start, skipped);
-        if !settled {
-            // Positions moved since the last time and will probably move again: sorting is wasted.
+        if !calm {
+            // Much changed since the last time and will probably change again: sorting is wasted.
             self.ties.joined = true;
-            return self.ties.stack.iter().min().map(|(_, node)| *node);
+            return self.ties.stack.iter().min_by_key(|(key, _)| *key).map(|(_, node)| *node);
         }
         self.ties.stack.sort_unstable_by(|a, b| b.cmp(a));
         self.ties.stack.last().map(|(_, node)| *node)
@@ -135,7 +152,7 @@ impl Best {
                 let node = NodeIdx::from(block * 64 + rest.trailing_zeros() as usize);
                 rest &= rest - 1;
                 if totals[node.at()] == level {
-                    let rank = self.rank_of_place(self.place_of[node.at()] as usize);
+                    let rank = self.rank_of_place(self.visit.place_of[node.at()] as usize);
                     let position = (rank + self.feasible_count - skipped) % self.feasible_count;
                     stack.push((preorder_key(position), node));
                 }
@@ -162,18 +179,24 @@ impl Best {
 
     /// How many feasible nodes are visited before a place when the visit begins at the first.
     fn rank_of_place(&self, place: usize) -> usize {
+        if self.feasible_count == self.visit.order.len() {
+            return place;
+        }
         let Some(word) = self.places.words().get(place / 64) else { return 0 };
         let lower = word & ((1 << (place % 64)) - 1);
         self.before[place / 64] as usize + lower.count_ones() as usize
     }
 
     fn node_of_rank(&self, rank: usize) -> NodeIdx {
+        if self.feasible_count == self.visit.order.len() {
+            return self.visit.order[rank];
+        }
         let word = self.before.partition_point(|before| *before as usize <= rank) - 1;
         let mut bits = self.places.words()[word];
         for _ in 0..rank - self.before[word] as usize {
             bits &= bits - 1;
         }
-        self.order[word * 64 + bits.trailing_zeros() as usize]
+        self.visit.order[word * 64 + bits.trailing_zeros() as usize]
     }
 }
 

@@ -45,23 +45,60 @@ enum Part {
     Normalised { raw: Vec<i64>, extremes: Tracked },
 }
 
-/// Extremes that know how many nodes hold them, so that most changes need no new search.
+/// Extremes that may know how many nodes hold them, so that most changes need no new search.
+///
+/// Counting is worth its price only for scores that change node by node: it is done when a node that
+/// holds an extreme changes for the first time.
 #[derive(Clone, Copy)]
 struct Tracked {
     extremes: Extremes,
-    at_min: usize,
-    at_max: usize,
+    /// How many nodes hold the smallest and the largest, once counted.
+    holders: Option<(usize, usize)>,
+    /// The last node that held an extreme may be gone.
+    uncertain: bool,
 }
 
 impl Tracked {
-    const EMPTY: Self =
-        Self { extremes: Extremes { min: i64::MAX, max: i64::MIN }, at_min: 0, at_max: 0 };
+    const EMPTY: Self = Self {
+        extremes: Extremes { min: i64::MAX, max: i64::MIN },
+        holders: None,
+        uncertain: false,
+    };
 
+    /// Over all feasible nodes, without counting.
     fn over(raw: &[i64], feasible: &NodeSet) -> Self {
-        let mut tracked = Self::EMPTY;
-        for node in feasible.iter() {
-            tracked.add(raw[node.at()]);
+        // Without its sign the sentinel is zero: the largest number once one is taken away, and no
+        // maximum as long as anything else is there.
+        let (mut min, mut max) = (u64::MAX, 0);
+        let mut take = |raw: i64| {
+            let unsigned = raw as u64 ^ 1 << 63;
+            min = unsigned.wrapping_sub(1).min(min);
+            max = unsigned.max(max);
+        };
+        for (raw, word) in raw.chunks(64).zip(feasible.words()) {
+            if *word == u64::MAX {
+                raw.iter().for_each(|raw| take(*raw));
+            } else {
+                set_bits(*word).for_each(|bit| take(raw[bit]));
+            }
         }
+        if max == 0 {
+            return Self::EMPTY;
+        }
+        let signed = |unsigned: u64| (unsigned ^ 1 << 63) as i64;
+        let extremes = Extremes { min: signed(min.wrapping_add(1)), max: signed(max) };
+        Self { extremes, ..Self::EMPTY }
+    }
+
+    /// The same, and how many nodes hold the extremes.
+    fn counted(raw: &[i64], feasible: &NodeSet) -> Self {
+        let mut tracked = Self::over(raw, feasible);
+        let (mut at_min, mut at_max) = (0, 0);
+        for node in feasible.iter() {
+            at_min += usize::from(raw[node.at()] == tracked.extremes.min);
+            at_max += usize::from(raw[node.at()] == tracked.extremes.max);
+        }
+        tracked.holders = Some((at_min, at_max));
         tracked
     }
 
@@ -70,26 +107,39 @@ impl Tracked {
             return;
         }
         let Extremes { min, max } = &mut self.extremes;
-        if raw < *min {
-            (*min, self.at_min) = (raw, 0);
+        let (is_new_min, is_new_max) = (raw < *min, raw > *max);
+        *min = raw.min(*min);
+        *max = raw.max(*max);
+        if let Some((at_min, at_max)) = &mut self.holders {
+            *at_min = if is_new_min { 1 } else { *at_min + usize::from(raw == *min) };
+            *at_max = if is_new_max { 1 } else { *at_max + usize::from(raw == *max) };
         }
-        if raw > *max {
-            (*max, self.at_max) = (raw, 0);
-        }
-        self.at_min += usize::from(raw == *min);
-        self.at_max += usize::from(raw == *max);
     }
 
     fn remove(&mut self, raw: i64) {
-        if raw != EXCLUDED {
-            self.at_min = self.at_min.saturating_sub(usize::from(raw == self.extremes.min));
-            self.at_max = self.at_max.saturating_sub(usize::from(raw == self.extremes.max));
+        let (was_min, was_max) = (raw == self.extremes.min, raw == self.extremes.max);
+        if raw == EXCLUDED || !(was_min || was_max) {
+            return;
         }
+        let Some((at_min, at_max)) = &mut self.holders else {
+            self.uncertain = true;
+            return;
+        };
+        *at_min = at_min.saturating_sub(usize::from(was_min));
+        *at_max = at_max.saturating_sub(usize::from(was_max));
+        self.uncertain |= *at_min == 0 || *at_max == 0;
     }
+}
 
-    fn is_certain(&self) -> bool {
-        self.at_min > 0 && self.at_max > 0
-    }
+fn set_bits(word: u64) -> impl Iterator<Item = usize> {
+    let mut rest = word;
+    std::iter::from_fn(move || {
+        let bit = rest.trailing_zeros() as usize;
+        (rest != 0).then(|| {
+            rest &= rest - 1;
+            bit
+        })
+    })
 }
 
 impl Ranking {
@@ -102,6 +152,7 @@ impl Ranking {
     ) -> (Self, Areas) {
         let mut preparation = Preparation::new(state);
         let scorers = prepare(profile, class, &mut preparation);
+        let pre_score_failed = ScoringFailed::by_pre_score_alone(profile, class, &mut preparation);
         let areas = preparation.areas;
         let slots = state.nodes.slots();
         let mut ranking = Self {
@@ -111,17 +162,15 @@ impl Ranking {
             totals: vec![0; slots],
             feasible: feasible.clone(),
             usage_seen: state.nodes.usage_changes().end(),
-            best: Best::new(slots, state.nodes.order()),
+            best: Best::new(state.nodes.visit(), feasible),
             failed: profile
                 .at(Point::Score)
                 .iter()
-                .find_map(|plugin| ScoringFailed::without_pre_score(profile, *plugin)),
+                .find_map(|plugin| ScoringFailed::without_pre_score(profile, *plugin))
+                .or(pre_score_failed),
             invalid: None,
             touched: Vec::new(),
         };
-        for node in feasible.iter() {
-            ranking.best.set_feasible(node, true);
-        }
         for scorer in &mut ranking.scorers {
             if let Some(reason) = scorer.scorer.failure() {
                 let failed = ScoringFailed::while_preparing(profile, scorer.plugin, &reason);
@@ -129,7 +178,9 @@ impl Ranking {
             }
             scorer.scorer.refresh(state, feasible, true);
             scorer.skipped = scorer.scorer.skipped();
-            if let Part::Normalised { raw, extremes } = &mut scorer.part {
+            if let Part::Normalised { raw, extremes } = &mut scorer.part
+                && !scorer.skipped
+            {
                 raw.resize(slots, 0);
                 scorer.scorer.score_all(state, raw);
                 *extremes = Tracked::over(raw, feasible);
@@ -148,6 +199,7 @@ impl Ranking {
         let feasible_changed = *feasible != self.feasible;
         let mut touched = std::mem::take(&mut self.touched);
         touched.clear();
+        let mut base_touched = Vec::new();
         let mut base_is_stale = false;
         let mut totals_are_stale = false;
         for scorer in &mut self.scorers {
@@ -163,7 +215,7 @@ impl Ranking {
                 Part::Constant => {}
                 Part::Plain => match news {
                     Touched::All => base_is_stale = true,
-                    Touched::Nodes(nodes) => touched.extend(nodes),
+                    Touched::Nodes(nodes) => base_touched.extend(nodes),
                     Touched::Nothing | Touched::Stale => {}
                 },
                 Part::Normalised { raw, extremes } => {
@@ -172,6 +224,7 @@ impl Ranking {
                     }
                     let before = extremes.extremes;
                     if resumed || news == Touched::All {
+                        raw.resize(state.nodes.slots(), 0);
                         scorer.scorer.score_all(state, raw);
                         *extremes = Tracked::over(raw, feasible);
                         totals_are_stale = true;
@@ -201,8 +254,8 @@ impl Ranking {
                             }
                         }
                     }
-                    if !extremes.is_certain() {
-                        *extremes = Tracked::over(raw, feasible);
+                    if extremes.uncertain {
+                        *extremes = Tracked::counted(raw, feasible);
                     }
                     totals_are_stale |= extremes.extremes != before;
                 }
@@ -224,17 +277,20 @@ impl Ranking {
                 self.base[node.at()] = self.base_of(state, *node);
             }
         }
-        for node in &touched {
+        for node in &base_touched {
             self.base[node.at()] = self.base_of(state, *node);
         }
         touched.extend_from_slice(changed);
+        touched.append(&mut base_touched);
         if totals_are_stale {
             self.add_up();
         } else {
             for node in &touched {
-                self.totals[node.at()] = self.total_of(*node);
-                self.best.update(*node, &self.totals, &self.feasible);
+                let total = self.total_of(*node);
+                self.totals[node.at()] = total;
+                self.best.touch(*node, total);
             }
+            self.best.settle(&self.totals, &self.feasible);
         }
         self.touched = touched;
         true
@@ -266,11 +322,10 @@ impl Ranking {
                 continue;
             }
             scorer.scorer.score_all(state, &mut raw);
-            for (base, raw) in self.base.iter_mut().zip(&raw) {
-                *base = base.wrapping_add(scorer.weight.wrapping_mul(*raw));
-            }
-            for node in self.feasible.iter() {
-                note_invalid(&mut self.invalid, scorer.plugin, raw[node.at()]);
+            if add_weighted(&mut self.base, &raw, scorer.weight) {
+                for node in self.feasible.iter() {
+                    note_invalid(&mut self.invalid, scorer.plugin, raw[node.at()]);
+                }
             }
         }
         self.totals = raw;
@@ -344,6 +399,24 @@ fn prepare(profile: &Profile, class: &Class, preparation: &mut Preparation) -> V
         })
     });
     prepared.collect()
+}
+
+/// Adds weighted scores to sums. True when some score, perhaps of a node that does not count, is out of range.
+fn add_weighted(sums: &mut [i64], raw: &[i64], weight: i64) -> bool {
+    // The sign tells whether any score is below zero or above the maximum; no branch, no compare.
+    let mut out_of_range = 0;
+    if weight == 1 {
+        for (sum, raw) in sums.iter_mut().zip(raw) {
+            out_of_range |= *raw | SCORE_MAX.wrapping_sub(*raw);
+            *sum = sum.wrapping_add(*raw);
+        }
+    } else {
+        for (sum, raw) in sums.iter_mut().zip(raw) {
+            out_of_range |= *raw | SCORE_MAX.wrapping_sub(*raw);
+            *sum = sum.wrapping_add(weight.wrapping_mul(*raw));
+        }
+    }
+    out_of_range < 0
 }
 
 fn note_invalid(invalid: &mut Option<(PluginPosition, i64)>, plugin: PluginPosition, score: i64) {

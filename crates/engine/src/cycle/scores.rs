@@ -41,6 +41,20 @@ impl ScoringFailed {
         Some(Self(format!("running Score plugins: plugin {name:?} failed with: {text}")))
     }
 
+    /// A plugin that pre-scores but does not score can still fail.
+    pub(crate) fn by_pre_score_alone(
+        profile: &Profile,
+        class: &Class,
+        preparation: &mut Preparation,
+    ) -> Option<Self> {
+        let scores = profile.at(Point::Score);
+        let alone = profile.at(Point::PreScore).iter().filter(|plugin| !scores.contains(plugin));
+        alone.into_iter().find_map(|plugin| {
+            let scorer = profile.plugins[*plugin].prepare_score(class, preparation)?;
+            Some(Self::while_preparing(profile, *plugin, &scorer.failure()?))
+        })
+    }
+
     pub(crate) fn while_preparing(profile: &Profile, plugin: PluginPosition, reason: &str) -> Self {
         Self(format!("running PreScore plugin {:?}: {reason}", profile.plugin_name(plugin)))
     }
@@ -59,6 +73,10 @@ impl Scores {
         let mut scores = Self { plugins: Vec::new(), totals: vec![0; nodes.len()] };
         if profile.at(Point::Score).is_empty() {
             scores.totals.fill(1);
+        }
+        let preparation = &mut Preparation::new(state);
+        if let Some(failed) = ScoringFailed::by_pre_score_alone(profile, class, preparation) {
+            return Err(failed);
         }
         for (plugin, weight) in profile.at(Point::Score).iter().zip(&profile.weights) {
             if let Some(failed) = ScoringFailed::without_pre_score(profile, *plugin) {

@@ -111,8 +111,13 @@ impl Engine {
     ) -> Result<(), Failure> {
         let pod = queued.pod;
         self.state.assume(pod, node);
-        self.queue.nominator.remove(pod);
+        let nominated = self.queue.nominator.remove(pod);
         self.state.set_nominated(pod, NodeIdx::NONE);
+        if nominated.is_some_and(|other| other != node) {
+            // Beyond upstream: what was kept free for it elsewhere is there for others.
+            let old = self.keep(pod);
+            self.wake_up_to(pod, &old, now);
+        }
         let profile = &self.profiles[queued.profile];
         for plugin in profile.at(Point::Reserve) {
             let mut reservation = Reservation { state: &mut self.state, pod, node };

@@ -201,16 +201,18 @@ impl Engine {
         commands: &mut Vec<Command>,
     ) {
         self.waiting.remove(&pod);
-        let Some(binding) = self.bindings.remove(&pod) else {
-            // Bound already, and gone before the watch showed it.
-            self.state.displace(pod);
-            return;
-        };
         let old = self.keep(pod);
-        self.give_back(binding.profile, pod);
+        let binding = self.bindings.remove(&pod);
+        match &binding {
+            Some(binding) => self.give_back(binding.profile, pod),
+            // Bound already, and gone before the watch showed it.
+            None => self.state.displace(pod),
+        }
         let object = Object::Pod { old: Some(old.view()), new: None };
         self.wake(Resource::AssignedPod, Action::DELETE, object, now);
-        self.fail(pod, Failure::error(text.to_owned()), now, commands);
+        if binding.is_some() {
+            self.fail(pod, Failure::error(text.to_owned()), now, commands);
+        }
     }
 
     /// Has pods deleted so that another gets their place.

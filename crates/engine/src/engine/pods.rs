@@ -53,35 +53,67 @@ impl Engine {
 
     /// A pod that waited, or was assumed, is on a node by the API server's word.
     fn pod_was_assigned(&mut self, index: PodIdx, pod: Pod, now: i64) {
+        let held = self.state.pods.get(index).node.is_some().then(|| self.keep(index));
+        let moved = self.leave_other_node(index, &pod.node);
         self.forget_waiting(index);
-        let node = self.state.nodes.slot(&pod.node);
-        if self.state.pods.get(index).node != node {
-            self.state.displace(index);
-            self.state.update_pod(index, pod);
-            // Displacing may have given a ghost's slot back.
+        let name = pod.node.clone();
+        self.state.update_pod(index, pod);
+        if !self.state.pods.get(index).node.is_some() {
+            let node = self.state.nodes.slot(&name);
             self.state.place(index, node);
-        } else {
-            self.state.update_pod(index, pod);
         }
         self.state.confirm(index);
         self.state.set_nominated(index, NodeIdx::NONE);
         self.wake_assigned(index, Action::ADD, now);
+        // Beyond upstream: others may have waited because of what it was or where it was held.
+        if let Some(old) = held {
+            if moved {
+                let object = Object::Pod { old: Some(old.view()), new: None };
+                self.wake(Resource::AssignedPod, Action::DELETE, object, now);
+            } else {
+                self.wake_changed(index, &old, now);
+            }
+        }
+    }
+
+    /// Gives back the place of a pod that somebody else put on another node. Whether that is so.
+    fn leave_other_node(&mut self, index: PodIdx, name: &str) -> bool {
+        let held = self.state.pods.get(index).node;
+        if !held.is_some() || self.state.nodes.name(held) == name {
+            return false;
+        }
+        match self.bindings.get(&index) {
+            Some(binding) => self.give_back(binding.profile, index),
+            None => self.state.displace(index),
+        }
+        true
     }
 
     fn update_assigned(&mut self, index: PodIdx, pod: Pod, now: i64) {
         let old = self.keep(index);
         self.state.update_pod(index, pod);
+        self.wake_changed(index, &old, now);
+    }
+
+    fn wake_changed(&mut self, index: PodIdx, old: &KeptPod, now: i64) {
         let new = self.keep(index);
         let object = Object::Pod { old: Some(old.view()), new: Some(new.view()) };
-        for action in changed_aspects(&old, &new) {
+        for action in changed_aspects(old, &new) {
             self.wake(Resource::AssignedPod, action, object, now);
         }
     }
 
-    /// A pod that is about to be bound changed; only its deletion matters now.
+    /// A pod that is about to be bound changed: others may fit now, and if it is being deleted, the
+    /// binding ends.
     fn update_assumed(&mut self, index: PodIdx, pod: Pod, now: i64, commands: &mut Vec<Command>) {
         let deleted = pod.terminating;
-        self.state.update_pod(index, pod);
+        self.update_assigned(index, pod, now);
+        // Should binding fail, the pod is tried as it is now.
+        if let Some(queued) = self.queue.get(index).copied() {
+            let class = self.classes.acquire(&mut self.state, index, queued.profile as u32);
+            self.queue.set_class(index, class);
+            self.classes.release(&mut self.state, queued.class);
+        }
         if deleted {
             self.binding_ends(index, "the pod is being deleted", now, commands);
         }
@@ -112,7 +144,8 @@ impl Engine {
         let nominated_now = self.queue.nominator.node_of(index).unwrap_or(NodeIdx::NONE);
         self.state.set_nominated(index, nominated_now);
         if old_nominated.is_some() && old_nominated != nominated {
-            self.wake_up_to(index, now);
+            let old = KeptPod { nominated: true, ..old };
+            self.wake_up_to(index, &old, now);
         }
     }
 
@@ -159,8 +192,7 @@ impl Engine {
     }
 
     /// A nominated pod gave its place up: for those no more important, as if it had been deleted.
-    fn wake_up_to(&mut self, index: PodIdx, now: i64) {
-        let old = self.keep(index);
+    pub(super) fn wake_up_to(&mut self, index: PodIdx, old: &KeptPod, now: i64) {
         let priority = self.state.pods.get(index).priority;
         let object = Object::Pod { old: Some(old.view()), new: None };
         let (resource, action) = (Resource::AssignedPod, Action::DELETE);

@@ -1,10 +1,12 @@
 //! Changes of the cluster that may make a waiting pod fit.
 
+use crate::index::PodIdx;
 use crate::object::volume::{
     CsiDriver, CsiNode, CsiStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass,
     VolumeAttachment,
 };
 use crate::object::{Labels, Node, PodSpec};
+use crate::state::State;
 
 /// What happened, as upstream's action bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -116,6 +118,23 @@ pub struct PodView<'a> {
     pub nominated: bool,
     /// It has scheduling gates.
     pub gated: bool,
+}
+
+impl<'a> PodView<'a> {
+    /// A pod of the state as it is.
+    pub fn of(state: &'a State, pod: PodIdx) -> Self {
+        let record = state.pods.get(pod);
+        Self {
+            namespace: state.namespace(pod),
+            name: &record.name,
+            uid: &record.uid,
+            labels: state.labels(pod),
+            spec: state.spec(pod),
+            assigned: record.node.is_some(),
+            nominated: record.nominated.is_some(),
+            gated: !record.gates.is_empty(),
+        }
+    }
 }
 
 /// Old and new version of the object an event is about.

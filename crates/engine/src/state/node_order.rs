@@ -1,13 +1,24 @@
 //! The order in which nodes are visited: round robin over zones, as upstream's node tree.
 
+use std::sync::Arc;
+
 use crate::index::NodeIdx;
 use crate::object::{Labels, Text};
+
+/// The order in which nodes are visited, both ways.
+#[derive(Clone, Debug, Default)]
+pub struct Visit {
+    /// Nodes by place.
+    pub order: Vec<NodeIdx>,
+    /// Places by slot; `u32::MAX` for slots without a node.
+    pub place_of: Vec<u32>,
+}
 
 /// Nodes by zone, zones in order of first appearance, nodes in order of arrival.
 #[derive(Clone, Debug, Default)]
 pub struct NodeOrder {
     zones: Vec<(Text, Vec<NodeIdx>)>,
-    order: Vec<NodeIdx>,
+    visit: Arc<Visit>,
 }
 
 impl NodeOrder {
@@ -40,17 +51,28 @@ impl NodeOrder {
     /// Lays the visiting order anew: the first node of each zone, then the second of each, ….
     pub(crate) fn rebuild(&mut self) {
         let total = self.zones.iter().map(|(_, nodes)| nodes.len()).sum();
-        self.order.clear();
+        let mut order = Vec::with_capacity(total);
         let mut round = 0;
-        while self.order.len() < total {
-            self.order.extend(self.zones.iter().filter_map(|(_, nodes)| nodes.get(round)));
+        while order.len() < total {
+            order.extend(self.zones.iter().filter_map(|(_, nodes)| nodes.get(round)));
             round += 1;
         }
+        let slots = order.iter().map(|node: &NodeIdx| node.at() + 1).max().unwrap_or(0);
+        let mut place_of = vec![u32::MAX; slots];
+        for (place, node) in order.iter().enumerate() {
+            place_of[node.at()] = place as u32;
+        }
+        self.visit = Arc::new(Visit { order, place_of });
     }
 
     /// The nodes in visiting order.
     pub fn nodes(&self) -> &[NodeIdx] {
-        &self.order
+        &self.visit.order
+    }
+
+    /// The order both ways, to be kept.
+    pub fn visit(&self) -> &Arc<Visit> {
+        &self.visit
     }
 }
 

@@ -9,7 +9,7 @@ use crate::log::Log;
 use crate::map::Map;
 use crate::object::{HostPort, Node, TaintEffect, Text, Volume};
 
-use super::node_order::NodeOrder;
+use super::node_order::{NodeOrder, Visit};
 use super::resources::ResourceNames;
 use super::specs::SpecRecord;
 use super::taints::TaintLists;
@@ -42,6 +42,7 @@ pub struct Nodes {
     non_zero_cpu: Vec<i64>,
     non_zero_memory: Vec<i64>,
     allowed_pods: Vec<i64>,
+    pod_counts: Vec<i64>,
     pods: Vec<Vec<PodIdx>>,
     ports: Vec<Vec<HostPort>>,
     volumes: Vec<VolumeCount>,
@@ -67,6 +68,7 @@ impl Default for Nodes {
             non_zero_cpu: Vec::new(),
             non_zero_memory: Vec::new(),
             allowed_pods: Vec::new(),
+            pod_counts: Vec::new(),
             pods: Vec::new(),
             ports: Vec::new(),
             volumes: Vec::new(),
@@ -95,6 +97,11 @@ impl Nodes {
     /// Nodes in visiting order.
     pub fn order(&self) -> &[NodeIdx] {
         self.order.nodes()
+    }
+
+    /// The visiting order, to be kept.
+    pub(crate) fn visit(&self) -> &Arc<Visit> {
+        self.order.visit()
     }
 
     /// Finds a node that exists.
@@ -172,6 +179,11 @@ impl Nodes {
         &self.allowed_pods
     }
 
+    /// How many pods are on each slot, terminating ones included.
+    pub fn pod_counts(&self) -> &[i64] {
+        &self.pod_counts
+    }
+
     /// Pods on a node, terminating ones included.
     pub fn pods(&self, node: NodeIdx) -> &[PodIdx] {
         &self.pods[node.at()]
@@ -213,6 +225,7 @@ impl Nodes {
         self.non_zero_cpu.push(0);
         self.non_zero_memory.push(0);
         self.allowed_pods.push(0);
+        self.pod_counts.push(0);
         self.pods.push(Vec::new());
         self.ports.push(Vec::new());
         self.taint_lists.add_slot();
@@ -316,6 +329,7 @@ impl Nodes {
     }
 
     fn count_requests(&mut self, node: NodeIdx, spec: &SpecRecord, sign: i64) {
+        self.pod_counts[node.at()] += sign;
         for (resource, amount) in &spec.on_node {
             let cell = column(&mut self.requested, *resource, self.names.len(), node);
             *cell = cell.saturating_add(sign * amount);
@@ -334,9 +348,12 @@ impl Nodes {
         }
     }
 
-    /// Tells the readers that the pods of a node changed.
+    /// Tells the readers that the pods of a node changed. Ghosts concern nobody, and readers may
+    /// have been prepared before there was a slot for them.
     pub(crate) fn usage_changed(&mut self, node: NodeIdx) {
-        self.usage_changes.push(node);
+        if self.present.contains(node) {
+            self.usage_changes.push(node);
+        }
     }
 
     /// Puts the pods of a node back into a remembered order after a what-if.

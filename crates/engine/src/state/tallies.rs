@@ -4,7 +4,7 @@
 //! its class one step and all others nothing until they are used.
 
 use crate::index::{NodeIdx, TallyIdx, TermIdx};
-use crate::limits::{TALLIES_KEPT, TALLY_CHANGES_KEPT};
+use crate::limits::{TALLIES_DROPPED, TALLIES_KEPT, TALLY_CHANGES_KEPT};
 use crate::log::Log;
 use crate::map::Map;
 use crate::object::{Labels, Selector, Text};
@@ -125,14 +125,16 @@ impl Tallies {
         TallyRef { index, generation }
     }
 
-    /// The tally that was not asked for longest, if there are too many.
-    pub(crate) fn surplus(&self) -> Option<TallyIdx> {
-        if self.live <= TALLIES_KEPT {
-            return None;
+    /// If there are too many, those that were not asked for longest.
+    pub(crate) fn surplus(&self) -> Vec<TallyIdx> {
+        if self.live <= TALLIES_KEPT + TALLIES_DROPPED {
+            return Vec::new();
         }
         let live = self.slots.iter().enumerate();
-        let oldest = live.filter_map(|(i, slot)| Some((slot.as_ref()?.last_read, i))).min()?;
-        Some(TallyIdx::from(oldest.1))
+        let mut ages: Vec<(u64, usize)> =
+            live.filter_map(|(index, slot)| Some((slot.as_ref()?.last_read, index))).collect();
+        ages.sort_unstable();
+        ages.into_iter().take(TALLIES_DROPPED).map(|(_, index)| index.into()).collect()
     }
 
     /// Ends a tally and returns whom it followed.

@@ -91,15 +91,33 @@ impl Filter for Fits {
     }
 
     fn filter(&mut self, state: &State, nodes: &mut NodeSet) {
-        let allowed = state.nodes.allowed_pods();
+        let (allowed, counts) = (state.nodes.allowed_pods(), state.nodes.pod_counts());
+        let plain: Vec<(i64, Option<&[i64]>, Option<&[i64]>)> = self
+            .demands
+            .iter()
+            .filter(|demand| !demand.delegated && demand.amount >= 0)
+            .map(|demand| {
+                let columns = &state.nodes;
+                let resource = demand.resource;
+                (demand.amount, columns.allocatable(resource), columns.requested(resource))
+            })
+            .collect();
         nodes.keep_words(|word| {
-            let first = word * WORD;
-            let allowed = &allowed[first..allowed.len().min(first + WORD)];
-            bits(allowed.iter().enumerate().map(|(slot, allowed)| {
-                (state.nodes.pods(NodeIdx::from(first + slot)).len() as i64) < *allowed
-            }))
+            let mut short = [0; WORD];
+            let room = word_of(Some(allowed), word).iter().zip(word_of(Some(counts), word));
+            for (short, (allowed, count)) in short.iter_mut().zip(room) {
+                *short = allowed - count - 1;
+            }
+            for (amount, allocatable, requested) in &plain {
+                let pairs = word_of(*allocatable, word).iter().zip(word_of(*requested, word));
+                for (short, (allocatable, requested)) in short.iter_mut().zip(pairs) {
+                    let left = allocatable.wrapping_sub(*requested);
+                    *short |= left | left.wrapping_sub(*amount);
+                }
+            }
+            bits(short.iter().map(|short| *short >= 0))
         });
-        for demand in &self.demands {
+        for demand in self.demands.iter().filter(|d| d.delegated || d.amount < 0) {
             let allocatable = state.nodes.allocatable(demand.resource);
             let requested = state.nodes.requested(demand.resource);
             nodes.keep_words(|word| {
@@ -113,6 +131,10 @@ impl Filter for Fits {
         true
     }
 }
+
+// In `filter`, what is short of something has its sign bit set: no branch and no compare, so that the
+// loops work on several nodes at once. What is left below zero is short whatever is asked for, and
+// above zero the difference cannot overflow.
 
 /// Nodes in one word of a set.
 const WORD: usize = u64::BITS as usize;

@@ -188,7 +188,7 @@ fn in_tree_volumes_are_translated_where_the_plugin_is_migrated() {
     };
     let out_of_reach = format!("migrated: UnschedulableAndUnresolvable {AFFINITY}");
     assert_eq!(judge_id("vol-1"), ["plain: ok", "driver: ok", &out_of_reach]);
-    let broken = "Error could not translate pv: failed to translate Kubernetes ID to EBS \
+    let broken = "Error running \"VolumeBinding\" filter plugin: could not translate pv: failed to translate Kubernetes ID to EBS \
                   Volume ID Invalid format for AWS volume (aws://z/x)";
     assert_eq!(
         judge_id("aws://z/x"),

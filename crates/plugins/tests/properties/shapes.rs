@@ -1,12 +1,12 @@
 //! Random objects of a small world: few names, so that everything has to do with everything.
 
 use engine::object::{
-    AccessModes, BindingMode, ClaimPhase, CsiDriver, CsiNode, CsiStorageCapacity,
-    DisruptionBudget, HostPort, Image, InlineDisk, Labels, Namespace, Node, NodeDriver, NodeTerm,
-    Operator, Owner, PersistentVolume, PersistentVolumeClaim, Pod, PodAffinity, PodSpec, PodTerm,
-    Protocol, Requirement, Resources, Selector, SpreadConstraint, StorageClass, Taint, TaintEffect,
-    Text, Toleration, TolerationOperator, Volume, VolumePhase, VolumeSource, WhenUnsatisfiable,
-    Workload, WorkloadKind,
+    AccessModes, BindingMode, ClaimPhase, CsiDriver, CsiNode, CsiStorageCapacity, DisruptionBudget,
+    HostPort, Image, InlineDisk, Labels, Namespace, Node, NodeDriver, NodeTerm, Operator, Owner,
+    PersistentVolume, PersistentVolumeClaim, Pod, PodAffinity, PodSpec, PodTerm, Protocol,
+    Requirement, Resources, Selector, SpreadConstraint, StorageClass, Taint, TaintEffect, Text,
+    Toleration, TolerationOperator, Volume, VolumePhase, VolumeSource, WhenUnsatisfiable, Workload,
+    WorkloadKind,
 };
 use proptest::collection::vec;
 use proptest::option::{of, weighted};
@@ -59,7 +59,8 @@ fn topology_key() -> impl Strategy<Value = Text> {
 }
 
 pub(crate) fn app_labels() -> impl Strategy<Value = Labels> {
-    weighted(0.85, select(&APPS[..])).prop_map(|app| app.map(|app| ("app", app)).into_iter().collect())
+    weighted(0.85, select(&APPS[..]))
+        .prop_map(|app| app.map(|app| ("app", app)).into_iter().collect())
 }
 
 /// The changeable part of a node.
@@ -87,24 +88,26 @@ pub(crate) fn node() -> impl Strategy<Value = Node> {
         weighted(0.3, images),
         weighted(0.2, Just(())),
     )
-        .prop_map(|(index, (zone, host, disk), taint, cordoned, size, pods, gpus, images, feature)| {
-            let name = node_name(index);
-            let mut labels: Vec<(&str, &str)> = Vec::new();
-            labels.extend(zone.map(|zone| (ZONE, zone)));
-            labels.extend(host.map(|()| (HOSTNAME, &*name)));
-            labels.extend(disk.map(|disk| ("disk", disk)));
-            Node {
-                labels: labels.into_iter().collect(),
-                taints: taint.into_iter().collect(),
-                unschedulable: cordoned.is_some(),
-                allocatable: resources(size * 1000, size * 1000 * MIB, gpus.unwrap_or(0)),
-                allowed_pods: pods,
-                images: images.unwrap_or_default(),
-                declared_features: feature.map(|()| FEATURE.into()).into_iter().collect(),
-                name,
-                ..Node::default()
-            }
-        })
+        .prop_map(
+            |(index, (zone, host, disk), taint, cordoned, size, pods, gpus, images, feature)| {
+                let name = node_name(index);
+                let mut labels: Vec<(&str, &str)> = Vec::new();
+                labels.extend(zone.map(|zone| (ZONE, zone)));
+                labels.extend(host.map(|()| (HOSTNAME, &*name)));
+                labels.extend(disk.map(|disk| ("disk", disk)));
+                Node {
+                    labels: labels.into_iter().collect(),
+                    taints: taint.into_iter().collect(),
+                    unschedulable: cordoned.is_some(),
+                    allocatable: resources(size * 1000, size * 1000 * MIB, gpus.unwrap_or(0)),
+                    allowed_pods: pods,
+                    images: images.unwrap_or_default(),
+                    declared_features: feature.map(|()| FEATURE.into()).into_iter().collect(),
+                    name,
+                    ..Node::default()
+                }
+            },
+        )
 }
 
 /// At most so many nodes.

@@ -1,0 +1,106 @@
+//! What must be true after every step.
+
+use engine::object::{Resources, Text};
+use engine::queue::Place;
+
+use crate::world::{Known, World};
+
+impl World {
+    /// Checks everything.
+    pub(crate) fn check(&mut self) -> Result<(), String> {
+        self.engine.audit()?;
+        self.check_places()?;
+        // A pod that was just placed wakes others only when the watch shows it.
+        if self.is_settled() { self.check_waiting() } else { Ok(()) }
+    }
+
+    /// Nobody waits for an event who fits.
+    fn check_waiting(&mut self) -> Result<(), String> {
+        if std::mem::take(&mut self.unannounced) && self.engine.audit_waiting().is_err() {
+            self.wait_very_long()?;
+        }
+        self.engine.audit_waiting()
+    }
+
+    /// The engine that nobody looked into is as sound as the other.
+    pub(crate) fn check_twin(&mut self) -> Result<(), String> {
+        self.twin.audit().map_err(|wrong| format!("twin: {wrong}"))?;
+        if self.is_settled() && !self.unannounced {
+            self.twin.audit_waiting().map_err(|wrong| format!("twin: {wrong}"))?;
+        }
+        Ok(())
+    }
+
+    /// Every pod is where it should be: on its node, in one place of the queue, or both while it is
+    /// bound.
+    fn check_places(&self) -> Result<(), String> {
+        let (state, queue) = (self.engine.state(), self.engine.queue());
+        let mut queued = 0;
+        for (uid, known) in &self.known {
+            let Some(index) = state.pods.find(uid) else {
+                return Err(format!("{uid} is forgotten"));
+            };
+            let node = state.pods.get(index).node;
+            let node = node.is_some().then(|| state.nodes.name(node));
+            if node != known.node() {
+                return Err(format!("{uid} is on {node:?}, not on {:?}", known.node()));
+            }
+            let place = queue.place(index);
+            if !is_right(known, place) {
+                let node = known.node();
+                return Err(format!("{uid} is on {node:?} and in {place:?}"));
+            }
+            queued += usize::from(place.is_some());
+        }
+        let (counted, listed) = (queue.counts().total(), queue.iter().count());
+        if (counted, listed) != (queued, queued) {
+            return Err(format!("{queued} pods wait, {listed} are queued, {counted} counted"));
+        }
+        if state.pods.count() != self.known.len() {
+            let (have, want) = (state.pods.count(), self.known.len());
+            return Err(format!("{have} pods are known instead of {want}"));
+        }
+        Ok(())
+    }
+
+    /// A node on which a pod was placed has enough of everything that the pod asks for.
+    pub(crate) fn check_room(&self, uid: &Text) -> Result<(), String> {
+        let Some(known) = self.known.get(uid) else { return Ok(()) };
+        let Some(name) = known.node() else { return Ok(()) };
+        let Some(node) = self.nodes.get(name) else {
+            return Err(format!("{uid} was placed on {name}, which does not exist"));
+        };
+        let there: Vec<&Known> = self.known.values().filter(|k| k.node() == Some(name)).collect();
+        if there.len() as i64 > node.allowed_pods {
+            return Err(format!(
+                "{} pods on {name}, which takes {}",
+                there.len(),
+                node.allowed_pods
+            ));
+        }
+        for resource in asked_for(&known.pod.spec.requests) {
+            let amounts = there.iter().map(|k| k.pod.spec.requests_on_node.amount(resource));
+            let (used, room) = (amounts.sum::<i64>(), node.allocatable.amount(resource));
+            if used > room {
+                return Err(format!("{used} of {room} {resource} used on {name} by {uid}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_right(known: &Known, place: Option<Place>) -> bool {
+    let waits = !matches!(place, None | Some(Place::InFlight | Place::Binding));
+    match (known.node(), known.bound) {
+        // One that is being deleted is given up without being forgotten.
+        (None, _) => waits || known.pod.terminating && place == Some(Place::Binding),
+        (Some(_), false) if known.pod.node.is_empty() => place == Some(Place::Binding),
+        (Some(_), _) => place.is_none(),
+    }
+}
+
+fn asked_for(requests: &Resources) -> impl Iterator<Item = &str> {
+    let scalars = requests.scalars.iter().map(|(name, _)| &**name);
+    let all = ["cpu", "memory", "ephemeral-storage"].into_iter().chain(scalars);
+    all.filter(|name| requests.amount(name) > 0)
+}

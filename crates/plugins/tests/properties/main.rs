@@ -1,0 +1,40 @@
+//! Whatever happens, and in whatever order: what the engine keeps step by step equals what comes out
+//! from scratch, pods are neither lost nor bound twice, and nobody waits for an event who fits.
+
+mod checks;
+mod shapes;
+mod steps;
+mod world;
+
+use proptest::prelude::*;
+
+use steps::{Story, story};
+use world::World;
+
+/// Runs a story and tells the first thing that is wrong, with the step after which it is.
+fn run(story: &Story) -> Result<(), String> {
+    let mut world = World::new();
+    for (number, step) in story.steps.iter().enumerate() {
+        let taken = world.take(step.clone());
+        let settled = taken.and_then(|()| if story.prompt { world.settle() } else { Ok(()) });
+        let checked = settled.and_then(|()| world.check());
+        checked.map_err(|wrong| format!("step {number}: {wrong}\n{}", world.history()))?;
+    }
+    world.check_twin()
+}
+
+fn config() -> ProptestConfig {
+    let config = ProptestConfig::default();
+    // `PROPTEST_CASES` asks for more; the default of the library is more than a quick run needs.
+    let cases = if config.cases == 256 { 64 } else { config.cases };
+    ProptestConfig { cases, failure_persistence: None, max_shrink_iters: 20_000, ..config }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn any_story_leaves_a_sound_engine(story in story(100)) {
+        run(&story).map_err(TestCaseError::fail)?;
+    }
+}

@@ -1,0 +1,199 @@
+//! What can happen in the small world.
+
+use engine::object::{
+    CsiDriver, CsiNode, CsiStorageCapacity, DisruptionBudget, Labels, Namespace, Node,
+    PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, Toleration, Workload,
+};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use crate::shapes;
+
+/// Something that happens. Numbers that name objects are taken modulo how many there are.
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    /// A node comes or changes.
+    Node(Box<Node>),
+    NodeGone(usize),
+    /// Pods of one kind come and wait.
+    Pods(Box<Pod>, usize),
+    /// A pod comes that somebody else put on a node, which need not exist.
+    Foreign(Box<Pod>, usize),
+    /// Somebody else puts a waiting pod on a node.
+    Steal(usize, usize),
+    Relabel(usize, Labels),
+    Ungate(usize),
+    Resize(usize, (i64, i64, i64)),
+    Tolerate(usize, Toleration),
+    Terminate(usize),
+    Gone(usize),
+    Namespace(Namespace),
+    NamespaceGone(usize),
+    Workload(Workload),
+    WorkloadGone(Workload),
+    Budget(DisruptionBudget),
+    BudgetGone(usize),
+    Class(StorageClass),
+    ClassGone(StorageClass),
+    Claim(PersistentVolumeClaim),
+    ClaimGone(usize),
+    Volume(Box<PersistentVolume>),
+    VolumeGone(usize),
+    /// A controller binds a claim to a volume.
+    Join(usize, usize),
+    CsiNode(CsiNode),
+    CsiNodeGone(usize),
+    Driver(CsiDriver),
+    DriverGone,
+    Capacity(CsiStorageCapacity),
+    CapacityGone(CsiStorageCapacity),
+    /// A volume is attached to a node.
+    Attach(usize, usize),
+    /// And is no longer.
+    Detach(usize, usize),
+    DeviceClass,
+    DeviceClassGone,
+    /// The API server carries a bind command out, or refuses to.
+    Land(usize, bool),
+    /// What came of a bind command is told; `lost` tells of a failure whatever came of it.
+    AnswerBind {
+        which: usize,
+        lost: bool,
+    },
+    /// Volumes are prepared or not, and the watch shows it before or after the answer.
+    AnswerVolumes {
+        which: usize,
+        fails: bool,
+        shown_first: bool,
+    },
+    /// A pod is deleted to make room or not, and is gone at once or takes its time.
+    AnswerEviction {
+        which: usize,
+        fails: bool,
+        at_once: bool,
+    },
+    /// The watch shows a pod that the scheduler's own commands changed.
+    Show(usize),
+    ShowAll,
+    /// Milliseconds pass.
+    Wait(i64),
+    Schedule(usize),
+}
+
+/// What happens, one after the other.
+#[derive(Clone, Debug)]
+pub(crate) struct Story {
+    /// Whatever the scheduler wants is done and shown before the next step.
+    pub(crate) prompt: bool,
+    pub(crate) steps: Vec<Step>,
+}
+
+/// A few nodes, and then anything.
+pub(crate) fn story(most: usize) -> impl Strategy<Value = Story> {
+    let nodes = vec(shapes::node().prop_map(|node| Step::Node(Box::new(node))), 3..=6);
+    let classes = vec(shapes::storage_class().prop_map(Step::Class), 2..=3);
+    (any::<bool>(), nodes, classes, vec(pods(), 0..=4), vec(step(), 1..=most)).prop_map(
+        |(prompt, nodes, classes, pods, steps)| Story {
+            prompt,
+            steps: nodes.into_iter().chain(classes).chain(pods).chain(steps).collect(),
+        },
+    )
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        12 => of_pods(),
+        5 => of_nodes(),
+        3 => of_namespaces(),
+        4 => of_storage(),
+        8 => answers(),
+        20 => decisions(),
+    ]
+}
+
+fn which() -> impl Strategy<Value = usize> {
+    0..64_usize
+}
+
+fn of_pods() -> impl Strategy<Value = Step> {
+    let pod = || shapes::pod().prop_map(Box::new);
+    prop_oneof![
+        18 => pods(),
+        2 => (pod(), 0..shapes::NODES).prop_map(|(pod, node)| Step::Foreign(pod, node)),
+        1 => (which(), 0..shapes::NODES).prop_map(|(pod, node)| Step::Steal(pod, node)),
+        2 => (which(), shapes::app_labels()).prop_map(|(pod, labels)| Step::Relabel(pod, labels)),
+        1 => which().prop_map(Step::Ungate),
+        2 => (which(), shapes::requests()).prop_map(|(pod, requests)| Step::Resize(pod, requests)),
+        1 => (which(), shapes::toleration()).prop_map(|(pod, more)| Step::Tolerate(pod, more)),
+        2 => which().prop_map(Step::Terminate),
+        3 => which().prop_map(Step::Gone),
+    ]
+}
+
+fn pods() -> impl Strategy<Value = Step> {
+    (shapes::pod(), 1..=4_usize).prop_map(|(pod, count)| Step::Pods(Box::new(pod), count))
+}
+
+fn of_nodes() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        5 => shapes::node().prop_map(|node| Step::Node(Box::new(node))),
+        1 => (0..shapes::NODES).prop_map(Step::NodeGone),
+    ]
+}
+
+fn of_namespaces() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        2 => shapes::namespace().prop_map(Step::Namespace),
+        1 => which().prop_map(Step::NamespaceGone),
+        2 => shapes::workload().prop_map(Step::Workload),
+        1 => shapes::workload().prop_map(Step::WorkloadGone),
+        1 => shapes::budget().prop_map(Step::Budget),
+        1 => which().prop_map(Step::BudgetGone),
+        1 => Just(Step::DeviceClass),
+        1 => Just(Step::DeviceClassGone),
+    ]
+}
+
+fn of_storage() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        2 => shapes::storage_class().prop_map(Step::Class),
+        1 => shapes::storage_class().prop_map(Step::ClassGone),
+        8 => shapes::claim().prop_map(Step::Claim),
+        1 => which().prop_map(Step::ClaimGone),
+        6 => shapes::volume_object().prop_map(|volume| Step::Volume(Box::new(volume))),
+        1 => which().prop_map(Step::VolumeGone),
+        4 => (which(), which()).prop_map(|(claim, volume)| Step::Join(claim, volume)),
+        4 => shapes::csi_node().prop_map(Step::CsiNode),
+        1 => (0..shapes::NODES).prop_map(Step::CsiNodeGone),
+        2 => shapes::csi_driver().prop_map(Step::Driver),
+        1 => Just(Step::DriverGone),
+        2 => shapes::capacity().prop_map(Step::Capacity),
+        1 => shapes::capacity().prop_map(Step::CapacityGone),
+        1 => (which(), 0..shapes::NODES).prop_map(|(volume, node)| Step::Attach(volume, node)),
+        1 => (which(), 0..shapes::NODES).prop_map(|(volume, node)| Step::Detach(volume, node)),
+    ]
+}
+
+fn answers() -> impl Strategy<Value = Step> {
+    let rarely = || prop::bool::weighted(0.2);
+    prop_oneof![
+        3 => (which(), prop::bool::weighted(0.85)).prop_map(|(bind, lands)| Step::Land(bind, lands)),
+        4 => (which(), rarely()).prop_map(|(which, lost)| Step::AnswerBind { which, lost }),
+        3 => (which(), rarely(), any::<bool>()).prop_map(|(which, fails, shown_first)| {
+            Step::AnswerVolumes { which, fails, shown_first }
+        }),
+        3 => (which(), rarely(), any::<bool>()).prop_map(|(which, fails, at_once)| {
+            Step::AnswerEviction { which, fails, at_once }
+        }),
+        3 => which().prop_map(Step::Show),
+        1 => Just(Step::ShowAll),
+    ]
+}
+
+fn decisions() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        2 => (0..3000_i64).prop_map(Step::Wait),
+        1 => (0..20_000_i64).prop_map(Step::Wait),
+        6 => (1..=8_usize).prop_map(Step::Schedule),
+    ]
+}

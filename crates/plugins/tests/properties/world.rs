@@ -1,0 +1,595 @@
+//! A small cluster around two engines: an API server that does what it is told when it pleases, and
+//! a record of what the engines were told.
+
+use std::collections::BTreeMap;
+
+use engine::change::{Change, Storage, StorageName};
+use engine::command::Command;
+use engine::engine::{Engine, Settings};
+use engine::framework::VolumeRequest;
+use engine::object::{
+    ClaimPhase, ClaimRef, Node, PersistentVolume, PersistentVolumeClaim, Pod, Text,
+    VolumeAttachment, VolumePhase,
+};
+use plugins::registry::Registry;
+
+use crate::shapes::{self, CLAIMS, NAMESPACES, VOLUMES, node_name};
+use crate::steps::Step;
+
+const MILLISECOND: i64 = 1_000_000;
+/// Long enough for a pod that waits for an event to be tried without one.
+const VERY_LONG: i64 = 360_000;
+
+/// A pod that the engines know.
+pub(crate) struct Known {
+    /// As they were last told.
+    pub(crate) pod: Pod,
+    /// Where they hold a place for it by their own decision.
+    pub(crate) held: Option<Text>,
+    /// They were told that binding it succeeded.
+    pub(crate) bound: bool,
+}
+
+impl Known {
+    /// The node on which it counts.
+    pub(crate) fn node(&self) -> Option<&str> {
+        let shown = (!self.pod.node.is_empty()).then_some(&*self.pod.node);
+        shown.or(self.held.as_deref())
+    }
+}
+
+/// A bind command that was not answered yet.
+struct Bind {
+    uid: Text,
+    node: Text,
+    /// Whether the API server did it, once it did anything.
+    landed: Option<bool>,
+}
+
+/// A command to prepare volumes that was not answered yet.
+struct Preparation {
+    uid: Text,
+    requests: Vec<VolumeRequest>,
+}
+
+/// A command to delete a pod that was not answered yet.
+struct Eviction {
+    victim: Text,
+    preemptor: Text,
+}
+
+pub(crate) struct World {
+    /// Every change goes to this one, which is looked into after every step …
+    pub(crate) engine: Engine,
+    /// … and to this one, which is not: looking must make no difference.
+    pub(crate) twin: Engine,
+    now: i64,
+    versions: u64,
+    /// What the API server has.
+    pub(crate) nodes: BTreeMap<Text, Node>,
+    pods: BTreeMap<Text, Pod>,
+    claims: BTreeMap<(Text, Text), PersistentVolumeClaim>,
+    volumes: BTreeMap<Text, PersistentVolume>,
+    /// What the engines were told.
+    pub(crate) known: BTreeMap<Text, Known>,
+    /// Pods that the commands of the engines changed, which the watch has not shown yet.
+    unseen: Vec<Text>,
+    binds: Vec<Bind>,
+    preparations: Vec<Preparation>,
+    evictions: Vec<Eviction>,
+    /// What the engines wanted so far.
+    wanted: Vec<Command>,
+    /// Something changed since the last look at who waits that upstream has no event for.
+    pub(crate) unannounced: bool,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self {
+            engine: engine(),
+            twin: engine(),
+            now: 1_000_000 * MILLISECOND,
+            versions: 0,
+            nodes: BTreeMap::new(),
+            pods: BTreeMap::new(),
+            claims: BTreeMap::new(),
+            volumes: BTreeMap::new(),
+            known: BTreeMap::new(),
+            unseen: Vec::new(),
+            binds: Vec::new(),
+            preparations: Vec::new(),
+            evictions: Vec::new(),
+            wanted: Vec::new(),
+            unannounced: false,
+        }
+    }
+
+    /// Lets a step happen.
+    pub(crate) fn take(&mut self, step: Step) -> Result<(), String> {
+        match step {
+            Step::Node(node) => {
+                self.nodes.insert(node.name.clone(), (*node).clone());
+                self.tell(Change::Node(*node))?;
+            }
+            Step::NodeGone(which) => {
+                let name = node_name(which);
+                self.nodes.remove(&name);
+                self.tell(Change::NodeGone(name))?;
+            }
+            Step::Pods(pod, count) => {
+                for _ in 0..count {
+                    self.come((*pod).clone())?;
+                }
+            }
+            Step::Foreign(pod, node) => self.come(Pod { node: node_name(node), ..*pod })?,
+            Step::Steal(which, node) => {
+                self.change_pod(which, |pod| {
+                    if pod.node.is_empty() && !pod.terminating && pod.gates.is_empty() {
+                        pod.node = node_name(node);
+                    }
+                })?;
+            }
+            Step::Relabel(which, labels) => self.change_pod(which, |pod| pod.labels = labels)?,
+            Step::Ungate(which) => self.change_pod(which, |pod| pod.gates = [].into())?,
+            Step::Resize(which, (cpu, memory, gpus)) => {
+                // Amounts of devices cannot be changed.
+                let gpus_of = |pod: &Pod| pod.spec.requests.scalars.first().map_or(0, |s| s.1);
+                let _ = gpus;
+                self.change_pod(which, |pod| {
+                    let gpus = gpus_of(pod);
+                    shapes::set_requests(&mut pod.spec, cpu, memory, gpus);
+                })?;
+            }
+            Step::Tolerate(which, more) => self.change_pod(which, |pod| {
+                let old = pod.spec.tolerations.iter().cloned();
+                pod.spec.tolerations = old.chain([more]).collect();
+            })?,
+            Step::Terminate(which) => self.change_pod(which, |pod| pod.terminating = true)?,
+            Step::Gone(which) => {
+                if let Some(uid) = nth(&self.pods, which) {
+                    self.pods.remove(&uid);
+                    self.show(&uid)?;
+                }
+            }
+            Step::Namespace(namespace) => self.tell_quietly(Change::Namespace(namespace))?,
+            Step::NamespaceGone(which) => {
+                let name = NAMESPACES[which % NAMESPACES.len()].into();
+                self.tell_quietly(Change::NamespaceGone(name))?;
+            }
+            Step::Workload(workload) => self.tell(Change::Workload(workload))?,
+            Step::WorkloadGone(workload) => self.tell(Change::WorkloadGone {
+                kind: workload.kind,
+                namespace: workload.namespace,
+                name: workload.name,
+            })?,
+            Step::Budget(budget) => self.tell(Change::Budget(budget))?,
+            Step::BudgetGone(which) => {
+                let namespace = NAMESPACES[which % NAMESPACES.len()].into();
+                self.tell(Change::BudgetGone { namespace, name: "budget".into() })?;
+            }
+            Step::DeviceClass => {
+                let (name, extended_resource) = shapes::device_class();
+                self.tell(Change::DeviceClass { name, extended_resource })?;
+            }
+            Step::DeviceClassGone => {
+                self.tell(Change::DeviceClassGone(shapes::device_class().0))?;
+            }
+            Step::Land(which, lands) => self.land(which, lands),
+            Step::AnswerBind { which, lost } => self.answer_bind(which, lost)?,
+            Step::AnswerVolumes { which, fails, shown_first } => {
+                self.answer_volumes(which, fails, shown_first)?;
+            }
+            Step::AnswerEviction { which, fails, at_once } => {
+                self.answer_eviction(which, fails, at_once)?;
+            }
+            Step::Show(which) => {
+                if !self.unseen.is_empty() {
+                    let uid = self.unseen[which % self.unseen.len()].clone();
+                    self.show(&uid)?;
+                }
+            }
+            Step::ShowAll => {
+                while let Some(uid) = self.unseen.first().cloned() {
+                    self.show(&uid)?;
+                }
+            }
+            Step::Wait(milliseconds) => self.wait(milliseconds)?,
+            Step::Schedule(limit) => self.tell(Change::Schedule { limit })?,
+            other => self.change_storage(other)?,
+        }
+        Ok(())
+    }
+
+    /// Does and shows everything that the engines want.
+    pub(crate) fn settle(&mut self) -> Result<(), String> {
+        while !self.preparations.is_empty() {
+            self.answer_volumes(0, false, true)?;
+        }
+        while !self.binds.is_empty() {
+            self.answer_bind(0, false)?;
+        }
+        while !self.evictions.is_empty() {
+            self.answer_eviction(0, false, true)?;
+        }
+        self.take(Step::ShowAll)
+    }
+
+    /// Whether nothing is on its way: the API server and the engines agree on who is where.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.unseen.is_empty() && self.known.values().all(|known| known.held.is_none())
+    }
+
+    fn change_storage(&mut self, step: Step) -> Result<(), String> {
+        match step {
+            Step::Class(class) => self.tell(Change::Storage(Storage::Class(class))),
+            Step::ClassGone(class) => {
+                self.tell_quietly(Change::StorageGone(StorageName::Class(class.name)))
+            }
+            Step::Claim(claim) => {
+                let key = (claim.namespace.clone(), claim.name.clone());
+                // What a claim asks for cannot be changed.
+                if self.claims.contains_key(&key) { Ok(()) } else { self.set_claim(claim) }
+            }
+            Step::ClaimGone(which) => {
+                let Some((namespace, name)) = nth(&self.claims, which) else { return Ok(()) };
+                self.claims.remove(&(namespace.clone(), name.clone()));
+                self.tell_quietly(Change::StorageGone(StorageName::Claim { namespace, name }))
+            }
+            Step::Volume(volume) => match self.volumes.get(&volume.name) {
+                // Where the data is, and who may use it, cannot be changed.
+                Some(old) => {
+                    let old = old.clone();
+                    self.set_volume(PersistentVolume { labels: volume.labels, ..old })
+                }
+                None => self.set_volume(*volume),
+            },
+            Step::VolumeGone(which) => {
+                let Some(name) = nth(&self.volumes, which) else { return Ok(()) };
+                self.volumes.remove(&name);
+                self.tell_quietly(Change::StorageGone(StorageName::Volume(name)))
+            }
+            Step::Join(claim, volume) => {
+                let (Some(claim), Some(volume)) =
+                    (nth(&self.claims, claim), nth(&self.volumes, volume))
+                else {
+                    return Ok(());
+                };
+                if self.claims[&claim].is_bound() || self.volumes[&volume].claim_ref.is_some() {
+                    return Ok(());
+                }
+                self.join(&claim, &volume)
+            }
+            Step::CsiNode(node) => self.tell(Change::Storage(Storage::CsiNode(node))),
+            Step::CsiNodeGone(which) => {
+                self.tell_quietly(Change::StorageGone(StorageName::CsiNode(node_name(which))))
+            }
+            Step::Driver(driver) => self.tell(Change::Storage(Storage::CsiDriver(driver))),
+            Step::DriverGone => {
+                let name = StorageName::CsiDriver("csi.example.com".into());
+                self.tell_quietly(Change::StorageGone(name))
+            }
+            Step::Capacity(capacity) => self.tell(Change::Storage(Storage::Capacity(capacity))),
+            Step::CapacityGone(capacity) => {
+                let (namespace, name) = (capacity.namespace, capacity.name);
+                self.tell_quietly(Change::StorageGone(StorageName::Capacity { namespace, name }))
+            }
+            Step::Attach(volume, node) => {
+                let volume_name = VOLUMES[volume % VOLUMES.len()];
+                self.tell(Change::Storage(Storage::Attachment(VolumeAttachment {
+                    name: attachment(volume_name, node),
+                    attacher: "csi.example.com".into(),
+                    node: node_name(node),
+                    volume_name: Some(volume_name.into()),
+                })))
+            }
+            Step::Detach(volume, node) => {
+                let name = attachment(VOLUMES[volume % VOLUMES.len()], node);
+                self.tell(Change::StorageGone(StorageName::Attachment(name)))
+            }
+            _ => unreachable!("all other steps are taken care of"),
+        }
+    }
+
+    fn come(&mut self, mut pod: Pod) -> Result<(), String> {
+        let number = self.next_version();
+        pod.name = format!("p{number}").into();
+        pod.uid = format!("uid-{number}").into();
+        pod.creation_time = self.now;
+        if !pod.node.is_empty() {
+            pod.start_time = Some(self.now);
+            pod.gates = [].into();
+        }
+        let uid = pod.uid.clone();
+        self.pods.insert(uid.clone(), pod);
+        self.show(&uid)
+    }
+
+    fn change_pod(&mut self, which: usize, change: impl FnOnce(&mut Pod)) -> Result<(), String> {
+        let Some(uid) = nth(&self.pods, which) else { return Ok(()) };
+        if let Some(pod) = self.pods.get_mut(&uid) {
+            change(pod);
+        }
+        self.show(&uid)
+    }
+
+    /// Shows what the API server has of a pod.
+    fn show(&mut self, uid: &Text) -> Result<(), String> {
+        self.unseen.retain(|unseen| unseen != uid);
+        let version = self.next_version();
+        let Some(pod) = self.pods.get_mut(uid) else {
+            self.known.remove(uid);
+            return self.tell(Change::PodGone { uid: uid.clone() });
+        };
+        pod.resource_version = version.to_string().into();
+        let pod = pod.clone();
+        let known = self.known.entry(uid.clone()).or_insert_with(|| Known {
+            pod: pod.clone(),
+            held: None,
+            bound: false,
+        });
+        // Pods that terminate are no longer counted for spreading; the event comes when they are gone.
+        self.unannounced |= pod.terminating && !known.pod.terminating;
+        known.pod = pod.clone();
+        if !pod.node.is_empty() || pod.terminating && !known.bound {
+            known.held = None;
+        }
+        self.tell(Change::Pod(Box::new(pod)))
+    }
+
+    fn set_claim(&mut self, mut claim: PersistentVolumeClaim) -> Result<(), String> {
+        claim.resource_version = self.next_version().to_string().into();
+        self.claims.insert((claim.namespace.clone(), claim.name.clone()), claim.clone());
+        self.tell(Change::Storage(Storage::Claim(claim)))
+    }
+
+    fn set_volume(&mut self, mut volume: PersistentVolume) -> Result<(), String> {
+        volume.resource_version = self.next_version().to_string().into();
+        self.volumes.insert(volume.name.clone(), volume.clone());
+        self.tell(Change::Storage(Storage::Volume(volume)))
+    }
+
+    /// Binds a claim and a volume to each other.
+    fn join(&mut self, claim: &(Text, Text), volume: &Text) -> Result<(), String> {
+        let (Some(mut claim), Some(mut volume)) =
+            (self.claims.get(claim).cloned(), self.volumes.get(volume).cloned())
+        else {
+            return Ok(());
+        };
+        volume.claim_ref = Some(ClaimRef {
+            namespace: claim.namespace.clone(),
+            name: claim.name.clone(),
+            uid: claim.uid.clone(),
+        });
+        volume.phase = VolumePhase::Bound;
+        claim.volume_name = volume.name.clone();
+        claim.phase = ClaimPhase::Bound;
+        claim.bind_completed = true;
+        self.set_volume(volume)?;
+        self.set_claim(claim)
+    }
+
+    fn land(&mut self, which: usize, lands: bool) {
+        if self.binds.is_empty() {
+            return;
+        }
+        let which = which % self.binds.len();
+        let bind = &mut self.binds[which];
+        if bind.landed.is_some() {
+            return;
+        }
+        let pod = self.pods.get_mut(&bind.uid);
+        let free = pod.filter(|pod| lands && pod.node.is_empty() && !pod.terminating);
+        bind.landed = Some(free.is_some());
+        if let Some(pod) = free {
+            pod.node = bind.node.clone();
+            pod.start_time = Some(self.now);
+            self.unseen.push(bind.uid.clone());
+        }
+    }
+
+    fn answer_bind(&mut self, which: usize, lost: bool) -> Result<(), String> {
+        if self.binds.is_empty() {
+            return Ok(());
+        }
+        let which = which % self.binds.len();
+        self.land(which, true);
+        let Bind { uid, landed, .. } = self.binds.remove(which);
+        let succeeded = landed == Some(true) && !lost;
+        if let Some(known) = self.known.get_mut(&uid)
+            && known.held.is_some()
+        {
+            known.bound = succeeded;
+            if !succeeded {
+                known.held = None;
+            }
+        }
+        let failure = (!succeeded).then(|| "binding failed".into());
+        self.tell(Change::Bound { uid, failure })
+    }
+
+    fn answer_volumes(
+        &mut self,
+        which: usize,
+        fails: bool,
+        shown_first: bool,
+    ) -> Result<(), String> {
+        if self.preparations.is_empty() {
+            return Ok(());
+        }
+        let which = which % self.preparations.len();
+        let Preparation { uid, requests } = self.preparations.remove(which);
+        if fails {
+            if let Some(known) = self.known.get_mut(&uid) {
+                known.held = None;
+            }
+            let failure = Some("timed out".into());
+            return self.tell(Change::VolumesReady { uid, failure });
+        }
+        if shown_first {
+            self.prepare(&requests)?;
+            self.tell(Change::VolumesReady { uid, failure: None })
+        } else {
+            self.tell(Change::VolumesReady { uid, failure: None })?;
+            self.prepare(&requests)
+        }
+    }
+
+    fn prepare(&mut self, requests: &[VolumeRequest]) -> Result<(), String> {
+        for request in requests {
+            match request {
+                VolumeRequest::BindVolume { volume, namespace, claim } => {
+                    self.join(&(namespace.clone(), claim.clone()), volume)?;
+                }
+                VolumeRequest::Provision { namespace, claim, node } => {
+                    let key = (namespace.clone(), claim.clone());
+                    let Some(mut claim) = self.claims.get(&key).cloned() else { continue };
+                    claim.selected_node = Some(node.clone());
+                    let volume = shapes::provisioned(&claim);
+                    let name = volume.name.clone();
+                    self.set_claim(claim)?;
+                    self.set_volume(volume)?;
+                    self.join(&key, &name)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn answer_eviction(&mut self, which: usize, fails: bool, at_once: bool) -> Result<(), String> {
+        if self.evictions.is_empty() {
+            return Ok(());
+        }
+        let which = which % self.evictions.len();
+        let Eviction { victim, preemptor } = self.evictions.remove(which);
+        if !fails && at_once {
+            self.pods.remove(&victim);
+            self.unseen.push(victim.clone());
+        } else if !fails && let Some(pod) = self.pods.get_mut(&victim) {
+            pod.terminating = true;
+            pod.preempted = true;
+            self.unseen.push(victim.clone());
+        }
+        let failure = fails.then(|| "not found".into());
+        self.tell(Change::VictimHandled { preemptor, victim, failure })
+    }
+
+    fn wait(&mut self, milliseconds: i64) -> Result<(), String> {
+        self.now += milliseconds * MILLISECOND;
+        self.tell(Change::Tick)
+    }
+
+    /// Tells what upstream has no event for.
+    fn tell_quietly(&mut self, change: Change) -> Result<(), String> {
+        self.unannounced = true;
+        self.tell(change)
+    }
+
+    /// Lets so much time pass that pods are tried which wait for an event that never comes.
+    pub(crate) fn wait_very_long(&mut self) -> Result<(), String> {
+        self.wait(VERY_LONG)
+    }
+
+    /// Tells both engines, which must want the same, and takes down what they want.
+    fn tell(&mut self, change: Change) -> Result<(), String> {
+        let mut commands = Vec::new();
+        self.engine.apply(change.clone(), self.now, &mut commands);
+        let mut twin_commands = Vec::new();
+        self.twin.apply(change, self.now, &mut twin_commands);
+        if commands != twin_commands {
+            return Err(format!("commands {commands:?}, of the twin {twin_commands:?}"));
+        }
+        self.wanted.extend_from_slice(&commands);
+        commands.into_iter().try_for_each(|command| self.take_down(command))
+    }
+
+    /// What the engines wanted, for whoever looks for the reason of a failure.
+    pub(crate) fn history(&self) -> String {
+        let lines = self.wanted.iter().map(|command| format!("  {command:?}"));
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    fn take_down(&mut self, command: Command) -> Result<(), String> {
+        match command {
+            Command::Bind { pod, node, resource_version } => {
+                if self.binds.iter().any(|bind| bind.uid == pod.uid) {
+                    return Err(format!("{pod:?} is to be bound while it is being bound"));
+                }
+                self.hold(&pod.uid, &node)?;
+                let shown = &self.known[&pod.uid].pod.resource_version;
+                if resource_version != *shown {
+                    return Err(format!("{pod:?} is bound as of {resource_version}, not {shown}"));
+                }
+                self.binds.push(Bind { uid: pod.uid, node, landed: None });
+            }
+            Command::PrepareVolumes { pod, node, requests, .. } => {
+                self.hold(&pod.uid, &node)?;
+                self.preparations.push(Preparation { uid: pod.uid, requests });
+            }
+            Command::Nominate { pod, node }
+            | Command::ReportFailure { pod, nominate: Some(node), .. } => {
+                if let Some(stored) = self.pods.get_mut(&pod.uid)
+                    && stored.node.is_empty()
+                    && stored.nominated_node != node
+                {
+                    stored.nominated_node = node;
+                    self.unseen.push(pod.uid);
+                }
+            }
+            Command::ReportScheduled { pod, node } => {
+                let held = self.known.get(&pod.uid).and_then(|known| known.held.as_ref());
+                if held != Some(&node) {
+                    return Err(format!("{pod:?} is said to be on {node}, but is on {held:?}"));
+                }
+            }
+            Command::Evict { victim, preemptor, .. } => {
+                if self.known.get(&victim.uid).is_none_or(|known| known.node().is_none()) {
+                    return Err(format!("{victim:?} has no place to give up"));
+                }
+                let (victim, preemptor) = (victim.uid, preemptor.uid);
+                self.evictions.push(Eviction { victim, preemptor });
+            }
+            Command::ReportFailure { nominate: None, .. } | Command::Warn { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// A place is held for a pod: a new one, or the one that is held already.
+    fn hold(&mut self, uid: &Text, node: &Text) -> Result<(), String> {
+        let Some(known) = self.known.get_mut(uid) else {
+            return Err(format!("{uid} is not known"));
+        };
+        if known.bound || !known.pod.node.is_empty() {
+            return Err(format!("{uid} is to be bound a second time"));
+        }
+        match &known.held {
+            None => {
+                known.held = Some(node.clone());
+                self.check_room(uid)
+            }
+            Some(held) if held == node => Ok(()),
+            Some(held) => Err(format!("{uid} is held on {held} but bound to {node}")),
+        }
+    }
+
+    fn next_version(&mut self) -> u64 {
+        self.versions += 1;
+        self.versions
+    }
+}
+
+fn engine() -> Engine {
+    let config = api::config::defaults(api::config::Gates::default());
+    let profiles = Registry::default().profiles(&config).expect("the defaults are right");
+    Engine::new(profiles, Settings::default())
+}
+
+/// Any key of a map.
+fn nth<K: Clone + Ord, V>(map: &BTreeMap<K, V>, which: usize) -> Option<K> {
+    map.keys().nth(which.checked_rem(map.len())?).cloned()
+}
+
+fn attachment(volume: &str, node: usize) -> Text {
+    format!("{volume}-{}", node_name(node)).into()
+}
+
+const _: [&str; 4] = CLAIMS;

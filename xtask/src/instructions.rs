@@ -1,0 +1,260 @@
+//! Instructions of one decision, counted by callgrind: the same on every run, unlike time.
+//!
+//! Each family is run twice, with a few and with more decisions. What the longer run needs more,
+//! divided by the decisions it makes more, is the price of one.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::shell::{output, root, run as run_shown, say};
+
+/// What is counted: families whose decisions take different ways through the engine.
+const FAMILIES: &[&str] = &[
+    "SchedulingBasic",
+    "SchedulingPodAntiAffinity",
+    "SchedulingPodAffinity",
+    "TopologySpreading",
+    "PreferredTopologySpreading",
+    "DefaultTopologySpreading",
+    "BurstAllDifferent",
+];
+
+const NODES: usize = 500;
+
+/// Decisions of the two runs. The first ones warm up and are not counted.
+const DECISIONS: [usize; 2] = [50, 200];
+
+/// By how many percent a family may differ from what is committed.
+const TOLERANCE: u64 = 10;
+
+/// Where the committed numbers are.
+const COMMITTED: &str = "bench/instructions.json";
+
+/// Instructions per decision by family.
+type Counts = BTreeMap<String, u64>;
+
+/// Counts, and compares with the committed numbers or commits to the new ones.
+pub(crate) fn run(bless: bool) -> Result<ExitCode> {
+    if !find_valgrind() {
+        bail!("{ABSENT}");
+    }
+    let counted = count()?;
+    if bless {
+        write(&counted)?;
+        say(&table(&counted, &Counts::new()));
+        say(&format!("wrote {COMMITTED}"));
+        return Ok(ExitCode::SUCCESS);
+    }
+    compare(&counted, &read()?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The comparison as one of the tests. With `all`, a machine that cannot count is a failure.
+pub(crate) fn check(all: bool) -> Result<()> {
+    say("instructions of one decision");
+    if !find_valgrind() {
+        if all {
+            bail!("{ABSENT}");
+        }
+        say(&format!("SKIPPED: the instructions of one decision were not counted. {ABSENT}"));
+        return Ok(());
+    }
+    compare(&count()?, &read()?)
+}
+
+const ABSENT: &str = "Valgrind was not found: it counts instructions. Install it, such as by `apt-get install valgrind`";
+
+/// Whether there is valgrind; tries to install it where that is allowed.
+fn find_valgrind() -> bool {
+    let present = || output("valgrind", &["--version"]).is_ok();
+    if present() {
+        return true;
+    }
+    let is_root = output("id", &["-u"]).is_ok_and(|id| id.trim() == "0");
+    if !is_root || output("apt-get", &["--version"]).is_err() {
+        return false;
+    }
+    say("installing valgrind, once");
+    let install =
+        || run_shown("apt-get", &["install", "--yes", "--no-install-recommends", "valgrind"]);
+    // A fresh machine does not know its packages yet.
+    let installed =
+        install().or_else(|_| run_shown("apt-get", &["update"]).and_then(|()| install()));
+    installed.is_ok() && present()
+}
+
+fn count() -> Result<Counts> {
+    run_shown("cargo", &["build", "--release", "--package", "cli", "--bin", "jindou"])?;
+    let target = target_folder()?;
+    let mut counts = Counts::new();
+    for family in FAMILIES {
+        let mut totals = [0; 2];
+        for (total, decisions) in totals.iter_mut().zip(DECISIONS) {
+            *total = instructions(&target, family, decisions)
+                .with_context(|| format!("cannot count {family}"))?;
+        }
+        let more = totals[1].saturating_sub(totals[0]);
+        counts.insert((*family).to_owned(), more / (DECISIONS[1] - DECISIONS[0]) as u64);
+    }
+    Ok(counts)
+}
+
+/// Where cargo builds, which the environment and configuration files may change.
+fn target_folder() -> Result<PathBuf> {
+    let text = output("cargo", &["metadata", "--no-deps", "--format-version", "1"])?;
+    let metadata: serde_json::Value = serde_json::from_str(&text)?;
+    let folder = metadata["target_directory"].as_str();
+    Ok(folder.context("cargo names no target folder")?.into())
+}
+
+/// All instructions of a run of the program that makes some decisions.
+fn instructions(target: &Path, family: &str, decisions: usize) -> Result<u64> {
+    let mut profile = std::ffi::OsString::from("--callgrind-out-file=");
+    profile.push(target.join("instructions.callgrind"));
+    let (nodes, pods) = (NODES.to_string(), decisions.to_string());
+    let output = Command::new("valgrind")
+        .arg("--tool=callgrind")
+        .arg(profile)
+        .arg(target.join("release/jindou"))
+        .args(["bench", "work", "--family", family, "--nodes", &nodes, "--pods", &pods])
+        // The size of the environment moves the stack, and that moves a few instructions.
+        .env_clear()
+        .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
+        .output()
+        .context("cannot start valgrind")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        bail!("valgrind failed: {said}");
+    }
+    collected(&said).with_context(|| format!("valgrind counted nothing: {said}"))
+}
+
+/// The number in callgrind's line `==1234== Collected : 26758697`.
+fn collected(said: &str) -> Option<u64> {
+    let number = said.lines().find_map(|line| line.split_once("Collected :"))?.1;
+    number.trim().parse().ok()
+}
+
+/// The committed numbers; none when there is no file yet.
+fn read() -> Result<Counts> {
+    match std::fs::read_to_string(root().join(COMMITTED)) {
+        Ok(text) => serde_json::from_str(&text)
+            .with_context(|| format!("{COMMITTED} is not a map from families to numbers")),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Counts::new()),
+        Err(error) => Err(error).with_context(|| format!("cannot read {COMMITTED}")),
+    }
+}
+
+fn write(counts: &Counts) -> Result<()> {
+    let path = root().join(COMMITTED);
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).context("cannot make the folder of the counts")?;
+    }
+    let text = serde_json::to_string_pretty(counts)? + "\n";
+    std::fs::write(path, text).with_context(|| format!("cannot write {COMMITTED}"))
+}
+
+/// Shows what was counted; fails when a family needs too many.
+fn compare(counted: &Counts, committed: &Counts) -> Result<()> {
+    say(&table(counted, committed));
+    let (better, wrong) = judge(counted, committed);
+    if !better.is_empty() {
+        say(&format!(
+            "Better than committed: {}. Keep it so: `cargo xtask instructions --bless`",
+            better.join(", ")
+        ));
+    }
+    if !wrong.is_empty() {
+        bail!(
+            "{}\nIf that is meant, run `cargo xtask instructions --bless` and say why in the commit",
+            wrong.join("\n")
+        );
+    }
+    Ok(())
+}
+
+/// Families that became better, and what is wrong with others.
+fn judge<'a>(counted: &'a Counts, committed: &'a Counts) -> (Vec<&'a str>, Vec<String>) {
+    let (mut better, mut wrong) = (Vec::new(), Vec::new());
+    for (family, now) in counted {
+        match committed.get(family) {
+            None => wrong.push(format!("{family}: not in {COMMITTED}")),
+            Some(before) if now * 100 > before * (100 + TOLERANCE) => wrong.push(format!(
+                "{family}: a decision takes {now} instructions, {} more than the committed {before}",
+                percent(*now, *before)
+            )),
+            Some(before) if now * 100 < before * (100 - TOLERANCE) => better.push(&**family),
+            Some(_) => {}
+        }
+    }
+    for family in committed.keys().filter(|family| !counted.contains_key(*family)) {
+        wrong.push(format!("{family}: in {COMMITTED}, but no longer counted"));
+    }
+    (better, wrong)
+}
+
+fn percent(now: u64, before: u64) -> String {
+    format!("{:.1} %", (now as f64 / before as f64 - 1.0) * 100.0)
+}
+
+fn table(counted: &Counts, committed: &Counts) -> String {
+    let mut text =
+        format!("{:<28}{:>14}{:>12}{:>10}\n", "FAMILY", "INSTRUCTIONS", "COMMITTED", "CHANGE");
+    for (family, now) in counted {
+        let before = committed.get(family);
+        let shown = before.map_or_else(String::new, ToString::to_string);
+        let change = before.map_or_else(String::new, |before| percent(*now, *before));
+        let _ = writeln!(text, "{family:<28}{now:>14}{shown:>12}{change:>10}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(pairs: &[(&str, u64)]) -> Counts {
+        pairs.iter().map(|(family, count)| ((*family).to_owned(), *count)).collect()
+    }
+
+    #[test]
+    fn ten_percent_are_allowed() {
+        for (now, better, wrong) in [
+            (889, true, false),
+            (900, false, false),
+            (1000, false, false),
+            (1100, false, false),
+            (1101, false, true),
+        ] {
+            let (counted, committed) = (counts(&[("A", now)]), counts(&[("A", 1000)]));
+            let found = judge(&counted, &committed);
+            assert_eq!((!found.0.is_empty(), !found.1.is_empty()), (better, wrong), "{now}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_told() {
+        let (counted, committed) =
+            (counts(&[("A", 1500), ("B", 1)]), counts(&[("A", 1000), ("C", 1)]));
+        assert_eq!(
+            judge(&counted, &committed).1,
+            [
+                "A: a decision takes 1500 instructions, 50.0 % more than the committed 1000",
+                "B: not in bench/instructions.json",
+                "C: in bench/instructions.json, but no longer counted",
+            ]
+        );
+    }
+
+    #[test]
+    fn the_total_is_found_in_what_callgrind_says() {
+        let said = "==7== Events    : Ir\n==7== Collected : 26758697\n==7== \n";
+        assert_eq!(collected(said), Some(26_758_697));
+        assert_eq!(collected("==7== Events    : Ir\n"), None);
+    }
+}
