@@ -59,11 +59,18 @@ impl Classes {
         index
     }
 
-    /// One pod less. A class without pods stays as long as its evaluation does.
+    /// One pod less. A class without pods stays as long as its evaluation does, unless it was made for
+    /// one pod: another one may get that pod's index.
     pub(crate) fn release(&mut self, state: &mut State, class: ClassIdx) {
         let record = self.get_mut(class);
         record.pods -= 1;
-        if record.pods == 0 && record.evaluation.is_none() {
+        if record.pods > 0 {
+            return;
+        }
+        if record.key.3.is_some() {
+            self.take_evaluation(class);
+        }
+        if self.get(class).evaluation.is_none() {
             self.forget(state, class);
         }
     }

@@ -26,6 +26,7 @@ pub fn state(nodes: impl IntoIterator<Item = Node>, pods: impl IntoIterator<Item
     for pod in pods {
         state.add_pod(pod);
     }
+    state.nodes.settle_order();
     state
 }
 

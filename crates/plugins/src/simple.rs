@@ -397,7 +397,7 @@ mod tests {
             (none, Scale::LessIsBetter, ["a: 100", "b: 100", "c: 100"]),
             (huge, Scale::MoreIsBetter, ["a: 100", "b: 100", "c: 100"]),
         ] {
-            let plugin = simple(AtMost { score, scale, ..AtMost::default() });
+            let plugin = simple(AtMost { scale, score, ..AtMost::default() });
             let found = scores(&*plugin, &web_class(), &mut cluster()).expect("it scores");
             assert_eq!(found, expected, "{scale:?}");
         }

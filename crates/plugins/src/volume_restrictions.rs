@@ -5,7 +5,7 @@ use std::sync::Arc;
 use api::config::PluginArgs;
 use engine::framework::event::Object;
 use engine::framework::{
-    Action, Answer, Class, Event, Filter, Plugin, Point, Preparation, Prepared, Rejection,
+    Action, Answer, Class, Event, Filter, Plugin, PodView, Point, Preparation, Prepared, Rejection,
     Resource, Subscription,
 };
 use engine::index::{NodeIdx, PodIdx};
@@ -64,26 +64,32 @@ impl Plugin for VolumeRestrictions {
     fn subscriptions(&self) -> Vec<Subscription> {
         vec![
             Subscription { resource: Resource::Pod, action: Action::DELETE },
-            Subscription { resource: Resource::Node, action: Action::ADD },
+            Subscription { resource: Resource::Node, action: Action::ADD.with(Action::DELETE) },
             Subscription { resource: Resource::PersistentVolumeClaim, action: Action::ADD },
         ]
     }
 
-    fn hint(&self, _state: &State, class: &Class, event: &Event) -> bool {
+    /// Wider than upstream's hint, which overlooks pods that are out of sight with their node.
+    fn hint(&self, state: &State, class: &Class, event: &Event) -> bool {
         match event.object {
-            Object::Pod { old: Some(deleted), .. } => {
-                // Upstream overlooks disks that pods of other namespaces set free.
-                let shares_claim = || {
-                    named_claims(deleted.spec)
-                        .any(|name| named_claims(&class.spec).any(|n| n == name))
-                };
-                disks_conflict(&class.spec, deleted.spec)
-                    || *deleted.namespace == *class.namespace && shares_claim()
+            Object::Pod { old: Some(deleted), .. } => frees_volumes(class, deleted),
+            Object::Node { old: Some(gone), new: None } => {
+                let Some(node) = state.nodes.find(&gone.name) else { return true };
+                let mut pods = state.nodes.pods(node).iter();
+                pods.any(|pod| frees_volumes(class, PodView::of(state, *pod)))
             }
             Object::PersistentVolumeClaim { .. } => event_concerns(class, event),
             _ => true,
         }
     }
+}
+
+/// Whether a pod that is gone may have been in the way. Upstream overlooks disks that pods of other
+/// namespaces set free.
+fn frees_volumes(class: &Class, gone: PodView) -> bool {
+    let shares_claim =
+        || named_claims(gone.spec).any(|name| named_claims(&class.spec).any(|n| n == name));
+    disks_conflict(&class.spec, gone.spec) || *gone.namespace == *class.namespace && shares_claim()
 }
 
 /// Names of the claims with mode ReadWriteOncePod, each once, or what is wrong with a claim.

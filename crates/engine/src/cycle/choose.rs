@@ -11,7 +11,7 @@
 /// left and 1 is right. Pre-order is the order of these strings, with prefixes first.
 pub fn preorder_key(position: usize) -> u64 {
     let path = position as u64 + 1;
-    let depth = u64::from(63 - path.leading_zeros());
+    let depth = u64::from(path.ilog2());
     let aligned = (path << path.leading_zeros()) << 1;
     // The path fills the upper bits, its length breaks ties between a prefix and its extension.
     (aligned & !0x3f) | depth

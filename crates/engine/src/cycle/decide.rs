@@ -118,13 +118,7 @@ fn decide_over_list(
     let wanted = sample.unwrap_or(usize::MAX);
     for offset in 0..candidates.len() {
         let node = candidates[(*start + offset) % candidates.len()];
-        let verdict = match disputed.iter().find(|(other, _, _)| *other == node) {
-            Some((_, plugin, rejection)) => Some((*plugin, rejection.clone())),
-            None => {
-                let verdict = evaluation.verdict(state, node);
-                verdict.map(|verdict| evaluation.rejection(state, node, verdict))
-            }
-        };
+        let verdict = verdict_of(evaluation, state, &disputed, node);
         if let Some((plugin, rejection)) = verdict {
             if rejection.code == Code::Error {
                 return Decision::Error(rejection.message());
@@ -192,6 +186,20 @@ pub(crate) fn try_nominated(
     }
 }
 
+/// Who turns a node down and why, with regard to who else is nominated for it; `None` when it is feasible.
+pub(crate) fn verdict_of(
+    evaluation: &mut Evaluation,
+    state: &State,
+    disputed: &[Rejected],
+    node: NodeIdx,
+) -> Option<(PluginPosition, Rejection)> {
+    if let Some((_, plugin, rejection)) = disputed.iter().find(|(other, _, _)| *other == node) {
+        return Some((*plugin, rejection.clone()));
+    }
+    let verdict = evaluation.verdict(state, node)?;
+    Some(evaluation.rejection(state, node, verdict))
+}
+
 /// Nodes for which an equally or more important pod is nominated and that do not take both.
 pub(crate) fn disputed_nodes(
     evaluation: &mut Evaluation,
@@ -236,7 +244,9 @@ fn two_pass(
         .collect();
     if !rivals.is_empty() {
         let mut with_rivals = WhatIf::new(state, evaluation, pod, &[], node);
-        rivals.iter().for_each(|rival| with_rivals.add(*rival));
+        for rival in &rivals {
+            with_rivals.add(*rival);
+        }
         if let Some(rejected) = with_rivals.check_with_plugin() {
             return Some(rejected);
         }

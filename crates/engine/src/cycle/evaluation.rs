@@ -84,6 +84,7 @@ impl Evaluation {
     }
 
     fn rebuild(&mut self, profile: &Profile, state: &mut State) {
+        state.nodes.settle_order();
         self.rejected = None;
         self.narrowed = None;
         self.ranking = None;

@@ -4,7 +4,7 @@ use crate::framework::{Class, Code, Profile};
 use crate::index::{NodeIdx, PodIdx};
 use crate::state::State;
 
-use super::decide::{Nominated, disputed_nodes, nodes_to_find, try_nominated};
+use super::decide::{Nominated, disputed_nodes, nodes_to_find, try_nominated, verdict_of};
 use super::diagnosis::Diagnosis;
 use super::evaluation::Evaluation;
 use super::post_filter::{Occasion, PostFilterReport, post_filter};
@@ -100,13 +100,7 @@ fn visit_nodes(
         if narrowed.as_ref().is_some_and(|nodes| !nodes.contains(node)) {
             continue;
         }
-        let verdict = match disputed.iter().find(|(other, _, _)| *other == node) {
-            Some((_, plugin, rejection)) => Some((*plugin, rejection.clone())),
-            None => {
-                let verdict = evaluation.verdict(state, node);
-                verdict.map(|verdict| evaluation.rejection(state, node, verdict))
-            }
-        };
+        let verdict = verdict_of(evaluation, state, &disputed, node);
         match verdict {
             Some((plugin, rejection)) => {
                 if rejection.code == Code::Error {

@@ -77,7 +77,9 @@ impl Tracked {
         };
         for (raw, word) in raw.chunks(64).zip(feasible.words()) {
             if *word == u64::MAX {
-                raw.iter().for_each(|raw| take(*raw));
+                for raw in raw {
+                    take(*raw);
+                }
             } else {
                 set_bits(*word).for_each(|bit| take(raw[bit]));
             }
@@ -239,11 +241,15 @@ impl Ranking {
                         }
                     };
                     if let Touched::Nodes(nodes) = news {
-                        nodes.iter().for_each(|node| rescore(*node));
+                        for node in &nodes {
+                            rescore(*node);
+                        }
                         touched.extend(nodes);
                     }
                     if scorer.reads_usage {
-                        changed.iter().for_each(|node| rescore(*node));
+                        for node in changed {
+                            rescore(*node);
+                        }
                     }
                     if feasible_changed {
                         for (node, entered) in difference(&self.feasible, feasible) {

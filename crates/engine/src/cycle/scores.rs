@@ -69,7 +69,9 @@ impl Scores {
         nodes: &[NodeIdx],
     ) -> Result<Self, ScoringFailed> {
         let mut feasible = NodeSet::new(state.nodes.slots());
-        nodes.iter().for_each(|node| feasible.insert(*node));
+        for node in nodes {
+            feasible.insert(*node);
+        }
         let mut scores = Self { plugins: Vec::new(), totals: vec![0; nodes.len()] };
         if profile.at(Point::Score).is_empty() {
             scores.totals.fill(1);

@@ -60,13 +60,12 @@ impl Engine {
             self.skip_deleted(queued.pod, commands);
             return true;
         }
-        let mut evaluation = match self.classes.take_evaluation(queued.class) {
-            Some(evaluation) => evaluation,
-            None => {
-                let class = self.classes.class(queued.class).clone();
-                let profile = &self.profiles[queued.profile];
-                Box::new(Evaluation::new(profile, class, &mut self.state))
-            }
+        let mut evaluation = if let Some(kept) = self.classes.take_evaluation(queued.class) {
+            kept
+        } else {
+            let class = self.classes.class(queued.class).clone();
+            let profile = &self.profiles[queued.profile];
+            Box::new(Evaluation::new(profile, class, &mut self.state))
         };
         let mut circumstances =
             Circumstances { nominated: self.queue.nominator.all(), start: &mut self.start };

@@ -80,45 +80,50 @@ impl Engine {
                 let old = volumes.volumes.get(&new.name).cloned();
                 self.state.change_volumes(|v| v.volumes.insert(new.name.clone(), new.clone()));
                 let object = Object::PersistentVolume { old: old.as_ref(), new: Some(&new) };
-                self.wake(Resource::PersistentVolume, came_or_changed(&old), object, now);
+                self.wake(Resource::PersistentVolume, came_or_changed(old.as_ref()), object, now);
             }
             Storage::Claim(new) => {
                 let key = (new.namespace.clone(), new.name.clone());
                 let old = volumes.claims.get(&key).cloned();
                 self.state.change_volumes(|v| v.claims.insert(key, new.clone()));
                 let object = Object::PersistentVolumeClaim { old: old.as_ref(), new: Some(&new) };
-                self.wake(Resource::PersistentVolumeClaim, came_or_changed(&old), object, now);
+                self.wake(
+                    Resource::PersistentVolumeClaim,
+                    came_or_changed(old.as_ref()),
+                    object,
+                    now,
+                );
             }
             Storage::Class(new) => {
                 let old = volumes.classes.get(&new.name).cloned();
                 self.state.change_volumes(|v| v.classes.insert(new.name.clone(), new.clone()));
                 let object = Object::StorageClass { old: old.as_ref(), new: Some(&new) };
-                self.wake(Resource::StorageClass, came_or_changed(&old), object, now);
+                self.wake(Resource::StorageClass, came_or_changed(old.as_ref()), object, now);
             }
             Storage::CsiNode(new) => {
                 let old = volumes.csi_nodes.get(&new.name).cloned();
                 self.state.change_volumes(|v| v.csi_nodes.insert(new.name.clone(), new.clone()));
                 let object = Object::CsiNode { old: old.as_ref(), new: Some(&new) };
-                self.wake(Resource::CsiNode, came_or_changed(&old), object, now);
+                self.wake(Resource::CsiNode, came_or_changed(old.as_ref()), object, now);
             }
             Storage::CsiDriver(new) => {
                 let old = volumes.drivers.get(&new.name).cloned();
                 self.state.change_volumes(|v| v.drivers.insert(new.name.clone(), new.clone()));
                 let object = Object::CsiDriver { old: old.as_ref(), new: Some(&new) };
-                self.wake(Resource::CsiDriver, came_or_changed(&old), object, now);
+                self.wake(Resource::CsiDriver, came_or_changed(old.as_ref()), object, now);
             }
             Storage::Capacity(new) => {
                 let key = (new.namespace.clone(), new.name.clone());
                 let old = volumes.capacities.get(&key).cloned();
                 self.state.change_volumes(|v| v.capacities.insert(key, new.clone()));
                 let object = Object::CsiStorageCapacity { old: old.as_ref(), new: Some(&new) };
-                self.wake(Resource::CsiStorageCapacity, came_or_changed(&old), object, now);
+                self.wake(Resource::CsiStorageCapacity, came_or_changed(old.as_ref()), object, now);
             }
             Storage::Attachment(new) => {
                 let old = volumes.attachments.get(&new.name).cloned();
                 self.state.change_volumes(|v| v.attachments.insert(new.name.clone(), new.clone()));
                 let object = Object::VolumeAttachment { old: old.as_ref(), new: Some(&new) };
-                self.wake(Resource::VolumeAttachment, came_or_changed(&old), object, now);
+                self.wake(Resource::VolumeAttachment, came_or_changed(old.as_ref()), object, now);
             }
         }
     }
@@ -154,7 +159,7 @@ impl Engine {
     }
 }
 
-fn came_or_changed<T>(old: &Option<T>) -> Action {
+fn came_or_changed<T>(old: Option<&T>) -> Action {
     if old.is_some() { Action::UPDATE } else { Action::ADD }
 }
 

@@ -53,7 +53,10 @@ impl Engine {
 
     /// A pod that waited, or was assumed, is on a node by the API server's word.
     fn pod_was_assigned(&mut self, index: PodIdx, pod: Pod, now: i64) {
-        let held = self.state.pods.get(index).node.is_some().then(|| self.keep(index));
+        let old = self.keep(index);
+        let held = self.state.pods.get(index).node.is_some();
+        let nominated = self.queue.nominator.node_of(index);
+        let kept_free = nominated.is_some_and(|node| self.state.nodes.name(node) != &*pod.node);
         let moved = self.leave_other_node(index, &pod.node);
         self.forget_waiting(index);
         let name = pod.node.clone();
@@ -65,14 +68,14 @@ impl Engine {
         self.state.confirm(index);
         self.state.set_nominated(index, NodeIdx::NONE);
         self.wake_assigned(index, Action::ADD, now);
-        // Beyond upstream: others may have waited because of what it was or where it was held.
-        if let Some(old) = held {
-            if moved {
-                let object = Object::Pod { old: Some(old.view()), new: None };
-                self.wake(Resource::AssignedPod, Action::DELETE, object, now);
-            } else {
-                self.wake_changed(index, &old, now);
-            }
+        // Beyond upstream: others may have waited because of what it was or where it was to be.
+        if moved {
+            let object = Object::Pod { old: Some(old.view()), new: None };
+            self.wake(Resource::AssignedPod, Action::DELETE, object, now);
+        } else if held {
+            self.wake_changed(index, &old, now);
+        } else if kept_free {
+            self.wake_up_to(index, &old, now);
         }
     }
 

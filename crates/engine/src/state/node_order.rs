@@ -19,11 +19,18 @@ pub struct Visit {
 pub struct NodeOrder {
     zones: Vec<(Text, Vec<NodeIdx>)>,
     visit: Arc<Visit>,
+    /// A node came or went since the order was laid.
+    stale: bool,
 }
 
 impl NodeOrder {
     /// Adds a node to the end of its zone.
     pub(crate) fn add(&mut self, node: NodeIdx, labels: &Labels) {
+        self.stale = true;
+        self.file(node, labels);
+    }
+
+    fn file(&mut self, node: NodeIdx, labels: &Labels) {
         let zone = zone_of(labels);
         match self.zones.iter_mut().find(|(name, _)| *name == zone) {
             Some((_, nodes)) => nodes.push(node),
@@ -33,6 +40,11 @@ impl NodeOrder {
 
     /// Removes a node; an empty zone goes too, and comes back at the end.
     pub(crate) fn remove(&mut self, node: NodeIdx, labels: &Labels) {
+        self.stale = true;
+        self.unfile(node, labels);
+    }
+
+    fn unfile(&mut self, node: NodeIdx, labels: &Labels) {
         let zone = zone_of(labels);
         if let Some((_, nodes)) = self.zones.iter_mut().find(|(name, _)| *name == zone) {
             nodes.retain(|other| *other != node);
@@ -43,13 +55,17 @@ impl NodeOrder {
     /// Moves a node whose zone labels changed. The visiting order stays until a node comes or goes.
     pub(crate) fn update(&mut self, node: NodeIdx, old: &Labels, new: &Labels) {
         if zone_of(old) != zone_of(new) {
-            self.remove(node, old);
-            self.add(node, new);
+            self.unfile(node, old);
+            self.file(node, new);
         }
     }
 
-    /// Lays the visiting order anew: the first node of each zone, then the second of each, ….
-    pub(crate) fn rebuild(&mut self) {
+    /// Lays the visiting order anew if nodes came or went: the first node of each zone, then the
+    /// second of each, ….
+    pub(crate) fn settle(&mut self) {
+        if !std::mem::take(&mut self.stale) {
+            return;
+        }
         let total = self.zones.iter().map(|(_, nodes)| nodes.len()).sum();
         let mut order = Vec::with_capacity(total);
         let mut round = 0;
@@ -67,6 +83,7 @@ impl NodeOrder {
 
     /// The nodes in visiting order.
     pub fn nodes(&self) -> &[NodeIdx] {
+        debug_assert!(!self.stale, "the order is settled before it is read");
         &self.visit.order
     }
 

@@ -31,6 +31,8 @@ pub struct Nodes {
     objects: Vec<Option<Arc<Node>>>,
     free: Vec<NodeIdx>,
     present: NodeSet,
+    /// How many nodes are present.
+    live: usize,
     unschedulable: NodeSet,
     /// Nodes with a taint that keeps pods away.
     hard_tainted: NodeSet,
@@ -59,6 +61,7 @@ impl Default for Nodes {
             objects: Vec::new(),
             free: Vec::new(),
             present: NodeSet::default(),
+            live: 0,
             unschedulable: NodeSet::default(),
             hard_tainted: NodeSet::default(),
             soft_tainted: NodeSet::default(),
@@ -91,12 +94,17 @@ impl Nodes {
 
     /// How many nodes exist.
     pub fn count(&self) -> usize {
-        self.order.nodes().len()
+        self.live
     }
 
     /// Nodes in visiting order.
     pub fn order(&self) -> &[NodeIdx] {
         self.order.nodes()
+    }
+
+    /// Lays the visiting order if nodes came or went. Every evaluation begins with it.
+    pub(crate) fn settle_order(&mut self) {
+        self.order.settle();
     }
 
     /// The visiting order, to be kept.
@@ -261,13 +269,12 @@ impl Nodes {
         self.hard_tainted.set(node, object.taints.iter().any(|taint| !soft(taint.effect)));
         self.soft_tainted.set(node, object.taints.iter().any(|taint| soft(taint.effect)));
         self.taint_lists.set(node, &object.taints);
-        match &self.objects[node.at()] {
-            Some(old) => self.order.update(node, &old.labels, &object.labels),
-            None => {
-                self.present.insert(node);
-                self.order.add(node, &object.labels);
-                self.order.rebuild();
-            }
+        if let Some(old) = &self.objects[node.at()] {
+            self.order.update(node, &old.labels, &object.labels);
+        } else {
+            self.present.insert(node);
+            self.live += 1;
+            self.order.add(node, &object.labels);
         }
         self.objects[node.at()].replace(object)
     }
@@ -275,8 +282,8 @@ impl Nodes {
     /// Removes the object of a slot; the ghost stays while pods remain on it.
     pub(crate) fn remove_object(&mut self, node: NodeIdx) -> Option<Arc<Node>> {
         let object = self.objects[node.at()].take()?;
+        self.live -= 1;
         self.order.remove(node, &object.labels);
-        self.order.rebuild();
         for set in [
             &mut self.present,
             &mut self.unschedulable,

@@ -92,7 +92,7 @@ impl Filter for Fits {
 
     fn filter(&mut self, state: &State, nodes: &mut NodeSet) {
         let (allowed, counts) = (state.nodes.allowed_pods(), state.nodes.pod_counts());
-        let plain: Vec<(i64, Option<&[i64]>, Option<&[i64]>)> = self
+        let plain: Vec<(i64, Column, Column)> = self
             .demands
             .iter()
             .filter(|demand| !demand.delegated && demand.amount >= 0)
@@ -136,11 +136,14 @@ impl Filter for Fits {
 // loops work on several nodes at once. What is left below zero is short whatever is asked for, and
 // above zero the difference cannot overflow.
 
+/// A column; none when nobody uses the resource.
+type Column<'a> = Option<&'a [i64]>;
+
 /// Nodes in one word of a set.
 const WORD: usize = u64::BITS as usize;
 
 /// The part of a column that belongs to a word; a column that nobody uses is all zeros.
-fn word_of(column: Option<&[i64]>, word: usize) -> &[i64] {
+fn word_of(column: Column<'_>, word: usize) -> &[i64] {
     let first = word * WORD;
     column.map_or(&[0; WORD], |column| &column[first..column.len().min(first + WORD)])
 }

@@ -25,7 +25,7 @@ const IMAGES: [&str; 2] = ["example.com/big:1", "example.com/small:1"];
 const FEATURE: &str = "GuaranteedQoSPodCPUResize";
 /// Storage classes: bound at once, bound when used, and one that does not exist in the beginning.
 const CLASSES: [&str; 3] = ["at-once", "when-used", "later"];
-pub(crate) const CLAIMS: [&str; 4] = ["c1", "c2", "c3", "c4"];
+const CLAIMS: [&str; 4] = ["c1", "c2", "c3", "c4"];
 pub(crate) const VOLUMES: [&str; 4] = ["v1", "v2", "v3", "v4"];
 
 fn text(values: &'static [&'static str]) -> impl Strategy<Value = Text> {
@@ -227,7 +227,8 @@ fn volume() -> impl Strategy<Value = Volume> {
     let disk = any::<bool>().prop_map(|read_only| {
         Volume::Inline(InlineDisk::GcePersistentDisk { name: "disk".into(), read_only })
     });
-    prop_oneof![8 => text(&CLAIMS).prop_map(|name| Volume::Claim { name }), 1 => disk]
+    let ephemeral = Just(Volume::Ephemeral { claim: "".into() });
+    prop_oneof![8 => text(&CLAIMS).prop_map(|name| Volume::Claim { name }), 1 => disk, 2 => ephemeral]
 }
 
 fn owner(name: &str) -> Owner {
@@ -377,6 +378,35 @@ pub(crate) fn claim() -> impl Strategy<Value = PersistentVolumeClaim> {
             ..PersistentVolumeClaim::default()
         },
     )
+}
+
+/// Names the claims of a pod's ephemeral volumes, once the pod has a name.
+pub(crate) fn name_ephemeral_claims(pod: &mut Pod) {
+    let claim = ephemeral_claim_name(&pod.name);
+    for volume in &mut pod.spec.volumes {
+        if matches!(volume, Volume::Ephemeral { .. }) {
+            *volume = Volume::Ephemeral { claim: claim.clone() };
+        }
+    }
+}
+
+fn ephemeral_claim_name(pod: &str) -> Text {
+    format!("{pod}-scratch").into()
+}
+
+/// The claim that a controller makes for the ephemeral volume of a pod.
+pub(crate) fn ephemeral_claim(pod: &Pod) -> PersistentVolumeClaim {
+    let name = ephemeral_claim_name(&pod.name);
+    PersistentVolumeClaim {
+        namespace: pod.namespace.clone(),
+        uid: format!("{name}-of-{}", pod.uid).into(),
+        name,
+        storage_class: Some("when-used".into()),
+        access_modes: AccessModes::READ_WRITE_ONCE,
+        request: Some(1),
+        owner_uid: Some(pod.uid.clone()),
+        ..PersistentVolumeClaim::default()
+    }
 }
 
 /// A volume that nobody claims.

@@ -27,6 +27,8 @@ pub(crate) enum Step {
     Tolerate(usize, Toleration),
     Terminate(usize),
     Gone(usize),
+    /// A pod goes, and one of the same name comes.
+    Again(usize),
     Namespace(Namespace),
     NamespaceGone(usize),
     Workload(Workload),
@@ -36,6 +38,8 @@ pub(crate) enum Step {
     Class(StorageClass),
     ClassGone(StorageClass),
     Claim(PersistentVolumeClaim),
+    /// A controller makes the claim of a pod's ephemeral volume.
+    EphemeralClaim(usize),
     ClaimGone(usize),
     Volume(Box<PersistentVolume>),
     VolumeGone(usize),
@@ -127,6 +131,7 @@ fn of_pods() -> impl Strategy<Value = Step> {
         1 => (which(), shapes::toleration()).prop_map(|(pod, more)| Step::Tolerate(pod, more)),
         2 => which().prop_map(Step::Terminate),
         3 => which().prop_map(Step::Gone),
+        2 => which().prop_map(Step::Again),
     ]
 }
 
@@ -159,6 +164,7 @@ fn of_storage() -> impl Strategy<Value = Step> {
         2 => shapes::storage_class().prop_map(Step::Class),
         1 => shapes::storage_class().prop_map(Step::ClassGone),
         8 => shapes::claim().prop_map(Step::Claim),
+        6 => which().prop_map(Step::EphemeralClaim),
         1 => which().prop_map(Step::ClaimGone),
         6 => shapes::volume_object().prop_map(|volume| Step::Volume(Box::new(volume))),
         1 => which().prop_map(Step::VolumeGone),

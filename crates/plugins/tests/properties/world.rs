@@ -8,12 +8,12 @@ use engine::command::Command;
 use engine::engine::{Engine, Settings};
 use engine::framework::VolumeRequest;
 use engine::object::{
-    ClaimPhase, ClaimRef, Node, PersistentVolume, PersistentVolumeClaim, Pod, Text,
+    ClaimPhase, ClaimRef, Node, PersistentVolume, PersistentVolumeClaim, Pod, Text, Volume,
     VolumeAttachment, VolumePhase,
 };
 use plugins::registry::Registry;
 
-use crate::shapes::{self, CLAIMS, NAMESPACES, VOLUMES, node_name};
+use crate::shapes::{self, NAMESPACES, VOLUMES, node_name};
 use crate::steps::Step;
 
 const MILLISECOND: i64 = 1_000_000;
@@ -131,13 +131,11 @@ impl World {
             }
             Step::Relabel(which, labels) => self.change_pod(which, |pod| pod.labels = labels)?,
             Step::Ungate(which) => self.change_pod(which, |pod| pod.gates = [].into())?,
-            Step::Resize(which, (cpu, memory, gpus)) => {
-                // Amounts of devices cannot be changed.
-                let gpus_of = |pod: &Pod| pod.spec.requests.scalars.first().map_or(0, |s| s.1);
-                let _ = gpus;
+            Step::Resize(which, (cpu, memory, _)) => {
                 self.change_pod(which, |pod| {
-                    let gpus = gpus_of(pod);
-                    shapes::set_requests(&mut pod.spec, cpu, memory, gpus);
+                    // Amounts of devices cannot be changed.
+                    let devices = pod.spec.requests.scalars.first().map_or(0, |scalar| scalar.1);
+                    shapes::set_requests(&mut pod.spec, cpu, memory, devices);
                 })?;
             }
             Step::Tolerate(which, more) => self.change_pod(which, |pod| {
@@ -149,6 +147,14 @@ impl World {
                 if let Some(uid) = nth(&self.pods, which) {
                     self.pods.remove(&uid);
                     self.show(&uid)?;
+                }
+            }
+            Step::Again(which) => {
+                if let Some(uid) = nth(&self.pods, which)
+                    && let Some(pod) = self.pods.remove(&uid)
+                {
+                    self.show(&uid)?;
+                    self.come_as(&pod.name.clone(), renewed(pod))?;
                 }
             }
             Step::Namespace(namespace) => self.tell_quietly(Change::Namespace(namespace))?,
@@ -230,6 +236,16 @@ impl World {
                 // What a claim asks for cannot be changed.
                 if self.claims.contains_key(&key) { Ok(()) } else { self.set_claim(claim) }
             }
+            Step::EphemeralClaim(which) => {
+                let with_ephemeral = |pod: &&Pod| {
+                    pod.spec.volumes.iter().any(|v| matches!(v, Volume::Ephemeral { .. }))
+                };
+                let pods: Vec<&Pod> = self.pods.values().filter(with_ephemeral).collect();
+                let Some(which) = which.checked_rem(pods.len()) else { return Ok(()) };
+                let claim = shapes::ephemeral_claim(pods[which]);
+                let key = (claim.namespace.clone(), claim.name.clone());
+                if self.claims.contains_key(&key) { Ok(()) } else { self.set_claim(claim) }
+            }
             Step::ClaimGone(which) => {
                 let Some((namespace, name)) = nth(&self.claims, which) else { return Ok(()) };
                 self.claims.remove(&(namespace.clone(), name.clone()));
@@ -290,11 +306,16 @@ impl World {
         }
     }
 
-    fn come(&mut self, mut pod: Pod) -> Result<(), String> {
-        let number = self.next_version();
-        pod.name = format!("p{number}").into();
-        pod.uid = format!("uid-{number}").into();
+    fn come(&mut self, pod: Pod) -> Result<(), String> {
+        let name = format!("p{}", self.versions);
+        self.come_as(&name, pod)
+    }
+
+    fn come_as(&mut self, name: &str, mut pod: Pod) -> Result<(), String> {
+        pod.name = name.into();
+        pod.uid = format!("uid-{}", self.next_version()).into();
         pod.creation_time = self.now;
+        shapes::name_ephemeral_claims(&mut pod);
         if !pod.node.is_empty() {
             pod.start_time = Some(self.now);
             pod.gates = [].into();
@@ -583,6 +604,18 @@ fn engine() -> Engine {
     Engine::new(profiles, Settings::default())
 }
 
+/// A pod as its controller makes it anew.
+fn renewed(pod: Pod) -> Pod {
+    Pod {
+        node: "".into(),
+        nominated_node: "".into(),
+        terminating: false,
+        preempted: false,
+        start_time: None,
+        ..pod
+    }
+}
+
 /// Any key of a map.
 fn nth<K: Clone + Ord, V>(map: &BTreeMap<K, V>, which: usize) -> Option<K> {
     map.keys().nth(which.checked_rem(map.len())?).cloned()
@@ -591,5 +624,3 @@ fn nth<K: Clone + Ord, V>(map: &BTreeMap<K, V>, which: usize) -> Option<K> {
 fn attachment(volume: &str, node: usize) -> Text {
     format!("{volume}-{}", node_name(node)).into()
 }
-
-const _: [&str; 4] = CLAIMS;
