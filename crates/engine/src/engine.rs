@@ -163,8 +163,10 @@ impl Engine {
             .collect();
         let class = class_of(&self.state, index, &node_name);
         let occasion = Occasion { pod: index, nominated: &nominated, now, random: self.random };
+        let before = self.state.nodes.settle_order_for_now();
         let explanation = explain(profile, class, &mut self.state, &occasion);
         let answer = read(&self.state, profile, explanation);
+        self.state.nodes.unsettle_order(before);
         match known {
             None => self.state.remove_pod(index),
             Some(_) if home.is_some() => self.state.place(index, home),

@@ -80,7 +80,7 @@ fn decide_over_all(
         // A full visit ends where it began; a narrowed one moves on by the nodes it looked at.
         *start = (begun + nodes.count()) % state.nodes.count();
     }
-    let feasible = evaluation.feasible().count();
+    let feasible = evaluation.feasible_count();
     if feasible == 0 {
         return Decision::Unschedulable(Diagnosis::new(profile, evaluation, state));
     }

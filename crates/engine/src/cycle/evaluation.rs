@@ -41,6 +41,7 @@ pub struct Evaluation {
     pub(crate) filters: Vec<PreparedFilter>,
     pub(crate) ranking: Option<Ranking>,
     feasible: NodeSet,
+    feasible_count: usize,
     areas: Areas,
     versions: Versions,
     usage_seen: u64,
@@ -57,6 +58,7 @@ impl Evaluation {
             filters: Vec::new(),
             ranking: None,
             feasible: NodeSet::default(),
+            feasible_count: 0,
             areas: Areas::NODES,
             versions: Versions::default(),
             usage_seen: 0,
@@ -68,6 +70,11 @@ impl Evaluation {
     /// The nodes that pass all filters.
     pub fn feasible(&self) -> &NodeSet {
         &self.feasible
+    }
+
+    /// How many there are.
+    pub fn feasible_count(&self) -> usize {
+        self.feasible_count
     }
 
     /// Whether a node may fail the attempt instead of being turned down.
@@ -188,15 +195,16 @@ impl Evaluation {
         if changed_widely {
             self.intersect(state);
         } else {
-            for node in changed {
-                let passes = self.filters.iter().all(|filter| filter.passing.contains(*node));
-                let comes_into_question =
-                    self.narrowed.as_ref().is_none_or(|(_, n)| n.contains(*node));
-                let present = state.nodes.present().contains(*node);
-                self.feasible.set(
-                    *node,
-                    passes && comes_into_question && present && self.rejected.is_none(),
-                );
+            // Pods may also be on nodes that are not known; these have no place in the sets.
+            for node in changed.iter().filter(|node| state.nodes.present().contains(**node)) {
+                let passes = self.rejected.is_none()
+                    && self.narrowed.as_ref().is_none_or(|(_, nodes)| nodes.contains(*node))
+                    && self.filters.iter().all(|filter| filter.passing.contains(*node));
+                if passes != self.feasible.contains(*node) {
+                    self.feasible.set(*node, passes);
+                    self.feasible_count =
+                        if passes { self.feasible_count + 1 } else { self.feasible_count - 1 };
+                }
             }
         }
         self.usage_seen = state.nodes.usage_changes().end();
@@ -214,6 +222,7 @@ impl Evaluation {
         for filter in &self.filters {
             self.feasible.intersect(&filter.passing);
         }
+        self.feasible_count = self.feasible.count();
     }
 
     /// Adds areas that the ranking depends on; they are as of now.

@@ -198,6 +198,9 @@ impl Ranking {
         let Some(changed) = state.nodes.usage_changes().since(self.usage_seen) else {
             return false;
         };
+        // Pods may also be on nodes that are not known; these have no place in the columns.
+        let known = state.nodes.present();
+        let changed = || changed.iter().copied().filter(|node| known.contains(*node));
         let feasible_changed = *feasible != self.feasible;
         let mut touched = std::mem::take(&mut self.touched);
         touched.clear();
@@ -247,9 +250,7 @@ impl Ranking {
                         touched.extend(nodes);
                     }
                     if scorer.reads_usage {
-                        for node in changed {
-                            rescore(*node);
-                        }
+                        changed().for_each(&mut rescore);
                     }
                     if feasible_changed {
                         for (node, entered) in difference(&self.feasible, feasible) {
@@ -279,14 +280,14 @@ impl Ranking {
             self.add_up_base(state);
             totals_are_stale = true;
         } else if self.scorers.iter().any(|s| s.reads_usage && matches!(s.part, Part::Plain)) {
-            for node in changed {
-                self.base[node.at()] = self.base_of(state, *node);
+            for node in changed() {
+                self.base[node.at()] = self.base_of(state, node);
             }
         }
         for node in &base_touched {
             self.base[node.at()] = self.base_of(state, *node);
         }
-        touched.extend_from_slice(changed);
+        touched.extend(changed());
         touched.append(&mut base_touched);
         if totals_are_stale {
             self.add_up();
@@ -338,9 +339,6 @@ impl Ranking {
     }
 
     fn base_of(&mut self, state: &State, node: NodeIdx) -> i64 {
-        if !state.nodes.present().contains(node) {
-            return 0;
-        }
         let mut base = 0;
         for scorer in &mut self.scorers {
             if matches!(scorer.part, Part::Plain) && !scorer.skipped {

@@ -60,6 +60,7 @@ impl Engine {
             self.skip_deleted(queued.pod, commands);
             return true;
         }
+        self.state.nodes.settle_order();
         let mut evaluation = if let Some(kept) = self.classes.take_evaluation(queued.class) {
             kept
         } else {

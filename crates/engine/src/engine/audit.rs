@@ -14,6 +14,13 @@ impl Engine {
     pub fn audit(&mut self) -> Result<(), String> {
         self.state.audit()?;
         self.queue.check(&context_of!(self))?;
+        let before = self.state.nodes.settle_order_for_now();
+        let found = self.audit_evaluations();
+        self.state.nodes.unsettle_order(before);
+        found
+    }
+
+    fn audit_evaluations(&mut self) -> Result<(), String> {
         for class in self.classes.evaluated() {
             let Some(mut kept) = self.classes.take_evaluation(class) else { continue };
             let found = self.compare(&mut kept, class);
@@ -27,6 +34,13 @@ impl Engine {
     ///
     /// Nodes for which more important pods are nominated do not count as fitting.
     pub fn audit_waiting(&mut self) -> Result<(), String> {
+        let before = self.state.nodes.settle_order_for_now();
+        let found = self.find_waiting();
+        self.state.nodes.unsettle_order(before);
+        found
+    }
+
+    fn find_waiting(&mut self) -> Result<(), String> {
         let waiting: Vec<_> = self
             .queue
             .iter()
@@ -55,7 +69,7 @@ impl Engine {
         let profile = &self.profiles[self.classes.profile(class)];
         kept.refresh(profile, &mut self.state);
         let fresh = Evaluation::new(profile, kept.class.clone(), &mut self.state);
-        if kept.feasible() != fresh.feasible() {
+        if kept.feasible() != fresh.feasible() || kept.feasible_count() != fresh.feasible_count() {
             let names = |evaluation: &Evaluation| -> Vec<&str> {
                 evaluation.feasible().iter().map(|node| self.state.nodes.name(node)).collect()
             };

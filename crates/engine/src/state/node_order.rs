@@ -81,6 +81,18 @@ impl NodeOrder {
         self.visit = Arc::new(Visit { order, place_of });
     }
 
+    /// Lays the order for a look that must make no difference. To be undone with what is returned.
+    pub(crate) fn settle_for_now(&mut self) -> Unsettled {
+        let stale = self.stale;
+        self.settle();
+        Unsettled(stale)
+    }
+
+    /// Has the order laid anew at the next attempt if that was due before the look.
+    pub(crate) fn unsettle(&mut self, before: Unsettled) {
+        self.stale |= before.0;
+    }
+
     /// The nodes in visiting order.
     pub fn nodes(&self) -> &[NodeIdx] {
         debug_assert!(!self.stale, "the order is settled before it is read");
@@ -92,6 +104,11 @@ impl NodeOrder {
         &self.visit
     }
 }
+
+/// Whether the order was due to be laid anew.
+#[derive(Clone, Copy)]
+#[must_use]
+pub(crate) struct Unsettled(bool);
 
 fn zone_of(labels: &Labels) -> Text {
     let label = |old: &str, new: &str| labels.get(old).or_else(|| labels.get(new)).unwrap_or("");

@@ -9,7 +9,7 @@ use crate::log::Log;
 use crate::map::Map;
 use crate::object::{HostPort, Node, TaintEffect, Text, Volume};
 
-use super::node_order::{NodeOrder, Visit};
+use super::node_order::{NodeOrder, Unsettled, Visit};
 use super::resources::ResourceNames;
 use super::specs::SpecRecord;
 use super::taints::TaintLists;
@@ -105,6 +105,16 @@ impl Nodes {
     /// Lays the visiting order if nodes came or went. Every evaluation begins with it.
     pub(crate) fn settle_order(&mut self) {
         self.order.settle();
+    }
+
+    /// Lays the visiting order for a look that must make no difference; see [`Self::unsettle_order`].
+    pub(crate) fn settle_order_for_now(&mut self) -> Unsettled {
+        self.order.settle_for_now()
+    }
+
+    /// Undoes [`Self::settle_order_for_now`]: what an attempt sees depends on attempts alone.
+    pub(crate) fn unsettle_order(&mut self, before: Unsettled) {
+        self.order.unsettle(before);
     }
 
     /// The visiting order, to be kept.

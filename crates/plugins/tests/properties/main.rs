@@ -25,8 +25,9 @@ fn run(story: &Story) -> Result<(), String> {
 
 fn config() -> ProptestConfig {
     let config = ProptestConfig::default();
-    // `PROPTEST_CASES` asks for more; the default of the library is more than a quick run needs.
-    let cases = if config.cases == 256 { 64 } else { config.cases };
+    // A story takes a few milliseconds, and what is wrong shows in one of thousands. `PROPTEST_CASES`
+    // asks for more (or fewer).
+    let cases = if config.cases == 256 { 1500 } else { config.cases };
     ProptestConfig { cases, failure_persistence: None, max_shrink_iters: 20_000, ..config }
 }
 

@@ -14,6 +14,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 pub(crate) const NAMESPACES: [&str; 2] = ["a", "b"];
+pub(crate) const SCHEDULER: &str = "default-scheduler";
 const APPS: [&str; 3] = ["db", "log", "web"];
 const ZONES: [&str; 3] = ["z1", "z2", "z3"];
 const ZONE: &str = "topology.kubernetes.io/zone";
@@ -263,13 +264,14 @@ pub(crate) fn pod() -> impl Strategy<Value = Pod> {
         weighted(0.1, Just(())),
         weighted(0.05, Just(())),
         weighted(0.2, select(&APPS[..])),
+        weighted(0.95, Just(())),
     );
     (own, requests(), placement, node_features).prop_map(|(own, requests, placement, features)| {
-        let (namespace, labels, priority, gated, never_preempts, owned) = own;
+        let (namespace, labels, priority, gated, never_preempts, owned, ours) = own;
         let (disk, required, preferred, pod_affinity, tolerations, spread) = placement;
         let (ports, volumes, image, feature) = features;
         let mut spec = PodSpec {
-            scheduler_name: "default-scheduler".into(),
+            scheduler_name: if ours.is_some() { SCHEDULER } else { "another" }.into(),
             never_preempts: never_preempts.is_some(),
             node_selector: disk.map(|disk| [("disk", disk)].into_iter().collect()),
             pod_affinity: pod_affinity.unwrap_or_default(),

@@ -13,7 +13,7 @@ use engine::object::{
 };
 use plugins::registry::Registry;
 
-use crate::shapes::{self, NAMESPACES, VOLUMES, node_name};
+use crate::shapes::{self, NAMESPACES, SCHEDULER, VOLUMES, node_name};
 use crate::steps::Step;
 
 const MILLISECOND: i64 = 1_000_000;
@@ -343,6 +343,10 @@ impl World {
         };
         pod.resource_version = version.to_string().into();
         let pod = pod.clone();
+        if pod.node.is_empty() && *pod.spec.scheduler_name != *SCHEDULER {
+            // Somebody else's to place.
+            return self.tell(Change::Pod(Box::new(pod)));
+        }
         let known = self.known.entry(uid.clone()).or_insert_with(|| Known {
             pod: pod.clone(),
             held: None,
