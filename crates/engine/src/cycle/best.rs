@@ -123,26 +123,32 @@ impl Best {
         if let Some(rank) = found {
             return Some(by_rank(self, rank));
         }
-        self.gather_ties(totals, feasible, level, start, skipped);
         if !calm {
             // Much changed since the last time and will probably change again: sorting is wasted.
             self.ties.joined = true;
-            return self.ties.stack.iter().min_by_key(|(key, _)| *key).map(|(_, node)| *node);
+            let mut first = (u64::MAX, NodeIdx::NONE);
+            self.for_each_tie(totals, feasible, level, skipped, |key, node| {
+                first = first.min((key, node));
+            });
+            return first.1.is_some().then_some(first.1);
         }
-        self.ties.stack.sort_unstable_by(|a, b| b.cmp(a));
+        let mut stack = std::mem::take(&mut self.ties.stack);
+        stack.clear();
+        self.for_each_tie(totals, feasible, level, skipped, |key, node| stack.push((key, node)));
+        stack.sort_unstable_by(|a, b| b.cmp(a));
+        self.ties = Ties { stack, level, start, version: self.version, joined: false };
         self.ties.stack.last().map(|(_, node)| *node)
     }
 
-    fn gather_ties(
-        &mut self,
+    /// Calls `each` for every node of the best total with the sort key of its position.
+    fn for_each_tie(
+        &self,
         totals: &[i64],
         feasible: &NodeSet,
         level: i64,
-        start: usize,
         skipped: usize,
+        mut each: impl FnMut(u64, NodeIdx),
     ) {
-        let mut stack = std::mem::take(&mut self.ties.stack);
-        stack.clear();
         for (block, word) in feasible.words().iter().enumerate() {
             if self.block_max[block] != level {
                 continue;
@@ -153,12 +159,11 @@ impl Best {
                 rest &= rest - 1;
                 if totals[node.at()] == level {
                     let rank = self.rank_of_place(self.visit.place_of[node.at()] as usize);
-                    let position = (rank + self.feasible_count - skipped) % self.feasible_count;
-                    stack.push((preorder_key(position), node));
+                    let turn = if rank < skipped { self.feasible_count } else { 0 };
+                    each(preorder_key(rank + turn - skipped), node);
                 }
             }
         }
-        self.ties = Ties { stack, level, start, version: self.version, joined: false };
     }
 
     /// Counts feasible places before each word; true when the set was the same last time.
