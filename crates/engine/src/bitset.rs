@@ -53,6 +53,28 @@ impl NodeSet {
         self.words.get(node.at() / 64).is_some_and(|word| word >> (node.at() % 64) & 1 == 1)
     }
 
+    /// Whether any slot between two, both included, is in.
+    pub fn any_between(&self, first: usize, last: usize) -> bool {
+        let (first_word, last_word) = (first / 64, last / 64);
+        let from = u64::MAX << (first % 64);
+        let to = u64::MAX >> (63 - last % 64);
+        if first_word == last_word {
+            return self.words[first_word] & from & to != 0;
+        }
+        self.words[first_word] & from != 0
+            || self.words[last_word] & to != 0
+            || self.words[first_word + 1..last_word].iter().any(|word| *word != 0)
+    }
+
+    /// Fills the set from answers about its slots, in order.
+    pub fn fill_with(&mut self, answers: impl ExactSizeIterator<Item = bool>) {
+        self.words.clear();
+        self.words.resize(answers.len().div_ceil(64), 0);
+        for (slot, answer) in answers.enumerate() {
+            self.words[slot / 64] |= u64::from(answer) << (slot % 64);
+        }
+    }
+
     /// Keeps what is also in the other set.
     pub fn intersect(&mut self, other: &Self) {
         for (word, other) in self.words.iter_mut().zip(&other.words) {

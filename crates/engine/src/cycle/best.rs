@@ -6,7 +6,7 @@ use crate::bitset::NodeSet;
 use crate::index::NodeIdx;
 use crate::state::node_order::Visit;
 
-use super::choose::{preorder_key, preorder_search};
+use super::choose::{preorder_first, preorder_key, preorder_search};
 
 /// Positions looked at one by one before all ties are gathered. Usually one of the first wins.
 const SEARCHED: usize = 32;
@@ -27,6 +27,8 @@ pub(crate) struct Best {
     ties: Ties,
     /// All totals were taken over since the last choice; that may happen every time.
     rebuilt: bool,
+    /// Nodes of the best total by their place in the visiting order, while they are looked for.
+    tied_places: NodeSet,
     /// Blocks whose maximum is to be found anew.
     stale_blocks: NodeSet,
 }
@@ -54,11 +56,10 @@ impl Best {
             before_version: 0,
             ties: Ties::default(),
             rebuilt: true,
+            tied_places: NodeSet::default(),
             stale_blocks: NodeSet::new(slots.div_ceil(64)),
         };
-        for (place, node) in visit.order.iter().enumerate() {
-            best.places.set(NodeIdx::from(place), feasible.contains(*node));
-        }
+        best.places.fill_with(visit.order.iter().map(|node| feasible.contains(*node)));
         best
     }
 
@@ -126,11 +127,11 @@ impl Best {
         if !calm {
             // Much changed since the last time and will probably change again: sorting is wasted.
             self.ties.joined = true;
-            let mut first = (u64::MAX, NodeIdx::NONE);
-            self.for_each_tie(totals, feasible, level, skipped, |key, node| {
-                first = first.min((key, node));
-            });
-            return first.1.is_some().then_some(first.1);
+            let order = &self.visit.order;
+            self.tied_places.fill_with(order.iter().map(|node| is_tie(*node)));
+            let found =
+                preorder_first(count, |first, last| self.any_tied(first + skipped, last + skipped));
+            return found.map(|rank| self.node_of_rank((rank + skipped) % count));
         }
         let mut stack = std::mem::take(&mut self.ties.stack);
         stack.clear();
@@ -138,6 +139,18 @@ impl Best {
         stack.sort_unstable_by(|a, b| b.cmp(a));
         self.ties = Ties { stack, level, start, version: self.version, joined: false };
         self.ties.stack.last().map(|(_, node)| *node)
+    }
+
+    /// Whether any node between two ranks, both included, is tied; ranks go round once.
+    fn any_tied(&self, first: usize, last: usize) -> bool {
+        let count = self.feasible_count;
+        if first >= count {
+            return self.any_tied(first - count, last - count);
+        }
+        if last >= count {
+            return self.any_tied(first, count - 1) || self.any_tied(0, last - count);
+        }
+        self.tied_places.any_between(self.place_of_rank(first), self.place_of_rank(last))
     }
 
     /// Calls `each` for every node of the best total with the sort key of its position.
@@ -193,15 +206,19 @@ impl Best {
     }
 
     fn node_of_rank(&self, rank: usize) -> NodeIdx {
+        self.visit.order[self.place_of_rank(rank)]
+    }
+
+    fn place_of_rank(&self, rank: usize) -> usize {
         if self.feasible_count == self.visit.order.len() {
-            return self.visit.order[rank];
+            return rank;
         }
         let word = self.before.partition_point(|before| *before as usize <= rank) - 1;
         let mut bits = self.places.words()[word];
         for _ in 0..rank - self.before[word] as usize {
             bits &= bits - 1;
         }
-        self.visit.order[word * 64 + bits.trailing_zeros() as usize]
+        word * 64 + bits.trailing_zeros() as usize
     }
 }
 

@@ -43,6 +43,31 @@ pub fn preorder_search(
     None
 }
 
+/// The first position below `count` in pre-order that is in a set, by asking only whether the set has
+/// anything between two positions (both included).
+pub fn preorder_first(count: usize, any: impl Fn(usize, usize) -> bool) -> Option<usize> {
+    // A subtree is one stretch of positions on each level below its root.
+    let in_subtree = |root: usize| {
+        let (mut first, mut last) = (root, root);
+        while first < count {
+            if any(first, last.min(count - 1)) {
+                return true;
+            }
+            (first, last) = (2 * first + 1, 2 * last + 2);
+        }
+        false
+    };
+    let mut position = 0;
+    if !in_subtree(position) {
+        return None;
+    }
+    while !any(position, position) {
+        let left = 2 * position + 1;
+        position = if in_subtree(left) { left } else { left + 1 };
+    }
+    Some(position)
+}
+
 fn preorder_next(position: usize, count: usize) -> Option<usize> {
     if 2 * position + 1 < count {
         return Some(2 * position + 1);
@@ -106,6 +131,14 @@ mod tests {
         #[test]
         fn the_rule_agrees_with_a_heap(totals in prop::collection::vec(0i64..4, 1..200)) {
             prop_assert_eq!(heap_winner(&totals), Some(by_heap(&totals)));
+        }
+
+        #[test]
+        fn asking_for_stretches_finds_the_first(members in prop::collection::vec(any::<bool>(), 1..200)) {
+            let any = |first: usize, last: usize| members[first..=last].contains(&true);
+            let ties: Vec<i64> = members.iter().map(|member| i64::from(*member)).collect();
+            let wanted = heap_winner(&ties).filter(|winner| members[*winner]);
+            prop_assert_eq!(preorder_first(members.len(), any), wanted);
         }
 
         #[test]

@@ -50,6 +50,10 @@ impl World {
                 let node = known.node();
                 return Err(format!("{uid} is on {node:?} and in {place:?}"));
             }
+            let kept_out = !known.pod.gates.is_empty() || self.makes_room_for(uid);
+            if place == Some(Place::Gated) && !kept_out {
+                return Err(format!("{uid} is kept out for no reason"));
+            }
             queued += usize::from(place.is_some());
         }
         let (counted, listed) = (queue.counts().total(), queue.iter().count());

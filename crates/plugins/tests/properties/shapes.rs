@@ -137,7 +137,7 @@ pub(crate) fn set_requests(spec: &mut PodSpec, cpu: i64, memory: i64, gpus: i64)
 /// What a pod asks for: cpu and memory in thousandths of a small node, and pieces of a device.
 pub(crate) fn requests() -> impl Strategy<Value = (i64, i64, i64)> {
     let amount = || select(vec![0_i64, 100, 500, 900, 1500]);
-    (amount(), amount(), prop_oneof![9 => Just(0_i64), 1 => 1..=2_i64])
+    (amount(), amount(), prop_oneof![7 => Just(0_i64), 1 => 1..=2_i64])
         .prop_map(|(cpu, memory, gpus)| (cpu, memory * MIB, gpus))
 }
 
@@ -253,7 +253,7 @@ pub(crate) fn pod() -> impl Strategy<Value = Pod> {
     );
     let node_features = (
         weighted(0.15, vec(8080..=8081_i32, 1..=2)),
-        weighted(0.2, vec(volume(), 1..=2)),
+        weighted(0.3, vec(volume(), 1..=2)),
         weighted(0.3, text(&IMAGES)),
         weighted(0.05, Just(())),
     );
@@ -415,7 +415,7 @@ pub(crate) fn ephemeral_claim(pod: &Pod) -> PersistentVolumeClaim {
 pub(crate) fn volume_object() -> impl Strategy<Value = PersistentVolume> {
     let modes = AccessModes::READ_WRITE_ONCE.with(AccessModes::READ_WRITE_ONCE_POD);
     let place = (weighted(0.3, select(&ZONES[..])), weighted(0.3, node_term()));
-    (text(&VOLUMES), text(&CLASSES), 1..=3_i64, place, any::<bool>()).prop_map(
+    (text(&VOLUMES), text(&CLASSES), 1..=3_i64, place, prop::bool::weighted(0.8)).prop_map(
         move |(name, class, capacity, (zone, term), csi)| PersistentVolume {
             labels: zone.map(|zone| (ZONE, zone)).into_iter().collect(),
             capacity,
@@ -448,7 +448,7 @@ pub(crate) fn provisioned(claim: &PersistentVolumeClaim) -> PersistentVolume {
 }
 
 pub(crate) fn csi_node() -> impl Strategy<Value = CsiNode> {
-    (0..NODES, weighted(0.8, of(0..=2_i32))).prop_map(|(node, driver)| {
+    (0..NODES, weighted(0.9, weighted(0.9, 0..=2_i32))).prop_map(|(node, driver)| {
         let registered =
             |limit| NodeDriver { name: DRIVER.into(), limit, topology_keys: [ZONE.into()].into() };
         CsiNode {

@@ -96,10 +96,17 @@ pub(crate) struct Story {
 pub(crate) fn story(most: usize) -> impl Strategy<Value = Story> {
     let nodes = vec(shapes::node().prop_map(|node| Step::Node(Box::new(node))), 3..=6);
     let classes = vec(shapes::storage_class().prop_map(Step::Class), 2..=3);
-    (any::<bool>(), nodes, classes, vec(pods(), 0..=4), vec(step(), 1..=most)).prop_map(
-        |(prompt, nodes, classes, pods, steps)| Story {
+    let storage = vec(of_storage(), 0..=8);
+    (any::<bool>(), nodes, classes, storage, vec(pods(), 0..=4), vec(step(), 1..=most)).prop_map(
+        |(prompt, nodes, classes, storage, pods, steps)| Story {
             prompt,
-            steps: nodes.into_iter().chain(classes).chain(pods).chain(steps).collect(),
+            steps: nodes
+                .into_iter()
+                .chain(classes)
+                .chain(storage)
+                .chain(pods)
+                .chain(steps)
+                .collect(),
         },
     )
 }
@@ -109,7 +116,7 @@ fn step() -> impl Strategy<Value = Step> {
         12 => of_pods(),
         5 => of_nodes(),
         3 => of_namespaces(),
-        4 => of_storage(),
+        6 => of_storage(),
         8 => answers(),
         20 => decisions(),
     ]
@@ -154,7 +161,7 @@ fn of_namespaces() -> impl Strategy<Value = Step> {
         1 => shapes::workload().prop_map(Step::WorkloadGone),
         1 => shapes::budget().prop_map(Step::Budget),
         1 => which().prop_map(Step::BudgetGone),
-        1 => Just(Step::DeviceClass),
+        4 => Just(Step::DeviceClass),
         1 => Just(Step::DeviceClassGone),
     ]
 }
@@ -168,7 +175,7 @@ fn of_storage() -> impl Strategy<Value = Step> {
         1 => which().prop_map(Step::ClaimGone),
         6 => shapes::volume_object().prop_map(|volume| Step::Volume(Box::new(volume))),
         1 => which().prop_map(Step::VolumeGone),
-        4 => (which(), which()).prop_map(|(claim, volume)| Step::Join(claim, volume)),
+        6 => (which(), which()).prop_map(|(claim, volume)| Step::Join(claim, volume)),
         4 => shapes::csi_node().prop_map(Step::CsiNode),
         1 => (0..shapes::NODES).prop_map(Step::CsiNodeGone),
         2 => shapes::csi_driver().prop_map(Step::Driver),

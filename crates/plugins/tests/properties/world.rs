@@ -225,6 +225,11 @@ impl World {
         self.unseen.is_empty() && self.known.values().all(|known| known.held.is_none())
     }
 
+    /// Whether pods have yet to be deleted to make room for this one.
+    pub(crate) fn makes_room_for(&self, uid: &Text) -> bool {
+        self.evictions.iter().any(|eviction| eviction.preemptor == *uid)
+    }
+
     fn change_storage(&mut self, step: Step) -> Result<(), String> {
         match step {
             Step::Class(class) => self.tell(Change::Storage(Storage::Class(class))),
