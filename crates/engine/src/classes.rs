@@ -1,21 +1,30 @@
 //! Pod classes in use, and their evaluations as long as there is room.
 
+use std::sync::Arc;
+
 use crate::cycle::evaluation::Evaluation;
 use crate::cycle::explain::class_of;
-use crate::framework::Class;
+use crate::framework::{Class, Profile};
 use crate::index::{ClassIdx, GroupIdx, PodIdx, SpecIdx};
 use crate::limits::{EVALUATIONS_DROPPED, EVALUATIONS_KEPT};
 use crate::map::Map;
 use crate::object::Volume;
-use crate::state::State;
+use crate::state::{Areas, State, Versions};
 
 /// What makes a class: the profile, the namespace and labels, the spec, and the pod itself where
 /// claims are made for it alone.
 type Key = (u32, GroupIdx, SpecIdx, PodIdx);
 
+/// Whose evaluation serves a class: the profile, the spec, and what else evaluating depends on.
+type Likeness = (u32, SpecIdx, Arc<[u32]>);
+
 struct Record {
     key: Key,
     class: Class,
+    /// `None` when only its own evaluation serves it.
+    likeness: Option<Likeness>,
+    /// The state that the likeness is true of.
+    likeness_seen: Option<Versions>,
     /// Pods of it that are not on a node.
     pods: u32,
     /// Taken out while it is worked with.
@@ -28,6 +37,8 @@ struct Record {
 pub(crate) struct Classes {
     records: Vec<Option<Record>>,
     by_key: Map<Key, ClassIdx>,
+    /// The class that evaluates for all of a likeness.
+    by_likeness: Map<Likeness, ClassIdx>,
     free: Vec<ClassIdx>,
     evaluations: usize,
     clock: u64,
@@ -49,7 +60,15 @@ impl Classes {
         state.groups.hold(group);
         state.specs.hold(spec);
         let class = class_of(state, pod, "");
-        let record = Record { key, class, pods: 1, evaluation: None, last_used: 0 };
+        let record = Record {
+            key,
+            class,
+            likeness: None,
+            likeness_seen: None,
+            pods: 1,
+            evaluation: None,
+            last_used: 0,
+        };
         let index = self.free.pop().unwrap_or_else(|| {
             self.records.push(None);
             ClassIdx::from(self.records.len() - 1)
@@ -75,6 +94,55 @@ impl Classes {
         }
     }
 
+    /// The class whose evaluation serves this one: the first of those that evaluate alike.
+    pub(crate) fn evaluated_by(
+        &mut self,
+        state: &State,
+        profile: &Profile,
+        class: ClassIdx,
+    ) -> ClassIdx {
+        self.compare_likeness(state, profile, class);
+        let Some(likeness) = &self.get(class).likeness else { return class };
+        let Some(other) = self.by_likeness.get(likeness).copied() else {
+            let likeness = likeness.clone();
+            self.by_likeness.insert(likeness, class);
+            return class;
+        };
+        // What the other one is like may have changed as well since it was last looked at.
+        self.compare_likeness(state, profile, other);
+        if self.get(other).likeness == self.get(class).likeness {
+            return other;
+        }
+        self.evaluated_by(state, profile, class)
+    }
+
+    /// Finds out anew what a class is like, if that may have changed.
+    fn compare_likeness(&mut self, state: &State, profile: &Profile, class: ClassIdx) {
+        let versions = state.versions();
+        let record = self.get_mut(class);
+        let current = |seen: &Versions| versions.agree(seen, Areas::IDENTITIES);
+        if record.likeness_seen.as_ref().is_some_and(current) {
+            return;
+        }
+        let (profile_position, _, spec, alone) = record.key;
+        let identity = if alone.is_some() { None } else { profile.identity(&record.class, state) };
+        let likeness = identity.map(|identity| (profile_position, spec, identity));
+        record.likeness_seen = Some(versions);
+        if record.likeness != likeness {
+            let before = std::mem::replace(&mut record.likeness, likeness);
+            self.leave(class, before);
+        }
+    }
+
+    /// A class is no longer, or no longer like this.
+    fn leave(&mut self, class: ClassIdx, likeness: Option<Likeness>) {
+        if let Some(likeness) = likeness
+            && self.by_likeness.get(&likeness) == Some(&class)
+        {
+            self.by_likeness.remove(&likeness);
+        }
+    }
+
     /// What the pods of a class have in common.
     pub(crate) fn class(&self, class: ClassIdx) -> &Class {
         &self.get(class).class
@@ -85,11 +153,10 @@ impl Classes {
         self.get(class).key.0 as usize
     }
 
-    /// Classes with an evaluation, in index order.
-    pub(crate) fn evaluated(&self) -> Vec<ClassIdx> {
+    /// All classes, in index order.
+    pub(crate) fn all(&self) -> Vec<ClassIdx> {
         let records = self.records.iter().enumerate();
-        let evaluated = records.filter(|(_, r)| r.as_ref().is_some_and(|r| r.evaluation.is_some()));
-        evaluated.map(|(index, _)| index.into()).collect()
+        records.filter(|(_, record)| record.is_some()).map(|(index, _)| index.into()).collect()
     }
 
     /// Takes the evaluation out to work with it.
@@ -139,6 +206,7 @@ impl Classes {
     fn forget(&mut self, state: &mut State, class: ClassIdx) {
         let Some(record) = self.records[class.at()].take() else { return };
         self.by_key.remove(&record.key);
+        self.leave(class, record.likeness);
         self.free.push(class);
         state.release_class(record.key.1, record.key.2);
     }

@@ -67,6 +67,9 @@ impl Areas {
     /// Which claims pods on nodes use, and which volumes and claims our own decisions speak for.
     pub const CLAIMS_IN_USE: Self = Self(128);
 
+    /// All that tells what a pod's namespace and labels mean to others.
+    pub const IDENTITIES: Self = Self::NAMESPACES.with(Self::WORKLOADS).with(Self::TERMS);
+
     const ALL: [Self; 8] = [
         Self::NODES,
         Self::NAMESPACES,

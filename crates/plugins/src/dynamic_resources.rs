@@ -46,6 +46,10 @@ impl Plugin for DynamicResources {
         Some("not found")
     }
 
+    fn identity(&self, class: &Class, _state: &State, _identity: &mut Vec<u32>) -> bool {
+        class.spec.resource_claims.is_empty()
+    }
+
     fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> Prepared {
         if !class.spec.resource_claims.is_empty() {
             return Prepared::Reject(unsupported(&class.spec.resource_claims));

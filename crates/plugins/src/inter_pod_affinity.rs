@@ -57,6 +57,14 @@ impl Plugin for InterPodAffinity {
         Some("error reading \"PreFilterInterPodAffinity\" from cycleState: not found")
     }
 
+    fn identity(&self, class: &Class, state: &State, identity: &mut Vec<u32>) -> bool {
+        let labels = state.namespace_labels(&class.namespace);
+        let terms = state.terms.matching(&class.namespace, &class.labels, labels);
+        identity.push(filter::seeks_itself(class, state).into());
+        identity.extend(terms.iter().map(|term| term.0));
+        true
+    }
+
     fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> Prepared {
         preparation.depends_on(Areas::NAMESPACES);
         Prepared::Filter(Box::new(filter::Company::new(class, preparation.state)))

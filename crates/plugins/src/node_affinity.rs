@@ -41,6 +41,10 @@ impl Plugin for NodeAffinity {
         POINTS
     }
 
+    fn identity(&self, _class: &Class, _state: &State, _identity: &mut Vec<u32>) -> bool {
+        true
+    }
+
     fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> Prepared {
         filter::prepare(self.added.required.as_deref(), &class.spec, preparation.state)
     }

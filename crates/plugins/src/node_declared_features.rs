@@ -33,6 +33,10 @@ impl Plugin for NodeDeclaredFeatures {
         Some("error reading \"PreFilterNodeDeclaredFeatures\" from cycle-state: not found")
     }
 
+    fn identity(&self, _class: &Class, _state: &State, _identity: &mut Vec<u32>) -> bool {
+        true
+    }
+
     fn prepare_filter(&self, class: &Class, _preparation: &mut Preparation) -> Prepared {
         if class.spec.required_features.is_empty() {
             return Prepared::Skip;

@@ -27,6 +27,10 @@ impl Plugin for NodeName {
         POINTS
     }
 
+    fn identity(&self, _class: &Class, _state: &State, _identity: &mut Vec<u32>) -> bool {
+        true
+    }
+
     fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> Prepared {
         if class.node_name.is_empty() {
             return Prepared::Skip;

@@ -33,6 +33,10 @@ impl Plugin for NodePorts {
         Some("reading \"PreFilterNodePorts\" from cycleState: not found")
     }
 
+    fn identity(&self, _class: &Class, _state: &State, _identity: &mut Vec<u32>) -> bool {
+        true
+    }
+
     fn prepare_filter(&self, class: &Class, _preparation: &mut Preparation) -> Prepared {
         if class.spec.host_ports.is_empty() {
             return Prepared::Skip;

@@ -44,6 +44,10 @@ impl Plugin for BalancedAllocation {
         POINTS
     }
 
+    fn identity(&self, _class: &Class, _state: &State, _identity: &mut Vec<u32>) -> bool {
+        true
+    }
+
     fn prepare_score(
         &self,
         class: &Class,

@@ -112,6 +112,10 @@ impl Plugin for NodeResourcesFit {
         Some("error reading \"PreFilterNodeResourcesFit\" from cycleState: not found")
     }
 
+    fn identity(&self, _class: &Class, _state: &State, _identity: &mut Vec<u32>) -> bool {
+        true
+    }
+
     fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> Prepared {
         let demands = self.demands(&class.spec.requests).map(|(name, amount)| {
             let may_be_devices = may_be_devices(name);

@@ -32,6 +32,10 @@ impl Plugin for NodeUnschedulable {
         POINTS
     }
 
+    fn identity(&self, _class: &Class, _state: &State, _identity: &mut Vec<u32>) -> bool {
+        true
+    }
+
     fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> Prepared {
         let nobody_is_turned_down = preparation.state.nodes.unschedulable().is_empty()
             || tolerates_unschedulable(&class.spec);

@@ -46,6 +46,10 @@ impl Plugin for NodeVolumeLimits {
         POINTS
     }
 
+    fn identity(&self, class: &Class, _state: &State, _identity: &mut Vec<u32>) -> bool {
+        !class.spec.has_claims()
+    }
+
     fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> Prepared {
         if !counts(&class.spec) {
             return Prepared::Skip;

@@ -65,6 +65,15 @@ impl Plugin for PodTopologySpread {
         Some("reading \"PreFilterPodTopologySpread\" from cycleState: not found")
     }
 
+    fn identity(&self, class: &Class, state: &State, _identity: &mut Vec<u32>) -> bool {
+        self.defaults.resolve(class, WhenUnsatisfiable::DoNotSchedule, state).constraints.is_empty()
+            && self
+                .defaults
+                .resolve(class, WhenUnsatisfiable::ScheduleAnyway, state)
+                .constraints
+                .is_empty()
+    }
+
     fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> Prepared {
         let hard =
             self.defaults.resolve(class, WhenUnsatisfiable::DoNotSchedule, preparation.state);

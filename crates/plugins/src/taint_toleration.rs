@@ -37,6 +37,10 @@ impl Plugin for TaintToleration {
         Some("failed to read \"PreScoreTaintToleration\" from cycleState: not found")
     }
 
+    fn identity(&self, _class: &Class, _state: &State, _identity: &mut Vec<u32>) -> bool {
+        true
+    }
+
     fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> Prepared {
         let untolerated = untolerated_nodes(preparation.state, &class.spec.tolerations);
         if untolerated.is_empty() {

@@ -63,6 +63,10 @@ impl Plugin for VolumeBinding {
         Some("not found")
     }
 
+    fn identity(&self, class: &Class, _state: &State, _identity: &mut Vec<u32>) -> bool {
+        !class.spec.has_claims()
+    }
+
     fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> Prepared {
         if !has_claims(&class.spec) {
             return Prepared::Skip;

@@ -41,6 +41,10 @@ impl Plugin for VolumeRestrictions {
         Some("cannot read \"PreFilterVolumeRestrictions\" from cycleState")
     }
 
+    fn identity(&self, class: &Class, _state: &State, _identity: &mut Vec<u32>) -> bool {
+        !class.spec.has_claims()
+    }
+
     fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> Prepared {
         let spec = &class.spec;
         if spec.volumes.is_empty() {

@@ -36,6 +36,10 @@ impl Plugin for VolumeZone {
         POINTS
     }
 
+    fn identity(&self, class: &Class, _state: &State, _identity: &mut Vec<u32>) -> bool {
+        !class.spec.has_claims()
+    }
+
     fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> Prepared {
         if named_claims(&class.spec).next().is_none() {
             return Prepared::Skip;

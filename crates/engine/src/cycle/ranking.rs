@@ -17,7 +17,7 @@ pub(crate) struct Ranking {
     constant: i64,
     /// By slot, the weighted sum of scores that need no normalising.
     base: Vec<i64>,
-    /// By slot, the total.
+    /// By slot, the total without what is the same everywhere.
     totals: Vec<i64>,
     feasible: NodeSet,
     usage_seen: u64,
@@ -68,22 +68,26 @@ impl Tracked {
     /// Over all feasible nodes, without counting.
     fn over(raw: &[i64], feasible: &NodeSet) -> Self {
         // Without its sign the sentinel is zero: the largest number once one is taken away, and no
-        // maximum as long as anything else is there.
-        let (mut min, mut max) = (u64::MAX, 0);
-        let mut take = |raw: i64| {
+        // maximum as long as anything else is there. Lanes do not wait for each other.
+        const LANES: usize = 4;
+        let mut lanes = [(u64::MAX, 0); LANES];
+        let take = |(min, max): &mut (u64, u64), raw: i64| {
             let unsigned = raw as u64 ^ 1 << 63;
-            min = unsigned.wrapping_sub(1).min(min);
-            max = unsigned.max(max);
+            *min = unsigned.wrapping_sub(1).min(*min);
+            *max = unsigned.max(*max);
         };
         for (raw, word) in raw.chunks(64).zip(feasible.words()) {
             if *word == u64::MAX {
-                for raw in raw {
-                    take(*raw);
+                for raw in raw.chunks_exact(LANES) {
+                    lanes.iter_mut().zip(raw).for_each(|(lane, raw)| take(lane, *raw));
                 }
             } else {
-                set_bits(*word).for_each(|bit| take(raw[bit]));
+                set_bits(*word).for_each(|bit| take(&mut lanes[bit % LANES], raw[bit]));
             }
         }
+        let (min, max) = lanes
+            .into_iter()
+            .fold((u64::MAX, 0), |(min, max), lane| (min.min(lane.0), max.max(lane.1)));
         if max == 0 {
             return Self::EMPTY;
         }
@@ -239,8 +243,9 @@ impl Ranking {
                         let new = scorer.scorer.score(state, node);
                         let old = std::mem::replace(&mut raw[node.at()], new);
                         if old != new && self.feasible.contains(node) {
-                            extremes.remove(old);
+                            // In this order an extreme that only grows stays certain.
                             extremes.add(new);
+                            extremes.remove(old);
                         }
                     };
                     if let Touched::Nodes(nodes) = news {
@@ -310,7 +315,7 @@ impl Ranking {
 
     /// Total of a feasible node.
     pub(crate) fn total(&self, node: NodeIdx) -> i64 {
-        self.totals[node.at()]
+        self.totals[node.at()] + self.constant
     }
 
     /// Why the scores cannot be used.
@@ -357,9 +362,7 @@ impl Ranking {
                 self.constant += scorer.weight * scorer.scorer.constant().unwrap_or(0);
             }
         }
-        for (total, base) in self.totals.iter_mut().zip(&self.base) {
-            *total = base.wrapping_add(self.constant);
-        }
+        self.totals.copy_from_slice(&self.base);
         for scorer in self.scorers.iter().filter(|scorer| !scorer.skipped) {
             if let Part::Normalised { raw, extremes } = &scorer.part {
                 let extremes = extremes.extremes;
@@ -370,7 +373,7 @@ impl Ranking {
     }
 
     fn total_of(&self, node: NodeIdx) -> i64 {
-        let mut total = self.base[node.at()] + self.constant;
+        let mut total = self.base[node.at()];
         for scorer in self.scorers.iter().filter(|scorer| !scorer.skipped) {
             if let Part::Normalised { raw, extremes } = &scorer.part
                 && raw[node.at()] != EXCLUDED

@@ -61,11 +61,12 @@ impl Engine {
             return true;
         }
         self.state.nodes.settle_order();
-        let mut evaluation = if let Some(kept) = self.classes.take_evaluation(queued.class) {
+        let profile = &self.profiles[queued.profile];
+        let evaluator = self.classes.evaluated_by(&self.state, profile, queued.class);
+        let mut evaluation = if let Some(kept) = self.classes.take_evaluation(evaluator) {
             kept
         } else {
-            let class = self.classes.class(queued.class).clone();
-            let profile = &self.profiles[queued.profile];
+            let class = self.classes.class(evaluator).clone();
             Box::new(Evaluation::new(profile, class, &mut self.state))
         };
         let mut circumstances =
@@ -88,7 +89,7 @@ impl Engine {
                 Some(self.fits_nowhere(&queued, &mut evaluation, &diagnosis, now, commands))
             }
         };
-        self.classes.keep_evaluation(&mut self.state, queued.class, evaluation);
+        self.classes.keep_evaluation(&mut self.state, evaluator, evaluation);
         if let Some(failure) = failure {
             self.fail(queued.pod, failure, now, commands);
         }

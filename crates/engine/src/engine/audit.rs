@@ -21,10 +21,12 @@ impl Engine {
     }
 
     fn audit_evaluations(&mut self) -> Result<(), String> {
-        for class in self.classes.evaluated() {
-            let Some(mut kept) = self.classes.take_evaluation(class) else { continue };
+        for class in self.classes.all() {
+            let profile = &self.profiles[self.classes.profile(class)];
+            let evaluator = self.classes.evaluated_by(&self.state, profile, class);
+            let Some(mut kept) = self.classes.take_evaluation(evaluator) else { continue };
             let found = self.compare(&mut kept, class);
-            self.classes.keep_evaluation(&mut self.state, class, kept);
+            self.classes.keep_evaluation(&mut self.state, evaluator, kept);
             found?;
         }
         Ok(())
@@ -68,7 +70,9 @@ impl Engine {
     ) -> Result<(), String> {
         let profile = &self.profiles[self.classes.profile(class)];
         kept.refresh(profile, &mut self.state);
-        let fresh = Evaluation::new(profile, kept.class.clone(), &mut self.state);
+        // Also for a class that another one evaluates for.
+        let class = self.classes.class(class).clone();
+        let fresh = Evaluation::new(profile, class.clone(), &mut self.state);
         if kept.feasible() != fresh.feasible() || kept.feasible_count() != fresh.feasible_count() {
             let names = |evaluation: &Evaluation| -> Vec<&str> {
                 evaluation.feasible().iter().map(|node| self.state.nodes.name(node)).collect()
@@ -85,8 +89,8 @@ impl Engine {
         if feasible.len() < 2 {
             return Ok(());
         }
-        let scores = Scores::new(profile, &kept.class, &mut self.state, &feasible)
-            .map_err(|failed| failed.0)?;
+        let scores =
+            Scores::new(profile, &class, &mut self.state, &feasible).map_err(|failed| failed.0)?;
         let ranking = kept.rank(profile, &mut self.state);
         for (node, total) in feasible.iter().zip(&scores.totals) {
             if ranking.total(*node) != *total {

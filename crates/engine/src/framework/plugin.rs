@@ -154,6 +154,15 @@ pub trait Plugin {
         Prepared::Skip
     }
 
+    /// What the filters and scorers of a class depend on in its namespace and labels, as numbers to be
+    /// added to `identity`. Classes of one spec with equal identities share their evaluation. False,
+    /// which is always right: on all of it.
+    ///
+    /// May read [`Areas::IDENTITIES`] of the state.
+    fn identity(&self, _class: &Class, _state: &State, _identity: &mut Vec<u32>) -> bool {
+        false
+    }
+
     /// What goes wrong when a profile has the plugin filter but not pre-filter; `None` when it can do without.
     fn filter_without_pre_filter(&self) -> Option<&'static str> {
         None

@@ -1,5 +1,10 @@
 //! A profile: plugins in the order of each extension point.
 
+use std::sync::Arc;
+
+use crate::state::State;
+
+use super::class::Class;
 use super::plugin::{Plugin, Point};
 
 /// Which of the profile's plugins.
@@ -23,6 +28,21 @@ impl Profile {
     /// Plugins of an extension point, in order.
     pub fn at(&self, point: Point) -> &[PluginPosition] {
         self.points.iter().find(|(p, _)| *p == point).map_or(&[], |(_, plugins)| plugins)
+    }
+
+    /// What evaluating a class depends on in its namespace and labels; `None` when on all of it.
+    pub(crate) fn identity(&self, class: &Class, state: &State) -> Option<Arc<[u32]>> {
+        let mut identity = Vec::new();
+        let points = [Point::PreFilter, Point::Filter, Point::PreScore, Point::Score];
+        for plugin in &self.plugins {
+            if plugin.points().iter().any(|point| points.contains(point)) {
+                if !plugin.identity(class, state, &mut identity) {
+                    return None;
+                }
+                identity.push(u32::MAX);
+            }
+        }
+        Some(identity.into())
     }
 
     /// Name of a plugin.

@@ -225,6 +225,13 @@ pub enum Volume {
     Inline(InlineDisk),
 }
 
+impl PodSpec {
+    /// Whether any volume is claimed, by a claim of the pod's namespace.
+    pub fn has_claims(&self) -> bool {
+        self.volumes.iter().any(|volume| !matches!(volume, Volume::Inline(_)))
+    }
+}
+
 /// A disk named in the pod itself.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum InlineDisk {

@@ -33,6 +33,12 @@ pub(super) struct Company {
     flipped: Vec<(KeyIdx, DomainIdx)>,
 }
 
+/// Whether the class would be its own company.
+pub(super) fn seeks_itself(class: &Class, state: &State) -> bool {
+    let sought = common_matchers(&class.spec.pod_affinity.required, state);
+    matches_all(sought.as_deref(), &class.namespace, &class.labels)
+}
+
 impl Company {
     pub(super) fn new(class: &Class, state: &mut State) -> Self {
         let own = &class.spec.pod_affinity;
