@@ -14,6 +14,24 @@ impl NodeSet {
         Self { words: vec![0; slots.div_ceil(64)] }
     }
 
+    /// The first `slots` nodes.
+    pub fn full(slots: usize) -> Self {
+        let mut words = vec![u64::MAX; slots.div_ceil(64)];
+        if let Some(last) = words.last_mut().filter(|_| !slots.is_multiple_of(64)) {
+            *last = (1 << (slots % 64)) - 1;
+        }
+        Self { words }
+    }
+
+    /// The set of those about which the answer is yes, asked in order of their slots.
+    pub fn from_answers(answers: impl ExactSizeIterator<Item = bool>) -> Self {
+        let mut words = vec![0; answers.len().div_ceil(64)];
+        for (slot, answer) in answers.enumerate() {
+            words[slot / 64] |= u64::from(answer) << (slot % 64);
+        }
+        Self { words }
+    }
+
     /// Makes room for `slots` nodes; those added are absent.
     pub fn grow(&mut self, slots: usize) {
         if self.words.len() < slots.div_ceil(64) {
@@ -64,15 +82,6 @@ impl NodeSet {
         self.words[first_word] & from != 0
             || self.words[last_word] & to != 0
             || self.words[first_word + 1..last_word].iter().any(|word| *word != 0)
-    }
-
-    /// Fills the set from answers about its slots, in order.
-    pub fn fill_with(&mut self, answers: impl ExactSizeIterator<Item = bool>) {
-        self.words.clear();
-        self.words.resize(answers.len().div_ceil(64), 0);
-        for (slot, answer) in answers.enumerate() {
-            self.words[slot / 64] |= u64::from(answer) << (slot % 64);
-        }
     }
 
     /// Keeps what is also in the other set.

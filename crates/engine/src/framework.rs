@@ -20,5 +20,5 @@ pub use plugin::{
     VolumeRequest,
 };
 pub use profile::Profile;
-pub use scorer::{Extremes, Scorer, Touched};
+pub use scorer::{Extremes, Groups, Scorer, Touched};
 pub use verdict::{Code, Reason, Rejection};

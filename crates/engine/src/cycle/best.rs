@@ -52,8 +52,11 @@ impl Ties {
 impl Best {
     pub(crate) fn new(visit: &Arc<Visit>, feasible: &NodeSet) -> Self {
         let blocks = feasible.words().len();
-        let mut places = NodeSet::default();
-        places.fill_with(visit.order.iter().map(|node| feasible.contains(*node)));
+        let places = if feasible.count() == visit.order.len() {
+            NodeSet::full(visit.order.len())
+        } else {
+            NodeSet::from_answers(visit.order.iter().map(|node| feasible.contains(*node)))
+        };
         let ties = NodeSet::new(visit.order.len());
         Self {
             block_max: vec![i64::MIN; blocks],

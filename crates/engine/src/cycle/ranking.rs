@@ -42,7 +42,12 @@ struct PreparedScorer {
 enum Part {
     Constant,
     Plain,
-    Normalised { raw: Vec<i64>, extremes: Tracked },
+    /// By [`Scorer::groups`]; the extremes that the totals were made with.
+    Grouped(Extremes),
+    Normalised {
+        raw: Vec<i64>,
+        extremes: Tracked,
+    },
 }
 
 /// Extremes that may know how many nodes hold them, so that most changes need no new search.
@@ -59,11 +64,7 @@ struct Tracked {
 }
 
 impl Tracked {
-    const EMPTY: Self = Self {
-        extremes: Extremes { min: i64::MAX, max: i64::MIN },
-        holders: None,
-        uncertain: false,
-    };
+    const EMPTY: Self = Self { extremes: Extremes::NONE, holders: None, uncertain: false };
 
     /// Over all feasible nodes, without counting.
     fn over(raw: &[i64], feasible: &NodeSet) -> Self {
@@ -184,12 +185,16 @@ impl Ranking {
             }
             scorer.scorer.refresh(state, feasible, true);
             scorer.skipped = scorer.scorer.skipped();
-            if let Part::Normalised { raw, extremes } = &mut scorer.part
-                && !scorer.skipped
-            {
-                raw.resize(slots, 0);
-                scorer.scorer.score_all(state, raw);
-                *extremes = Tracked::over(raw, feasible);
+            match &mut scorer.part {
+                Part::Grouped(extremes) => {
+                    *extremes = scorer.scorer.groups().map_or(Extremes::NONE, |g| g.extremes);
+                }
+                Part::Normalised { raw, extremes } if !scorer.skipped => {
+                    raw.resize(slots, 0);
+                    scorer.scorer.score_all(state, raw);
+                    *extremes = Tracked::over(raw, feasible);
+                }
+                _ => {}
             }
         }
         ranking.add_up_base(state);
@@ -227,6 +232,15 @@ impl Ranking {
                     Touched::Nodes(nodes) => base_touched.extend(nodes),
                     Touched::Nothing | Touched::Stale => {}
                 },
+                Part::Grouped(extremes) => {
+                    if let Some(groups) = scorer.scorer.groups() {
+                        totals_are_stale |= news == Touched::All || groups.extremes != *extremes;
+                        *extremes = groups.extremes;
+                    }
+                    if let Touched::Nodes(nodes) = news {
+                        touched.extend(nodes);
+                    }
+                }
                 Part::Normalised { raw, extremes } => {
                     if skipped {
                         continue;
@@ -362,8 +376,23 @@ impl Ranking {
                 self.constant += scorer.weight * scorer.scorer.constant().unwrap_or(0);
             }
         }
-        self.totals.copy_from_slice(&self.base);
-        for scorer in self.scorers.iter().filter(|scorer| !scorer.skipped) {
+        let active = || self.scorers.iter().filter(|scorer| !scorer.skipped);
+        let mut grouped = active().filter_map(PreparedScorer::group_scores);
+        match grouped.next() {
+            None => self.totals.copy_from_slice(&self.base),
+            Some((of_slot, scores)) => {
+                let bases = self.base.iter().zip(of_slot);
+                for (total, (base, group)) in self.totals.iter_mut().zip(bases) {
+                    *total = base.wrapping_add(scores[*group as usize]);
+                }
+            }
+        }
+        for (of_slot, scores) in grouped {
+            for (total, group) in self.totals.iter_mut().zip(of_slot) {
+                *total = total.wrapping_add(scores[*group as usize]);
+            }
+        }
+        for scorer in active() {
             if let Part::Normalised { raw, extremes } = &scorer.part {
                 let extremes = extremes.extremes;
                 scorer.scorer.add_normalised(raw, extremes, scorer.weight, &mut self.totals);
@@ -375,14 +404,33 @@ impl Ranking {
     fn total_of(&self, node: NodeIdx) -> i64 {
         let mut total = self.base[node.at()];
         for scorer in self.scorers.iter().filter(|scorer| !scorer.skipped) {
-            if let Part::Normalised { raw, extremes } = &scorer.part
-                && raw[node.at()] != EXCLUDED
-            {
-                let score = scorer.scorer.normalise(raw[node.at()], extremes.extremes);
-                total += scorer.weight * score;
+            let (raw, extremes) = match &scorer.part {
+                Part::Normalised { raw, extremes } => (raw[node.at()], extremes.extremes),
+                Part::Grouped(_) => match scorer.scorer.groups() {
+                    Some(groups) => {
+                        (groups.raw[groups.of_slot[node.at()] as usize], groups.extremes)
+                    }
+                    None => continue,
+                },
+                Part::Constant | Part::Plain => continue,
+            };
+            if raw != EXCLUDED {
+                total += scorer.weight * scorer.scorer.normalise(raw, extremes);
             }
         }
         total
+    }
+}
+
+impl PreparedScorer {
+    /// Group of each slot, and the weighted final score of each group.
+    fn group_scores(&self) -> Option<(&[u32], Vec<i64>)> {
+        let groups = self.scorer.groups().filter(|_| matches!(self.part, Part::Grouped(_)))?;
+        let scores = groups.raw.iter().map(|raw| match *raw {
+            EXCLUDED => 0,
+            raw => self.weight * self.scorer.normalise(raw, groups.extremes),
+        });
+        Some((groups.of_slot, scores.collect()))
     }
 }
 
@@ -393,6 +441,7 @@ fn prepare(profile: &Profile, class: &Class, preparation: &mut Preparation) -> V
         let part = match (scorer.constant(), scorer.normalises()) {
             (Some(_), _) => Part::Constant,
             (None, false) => Part::Plain,
+            (None, true) if scorer.groups().is_some() => Part::Grouped(Extremes::NONE),
             (None, true) => Part::Normalised { raw: Vec::new(), extremes: Tracked::EMPTY },
         };
         let reads_usage = scorer.reads_usage();

@@ -15,6 +15,17 @@ pub struct Extremes {
     pub max: i64,
 }
 
+impl Extremes {
+    /// Of no nodes.
+    pub const NONE: Self = Self { min: i64::MAX, max: i64::MIN };
+
+    /// Takes one more raw score in.
+    pub fn take(&mut self, raw: i64) {
+        self.min = raw.min(self.min);
+        self.max = raw.max(self.max);
+    }
+}
+
 /// Which raw scores changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Touched {
@@ -26,6 +37,17 @@ pub enum Touched {
     All,
     /// The scorer cannot catch up and must be prepared anew.
     Stale,
+}
+
+/// Nodes in groups that score alike.
+#[derive(Clone, Copy, Debug)]
+pub struct Groups<'a> {
+    /// Group of each node slot.
+    pub of_slot: &'a [u32],
+    /// Raw score of each group.
+    pub raw: &'a [i64],
+    /// Extremes over the groups with feasible nodes.
+    pub extremes: Extremes,
 }
 
 /// The highest score after normalising.
@@ -41,6 +63,12 @@ pub trait Scorer {
         for node in state.nodes.present().iter() {
             raw[node.at()] = self.score(state, node);
         }
+    }
+
+    /// Groups of nodes that score alike, for a scorer that normalises and keeps such groups: the raw
+    /// scores of all nodes, in the least space. Up to date after [`Scorer::refresh`].
+    fn groups(&self) -> Option<Groups<'_>> {
+        None
     }
 
     /// The final score if it is the same for all nodes whatever their pods.

@@ -71,6 +71,10 @@ impl Part {
         }
     }
 
+    fn is_known(&self, state: &State) -> bool {
+        self.allocatable(state).is_some() && self.used(state).is_some()
+    }
+
     fn is_small(&self, state: &State) -> bool {
         let small = |column: Option<&[i64]>| column.is_none_or(exact::all_small);
         // Weights are at most 100; so is the number of resources that anybody lists.
@@ -138,6 +142,70 @@ fn resource_score(strategy: &Strategy, requested: i64, allocatable: i64) -> i64 
     }
 }
 
+/// The same as [`ByResources::score`] for all slots, for numbers below [`exact::LIMIT`].
+fn score_columns(strategy: &Strategy, parts: &[Part], state: &State, raw: &mut [i64]) {
+    match (strategy, parts) {
+        (Strategy::Least, [first, second]) if first.weight == second.weight => {
+            score_pair(first, second, state, raw, left);
+        }
+        (Strategy::Most, [first, second]) if first.weight == second.weight => {
+            score_pair(first, second, state, raw, taken);
+        }
+        _ => score_chunks(strategy, parts, state, raw),
+    }
+}
+
+/// What is left of a resource.
+#[inline]
+fn left(requested: f64, allocatable: f64) -> f64 {
+    let left = allocatable - requested;
+    if left > 0.0 { left } else { 0.0 }
+}
+
+/// What is taken of a resource.
+#[inline]
+fn taken(requested: f64, allocatable: f64) -> f64 {
+    if requested < allocatable { requested } else { allocatable }
+}
+
+/// What a node gets for a resource of which `share` counts when a pod adds to it, and whether it has any.
+#[inline]
+fn percentage(
+    added: f64,
+    allocatable: i64,
+    used: i64,
+    share: impl Fn(f64, f64) -> f64,
+) -> (f64, bool) {
+    let (allocatable, used) = (exact::double(allocatable), exact::double(used));
+    // Nodes without the resource: the share is zero.
+    let exists = allocatable > 0.0;
+    let divisor = if exists { allocatable } else { 1.0 };
+    (exact::whole(100.0 * share(used + added, allocatable) / divisor), exists)
+}
+
+/// Two resources of equal weight, as usual, in one go: their average is half their sum, or what
+/// there is of it if a node lacks one.
+fn score_pair(
+    first: &Part,
+    second: &Part,
+    state: &State,
+    raw: &mut [i64],
+    share: impl Fn(f64, f64) -> f64,
+) {
+    let zeros = if first.is_known(state) && second.is_known(state) { 0 } else { raw.len() };
+    let zeros = vec![0; zeros];
+    let column = |column: Option<_>| column.unwrap_or(&zeros[..]);
+    let rows = column(first.allocatable(state)).iter().zip(column(first.used(state)));
+    let rows = rows.zip(column(second.allocatable(state)).iter().zip(column(second.used(state))));
+    let (added0, added1) = (exact::double(first.amount), exact::double(second.amount));
+    for (raw, ((allocatable0, used0), (allocatable1, used1))) in raw.iter_mut().zip(rows) {
+        let (score0, exists0) = percentage(added0, *allocatable0, *used0, &share);
+        let (score1, exists1) = percentage(added1, *allocatable1, *used1, &share);
+        let part = if exists0 && exists1 { 0.5 } else { 1.0 };
+        *raw = exact::integer(exact::whole((score0 + score1) * part));
+    }
+}
+
 /// Slots that are worked on at a time, so that sums stay in the nearest cache.
 const CHUNK: usize = 256;
 
@@ -147,8 +215,8 @@ struct Sums {
     weights: [f64; CHUNK],
 }
 
-/// The same as [`ByResources::score`] for all slots, for numbers below [`exact::LIMIT`].
-fn score_columns(strategy: &Strategy, parts: &[Part], state: &State, raw: &mut [i64]) {
+/// Any number of resources.
+fn score_chunks(strategy: &Strategy, parts: &[Part], state: &State, raw: &mut [i64]) {
     let mut sums = Sums { totals: [0.0; CHUNK], weights: [0.0; CHUNK] };
     for (chunk, raw) in raw.chunks_mut(CHUNK).enumerate() {
         sums.totals.fill(0.0);
@@ -157,13 +225,8 @@ fn score_columns(strategy: &Strategy, parts: &[Part], state: &State, raw: &mut [
             let allocatable = chunk_of(part.allocatable(state), chunk);
             let used = chunk_of(part.used(state), chunk);
             match strategy {
-                Strategy::Least => sums.add(part, allocatable, used, |requested, allocatable| {
-                    let left = allocatable - requested;
-                    if left > 0.0 { left } else { 0.0 }
-                }),
-                Strategy::Most => sums.add(part, allocatable, used, |requested, allocatable| {
-                    if requested < allocatable { requested } else { allocatable }
-                }),
+                Strategy::Least => sums.add(part, allocatable, used, left),
+                Strategy::Most => sums.add(part, allocatable, used, taken),
                 Strategy::Shape(scores) => sums.add_by_shape(part, allocatable, used, scores),
             }
         }
@@ -187,12 +250,8 @@ impl Sums {
         let (amount, part_weight) = (exact::double(part.amount), exact::double(part.weight));
         let sums = self.totals.iter_mut().zip(&mut self.weights);
         for ((total, weight), (allocatable, used)) in sums.zip(allocatable.iter().zip(used)) {
-            let (allocatable, used) = (exact::double(*allocatable), exact::double(*used));
-            // Nodes without the resource: the share is zero, and so must be the weight.
-            let exists = allocatable > 0.0;
-            let divisor = if exists { allocatable } else { 1.0 };
-            *total +=
-                part_weight * exact::whole(100.0 * share(used + amount, allocatable) / divisor);
+            let (score, exists) = percentage(amount, *allocatable, *used, &share);
+            *total += part_weight * score;
             *weight += if exists { part_weight } else { 0.0 };
         }
     }

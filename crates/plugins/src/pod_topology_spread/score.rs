@@ -2,8 +2,9 @@
 
 use engine::bitset::NodeSet;
 use engine::framework::scorer::{EXCLUDED, SCORE_MAX};
-use engine::framework::{Class, Extremes, Scorer, Touched};
-use engine::index::{KeyIdx, NodeIdx};
+use engine::framework::{Class, Extremes, Groups, Scorer, Touched};
+use engine::index::NodeIdx;
+use engine::map::Map;
 use engine::object::SpreadConstraint;
 use engine::state::State;
 use engine::state::tallies::{Subject, TallyRef};
@@ -18,6 +19,7 @@ pub(super) struct Evenness {
     ignored: NodeSet,
     /// The feasible nodes of the last decision.
     feasible: NodeSet,
+    kinds: Kinds,
     started: bool,
 }
 
@@ -26,7 +28,6 @@ pub(super) struct Evenness {
 /// Nodes are counted by *place*: one for each domain and one for all nodes without the label, or,
 /// for hostnames, one for each node.
 struct Soft {
-    key: KeyIdx,
     by_node: bool,
     /// Place of each node slot.
     places: Vec<u32>,
@@ -38,13 +39,113 @@ struct Soft {
     followed: Option<(TallyRef, u64)>,
     /// Pods by place, as numbers that are multiplied in the next step.
     counts: Vec<f64>,
-    /// Feasible nodes by place.
-    members: Vec<u32>,
-    /// Places with feasible nodes; feasible nodes, for hostnames.
-    size: usize,
     weight: f64,
     /// What every labelled node gets.
     base: f64,
+    /// Places counted so far, while they are counted.
+    seen: Vec<bool>,
+}
+
+/// Nodes that are of one kind: in the same domains, with as many pods where each node is a domain of
+/// its own. They score alike.
+struct Kinds {
+    of_slot: Vec<u32>,
+    /// For each kind and constraint, see [`Soft::part`]. The first kind is that of ignored nodes.
+    parts: Vec<Box<[u32]>>,
+    by_parts: Map<Box<[u32]>, u32>,
+    /// Feasible nodes of each kind that are not ignored.
+    members: Vec<u32>,
+    raw: Vec<i64>,
+    extremes: Extremes,
+    scratch: Vec<u32>,
+}
+
+/// The kind of ignored nodes.
+const IGNORED: u32 = 0;
+
+/// Kinds that were left behind by nodes whose pods came and went are forgotten when there are this
+/// many more than nodes.
+const ABANDONED_MAX: usize = 4096;
+
+impl Kinds {
+    fn new(constraints: &[Soft], ignored: &NodeSet, state: &State) -> Self {
+        let mut kinds = Self {
+            of_slot: vec![IGNORED; state.nodes.slots()],
+            parts: vec![Box::default()],
+            by_parts: Map::default(),
+            members: vec![0],
+            raw: Vec::new(),
+            extremes: Extremes::NONE,
+            scratch: Vec::new(),
+        };
+        if let [one] = constraints
+            && !one.by_node
+        {
+            // The usual case: places are numbered already.
+            for place in 0..=one.unlabelled {
+                kinds.add(Box::new([place]));
+            }
+            for (kind, place) in kinds.of_slot.iter_mut().zip(&one.places) {
+                *kind = place + 1;
+            }
+        } else {
+            for node in state.nodes.present().iter() {
+                kinds.of_slot[node.at()] = kinds.find(constraints, node);
+            }
+        }
+        for node in ignored.iter() {
+            kinds.of_slot[node.at()] = IGNORED;
+        }
+        kinds
+    }
+
+    fn add(&mut self, parts: Box<[u32]>) -> u32 {
+        let kind = self.parts.len() as u32;
+        self.by_parts.insert(parts.clone(), kind);
+        self.parts.push(parts);
+        self.members.push(0);
+        kind
+    }
+
+    fn find(&mut self, constraints: &[Soft], node: NodeIdx) -> u32 {
+        let mut parts = std::mem::take(&mut self.scratch);
+        parts.clear();
+        parts.extend(constraints.iter().map(|constraint| constraint.part(node)));
+        let known = self.by_parts.get(&parts[..]).copied();
+        let kind = known.unwrap_or_else(|| self.add(parts.as_slice().into()));
+        self.scratch = parts;
+        kind
+    }
+
+    /// Puts a node where it belongs now.
+    fn move_node(&mut self, constraints: &[Soft], node: NodeIdx, feasible: bool) {
+        let before = self.of_slot[node.at()];
+        if before == IGNORED {
+            return;
+        }
+        let now = self.find(constraints, node);
+        self.of_slot[node.at()] = now;
+        if feasible {
+            self.members[before as usize] -= 1;
+            self.members[now as usize] += 1;
+        }
+    }
+
+    /// Scores all kinds. True if one scores otherwise than before.
+    fn score(&mut self, constraints: &[Soft]) -> bool {
+        let mut changed = false;
+        self.raw.resize(self.parts.len(), EXCLUDED);
+        self.extremes = Extremes::NONE;
+        for (kind, parts) in self.parts.iter().enumerate().skip(1) {
+            let shares = constraints.iter().zip(parts).map(|(c, part)| c.share(*part));
+            let raw = rounded(shares.sum());
+            changed |= std::mem::replace(&mut self.raw[kind], raw) != raw;
+            if self.members[kind] > 0 {
+                self.extremes.take(raw);
+            }
+        }
+        changed
+    }
 }
 
 impl Evenness {
@@ -61,14 +162,15 @@ impl Evenness {
             eligible = nodes_with_all_keys(constraints, state);
             ignored.subtract(&eligible);
         }
-        let constraints =
+        let constraints: Vec<Soft> =
             constraints.iter().map(|c| Soft::new(c, class, &eligible, state)).collect();
         let feasible = NodeSet::new(state.nodes.slots());
-        Self { constraints, ignored, feasible, started: false }
+        let kinds = Kinds::new(&constraints, &ignored, state);
+        Self { constraints, ignored, feasible, kinds, started: false }
     }
 
-    /// Takes over the feasible nodes. True if a weight changed.
-    fn follow_feasible(&mut self, feasible: &NodeSet) -> bool {
+    /// Takes over the feasible nodes.
+    fn follow_feasible(&mut self, feasible: &NodeSet) {
         self.feasible.grow(feasible.words().len() * 64);
         let words = self.feasible.words().iter().zip(feasible.words()).enumerate();
         for (index, (old, new)) in words {
@@ -79,55 +181,48 @@ impl Evenness {
                 let node = NodeIdx::from(index * 64 + bit as usize);
                 if !self.ignored.contains(node) {
                     let joins = new >> bit & 1 == 1;
-                    self.constraints.iter_mut().for_each(|c| c.count_member(node, joins));
+                    let members = &mut self.kinds.members[self.kinds.of_slot[node.at()] as usize];
+                    *members = if joins { *members + 1 } else { *members - 1 };
                 }
             }
         }
         self.feasible.copy_from(feasible);
-        self.constraints.iter_mut().fold(false, |changed, c| c.weigh() | changed)
+        for (position, constraint) in self.constraints.iter_mut().enumerate() {
+            constraint.weigh(position, &self.kinds);
+        }
     }
 }
 
 impl Scorer for Evenness {
     fn score(&mut self, _state: &State, node: NodeIdx) -> i64 {
-        if self.ignored.contains(node) {
-            return EXCLUDED;
-        }
-        rounded(self.constraints.iter().map(|constraint| constraint.share(node.at())).sum())
+        self.kinds.raw[self.kinds.of_slot[node.at()] as usize]
     }
 
-    fn score_all(&mut self, state: &State, raw: &mut [i64]) {
-        match &self.constraints[..] {
-            [one] => one.score_alone(raw),
-            [first, second] => score_two(first, second, raw),
-            _ => {
-                for node in state.nodes.present().iter() {
-                    raw[node.at()] = self.score(state, node);
-                }
-            }
-        }
-        for node in self.ignored.iter() {
-            raw[node.at()] = EXCLUDED;
-        }
+    fn groups(&self) -> Option<Groups<'_>> {
+        let Kinds { of_slot, raw, extremes, .. } = &self.kinds;
+        Some(Groups { of_slot, raw, extremes: *extremes })
     }
 
     fn refresh(&mut self, state: &State, feasible: &NodeSet, feasible_changed: bool) -> Touched {
-        // Re-scoring a node by itself costs several times what it costs in the column.
-        let few = state.nodes.count() / 32;
         let mut touched = Vec::new();
-        let mut all = false;
         for constraint in &mut self.constraints {
-            let Some(changed) = constraint.catch_up(state, few, &mut touched) else {
+            if !constraint.catch_up(state, &mut touched) {
                 return Touched::Stale;
-            };
-            all |= changed;
+            }
+        }
+        for node in &touched {
+            let member = self.feasible.contains(*node);
+            self.kinds.move_node(&self.constraints, *node, member);
+        }
+        if self.kinds.parts.len() > state.nodes.slots() + ABANDONED_MAX {
+            return Touched::Stale;
         }
         if feasible_changed || !self.started {
-            all |= self.follow_feasible(feasible) || !self.started;
+            self.follow_feasible(feasible);
             self.started = true;
         }
         match touched {
-            _ if all => Touched::All,
+            _ if self.kinds.score(&self.constraints) => Touched::All,
             nodes if nodes.is_empty() => Touched::Nothing,
             nodes => Touched::Nodes(nodes),
         }
@@ -162,7 +257,6 @@ impl Soft {
             domain => domain.0,
         });
         let mut soft = Self {
-            key,
             by_node,
             places: places.collect(),
             unlabelled,
@@ -170,10 +264,9 @@ impl Soft {
             counted: counted_nodes(constraint, class, eligible.clone(), state),
             followed: None,
             counts: vec![0.0; place_count + 1],
-            members: vec![0; place_count + 1],
-            size: 0,
             weight: 0.0,
             base: f64::from(constraint.max_skew - 1),
+            seen: Vec::new(),
         };
         if by_node {
             // Pods on the node itself count, whatever the constraint thinks of the node.
@@ -206,85 +299,60 @@ impl Soft {
         if place == self.unlabelled as usize { self.unlabelled_counts_at as usize } else { place }
     }
 
-    /// Takes in the pods that came and went; adds the nodes concerned unless there are more than a
-    /// few, then says so. `None` when that is not possible.
-    fn catch_up(&mut self, state: &State, few: usize, touched: &mut Vec<NodeIdx>) -> Option<bool> {
-        let Some((tally, position)) = self.followed else { return Some(false) };
-        let changes = state.tallies.since(tally, position)?;
+    /// Takes in the pods that came and went, and notes the nodes of which the kind changed by that.
+    /// False when that is not possible.
+    fn catch_up(&mut self, state: &State, moved: &mut Vec<NodeIdx>) -> bool {
+        let Some((tally, position)) = self.followed else { return true };
+        let Some(changes) = state.tallies.since(tally, position) else { return false };
         self.followed = Some((tally, position + changes.len() as u64));
-        let mut many = false;
-        for (node, change) in changes {
-            if !self.counted.contains(*node) {
-                continue;
-            }
+        for (node, change) in changes.iter().filter(|(node, _)| self.counted.contains(*node)) {
             let place = self.counting_place(*node);
             self.counts[place] += f64::from(*change);
             if self.by_node {
-                touched.push(*node);
-            } else if place != self.unlabelled as usize {
-                let nodes = state.topology.column(self.key).nodes((place).into());
-                many |= nodes.len() > few || touched.len() > few;
-                if !many {
-                    touched.extend_from_slice(nodes);
-                }
+                moved.push(*node);
             }
         }
-        Some(many || touched.len() > few)
+        true
     }
 
-    fn count_member(&mut self, node: NodeIdx, joins: bool) {
-        if self.by_node {
-            self.size = if joins { self.size + 1 } else { self.size - 1 };
-            return;
-        }
-        let place = self.counting_place(node);
-        let members = &mut self.members[place];
-        if joins {
-            *members += 1;
-            self.size += usize::from(*members == 1);
+    /// Works the weight out from the number of places with feasible nodes, or of such nodes.
+    fn weigh(&mut self, position: usize, kinds: &Kinds) {
+        let used = || kinds.parts.iter().zip(&kinds.members).filter(|(_, members)| **members > 0);
+        let size = if self.by_node {
+            used().map(|(_, members)| *members as usize).sum()
         } else {
-            *members -= 1;
-            self.size -= usize::from(*members == 0);
+            self.seen.clear();
+            self.seen.resize(self.counts.len(), false);
+            let places = used().map(|(parts, _)| match parts[position] {
+                unlabelled if unlabelled == self.unlabelled => self.unlabelled_counts_at,
+                place => place,
+            });
+            places.filter(|place| !std::mem::replace(&mut self.seen[*place as usize], true)).count()
+        };
+        self.weight = ((size + 2) as f64).ln();
+    }
+
+    /// What the constraint sees of a node: its place; for hostnames, how many pods there are.
+    fn part(&self, node: NodeIdx) -> u32 {
+        let place = self.place(node);
+        if self.by_node && place != self.unlabelled as usize {
+            self.counts[place] as u32
+        } else if self.by_node {
+            u32::MAX
+        } else {
+            place as u32
         }
     }
 
-    /// Works the weight out. True if it changed.
-    fn weigh(&mut self) -> bool {
-        let weight = ((self.size + 2) as f64).ln();
-        std::mem::replace(&mut self.weight, weight) != weight
-    }
-
-    /// What a node slot gets for this constraint.
-    fn share(&self, slot: usize) -> f64 {
-        let place = self.places[slot];
-        if place == self.unlabelled { 0.0 } else { self.share_of(place) }
-    }
-
-    fn share_of(&self, place: u32) -> f64 {
-        self.counts[place as usize] * self.weight + self.base
-    }
-
-    /// What each place gets, the last one being for nodes without the label.
-    fn shares(&self) -> Vec<f64> {
-        let mut shares: Vec<f64> =
-            self.counts.iter().map(|count| count * self.weight + self.base).collect();
-        shares[self.unlabelled as usize] = 0.0;
-        shares
-    }
-
-    fn score_alone(&self, raw: &mut [i64]) {
-        let scores: Vec<i64> = self.shares().into_iter().map(rounded).collect();
-        for (raw, place) in raw.iter_mut().zip(&self.places) {
-            *raw = scores[*place as usize];
-        }
-    }
-}
-
-fn score_two(first: &Soft, second: &Soft, raw: &mut [i64]) {
-    let (firsts, seconds) = (first.shares(), second.shares());
-    let places = first.places.iter().zip(&second.places);
-    for (raw, (first, second)) in raw.iter_mut().zip(places) {
-        *raw = rounded(firsts[*first as usize] + seconds[*second as usize]);
+    /// What a node with this part gets.
+    fn share(&self, part: u32) -> f64 {
+        let count = match part {
+            u32::MAX => return 0.0,
+            count if self.by_node => f64::from(count),
+            place if place == self.unlabelled => return 0.0,
+            place => self.counts[place as usize],
+        };
+        count * self.weight + self.base
     }
 }
 
