@@ -9,7 +9,7 @@ const PURE: &[(&str, &[&str])] =
     &[("engine", &[]), ("api", &["engine"]), ("plugins", &["api", "engine"])];
 
 /// All crates of ours.
-const OURS: &[&str] = &["engine", "api", "plugins", "cli", "xtask"];
+const OURS: &[&str] = &["engine", "api", "plugins", "runtime", "cli", "xtask"];
 
 /// Crates that do I/O or read a clock, by how their names begin.
 const IMPURE: &[&str] = &[
