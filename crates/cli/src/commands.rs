@@ -3,6 +3,7 @@
 mod bench;
 mod config;
 mod explain;
+mod scheduler;
 
 use std::process::ExitCode;
 
@@ -24,6 +25,7 @@ enum Command {
     Explain(explain::Options),
     Config(config::Options),
     Bench(bench::Options),
+    Scheduler(Box<scheduler::Options>),
 }
 
 /// Runs the command that the arguments name.
@@ -42,6 +44,7 @@ pub fn run_with(program: &'static str, registry: &Registry) -> ExitCode {
         Command::Explain(options) => explain::run(&options, registry),
         Command::Config(options) => config::run(&options, registry),
         Command::Bench(options) => bench::run(&options),
+        Command::Scheduler(options) => scheduler::run(&options, registry),
     };
     done.unwrap_or_else(|error| {
         complain(&format!("error: {error:#}"));

@@ -1,1 +1,22 @@
 //! Drives the engine against an API server.
+//!
+//! ```text
+//! watch ──► lower ──► Change ──► engine (its own thread) ──► Command ──► bind, report, evict, volumes
+//!                       ▲                                                   │
+//!                       └────────────── what came of it ◄───────────────────┘
+//! ```
+//!
+//! Read [`scheduler`] first: it ties the parts together. [`watch`] follows one kind of object and
+//! [`kinds`] lists them; [`driver`] is the loop around the engine; [`bind`] is the one write that
+//! must never go wrong.
+
+pub mod bind;
+pub mod connect;
+pub mod driver;
+pub mod events;
+pub mod execute;
+pub mod kinds;
+pub mod report;
+pub mod scheduler;
+pub mod volumes;
+pub mod watch;

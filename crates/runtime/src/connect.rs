@@ -1,0 +1,88 @@
+//! Connections to the API server.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use kube::client::{Body, ConfigExt as _};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use tower::ServiceBuilder;
+
+/// How long an HTTP/2 connection may be silent before it is asked whether it lives.
+const PING_AFTER: Duration = Duration::from_secs(10);
+
+/// How long the answer may take before the connection counts as dead.
+const PING_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long connecting may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Where the API server is and who we are.
+#[derive(Clone, Debug, Default)]
+pub struct Target {
+    /// A kubeconfig file; `None` means the credentials of the pod that we run in.
+    pub kubeconfig: Option<PathBuf>,
+    /// Address that overrides the one of the kubeconfig; empty means none.
+    pub master: String,
+}
+
+/// Reads where the API server is.
+pub async fn config(target: &Target) -> Result<kube::Config> {
+    let mut config = if let Some(path) = &target.kubeconfig {
+        let shown = path.display();
+        let file = Kubeconfig::read_from(path)
+            .with_context(|| format!("cannot read the kubeconfig {shown}"))?;
+        kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
+            .await
+            .with_context(|| format!("the kubeconfig {shown} cannot be used"))?
+    } else if target.master.is_empty() {
+        kube::Config::incluster().context(
+            "no kubeconfig was given and this is not a pod with a service account: use --kubeconfig",
+        )?
+    } else {
+        kube::Config::new(http::Uri::from_static("http://localhost"))
+    };
+    if !target.master.is_empty() {
+        config.cluster_url =
+            target.master.parse().with_context(|| format!("--master {:?}", target.master))?;
+    }
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
+    // Watches are silent for long; each request has its own limit.
+    config.read_timeout = None;
+    config.write_timeout = None;
+    Ok(config)
+}
+
+/// A client of its own: one HTTP/2 connection, so that what goes over it is not held up by others.
+pub fn client(config: &kube::Config) -> Result<kube::Client> {
+    let namespace = config.default_namespace.clone();
+    if config.cluster_url.scheme_str() == Some("http") {
+        return Ok(kube::Client::try_from(config.clone())?);
+    }
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
+    let tls = config.rustls_client_config().context("cannot set up TLS for the API server")?;
+    let connector = hyper_rustls::HttpsConnectorBuilder::new()
+        .with_tls_config(tls)
+        .https_or_http()
+        .enable_http2()
+        .wrap_connector(tcp);
+    let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
+        .http2_only(true)
+        .timer(TokioTimer::new())
+        .http2_keep_alive_interval(PING_AFTER)
+        .http2_keep_alive_timeout(PING_TIMEOUT)
+        .http2_keep_alive_while_idle(true)
+        .http2_adaptive_window(true)
+        .build::<_, Body>(connector);
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer().context("cannot set up the credentials")?)
+        .map_err(tower::BoxError::from)
+        .service(http);
+    Ok(kube::Client::new(service, namespace))
+}

@@ -1,0 +1,175 @@
+//! The kinds of objects that decisions depend on.
+
+use api::lower::{self, Lowered, Problem};
+use engine::change::{Change, Storage, StorageName};
+use engine::object::{Text, WorkloadKind};
+use serde_json::Value;
+
+/// Names an object within its kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    /// Namespace, empty for what has none.
+    pub namespace: Text,
+    /// Name.
+    pub name: Text,
+}
+
+/// One kind of objects and what to do with them.
+pub struct Kind {
+    /// As in `kind`.
+    pub name: &'static str,
+    /// Path of the list.
+    pub path: &'static str,
+    /// Which of them, if not all.
+    pub field_selector: &'static str,
+    /// An object as a change; `None` when it does not count (any more).
+    pub lower: fn(&Value) -> (Option<Change>, Vec<Problem>),
+    /// An object that is gone, by its key and uid.
+    pub gone: fn(&Key, &Text) -> Change,
+    /// A cluster may lack it.
+    pub optional: bool,
+}
+
+const fn kind(
+    name: &'static str,
+    path: &'static str,
+    lower: fn(&Value) -> (Option<Change>, Vec<Problem>),
+    gone: fn(&Key, &Text) -> Change,
+) -> Kind {
+    Kind { name, path, field_selector: "", lower, gone, optional: false }
+}
+
+fn change<T>(
+    (object, problems): Lowered<T>,
+    wrap: fn(T) -> Change,
+) -> (Option<Change>, Vec<Problem>) {
+    (object.map(wrap), problems)
+}
+
+fn storage<T>(
+    (object, problems): Lowered<T>,
+    wrap: fn(T) -> Storage,
+) -> (Option<Change>, Vec<Problem>) {
+    (object.map(|object| Change::Storage(wrap(object))), problems)
+}
+
+fn workload_gone(kind: WorkloadKind, key: &Key) -> Change {
+    Change::WorkloadGone { kind, namespace: key.namespace.clone(), name: key.name.clone() }
+}
+
+/// All kinds. Nodes come before pods only for reading: there is no order between kinds.
+pub const KINDS: &[Kind] = &[
+    kind(
+        "Node",
+        "/api/v1/nodes",
+        |value| change(lower::node(value), Change::Node),
+        |key, _| Change::NodeGone(key.name.clone()),
+    ),
+    Kind {
+        field_selector: "status.phase!=Succeeded,status.phase!=Failed",
+        ..kind(
+            "Pod",
+            "/api/v1/pods",
+            |value| change(lower::pod(value), |pod| Change::Pod(Box::new(pod))),
+            |_, uid| Change::PodGone { uid: uid.clone() },
+        )
+    },
+    kind(
+        "Namespace",
+        "/api/v1/namespaces",
+        |value| change(lower::namespace(value), Change::Namespace),
+        |key, _| Change::NamespaceGone(key.name.clone()),
+    ),
+    kind(
+        "Service",
+        "/api/v1/services",
+        |value| change(lower::service(value), Change::Workload),
+        |key, _| workload_gone(WorkloadKind::Service, key),
+    ),
+    kind(
+        "ReplicationController",
+        "/api/v1/replicationcontrollers",
+        |value| change(lower::replication_controller(value), Change::Workload),
+        |key, _| workload_gone(WorkloadKind::ReplicationController, key),
+    ),
+    kind(
+        "ReplicaSet",
+        "/apis/apps/v1/replicasets",
+        |value| change(lower::replica_set(value), Change::Workload),
+        |key, _| workload_gone(WorkloadKind::ReplicaSet, key),
+    ),
+    kind(
+        "StatefulSet",
+        "/apis/apps/v1/statefulsets",
+        |value| change(lower::stateful_set(value), Change::Workload),
+        |key, _| workload_gone(WorkloadKind::StatefulSet, key),
+    ),
+    kind(
+        "PodDisruptionBudget",
+        "/apis/policy/v1/poddisruptionbudgets",
+        |value| change(lower::disruption_budget(value), Change::Budget),
+        |key, _| Change::BudgetGone { namespace: key.namespace.clone(), name: key.name.clone() },
+    ),
+    kind(
+        "PersistentVolume",
+        "/api/v1/persistentvolumes",
+        |value| storage(lower::persistent_volume(value), Storage::Volume),
+        |key, _| Change::StorageGone(StorageName::Volume(key.name.clone())),
+    ),
+    kind(
+        "PersistentVolumeClaim",
+        "/api/v1/persistentvolumeclaims",
+        |value| storage(lower::persistent_volume_claim(value), Storage::Claim),
+        |key, _| {
+            let (namespace, name) = (key.namespace.clone(), key.name.clone());
+            Change::StorageGone(StorageName::Claim { namespace, name })
+        },
+    ),
+    kind(
+        "StorageClass",
+        "/apis/storage.k8s.io/v1/storageclasses",
+        |value| storage(lower::storage_class(value), Storage::Class),
+        |key, _| Change::StorageGone(StorageName::Class(key.name.clone())),
+    ),
+    kind(
+        "CSINode",
+        "/apis/storage.k8s.io/v1/csinodes",
+        |value| storage(lower::csi_node(value), Storage::CsiNode),
+        |key, _| Change::StorageGone(StorageName::CsiNode(key.name.clone())),
+    ),
+    kind(
+        "CSIDriver",
+        "/apis/storage.k8s.io/v1/csidrivers",
+        |value| storage(lower::csi_driver(value), Storage::CsiDriver),
+        |key, _| Change::StorageGone(StorageName::CsiDriver(key.name.clone())),
+    ),
+    kind(
+        "CSIStorageCapacity",
+        "/apis/storage.k8s.io/v1/csistoragecapacities",
+        |value| storage(lower::csi_storage_capacity(value), Storage::Capacity),
+        |key, _| {
+            let (namespace, name) = (key.namespace.clone(), key.name.clone());
+            Change::StorageGone(StorageName::Capacity { namespace, name })
+        },
+    ),
+    kind(
+        "VolumeAttachment",
+        "/apis/storage.k8s.io/v1/volumeattachments",
+        |value| storage(lower::volume_attachment(value), Storage::Attachment),
+        |key, _| Change::StorageGone(StorageName::Attachment(key.name.clone())),
+    ),
+    Kind {
+        optional: true,
+        ..kind(
+            "DeviceClass",
+            "/apis/resource.k8s.io/v1/deviceclasses",
+            |value| {
+                change(lower::device_class(value), |class| Change::DeviceClass {
+                    name: class.name,
+                    extended_resource: class.extended_resource.unwrap_or_default(),
+                })
+            },
+            |key, _| Change::DeviceClassGone(key.name.clone()),
+        )
+    },
+];

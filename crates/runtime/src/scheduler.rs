@@ -1,0 +1,139 @@
+//! The scheduler on a cluster: watches, engine and writes, tied together.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, anyhow};
+use engine::engine::Engine;
+use tokio::sync::mpsc;
+
+use crate::bind::{Binder, MaySend, Window};
+use crate::connect;
+use crate::driver::{Driver, DriverStatus, INPUTS_MAX, Input, ORDERS_MAX};
+use crate::events::Events;
+use crate::execute::{Executor, Order};
+use crate::kinds::KINDS;
+use crate::report::Reports;
+use crate::watch::{Follower, WatchStatus};
+
+/// How long the first answer of the API server may take.
+const FIRST_ANSWER_MAX: Duration = Duration::from_secs(30);
+
+/// The engine's end of what connects it with the cluster.
+pub struct EngineSide {
+    inputs: mpsc::Receiver<Input>,
+    orders: mpsc::Sender<Order>,
+    window: Arc<Window>,
+    status: Arc<DriverStatus>,
+}
+
+/// The cluster's end.
+pub struct ClusterSide {
+    inputs: mpsc::Sender<Input>,
+    orders: mpsc::Receiver<Order>,
+    window: Arc<Window>,
+    status: Arc<DriverStatus>,
+}
+
+/// Both ends. They belong to different threads: one decides, one does the I/O.
+pub fn connect_sides() -> (EngineSide, ClusterSide) {
+    let (to_engine, inputs) = mpsc::channel(INPUTS_MAX);
+    let (orders, to_cluster) = mpsc::channel(ORDERS_MAX);
+    let window = Arc::new(Window::default());
+    let status = Arc::new(DriverStatus::default());
+    let engine =
+        EngineSide { inputs, orders, window: Arc::clone(&window), status: Arc::clone(&status) };
+    (engine, ClusterSide { inputs: to_engine, orders: to_cluster, window, status })
+}
+
+impl EngineSide {
+    /// Decides, on this thread, until the cluster's end is gone or says to stop.
+    pub fn run(self, engine: Engine) -> Result<()> {
+        let clock = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .context("the engine cannot start")?;
+        let driver = Driver::new(engine, self.orders, self.window, self.status, KINDS.len());
+        clock.block_on(driver.run(self.inputs));
+        Ok(())
+    }
+}
+
+/// A scheduler at work on a cluster.
+pub struct Scheduler {
+    inputs: mpsc::Sender<Input>,
+    /// What is known of each kind's watch, by its name.
+    pub watches: Vec<(&'static str, Arc<WatchStatus>)>,
+    /// What is known of the loop.
+    pub status: Arc<DriverStatus>,
+    /// Events, for how many were dropped.
+    pub events: Events,
+}
+
+/// Asks the API server for its version: wrong addresses, certificates and tokens show here.
+pub async fn check_connection(client: &kube::Client) -> Result<String> {
+    let version = tokio::time::timeout(FIRST_ANSWER_MAX, client.apiserver_version()).await;
+    let version = version.map_err(|_| anyhow!("the API server did not answer"))??;
+    Ok(version.git_version)
+}
+
+impl Scheduler {
+    /// Starts to watch and to carry out orders. `instance` names this process in events.
+    pub fn start(
+        side: ClusterSide,
+        config: &kube::Config,
+        fence: Arc<dyn MaySend>,
+        instance: String,
+    ) -> Result<Self> {
+        let ClusterSide { inputs, orders, window, status } = side;
+        let started = Instant::now();
+        let watching = connect::client(config)?;
+        let writing = connect::client(config)?;
+        let events = Events::start(connect::client(config)?, instance);
+        let executor = Executor {
+            binder: Binder::new(connect::client(config)?, fence, window),
+            client: writing.clone(),
+            events: events.clone(),
+            reports: Reports::start(writing),
+            inputs: inputs.clone(),
+        };
+        tokio::spawn(executor.run(orders));
+        let mut watches = Vec::new();
+        for kind in KINDS {
+            let watch = Arc::new(WatchStatus::default());
+            watches.push((kind.name, Arc::clone(&watch)));
+            let follower = Follower::new(kind, watching.clone(), inputs.clone(), watch, started);
+            tokio::spawn(follower.run());
+        }
+        Ok(Self { inputs, watches, status, events })
+    }
+
+    /// Begins or stops to decide.
+    pub async fn lead(&self, leading: bool) {
+        let _ = self.inputs.send(Input::Lead(leading)).await;
+    }
+
+    /// Ends the engine's loop.
+    pub async fn stop(&self) {
+        let _ = self.inputs.send(Input::Stop).await;
+    }
+
+    /// Has what is kept compared with what comes out from scratch; the log tells.
+    pub async fn audit(&self) {
+        let _ = self.inputs.send(Input::Audit).await;
+    }
+
+    /// Whether every kind was seen completely.
+    pub fn is_synced(&self) -> bool {
+        self.status.synced.load(Ordering::Relaxed) >= KINDS.len()
+    }
+
+    /// Waits until nothing is being bound any more, at most so long.
+    pub async fn drain(&self, limit: Duration) {
+        let begun = Instant::now();
+        while self.status.binding.load(Ordering::Relaxed) > 0 && begun.elapsed() < limit {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
