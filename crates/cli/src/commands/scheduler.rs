@@ -38,7 +38,7 @@ pub(super) struct Options {
     /// How long a pod may wait for an event before it is tried anyway, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     pod_max_in_unschedulable_pods_duration: i64,
-    /// How much is logged: 0 to 3 tell what matters to operators, 4 and 5 details, 6 and more everything.
+    /// How much is logged: 0 to 3 tell what matters to operators, 4 and 5 details, 6 and more everything of ours, 10 of others.
     #[arg(short, long, value_name = "LEVEL", default_value_t = 0)]
     v: u8,
     /// Form of the log.
@@ -140,19 +140,23 @@ fn host_name() -> String {
 }
 
 fn log(options: &Options) {
-    use tracing::Level;
-    let level = match options.v {
-        0..4 => Level::INFO,
-        4..6 => Level::DEBUG,
-        _ => Level::TRACE,
+    use tracing::level_filters::LevelFilter;
+    use tracing_subscriber::filter::Targets;
+    use tracing_subscriber::prelude::*;
+    let (ours, others) = match options.v {
+        0..4 => (LevelFilter::INFO, LevelFilter::WARN),
+        4..6 => (LevelFilter::DEBUG, LevelFilter::WARN),
+        6..10 => (LevelFilter::TRACE, LevelFilter::INFO),
+        _ => (LevelFilter::TRACE, LevelFilter::TRACE),
     };
-    let builder =
-        tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).with_ansi(
-            std::io::IsTerminal::is_terminal(&std::io::stderr())
-                && std::env::var_os("NO_COLOR").is_none(),
-        );
+    let shown =
+        Targets::new().with_default(others).with_targets([("cli", ours), ("runtime", ours)]);
+    let colours = std::io::IsTerminal::is_terminal(&std::io::stderr())
+        && std::env::var_os("NO_COLOR").is_none();
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(colours);
+    let registry = tracing_subscriber::registry().with(shown);
     match options.logging_format {
-        LogFormat::Text => builder.init(),
-        LogFormat::Json => builder.json().init(),
+        LogFormat::Text => registry.with(lines).init(),
+        LogFormat::Json => registry.with(lines.json()).init(),
     }
 }
