@@ -3,6 +3,7 @@
 mod ci;
 mod codegen;
 mod conformance;
+mod controlplane;
 mod instructions;
 mod shell;
 mod tidy;
@@ -33,6 +34,7 @@ enum Command {
         check: bool,
     },
     Conformance(conformance::Options),
+    Controlplane(controlplane::Arguments),
     /// Count the instructions of one decision and compare them with the committed numbers.
     Instructions {
         /// Commit to what is counted now.
@@ -47,6 +49,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Test => ci::test(false),
         Command::Codegen { check } => codegen::run(check).map(|()| ExitCode::SUCCESS),
         Command::Conformance(options) => compare(&options),
+        Command::Controlplane(arguments) => controlplane::run(&arguments),
         Command::Instructions { bless } => instructions::run(bless),
     }
 }

@@ -1,0 +1,243 @@
+//! Upstream's control plane on this machine, for tests that want the real one: etcd, API server,
+//! controllers and, if asked for, scheduler, with kwok in place of the kubelets.
+//!
+//! ```text
+//! build ─▶ programs in the cache ─┐
+//! certificates, ports ────────────┴─▶ start ─▶ processes ─▶ state (what runs, in a folder) ─▶ down
+//! ```
+//!
+//! Other modules start one with `ControlPlane::start(&Options::owned(…)?)`; it ends when it is dropped.
+
+mod build;
+mod certificates;
+mod check;
+mod components;
+mod ports;
+mod process;
+mod start;
+mod state;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result, bail};
+use serde_json::{Value, json};
+
+pub(crate) use start::Options;
+pub(crate) use state::{ControlPlane, Scheduler};
+
+use crate::shell::say;
+
+/// Run upstream's control plane on this machine, for tests.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Start one, which runs until it is ended with `down`. The first time all programs are built, which takes long.
+    Up {
+        #[command(flatten)]
+        place: Place,
+        /// Which scheduler to start.
+        #[arg(long, value_enum, default_value = "none")]
+        scheduler: Scheduler,
+        /// Let kwok play the kubelets of all nodes, which is the default.
+        #[arg(long, overrides_with = "no_kwok")]
+        kwok: bool,
+        /// Leave nodes and pods as they are.
+        #[arg(long)]
+        no_kwok: bool,
+        #[command(flatten)]
+        form: Form,
+    },
+    /// End one, and remove its data.
+    Down {
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Tell what runs: the one that is named, or all without a name.
+    Status {
+        #[command(flatten)]
+        place: Place,
+        #[command(flatten)]
+        form: Form,
+    },
+    /// Start one, let upstream's scheduler place pods, tell what happened, and end it.
+    Check,
+}
+
+/// Which control plane.
+#[derive(clap::Args)]
+struct Place {
+    /// Name of the control plane [default: default]
+    #[arg(long, conflicts_with = "folder")]
+    name: Option<String>,
+    /// Folder for its state, instead of one in the cache.
+    #[arg(long)]
+    folder: Option<PathBuf>,
+}
+
+#[derive(clap::Args)]
+struct Form {
+    /// Form of the output.
+    #[arg(short, long, value_enum, default_value = "table")]
+    output: Output,
+}
+
+#[derive(Clone, Copy, PartialEq, clap::ValueEnum)]
+enum Output {
+    Table,
+    Json,
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    match &arguments.command {
+        Command::Up { place, scheduler, no_kwok, form, kwok: _ } => {
+            up(place, *scheduler, !no_kwok, form.output)?;
+        }
+        Command::Down { place } => down(place)?,
+        Command::Status { place, form } => return status(place, form.output),
+        Command::Check => check::run()?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Place {
+    fn resolve(&self) -> Result<(String, PathBuf)> {
+        if let Some(folder) = &self.folder {
+            let folder = std::path::absolute(folder)?;
+            let name = folder.file_name().context("the folder has no name")?;
+            return Ok((name.to_string_lossy().into_owned(), folder));
+        }
+        let name = self.name.as_deref().unwrap_or("default");
+        Ok((name.to_owned(), start::folder_of(name)?))
+    }
+}
+
+fn up(place: &Place, scheduler: Scheduler, kwok: bool, output: Output) -> Result<()> {
+    let (name, folder) = place.resolve()?;
+    start::sweep()?;
+    let bin = build::build()?;
+    let held = state::hold(&folder)?;
+    let prior = ControlPlane::load(&folder)?.filter(|plane| !plane.is_down());
+    let plane = if let Some(plane) = prior {
+        if !plane.is_up() {
+            bail!(
+                "{name} runs only in part, without {}; end it with `down` first",
+                missing(&plane)
+            );
+        }
+        if (plane.scheduler, plane.kwok) != (scheduler, kwok) {
+            bail!("{name} already runs with another scheduler or kwok; end it with `down` first");
+        }
+        say(&format!("{name} already runs"));
+        plane
+    } else {
+        let options = Options { name, folder, scheduler, kwok, owned: false };
+        start::start_held(&options, &bin, &held)?.keep()
+    };
+    match output {
+        Output::Table => print(&table(&plane)),
+        Output::Json => print(&format!("{}\n", plane.summary())),
+    }
+    Ok(())
+}
+
+fn down(place: &Place) -> Result<()> {
+    let (name, folder) = place.resolve()?;
+    if !folder.exists() {
+        say(&format!("{name} does not run: there is no {}", folder.display()));
+        return Ok(());
+    }
+    let _held = state::hold(&folder)?;
+    if let Some(plane) = ControlPlane::load(&folder)? {
+        plane.end()?;
+    }
+    state::remove(&folder)?;
+    say(&format!("{name} has ended"));
+    Ok(())
+}
+
+/// Succeeds when there is one and all that should run does.
+fn status(place: &Place, output: Output) -> Result<ExitCode> {
+    let planes = if place.name.is_some() || place.folder.is_some() {
+        ControlPlane::load(&place.resolve()?.1)?.into_iter().collect()
+    } else {
+        all()?
+    };
+    match output {
+        Output::Json => {
+            let rows: Vec<_> = planes.iter().map(status_row).collect();
+            print(&format!("{}\n", json!(rows)));
+        }
+        Output::Table if planes.is_empty() => say("no control plane runs"),
+        Output::Table => print(&planes.iter().map(table).collect::<Vec<_>>().join("\n")),
+    }
+    let fine = !planes.is_empty() && planes.iter().all(ControlPlane::is_up);
+    Ok(if fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn status_row(plane: &ControlPlane) -> Value {
+    let mut row = plane.summary();
+    row["up"] = plane.is_up().into();
+    row["ended"] = plane.ended().into();
+    row
+}
+
+fn all() -> Result<Vec<ControlPlane>> {
+    let Ok(entries) = fs::read_dir(start::folder_of_all()?) else { return Ok(Vec::new()) };
+    let mut planes = Vec::new();
+    for entry in entries {
+        planes.extend(ControlPlane::load(&entry?.path())?);
+    }
+    planes.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(planes)
+}
+
+fn missing(plane: &ControlPlane) -> String {
+    let ended = plane.ended();
+    if ended.is_empty() {
+        "having come to the end of its start".to_owned()
+    } else {
+        ended.join(", ")
+    }
+}
+
+fn table(plane: &ControlPlane) -> String {
+    let state = if plane.is_up() {
+        "runs".to_owned()
+    } else if plane.is_down() {
+        "does not run".to_owned()
+    } else {
+        format!("runs in part, without {}", missing(plane))
+    };
+    let mut rows = vec![
+        ("name", plane.name.clone()),
+        ("state", state),
+        ("server", plane.server.clone()),
+        ("kubeconfig", plane.kubeconfig.display().to_string()),
+        ("scheduler kubeconfig", plane.scheduler_kubeconfig.display().to_string()),
+        ("programs", plane.bin.display().to_string()),
+        ("logs", plane.folder.join("logs").display().to_string()),
+    ];
+    for (program, identity) in &plane.processes {
+        let ended = if identity.is_alive() { "" } else { ", has ended" };
+        rows.push((program, format!("process {}{ended}", identity.pid)));
+    }
+    let mut text = String::new();
+    for (name, value) in rows {
+        let _ = writeln!(text, "{name:<24}{value}");
+    }
+    text
+}
+
+fn print(text: &str) {
+    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+}
