@@ -139,7 +139,8 @@ impl Server {
             [serving.health, serving.live, serving.ready],
         );
         let access = Access::new(serving.client, allowed, client_ca.clone())?;
-        let tls = connection::tls(&certificate, client_ca.as_ref(), serving.tls_min, serving.http2)?;
+        let tls =
+            connection::tls(&certificate, client_ca.as_ref(), serving.tls_min, serving.http2)?;
         let connections =
             Connections::new(tls, serving.http2, access, routes, certificate, client_ca);
         Ok(Self { listener, connections })

@@ -77,7 +77,8 @@ impl Access {
         certificates: &[CertificateDer<'static>],
     ) -> Result<Identity, Refusal> {
         let mut shown = false;
-        if let (Some(client_ca), Some((first, rest))) = (&self.client_ca, certificates.split_first())
+        if let (Some(client_ca), Some((first, rest))) =
+            (&self.client_ca, certificates.split_first())
         {
             shown = true;
             if client_ca.vouches_for(first, rest)

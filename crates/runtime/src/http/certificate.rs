@@ -91,6 +91,14 @@ impl Resolver {
     }
 }
 
+#[cfg(test)]
+impl Resolver {
+    /// The certificate that clients see now.
+    pub(super) fn leaf(&self) -> CertificateDer<'static> {
+        self.current.read().unwrap().1.cert[0].clone()
+    }
+}
+
 impl ResolvesServerCert for Resolver {
     fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner).1))

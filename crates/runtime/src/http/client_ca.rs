@@ -55,8 +55,7 @@ impl ClientCa {
         certificate: &CertificateDer,
         intermediates: &[CertificateDer],
     ) -> bool {
-        let verifier =
-            Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner).1);
+        let verifier = Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner).1);
         verifier.verify_client_cert(certificate, intermediates, UnixTime::now()).is_ok()
     }
 }

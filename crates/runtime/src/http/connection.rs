@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use hyper_util::server::conn::auto::Builder;
 use rustls::pki_types::CertificateDer;
 use rustls::version::{TLS12, TLS13};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 use tokio_rustls::TlsAcceptor;
@@ -88,10 +87,10 @@ pub(super) struct Connections {
     http: Builder<TokioExecutor>,
     access: Access,
     routes: Routes,
-    certificate: Arc<Resolver>,
+    pub(super) certificate: Arc<Resolver>,
     client_ca: Option<Arc<ClientCa>>,
-    /// Tells idle connections that others wait for their place.
-    crowded: Notify,
+    /// Whether others wait for the place of an idle connection.
+    crowded: watch::Sender<bool>,
     ending: CancellationToken,
 }
 
@@ -104,7 +103,7 @@ impl Connections {
         certificate: Arc<Resolver>,
         client_ca: Option<Arc<ClientCa>>,
     ) -> Self {
-        let (crowded, ending) = (Notify::new(), CancellationToken::new());
+        let (crowded, ending) = (watch::Sender::new(false), CancellationToken::new());
         Self { tls, http: http(http2), access, routes, certificate, client_ca, crowded, ending }
     }
 
@@ -147,9 +146,10 @@ impl Connections {
         let place = if let Ok(place) = Arc::clone(places).try_acquire_owned() {
             place
         } else {
-            self.crowded.notify_waiters();
+            self.crowded.send_replace(true);
             Arc::clone(places).acquire_owned().await.ok()?
         };
+        self.crowded.send_if_modified(std::mem::take);
         match listener.accept().await {
             Ok((stream, _)) => Some((stream, place)),
             Err(error) => {
@@ -171,7 +171,7 @@ impl Connections {
             let Ok(result) = tokio::task::spawn_blocking(move || shared.refresh_now()).await else {
                 return;
             };
-            match result {
+            match &result {
                 Ok(true) => info!("certificates of the HTTPS server were read again"),
                 Err(error) if !failed => {
                     warn!(error = %format_args!("{error:#}"), "cannot read certificates again; the old ones stay");
@@ -198,10 +198,13 @@ impl Connections {
             Ok(Err(error)) => return debug!(%error, "no TLS handshake"),
             Err(_) => return debug!("no TLS handshake in time"),
         };
-        let certificates: Arc<[CertificateDer<'static>]> = match stream.get_ref().1.peer_certificates() {
-            Some(certificates) => certificates.iter().map(|one| one.clone().into_owned()).collect(),
-            None => Arc::default(),
-        };
+        let certificates: Arc<[CertificateDer<'static>]> =
+            match stream.get_ref().1.peer_certificates() {
+                Some(certificates) => {
+                    certificates.iter().map(|one| one.clone().into_owned()).collect()
+                }
+                None => Arc::default(),
+            };
         let activity = Activity::new();
         let service = service_fn(|request| {
             let busy = activity.start();
@@ -213,12 +216,11 @@ impl Connections {
             }
         });
         let mut connection = pin!(self.http.serve_connection(TokioIo::new(stream), service));
-        let mut ended = tokio::select! {
+        tokio::select! {
             _ = &mut connection => return,
-            () = self.ending.cancelled() => pin!(self.ending.cancelled()),
-            () = activity.idle(&self.crowded) => pin!(self.ending.cancelled()),
-        };
-        let _ = &mut ended;
+            () = self.ending.cancelled() => {}
+            () = activity.idle(self.crowded.subscribe()) => {}
+        }
         // Requests under way are answered, new ones are not taken.
         connection.as_mut().graceful_shutdown();
         let _ = timeout(GRACE_TIME, connection).await;
@@ -277,44 +279,70 @@ fn http(http2: bool) -> Builder<TokioExecutor> {
     if http2 { builder } else { builder.http1_only() }
 }
 
-/// What a connection is doing. A client that reads an answer slowly counts as idle, too.
+/// What a connection is doing. A client that reads an answer slowly counts as quiet, too.
 struct Activity {
-    requests: AtomicUsize,
-    /// When a request last ended, and how long to wait for the next.
-    quiet: Mutex<(Instant, Duration)>,
+    state: Mutex<State>,
     changed: Notify,
 }
 
+#[derive(Clone, Copy, PartialEq)]
+struct State {
+    /// Requests under way.
+    requests: usize,
+    /// When the last one ended, or the connection began.
+    since: Instant,
+    /// Whether there was any.
+    served: bool,
+}
+
+/// A request under way.
 struct Busy(Arc<Activity>);
 
 impl Activity {
     fn new() -> Arc<Self> {
-        let quiet = Mutex::new((Instant::now(), HELLO_TIME));
-        Arc::new(Self { requests: AtomicUsize::new(0), quiet, changed: Notify::new() })
+        let state = State { requests: 0, since: Instant::now(), served: false };
+        Arc::new(Self { state: Mutex::new(state), changed: Notify::new() })
     }
 
     fn start(self: &Arc<Self>) -> Busy {
-        self.requests.fetch_add(1, Ordering::SeqCst);
+        self.change(|state| {
+            state.requests += 1;
+            state.served = true;
+        });
         Busy(Arc::clone(self))
     }
 
-    /// Ends when the connection was idle for too long, or is idle while others wait.
-    async fn idle(&self, crowded: &Notify) {
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
+        self.changed.notify_one();
+    }
+
+    fn state(&self) -> State {
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends when the connection was quiet for too long. While others wait for its place it may not
+    /// be quiet at all, once it had its first request.
+    async fn idle(&self, mut crowded: watch::Receiver<bool>) {
         loop {
-            let (since, limit) = *self.quiet.lock().unwrap_or_else(PoisonError::into_inner);
-            let others_wait = tokio::select! {
-                () = sleep_until(since + limit) => false,
-                () = crowded.notified() => true,
-            };
-            if self.requests.load(Ordering::SeqCst) > 0 {
-                if !others_wait {
-                    self.changed.notified().await;
-                }
+            let state = self.state();
+            if state.requests > 0 {
+                self.changed.notified().await;
                 continue;
             }
-            let (now_since, _) = *self.quiet.lock().unwrap_or_else(PoisonError::into_inner);
-            if others_wait || now_since == since {
-                return;
+            let limit = match (state.served, *crowded.borrow_and_update()) {
+                (false, _) => HELLO_TIME,
+                (true, false) => IDLE_TIME,
+                (true, true) => Duration::ZERO,
+            };
+            tokio::select! {
+                () = self.changed.notified() => {}
+                Ok(()) = crowded.changed() => {}
+                () = sleep_until(state.since + limit) => {
+                    if self.state() == state {
+                        return;
+                    }
+                }
             }
         }
     }
@@ -322,9 +350,65 @@ impl Activity {
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        let mut quiet = self.0.quiet.lock().unwrap_or_else(PoisonError::into_inner);
-        *quiet = (Instant::now(), IDLE_TIME);
-        self.0.requests.fetch_sub(1, Ordering::SeqCst);
-        self.0.changed.notify_one();
+        self.0.change(|state| {
+            state.requests -= 1;
+            state.since = Instant::now();
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_without_a_request_ends_soon() {
+        let (_crowded, receiver) = watch::channel(true);
+        let (activity, start) = (Activity::new(), Instant::now());
+        activity.idle(receiver).await;
+        assert_eq!(start.elapsed(), HELLO_TIME);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_idle_time_runs_from_the_end_of_the_last_request() {
+        let (_crowded, receiver) = watch::channel(false);
+        let (activity, start) = (Activity::new(), Instant::now());
+        let first = activity.start();
+        let second = activity.start();
+        tokio::spawn(async move {
+            sleep(Duration::from_secs(25)).await;
+            drop(first);
+            sleep(Duration::from_secs(975)).await;
+            drop(second);
+        });
+        activity.idle(receiver).await;
+        assert_eq!(start.elapsed(), Duration::from_secs(1000) + IDLE_TIME);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_idle_connection_makes_place_when_others_wait() {
+        let (crowded, receiver) = watch::channel(false);
+        let (activity, start) = (Activity::new(), Instant::now());
+        drop(activity.start());
+        tokio::spawn(async move {
+            sleep(Duration::from_secs(7)).await;
+            crowded.send_replace(true);
+            std::future::pending::<()>().await;
+        });
+        activity.idle(receiver).await;
+        assert_eq!(start.elapsed(), Duration::from_secs(7));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_busy_connection_keeps_its_place_when_others_wait() {
+        let (_crowded, receiver) = watch::channel(true);
+        let (activity, start) = (Activity::new(), Instant::now());
+        let busy = activity.start();
+        tokio::spawn(async move {
+            sleep(Duration::from_secs(25)).await;
+            drop(busy);
+        });
+        activity.idle(receiver).await;
+        assert_eq!(start.elapsed(), Duration::from_secs(25));
     }
 }

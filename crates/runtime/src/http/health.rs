@@ -76,9 +76,7 @@ impl Health {
             let names = names.join(",");
             line(
                 &mut text,
-                format_args!(
-                    "warn: some health checks cannot be excluded: no matches for {names}"
-                ),
+                format_args!("warn: some health checks cannot be excluded: no matches for {names}"),
             );
         }
         if !well {

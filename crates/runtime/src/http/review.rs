@@ -60,12 +60,12 @@ impl Reviews {
         if let Some(identity) = self.tokens.get(&key) {
             return Ok(identity);
         }
-        let spec = TokenReviewSpec { token: Some(token.to_owned()), ..TokenReviewSpec::default() };
+        let spec = TokenReviewSpec { token: token.to_owned(), ..TokenReviewSpec::default() };
         let review = TokenReview { spec, ..TokenReview::default() };
         let review = self.ask(&self.tokens_asked, &review).await.context("token review")?;
         let status = review.status.unwrap_or_default();
-        let accepted = status.authenticated == Some(true)
-            && status.error.is_none_or(|error| error.is_empty());
+        let accepted =
+            status.authenticated == Some(true) && status.error.is_none_or(|error| error.is_empty());
         let identity = status.user.filter(|_| accepted).and_then(Identity::of_token);
         self.tokens.put(key, identity.clone());
         Ok(identity)
@@ -123,7 +123,11 @@ impl Reviews {
 }
 
 /// Everything that an answer depends on.
-fn parts<'a>(identity: &'a Identity, verb: &'a str, path: &'a str) -> Vec<std::borrow::Cow<'a, str>> {
+fn parts<'a>(
+    identity: &'a Identity,
+    verb: &'a str,
+    path: &'a str,
+) -> Vec<std::borrow::Cow<'a, str>> {
     let mut parts = vec![verb.into(), path.into(), identity.user.as_str().into()];
     parts.push(identity.uid.as_deref().unwrap_or_default().into());
     parts.push(identity.groups.len().to_string().into());

@@ -19,6 +19,9 @@ pub const SLACK: Duration = Duration::from_millis(500);
 pub const MARGIN: Duration =
     Duration::from_millis(2 * REQUEST_TIMEOUT.as_millis() as u64 + SLACK.as_millis() as u64);
 
+/// How long after the end of its lease a leader may take to notice, as upstream has it.
+const WATCHDOG_TOLERANCE: Duration = Duration::from_secs(20);
+
 /// Closed for good or not yet open.
 const NEVER: u64 = 0;
 /// Open without limit.
@@ -69,6 +72,19 @@ impl Fence {
         }
         nanoseconds(now.saturating_duration_since(state.origin)) < until
             && nanoseconds(since_boot()) < state.until_since_boot.load(Ordering::Acquire)
+    }
+
+    /// Fails when this process leads and has not even noticed that its lease ended long ago, so
+    /// that something must be stuck. For the health check `leaderElection`.
+    pub fn watchdog(&self, now: Instant) -> Result<(), String> {
+        let until = self.0.until.load(Ordering::Acquire);
+        let elapsed = nanoseconds(now.saturating_duration_since(self.0.origin));
+        if matches!(until, NEVER | ALWAYS)
+            || elapsed <= until.saturating_add(nanoseconds(MARGIN + WATCHDOG_TOLERANCE))
+        {
+            return Ok(());
+        }
+        Err("the lease has ended without being renewed or given up".to_owned())
     }
 
     /// Opens for a lease that was renewed by a write which was started at this moment.
@@ -171,6 +187,19 @@ mod tests {
         start.since_boot = start.since_boot.saturating_sub(Duration::from_secs(60));
         fence.open(start, LEASE);
         assert!(!fence.may_send(start.steady));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_watchdog_barks_when_a_leader_does_not_notice_the_end_of_its_lease() {
+        let fence = Fence::never();
+        let start = Moment::now();
+        fence.open(start, LEASE);
+        let end = start.steady + LEASE + Duration::from_secs(20);
+        assert_eq!(fence.watchdog(end), Ok(()));
+        assert!(fence.watchdog(end + Duration::from_nanos(1)).is_err());
+        fence.close();
+        assert_eq!(fence.watchdog(end + LEASE), Ok(()));
+        assert_eq!(Fence::always().watchdog(end + LEASE), Ok(()));
     }
 
     #[test]

@@ -113,7 +113,9 @@ impl World {
                     std::future::pending::<()>().await;
                 }
                 let response = Response::builder().status(code);
-                response.body(Full::new(Bytes::from(answer.to_string()))).map_err(tower::BoxError::from)
+                response
+                    .body(Full::new(Bytes::from(answer.to_string())))
+                    .map_err(tower::BoxError::from)
             }
         });
         kube::Client::new(service, "default")
@@ -330,8 +332,7 @@ async fn of_many_candidates_one_leads_and_another_follows_within_seconds_of_its_
     let mut candidates: Vec<_> =
         (0..5).map(|number| world.start(&format!("candidate-{number}"))).collect();
     seconds(60).await;
-    let leaders =
-        |all: &[Candidate]| all.iter().filter(|one| one.role() == Role::Leading).count();
+    let leaders = |all: &[Candidate]| all.iter().filter(|one| one.role() == Role::Leading).count();
     assert_eq!(leaders(&candidates), 1);
     let leader = candidates.iter().position(|one| one.role() == Role::Leading).unwrap();
     let mut old = candidates.remove(leader);

@@ -54,10 +54,8 @@ async fn the_text_is_that_of_upstreams_clients() {
 #[tokio::test(start_paused = true)]
 async fn every_name_has_help_and_type_once_and_only_counters_end_in_total() {
     let text = filled().await.text();
-    let types: Vec<(&str, &str)> = text
-        .lines()
-        .filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '))
-        .collect();
+    let types: Vec<(&str, &str)> =
+        text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' ')).collect();
     let mut names: Vec<&str> = types.iter().map(|(name, _)| *name).collect();
     assert!(names.is_sorted(), "{names:?}");
     names.dedup();
@@ -81,8 +79,7 @@ fn a_new_registry_shows_only_metrics_without_labels() {
 #[test]
 fn the_process_is_described() {
     let text = Metrics::new("x").text();
-    for name in
-        ["process_resident_memory_bytes", "process_start_time_seconds", "process_open_fds"]
+    for name in ["process_resident_memory_bytes", "process_start_time_seconds", "process_open_fds"]
     {
         let line = text.lines().find(|line| line.starts_with(name)).unwrap();
         let value: f64 = line.rsplit_once(' ').unwrap().1.parse().unwrap();
