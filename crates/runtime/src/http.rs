@@ -135,7 +135,7 @@ impl Server {
         let allowed = AllowedPaths::new(&serving.always_allowed)?;
         let routes = Routes::new(
             serving.metrics,
-            serving.configuration,
+            &serving.configuration,
             [serving.health, serving.live, serving.ready],
         );
         let access = Access::new(serving.client, allowed, client_ca.clone())?;

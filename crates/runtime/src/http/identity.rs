@@ -1,6 +1,7 @@
 //! Who somebody is.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 
 use k8s_openapi::api::authentication::v1::UserInfo;
 use ring::digest::{SHA256, digest};
@@ -71,7 +72,7 @@ impl Identity {
             return None;
         }
         let mut identity = Self::new(user, groups);
-        let credential = format!("X509SHA256={}", hexadecimal(certificate));
+        let credential = format!("X509SHA256={}", hash(certificate));
         identity.extra.insert(CREDENTIAL.to_owned(), vec![credential]);
         Some(identity.authenticated())
     }
@@ -89,8 +90,12 @@ impl Identity {
     }
 }
 
-fn hexadecimal(bytes: &[u8]) -> String {
-    digest(&SHA256, bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+fn hash(bytes: &[u8]) -> String {
+    digest(&SHA256, bytes).as_ref().iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 #[cfg(test)]

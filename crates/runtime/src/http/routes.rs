@@ -37,7 +37,7 @@ enum Page<'a> {
 impl Routes {
     pub(super) fn new(
         metrics: Metrics,
-        configuration: Value,
+        configuration: &Value,
         [health, live, ready]: [Vec<Check>; 3],
     ) -> Self {
         let configuration = json!({ "componentconfig": configuration }).to_string();

@@ -1,5 +1,6 @@
 //! The whole server over loopback, with an API server that answers reviews as told.
 
+use std::fmt::Write;
 use std::path::Path;
 use std::sync::Mutex;
 
@@ -636,4 +637,56 @@ async fn requests_under_way_are_answered_before_the_end() {
     assert_eq!(request.await.unwrap().status, 200);
     running.task.await.unwrap();
     drop(idle);
+}
+
+/// Keeps everything that is logged, of all crates and at all levels.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<String>>);
+
+impl tracing::field::Visit for Log {
+    fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
+        writeln!(self.0.lock().unwrap(), "{field}={value:?}").unwrap();
+    }
+}
+
+impl tracing::Subscriber for Log {
+    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, span: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        span.record(&mut self.clone());
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, values: &tracing::span::Record<'_>) {
+        values.record(&mut self.clone());
+    }
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        event.record(&mut self.clone());
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+#[tokio::test]
+async fn tokens_are_never_logged() {
+    let log = Log::default();
+    let _guard = tracing::subscriber::set_default(log.clone());
+    let running = Running::start(|_| {}).await;
+    for broken in [false, true] {
+        *running.reviewer.broken.lock().unwrap() = broken;
+        let token = format!("c2VjcmV0-{broken}");
+        let got = running.get("/metrics", Some(&token)).await;
+        assert_eq!(got.status, if broken { 503 } else { 401 });
+        assert!(!got.text.contains("c2VjcmV0"));
+    }
+    let log = log.0.lock().unwrap();
+    assert!(log.contains("cannot ask the API server"), "the log is kept: {log}");
+    assert!(!log.contains("c2VjcmV0"), "{log}");
 }

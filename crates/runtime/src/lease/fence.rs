@@ -153,7 +153,7 @@ mod tests {
         assert!(fence.may_send(start.steady));
         assert!(fence.may_send(last - Duration::from_nanos(1)));
         assert!(!fence.may_send(last));
-        assert!(!fence.may_send(last + Duration::from_secs(3600)));
+        assert!(!fence.may_send(last + Duration::from_hours(1)));
     }
 
     #[tokio::test(start_paused = true)]
@@ -184,7 +184,7 @@ mod tests {
         let fence = Fence::never();
         let mut start = Moment::now();
         // To wake up is to find that the clock since boot ran on and the steady one did not.
-        start.since_boot = start.since_boot.saturating_sub(Duration::from_secs(60));
+        start.since_boot = start.since_boot.saturating_sub(Duration::from_mins(1));
         fence.open(start, LEASE);
         assert!(!fence.may_send(start.steady));
     }

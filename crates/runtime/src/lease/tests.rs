@@ -143,7 +143,7 @@ struct Candidate {
 
 impl Candidate {
     async fn becomes(&mut self, role: Role) -> Instant {
-        let limit = Duration::from_secs(3600);
+        let limit = Duration::from_hours(1);
         timeout(limit, self.role.wait_for(|now| *now == role)).await.unwrap().unwrap();
         Instant::now()
     }
