@@ -8,14 +8,17 @@
 //!
 //! Read [`scheduler`] first: it ties the parts together. [`watch`] follows one kind of object and
 //! [`kinds`] lists them; [`driver`] is the loop around the engine; [`bind`] is the one write that
-//! must never go wrong.
+//! must never go wrong; [`lease`] says who may write, [`http`] and [`metrics`] what others may see.
 
 pub mod bind;
 pub mod connect;
 pub mod driver;
 pub mod events;
 pub mod execute;
+pub mod http;
 pub mod kinds;
+pub mod lease;
+pub mod metrics;
 pub mod report;
 pub mod scheduler;
 pub mod volumes;

@@ -1,0 +1,186 @@
+//! The HTTPS server: health, metrics and configuration.
+//!
+//! ```text
+//! connection ──TLS──► request ──always allowed?──► route
+//!                        │                           ▲
+//!                        └──► who is it? ──► may it? ┘      (TokenReview, SubjectAccessReview)
+//! ```
+//!
+//! Whatever is not on the list of always allowed paths needs an identity and a right, and fails
+//! closed. Nothing here reads the body of a request.
+
+mod access;
+mod cache;
+mod certificate;
+mod client_ca;
+mod connection;
+mod health;
+mod identity;
+mod paths;
+mod review;
+mod routes;
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context;
+use tokio::net::TcpListener;
+
+use crate::metrics::Metrics;
+
+use access::Access;
+use certificate::Resolver;
+use client_ca::ClientCa;
+use connection::Connections;
+use paths::AllowedPaths;
+use routes::Routes;
+
+pub use health::Check;
+
+/// What to serve, where and to whom.
+pub struct Serving {
+    /// Where to listen; port 0 switches the server off.
+    pub address: SocketAddr,
+    /// What the server shows as its identity.
+    pub certificate: Certificate,
+    /// Authorities whose client certificates are taken for identities, in PEM.
+    pub client_ca: Option<PathBuf>,
+    /// The oldest version of TLS that is spoken.
+    pub tls_min: TlsMin,
+    /// Whether HTTP/2 is spoken.
+    pub http2: bool,
+    /// Paths that anybody may read; `/x/*` stands for all below `/x/`.
+    pub always_allowed: Vec<String>,
+    /// Asks the API server who somebody is and what they may do.
+    pub client: kube::Client,
+    /// For `/metrics`.
+    pub metrics: Metrics,
+    /// For `/configz`: the configuration in its newest version.
+    pub configuration: serde_json::Value,
+    /// For `/healthz`; `ping` if there are none. So for the others.
+    pub health: Vec<Check>,
+    /// For `/livez`.
+    pub live: Vec<Check>,
+    /// For `/readyz`.
+    pub ready: Vec<Check>,
+}
+
+/// What the server shows as its identity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Certificate {
+    /// Made at the start for `localhost` and `127.0.0.1`, and never written to a disk.
+    SelfSigned,
+    /// Files in PEM, read again when they change.
+    Files {
+        /// The certificate and those that lead to its authority.
+        certificate: PathBuf,
+        /// Its private key.
+        key: PathBuf,
+    },
+}
+
+/// The oldest version of TLS that is spoken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TlsMin {
+    /// 1.2
+    V1_2,
+    /// 1.3
+    V1_3,
+}
+
+impl Serving {
+    /// Upstream's defaults: port 10259 on all addresses, a certificate of its own, health for all.
+    pub fn new(client: kube::Client, metrics: Metrics) -> Self {
+        Self {
+            address: SocketAddr::from(([0, 0, 0, 0], 10259)),
+            certificate: Certificate::SelfSigned,
+            client_ca: None,
+            tls_min: TlsMin::V1_2,
+            http2: true,
+            always_allowed: ["/healthz", "/readyz", "/livez"].map(str::to_owned).to_vec(),
+            client,
+            metrics,
+            configuration: serde_json::Value::Null,
+            health: Vec::new(),
+            live: Vec::new(),
+            ready: Vec::new(),
+        }
+    }
+}
+
+/// A server that listens and does not answer yet.
+pub struct Server {
+    listener: TcpListener,
+    connections: Connections,
+}
+
+impl Server {
+    /// Listens at the address of the options.
+    pub async fn bind(serving: Serving) -> anyhow::Result<Self> {
+        let address = serving.address;
+        let listener = match TcpListener::bind(address).await {
+            Ok(listener) => listener,
+            Err(error) => return Err(cannot_listen(address, &error)),
+        };
+        Self::with_listener(listener, serving)
+    }
+
+    /// Serves at a socket that is already open; the address of the options is not used.
+    pub fn with_listener(listener: TcpListener, serving: Serving) -> anyhow::Result<Self> {
+        let certificate = Arc::new(Resolver::new(serving.certificate)?);
+        let client_ca = serving.client_ca.map(ClientCa::new).transpose()?.map(Arc::new);
+        let allowed = AllowedPaths::new(&serving.always_allowed)?;
+        let routes = Routes::new(
+            serving.metrics,
+            &serving.configuration,
+            [serving.health, serving.live, serving.ready],
+        );
+        let access = Access::new(serving.client, allowed, client_ca.clone())?;
+        let tls =
+            connection::tls(&certificate, client_ca.as_ref(), serving.tls_min, serving.http2)?;
+        let connections =
+            Connections::new(tls, serving.http2, access, routes, certificate, client_ca);
+        Ok(Self { listener, connections })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> anyhow::Result<SocketAddr> {
+        self.listener.local_addr().context("cannot read the address of the HTTPS server")
+    }
+
+    /// Answers until `shutdown` is done, then lets requests under way end, for a bounded time.
+    pub async fn run(self, shutdown: impl Future<Output = ()>) {
+        self.connections.run(self.listener, shutdown).await;
+    }
+}
+
+/// Listens and answers until `shutdown` is done. With port 0 it only waits for that.
+pub async fn serve(serving: Serving, shutdown: impl Future<Output = ()>) -> anyhow::Result<()> {
+    if serving.address.port() == 0 {
+        shutdown.await;
+        return Ok(());
+    }
+    Server::bind(serving).await?.run(shutdown).await;
+    Ok(())
+}
+
+fn cannot_listen(address: SocketAddr, error: &io::Error) -> anyhow::Error {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => anyhow::anyhow!(
+            "cannot listen on {address}: address in use; choose another --secure-port"
+        ),
+        io::ErrorKind::PermissionDenied => anyhow::anyhow!(
+            "cannot listen on {address}: permission denied; choose a --secure-port of 1024 or more"
+        ),
+        io::ErrorKind::AddrNotAvailable => anyhow::anyhow!(
+            "cannot listen on {address}: this machine has no such address; choose another --bind-address"
+        ),
+        _ => anyhow::anyhow!("cannot listen on {address}: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

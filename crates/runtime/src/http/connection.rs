@@ -1,0 +1,414 @@
+//! Connections: how many, for how long, and how they end.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use http::{Method, Request, StatusCode};
+use hyper::body::{Body, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use rustls::pki_types::CertificateDer;
+use rustls::version::{TLS12, TLS13};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
+
+use super::TlsMin;
+use super::access::Access;
+use super::certificate::{Resolver, provider};
+use super::client_ca::ClientCa;
+use super::routes::{Answer, Routes, failure, refuse, without_body};
+
+/// Connections at a time. Probes and scrapers need a handful.
+const CONNECTIONS_MAX: usize = 256;
+/// For the handshake, and from there to the end of the first request's head.
+const HELLO_TIME: Duration = Duration::from_secs(10);
+/// How long a connection may be without a request, as upstream has it.
+const IDLE_TIME: Duration = Duration::from_secs(90);
+/// For one answer; the questions to the API server have limits of their own.
+const ANSWER_TIME: Duration = Duration::from_secs(30);
+/// How long requests may go on after the end was announced, as upstream has it.
+const GRACE_TIME: Duration = Duration::from_secs(5);
+/// Between looks at the files of certificates.
+const REFRESH_TIME: Duration = Duration::from_secs(5);
+/// Wait after a failure to accept, such as no file descriptors left.
+const ACCEPT_RETRY_TIME: Duration = Duration::from_millis(100);
+
+/// All headers of a request. Tokens are the longest, with a few kilobytes.
+const HEADER_BYTES_MAX: usize = 64 * 1024;
+const HEADERS_MAX: usize = 100;
+/// No page takes a body; a small one is ignored.
+const BODY_BYTES_MAX: u64 = 64 * 1024;
+/// Requests at a time on one HTTP/2 connection.
+const STREAMS_MAX: u32 = 100;
+/// Streams that a client opened and reset before we came to them; more is an attack.
+const RESETS_MAX: usize = 20;
+/// What a client may send ahead of our reading, by stream and by connection.
+const WINDOW_BYTES: u32 = 64 * 1024;
+/// Answers that wait to be sent, by stream.
+const SEND_BYTES_MAX: usize = 256 * 1024;
+
+/// How TLS is spoken.
+pub(super) fn tls(
+    certificate: &Arc<Resolver>,
+    client_ca: Option<&Arc<ClientCa>>,
+    tls_min: TlsMin,
+    http2: bool,
+) -> anyhow::Result<TlsAcceptor> {
+    let versions = match tls_min {
+        TlsMin::V1_2 => &[&TLS13, &TLS12][..],
+        TlsMin::V1_3 => &[&TLS13],
+    };
+    let builder =
+        rustls::ServerConfig::builder_with_provider(provider()).with_protocol_versions(versions)?;
+    let builder = match client_ca {
+        Some(client_ca) => builder.with_client_cert_verifier(Arc::<ClientCa>::clone(client_ca)),
+        None => builder.with_no_client_auth(),
+    };
+    let mut config = builder.with_cert_resolver(Arc::<Resolver>::clone(certificate));
+    if http2 {
+        config.alpn_protocols.push(b"h2".to_vec());
+    }
+    config.alpn_protocols.push(b"http/1.1".to_vec());
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+/// Everything that connections share.
+pub(super) struct Connections {
+    tls: TlsAcceptor,
+    http: Builder<TokioExecutor>,
+    access: Access,
+    routes: Routes,
+    pub(super) certificate: Arc<Resolver>,
+    client_ca: Option<Arc<ClientCa>>,
+    /// Whether others wait for the place of an idle connection.
+    crowded: watch::Sender<bool>,
+    ending: CancellationToken,
+}
+
+impl Connections {
+    pub(super) fn new(
+        tls: TlsAcceptor,
+        http2: bool,
+        access: Access,
+        routes: Routes,
+        certificate: Arc<Resolver>,
+        client_ca: Option<Arc<ClientCa>>,
+    ) -> Self {
+        let (crowded, ending) = (watch::Sender::new(false), CancellationToken::new());
+        Self { tls, http: http(http2), access, routes, certificate, client_ca, crowded, ending }
+    }
+
+    /// Takes connections until the end is announced, then lets them end in a bounded time.
+    pub(super) async fn run(self, listener: TcpListener, shutdown: impl Future<Output = ()>) {
+        let shared = Arc::new(self);
+        let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let mut shutdown = pin!(shutdown);
+        let mut tasks = JoinSet::new();
+        let mut refresh = JoinSet::new();
+        refresh.spawn(Arc::clone(&shared).refresh());
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut shutdown => break,
+                Some(_) = tasks.join_next() => {}
+                accepted = shared.accept(&listener, &places) => {
+                    if let Some((stream, place)) = accepted {
+                        tasks.spawn(Arc::clone(&shared).handle(stream, place));
+                    }
+                }
+            }
+        }
+        drop(listener);
+        refresh.abort_all();
+        shared.ending.cancel();
+        let ended = timeout(GRACE_TIME, async { while tasks.join_next().await.is_some() {} }).await;
+        if ended.is_err() {
+            info!(connections = tasks.len(), "closing connections that did not end in time");
+            tasks.shutdown().await;
+        }
+    }
+
+    /// Takes a connection once there is a place for it. The rest waits in the system's queue.
+    async fn accept(
+        &self,
+        listener: &TcpListener,
+        places: &Arc<Semaphore>,
+    ) -> Option<(TcpStream, OwnedSemaphorePermit)> {
+        let place = if let Ok(place) = Arc::clone(places).try_acquire_owned() {
+            place
+        } else {
+            self.crowded.send_replace(true);
+            Arc::clone(places).acquire_owned().await.ok()?
+        };
+        self.crowded.send_if_modified(std::mem::take);
+        match listener.accept().await {
+            Ok((stream, _)) => Some((stream, place)),
+            Err(error) => {
+                warn!(%error, "cannot take a connection");
+                sleep(ACCEPT_RETRY_TIME).await;
+                None
+            }
+        }
+    }
+
+    /// Reads certificates again when their files change, for ever.
+    async fn refresh(self: Arc<Self>) {
+        let mut ticks = interval(REFRESH_TIME);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut failed = false;
+        loop {
+            ticks.tick().await;
+            let shared = Arc::clone(&self);
+            let Ok(result) = tokio::task::spawn_blocking(move || shared.refresh_now()).await else {
+                return;
+            };
+            match &result {
+                Ok(true) => info!("certificates of the HTTPS server were read again"),
+                Err(error) if !failed => {
+                    warn!(error = %format_args!("{error:#}"), "cannot read certificates again; the old ones stay");
+                }
+                _ => {}
+            }
+            failed = result.is_err();
+        }
+    }
+
+    fn refresh_now(&self) -> anyhow::Result<bool> {
+        let own = self.certificate.refresh();
+        let clients = self.client_ca.as_ref().map_or(Ok(false), |client_ca| client_ca.refresh());
+        Ok(own? | clients?)
+    }
+
+    async fn handle(self: Arc<Self>, stream: TcpStream, _place: OwnedSemaphorePermit) {
+        // Answers are small and written whole.
+        let _ = stream.set_nodelay(true);
+        let hello = timeout(HELLO_TIME, self.tls.accept(stream));
+        let Some(hello) = self.ending.run_until_cancelled(hello).await else { return };
+        let stream = match hello {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => return debug!(%error, "no TLS handshake"),
+            Err(_) => return debug!("no TLS handshake in time"),
+        };
+        let certificates: Arc<[CertificateDer<'static>]> =
+            match stream.get_ref().1.peer_certificates() {
+                Some(certificates) => {
+                    certificates.iter().map(|one| one.clone().into_owned()).collect()
+                }
+                None => Arc::default(),
+            };
+        let activity = Activity::new();
+        let service = service_fn(|request| {
+            let busy = activity.start();
+            let (shared, certificates) = (Arc::clone(&self), Arc::clone(&certificates));
+            async move {
+                let answer = shared.answer(request, &certificates).await;
+                drop(busy);
+                Ok::<_, Infallible>(answer)
+            }
+        });
+        let mut connection = pin!(self.http.serve_connection(TokioIo::new(stream), service));
+        tokio::select! {
+            _ = &mut connection => return,
+            () = self.ending.cancelled() => {}
+            () = activity.idle(self.crowded.subscribe()) => {}
+        }
+        // Requests under way are answered, new ones are not taken.
+        connection.as_mut().graceful_shutdown();
+        let _ = timeout(GRACE_TIME, connection).await;
+    }
+
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        certificates: &[CertificateDer<'static>],
+    ) -> Answer {
+        let head = *request.method() == Method::HEAD;
+        let answer = match timeout(ANSWER_TIME, self.answer_now(request, certificates)).await {
+            Ok(answer) => answer,
+            Err(_) => failure(StatusCode::GATEWAY_TIMEOUT, "Timeout", "the answer took too long"),
+        };
+        if head { without_body(answer) } else { answer }
+    }
+
+    async fn answer_now(
+        &self,
+        request: Request<Incoming>,
+        certificates: &[CertificateDer<'static>],
+    ) -> Answer {
+        let (request, body) = request.into_parts();
+        if body.size_hint().lower() > BODY_BYTES_MAX {
+            let text = format!("the body is longer than {BODY_BYTES_MAX} bytes");
+            return failure(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", &text);
+        }
+        let path = request.uri.path();
+        let served = self.routes.serves(&request.method, path);
+        if let Err(refusal) = self.access.check(&request, certificates, served).await {
+            return refuse(refusal);
+        }
+        self.routes.answer(&request.method, path, request.uri.query().unwrap_or_default())
+    }
+}
+
+fn http(http2: bool) -> Builder<TokioExecutor> {
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HELLO_TIME)
+        .max_buf_size(HEADER_BYTES_MAX)
+        .max_headers(HEADERS_MAX);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_header_list_size(HEADER_BYTES_MAX as u32)
+        .max_concurrent_streams(STREAMS_MAX)
+        .max_pending_accept_reset_streams(RESETS_MAX)
+        .max_local_error_reset_streams(RESETS_MAX)
+        .initial_stream_window_size(WINDOW_BYTES)
+        .initial_connection_window_size(WINDOW_BYTES)
+        .max_send_buf_size(SEND_BYTES_MAX);
+    if http2 { builder } else { builder.http1_only() }
+}
+
+/// What a connection is doing. A client that reads an answer slowly counts as quiet, too.
+struct Activity {
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+struct State {
+    /// Requests under way.
+    requests: usize,
+    /// When the last one ended, or the connection began.
+    since: Instant,
+    /// Whether there was any.
+    served: bool,
+}
+
+/// A request under way.
+struct Busy(Arc<Activity>);
+
+impl Activity {
+    fn new() -> Arc<Self> {
+        let state = State { requests: 0, since: Instant::now(), served: false };
+        Arc::new(Self { state: Mutex::new(state), changed: Notify::new() })
+    }
+
+    fn start(self: &Arc<Self>) -> Busy {
+        self.change(|state| {
+            state.requests += 1;
+            state.served = true;
+        });
+        Busy(Arc::clone(self))
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
+        self.changed.notify_one();
+    }
+
+    fn state(&self) -> State {
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends when the connection was quiet for too long. While others wait for its place it may not
+    /// be quiet at all, once it had its first request.
+    async fn idle(&self, mut crowded: watch::Receiver<bool>) {
+        loop {
+            let state = self.state();
+            if state.requests > 0 {
+                self.changed.notified().await;
+                continue;
+            }
+            let limit = match (state.served, *crowded.borrow_and_update()) {
+                (false, _) => HELLO_TIME,
+                (true, false) => IDLE_TIME,
+                (true, true) => Duration::ZERO,
+            };
+            tokio::select! {
+                () = self.changed.notified() => {}
+                Ok(()) = crowded.changed() => {}
+                () = sleep_until(state.since + limit) => {
+                    if self.state() == state {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.change(|state| {
+            state.requests -= 1;
+            state.since = Instant::now();
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_without_a_request_ends_soon() {
+        let (_crowded, receiver) = watch::channel(true);
+        let (activity, start) = (Activity::new(), Instant::now());
+        activity.idle(receiver).await;
+        assert_eq!(start.elapsed(), HELLO_TIME);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_idle_time_runs_from_the_end_of_the_last_request() {
+        let (_crowded, receiver) = watch::channel(false);
+        let (activity, start) = (Activity::new(), Instant::now());
+        let first = activity.start();
+        let second = activity.start();
+        tokio::spawn(async move {
+            sleep(Duration::from_secs(25)).await;
+            drop(first);
+            sleep(Duration::from_secs(975)).await;
+            drop(second);
+        });
+        activity.idle(receiver).await;
+        assert_eq!(start.elapsed(), Duration::from_secs(1000) + IDLE_TIME);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_idle_connection_makes_place_when_others_wait() {
+        let (crowded, receiver) = watch::channel(false);
+        let (activity, start) = (Activity::new(), Instant::now());
+        drop(activity.start());
+        tokio::spawn(async move {
+            sleep(Duration::from_secs(7)).await;
+            crowded.send_replace(true);
+            std::future::pending::<()>().await;
+        });
+        activity.idle(receiver).await;
+        assert_eq!(start.elapsed(), Duration::from_secs(7));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_busy_connection_keeps_its_place_when_others_wait() {
+        let (_crowded, receiver) = watch::channel(true);
+        let (activity, start) = (Activity::new(), Instant::now());
+        let busy = activity.start();
+        tokio::spawn(async move {
+            sleep(Duration::from_secs(25)).await;
+            drop(busy);
+        });
+        activity.idle(receiver).await;
+        assert_eq!(start.elapsed(), Duration::from_secs(25));
+    }
+}

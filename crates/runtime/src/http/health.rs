@@ -1,0 +1,192 @@
+//! Health checks in the form that Kubernetes components have.
+
+use std::fmt::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use http::StatusCode;
+use tracing::{info, warn};
+
+/// One thing that can be well or not.
+#[derive(Clone)]
+pub struct Check {
+    /// Its name, which is part of a path.
+    pub name: &'static str,
+    /// Says what is wrong. It must be quick and must not wait for anybody.
+    pub run: Arc<dyn Fn() -> Result<(), String> + Send + Sync>,
+}
+
+impl Check {
+    /// A check.
+    pub fn new(
+        name: &'static str,
+        run: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        Self { name, run: Arc::new(run) }
+    }
+
+    /// Well as long as the process answers.
+    pub fn ping() -> Self {
+        Self::new("ping", || Ok(()))
+    }
+}
+
+/// The checks of one path.
+pub(super) struct Health {
+    name: &'static str,
+    /// Each with whether it passed when it was last run.
+    checks: Vec<(Check, AtomicBool)>,
+}
+
+impl Health {
+    pub(super) fn new(name: &'static str, mut checks: Vec<Check>) -> Self {
+        if checks.is_empty() {
+            checks.push(Check::ping());
+        }
+        let checks = checks.into_iter().map(|check| (check, AtomicBool::new(true))).collect();
+        Self { name, checks }
+    }
+
+    /// Without a slash.
+    pub(super) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Whether there is a check of that name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.checks.iter().any(|(check, _)| check.name == name)
+    }
+
+    /// Runs all checks that the query does not exclude.
+    pub(super) fn all(&self, query: &str) -> (StatusCode, String) {
+        let mut verbose = false;
+        let mut excluded: Vec<String> = Vec::new();
+        for (key, value) in form_urlencoded::parse(query.as_bytes()) {
+            match &*key {
+                "verbose" => verbose = true,
+                "exclude" => excluded.push(value.into_owned()),
+                _ => {}
+            }
+        }
+        let (well, mut text) = self.report(&mut excluded);
+        if !excluded.is_empty() {
+            excluded.sort_unstable();
+            excluded.dedup();
+            let names: Vec<String> = excluded.iter().map(|name| format!("{name:?}")).collect();
+            let names = names.join(",");
+            line(
+                &mut text,
+                format_args!("warn: some health checks cannot be excluded: no matches for {names}"),
+            );
+        }
+        if !well {
+            line(&mut text, format_args!("{} check failed", self.name));
+            return (StatusCode::INTERNAL_SERVER_ERROR, text);
+        }
+        if !verbose {
+            return (StatusCode::OK, "ok".to_owned());
+        }
+        line(&mut text, format_args!("{} check passed", self.name));
+        (StatusCode::OK, text)
+    }
+
+    /// Runs one check; `None` if there is none of that name.
+    pub(super) fn one(&self, name: &str) -> Option<(StatusCode, String)> {
+        let (check, _) = self.checks.iter().find(|(check, _)| check.name == name)?;
+        Some(match (check.run)() {
+            Ok(()) => (StatusCode::OK, "ok".to_owned()),
+            Err(reason) => {
+                (StatusCode::INTERNAL_SERVER_ERROR, format!("internal server error: {reason}\n"))
+            }
+        })
+    }
+
+    /// A line for each check. Names that were found are taken out of `excluded`.
+    fn report(&self, excluded: &mut Vec<String>) -> (bool, String) {
+        let (mut well, mut text) = (true, String::new());
+        let asked = excluded.clone();
+        for (check, was_well) in &self.checks {
+            if asked.iter().any(|name| name == check.name) {
+                excluded.retain(|name| name != check.name);
+                line(&mut text, format_args!("[+]{} excluded: ok", check.name));
+                continue;
+            }
+            let result = (check.run)();
+            self.log(check.name, &result, was_well);
+            if result.is_ok() {
+                line(&mut text, format_args!("[+]{} ok", check.name));
+                continue;
+            }
+            // Anybody may read this page, so the reason is in the log and on the check's own.
+            line(&mut text, format_args!("[-]{} failed: reason withheld", check.name));
+            well = false;
+        }
+        (well, text)
+    }
+
+    /// Logs only when the answer changes, since anybody may ask as often as they like.
+    fn log(&self, name: &str, result: &Result<(), String>, was_well: &AtomicBool) {
+        let well = result.is_ok();
+        if was_well.swap(well, Ordering::Relaxed) == well {
+            return;
+        }
+        match result {
+            Ok(()) => info!(page = self.name, check = name, "check passes again"),
+            Err(reason) => warn!(page = self.name, check = name, %reason, "check fails"),
+        }
+    }
+}
+
+fn line(text: &mut String, line: std::fmt::Arguments) {
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn health() -> Health {
+        let bad = Check::new("sync", || Err("handlers are not fully synchronized".to_owned()));
+        Health::new("readyz", vec![Check::ping(), bad, Check::new("lease", || Ok(()))])
+    }
+
+    #[test]
+    fn texts_are_those_of_kubernetes() {
+        let good = Health::new("healthz", Vec::new());
+        let table = [
+            (&good, "", 200, "ok"),
+            (&good, "verbose", 200, "[+]ping ok\nhealthz check passed\n"),
+            (&good, "verbose=0&x=1", 200, "[+]ping ok\nhealthz check passed\n"),
+            (&good, "exclude=ping&verbose", 200, "[+]ping excluded: ok\nhealthz check passed\n"),
+            (
+                &good,
+                "verbose&exclude=b&exclude=a&exclude=a",
+                200,
+                "[+]ping ok\nwarn: some health checks cannot be excluded: no matches for \"a\",\"b\"\nhealthz check passed\n",
+            ),
+            (
+                &health(),
+                "",
+                500,
+                "[+]ping ok\n[-]sync failed: reason withheld\n[+]lease ok\nreadyz check failed\n",
+            ),
+            (&health(), "exclude=sync", 200, "ok"),
+            (&health(), "exclude=%73ync", 200, "ok"),
+        ];
+        for (health, query, status, want) in table {
+            let (got_status, got) = health.all(query);
+            assert_eq!((got_status.as_u16(), got.as_str()), (status, want), "?{query}");
+        }
+    }
+
+    #[test]
+    fn a_single_check_tells_its_reason() {
+        let (status, text) = health().one("sync").unwrap();
+        assert_eq!(status, 500);
+        assert_eq!(text, "internal server error: handlers are not fully synchronized\n");
+        assert_eq!(health().one("ping").unwrap(), (StatusCode::OK, "ok".to_owned()));
+        assert_eq!(health().one("none"), None);
+        assert_eq!(health().one(""), None);
+    }
+}

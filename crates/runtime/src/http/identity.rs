@@ -1,0 +1,143 @@
+//! Who somebody is.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use k8s_openapi::api::authentication::v1::UserInfo;
+use ring::digest::{SHA256, digest};
+use rustls::pki_types::CertificateDer;
+use x509_cert::der::asn1::ObjectIdentifier;
+use x509_cert::der::{Decode, Tag, Tagged};
+
+const ANONYMOUS: &str = "system:anonymous";
+const AUTHENTICATED: &str = "system:authenticated";
+const UNAUTHENTICATED: &str = "system:unauthenticated";
+/// Tells in audit logs which credential was used.
+const CREDENTIAL: &str = "authentication.kubernetes.io/credential-id";
+
+const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
+const ORGANIZATION: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.10");
+
+/// A user as the API server knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Identity {
+    pub(super) user: String,
+    pub(super) uid: Option<String>,
+    pub(super) groups: Vec<String>,
+    pub(super) extra: BTreeMap<String, Vec<String>>,
+}
+
+impl Identity {
+    /// Somebody who shows no credential.
+    pub(super) fn anonymous() -> Self {
+        Self::new(ANONYMOUS.to_owned(), vec![UNAUTHENTICATED.to_owned()])
+    }
+
+    pub(super) fn is_anonymous(&self) -> bool {
+        self.user == ANONYMOUS
+    }
+
+    /// The user of a token, by the API server's word. Nobody if it has no name.
+    pub(super) fn of_token(info: UserInfo) -> Option<Self> {
+        let user = info.username.filter(|user| !user.is_empty())?;
+        let mut identity = Self::new(user, info.groups.unwrap_or_default());
+        identity.uid = info.uid.filter(|uid| !uid.is_empty());
+        identity.extra = info.extra.unwrap_or_default();
+        Some(identity.authenticated())
+    }
+
+    /// The user of a certificate that was verified: its common name, its organizations as groups.
+    /// Nobody if it has no name.
+    pub(super) fn of_certificate(certificate: &CertificateDer) -> Option<Self> {
+        let parsed = x509_cert::Certificate::from_der(certificate).ok()?;
+        let (mut user, mut groups) = (String::new(), Vec::new());
+        for attribute in parsed.tbs_certificate().subject().iter() {
+            let known = matches!(attribute.oid, COMMON_NAME | ORGANIZATION);
+            let text = matches!(
+                attribute.value.tag(),
+                Tag::Utf8String | Tag::PrintableString | Tag::Ia5String
+            );
+            if !known {
+                continue;
+            }
+            // A name that cannot be read is a name that was not checked.
+            let value = std::str::from_utf8(attribute.value.value()).ok().filter(|_| text)?;
+            if attribute.oid == COMMON_NAME {
+                value.clone_into(&mut user);
+            } else {
+                groups.push(value.to_owned());
+            }
+        }
+        if user.is_empty() {
+            return None;
+        }
+        let mut identity = Self::new(user, groups);
+        let credential = format!("X509SHA256={}", hash(certificate));
+        identity.extra.insert(CREDENTIAL.to_owned(), vec![credential]);
+        Some(identity.authenticated())
+    }
+
+    fn new(user: String, groups: Vec<String>) -> Self {
+        Self { user, uid: None, groups, extra: BTreeMap::new() }
+    }
+
+    fn authenticated(mut self) -> Self {
+        let known = |group: &String| group == AUTHENTICATED || group == UNAUTHENTICATED;
+        if !self.is_anonymous() && !self.groups.iter().any(known) {
+            self.groups.push(AUTHENTICATED.to_owned());
+        }
+        self
+    }
+}
+
+fn hash(bytes: &[u8]) -> String {
+    digest(&SHA256, bytes).as_ref().iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, DnType, KeyPair};
+
+    use super::*;
+
+    fn certificate(names: &[(DnType, &str)]) -> CertificateDer<'static> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        for (kind, value) in names {
+            params.distinguished_name.push(kind.clone(), *value);
+        }
+        params.self_signed(&KeyPair::generate().unwrap()).unwrap().der().clone()
+    }
+
+    #[test]
+    fn a_certificate_names_user_and_groups() {
+        let certificate = certificate(&[
+            (DnType::CountryName, "CH"),
+            (DnType::OrganizationName, "monitoring"),
+            (DnType::CommonName, "prometheus"),
+        ]);
+        let identity = Identity::of_certificate(&certificate).unwrap();
+        assert_eq!(identity.user, "prometheus");
+        assert_eq!(identity.groups, ["monitoring", AUTHENTICATED]);
+        let credential = &identity.extra[CREDENTIAL][0];
+        assert_eq!(credential.len(), "X509SHA256=".len() + 64, "{credential}");
+    }
+
+    #[test]
+    fn a_certificate_without_a_name_is_nobody() {
+        let certificate = certificate(&[(DnType::OrganizationName, "monitoring")]);
+        assert_eq!(Identity::of_certificate(&certificate), None);
+        assert_eq!(Identity::of_certificate(&CertificateDer::from(vec![0x30, 0x80])), None);
+    }
+
+    #[test]
+    fn a_token_without_a_user_is_nobody() {
+        assert_eq!(Identity::of_token(UserInfo::default()), None);
+        let info = UserInfo { username: Some("a".to_owned()), ..UserInfo::default() };
+        assert_eq!(Identity::of_token(info).unwrap().groups, [AUTHENTICATED]);
+    }
+}

@@ -1,0 +1,141 @@
+//! Questions to the API server: whose token is this, and may they do that?
+
+use std::time::Duration;
+
+use anyhow::Context;
+use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec};
+use k8s_openapi::api::authorization::v1::{
+    NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
+};
+use kube::Api;
+use kube::api::PostParams;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use super::cache::{Cache, Hasher};
+use super::identity::Identity;
+
+/// How long an answer counts: a token or a right that was taken away works no longer than this.
+const TIME_TO_LIVE: Duration = Duration::from_secs(10);
+/// Answers kept of each kind. Scrapers are few; more is a flood.
+const ANSWERS_MAX: usize = 1024;
+/// Questions of each kind under way, so that a flood of requests here is none at the API server.
+const QUESTIONS_MAX: usize = 8;
+/// How long to wait for an answer, time in the queue included.
+const ANSWER_TIME: Duration = Duration::from_secs(10);
+
+/// What the API server says about a right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Decision {
+    Allowed,
+    /// With the reason, which may be empty.
+    Denied(String),
+}
+
+/// Asks, and remembers answers.
+pub(super) struct Reviews {
+    client: kube::Client,
+    hasher: Hasher,
+    tokens: Cache<Option<Identity>>,
+    tokens_asked: Semaphore,
+    decisions: Cache<Decision>,
+    decisions_asked: Semaphore,
+}
+
+impl Reviews {
+    pub(super) fn new(client: kube::Client) -> anyhow::Result<Self> {
+        Ok(Self {
+            client,
+            hasher: Hasher::new()?,
+            tokens: Cache::new(TIME_TO_LIVE, ANSWERS_MAX),
+            tokens_asked: Semaphore::new(QUESTIONS_MAX),
+            decisions: Cache::new(TIME_TO_LIVE, ANSWERS_MAX),
+            decisions_asked: Semaphore::new(QUESTIONS_MAX),
+        })
+    }
+
+    /// Whose token it is; `None` if it is nobody's. An error means that nobody knows.
+    pub(super) async fn token(&self, token: &str) -> anyhow::Result<Option<Identity>> {
+        let key = self.hasher.key([token]);
+        if let Some(identity) = self.tokens.get(&key) {
+            return Ok(identity);
+        }
+        let spec = TokenReviewSpec { token: token.to_owned(), ..TokenReviewSpec::default() };
+        let review = TokenReview { spec, ..TokenReview::default() };
+        let review = self.ask(&self.tokens_asked, &review).await.context("token review")?;
+        let status = review.status.unwrap_or_default();
+        let accepted =
+            status.authenticated == Some(true) && status.error.is_none_or(|error| error.is_empty());
+        let identity = status.user.filter(|_| accepted).and_then(Identity::of_token);
+        self.tokens.put(key, identity.clone());
+        Ok(identity)
+    }
+
+    /// Whether somebody may do something. An error means that nobody knows.
+    pub(super) async fn access(
+        &self,
+        identity: &Identity,
+        verb: &str,
+        path: &str,
+    ) -> anyhow::Result<Decision> {
+        let key = self.hasher.key(parts(identity, verb, path).iter().map(AsRef::as_ref));
+        if let Some(decision) = self.decisions.get(&key) {
+            return Ok(decision);
+        }
+        let attributes =
+            NonResourceAttributes { path: Some(path.to_owned()), verb: Some(verb.to_owned()) };
+        let spec = SubjectAccessReviewSpec {
+            user: Some(identity.user.clone()),
+            uid: identity.uid.clone(),
+            groups: Some(identity.groups.clone()),
+            extra: Some(identity.extra.clone()).filter(|extra| !extra.is_empty()),
+            non_resource_attributes: Some(attributes),
+            ..SubjectAccessReviewSpec::default()
+        };
+        let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
+        let review = self.ask(&self.decisions_asked, &review).await.context("access review")?;
+        let status = review.status.unwrap_or_default();
+        let decision = if status.allowed && status.denied != Some(true) {
+            Decision::Allowed
+        } else {
+            Decision::Denied(status.reason.unwrap_or_default())
+        };
+        self.decisions.put(key, decision.clone());
+        Ok(decision)
+    }
+
+    async fn ask<K>(&self, asked: &Semaphore, review: &K) -> anyhow::Result<K>
+    where
+        K: kube::Resource<Scope = k8s_openapi::ClusterResourceScope>
+            + Clone
+            + std::fmt::Debug
+            + serde::Serialize
+            + serde::de::DeserializeOwned,
+        K::DynamicType: Default,
+    {
+        let api: Api<K> = Api::all(self.client.clone());
+        let answer = timeout(ANSWER_TIME, async {
+            let _permit = asked.acquire().await?;
+            anyhow::Ok(api.create(&PostParams::default(), review).await?)
+        });
+        answer.await.with_context(|| format!("no answer for {ANSWER_TIME:?}"))?
+    }
+}
+
+/// Everything that an answer depends on.
+fn parts<'a>(
+    identity: &'a Identity,
+    verb: &'a str,
+    path: &'a str,
+) -> Vec<std::borrow::Cow<'a, str>> {
+    let mut parts = vec![verb.into(), path.into(), identity.user.as_str().into()];
+    parts.push(identity.uid.as_deref().unwrap_or_default().into());
+    parts.push(identity.groups.len().to_string().into());
+    parts.extend(identity.groups.iter().map(Into::into));
+    for (key, values) in &identity.extra {
+        parts.push(key.into());
+        parts.push(values.len().to_string().into());
+        parts.extend(values.iter().map(Into::into));
+    }
+    parts
+}

@@ -1,0 +1,159 @@
+//! What is behind which path.
+
+use bytes::Bytes;
+use http::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE,
+    X_CONTENT_TYPE_OPTIONS,
+};
+use http::{HeaderValue, Method, Response, StatusCode};
+use http_body_util::Full;
+use serde_json::{Value, json};
+
+use crate::metrics::{CONTENT_TYPE as METRICS_TYPE, Metrics};
+
+use super::access::Refusal;
+use super::health::{Check, Health};
+
+const TEXT: &str = "text/plain; charset=utf-8";
+const JSON: &str = "application/json";
+
+/// What is answered.
+pub(super) type Answer = Response<Full<Bytes>>;
+
+/// All pages.
+pub(super) struct Routes {
+    metrics: Metrics,
+    configuration: String,
+    health: [Health; 3],
+}
+
+enum Page<'a> {
+    Health(&'a Health),
+    HealthCheck(&'a Health, &'a str),
+    Metrics,
+    Configuration,
+}
+
+impl Routes {
+    pub(super) fn new(
+        metrics: Metrics,
+        configuration: &Value,
+        [health, live, ready]: [Vec<Check>; 3],
+    ) -> Self {
+        let configuration = json!({ "componentconfig": configuration }).to_string();
+        let health = [
+            Health::new("healthz", health),
+            Health::new("livez", live),
+            Health::new("readyz", ready),
+        ];
+        Self { metrics, configuration, health }
+    }
+
+    /// Whether there is anything behind a path, for a method.
+    pub(super) fn serves(&self, method: &Method, path: &str) -> bool {
+        matches!(*method, Method::GET | Method::HEAD) && self.page(path).is_some()
+    }
+
+    /// Answers a request that passed the gate.
+    pub(super) fn answer(&self, method: &Method, path: &str, query: &str) -> Answer {
+        let Some(page) = self.page(path) else {
+            return answer(StatusCode::NOT_FOUND, TEXT, "404 page not found\n".to_owned());
+        };
+        if !matches!(*method, Method::GET | Method::HEAD) {
+            return with(
+                answer(StatusCode::METHOD_NOT_ALLOWED, TEXT, "405 use GET or HEAD\n".to_owned()),
+                ALLOW,
+                "GET, HEAD",
+            );
+        }
+        match page {
+            Page::Health(health) => {
+                let (status, text) = health.all(query);
+                answer(status, TEXT, text)
+            }
+            Page::HealthCheck(health, name) => {
+                let missing = || (StatusCode::NOT_FOUND, "404 no such check\n".to_owned());
+                let (status, text) = health.one(name).unwrap_or_else(missing);
+                answer(status, TEXT, text)
+            }
+            Page::Metrics => answer(StatusCode::OK, METRICS_TYPE, self.metrics.text()),
+            Page::Configuration => answer(StatusCode::OK, JSON, self.configuration.clone()),
+        }
+    }
+
+    fn page<'a>(&'a self, path: &'a str) -> Option<Page<'a>> {
+        match path {
+            "/metrics" => return Some(Page::Metrics),
+            "/configz" => return Some(Page::Configuration),
+            _ => {}
+        }
+        let path = path.strip_prefix('/')?;
+        let (name, check) = match path.split_once('/') {
+            Some((name, check)) => (name, Some(check)),
+            None => (path, None),
+        };
+        let health = self.health.iter().find(|health| health.name() == name)?;
+        match check {
+            None => Some(Page::Health(health)),
+            Some(check) if health.has(check) => Some(Page::HealthCheck(health, check)),
+            Some(_) => None,
+        }
+    }
+}
+
+/// Says no in the words of Kubernetes.
+pub(super) fn refuse(refusal: Refusal) -> Answer {
+    match refusal {
+        Refusal::Unauthorized => with(
+            failure(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized"),
+            WWW_AUTHENTICATE,
+            "Bearer",
+        ),
+        Refusal::Forbidden(text) => failure(StatusCode::FORBIDDEN, "Forbidden", &text),
+        Refusal::Unavailable => with(
+            failure(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "ServiceUnavailable",
+                "the API server cannot be asked for identity and rights; try again later",
+            ),
+            RETRY_AFTER,
+            "5",
+        ),
+    }
+}
+
+/// A failure as a Kubernetes `Status`.
+pub(super) fn failure(code: StatusCode, reason: &str, message: &str) -> Answer {
+    let status = json!({
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+        "reason": reason,
+        "code": code.as_u16(),
+    });
+    answer(code, JSON, status.to_string())
+}
+
+/// The same without its body, for HEAD. The length stays.
+pub(super) fn without_body(answer: Answer) -> Answer {
+    answer.map(|_| Full::default())
+}
+
+fn answer(status: StatusCode, kind: &'static str, text: String) -> Answer {
+    let length = HeaderValue::from(text.len());
+    let mut answer = Response::new(Full::new(Bytes::from(text)));
+    *answer.status_mut() = status;
+    let headers = answer.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(CONTENT_LENGTH, length);
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-store, private"));
+    answer
+}
+
+fn with(mut answer: Answer, name: http::HeaderName, value: &'static str) -> Answer {
+    answer.headers_mut().insert(name, HeaderValue::from_static(value));
+    answer
+}

@@ -1,0 +1,265 @@
+//! What the scheduler tells Prometheus: upstream's `scheduler_*` under upstream's names, labels
+//! and buckets, and Jindou's own under `jindou_*`.
+//!
+//! Left out, since they could not have a true value here: timings of single plugins and hints (the
+//! engine reads no clock), `goroutines` and `preemption_goroutines_*`, upstream's batching and
+//! asynchronous calls, and those behind gates that are off.
+//!
+//! The crate `prometheus` writes the text. `prometheus-client` does not fit: it writes OpenMetrics,
+//! where the TYPE line of a counter lacks `_total`, so that scrapers of the plain format take
+//! counters for untyped.
+
+mod process;
+mod table;
+
+use std::sync::Arc;
+
+use engine::queue::{Counters, SubQueue};
+use prometheus::{IntCounter, TextEncoder};
+use tokio::time::Instant;
+
+use table::Table;
+
+/// The type of the text that [`Metrics::text`] gives.
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// All metrics of one scheduler. Clones share the values.
+///
+/// An observation takes no lock but the short read lock of its family, and allocates only for a
+/// combination of labels that was not seen before.
+#[derive(Clone)]
+pub struct Metrics(Arc<Inner>);
+
+struct Inner {
+    table: Table,
+    lease: String,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttemptResult {
+    /// The pod was bound.
+    Scheduled,
+    /// No node fits.
+    Unschedulable,
+    /// Something went wrong.
+    Error,
+}
+
+impl AttemptResult {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Scheduled => "scheduled",
+            Self::Unschedulable => "unschedulable",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// What the API server said to a bind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BindResult {
+    /// The pod is on the node.
+    Bound,
+    /// It is certain that the request had no effect.
+    Rejected,
+    /// Nobody knows yet whether it had an effect.
+    Ambiguous,
+}
+
+impl BindResult {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Bound => "bound",
+            Self::Rejected => "rejected",
+            Self::Ambiguous => "ambiguous",
+        }
+    }
+}
+
+/// Pods that wait, by sub-queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PendingPods {
+    /// To be tried next.
+    pub active: usize,
+    /// In backoff.
+    pub backoff: usize,
+    /// Waiting for an event.
+    pub unschedulable: usize,
+    /// Not let in.
+    pub gated: usize,
+}
+
+/// What the engine keeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheSize {
+    /// Nodes.
+    pub nodes: usize,
+    /// Pods on nodes, assumed ones included.
+    pub pods: usize,
+    /// Pods whose bind is not confirmed.
+    pub assumed_pods: usize,
+}
+
+impl Metrics {
+    /// Metrics that are all zero. `lease` is the name of the lease of the leader election.
+    pub fn new(lease: &str) -> Self {
+        Self(Arc::new(Inner { table: Table::new(), lease: lease.to_owned() }))
+    }
+
+    /// The text that Prometheus reads.
+    pub fn text(&self) -> String {
+        let table = &self.0.table;
+        table.watch_staleness.refresh(Instant::now());
+        table.process.refresh();
+        TextEncoder::new()
+            .encode_to_string(&table.registry.gather())
+            .expect("families without samples are not gathered, and a string takes any text")
+    }
+
+    /// An attempt ended. For a scheduled pod the time runs until the bind is done.
+    pub fn attempt(&self, profile: &str, result: AttemptResult, seconds: f64) {
+        let labels = [result.name(), profile];
+        self.0.table.attempts.with_label_values(&labels).inc();
+        self.0.table.attempt_seconds.with_label_values(&labels).observe(seconds);
+    }
+
+    /// A node was looked for.
+    pub fn algorithm(&self, seconds: f64) {
+        self.0.table.algorithm_seconds.observe(seconds);
+    }
+
+    /// A pod was bound, at the given attempt and so long after it could first be tried.
+    pub fn scheduled(&self, attempts: u32, sli_seconds: f64) {
+        self.0.table.pod_attempts.observe(f64::from(attempts));
+        let label = attempts_label(attempts);
+        self.0.table.sli_seconds.with_label_values(&[label]).observe(sli_seconds);
+    }
+
+    /// A pod was bound that only the periodic flush had brought back: an event was missed.
+    pub fn scheduled_after_flush(&self) {
+        self.0.table.after_flush.inc();
+    }
+
+    /// An extension point was run for a pod. `status` is a status code's name, such as `Success`.
+    pub fn extension_point(&self, profile: &str, point: &str, status: &str, seconds: f64) {
+        let labels = [point, status, profile];
+        self.0.table.point_seconds.with_label_values(&labels).observe(seconds);
+    }
+
+    /// A change of the cluster was taken in.
+    pub fn event_handled(&self, event: &str, seconds: f64) {
+        self.0.table.event_seconds.with_label_values(&[event]).observe(seconds);
+    }
+
+    /// How many pods wait now.
+    pub fn pending(&self, pods: PendingPods) {
+        let PendingPods { active, backoff, unschedulable, gated } = pods;
+        let rows = [
+            ("active", active),
+            ("backoff", backoff),
+            ("unschedulable", unschedulable),
+            ("gated", gated),
+        ];
+        for (queue, count) in rows {
+            self.0.table.pending.with_label_values(&[queue]).set(count as i64);
+        }
+    }
+
+    /// A pod came into a sub-queue.
+    pub fn incoming(&self, queue: SubQueue, event: &str) {
+        self.0.table.incoming.with_label_values(&[queue.name(), event]).inc();
+    }
+
+    /// Takes over the queue's own count of pods that came in. Use this or [`Self::incoming`].
+    pub fn incoming_totals(&self, counters: &Counters) {
+        for ((queue, event), &total) in &counters.incoming {
+            let labels = [queue.name(), &event.to_string()];
+            advance(&self.0.table.incoming.with_label_values(&labels), total);
+        }
+    }
+
+    /// How many pods of a profile a plugin keeps waiting now.
+    pub fn unschedulable(&self, plugin: &str, profile: &str, pods: usize) {
+        self.0.table.unschedulable.with_label_values(&[plugin, profile]).set(pods as i64);
+    }
+
+    /// A pod waited for a permit. `result` is a status code's name.
+    pub fn permit_wait(&self, result: &str, seconds: f64) {
+        self.0.table.permit_seconds.with_label_values(&[result]).observe(seconds);
+    }
+
+    /// What the engine keeps now.
+    pub fn cache_size(&self, size: CacheSize) {
+        let CacheSize { nodes, pods, assumed_pods } = size;
+        for (kind, count) in [("nodes", nodes), ("pods", pods), ("assumed_pods", assumed_pods)] {
+            self.0.table.cache_size.with_label_values(&[kind]).set(count as i64);
+        }
+    }
+
+    /// Room for a pod was looked for by preemption.
+    pub fn preemption_attempt(&self) {
+        self.0.table.preemption_attempts.inc();
+    }
+
+    /// So many victims were chosen for a pod.
+    pub fn preemption_victims(&self, victims: usize) {
+        self.0.table.preemption_victims.observe(victims as f64);
+    }
+
+    /// Volumes of a pod could not be handled. `operation` is `predicate`, `assume` or `bind`.
+    pub fn volume_stage_failed(&self, operation: &'static str) {
+        self.0.table.volume_errors.with_label_values(&[operation]).inc();
+    }
+
+    /// A watch proved that what is known of a kind was current at this time. The age of the last
+    /// proof is computed when the metrics are read, so a watch that hangs is seen.
+    pub fn watch_fresh(&self, kind: &'static str, at: Instant) {
+        self.0.table.watch_staleness.set(kind, at);
+    }
+
+    /// A kind had to be listed again.
+    pub fn relisted(&self, kind: &'static str, reason: &'static str) {
+        self.0.table.relists.with_label_values(&[kind, reason]).inc();
+    }
+
+    /// A bind was answered, or not.
+    pub fn bind(&self, result: BindResult) {
+        self.0.table.binds.with_label_values(&[result.name()]).inc();
+    }
+
+    /// How many binds are under way now.
+    pub fn binds_in_flight(&self, binds: usize) {
+        self.0.table.binds_in_flight.set(binds as i64);
+    }
+
+    /// A Kubernetes event was not written.
+    pub fn event_dropped(&self) {
+        self.0.table.events_dropped.inc();
+    }
+
+    /// A check of the engine's state failed.
+    pub fn invariant_violated(&self) {
+        self.0.table.invariant_violations.inc();
+    }
+
+    /// Whether this process leads.
+    pub fn leading(&self, leads: bool) {
+        self.0.table.master_status.with_label_values(&[&self.0.lease]).set(i64::from(leads));
+    }
+}
+
+/// Sets a counter to a total that was counted elsewhere. Totals never fall.
+fn advance(counter: &IntCounter, total: u64) {
+    counter.inc_by(total.saturating_sub(counter.get()));
+}
+
+/// Upstream keeps the number of attempts apart up to 14.
+fn attempts_label(attempts: u32) -> &'static str {
+    const LABELS: [&str; 15] =
+        ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14"];
+    LABELS.get(attempts as usize).copied().unwrap_or("15+")
+}
+
+#[cfg(test)]
+mod tests;
