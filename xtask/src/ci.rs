@@ -60,6 +60,8 @@ fn deny() -> Result<()> {
             ["install", "cargo-deny", "--version", DENY_VERSION, "--locked", "--root", &tools];
         run("cargo", &arguments)?;
     }
+    // It looks at the crates of every platform, and without the network.
+    run("cargo", &["fetch", "--locked"])?;
     let program = program.to_str().context("the cache folder has a name that is not UTF-8")?;
     run(program, &["--offline", "check", "bans", "licenses", "sources"])
 }

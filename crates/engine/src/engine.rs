@@ -33,6 +33,7 @@ use crate::classes::Classes;
 use crate::command::{Command, PodName};
 use crate::cycle::explain::{Explanation, class_of, explain};
 use crate::cycle::post_filter::Occasion;
+use crate::cycle::ranking::Spare;
 use crate::framework::Profile;
 use crate::index::PodIdx;
 use crate::map::Map;
@@ -65,6 +66,7 @@ pub struct Engine {
     preempting: context::Preempting,
     /// Place in the visiting order of nodes at which the next visit begins.
     start: usize,
+    spare: Spare,
     random: u64,
 }
 
@@ -81,6 +83,7 @@ impl Engine {
             waiting: BTreeSet::new(),
             preempting: context::Preempting::default(),
             start: 0,
+            spare: Spare::default(),
             random: settings.seed,
         }
     }

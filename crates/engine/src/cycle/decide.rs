@@ -8,7 +8,7 @@ use crate::state::State;
 
 use super::diagnosis::Diagnosis;
 use super::evaluation::Evaluation;
-use super::ranking::Ranking;
+use super::ranking::{Ranking, Spare};
 use super::scores::{Scores, ScoringFailed};
 use super::what_if::WhatIf;
 
@@ -36,6 +36,8 @@ pub struct Circumstances<'a> {
     pub nominated: &'a [PodIdx],
     /// Place in the visiting order at which the visit begins; moved on by each decision.
     pub start: &'a mut usize,
+    /// Memory to work in.
+    pub(crate) spare: &'a mut Spare,
 }
 
 /// Decides where a pod goes. The evaluation is that of the pod's class.
@@ -62,7 +64,8 @@ pub fn decide(
     let disputed = disputed_nodes(evaluation, state, pod, nominated);
     let sample = nodes_to_find(profile, evaluation, state);
     if disputed.is_empty() && own.is_none() && sample.is_none() && !evaluation.can_fail() {
-        return decide_over_all(profile, evaluation, state, circumstances.start);
+        let Circumstances { start, spare, .. } = circumstances;
+        return decide_over_all(profile, evaluation, state, start, spare);
     }
     let verdicts = Verdicts { own, disputed };
     decide_over_list(profile, evaluation, state, verdicts, sample, circumstances.start)
@@ -74,6 +77,7 @@ fn decide_over_all(
     evaluation: &mut Evaluation,
     state: &mut State,
     start: &mut usize,
+    spare: &mut Spare,
 ) -> Decision {
     let begun = *start % state.nodes.count();
     if let Some((_, nodes)) = &evaluation.narrowed {
@@ -88,14 +92,19 @@ fn decide_over_all(
         let node = evaluation.feasible().iter().next().unwrap_or(NodeIdx::NONE);
         return Decision::Node { node, feasible };
     }
-    let ranking = evaluation.rank(profile, state);
-    if let Some(ScoringFailed(text)) = ranking.failure(profile) {
-        return Decision::Error(text);
+    let ranking = evaluation.rank(profile, state, spare);
+    let decision = match (ranking.failure(profile), ranking.choose(begun)) {
+        (Some(ScoringFailed(text)), _) => Decision::Error(text),
+        (None, Some(node)) => Decision::Node { node, feasible },
+        (None, None) => Decision::Error("no best node among the feasible ones".to_owned()),
+    };
+    // Many classes have one pod only. What was worked out is kept from the second decision on.
+    if !std::mem::replace(&mut evaluation.recurs, true)
+        && let Some(ranking) = evaluation.ranking.take()
+    {
+        ranking.recycle(spare);
     }
-    match ranking.choose(begun) {
-        Some(node) => Decision::Node { node, feasible },
-        None => Decision::Error("no best node among the feasible ones".to_owned()),
-    }
+    decision
 }
 
 fn decide_over_list(
@@ -277,12 +286,18 @@ pub(crate) fn nodes_to_find(
 
 impl Evaluation {
     /// The ranking of the feasible nodes, brought up to date.
-    pub(crate) fn rank(&mut self, profile: &Profile, state: &mut State) -> &mut Ranking {
+    pub(crate) fn rank(
+        &mut self,
+        profile: &Profile,
+        state: &mut State,
+        spare: &mut Spare,
+    ) -> &mut Ranking {
         let kept = self.ranking.take();
         let current =
             kept.and_then(|mut ranking| ranking.refresh(state, self.feasible()).then_some(ranking));
         let ranking = current.unwrap_or_else(|| {
-            let (ranking, areas) = Ranking::new(profile, &self.class, state, self.feasible());
+            let (ranking, areas) =
+                Ranking::new(profile, &self.class, state, self.feasible(), spare);
             self.depend_on(areas, state);
             ranking
         });

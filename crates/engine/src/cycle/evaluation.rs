@@ -40,6 +40,8 @@ pub struct Evaluation {
     pub asked: Vec<PluginPosition>,
     pub(crate) filters: Vec<PreparedFilter>,
     pub(crate) ranking: Option<Ranking>,
+    /// A decision was made by it.
+    pub(crate) recurs: bool,
     feasible: NodeSet,
     feasible_count: usize,
     areas: Areas,
@@ -57,6 +59,7 @@ impl Evaluation {
             asked: Vec::new(),
             filters: Vec::new(),
             ranking: None,
+            recurs: false,
             feasible: NodeSet::default(),
             feasible_count: 0,
             areas: Areas::NODES,

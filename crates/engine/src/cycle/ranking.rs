@@ -10,6 +10,19 @@ use crate::state::{Areas, State};
 use super::best::Best;
 use super::scores::ScoringFailed;
 
+/// Columns that are used again: fresh memory would have to be fetched first.
+#[derive(Default)]
+pub(crate) struct Spare(Vec<Vec<i64>>);
+
+impl Spare {
+    /// A column of this length that holds anything.
+    fn take(&mut self, slots: usize) -> Vec<i64> {
+        let mut column = self.0.pop().unwrap_or_default();
+        column.resize(slots, 0);
+        column
+    }
+}
+
 /// Scores of a class and the best node by them.
 pub(crate) struct Ranking {
     scorers: Vec<PreparedScorer>,
@@ -156,6 +169,7 @@ impl Ranking {
         class: &Class,
         state: &mut State,
         feasible: &NodeSet,
+        spare: &mut Spare,
     ) -> (Self, Areas) {
         let mut preparation = Preparation::new(state);
         let scorers = prepare(profile, class, &mut preparation);
@@ -165,8 +179,8 @@ impl Ranking {
         let mut ranking = Self {
             scorers,
             constant: 0,
-            base: vec![0; slots],
-            totals: vec![0; slots],
+            base: spare.take(slots),
+            totals: spare.take(slots),
             feasible: feasible.clone(),
             usage_seen: state.nodes.usage_changes().end(),
             best: Best::new(state.nodes.visit(), feasible),
@@ -190,7 +204,7 @@ impl Ranking {
                     *extremes = scorer.scorer.groups().map_or(Extremes::NONE, |g| g.extremes);
                 }
                 Part::Normalised { raw, extremes } if !scorer.skipped => {
-                    raw.resize(slots, 0);
+                    *raw = spare.take(slots);
                     scorer.scorer.score_all(state, raw);
                     *extremes = Tracked::over(raw, feasible);
                 }
@@ -320,6 +334,18 @@ impl Ranking {
         }
         self.touched = touched;
         true
+    }
+
+    /// Gives its columns up.
+    pub(crate) fn recycle(self, spare: &mut Spare) {
+        spare.0.extend([self.base, self.totals]);
+        for scorer in self.scorers {
+            if let Part::Normalised { raw, .. } = scorer.part
+                && !raw.is_empty()
+            {
+                spare.0.push(raw);
+            }
+        }
     }
 
     /// The best feasible node.

@@ -69,8 +69,11 @@ impl Engine {
             let class = self.classes.class(evaluator).clone();
             Box::new(Evaluation::new(profile, class, &mut self.state))
         };
-        let mut circumstances =
-            Circumstances { nominated: self.queue.nominator.all(), start: &mut self.start };
+        let mut circumstances = Circumstances {
+            nominated: self.queue.nominator.all(),
+            start: &mut self.start,
+            spare: &mut self.spare,
+        };
         let decision = decide(
             &self.profiles[queued.profile],
             &mut evaluation,

@@ -91,7 +91,7 @@ impl Engine {
         }
         let scores =
             Scores::new(profile, &class, &mut self.state, &feasible).map_err(|failed| failed.0)?;
-        let ranking = kept.rank(profile, &mut self.state);
+        let ranking = kept.rank(profile, &mut self.state, &mut self.spare);
         for (node, total) in feasible.iter().zip(&scores.totals) {
             if ranking.total(*node) != *total {
                 let name = self.state.nodes.name(*node);

@@ -1,3 +1,5 @@
+//! Tests of node affinity.
+
 use super::nodes::allowed_nodes;
 use super::*;
 
