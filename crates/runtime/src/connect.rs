@@ -39,7 +39,8 @@ pub async fn config(target: &Target) -> Result<kube::Config> {
         let file = Kubeconfig::read_from(path).map_err(|error| {
             anyhow!("cannot read the kubeconfig {shown}: {}", innermost(&error))
         })?;
-        let config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default());
+        let options = KubeConfigOptions::default();
+        let config = kube::Config::from_custom_kubeconfig(file, &options);
         config.await.map_err(|error| {
             anyhow!("the kubeconfig {shown} cannot be used: {}", innermost(&error))
         })?
