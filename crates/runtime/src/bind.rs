@@ -12,25 +12,34 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use engine::command::PodName;
 use engine::object::Text;
-use http::{Request, Response, StatusCode};
+use http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use serde_json::{Value, json};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+use crate::answer::{failure, may_pass, retry_after};
 use crate::lease::{Fence, REQUEST_TIMEOUT, SLACK};
 use crate::metrics::{BindResult, Metrics};
-use crate::watch::failure;
 
-/// Tries until a pod goes back into the queue.
+#[cfg(test)]
+mod tests;
+
+/// Tries, and the time for them, until a pod goes back into the queue. The time also ends waiting
+/// for a server that asks to come back later again and again: meanwhile a place is kept.
 const TRIES_MAX: u32 = 6;
+const TRYING_MAX: Duration = Duration::from_mins(1);
 
-/// The longest wait that a server can ask for; it is asked again afterwards.
-const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
+/// The wait before sending again, if the server does not say, and the least if it does.
+const PAUSE: Duration = Duration::from_secs(1);
+const PAUSE_MIN: Duration = SLACK;
+
+/// The longest wait between reads of a pod of which something must be known.
+const READ_PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// How many binds may be under way at once: more as long as all goes well, half as many when the
 /// server asks for less.
@@ -48,14 +57,15 @@ impl Window {
     }
 
     fn grow(&self) {
-        let size = self.size();
-        if size < Self::MOST {
-            self.0.store(size + 1, Ordering::Relaxed);
-        }
+        self.change(|size| (size + 1).min(Self::MOST));
     }
 
     fn shrink(&self) {
-        self.0.store((self.size() / 2).max(Self::LEAST), Ordering::Relaxed);
+        self.change(|size| (size / 2).max(Self::LEAST));
+    }
+
+    fn change(&self, to: impl Fn(usize) -> usize) {
+        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |size| Some(to(size)));
     }
 }
 
@@ -79,10 +89,10 @@ enum Answer {
     Bound,
     /// Refused for a reason that reading the pod explains.
     Refused(String),
-    /// To be sent again after this time.
+    /// Not done; to be sent again after this time.
     Later(Duration),
-    /// It may have been done or not.
-    Unknown(String),
+    /// It may have been done or not; not to be sent again before this time.
+    Unknown(String, Duration),
 }
 
 /// Where a pod stands.
@@ -110,16 +120,18 @@ impl Binder {
     }
 
     async fn bind_or_tell(&self, pod: &PodName, version: &str, node: &Text) -> Result<(), String> {
+        let give_up = Instant::now() + TRYING_MAX;
         let mut version = version.to_owned();
-        let mut last_sent = None;
-        let mut tries = 0;
+        // When the last request was sent that nobody knows the end of.
+        let mut unanswered = None;
         let mut why = String::new();
-        while tries < TRIES_MAX {
-            if !self.fence.may_send(tokio::time::Instant::now()) {
+        let mut tries = 0;
+        while tries < TRIES_MAX && Instant::now() < give_up {
+            let sent = Instant::now();
+            if !self.fence.may_send(sent) {
                 "the lease is not held any more".clone_into(&mut why);
                 break;
             }
-            let sent = Instant::now();
             match self.send(pod, &version, node).await {
                 Answer::Bound => {
                     self.window.grow();
@@ -127,48 +139,44 @@ impl Binder {
                 }
                 Answer::Later(wait) => {
                     self.window.shrink();
-                    sleep(wait).await;
+                    "the API server asked to come back later".clone_into(&mut why);
+                    sleep_until(give_up.min(Instant::now() + wait)).await;
                     continue;
                 }
                 Answer::Refused(message) => why = message,
-                Answer::Unknown(message) => {
+                Answer::Unknown(message, wait) => {
                     why = message;
-                    last_sent = Some(sent);
+                    unanswered = Some(sent);
                     self.metrics.bind(BindResult::Ambiguous);
                     self.window.shrink();
+                    sleep_until(give_up.min(Instant::now() + wait)).await;
                 }
             }
             tries += 1;
-            match self.read(pod).await {
-                Ok(Standing::OnNode(name)) if *name == **node => return Ok(()),
-                Ok(Standing::OnNode(name)) => {
-                    return Err(format!("pod {} is already assigned to node {name:?}", pod.name));
-                }
-                Ok(Standing::Gone) => return Err(format!("pods {:?} not found", pod.name)),
-                Ok(Standing::NotNow(reason)) => {
-                    why = reason.to_owned();
+            let standing = match (self.read(pod).await, unanswered) {
+                (Ok(standing), _) => standing,
+                // Whatever is true of the pod: all that was sent was refused.
+                (Err(_), None) => return Err(why),
+                (Err(_), Some(_)) => self.read_until_known(pod).await,
+            };
+            match standing {
+                Standing::OnNode(name) if *name == **node => return Ok(()),
+                Standing::OnNode(name) => return Err(assigned(pod, &name)),
+                Standing::Gone => return Err(format!("pods {:?} not found", pod.name)),
+                Standing::NotNow(reason) => {
+                    reason.clone_into(&mut why);
                     break;
                 }
-                Ok(Standing::Free { version: now }) => version = now,
-                // Nothing is known: the pod is read again before anything else.
-                Err(message) => {
-                    why = message;
-                    sleep(SLACK * tries).await;
-                }
+                Standing::Free { version: now } => version = now,
             }
         }
-        self.outlive(last_sent).await;
+        let Some(sent) = unanswered else { return Err(why) };
+        // From then on no request can arrive any more.
+        sleep_until(sent + 2 * REQUEST_TIMEOUT + SLACK).await;
         match self.read_until_known(pod).await {
             Standing::OnNode(name) if *name == **node => Ok(()),
+            Standing::OnNode(name) => Err(assigned(pod, &name)),
             _ => Err(why),
-        }
-    }
-
-    /// Waits until a request that was never answered can no longer arrive.
-    async fn outlive(&self, last_sent: Option<Instant>) {
-        if let Some(sent) = last_sent {
-            let dead = sent + 2 * REQUEST_TIMEOUT + SLACK;
-            sleep(dead.saturating_duration_since(Instant::now())).await;
         }
     }
 
@@ -195,20 +203,20 @@ impl Binder {
             .header("accept", "application/json")
             .body(Body::from(body.to_string().into_bytes()));
         let Ok(request) = request else { return Answer::Refused("the pod has an odd name".into()) };
+        let unknown = |why: String| Answer::Unknown(why, Duration::ZERO);
         let response = match timeout(REQUEST_TIMEOUT, self.client.send(request)).await {
-            Err(_) => return Answer::Unknown("the API server did not answer".to_owned()),
-            Ok(Err(error)) => return Answer::Unknown(error.to_string()),
+            Err(_) => return unknown("the API server did not answer".to_owned()),
+            Ok(Err(error)) => return unknown(error.to_string()),
             Ok(Ok(response)) => response,
         };
+        // Whoever asks for more is not asked again at all.
+        let wait = retry_after(&response).unwrap_or(PAUSE).clamp(PAUSE_MIN, TRYING_MAX);
         match response.status() {
             status if status.is_success() => Answer::Bound,
-            StatusCode::TOO_MANY_REQUESTS => Answer::Later(retry_after(&response)),
-            // Not begun: an API server that starts or stops says when to come back.
-            StatusCode::SERVICE_UNAVAILABLE if response.headers().contains_key("retry-after") => {
-                Answer::Later(retry_after(&response))
-            }
-            status if status.is_server_error() => {
-                Answer::Unknown(failure(response).await.to_string())
+            // Turned away before anything was done.
+            StatusCode::TOO_MANY_REQUESTS => Answer::Later(wait),
+            status if may_pass(status) => {
+                Answer::Unknown(failure(response).await.to_string(), wait)
             }
             _ => Answer::Refused(failure(response).await.to_string()),
         }
@@ -222,7 +230,7 @@ impl Binder {
                 Err(message) => {
                     tracing::warn!(pod = %pod.name, "cannot read what came of a bind: {message}");
                     sleep(wait).await;
-                    wait = (wait * 2).min(RETRY_AFTER_MAX);
+                    wait = (wait * 2).min(READ_PAUSE_MAX);
                 }
             }
         }
@@ -241,34 +249,35 @@ impl Binder {
                 _ => return Err(failure(response).await.to_string()),
             }
             let body = response.into_body().collect().await.map_err(|error| error.to_string())?;
-            let read = serde_json::from_slice(&body.to_bytes());
-            read.map(|object| standing(&object, pod)).map_err(|error| error.to_string())
+            let object = serde_json::from_slice(&body.to_bytes());
+            standing(&object.map_err(|error| error.to_string())?, pod)
         };
         let limited = timeout(2 * REQUEST_TIMEOUT, read).await;
         limited.unwrap_or_else(|_| Err("the API server did not answer".to_owned()))
     }
 }
 
-fn standing(object: &Value, pod: &PodName) -> Standing {
+fn assigned(pod: &PodName, node: &str) -> String {
+    format!("pod {} is already assigned to node {node:?}", pod.name)
+}
+
+fn standing(object: &Value, pod: &PodName) -> Result<Standing, String> {
     let text = |field| object.pointer(field).and_then(Value::as_str).unwrap_or("");
+    if text("/metadata/uid").is_empty() {
+        return Err("the answer is not a pod".to_owned());
+    }
     if text("/metadata/uid") != &*pod.uid {
-        return Standing::Gone;
+        return Ok(Standing::Gone);
     }
     if !text("/spec/nodeName").is_empty() {
-        return Standing::OnNode(text("/spec/nodeName").to_owned());
+        return Ok(Standing::OnNode(text("/spec/nodeName").to_owned()));
     }
     if !text("/metadata/deletionTimestamp").is_empty() {
-        return Standing::NotNow("the pod is being deleted");
+        return Ok(Standing::NotNow("the pod is being deleted"));
     }
     let gates = object.pointer("/spec/schedulingGates").and_then(Value::as_array);
     if gates.is_some_and(|gates| !gates.is_empty()) {
-        return Standing::NotNow("the pod has scheduling gates");
+        return Ok(Standing::NotNow("the pod has scheduling gates"));
     }
-    Standing::Free { version: text("/metadata/resourceVersion").to_owned() }
-}
-
-fn retry_after(response: &Response<Body>) -> Duration {
-    let header = response.headers().get("retry-after").and_then(|value| value.to_str().ok());
-    let seconds = header.and_then(|text| text.parse().ok()).unwrap_or(1);
-    Duration::from_secs(seconds).clamp(Duration::from_millis(100), RETRY_AFTER_MAX)
+    Ok(Standing::Free { version: text("/metadata/resourceVersion").to_owned() })
 }

@@ -11,12 +11,12 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
+use crate::answer::failure;
 use crate::bind::Binder;
 use crate::driver::Input;
 use crate::events::{Events, PodEvent, second_time};
 use crate::report::{Report, Reports};
 use crate::volumes;
-use crate::watch::failure;
 
 /// How long deleting a pod may take.
 const DELETE_MAX: Duration = Duration::from_secs(10);

@@ -10,6 +10,7 @@
 //! [`kinds`] lists them; [`driver`] is the loop around the engine; [`bind`] is the one write that
 //! must never go wrong; [`lease`] says who may write, [`http`] and [`metrics`] what others may see.
 
+mod answer;
 pub mod bind;
 pub mod connect;
 pub mod driver;
@@ -21,5 +22,7 @@ pub mod lease;
 pub mod metrics;
 pub mod report;
 pub mod scheduler;
+#[cfg(test)]
+mod testing;
 pub mod volumes;
 pub mod watch;

@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
+use crate::answer::failure;
 use crate::events::second_time;
-use crate::watch::failure;
 
 /// Reports on their way to the writer.
 const WAITING_MAX: usize = 4096;

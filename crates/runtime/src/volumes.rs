@@ -10,7 +10,8 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
-use crate::watch::failure;
+use crate::answer::failure;
+
 
 /// How often claims are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

@@ -28,6 +28,7 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
+use crate::answer::{failure, message_of, refusal};
 use crate::driver::Input;
 use crate::kinds::{Key, Kind};
 use crate::metrics::Metrics;
@@ -155,7 +156,7 @@ impl Follower {
                     failures += 1;
                 }
                 Ok(End::NoStreamingLists) => self.streaming_lists = false,
-                Err(error) if self.kind.optional && is_not_found(&error) => {
+                Err(error) if self.kind.optional && refusal(&error) == Some(StatusCode::NOT_FOUND) => {
                     tracing::info!(kind = self.kind.name, "the API server does not have this kind");
                     self.finish(HashSet::new()).await;
                     tokio::time::sleep(BACKOFF_LAST).await;
@@ -404,42 +405,6 @@ fn identity(object: &Value) -> Result<(Key, Known)> {
     let key =
         Key { namespace: text("/metadata/namespace").into(), name: text("/metadata/name").into() };
     Ok((key, Known { uid: text("/metadata/uid").into(), version }))
-}
-
-/// The API server refused.
-#[derive(Debug)]
-pub struct Refused {
-    /// The HTTP status.
-    pub status: StatusCode,
-    /// What it said.
-    pub message: String,
-}
-
-impl std::fmt::Display for Refused {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", self.status, self.message)
-    }
-}
-
-impl std::error::Error for Refused {}
-
-/// Why the API server refused, as an error.
-pub(crate) async fn failure(response: Response<Body>) -> anyhow::Error {
-    const MESSAGE_BYTES_MAX: usize = 64 << 10;
-    let status = response.status();
-    let body = http_body_util::Limited::new(response.into_body(), MESSAGE_BYTES_MAX);
-    let bytes = timeout(HEAD_MAX, body.collect()).await;
-    let bytes = bytes.ok().and_then(Result::ok).map(http_body_util::Collected::to_bytes);
-    let object = bytes.and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
-    Refused { status, message: object.as_ref().map_or(String::new(), message_of) }.into()
-}
-
-fn is_not_found(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<Refused>().is_some_and(|refused| refused.status == StatusCode::NOT_FOUND)
-}
-
-fn message_of(status: &Value) -> String {
-    status.get("message").and_then(Value::as_str).unwrap_or("(no message)").to_owned()
 }
 
 fn backoff(failures: u32) -> Duration {

@@ -1,0 +1,413 @@
+//! Binding against an API server that does all it may do, in virtual time.
+
+mod properties;
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
+use http::Method;
+
+use super::*;
+use crate::testing::{Asked, Fake, Part, Reply, lock, seconds_since};
+
+const OURS: &str = "node-1";
+const OTHER: &str = "node-2";
+
+/// How a request to bind goes wrong, or not.
+#[derive(Clone, Debug)]
+enum Step {
+    Healthy,
+    /// It never arrives.
+    DropRequest,
+    /// It is done and the connection breaks.
+    DropResponse,
+    /// It is done; the answer comes after this time.
+    Slow(Duration),
+    /// It is done after this time, and nobody says so.
+    Late(Duration),
+    /// This status, having done it or not, with `Retry-After`.
+    Status(u16, bool, Option<u64>),
+    /// The status comes, the rest of the answer never does.
+    Headless(u16),
+}
+
+/// What else happens to the pod, right after a request to bind was handled.
+#[derive(Clone, Debug)]
+enum Meddling {
+    Touch,
+    Delete,
+    Terminate,
+    Gate,
+    Replace,
+    Steal,
+}
+
+#[derive(Default)]
+struct World {
+    pod: Option<Value>,
+    version: u64,
+    /// Nodes to which the pod was ever bound by requests of ours.
+    bound: Vec<String>,
+    binds: VecDeque<(Step, Option<Meddling>)>,
+    reads: VecDeque<Reply>,
+}
+
+impl World {
+    fn touch(&mut self, change: impl FnOnce(&mut Value)) {
+        self.version += 1;
+        if let Some(pod) = &mut self.pod {
+            change(pod);
+            pod["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        }
+    }
+
+    /// As the API server handles a Binding.
+    fn bind(&mut self, binding: &Value) -> Reply {
+        let Some(pod) = self.pod.clone() else { return Reply::failure(404, "not found") };
+        let meta = |object: &Value, field: &str| object["metadata"][field].clone();
+        if meta(&pod, "uid") != meta(binding, "uid") {
+            return Reply::failure(409, "another uid");
+        }
+        if meta(&pod, "resourceVersion") != meta(binding, "resourceVersion") {
+            return Reply::failure(409, "the object has been modified");
+        }
+        if !pod["spec"]["nodeName"].is_null() {
+            return Reply::failure(409, "already assigned");
+        }
+        if !meta(&pod, "deletionTimestamp").is_null() || !pod["spec"]["schedulingGates"].is_null() {
+            return Reply::failure(409, "not to be bound");
+        }
+        let node = binding["target"]["name"].as_str().unwrap().to_owned();
+        self.touch(|pod| pod["spec"]["nodeName"] = json!(node));
+        self.bound.push(node);
+        Reply::json(201, &json!({"kind": "Status", "status": "Success"}))
+    }
+
+    fn meddle(&mut self, meddling: &Meddling) {
+        match meddling {
+            Meddling::Touch => self.touch(|_| {}),
+            Meddling::Delete => self.pod = None,
+            Meddling::Terminate => {
+                self.touch(|pod| pod["metadata"]["deletionTimestamp"] = json!("2024-01-01"));
+            }
+            Meddling::Gate => self.touch(|pod| pod["spec"]["schedulingGates"] = json!([{}])),
+            Meddling::Replace => {
+                self.version += 1;
+                self.pod = Some(pod("uid-2", self.version));
+            }
+            Meddling::Steal => self.touch(|pod| {
+                if pod["spec"]["nodeName"].is_null() {
+                    pod["spec"]["nodeName"] = json!(OTHER);
+                }
+            }),
+        }
+    }
+
+    fn is_on(&self, node: &str) -> bool {
+        self.pod.as_ref().is_some_and(|pod| {
+            pod["metadata"]["uid"] == "uid-1" && pod["spec"]["nodeName"] == node
+        })
+    }
+}
+
+fn pod(uid: &str, version: u64) -> Value {
+    let meta = json!({"namespace": "ns", "name": "pod", "uid": uid, "resourceVersion": version.to_string()});
+    json!({"kind": "Pod", "metadata": meta, "spec": {}})
+}
+
+struct Stage {
+    world: Arc<Mutex<World>>,
+    fake: Fake,
+    fence: Fence,
+    window: Arc<Window>,
+    metrics: Metrics,
+}
+
+impl Stage {
+    fn new(binds: &[(Step, Option<Meddling>)]) -> Self {
+        let world = World {
+            pod: Some(pod("uid-1", 7)),
+            version: 7,
+            binds: binds.iter().cloned().collect(),
+            ..World::default()
+        };
+        let world = Arc::new(Mutex::new(world));
+        let server = Arc::clone(&world);
+        let fake = Fake::new(move |asked| answer(&server, asked));
+        let (fence, window) = (Fence::always(), Arc::default());
+        Self { world, fake, fence, window, metrics: Metrics::new("lease") }
+    }
+
+    fn of(steps: &[Step]) -> Self {
+        Self::new(&steps.iter().map(|step| (step.clone(), None)).collect::<Vec<_>>())
+    }
+
+    async fn bind(&self) -> Result<(), String> {
+        let window = Arc::clone(&self.window);
+        let binder =
+            Binder::new(self.fake.client(), self.fence.clone(), window, self.metrics.clone());
+        let pod = PodName { namespace: "ns".into(), name: "pod".into(), uid: "uid-1".into() };
+        binder.bind(&pod, "7", &OURS.into()).await
+    }
+
+    fn sends(&self) -> Vec<Asked> {
+        self.fake.asked_by(&Method::POST)
+    }
+
+    fn reads(&self) -> Vec<Asked> {
+        self.fake.asked_by(&Method::GET)
+    }
+
+    fn counted(&self, result: &str) -> bool {
+        self.metrics.text().lines().any(|line| line.contains(result) && line.ends_with(" 1"))
+    }
+}
+
+fn answer(world: &Arc<Mutex<World>>, asked: &Asked) -> Reply {
+    let mut server = lock(world);
+    if asked.method == Method::GET {
+        assert_eq!(asked.path, "/api/v1/namespaces/ns/pods/pod");
+        assert_eq!(asked.query, "", "the read must be consistent");
+        let scripted = server.reads.pop_front();
+        return scripted.unwrap_or_else(|| match &server.pod {
+            Some(pod) => Reply::json(200, pod),
+            None => Reply::failure(404, "pods \"pod\" not found"),
+        });
+    }
+    assert_eq!(asked.path, "/api/v1/namespaces/ns/pods/pod/binding");
+    assert_eq!(asked.parameter("timeout").as_deref(), Some("2500ms"));
+    assert_eq!(asked.body["metadata"]["uid"], "uid-1");
+    let (step, meddling) = server.binds.pop_front().unwrap_or((Step::Healthy, None));
+    let reply = match step {
+        Step::Healthy => server.bind(&asked.body),
+        Step::DropRequest => Reply::broken(),
+        Step::DropResponse => {
+            server.bind(&asked.body);
+            Reply::broken()
+        }
+        Step::Slow(delay) => server.bind(&asked.body).after(delay),
+        Step::Late(delay) => {
+            let (world, body) = (Arc::clone(world), asked.body.clone());
+            tokio::spawn(async move {
+                sleep(delay).await;
+                lock(&world).bind(&body);
+            });
+            Reply::never()
+        }
+        Step::Status(status, done, wait) => {
+            if done {
+                server.bind(&asked.body);
+            }
+            let reply = Reply::failure(status, "as the test wants");
+            match wait {
+                Some(wait) => reply.header("retry-after", wait),
+                None => reply,
+            }
+        }
+        Step::Headless(status) => Reply::stream(status, vec![Part::Hang]),
+    };
+    if let Some(meddling) = meddling {
+        server.meddle(&meddling);
+    }
+    reply
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_is_believed() {
+    let stage = Stage::of(&[]);
+    assert_eq!(stage.bind().await, Ok(()));
+    assert_eq!((stage.sends().len(), stage.reads().len()), (1, 0));
+    let body = stage.sends()[0].body.clone();
+    assert_eq!(body["target"]["name"], OURS);
+    assert_eq!(body["metadata"]["resourceVersion"], "7");
+    assert!(stage.counted("result=\"bound\""), "{}", stage.metrics.text());
+    assert_eq!(stage.window.size(), Window::FIRST + 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conflict_is_explained_by_the_pod() {
+    let ours = Stage::of(&[]);
+    lock(&ours.world).touch(|pod| pod["spec"]["nodeName"] = json!(OURS));
+    assert_eq!(ours.bind().await, Ok(()), "somebody repeats what we sent");
+
+    for (meddling, expected, sends) in [
+        (Meddling::Steal, "pod pod is already assigned to node \"node-2\"", 1),
+        (Meddling::Delete, "pods \"pod\" not found", 1),
+        (Meddling::Replace, "pods \"pod\" not found", 1),
+        (Meddling::Terminate, "the pod is being deleted", 1),
+        (Meddling::Gate, "the pod has scheduling gates", 1),
+    ] {
+        let stage = Stage::of(&[]);
+        lock(&stage.world).meddle(&meddling);
+        let begun = Instant::now();
+        assert_eq!(stage.bind().await, Err(expected.to_owned()), "{meddling:?}");
+        assert_eq!((stage.sends().len(), stage.reads().len()), (sends, 1), "{meddling:?}");
+        assert!(seconds_since(begun) < 0.1, "nothing was sent that could still arrive");
+        assert!(stage.counted("result=\"rejected\""), "{}", stage.metrics.text());
+    }
+
+    let changed = Stage::of(&[]);
+    lock(&changed.world).meddle(&Meddling::Touch);
+    assert_eq!(changed.bind().await, Ok(()));
+    let versions: Vec<Value> = changed
+        .sends()
+        .iter()
+        .map(|sent| sent.body["metadata"]["resourceVersion"].clone())
+        .collect();
+    assert_eq!(versions, ["7", "8"], "sent again with the version that was read");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_changes_all_the_time_goes_back_into_the_queue() {
+    let stage = Stage::of(&[]);
+    lock(&stage.world).meddle(&Meddling::Touch);
+    // Whatever is read has changed when the bind arrives.
+    lock(&stage.world).reads.extend((0..20).map(|_| Reply::json(200, &pod("uid-1", 7))));
+    assert!(stage.bind().await.unwrap_err().contains("modified"));
+    assert_eq!(stage.sends().len(), TRIES_MAX as usize);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_is_not_asked_earlier_than_it_allows() {
+    for status in [429, 503, 500] {
+        let stage = Stage::of(&[
+            Step::Status(status, false, Some(7)),
+            Step::Status(status, false, Some(0)),
+            Step::Status(status, false, None),
+        ]);
+        assert_eq!(stage.bind().await, Ok(()), "{status}");
+        let times: Vec<Instant> = stage.sends().iter().map(|sent| sent.at).collect();
+        assert!(times[1] - times[0] >= Duration::from_secs(7), "{status}");
+        assert!(times[2] - times[1] >= PAUSE_MIN, "{status}");
+        assert!(times[3] - times[2] >= PAUSE, "{status}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_always_says_later_does_not_hold_a_place_for_ever() {
+    for wait in [0, 1, 20, 3600, u64::MAX / 2] {
+        let stage = Stage::of(&vec![Step::Status(429, false, Some(wait)); 1000]);
+        let begun = Instant::now();
+        let error = stage.bind().await.unwrap_err();
+        assert_eq!(error, "the API server asked to come back later");
+        assert!(begun.elapsed() <= TRYING_MAX + PAUSE, "{wait}");
+        let times: Vec<Instant> = stage.sends().iter().map(|sent| sent.at).collect();
+        let wait = Duration::from_secs(wait);
+        assert!(times.windows(2).all(|pair| pair[1] - pair[0] >= wait), "{wait:?}");
+        assert_eq!(stage.reads().len(), 0, "it is certain that nothing was done");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_known_is_read() {
+    for step in [
+        Step::DropResponse,
+        Step::Slow(REQUEST_TIMEOUT * 2),
+        Step::Status(500, true, None),
+        Step::Status(502, true, None),
+        Step::Status(503, true, Some(1)),
+        Step::Status(504, true, None),
+        Step::Status(408, true, None),
+    ] {
+        let stage = Stage::of(std::slice::from_ref(&step));
+        assert_eq!(stage.bind().await, Ok(()), "{step:?}");
+        assert_eq!((stage.sends().len(), stage.reads().len()), (1, 1), "{step:?}");
+        assert!(stage.counted("result=\"ambiguous\""), "{}", stage.metrics.text());
+    }
+    for step in [Step::DropRequest, Step::Status(500, false, None), Step::Headless(504)] {
+        let stage = Stage::of(std::slice::from_ref(&step));
+        assert_eq!(stage.bind().await, Ok(()), "{step:?}");
+        assert_eq!((stage.sends().len(), stage.reads().len()), (2, 1), "{step:?}");
+        let node = &stage.sends()[1].body["target"]["name"];
+        assert_eq!(node, OURS, "sent again to the same node");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_cannot_be_read_is_read_again_before_anything_is_sent() {
+    let stage = Stage::of(&[Step::DropResponse]);
+    let odd = [
+        Reply::broken(),
+        Reply::never(),
+        Reply::failure(500, "etcd is gone"),
+        Reply::json(200, &json!({"kind": "Status"})),
+        Reply::stream(200, vec![Part::Data(b"{".to_vec()), Part::Break]),
+        Reply::stream(200, vec![Part::Data(b"<html>".to_vec())]),
+    ];
+    lock(&stage.world).reads.extend(odd);
+    assert_eq!(stage.bind().await, Ok(()));
+    assert_eq!((stage.sends().len(), stage.reads().len()), (1, 7));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_without_anything_open_needs_no_explanation() {
+    let stage = Stage::of(&[Step::Status(401, false, None)]);
+    lock(&stage.world).reads.extend([Reply::failure(401, "Unauthorized")]);
+    assert!(stage.bind().await.unwrap_err().contains("401"));
+    assert_eq!((stage.sends().len(), stage.reads().len()), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_lease_nothing_is_sent() {
+    let stage = Stage::of(&[]);
+    stage.fence.close();
+    let begun = Instant::now();
+    assert_eq!(stage.bind().await, Err("the lease is not held any more".to_owned()));
+    assert_eq!(stage.fake.asked().len(), 0);
+    assert_eq!(seconds_since(begun), 0.0);
+
+    let put_off = Stage::of(&[Step::Status(429, false, Some(5))]);
+    let fence = put_off.fence.clone();
+    tokio::spawn(async move {
+        sleep(Duration::from_secs(2)).await;
+        fence.close();
+    });
+    assert!(put_off.bind().await.is_err());
+    assert_eq!((put_off.sends().len(), put_off.reads().len()), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_place_is_given_up_only_when_no_request_can_arrive_any_more() {
+    // The request is handled so late that the first read does not show it.
+    let late = 2 * REQUEST_TIMEOUT;
+    let stage = Stage::of(&[Step::Late(late)]);
+    let fence = stage.fence.clone();
+    tokio::spawn(async move {
+        sleep(Duration::from_secs(1)).await;
+        fence.close();
+    });
+    let begun = Instant::now();
+    assert_eq!(stage.bind().await, Ok(()), "the last read shows it");
+    assert_eq!(begun.elapsed(), 2 * REQUEST_TIMEOUT + SLACK);
+    assert_eq!((stage.sends().len(), stage.reads().len()), (1, 2));
+
+    let lost = Stage::of(&vec![Step::DropRequest; 100]);
+    assert!(lost.bind().await.is_err());
+    let last = lost.sends().last().unwrap().at;
+    assert_eq!(lost.sends().len(), TRIES_MAX as usize);
+    assert!(last.elapsed() >= 2 * REQUEST_TIMEOUT + SLACK);
+}
+
+#[test]
+fn the_window_stays_within_its_limits() {
+    let window = Window::default();
+    for _ in 0..1000 {
+        window.grow();
+    }
+    assert_eq!(window.size(), Window::MOST);
+    window.shrink();
+    assert_eq!(window.size(), Window::MOST / 2);
+    for _ in 0..100 {
+        window.shrink();
+    }
+    assert_eq!(window.size(), Window::LEAST);
+    window.grow();
+    assert_eq!(window.size(), Window::LEAST + 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn trouble_shrinks_the_window() {
+    let stage = Stage::of(&[Step::Status(429, false, None), Step::Status(500, true, None)]);
+    assert_eq!(stage.bind().await, Ok(()));
+    assert_eq!(stage.window.size(), Window::FIRST / 4);
+}

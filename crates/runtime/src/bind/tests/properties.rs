@@ -1,0 +1,98 @@
+//! Whatever happens, what is told of a bind is true.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::testing::in_virtual_time;
+
+/// Up to the longest time in which a request may still be handled.
+fn within_its_life() -> impl Strategy<Value = Duration> {
+    (0..=2 * REQUEST_TIMEOUT.as_millis() as u64).prop_map(Duration::from_millis)
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let status = prop_oneof![Just(500_u16), Just(502), Just(503), Just(504), Just(408)];
+    let wait = prop::option::of(0..90_u64);
+    prop_oneof![
+        2 => Just(Step::Healthy),
+        1 => Just(Step::DropRequest),
+        1 => Just(Step::DropResponse),
+        1 => within_its_life().prop_map(Step::Slow),
+        2 => within_its_life().prop_map(Step::Late),
+        1 => (status, any::<bool>(), wait.clone()).prop_map(|(s, done, w)| Step::Status(s, done, w)),
+        1 => wait.prop_map(|wait| Step::Status(429, false, wait)),
+        1 => Just(Step::Headless(500)),
+    ]
+}
+
+fn meddling() -> impl Strategy<Value = Meddling> {
+    prop_oneof![
+        3 => Just(Meddling::Touch),
+        1 => Just(Meddling::Delete),
+        1 => Just(Meddling::Terminate),
+        1 => Just(Meddling::Gate),
+        1 => Just(Meddling::Replace),
+        1 => Just(Meddling::Steal),
+    ]
+}
+
+fn read() -> impl Strategy<Value = Option<Reply>> {
+    prop_oneof![
+        3 => Just(None),
+        1 => Just(Some(Reply::broken())),
+        1 => Just(Some(Reply::never())),
+        1 => Just(Some(Reply::failure(500, "no"))),
+        1 => Just(Some(Reply::failure(429, "no").header("retry-after", 1))),
+    ]
+}
+
+fn check(
+    binds: &[(Step, Option<Meddling>)],
+    reads: Vec<Reply>,
+    fence_closes: Option<Duration>,
+) -> Result<(), TestCaseError> {
+    in_virtual_time(async {
+        let stage = Stage::new(binds);
+        lock(&stage.world).reads.extend(reads);
+        let begun = Instant::now();
+        if let Some(after) = fence_closes {
+            let fence = stage.fence.clone();
+            tokio::spawn(async move {
+                sleep(after).await;
+                fence.close();
+            });
+        }
+        let told = timeout(Duration::from_hours(1), stage.bind()).await;
+        let Ok(told) = told else { return Err(TestCaseError::fail("it never ends")) };
+        let at_once = lock(&stage.world).is_on(OURS);
+        // Requests that are still on their way arrive now, if they can.
+        sleep(Duration::from_mins(1)).await;
+        let world = lock(&stage.world);
+        match &told {
+            Ok(()) => prop_assert!(world.bound.contains(&OURS.to_owned()), "not bound at all"),
+            Err(why) => prop_assert!(!world.is_on(OURS), "bound although {why} ({at_once})"),
+        }
+        prop_assert!(world.bound.len() <= 1, "bound twice");
+        let closed = fence_closes.map(|after| begun + after);
+        for sent in stage.sends() {
+            prop_assert_eq!(&sent.body["target"]["name"], OURS);
+            prop_assert!(closed.is_none_or(|closed| sent.at <= closed), "sent without the lease");
+        }
+        prop_assert!(stage.sends().len() <= 1000);
+        prop_assert!((Window::LEAST..=Window::MOST).contains(&stage.window.size()));
+        Ok(())
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn what_is_told_of_a_bind_is_true(
+        binds in prop::collection::vec((step(), prop::option::weighted(0.3, meddling())), 0..9),
+        reads in prop::collection::vec(read(), 0..6),
+        fence_closes in prop::option::of((0..30_000_u64).prop_map(Duration::from_millis)),
+    ) {
+        check(&binds, reads.into_iter().flatten().collect(), fence_closes)?;
+    }
+}

@@ -1,0 +1,189 @@
+//! An API server for tests that does what each test tells it, in virtual time.
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::{StreamExt as _, stream};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, StreamBody};
+use hyper::body::Frame;
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+/// A request as the server got it.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) at: Instant,
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) query: String,
+    pub(crate) content_type: String,
+    pub(crate) body: Value,
+}
+
+impl Asked {
+    /// What the query says of a parameter.
+    pub(crate) fn parameter(&self, name: &str) -> Option<String> {
+        let mut pairs = form_urlencoded::parse(self.query.as_bytes());
+        pairs.find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
+    }
+}
+
+/// A part of an answer's body.
+#[derive(Clone, Debug)]
+pub(crate) enum Part {
+    Data(Vec<u8>),
+    Wait(Duration),
+    /// The connection breaks.
+    Break,
+    /// Nothing comes any more.
+    Hang,
+}
+
+/// How the server answers.
+#[derive(Clone, Debug)]
+pub(crate) struct Reply {
+    head: Head,
+    delay: Duration,
+    status: StatusCode,
+    headers: Vec<(&'static str, String)>,
+    parts: Vec<Part>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Head {
+    Comes,
+    Breaks,
+    Never,
+}
+
+impl Reply {
+    pub(crate) fn json(status: u16, body: &Value) -> Self {
+        Self::stream(status, vec![Part::Data(body.to_string().into_bytes())])
+    }
+
+    pub(crate) fn stream(status: u16, parts: Vec<Part>) -> Self {
+        let status = StatusCode::from_u16(status).unwrap();
+        Self { head: Head::Comes, delay: Duration::ZERO, status, headers: Vec::new(), parts }
+    }
+
+    /// A failure in Kubernetes' form.
+    pub(crate) fn failure(status: u16, message: &str) -> Self {
+        let body = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "code": status});
+        Self::json(status, &body)
+    }
+
+    /// The connection breaks before any answer.
+    pub(crate) fn broken() -> Self {
+        Self { head: Head::Breaks, ..Self::stream(200, Vec::new()) }
+    }
+
+    pub(crate) fn never() -> Self {
+        Self { head: Head::Never, ..Self::stream(200, Vec::new()) }
+    }
+
+    pub(crate) fn after(self, delay: Duration) -> Self {
+        Self { delay, ..self }
+    }
+
+    pub(crate) fn header(mut self, name: &'static str, value: impl ToString) -> Self {
+        self.headers.push((name, value.to_string()));
+        self
+    }
+}
+
+/// The server: `answer` may change the world of the test; it is called when a request arrives.
+#[derive(Clone)]
+pub(crate) struct Fake {
+    asked: Arc<Mutex<Vec<Asked>>>,
+    answer: Arc<dyn Fn(&Asked) -> Reply + Send + Sync>,
+}
+
+impl Fake {
+    pub(crate) fn new(answer: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
+        Self { asked: Arc::default(), answer: Arc::new(answer) }
+    }
+
+    /// All requests so far.
+    pub(crate) fn asked(&self) -> Vec<Asked> {
+        lock(&self.asked).clone()
+    }
+
+    /// Requests of a method so far.
+    pub(crate) fn asked_by(&self, method: &Method) -> Vec<Asked> {
+        self.asked().into_iter().filter(|asked| asked.method == method).collect()
+    }
+
+    pub(crate) fn client(&self) -> kube::Client {
+        let fake = self.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let fake = fake.clone();
+            async move {
+                let (parts, body) = request.into_parts();
+                let body = body.collect().await?.to_bytes();
+                let content_type = parts.headers.get("content-type");
+                let asked = Asked {
+                    at: Instant::now(),
+                    method: parts.method,
+                    path: parts.uri.path().to_owned(),
+                    query: parts.uri.query().unwrap_or("").to_owned(),
+                    content_type: content_type.map_or("", |text| text.to_str().unwrap()).to_owned(),
+                    body: serde_json::from_slice(&body).unwrap_or(Value::Null),
+                };
+                lock(&fake.asked).push(asked.clone());
+                let reply = (fake.answer)(&asked);
+                sleep(reply.delay).await;
+                match reply.head {
+                    Head::Comes => {}
+                    Head::Never => std::future::pending().await,
+                    Head::Breaks => return Err(tower::BoxError::from("connection reset")),
+                }
+                let mut response = Response::builder().status(reply.status);
+                for (name, value) in reply.headers {
+                    response = response.header(name, value);
+                }
+                Ok(response.body(body_of(reply.parts))?)
+            }
+        });
+        kube::Client::new(service, "default")
+    }
+}
+
+fn body_of(
+    parts: Vec<Part>,
+) -> impl hyper::body::Body<Data = Bytes, Error = std::io::Error> + Send + 'static {
+    let frames = stream::iter(parts).filter_map(|part| async {
+        match part {
+            Part::Data(bytes) => Some(Ok(Frame::data(Bytes::from(bytes)))),
+            Part::Wait(time) => {
+                sleep(time).await;
+                None
+            }
+            Part::Break => Some(Err(std::io::Error::other("connection reset"))),
+            Part::Hang => {
+                let never: Infallible = std::future::pending().await;
+                match never {}
+            }
+        }
+    });
+    StreamBody::new(frames.boxed())
+}
+
+/// Locks, whatever happened to others.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Runs in virtual time, for tests that make many such runs.
+pub(crate) fn in_virtual_time<T>(work: impl Future<Output = T>) -> T {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_all().start_paused(true).build().unwrap().block_on(work)
+}
+
+/// Seconds since a moment, in virtual time.
+pub(crate) fn seconds_since(begun: Instant) -> f64 {
+    begun.elapsed().as_secs_f64()
+}
