@@ -22,26 +22,15 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
+use crate::lease::{Fence, REQUEST_TIMEOUT, SLACK};
+use crate::metrics::{BindResult, Metrics};
 use crate::watch::failure;
-
-/// How long the server may work on a request, and how long we wait for its answer.
-pub const REQUEST_TIME: Duration = Duration::from_millis(2500);
-
-/// Added to waits so that clocks of two machines need not agree to the millisecond.
-pub const SLACK: Duration = Duration::from_millis(500);
 
 /// Tries until a pod goes back into the queue.
 const TRIES_MAX: u32 = 6;
 
 /// The longest wait that a server can ask for; it is asked again afterwards.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
-
-/// Whether a bind may be sent now: only while every request is sure to be dead before somebody else
-/// may hold the lease.
-pub trait MaySend: Send + Sync {
-    /// Whether it may.
-    fn may_send(&self) -> bool;
-}
 
 /// How many binds may be under way at once: more as long as all goes well, half as many when the
 /// server asks for less.
@@ -80,8 +69,9 @@ impl Default for Window {
 #[derive(Clone)]
 pub struct Binder {
     client: kube::Client,
-    fence: Arc<dyn MaySend>,
+    fence: Fence,
     window: Arc<Window>,
+    metrics: Metrics,
 }
 
 /// What a request came to.
@@ -108,18 +98,24 @@ enum Standing {
 
 impl Binder {
     /// A binder with a connection of its own.
-    pub fn new(client: kube::Client, fence: Arc<dyn MaySend>, window: Arc<Window>) -> Self {
-        Self { client, fence, window }
+    pub fn new(client: kube::Client, fence: Fence, window: Arc<Window>, metrics: Metrics) -> Self {
+        Self { client, fence, window, metrics }
     }
 
     /// Binds a pod; an error tells why it is certain that the pod is not on this node by us.
     pub async fn bind(&self, pod: &PodName, version: &str, node: &Text) -> Result<(), String> {
+        let bound = self.bind_or_tell(pod, version, node).await;
+        self.metrics.bind(if bound.is_ok() { BindResult::Bound } else { BindResult::Rejected });
+        bound
+    }
+
+    async fn bind_or_tell(&self, pod: &PodName, version: &str, node: &Text) -> Result<(), String> {
         let mut version = version.to_owned();
         let mut last_sent = None;
         let mut tries = 0;
         let mut why = String::new();
         while tries < TRIES_MAX {
-            if !self.fence.may_send() {
+            if !self.fence.may_send(tokio::time::Instant::now()) {
                 "the lease is not held any more".clone_into(&mut why);
                 break;
             }
@@ -138,6 +134,7 @@ impl Binder {
                 Answer::Unknown(message) => {
                     why = message;
                     last_sent = Some(sent);
+                    self.metrics.bind(BindResult::Ambiguous);
                     self.window.shrink();
                 }
             }
@@ -170,7 +167,7 @@ impl Binder {
     /// Waits until a request that was never answered can no longer arrive.
     async fn outlive(&self, last_sent: Option<Instant>) {
         if let Some(sent) = last_sent {
-            let dead = sent + 2 * REQUEST_TIME + SLACK;
+            let dead = sent + 2 * REQUEST_TIMEOUT + SLACK;
             sleep(dead.saturating_duration_since(Instant::now())).await;
         }
     }
@@ -180,7 +177,7 @@ impl Binder {
             "/api/v1/namespaces/{}/pods/{}/binding?timeout={}ms",
             pod.namespace,
             pod.name,
-            REQUEST_TIME.as_millis()
+            REQUEST_TIMEOUT.as_millis()
         );
         let body = json!({
             "apiVersion": "v1",
@@ -198,7 +195,7 @@ impl Binder {
             .header("accept", "application/json")
             .body(Body::from(body.to_string().into_bytes()));
         let Ok(request) = request else { return Answer::Refused("the pod has an odd name".into()) };
-        let response = match timeout(REQUEST_TIME, self.client.send(request)).await {
+        let response = match timeout(REQUEST_TIMEOUT, self.client.send(request)).await {
             Err(_) => return Answer::Unknown("the API server did not answer".to_owned()),
             Ok(Err(error)) => return Answer::Unknown(error.to_string()),
             Ok(Ok(response)) => response,
@@ -247,7 +244,7 @@ impl Binder {
             let read = serde_json::from_slice(&body.to_bytes());
             read.map(|object| standing(&object, pod)).map_err(|error| error.to_string())
         };
-        let limited = timeout(2 * REQUEST_TIME, read).await;
+        let limited = timeout(2 * REQUEST_TIMEOUT, read).await;
         limited.unwrap_or_else(|_| Err("the API server did not answer".to_owned()))
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::client::{Body, ConfigExt as _};
@@ -19,6 +19,10 @@ const PING_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long connecting may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Bytes that the server may send ahead on one stream, and on all of a connection together.
+const STREAM_BYTES: u32 = 1 << 20;
+const CONNECTION_BYTES: u32 = 16 << 20;
+
 /// Where the API server is and who we are.
 #[derive(Clone, Debug, Default)]
 pub struct Target {
@@ -32,11 +36,14 @@ pub struct Target {
 pub async fn config(target: &Target) -> Result<kube::Config> {
     let mut config = if let Some(path) = &target.kubeconfig {
         let shown = path.display();
-        let file = Kubeconfig::read_from(path)
-            .with_context(|| format!("cannot read the kubeconfig {shown}"))?;
-        kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
-            .await
-            .with_context(|| format!("the kubeconfig {shown} cannot be used"))?
+        let file = Kubeconfig::read_from(path).map_err(|error| {
+            anyhow!("cannot read the kubeconfig {shown}: {}", innermost(&error))
+        })?;
+        let options = KubeConfigOptions::default();
+        let config = kube::Config::from_custom_kubeconfig(file, &options);
+        config.await.map_err(|error| {
+            anyhow!("the kubeconfig {shown} cannot be used: {}", innermost(&error))
+        })?
     } else if target.master.is_empty() {
         kube::Config::incluster().context(
             "no kubeconfig was given and this is not a pod with a service account: use --kubeconfig",
@@ -77,7 +84,8 @@ pub fn client(config: &kube::Config) -> Result<kube::Client> {
         .http2_keep_alive_interval(PING_AFTER)
         .http2_keep_alive_timeout(PING_TIMEOUT)
         .http2_keep_alive_while_idle(true)
-        .http2_adaptive_window(true)
+        .http2_initial_stream_window_size(STREAM_BYTES)
+        .http2_initial_connection_window_size(CONNECTION_BYTES)
         .build::<_, Body>(connector);
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
@@ -85,4 +93,15 @@ pub fn client(config: &kube::Config) -> Result<kube::Client> {
         .map_err(tower::BoxError::from)
         .service(http);
     Ok(kube::Client::new(service, namespace))
+}
+
+/// What is behind an error, without the sentences that repeat it.
+pub(crate) fn innermost<'a>(
+    error: &'a (dyn std::error::Error + 'static),
+) -> &'a dyn std::error::Error {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    innermost
 }

@@ -1,16 +1,19 @@
 //! The loop around the engine, on a thread of its own.
 
+use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use engine::change::Change;
 use engine::command::{Command, PodName};
 use engine::engine::Engine;
+use engine::object::Text;
 use tokio::sync::mpsc;
 
 use crate::bind::Window;
 use crate::execute::Order;
+use crate::metrics::{AttemptResult, CacheSize, Metrics, PendingPods};
 
 /// Inputs that may wait; then watches wait.
 pub const INPUTS_MAX: usize = 8192;
@@ -23,6 +26,15 @@ const INPUTS_AT_ONCE: usize = 4096;
 
 /// Decisions made before inputs are looked at again.
 const DECISIONS_AT_ONCE: usize = 64;
+
+/// Attempts remembered before those are looked for that nobody will report any more.
+const ATTEMPTS_MAX: usize = 8192;
+
+/// Binding takes no longer, or the pod is gone.
+const FORGOTTEN_AFTER: Duration = Duration::from_mins(20);
+
+/// How often numbers are shown that are not worth showing after every step.
+const SHOWN_EVERY: Duration = Duration::from_millis(500);
 
 /// What the loop is told.
 #[derive(Debug)]
@@ -46,10 +58,8 @@ pub struct DriverStatus {
     pub synced: AtomicUsize,
     /// Binds under way.
     pub binding: AtomicUsize,
-    /// Pods bound since the start.
-    pub bound: AtomicUsize,
-    /// Pods that wait, by queue: active, backoff, unschedulable, gated.
-    pub pending: [AtomicUsize; 4],
+    /// Whether decisions are made.
+    pub leading: AtomicBool,
 }
 
 /// The engine and its surroundings.
@@ -58,7 +68,11 @@ pub struct Driver {
     orders: mpsc::Sender<Order>,
     window: Arc<Window>,
     status: Arc<DriverStatus>,
+    metrics: Metrics,
     clock: Clock,
+    /// When attempts began whose binding is under way.
+    attempts: HashMap<Text, Attempt>,
+    shown: Instant,
     /// Kinds that must be complete before the first decision.
     kinds: usize,
     synced: usize,
@@ -66,6 +80,16 @@ pub struct Driver {
     stopped: bool,
     binding: usize,
     commands: Vec<Command>,
+}
+
+/// An attempt whose binding is under way.
+#[derive(Clone, Copy, Debug)]
+struct Attempt {
+    begun: Instant,
+    /// Which attempt of the pod it is.
+    number: u32,
+    /// When the pod was first ready to be scheduled, by the engine's clock.
+    first: i64,
 }
 
 /// Nanoseconds since the epoch that never go back, whatever happens to the wall clock.
@@ -95,6 +119,7 @@ impl Driver {
         orders: mpsc::Sender<Order>,
         window: Arc<Window>,
         status: Arc<DriverStatus>,
+        metrics: Metrics,
         kinds: usize,
     ) -> Self {
         Self {
@@ -102,7 +127,10 @@ impl Driver {
             orders,
             window,
             status,
+            metrics,
             clock: Clock::start(),
+            attempts: HashMap::new(),
+            shown: Instant::now(),
             kinds,
             synced: 0,
             leading: false,
@@ -138,11 +166,16 @@ impl Driver {
                 return;
             }
             self.apply(Change::Tick);
-            if self.can_decide() {
-                let room = self.window.size().saturating_sub(self.binding);
-                self.apply(Change::Schedule { limit: room.min(DECISIONS_AT_ONCE) });
+            self.hand_over(None).await;
+            for _ in 0..DECISIONS_AT_ONCE {
+                if !self.can_decide() {
+                    break;
+                }
+                let begun = Instant::now();
+                self.apply(Change::Schedule { limit: 1 });
+                self.metrics.algorithm(begun.elapsed().as_secs_f64());
+                self.hand_over(Some(begun)).await;
             }
-            self.hand_over().await;
             self.show();
         }
     }
@@ -174,18 +207,61 @@ impl Driver {
         self.engine.apply(change, self.clock.now(), &mut self.commands);
     }
 
-    async fn hand_over(&mut self) {
-        let commands = std::mem::take(&mut self.commands);
-        for command in commands {
-            self.binding += usize::from(matches!(command, Command::Bind { .. }));
-            if matches!(command, Command::ReportScheduled { .. }) {
-                self.status.bound.fetch_add(1, Ordering::Relaxed);
-            }
+    /// Hands commands over; `attempt` is when the attempt began that they come from.
+    async fn hand_over(&mut self, attempt: Option<Instant>) {
+        let mut victims = 0;
+        for command in std::mem::take(&mut self.commands) {
             let order = self.order(command);
+            victims += usize::from(matches!(order.command, Command::Evict { .. }));
+            self.count(&order, attempt);
             if self.orders.send(order).await.is_err() {
                 return;
             }
         }
+        if victims > 0 {
+            self.metrics.preemption_victims(victims);
+        }
+    }
+
+    fn count(&mut self, order: &Order, attempt: Option<Instant>) {
+        let uid = &subject(&order.command).uid;
+        match &order.command {
+            Command::Bind { .. } => {
+                self.binding += 1;
+                self.note_attempt(uid, attempt.unwrap_or_else(Instant::now));
+            }
+            Command::ReportScheduled { .. } => {
+                if let Some(Attempt { begun, number, first }) = self.attempts.remove(uid) {
+                    let waited = self.clock.now().saturating_sub(first) as f64 / 1e9;
+                    self.metrics.scheduled(number, waited);
+                    let seconds = begun.elapsed().as_secs_f64();
+                    self.metrics.attempt(&order.scheduler, AttemptResult::Scheduled, seconds);
+                }
+            }
+            Command::ReportFailure { reason, .. } => {
+                let bound = self.attempts.remove(uid).map(|attempt| attempt.begun);
+                let begun = bound.or(attempt).unwrap_or_else(Instant::now);
+                let result = match *reason {
+                    "Unschedulable" => AttemptResult::Unschedulable,
+                    _ => AttemptResult::Error,
+                };
+                self.metrics.attempt(&order.scheduler, result, begun.elapsed().as_secs_f64());
+            }
+            _ => {}
+        }
+    }
+
+    fn note_attempt(&mut self, uid: &Text, begun: Instant) {
+        if self.attempts.len() >= ATTEMPTS_MAX {
+            // Pods that went while they were bound are never reported.
+            self.attempts.retain(|_, attempt| attempt.begun.elapsed() < FORGOTTEN_AFTER);
+        }
+        let queued = self.engine.state().pods.find(uid);
+        let queued = queued.and_then(|pod| self.engine.queue().get(pod));
+        let number = queued.map_or(1, |queued| queued.attempts.max(1));
+        let first = queued.and_then(|queued| queued.initial_attempt);
+        let first = first.unwrap_or_else(|| self.clock.now());
+        self.attempts.insert(uid.clone(), Attempt { begun, number, first });
     }
 
     fn order(&self, command: Command) -> Order {
@@ -201,14 +277,29 @@ impl Driver {
         }
     }
 
-    fn show(&self) {
+    fn show(&mut self) {
         self.status.synced.store(self.synced, Ordering::Relaxed);
         self.status.binding.store(self.binding, Ordering::Relaxed);
-        let counts = self.engine.queue().counts();
-        let counts = [counts.active, counts.backoff, counts.unschedulable, counts.gated];
-        for (shown, count) in self.status.pending.iter().zip(counts) {
-            shown.store(count, Ordering::Relaxed);
+        self.status.leading.store(self.leading, Ordering::Relaxed);
+        if self.shown.elapsed() < SHOWN_EVERY {
+            return;
         }
+        self.shown = Instant::now();
+        let counts = self.engine.queue().counts();
+        self.metrics.pending(PendingPods {
+            active: counts.active,
+            backoff: counts.backoff,
+            unschedulable: counts.unschedulable,
+            gated: counts.gated,
+        });
+        self.metrics.incoming_totals(&self.engine.queue().counters);
+        self.metrics.binds_in_flight(self.binding);
+        let state = self.engine.state();
+        self.metrics.cache_size(CacheSize {
+            nodes: state.nodes.count(),
+            pods: state.pods.count(),
+            assumed_pods: self.binding,
+        });
     }
 }
 

@@ -2,8 +2,6 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use engine::command::PodName;
@@ -13,6 +11,8 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
+
+use crate::metrics::Metrics;
 
 /// Events that may wait.
 const WAITING_MAX: usize = 4096;
@@ -50,28 +50,23 @@ pub struct PodEvent {
 #[derive(Clone)]
 pub struct Events {
     sender: mpsc::Sender<PodEvent>,
-    dropped: Arc<AtomicU64>,
+    metrics: Metrics,
 }
 
 impl Events {
     /// Starts to write events.
-    pub fn start(client: kube::Client, instance: String) -> Self {
+    pub fn start(client: kube::Client, instance: String, metrics: Metrics) -> Self {
         let (sender, receiver) = mpsc::channel(WAITING_MAX);
         let writer = Writer { client, instance, series: HashMap::new(), number: 0 };
         tokio::spawn(writer.run(receiver));
-        Self { sender, dropped: Arc::default() }
+        Self { sender, metrics }
     }
 
     /// Has an event written, if there is room for it.
     pub fn tell(&self, event: PodEvent) {
         if self.sender.try_send(event).is_err() {
-            self.dropped.fetch_add(1, Ordering::Relaxed);
+            self.metrics.event_dropped();
         }
-    }
-
-    /// How many were dropped.
-    pub fn dropped(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
     }
 }
 

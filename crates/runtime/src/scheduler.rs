@@ -8,12 +8,14 @@ use anyhow::{Context as _, Result, anyhow};
 use engine::engine::Engine;
 use tokio::sync::mpsc;
 
-use crate::bind::{Binder, MaySend, Window};
+use crate::bind::{Binder, Window};
 use crate::connect;
 use crate::driver::{Driver, DriverStatus, INPUTS_MAX, Input, ORDERS_MAX};
 use crate::events::Events;
 use crate::execute::{Executor, Order};
 use crate::kinds::KINDS;
+use crate::lease::Fence;
+use crate::metrics::Metrics;
 use crate::report::Reports;
 use crate::watch::{Follower, WatchStatus};
 
@@ -26,6 +28,7 @@ pub struct EngineSide {
     orders: mpsc::Sender<Order>,
     window: Arc<Window>,
     status: Arc<DriverStatus>,
+    metrics: Metrics,
 }
 
 /// The cluster's end.
@@ -34,17 +37,24 @@ pub struct ClusterSide {
     orders: mpsc::Receiver<Order>,
     window: Arc<Window>,
     status: Arc<DriverStatus>,
+    metrics: Metrics,
 }
 
 /// Both ends. They belong to different threads: one decides, one does the I/O.
-pub fn connect_sides() -> (EngineSide, ClusterSide) {
+pub fn connect_sides(metrics: &Metrics) -> (EngineSide, ClusterSide) {
     let (to_engine, inputs) = mpsc::channel(INPUTS_MAX);
     let (orders, to_cluster) = mpsc::channel(ORDERS_MAX);
     let window = Arc::new(Window::default());
     let status = Arc::new(DriverStatus::default());
-    let engine =
-        EngineSide { inputs, orders, window: Arc::clone(&window), status: Arc::clone(&status) };
-    (engine, ClusterSide { inputs: to_engine, orders: to_cluster, window, status })
+    let engine = EngineSide {
+        inputs,
+        orders,
+        window: Arc::clone(&window),
+        status: Arc::clone(&status),
+        metrics: metrics.clone(),
+    };
+    let metrics = metrics.clone();
+    (engine, ClusterSide { inputs: to_engine, orders: to_cluster, window, status, metrics })
 }
 
 impl EngineSide {
@@ -54,8 +64,9 @@ impl EngineSide {
             .enable_time()
             .build()
             .context("the engine cannot start")?;
-        let driver = Driver::new(engine, self.orders, self.window, self.status, KINDS.len());
-        clock.block_on(driver.run(self.inputs));
+        let Self { inputs, orders, window, status, metrics } = self;
+        let driver = Driver::new(engine, orders, window, status, metrics, KINDS.len());
+        clock.block_on(driver.run(inputs));
         Ok(())
     }
 }
@@ -67,14 +78,13 @@ pub struct Scheduler {
     pub watches: Vec<(&'static str, Arc<WatchStatus>)>,
     /// What is known of the loop.
     pub status: Arc<DriverStatus>,
-    /// Events, for how many were dropped.
-    pub events: Events,
 }
 
 /// Asks the API server for its version: wrong addresses, certificates and tokens show here.
 pub async fn check_connection(client: &kube::Client) -> Result<String> {
     let version = tokio::time::timeout(FIRST_ANSWER_MAX, client.apiserver_version()).await;
-    let version = version.map_err(|_| anyhow!("the API server did not answer"))??;
+    let version = version.map_err(|_| anyhow!("the API server did not answer"))?;
+    let version = version.map_err(|error| anyhow!("{}", connect::innermost(&error)))?;
     Ok(version.git_version)
 }
 
@@ -83,16 +93,15 @@ impl Scheduler {
     pub fn start(
         side: ClusterSide,
         config: &kube::Config,
-        fence: Arc<dyn MaySend>,
+        fence: Fence,
         instance: String,
     ) -> Result<Self> {
-        let ClusterSide { inputs, orders, window, status } = side;
-        let started = Instant::now();
+        let ClusterSide { inputs, orders, window, status, metrics } = side;
         let watching = connect::client(config)?;
         let writing = connect::client(config)?;
-        let events = Events::start(connect::client(config)?, instance);
+        let events = Events::start(connect::client(config)?, instance, metrics.clone());
         let executor = Executor {
-            binder: Binder::new(connect::client(config)?, fence, window),
+            binder: Binder::new(connect::client(config)?, fence, window, metrics.clone()),
             client: writing.clone(),
             events: events.clone(),
             reports: Reports::start(writing),
@@ -103,10 +112,11 @@ impl Scheduler {
         for kind in KINDS {
             let watch = Arc::new(WatchStatus::default());
             watches.push((kind.name, Arc::clone(&watch)));
-            let follower = Follower::new(kind, watching.clone(), inputs.clone(), watch, started);
+            let follower =
+                Follower::new(kind, watching.clone(), inputs.clone(), watch, metrics.clone());
             tokio::spawn(follower.run());
         }
-        Ok(Self { inputs, watches, status, events })
+        Ok(Self { inputs, watches, status })
     }
 
     /// Begins or stops to decide.
@@ -127,6 +137,13 @@ impl Scheduler {
     /// Whether every kind was seen completely.
     pub fn is_synced(&self) -> bool {
         self.status.synced.load(Ordering::Relaxed) >= KINDS.len()
+    }
+
+    /// The kinds that were not seen completely yet.
+    pub fn missing(&self) -> Vec<&'static str> {
+        let missing =
+            self.watches.iter().filter(|(_, watch)| !watch.synced.load(Ordering::Relaxed));
+        missing.map(|(kind, _)| *kind).collect()
     }
 
     /// Waits until nothing is being bound any more, at most so long.

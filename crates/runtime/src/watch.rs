@@ -13,7 +13,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, bail};
@@ -30,6 +30,7 @@ use tokio::time::timeout;
 
 use crate::driver::Input;
 use crate::kinds::{Key, Kind};
+use crate::metrics::Metrics;
 
 /// How long the server keeps a watch open.
 const WATCH_SECONDS: u64 = 290;
@@ -61,10 +62,6 @@ const PROBLEMS_TOLD: usize = 100;
 pub struct WatchStatus {
     /// All objects were seen once.
     pub synced: AtomicBool,
-    /// Milliseconds after the start of the process at which the server was last heard of.
-    pub heard: AtomicU64,
-    /// How often everything had to be listed again.
-    pub relists: AtomicU64,
 }
 
 /// Follows one kind and tells the engine.
@@ -73,7 +70,7 @@ pub struct Follower {
     client: kube::Client,
     inputs: mpsc::Sender<Input>,
     status: Arc<WatchStatus>,
-    started: Instant,
+    metrics: Metrics,
     known: HashMap<Key, Known>,
     /// The newest version seen.
     version: u64,
@@ -117,14 +114,14 @@ impl Follower {
         client: kube::Client,
         inputs: mpsc::Sender<Input>,
         status: Arc<WatchStatus>,
-        started: Instant,
+        metrics: Metrics,
     ) -> Self {
         Self {
             kind,
             client,
             inputs,
             status,
-            started,
+            metrics,
             known: HashMap::new(),
             version: 0,
             complete: false,
@@ -153,7 +150,7 @@ impl Follower {
                 }
                 Ok(End::Expired) => {
                     tracing::info!(kind = self.kind.name, "the watch is too old, listing again");
-                    self.status.relists.fetch_add(1, Ordering::Relaxed);
+                    self.metrics.relisted(self.kind.name, "expired");
                     self.complete = false;
                     failures += 1;
                 }
@@ -358,8 +355,7 @@ impl Follower {
     }
 
     fn hear(&self) {
-        let heard = self.started.elapsed().as_millis() as u64;
-        self.status.heard.store(heard, Ordering::Relaxed);
+        self.metrics.watch_fresh(self.kind.name, tokio::time::Instant::now());
     }
 }
 

@@ -38,6 +38,34 @@ impl Default for Gates {
 }
 
 impl Gates {
+    /// Their names, as in `--feature-gates`.
+    pub const NAMES: [&str; 8] = [
+        "DynamicResourceAllocation",
+        "NodeDeclaredFeatures",
+        "GangScheduling",
+        "TopologyAwareWorkloadScheduling",
+        "StorageCapacityScoring",
+        "DRASchedulerFilterTimeout",
+        "DRADeviceBindingConditions",
+        "DRAResourceClaimDeviceStatus",
+    ];
+
+    /// A gate by its name.
+    pub fn by_name(&mut self, name: &str) -> Option<&mut bool> {
+        let position = Self::NAMES.iter().position(|known| *known == name)?;
+        let gates = [
+            &mut self.dynamic_resource_allocation,
+            &mut self.node_declared_features,
+            &mut self.gang_scheduling,
+            &mut self.topology_aware_workload_scheduling,
+            &mut self.storage_capacity_scoring,
+            &mut self.dra_scheduler_filter_timeout,
+            &mut self.dra_device_binding_conditions,
+            &mut self.dra_resource_claim_device_status,
+        ];
+        gates.into_iter().nth(position)
+    }
+
     /// Whether `bindingTimeout` of DynamicResources has an effect.
     pub(super) fn binding_timeout(self) -> bool {
         self.dra_device_binding_conditions && self.dra_resource_claim_device_status

@@ -54,12 +54,16 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Action::Check { file } => {
-            let Some(_) = read(file, registry)? else { return Ok(ExitCode::FAILURE) };
+            let Some(_) = read(file, Gates::default(), registry)? else {
+                return Ok(ExitCode::FAILURE);
+            };
             say(&format!("{}: valid\n", file.display()))?;
             Ok(ExitCode::SUCCESS)
         }
         Action::Convert { file } => {
-            let Some(read) = read(file, registry)? else { return Ok(ExitCode::FAILURE) };
+            let Some(read) = read(file, Gates::default(), registry)? else {
+                return Ok(ExitCode::FAILURE);
+            };
             if let Some(v1) = &read.v1 {
                 say(&config::write_v1(v1))?;
             }
@@ -70,7 +74,7 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
 }
 
 fn show(file: Option<&Path>, output: Format, registry: &Registry) -> Result<ExitCode> {
-    let configuration = load(file, registry)?;
+    let configuration = load(file, Gates::default(), registry)?;
     let implements = |name: &str, point| registry.implements(name, point);
     match config::show(&configuration, &implements, &|name| registry.knows(name)) {
         Ok(views) => {
@@ -85,14 +89,12 @@ fn show(file: Option<&Path>, output: Format, registry: &Registry) -> Result<Exit
 }
 
 /// Reads a file, tells its notes, and all its problems if it has any.
-fn read(file: &Path, registry: &Registry) -> Result<Option<config::Read>> {
+fn read(file: &Path, gates: Gates, registry: &Registry) -> Result<Option<config::Read>> {
     let text = super::explain::read_text(file)?;
-    let mut read = config::check(
-        &text,
-        Gates::default(),
-        &|name, point| registry.implements(name, point),
-        &|name| registry.knows(name),
-    );
+    let mut read =
+        config::check(&text, gates, &|name, point| registry.implements(name, point), &|name| {
+            registry.knows(name)
+        });
     // Plugins that are not in-tree check their own arguments.
     if let (true, Some(config)) = (read.problems.is_empty(), &read.config)
         && let Err(problems) = registry.profiles(config)
@@ -113,9 +115,13 @@ fn report(file: &Path, problems: &[config::Problem]) {
 }
 
 /// Reads a configuration for another command; problems are one error.
-pub(super) fn load(file: Option<&Path>, registry: &Registry) -> Result<Configuration> {
-    let Some(file) = file else { return Ok(config::defaults(Gates::default())) };
-    let read = read(file, registry)?;
+pub(super) fn load(
+    file: Option<&Path>,
+    gates: Gates,
+    registry: &Registry,
+) -> Result<Configuration> {
+    let Some(file) = file else { return Ok(config::defaults(gates)) };
+    let read = read(file, gates, registry)?;
     read.and_then(|read| read.config)
         .with_context(|| format!("{} is not a valid configuration", file.display()))
 }

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result, bail};
+use api::config::Gates;
 use api::lower::Severity;
 use api::snapshot::{self, Snapshot};
 use clap::Args;
@@ -56,7 +57,7 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
     {
         bail!("only one of the files can be standard input");
     }
-    let configuration = super::config::load(options.config.as_deref(), registry)?;
+    let configuration = super::config::load(options.config.as_deref(), Gates::default(), registry)?;
     let profiles = registry.profiles(&configuration).map_err(|problems| {
         let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
         anyhow::anyhow!("{}", lines.join("\n"))

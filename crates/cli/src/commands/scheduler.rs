@@ -1,122 +1,225 @@
 //! `jindou scheduler`: the scheduler on a cluster, in kube-scheduler's place.
 
+mod flags;
+mod log;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
-use api::config::Configuration;
-use clap::{Args, ValueEnum};
+use anyhow::{Context as _, Result, anyhow, bail};
+use api::config::{self, Configuration};
 use engine::engine::{Engine, Settings};
 use engine::queue::QueueConfig;
 use plugins::registry::Registry;
-use runtime::bind::MaySend;
 use runtime::connect::{self, Target};
+use runtime::http::{Certificate, Check, Server, Serving};
+use runtime::lease::{self, Elector, Fence, Role};
+use runtime::metrics::Metrics;
 use runtime::scheduler::{ClusterSide, Scheduler, check_connection, connect_sides};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use super::config::load;
+use crate::output::complain;
+
+pub(super) use flags::Options;
 
 /// How long binds that are under way may take when we are told to stop.
 const DRAIN_MAX: Duration = Duration::from_secs(8);
 
 const SECOND: i64 = 1_000_000_000;
 
-/// Schedule the pods of a cluster, in kube-scheduler's place and with its configuration file.
-#[derive(Args)]
-#[command(after_help = "Exit codes: 0 when asked to stop, 1 when anything is wrong.")]
-pub(super) struct Options {
-    /// KubeSchedulerConfiguration, YAML or JSON.
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// How to reach the cluster. Without it, and without one in the configuration file: as the pod that we run in.
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-    /// Address of the API server; overrides the one in the kubeconfig.
-    #[arg(long, value_name = "URL", default_value = "")]
-    master: String,
-    /// How long a pod may wait for an event before it is tried anyway, in seconds.
-    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
-    pod_max_in_unschedulable_pods_duration: i64,
-    /// How much is logged: 0 to 3 tell what matters to operators, 4 and 5 details, 6 and more everything of ours, 10 of others.
-    #[arg(short, long, value_name = "LEVEL", default_value_t = 0)]
-    v: u8,
-    /// Form of the log.
-    #[arg(long, value_enum, default_value_t)]
-    logging_format: LogFormat,
-}
-
-#[derive(Clone, Copy, Default, ValueEnum)]
-enum LogFormat {
-    #[default]
-    Text,
-    Json,
-}
-
 pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
-    log(options);
-    let configuration = load(options.config.as_deref(), registry)?;
+    options.check()?;
+    let gates = options.gates()?;
+    let mut configuration = load(options.config.as_deref(), gates, registry)?;
+    options.override_leader_election(&mut configuration.leader_election)?;
+    if let Some(path) = &options.write_config_to {
+        std::fs::write(path, config::write(&configuration))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !configuration.extenders.is_empty() {
+        bail!(
+            "extenders: HTTP extenders are not supported yet; remove them from the configuration"
+        );
+    }
     let profiles = match registry.profiles(&configuration) {
         Ok(profiles) => profiles,
         Err(problems) => {
             for problem in problems {
-                crate::output::complain(&format!("error: {problem}"));
+                complain(&format!("error: {problem}"));
             }
             return Ok(ExitCode::FAILURE);
         }
     };
+    log::start(options);
     let queue = QueueConfig {
         initial_backoff: configuration.pod_initial_backoff_seconds.saturating_mul(SECOND),
         max_backoff: configuration.pod_max_backoff_seconds.saturating_mul(SECOND),
-        max_in_unschedulable: options.pod_max_in_unschedulable_pods_duration.saturating_mul(SECOND),
+        max_in_unschedulable: options.pod_max_in_unschedulable_pods_duration.0.nanos(),
     };
     let engine = Engine::new(profiles, Settings { queue, ..Settings::default() });
-    let (engine_side, cluster_side) = connect_sides();
-    let target = target(options, &configuration);
+    let metrics = Metrics::new(&configuration.leader_election.resource_name);
+    let (engine_side, cluster_side) = connect_sides(&metrics);
+    let plan = Plan::new(options, configuration, metrics)?;
     let io = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("cannot start the thread that talks to the cluster")?;
     let cluster = std::thread::Builder::new()
         .name("cluster".to_owned())
-        .spawn(move || io.block_on(serve(cluster_side, &target)))
+        .spawn(move || io.block_on(serve(cluster_side, plan)))
         .context("cannot start the thread that talks to the cluster")?;
     engine_side.run(engine)?;
-    let ended = cluster.join().map_err(|_| anyhow::anyhow!("the I/O thread panicked"))?;
+    let ended = cluster.join().map_err(|_| anyhow!("the thread that talks to the cluster died"))?;
     ended.map(|()| ExitCode::SUCCESS)
 }
 
-/// The file's kubeconfig counts when there is a file, as with kube-scheduler.
-fn target(options: &Options, configuration: &Configuration) -> Target {
-    let written = &configuration.client_connection.kubeconfig;
-    let in_file = (!written.is_empty()).then(|| PathBuf::from(written));
-    let kubeconfig = in_file.or_else(|| options.kubeconfig.clone());
-    Target { kubeconfig, master: options.master.clone() }
+/// What the I/O thread needs to know.
+struct Plan {
+    target: Target,
+    /// Who asks about those who come to our own port.
+    reviewer: Target,
+    configuration: Configuration,
+    metrics: Metrics,
+    address: std::net::SocketAddr,
+    certificate: Certificate,
+    client_ca: Option<PathBuf>,
+    tls_min: runtime::http::TlsMin,
+    always_allowed: Vec<String>,
 }
 
-struct Always;
-
-impl MaySend for Always {
-    fn may_send(&self) -> bool {
-        true
+impl Plan {
+    fn new(options: &Options, configuration: Configuration, metrics: Metrics) -> Result<Self> {
+        // The file's kubeconfig counts when there is a file, as with kube-scheduler.
+        let written = &configuration.client_connection.kubeconfig;
+        let in_file = (!written.is_empty()).then(|| PathBuf::from(written));
+        let kubeconfig = in_file.or_else(|| options.kubeconfig.clone());
+        let target = Target { kubeconfig, master: options.master.clone() };
+        let reviewer = match options.review_kubeconfig()? {
+            Some(path) => Target { kubeconfig: Some(path.to_owned()), master: String::new() },
+            None => target.clone(),
+        };
+        Ok(Self {
+            target,
+            reviewer,
+            configuration,
+            metrics,
+            address: (options.bind_address, options.secure_port).into(),
+            certificate: options.certificate()?,
+            client_ca: options.client_ca_file.clone(),
+            tls_min: options.tls_min()?,
+            always_allowed: options.authorization_always_allow_paths.clone(),
+        })
     }
 }
 
-async fn serve(side: ClusterSide, target: &Target) -> Result<()> {
-    let config = connect::config(target).await?;
+/// Connects, elects, schedules and serves until asked to stop.
+async fn serve(side: ClusterSide, plan: Plan) -> Result<()> {
+    let config = connect::config(&plan.target).await?;
     let address = config.cluster_url.clone();
     let version = check_connection(&connect::client(&config)?)
         .await
         .with_context(|| format!("cannot talk to the API server at {address}"))?;
     tracing::info!("connected to {address}, Kubernetes {version}");
-    let scheduler = Scheduler::start(side, &config, Arc::new(Always), host_name())?;
-    scheduler.lead(true).await;
-    signalled(&scheduler).await?;
+
+    let election = &plan.configuration.leader_election;
+    let elector = election.leader_elect.then(|| elector(&config, election)).transpose()?;
+    let fence = elector.as_ref().map_or_else(Fence::always, Elector::fence);
+    let scheduler = Arc::new(Scheduler::start(side, &config, fence.clone(), host_name())?);
+    let stopping = CancellationToken::new();
+    let server = Server::bind(serving(&plan, &scheduler, &fence).await?).await?;
+    let server = tokio::spawn(server.run(stopping.clone().cancelled_owned()));
+
+    let ended = match elector {
+        None => {
+            plan.metrics.leading(true);
+            scheduler.lead(true).await;
+            signalled(&scheduler).await
+        }
+        Some(elector) => lead_when_elected(&scheduler, elector, &plan.metrics).await,
+    };
     tracing::info!("stopping");
+    stopping.cancel();
+    scheduler.stop().await;
+    server.await.map_err(|_| anyhow!("the HTTPS server died"))?;
+    ended
+}
+
+fn elector(config: &kube::Config, election: &config::LeaderElection) -> Result<Elector> {
+    let settings = lease::Settings {
+        lease_duration: election.lease_duration.to_std(),
+        renew_deadline: election.renew_deadline.to_std(),
+        retry_period: election.retry_period.to_std(),
+        ..lease::Settings::new(&election.resource_namespace, &election.resource_name)
+    };
+    Elector::new(connect::client(config)?, settings)
+}
+
+/// Decides while this process leads. Losing the lease is an error: somebody else decides now, and
+/// only a new start is sure to know nothing old.
+async fn lead_when_elected(
+    scheduler: &Scheduler,
+    elector: Elector,
+    metrics: &Metrics,
+) -> Result<()> {
+    let (changes, mut roles) = watch::channel(Role::Waiting);
+    let stop = CancellationToken::new();
+    let election = tokio::spawn(elector.run(changes, stop.clone()));
+    let signal = signalled(scheduler);
+    tokio::pin!(signal);
+    let ended = loop {
+        tokio::select! {
+            asked = &mut signal => break asked,
+            changed = roles.changed() => {
+                if changed.is_err() {
+                    break Err(anyhow!("the election ended unexpectedly"));
+                }
+                let role = *roles.borrow_and_update();
+                metrics.leading(role == Role::Leading);
+                scheduler.lead(role == Role::Leading).await;
+                if role == Role::Lost {
+                    break Err(anyhow!("the lease was lost; another replica may lead now"));
+                }
+            }
+        }
+    };
+    // What is under way ends before the lease is given back.
     scheduler.lead(false).await;
     scheduler.drain(DRAIN_MAX).await;
-    scheduler.stop().await;
-    Ok(())
+    stop.cancel();
+    let _ = election.await;
+    ended
+}
+
+async fn serving(plan: &Plan, scheduler: &Arc<Scheduler>, fence: &Fence) -> Result<Serving> {
+    let reviewer = connect::config(&plan.reviewer).await?;
+    let synced = Arc::clone(scheduler);
+    let synced = Check::new("sched-handler-sync", move || match synced.missing() {
+        missing if missing.is_empty() => Ok(()),
+        missing => Err(format!("not seen completely yet: {}", missing.join(", "))),
+    });
+    let fence = fence.clone();
+    let elected = Check::new("leaderElection", move || fence.watchdog(tokio::time::Instant::now()));
+    let configuration: serde_json::Value =
+        serde_saphyr::from_str(&config::write(&plan.configuration))
+            .context("the configuration cannot be shown")?;
+    Ok(Serving {
+        address: plan.address,
+        certificate: plan.certificate.clone(),
+        client_ca: plan.client_ca.clone(),
+        tls_min: plan.tls_min,
+        always_allowed: plan.always_allowed.clone(),
+        configuration,
+        health: vec![Check::ping(), elected.clone()],
+        live: vec![Check::ping()],
+        ready: vec![Check::ping(), elected, synced],
+        ..Serving::new(connect::client(&reviewer)?, plan.metrics.clone())
+    })
 }
 
 /// Returns when the process is asked to stop; answers other signals meanwhile.
@@ -127,36 +230,21 @@ async fn signalled(scheduler: &Scheduler) -> Result<()> {
     let mut dump = signal(SignalKind::user_defined2())?;
     loop {
         tokio::select! {
-            _ = terminate.recv() => return Ok(()),
-            _ = interrupt.recv() => return Ok(()),
+            _ = terminate.recv() => break,
+            _ = interrupt.recv() => break,
             _ = dump.recv() => scheduler.audit().await,
         }
     }
+    scheduler.lead(false).await;
+    scheduler.drain(DRAIN_MAX).await;
+    tracing::info!(
+        "asked to stop; {} binds are still under way",
+        scheduler.status.binding.load(Ordering::Relaxed)
+    );
+    Ok(())
 }
 
 fn host_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname");
     name.map_or_else(|_| "localhost".to_owned(), |name| name.trim().to_owned())
-}
-
-fn log(options: &Options) {
-    use tracing::level_filters::LevelFilter;
-    use tracing_subscriber::filter::Targets;
-    use tracing_subscriber::prelude::*;
-    let (ours, others) = match options.v {
-        0..4 => (LevelFilter::INFO, LevelFilter::WARN),
-        4..6 => (LevelFilter::DEBUG, LevelFilter::WARN),
-        6..10 => (LevelFilter::TRACE, LevelFilter::INFO),
-        _ => (LevelFilter::TRACE, LevelFilter::TRACE),
-    };
-    let shown =
-        Targets::new().with_default(others).with_targets([("cli", ours), ("runtime", ours)]);
-    let colours = std::io::IsTerminal::is_terminal(&std::io::stderr())
-        && std::env::var_os("NO_COLOR").is_none();
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(colours);
-    let registry = tracing_subscriber::registry().with(shown);
-    match options.logging_format {
-        LogFormat::Text => registry.with(lines).init(),
-        LogFormat::Json => registry.with(lines.json()).init(),
-    }
 }

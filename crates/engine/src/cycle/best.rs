@@ -8,8 +8,9 @@ use crate::state::node_order::Visit;
 
 use super::choose::{preorder_first, preorder_key, preorder_search};
 
-/// So many positions are looked at before ties are gathered. Usually one of the first wins.
-const SEARCHED: usize = 32;
+/// So many positions are looked at before ties are gathered, which costs as much as looking at some
+/// hundred. Usually one of the first wins.
+const SEARCHED: usize = 256;
 
 /// So many ties are compared one by one; the first of more is found in their set.
 const COMPARED: usize = 32;

@@ -1,0 +1,203 @@
+//! The flags, by kube-scheduler's names. What is not supported is refused, never ignored.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use anyhow::{Result, bail};
+use api::config::{Duration, Gates, LeaderElection};
+use clap::{Args, ValueEnum};
+use runtime::http::{Certificate, TlsMin};
+
+/// Schedule the pods of a cluster, in kube-scheduler's place and with its configuration file.
+#[derive(Args)]
+#[command(
+    after_help = "Exit codes: 0 when asked to stop, 1 when anything is wrong or the lease was lost."
+)]
+pub(in crate::commands) struct Options {
+    /// KubeSchedulerConfiguration, YAML or JSON.
+    #[arg(long, value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
+    /// Write the complete configuration to a file and exit.
+    #[arg(long, value_name = "FILE")]
+    pub(super) write_config_to: Option<PathBuf>,
+    /// How to reach the cluster. Without it, and without one in the configuration file: as the pod that we run in.
+    #[arg(long, value_name = "FILE")]
+    pub(super) kubeconfig: Option<PathBuf>,
+    /// Address of the API server; overrides the one in the kubeconfig.
+    #[arg(long, value_name = "URL", default_value = "")]
+    pub(super) master: String,
+
+    /// Elect a leader among replicas; overrides the configuration file. So do the next ones.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    leader_elect: Option<bool>,
+    /// How long others wait for a leader that does not renew.
+    #[arg(long, value_name = "DURATION")]
+    leader_elect_lease_duration: Option<Span>,
+    /// How long a leader tries to renew before it gives up.
+    #[arg(long, value_name = "DURATION")]
+    leader_elect_renew_deadline: Option<Span>,
+    /// Time between tries.
+    #[arg(long, value_name = "DURATION")]
+    leader_elect_retry_period: Option<Span>,
+    /// Kind of the lock; `leases` is the only one.
+    #[arg(long, value_name = "KIND")]
+    leader_elect_resource_lock: Option<String>,
+    /// Name of the lease.
+    #[arg(long, value_name = "NAME")]
+    leader_elect_resource_name: Option<String>,
+    /// Namespace of the lease.
+    #[arg(long, value_name = "NAMESPACE")]
+    leader_elect_resource_namespace: Option<String>,
+
+    /// Port for health, metrics and configuration over HTTPS; 0 switches it off.
+    #[arg(long, value_name = "PORT", default_value_t = 10259)]
+    pub(super) secure_port: u16,
+    /// Address to listen on.
+    #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::UNSPECIFIED))]
+    pub(super) bind_address: IpAddr,
+    /// Certificate to show, in PEM; without it one is made for localhost.
+    #[arg(long, value_name = "FILE")]
+    tls_cert_file: Option<PathBuf>,
+    /// Its private key.
+    #[arg(long, value_name = "FILE")]
+    tls_private_key_file: Option<PathBuf>,
+    /// The oldest TLS: VersionTLS12 or VersionTLS13.
+    #[arg(long, value_name = "VERSION", default_value = "VersionTLS12")]
+    tls_min_version: String,
+    /// Authorities whose client certificates are taken for identities, in PEM.
+    #[arg(long, value_name = "FILE")]
+    pub(super) client_ca_file: Option<PathBuf>,
+    /// Kubeconfig for asking who somebody is; without it, the one of the cluster.
+    #[arg(long, value_name = "FILE")]
+    authentication_kubeconfig: Option<PathBuf>,
+    /// Kubeconfig for asking what somebody may do; must be the same as for authentication.
+    #[arg(long, value_name = "FILE")]
+    authorization_kubeconfig: Option<PathBuf>,
+    /// Paths that anybody may read.
+    #[arg(
+        long,
+        value_name = "PATHS",
+        value_delimiter = ',',
+        default_value = "/healthz,/readyz,/livez"
+    )]
+    pub(super) authorization_always_allow_paths: Vec<String>,
+
+    /// Feature gates, such as `A=true,B=false`.
+    #[arg(long, value_name = "GATES", value_delimiter = ',')]
+    feature_gates: Vec<String>,
+    /// Must be false if given: profiles are not served.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    profiling: Option<bool>,
+    /// How long a pod may wait for an event before it is tried anyway.
+    #[arg(long, value_name = "DURATION", default_value = "5m")]
+    pub(super) pod_max_in_unschedulable_pods_duration: Span,
+    /// How much is logged: 0 to 3 tell what matters to operators, 4 and 5 details, 6 and more everything of ours, 10 also of libraries.
+    #[arg(short, long, value_name = "LEVEL", default_value_t = 0)]
+    pub(super) v: u8,
+    /// Form of the log.
+    #[arg(long, value_enum, default_value_t)]
+    pub(super) logging_format: LogFormat,
+}
+
+/// Form of the log.
+#[derive(Clone, Copy, Default, ValueEnum)]
+pub(super) enum LogFormat {
+    /// Lines for people.
+    #[default]
+    Text,
+    /// Objects for programs.
+    Json,
+}
+
+/// A duration in Go's syntax.
+#[derive(Clone, Copy)]
+pub(super) struct Span(pub(super) Duration);
+
+impl FromStr for Span {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Duration::parse(text).map(Self)
+    }
+}
+
+impl Options {
+    /// Refuses what is not supported.
+    pub(super) fn check(&self) -> Result<()> {
+        if self.profiling == Some(true) {
+            bail!("--profiling: profiles are not served; leave the flag out or set it to false");
+        }
+        Ok(())
+    }
+
+    /// The feature gates.
+    pub(super) fn gates(&self) -> Result<Gates> {
+        let mut gates = Gates::default();
+        for setting in self.feature_gates.iter().filter(|setting| !setting.is_empty()) {
+            let (name, value) = setting.split_once('=').unwrap_or((setting, ""));
+            let Ok(value) = value.parse() else {
+                bail!("--feature-gates: {setting:?} is not of the form NAME=true or NAME=false");
+            };
+            let Some(gate) = gates.by_name(name) else {
+                let known = Gates::NAMES.join(", ");
+                bail!("--feature-gates: {name:?} is not known; known are {known}");
+            };
+            *gate = value;
+        }
+        Ok(gates)
+    }
+
+    /// Flags that were given override the file.
+    pub(super) fn override_leader_election(&self, election: &mut LeaderElection) -> Result<()> {
+        if self.leader_elect_resource_lock.as_ref().is_some_and(|lock| lock != "leases") {
+            bail!("--leader-elect-resource-lock: only \"leases\" is supported");
+        }
+        let set = |target: &mut Duration, given: Option<Span>| {
+            if let Some(Span(given)) = given {
+                *target = given;
+            }
+        };
+        set(&mut election.lease_duration, self.leader_elect_lease_duration);
+        set(&mut election.renew_deadline, self.leader_elect_renew_deadline);
+        set(&mut election.retry_period, self.leader_elect_retry_period);
+        election.leader_elect = self.leader_elect.unwrap_or(election.leader_elect);
+        if let Some(name) = &self.leader_elect_resource_name {
+            election.resource_name.clone_from(name);
+        }
+        if let Some(namespace) = &self.leader_elect_resource_namespace {
+            election.resource_namespace.clone_from(namespace);
+        }
+        Ok(())
+    }
+
+    /// The certificate to show.
+    pub(super) fn certificate(&self) -> Result<Certificate> {
+        match (&self.tls_cert_file, &self.tls_private_key_file) {
+            (None, None) => Ok(Certificate::SelfSigned),
+            (Some(certificate), Some(key)) => {
+                Ok(Certificate::Files { certificate: certificate.clone(), key: key.clone() })
+            }
+            _ => bail!("--tls-cert-file and --tls-private-key-file go together"),
+        }
+    }
+
+    /// The oldest TLS.
+    pub(super) fn tls_min(&self) -> Result<TlsMin> {
+        match &*self.tls_min_version {
+            "VersionTLS12" => Ok(TlsMin::V1_2),
+            "VersionTLS13" => Ok(TlsMin::V1_3),
+            other => bail!("--tls-min-version: {other:?} is not VersionTLS12 or VersionTLS13"),
+        }
+    }
+
+    /// The kubeconfig for questions about others.
+    pub(super) fn review_kubeconfig(&self) -> Result<Option<&Path>> {
+        match (&self.authentication_kubeconfig, &self.authorization_kubeconfig) {
+            (Some(one), Some(other)) if one != other => {
+                bail!("--authentication-kubeconfig and --authorization-kubeconfig must be the same")
+            }
+            (one, other) => Ok(one.as_deref().or(other.as_deref())),
+        }
+    }
+}
