@@ -11,6 +11,7 @@ mod constraints;
 mod custom;
 mod deployment;
 mod events;
+mod failover;
 mod gates;
 mod history;
 mod mistakes;
@@ -102,6 +103,11 @@ const SCENARIOS: &[Scenario] = &[
         name: "restart",
         shows: "killed in the middle of 500 pods, the next one binds the rest, none twice",
         run: restart::run,
+    },
+    Scenario {
+        name: "failover",
+        shows: "two replicas; the leader is killed in the middle of 500 pods, the other goes on",
+        run: failover::run,
     },
 ];
 

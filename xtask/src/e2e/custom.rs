@@ -39,7 +39,8 @@ fn v1(scene: &Scene) -> Result<()> {
     let get = ["get", "configmap", "my-scheduler-config", "-n", "kube-system", "-o", data];
     let map = scene.plane.kubectl(&get)?;
     let config = scene.write("my-scheduler-config.yaml", &map)?;
-    let scheduler = schedulers::jindou_as(scene, "my-custom-scheduler", &config, &[])?;
+    let scheduler =
+        schedulers::jindou_as(scene, "my-custom-scheduler", &config, &["--leader-elect=false"])?;
     scene.wait_for_pods(&["nginx-custom"])?;
     let packed = pods_of(scene, "packed", "my-custom-scheduler")?;
     let on: BTreeSet<_> = packed.iter().collect();
@@ -54,7 +55,8 @@ fn v1(scene: &Scene) -> Result<()> {
 /// An old version is converted, and says so.
 fn v1beta2(scene: &Scene) -> Result<()> {
     let config = root().join(V1BETA2);
-    let scheduler = schedulers::jindou_as(scene, "custom-scheduler", &config, &[])?;
+    let scheduler =
+        schedulers::jindou_as(scene, "custom-scheduler", &config, &["--leader-elect=false"])?;
     let spread = pods_of(scene, "spread", "custom-scheduler")?;
     let on: BTreeSet<_> = spread.iter().collect();
     ensure!(!on.contains(&"custom-0".to_owned()), "a pod is on the tainted node");

@@ -126,6 +126,7 @@ fn start(scene: &Scene, mistake: &Mistake) -> Result<Child> {
     let log = File::create(scene.folder.join(format!("{}.log", mistake.name)))?;
     Command::new(scene.jindou)
         .args(["scheduler", "--config", &mistake.config, "--kubeconfig", &mistake.kubeconfig])
+        .args(["--secure-port=0"])
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
         .stderr(log)

@@ -4,11 +4,13 @@ use anyhow::{Result, bail, ensure};
 
 use super::deployment::{deployment, nodes, wait_until_all_run};
 use super::history::History;
+use super::placements;
 use super::scene::Scene;
-use super::{placements, schedulers};
+use super::schedulers::{self, PLAIN, Process};
+use crate::shell::root;
 
-const PODS: usize = 500;
-const NODES: usize = 50;
+pub(crate) const PODS: usize = 500;
+pub(crate) const NODES: usize = 50;
 
 /// Pods that are bound when the scheduler is killed, at least.
 const BOUND_MIN: usize = 50;
@@ -19,20 +21,15 @@ pub(crate) fn run(scene: &Scene) -> Result<()> {
     scene.wait_for_nodes(NODES)?;
     let history = History::start(scene)?;
     scene.create("deployment", &[deployment("web", PODS)])?;
-    scene.wait("all pods to wait", || {
+    scene.wait("all pods to be created", || {
         let seen = history.pods();
-        if seen == PODS { Ok(()) } else { bail!("{seen} were created") }
+        if seen == PODS { Ok(()) } else { bail!("{seen} were seen") }
     })?;
-    let first = schedulers::jindou_as(scene, "first", &plain(), &[])?;
-    scene.wait("some pods to be bound", || {
-        let bound = history.bound();
-        if bound >= BOUND_MIN { Ok(()) } else { bail!("{bound} are") }
-    })?;
-    first.kill()?;
-    let bound = history.bound();
-    ensure!(bound < PODS, "all pods were bound before the scheduler was killed");
+    let plain = root().join(PLAIN);
+    let first = schedulers::jindou_as(scene, "first", &plain, &[])?;
+    kill_in_the_middle(scene, &history, first)?;
     // At once: requests of the first may still be under way.
-    let second = schedulers::jindou_as(scene, "second", &plain(), &[])?;
+    let second = schedulers::jindou_as(scene, "second", &plain, &[])?;
     wait_until_all_run(scene, PODS)?;
     placements::check(scene)?;
     history.check_bound_once()?;
@@ -40,6 +37,19 @@ pub(crate) fn run(scene: &Scene) -> Result<()> {
     second.stop()
 }
 
-fn plain() -> std::path::PathBuf {
-    crate::shell::root().join(schedulers::PLAIN)
+/// Kills a scheduler when it has bound some pods and not all.
+pub(crate) fn kill_in_the_middle(
+    scene: &Scene,
+    history: &History,
+    scheduler: Process,
+) -> Result<()> {
+    scene.wait("some pods to be bound", || {
+        let bound = history.bound();
+        if bound >= BOUND_MIN { Ok(()) } else { bail!("{bound} are") }
+    })?;
+    scheduler.kill()?;
+    let pods = scene.list("pods")?;
+    let waits = pods.len() < PODS || pods.iter().any(|pod| pod["spec"]["nodeName"].is_null());
+    ensure!(waits, "all pods were bound before the scheduler was killed");
+    Ok(())
 }

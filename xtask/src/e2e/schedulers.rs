@@ -37,7 +37,9 @@ pub(crate) fn jindou_as(
     let mut command = Command::new(scene.jindou);
     command.args(["scheduler", "--config"]).arg(config);
     command.arg("--kubeconfig").arg(&scene.plane.scheduler_kubeconfig);
-    command.args(more).args(["-v", "4"]);
+    let [port] = free_ports()?;
+    command.args(["--bind-address=127.0.0.1", &format!("--secure-port={port}")]);
+    command.args(more).arg("-v=5");
     start(scene, name, command)
 }
 
