@@ -26,6 +26,9 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
 
+pub(crate) use certificates::write_private;
+pub(crate) use ports::free as free_ports;
+pub(crate) use process::{Identity, PAUSE};
 pub(crate) use start::Options;
 pub(crate) use state::{ControlPlane, Scheduler};
 

@@ -6,12 +6,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::shell::{output, root, run as run_shown, say};
+use crate::shell::{output, root, run as run_shown, say, target_folder};
 
 /// What is counted: families whose decisions take different ways through the engine.
 const FAMILIES: &[&str] = &[
@@ -102,14 +102,6 @@ fn count() -> Result<Counts> {
         counts.insert((*family).to_owned(), more / (DECISIONS[1] - DECISIONS[0]) as u64);
     }
     Ok(counts)
-}
-
-/// Where cargo builds, which the environment and configuration files may change.
-fn target_folder() -> Result<PathBuf> {
-    let text = output("cargo", &["metadata", "--no-deps", "--format-version", "1"])?;
-    let metadata: serde_json::Value = serde_json::from_str(&text)?;
-    let folder = metadata["target_directory"].as_str();
-    Ok(folder.context("cargo names no target folder")?.into())
 }
 
 /// All instructions of a run of the program that makes some decisions.

@@ -4,6 +4,7 @@ mod ci;
 mod codegen;
 mod conformance;
 mod controlplane;
+mod e2e;
 mod instructions;
 mod shell;
 mod tidy;
@@ -35,6 +36,7 @@ enum Command {
     },
     Conformance(conformance::Options),
     Controlplane(controlplane::Arguments),
+    E2e(e2e::Options),
     /// Count the instructions of one decision and compare them with the committed numbers.
     Instructions {
         /// Commit to what is counted now.
@@ -50,6 +52,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Codegen { check } => codegen::run(check).map(|()| ExitCode::SUCCESS),
         Command::Conformance(options) => compare(&options),
         Command::Controlplane(arguments) => controlplane::run(&arguments),
+        Command::E2e(options) => e2e::run(&options),
         Command::Instructions { bless } => instructions::run(bless),
     }
 }

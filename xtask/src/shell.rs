@@ -58,6 +58,14 @@ pub(crate) fn output(program: &str, arguments: &[&str]) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
+/// Where cargo builds, which the environment and configuration files may change.
+pub(crate) fn target_folder() -> Result<PathBuf> {
+    let text = output("cargo", &["metadata", "--no-deps", "--format-version", "1"])?;
+    let metadata: serde_json::Value = serde_json::from_str(&text)?;
+    let folder = metadata["target_directory"].as_str();
+    Ok(folder.context("cargo names no target folder")?.into())
+}
+
 /// Finds Go: on the path, or where it is usually put.
 pub(crate) fn go() -> Option<PathBuf> {
     let usual = PathBuf::from("/usr/local/go/bin/go");

@@ -4,8 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result, anyhow, bail};
 use engine::engine::Engine;
+use http::{Request, StatusCode};
+use kube::client::Body;
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use crate::bind::{Binder, Window};
@@ -13,7 +16,7 @@ use crate::connect;
 use crate::driver::{Driver, DriverStatus, INPUTS_MAX, Input, ORDERS_MAX};
 use crate::events::Events;
 use crate::execute::{Executor, Order};
-use crate::kinds::KINDS;
+use crate::kinds::{KINDS, Kind};
 use crate::lease::Fence;
 use crate::metrics::Metrics;
 use crate::report::Reports;
@@ -86,6 +89,41 @@ pub async fn check_connection(client: &kube::Client) -> Result<String> {
     let version = version.map_err(|_| anyhow!("the API server did not answer"))?;
     let version = version.map_err(|error| anyhow!("{}", connect::innermost(&error)))?;
     Ok(version.git_version)
+}
+
+/// Asks for one object of each kind. Without the right to read them all nothing could ever be
+/// decided, so that is told at once instead of waiting for it.
+pub async fn check_rights(client: &kube::Client) -> Result<()> {
+    let asked = futures::future::join_all(KINDS.iter().map(|kind| may_list(client, kind))).await;
+    let forbidden: Vec<&str> = asked.into_iter().flatten().collect();
+    if forbidden.is_empty() {
+        return Ok(());
+    }
+    let user = who_we_are(client).await.unwrap_or_else(|| "this user".to_owned());
+    bail!(
+        "{user} may not list {}; bind the ClusterRoles system:kube-scheduler and system:volume-scheduler to it",
+        forbidden.join(", ")
+    )
+}
+
+/// The name of a kind that we may not list. Other failures are left to those who watch, and try again.
+async fn may_list<'a>(client: &kube::Client, kind: &'a Kind) -> Option<&'a str> {
+    let request = Request::get(format!("{}?limit=1", kind.path)).body(Body::empty()).ok()?;
+    let response = tokio::time::timeout(FIRST_ANSWER_MAX, client.send(request)).await.ok()?.ok()?;
+    let resource = kind.path.rsplit('/').next();
+    resource.filter(|_| response.status() == StatusCode::FORBIDDEN)
+}
+
+/// What the API server calls us.
+async fn who_we_are(client: &kube::Client) -> Option<String> {
+    let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
+    let request = Request::post("/apis/authentication.k8s.io/v1/selfsubjectreviews")
+        .header("content-type", "application/json")
+        .body(review.to_string().into_bytes())
+        .ok()?;
+    let answer = client.request::<Value>(request);
+    let answer = tokio::time::timeout(FIRST_ANSWER_MAX, answer).await.ok()?.ok()?;
+    answer.pointer("/status/userInfo/username").and_then(Value::as_str).map(str::to_owned)
 }
 
 impl Scheduler {

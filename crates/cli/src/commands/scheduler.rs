@@ -18,7 +18,7 @@ use runtime::connect::{self, Target};
 use runtime::http::{Certificate, Check, Server, Serving};
 use runtime::lease::{self, Elector, Fence, Role};
 use runtime::metrics::Metrics;
-use runtime::scheduler::{ClusterSide, Scheduler, check_connection, connect_sides};
+use runtime::scheduler::{ClusterSide, Scheduler, check_connection, check_rights, connect_sides};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -122,10 +122,12 @@ impl Plan {
 async fn serve(side: ClusterSide, plan: Plan) -> Result<()> {
     let config = connect::config(&plan.target).await?;
     let address = config.cluster_url.clone();
-    let version = check_connection(&connect::client(&config)?)
+    let client = connect::client(&config)?;
+    let version = check_connection(&client)
         .await
         .with_context(|| format!("cannot talk to the API server at {address}"))?;
     tracing::info!("connected to {address}, Kubernetes {version}");
+    check_rights(&client).await?;
 
     let election = &plan.configuration.leader_election;
     let elector = election.leader_elect.then(|| elector(&config, election)).transpose()?;

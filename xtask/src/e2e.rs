@@ -1,0 +1,232 @@
+//! Jindou as people meet it: the program itself on upstream's control plane, used with `kubectl`.
+//!
+//! ```text
+//! one control plane ─▶ for each scenario: a namespace, its nodes, a scheduler ─▶ checks ─▶ all of it removed
+//! ```
+//!
+//! Scenarios run one after the other, since nodes are for everybody. Nothing is timed; whatever is
+//! waited for has a deadline, which is far away because machines are slow.
+
+mod constraints;
+mod custom;
+mod deployment;
+mod events;
+mod failover;
+mod gates;
+mod history;
+mod mistakes;
+mod placements;
+mod preemption;
+mod profiles;
+mod restart;
+mod scene;
+mod schedulers;
+mod volumes;
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::controlplane::{ControlPlane, Options as PlaneOptions, Scheduler};
+use crate::shell::{run as run_shown, say, target_folder};
+use scene::Scene;
+
+/// Run Jindou on upstream's control plane and use it as people do.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Run only this scenario; may be given several times.
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+    /// Leave the control plane running, and what failed as it is.
+    #[arg(long)]
+    keep: bool,
+}
+
+/// One scenario: what it is called, and what it does.
+struct Scenario {
+    /// Also the name of its namespace and of the folder with its logs.
+    name: &'static str,
+    /// What is shown to work.
+    shows: &'static str,
+    run: fn(&Scene) -> Result<()>,
+}
+
+const SCENARIOS: &[Scenario] = &[
+    Scenario {
+        name: "deployment",
+        shows: "1,000 pods over 100 nodes run, each bound once, no node too full",
+        run: deployment::run,
+    },
+    Scenario {
+        name: "profiles",
+        shows: "two profiles in one process; pods of other schedulers are left alone",
+        run: profiles::run,
+    },
+    Scenario {
+        name: "constraints",
+        shows: "taints, node and pod affinity, anti-affinity, topology spread",
+        run: constraints::run,
+    },
+    Scenario {
+        name: "preemption",
+        shows: "a pod of higher priority gets in; a disruption budget is respected",
+        run: preemption::run,
+    },
+    Scenario {
+        name: "gates",
+        shows: "a gated pod waits until its gate is removed",
+        run: gates::run,
+    },
+    Scenario {
+        name: "volumes",
+        shows: "volumes are bound when their pod is scheduled, made ahead or on demand",
+        run: volumes::run,
+    },
+    Scenario {
+        name: "custom",
+        shows: "example configurations as users write them, in v1 and v1beta2",
+        run: custom::run,
+    },
+    Scenario {
+        name: "events",
+        shows: "events and conditions equal those of kube-scheduler beside it",
+        run: events::run,
+    },
+    Scenario {
+        name: "mistakes",
+        shows: "wrong files, servers and rights end with one clear sentence",
+        run: mistakes::run,
+    },
+    Scenario {
+        name: "restart",
+        shows: "killed in the middle of 500 pods, the next one binds the rest, none twice",
+        run: restart::run,
+    },
+    Scenario {
+        name: "failover",
+        shows: "two replicas; the leader is killed in the middle of 500 pods, the other goes on",
+        run: failover::run,
+    },
+];
+
+/// What came of a scenario.
+struct Outcome {
+    scenario: &'static Scenario,
+    took: Duration,
+    failure: Option<String>,
+}
+
+/// Runs the scenarios; succeeds if all of them do.
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    let chosen = choose(&options.only)?;
+    run_shown("cargo", &["build", "--package", "cli", "--bin", "jindou"])?;
+    let jindou = target_folder()?.join("debug/jindou");
+    let began = Instant::now();
+    let running = ControlPlane::start(&PlaneOptions::owned(Scheduler::None)?)?;
+    say(&format!("{} answers after {:.1?}", running.plane.server, began.elapsed()));
+    let mut outcomes = Vec::new();
+    for scenario in chosen {
+        let began = Instant::now();
+        let failure = attempt(scenario, &running.plane, &jindou, options.keep).err();
+        let failure = failure.map(|error| format!("{error:#}"));
+        let outcome = Outcome { scenario, took: began.elapsed(), failure };
+        say(&line(&outcome));
+        let failed = outcome.failure.is_some();
+        outcomes.push(outcome);
+        if failed && options.keep {
+            // What comes next would find the nodes of this one.
+            break;
+        }
+    }
+    say(&table(&outcomes));
+    if options.keep {
+        let plane = running.keep();
+        say(&format!(
+            "the control plane is kept: export KUBECONFIG={}; end it with `cargo xtask controlplane down --folder {}`",
+            plane.kubeconfig.display(),
+            plane.folder.display()
+        ));
+    } else {
+        running.stop()?;
+    }
+    let failed = outcomes.iter().any(|outcome| outcome.failure.is_some());
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Runs all scenarios.
+pub(crate) fn run_all() -> Result<ExitCode> {
+    run(&Options { only: Vec::new(), keep: false })
+}
+
+fn choose(only: &[String]) -> Result<Vec<&'static Scenario>> {
+    if let Some(unknown) = only.iter().find(|name| SCENARIOS.iter().all(|s| s.name != **name)) {
+        let names: Vec<_> = SCENARIOS.iter().map(|scenario| scenario.name).collect();
+        bail!("there is no scenario {unknown:?}, but {}", names.join(", "));
+    }
+    let wanted = |name: &str| only.is_empty() || only.iter().any(|one| one == name);
+    Ok(SCENARIOS.iter().filter(|scenario| wanted(scenario.name)).collect())
+}
+
+fn attempt(
+    scenario: &Scenario,
+    plane: &ControlPlane,
+    jindou: &std::path::Path,
+    keep: bool,
+) -> Result<()> {
+    let scene = Scene::open(plane, jindou, scenario.name).context("cannot set the scene")?;
+    let done = (scenario.run)(&scene);
+    if done.is_err() {
+        say(&scene.describe());
+        if keep {
+            return done;
+        }
+    }
+    done.and(scene.close().context("cannot clean up"))
+}
+
+fn line(outcome: &Outcome) -> String {
+    let Outcome { scenario, took, failure } = outcome;
+    let state = if failure.is_some() { "FAILED" } else { "ok" };
+    let mut text = format!("{:<12}{:>6.1} s  {state}", scenario.name, took.as_secs_f64());
+    if let Some(failure) = failure {
+        let _ = write!(text, ": {failure}");
+    }
+    text
+}
+
+fn table(outcomes: &[Outcome]) -> String {
+    let mut text = format!("\n{:<12}{:>8}  {:<8}{}\n", "SCENARIO", "TIME", "RESULT", "SHOWS");
+    for Outcome { scenario, took, failure } in outcomes {
+        let state = if failure.is_some() { "FAILED" } else { "ok" };
+        let seconds = took.as_secs_f64();
+        let Scenario { name, shows, .. } = scenario;
+        let _ = writeln!(text, "{name:<12}{seconds:>6.1} s  {state:<8}{shows}");
+    }
+    let total: Duration = outcomes.iter().map(|outcome| outcome.took).sum();
+    let passed = outcomes.iter().filter(|outcome| outcome.failure.is_none()).count();
+    let _ = write!(text, "{passed} of {} passed in {:.0} s", outcomes.len(), total.as_secs_f64());
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_scenario_is_told_with_those_there_are() {
+        let error = choose(&["deploiment".to_owned()]).err().unwrap().to_string();
+        assert!(error.contains("deploiment") && error.contains("deployment, profiles"), "{error}");
+        assert_eq!(choose(&["events".to_owned()]).unwrap().len(), 1);
+        assert_eq!(choose(&[]).unwrap().len(), SCENARIOS.len());
+    }
+
+    #[test]
+    fn names_are_namespaces_and_differ() {
+        for (index, scenario) in SCENARIOS.iter().enumerate() {
+            assert!(scenario.name.chars().all(|c| c.is_ascii_lowercase()), "{}", scenario.name);
+            assert!(SCENARIOS[..index].iter().all(|other| other.name != scenario.name));
+        }
+    }
+}

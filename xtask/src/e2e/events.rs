@@ -1,0 +1,211 @@
+//! Jindou and upstream's scheduler side by side: the same pod gets the same events and conditions.
+
+use std::fmt::Write as _;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
+
+use super::history::History;
+use super::scene::{Scene, condition, text};
+use super::schedulers;
+
+/// Names of pods, nodes and schedulers begin with their side; so they can be told apart and compared.
+const SIDES: [&str; 2] = ["jindou", "kube"];
+
+pub(crate) fn run(scene: &Scene) -> Result<()> {
+    let jindou = schedulers::jindou(scene, "conformance/e2e/jindou-side.yaml")?;
+    let kube = schedulers::kube(scene, "conformance/e2e/kube-side.yaml")?;
+    scene.apply("conformance/e2e/events.yaml", None)?;
+    scene.wait_for_nodes(4)?;
+
+    // Pods that fit come first: when they run, both schedulers are there and know all nodes.
+    create(scene, "fits", &json!({}), true)?;
+    for side in SIDES {
+        scene.wait_for_pods(&[&format!("{side}-fits")])?;
+    }
+    compare(scene, "fits", "Scheduled")?;
+    refused(scene)?;
+    preempted(scene)?;
+    kube.stop()?;
+    jindou.stop()
+}
+
+/// Pods that fit nowhere, each for other reasons.
+fn refused(scene: &Scene) -> Result<()> {
+    let claim = |name: &str| json!({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": name}}]});
+    let requests = |requests: Value| {
+        json!({"containers": [{
+            "name": "main", "image": "example.com/none", "resources": {"requests": requests},
+        }]})
+    };
+    let selector = json!({"matchLabels": {"app": "none"}});
+    let term = json!({"labelSelector": selector, "topologyKey": "kubernetes.io/hostname"});
+    let required = json!({"requiredDuringSchedulingIgnoredDuringExecution": [term]});
+    let constraint = json!({
+        "maxSkew": 1, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": selector,
+    });
+    let gpu = json!({
+        "limits": {"example.com/gpu": "1"}, "requests": {"cpu": "3", "example.com/gpu": "1"},
+    });
+    let cases = [
+        ("large", requests(json!({"cpu": "100"}))),
+        ("huge", requests(json!({"cpu": "100", "memory": "100Ti"}))),
+        ("gpu", json!({"containers": [{"name": "m", "image": "none", "resources": gpu}]})),
+        ("selector", json!({"nodeSelector": {"disk": "none"}})),
+        ("missing", claim("missing")),
+        ("immediate", claim("immediate")),
+        ("waiting", claim("waiting")),
+        ("affinity", json!({"affinity": {"podAffinity": required}})),
+        ("spread", json!({"topologySpreadConstraints": [constraint]})),
+        ("polite", {
+            let mut spec = requests(json!({"cpu": "100"}));
+            spec["priorityClassName"] = "event-polite".into();
+            spec
+        }),
+    ];
+    for (name, spec) in &cases {
+        create(scene, name, spec, false)?;
+    }
+    for (name, _) in &cases {
+        for side in SIDES {
+            scene.wait_for_refusal(&format!("{side}-{name}"))?;
+        }
+        compare(scene, name, "FailedScheduling")?;
+    }
+    Ok(())
+}
+
+/// A pod on each side has to go for another one.
+fn preempted(scene: &Scene) -> Result<()> {
+    let big = json!({"containers": [{
+        "name": "main", "image": "example.com/none", "resources": {"requests": {"cpu": "1500m"}},
+    }]});
+    create(scene, "victim", &big, true)?;
+    for side in SIDES {
+        scene.wait_for_pods(&[&format!("{side}-victim")])?;
+    }
+    let known = scene.list("pods")?.len();
+    let history = History::start(scene)?;
+    scene.wait("the watch to begin", || {
+        ensure!(history.pods() == known, "{} of {known} pods were seen", history.pods());
+        Ok(())
+    })?;
+    let mut urgent = big;
+    urgent["priorityClassName"] = "event-high".into();
+    create(scene, "preemptor", &urgent, true)?;
+    for side in SIDES {
+        scene.wait_for_pods(&[&format!("{side}-preemptor")])?;
+    }
+    compare(scene, "preemptor", "FailedScheduling")?;
+    compare(scene, "preemptor", "Scheduled")?;
+    scene.wait("the event Preempted", || {
+        let [one, other] = SIDES.map(|side| event(scene, side, "victim", "Preempted"));
+        same("the event Preempted", &one?, &other?)
+    })?;
+    let [one, other] = SIDES.map(|side| {
+        let versions = history.of(&format!("{side}-victim"));
+        let last = versions.last().context("a victim was never seen")?;
+        let told = condition(last, "DisruptionTarget").context("a victim was not told why")?;
+        Ok::<_, anyhow::Error>(plain_condition(told, side))
+    });
+    same("DisruptionTarget of the victim", &one?, &other?)?;
+    for side in SIDES {
+        let node = format!("{side}-node");
+        let versions = history.of(&format!("{side}-preemptor"));
+        let nominated = |pod: &Value| text(pod, "/status/nominatedNodeName") == node;
+        ensure!(versions.iter().any(nominated), "{side}-preemptor was never nominated");
+    }
+    Ok(())
+}
+
+/// Creates a pod of the same spec on each side; at home means on the node of its side only.
+fn create(scene: &Scene, name: &str, spec: &Value, at_home: bool) -> Result<()> {
+    let pods = SIDES.map(|side| {
+        let mut pod = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": format!("{side}-{name}")},
+            "spec": spec,
+        });
+        pod["spec"]["schedulerName"] = format!("{side}-side").into();
+        if pod["spec"]["containers"].is_null() {
+            pod["spec"]["containers"] = json!([{"name": "main", "image": "example.com/none"}]);
+        }
+        if at_home {
+            pod["spec"]["nodeSelector"] = json!({"kubernetes.io/hostname": format!("{side}-node")});
+        }
+        pod
+    });
+    scene.create(name, &pods)
+}
+
+/// Compares the first event of a kind, what `kubectl describe` shows of it, and the condition.
+fn compare(scene: &Scene, name: &str, reason: &str) -> Result<()> {
+    scene.wait(&format!("{reason} of {name} to be the same"), || {
+        let [one, other] = SIDES.map(|side| event(scene, side, name, reason));
+        same(&format!("the event of {name}"), &one?, &other?)?;
+        let [one, other] = SIDES.map(|side| described(scene, side, name, reason));
+        same(&format!("what is described of {name}"), &one?, &other?)?;
+        let [one, other] = SIDES.map(|side| {
+            let pod = scene.get("pod", &format!("{side}-{name}"))?;
+            let found = condition(&pod, "PodScheduled").context("there is no condition")?;
+            Ok::<_, anyhow::Error>(plain_condition(found, side))
+        });
+        same(&format!("the condition of {name}"), &one?, &other?)
+    })
+}
+
+fn same(what: &str, jindou: &Value, kube: &Value) -> Result<()> {
+    let mut said = String::new();
+    let _ = write!(said, "{what} differs:\njindou {jindou:#}\nkube   {kube:#}");
+    ensure!(jindou == kube, "{said}");
+    Ok(())
+}
+
+/// The first event of a pod for a reason, without what differs between any two events.
+fn event(scene: &Scene, side: &str, name: &str, reason: &str) -> Result<Value> {
+    let pod = format!("{side}-{name}");
+    let mut events = scene.list("events")?;
+    events.retain(|event| event["reason"] == reason && event["involvedObject"]["name"] == *pod);
+    events.sort_by(|one, other| text(one, "/eventTime").cmp(text(other, "/eventTime")));
+    let mut event =
+        events.into_iter().next().with_context(|| format!("{pod} has no event {reason}"))?;
+    for field in ["metadata", "eventTime", "series"] {
+        event[field].take();
+    }
+    for object in ["involvedObject", "related"] {
+        if let Some(fields) = event[object].as_object_mut() {
+            fields.remove("resourceVersion");
+            fields.remove("uid");
+        }
+    }
+    // Preemption names the preemptor by its uid.
+    let mut written = event.to_string();
+    for pod in scene.list("pods")? {
+        written = written.replace(text(&pod, "/metadata/uid"), text(&pod, "/metadata/name"));
+    }
+    Ok(serde_json::from_str(&without_side(&written, side))?)
+}
+
+/// Type, reason, origin and text of the first line for a reason in what `kubectl describe` prints.
+fn described(scene: &Scene, side: &str, name: &str, reason: &str) -> Result<Value> {
+    let shown = scene.kubectl(&["describe", "pod", &format!("{side}-{name}")])?;
+    let (_, events) = shown.split_once("\nEvents:").context("no events are described")?;
+    let line = events.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let line = line.into_iter().find(|words| words.get(1) == Some(&reason));
+    let line = line.with_context(|| format!("{reason} is not described:\n{events}"))?;
+    // The age is one word, or `1s (x2 over 3s)`.
+    let origin = line.iter().position(|word| word.ends_with("-side")).context("no origin")?;
+    let rest = line[origin..].join(" ");
+    Ok(json!([line[0], line[1], without_side(&rest, side)]))
+}
+
+fn plain_condition(condition: &Value, side: &str) -> Value {
+    let mut condition = condition.clone();
+    condition["lastTransitionTime"].take();
+    serde_json::from_str(&without_side(&condition.to_string(), side)).unwrap_or(condition)
+}
+
+fn without_side(text: &str, side: &str) -> String {
+    text.replace(&format!("{side}-"), "SIDE-")
+}

@@ -1,0 +1,56 @@
+//! Two replicas, and the one that leads dies in the middle of its work.
+
+use anyhow::{Result, bail, ensure};
+
+use super::deployment::{deployment, nodes, wait_until_all_run};
+use super::history::History;
+use super::placements;
+use super::restart::{NODES, PODS, kill_in_the_middle};
+use super::scene::Scene;
+use super::schedulers::{self, PLAIN, Process};
+use crate::shell::root;
+
+/// A shorter lease than usual, so that the other replica need not wait long.
+const ELECTION: &[&str] = &[
+    "--leader-elect",
+    "--leader-elect-lease-duration=8s",
+    "--leader-elect-renew-deadline=6s",
+    "--leader-elect-retry-period=1s",
+];
+
+pub(crate) fn run(scene: &Scene) -> Result<()> {
+    let before = placements::bindings(scene)?;
+    scene.create("nodes", &nodes("failover", NODES))?;
+    scene.wait_for_nodes(NODES)?;
+    let history = History::start(scene)?;
+    let first = replica(scene, "first")?;
+    let leader = scene.wait("the first replica to lead", || match holder(scene)? {
+        holder if holder.is_empty() => bail!("nobody leads"),
+        holder => Ok(holder),
+    })?;
+    let second = replica(scene, "second")?;
+    scene.create("deployment", &[deployment("web", PODS)])?;
+    ensure!(holder(scene)? == leader, "the lease changed hands although its holder lives");
+    kill_in_the_middle(scene, &history, first)?;
+    wait_until_all_run(scene, PODS)?;
+    let next = holder(scene)?;
+    ensure!(next != leader && !next.is_empty(), "{next:?} leads after {leader:?} was killed");
+    placements::check(scene)?;
+    history.check_bound_once()?;
+    placements::check_bindings(scene, &before, PODS as u64)?;
+    second.stop()?;
+    let last = holder(scene)?;
+    ensure!(last.is_empty(), "{last} was asked to stop and still holds the lease");
+    Ok(())
+}
+
+fn replica(scene: &Scene, name: &str) -> Result<Process> {
+    schedulers::jindou_as(scene, name, &root().join(PLAIN), ELECTION)
+}
+
+/// Who holds the lease; empty when nobody does.
+fn holder(scene: &Scene) -> Result<String> {
+    let lease = ["get", "lease", "kube-scheduler", "-n", "kube-system"];
+    let form = ["--ignore-not-found", "-o", "jsonpath={.spec.holderIdentity}"];
+    scene.plane.kubectl(&[&lease[..], &form[..]].concat())
+}

@@ -1,0 +1,129 @@
+//! Schedulers as processes of a scenario. They end with it.
+
+use std::fs::File;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::scene::{PATIENCE, Scene};
+use crate::controlplane::{ControlPlane, Identity, PAUSE, free_ports};
+use crate::shell::root;
+
+/// Configuration of a scheduler that needs nothing special.
+pub(crate) const PLAIN: &str = "conformance/e2e/scheduler.yaml";
+
+/// A scheduler that runs.
+pub(crate) struct Process {
+    name: String,
+    child: Child,
+    ended: bool,
+}
+
+/// Starts Jindou with a configuration file of the checkout.
+pub(crate) fn jindou(scene: &Scene, config: &str) -> Result<Process> {
+    jindou_as(scene, "jindou", &root().join(config), &[])
+}
+
+/// Starts Jindou under a name that its log is known by.
+pub(crate) fn jindou_as(
+    scene: &Scene,
+    name: &str,
+    config: &Path,
+    more: &[&str],
+) -> Result<Process> {
+    let mut command = Command::new(scene.jindou);
+    command.args(["scheduler", "--config"]).arg(config);
+    command.arg("--kubeconfig").arg(&scene.plane.scheduler_kubeconfig);
+    let [port] = free_ports()?;
+    command.args(["--bind-address=127.0.0.1", &format!("--secure-port={port}")]);
+    command.args(more).arg("-v=5");
+    start(scene, name, command)
+}
+
+/// Starts upstream's scheduler with a configuration file of the checkout.
+pub(crate) fn kube(scene: &Scene, config: &str) -> Result<Process> {
+    let kubeconfig = scene.plane.scheduler_kubeconfig.display();
+    let [port] = free_ports()?;
+    // Upstream takes the kubeconfig from the file alone when there is one.
+    let config = std::fs::read_to_string(root().join(config))?;
+    let config = format!("{config}clientConnection: {{kubeconfig: {kubeconfig}}}\n");
+    let config = scene.write("kube-scheduler.yaml", &config)?;
+    let mut command = Command::new(scene.plane.bin.join("kube-scheduler"));
+    command.arg("--config").arg(config);
+    command.arg(format!("--authentication-kubeconfig={kubeconfig}"));
+    command.arg(format!("--authorization-kubeconfig={kubeconfig}"));
+    command.args(["--bind-address=127.0.0.1", &format!("--secure-port={port}")]);
+    command.arg("--cert-dir").arg(scene.folder.join("kube-scheduler"));
+    start(scene, "kube-scheduler", command)
+}
+
+fn start(scene: &Scene, name: &str, mut command: Command) -> Result<Process> {
+    let path = scene.folder.join(format!("{name}.log"));
+    let log = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+    command.stdin(Stdio::null()).stderr(log.try_clone()?).stdout(log);
+    let child = command.spawn().with_context(|| format!("cannot start {name}"))?;
+    let process = Process { name: name.to_owned(), child, ended: false };
+    record(scene.plane, name, &process.child)?;
+    Ok(process)
+}
+
+/// Adds a process to the record of the control plane: if this one is killed, the next run ends it.
+fn record(plane: &ControlPlane, name: &str, child: &Child) -> Result<()> {
+    let Some(mut recorded) = ControlPlane::load(&plane.folder)? else { return Ok(()) };
+    recorded.processes.retain(|(_, identity)| identity.is_alive());
+    let identity = Identity::of(child.id().cast_signed());
+    recorded.processes.extend(identity.map(|identity| (name.to_owned(), identity)));
+    recorded.save()
+}
+
+impl Process {
+    /// Kills it, as a machine that loses its power would.
+    pub(crate) fn kill(mut self) -> Result<()> {
+        self.child.kill().with_context(|| format!("cannot kill {}", self.name))?;
+        self.child.wait()?;
+        self.ended = true;
+        Ok(())
+    }
+
+    /// Asks it to stop, which it must do soon and without complaint.
+    pub(crate) fn stop(mut self) -> Result<()> {
+        if let Some(status) = self.child.try_wait()? {
+            self.ended = true;
+            bail!("{} ended by itself: {status}", self.name);
+        }
+        kill_process(Pid::from_child(&self.child), Signal::TERM)?;
+        let status = wait(&mut self.child, &self.name)?;
+        self.ended = true;
+        if !status.success() {
+            bail!("{} was asked to stop and ended with {status}", self.name);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if !self.ended {
+            // It is ours and not waited for yet, so the number is still its own.
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// Waits until a process ends.
+pub(crate) fn wait(child: &mut Child, name: &str) -> Result<ExitStatus> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        if Instant::now() > deadline {
+            bail!("{name} still runs after {} s", PATIENCE.as_secs());
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
