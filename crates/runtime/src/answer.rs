@@ -16,7 +16,7 @@ const MESSAGE_BYTES_MAX: usize = 64 << 10;
 
 /// The API server refused.
 #[derive(Debug)]
-pub struct Refused {
+pub(crate) struct Refused {
     /// The HTTP status.
     pub status: StatusCode,
     /// What it said.

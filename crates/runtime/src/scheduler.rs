@@ -179,8 +179,7 @@ impl Scheduler {
 
     /// The kinds that were not seen completely yet.
     pub fn missing(&self) -> Vec<&'static str> {
-        let missing =
-            self.watches.iter().filter(|(_, watch)| !watch.synced.load(Ordering::Relaxed));
+        let missing = self.watches.iter().filter(|(_, watch)| !watch.is_synced());
         missing.map(|(kind, _)| *kind).collect()
     }
 

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::{StreamExt as _, stream};
+use futures::stream::BoxStream;
+use futures::{Stream, StreamExt as _, stream};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::Frame;
@@ -44,13 +45,21 @@ pub(crate) enum Part {
 }
 
 /// How the server answers.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Reply {
     head: Head,
     delay: Duration,
     status: StatusCode,
     headers: Vec<(&'static str, String)>,
     parts: Vec<Part>,
+    /// Parts that come as things happen.
+    more: Arc<Mutex<Option<BoxStream<'static, Part>>>>,
+}
+
+impl std::fmt::Debug for Reply {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?} {} after {:?}: {:?}", self.head, self.status, self.delay, self.parts)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -67,7 +76,24 @@ impl Reply {
 
     pub(crate) fn stream(status: u16, parts: Vec<Part>) -> Self {
         let status = StatusCode::from_u16(status).unwrap();
-        Self { head: Head::Comes, delay: Duration::ZERO, status, headers: Vec::new(), parts }
+        Self {
+            head: Head::Comes,
+            delay: Duration::ZERO,
+            status,
+            headers: Vec::new(),
+            parts,
+            more: Arc::default(),
+        }
+    }
+
+    /// A body that goes on as things happen.
+    pub(crate) fn endless(
+        status: u16,
+        parts: Vec<Part>,
+        more: impl Stream<Item = Part> + Send + 'static,
+    ) -> Self {
+        let more = Arc::new(Mutex::new(Some(more.boxed())));
+        Self { more, ..Self::stream(status, parts) }
     }
 
     /// A failure in Kubernetes' form.
@@ -145,7 +171,8 @@ impl Fake {
                 for (name, value) in reply.headers {
                     response = response.header(name, value);
                 }
-                Ok(response.body(body_of(reply.parts))?)
+                let more = lock(&reply.more).take();
+                Ok(response.body(body_of(reply.parts, more))?)
             }
         });
         kube::Client::new(service, "default")
@@ -154,8 +181,10 @@ impl Fake {
 
 fn body_of(
     parts: Vec<Part>,
+    more: Option<BoxStream<'static, Part>>,
 ) -> impl hyper::body::Body<Data = Bytes, Error = std::io::Error> + Send + 'static {
-    let frames = stream::iter(parts).filter_map(|part| async {
+    let more = more.unwrap_or_else(|| stream::empty().boxed());
+    let frames = stream::iter(parts).chain(more).filter_map(|part| async {
         match part {
             Part::Data(bytes) => Some(Ok(Frame::data(Bytes::from(bytes)))),
             Part::Wait(time) => {

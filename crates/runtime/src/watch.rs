@@ -1,24 +1,30 @@
 //! Following all objects of one kind.
 //!
 //! ```text
-//!            ┌── too old, or not to be had ──┐
+//!            ┌── too old, or asked for ──────┐
 //!            ▼                               │
 //! fill (a streaming list, or pages) ──► watch from a version ──┐
 //!                                            ▲                 │ ended, cut, idle
 //!                                            └─────────────────┘
 //! ```
 //!
-//! What is known never goes back: an older version of an object is ignored, and whatever a new list
-//! lacks is gone.
+//! What is known never goes back: an older version of an object is ignored, a deleted one does not
+//! come back, and whatever a new list lacks is gone.
 
-use std::collections::{HashMap, HashSet};
+mod backoff;
+mod complaints;
+mod lines;
+mod objects;
+mod status;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context as _, Result, anyhow, bail};
-use bytes::Bytes;
-use engine::object::Text;
+use anyhow::{Context as _, Error, Result, anyhow, bail};
+use engine::change::Change;
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
@@ -26,12 +32,17 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::answer::{failure, message_of, refusal};
 use crate::driver::Input;
 use crate::kinds::{Key, Kind};
 use crate::metrics::Metrics;
+use backoff::{BACKOFF_FIRST, BACKOFF_LAST, backoff};
+use complaints::{Complaints, explain};
+use lines::Lines;
+use objects::{Objects, identity};
+pub use status::WatchStatus;
 
 /// How long the server keeps a watch open.
 const WATCH_SECONDS: u64 = 290;
@@ -42,7 +53,7 @@ const IDLE_MAX: Duration = Duration::from_secs(WATCH_SECONDS + 5);
 /// How long the head of an answer may take.
 const HEAD_MAX: Duration = Duration::from_secs(30);
 
-/// How long a page of a list may take.
+/// How long a page of a list may take, and how long a streaming list may say nothing.
 const PAGE_MAX: Duration = Duration::from_mins(1);
 
 /// Objects on a page.
@@ -51,19 +62,8 @@ const PAGE_OBJECTS: usize = 1000;
 /// Bytes of one event. etcd takes objects of 1.5 MB; JSON is at most a few times that.
 const EVENT_BYTES_MAX: usize = 32 << 20;
 
-/// Waits after failures in a row.
-const BACKOFF_FIRST: Duration = Duration::from_millis(200);
-const BACKOFF_LAST: Duration = Duration::from_secs(30);
-
 /// Problems told of one kind; a cluster full of odd objects must not fill the log.
 const PROBLEMS_TOLD: usize = 100;
-
-/// What others may know of a watch.
-#[derive(Debug, Default)]
-pub struct WatchStatus {
-    /// All objects were seen once.
-    pub synced: AtomicBool,
-}
 
 /// Follows one kind and tells the engine.
 pub struct Follower {
@@ -72,32 +72,27 @@ pub struct Follower {
     inputs: mpsc::Sender<Input>,
     status: Arc<WatchStatus>,
     metrics: Metrics,
-    known: HashMap<Key, Known>,
-    /// The newest version seen.
-    version: u64,
-    /// All objects of that version were seen.
-    complete: bool,
+    objects: Objects,
+    /// The last call for a new list that was heard.
+    call: u64,
     streaming_lists: bool,
     problems_told: usize,
+    complaints: Complaints,
 }
 
-#[derive(Debug)]
-struct Known {
-    uid: Text,
-    version: u64,
-}
-
-/// Why a watch is over.
+/// Why a list or a watch is over.
 #[derive(Debug)]
 enum End {
+    /// Everything was listed.
+    Listed,
     /// It can go on from the last version.
     Closed,
     /// The last version is too old: everything must be listed again.
     Expired,
+    /// Somebody wants a new list.
+    Called,
     /// The server does not list by streams.
     NoStreamingLists,
-    /// The receiver is gone.
-    Stopped,
 }
 
 #[derive(Deserialize)]
@@ -123,52 +118,90 @@ impl Follower {
             inputs,
             status,
             metrics,
-            known: HashMap::new(),
-            version: 0,
-            complete: false,
+            objects: Objects::new(kind),
+            call: 0,
             streaming_lists: true,
             problems_told: 0,
+            complaints: Complaints::default(),
         }
     }
 
     /// Goes on until nobody listens.
     pub async fn run(mut self) {
+        let inputs = self.inputs.clone();
+        tokio::select! {
+            () = inputs.closed() => {}
+            () = self.follow() => {}
+        }
+    }
+
+    async fn follow(&mut self) {
         let mut failures = 0;
         loop {
             let begun = Instant::now();
-            let end = if self.complete {
-                self.stream(None).await
-            } else if self.streaming_lists {
-                self.stream(Some(HashSet::new())).await
-            } else {
-                self.list().await
-            };
+            let end = self.list_or_watch().await;
+            let lasted = begun.elapsed();
+            if lasted > BACKOFF_LAST {
+                failures = 0;
+            }
             match end {
-                Ok(End::Stopped) => return,
+                Ok(End::Listed) => continue,
+                Ok(End::Called) => {
+                    self.metrics.relisted(self.kind.name, "called");
+                    continue;
+                }
+                // A server that closes at once is not asked at once.
                 Ok(End::Closed) => {
-                    // A server that closes at once is not asked at once.
-                    failures = if begun.elapsed() > BACKOFF_FIRST { 0 } else { failures + 1 };
+                    failures = if lasted > BACKOFF_FIRST { 0 } else { failures + 1 };
                 }
                 Ok(End::Expired) => {
                     tracing::info!(kind = self.kind.name, "the watch is too old, listing again");
                     self.metrics.relisted(self.kind.name, "expired");
-                    self.complete = false;
+                    self.objects.distrust();
                     failures += 1;
                 }
                 Ok(End::NoStreamingLists) => self.streaming_lists = false,
-                Err(error) if self.kind.optional && refusal(&error) == Some(StatusCode::NOT_FOUND) => {
-                    tracing::info!(kind = self.kind.name, "the API server does not have this kind");
-                    self.finish(HashSet::new()).await;
-                    tokio::time::sleep(BACKOFF_LAST).await;
+                Err(error)
+                    if self.kind.optional && refusal(&error) == Some(StatusCode::NOT_FOUND) =>
+                {
+                    if self.complaints.are_news("missing") {
+                        tracing::info!(kind = self.kind.name, "the API server lacks this kind");
+                    }
+                    self.finish(&HashSet::new(), 0).await;
+                    self.objects.distrust();
+                    failures = 0;
+                    sleep(BACKOFF_LAST).await;
                 }
                 Err(error) => {
-                    tracing::warn!(kind = self.kind.name, "cannot follow: {error:#}");
+                    let listing = !self.objects.complete && !self.streaming_lists;
+                    let verb = if listing { "list" } else { "watch" };
+                    let text = explain(self.kind, verb, &error);
+                    if self.complaints.are_due(&text) {
+                        tracing::warn!(kind = self.kind.name, "{text}");
+                    }
                     failures += 1;
                 }
             }
             if failures > 0 {
-                tokio::time::sleep(backoff(failures)).await;
+                sleep(backoff(failures)).await;
             }
+        }
+    }
+
+    async fn list_or_watch(&mut self) -> Result<End> {
+        let call = self.status.call();
+        if call > self.call {
+            self.call = call;
+            self.objects.distrust();
+        }
+        if self.objects.complete {
+            return self.stream(None).await;
+        }
+        self.objects.holes = false;
+        if self.streaming_lists {
+            self.stream(Some(HashSet::new())).await
+        } else {
+            self.list().await
         }
     }
 
@@ -177,13 +210,13 @@ impl Follower {
         let from = if seen.is_some() {
             "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=".to_owned()
         } else {
-            format!("resourceVersion={}", self.version)
+            format!("resourceVersion={}", self.objects.version)
         };
         let query = format!(
             "watch=true&allowWatchBookmarks=true&timeoutSeconds={WATCH_SECONDS}&{from}{}",
             self.selector()
         );
-        let response = self.get(&query, HEAD_MAX).await?;
+        let response = self.get(&query).await?;
         match response.status() {
             StatusCode::OK => {}
             StatusCode::GONE => return Ok(End::Expired),
@@ -192,67 +225,92 @@ impl Follower {
             }
             _ => return Err(failure(response).await),
         }
+        let status = Arc::clone(&self.status);
         let mut body = response.into_body();
-        let mut buffer = Buffer::default();
+        let mut lines = Lines::new(EVENT_BYTES_MAX);
         loop {
-            let Ok(frame) = timeout(IDLE_MAX, body.frame()).await else {
-                bail!("nothing was heard for {} s", IDLE_MAX.as_secs());
+            let limit = if seen.is_some() { PAGE_MAX } else { IDLE_MAX };
+            let frame = tokio::select! {
+                frame = timeout(limit, body.frame()) => frame,
+                () = status.called_after(self.call) => return Ok(End::Called),
             };
-            let Some(frame) = frame else { return Ok(End::Closed) };
-            let Ok(data) = frame.context("the stream broke off")?.into_data() else { continue };
+            let frame = match frame {
+                Ok(Some(frame)) => frame.context("the stream broke off")?,
+                Ok(None) => return Ok(End::Closed),
+                // A server that does not know such lists sends all objects and no end of them.
+                Err(_) if seen.is_some() => return Ok(End::NoStreamingLists),
+                Err(_) => bail!("nothing was heard for {} s", limit.as_secs()),
+            };
+            let Ok(data) = frame.into_data() else { continue };
             self.hear();
-            buffer.push(&data)?;
-            while let Some(line) = buffer.next_line() {
-                if let Some(end) = self.take_line(&line, &mut seen).await? {
-                    return Ok(end);
+            lines.push(&data);
+            while let Some(line) = lines.next_line() {
+                match line {
+                    Ok(line) => {
+                        if let Some(end) = self.take_line(&line, &mut seen).await? {
+                            return Ok(end);
+                        }
+                    }
+                    Err(lines::TooLong) => {
+                        self.skip(&anyhow!("it is larger than {EVENT_BYTES_MAX} bytes"));
+                    }
                 }
             }
         }
     }
 
+    /// Takes over an event. One that cannot be read is skipped: it would come again each time.
     async fn take_line(
         &mut self,
         line: &[u8],
         seen: &mut Option<HashSet<Key>>,
     ) -> Result<Option<End>> {
-        let line: Line = serde_json::from_slice(line).context("an event cannot be read")?;
-        let object: Value =
-            serde_json::from_str(line.object.get()).context("an event cannot be read")?;
-        match line.event {
+        let (event, object) = match read_line(line) {
+            Ok(read) => read,
+            Err(error) => {
+                self.skip(&error);
+                return Ok(None);
+            }
+        };
+        if event == "ERROR" {
+            let reason = object.get("reason").and_then(Value::as_str).unwrap_or("");
+            let gone = object.get("code") == Some(&Value::from(410));
+            if gone || matches!(reason, "Expired" | "Gone") {
+                return Ok(Some(End::Expired));
+            }
+            bail!("the API server says: {}", message_of(&object));
+        }
+        let (key, version) = match identity(&object) {
+            Ok((key, identity)) => (key, identity.version),
+            Err(error) => {
+                self.skip(&error);
+                return Ok(None);
+            }
+        };
+        match event {
             "ADDED" | "MODIFIED" => {
-                let key = self.take_object(&object).await?;
+                self.take_object(&object).await?;
                 if let Some(seen) = seen {
                     seen.insert(key);
                 }
             }
             "DELETED" => {
-                let (key, known) = identity(&object)?;
-                self.version = self.version.max(known.version);
-                // A delete of an older incarnation says nothing of the present one.
-                if self.known.get(&key).is_some_and(|kept| kept.version <= known.version) {
-                    let kept = self.known.remove(&key).unwrap_or(known);
-                    self.tell(Input::Change((self.kind.gone)(&key, &kept.uid))).await;
-                }
+                let gone = self.objects.delete(&key, version);
+                self.tell(gone).await;
             }
             "BOOKMARK" => {
-                let (_, known) = identity(&object)?;
-                self.version = self.version.max(known.version);
                 let end = "/metadata/annotations/k8s.io~1initial-events-end";
                 if object.pointer(end).is_some()
                     && let Some(seen) = seen.take()
                 {
-                    self.finish(seen).await;
+                    self.objects.check_list(version)?;
+                    self.finish(&seen, version).await;
                 }
+                self.objects.version = self.objects.version.max(version);
             }
-            "ERROR" => {
-                if object.get("code") == Some(&Value::from(410)) {
-                    return Ok(Some(End::Expired));
-                }
-                bail!("the API server says: {}", message_of(&object));
-            }
-            other => tracing::warn!(kind = self.kind.name, "unknown event {other:?} is ignored"),
+            other => self.skip(&anyhow!("its type is {other:?}")),
         }
-        Ok(self.inputs.is_closed().then_some(End::Stopped))
+        Ok(None)
     }
 
     /// Lists by pages, consistently.
@@ -261,7 +319,7 @@ impl Follower {
         let mut token = String::new();
         loop {
             let query = format!("limit={PAGE_OBJECTS}&continue={token}{}", self.selector());
-            let response = self.get(&query, HEAD_MAX).await?;
+            let response = self.get(&query).await?;
             match response.status() {
                 StatusCode::OK => {}
                 StatusCode::GONE => return Ok(End::Expired),
@@ -271,80 +329,65 @@ impl Follower {
             let page = body.await.context("a page took too long")??.to_bytes();
             self.hear();
             let page: Value = serde_json::from_slice(&page).context("a list cannot be read")?;
+            let version = identity(&page).context("a list cannot be read")?.1.version;
+            // Before anything of it is taken over.
+            self.objects.check_list(version)?;
             for object in page.get("items").and_then(Value::as_array).into_iter().flatten() {
-                seen.insert(self.take_object(object).await?);
-            }
-            let text = |field| page.pointer(field).and_then(Value::as_str).unwrap_or("");
-            token = percent_encode(text("/metadata/continue"));
-            if token.is_empty() {
-                let version = text("/metadata/resourceVersion").parse().unwrap_or(0);
-                if version < self.version {
-                    bail!("the list is of version {version}, older than {}", self.version);
+                match self.take_object(object).await {
+                    Ok(key) => _ = seen.insert(key),
+                    Err(error) => self.skip(&error),
                 }
-                self.version = version;
-                self.finish(seen).await;
-                return Ok(End::Closed);
+            }
+            let next = page.pointer("/metadata/continue").and_then(Value::as_str);
+            token = percent_encode(next.unwrap_or(""));
+            if token.is_empty() {
+                self.finish(&seen, version).await;
+                return Ok(End::Listed);
             }
         }
     }
 
-    /// Everything was seen: what was not is gone.
-    async fn finish(&mut self, seen: HashSet<Key>) {
-        let mut gone: Vec<(Key, Text)> = self
-            .known
-            .iter()
-            .filter(|(key, _)| !seen.contains(*key))
-            .map(|(key, known)| (key.clone(), known.uid.clone()))
-            .collect();
-        gone.sort_unstable();
-        for (key, uid) in gone {
-            self.known.remove(&key);
-            self.tell(Input::Change((self.kind.gone)(&key, &uid))).await;
-        }
-        self.complete = true;
-        if !self.status.synced.swap(true, Ordering::Relaxed) {
-            self.tell(Input::Synced).await;
+    /// Everything of a version was seen.
+    async fn finish(&mut self, seen: &HashSet<Key>, version: u64) {
+        let gone = self.objects.finish(seen, version);
+        self.tell(gone).await;
+        if self.status.listed(self.call) {
+            let _ = self.inputs.send(Input::Synced).await;
         }
     }
 
-    /// Takes an object over if it is news.
     async fn take_object(&mut self, object: &Value) -> Result<Key> {
-        let (key, news) = identity(object)?;
-        self.version = self.version.max(news.version);
-        if self.known.get(&key).is_some_and(|known| known.version >= news.version) {
-            return Ok(key);
+        let taken = self.objects.take(object)?;
+        for problem in taken.problems {
+            self.tell_problem(&problem);
         }
-        let (change, problems) = (self.kind.lower)(object);
-        for problem in problems {
-            if self.problems_told < PROBLEMS_TOLD {
-                self.problems_told += 1;
-                tracing::warn!(kind = self.kind.name, "{problem}");
-            }
-        }
-        let counts = change.is_some();
-        let uid = news.uid.clone();
-        let before =
-            if counts { self.known.insert(key.clone(), news) } else { self.known.remove(&key) };
-        if let Some(before) = before
-            && (before.uid != uid || !counts)
-        {
-            self.tell(Input::Change((self.kind.gone)(&key, &before.uid))).await;
-        }
-        if let Some(change) = change {
-            self.tell(Input::Change(change)).await;
-        }
-        Ok(key)
+        self.tell(taken.changes).await;
+        Ok(taken.key)
     }
 
-    async fn tell(&self, input: Input) {
-        // If nobody listens, the loop ends at the next look.
-        let _ = self.inputs.send(input).await;
+    fn skip(&mut self, why: &Error) {
+        self.objects.holes = true;
+        self.tell_problem(&format!("an object or event is skipped, it cannot be read: {why:#}"));
     }
 
-    async fn get(&self, query: &str, limit: Duration) -> Result<Response<Body>> {
+    fn tell_problem(&mut self, problem: &str) {
+        if self.problems_told < PROBLEMS_TOLD {
+            self.problems_told += 1;
+            tracing::warn!(kind = self.kind.name, "{problem}");
+        }
+    }
+
+    async fn tell(&self, changes: impl IntoIterator<Item = Change>) {
+        for change in changes {
+            // If nobody listens, following ends.
+            let _ = self.inputs.send(Input::Change(change)).await;
+        }
+    }
+
+    async fn get(&self, query: &str) -> Result<Response<Body>> {
         let uri = format!("{}?{query}", self.kind.path);
         let request = Request::get(uri).header("accept", "application/json").body(Body::empty())?;
-        let response = timeout(limit, self.client.send(request));
+        let response = timeout(HEAD_MAX, self.client.send(request));
         Ok(response.await.context("the API server did not answer")??)
     }
 
@@ -356,72 +399,16 @@ impl Follower {
     }
 
     fn hear(&self) {
-        self.metrics.watch_fresh(self.kind.name, tokio::time::Instant::now());
+        self.metrics.watch_fresh(self.kind.name, Instant::now());
     }
 }
 
-/// Bytes of a stream, cut into lines.
-#[derive(Default)]
-struct Buffer {
-    bytes: Vec<u8>,
-    /// Bytes that were taken already.
-    taken: usize,
-    /// Bytes that are known to hold no line end.
-    searched: usize,
-}
-
-impl Buffer {
-    fn push(&mut self, data: &Bytes) -> Result<()> {
-        self.bytes.drain(..self.taken);
-        self.searched -= self.taken;
-        self.taken = 0;
-        if self.bytes.len() + data.len() > EVENT_BYTES_MAX {
-            bail!("an event is larger than {EVENT_BYTES_MAX} bytes");
-        }
-        self.bytes.extend_from_slice(data);
-        Ok(())
-    }
-
-    fn next_line(&mut self) -> Option<Vec<u8>> {
-        let rest = &self.bytes[self.searched..];
-        let Some(length) = rest.iter().position(|byte| *byte == b'\n') else {
-            self.searched = self.bytes.len();
-            return None;
-        };
-        let end = self.searched + length;
-        let line = self.bytes[self.taken..end].to_vec();
-        self.taken = end + 1;
-        self.searched = self.taken;
-        Some(line)
-    }
-}
-
-fn identity(object: &Value) -> Result<(Key, Known)> {
-    let text = |field: &str| object.pointer(field).and_then(Value::as_str).unwrap_or("");
-    let version = text("/metadata/resourceVersion");
-    let version = version
-        .parse()
-        .map_err(|_| anyhow!("metadata.resourceVersion {version:?} is not a number"))?;
-    let key =
-        Key { namespace: text("/metadata/namespace").into(), name: text("/metadata/name").into() };
-    Ok((key, Known { uid: text("/metadata/uid").into(), version }))
-}
-
-fn backoff(failures: u32) -> Duration {
-    let wait = BACKOFF_FIRST.saturating_mul(1 << failures.min(16).saturating_sub(1));
-    wait.min(BACKOFF_LAST).mul_f64(0.5 + jitter())
-}
-
-/// From 0 to 0.5. Clients that lost one server must not come back all at once.
-fn jitter() -> f64 {
-    use std::hash::{BuildHasher as _, RandomState};
-    (RandomState::new().hash_one(0) >> 32) as f64 / f64::from(u32::MAX) / 2.0
+fn read_line(line: &[u8]) -> Result<(&str, Value)> {
+    let Line { event, object } = serde_json::from_slice(line)?;
+    Ok((event, serde_json::from_str(object.get())?))
 }
 
 /// Encodes what stands in a query.
-pub(crate) fn percent_encode(text: &str) -> String {
-    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~".contains(byte);
-    let encode =
-        |byte: u8| if plain(&byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
-    text.bytes().map(encode).collect()
+fn percent_encode(text: &str) -> String {
+    form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }

@@ -1,0 +1,251 @@
+//! One fault at a time.
+
+use server::{line, object_of};
+
+use super::*;
+
+fn named(name: &str, version: u64) -> Value {
+    object_of(name, &(format!("uid-{name}"), version))
+}
+
+fn end_of_list(version: u64) -> Vec<u8> {
+    let annotations = json!({"k8s.io/initial-events-end": "true"});
+    let meta = json!({"resourceVersion": version.to_string(), "annotations": annotations});
+    line("BOOKMARK", &json!({"metadata": meta}))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_may_be_cut_at_any_byte() {
+    let mut length = usize::MAX;
+    let mut cut = 0;
+    while cut <= length {
+        let mut stage = Stage::start("Namespace", |server| {
+            server.put("a");
+            server.put("b");
+            server.cuts.push_back(cut);
+            length = server.initial().len();
+        });
+        stage.wait(Duration::from_secs(2)).await;
+        assert!(stage.observer.synced, "{cut}");
+        assert_eq!(stage.observer.log, ["+a", "+b"], "{cut}");
+        let second = stage.fake.asked()[1].clone();
+        let complete = second.parameter("sendInitialEvents").is_none();
+        assert_eq!(complete, cut == length, "cut at {cut}: {}", second.query);
+        cut += 1;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_without_its_end_is_not_complete() {
+    for last in [vec![], vec![Part::Break]] {
+        let mut stage = Stage::start("Namespace", |server| {
+            server.put("a");
+            let mut parts = vec![Part::Data(server.event(0))];
+            parts.extend(last);
+            server.script.push_back(Some(Reply::stream(200, parts)));
+            server.script.push_back(Some(Reply::never()));
+        });
+        stage.change().await;
+        assert_eq!(stage.observer.log, ["+a"]);
+        assert!(!stage.observer.synced);
+        stage.wait(HEAD_MAX + MINUTE).await;
+        assert!(stage.observer.synced);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn old_news_is_no_news() {
+    let mut stage = Stage::start("Namespace", |server| {
+        server.put("a");
+        server.put("b");
+        server.delete("b");
+        server.put("a");
+        server.repeats = 100;
+    });
+    stage.settle().await;
+    for _ in 0..3 {
+        lock(&stage.server).disconnect();
+        stage.change().await;
+    }
+    assert_eq!(stage.observer.log, ["+a"], "neither versions nor objects come back");
+    stage.agree();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_is_older_than_what_was_seen_is_refused() {
+    let stale_page = json!({"metadata": {"resourceVersion": "2"}, "items": [named("b", 2)]});
+    let stale_stream = [line("ADDED", &named("b", 2)), end_of_list(2)].concat();
+    for (streaming, stale) in [
+        (Ok(()), Reply::stream(200, vec![Part::Data(stale_stream)])),
+        (Err(400), Reply::json(200, &stale_page)),
+    ] {
+        let mut stage = Stage::start("Namespace", |server| {
+            server.put("a");
+            server.put("b");
+            server.delete("b");
+            server.streaming_lists = streaming;
+        });
+        stage.settle().await;
+        assert_eq!(stage.observer.log, ["+a"]);
+        {
+            let mut server = lock(&stage.server);
+            server.put("c");
+            server.delete("c");
+            server.disconnect();
+            server.forget();
+            // The watch is too old, and then an old replica answers.
+            server.script.extend([Some(Reply::failure(410, "old")), Some(stale)]);
+        }
+        stage.wait(MINUTE).await;
+        stage.agree();
+        let said = |name: &str| stage.observer.log.iter().any(|line| *line == format!("+{name}"));
+        assert!(!said("b"), "{:?}", stage.observer.log);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_watch_is_dead_after_a_while() {
+    let mut stage = Stage::start("Namespace", |server| {
+        server.put("a");
+        let parts = vec![Part::Data([server.event(0), end_of_list(1)].concat()), Part::Hang];
+        server.script.push_back(Some(Reply::stream(200, parts)));
+    });
+    stage.settle().await;
+    lock(&stage.server).put("b");
+    stage.wait(IDLE_MAX - Duration::from_secs(1)).await;
+    assert_eq!(stage.observer.log, ["+a"]);
+    stage.wait(Duration::from_secs(2)).await;
+    stage.agree();
+    assert_eq!(stage.fake.asked()[1].parameter("resourceVersion").as_deref(), Some("1"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_read_is_skipped_without_losing_the_watch() {
+    let bad = [
+        b"no JSON at all\n".to_vec(),
+        b"\n".to_vec(),
+        b"{\"type\":\"ADDED\"}\n".to_vec(),
+        b"{\"type\":\"ADDED\",\"object\":null}\n".to_vec(),
+        line("ADDED", &json!({"metadata": {"name": "x", "resourceVersion": "seven"}})),
+        line("DELETED", &json!({"metadata": {"name": "x"}})),
+        line("SHRUNK", &named("x", 2)),
+        line("ADDED", &json!({"metadata": {"name": "x", "labels": 5, "resourceVersion": "2"}})),
+        [vec![b'x'; EVENT_BYTES_MAX + 1], b"\n".to_vec()].concat(),
+    ];
+    for bad in bad {
+        let shown = String::from_utf8_lossy(&bad[..bad.len().min(60)]).into_owned();
+        let mut stage = Stage::start("Namespace", |server| {
+            server.put("a");
+            server.put("x");
+            server.put("b");
+            server.delete("x");
+            let parts =
+                [server.event(0), bad.clone(), server.event(2), end_of_list(3), bad.clone()];
+            let parts = vec![Part::Data(parts.concat()), Part::Wait(MINUTE), Part::Data(bad)];
+            server.script.push_back(Some(Reply::stream(200, parts)));
+        });
+        stage.settle().await;
+        assert!(stage.observer.synced, "{shown}");
+        assert_eq!(stage.observer.log, ["+a", "+b"], "{shown}");
+        assert_eq!(stage.fake.asked().len(), 1, "{shown}: the watch goes on");
+        stage.wait(2 * MINUTE).await;
+        assert_eq!(stage.fake.asked().len(), 2, "{shown}");
+        stage.agree();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_odd_object_on_a_page_is_skipped() {
+    let page = json!({
+        "metadata": {"resourceVersion": "3"},
+        "items": [named("a", 1), {"metadata": {"name": "odd"}}, null, named("b", 3)],
+    });
+    let mut stage = Stage::start("Namespace", |server| {
+        server.put("a");
+        server.put("odd");
+        server.put("b");
+        server.streaming_lists = Err(422);
+        server.script.extend([None, Some(Reply::json(200, &page))]);
+    });
+    stage.settle().await;
+    assert!(stage.observer.synced);
+    assert_eq!(stage.observer.log, ["+a", "+b"]);
+    // The next list has it in a form that can be read.
+    lock(&stage.server).forget();
+    lock(&stage.server).put("c");
+    lock(&stage.server).disconnect();
+    lock(&stage.server).script.push_back(Some(Reply::failure(410, "old")));
+    stage.wait(MINUTE).await;
+    stage.agree();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_is_none_deletes_nothing() {
+    let mut stage = Stage::start("Namespace", |server| {
+        server.put("a");
+        server.streaming_lists = Err(400);
+    });
+    stage.settle().await;
+    let odd = [json!({}), json!(7), json!({"metadata": {}, "items": []})];
+    {
+        let mut server = lock(&stage.server);
+        server.disconnect();
+        server.script.push_back(Some(Reply::failure(410, "old")));
+        server.script.extend(odd.iter().map(|odd| Some(Reply::json(200, odd))));
+    }
+    stage.wait(MINUTE).await;
+    assert_eq!(stage.observer.log, ["+a"]);
+    stage.agree();
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_are_answered_by_longer_waits_until_a_watch_lasts() {
+    let mut stage = Stage::start("Namespace", |server| {
+        server.script.extend((0..12).map(|_| Some(Reply::failure(500, "no"))));
+    });
+    stage.wait(10 * MINUTE).await;
+    let times: Vec<Instant> = stage.fake.asked().iter().map(|asked| asked.at).collect();
+    assert!(times.len() > 13, "{}", times.len());
+    let mut whole = BACKOFF_FIRST;
+    for pair in times[..13].windows(2) {
+        let wait = pair[1] - pair[0];
+        assert!(wait >= whole / 2 && wait <= whole + Duration::from_millis(5), "{wait:?}");
+        whole = (whole * 2).min(BACKOFF_LAST);
+    }
+    // The watch lasted for minutes, so its end is no reason to wait long.
+    lock(&stage.server).disconnect();
+    let broken = Instant::now();
+    stage.wait(MINUTE).await;
+    let again = stage.fake.asked().last().unwrap().at;
+    assert!(again - broken <= BACKOFF_FIRST + Duration::from_millis(5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_expires_every_watch_is_not_listed_all_the_time() {
+    let mut stage = Stage::start("Namespace", |server| {
+        server.put("a");
+        server.streaming_lists = Err(400);
+        server.script.push_back(None);
+        for _ in 0..100 {
+            server.script.extend([None, Some(Reply::failure(410, "old"))]);
+        }
+    });
+    stage.wait(2 * MINUTE).await;
+    let lists = stage.fake.asked().len() / 2;
+    assert!((8..16).contains(&lists), "{lists}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn missing_rights_do_not_end_following() {
+    for status in [401, 403] {
+        let mut stage = Stage::start("Namespace", |server| {
+            server.put("a");
+            server.script.extend((0..5).map(|_| Some(Reply::failure(status, "not you"))));
+        });
+        stage.settle().await;
+        assert!(!stage.observer.synced);
+        stage.wait(MINUTE).await;
+        assert!(stage.observer.synced);
+        stage.agree();
+    }
+}
