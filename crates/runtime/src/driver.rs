@@ -1,19 +1,23 @@
 //! The loop around the engine, on a thread of its own.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use engine::change::Change;
 use engine::command::{Command, PodName};
 use engine::engine::Engine;
 use engine::object::Text;
 use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep};
 
 use crate::bind::Window;
 use crate::execute::Order;
 use crate::metrics::{AttemptResult, CacheSize, Metrics, PendingPods};
+
+#[cfg(test)]
+mod tests;
 
 /// Inputs that may wait; then watches wait.
 pub const INPUTS_MAX: usize = 8192;
@@ -26,12 +30,6 @@ const INPUTS_AT_ONCE: usize = 4096;
 
 /// Decisions made before inputs are looked at again.
 const DECISIONS_AT_ONCE: usize = 64;
-
-/// Attempts remembered before those are looked for that nobody will report any more.
-const ATTEMPTS_MAX: usize = 8192;
-
-/// Binding takes no longer, or the pod is gone.
-const FORGOTTEN_AFTER: Duration = Duration::from_mins(20);
 
 /// How often numbers are shown that are not worth showing after every step.
 const SHOWN_EVERY: Duration = Duration::from_millis(500);
@@ -70,8 +68,10 @@ pub struct Driver {
     status: Arc<DriverStatus>,
     metrics: Metrics,
     clock: Clock,
-    /// When attempts began whose binding is under way.
+    /// Attempts whose binding is under way; each ends with its `Bound`.
     attempts: HashMap<Text, Attempt>,
+    /// Binds that wait for room in the window: those of pods whose volumes became ready.
+    held: VecDeque<Command>,
     shown: Instant,
     /// Kinds that must be complete before the first decision.
     kinds: usize,
@@ -80,11 +80,15 @@ pub struct Driver {
     stopped: bool,
     binding: usize,
     commands: Vec<Command>,
+    /// Commands to be handed over.
+    outgoing: VecDeque<Command>,
 }
 
 /// An attempt whose binding is under way.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Attempt {
+    pod: PodName,
+    node: Text,
     begun: Instant,
     /// Which attempt of the pod it is.
     number: u32,
@@ -130,6 +134,7 @@ impl Driver {
             metrics,
             clock: Clock::start(),
             attempts: HashMap::new(),
+            held: VecDeque::new(),
             shown: Instant::now(),
             kinds,
             synced: 0,
@@ -137,11 +142,18 @@ impl Driver {
             stopped: false,
             binding: 0,
             commands: Vec::new(),
+            outgoing: VecDeque::new(),
         }
     }
 
     /// Runs until it is stopped or all senders of inputs are gone.
     pub async fn run(mut self, mut inputs: mpsc::Receiver<Input>) {
+        self.decide(&mut inputs).await;
+        self.leading = false;
+        self.show();
+    }
+
+    async fn decide(&mut self, inputs: &mut mpsc::Receiver<Input>) {
         let mut taken = Vec::with_capacity(INPUTS_AT_ONCE);
         loop {
             if !self.can_decide() {
@@ -154,7 +166,7 @@ impl Driver {
                             return;
                         }
                     }
-                    () = tokio::time::sleep(wait) => {}
+                    () = sleep(wait) => {}
                 }
             } else if !inputs.is_empty() {
                 inputs.recv_many(&mut taken, INPUTS_AT_ONCE).await;
@@ -189,10 +201,8 @@ impl Driver {
 
     fn take(&mut self, input: Input) {
         match input {
-            Input::Change(change) => {
-                self.binding -= usize::from(matches!(change, Change::Bound { .. }));
-                self.apply(change);
-            }
+            Input::Change(Change::Bound { uid, failure }) => self.bound(uid, failure),
+            Input::Change(change) => self.apply(change),
             Input::Synced => self.synced += 1,
             Input::Lead(leading) => self.leading = leading,
             Input::Stop => self.stopped = true,
@@ -203,6 +213,21 @@ impl Driver {
         }
     }
 
+    /// A bind ended. The engine says nothing of a pod that the watch showed first.
+    fn bound(&mut self, uid: Text, failure: Option<Text>) {
+        self.binding = self.binding.saturating_sub(1);
+        let (before, failed) = (self.commands.len(), failure.is_some());
+        self.apply(Change::Bound { uid: uid.clone(), failure });
+        if self.commands[before..].iter().any(|command| subject(command).uid == uid) {
+            return;
+        }
+        if failed {
+            self.attempts.remove(&uid);
+        } else if let Some(Attempt { pod, node, .. }) = self.attempts.get(&uid).cloned() {
+            self.commands.push(Command::ReportScheduled { pod, node });
+        }
+    }
+
     fn apply(&mut self, change: Change) {
         self.engine.apply(change, self.clock.now(), &mut self.commands);
     }
@@ -210,11 +235,13 @@ impl Driver {
     /// Hands commands over; `attempt` is when the attempt began that they come from.
     async fn hand_over(&mut self, attempt: Option<Instant>) {
         let mut victims = 0;
-        for command in std::mem::take(&mut self.commands) {
+        while let Some(command) = self.next_command() {
             let order = self.order(command);
             victims += usize::from(matches!(order.command, Command::Evict { .. }));
             self.count(&order, attempt);
             if self.orders.send(order).await.is_err() {
+                // Nobody does anything any more.
+                self.stopped = true;
                 return;
             }
         }
@@ -223,15 +250,36 @@ impl Driver {
         }
     }
 
+    /// The next command that may be given. A bind waits for room in the window, and fails when this
+    /// process does not lead any more: then nothing new is begun.
+    fn next_command(&mut self) -> Option<Command> {
+        loop {
+            self.outgoing.extend(self.commands.drain(..));
+            let room = self.binding < self.window.size() || !self.leading;
+            let command = match self.held.pop_front_if(|_| room) {
+                Some(command) => command,
+                None => self.outgoing.pop_front()?,
+            };
+            match command {
+                Command::Bind { pod, .. } if !self.leading => {
+                    let failure = Some("this process does not lead any more".into());
+                    self.apply(Change::Bound { uid: pod.uid, failure });
+                }
+                command @ Command::Bind { .. } if !room => self.held.push_back(command),
+                command => return Some(command),
+            }
+        }
+    }
+
     fn count(&mut self, order: &Order, attempt: Option<Instant>) {
         let uid = &subject(&order.command).uid;
         match &order.command {
-            Command::Bind { .. } => {
+            Command::Bind { pod, node, .. } => {
                 self.binding += 1;
-                self.note_attempt(uid, attempt.unwrap_or_else(Instant::now));
+                self.note_attempt(pod, node, attempt.unwrap_or_else(Instant::now));
             }
             Command::ReportScheduled { .. } => {
-                if let Some(Attempt { begun, number, first }) = self.attempts.remove(uid) {
+                if let Some(Attempt { begun, number, first, .. }) = self.attempts.remove(uid) {
                     let waited = self.clock.now().saturating_sub(first) as f64 / 1e9;
                     self.metrics.scheduled(number, waited);
                     let seconds = begun.elapsed().as_secs_f64();
@@ -251,17 +299,14 @@ impl Driver {
         }
     }
 
-    fn note_attempt(&mut self, uid: &Text, begun: Instant) {
-        if self.attempts.len() >= ATTEMPTS_MAX {
-            // Pods that went while they were bound are never reported.
-            self.attempts.retain(|_, attempt| attempt.begun.elapsed() < FORGOTTEN_AFTER);
-        }
-        let queued = self.engine.state().pods.find(uid);
+    fn note_attempt(&mut self, pod: &PodName, node: &Text, begun: Instant) {
+        let queued = self.engine.state().pods.find(&pod.uid);
         let queued = queued.and_then(|pod| self.engine.queue().get(pod));
         let number = queued.map_or(1, |queued| queued.attempts.max(1));
         let first = queued.and_then(|queued| queued.initial_attempt);
         let first = first.unwrap_or_else(|| self.clock.now());
-        self.attempts.insert(uid.clone(), Attempt { begun, number, first });
+        let attempt = Attempt { pod: pod.clone(), node: node.clone(), begun, number, first };
+        self.attempts.insert(pod.uid.clone(), attempt);
     }
 
     fn order(&self, command: Command) -> Order {
@@ -280,7 +325,8 @@ impl Driver {
     fn show(&mut self) {
         self.status.synced.store(self.synced, Ordering::Relaxed);
         self.status.binding.store(self.binding, Ordering::Relaxed);
-        self.status.leading.store(self.leading, Ordering::Relaxed);
+        // Whoever sees this also sees how many binds were under way then.
+        self.status.leading.store(self.leading, Ordering::Release);
         if self.shown.elapsed() < SHOWN_EVERY {
             return;
         }

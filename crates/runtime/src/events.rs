@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use engine::command::PodName;
 use engine::object::Text;
@@ -10,7 +10,7 @@ use http::Request;
 use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::metrics::Metrics;
 
@@ -23,8 +23,11 @@ const SERIES_MAX: usize = 8192;
 /// A repetition after this long is a new event.
 const SERIES_TIME: Duration = Duration::from_mins(6);
 
-/// Characters of a note.
+/// Bytes of a note.
 const NOTE_MAX: usize = 1024;
+
+/// Characters of a pod's name with which an event can be named after it.
+const NAMED_AFTER_MAX: usize = 253 - ".ffffffffffffffff".len();
 
 /// How long writing one may take.
 const WRITE_MAX: Duration = Duration::from_secs(10);
@@ -57,7 +60,9 @@ impl Events {
     /// Starts to write events.
     pub fn start(client: kube::Client, instance: String, metrics: Metrics) -> Self {
         let (sender, receiver) = mpsc::channel(WAITING_MAX);
-        let writer = Writer { client, instance, series: HashMap::new(), number: 0 };
+        let metrics_too = metrics.clone();
+        let writer =
+            Writer { client, instance, metrics: metrics_too, series: HashMap::new(), number: 0 };
         tokio::spawn(writer.run(receiver));
         Self { sender, metrics }
     }
@@ -73,6 +78,7 @@ impl Events {
 struct Writer {
     client: kube::Client,
     instance: String,
+    metrics: Metrics,
     series: HashMap<(Text, &'static str), Series>,
     number: u64,
 }
@@ -88,14 +94,16 @@ impl Writer {
         while let Some(event) = events.recv().await {
             let request = self.request(&event);
             let written = async { self.client.send(request?).await.map_err(anyhow::Error::from) };
-            match timeout(WRITE_MAX, written).await {
-                Ok(Ok(response)) if response.status().is_success() => {}
-                Ok(Ok(response)) => {
-                    tracing::debug!(reason = event.reason, "event refused: {}", response.status());
-                }
-                Ok(Err(error)) => tracing::debug!(reason = event.reason, "event lost: {error:#}"),
-                Err(_) => tracing::debug!(reason = event.reason, "event lost: no answer"),
-            }
+            let why = match timeout(WRITE_MAX, written).await {
+                Ok(Ok(response)) if response.status().is_success() => continue,
+                Ok(Ok(response)) => response.status().to_string(),
+                Ok(Err(error)) => format!("{error:#}"),
+                Err(_) => "no answer".to_owned(),
+            };
+            tracing::debug!(reason = event.reason, "an event was lost: {why}");
+            self.metrics.event_dropped();
+            // It may not be there, and then nothing can be added to it.
+            self.series.remove(&(event.pod.uid, event.reason));
         }
     }
 
@@ -113,8 +121,12 @@ impl Writer {
         let path = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
         let written = micro_time(SystemTime::now());
         self.number += 1;
+        let named_after = match event.pod.name.len() {
+            0..=NAMED_AFTER_MAX => &event.pod.name,
+            _ => &event.pod.uid,
+        };
         let fresh = || Series {
-            name: format!("{}.{:x}", event.pod.name, nanoseconds(SystemTime::now()) + self.number),
+            name: format!("{named_after}.{:x}", nanoseconds(SystemTime::now()) + self.number),
             count: 1,
             last: now,
         };
@@ -194,21 +206,4 @@ pub(crate) fn second_time(time: SystemTime) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn long_notes_are_clipped_at_a_character() {
-        let note = "é".repeat(600);
-        let clipped = clipped(&note);
-        assert!(clipped.len() <= NOTE_MAX && clipped.ends_with("é ..."), "{}", clipped.len());
-        assert_eq!(super::clipped("short"), "short");
-    }
-
-    #[test]
-    fn times_are_written_as_kubernetes_does() {
-        let time = SystemTime::UNIX_EPOCH + Duration::from_micros(1_700_000_000_000_042);
-        assert_eq!(micro_time(time), "2023-11-14T22:13:20.000042Z");
-        assert_eq!(second_time(time), "2023-11-14T22:13:20Z");
-    }
-}
+mod tests;

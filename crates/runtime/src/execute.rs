@@ -9,17 +9,18 @@ use http::{Request, StatusCode};
 use kube::client::Body;
 use serde_json::json;
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::answer::failure;
 use crate::bind::Binder;
 use crate::driver::Input;
 use crate::events::{Events, PodEvent, second_time};
+use crate::lease::{Fence, REQUEST_TIMEOUT};
 use crate::report::{Report, Reports};
 use crate::volumes;
 
-/// How long deleting a pod may take.
-const DELETE_MAX: Duration = Duration::from_secs(10);
+#[cfg(test)]
+mod tests;
 
 /// A command with what the engine knows of its pod.
 #[derive(Debug)]
@@ -39,6 +40,8 @@ pub struct Executor {
     pub binder: Binder,
     /// For all other writes.
     pub client: kube::Client,
+    /// Says whether these may be sent.
+    pub fence: Fence,
     /// Writes events.
     pub events: Events,
     /// Writes pod status.
@@ -66,7 +69,8 @@ impl Executor {
                 Command::PrepareVolumes { pod, requests, timeout, .. } => {
                     tokio::spawn(async move {
                         let limit = Duration::from_nanos(timeout.max(0) as u64);
-                        let ready = volumes::prepare(&executor.client, &requests, limit).await;
+                        let Self { client, fence, .. } = &executor;
+                        let ready = volumes::prepare(client, fence, &requests, limit).await;
                         let failure = ready.err().map(|error| format!("{error:#}").into());
                         executor.answer(Change::VolumesReady { uid: pod.uid, failure }).await;
                     });
@@ -76,7 +80,7 @@ impl Executor {
                         let done = executor.delete(&victim, &order.scheduler).await;
                         if let Err(message) = &done {
                             tracing::warn!(pod = %victim.name, "cannot delete: {message}");
-                        } else {
+                        } else if done == Ok(Deletion::Done) {
                             let note = format!("Preempted by pod {} on node {node}", preemptor.uid);
                             executor.events.tell(PodEvent {
                                 pod: victim.clone(),
@@ -138,8 +142,9 @@ impl Executor {
     }
 
     /// Says why on the pod, then deletes it.
-    async fn delete(&self, victim: &PodName, scheduler: &Text) -> Result<(), String> {
+    async fn delete(&self, victim: &PodName, scheduler: &Text) -> Result<Deletion, String> {
         let path = format!("/api/v1/namespaces/{}/pods/{}", victim.namespace, victim.name);
+        let limit = format!("timeout={}ms", REQUEST_TIMEOUT.as_millis());
         let condition = json!({
             "type": "DisruptionTarget",
             "status": "True",
@@ -151,32 +156,45 @@ impl Executor {
             "metadata": {"uid": *victim.uid},
             "status": {"conditions": [condition]},
         });
-        let request = Request::patch(format!("{path}/status"))
+        let request = Request::patch(format!("{path}/status?{limit}"))
             .header("content-type", "application/strategic-merge-patch+json")
             .body(Body::from(patch.to_string().into_bytes()));
-        if !self.send(request).await? {
-            return Ok(());
-        }
+        self.send(request).await?;
         let options = json!({
             "apiVersion": "v1",
             "kind": "DeleteOptions",
             "preconditions": {"uid": *victim.uid},
         });
-        let request = Request::delete(path)
+        let request = Request::delete(format!("{path}?{limit}"))
             .header("content-type", "application/json")
             .body(Body::from(options.to_string().into_bytes()));
-        self.send(request).await.map(|_| ())
+        self.send(request).await
     }
 
-    /// Whether the pod was still there.
-    async fn send(&self, request: http::Result<Request<Body>>) -> Result<bool, String> {
+    /// Sends a request that names a pod by its uid.
+    async fn send(&self, request: http::Result<Request<Body>>) -> Result<Deletion, String> {
         let request = request.map_err(|error| error.to_string())?;
-        match timeout(DELETE_MAX, self.client.send(request)).await {
-            Ok(Ok(response)) if response.status().is_success() => Ok(true),
-            Ok(Ok(response)) if response.status() == StatusCode::NOT_FOUND => Ok(false),
+        if !self.fence.may_send(Instant::now()) {
+            return Err("the lease is not held any more".to_owned());
+        }
+        match timeout(REQUEST_TIMEOUT, self.client.send(request)).await {
+            Ok(Ok(response)) if response.status().is_success() => Ok(Deletion::Done),
+            // Not there, or another pod of this name is.
+            Ok(Ok(response))
+                if matches!(response.status(), StatusCode::NOT_FOUND | StatusCode::CONFLICT) =>
+            {
+                Ok(Deletion::WasGone)
+            }
             Ok(Ok(response)) => Err(failure(response).await.to_string()),
             Ok(Err(error)) => Err(error.to_string()),
             Err(_) => Err("the API server did not answer".to_owned()),
         }
     }
+}
+
+/// What came of a pod that was to be deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Deletion {
+    Done,
+    WasGone,
 }

@@ -1,6 +1,7 @@
 //! The pod's own status: why it is not scheduled, and the node it is nominated for.
 //!
-//! Of one pod only the latest report is written, and none that would change nothing.
+//! Of one pod only the latest report is written, and none that would change nothing. Whoever reports
+//! never waits for the API server.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, SystemTime};
@@ -9,17 +10,24 @@ use engine::command::PodName;
 use engine::object::Text;
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
-use http::{Request, StatusCode};
+use http::Request;
 use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
-use crate::answer::failure;
+use crate::answer::{failure, may_pass, retry_after};
 use crate::events::second_time;
+use crate::lease::Fence;
 
-/// Reports on their way to the writer.
-const WAITING_MAX: usize = 4096;
+#[cfg(test)]
+mod tests;
+
+/// Reports on their way to the writer, which takes them at once.
+const ARRIVING_MAX: usize = 4096;
+
+/// Pods whose report waits; beyond that reports are dropped, and come again with the next attempt.
+const WAITING_MAX: usize = 200_000;
 
 /// Reports that are written at once.
 const WRITING_MAX: usize = 16;
@@ -30,7 +38,8 @@ const REMEMBERED_MAX: usize = 200_000;
 /// How long writing one may take, and how often it is tried.
 const WRITE_MAX: Duration = Duration::from_secs(10);
 const TRIES_MAX: u32 = 4;
-const RETRY_AFTER: Duration = Duration::from_millis(50);
+const PAUSE_FIRST: Duration = Duration::from_millis(200);
+const PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// What is to be written of a pod.
 #[derive(Clone, Debug)]
@@ -55,14 +64,14 @@ pub enum Report {
 pub struct Reports(mpsc::Sender<Report>);
 
 impl Reports {
-    /// Starts to write reports.
-    pub fn start(client: kube::Client) -> Self {
-        let (sender, receiver) = mpsc::channel(WAITING_MAX);
-        tokio::spawn(Writer::new(client).run(receiver));
+    /// Starts to write reports, as long as the fence allows it.
+    pub fn start(client: kube::Client, fence: Fence) -> Self {
+        let (sender, receiver) = mpsc::channel(ARRIVING_MAX);
+        tokio::spawn(Writer::new(client, fence).run(receiver));
         Self(sender)
     }
 
-    /// Has a report written. Waits while there are too many.
+    /// Has a report written.
     pub async fn tell(&self, report: Report) {
         let _ = self.0.send(report).await;
     }
@@ -77,11 +86,14 @@ struct Written {
 
 struct Writer {
     client: kube::Client,
+    fence: Fence,
     written: HashMap<Text, Written>,
     /// Latest report of each pod that waits, and their order.
     waiting: HashMap<Text, Job>,
     order: VecDeque<Text>,
     writing: HashSet<Text>,
+    /// Pods that need no more reports although one is being written.
+    leaving: HashSet<Text>,
 }
 
 #[derive(Clone, Debug)]
@@ -93,13 +105,15 @@ struct Job {
 }
 
 impl Writer {
-    fn new(client: kube::Client) -> Self {
+    fn new(client: kube::Client, fence: Fence) -> Self {
         Self {
             client,
+            fence,
             written: HashMap::new(),
             waiting: HashMap::new(),
             order: VecDeque::new(),
             writing: HashSet::new(),
+            leaving: HashSet::new(),
         }
     }
 
@@ -109,16 +123,17 @@ impl Writer {
             while under_way.len() < WRITING_MAX
                 && let Some(job) = self.next()
             {
-                under_way.push(write(self.client.clone(), self.patch(&job), job));
+                let (client, fence) = (self.client.clone(), self.fence.clone());
+                under_way.push(write(client, fence, self.patch(&job), job));
             }
             tokio::select! {
-                report = reports.recv(), if self.waiting.len() < WAITING_MAX => match report {
+                report = reports.recv() => match report {
                     Some(report) => self.take(report),
                     None => return,
                 },
                 Some((job, done)) = under_way.next(), if !under_way.is_empty() => {
                     self.writing.remove(&job.pod.uid);
-                    if done {
+                    if !self.leaving.remove(&job.pod.uid) && done {
                         self.remember(job);
                     }
                 }
@@ -131,6 +146,12 @@ impl Writer {
             Report::Done(uid) => {
                 self.written.remove(&uid);
                 self.waiting.remove(&uid);
+                if self.writing.contains(&uid) {
+                    self.leaving.insert(uid);
+                }
+                if self.order.len() > 2 * self.waiting.len() + WRITING_MAX {
+                    self.order.retain(|uid| self.waiting.contains_key(uid));
+                }
             }
             Report::Status { pod, generation, failure, nominate } => {
                 let uid = pod.uid.clone();
@@ -139,7 +160,7 @@ impl Writer {
                     let earlier = std::mem::replace(waiting, job);
                     waiting.failure = waiting.failure.take().or(earlier.failure);
                     waiting.nominate = waiting.nominate.take().or(earlier.nominate);
-                } else {
+                } else if self.waiting.len() < WAITING_MAX {
                     self.waiting.insert(uid.clone(), job);
                     self.order.push_back(uid);
                 }
@@ -159,9 +180,6 @@ impl Writer {
             if let Some(written) = self.written.get(&uid) {
                 job.failure = job.failure.filter(|new| written.failure.as_ref() != Some(new));
                 job.nominate = job.nominate.filter(|new| written.nominated.as_ref() != Some(new));
-            } else if job.nominate.as_ref().is_some_and(|node| node.is_empty()) {
-                // Never nominated by us; a foreign nomination would have come with the pod.
-                job.nominate = job.nominate.filter(|_| job.failure.is_none());
             }
             if job.failure.is_some() || job.nominate.is_some() {
                 self.writing.insert(uid);
@@ -206,7 +224,7 @@ impl Writer {
 }
 
 /// Writes until it is done, refused for good, or tried too often. Tells whether it is done.
-async fn write(client: kube::Client, patch: Value, job: Job) -> (Job, bool) {
+async fn write(client: kube::Client, fence: Fence, patch: Value, job: Job) -> (Job, bool) {
     let path = format!("/api/v1/namespaces/{}/pods/{}/status", job.pod.namespace, job.pod.name);
     let body = patch.to_string();
     for attempt in 1..=TRIES_MAX {
@@ -214,16 +232,31 @@ async fn write(client: kube::Client, patch: Value, job: Job) -> (Job, bool) {
             .header("content-type", "application/strategic-merge-patch+json")
             .body(Body::from(body.clone().into_bytes()));
         let Ok(request) = request else { return (job, false) };
+        if !fence.may_send(Instant::now()) {
+            return (job, false);
+        }
+        let mut pause = PAUSE_FIRST * 4_u32.pow(attempt - 1);
         let why = match timeout(WRITE_MAX, client.send(request)).await {
             Ok(Ok(response)) if response.status().is_success() => return (job, true),
-            // Gone, or another pod of this name: nothing is left to say.
-            Ok(Ok(response)) if response.status() == StatusCode::NOT_FOUND => return (job, false),
-            Ok(Ok(response)) => failure(response).await.to_string(),
+            Ok(Ok(response)) => {
+                pause = retry_after(&response).map_or(pause, |wait| wait.max(pause));
+                let final_answer = !may_pass(response.status());
+                let why = failure(response).await.to_string();
+                if final_answer {
+                    // Gone, another pod of this name, or not allowed: it stays so.
+                    tracing::debug!(pod = %job.pod.name, "the status is not written: {why}");
+                    return (job, false);
+                }
+                why
+            }
             Ok(Err(error)) => error.to_string(),
             Err(_) => "no answer".to_owned(),
         };
         tracing::debug!(pod = %job.pod.name, attempt, "cannot write the status: {why}");
-        sleep(RETRY_AFTER * 4_u32.pow(attempt)).await;
+        if attempt == TRIES_MAX || pause > PAUSE_MAX {
+            break;
+        }
+        sleep(pause).await;
     }
     (job, false)
 }

@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use engine::engine::Engine;
 use http::{Request, StatusCode};
 use kube::client::Body;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{Mutex, mpsc};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
 
 use crate::bind::{Binder, Window};
 use crate::connect;
@@ -24,6 +26,9 @@ use crate::watch::{Follower, WatchStatus};
 
 /// How long the first answer of the API server may take.
 const FIRST_ANSWER_MAX: Duration = Duration::from_secs(30);
+
+/// How often it is looked whether all is done.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// The engine's end of what connects it with the cluster.
 pub struct EngineSide {
@@ -81,6 +86,8 @@ pub struct Scheduler {
     pub watches: Vec<(&'static str, Arc<WatchStatus>)>,
     /// What is known of the loop.
     pub status: Arc<DriverStatus>,
+    /// Lists before it begins to decide.
+    beginning: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// Asks the API server for its version: wrong addresses, certificates and tokens show here.
@@ -139,10 +146,11 @@ impl Scheduler {
         let writing = connect::client(config)?;
         let events = Events::start(connect::client(config)?, instance, metrics.clone());
         let executor = Executor {
-            binder: Binder::new(connect::client(config)?, fence, window, metrics.clone()),
+            binder: Binder::new(connect::client(config)?, fence.clone(), window, metrics.clone()),
             client: writing.clone(),
-            events: events.clone(),
-            reports: Reports::start(writing),
+            fence: fence.clone(),
+            events,
+            reports: Reports::start(writing, fence),
             inputs: inputs.clone(),
         };
         tokio::spawn(executor.run(orders));
@@ -154,12 +162,28 @@ impl Scheduler {
                 Follower::new(kind, watching.clone(), inputs.clone(), watch, metrics.clone());
             tokio::spawn(follower.run());
         }
-        Ok(Self { inputs, watches, status })
+        Ok(Self { inputs, watches, status, beginning: Mutex::default() })
     }
 
-    /// Begins or stops to decide.
+    /// Begins or stops to decide. To begin takes until nodes and pods were listed anew: what is
+    /// known may lack what the leader before did last.
     pub async fn lead(&self, leading: bool) {
-        let _ = self.inputs.send(Input::Lead(leading)).await;
+        let mut beginning = self.beginning.lock().await;
+        if let Some(task) = beginning.take() {
+            task.abort();
+            let _ = task.await;
+        }
+        if !leading {
+            let _ = self.inputs.send(Input::Lead(false)).await;
+            return;
+        }
+        let needed = self.watches.iter().filter(|(kind, _)| ["Node", "Pod"].contains(kind));
+        let needed: Vec<Arc<WatchStatus>> = needed.map(|(_, watch)| Arc::clone(watch)).collect();
+        let inputs = self.inputs.clone();
+        *beginning = Some(tokio::spawn(async move {
+            futures::future::join_all(needed.iter().map(|watch| watch.list_again())).await;
+            let _ = inputs.send(Input::Lead(true)).await;
+        }));
     }
 
     /// Ends the engine's loop.
@@ -183,11 +207,24 @@ impl Scheduler {
         missing.map(|(kind, _)| *kind).collect()
     }
 
-    /// Waits until nothing is being bound any more, at most so long.
-    pub async fn drain(&self, limit: Duration) {
-        let begun = Instant::now();
-        while self.status.binding.load(Ordering::Relaxed) > 0 && begun.elapsed() < limit {
-            tokio::time::sleep(Duration::from_millis(20)).await;
+    /// Waits until no decision is made and nothing is being bound any more, at most so long.
+    /// Whether it is so.
+    pub async fn drain(&self, limit: Duration) -> bool {
+        let give_up = Instant::now() + limit;
+        loop {
+            // In this order: once no decision is made, nothing new is bound.
+            let leading = self.status.leading.load(Ordering::Acquire);
+            let binding = self.status.binding.load(Ordering::Relaxed);
+            if !leading && binding == 0 {
+                return true;
+            }
+            if Instant::now() >= give_up {
+                return false;
+            }
+            sleep(LOOK_EVERY).await;
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

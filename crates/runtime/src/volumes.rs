@@ -8,9 +8,13 @@ use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use serde_json::{Value, json};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
-use crate::answer::failure;
+use crate::answer::{failure, may_pass, refusal};
+use crate::lease::Fence;
+
+#[cfg(test)]
+mod tests;
 
 
 /// How often claims are looked at.
@@ -23,15 +27,16 @@ const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 
-/// Writes what is asked for and waits until all claims are bound.
+/// Writes what is asked for, if the fence allows it, and waits until all claims are bound.
 pub async fn prepare(
     client: &kube::Client,
+    fence: &Fence,
     requests: &[VolumeRequest],
     limit: Duration,
 ) -> Result<()> {
     let work = async {
         for request in requests {
-            write(client, request).await?;
+            write(client, fence, request).await?;
         }
         for request in requests {
             wait(client, request).await?;
@@ -41,7 +46,7 @@ pub async fn prepare(
     timeout(limit, work).await.unwrap_or_else(|_| bail!("context deadline exceeded"))
 }
 
-async fn write(client: &kube::Client, request: &VolumeRequest) -> Result<()> {
+async fn write(client: &kube::Client, fence: &Fence, request: &VolumeRequest) -> Result<()> {
     match request {
         VolumeRequest::BindVolume { volume, namespace, claim } => {
             let claim = get(client, &claim_path(namespace, claim)).await?;
@@ -52,24 +57,29 @@ async fn write(client: &kube::Client, request: &VolumeRequest) -> Result<()> {
             if holder == uid {
                 return Ok(());
             }
-            if !holder.is_empty() {
+            let name = text(&claim, "/metadata/name");
+            let reserved = text(&present, "/spec/claimRef/name");
+            let for_us =
+                reserved == name && text(&present, "/spec/claimRef/namespace") == &**namespace;
+            if !holder.is_empty() || (!reserved.is_empty() && !for_us) {
                 bail!("volume {volume} is bound to another claim");
             }
-            let patch = json!({
-                "metadata": {
-                    "resourceVersion": text(&present, "/metadata/resourceVersion"),
-                    "annotations": {BOUND_BY_CONTROLLER: "yes"},
-                },
+            let mut patch = json!({
+                "metadata": {"resourceVersion": text(&present, "/metadata/resourceVersion")},
                 "spec": {"claimRef": {
                     "apiVersion": "v1",
                     "kind": "PersistentVolumeClaim",
                     "namespace": **namespace,
-                    "name": text(&claim, "/metadata/name"),
+                    "name": name,
                     "uid": uid,
                     "resourceVersion": text(&claim, "/metadata/resourceVersion"),
                 }},
             });
-            merge(client, &path, &patch).await
+            // Whoever reserved it for this claim by name keeps it when the claim goes.
+            if !for_us {
+                patch["metadata"]["annotations"] = json!({BOUND_BY_CONTROLLER: "yes"});
+            }
+            merge(client, fence, &path, &patch).await
         }
         VolumeRequest::Provision { namespace, claim, node } => {
             let path = claim_path(namespace, claim);
@@ -81,7 +91,7 @@ async fn write(client: &kube::Client, request: &VolumeRequest) -> Result<()> {
                 "resourceVersion": text(&present, "/metadata/resourceVersion"),
                 "annotations": {SELECTED_NODE: **node},
             }});
-            merge(client, &path, &patch).await
+            merge(client, fence, &path, &patch).await
         }
     }
 }
@@ -89,8 +99,12 @@ async fn write(client: &kube::Client, request: &VolumeRequest) -> Result<()> {
 async fn wait(client: &kube::Client, request: &VolumeRequest) -> Result<()> {
     let (VolumeRequest::BindVolume { namespace, claim, .. }
     | VolumeRequest::Provision { namespace, claim, .. }) = request;
+    let path = claim_path(namespace, claim);
     loop {
-        let present = get(client, &claim_path(namespace, claim)).await?;
+        let Some(present) = look(client, &path).await? else {
+            sleep(LOOK_EVERY).await;
+            continue;
+        };
         let volume = text(&present, "/spec/volumeName");
         if !volume.is_empty() && annotation(&present, BIND_COMPLETED).is_some() {
             return match request {
@@ -100,13 +114,35 @@ async fn wait(client: &kube::Client, request: &VolumeRequest) -> Result<()> {
                 _ => Ok(()),
             };
         }
-        if let VolumeRequest::Provision { node, .. } = request
-            && annotation(&present, SELECTED_NODE) != Some(&**node)
-        {
+        match request {
             // The provisioner takes the node away when it cannot serve it.
-            bail!("selectedNode annotation reset for PVC {claim:?}");
+            VolumeRequest::Provision { node, .. } => {
+                if annotation(&present, SELECTED_NODE) != Some(&**node) {
+                    bail!("selectedNode annotation reset for PVC {claim:?}");
+                }
+            }
+            VolumeRequest::BindVolume { volume, .. } => {
+                let path = format!("/api/v1/persistentvolumes/{volume}");
+                if let Some(volume_now) = look(client, &path).await?
+                    && text(&volume_now, "/spec/claimRef/uid") != text(&present, "/metadata/uid")
+                {
+                    bail!("ClaimRef got reset for PV {volume:?}");
+                }
+            }
         }
         sleep(LOOK_EVERY).await;
+    }
+}
+
+/// Reads an object; `None` when it cannot be had at the moment.
+async fn look(client: &kube::Client, path: &str) -> Result<Option<Value>> {
+    match get(client, path).await {
+        Ok(object) => Ok(Some(object)),
+        Err(error) if refusal(&error).is_some_and(|status| !may_pass(status)) => Err(error),
+        Err(error) => {
+            tracing::debug!("cannot read {path}: {error:#}");
+            Ok(None)
+        }
     }
 }
 
@@ -126,7 +162,10 @@ async fn get(client: &kube::Client, path: &str) -> Result<Value> {
     send(client, Request::get(path).body(Body::empty())?).await
 }
 
-async fn merge(client: &kube::Client, path: &str, patch: &Value) -> Result<()> {
+async fn merge(client: &kube::Client, fence: &Fence, path: &str, patch: &Value) -> Result<()> {
+    if !fence.may_send(Instant::now()) {
+        bail!("the lease is not held any more");
+    }
     let request = Request::builder()
         .method(Method::PATCH)
         .uri(path)

@@ -1,0 +1,128 @@
+//! Orders against a scripted server, in virtual time.
+
+use std::sync::Arc;
+
+use http::Method;
+use tokio::time::sleep;
+
+use super::*;
+use crate::bind::Window;
+use crate::metrics::Metrics;
+use crate::testing::{Asked, Fake, Reply};
+
+struct Stage {
+    fake: Fake,
+    orders: mpsc::Sender<Order>,
+    inputs: mpsc::Receiver<Input>,
+}
+
+impl Stage {
+    fn start(fence: Fence, answer: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
+        let (fake, metrics) = (Fake::new(answer), Metrics::new("lease"));
+        let (sender, inputs) = mpsc::channel(100);
+        let window = Arc::new(Window::default());
+        let executor = Executor {
+            binder: Binder::new(fake.client(), fence.clone(), window, metrics.clone()),
+            client: fake.client(),
+            fence: fence.clone(),
+            events: Events::start(fake.client(), "host".to_owned(), metrics),
+            reports: Reports::start(fake.client(), fence),
+            inputs: sender,
+        };
+        let (orders, receiver) = mpsc::channel(100);
+        tokio::spawn(executor.run(receiver));
+        Self { fake, orders, inputs }
+    }
+
+    async fn order(&self, command: Command) {
+        let order = Order { command, scheduler: "default-scheduler".into(), generation: 1 };
+        self.orders.send(order).await.unwrap();
+    }
+
+    async fn answer(&mut self) -> Change {
+        match self.inputs.recv().await {
+            Some(Input::Change(change)) => change,
+            other => panic!("unexpected {other:?}"),
+        }
+    }
+
+    async fn evict(&mut self) -> Option<Text> {
+        let (victim, preemptor, node) = (pod("victim"), pod("preemptor"), "n1".into());
+        self.order(Command::Evict { victim, preemptor, node }).await;
+        let Change::VictimHandled { preemptor, victim, failure } = self.answer().await else {
+            panic!("unexpected")
+        };
+        assert_eq!((&*preemptor, &*victim), ("uid-preemptor", "uid-victim"));
+        sleep(Duration::from_secs(1)).await;
+        failure
+    }
+}
+
+fn pod(name: &str) -> PodName {
+    PodName { namespace: "ns".into(), name: name.into(), uid: format!("uid-{name}").into() }
+}
+
+fn healthy(_: &Asked) -> Reply {
+    Reply::json(200, &json!({}))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_victim_is_told_why_and_deleted() {
+    let mut stage = Stage::start(Fence::always(), healthy);
+    assert_eq!(stage.evict().await, None);
+    let asked = stage.fake.asked();
+    assert_eq!(asked[0].path, "/api/v1/namespaces/ns/pods/victim/status");
+    assert_eq!(asked[0].body["status"]["conditions"][0]["type"], "DisruptionTarget");
+    assert_eq!(asked[1].method, Method::DELETE);
+    assert_eq!(asked[1].body["preconditions"]["uid"], "uid-victim");
+    assert_eq!(asked[1].parameter("timeout").as_deref(), Some("2500ms"));
+    let event = &asked[2].body;
+    assert_eq!(event["reason"], "Preempted");
+    assert_eq!(event["note"], "Preempted by pod uid-preemptor on node n1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_victim_that_is_gone_is_no_failure_and_no_news() {
+    for status in [404, 409] {
+        let mut stage = Stage::start(Fence::always(), move |_| Reply::failure(status, "gone"));
+        assert_eq!(stage.evict().await, None, "{status}");
+        assert_eq!(stage.fake.asked_by(&Method::POST).len(), 0, "no event");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_victim_that_cannot_be_deleted_is_a_failure() {
+    let mut stage = Stage::start(Fence::always(), |asked| match asked.method {
+        Method::DELETE => Reply::failure(403, "no"),
+        _ => Reply::json(200, &json!({})),
+    });
+    assert_eq!(stage.evict().await.as_deref(), Some("403 Forbidden: no"));
+    let mut silent = Stage::start(Fence::always(), |_| Reply::never());
+    assert_eq!(silent.evict().await.as_deref(), Some("the API server did not answer"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_lease_nothing_is_deleted() {
+    let mut stage = Stage::start(Fence::never(), healthy);
+    assert_eq!(stage.evict().await.as_deref(), Some("the lease is not held any more"));
+    assert_eq!(stage.fake.asked().len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn writes_that_hang_hold_up_no_bind() {
+    let mut stage = Stage::start(Fence::always(), |asked| {
+        if asked.path.ends_with("/binding") { Reply::json(201, &json!({})) } else { Reply::never() }
+    });
+    for number in 0..20_000 {
+        let pod = pod(&format!("pod-{number}"));
+        let message = "no room".to_owned();
+        let reason = "Unschedulable";
+        stage.order(Command::ReportFailure { pod, reason, message, nominate: None }).await;
+    }
+    let (pod, resource_version, node) = (pod("a"), "7".into(), "n1".into());
+    let begun = Instant::now();
+    stage.order(Command::Bind { pod, resource_version, node }).await;
+    let Change::Bound { uid, failure } = stage.answer().await else { panic!("unexpected") };
+    assert_eq!((&*uid, failure), ("uid-a", None));
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+}

@@ -1,0 +1,193 @@
+//! Reports against a server that is slow or refuses, in virtual time.
+
+use std::sync::{Arc, Mutex};
+
+use super::*;
+use crate::testing::{Asked, Fake, Reply, lock};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn pod(name: &str) -> PodName {
+    PodName { namespace: "ns".into(), name: name.into(), uid: format!("uid-{name}").into() }
+}
+
+fn failed(name: &str, message: &str) -> Report {
+    let failure = Some(("Unschedulable", message.to_owned()));
+    Report::Status { pod: pod(name), generation: 3, failure, nominate: None }
+}
+
+fn nominated(name: &str, node: &str) -> Report {
+    Report::Status { pod: pod(name), generation: 3, failure: None, nominate: Some(node.into()) }
+}
+
+fn with_nomination(report: Report, node: &str) -> Report {
+    match report {
+        Report::Status { pod, generation, failure, .. } => {
+            Report::Status { pod, generation, failure, nominate: Some(node.into()) }
+        }
+        done @ Report::Done(_) => done,
+    }
+}
+
+fn start(answer: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> (Fake, Reports) {
+    let fake = Fake::new(answer);
+    let reports = Reports::start(fake.client(), Fence::always());
+    (fake, reports)
+}
+
+fn healthy(_: &Asked) -> Reply {
+    Reply::json(200, &json!({}))
+}
+
+fn condition(asked: &Asked) -> Value {
+    asked.body["status"]["conditions"][0].clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_is_written_once() {
+    let (fake, reports) = start(healthy);
+    reports.tell(failed("a", "no room")).await;
+    sleep(SECOND).await;
+    reports.tell(failed("a", "no room")).await;
+    sleep(SECOND).await;
+    let asked = fake.asked();
+    assert_eq!(asked.len(), 1, "the second would change nothing");
+    assert_eq!(asked[0].path, "/api/v1/namespaces/ns/pods/a/status");
+    assert_eq!(asked[0].content_type, "application/strategic-merge-patch+json");
+    assert_eq!(asked[0].body["metadata"]["uid"], "uid-a");
+    let written = condition(&asked[0]);
+    assert_eq!((&written["type"], &written["status"]), (&json!("PodScheduled"), &json!("False")));
+    assert_eq!((&written["reason"], &written["message"]), (&json!("Unschedulable"), &json!("no room")));
+    assert_eq!(written["observedGeneration"], 3);
+    assert!(written["lastTransitionTime"].is_string());
+
+    reports.tell(failed("a", "still none")).await;
+    sleep(SECOND).await;
+    let written = condition(&fake.asked()[1]);
+    assert_eq!(written["message"], "still none");
+    assert!(written.get("lastTransitionTime").is_none(), "the condition did not turn");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_nomination_is_written_and_taken_away() {
+    let (fake, reports) = start(healthy);
+    for node in ["n1", "n1", "n2", "", ""] {
+        reports.tell(nominated("a", node)).await;
+        sleep(SECOND).await;
+    }
+    let written: Vec<Value> =
+        fake.asked().iter().map(|asked| asked.body["status"]["nominatedNodeName"].clone()).collect();
+    assert_eq!(written, [json!("n1"), json!("n2"), Value::Null]);
+    assert!(fake.asked().iter().all(|asked| asked.body["status"].get("conditions").is_none()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_nomination_of_somebody_before_is_taken_away_too() {
+    let (fake, reports) = start(healthy);
+    reports.tell(with_nomination(failed("a", "no room"), "")).await;
+    sleep(SECOND).await;
+    let status = fake.asked()[0].body["status"].clone();
+    assert_eq!(status.get("nominatedNodeName"), Some(&Value::Null));
+    assert!(status["conditions"].is_array());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_latest_report_of_a_pod_wins_and_never_two_are_written_at_once() {
+    let writing = Arc::new(Mutex::new(0_i32));
+    let most = Arc::new(Mutex::new(0_i32));
+    let (count, high) = (Arc::clone(&writing), Arc::clone(&most));
+    let (fake, reports) = start(move |_| {
+        *lock(&count) += 1;
+        let now = *lock(&count);
+        let most_now = (*lock(&high)).max(now);
+        *lock(&high) = most_now;
+        let count = Arc::clone(&count);
+        tokio::spawn(async move {
+            sleep(SECOND).await;
+            *lock(&count) -= 1;
+        });
+        Reply::json(200, &json!({})).after(SECOND)
+    });
+    for message in ["1", "2", "3", "4"] {
+        reports.tell(failed("a", message)).await;
+        tokio::task::yield_now().await;
+        sleep(Duration::from_millis(10)).await;
+    }
+    reports.tell(nominated("a", "n1")).await;
+    sleep(5 * SECOND).await;
+    let messages: Vec<Value> =
+        fake.asked().iter().map(|asked| condition(asked)["message"].clone()).collect();
+    assert_eq!(messages, ["1", "4"]);
+    assert_eq!(fake.asked()[1].body["status"]["nominatedNodeName"], "n1");
+    assert_eq!(*lock(&most), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn not_all_are_written_at_once_and_nobody_waits_for_them() {
+    let (fake, reports) = start(|_| Reply::json(200, &json!({})).after(SECOND));
+    let begun = Instant::now();
+    for number in 0..10_000 {
+        reports.tell(failed(&format!("pod-{number}"), "no room")).await;
+    }
+    assert_eq!(begun.elapsed(), Duration::ZERO, "whoever reports does not wait for the server");
+    sleep(Duration::from_millis(500)).await;
+    assert_eq!(fake.asked().len(), WRITING_MAX);
+    sleep(SECOND).await;
+    assert_eq!(fake.asked().len(), 2 * WRITING_MAX);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_done_is_forgotten() {
+    let (fake, reports) = start(|_| Reply::json(200, &json!({})).after(SECOND));
+    reports.tell(failed("a", "1")).await;
+    sleep(Duration::from_millis(10)).await;
+    reports.tell(failed("a", "2")).await;
+    reports.tell(Report::Done("uid-a".into())).await;
+    sleep(5 * SECOND).await;
+    assert_eq!(fake.asked().len(), 1, "what waits is not written any more");
+    // Were it remembered, this would change nothing.
+    reports.tell(failed("a", "1")).await;
+    sleep(5 * SECOND).await;
+    assert_eq!(fake.asked().len(), 2);
+    assert!(condition(&fake.asked()[1])["lastTransitionTime"].is_string());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_may_pass_is_tried_again_and_what_stays_is_not() {
+    for (status, tries) in [(500, 4), (503, 4), (429, 4), (404, 1), (409, 1), (403, 1), (422, 1)] {
+        let (fake, reports) = start(move |_| Reply::failure(status, "no"));
+        reports.tell(failed("a", "1")).await;
+        sleep(Duration::from_mins(5)).await;
+        assert_eq!(fake.asked().len(), tries, "{status}");
+        // It was not written, so the same is tried once more.
+        reports.tell(failed("a", "1")).await;
+        sleep(Duration::from_mins(5)).await;
+        assert_eq!(fake.asked().len(), 2 * tries, "{status}");
+    }
+    let (fake, reports) = start(|_| Reply::failure(429, "no").header("retry-after", 20));
+    reports.tell(failed("a", "1")).await;
+    sleep(Duration::from_mins(5)).await;
+    let times: Vec<Instant> = fake.asked().iter().map(|asked| asked.at).collect();
+    assert!(times.windows(2).all(|pair| pair[1] - pair[0] >= 20 * SECOND));
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_lease_nothing_is_written() {
+    let fake = Fake::new(healthy);
+    let reports = Reports::start(fake.client(), Fence::never());
+    reports.tell(failed("a", "1")).await;
+    sleep(SECOND).await;
+    assert_eq!(fake.asked().len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn places_in_the_line_do_not_grow_without_end() {
+    let fake = Fake::new(healthy);
+    let mut writer = Writer::new(fake.client(), Fence::always());
+    for number in 0..10_000 {
+        writer.take(failed(&format!("pod-{number}"), "1"));
+        writer.take(Report::Done(format!("uid-pod-{number}").into()));
+    }
+    assert!(writer.order.len() <= 2 * WRITING_MAX, "{}", writer.order.len());
+    assert_eq!((writer.waiting.len(), writer.written.len()), (0, 0));
+}

@@ -1,0 +1,229 @@
+//! Volumes against a server whose controllers act when the test says so, in virtual time.
+
+use std::sync::{Arc, Mutex};
+
+use super::*;
+use crate::testing::{Asked, Fake, Reply, lock, seconds_since};
+
+const LIMIT: Duration = Duration::from_mins(10);
+
+/// One volume and one claim.
+struct World {
+    volume: Value,
+    claim: Value,
+    /// Reads so far, and after how many of the claim what happens.
+    looks: u32,
+    then: Option<(u32, fn(&mut World))>,
+    trouble: u32,
+}
+
+impl World {
+    fn new() -> Self {
+        let volume = json!({"metadata": {"name": "pv", "resourceVersion": "5"}, "spec": {}});
+        let meta = json!({"name": "pvc", "namespace": "ns", "uid": "uid-c", "resourceVersion": "6"});
+        let claim = json!({"metadata": meta, "spec": {}});
+        Self { volume, claim, looks: 0, then: None, trouble: 0 }
+    }
+
+    fn bind(&mut self) {
+        self.claim["spec"]["volumeName"] = json!("pv");
+        self.claim["metadata"]["annotations"][BIND_COMPLETED] = json!("yes");
+    }
+
+    fn answer(&mut self, asked: &Asked) -> Reply {
+        if asked.method == Method::GET && self.trouble > 0 && self.looks > 0 {
+            self.trouble -= 1;
+            return Reply::failure(500, "etcd is busy");
+        }
+        let is_claim = asked.path == "/api/v1/namespaces/ns/persistentvolumeclaims/pvc";
+        if asked.method == Method::GET && is_claim {
+            self.looks += 1;
+            if let Some((_, act)) = self.then.take_if(|(after, _)| *after < self.looks) {
+                act(self);
+            }
+        }
+        let object = match &*asked.path {
+            _ if is_claim => &mut self.claim,
+            "/api/v1/persistentvolumes/pv" => &mut self.volume,
+            _ => return Reply::failure(404, "not found"),
+        };
+        if object.is_null() {
+            return Reply::failure(404, "not found");
+        }
+        if asked.method == Method::PATCH {
+            if asked.body["metadata"]["resourceVersion"] != object["metadata"]["resourceVersion"] {
+                return Reply::failure(409, "the object has been modified");
+            }
+            for (field, value) in asked.body["spec"].as_object().into_iter().flatten() {
+                object["spec"][field] = value.clone();
+            }
+            let annotations = asked.body["metadata"]["annotations"].as_object();
+            for (name, value) in annotations.into_iter().flatten() {
+                object["metadata"]["annotations"][name] = value.clone();
+            }
+        }
+        Reply::json(200, object)
+    }
+}
+
+struct Stage {
+    world: Arc<Mutex<World>>,
+    fake: Fake,
+}
+
+impl Stage {
+    fn new(prepare: impl FnOnce(&mut World)) -> Self {
+        let mut world = World::new();
+        prepare(&mut world);
+        let world = Arc::new(Mutex::new(world));
+        let server = Arc::clone(&world);
+        Self { world, fake: Fake::new(move |asked| lock(&server).answer(asked)) }
+    }
+
+    async fn prepare(&self, request: VolumeRequest) -> Result<()> {
+        prepare(&self.fake.client(), &Fence::always(), &[request], LIMIT).await
+    }
+
+    fn patches(&self) -> Vec<Asked> {
+        self.fake.asked_by(&Method::PATCH)
+    }
+}
+
+fn static_bind() -> VolumeRequest {
+    VolumeRequest::BindVolume { volume: "pv".into(), namespace: "ns".into(), claim: "pvc".into() }
+}
+
+fn provision() -> VolumeRequest {
+    VolumeRequest::Provision { namespace: "ns".into(), claim: "pvc".into(), node: "n1".into() }
+}
+
+async fn refused(stage: &Stage, request: VolumeRequest) -> String {
+    format!("{:#}", stage.prepare(request).await.unwrap_err())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_is_bound_to_its_claim() {
+    let stage = Stage::new(|world| world.then = Some((3, World::bind)));
+    stage.prepare(static_bind()).await.unwrap();
+    let patch = stage.patches().remove(0);
+    assert_eq!(patch.path, "/api/v1/persistentvolumes/pv");
+    assert_eq!(patch.content_type, "application/merge-patch+json");
+    assert_eq!(patch.body["metadata"]["resourceVersion"], "5");
+    assert_eq!(patch.body["metadata"]["annotations"][BOUND_BY_CONTROLLER], "yes");
+    let reference = &patch.body["spec"]["claimRef"];
+    assert_eq!((&reference["name"], &reference["uid"]), (&json!("pvc"), &json!("uid-c")));
+    assert_eq!((&reference["namespace"], &reference["resourceVersion"]), (&json!("ns"), &json!("6")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_bound_already_is_not_written() {
+    let stage = Stage::new(|world| {
+        world.volume["spec"]["claimRef"] = json!({"name": "pvc", "namespace": "ns", "uid": "uid-c"});
+        world.bind();
+    });
+    stage.prepare(static_bind()).await.unwrap();
+    assert_eq!(stage.patches().len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_of_another_claim_is_left_alone() {
+    for other in [
+        json!({"name": "pvc", "namespace": "ns", "uid": "uid-old"}),
+        json!({"name": "other", "namespace": "ns"}),
+        json!({"name": "pvc", "namespace": "elsewhere"}),
+    ] {
+        let stage = Stage::new(|world| world.volume["spec"]["claimRef"] = other);
+        assert_eq!(refused(&stage, static_bind()).await, "volume pv is bound to another claim");
+        assert_eq!(stage.patches().len(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_that_was_reserved_for_the_claim_stays_so() {
+    let stage = Stage::new(|world| {
+        world.volume["spec"]["claimRef"] = json!({"name": "pvc", "namespace": "ns"});
+        world.then = Some((2, World::bind));
+    });
+    stage.prepare(static_bind()).await.unwrap();
+    assert!(stage.patches()[0].body["metadata"].get("annotations").is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_ends_when_it_is_in_vain() {
+    let rows: [(fn(&mut World), VolumeRequest, &str); 6] = [
+        (
+            |world| {
+                world.bind();
+                world.claim["spec"]["volumeName"] = json!("pv-2");
+            },
+            static_bind(),
+            "claim ns/pvc was bound to pv-2, not to pv",
+        ),
+        (
+            |world| world.volume["spec"]["claimRef"] = Value::Null,
+            static_bind(),
+            "ClaimRef got reset for PV \"pv\"",
+        ),
+        (|world| world.volume = Value::Null, static_bind(), "404 Not Found: not found"),
+        (|world| world.claim = Value::Null, static_bind(), "404 Not Found: not found"),
+        (
+            |world| world.claim["metadata"]["annotations"] = Value::Null,
+            provision(),
+            "selectedNode annotation reset for PVC \"pvc\"",
+        ),
+        (|world| world.claim = Value::Null, provision(), "404 Not Found: not found"),
+    ];
+    for (act, request, expected) in rows {
+        let stage = Stage::new(|world| world.then = Some((4, act)));
+        let begun = Instant::now();
+        assert_eq!(refused(&stage, request).await, expected);
+        assert!(seconds_since(begun) < 10.0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_is_chosen_for_a_claim_that_is_provisioned() {
+    let stage = Stage::new(|world| world.then = Some((5, World::bind)));
+    stage.prepare(provision()).await.unwrap();
+    let patch = stage.patches().remove(0);
+    assert_eq!(patch.body["metadata"]["annotations"][SELECTED_NODE], "n1");
+    assert_eq!(patch.body["metadata"]["resourceVersion"], "6");
+
+    let again = Stage::new(|world| {
+        world.claim["metadata"]["annotations"] = json!({SELECTED_NODE: "n1"});
+        world.then = Some((5, World::bind));
+    });
+    again.prepare(provision()).await.unwrap();
+    assert_eq!(again.patches().len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn passing_trouble_does_not_end_waiting() {
+    let stage = Stage::new(|world| {
+        world.trouble = 5;
+        world.then = Some((5, World::bind));
+    });
+    stage.prepare(provision()).await.unwrap();
+    assert_eq!(lock(&stage.world).trouble, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_ends_at_the_limit() {
+    let stage = Stage::new(|_| {});
+    let begun = Instant::now();
+    assert_eq!(refused(&stage, provision()).await, "context deadline exceeded");
+    assert_eq!(begun.elapsed(), LIMIT);
+    let silent = Fake::new(|_| Reply::never());
+    let error = prepare(&silent.client(), &Fence::always(), &[provision()], LIMIT).await;
+    assert_eq!(error.unwrap_err().to_string(), "the API server did not answer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_lease_nothing_is_written() {
+    let stage = Stage::new(|_| {});
+    for request in [provision(), static_bind()] {
+        let error = prepare(&stage.fake.client(), &Fence::never(), &[request], LIMIT).await;
+        assert_eq!(error.unwrap_err().to_string(), "the lease is not held any more");
+    }
+    assert_eq!(stage.patches().len(), 0);
+}
