@@ -56,11 +56,11 @@ impl Window {
         self.0.load(Ordering::Relaxed)
     }
 
-    fn grow(&self) {
+    pub(crate) fn grow(&self) {
         self.change(|size| (size + 1).min(Self::MOST));
     }
 
-    fn shrink(&self) {
+    pub(crate) fn shrink(&self) {
         self.change(|size| (size / 2).max(Self::LEAST));
     }
 

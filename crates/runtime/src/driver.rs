@@ -155,7 +155,7 @@ impl Driver {
 
     async fn decide(&mut self, inputs: &mut mpsc::Receiver<Input>) {
         let mut taken = Vec::with_capacity(INPUTS_AT_ONCE);
-        loop {
+        while !self.stopped {
             if !self.can_decide() {
                 let deadline = self.engine.next_deadline();
                 let wait = deadline.map_or(i64::MAX, |at| at.saturating_sub(self.clock.now()));

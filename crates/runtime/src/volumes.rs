@@ -16,7 +16,6 @@ use crate::lease::Fence;
 #[cfg(test)]
 mod tests;
 
-
 /// How often claims are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 

@@ -104,9 +104,9 @@ impl World {
     }
 
     fn is_on(&self, node: &str) -> bool {
-        self.pod.as_ref().is_some_and(|pod| {
-            pod["metadata"]["uid"] == "uid-1" && pod["spec"]["nodeName"] == node
-        })
+        self.pod
+            .as_ref()
+            .is_some_and(|pod| pod["metadata"]["uid"] == "uid-1" && pod["spec"]["nodeName"] == node)
     }
 }
 

@@ -1,1 +1,277 @@
+//! The loop with the default profile, in virtual time.
 
+use api::config::Gates;
+use engine::engine::Settings;
+use plugins::registry::Registry;
+use serde_json::{Value, json};
+use tokio::task::{JoinHandle, LocalSet, spawn_local};
+
+use super::*;
+
+const KINDS: usize = 3;
+
+struct Stage {
+    inputs: mpsc::Sender<Input>,
+    orders: mpsc::Receiver<Order>,
+    window: Arc<Window>,
+    status: Arc<DriverStatus>,
+    metrics: Metrics,
+    task: JoinHandle<()>,
+}
+
+fn engine() -> Engine {
+    let configuration = api::config::defaults(Gates::default());
+    let profiles = Registry::default().profiles(&configuration).unwrap();
+    Engine::new(profiles, Settings::default())
+}
+
+fn driver() -> (Driver, mpsc::Receiver<Order>) {
+    let (sender, orders) = mpsc::channel(ORDERS_MAX);
+    let (window, status) = (Arc::default(), Arc::default());
+    (Driver::new(engine(), sender, window, status, Metrics::new("lease"), KINDS), orders)
+}
+
+fn node(name: &str) -> Change {
+    let amount = json!({"cpu": "64", "memory": "64Gi", "pods": "1000"});
+    let value = json!({"metadata": {"name": name}, "status": {"allocatable": amount}});
+    Change::Node(api::lower::node(&value).0.unwrap())
+}
+
+fn pod(name: &str, on: Option<&str>) -> Change {
+    let meta = json!({"namespace": "ns", "name": name, "uid": name, "resourceVersion": "7"});
+    let mut spec = json!({"schedulerName": "default-scheduler", "containers": [{"name": "c"}]});
+    if let Some(node) = on {
+        spec["nodeName"] = Value::from(node);
+    }
+    let value = json!({"metadata": meta, "spec": spec});
+    Change::Pod(Box::new(api::lower::pod(&value).0.unwrap()))
+}
+
+fn bound(uid: &str, failure: Option<&str>) -> Change {
+    Change::Bound { uid: uid.into(), failure: failure.map(Text::from) }
+}
+
+impl Stage {
+    fn start() -> Self {
+        let (driver, orders) = driver();
+        let (inputs, receiver) = mpsc::channel(INPUTS_MAX);
+        let (window, status) = (Arc::clone(&driver.window), Arc::clone(&driver.status));
+        let metrics = driver.metrics.clone();
+        let task = spawn_local(driver.run(receiver));
+        Self { inputs, orders, window, status, metrics, task }
+    }
+
+    /// Everything is known and this process leads.
+    async fn leading(pods: usize) -> Self {
+        let stage = Self::start();
+        stage.tell(node("n1")).await;
+        for number in 0..pods {
+            stage.tell(pod(&format!("p{number}"), None)).await;
+        }
+        for _ in 0..KINDS {
+            stage.send(Input::Synced).await;
+        }
+        stage.send(Input::Lead(true)).await;
+        stage
+    }
+
+    async fn send(&self, input: Input) {
+        self.inputs.send(input).await.unwrap();
+    }
+
+    async fn tell(&self, change: Change) {
+        self.send(Input::Change(change)).await;
+    }
+
+    /// What was ordered by now: the kind of command and the pod.
+    async fn ordered(&mut self) -> Vec<String> {
+        sleep(Duration::from_millis(1)).await;
+        let mut ordered = Vec::new();
+        while let Ok(order) = self.orders.try_recv() {
+            let shown = format!("{:?}", order.command);
+            let kind = shown.split(' ').next().unwrap().to_owned();
+            assert_eq!(&*order.scheduler, "default-scheduler", "{shown}");
+            ordered.push(format!("{kind} {}", subject(&order.command).name));
+        }
+        ordered
+    }
+}
+
+/// The engine stays on its thread.
+fn local(test: impl Future<Output = ()>) {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_time().start_paused(true).build().unwrap();
+    LocalSet::new().block_on(&runtime, test);
+}
+
+#[test]
+fn nothing_is_decided_before_all_is_known_and_this_process_leads() {
+    local(async {
+        let mut stage = Stage::start();
+        stage.send(Input::Lead(true)).await;
+        stage.tell(node("n1")).await;
+        stage.tell(pod("a", None)).await;
+        for _ in 1..KINDS {
+            stage.send(Input::Synced).await;
+        }
+        assert_eq!(stage.ordered().await, Vec::<String>::new(), "a kind is missing");
+        stage.send(Input::Lead(false)).await;
+        stage.send(Input::Synced).await;
+        assert_eq!(stage.ordered().await, Vec::<String>::new(), "another process leads");
+        stage.send(Input::Lead(true)).await;
+        assert_eq!(stage.ordered().await, ["Bind a"]);
+        assert!(stage.status.leading.load(Ordering::Relaxed));
+        assert_eq!(stage.status.binding.load(Ordering::Relaxed), 1);
+        assert_eq!(stage.status.synced.load(Ordering::Relaxed), KINDS);
+
+        stage.send(Input::Lead(false)).await;
+        stage.tell(pod("b", None)).await;
+        assert_eq!(stage.ordered().await, Vec::<String>::new());
+        assert!(!stage.status.leading.load(Ordering::Relaxed));
+        stage.tell(bound("a", None)).await;
+        assert_eq!(stage.ordered().await, ["ReportScheduled a"], "what was begun is ended");
+        assert_eq!(stage.status.binding.load(Ordering::Relaxed), 0);
+    });
+}
+
+#[test]
+fn no_more_is_bound_at_once_than_the_window_allows() {
+    local(async {
+        let mut stage = Stage::start();
+        while stage.window.size() > 4 {
+            stage.window.shrink();
+        }
+        stage.tell(node("n1")).await;
+        for number in 0..9 {
+            stage.tell(pod(&format!("p{number}"), None)).await;
+        }
+        for _ in 0..KINDS {
+            stage.send(Input::Synced).await;
+        }
+        stage.send(Input::Lead(true)).await;
+        let first = stage.ordered().await;
+        assert_eq!(first.len(), 4, "{first:?}");
+        sleep(Duration::from_hours(1)).await;
+        assert_eq!(stage.ordered().await, Vec::<String>::new(), "nothing came back");
+        stage.tell(bound("p0", None)).await;
+        let next = stage.ordered().await;
+        assert_eq!(next, ["ReportScheduled p0", "Bind p4"]);
+        stage.window.grow();
+        stage.tell(bound("p1", None)).await;
+        let next = stage.ordered().await;
+        assert_eq!(next, ["ReportScheduled p1", "Bind p5", "Bind p6"]);
+        assert_eq!(stage.status.binding.load(Ordering::Relaxed), 5);
+    });
+}
+
+#[test]
+fn a_pod_that_was_not_bound_is_tried_again_after_a_while() {
+    local(async {
+        let mut stage = Stage::leading(1).await;
+        assert_eq!(stage.ordered().await, ["Bind p0"]);
+        for _ in 0..5 {
+            stage.tell(bound("p0", Some("no"))).await;
+            assert_eq!(stage.ordered().await, ["ReportFailure p0"]);
+            sleep(Duration::from_secs(11)).await;
+            assert_eq!(stage.ordered().await, ["Bind p0"]);
+        }
+        assert_eq!(stage.status.binding.load(Ordering::Relaxed), 1);
+        stage.tell(bound("p0", None)).await;
+        assert_eq!(stage.ordered().await, ["ReportScheduled p0"]);
+        let text = stage.metrics.text();
+        assert!(text.contains("scheduler_pod_scheduling_attempts_sum 6"), "{text}");
+    });
+}
+
+#[test]
+fn a_pod_that_the_watch_shows_first_is_reported_as_scheduled() {
+    local(async {
+        let mut stage = Stage::leading(1).await;
+        assert_eq!(stage.ordered().await, ["Bind p0"]);
+        stage.tell(pod("p0", Some("n1"))).await;
+        assert_eq!(stage.ordered().await, Vec::<String>::new(), "its bind is still under way");
+        assert_eq!(stage.status.binding.load(Ordering::Relaxed), 1);
+        stage.tell(bound("p0", None)).await;
+        assert_eq!(stage.ordered().await, ["ReportScheduled p0"]);
+        assert!(stage.metrics.text().contains("result=\"scheduled\""));
+    });
+}
+
+#[test]
+fn a_pod_that_went_while_it_was_bound_leaves_nothing() {
+    local(async {
+        let mut stage = Stage::leading(1).await;
+        assert_eq!(stage.ordered().await, ["Bind p0"]);
+        stage.tell(Change::PodGone { uid: "p0".into() }).await;
+        sleep(Duration::from_millis(1)).await;
+        assert_eq!(stage.status.binding.load(Ordering::Relaxed), 1, "it may still be on its way");
+        while stage.orders.try_recv().is_ok() {}
+        stage.tell(bound("p0", Some("not found"))).await;
+        assert_eq!(stage.ordered().await, Vec::<String>::new());
+        assert_eq!(stage.status.binding.load(Ordering::Relaxed), 0);
+        // An answer that nobody waits for changes nothing.
+        stage.tell(bound("p0", None)).await;
+        stage.tell(bound("nobody", Some("no"))).await;
+        assert_eq!(stage.ordered().await, Vec::<String>::new());
+        assert_eq!(stage.status.binding.load(Ordering::Relaxed), 0);
+        stage.send(Input::Audit).await;
+        stage.tell(pod("later", None)).await;
+        assert_eq!(stage.ordered().await, ["Bind later"]);
+    });
+}
+
+#[test]
+fn the_loop_ends_when_it_is_told_and_when_it_is_alone() {
+    local(async {
+        let stage = Stage::leading(0).await;
+        stage.send(Input::Stop).await;
+        tokio::time::timeout(Duration::from_millis(1), stage.task).await.unwrap().unwrap();
+        assert!(!stage.status.leading.load(Ordering::Relaxed));
+
+        let Stage { task, inputs, orders, .. } = Stage::leading(0).await;
+        drop(inputs);
+        tokio::time::timeout(Duration::from_millis(1), task).await.unwrap().unwrap();
+        drop(orders);
+
+        let Stage { task, inputs, orders, .. } = Stage::leading(1).await;
+        drop(orders);
+        tokio::time::timeout(Duration::from_secs(1), task).await.unwrap().unwrap();
+        assert!(inputs.is_closed());
+    });
+}
+
+fn bind(name: &str) -> Command {
+    let pod = PodName { namespace: "ns".into(), name: name.into(), uid: name.into() };
+    Command::Bind { pod, resource_version: "7".into(), node: "n1".into() }
+}
+
+#[test]
+fn binds_that_come_late_wait_for_room_and_end_with_the_lead() {
+    let (mut driver, _orders) = driver();
+    while driver.window.size() > 4 {
+        driver.window.shrink();
+    }
+    driver.leading = true;
+    driver.binding = 3;
+    driver.commands = vec![bind("a"), bind("b"), bind("c")];
+    assert_eq!(driver.next_command(), Some(bind("a")));
+    driver.binding = 4;
+    assert_eq!(driver.next_command(), None);
+    assert_eq!(driver.held.len(), 2);
+    driver.binding = 3;
+    assert_eq!(driver.next_command(), Some(bind("b")), "in their order");
+    driver.leading = false;
+    driver.commands = vec![bind("d")];
+    assert_eq!(driver.next_command(), None, "nothing is begun without the lead");
+    assert!(driver.held.is_empty() && driver.outgoing.is_empty());
+}
+
+#[test]
+fn the_clock_never_goes_back() {
+    local(async {
+        let clock = Clock::start();
+        let before = clock.now();
+        sleep(Duration::from_secs(2)).await;
+        assert_eq!(clock.now() - before, 2_000_000_000);
+    });
+}

@@ -68,7 +68,9 @@ async fn repetitions_are_counted_on_the_first_event() {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_added_to_an_event_that_was_refused() {
-    for refusal in [Reply::failure(500, "no"), Reply::failure(404, "no"), Reply::broken(), Reply::never()] {
+    for refusal in
+        [Reply::failure(500, "no"), Reply::failure(404, "no"), Reply::broken(), Reply::never()]
+    {
         let (fake, events, metrics) = start(move |_| refusal.clone());
         for _ in 0..3 {
             events.tell(event("a", "FailedScheduling", "no room"));

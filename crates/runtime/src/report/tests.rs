@@ -57,7 +57,10 @@ async fn a_failure_is_written_once() {
     assert_eq!(asked[0].body["metadata"]["uid"], "uid-a");
     let written = condition(&asked[0]);
     assert_eq!((&written["type"], &written["status"]), (&json!("PodScheduled"), &json!("False")));
-    assert_eq!((&written["reason"], &written["message"]), (&json!("Unschedulable"), &json!("no room")));
+    assert_eq!(
+        (&written["reason"], &written["message"]),
+        (&json!("Unschedulable"), &json!("no room"))
+    );
     assert_eq!(written["observedGeneration"], 3);
     assert!(written["lastTransitionTime"].is_string());
 
@@ -75,8 +78,11 @@ async fn a_nomination_is_written_and_taken_away() {
         reports.tell(nominated("a", node)).await;
         sleep(SECOND).await;
     }
-    let written: Vec<Value> =
-        fake.asked().iter().map(|asked| asked.body["status"]["nominatedNodeName"].clone()).collect();
+    let written: Vec<Value> = fake
+        .asked()
+        .iter()
+        .map(|asked| asked.body["status"]["nominatedNodeName"].clone())
+        .collect();
     assert_eq!(written, [json!("n1"), json!("n2"), Value::Null]);
     assert!(fake.asked().iter().all(|asked| asked.body["status"].get("conditions").is_none()));
 }

@@ -20,7 +20,8 @@ struct World {
 impl World {
     fn new() -> Self {
         let volume = json!({"metadata": {"name": "pv", "resourceVersion": "5"}, "spec": {}});
-        let meta = json!({"name": "pvc", "namespace": "ns", "uid": "uid-c", "resourceVersion": "6"});
+        let meta =
+            json!({"name": "pvc", "namespace": "ns", "uid": "uid-c", "resourceVersion": "6"});
         let claim = json!({"metadata": meta, "spec": {}});
         Self { volume, claim, looks: 0, then: None, trouble: 0 }
     }
@@ -112,13 +113,17 @@ async fn a_volume_is_bound_to_its_claim() {
     assert_eq!(patch.body["metadata"]["annotations"][BOUND_BY_CONTROLLER], "yes");
     let reference = &patch.body["spec"]["claimRef"];
     assert_eq!((&reference["name"], &reference["uid"]), (&json!("pvc"), &json!("uid-c")));
-    assert_eq!((&reference["namespace"], &reference["resourceVersion"]), (&json!("ns"), &json!("6")));
+    assert_eq!(
+        (&reference["namespace"], &reference["resourceVersion"]),
+        (&json!("ns"), &json!("6"))
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_bound_already_is_not_written() {
     let stage = Stage::new(|world| {
-        world.volume["spec"]["claimRef"] = json!({"name": "pvc", "namespace": "ns", "uid": "uid-c"});
+        world.volume["spec"]["claimRef"] =
+            json!({"name": "pvc", "namespace": "ns", "uid": "uid-c"});
         world.bind();
     });
     stage.prepare(static_bind()).await.unwrap();

@@ -24,7 +24,9 @@ mod tests {
 
     #[test]
     fn waits_double_up_to_the_last() {
-        for (failures, milliseconds) in [(1, 200), (2, 400), (5, 3200), (9, 30_000), (u32::MAX, 30_000)] {
+        for (failures, milliseconds) in
+            [(1, 200), (2, 400), (5, 3200), (9, 30_000), (u32::MAX, 30_000)]
+        {
             let whole = Duration::from_millis(milliseconds);
             let wait = backoff(failures);
             assert!(wait >= whole / 2 && wait <= whole, "{failures}: {wait:?}");

@@ -66,9 +66,8 @@ mod tests {
 
     #[test]
     fn a_missing_right_is_named() {
-        let refused = |status, message: &str| {
-            Error::from(Refused { status, message: message.to_owned() })
-        };
+        let refused =
+            |status, message: &str| Error::from(Refused { status, message: message.to_owned() });
         let by_name = |name| KINDS.iter().find(|kind| kind.name == name).unwrap();
         let forbidden = refused(StatusCode::FORBIDDEN, "no");
         assert_eq!(

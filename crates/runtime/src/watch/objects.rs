@@ -108,11 +108,6 @@ impl Objects {
             self.floor = if self.holes { 0 } else { self.version };
         }
     }
-
-    #[cfg(test)]
-    pub(super) fn versions(&self) -> std::collections::BTreeMap<String, u64> {
-        self.known.iter().map(|(key, known)| (key.name.to_string(), known.version)).collect()
-    }
 }
 
 /// Which object it is.

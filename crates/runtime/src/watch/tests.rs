@@ -9,7 +9,7 @@ use serde_json::json;
 use super::*;
 use crate::kinds::KINDS;
 use crate::testing::{Part, Reply, lock};
-use server::{Observer, Server, Stage};
+use server::Stage;
 
 const MINUTE: Duration = Duration::from_mins(1);
 

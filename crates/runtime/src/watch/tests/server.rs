@@ -86,9 +86,8 @@ impl Server {
 
     /// All objects and the end of them, as a streaming list has them.
     pub(super) fn initial(&self) -> Vec<u8> {
-        let put = |(name, object): (&String, &Object)| {
-            line_of(&Event::Put(name.clone(), object.clone()))
-        };
+        let put =
+            |(name, object): (&String, &Object)| line_of(&Event::Put(name.clone(), object.clone()));
         let mut bytes: Vec<u8> = self.objects.iter().flat_map(put).collect();
         let annotations = json!({"k8s.io/initial-events-end": "true"});
         let meta = json!({"resourceVersion": self.version.to_string(), "annotations": annotations});
