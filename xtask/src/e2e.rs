@@ -155,11 +155,6 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Runs all scenarios.
-pub(crate) fn run_all() -> Result<ExitCode> {
-    run(&Options { only: Vec::new(), keep: false })
-}
-
 fn choose(only: &[String]) -> Result<Vec<&'static Scenario>> {
     if let Some(unknown) = only.iter().find(|name| SCENARIOS.iter().all(|s| s.name != **name)) {
         let names: Vec<_> = SCENARIOS.iter().map(|scenario| scenario.name).collect();

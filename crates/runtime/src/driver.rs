@@ -201,7 +201,7 @@ impl Driver {
 
     fn take(&mut self, input: Input) {
         match input {
-            Input::Change(Change::Bound { uid, failure }) => self.bound(uid, failure),
+            Input::Change(Change::Bound { uid, failure }) => self.bound(&uid, failure),
             Input::Change(change) => self.apply(change),
             Input::Synced => self.synced += 1,
             Input::Lead(leading) => self.leading = leading,
@@ -214,16 +214,16 @@ impl Driver {
     }
 
     /// A bind ended. The engine says nothing of a pod that the watch showed first.
-    fn bound(&mut self, uid: Text, failure: Option<Text>) {
+    fn bound(&mut self, uid: &Text, failure: Option<Text>) {
         self.binding = self.binding.saturating_sub(1);
         let (before, failed) = (self.commands.len(), failure.is_some());
         self.apply(Change::Bound { uid: uid.clone(), failure });
-        if self.commands[before..].iter().any(|command| subject(command).uid == uid) {
+        if self.commands[before..].iter().any(|command| subject(command).uid == *uid) {
             return;
         }
         if failed {
-            self.attempts.remove(&uid);
-        } else if let Some(Attempt { pod, node, .. }) = self.attempts.get(&uid).cloned() {
+            self.attempts.remove(uid);
+        } else if let Some(Attempt { pod, node, .. }) = self.attempts.get(uid).cloned() {
             self.commands.push(Command::ReportScheduled { pod, node });
         }
     }

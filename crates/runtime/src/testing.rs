@@ -115,7 +115,7 @@ impl Reply {
         Self { delay, ..self }
     }
 
-    pub(crate) fn header(mut self, name: &'static str, value: impl ToString) -> Self {
+    pub(crate) fn header(mut self, name: &'static str, value: impl std::fmt::Display) -> Self {
         self.headers.push((name, value.to_string()));
         self
     }

@@ -7,13 +7,16 @@ use crate::testing::{Asked, Fake, Reply, lock, seconds_since};
 
 const LIMIT: Duration = Duration::from_mins(10);
 
+/// What happens to the world.
+type Effect = fn(&mut World);
+
 /// One volume and one claim.
 struct World {
     volume: Value,
     claim: Value,
     /// Reads so far, and after how many of the claim what happens.
     looks: u32,
-    then: Option<(u32, fn(&mut World))>,
+    then: Option<(u32, Effect)>,
     trouble: u32,
 }
 
@@ -155,7 +158,7 @@ async fn a_volume_that_was_reserved_for_the_claim_stays_so() {
 
 #[tokio::test(start_paused = true)]
 async fn waiting_ends_when_it_is_in_vain() {
-    let rows: [(fn(&mut World), VolumeRequest, &str); 6] = [
+    let rows: [(Effect, VolumeRequest, &str); 6] = [
         (
             |world| {
                 world.bind();

@@ -64,7 +64,9 @@ async fn an_expired_page_begins_the_list_anew() {
     let mut stage = Stage::start("Namespace", |server| {
         server.streaming_lists = Err(400);
         server.page = 1;
-        ["a", "b", "c"].into_iter().for_each(|name| server.put(name));
+        for name in ["a", "b", "c"] {
+            server.put(name);
+        }
         // The list begins, its second page is refused.
         server.script.extend([None, None, Some(Reply::failure(410, "expired"))]);
     });

@@ -112,7 +112,7 @@ async fn a_silent_watch_is_dead_after_a_while() {
     });
     stage.settle().await;
     lock(&stage.server).put("b");
-    stage.wait(IDLE_MAX - Duration::from_secs(1)).await;
+    stage.wait(IDLE_MAX.saturating_sub(Duration::from_secs(1))).await;
     assert_eq!(stage.observer.log, ["+a"]);
     stage.wait(Duration::from_secs(2)).await;
     stage.agree();
