@@ -20,6 +20,7 @@ pub(crate) fn run(scene: &Scene) -> Result<()> {
         if healthy == 1 { Ok(()) } else { bail!("healthy: {healthy}") }
     })?;
     // There is no room for it, and it may not make any.
+    scene.apply(OBJECTS, Some("e2e=polite"))?;
     let told = scene.wait_for_refusal("polite")?;
     ensure!(told.contains("preemptionPolicy=Never"), "polite was told {told:?}");
 

@@ -190,9 +190,11 @@ async fn lead_when_elected(
             }
         }
     };
-    // What is under way ends before the lease is given back.
+    // What is under way ends, or is sure to be dead, before the lease is given back.
     scheduler.lead(false).await;
-    scheduler.drain(DRAIN_MAX).await;
+    if !scheduler.drain(DRAIN_MAX).await {
+        tokio::time::sleep(lease::MARGIN).await;
+    }
     stop.cancel();
     let _ = election.await;
     ended
