@@ -50,6 +50,11 @@ impl NodeSet {
         &self.words
     }
 
+    /// The same, to be changed. Bits beyond the slots must stay zero.
+    pub fn words_mut(&mut self) -> &mut [u64] {
+        &mut self.words
+    }
+
     /// Puts a node in.
     pub fn insert(&mut self, node: NodeIdx) {
         self.words[node.at() / 64] |= 1 << (node.at() % 64);
@@ -135,16 +140,6 @@ impl NodeSet {
         })
     }
 
-    /// Keeps, of every 64 slots in a row, those whose bits are set in what `keep` returns.
-    ///
-    /// `keep` is asked with the position of the word, and not for words without nodes.
-    pub fn keep_words(&mut self, mut keep: impl FnMut(usize) -> u64) {
-        for (index, word) in self.words.iter_mut().enumerate() {
-            if *word != 0 {
-                *word &= keep(index);
-            }
-        }
-    }
 
     /// Removes the nodes for which `keep` is false.
     pub fn retain(&mut self, mut keep: impl FnMut(NodeIdx) -> bool) {

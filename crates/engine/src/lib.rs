@@ -16,3 +16,4 @@ pub mod queue;
 pub mod state;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod wide;

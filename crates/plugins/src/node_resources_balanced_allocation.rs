@@ -6,6 +6,7 @@ use engine::framework::{Class, Plugin, Point, Preparation, Scorer};
 use engine::index::{NodeIdx, ResourceIdx};
 use engine::object::is_scalar_resource;
 use engine::state::State;
+use engine::wide;
 
 use crate::node_resources_fit::exact;
 
@@ -131,7 +132,7 @@ impl Scorer for Balance {
 
     fn score_all(&mut self, state: &State, raw: &mut [i64]) {
         if let Some([first, second]) = self.small_pair(state) {
-            score_pair(&first, &second, raw);
+            wide!(_ => score_pair(&first, &second, raw));
         } else {
             for node in state.nodes.present().iter() {
                 raw[node.at()] = self.score(state, node);
@@ -161,6 +162,7 @@ impl<'a> Column<'a> {
     }
 
     /// (allocatable, used) by slot.
+    #[inline(always)]
     fn pairs(&self) -> impl Iterator<Item = (f64, f64)> {
         let pairs = self.allocatable.iter().zip(self.used);
         pairs.map(|(allocatable, used)| (exact::double(*allocatable), exact::double(*used)))
@@ -168,6 +170,7 @@ impl<'a> Column<'a> {
 }
 
 /// The same as [`Balance::score`] for two resources, in operations that the compiler turns into vectors.
+#[inline(always)]
 fn score_pair(first: &Column, second: &Column, raw: &mut [i64]) {
     let pairs = first.pairs().zip(second.pairs());
     for (raw, ((allocatable0, used0), (allocatable1, used1))) in raw.iter_mut().zip(pairs) {
@@ -185,13 +188,13 @@ fn score_pair(first: &Column, second: &Column, raw: &mut [i64]) {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn capped(fraction: f64) -> f64 {
     if fraction > 1.0 { 1.0 } else { fraction }
 }
 
 /// The standard deviation of two numbers.
-#[inline]
+#[inline(always)]
 fn half_distance(a: f64, b: f64) -> f64 {
     ((a - b) / 2.0).abs()
 }

@@ -5,11 +5,15 @@ use std::sync::Arc;
 use crate::bitset::NodeSet;
 use crate::index::NodeIdx;
 use crate::state::node_order::Visit;
+use crate::wide;
+use crate::wide::Vectors;
 
 use super::choose::{preorder_first, preorder_key, preorder_search};
 
-/// So many positions are looked at before ties are gathered, which costs as much as looking at some
-/// hundred. Usually one of the first wins.
+/// When more than one of so many feasible nodes are tied, the first is searched for.
+const DENSE: usize = 64;
+
+/// So many positions are looked at then. Ties may all be late in the order: these are put into it.
 const SEARCHED: usize = 256;
 
 /// So many ties are compared one by one; the first of more is found in their set.
@@ -37,6 +41,8 @@ struct Ties {
     level: i64,
     places: NodeSet,
     count: usize,
+    /// Where they were found: words of the set of nodes, each with the bits of those tied.
+    words: Vec<(usize, u64)>,
     /// All totals may have changed since the places were gathered.
     stale: bool,
 }
@@ -73,9 +79,7 @@ impl Best {
 
     /// Takes over all totals.
     pub(crate) fn rebuild(&mut self, totals: &[i64], feasible: &NodeSet) {
-        for (block, word) in feasible.words().iter().enumerate() {
-            self.block_max[block] = block_maximum(totals, block, *word);
-        }
+        wide!(vectors => maxima(vectors, totals, feasible, &mut self.block_max));
         self.ties.stale = true;
         self.stale_blocks.clear();
     }
@@ -93,8 +97,8 @@ impl Best {
     /// Takes over the totals of the nodes that were touched.
     pub(crate) fn settle(&mut self, totals: &[i64], feasible: &NodeSet) {
         for block in self.stale_blocks.iter() {
-            let word = feasible.words()[block.at()];
-            self.block_max[block.at()] = block_maximum(totals, block.at(), word);
+            let (totals, word) = (block_of(totals, block.at()), feasible.words()[block.at()]);
+            self.block_max[block.at()] = wide!(vectors => wide::largest(vectors, totals, word));
         }
         self.stale_blocks.clear();
     }
@@ -123,11 +127,16 @@ impl Best {
             best.visit.order[best.place_of_rank((position + skipped) % count)]
         };
         if self.ties.stale || self.ties.level != level {
-            let wins = |position| totals[node_at(self, position).at()] == level;
-            if let Some(position) = preorder_search(count, SEARCHED, wins) {
-                return Some(node_at(self, position));
+            self.find_ties(totals, feasible, level);
+            // Of many, one of the first positions wins.
+            if self.ties.count * DENSE > count {
+                let wins = |position| totals[node_at(self, position).at()] == level;
+                if let Some(position) = preorder_search(count, SEARCHED, wins) {
+                    self.ties.stale = true;
+                    return Some(node_at(self, position));
+                }
             }
-            self.gather_ties(totals, feasible, level);
+            self.place_ties();
         }
         if self.ties.count > COMPARED {
             let any = |first, last| self.any_tied(first + skipped, last + skipped);
@@ -142,27 +151,26 @@ impl Best {
         Some(self.visit.order[place])
     }
 
-    fn gather_ties(&mut self, totals: &[i64], feasible: &NodeSet, level: i64) {
-        let Ties { places, count, .. } = &mut self.ties;
-        places.clear();
-        *count = 0;
-        for (block, word) in feasible.words().iter().enumerate() {
-            if self.block_max[block] != level {
-                continue;
-            }
-            let mut tied = 0;
-            for (bit, total) in totals[block * 64..].iter().take(64).enumerate() {
-                tied |= u64::from(*total == level) << bit;
-            }
-            tied &= word;
-            while tied != 0 {
-                let slot = block * 64 + tied.trailing_zeros() as usize;
-                places.insert(NodeIdx(self.visit.place_of[slot]));
-                *count += 1;
-                tied &= tied - 1;
+    /// Finds the nodes of a total, by their slots.
+    fn find_ties(&mut self, totals: &[i64], feasible: &NodeSet, level: i64) {
+        let Self { ties, block_max, .. } = self;
+        let words = &mut ties.words;
+        ties.count =
+            wide!(vectors => tied_words(vectors, totals, feasible, block_max, level, words));
+        ties.level = level;
+    }
+
+    /// Puts them into the visiting order.
+    fn place_ties(&mut self) {
+        self.ties.places.clear();
+        for (block, ties) in &self.ties.words {
+            let mut rest = *ties;
+            while rest != 0 {
+                let slot = block * 64 + rest.trailing_zeros() as usize;
+                self.ties.places.insert(NodeIdx(self.visit.place_of[slot]));
+                rest &= rest - 1;
             }
         }
-        self.ties.level = level;
         self.ties.stale = false;
     }
 
@@ -216,24 +224,115 @@ impl Best {
     }
 }
 
-/// The largest total of a block's feasible nodes.
-fn block_maximum(totals: &[i64], block: usize, word: u64) -> i64 {
-    let block_totals = &totals[block * 64..totals.len().min(block * 64 + 64)];
-    if word == u64::MAX {
-        // Several at a time, which do not wait for each other.
-        let mut best = [i64::MIN; 8];
-        for totals in block_totals.chunks_exact(8) {
-            for (best, total) in best.iter_mut().zip(totals) {
-                *best = (*total).max(*best);
+/// Totals of the nodes in one word of a set.
+#[inline(always)]
+fn block_of(totals: &[i64], block: usize) -> &[i64] {
+    &totals[block * 64..totals.len().min(block * 64 + 64)]
+}
+
+/// The largest total of the feasible nodes of every block.
+#[inline(always)]
+fn maxima(vectors: impl Vectors, totals: &[i64], feasible: &NodeSet, maxima: &mut [i64]) {
+    for (block, (maximum, word)) in maxima.iter_mut().zip(feasible.words()).enumerate() {
+        *maximum = wide::largest(vectors, block_of(totals, block), *word);
+    }
+}
+
+/// How many feasible nodes have this total, and in which words of the set they are.
+#[inline(always)]
+fn tied_words(
+    vectors: impl Vectors,
+    totals: &[i64],
+    feasible: &NodeSet,
+    block_max: &[i64],
+    level: i64,
+    tied: &mut Vec<(usize, u64)>,
+) -> usize {
+    tied.clear();
+    let mut count = 0;
+    for (block, (word, maximum)) in feasible.words().iter().zip(block_max).enumerate() {
+        if *maximum == level {
+            let ties = word & wide::equal(vectors, block_of(totals, block), level);
+            count += ties.count_ones() as usize;
+            tied.push((block, ties));
+        }
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::choose::heap_winner;
+    use super::*;
+    use proptest::prelude::*;
+
+    /// What happens to a node between two decisions.
+    #[derive(Clone, Debug)]
+    enum News {
+        Total(usize, i64),
+        Feasible(usize, bool),
+        /// All totals at once, of so many values.
+        All(i64),
+    }
+
+    fn news(nodes: usize) -> impl Strategy<Value = News> {
+        prop_oneof![
+            8 => (0..nodes, 0i64..6).prop_map(|(node, total)| News::Total(node, total)),
+            4 => (0..nodes, any::<bool>()).prop_map(|(node, fits)| News::Feasible(node, fits)),
+            1 => prop::sample::select(vec![1, 2, 40, 1 << 40]).prop_map(News::All),
+        ]
+    }
+
+    fn story() -> impl Strategy<Value = (Vec<u32>, Vec<bool>, Vec<(Vec<News>, usize)>)> {
+        (1usize..300).prop_flat_map(|nodes| {
+            let order = Just((0..nodes as u32).collect::<Vec<_>>()).prop_shuffle();
+            let feasible = prop::collection::vec(prop::bool::weighted(0.8), nodes);
+            let rounds = (prop::collection::vec(news(nodes), 0..6), 0..nodes);
+            (order, feasible, prop::collection::vec(rounds, 1..12))
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn the_best_is_the_one_that_a_heap_brings_up((order, feasible, rounds) in story()) {
+            let nodes = order.len();
+            let mut place_of = vec![0; nodes];
+            for (place, node) in order.iter().enumerate() {
+                place_of[*node as usize] = place as u32;
+            }
+            let order: Vec<NodeIdx> = order.into_iter().map(NodeIdx).collect();
+            let visit = Arc::new(Visit { order, place_of });
+            let mut feasible = NodeSet::from_answers(feasible.into_iter());
+            let mut totals = vec![0; nodes];
+            let mut best = Best::new(&visit, &feasible);
+            best.rebuild(&totals, &feasible);
+            for (news, start) in rounds {
+                for news in news {
+                    match news {
+                        News::Total(node, total) => {
+                            totals[node] = total;
+                            best.touch(node.into(), total);
+                        }
+                        News::Feasible(node, fits) => {
+                            feasible.set(node.into(), fits);
+                            best.set_feasible(node.into(), fits);
+                            best.touch(node.into(), totals[node]);
+                        }
+                        News::All(values) => {
+                            for (slot, total) in totals.iter_mut().enumerate() {
+                                *total = (slot as i64 * 7919) % values;
+                            }
+                            best.rebuild(&totals, &feasible);
+                        }
+                    }
+                }
+                best.settle(&totals, &feasible);
+                let visited = visit.order[start..].iter().chain(&visit.order[..start]);
+                let visited: Vec<_> = visited.filter(|node| feasible.contains(**node)).collect();
+                let visited_totals: Vec<i64> = visited.iter().map(|n| totals[n.at()]).collect();
+                let wanted = heap_winner(&visited_totals).map(|position| *visited[position]);
+                prop_assert_eq!(best.choose(&totals, &feasible, start), wanted);
             }
         }
-        return best.into_iter().max().unwrap_or(i64::MIN);
     }
-    let mut best = i64::MIN;
-    let mut rest = word;
-    while rest != 0 {
-        best = best.max(block_totals[rest.trailing_zeros() as usize]);
-        rest &= rest - 1;
-    }
-    best
 }

@@ -6,6 +6,7 @@ use crate::framework::scorer::{EXCLUDED, Extremes, SCORE_MAX, Scorer, Touched};
 use crate::framework::{Class, Point, Preparation, Profile};
 use crate::index::NodeIdx;
 use crate::state::{Areas, State};
+use crate::wide;
 
 use super::best::Best;
 use super::scores::ScoringFailed;
@@ -374,7 +375,8 @@ impl Ranking {
                 continue;
             }
             scorer.scorer.score_all(state, &mut raw);
-            if add_weighted(&mut self.base, &raw, scorer.weight) {
+            let Self { base, .. } = self;
+            if wide!(_ => add_weighted(base, &raw, scorer.weight)) {
                 for node in self.feasible.iter() {
                     note_invalid(&mut self.invalid, scorer.plugin, raw[node.at()]);
                 }
@@ -484,6 +486,7 @@ fn prepare(profile: &Profile, class: &Class, preparation: &mut Preparation) -> V
 }
 
 /// Adds weighted scores to sums. True when some score, perhaps of a node that does not count, is out of range.
+#[inline(always)]
 fn add_weighted(sums: &mut [i64], raw: &[i64], weight: i64) -> bool {
     // The sign tells whether any score is below zero or above the maximum; no branch, no compare.
     let mut out_of_range = 0;

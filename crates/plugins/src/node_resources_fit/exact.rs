@@ -9,6 +9,8 @@
 //! number, which is at most 100. Doubles below 128 are at most 2⁻⁴⁶ apart, so rounding the quotient
 //! moves it by at most 2⁻⁴⁷: it never reaches that whole number, and cutting off the fraction is right.
 
+use engine::wide;
+
 /// Numbers must stay below this.
 pub(crate) const LIMIT: u64 = 1 << 46;
 
@@ -17,7 +19,12 @@ const SHIFT: f64 = (1u64 << 52) as f64;
 
 /// Whether all numbers are below [`LIMIT`] and none is negative.
 pub(crate) fn all_small(column: &[i64]) -> bool {
-    column.iter().fold(0, |bits, amount| bits | *amount as u64) < LIMIT
+    wide!(_ => all_bits(column)) < LIMIT
+}
+
+#[inline(always)]
+fn all_bits(column: &[i64]) -> u64 {
+    column.iter().fold(0, |bits, amount| bits | *amount as u64)
 }
 
 /// Whether one number is below [`LIMIT`] and not negative.
@@ -26,20 +33,20 @@ pub(crate) fn is_small(amount: i64) -> bool {
 }
 
 /// A number that is not negative and below 2⁵².
-#[inline]
+#[inline(always)]
 pub(crate) fn double(amount: i64) -> f64 {
     f64::from_bits(SHIFT.to_bits() | amount as u64) - SHIFT
 }
 
 /// Cuts the fraction off a number that is not negative and below 2⁵¹.
-#[inline]
+#[inline(always)]
 pub(crate) fn whole(value: f64) -> f64 {
     let nearest = (value + SHIFT) - SHIFT;
     nearest - if nearest > value { 1.0 } else { 0.0 }
 }
 
 /// A whole number that is not negative and below 2⁵¹, as an integer.
-#[inline]
+#[inline(always)]
 pub(crate) fn integer(value: f64) -> i64 {
     ((value + SHIFT).to_bits() ^ SHIFT.to_bits()) as i64
 }

@@ -4,6 +4,8 @@ use engine::bitset::NodeSet;
 use engine::framework::{Answer, Code, Filter, Reason, Rejection};
 use engine::index::{NodeIdx, ResourceIdx};
 use engine::state::State;
+use engine::wide;
+use engine::wide::Vectors;
 
 /// One resource that a pod requests.
 pub(super) struct Demand {
@@ -102,28 +104,14 @@ impl Filter for Fits {
                 (demand.amount, columns.allocatable(resource), columns.requested(resource))
             })
             .collect();
-        nodes.keep_words(|word| {
-            let mut short = [0; WORD];
-            let room = word_of(Some(allowed), word).iter().zip(word_of(Some(counts), word));
-            for (short, (allowed, count)) in short.iter_mut().zip(room) {
-                *short = allowed - count - 1;
-            }
-            for (amount, allocatable, requested) in &plain {
-                let pairs = word_of(*allocatable, word).iter().zip(word_of(*requested, word));
-                for (short, (allocatable, requested)) in short.iter_mut().zip(pairs) {
-                    let left = allocatable.wrapping_sub(*requested);
-                    *short |= left | left.wrapping_sub(*amount);
-                }
-            }
-            bits(short.iter().map(|short| *short >= 0))
-        });
+        wide!(vectors => keep_roomy(vectors, nodes, (allowed, counts), &plain));
         for demand in self.demands.iter().filter(|d| d.delegated || d.amount < 0) {
             let allocatable = state.nodes.allocatable(demand.resource);
             let requested = state.nodes.requested(demand.resource);
-            nodes.keep_words(|word| {
-                let pairs = word_of(allocatable, word).iter().zip(word_of(requested, word));
-                bits(pairs.map(|(allocatable, requested)| demand.is_met(*allocatable, *requested)))
-            });
+            for (index, word) in nodes.words_mut().iter_mut().enumerate() {
+                let pairs = word_of(allocatable, index).iter().zip(word_of(requested, index));
+                *word &= bits(pairs.map(|(has, used)| demand.is_met(*has, *used)));
+            }
         }
     }
 
@@ -136,6 +124,31 @@ impl Filter for Fits {
 // loops work on several nodes at once. What is left below zero is short whatever is asked for, and
 // above zero the difference cannot overflow.
 
+/// Keeps the nodes that have room for one more pod, and for these amounts.
+#[inline(always)]
+fn keep_roomy(
+    vectors: impl Vectors,
+    nodes: &mut NodeSet,
+    (allowed, counts): (&[i64], &[i64]),
+    demands: &[(i64, Column, Column)],
+) {
+    for (index, word) in nodes.words_mut().iter_mut().enumerate() {
+        let mut short = [0; WORD];
+        let room = word_of(Some(allowed), index).iter().zip(word_of(Some(counts), index));
+        for (short, (allowed, count)) in short.iter_mut().zip(room) {
+            *short = allowed - count - 1;
+        }
+        for (amount, allocatable, requested) in demands {
+            let pairs = word_of(*allocatable, index).iter().zip(word_of(*requested, index));
+            for (short, (allocatable, requested)) in short.iter_mut().zip(pairs) {
+                let left = allocatable.wrapping_sub(*requested);
+                *short |= left | left.wrapping_sub(*amount);
+            }
+        }
+        *word &= wide::not_negative(vectors, &short);
+    }
+}
+
 /// A column; none when nobody uses the resource.
 type Column<'a> = Option<&'a [i64]>;
 
@@ -143,6 +156,7 @@ type Column<'a> = Option<&'a [i64]>;
 const WORD: usize = u64::BITS as usize;
 
 /// The part of a column that belongs to a word; a column that nobody uses is all zeros.
+#[inline(always)]
 fn word_of(column: Column<'_>, word: usize) -> &[i64] {
     let first = word * WORD;
     column.map_or(&[0; WORD], |column| &column[first..column.len().min(first + WORD)])

@@ -4,6 +4,7 @@ use engine::framework::Scorer;
 use engine::framework::scorer::SCORE_MAX;
 use engine::index::{NodeIdx, ResourceIdx};
 use engine::state::State;
+use engine::wide;
 
 use super::exact;
 
@@ -146,30 +147,30 @@ fn resource_score(strategy: &Strategy, requested: i64, allocatable: i64) -> i64 
 fn score_columns(strategy: &Strategy, parts: &[Part], state: &State, raw: &mut [i64]) {
     match (strategy, parts) {
         (Strategy::Least, [first, second]) if first.weight == second.weight => {
-            score_pair(first, second, state, raw, left);
+            wide!(_ => score_pair(first, second, state, raw, left));
         }
         (Strategy::Most, [first, second]) if first.weight == second.weight => {
-            score_pair(first, second, state, raw, taken);
+            wide!(_ => score_pair(first, second, state, raw, taken));
         }
-        _ => score_chunks(strategy, parts, state, raw),
+        _ => wide!(_ => score_chunks(strategy, parts, state, raw)),
     }
 }
 
 /// What is left of a resource.
-#[inline]
+#[inline(always)]
 fn left(requested: f64, allocatable: f64) -> f64 {
     let left = allocatable - requested;
     if left > 0.0 { left } else { 0.0 }
 }
 
 /// What is taken of a resource.
-#[inline]
+#[inline(always)]
 fn taken(requested: f64, allocatable: f64) -> f64 {
     if requested < allocatable { requested } else { allocatable }
 }
 
 /// What a node gets for a resource of which `share` counts when a pod adds to it, and whether it has any.
-#[inline]
+#[inline(always)]
 fn percentage(
     added: f64,
     allocatable: i64,
@@ -185,6 +186,7 @@ fn percentage(
 
 /// Two resources of equal weight, as usual, in one go: their average is half their sum, or what
 /// there is of it if a node lacks one.
+#[inline(always)]
 fn score_pair(
     first: &Part,
     second: &Part,
@@ -216,6 +218,7 @@ struct Sums {
 }
 
 /// Any number of resources.
+#[inline(always)]
 fn score_chunks(strategy: &Strategy, parts: &[Part], state: &State, raw: &mut [i64]) {
     let mut sums = Sums { totals: [0.0; CHUNK], weights: [0.0; CHUNK] };
     for (chunk, raw) in raw.chunks_mut(CHUNK).enumerate() {
@@ -239,7 +242,7 @@ fn score_chunks(strategy: &Strategy, parts: &[Part], state: &State, raw: &mut [i
 
 impl Sums {
     /// Adds a resource, of which `share` is the part that counts.
-    #[inline]
+    #[inline(always)]
     fn add(
         &mut self,
         part: &Part,
@@ -276,7 +279,7 @@ impl Sums {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn averages(&self, raw: &mut [i64], round: impl Fn(f64) -> f64) {
         for (raw, (total, weight)) in raw.iter_mut().zip(self.totals.iter().zip(&self.weights)) {
             let divisor = if *weight > 0.0 { *weight } else { 1.0 };
