@@ -140,7 +140,6 @@ impl NodeSet {
         })
     }
 
-
     /// Removes the nodes for which `keep` is false.
     pub fn retain(&mut self, mut keep: impl FnMut(NodeIdx) -> bool) {
         for (index, word) in self.words.iter_mut().enumerate() {

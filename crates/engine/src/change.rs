@@ -1,5 +1,6 @@
 //! What the engine is told: objects that came, changed or went, and what came of its commands.
 
+use crate::command::PodName;
 use crate::object::volume::{
     CsiDriver, CsiNode, CsiStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass,
     VolumeAttachment,
@@ -89,6 +90,24 @@ pub enum Change {
         /// `None`, or why it failed.
         failure: Option<Text>,
     },
+    /// What extenders say about nodes.
+    Advised {
+        /// Uid of the pod.
+        uid: Text,
+        /// That of the command.
+        ticket: u64,
+        /// What they say, or why the attempt fails.
+        advice: Result<Advice, Text>,
+    },
+    /// What extenders say about victims.
+    VictimsAdvised {
+        /// Uid of the pod for which room is to be made.
+        uid: Text,
+        /// That of the command.
+        ticket: u64,
+        /// Candidates that are left, or why there is no telling.
+        candidates: Result<Vec<VictimsOn>, Text>,
+    },
     /// Time passed.
     Tick,
     /// Decide where the next pods go, at most this many.
@@ -96,6 +115,37 @@ pub enum Change {
         /// How many pods at most.
         limit: usize,
     },
+}
+
+/// What extenders say about nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Advice {
+    /// Nodes that all of them let pass, each with the sum of its weighted scores.
+    pub passed: Vec<(Text, i64)>,
+    /// Nodes that one of them turned down.
+    pub failed: Vec<FailedNode>,
+}
+
+/// A node that an extender turned down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedNode {
+    /// The node.
+    pub node: Text,
+    /// The extender's words.
+    pub reason: Text,
+    /// Removing pods would not help.
+    pub unresolvable: bool,
+}
+
+/// Pods that would have to leave a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VictimsOn {
+    /// The node.
+    pub node: Text,
+    /// The pods.
+    pub victims: Vec<PodName>,
+    /// How many of them a disruption budget protects.
+    pub violations: usize,
 }
 
 /// A storage object.

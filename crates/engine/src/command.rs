@@ -1,5 +1,6 @@
 //! What the engine wants done.
 
+use crate::change::VictimsOn;
 use crate::framework::VolumeRequest;
 use crate::object::Text;
 
@@ -25,6 +26,30 @@ pub enum Command {
         resource_version: Text,
         /// The node.
         node: Text,
+        /// The extender that binds it, by its position; usually none.
+        extender: Option<usize>,
+    },
+    /// Have extenders filter and score nodes; answer with `Advised`.
+    Consult {
+        /// The pod.
+        pod: PodName,
+        /// To be given back with the answer.
+        ticket: u64,
+        /// Whom to ask, by their positions, in this order.
+        extenders: Vec<usize>,
+        /// Nodes that fit.
+        nodes: Vec<Text>,
+    },
+    /// Have extenders say which victims may go; answer with `VictimsAdvised`.
+    ConsultOnVictims {
+        /// The pod for which room is to be made.
+        pod: PodName,
+        /// To be given back with the answer.
+        ticket: u64,
+        /// Whom to ask, by their positions, in this order.
+        extenders: Vec<usize>,
+        /// Nodes on which room can be made, and how.
+        candidates: Vec<VictimsOn>,
     },
     /// Write volumes and claims and wait until all are bound; answer with `VolumesReady`.
     PrepareVolumes {

@@ -9,4 +9,5 @@ pub mod explain;
 pub mod post_filter;
 pub mod ranking;
 pub mod scores;
+pub mod shortlist;
 pub mod what_if;

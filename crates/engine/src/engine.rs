@@ -4,6 +4,7 @@
 //! Change ─▶ apply ─┬─ cluster   nodes, namespaces, volumes, …   ─▶ state, and events that wake pods
 //!                  ├─ pods      pods that come, change and go   ─▶ state and queue
 //!                  ├─ attempt   the next pod: filter, score, assume, reserve, permit
+//!                  ├─ consult   attempts in which extenders have a say
 //!                  └─ binding   what comes after: volumes, bind, and their failures
 //! ```
 
@@ -23,10 +24,11 @@ mod attempt;
 mod audit;
 mod binding;
 mod cluster;
+mod consult;
 mod context;
 mod pods;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 use crate::change::Change;
 use crate::classes::Classes;
@@ -42,6 +44,7 @@ use crate::queue::{Queue, QueueConfig, Subscriptions};
 use crate::state::State;
 
 use binding::Binding;
+use consult::Consultation;
 
 /// Settings of an engine.
 #[derive(Clone, Copy, Debug, Default)]
@@ -62,6 +65,12 @@ pub struct Engine {
     bindings: Map<PodIdx, Binding>,
     /// Those of them that wait for permission.
     waiting: BTreeSet<PodIdx>,
+    /// Pods about which extenders are asked.
+    consulting: Map<PodIdx, Consultation>,
+    /// Pods about which they are to be asked once that is possible.
+    lined_up: VecDeque<PodIdx>,
+    /// Number of the last question.
+    tickets: u64,
     /// Pods for which room is being made, and how many pods have yet to be deleted for each.
     preempting: context::Preempting,
     /// Place in the visiting order of nodes at which the next visit begins.
@@ -81,6 +90,9 @@ impl Engine {
             classes: Classes::default(),
             bindings: Map::default(),
             waiting: BTreeSet::new(),
+            consulting: Map::default(),
+            lined_up: VecDeque::new(),
+            tickets: 0,
             preempting: context::Preempting::default(),
             start: 0,
             spare: Spare::default(),
@@ -117,6 +129,12 @@ impl Engine {
             }
             Change::VictimHandled { preemptor, victim, failure } => {
                 self.victim_handled(&preemptor, &victim, failure.is_some(), now);
+            }
+            Change::Advised { uid, ticket, advice } => {
+                self.advised(&uid, ticket, advice, now, commands);
+            }
+            Change::VictimsAdvised { uid, ticket, candidates } => {
+                self.victims_advised(&uid, ticket, candidates, now, commands);
             }
             Change::Tick => {
                 self.queue.tick(&context_of!(self), now);
@@ -165,7 +183,7 @@ impl Engine {
             .map(|(pod, _)| pod)
             .collect();
         let class = class_of(&self.state, index, &node_name);
-        let occasion = Occasion { pod: index, nominated: &nominated, now, random: self.random };
+        let occasion = Occasion::new(index, &nominated, now, self.random);
         let before = self.state.nodes.settle_order_for_now();
         let explanation = explain(profile, class, &mut self.state, &occasion);
         let answer = read(&self.state, profile, explanation);

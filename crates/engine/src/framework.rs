@@ -6,6 +6,7 @@
 
 pub mod class;
 pub mod event;
+pub mod extender;
 pub mod filter;
 pub mod plugin;
 pub mod profile;
@@ -14,6 +15,7 @@ pub mod verdict;
 
 pub use class::Class;
 pub use event::{Action, Event, PodView, Resource, Subscription};
+pub use extender::Extender;
 pub use filter::{Answer, Filter, Freshness};
 pub use plugin::{
     Permit, Plugin, Point, PostFilterOutcome, Preparation, Prepared, QueueKey, Reservation,

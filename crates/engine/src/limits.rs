@@ -16,6 +16,12 @@ pub const TALLIES_DROPPED: usize = 256;
 /// Classes whose evaluation is kept. At 5,000 nodes one takes about 100 KB.
 pub const EVALUATIONS_KEPT: usize = 256;
 
+/// Questions to extenders that may be open at a time; further pods wait for their turn.
+pub const CONSULTATIONS_MAX: usize = 64;
+
+/// How often extenders are asked in one attempt before it counts as failed.
+pub const CONSULTATIONS_OF_ONE_POD_MAX: usize = 3;
+
 /// Evaluations dropped at once when there are too many, so that finding the oldest is paid for rarely.
 pub const EVALUATIONS_DROPPED: usize = 64;
 

@@ -119,6 +119,7 @@ pub fn profile(plugin: Box<dyn Plugin>) -> Profile {
         points,
         weights,
         percentage_of_nodes_to_score: None,
+        extenders: Vec::new(),
     }
 }
 

@@ -16,7 +16,7 @@ use std::cmp::Reverse;
 use api::config::args::DefaultPreemptionArgs;
 use api::config::{Gates, PluginArgs};
 use engine::cycle::diagnosis::fit_error;
-use engine::cycle::what_if::PostFilter;
+use engine::cycle::what_if::{Candidate, PostFilter, VictimAdvice};
 use engine::framework::{
     Action, Class, Code, Event, Plugin, Point, PostFilterOutcome, Reason, Rejection, Resource,
     Subscription,
@@ -24,7 +24,7 @@ use engine::framework::{
 use engine::index::NodeIdx;
 use engine::state::State;
 
-use victims::{Refusal, Search, Victims};
+use victims::{Refusal, Search};
 
 pub(crate) const NAME: &str = "DefaultPreemption";
 pub(crate) const POINTS: &[Point] = &[Point::PreEnqueue, Point::PostFilter];
@@ -56,6 +56,11 @@ impl Plugin for DefaultPreemption {
         if let Err(reason) = eligible(cycle) {
             return unschedulable(reason, false);
         }
+        match cycle.victims {
+            VictimAdvice::Given(left) => return choose(cycle, left),
+            VictimAdvice::Failed(text) => return PostFilterOutcome::Error(prefixed(text)),
+            VictimAdvice::Nobody | VictimAdvice::Wanted => {}
+        }
         let potential = potential_nodes(cycle);
         let mut candidates = Candidates::new(self.wanted(potential.len()));
         candidates.search(cycle, &potential);
@@ -85,9 +90,9 @@ impl DefaultPreemption {
 struct Candidates {
     wanted: usize,
     /// Those that break no disruption budget.
-    harmless: Vec<Victims>,
+    harmless: Vec<Candidate>,
     /// The others.
-    harmful: Vec<Victims>,
+    harmful: Vec<Candidate>,
     /// Nodes without a single pod that is less important.
     without_victims: usize,
     /// Why the pod fits not even without them; collected only until there is a candidate.
@@ -120,18 +125,21 @@ impl Candidates {
     }
 
     /// As upstream, each of the two lists takes as many as are wanted and no more.
-    fn add(&mut self, victims: Victims) {
-        let list = if victims.violations == 0 { &mut self.harmless } else { &mut self.harmful };
+    fn add(&mut self, candidate: Candidate) {
+        let list = if candidate.violations == 0 { &mut self.harmless } else { &mut self.harmful };
         if list.len() < self.wanted {
-            list.push(victims);
+            list.push(candidate);
         }
     }
 
     fn outcome(self, cycle: &PostFilter) -> PostFilterOutcome {
         let Self { harmless, harmful, without_victims, rejections, .. } = self;
-        let candidates = harmless.into_iter().chain(harmful);
-        if let Some(best) = candidates.min_by_key(|victims| cost(cycle, victims)) {
-            return PostFilterOutcome::Nominate { node: best.node, victims: best.pods };
+        let candidates: Vec<Candidate> = harmless.into_iter().chain(harmful).collect();
+        if *cycle.victims == VictimAdvice::Wanted && !candidates.is_empty() {
+            return PostFilterOutcome::Ask(candidates);
+        }
+        if let Some(best) = candidates.into_iter().min_by_key(|candidate| cost(cycle, candidate)) {
+            return PostFilterOutcome::Nominate { node: best.node, victims: best.victims };
         }
         if let Some(error) = errors(&rejections) {
             return PostFilterOutcome::Error(prefixed(&error));
@@ -144,16 +152,40 @@ impl Candidates {
     }
 }
 
+/// Chooses among the candidates that extenders left. Meanwhile pods may have come: nobody has to go from
+/// where the preemptor would not fit even so.
+fn choose(cycle: &mut PostFilter, left: &[Candidate]) -> PostFilterOutcome {
+    let mut helpful = Vec::new();
+    for candidate in left {
+        let mut what_if = cycle.what_if(candidate.node);
+        for victim in &candidate.victims {
+            what_if.remove(*victim);
+        }
+        let fits = !candidate.victims.is_empty() && what_if.fits().is_ok();
+        drop(what_if);
+        if fits {
+            helpful.push(candidate);
+        }
+    }
+    match helpful.into_iter().min_by_key(|candidate| cost(cycle, candidate)) {
+        Some(best) => {
+            PostFilterOutcome::Nominate { node: best.node, victims: best.victims.clone() }
+        }
+        None => unschedulable("no candidate node for preemption", false),
+    }
+}
+
 /// What choosing a candidate costs; of equal ones the first is chosen (upstream: a random one).
-fn cost(cycle: &PostFilter, victims: &Victims) -> (usize, i32, i64, usize, Reverse<i64>) {
+fn cost(cycle: &PostFilter, candidate: &Candidate) -> (usize, i32, i64, usize, Reverse<i64>) {
     let record = |pod: &_| cycle.state().pods.get(*pod);
-    let highest = victims.pods.iter().map(|pod| record(pod).priority).max().unwrap_or(i32::MIN);
+    let highest =
+        candidate.victims.iter().map(|pod| record(pod).priority).max().unwrap_or(i32::MIN);
     // All made positive, so that few pods of negative priority do not cost more than many.
-    let sum = victims.pods.iter().map(|pod| i64::from(record(pod).priority) + (1 << 31)).sum();
-    let most_important = victims.pods.iter().filter(|pod| record(pod).priority == highest);
+    let sum = candidate.victims.iter().map(|pod| i64::from(record(pod).priority) + (1 << 31)).sum();
+    let most_important = candidate.victims.iter().filter(|pod| record(pod).priority == highest);
     let started = most_important.map(|pod| victims::start_time(record(pod), cycle.now));
     let earliest = started.min().unwrap_or(i64::MIN);
-    (victims.violations, highest, sum, victims.pods.len(), Reverse(earliest))
+    (candidate.violations, highest, sum, candidate.victims.len(), Reverse(earliest))
 }
 
 /// Whether the pod may make others go at all.

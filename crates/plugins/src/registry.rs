@@ -1,7 +1,7 @@
 //! From a configuration to profiles: which plugins there are, and in which order each profile asks them.
 
 use api::config::{Configuration, Expanded, ExtensionPoint, PluginArgs, Problem, expand};
-use engine::framework::{Plugin, Point, Profile};
+use engine::framework::{Extender, Plugin, Point, Profile};
 
 use crate::table::TABLE;
 
@@ -62,6 +62,7 @@ impl Registry {
                     built.percentage_of_nodes_to_score = profile
                         .percentage_of_nodes_to_score
                         .or(configuration.percentage_of_nodes_to_score);
+                    built.consult(extenders(configuration));
                     profiles.push(built);
                 }
                 Err(found) => problems.extend(found.into_iter().map(|problem| Problem {
@@ -114,8 +115,21 @@ impl Registry {
             weights: score.map(weight).collect(),
             plugins,
             percentage_of_nodes_to_score: None,
+            extenders: Vec::new(),
         })
     }
+}
+
+/// The extenders as the engine knows them, in the order in which they are asked.
+fn extenders(configuration: &Configuration) -> Vec<Extender> {
+    let extenders = configuration.extenders_in_order().into_iter().map(|extender| Extender {
+        managed: extender.managed_resources.iter().map(|managed| (*managed.name).into()).collect(),
+        filters: !extender.filter_verb.is_empty(),
+        scores: !extender.prioritize_verb.is_empty(),
+        preempts: !extender.preempt_verb.is_empty(),
+        binds: !extender.bind_verb.is_empty(),
+    });
+    extenders.collect()
 }
 
 const POINTS: [Point; 14] = [

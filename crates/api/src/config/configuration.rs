@@ -87,6 +87,13 @@ pub struct ClientConnection {
 }
 
 impl Configuration {
+    /// The extenders in the order in which they are asked: first those that cannot be done without.
+    pub fn extenders_in_order(&self) -> Vec<&Extender> {
+        let (last, first): (Vec<_>, Vec<_>) =
+            self.extenders.iter().partition(|extender| extender.ignorable);
+        first.into_iter().chain(last).collect()
+    }
+
     /// The same configuration in the written form, with every field set.
     pub fn to_v1(&self) -> v1::KubeSchedulerConfiguration {
         v1::KubeSchedulerConfiguration {

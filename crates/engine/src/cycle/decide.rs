@@ -115,30 +115,10 @@ fn decide_over_list(
     sample: Option<usize>,
     start: &mut usize,
 ) -> Decision {
-    let candidates: Vec<NodeIdx> = match &evaluation.narrowed {
-        Some((_, nodes)) => {
-            state.nodes.order().iter().copied().filter(|node| nodes.contains(*node)).collect()
-        }
-        None => state.nodes.order().to_vec(),
+    let (feasible, diagnosis) = match visit(profile, evaluation, state, verdicts, sample, *start) {
+        Ok(visited) => visited,
+        Err(error) => return Decision::Error(error),
     };
-    let mut feasible = Vec::new();
-    let Verdicts { own, disputed } = verdicts;
-    let mut diagnosis = Diagnosis::empty(profile, evaluation, state, own.as_ref());
-    let wanted = sample.unwrap_or(usize::MAX);
-    for offset in 0..candidates.len() {
-        let node = candidates[(*start + offset) % candidates.len()];
-        let verdict = verdict_of(evaluation, state, &disputed, node);
-        if let Some((plugin, rejection)) = verdict {
-            if rejection.code == Code::Error {
-                return Decision::Error(rejection.message());
-            }
-            diagnosis.add(node, Some(plugin), rejection);
-        } else if feasible.len() == wanted {
-            break;
-        } else {
-            feasible.push(node);
-        }
-    }
     *start = (*start + feasible.len() + diagnosis.nodes.len()) % state.nodes.count();
     match feasible.len() {
         0 => Decision::Unschedulable(diagnosis),
@@ -153,15 +133,51 @@ fn decide_over_list(
     }
 }
 
+/// Looks at node after node until enough are feasible. The diagnosis tells of the others.
+pub(crate) fn visit(
+    profile: &Profile,
+    evaluation: &mut Evaluation,
+    state: &State,
+    verdicts: Verdicts,
+    sample: Option<usize>,
+    start: usize,
+) -> Result<(Vec<NodeIdx>, Diagnosis), String> {
+    let candidates: Vec<NodeIdx> = match &evaluation.narrowed {
+        Some((_, nodes)) => {
+            state.nodes.order().iter().copied().filter(|node| nodes.contains(*node)).collect()
+        }
+        None => state.nodes.order().to_vec(),
+    };
+    let mut feasible = Vec::new();
+    let Verdicts { own, disputed } = verdicts;
+    let mut diagnosis = Diagnosis::empty(profile, evaluation, state, own.as_ref());
+    let wanted = sample.unwrap_or(usize::MAX);
+    for offset in 0..candidates.len() {
+        let node = candidates[(start + offset) % candidates.len()];
+        let verdict = verdict_of(evaluation, state, &disputed, node);
+        if let Some((plugin, rejection)) = verdict {
+            if rejection.code == Code::Error {
+                return Err(rejection.message());
+            }
+            diagnosis.add(node, Some(plugin), rejection);
+        } else if feasible.len() == wanted {
+            break;
+        } else {
+            feasible.push(node);
+        }
+    }
+    Ok((feasible, diagnosis))
+}
+
 /// A node that was turned down, by whom and why.
 pub(crate) type Rejected = (NodeIdx, PluginPosition, Rejection);
 
 /// Verdicts that are not those of the evaluation.
-struct Verdicts {
+pub(crate) struct Verdicts {
     /// The pod's own nominated node, where plugins narrowed the choice.
-    own: Option<Rejected>,
+    pub(crate) own: Option<Rejected>,
     /// Nodes that somebody else is nominated for.
-    disputed: Vec<Rejected>,
+    pub(crate) disputed: Vec<Rejected>,
 }
 
 /// What became of the node that a pod is nominated for, which is looked at before all others.
@@ -273,7 +289,8 @@ pub(crate) fn nodes_to_find(
         Some((_, nodes)) => nodes.count(),
         None => state.nodes.count(),
     };
-    if profile.at(Point::Score).is_empty() {
+    let extended = profile.extenders.iter().any(|extender| extender.filters || extender.scores);
+    if profile.at(Point::Score).is_empty() && !extended {
         return (nodes > 1).then_some(1);
     }
     let share = match profile.percentage_of_nodes_to_score? {

@@ -7,7 +7,7 @@ use crate::state::State;
 
 use super::diagnosis::Diagnosis;
 use super::evaluation::Evaluation;
-use super::what_if::PostFilter;
+use super::what_if::{Candidate, PostFilter, VictimAdvice};
 
 /// What the PostFilter plugins came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub struct PostFilterReport {
     pub nominated: Option<(NodeIdx, Vec<PodIdx>)>,
     /// The plugin that found it.
     pub plugin: Option<PluginPosition>,
+    /// Nodes on which room can be made, if extenders are to be asked about them first.
+    pub candidates: Vec<Candidate>,
     /// The pod's nomination is to be taken back.
     pub clear_nomination: bool,
 }
@@ -32,6 +34,15 @@ pub struct Occasion<'a> {
     pub now: i64,
     /// A random number.
     pub random: u64,
+    /// What extenders say about victims.
+    pub victims: VictimAdvice,
+}
+
+impl<'a> Occasion<'a> {
+    /// One in which extenders have no say.
+    pub fn new(pod: PodIdx, nominated: &'a [PodIdx], now: i64, random: u64) -> Self {
+        Self { pod, nominated, now, random, victims: VictimAdvice::Nobody }
+    }
 }
 
 /// Asks the plugins in order: the first that finds a way or fails ends it.
@@ -51,6 +62,7 @@ pub fn post_filter(
             diagnosis,
             now: occasion.now,
             random: occasion.random,
+            victims: &occasion.victims,
             state,
             evaluation,
             nominated: occasion.nominated,
@@ -63,6 +75,10 @@ pub fn post_filter(
             PostFilterOutcome::Nominate { node, victims } => {
                 report.nominated = Some((node, victims));
                 report.plugin = Some(*plugin);
+                return report;
+            }
+            PostFilterOutcome::Ask(candidates) => {
+                report.candidates = candidates;
                 return report;
             }
             PostFilterOutcome::Error(reason) => {

@@ -2,11 +2,35 @@
 
 use crate::framework::{Answer, Class, Profile, Rejection};
 use crate::index::{NodeIdx, PodIdx};
-use crate::object::HostPort;
+use crate::object::{HostPort, Text};
 use crate::state::State;
 
 use super::diagnosis::Diagnosis;
 use super::evaluation::Evaluation;
+
+/// A node on which room can be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// The node.
+    pub node: NodeIdx,
+    /// Pods that must leave it.
+    pub victims: Vec<PodIdx>,
+    /// How many of them a disruption budget protects.
+    pub violations: usize,
+}
+
+/// What extenders say about victims.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum VictimAdvice {
+    /// None has a say.
+    Nobody,
+    /// They are to be asked: [`crate::framework::PostFilterOutcome::Ask`].
+    Wanted,
+    /// They were asked, and left these candidates.
+    Given(Vec<Candidate>),
+    /// They were asked in vain.
+    Failed(Text),
+}
 
 /// What a PostFilter plugin has to work with.
 pub struct PostFilter<'a> {
@@ -20,6 +44,8 @@ pub struct PostFilter<'a> {
     pub now: i64,
     /// A random number, for where to begin.
     pub random: u64,
+    /// What extenders say about victims.
+    pub victims: &'a VictimAdvice,
     pub(crate) state: &'a mut State,
     pub(crate) evaluation: &'a mut Evaluation,
     pub(crate) nominated: &'a [PodIdx],

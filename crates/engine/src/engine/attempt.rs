@@ -1,10 +1,12 @@
 //! One attempt to place the next pod.
 
+use crate::change::Advice;
 use crate::command::Command;
 use crate::cycle::decide::{Circumstances, Decision, decide};
 use crate::cycle::diagnosis::Diagnosis;
 use crate::cycle::evaluation::Evaluation;
 use crate::cycle::post_filter::{Occasion, post_filter};
+use crate::cycle::what_if::VictimAdvice;
 use crate::framework::profile::PluginPosition;
 use crate::framework::{Code, Permit, Point, Rejection, Reservation};
 use crate::index::{NodeIdx, PodIdx};
@@ -13,6 +15,7 @@ use crate::queue::{Nomination, PluginSet, QueuedPod};
 
 use super::Engine;
 use super::binding::{Binding, Stage};
+use super::consult::Progress;
 
 /// Why an attempt failed, and what is known of it.
 pub(super) struct Failure {
@@ -56,9 +59,40 @@ impl Engine {
     /// Tries the next pod; false when there is none.
     pub(super) fn attempt(&mut self, now: i64, commands: &mut Vec<Command>) -> bool {
         let Some(queued) = self.queue.pop(&context_of!(self)) else { return false };
+        self.begin(&queued, now, commands);
+        true
+    }
+
+    /// Begins the attempt of a pod.
+    pub(super) fn begin(&mut self, queued: &QueuedPod, now: i64, commands: &mut Vec<Command>) {
+        self.try_pod(queued, now, commands, |engine, evaluation, commands| {
+            let advisers = engine.advisers(queued, |extender| extender.filters || extender.scores);
+            if !advisers.is_empty() {
+                return engine.consult(queued, evaluation, advisers, now, commands);
+            }
+            let mut circumstances = Circumstances {
+                nominated: engine.queue.nominator.all(),
+                start: &mut engine.start,
+                spare: &mut engine.spare,
+            };
+            let profile = &engine.profiles[queued.profile];
+            let state = &mut engine.state;
+            let decision = decide(profile, evaluation, state, queued.pod, &mut circumstances);
+            engine.carry_out(queued, evaluation, decision, Advice::default(), now, commands)
+        });
+    }
+
+    /// Does one part of an attempt, with the evaluation that serves the pod.
+    pub(super) fn try_pod(
+        &mut self,
+        queued: &QueuedPod,
+        now: i64,
+        commands: &mut Vec<Command>,
+        part: impl FnOnce(&mut Self, &mut Evaluation, &mut Vec<Command>) -> Progress,
+    ) {
         if self.state.pods.get(queued.pod).terminating {
             self.skip_deleted(queued.pod, commands);
-            return true;
+            return;
         }
         self.state.nodes.settle_order();
         let profile = &self.profiles[queued.profile];
@@ -69,34 +103,41 @@ impl Engine {
             let class = self.classes.class(evaluator).clone();
             Box::new(Evaluation::new(profile, class, &mut self.state))
         };
-        let mut circumstances = Circumstances {
-            nominated: self.queue.nominator.all(),
-            start: &mut self.start,
-            spare: &mut self.spare,
-        };
-        let decision = decide(
-            &self.profiles[queued.profile],
-            &mut evaluation,
-            &mut self.state,
-            queued.pod,
-            &mut circumstances,
-        );
-        let failure = match decision {
-            Decision::Node { node, .. } => self.take_node(&queued, node, now, commands).err(),
-            Decision::NoNodes => Some(Failure {
-                reason: "Unschedulable",
-                ..Failure::error("no nodes available to schedule pods".to_owned())
-            }),
-            Decision::Error(message) => Some(Failure::error(message)),
-            Decision::Unschedulable(diagnosis) => {
-                Some(self.fits_nowhere(&queued, &mut evaluation, &diagnosis, now, commands))
-            }
-        };
+        let progress = part(self, &mut evaluation, commands);
         self.classes.keep_evaluation(&mut self.state, evaluator, evaluation);
-        if let Some(failure) = failure {
+        if let Progress::Failed(failure) = progress {
             self.fail(queued.pod, failure, now, commands);
         }
-        true
+    }
+
+    /// Does what was decided. `advice` is what extenders said, if they were asked.
+    pub(super) fn carry_out(
+        &mut self,
+        queued: &QueuedPod,
+        evaluation: &mut Evaluation,
+        decision: Decision,
+        advice: Advice,
+        now: i64,
+        commands: &mut Vec<Command>,
+    ) -> Progress {
+        Progress::Failed(match decision {
+            Decision::Node { node, .. } => match self.take_node(queued, node, now, commands) {
+                Ok(()) => return Progress::Going,
+                Err(failure) => failure,
+            },
+            Decision::NoNodes => Failure {
+                reason: "Unschedulable",
+                ..Failure::error("no nodes available to schedule pods".to_owned())
+            },
+            Decision::Error(message) => Failure::error(message),
+            Decision::Unschedulable(diagnosis) => {
+                let advisers = self.advisers(queued, |extender| extender.preempts);
+                let victims =
+                    if advisers.is_empty() { VictimAdvice::Nobody } else { VictimAdvice::Wanted };
+                return self
+                    .fits_nowhere(queued, evaluation, &diagnosis, victims, advice, now, commands);
+            }
+        })
     }
 
     fn skip_deleted(&mut self, pod: PodIdx, commands: &mut Vec<Command>) {
@@ -189,27 +230,35 @@ impl Engine {
         self.state.displace(pod);
     }
 
-    fn fits_nowhere(
+    #[expect(clippy::too_many_arguments, reason = "all of one attempt")]
+    pub(super) fn fits_nowhere(
         &mut self,
         queued: &QueuedPod,
         evaluation: &mut Evaluation,
         diagnosis: &Diagnosis,
+        victims: VictimAdvice,
+        advice: Advice,
         now: i64,
         commands: &mut Vec<Command>,
-    ) -> Failure {
+    ) -> Progress {
         if let Some(rejected) = &evaluation.rejected
             && rejected.rejection.code == Code::Error
         {
             let profile = &self.profiles[queued.profile];
             let name = rejected.plugin.map_or("", |plugin| profile.plugin_name(plugin));
             let text = rejected.rejection.message();
-            return Failure::error(format!("running PreFilter plugin {name:?}: {text}"));
+            let text = format!("running PreFilter plugin {name:?}: {text}");
+            return Progress::Failed(Failure::error(text));
         }
         let random = self.next_random();
         let nominated = self.queue.nominator.all();
-        let occasion = Occasion { pod: queued.pod, nominated, now, random };
+        let occasion = Occasion { victims, ..Occasion::new(queued.pod, nominated, now, random) };
         let profile = &self.profiles[queued.profile];
         let report = post_filter(profile, evaluation, &mut self.state, diagnosis, &occasion);
+        if !report.candidates.is_empty() {
+            self.consult_on_victims(queued, &report.candidates, advice, commands);
+            return Progress::Going;
+        }
         let mut rejectors = PluginSet::EMPTY;
         diagnosis.rejectors.iter().for_each(|plugin| rejectors.insert(*plugin));
         let nomination = match &report.nominated {
@@ -227,7 +276,7 @@ impl Engine {
         if let (Some((node, victims)), Some(plugin)) = (report.nominated, report.plugin) {
             self.make_room(queued.pod, plugin, node, &victims, commands);
         }
-        failure
+        Progress::Failed(failure)
     }
 
     /// Puts a pod whose attempt failed back into the queue and tells why.

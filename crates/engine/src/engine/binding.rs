@@ -143,7 +143,10 @@ impl Engine {
         binding.stage = Stage::Bind;
         let node = Text::from(self.state.nodes.name(binding.node));
         let resource_version = self.state.pods.get(pod).resource_version.clone();
-        commands.push(Command::Bind { pod: self.name(pod), resource_version, node });
+        let extenders = &self.profiles[binding.profile].extenders;
+        let spec = self.state.spec(pod);
+        let extender = extenders.iter().position(|other| other.binds && other.concerns(spec));
+        commands.push(Command::Bind { pod: self.name(pod), resource_version, node, extender });
     }
 
     /// What came of preparing volumes.

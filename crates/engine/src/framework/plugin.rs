@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use crate::bitset::NodeSet;
-use crate::cycle::what_if::PostFilter;
+use crate::cycle::what_if::{Candidate, PostFilter};
 use crate::index::{NodeIdx, PodIdx};
 use crate::object::Text;
 use crate::state::{Areas, State};
@@ -80,6 +80,8 @@ pub enum PostFilterOutcome {
     Unschedulable { reasons: Vec<Reason>, clear_nomination: bool },
     /// The pod is to go to this node once these pods are gone. Nobody else is asked.
     Nominate { node: NodeIdx, victims: Vec<PodIdx> },
+    /// Extenders are to be asked about these before one is chosen. Nobody else is asked.
+    Ask(Vec<Candidate>),
     /// Something went wrong; nobody else is asked.
     Error(Reason),
 }

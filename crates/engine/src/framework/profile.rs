@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::state::State;
 
 use super::class::Class;
+use super::extender::{Extender, Extenders};
 use super::plugin::{Plugin, Point};
 
 /// Which of the profile's plugins.
@@ -22,6 +23,8 @@ pub struct Profile {
     pub weights: Vec<i64>,
     /// `percentageOfNodesToScore`: `None` visits all nodes, zero is upstream's adaptive share.
     pub percentage_of_nodes_to_score: Option<i32>,
+    /// Extenders, in the order in which they are asked.
+    pub extenders: Vec<Extender>,
 }
 
 impl Profile {
@@ -43,6 +46,19 @@ impl Profile {
             }
         }
         Some(identity.into())
+    }
+
+    /// Lets extenders have a say.
+    pub fn consult(&mut self, extenders: Vec<Extender>) {
+        if !extenders.is_empty() {
+            self.plugins.push(Box::new(Extenders));
+            self.extenders = extenders;
+        }
+    }
+
+    /// The plugin in whose name extenders turn pods down.
+    pub(crate) fn extender_plugin(&self) -> Option<PluginPosition> {
+        if self.extenders.is_empty() { None } else { self.plugins.len().checked_sub(1) }
     }
 
     /// Name of a plugin.

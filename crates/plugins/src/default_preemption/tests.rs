@@ -51,6 +51,7 @@ fn profile(args: Option<&PluginArgs>) -> Profile {
         points,
         weights: Vec::new(),
         percentage_of_nodes_to_score: None,
+        extenders: Vec::new(),
     }
 }
 
@@ -65,7 +66,7 @@ fn run(state: &mut State, args: Option<&PluginArgs>, random: u64) -> (String, Po
     };
     let nominated: Vec<PodIdx> =
         state.pods.iter().filter(|(_, p)| p.nominated.is_some()).map(|(pod, _)| pod).collect();
-    let occasion = Occasion { pod, nominated: &nominated, now: NOW, random };
+    let occasion = Occasion::new(pod, &nominated, NOW, random);
     let explanation = explain(&profile(args), class, state, &occasion);
     (explanation.message, explanation.post_filter)
 }

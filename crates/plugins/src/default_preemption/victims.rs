@@ -2,22 +2,13 @@
 
 use std::cmp::Reverse;
 
-use engine::cycle::what_if::{PostFilter, WhatIf};
+use engine::cycle::what_if::{Candidate, PostFilter, WhatIf};
 use engine::framework::Rejection;
 use engine::index::{NodeIdx, PodIdx};
 use engine::state::State;
 use engine::state::pods::PodRecord;
 
 use super::budgets::Budgets;
-
-/// Pods that must leave a node.
-pub(super) struct Victims {
-    pub(super) node: NodeIdx,
-    /// The most important first; never empty.
-    pub(super) pods: Vec<PodIdx>,
-    /// How many of them break a disruption budget.
-    pub(super) violations: usize,
-}
 
 /// Why a node is no candidate.
 pub(super) enum Refusal {
@@ -60,7 +51,7 @@ impl Search {
         cycle: &mut PostFilter,
         node: NodeIdx,
         needs_reason: bool,
-    ) -> Result<Victims, Refusal> {
+    ) -> Result<Candidate, Refusal> {
         let less_important = |pod: &PodIdx| cycle.state().pods.get(*pod).priority < self.priority;
         let pods = cycle.state().nodes.pods(node).iter().copied();
         self.potential.clear();
@@ -84,7 +75,7 @@ impl Search {
             let text = format!("expected at least one victim pod on node {name:?}");
             return Err(Refusal::Rejected(Some(Rejection::error(text))));
         }
-        Ok(Victims { node, pods: self.victims.clone(), violations })
+        Ok(Candidate { node, victims: self.victims.clone(), violations })
     }
 
     /// Puts pods back while the other one still fits, and returns how many victims break a budget.

@@ -540,7 +540,7 @@ impl World {
 
     fn take_down(&mut self, command: Command) -> Result<(), String> {
         match command {
-            Command::Bind { pod, node, resource_version } => {
+            Command::Bind { pod, node, resource_version, .. } => {
                 if self.binds.iter().any(|bind| bind.uid == pod.uid) {
                     return Err(format!("{pod:?} is to be bound while it is being bound"));
                 }

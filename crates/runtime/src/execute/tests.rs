@@ -121,7 +121,7 @@ async fn writes_that_hang_hold_up_no_bind() {
     }
     let (pod, resource_version, node) = (pod("a"), "7".into(), "n1".into());
     let begun = Instant::now();
-    stage.order(Command::Bind { pod, resource_version, node }).await;
+    stage.order(Command::Bind { pod, resource_version, node, extender: None }).await;
     let Change::Bound { uid, failure } = stage.answer().await else { panic!("unexpected") };
     assert_eq!((&*uid, failure), ("uid-a", None));
     assert_eq!(begun.elapsed(), Duration::ZERO);

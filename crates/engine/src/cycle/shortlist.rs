@@ -1,0 +1,123 @@
+//! The nodes that fit a pod, listed for extenders, and the choice among those they let pass.
+
+use crate::change::Advice;
+use crate::framework::{Profile, Rejection};
+use crate::index::{NodeIdx, PodIdx};
+use crate::state::State;
+
+use super::decide::{
+    Circumstances, Decision, Nominated, Verdicts, disputed_nodes, nodes_to_find, try_nominated,
+    visit,
+};
+use super::diagnosis::Diagnosis;
+use super::evaluation::Evaluation;
+use super::scores::{Scores, ScoringFailed};
+
+/// Nodes to ask extenders about.
+pub(crate) struct Shortlist {
+    /// Nodes that fit, in visiting order.
+    pub(crate) feasible: Vec<NodeIdx>,
+    /// Why the others do not.
+    pub(crate) diagnosis: Diagnosis,
+    /// There is one node only: that for which the pod is nominated.
+    pub(crate) nominated: bool,
+}
+
+/// Lists the nodes that fit, or only the one that the pod is nominated for if that fits and
+/// `nominated_first`. The visit begins where the circumstances say; the place is not moved on.
+pub(crate) fn shortlist(
+    profile: &Profile,
+    evaluation: &mut Evaluation,
+    state: &mut State,
+    pod: PodIdx,
+    circumstances: &Circumstances,
+    nominated_first: bool,
+) -> Result<Shortlist, Decision> {
+    if state.nodes.count() == 0 {
+        return Err(Decision::NoNodes);
+    }
+    evaluation.refresh(profile, state);
+    if evaluation.rejected.is_some() {
+        return Err(Decision::Unschedulable(Diagnosis::new(profile, evaluation, state)));
+    }
+    let rivals = circumstances.nominated;
+    let own = match try_nominated(evaluation, state, pod, rivals) {
+        Nominated::Fits(node) if nominated_first => {
+            let (feasible, diagnosis) = (vec![node], Diagnosis::default());
+            return Ok(Shortlist { feasible, diagnosis, nominated: true });
+        }
+        Nominated::Rejected(rejected) => Some(rejected),
+        Nominated::Fits(_) | Nominated::None => None,
+    };
+    let disputed = disputed_nodes(evaluation, state, pod, rivals);
+    let sample = nodes_to_find(profile, evaluation, state);
+    let verdicts = Verdicts { own, disputed };
+    let visited = visit(profile, evaluation, state, verdicts, sample, *circumstances.start);
+    let (feasible, diagnosis) = visited.map_err(Decision::Error)?;
+    Ok(Shortlist { feasible, diagnosis, nominated: false })
+}
+
+/// What following advice comes to.
+pub(crate) enum Followed {
+    Decided(Decision),
+    /// No node that was let pass fits any more, but there are others now.
+    AskAgain,
+}
+
+impl Shortlist {
+    /// Chooses among the nodes that extenders let pass; of equally good ones any, by a random number.
+    pub(crate) fn follow(
+        self,
+        profile: &Profile,
+        evaluation: &Evaluation,
+        state: &mut State,
+        advice: &Advice,
+        random: u64,
+    ) -> Followed {
+        let Self { feasible, mut diagnosis, .. } = self;
+        let mut passed = Vec::new();
+        let mut unknown = false;
+        for node in feasible {
+            let name = state.nodes.name(node);
+            if let Some((_, score)) = advice.passed.iter().find(|(other, _)| &**other == name) {
+                passed.push((node, *score));
+            } else if let Some(failed) = advice.failed.iter().find(|failed| &*failed.node == name) {
+                let text = String::from(&*failed.reason);
+                let rejection = match failed.unresolvable {
+                    true => Rejection::unresolvable(text),
+                    false => Rejection::unschedulable(text),
+                };
+                diagnosis.add(node, profile.extender_plugin(), rejection);
+            } else {
+                unknown = true;
+            }
+        }
+        let nodes: Vec<NodeIdx> = passed.iter().map(|(node, _)| *node).collect();
+        Followed::Decided(match *nodes {
+            [] if unknown => return Followed::AskAgain,
+            [] => Decision::Unschedulable(diagnosis),
+            [node] => Decision::Node { node, feasible: 1 },
+            _ => match Scores::new(profile, &evaluation.class, state, &nodes) {
+                Err(ScoringFailed(text)) => Decision::Error(text),
+                Ok(scores) => {
+                    let own = scores.totals.iter();
+                    let totals =
+                        own.zip(&passed).map(|(own, (_, theirs))| own.saturating_add(*theirs));
+                    let node = any_best(&nodes, &totals.collect::<Vec<_>>(), random);
+                    Decision::Node { node, feasible: nodes.len() }
+                }
+            },
+        })
+    }
+}
+
+fn any_best(nodes: &[NodeIdx], totals: &[i64], random: u64) -> NodeIdx {
+    let best = totals.iter().max();
+    let ties: Vec<NodeIdx> = nodes
+        .iter()
+        .zip(totals)
+        .filter(|(_, total)| Some(*total) == best)
+        .map(|(n, _)| *n)
+        .collect();
+    ties[(random % ties.len() as u64) as usize]
+}

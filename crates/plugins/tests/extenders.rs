@@ -1,0 +1,358 @@
+//! Extenders have their say, while everybody else is placed.
+
+use api::config::{Configuration, Extender, Gates, ManagedResource};
+use engine::change::{Advice, Change, FailedNode, VictimsOn};
+use engine::command::{Command, PodName};
+use engine::engine::{Engine, Settings};
+use engine::limits::CONSULTATIONS_MAX;
+use engine::object::{Node, Pod, PodSpec, Resources, Text};
+use engine::queue::Place;
+use engine::testing::node;
+use plugins::registry::Registry;
+
+const GPU: &str = "example.com/gpu";
+const SECOND: i64 = 1_000_000_000;
+
+fn extender() -> Extender {
+    Extender {
+        url_prefix: "http://127.0.0.1:1".into(),
+        filter_verb: "filter".into(),
+        prioritize_verb: "prioritize".into(),
+        weight: 1,
+        managed_resources: vec![ManagedResource { name: GPU.into(), ignored_by_scheduler: false }],
+        ..Extender::default()
+    }
+}
+
+/// A pod whose uid is its name.
+fn pod(name: &str) -> Pod {
+    Pod { uid: name.into(), ..engine::testing::pod(name) }
+}
+
+/// An engine, the time, and what it wants.
+struct Stage {
+    engine: Engine,
+    now: i64,
+    commands: Vec<Command>,
+}
+
+impl Stage {
+    fn new(extenders: Vec<Extender>, nodes: &[&str]) -> Self {
+        let defaults = api::config::defaults(Gates::default());
+        let configuration = Configuration { extenders, ..defaults };
+        let profiles = Registry::default().profiles(&configuration).expect("a right configuration");
+        let engine = Engine::new(profiles, Settings::default());
+        let mut stage = Self { engine, now: 1000 * SECOND, commands: Vec::new() };
+        for name in nodes {
+            stage.tell(Change::Node(Node { allocatable: amounts(4000, 4), ..node(name) }));
+        }
+        stage
+    }
+
+    /// Tells the engine something and returns what it wants then.
+    fn tell(&mut self, change: Change) -> Vec<Command> {
+        self.engine.apply(change, self.now, &mut self.commands);
+        self.engine.audit().expect("what is kept is right");
+        std::mem::take(&mut self.commands)
+    }
+
+    fn add(&mut self, pod: Pod) {
+        assert_eq!(self.tell(Change::Pod(Box::new(pod))), []);
+    }
+
+    fn schedule(&mut self) -> Vec<Command> {
+        self.tell(Change::Schedule { limit: 1000 })
+    }
+
+    fn advise(&mut self, (uid, ticket): (Text, u64), advice: Result<Advice, &str>) -> Vec<Command> {
+        self.tell(Change::Advised { uid, ticket, advice: advice.map_err(Text::from) })
+    }
+
+    fn place(&self, uid: &str) -> Option<Place> {
+        self.engine.queue().place(self.engine.state().pods.find(uid)?)
+    }
+}
+
+fn amounts(cpu: i64, gpus: i64) -> Resources {
+    let scalars = if gpus == 0 { Box::default() } else { [(GPU.into(), gpus)].into() };
+    Resources { cpu, memory: 1 << 30, ephemeral: 0, scalars }
+}
+
+fn spec(cpu: i64, gpus: i64) -> PodSpec {
+    let requests = Resources { memory: 0, ..amounts(cpu, gpus) };
+    PodSpec {
+        scheduler_name: "default-scheduler".into(),
+        requests: requests.clone(),
+        requests_on_node: requests,
+        ..PodSpec::default()
+    }
+}
+
+fn on_gpus(name: &str, cpu: i64) -> Pod {
+    Pod { spec: spec(cpu, 1), ..pod(name) }
+}
+
+fn passed(nodes: &[(&str, i64)]) -> Advice {
+    let passed = nodes.iter().map(|(node, score)| (Text::from(*node), *score)).collect();
+    Advice { passed, ..Advice::default() }
+}
+
+fn failed(nodes: &[(&str, &str, bool)]) -> Advice {
+    let failed = nodes.iter().map(|(node, reason, unresolvable)| FailedNode {
+        node: (*node).into(),
+        reason: (*reason).into(),
+        unresolvable: *unresolvable,
+    });
+    Advice { failed: failed.collect(), ..Advice::default() }
+}
+
+/// The only command is to ask: about whom, the ticket, and which nodes.
+fn question(commands: &[Command]) -> ((Text, u64), Vec<&str>) {
+    let [Command::Consult { pod, ticket, extenders, nodes }] = commands else {
+        panic!("not one question: {commands:?}");
+    };
+    assert_eq!(**extenders, [0]);
+    ((pod.uid.clone(), *ticket), nodes.iter().map(|node| &**node).collect())
+}
+
+fn bound(commands: &[Command]) -> Vec<(&str, &str)> {
+    let binds = commands.iter().map(|command| match command {
+        Command::Bind { pod, node, .. } => (&*pod.name, &**node),
+        other => panic!("not a bind: {other:?}"),
+    });
+    binds.collect()
+}
+
+fn failure(commands: &[Command]) -> (&'static str, &str) {
+    match commands {
+        [Command::ReportFailure { reason, message, .. }] => (reason, message),
+        other => panic!("not one failure: {other:?}"),
+    }
+}
+
+#[test]
+fn scores_of_extenders_add_to_those_of_plugins() {
+    let mut stage = Stage::new(vec![extender()], &["a", "b", "c"]);
+    stage.add(on_gpus("p", 100));
+    let commands = stage.schedule();
+    let (ticket, nodes) = question(&commands);
+    assert_eq!(nodes, ["a", "b", "c"]);
+    assert_eq!(stage.place("p"), Some(Place::InFlight));
+    let commands = stage.advise(ticket, Ok(passed(&[("a", 0), ("b", 10), ("c", 0)])));
+    assert_eq!(bound(&commands), [("p", "b")]);
+}
+
+#[test]
+fn nodes_that_do_not_pass_are_not_taken() {
+    let mut stage = Stage::new(vec![extender()], &["a", "b"]);
+    stage.add(on_gpus("p", 100));
+    let (ticket, _) = question(&stage.schedule());
+    let advice =
+        Advice { passed: passed(&[("b", 0)]).passed, ..failed(&[("a", "gpu is hot", false)]) };
+    assert_eq!(bound(&stage.advise(ticket, Ok(advice))), [("p", "b")]);
+}
+
+#[test]
+fn a_pod_that_extenders_turn_down_everywhere_waits_for_anything_to_happen() {
+    let mut stage = Stage::new(vec![extender()], &["a", "b"]);
+    stage.add(on_gpus("p", 100));
+    let (ticket, _) = question(&stage.schedule());
+    let advice = failed(&[("a", "gpu is hot", true), ("b", "gpu is gone", true)]);
+    let commands = stage.advise(ticket, Ok(advice));
+    let (reason, message) = failure(&commands);
+    assert_eq!(reason, "Unschedulable");
+    let refusal = "0/2 nodes are available: 1 gpu is gone, 1 gpu is hot.";
+    assert!(message.starts_with(refusal), "{message}");
+    assert_eq!(stage.place("p"), Some(Place::Unschedulable));
+    stage.now += 60 * SECOND;
+    stage.tell(Change::Storage(engine::change::Storage::CsiDriver(
+        engine::object::volume::CsiDriver { name: "d".into(), ..Default::default() },
+    )));
+    question(&stage.schedule());
+}
+
+#[test]
+fn when_extenders_fail_the_pod_is_tried_again_later() {
+    let mut stage = Stage::new(vec![extender()], &["a"]);
+    stage.add(on_gpus("p", 100));
+    let (ticket, _) = question(&stage.schedule());
+    let commands = stage.advise(ticket, Err("no answer from the extender"));
+    assert_eq!(failure(&commands), ("SchedulerError", "no answer from the extender"));
+    assert_eq!(stage.place("p"), Some(Place::ErrorBackoff));
+    stage.now += 60 * SECOND;
+    stage.tell(Change::Tick);
+    question(&stage.schedule());
+}
+
+#[test]
+fn pods_that_do_not_concern_them_go_on() {
+    let mut stage = Stage::new(vec![extender()], &["a", "b"]);
+    stage.add(on_gpus("p", 100));
+    question(&stage.schedule());
+    stage.add(Pod { spec: spec(100, 0), ..pod("q") });
+    assert_eq!(bound(&stage.schedule()).len(), 1);
+}
+
+#[test]
+fn what_no_longer_fits_is_not_taken_and_what_came_to_fit_is_asked_about() {
+    let mut stage = Stage::new(vec![extender()], &["a"]);
+    stage.add(on_gpus("p", 3000));
+    let (ticket, _) = question(&stage.schedule());
+    stage.tell(Change::Node(Node { allocatable: amounts(4000, 4), ..node("b") }));
+    stage.add(Pod { spec: spec(3000, 0), node: "a".into(), ..pod("q") });
+    let commands = stage.advise(ticket, Ok(passed(&[("a", 10)])));
+    let (ticket, nodes) = question(&commands);
+    assert_eq!(nodes, ["b"]);
+    assert_eq!(bound(&stage.advise(ticket, Ok(passed(&[("b", 0)])))), [("p", "b")]);
+}
+
+#[test]
+fn attempts_end_even_if_nodes_change_all_the_time() {
+    let mut stage = Stage::new(vec![extender()], &["a"]);
+    stage.add(on_gpus("p", 3000));
+    let mut commands = stage.schedule();
+    for name in ["b", "c"] {
+        let (ticket, _) = question(&commands);
+        stage.tell(Change::Node(Node { allocatable: amounts(4000, 4), ..node(name) }));
+        commands = stage.advise(ticket, Ok(Advice::default()));
+    }
+    let (ticket, _) = question(&commands);
+    let commands = stage.advise(ticket, Ok(Advice::default()));
+    assert_eq!(failure(&commands).0, "SchedulerError");
+}
+
+#[test]
+fn late_answers_and_answers_about_pods_that_are_gone_change_nothing() {
+    let mut stage = Stage::new(vec![extender()], &["a"]);
+    stage.add(on_gpus("p", 100));
+    let (ticket, _) = question(&stage.schedule());
+    assert_eq!(stage.tell(Change::PodGone { uid: "p".into() }), []);
+    assert_eq!(stage.advise(ticket.clone(), Ok(passed(&[("a", 0)]))), []);
+    stage.add(on_gpus("p", 100));
+    let (newer, _) = question(&stage.schedule());
+    assert_ne!(newer, ticket);
+    assert_eq!(stage.advise(ticket, Ok(passed(&[("a", 0)]))), []);
+    assert_eq!(bound(&stage.advise(newer, Ok(passed(&[("a", 0)])))), [("p", "a")]);
+}
+
+#[test]
+fn a_pod_deleted_meanwhile_is_not_bound() {
+    let mut stage = Stage::new(vec![extender()], &["a"]);
+    stage.add(on_gpus("p", 100));
+    let (ticket, _) = question(&stage.schedule());
+    stage.add(Pod { terminating: true, ..on_gpus("p", 100) });
+    let commands = stage.advise(ticket, Ok(passed(&[("a", 0)])));
+    assert!(matches!(&*commands, [Command::Warn { .. }]), "{commands:?}");
+}
+
+#[test]
+fn only_so_many_questions_are_open_at_a_time() {
+    let mut stage = Stage::new(vec![extender()], &["a", "b"]);
+    for index in 0..CONSULTATIONS_MAX + 2 {
+        stage.add(on_gpus(&format!("p{index:03}"), 1));
+    }
+    let commands = stage.schedule();
+    assert_eq!(commands.len(), CONSULTATIONS_MAX);
+    let (ticket, _) = question(&commands[..1]);
+    let commands = stage.advise(ticket, Err("no answer"));
+    assert_eq!(commands.len(), 2, "one failed, one is asked about: {commands:?}");
+    assert!(matches!(commands[1], Command::Consult { .. }));
+}
+
+#[test]
+fn the_nominated_node_is_asked_about_first() {
+    let mut stage = Stage::new(vec![extender()], &["a", "b"]);
+    stage.add(Pod { nominated_node: "b".into(), ..on_gpus("p", 100) });
+    let commands = stage.schedule();
+    let (ticket, nodes) = question(&commands);
+    assert_eq!(nodes, ["b"]);
+    let commands = stage.advise(ticket, Ok(failed(&[("b", "gpu is hot", false)])));
+    let (ticket, nodes) = question(&commands);
+    assert_eq!(nodes, ["a", "b"]);
+    assert_eq!(bound(&stage.advise(ticket, Ok(passed(&[("a", 0)])))), [("p", "a")]);
+}
+
+#[test]
+fn the_extender_that_binds_is_named() {
+    let binder = Extender {
+        filter_verb: String::new(),
+        prioritize_verb: String::new(),
+        bind_verb: "bind".into(),
+        ..extender()
+    };
+    let mut stage = Stage::new(vec![binder], &["a"]);
+    stage.add(on_gpus("p", 100));
+    stage.add(Pod { spec: spec(100, 0), ..pod("q") });
+    let commands = stage.schedule();
+    let extenders = commands.iter().map(|command| match command {
+        Command::Bind { pod, extender, .. } => (&*pod.name, *extender),
+        other => panic!("not a bind: {other:?}"),
+    });
+    assert_eq!(extenders.collect::<Vec<_>>(), [("p", Some(0)), ("q", None)]);
+}
+
+/// A full cluster, a pod that could push others out, and what extenders are asked about it.
+fn preempting() -> (Stage, u64, Vec<VictimsOn>) {
+    let preempter = Extender {
+        filter_verb: String::new(),
+        prioritize_verb: String::new(),
+        weight: 0,
+        preempt_verb: "preempt".into(),
+        ..extender()
+    };
+    let mut stage = Stage::new(vec![preempter], &["a", "b"]);
+    for (name, home) in [("x", "a"), ("y", "b")] {
+        stage.add(Pod { spec: spec(3000, 0), node: home.into(), ..pod(name) });
+    }
+    stage.add(Pod { priority: 10, ..on_gpus("p", 3000) });
+    let commands = stage.schedule();
+    let [Command::ConsultOnVictims { pod, ticket, extenders, candidates }] = &*commands else {
+        panic!("not one question: {commands:?}");
+    };
+    assert_eq!((&*pod.name, &**extenders), ("p", &[0][..]));
+    let mut candidates = candidates.clone();
+    candidates.sort_by(|one, other| one.node.cmp(&other.node));
+    (stage, *ticket, candidates)
+}
+
+fn evicted(commands: &[Command]) -> Vec<&PodName> {
+    let evictions = commands.iter().filter_map(|command| match command {
+        Command::Evict { victim, .. } => Some(victim),
+        _ => None,
+    });
+    evictions.collect()
+}
+
+#[test]
+fn extenders_pick_among_the_candidates_of_preemption() {
+    let (mut stage, ticket, candidates) = preempting();
+    let names: Vec<_> = candidates.iter().map(|c| (&*c.node, &*c.victims[0].name)).collect();
+    assert_eq!(names, [("a", "x"), ("b", "y")]);
+    let left = Ok(vec![candidates[1].clone()]);
+    let commands = stage.tell(Change::VictimsAdvised { uid: "p".into(), ticket, candidates: left });
+    assert_eq!(evicted(&commands), [&candidates[1].victims[0]]);
+}
+
+#[test]
+fn nobody_is_evicted_from_where_the_pod_no_longer_fits() {
+    let (mut stage, ticket, candidates) = preempting();
+    stage.add(Pod { spec: spec(900, 0), node: "b".into(), priority: 10, ..pod("z") });
+    stage.add(Pod { spec: spec(900, 0), node: "b".into(), priority: 10, ..pod("zz") });
+    let left = Ok(vec![candidates[1].clone()]);
+    let commands = stage.tell(Change::VictimsAdvised { uid: "p".into(), ticket, candidates: left });
+    assert_eq!(evicted(&commands), [] as [&PodName; 0]);
+    assert!(failure(&commands).1.ends_with("preemption: no candidate node for preemption"));
+}
+
+#[test]
+fn nobody_is_evicted_when_extenders_leave_no_candidate_or_fail() {
+    let (mut stage, ticket, _) = preempting();
+    let candidates = Ok(Vec::new());
+    let commands = stage.tell(Change::VictimsAdvised { uid: "p".into(), ticket, candidates });
+    assert_eq!(failure(&commands).0, "Unschedulable");
+    let (mut stage, ticket, _) = preempting();
+    let candidates = Err("no answer".into());
+    let commands = stage.tell(Change::VictimsAdvised { uid: "p".into(), ticket, candidates });
+    assert!(failure(&commands).1.contains("no answer"), "{commands:?}");
+    assert_eq!(stage.place("p"), Some(Place::Unschedulable));
+}
