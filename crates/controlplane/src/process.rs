@@ -10,16 +10,16 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
 /// How often waiting looks again.
-pub(crate) const PAUSE: Duration = Duration::from_millis(100);
+pub const PAUSE: Duration = Duration::from_millis(100);
 
 /// How long a process may take to end by itself.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// One process and no other: numbers are given again, but not with the same start in the same boot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Identity {
+pub struct Identity {
     /// Number of the process.
-    pub(crate) pid: i32,
+    pub pid: i32,
     /// When it was started, in clock ticks since the boot.
     start: u64,
     /// The boot that the ticks count from.
@@ -28,7 +28,7 @@ pub(crate) struct Identity {
 
 impl Identity {
     /// The process that has this number now, unless it has ended.
-    pub(crate) fn of(pid: i32) -> Option<Self> {
+    pub fn of(pid: i32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
         let (state, start) = parse_stat(&stat)?;
@@ -38,18 +38,18 @@ impl Identity {
     }
 
     /// This process itself.
-    pub(crate) fn own() -> Result<Self> {
+    pub fn own() -> Result<Self> {
         Self::of(std::process::id().cast_signed())
             .context("cannot read /proc/self/stat; the control plane needs Linux")
     }
 
     /// Whether the process still runs.
-    pub(crate) fn is_alive(&self) -> bool {
+    pub fn is_alive(&self) -> bool {
         Self::of(self.pid).as_ref() == Some(self)
     }
 
     /// Ends the process: asks first, then insists. Another process with the same number is left alone.
-    pub(crate) fn end(&self) -> Result<()> {
+    pub fn end(&self) -> Result<()> {
         for signal in [Signal::TERM, Signal::KILL] {
             self.send(signal)?;
             let deadline = Instant::now() + PATIENCE;
