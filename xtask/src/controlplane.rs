@@ -108,7 +108,7 @@ impl Place {
 
 fn up(place: &Place, scheduler: Scheduler, kwok: bool, output: Output) -> Result<()> {
     let (name, folder) = place.resolve()?;
-    let options = Options { name, folder, scheduler, kwok, owned: false };
+    let options = Options { name, folder, scheduler, kwok, controllers: true, owned: false };
     let plane = ::controlplane::up(&options)?;
     match output {
         Output::Table => print(&table(&plane)),

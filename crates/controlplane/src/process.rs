@@ -63,6 +63,21 @@ impl Identity {
         Ok(())
     }
 
+    /// Seconds of processor time that the process has used, all its threads together.
+    pub fn cpu_seconds(&self) -> Option<f64> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid)).ok()?;
+        let (user, system) = parse_times(&stat)?;
+        Some((user + system) as f64 / rustix::param::clock_ticks_per_second() as f64)
+    }
+
+    /// The most bytes of memory that the process has had at once.
+    pub fn memory_bytes_max(&self) -> Option<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid)).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+        let kibibytes: u64 = line.split_whitespace().next()?.parse().ok()?;
+        Some(kibibytes << 10)
+    }
+
     fn send(&self, signal: Signal) -> Result<()> {
         let Some(pid) = Pid::from_raw(self.pid) else { return Ok(()) };
         if !self.is_alive() {
@@ -83,6 +98,15 @@ fn parse_stat(stat: &str) -> Option<(char, u64)> {
     let state = fields.next()?.chars().next()?;
     let start = fields.nth(18)?.parse().ok()?;
     Some((state, start))
+}
+
+/// User and system time of a process in clock ticks, from the same text.
+fn parse_times(stat: &str) -> Option<(u64, u64)> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace();
+    let user = fields.nth(11)?.parse().ok()?;
+    let system = fields.next()?.parse().ok()?;
+    Some((user, system))
 }
 
 /// Starts a program that keeps running when this one ends, with its output in a file.
@@ -117,8 +141,16 @@ mod tests {
     fn names_with_brackets_do_not_shift_the_fields() {
         let rest = "S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4242 20";
         assert_eq!(parse_stat(&format!("7 (a b) c) {rest}")), Some(('S', 4242)));
+        assert_eq!(parse_times(&format!("7 (a b) c) {rest}")), Some((11, 12)));
         assert_eq!(parse_stat("7 (a) S 1 2"), None);
         assert_eq!(parse_stat(""), None);
+    }
+
+    #[test]
+    fn this_process_uses_time_and_memory() {
+        let own = Identity::own().unwrap();
+        assert!(own.cpu_seconds().is_some());
+        assert!(own.memory_bytes_max().unwrap() > 1 << 20);
     }
 
     #[test]

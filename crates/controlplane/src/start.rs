@@ -33,6 +33,9 @@ pub struct Options {
     pub scheduler: Scheduler,
     /// Whether kwok plays the kubelets.
     pub kwok: bool,
+    /// Whether controllers run. Without them nothing happens to objects by itself, and whoever creates
+    /// pods first creates the service accounts.
+    pub controllers: bool,
     /// Whether it ends with this process.
     pub owned: bool,
 }
@@ -43,7 +46,14 @@ impl Options {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let count = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("owned-{}-{count}", std::process::id());
-        Ok(Self { folder: folder_of(&name)?, name, scheduler, kwok: true, owned: true })
+        Ok(Self {
+            folder: folder_of(&name)?,
+            name,
+            scheduler,
+            kwok: true,
+            controllers: true,
+            owned: true,
+        })
     }
 }
 
@@ -146,19 +156,20 @@ fn launch(options: &Options, bin: &Path) -> Result<Running> {
     components::write_kubeconfigs(folder, &plane.server)?;
     fs::write(folder.join("stages.yaml"), STAGES)?;
     let mut running = Running { plane, children: Vec::new(), ports, kept: false };
-    running.bring_up()?;
+    running.bring_up(options.controllers)?;
     Ok(running)
 }
 
 impl Running {
-    fn bring_up(&mut self) -> Result<()> {
+    fn bring_up(&mut self, controllers: bool) -> Result<()> {
         self.spawn("etcd")?;
         self.wait_for_port("etcd")?;
         self.spawn("kube-apiserver")?;
         self.wait("kube-apiserver", "is not ready", |plane| {
             plane.kubectl(&["get", "--raw=/readyz", "--request-timeout=5s"])
         })?;
-        let mut rest = vec!["kube-controller-manager"];
+        let mut rest = Vec::new();
+        rest.extend(controllers.then_some("kube-controller-manager"));
         rest.extend(self.plane.kwok.then_some("kwok"));
         rest.extend((self.plane.scheduler == Scheduler::Kube).then_some("kube-scheduler"));
         for program in &rest {
@@ -167,11 +178,13 @@ impl Running {
         for program in &rest {
             self.wait_for_port(program)?;
         }
-        // Without it no pod is admitted.
-        self.wait("kube-controller-manager", "makes no service account", |plane| {
-            let get = ["get", "serviceaccount", "default", "--request-timeout=5s"];
-            plane.kubectl(&get)
-        })?;
+        if controllers {
+            // Without it no pod is admitted.
+            self.wait("kube-controller-manager", "makes no service account", |plane| {
+                let get = ["get", "serviceaccount", "default", "--request-timeout=5s"];
+                plane.kubectl(&get)
+            })?;
+        }
         self.plane.ready = true;
         self.plane.save()
     }

@@ -120,6 +120,14 @@ impl ControlPlane {
         outcome
     }
 
+    /// Adds a process to the record: if this one is killed, the next run ends it with the rest.
+    pub fn adopt(&self, name: &str, identity: Identity) -> Result<()> {
+        let Some(mut recorded) = Self::load(&self.folder)? else { return Ok(()) };
+        recorded.processes.retain(|(_, identity)| identity.is_alive());
+        recorded.processes.push((name.to_owned(), identity));
+        recorded.save()
+    }
+
     /// Runs `kubectl` as an administrator and returns what it prints.
     pub fn kubectl(&self, arguments: &[&str]) -> Result<String> {
         let output = Command::new(self.bin.join("kubectl"))
