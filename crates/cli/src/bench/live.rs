@@ -12,7 +12,6 @@ mod observer;
 mod place;
 mod plot;
 mod report;
-mod requests;
 mod stage;
 
 use std::path::PathBuf;
@@ -21,11 +20,11 @@ use anyhow::{Context as _, Result, bail};
 
 use super::families::Family;
 use crate::output::{complain, say};
+use crate::requests::Requests;
 use contender::{Contender, Contenders};
 use drain::Drain;
 use place::Place;
 use report::{Closing, Run};
-use requests::Requests;
 use stage::Stage;
 
 pub use contender::QPS;

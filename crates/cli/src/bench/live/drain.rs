@@ -8,9 +8,9 @@ use anyhow::{Result, bail};
 use super::contender::{Contender, Contenders, Process};
 use super::place::Place;
 use super::report::{Run, percentile};
-use super::requests::pods_path;
 use super::stage::{Made, Stage, tell};
 use crate::output::complain;
+use crate::requests::pods_path;
 
 /// How long nothing may happen before a scheduler is given up.
 const STALL_MAX: Duration = Duration::from_mins(1);
@@ -126,7 +126,7 @@ impl<'a> Drain<'a> {
         let created = RefCell::new(Vec::with_capacity(pods.len()));
         let began = Instant::now();
         let arrivals = pods.iter().enumerate();
-        super::requests::each(arrivals, ARRIVALS_AT_ONCE, |(index, made)| {
+        crate::requests::each(arrivals, ARRIVALS_AT_ONCE, |(index, made)| {
             let due = began + Duration::from_secs_f64(index as f64 / rate);
             let created = &created;
             async move {

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::requests::Requests;
+use crate::requests::Requests;
 
 /// Pods that are on a node: the first sight of one is that of its bind.
 const BOUND: &str = "/api/v1/pods?fieldSelector=spec.nodeName!%3D";

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use controlplane::{ControlPlane, Identity, Options, Running, Scheduler};
 
-use super::requests::{Requests, metric};
 use crate::output::complain;
+use crate::requests::{Requests, metric};
 
 /// A control plane.
 pub(super) struct Place {

@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use super::manifest;
 use super::observer::Observer;
 use super::place::Place;
-use super::requests::{Requests, WORKERS, each, metric, pods_path};
 use crate::bench::families::Family;
 use crate::bench::placements;
 use crate::output::complain;
+use crate::requests::{Requests, WORKERS, each, metric, pods_path};
 
 /// Binds under way at once when the API server's limit is looked for: a connection's worth.
 const BINDS_AT_ONCE: usize = 100;

@@ -1,7 +1,7 @@
 //! Requests to the API server, many at a time.
 
+use std::fmt;
 use std::future::Future;
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
@@ -22,7 +22,7 @@ const ATTEMPTS_MAX: u32 = 8;
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// Workers that create and delete, as many as upstream's benchmark has.
-pub(super) const WORKERS: usize = 30;
+pub(crate) const WORKERS: usize = 30;
 
 /// Objects in one page of a list.
 const PAGE: usize = 1000;
@@ -30,24 +30,46 @@ const PAGE: usize = 1000;
 /// Lists this long are no longer those of a benchmark.
 const PAGES_MAX: usize = 1000;
 
+/// An answer that is no success.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    what: String,
+    /// The status that says why.
+    pub(crate) status: StatusCode,
+    message: String,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}: {}", self.what, self.status, self.message)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
 /// One connection to the API server.
 #[derive(Clone)]
-pub(super) struct Requests(kube::Client);
+pub(crate) struct Requests(kube::Client);
 
 impl Requests {
     /// Connects by a kubeconfig.
-    pub(super) async fn connect(kubeconfig: &Path) -> Result<Self> {
+    pub(crate) async fn connect(kubeconfig: &std::path::Path) -> Result<Self> {
         let target = Target { kubeconfig: Some(kubeconfig.to_owned()), ..Target::default() };
         Ok(Self(connect::client(&connect::config(&target).await?)?))
     }
 
+    /// Uses a configuration that is read already.
+    pub(crate) fn with(config: &kube::Config) -> Result<Self> {
+        Ok(Self(connect::client(config)?))
+    }
+
     /// The client beneath.
-    pub(super) fn client(&self) -> &kube::Client {
+    pub(crate) fn client(&self) -> &kube::Client {
         &self.0
     }
 
     /// Sends one request; other answers than success and `fine` are errors.
-    pub(super) async fn send(
+    pub(crate) async fn send(
         &self,
         method: Method,
         path: &str,
@@ -68,7 +90,7 @@ impl Requests {
             }
             let busy = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
             if !busy || attempt == ATTEMPTS_MAX {
-                bail!("{what}: {status}: {}", message(&answer));
+                bail!(Refusal { what, status, message: message(&answer) });
             }
             tokio::time::sleep(PAUSE).await;
         }
@@ -87,49 +109,58 @@ impl Requests {
     }
 
     /// Reads one object.
-    pub(super) async fn get(&self, path: &str) -> Result<Value> {
+    pub(crate) async fn get(&self, path: &str) -> Result<Value> {
         Ok(serde_json::from_slice(&self.send(Method::GET, path, None, &[]).await?)?)
     }
 
     /// Reads a text.
-    pub(super) async fn get_text(&self, path: &str) -> Result<String> {
+    pub(crate) async fn get_text(&self, path: &str) -> Result<String> {
         let text = self.send(Method::GET, path, None, &[]).await?;
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// All objects of a list.
-    pub(super) async fn list(&self, path: &str) -> Result<Vec<Value>> {
-        let mut items = Vec::new();
+    /// A list, page by page; `query` chooses some of its objects.
+    pub(crate) async fn pages(&self, path: &str, query: &str) -> Result<Vec<Value>> {
+        let mut pages = Vec::new();
         let mut next = String::new();
-        for _ in 0..PAGES_MAX {
-            let mut page = self.get(&format!("{path}?limit={PAGE}&continue={next}")).await?;
-            if let Value::Array(some) = page["items"].take() {
-                items.extend(some);
-            }
+        while pages.len() < PAGES_MAX {
+            let page = self.get(&format!("{path}?limit={PAGE}&continue={next}{query}")).await?;
             page["metadata"]["continue"].as_str().unwrap_or("").clone_into(&mut next);
+            pages.push(page);
             if next.is_empty() {
-                return Ok(items);
+                return Ok(pages);
             }
         }
         bail!("the list {path} has no end")
     }
 
+    /// All objects of a list.
+    pub(crate) async fn list(&self, path: &str) -> Result<Vec<Value>> {
+        let mut items = Vec::new();
+        for mut page in self.pages(path, "").await? {
+            if let Value::Array(some) = page["items"].take() {
+                items.extend(some);
+            }
+        }
+        Ok(items)
+    }
+
     /// Creates an object and tells its uid; one that is there already is fine and has none.
-    pub(super) async fn create(&self, path: &str, object: &Value) -> Result<String> {
+    pub(crate) async fn create(&self, path: &str, object: &Value) -> Result<String> {
         let answer = self.send(Method::POST, path, Some(object), &[StatusCode::CONFLICT]).await?;
         let answer: Value = serde_json::from_slice(&answer)?;
         Ok(answer["metadata"]["uid"].as_str().unwrap_or("").to_owned())
     }
 
     /// Deletes an object at once; one that is gone already is fine.
-    pub(super) async fn delete(&self, path: &str) -> Result<()> {
+    pub(crate) async fn delete(&self, path: &str) -> Result<()> {
         let path = format!("{path}?gracePeriodSeconds=0");
         self.send(Method::DELETE, &path, None, &[StatusCode::NOT_FOUND]).await.map(|_| ())
     }
 }
 
 /// Does something with each of many, so many at a time; the first failure ends it.
-pub(super) async fn each<T, F: Future<Output = Result<()>>>(
+pub(crate) async fn each<T, F: Future<Output = Result<()>>>(
     many: impl IntoIterator<Item = T>,
     at_once: usize,
     act: impl FnMut(T) -> F,
@@ -139,7 +170,7 @@ pub(super) async fn each<T, F: Future<Output = Result<()>>>(
 }
 
 /// Path of the pods of a namespace.
-pub(super) fn pods_path(namespace: &str) -> String {
+pub(crate) fn pods_path(namespace: &str) -> String {
     format!("/api/v1/namespaces/{namespace}/pods")
 }
 
@@ -150,7 +181,7 @@ fn message(answer: &[u8]) -> String {
 }
 
 /// The sum of a metric's values over all lines with these labels.
-pub(super) fn metric(metrics: &str, name: &str, labels: &[(&str, &str)]) -> f64 {
+pub(crate) fn metric(metrics: &str, name: &str, labels: &[(&str, &str)]) -> f64 {
     let lines = metrics.lines().filter(|line| {
         let rest = line.strip_prefix(name).unwrap_or("");
         rest.starts_with(['{', ' '])
