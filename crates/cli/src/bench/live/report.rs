@@ -79,6 +79,9 @@ pub(super) struct Closing {
     pub(super) baseline_spread: f64,
     /// Whether the figures count: the baseline ran more than once and was steady, and nothing was violated.
     pub(super) valid: bool,
+    /// Why they do not count.
+    #[serde(skip)]
+    pub(super) doubt: Option<String>,
 }
 
 /// The value at a share of all, by nearest rank. They must be sorted.
@@ -115,6 +118,17 @@ pub(super) fn close(runs: &[Run], raw_binds_per_second: f64) -> Option<Closing> 
     let spread = (baseline.clone().fold(f64::MIN, f64::max)
         - baseline.clone().fold(f64::MAX, f64::min))
         / median(baseline)?;
+    let violations: usize = runs.iter().map(|run| run.violations).sum();
+    let doubt = if violations > 0 {
+        Some(format!("{violations} placements are wrong"))
+    } else if kube.len() < 2 {
+        Some("at least two pairs of runs must count; use --rounds 3".to_owned())
+    } else {
+        let percent = spread * 100.0;
+        (spread > SPREAD_MAX).then(|| {
+            format!("the runs of kube-scheduler differ by {percent:.0} %; use a quiet machine")
+        })
+    };
     Some(Closing {
         family: runs.first()?.family,
         cpu_ratio: median(cpu.iter().copied())?,
@@ -127,7 +141,8 @@ pub(super) fn close(runs: &[Run], raw_binds_per_second: f64) -> Option<Closing> 
         p99_ratio: median(p99),
         raw_binds_per_second,
         baseline_spread: spread,
-        valid: kube.len() > 1 && spread <= SPREAD_MAX && runs.iter().all(|run| run.violations == 0),
+        valid: doubt.is_none(),
+        doubt,
     })
 }
 

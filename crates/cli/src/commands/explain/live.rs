@@ -59,12 +59,15 @@ fn pod_name(text: &str) -> Result<&str> {
 }
 
 async fn configuration(asked: &Asked<'_>) -> Result<kube::Config> {
+    // Each error repeats the one beneath.
+    let root = |error: kube::config::KubeconfigError| anyhow!("{}", anyhow!(error).root_cause());
     let file = match asked.kubeconfig {
         Some(path) => Kubeconfig::read_from(path)
+            .map_err(root)
             .with_context(|| format!("cannot read the kubeconfig {}", path.display()))?,
         // What kubectl would use.
-        None => Kubeconfig::read().context(
-            "no kubeconfig: use --kubeconfig or KUBECONFIG, or --snapshot and --pod for files",
+        None => Kubeconfig::read().map_err(root).context(
+            "no usual kubeconfig: use --kubeconfig or KUBECONFIG, or --snapshot and --pod for files",
         )?,
     };
     let options = KubeConfigOptions {
@@ -72,7 +75,7 @@ async fn configuration(asked: &Asked<'_>) -> Result<kube::Config> {
         ..KubeConfigOptions::default()
     };
     let config = kube::Config::from_custom_kubeconfig(file, &options).await;
-    config.context("the kubeconfig cannot be used")
+    config.map_err(root).context("the kubeconfig cannot be used")
 }
 
 async fn pod(requests: &Requests, namespace: &str, name: &str) -> Result<Pod> {
