@@ -1,36 +1,18 @@
-//! Upstream's control plane on this machine, for tests that want the real one: etcd, API server,
-//! controllers and, if asked for, scheduler, with kwok in place of the kubelets.
-//!
-//! ```text
-//! build ─▶ programs in the cache ─┐
-//! certificates, ports ────────────┴─▶ start ─▶ processes ─▶ state (what runs, in a folder) ─▶ down
-//! ```
-//!
-//! Other modules start one with `ControlPlane::start(&Options::owned(…)?)`; it ends when it is dropped.
+//! `cargo xtask controlplane`: the command line of the crate of the same name.
 
-mod build;
-mod certificates;
 mod check;
-mod components;
-mod ports;
-mod process;
-mod start;
-mod state;
 
 use std::fmt::Write as _;
-use std::fs;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
-pub(crate) use certificates::write_private;
-pub(crate) use ports::free as free_ports;
-pub(crate) use process::{Identity, PAUSE};
-pub(crate) use start::Options;
-pub(crate) use state::{ControlPlane, Scheduler};
+pub(crate) use ::controlplane::{
+    ControlPlane, Identity, Options, PAUSE, Scheduler, free_ports, write_private,
+};
 
 use crate::shell::say;
 
@@ -120,32 +102,14 @@ impl Place {
             return Ok((name.to_string_lossy().into_owned(), folder));
         }
         let name = self.name.as_deref().unwrap_or("default");
-        Ok((name.to_owned(), start::folder_of(name)?))
+        Ok((name.to_owned(), ::controlplane::folder_of(name)?))
     }
 }
 
 fn up(place: &Place, scheduler: Scheduler, kwok: bool, output: Output) -> Result<()> {
     let (name, folder) = place.resolve()?;
-    start::sweep()?;
-    let bin = build::build()?;
-    let held = state::hold(&folder)?;
-    let prior = ControlPlane::load(&folder)?.filter(|plane| !plane.is_down());
-    let plane = if let Some(plane) = prior {
-        if !plane.is_up() {
-            bail!(
-                "{name} runs only in part, without {}; end it with `down` first",
-                missing(&plane)
-            );
-        }
-        if (plane.scheduler, plane.kwok) != (scheduler, kwok) {
-            bail!("{name} already runs with another scheduler or kwok; end it with `down` first");
-        }
-        say(&format!("{name} already runs"));
-        plane
-    } else {
-        let options = Options { name, folder, scheduler, kwok, owned: false };
-        start::start_held(&options, &bin, &held)?.keep()
-    };
+    let options = Options { name, folder, scheduler, kwok, controllers: true, owned: false };
+    let plane = ::controlplane::up(&options)?;
     match output {
         Output::Table => print(&table(&plane)),
         Output::Json => print(&format!("{}\n", plane.summary())),
@@ -155,16 +119,11 @@ fn up(place: &Place, scheduler: Scheduler, kwok: bool, output: Output) -> Result
 
 fn down(place: &Place) -> Result<()> {
     let (name, folder) = place.resolve()?;
-    if !folder.exists() {
+    if ::controlplane::down(&folder)? {
+        say(&format!("{name} has ended"));
+    } else {
         say(&format!("{name} does not run: there is no {}", folder.display()));
-        return Ok(());
     }
-    let _held = state::hold(&folder)?;
-    if let Some(plane) = ControlPlane::load(&folder)? {
-        plane.end()?;
-    }
-    state::remove(&folder)?;
-    say(&format!("{name} has ended"));
     Ok(())
 }
 
@@ -173,7 +132,7 @@ fn status(place: &Place, output: Output) -> Result<ExitCode> {
     let planes = if place.name.is_some() || place.folder.is_some() {
         ControlPlane::load(&place.resolve()?.1)?.into_iter().collect()
     } else {
-        all()?
+        ::controlplane::all()?
     };
     match output {
         Output::Json => {
@@ -194,32 +153,13 @@ fn status_row(plane: &ControlPlane) -> Value {
     row
 }
 
-fn all() -> Result<Vec<ControlPlane>> {
-    let Ok(entries) = fs::read_dir(start::folder_of_all()?) else { return Ok(Vec::new()) };
-    let mut planes = Vec::new();
-    for entry in entries {
-        planes.extend(ControlPlane::load(&entry?.path())?);
-    }
-    planes.sort_by(|one, other| one.name.cmp(&other.name));
-    Ok(planes)
-}
-
-fn missing(plane: &ControlPlane) -> String {
-    let ended = plane.ended();
-    if ended.is_empty() {
-        "having come to the end of its start".to_owned()
-    } else {
-        ended.join(", ")
-    }
-}
-
 fn table(plane: &ControlPlane) -> String {
     let state = if plane.is_up() {
         "runs".to_owned()
     } else if plane.is_down() {
         "does not run".to_owned()
     } else {
-        format!("runs in part, without {}", missing(plane))
+        format!("runs in part, without {}", plane.missing())
     };
     let mut rows = vec![
         ("name", plane.name.clone()),

@@ -1,28 +1,16 @@
 //! Running other programs.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
+pub(crate) use ::controlplane::tools::{cache, go, say};
+
 /// Root of the checkout.
 pub(crate) fn root() -> PathBuf {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
     manifest.parent().unwrap_or(manifest).to_owned()
-}
-
-/// Where tools and built programs are kept between runs, outside the checkout.
-pub(crate) fn cache() -> Result<PathBuf> {
-    let base = std::env::var_os("XDG_CACHE_HOME").filter(|value| !value.is_empty());
-    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
-    let base = base.map(PathBuf::from).or_else(home);
-    Ok(base.context("set XDG_CACHE_HOME or HOME: tools are cached there")?.join("jindou"))
-}
-
-/// Says something on standard error.
-pub(crate) fn say(line: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
 
 /// Runs a program in the checkout with its output shown; fails when it does.
@@ -64,11 +52,4 @@ pub(crate) fn target_folder() -> Result<PathBuf> {
     let metadata: serde_json::Value = serde_json::from_str(&text)?;
     let folder = metadata["target_directory"].as_str();
     Ok(folder.context("cargo names no target folder")?.into())
-}
-
-/// Finds Go: on the path, or where it is usually put.
-pub(crate) fn go() -> Option<PathBuf> {
-    let usual = PathBuf::from("/usr/local/go/bin/go");
-    let on_path = Command::new("go").arg("version").output().is_ok_and(|o| o.status.success());
-    if on_path { Some(PathBuf::from("go")) } else { usual.exists().then_some(usual) }
 }

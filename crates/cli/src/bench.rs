@@ -1,6 +1,8 @@
-//! Benchmarks: the workloads of Kubernetes' own scheduler benchmark, in-process.
+//! Benchmarks: the workloads of Kubernetes' own scheduler benchmark, in-process and on a control plane.
 
 pub mod decide;
 pub mod families;
+pub mod live;
 pub mod memory;
 pub mod objects;
+pub mod placements;

@@ -5,6 +5,7 @@ mod config;
 mod explain;
 mod scheduler;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
@@ -35,7 +36,14 @@ pub fn run() -> ExitCode {
 
 /// Runs the command that the arguments name, as a program of another name with plugins of its own.
 pub fn run_with(program: &'static str, registry: &Registry) -> ExitCode {
-    let parsed = Arguments::command().name(program).try_get_matches();
+    let command = Arguments::command().name(program);
+    // As `kubectl-NAME` on the path it is a command of kubectl, and help says so.
+    let own = std::env::args_os().next();
+    let plugin = own.as_deref().and_then(|own| Path::new(own).file_stem()?.to_str());
+    let parsed = match plugin.and_then(|name| name.strip_prefix("kubectl-")) {
+        Some(name) => command.bin_name(format!("kubectl {name}")).try_get_matches(),
+        None => command.try_get_matches(),
+    };
     let arguments = match parsed.and_then(|matches| Arguments::from_arg_matches(&matches)) {
         Ok(arguments) => arguments,
         Err(error) => return usage(&error),

@@ -5,3 +5,4 @@ pub mod cluster;
 pub mod commands;
 pub mod explain;
 pub mod output;
+mod requests;

@@ -5,9 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
 
-use super::certificates::write_private;
-use super::process::PAUSE;
-use super::{ControlPlane, Options, Scheduler};
+use super::{ControlPlane, Options, PAUSE, Scheduler, write_private};
 use crate::shell::say;
 
 const NODES: usize = 3;

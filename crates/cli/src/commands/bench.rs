@@ -1,5 +1,7 @@
 //! `jindou bench`: measure.
 
+mod live;
+
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
@@ -12,7 +14,7 @@ use crate::bench::families::{FAMILIES, Family};
 use crate::bench::memory::Footprint;
 use crate::output::{Format, columns, complain, say};
 
-/// Measure how fast decisions are made.
+/// Measure how fast decisions are made, alone and beside kube-scheduler.
 #[derive(Args)]
 pub(super) struct Options {
     #[command(subcommand)]
@@ -33,6 +35,7 @@ enum Action {
         #[arg(short, long, value_enum, default_value_t)]
         output: Format,
     },
+    Live(live::Options),
     /// Memory of one family in a fresh process, as JSON.
     #[command(hide = true)]
     Footprint {
@@ -61,6 +64,7 @@ enum Action {
 pub(super) fn run(options: &Options) -> Result<ExitCode> {
     match &options.action {
         Action::Decide { family, nodes, output } => decide(family, nodes, *output)?,
+        Action::Live(options) => return live::run(options),
         Action::Footprint { family, nodes } => {
             let footprint = decide::footprint(profiles()?, find(family)?, *nodes)?;
             say(&(serde_json::to_string(&footprint)? + "\n"))?;

@@ -1,5 +1,7 @@
 //! `jindou explain`: where a pod would go and why.
 
+mod live;
+
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -18,16 +20,29 @@ use crate::output::{Format, complain, print};
 
 /// Explain where a pod would go, or why it fits nowhere and what would help.
 ///
-/// Nothing is changed anywhere: the cluster is a file, and so is the pod.
+/// Give `pod/NAME` for a pod of a live cluster, or two files.
+/// Nothing is changed anywhere.
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(super) struct Options {
+    /// A pod of a live cluster, as `pod/NAME`; explained as though it had no node yet.
+    #[arg(value_name = "pod/NAME", required_unless_present_any = ["snapshot", "pod"])]
+    live: Option<String>,
+    /// Namespace of the pod; that of the kubeconfig's context if not given.
+    #[arg(short, long, requires = "live")]
+    namespace: Option<String>,
+    /// How to reach the cluster; what kubectl uses if not given.
+    #[arg(long, value_name = "FILE", requires = "live")]
+    kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig; the current one if not given.
+    #[arg(long, value_name = "NAME", requires = "live")]
+    context: Option<String>,
     /// The cluster: any Kubernetes YAML or JSON, such as `kubectl get nodes,pods -A -o yaml` prints; `-` for standard input.
-    #[arg(long)]
-    snapshot: PathBuf,
+    #[arg(long, value_name = "FILE", requires = "pod", conflicts_with = "live")]
+    snapshot: Option<PathBuf>,
     /// The pod: YAML or JSON.
-    #[arg(long)]
-    pod: PathBuf,
+    #[arg(long, value_name = "FILE", requires = "snapshot", conflicts_with = "live")]
+    pod: Option<PathBuf>,
     /// KubeSchedulerConfiguration; the defaults if not given.
     #[arg(long)]
     config: Option<PathBuf>,
@@ -48,13 +63,8 @@ Colours appear on a terminal only, and not when NO_COLOR is set.";
 const FITS_NOWHERE: u8 = 2;
 
 pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
-    let (dash, config) = (Path::new("-"), options.config.as_deref());
-    if [Some(&*options.snapshot), Some(&options.pod), config]
-        .iter()
-        .filter(|f| **f == Some(dash))
-        .count()
-        > 1
-    {
+    let files = [&options.snapshot, &options.pod, &options.config];
+    if files.iter().filter(|file| file.as_deref() == Some(Path::new("-"))).count() > 1 {
         bail!("only one of the files can be standard input");
     }
     let configuration = super::config::load(options.config.as_deref(), Gates::default(), registry)?;
@@ -63,15 +73,14 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
         anyhow::anyhow!("{}", lines.join("\n"))
     })?;
     let known: Vec<String> = profiles.iter().map(|profile| profile.name.clone()).collect();
-    let cluster = read_snapshot(&options.snapshot)?;
-    let pod = read_pod(&options.pod)?;
+    let (cluster, pod) = read(options)?;
     let mut objects = cluster.objects;
     objects.pods.retain(|other| (&other.namespace, &other.name) != (&pod.namespace, &pod.name));
     let mut engine = crate::cluster::engine(profiles, objects);
     let Some(answer) = explain_to_people(&mut engine, &pod, now()) else {
         bail!(
-            "{}: Pod {}/{}: spec.schedulerName: found {:?}, expected one of the configured profiles: {}",
-            options.pod.display(),
+            "{}Pod {}/{}: spec.schedulerName: found {:?}, expected one of the configured profiles: {}",
+            options.pod.as_ref().map_or_else(String::new, |file| format!("{}: ", file.display())),
             pod.namespace,
             pod.name,
             pod.spec.scheduler_name,
@@ -86,6 +95,20 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
     })
 }
 
+/// The cluster and the pod.
+fn read(options: &Options) -> Result<(Snapshot, Pod)> {
+    match (&options.live, &options.snapshot, &options.pod) {
+        (Some(pod), ..) => live::read(&live::Asked {
+            pod,
+            namespace: options.namespace.as_deref(),
+            kubeconfig: options.kubeconfig.as_deref(),
+            context: options.context.as_deref(),
+        }),
+        (None, Some(snapshot), Some(pod)) => Ok((read_snapshot(snapshot)?, read_pod(pod)?)),
+        _ => bail!("give `pod/NAME`, or --snapshot and --pod"),
+    }
+}
+
 /// Reads a file, or standard input for `-`.
 pub(super) fn read_text(file: &Path) -> Result<String> {
     if file == Path::new("-") {
@@ -98,13 +121,13 @@ pub(super) fn read_text(file: &Path) -> Result<String> {
 
 fn read_snapshot(file: &Path) -> Result<Snapshot> {
     let snapshot = snapshot::read(&read_text(file)?);
-    tell_problems(file, &snapshot)?;
+    tell_problems(&file.display().to_string(), &snapshot)?;
     Ok(snapshot)
 }
 
 fn read_pod(file: &Path) -> Result<Pod> {
     let mut read = snapshot::read(&read_text(file)?);
-    tell_problems(file, &read)?;
+    tell_problems(&file.display().to_string(), &read)?;
     match read.objects.pods.len() {
         1 => Ok(read.objects.pods.remove(0)),
         0 if !read.ignored.is_empty() => {
@@ -116,18 +139,18 @@ fn read_pod(file: &Path) -> Result<Pod> {
     }
 }
 
-fn tell_problems(file: &Path, snapshot: &Snapshot) -> Result<()> {
+fn tell_problems(source: &str, snapshot: &Snapshot) -> Result<()> {
     for problem in &snapshot.problems {
         let severity = match problem.severity {
             Severity::Warning => "warning",
             Severity::Error => "error",
         };
-        complain(&format!("{severity}: {}: {problem}", file.display()));
+        complain(&format!("{severity}: {source}: {problem}"));
     }
     let errors = snapshot.problems.iter().filter(|p| p.severity == Severity::Error).count();
     if errors > 0 {
         let problems = if errors == 1 { "a problem" } else { "problems" };
-        bail!("{} has {problems}; nothing was decided", file.display());
+        bail!("{source} has {problems}; nothing was decided");
     }
     Ok(())
 }

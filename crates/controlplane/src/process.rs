@@ -10,16 +10,16 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
 /// How often waiting looks again.
-pub(crate) const PAUSE: Duration = Duration::from_millis(100);
+pub const PAUSE: Duration = Duration::from_millis(100);
 
 /// How long a process may take to end by itself.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// One process and no other: numbers are given again, but not with the same start in the same boot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Identity {
+pub struct Identity {
     /// Number of the process.
-    pub(crate) pid: i32,
+    pub pid: i32,
     /// When it was started, in clock ticks since the boot.
     start: u64,
     /// The boot that the ticks count from.
@@ -28,7 +28,7 @@ pub(crate) struct Identity {
 
 impl Identity {
     /// The process that has this number now, unless it has ended.
-    pub(crate) fn of(pid: i32) -> Option<Self> {
+    pub fn of(pid: i32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
         let (state, start) = parse_stat(&stat)?;
@@ -38,18 +38,18 @@ impl Identity {
     }
 
     /// This process itself.
-    pub(crate) fn own() -> Result<Self> {
+    pub fn own() -> Result<Self> {
         Self::of(std::process::id().cast_signed())
             .context("cannot read /proc/self/stat; the control plane needs Linux")
     }
 
     /// Whether the process still runs.
-    pub(crate) fn is_alive(&self) -> bool {
+    pub fn is_alive(&self) -> bool {
         Self::of(self.pid).as_ref() == Some(self)
     }
 
     /// Ends the process: asks first, then insists. Another process with the same number is left alone.
-    pub(crate) fn end(&self) -> Result<()> {
+    pub fn end(&self) -> Result<()> {
         for signal in [Signal::TERM, Signal::KILL] {
             self.send(signal)?;
             let deadline = Instant::now() + PATIENCE;
@@ -61,6 +61,21 @@ impl Identity {
             bail!("process {} does not end, even when killed", self.pid);
         }
         Ok(())
+    }
+
+    /// Seconds of processor time that the process has used, all its threads together.
+    pub fn cpu_seconds(&self) -> Option<f64> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid)).ok()?;
+        let (user, system) = parse_times(&stat)?;
+        Some((user + system) as f64 / rustix::param::clock_ticks_per_second() as f64)
+    }
+
+    /// The most bytes of memory that the process has had at once.
+    pub fn memory_bytes_max(&self) -> Option<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid)).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+        let kibibytes: u64 = line.split_whitespace().next()?.parse().ok()?;
+        Some(kibibytes << 10)
     }
 
     fn send(&self, signal: Signal) -> Result<()> {
@@ -83,6 +98,15 @@ fn parse_stat(stat: &str) -> Option<(char, u64)> {
     let state = fields.next()?.chars().next()?;
     let start = fields.nth(18)?.parse().ok()?;
     Some((state, start))
+}
+
+/// User and system time of a process in clock ticks, from the same text.
+fn parse_times(stat: &str) -> Option<(u64, u64)> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace();
+    let user = fields.nth(11)?.parse().ok()?;
+    let system = fields.next()?.parse().ok()?;
+    Some((user, system))
 }
 
 /// Starts a program that keeps running when this one ends, with its output in a file.
@@ -117,8 +141,16 @@ mod tests {
     fn names_with_brackets_do_not_shift_the_fields() {
         let rest = "S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4242 20";
         assert_eq!(parse_stat(&format!("7 (a b) c) {rest}")), Some(('S', 4242)));
+        assert_eq!(parse_times(&format!("7 (a b) c) {rest}")), Some((11, 12)));
         assert_eq!(parse_stat("7 (a) S 1 2"), None);
         assert_eq!(parse_stat(""), None);
+    }
+
+    #[test]
+    fn this_process_uses_time_and_memory() {
+        let own = Identity::own().unwrap();
+        assert!(own.cpu_seconds().is_some());
+        assert!(own.memory_bytes_max().unwrap() > 1 << 20);
     }
 
     #[test]

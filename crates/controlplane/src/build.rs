@@ -1,6 +1,7 @@
 //! Builds the programs of a control plane from their Go modules, once, into the cache.
 //!
-//! `conformance/controlplane` pins every module by version and checksum. Nothing is taken ready-made.
+//! `conformance/controlplane` pins every module by version and checksum. The pins are compiled in, so
+//! that a program that was built somewhere else can do this too. Nothing is taken ready-made.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -10,23 +11,45 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::shell;
+use crate::tools::{cache, go, say};
 
-/// Where the Go modules are, in the checkout.
-const MODULES: &str = "conformance/controlplane";
+/// One Go module that requires a program.
+struct Module {
+    name: &'static str,
+    requires: &'static str,
+    checksums: &'static str,
+}
+
+macro_rules! module {
+    ($name:literal) => {
+        Module {
+            name: $name,
+            requires: include_str!(concat!("../../../conformance/controlplane/", $name, "/go.mod")),
+            checksums: include_str!(concat!(
+                "../../../conformance/controlplane/",
+                $name,
+                "/go.sum"
+            )),
+        }
+    };
+}
+
+const ETCD: Module = module!("etcd");
+const KUBERNETES: Module = module!("kubernetes");
+const KWOK: Module = module!("kwok");
 
 /// Packages that hold the version which Kubernetes programs report, set when linking.
 const VERSION_PACKAGES: [&str; 2] =
     ["k8s.io/component-base/version", "k8s.io/client-go/pkg/version"];
 
-/// Every program: its name, the folder of its Go module and its package.
-const PROGRAMS: &[(&str, &str, &str)] = &[
-    ("etcd", "etcd", "go.etcd.io/etcd/server/v3"),
-    ("kube-apiserver", "kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver"),
-    ("kube-controller-manager", "kubernetes", "k8s.io/kubernetes/cmd/kube-controller-manager"),
-    ("kube-scheduler", "kubernetes", "k8s.io/kubernetes/cmd/kube-scheduler"),
-    ("kubectl", "kubernetes", "k8s.io/kubernetes/cmd/kubectl"),
-    ("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok"),
+/// Every program: its name, its Go module and its package.
+const PROGRAMS: &[(&str, &Module, &str)] = &[
+    ("etcd", &ETCD, "go.etcd.io/etcd/server/v3"),
+    ("kube-apiserver", &KUBERNETES, "k8s.io/kubernetes/cmd/kube-apiserver"),
+    ("kube-controller-manager", &KUBERNETES, "k8s.io/kubernetes/cmd/kube-controller-manager"),
+    ("kube-scheduler", &KUBERNETES, "k8s.io/kubernetes/cmd/kube-scheduler"),
+    ("kubectl", &KUBERNETES, "k8s.io/kubernetes/cmd/kubectl"),
+    ("kwok", &KWOK, "sigs.k8s.io/kwok/cmd/kwok"),
 ];
 
 /// The pinned versions.
@@ -37,11 +60,11 @@ struct Versions {
 }
 
 /// Builds what is not built yet and returns the folder that holds all programs.
-pub(crate) fn build() -> Result<PathBuf> {
+pub fn build() -> Result<PathBuf> {
     let versions = versions()?;
     let Versions { kubernetes, etcd, kwok } = &versions;
     let name = format!("kubernetes-{kubernetes}-etcd-{etcd}-kwok-{kwok}");
-    let bin = shell::cache()?.join("controlplane").join(name).join("bin");
+    let bin = cache()?.join("controlplane").join(name).join("bin");
     fs::create_dir_all(&bin).with_context(|| format!("cannot make {}", bin.display()))?;
     if is_complete(&bin) {
         return Ok(bin);
@@ -64,17 +87,27 @@ fn lock(bin: &Path) -> Result<File> {
     let path = bin.with_file_name("lock");
     let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
     if file.try_lock().is_err() {
-        shell::say("waiting for another run that builds the control plane");
+        say("waiting for another run that builds the control plane");
         file.lock().with_context(|| format!("cannot lock {}", path.display()))?;
     }
     Ok(file)
 }
 
-fn build_one(bin: &Path, name: &str, module: &str, package: &str, kubernetes: &str) -> Result<()> {
-    let go = shell::go().context(
+fn build_one(
+    bin: &Path,
+    name: &str,
+    module: &Module,
+    package: &str,
+    kubernetes: &str,
+) -> Result<()> {
+    let go = go().context(
         "the control plane is built with Go: install it (https://go.dev/dl) and put it on the path",
     )?;
-    shell::say(&format!("building {name}, once (some minutes)"));
+    let folder = bin.with_file_name("modules").join(module.name);
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    fs::write(folder.join("go.mod"), module.requires)?;
+    fs::write(folder.join("go.sum"), module.checksums)?;
+    say(&format!("building {name}, once (some minutes)"));
     let began = Instant::now();
     // Built under another name first, so that an interrupted build leaves nothing that looks whole.
     let partial = bin.join(format!("{name}.partial"));
@@ -84,19 +117,19 @@ fn build_one(bin: &Path, name: &str, module: &str, package: &str, kubernetes: &s
         .arg("-o")
         .arg(&partial)
         .arg(package)
-        .current_dir(shell::root().join(MODULES).join(module))
+        .current_dir(&folder)
         .env("CGO_ENABLED", "0")
         .env("GOWORK", "off")
         .status()
         .context("cannot start go")?;
     if !status.success() {
         let _ = fs::remove_file(&partial);
-        bail!("go build of {package} in {MODULES}/{module} failed: {status}");
+        bail!("go build of {package} in {} failed: {status}", folder.display());
     }
     fs::rename(&partial, bin.join(name))?;
     let bytes = bin.join(name).metadata()?.len();
     let seconds = began.elapsed().as_secs();
-    shell::say(&format!("built {name} in {seconds} s, {} MiB", bytes >> 20));
+    say(&format!("built {name} in {seconds} s, {} MiB", bytes >> 20));
     Ok(())
 }
 
@@ -119,17 +152,14 @@ fn linker_flags(kubernetes: &str) -> String {
 }
 
 fn versions() -> Result<Versions> {
-    let read = |module: &str, dependency: &str| -> Result<String> {
-        let path = Path::new(MODULES).join(module).join("go.mod");
-        let text = fs::read_to_string(shell::root().join(&path))
-            .with_context(|| format!("cannot read {}", path.display()))?;
-        required(&text, dependency)
-            .with_context(|| format!("{} does not require {dependency}", path.display()))
+    let read = |module: &Module, dependency: &str| -> Result<String> {
+        required(module.requires, dependency)
+            .with_context(|| format!("go.mod of {} does not require {dependency}", module.name))
     };
     Ok(Versions {
-        kubernetes: read("kubernetes", "k8s.io/kubernetes")?,
-        etcd: read("etcd", "go.etcd.io/etcd/server/v3")?,
-        kwok: read("kwok", "sigs.k8s.io/kwok")?,
+        kubernetes: read(&KUBERNETES, "k8s.io/kubernetes")?,
+        etcd: read(&ETCD, "go.etcd.io/etcd/server/v3")?,
+        kwok: read(&KWOK, "sigs.k8s.io/kwok")?,
     })
 }
 
@@ -162,8 +192,8 @@ mod tests {
 
     #[test]
     fn kubernetes_is_the_version_of_the_oracle() {
-        let oracle = shell::root().join("conformance/oracle/go.mod");
-        let oracle = required(&fs::read_to_string(oracle).unwrap(), "k8s.io/kubernetes");
+        let oracle = include_str!("../../../conformance/oracle/go.mod");
+        let oracle = required(oracle, "k8s.io/kubernetes");
         assert_eq!(Some(versions().unwrap().kubernetes), oracle);
     }
 }

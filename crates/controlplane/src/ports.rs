@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 /// Ports that nobody listens on, all different.
 ///
 /// Somebody may take one before it is used; who starts a server on it tries again then.
-pub(crate) fn free<const COUNT: usize>() -> Result<[u16; COUNT]> {
+pub fn free<const COUNT: usize>() -> Result<[u16; COUNT]> {
     // All are held until the last one is found, so that none is given twice.
     let held = (0..COUNT)
         .map(|_| TcpListener::bind(("127.0.0.1", 0)))

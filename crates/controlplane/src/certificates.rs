@@ -58,7 +58,7 @@ pub(crate) fn write(folder: &Path) -> Result<()> {
 }
 
 /// Writes a file that only its owner may read.
-pub(crate) fn write_private(path: &Path, text: &str) -> Result<()> {
+pub fn write_private(path: &Path, text: &str) -> Result<()> {
     let mut options = OpenOptions::new();
     let file = options.write(true).create(true).truncate(true).mode(0o600).open(path);
     file.and_then(|mut file| file.write_all(text.as_bytes()))

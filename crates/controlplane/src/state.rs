@@ -21,7 +21,7 @@ const LOCK: &str = "controlplane.lock";
 /// Which scheduler is started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Scheduler {
+pub enum Scheduler {
     /// Upstream's.
     Kube,
     /// None: Jindou or a test does it.
@@ -30,33 +30,33 @@ pub(crate) enum Scheduler {
 
 /// A control plane that was started, whether or not it still runs.
 #[derive(Clone, Serialize, Deserialize)]
-pub(crate) struct ControlPlane {
-    pub(crate) name: String,
+pub struct ControlPlane {
+    pub name: String,
     /// Where its data, certificates and logs are.
-    pub(crate) folder: PathBuf,
+    pub folder: PathBuf,
     /// Address of the API server.
-    pub(crate) server: String,
+    pub server: String,
     /// Access as an administrator, who may do everything.
-    pub(crate) kubeconfig: PathBuf,
+    pub kubeconfig: PathBuf,
     /// Access as `system:kube-scheduler`, with the rights that upstream gives to a scheduler.
-    pub(crate) scheduler_kubeconfig: PathBuf,
+    pub scheduler_kubeconfig: PathBuf,
     /// Certificate of the authority that the API server is known by.
-    pub(crate) ca: PathBuf,
+    pub ca: PathBuf,
     /// Folder of the programs, `kubectl` among them.
-    pub(crate) bin: PathBuf,
-    pub(crate) scheduler: Scheduler,
-    pub(crate) kwok: bool,
+    pub bin: PathBuf,
+    pub scheduler: Scheduler,
+    pub kwok: bool,
     /// Whether starting came to its end.
-    pub(crate) ready: bool,
+    pub ready: bool,
     /// The process that ends it; without one it runs until somebody says `down`.
-    pub(crate) owner: Option<Identity>,
+    pub owner: Option<Identity>,
     /// What was started, in this order.
-    pub(crate) processes: Vec<(String, Identity)>,
+    pub processes: Vec<(String, Identity)>,
 }
 
 impl ControlPlane {
     /// What is recorded in a folder.
-    pub(crate) fn load(folder: &Path) -> Result<Option<Self>> {
+    pub fn load(folder: &Path) -> Result<Option<Self>> {
         let path = folder.join(RECORD);
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
@@ -75,7 +75,7 @@ impl ControlPlane {
     }
 
     /// Writes the record.
-    pub(crate) fn save(&self) -> Result<()> {
+    pub fn save(&self) -> Result<()> {
         let partial = self.folder.join(format!("{RECORD}.partial"));
         write_private(&partial, &serde_json::to_string_pretty(self)?)?;
         fs::rename(partial, self.folder.join(RECORD))?;
@@ -83,23 +83,33 @@ impl ControlPlane {
     }
 
     /// Names of the processes that have ended.
-    pub(crate) fn ended(&self) -> Vec<&str> {
+    pub fn ended(&self) -> Vec<&str> {
         let ended = self.processes.iter().filter(|(_, identity)| !identity.is_alive());
         ended.map(|(name, _)| name.as_str()).collect()
     }
 
     /// Whether all of it runs.
-    pub(crate) fn is_up(&self) -> bool {
+    pub fn is_up(&self) -> bool {
         self.ready && self.ended().is_empty()
     }
 
     /// Whether nothing of it runs.
-    pub(crate) fn is_down(&self) -> bool {
+    pub fn is_down(&self) -> bool {
         self.ended().len() == self.processes.len()
     }
 
+    /// What keeps it from running whole.
+    pub fn missing(&self) -> String {
+        let ended = self.ended();
+        if ended.is_empty() {
+            "having come to the end of its start".to_owned()
+        } else {
+            ended.join(", ")
+        }
+    }
+
     /// Ends its processes, those that depend on others first.
-    pub(crate) fn end(&self) -> Result<()> {
+    pub fn end(&self) -> Result<()> {
         let mut outcome = Ok(());
         for (name, identity) in self.processes.iter().rev() {
             let ended = identity.end();
@@ -110,8 +120,16 @@ impl ControlPlane {
         outcome
     }
 
+    /// Adds a process to the record: if this one is killed, the next run ends it with the rest.
+    pub fn adopt(&self, name: &str, identity: Identity) -> Result<()> {
+        let Some(mut recorded) = Self::load(&self.folder)? else { return Ok(()) };
+        recorded.processes.retain(|(_, identity)| identity.is_alive());
+        recorded.processes.push((name.to_owned(), identity));
+        recorded.save()
+    }
+
     /// Runs `kubectl` as an administrator and returns what it prints.
-    pub(crate) fn kubectl(&self, arguments: &[&str]) -> Result<String> {
+    pub fn kubectl(&self, arguments: &[&str]) -> Result<String> {
         let output = Command::new(self.bin.join("kubectl"))
             .arg("--kubeconfig")
             .arg(&self.kubeconfig)
@@ -129,7 +147,7 @@ impl ControlPlane {
     }
 
     /// What people and scripts want to know.
-    pub(crate) fn summary(&self) -> Value {
+    pub fn summary(&self) -> Value {
         let pids =
             self.processes.iter().map(|(name, identity)| (name.clone(), identity.pid.into()));
         json!({

@@ -13,7 +13,7 @@ use super::components::{self, Ports, STAGES};
 use super::process::{self, Identity, PAUSE};
 use super::state::{self, ControlPlane, Scheduler};
 use super::{build, certificates};
-use crate::shell;
+use crate::tools::{cache, say};
 
 /// How long one program may take until it works, on a machine that is busy with builds.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -26,34 +26,44 @@ const TAIL_LINES: usize = 15;
 
 /// What to start, and where.
 #[derive(Clone)]
-pub(crate) struct Options {
-    pub(crate) name: String,
+pub struct Options {
+    pub name: String,
     /// Folder of its state.
-    pub(crate) folder: PathBuf,
-    pub(crate) scheduler: Scheduler,
+    pub folder: PathBuf,
+    pub scheduler: Scheduler,
     /// Whether kwok plays the kubelets.
-    pub(crate) kwok: bool,
+    pub kwok: bool,
+    /// Whether controllers run. Without them nothing happens to objects by itself, and whoever creates
+    /// pods first creates the service accounts.
+    pub controllers: bool,
     /// Whether it ends with this process.
-    pub(crate) owned: bool,
+    pub owned: bool,
 }
 
 impl Options {
     /// A control plane that belongs to this process, in a folder of its own: what a test wants.
-    pub(crate) fn owned(scheduler: Scheduler) -> Result<Self> {
+    pub fn owned(scheduler: Scheduler) -> Result<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let count = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("owned-{}-{count}", std::process::id());
-        Ok(Self { folder: folder_of(&name)?, name, scheduler, kwok: true, owned: true })
+        Ok(Self {
+            folder: folder_of(&name)?,
+            name,
+            scheduler,
+            kwok: true,
+            controllers: true,
+            owned: true,
+        })
     }
 }
 
 /// Where all control planes are that were not given a folder.
 pub(crate) fn folder_of_all() -> Result<PathBuf> {
-    Ok(shell::cache()?.join("controlplane/run"))
+    Ok(cache()?.join("controlplane/run"))
 }
 
 /// Where a control plane is that was only given a name.
-pub(crate) fn folder_of(name: &str) -> Result<PathBuf> {
+pub fn folder_of(name: &str) -> Result<PathBuf> {
     let fine = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if name.is_empty() || name.len() > 40 || !name.chars().all(fine) {
         bail!("a name is up to 40 small letters, digits and `-`, not {name:?}");
@@ -62,9 +72,9 @@ pub(crate) fn folder_of(name: &str) -> Result<PathBuf> {
 }
 
 /// A control plane whose processes are children of this one. They end when it is dropped.
-pub(crate) struct Running {
+pub struct Running {
     /// How to reach it.
-    pub(crate) plane: ControlPlane,
+    pub plane: ControlPlane,
     children: Vec<Child>,
     ports: Ports,
     kept: bool,
@@ -72,7 +82,7 @@ pub(crate) struct Running {
 
 impl ControlPlane {
     /// Builds, starts, and waits until pods can be created.
-    pub(crate) fn start(options: &Options) -> Result<Running> {
+    pub fn start(options: &Options) -> Result<Running> {
         sweep()?;
         let bin = build::build()?;
         let held = state::hold(&options.folder)?;
@@ -92,7 +102,7 @@ pub(crate) fn start_held(options: &Options, bin: &Path, _held: &File) -> Result<
         };
         let taken = format!("{error:#}").contains("address already in use");
         if taken && attempt < ATTEMPTS_MAX {
-            shell::say("somebody took a port; trying others");
+            say("somebody took a port; trying others");
             continue;
         }
         if options.owned {
@@ -146,19 +156,20 @@ fn launch(options: &Options, bin: &Path) -> Result<Running> {
     components::write_kubeconfigs(folder, &plane.server)?;
     fs::write(folder.join("stages.yaml"), STAGES)?;
     let mut running = Running { plane, children: Vec::new(), ports, kept: false };
-    running.bring_up()?;
+    running.bring_up(options.controllers)?;
     Ok(running)
 }
 
 impl Running {
-    fn bring_up(&mut self) -> Result<()> {
+    fn bring_up(&mut self, controllers: bool) -> Result<()> {
         self.spawn("etcd")?;
         self.wait_for_port("etcd")?;
         self.spawn("kube-apiserver")?;
         self.wait("kube-apiserver", "is not ready", |plane| {
             plane.kubectl(&["get", "--raw=/readyz", "--request-timeout=5s"])
         })?;
-        let mut rest = vec!["kube-controller-manager"];
+        let mut rest = Vec::new();
+        rest.extend(controllers.then_some("kube-controller-manager"));
         rest.extend(self.plane.kwok.then_some("kwok"));
         rest.extend((self.plane.scheduler == Scheduler::Kube).then_some("kube-scheduler"));
         for program in &rest {
@@ -167,11 +178,13 @@ impl Running {
         for program in &rest {
             self.wait_for_port(program)?;
         }
-        // Without it no pod is admitted.
-        self.wait("kube-controller-manager", "makes no service account", |plane| {
-            let get = ["get", "serviceaccount", "default", "--request-timeout=5s"];
-            plane.kubectl(&get)
-        })?;
+        if controllers {
+            // Without it no pod is admitted.
+            self.wait("kube-controller-manager", "makes no service account", |plane| {
+                let get = ["get", "serviceaccount", "default", "--request-timeout=5s"];
+                plane.kubectl(&get)
+            })?;
+        }
         self.plane.ready = true;
         self.plane.save()
     }
@@ -243,13 +256,13 @@ impl Running {
     }
 
     /// Lets the processes run on when this one ends.
-    pub(crate) fn keep(mut self) -> ControlPlane {
+    pub fn keep(mut self) -> ControlPlane {
         self.kept = true;
         self.plane.clone()
     }
 
     /// Ends the processes and removes the folder.
-    pub(crate) fn stop(mut self) -> Result<()> {
+    pub fn stop(mut self) -> Result<()> {
         self.kept = true;
         self.end()?;
         let _held = state::hold(&self.plane.folder)?;
@@ -278,7 +291,7 @@ impl Drop for Running {
             Ok(())
         };
         if let Err(error) = ended.and(removed) {
-            shell::say(&format!("{error:#}"));
+            say(&format!("{error:#}"));
         }
     }
 }

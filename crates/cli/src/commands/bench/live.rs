@@ -1,0 +1,110 @@
+//! `jindou bench live`: beside kube-scheduler on a control plane.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use clap::{Args, ValueEnum};
+
+use crate::bench::live::{self, Plan, QPS};
+use crate::output::Format;
+
+/// Families that are measured if none is named: plain, spreading, anti-affinity, affinity.
+const FAMILIES: [&str; 4] =
+    ["SchedulingBasic", "TopologySpreading", "SchedulingPodAntiAffinity", "SchedulingPodAffinity"];
+
+/// Jindou and kube-scheduler in turn, each draining the same pods on the same control plane.
+///
+/// Pods are created while no scheduler runs; then one starts, and is measured until all are bound and it rests.
+/// After that it gets pods one by one, at 60 % of what kube-scheduler can do, to measure how long each waits.
+/// Where each pod went is checked against its constraints.
+#[derive(Args)]
+#[command(after_help = after_help())]
+pub(super) struct Options {
+    /// Whom to compare with.
+    #[arg(long, value_enum, default_value_t = Against::KubeScheduler)]
+    against: Against,
+    /// Families to run, by name.
+    #[arg(long, value_delimiter = ',', default_values = FAMILIES)]
+    family: Vec<String>,
+    /// Number of nodes.
+    #[arg(long, default_value_t = 1000)]
+    nodes: usize,
+    /// Number of pods; as many as the family has for so many nodes if not given.
+    #[arg(long)]
+    pods: Option<usize>,
+    /// How often each drains each family; the first time does not count if there are others.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// How many seconds pods arrive one by one; 0 leaves that out.
+    #[arg(long, default_value_t = 10)]
+    arrival_seconds: u64,
+    /// Kubeconfig of an administrator of a control plane that runs, without nodes and without a scheduler.
+    /// If not given, one is built (once, some minutes, needs Go), started, and ended.
+    #[arg(long, value_name = "KUBECONFIG")]
+    control_plane: Option<PathBuf>,
+    /// Also draw the figures, as SVG.
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+    /// Form of the output; JSON is one object per line: one for each run, then one for each family.
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Against {
+    KubeScheduler,
+}
+
+fn after_help() -> String {
+    format!(
+        "\
+Both schedulers get the same configuration: defaults, no leader election, no profiling, and clientConnection.qps
+{QPS}, since kube-scheduler holds itself to 50 requests per second otherwise.
+CPU is that of the whole process, from its start until it rests. The drain lasts from the first bind to the last.
+The bound is (S+B)/(S+C): how many times faster a drain can get at most when all cores are busy, S being the
+processor time of all others, B kube-scheduler's and C Jindou's.
+Figures count when kube-scheduler's own runs differ by at most 15 % and no placement is wrong."
+    )
+}
+
+pub(super) fn run(options: &Options) -> Result<ExitCode> {
+    let Against::KubeScheduler = options.against;
+    if options.nodes == 0 || options.pods == Some(0) || options.rounds == 0 {
+        bail!("--nodes, --pods and --rounds take numbers above zero");
+    }
+    if options.output == Format::Yaml {
+        bail!("`bench live` prints a table or JSON");
+    }
+    let families = options.family.iter().map(|name| super::find(name));
+    let plan = Plan {
+        families: families.collect::<Result<_>>()?,
+        nodes: options.nodes,
+        pods: options.pods,
+        rounds: options.rounds,
+        arrival_seconds: options.arrival_seconds,
+        kubeconfig: options.control_plane.clone(),
+        plot: options.plot.clone(),
+        json: options.output == Format::Json,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        // What is dropped half-done ends its processes.
+        tokio::select! {
+            done = live::run(&plan) => done,
+            asked = interrupted() => asked.and_then(|()| bail!("interrupted")),
+        }
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn interrupted() -> Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
+}

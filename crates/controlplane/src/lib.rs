@@ -1,0 +1,28 @@
+//! Upstream's control plane on this machine, for tests and benchmarks that want the real one: etcd,
+//! API server, controllers and, if asked for, scheduler, with kwok in place of the kubelets.
+//!
+//! ```text
+//! build ─▶ programs in the cache ─┐
+//! certificates, ports ────────────┴─▶ start ─▶ processes ─▶ state (what runs, in a folder) ─▶ down
+//! ```
+//!
+//! `ControlPlane::start(&Options::owned(…)?)` starts one that ends when it is dropped; [`up`] starts
+//! one that runs until somebody says [`down`].
+
+mod build;
+mod certificates;
+mod components;
+mod manage;
+mod ports;
+mod process;
+mod start;
+mod state;
+pub mod tools;
+
+pub use build::build;
+pub use certificates::write_private;
+pub use manage::{all, down, up};
+pub use ports::free as free_ports;
+pub use process::{Identity, PAUSE};
+pub use start::{Options, Running, folder_of};
+pub use state::{ControlPlane, Scheduler};
