@@ -36,8 +36,10 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::answer::{failure, message_of, refusal};
 use crate::driver::Input;
+use crate::gate::Throttle;
 use crate::kinds::{Key, Kind};
 use crate::metrics::Metrics;
+use crate::report::{Report, Reports};
 use backoff::{BACKOFF_FIRST, BACKOFF_LAST, backoff};
 use complaints::{Complaints, explain};
 use lines::Lines;
@@ -78,6 +80,9 @@ pub struct Follower {
     streaming_lists: bool,
     problems_told: usize,
     complaints: Complaints,
+    throttle: Throttle,
+    /// Is told what pods say of themselves.
+    reports: Option<Reports>,
 }
 
 /// Why a list or a watch is over.
@@ -123,7 +128,21 @@ impl Follower {
             streaming_lists: true,
             problems_told: 0,
             complaints: Complaints::default(),
+            throttle: Throttle::none(),
+            reports: None,
         }
+    }
+
+    /// Lists not faster than this; watches are not counted, as in upstream's clients.
+    #[must_use]
+    pub fn throttled(self, throttle: Throttle) -> Self {
+        Self { throttle, ..self }
+    }
+
+    /// Tells what pods say of themselves.
+    #[must_use]
+    pub fn telling(self, reports: Reports) -> Self {
+        Self { reports: Some(reports), ..self }
     }
 
     /// Goes on until nobody listens.
@@ -319,6 +338,7 @@ impl Follower {
         let mut token = String::new();
         loop {
             let query = format!("limit={PAGE_OBJECTS}&continue={token}{}", self.selector());
+            self.throttle.wait().await;
             let response = self.get(&query).await?;
             match response.status() {
                 StatusCode::OK => {}
@@ -358,6 +378,9 @@ impl Follower {
 
     async fn take_object(&mut self, object: &Value) -> Result<Key> {
         let taken = self.objects.take(object)?;
+        if let (Some(reports), Some(seen)) = (&self.reports, Report::seen(object)) {
+            reports.tell(seen).await;
+        }
         for problem in taken.problems {
             self.tell_problem(&problem);
         }
@@ -379,6 +402,9 @@ impl Follower {
 
     async fn tell(&self, changes: impl IntoIterator<Item = Change>) {
         for change in changes {
+            if let (Some(reports), Change::PodGone { uid }) = (&self.reports, &change) {
+                reports.tell(Report::Done(uid.clone())).await;
+            }
             // If nobody listens, following ends.
             let _ = self.inputs.send(Input::Change(change)).await;
         }
