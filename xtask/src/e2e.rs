@@ -24,6 +24,7 @@ mod schedulers;
 mod volumes;
 
 use std::fmt::Write as _;
+use std::fs;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -122,10 +123,13 @@ struct Outcome {
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let chosen = choose(&options.only)?;
     run_shown("cargo", &["build", "--package", "cli", "--bin", "jindou"])?;
-    let jindou = target_folder()?.join("debug/jindou");
+    let built = target_folder()?.join("debug/jindou");
     let began = Instant::now();
     let running = ControlPlane::start(&PlaneOptions::owned(Scheduler::None)?)?;
     say(&format!("{} answers after {:.1?}", running.plane.server, began.elapsed()));
+    // A copy, so that nobody who builds meanwhile changes what is tested.
+    let jindou = running.plane.folder.join("jindou");
+    fs::copy(&built, &jindou).with_context(|| format!("cannot copy {}", built.display()))?;
     let mut outcomes = Vec::new();
     for scenario in chosen {
         let began = Instant::now();
