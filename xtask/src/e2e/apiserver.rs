@@ -1,6 +1,7 @@
 //! The API server dies in the middle of the work, and comes back.
 
 use std::fs;
+use std::net::TcpListener;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
@@ -10,7 +11,7 @@ use super::deployment::{deployment, nodes, wait_until_all_run};
 use super::placements;
 use super::restart::{NODES, PODS, check_that_some_wait};
 use super::scene::{Scene, text};
-use super::schedulers::{self, PLAIN, Process};
+use super::schedulers::{self, Process, UNHURRIED};
 use crate::controlplane::{ControlPlane, Options, Scheduler};
 
 const PROGRAM: &str = "kube-apiserver";
@@ -35,7 +36,7 @@ pub(crate) fn run(outer: &Scene) -> Result<()> {
 fn drain(scene: &Scene, plane: &ControlPlane) -> Result<()> {
     scene.create("nodes", &nodes(scene.namespace, NODES))?;
     scene.wait_for_nodes(NODES)?;
-    let scheduler = schedulers::jindou(scene, PLAIN)?;
+    let scheduler = schedulers::jindou(scene, UNHURRIED)?;
     scene.create("deployment", &[deployment("web", PODS)])?;
     let bound = scene.wait("some pods to be bound", || {
         let mut pods = scene.list("pods")?;
@@ -72,9 +73,11 @@ fn restart(scene: &Scene, plane: &ControlPlane) -> Result<Process> {
     let pid = Pid::from_raw(identity.pid).context("it has no number")?;
     ensure!(identity.is_alive(), "it has already ended");
     kill_process(pid, Signal::KILL)?;
+    // Its threads end one by one, and its port is free when the last one has.
+    let address = plane.server.trim_start_matches("https://");
     scene.wait("the API server to end", || {
         ensure!(!identity.is_alive(), "it still runs");
-        Ok(())
+        TcpListener::bind(address).with_context(|| format!("{address} is still taken"))
     })?;
     let server = schedulers::start(scene, PROGRAM, command)?;
     scene.wait("the API server to come back", || scene.kubectl(&["get", "--raw=/readyz"]))?;

@@ -7,7 +7,7 @@ use super::history::History;
 use super::placements;
 use super::restart::{NODES, PODS, check_that_some_wait, kill_in_the_middle, wait_for_some};
 use super::scene::Scene;
-use super::schedulers::{self, PLAIN, Process};
+use super::schedulers::{self, Process, UNHURRIED};
 use crate::shell::root;
 
 /// A shorter lease than usual, so that the other replica need not wait long.
@@ -70,7 +70,7 @@ fn drain(
 }
 
 fn replica(scene: &Scene, name: &str) -> Result<Process> {
-    schedulers::jindou_as(scene, name, &root().join(PLAIN), ELECTION)
+    schedulers::jindou_as(scene, name, &root().join(UNHURRIED), ELECTION)
 }
 
 /// Who holds the lease; empty when nobody does.

@@ -11,7 +11,7 @@ use super::placements;
 use super::proxy::{Fault, Kind, Proxy, Rule};
 use super::restart::{NODES, PODS, check_that_some_wait, wait_for_some};
 use super::scene::Scene;
-use super::schedulers::{self, PLAIN};
+use super::schedulers::{self, UNHURRIED};
 use crate::shell::root;
 
 /// Longer than a bind may take, so that nobody knows what came of those under way.
@@ -90,8 +90,8 @@ fn drain(
     scene.wait_for_nodes(NODES)?;
     let history = History::start(scene)?;
     let proxy = Proxy::start(scene)?;
-    let plain = root().join(PLAIN);
-    let scheduler = schedulers::jindou_by(scene, "jindou", &plain, &proxy.kubeconfig, &[])?;
+    let config = root().join(UNHURRIED);
+    let scheduler = schedulers::jindou_by(scene, "jindou", &config, &proxy.kubeconfig, &[])?;
     proxy.rule(rules);
     scene.create("deployment", &[deployment("web", PODS)])?;
     wait_for_some(scene, &history)?;

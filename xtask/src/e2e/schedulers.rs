@@ -15,6 +15,9 @@ use crate::shell::root;
 /// Configuration of a scheduler that needs nothing special.
 pub(crate) const PLAIN: &str = "conformance/e2e/scheduler.yaml";
 
+/// Configuration of a scheduler that binds 100 pods per second.
+pub(crate) const UNHURRIED: &str = "conformance/e2e/unhurried.yaml";
+
 /// A scheduler that runs.
 pub(crate) struct Process {
     name: String,

@@ -21,15 +21,19 @@ pub(crate) fn run(scene: &Scene) -> Result<()> {
     scene.create("nodes", &nodes(scene.namespace, NODES))?;
     scene.wait_for_nodes(NODES)?;
     let history = History::start(scene)?;
-    let scheduler = schedulers::jindou(scene, schedulers::PLAIN)?;
     scene.create("deployment", &[deployment("web", PODS)])?;
-    wait_for_some(scene, &history)?;
+    scene.wait("all pods to be created", || {
+        let seen = history.pods();
+        if seen == PODS { Ok(()) } else { bail!("{seen} were seen") }
+    })?;
     let pods = scene.list("pods")?;
-    // The latest ones: some wait, some are being bound, some are.
-    let names = pods.iter().rev().take(GONE_PODS).map(|pod| text(pod, "/metadata/name"));
-    delete(scene, "pods", names)?;
+    let scheduler = schedulers::jindou(scene, schedulers::UNHURRIED)?;
+    wait_for_some(scene, &history)?;
     let gone: Vec<_> = (1..=GONE_NODES).map(|i| format!("{}-{i}", scene.namespace)).collect();
     delete(scene, "nodes", gone.iter().map(String::as_str))?;
+    // All over the queue: some wait, some are being bound, some are.
+    let chosen = pods.iter().step_by(PODS / GONE_PODS);
+    delete(scene, "pods", chosen.map(|pod| text(pod, "/metadata/name")))?;
     check_that_some_wait(scene)?;
     scene.wait("all pods to run on nodes that there are", || {
         let there = scene.list("nodes")?;
