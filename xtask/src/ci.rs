@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, bail};
 
 use crate::shell::{cache, go, root, run, run_in, say};
-use crate::{codegen, compare_fresh, instructions, tidy, walls};
+use crate::{codegen, compare_fresh, e2e, instructions, tidy, walls};
 
 const DENY_VERSION: &str = "0.20.2";
 
@@ -37,15 +37,21 @@ pub(crate) fn test(all: bool) -> Result<ExitCode> {
     instructions::check(all)?;
     let Some(go) = go() else {
         if all {
-            bail!("Go was not found: the oracle needs it. Install Go 1.26 or newer");
+            bail!(
+                "Go was not found: the oracle and the control plane need it. Install Go 1.26 or newer"
+            );
         }
         say(
-            "SKIPPED: the comparison with upstream's scheduler, because Go was not found. Install Go 1.26 or newer to run it.",
+            "SKIPPED: the comparison with upstream's scheduler and the scenarios on its control plane, because Go was not found. Install Go 1.26 or newer to run them.",
         );
         return Ok(ExitCode::SUCCESS);
     };
     let go = go.to_string_lossy().into_owned();
     run_in(&root().join("conformance/oracle"), &go, &["test", "./..."])?;
+    say("scenarios on upstream's control plane");
+    if e2e::run(&e2e::Options::default())? != ExitCode::SUCCESS {
+        bail!("scenarios failed; run one by itself with `cargo xtask e2e --only NAME --keep`");
+    }
     compare_fresh(CASES)
 }
 

@@ -7,23 +7,28 @@
 //! Scenarios run one after the other, since nodes are for everybody. Nothing is timed; whatever is
 //! waited for has a deadline, which is far away because machines are slow.
 
+mod apiserver;
 mod constraints;
 mod custom;
 mod deployment;
 mod events;
 mod failover;
+mod faults;
 mod gates;
 mod history;
 mod mistakes;
 mod placements;
 mod preemption;
 mod profiles;
+mod proxy;
 mod restart;
 mod scene;
 mod schedulers;
+mod vanishing;
 mod volumes;
 
 use std::fmt::Write as _;
+use std::fs;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -34,7 +39,7 @@ use crate::shell::{run as run_shown, say, target_folder};
 use scene::Scene;
 
 /// Run Jindou on upstream's control plane and use it as people do.
-#[derive(clap::Args)]
+#[derive(Default, clap::Args)]
 pub(crate) struct Options {
     /// Run only this scenario; may be given several times.
     #[arg(long, value_name = "NAME")]
@@ -109,6 +114,41 @@ const SCENARIOS: &[Scenario] = &[
         shows: "two replicas; the leader is killed in the middle of 500 pods, the other goes on",
         run: failover::run,
     },
+    Scenario {
+        name: "frozen",
+        shows: "the leader is stopped and goes on when another leads: it ends and does no harm",
+        run: failover::frozen,
+    },
+    Scenario {
+        name: "lost",
+        shows: "of the answers to binds 5 % are lost: no pod bound twice, no node too full",
+        run: faults::lost,
+    },
+    Scenario {
+        name: "answers",
+        shows: "the API server answers 409, 410, 429, 500, 503 and 504 in between",
+        run: faults::answers,
+    },
+    Scenario {
+        name: "cut",
+        shows: "a slow network whose connections break again and again",
+        run: faults::cut,
+    },
+    Scenario {
+        name: "stalled",
+        shows: "a network that delivers nothing, for 4 and for 17 seconds",
+        run: faults::stalled,
+    },
+    Scenario {
+        name: "vanishing",
+        shows: "nodes and pods are deleted while pods are bound",
+        run: vanishing::run,
+    },
+    Scenario {
+        name: "apiserver",
+        shows: "the API server is killed and started again in the middle of 500 pods",
+        run: apiserver::run,
+    },
 ];
 
 /// What came of a scenario.
@@ -122,10 +162,13 @@ struct Outcome {
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let chosen = choose(&options.only)?;
     run_shown("cargo", &["build", "--package", "cli", "--bin", "jindou"])?;
-    let jindou = target_folder()?.join("debug/jindou");
+    let built = target_folder()?.join("debug/jindou");
     let began = Instant::now();
     let running = ControlPlane::start(&PlaneOptions::owned(Scheduler::None)?)?;
     say(&format!("{} answers after {:.1?}", running.plane.server, began.elapsed()));
+    // A copy, so that nobody who builds meanwhile changes what is tested.
+    let jindou = running.plane.folder.join("jindou");
+    fs::copy(&built, &jindou).with_context(|| format!("cannot copy {}", built.display()))?;
     let mut outcomes = Vec::new();
     for scenario in chosen {
         let began = Instant::now();

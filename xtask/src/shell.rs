@@ -21,7 +21,18 @@ pub(crate) fn run(program: &str, arguments: &[&str]) -> Result<()> {
 /// Runs a program in a folder with its output shown; fails when it does.
 pub(crate) fn run_in(folder: &Path, program: &str, arguments: &[&str]) -> Result<()> {
     say(&format!("$ {program} {}", arguments.join(" ")));
-    let status = Command::new(program)
+    let mut command = Command::new(program);
+    // Cargo tells a program of its own package; a build inside of it would take that for a change of
+    // its surroundings and build dependencies anew.
+    for (name, _) in std::env::vars_os() {
+        let told = name.to_str().is_some_and(|name| {
+            name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
+        });
+        if told {
+            command.env_remove(&name);
+        }
+    }
+    let status = command
         .args(arguments)
         .current_dir(folder)
         .status()

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use anyhow::{Context as _, Result, bail};
 use engine::command::PodName;
 use engine::object::Text;
 use http::{Request, StatusCode};
@@ -22,8 +23,9 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::answer::{failure, may_pass, retry_after};
-use crate::lease::{Fence, REQUEST_TIMEOUT, SLACK};
+use crate::answer::{failure, may_pass, refusal, retry_after};
+use crate::gate::Gate;
+use crate::lease::{REQUEST_TIMEOUT, SLACK};
 use crate::metrics::{BindResult, Metrics};
 
 #[cfg(test)]
@@ -40,6 +42,10 @@ const PAUSE_MIN: Duration = SLACK;
 
 /// The longest wait between reads of a pod of which something must be known.
 const READ_PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// Refusals to tell of a pod until nothing more is expected, rights that are just being changed for
+/// example. By then every request has died.
+const REFUSALS_MAX: u32 = 5;
 
 /// How many binds may be under way at once: more as long as all goes well, half as many when the
 /// server asks for less.
@@ -79,7 +85,7 @@ impl Default for Window {
 #[derive(Clone)]
 pub struct Binder {
     client: kube::Client,
-    fence: Fence,
+    gate: Gate,
     window: Arc<Window>,
     metrics: Metrics,
 }
@@ -108,8 +114,13 @@ enum Standing {
 
 impl Binder {
     /// A binder with a connection of its own.
-    pub fn new(client: kube::Client, fence: Fence, window: Arc<Window>, metrics: Metrics) -> Self {
-        Self { client, fence, window, metrics }
+    pub fn new(
+        client: kube::Client,
+        gate: impl Into<Gate>,
+        window: Arc<Window>,
+        metrics: Metrics,
+    ) -> Self {
+        Self { client, gate: gate.into(), window, metrics }
     }
 
     /// Binds a pod; an error tells why it is certain that the pod is not on this node by us.
@@ -120,18 +131,20 @@ impl Binder {
     }
 
     async fn bind_or_tell(&self, pod: &PodName, version: &str, node: &Text) -> Result<(), String> {
-        let give_up = Instant::now() + TRYING_MAX;
+        // Begins with the first request: to wait in line for it is no trying.
+        let mut give_up = None;
         let mut version = version.to_owned();
         // When the last request was sent that nobody knows the end of.
         let mut unanswered = None;
         let mut why = String::new();
         let mut tries = 0;
-        while tries < TRIES_MAX && Instant::now() < give_up {
-            let sent = Instant::now();
-            if !self.fence.may_send(sent) {
-                "the lease is not held any more".clone_into(&mut why);
+        while tries < TRIES_MAX && give_up.is_none_or(|give_up| Instant::now() < give_up) {
+            if let Err(closed) = self.gate.write().await {
+                why = closed.to_string();
                 break;
             }
+            let sent = Instant::now();
+            let give_up = *give_up.get_or_insert(sent + TRYING_MAX);
             match self.send(pod, &version, node).await {
                 Answer::Bound => {
                     self.window.grow();
@@ -157,7 +170,10 @@ impl Binder {
                 (Ok(standing), _) => standing,
                 // Whatever is true of the pod: all that was sent was refused.
                 (Err(_), None) => return Err(why),
-                (Err(_), Some(_)) => self.read_until_known(pod).await,
+                (Err(_), Some(_)) => match self.read_until_known(pod).await {
+                    Some(standing) => standing,
+                    None => break,
+                },
             };
             match standing {
                 Standing::OnNode(name) if *name == **node => return Ok(()),
@@ -174,8 +190,8 @@ impl Binder {
         // From then on no request can arrive any more.
         sleep_until(sent + 2 * REQUEST_TIMEOUT + SLACK).await;
         match self.read_until_known(pod).await {
-            Standing::OnNode(name) if *name == **node => Ok(()),
-            Standing::OnNode(name) => Err(assigned(pod, &name)),
+            Some(Standing::OnNode(name)) if *name == **node => Ok(()),
+            Some(Standing::OnNode(name)) => Err(assigned(pod, &name)),
             _ => Err(why),
         }
     }
@@ -222,38 +238,42 @@ impl Binder {
         }
     }
 
-    async fn read_until_known(&self, pod: &PodName) -> Standing {
+    /// Reads a pod until something is known of it. `None` when the API server refuses to tell: then
+    /// only the watch can say what came of the bind.
+    async fn read_until_known(&self, pod: &PodName) -> Option<Standing> {
         let mut wait = SLACK;
+        let mut refusals = 0;
         loop {
-            match self.read(pod).await {
-                Ok(standing) => return standing,
-                Err(message) => {
-                    tracing::warn!(pod = %pod.name, "cannot read what came of a bind: {message}");
-                    sleep(wait).await;
-                    wait = (wait * 2).min(READ_PAUSE_MAX);
-                }
+            let error = match self.read(pod).await {
+                Ok(standing) => return Some(standing),
+                Err(error) => error,
+            };
+            tracing::warn!(pod = %pod.name, "cannot read what came of a bind: {error:#}");
+            refusals += u32::from(refusal(&error).is_some_and(|status| !may_pass(status)));
+            if refusals >= REFUSALS_MAX {
+                return None;
             }
+            sleep(wait).await;
+            wait = (wait * 2).min(READ_PAUSE_MAX);
         }
     }
 
     /// Reads a pod consistently.
-    async fn read(&self, pod: &PodName) -> Result<Standing, String> {
+    async fn read(&self, pod: &PodName) -> Result<Standing> {
         let uri = format!("/api/v1/namespaces/{}/pods/{}", pod.namespace, pod.name);
-        let request = Request::get(uri).header("accept", "application/json").body(Body::empty());
-        let request = request.map_err(|error| error.to_string())?;
+        let request = Request::get(uri).header("accept", "application/json").body(Body::empty())?;
+        self.gate.read().await;
         let read = async {
-            let response = self.client.send(request).await.map_err(|error| error.to_string())?;
+            let response = self.client.send(request).await?;
             match response.status() {
                 StatusCode::OK => {}
                 StatusCode::NOT_FOUND => return Ok(Standing::Gone),
-                _ => return Err(failure(response).await.to_string()),
+                _ => return Err(failure(response).await),
             }
-            let body = response.into_body().collect().await.map_err(|error| error.to_string())?;
-            let object = serde_json::from_slice(&body.to_bytes());
-            standing(&object.map_err(|error| error.to_string())?, pod)
+            let body = response.into_body().collect().await?;
+            standing(&serde_json::from_slice(&body.to_bytes())?, pod)
         };
-        let limited = timeout(2 * REQUEST_TIMEOUT, read).await;
-        limited.unwrap_or_else(|_| Err("the API server did not answer".to_owned()))
+        timeout(2 * REQUEST_TIMEOUT, read).await.context("the API server did not answer")?
     }
 }
 
@@ -261,10 +281,10 @@ fn assigned(pod: &PodName, node: &str) -> String {
     format!("pod {} is already assigned to node {node:?}", pod.name)
 }
 
-fn standing(object: &Value, pod: &PodName) -> Result<Standing, String> {
+fn standing(object: &Value, pod: &PodName) -> Result<Standing> {
     let text = |field| object.pointer(field).and_then(Value::as_str).unwrap_or("");
     if text("/metadata/uid").is_empty() {
-        return Err("the answer is not a pod".to_owned());
+        bail!("the answer is not a pod");
     }
     if text("/metadata/uid") != &*pod.uid {
         return Ok(Standing::Gone);

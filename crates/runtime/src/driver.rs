@@ -1,6 +1,6 @@
 //! The loop around the engine, on a thread of its own.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
@@ -8,12 +8,14 @@ use std::time::{Duration, SystemTime};
 use engine::change::Change;
 use engine::command::{Command, PodName};
 use engine::engine::Engine;
+use engine::framework::Point;
+use engine::framework::profile::PluginPosition;
 use engine::object::Text;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
 use crate::bind::Window;
-use crate::execute::Order;
+use crate::execute::{Known, Order};
 use crate::metrics::{AttemptResult, CacheSize, Metrics, PendingPods};
 
 #[cfg(test)]
@@ -52,8 +54,6 @@ pub enum Input {
 /// What others may know of the loop.
 #[derive(Debug, Default)]
 pub struct DriverStatus {
-    /// Kinds seen completely.
-    pub synced: AtomicUsize,
     /// Binds under way.
     pub binding: AtomicUsize,
     /// Whether decisions are made.
@@ -73,6 +73,8 @@ pub struct Driver {
     /// Binds that wait for room in the window: those of pods whose volumes became ready.
     held: VecDeque<Command>,
     shown: Instant,
+    /// Profiles and plugins of which it was shown how many pods they keep waiting.
+    blocked: HashSet<(usize, PluginPosition)>,
     /// Kinds that must be complete before the first decision.
     kinds: usize,
     synced: usize,
@@ -94,6 +96,8 @@ struct Attempt {
     number: u32,
     /// When the pod was first ready to be scheduled, by the engine's clock.
     first: i64,
+    /// No event had brought the pod back, only that it had waited long.
+    flushed: bool,
 }
 
 /// Nanoseconds since the epoch that never go back, whatever happens to the wall clock.
@@ -136,6 +140,7 @@ impl Driver {
             attempts: HashMap::new(),
             held: VecDeque::new(),
             shown: Instant::now(),
+            blocked: HashSet::new(),
             kinds,
             synced: 0,
             leading: false,
@@ -208,7 +213,10 @@ impl Driver {
             Input::Stop => self.stopped = true,
             Input::Audit => match self.engine.audit() {
                 Ok(()) => tracing::info!("the audit found nothing wrong"),
-                Err(wrong) => tracing::error!("the audit found: {wrong}"),
+                Err(wrong) => {
+                    tracing::error!("the audit found: {wrong}");
+                    self.metrics.invariant_violated();
+                }
             },
         }
     }
@@ -279,7 +287,12 @@ impl Driver {
                 self.note_attempt(pod, node, attempt.unwrap_or_else(Instant::now));
             }
             Command::ReportScheduled { .. } => {
-                if let Some(Attempt { begun, number, first, .. }) = self.attempts.remove(uid) {
+                if let Some(Attempt { begun, number, first, flushed, .. }) =
+                    self.attempts.remove(uid)
+                {
+                    if flushed {
+                        self.metrics.scheduled_after_flush();
+                    }
                     let waited = self.clock.now().saturating_sub(first) as f64 / 1e9;
                     self.metrics.scheduled(number, waited);
                     let seconds = begun.elapsed().as_secs_f64();
@@ -293,10 +306,23 @@ impl Driver {
                     "Unschedulable" => AttemptResult::Unschedulable,
                     _ => AttemptResult::Error,
                 };
+                // No node was found in this very attempt: then plugins were asked to make room.
+                if attempt.is_some()
+                    && result == AttemptResult::Unschedulable
+                    && self.makes_room(&order.scheduler)
+                {
+                    self.metrics.preemption_attempt();
+                }
                 self.metrics.attempt(&order.scheduler, result, begun.elapsed().as_secs_f64());
             }
             _ => {}
         }
+    }
+
+    /// Whether a profile has a plugin that can make room.
+    fn makes_room(&self, profile: &str) -> bool {
+        let profile = self.engine.profiles().iter().find(|known| known.name == profile);
+        profile.is_some_and(|profile| !profile.at(Point::PostFilter).is_empty())
     }
 
     fn note_attempt(&mut self, pod: &PodName, node: &Text, begun: Instant) {
@@ -305,25 +331,37 @@ impl Driver {
         let number = queued.map_or(1, |queued| queued.attempts.max(1));
         let first = queued.and_then(|queued| queued.initial_attempt);
         let first = first.unwrap_or_else(|| self.clock.now());
-        let attempt = Attempt { pod: pod.clone(), node: node.clone(), begun, number, first };
+        let flushed = queued.is_some_and(|queued| queued.was_flushed);
+        let attempt =
+            Attempt { pod: pod.clone(), node: node.clone(), begun, number, first, flushed };
         self.attempts.insert(pod.uid.clone(), attempt);
     }
 
     fn order(&self, command: Command) -> Order {
-        let pod = subject(&command);
         let state = self.engine.state();
-        match state.pods.find(&pod.uid) {
-            Some(found) => Order {
-                scheduler: state.spec(found).scheduler_name.clone(),
-                generation: state.pods.get(found).generation,
-                command,
-            },
-            None => Order { command, scheduler: "".into(), generation: 0 },
+        let find = |uid: &Text| state.pods.find(uid);
+        let known = |uid: &Text| {
+            let record = find(uid).map(|pod| state.pods.get(pod));
+            record.map(|record| Known {
+                generation: record.generation,
+                version: record.resource_version.clone(),
+            })
+        };
+        let uid = &subject(&command).uid;
+        let scheduler = find(uid).map(|pod| state.spec(pod).scheduler_name.clone());
+        let victim = match &command {
+            Command::Evict { victim, .. } => known(&victim.uid),
+            _ => None,
+        };
+        Order {
+            scheduler: scheduler.unwrap_or_default(),
+            known: known(uid).unwrap_or_default(),
+            victim: victim.unwrap_or_default(),
+            command,
         }
     }
 
     fn show(&mut self) {
-        self.status.synced.store(self.synced, Ordering::Relaxed);
         self.status.binding.store(self.binding, Ordering::Relaxed);
         // Whoever sees this also sees how many binds were under way then.
         self.status.leading.store(self.leading, Ordering::Release);
@@ -339,6 +377,7 @@ impl Driver {
             gated: counts.gated,
         });
         self.metrics.incoming_totals(&self.engine.queue().counters);
+        self.show_blocked();
         self.metrics.binds_in_flight(self.binding);
         let state = self.engine.state();
         self.metrics.cache_size(CacheSize {
@@ -347,12 +386,29 @@ impl Driver {
             assumed_pods: self.binding,
         });
     }
+
+    /// Plugins that never stood in anybody's way are not shown.
+    fn show_blocked(&mut self) {
+        for (index, profile) in self.engine.profiles().iter().enumerate() {
+            for plugin in 0..profile.plugins.len() {
+                let pods = self.engine.queue().blocked_by(index, plugin);
+                if pods > 0 {
+                    self.blocked.insert((index, plugin));
+                } else if !self.blocked.contains(&(index, plugin)) {
+                    continue;
+                }
+                self.metrics.unschedulable(profile.plugin_name(plugin), &profile.name, pods);
+            }
+        }
+    }
 }
 
 /// The pod on whose behalf a command is given.
 fn subject(command: &Command) -> &PodName {
     match command {
         Command::Bind { pod, .. }
+        | Command::Consult { pod, .. }
+        | Command::ConsultOnVictims { pod, .. }
         | Command::PrepareVolumes { pod, .. }
         | Command::Nominate { pod, .. }
         | Command::ReportFailure { pod, .. }

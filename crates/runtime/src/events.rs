@@ -1,27 +1,41 @@
 //! Events for people, of the least importance: when there are too many, some are dropped and counted.
+//!
+//! As upstream's recorder has it, events that are equal in all but their text are one series: the
+//! first is written, the second makes it a series, later ones are counted and written at its end.
+//! Since the version of the pod is part of what must be equal, a new text on a pod whose status was
+//! written is a new event.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, SystemTime};
 
 use engine::command::PodName;
 use engine::object::Text;
-use http::Request;
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
+use http::{Request, StatusCode};
 use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, interval, sleep, timeout};
 
+use crate::answer::may_pass;
+use crate::gate::Throttle;
 use crate::metrics::Metrics;
 
 /// Events that may wait.
 const WAITING_MAX: usize = 4096;
 
-/// Events whose repetitions are counted.
+/// Events that are written at once.
+const WRITING_MAX: usize = 8;
+
+/// Series that are remembered; beyond that the oldest repetitions are events of their own.
 const SERIES_MAX: usize = 8192;
 
-/// A repetition after this long is a new event.
+/// A series without a repetition for this long is at its end.
 const SERIES_TIME: Duration = Duration::from_mins(6);
+
+/// How often it is looked for series that are at their end.
+const LOOK_EVERY: Duration = Duration::from_mins(1);
 
 /// Bytes of a note.
 const NOTE_MAX: usize = 1024;
@@ -29,14 +43,27 @@ const NOTE_MAX: usize = 1024;
 /// Characters of a pod's name with which an event can be named after it.
 const NAMED_AFTER_MAX: usize = 253 - ".ffffffffffffffff".len();
 
-/// How long writing one may take.
+/// How long writing one may take, how often it is tried, and the first wait in between.
 const WRITE_MAX: Duration = Duration::from_secs(10);
+const TRIES_MAX: u32 = 3;
+const PAUSE_FIRST: Duration = Duration::from_secs(2);
+
+/// A pod in one of its versions.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Reference {
+    /// The pod.
+    pub pod: PodName,
+    /// `metadata.resourceVersion`.
+    pub version: Text,
+}
 
 /// What happened to a pod.
 #[derive(Clone, Debug)]
 pub struct PodEvent {
     /// The pod.
-    pub pod: PodName,
+    pub regarding: Reference,
+    /// The pod that it has to do with, if any.
+    pub related: Option<Reference>,
     /// The scheduler that says so.
     pub scheduler: Text,
     /// `Normal` or `Warning`.
@@ -57,12 +84,22 @@ pub struct Events {
 }
 
 impl Events {
-    /// Starts to write events.
-    pub fn start(client: kube::Client, instance: String, metrics: Metrics) -> Self {
+    /// Starts to write events, not faster than the throttle allows.
+    pub fn start(
+        client: kube::Client,
+        throttle: Throttle,
+        instance: String,
+        metrics: Metrics,
+    ) -> Self {
         let (sender, receiver) = mpsc::channel(WAITING_MAX);
-        let metrics_too = metrics.clone();
-        let writer =
-            Writer { client, instance, metrics: metrics_too, series: HashMap::new(), number: 0 };
+        let writer = Writer {
+            client,
+            throttle,
+            instance,
+            metrics: metrics.clone(),
+            series: HashMap::new(),
+            number: 0,
+        };
         tokio::spawn(writer.run(receiver));
         Self { sender, metrics }
     }
@@ -75,105 +112,223 @@ impl Events {
     }
 }
 
-struct Writer {
-    client: kube::Client,
-    instance: String,
-    metrics: Metrics,
-    series: HashMap<(Text, &'static str), Series>,
-    number: u64,
+/// What events of one series have in common.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    regarding: Reference,
+    related: Option<Reference>,
+    scheduler: Text,
+    kind: &'static str,
+    reason: &'static str,
+    action: &'static str,
 }
 
 struct Series {
-    name: String,
+    /// Path of the event.
+    path: String,
     count: u32,
+    /// The count that the API server has.
+    written: u32,
+    /// A request is under way.
+    writing: bool,
     last: Instant,
+    last_time: SystemTime,
+}
+
+struct Writer {
+    client: kube::Client,
+    throttle: Throttle,
+    instance: String,
+    metrics: Metrics,
+    series: HashMap<Key, Series>,
+    number: u64,
+}
+
+/// Something to be sent.
+struct Job {
+    key: Key,
+    /// What the count is when it is done.
+    count: u32,
+    /// A new event goes to the list of events, a repetition to the event.
+    path: String,
+    body: Value,
 }
 
 impl Writer {
     async fn run(mut self, mut events: mpsc::Receiver<PodEvent>) {
-        while let Some(event) = events.recv().await {
-            let request = self.request(&event);
-            let written = async { self.client.send(request?).await.map_err(anyhow::Error::from) };
-            let why = match timeout(WRITE_MAX, written).await {
-                Ok(Ok(response)) if response.status().is_success() => continue,
-                Ok(Ok(response)) => response.status().to_string(),
-                Ok(Err(error)) => format!("{error:#}"),
-                Err(_) => "no answer".to_owned(),
-            };
-            tracing::debug!(reason = event.reason, "an event was lost: {why}");
-            self.metrics.event_dropped();
-            // It may not be there, and then nothing can be added to it.
-            self.series.remove(&(event.pod.uid, event.reason));
+        let mut under_way = FuturesUnordered::new();
+        let mut waiting = VecDeque::new();
+        let mut look = interval(LOOK_EVERY);
+        loop {
+            while under_way.len() < WRITING_MAX
+                && let Some(job) = waiting.pop_front()
+            {
+                under_way.push(self.write(job));
+            }
+            tokio::select! {
+                event = events.recv(), if under_way.len() < WRITING_MAX => match event {
+                    Some(event) => waiting.extend(self.take(event)),
+                    None => break,
+                },
+                Some((job, done)) = under_way.next(), if !under_way.is_empty() => {
+                    waiting.extend(self.end(&job, done));
+                }
+                _ = look.tick() => waiting.extend(self.finish(Instant::now())),
+            }
         }
+        while under_way.next().await.is_some() {}
     }
 
-    /// A new event, or one more of a series.
-    fn request(&mut self, event: &PodEvent) -> anyhow::Result<Request<Body>> {
+    /// A new event, or one more of a series. What is to be sent now, if anything.
+    fn take(&mut self, event: PodEvent) -> Option<Job> {
         let now = Instant::now();
+        let PodEvent { regarding, related, scheduler, kind, reason, action, note } = event;
+        let key = Key { regarding, related, scheduler, kind, reason, action };
+        if let Some(series) = self.series.get_mut(&key)
+            && now.duration_since(series.last) < SERIES_TIME
+        {
+            series.count += 1;
+            series.last = now;
+            series.last_time = SystemTime::now();
+            return self.repetition(&key);
+        }
         if self.series.len() >= SERIES_MAX {
             self.series.retain(|_, series| now.duration_since(series.last) < SERIES_TIME);
             if self.series.len() >= SERIES_MAX {
                 self.series.clear();
             }
         }
-        let namespace =
-            if event.pod.namespace.is_empty() { "default" } else { &event.pod.namespace };
-        let path = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
-        let written = micro_time(SystemTime::now());
+        let pod = &key.regarding.pod;
+        let namespace = if pod.namespace.is_empty() { "default" } else { &pod.namespace };
+        let named_after = match pod.name.len() {
+            0..=NAMED_AFTER_MAX => &pod.name,
+            _ => &pod.uid,
+        };
+        let time = SystemTime::now();
         self.number += 1;
-        let named_after = match event.pod.name.len() {
-            0..=NAMED_AFTER_MAX => &event.pod.name,
-            _ => &event.pod.uid,
-        };
-        let fresh = || Series {
-            name: format!("{named_after}.{:x}", nanoseconds(SystemTime::now()) + self.number),
-            count: 1,
-            last: now,
-        };
-        let series = match self.series.entry((event.pod.uid.clone(), event.reason)) {
-            Entry::Occupied(mut known) => {
-                if now.duration_since(known.get().last) < SERIES_TIME {
-                    let series = known.get_mut();
-                    series.count += 1;
-                    series.last = now;
-                    let body =
-                        json!({"series": {"count": series.count, "lastObservedTime": written}});
-                    let request = Request::patch(format!("{path}/{}", series.name))
-                        .header("content-type", "application/merge-patch+json")
-                        .body(body_of(&body))?;
-                    return Ok(request);
-                }
-                known.insert(fresh());
-                known.into_mut()
-            }
-            Entry::Vacant(vacant) => vacant.insert(fresh()),
-        };
-        let body = json!({
+        let name = format!("{named_after}.{:x}", nanoseconds(time) + self.number);
+        let list = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
+        let mut body = json!({
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
-            "metadata": {"namespace": namespace, "name": series.name},
-            "eventTime": written,
-            "reportingController": *event.scheduler,
-            "reportingInstance": format!("{}-{}", event.scheduler, self.instance),
-            "action": event.action,
-            "reason": event.reason,
-            "type": event.kind,
-            "note": clipped(&event.note),
-            "regarding": {
-                "apiVersion": "v1",
-                "kind": "Pod",
-                "namespace": *event.pod.namespace,
-                "name": *event.pod.name,
-                "uid": *event.pod.uid,
-            },
+            "metadata": {"namespace": namespace, "name": name},
+            "eventTime": micro_time(time),
+            "reportingController": *key.scheduler,
+            "reportingInstance": format!("{}-{}", key.scheduler, self.instance),
+            "action": action,
+            "reason": reason,
+            "type": kind,
+            "note": clipped(&note),
+            "regarding": reference(&key.regarding),
         });
-        let request = Request::post(path).header("content-type", "application/json");
-        Ok(request.body(body_of(&body))?)
+        if let Some(related) = &key.related {
+            body["related"] = reference(related);
+        }
+        let path = format!("{list}/{name}");
+        let series =
+            Series { path, count: 1, written: 0, writing: true, last: now, last_time: time };
+        self.series.insert(key.clone(), series);
+        Some(Job { key, count: 1, path: list, body })
+    }
+
+    /// The request that makes an event a series, if that is what it has become.
+    fn repetition(&mut self, key: &Key) -> Option<Job> {
+        let series = self.series.get_mut(key)?;
+        (!series.writing && series.written == 1 && series.count > 1).then(|| series.write(key))
+    }
+
+    /// Takes over what came of a request. What is to be sent next, if anything.
+    fn end(&mut self, job: &Job, done: bool) -> Option<Job> {
+        if !done {
+            self.metrics.event_dropped();
+            // It may not be there, and then nothing can be added to it.
+            self.series.remove(&job.key);
+            return None;
+        }
+        let series = self.series.get_mut(&job.key)?;
+        series.writing = false;
+        series.written = job.count;
+        self.repetition(&job.key)
+    }
+
+    /// Forgets series that are at their end; the last counts are to be written.
+    fn finish(&mut self, now: Instant) -> Vec<Job> {
+        let mut last = Vec::new();
+        self.series.retain(|key, series| {
+            let ended = !series.writing && now.duration_since(series.last) >= SERIES_TIME;
+            if ended && series.count > series.written {
+                last.push(series.write(key));
+            }
+            !ended
+        });
+        last
+    }
+
+    /// Writes until it is done, refused for good, or tried too often. Tells whether it is done.
+    fn write(&self, job: Job) -> impl Future<Output = (Job, bool)> + use<> {
+        let (client, throttle) = (self.client.clone(), self.throttle.clone());
+        async move {
+            for attempt in 1..=TRIES_MAX {
+                throttle.wait().await;
+                let written = async {
+                    let request = job.request()?;
+                    client.send(request).await.map_err(anyhow::Error::from)
+                };
+                let why = match timeout(WRITE_MAX, written).await {
+                    Ok(Ok(response)) => match response.status() {
+                        status if status.is_success() => return (job, true),
+                        // An earlier try that was not answered had done it.
+                        StatusCode::CONFLICT if attempt > 1 => return (job, true),
+                        status if may_pass(status) => status.to_string(),
+                        status => {
+                            tracing::debug!(reason = job.key.reason, "an event is lost: {status}");
+                            return (job, false);
+                        }
+                    },
+                    Ok(Err(error)) => format!("{error:#}"),
+                    Err(_) => "no answer".to_owned(),
+                };
+                tracing::debug!(reason = job.key.reason, attempt, "cannot write an event: {why}");
+                if attempt < TRIES_MAX {
+                    sleep(PAUSE_FIRST * 4_u32.pow(attempt - 1)).await;
+                }
+            }
+            (job, false)
+        }
     }
 }
 
-fn body_of(value: &Value) -> Body {
-    Body::from(value.to_string().into_bytes())
+impl Series {
+    /// A request that writes the count.
+    fn write(&mut self, key: &Key) -> Job {
+        self.writing = true;
+        let time = micro_time(self.last_time);
+        let body = json!({"series": {"count": self.count, "lastObservedTime": time}});
+        Job { key: key.clone(), count: self.count, path: self.path.clone(), body }
+    }
+}
+
+impl Job {
+    fn request(&self) -> http::Result<Request<Body>> {
+        let body = Body::from(self.body.to_string().into_bytes());
+        let (request, form) = if self.count == 1 {
+            (Request::post(&self.path), "application/json")
+        } else {
+            (Request::patch(&self.path), "application/merge-patch+json")
+        };
+        request.header("content-type", form).body(body)
+    }
+}
+
+fn reference(of: &Reference) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "namespace": *of.pod.namespace,
+        "name": *of.pod.name,
+        "uid": *of.pod.uid,
+        "resourceVersion": *of.version,
+    })
 }
 
 /// Upstream's limit is in bytes, and it says so in the end.

@@ -9,13 +9,16 @@ use http::{Request, StatusCode};
 use kube::client::Body;
 use serde_json::json;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 use crate::answer::failure;
 use crate::bind::Binder;
 use crate::driver::Input;
-use crate::events::{Events, PodEvent, second_time};
-use crate::lease::{Fence, REQUEST_TIMEOUT};
+use crate::events::{Events, PodEvent, Reference, second_time};
+use crate::extenders::Extenders;
+use crate::gate::Gate;
+use crate::lease::REQUEST_TIMEOUT;
+use crate::metrics::Metrics;
 use crate::report::{Report, Reports};
 use crate::volumes;
 
@@ -29,8 +32,19 @@ pub struct Order {
     pub command: Command,
     /// `spec.schedulerName` of the pod.
     pub scheduler: Text,
-    /// `metadata.generation` of the pod.
+    /// Of the pod.
+    pub known: Known,
+    /// Of the pod that is to be deleted for it, if one is.
+    pub victim: Known,
+}
+
+/// What the engine knows of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Known {
+    /// `metadata.generation`.
     pub generation: i64,
+    /// `metadata.resourceVersion`.
+    pub version: Text,
 }
 
 /// Everything that commands need.
@@ -40,14 +54,18 @@ pub struct Executor {
     pub binder: Binder,
     /// For all other writes.
     pub client: kube::Client,
-    /// Says whether these may be sent.
-    pub fence: Fence,
+    /// Says when these may be sent, and whether.
+    pub gate: Gate,
+    /// Have a say.
+    pub extenders: Extenders,
     /// Writes events.
     pub events: Events,
     /// Writes pod status.
     pub reports: Reports,
     /// Tells the engine what came of it.
     pub inputs: mpsc::Sender<Input>,
+    /// Counts what went wrong.
+    pub metrics: Metrics,
 }
 
 impl Executor {
@@ -55,10 +73,14 @@ impl Executor {
     pub async fn run(self, mut orders: mpsc::Receiver<Order>) {
         while let Some(order) = orders.recv().await {
             let executor = self.clone();
-            match order.command {
-                Command::Bind { pod, resource_version, node } => {
+            let Order { command, scheduler, known, victim: victim_known } = order;
+            match command {
+                Command::Bind { pod, resource_version, node, extender } => {
                     tokio::spawn(async move {
-                        let bound = executor.binder.bind(&pod, &resource_version, &node).await;
+                        let bound = match extender {
+                            None => executor.binder.bind(&pod, &resource_version, &node).await,
+                            Some(extender) => executor.bind_by(extender, &pod, &node).await,
+                        };
                         if let Err(message) = &bound {
                             tracing::warn!(pod = %pod.name, node = %node, "not bound: {message}");
                         }
@@ -66,56 +88,67 @@ impl Executor {
                         executor.answer(Change::Bound { uid: pod.uid, failure }).await;
                     });
                 }
+                Command::Consult { pod, ticket, extenders, nodes } => {
+                    tokio::spawn(async move {
+                        let advice = executor.extenders.consult(&pod, &extenders, nodes).await;
+                        let advice = advice.map_err(Text::from);
+                        executor.answer(Change::Advised { uid: pod.uid, ticket, advice }).await;
+                    });
+                }
+                Command::ConsultOnVictims { pod, ticket, extenders, candidates } => {
+                    tokio::spawn(async move {
+                        let advisers = &executor.extenders;
+                        let left = advisers.consult_on_victims(&pod, &extenders, candidates).await;
+                        let candidates = left.map_err(Text::from);
+                        let change = Change::VictimsAdvised { uid: pod.uid, ticket, candidates };
+                        executor.answer(change).await;
+                    });
+                }
                 Command::PrepareVolumes { pod, requests, timeout, .. } => {
                     tokio::spawn(async move {
                         let limit = Duration::from_nanos(timeout.max(0) as u64);
-                        let Self { client, fence, .. } = &executor;
-                        let ready = volumes::prepare(client, fence, &requests, limit).await;
+                        let Self { client, gate, metrics, .. } = &executor;
+                        let ready = volumes::prepare(client, gate, &requests, limit).await;
+                        if ready.is_err() {
+                            metrics.volume_bind_failed();
+                        }
                         let failure = ready.err().map(|error| format!("{error:#}").into());
                         executor.answer(Change::VolumesReady { uid: pod.uid, failure }).await;
                     });
                 }
                 Command::Evict { victim, preemptor, node } => {
-                    tokio::spawn(async move {
-                        let done = executor.delete(&victim, &order.scheduler).await;
-                        if let Err(message) = &done {
-                            tracing::warn!(pod = %victim.name, "cannot delete: {message}");
-                        } else if done == Ok(Deletion::Done) {
-                            let note = format!("Preempted by pod {} on node {node}", preemptor.uid);
-                            executor.events.tell(PodEvent {
-                                pod: victim.clone(),
-                                scheduler: order.scheduler,
-                                kind: "Normal",
-                                reason: "Preempted",
-                                action: "Preempting",
-                                note,
-                            });
-                        }
-                        let failure = done.err().map(Text::from);
-                        let (preemptor, victim) = (preemptor.uid, victim.uid);
-                        executor.answer(Change::VictimHandled { preemptor, victim, failure }).await;
-                    });
+                    let eviction = Eviction {
+                        victim: Reference { pod: victim, version: victim_known.version },
+                        generation: victim_known.generation,
+                        preemptor: Reference { pod: preemptor, version: known.version },
+                        node,
+                        scheduler,
+                    };
+                    tokio::spawn(async move { executor.evict(eviction).await });
                 }
                 Command::Nominate { pod, node } => {
-                    let generation = order.generation;
+                    let generation = known.generation;
                     let nominate = Some(node);
                     let report = Report::Status { pod, generation, failure: None, nominate };
                     self.reports.tell(report).await;
                 }
                 Command::ReportFailure { pod, reason, message, nominate } => {
-                    self.warn(&pod, &order.scheduler, message.clone());
-                    let generation = order.generation;
+                    let generation = known.generation;
+                    self.warn(&pod, known.version, scheduler, message.clone());
                     let failure = Some((reason, message));
                     self.reports.tell(Report::Status { pod, generation, failure, nominate }).await;
                 }
-                Command::Warn { pod, message } => self.warn(&pod, &order.scheduler, message),
+                Command::Warn { pod, message } => {
+                    self.warn(&pod, known.version, scheduler, message);
+                }
                 Command::ReportScheduled { pod, node } => {
                     self.reports.tell(Report::Done(pod.uid.clone())).await;
                     let note =
                         format!("Successfully assigned {}/{} to {node}", pod.namespace, pod.name);
                     self.events.tell(PodEvent {
-                        pod,
-                        scheduler: order.scheduler,
+                        regarding: Reference { pod, version: known.version },
+                        related: None,
+                        scheduler,
                         kind: "Normal",
                         reason: "Scheduled",
                         action: "Binding",
@@ -126,10 +159,17 @@ impl Executor {
         }
     }
 
-    fn warn(&self, pod: &PodName, scheduler: &Text, note: String) {
+    /// Has an extender bind a pod, if this process may still have something bound.
+    async fn bind_by(&self, extender: usize, pod: &PodName, node: &Text) -> Result<(), String> {
+        self.gate.write().await.map_err(|closed| closed.to_string())?;
+        self.extenders.bind(extender, pod, node).await
+    }
+
+    fn warn(&self, pod: &PodName, version: Text, scheduler: Text, note: String) {
         self.events.tell(PodEvent {
-            pod: pod.clone(),
-            scheduler: scheduler.clone(),
+            regarding: Reference { pod: pod.clone(), version },
+            related: None,
+            scheduler,
             kind: "Warning",
             reason: "FailedScheduling",
             action: "Scheduling",
@@ -137,12 +177,38 @@ impl Executor {
         });
     }
 
+    /// Deletes a pod, and tells it and the engine.
+    async fn evict(self, eviction: Eviction) {
+        let done = self.delete(&eviction).await;
+        let Eviction { victim, preemptor, node, scheduler, .. } = eviction;
+        let (victim_uid, preemptor_uid) = (victim.pod.uid.clone(), preemptor.pod.uid.clone());
+        match &done {
+            Err(message) => {
+                tracing::warn!(pod = %victim.pod.name, "cannot delete: {message}");
+            }
+            Ok(Deletion::Done) => self.events.tell(PodEvent {
+                regarding: victim,
+                scheduler,
+                kind: "Normal",
+                reason: "Preempted",
+                action: "Preempting",
+                note: format!("Preempted by pod {preemptor_uid} on node {node}"),
+                related: Some(preemptor),
+            }),
+            Ok(Deletion::WasGone) => {}
+        }
+        let (victim, preemptor) = (victim_uid, preemptor_uid);
+        let failure = done.err().map(Text::from);
+        self.answer(Change::VictimHandled { preemptor, victim, failure }).await;
+    }
+
     async fn answer(&self, change: Change) {
         let _ = self.inputs.send(Input::Change(change)).await;
     }
 
     /// Says why on the pod, then deletes it.
-    async fn delete(&self, victim: &PodName, scheduler: &Text) -> Result<Deletion, String> {
+    async fn delete(&self, eviction: &Eviction) -> Result<Deletion, String> {
+        let Eviction { victim: Reference { pod: victim, .. }, scheduler, .. } = eviction;
         let path = format!("/api/v1/namespaces/{}/pods/{}", victim.namespace, victim.name);
         let limit = format!("timeout={}ms", REQUEST_TIMEOUT.as_millis());
         let condition = json!({
@@ -151,6 +217,7 @@ impl Executor {
             "reason": "PreemptionByScheduler",
             "message": format!("{scheduler}: preempting to accommodate a higher priority pod"),
             "lastTransitionTime": second_time(SystemTime::now()),
+            "observedGeneration": eviction.generation,
         });
         let patch = json!({
             "metadata": {"uid": *victim.uid},
@@ -174,9 +241,7 @@ impl Executor {
     /// Sends a request that names a pod by its uid.
     async fn send(&self, request: http::Result<Request<Body>>) -> Result<Deletion, String> {
         let request = request.map_err(|error| error.to_string())?;
-        if !self.fence.may_send(Instant::now()) {
-            return Err("the lease is not held any more".to_owned());
-        }
+        self.gate.write().await.map_err(|closed| closed.to_string())?;
         match timeout(REQUEST_TIMEOUT, self.client.send(request)).await {
             Ok(Ok(response)) if response.status().is_success() => Ok(Deletion::Done),
             // Not there, or another pod of this name is.
@@ -190,6 +255,16 @@ impl Executor {
             Err(_) => Err("the API server did not answer".to_owned()),
         }
     }
+}
+
+/// A pod that is to be deleted to make room for another.
+struct Eviction {
+    victim: Reference,
+    /// `metadata.generation` of the victim.
+    generation: i64,
+    preemptor: Reference,
+    node: Text,
+    scheduler: Text,
 }
 
 /// What came of a pod that was to be deleted.

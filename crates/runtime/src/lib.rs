@@ -8,7 +8,8 @@
 //!
 //! Read [`scheduler`] first: it ties the parts together. [`watch`] follows one kind of object and
 //! [`kinds`] lists them; [`driver`] is the loop around the engine; [`bind`] is the one write that
-//! must never go wrong; [`lease`] says who may write, [`http`] and [`metrics`] what others may see.
+//! must never go wrong; [`lease`] says who may write and [`gate`] when, [`http`] and [`metrics`] what
+//! others may see.
 
 mod answer;
 pub mod bind;
@@ -16,6 +17,8 @@ pub mod connect;
 pub mod driver;
 pub mod events;
 pub mod execute;
+pub mod extenders;
+pub mod gate;
 pub mod http;
 pub mod kinds;
 pub mod lease;

@@ -1,9 +1,10 @@
 //! What the scheduler tells Prometheus: upstream's `scheduler_*` under upstream's names, labels
 //! and buckets, and Jindou's own under `jindou_*`.
 //!
-//! Left out, since they could not have a true value here: timings of single plugins and hints (the
-//! engine reads no clock), `goroutines` and `preemption_goroutines_*`, upstream's batching and
-//! asynchronous calls, and those behind gates that are off.
+//! Left out, since they could not have a true value here: timings of plugins, extension points, hints
+//! and single changes (the engine reads no clock), waits for permits (no plugin makes a pod wait),
+//! `goroutines` and `preemption_goroutines_*`, upstream's batching and asynchronous calls, and those
+//! behind gates that are off.
 //!
 //! The crate `prometheus` writes the text. `prometheus-client` does not fit: it writes OpenMetrics,
 //! where the TYPE line of a counter lacks `_total`, so that scrapers of the plain format take
@@ -14,7 +15,7 @@ mod table;
 
 use std::sync::Arc;
 
-use engine::queue::{Counters, SubQueue};
+use engine::queue::Counters;
 use prometheus::{IntCounter, TextEncoder};
 use tokio::time::Instant;
 
@@ -141,17 +142,6 @@ impl Metrics {
         self.0.table.after_flush.inc();
     }
 
-    /// An extension point was run for a pod. `status` is a status code's name, such as `Success`.
-    pub fn extension_point(&self, profile: &str, point: &str, status: &str, seconds: f64) {
-        let labels = [point, status, profile];
-        self.0.table.point_seconds.with_label_values(&labels).observe(seconds);
-    }
-
-    /// A change of the cluster was taken in.
-    pub fn event_handled(&self, event: &str, seconds: f64) {
-        self.0.table.event_seconds.with_label_values(&[event]).observe(seconds);
-    }
-
     /// How many pods wait now.
     pub fn pending(&self, pods: PendingPods) {
         let PendingPods { active, backoff, unschedulable, gated } = pods;
@@ -166,12 +156,7 @@ impl Metrics {
         }
     }
 
-    /// A pod came into a sub-queue.
-    pub fn incoming(&self, queue: SubQueue, event: &str) {
-        self.0.table.incoming.with_label_values(&[queue.name(), event]).inc();
-    }
-
-    /// Takes over the queue's own count of pods that came in. Use this or [`Self::incoming`].
+    /// Takes over the queue's own count of pods that came in.
     pub fn incoming_totals(&self, counters: &Counters) {
         for ((queue, event), &total) in &counters.incoming {
             let labels = [queue.name(), &event.to_string()];
@@ -182,11 +167,6 @@ impl Metrics {
     /// How many pods of a profile a plugin keeps waiting now.
     pub fn unschedulable(&self, plugin: &str, profile: &str, pods: usize) {
         self.0.table.unschedulable.with_label_values(&[plugin, profile]).set(pods as i64);
-    }
-
-    /// A pod waited for a permit. `result` is a status code's name.
-    pub fn permit_wait(&self, result: &str, seconds: f64) {
-        self.0.table.permit_seconds.with_label_values(&[result]).observe(seconds);
     }
 
     /// What the engine keeps now.
@@ -207,9 +187,10 @@ impl Metrics {
         self.0.table.preemption_victims.observe(victims as f64);
     }
 
-    /// Volumes of a pod could not be handled. `operation` is `predicate`, `assume` or `bind`.
-    pub fn volume_stage_failed(&self, operation: &'static str) {
-        self.0.table.volume_errors.with_label_values(&[operation]).inc();
+    /// Volumes of a pod could not be bound. Upstream's other steps, `predicate` and `assume`, only
+    /// read what is in memory and do not fail here.
+    pub fn volume_bind_failed(&self) {
+        self.0.table.volume_errors.with_label_values(&["bind"]).inc();
     }
 
     /// A watch proved that what is known of a kind was current at this time. The age of the last

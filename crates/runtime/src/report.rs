@@ -1,7 +1,7 @@
 //! The pod's own status: why it is not scheduled, and the node it is nominated for.
 //!
-//! Of one pod only the latest report is written, and none that would change nothing. Whoever reports
-//! never waits for the API server.
+//! Of one pod only the latest report is written, and none that would change nothing: what the pod
+//! says already is known from the watch. Whoever reports never waits for the API server.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, SystemTime};
@@ -10,15 +10,17 @@ use engine::command::PodName;
 use engine::object::Text;
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
-use http::Request;
+use http::{Request, Response};
+use http_body_util::{BodyExt as _, Limited};
 use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 use crate::answer::{failure, may_pass, retry_after};
 use crate::events::second_time;
-use crate::lease::Fence;
+use crate::gate::Gate;
+use crate::lease::REQUEST_TIMEOUT;
 
 #[cfg(test)]
 mod tests;
@@ -35,8 +37,10 @@ const WRITING_MAX: usize = 16;
 /// Pods whose last report is remembered; beyond that one is written too often, never too rarely.
 const REMEMBERED_MAX: usize = 200_000;
 
-/// How long writing one may take, and how often it is tried.
-const WRITE_MAX: Duration = Duration::from_secs(10);
+/// Bytes of a pod; etcd takes 1.5 MB, and JSON is at most a few times that.
+const POD_BYTES_MAX: usize = 32 << 20;
+
+/// How often a report is tried, and the waits in between.
 const TRIES_MAX: u32 = 4;
 const PAUSE_FIRST: Duration = Duration::from_millis(200);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
@@ -55,8 +59,37 @@ pub enum Report {
         /// The nominated node, if it is to be written; empty takes it away.
         nominate: Option<Text>,
     },
+    /// What the watch shows of a pod.
+    Seen {
+        /// Uid of the pod.
+        uid: Text,
+        /// What it says.
+        status: Written,
+    },
     /// The pod needs no more reports.
     Done(Text),
+}
+
+impl Report {
+    /// What a pod says that waits to be scheduled; `None` for others and when it says nothing.
+    pub fn seen(pod: &Value) -> Option<Self> {
+        let text = |field| pod.pointer(field).and_then(Value::as_str).unwrap_or("");
+        if !text("/spec/nodeName").is_empty() {
+            return None;
+        }
+        let conditions = pod.pointer("/status/conditions").and_then(Value::as_array);
+        let mut conditions = conditions.into_iter().flatten();
+        let refused = conditions.find(|condition| {
+            condition["type"] == "PodScheduled" && condition["status"] == "False"
+        })?;
+        let part = |name| refused[name].as_str().unwrap_or("").to_owned();
+        let status = Written {
+            version: text("/metadata/resourceVersion").parse().ok()?,
+            failure: Some((part("reason"), part("message"))),
+            nominated: Some(text("/status/nominatedNodeName").into()),
+        };
+        Some(Self::Seen { uid: text("/metadata/uid").into(), status })
+    }
 }
 
 /// Takes reports in.
@@ -64,10 +97,10 @@ pub enum Report {
 pub struct Reports(mpsc::Sender<Report>);
 
 impl Reports {
-    /// Starts to write reports, as long as the fence allows it.
-    pub fn start(client: kube::Client, fence: Fence) -> Self {
+    /// Starts to write reports, as the gate lets them pass.
+    pub fn start(client: kube::Client, gate: impl Into<Gate>) -> Self {
         let (sender, receiver) = mpsc::channel(ARRIVING_MAX);
-        tokio::spawn(Writer::new(client, fence).run(receiver));
+        tokio::spawn(Writer::new(client, gate.into()).run(receiver));
         Self(sender)
     }
 
@@ -77,16 +110,20 @@ impl Reports {
     }
 }
 
-/// What was last written of a pod.
+/// What the status of a pod says, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Written {
-    failure: Option<(&'static str, String)>,
+pub struct Written {
+    /// `metadata.resourceVersion` of the pod that says so.
+    version: u64,
+    /// Reason and message of `PodScheduled: False`.
+    failure: Option<(String, String)>,
+    /// The nominated node; empty is none.
     nominated: Option<Text>,
 }
 
 struct Writer {
     client: kube::Client,
-    fence: Fence,
+    gate: Gate,
     written: HashMap<Text, Written>,
     /// Latest report of each pod that waits, and their order.
     waiting: HashMap<Text, Job>,
@@ -105,10 +142,10 @@ struct Job {
 }
 
 impl Writer {
-    fn new(client: kube::Client, fence: Fence) -> Self {
+    fn new(client: kube::Client, gate: Gate) -> Self {
         Self {
             client,
-            fence,
+            gate,
             written: HashMap::new(),
             waiting: HashMap::new(),
             order: VecDeque::new(),
@@ -123,18 +160,20 @@ impl Writer {
             while under_way.len() < WRITING_MAX
                 && let Some(job) = self.next()
             {
-                let (client, fence) = (self.client.clone(), self.fence.clone());
-                under_way.push(write(client, fence, self.patch(&job), job));
+                let (client, gate) = (self.client.clone(), self.gate.clone());
+                under_way.push(write(client, gate, self.patch(&job), job));
             }
             tokio::select! {
                 report = reports.recv() => match report {
                     Some(report) => self.take(report),
                     None => return,
                 },
-                Some((job, done)) = under_way.next(), if !under_way.is_empty() => {
+                Some((job, version)) = under_way.next(), if !under_way.is_empty() => {
                     self.writing.remove(&job.pod.uid);
-                    if !self.leaving.remove(&job.pod.uid) && done {
-                        self.remember(job);
+                    if !self.leaving.remove(&job.pod.uid)
+                        && let Some(version) = version
+                    {
+                        self.remember(job, version);
                     }
                 }
             }
@@ -153,6 +192,7 @@ impl Writer {
                     self.order.retain(|uid| self.waiting.contains_key(uid));
                 }
             }
+            Report::Seen { uid, status } => self.see(uid, status),
             Report::Status { pod, generation, failure, nominate } => {
                 let uid = pod.uid.clone();
                 let job = Job { pod, generation, failure, nominate };
@@ -178,7 +218,7 @@ impl Writer {
             }
             let Some(mut job) = self.waiting.remove(&uid) else { continue };
             if let Some(written) = self.written.get(&uid) {
-                job.failure = job.failure.filter(|new| written.failure.as_ref() != Some(new));
+                job.failure = job.failure.filter(|new| !written.says(new));
                 job.nominate = job.nominate.filter(|new| written.nominated.as_ref() != Some(new));
             }
             if job.failure.is_some() || job.nominate.is_some() {
@@ -213,31 +253,58 @@ impl Writer {
         json!({"metadata": {"uid": *job.pod.uid}, "status": status})
     }
 
-    fn remember(&mut self, job: Job) {
+    fn remember(&mut self, job: Job, version: u64) {
+        self.make_room();
+        let written = self.written.entry(job.pod.uid).or_default();
+        let failure = job.failure.map(|(reason, message)| (reason.to_owned(), message));
+        written.version = version;
+        written.failure = failure.or(written.failure.take());
+        written.nominated = job.nominate.or(written.nominated.take());
+    }
+
+    /// The watch may be behind what was written, and knows of what others wrote.
+    fn see(&mut self, uid: Text, status: Written) {
+        let known = self.written.get(&uid).map_or(0, |written| written.version);
+        if status.version > known && !self.writing.contains(&uid) {
+            self.make_room();
+            self.written.insert(uid, status);
+        }
+    }
+
+    fn make_room(&mut self) {
         if self.written.len() >= REMEMBERED_MAX {
             self.written.clear();
         }
-        let written = self.written.entry(job.pod.uid).or_default();
-        written.failure = job.failure.or(written.failure.take());
-        written.nominated = job.nominate.or(written.nominated.take());
     }
 }
 
-/// Writes until it is done, refused for good, or tried too often. Tells whether it is done.
-async fn write(client: kube::Client, fence: Fence, patch: Value, job: Job) -> (Job, bool) {
-    let path = format!("/api/v1/namespaces/{}/pods/{}/status", job.pod.namespace, job.pod.name);
+impl Written {
+    fn says(&self, (reason, message): &(&'static str, String)) -> bool {
+        self.failure.as_ref().is_some_and(|said| said.0 == *reason && said.1 == *message)
+    }
+}
+
+/// Writes until it is done, refused for good, or tried too often. Tells the version of the pod that
+/// says so, if it is done.
+async fn write(client: kube::Client, gate: Gate, patch: Value, job: Job) -> (Job, Option<u64>) {
+    let PodName { namespace, name, .. } = &job.pod;
+    let limit = REQUEST_TIMEOUT.as_millis();
+    let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/status?timeout={limit}ms");
     let body = patch.to_string();
     for attempt in 1..=TRIES_MAX {
         let request = Request::patch(&path)
             .header("content-type", "application/strategic-merge-patch+json")
             .body(Body::from(body.clone().into_bytes()));
-        let Ok(request) = request else { return (job, false) };
-        if !fence.may_send(Instant::now()) {
-            return (job, false);
+        let Ok(request) = request else { return (job, None) };
+        if gate.write().await.is_err() {
+            return (job, None);
         }
         let mut pause = PAUSE_FIRST * 4_u32.pow(attempt - 1);
-        let why = match timeout(WRITE_MAX, client.send(request)).await {
-            Ok(Ok(response)) if response.status().is_success() => return (job, true),
+        let why = match timeout(REQUEST_TIMEOUT, client.send(request)).await {
+            Ok(Ok(response)) if response.status().is_success() => {
+                let version = version_of(response).await;
+                return (job, Some(version));
+            }
             Ok(Ok(response)) => {
                 pause = retry_after(&response).map_or(pause, |wait| wait.max(pause));
                 let final_answer = !may_pass(response.status());
@@ -245,7 +312,7 @@ async fn write(client: kube::Client, fence: Fence, patch: Value, job: Job) -> (J
                 if final_answer {
                     // Gone, another pod of this name, or not allowed: it stays so.
                     tracing::debug!(pod = %job.pod.name, "the status is not written: {why}");
-                    return (job, false);
+                    return (job, None);
                 }
                 why
             }
@@ -258,5 +325,14 @@ async fn write(client: kube::Client, fence: Fence, patch: Value, job: Job) -> (J
         }
         sleep(pause).await;
     }
-    (job, false)
+    (job, None)
+}
+
+/// The version of a pod that was written; zero if it cannot be read, which any other is newer than.
+async fn version_of(response: Response<Body>) -> u64 {
+    let body = Limited::new(response.into_body(), POD_BYTES_MAX).collect();
+    let Ok(Ok(body)) = timeout(REQUEST_TIMEOUT, body).await else { return 0 };
+    let pod: Option<Value> = serde_json::from_slice(&body.to_bytes()).ok();
+    let version = pod.as_ref().and_then(|pod| pod.pointer("/metadata/resourceVersion")?.as_str());
+    version.and_then(|version| version.parse().ok()).unwrap_or(0)
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
+use api::config::Configuration;
 use engine::engine::Engine;
 use http::{Request, StatusCode};
 use kube::client::Body;
@@ -18,6 +19,8 @@ use crate::connect;
 use crate::driver::{Driver, DriverStatus, INPUTS_MAX, Input, ORDERS_MAX};
 use crate::events::Events;
 use crate::execute::{Executor, Order};
+use crate::extenders::Extenders;
+use crate::gate::{Gate, Throttle};
 use crate::kinds::{KINDS, Kind};
 use crate::lease::Fence;
 use crate::metrics::Metrics;
@@ -139,19 +142,29 @@ impl Scheduler {
         side: ClusterSide,
         config: &kube::Config,
         fence: Fence,
+        throttle: &Throttle,
+        configuration: &Configuration,
         instance: String,
     ) -> Result<Self> {
         let ClusterSide { inputs, orders, window, status, metrics } = side;
         let watching = connect::client(config)?;
         let writing = connect::client(config)?;
-        let events = Events::start(connect::client(config)?, instance, metrics.clone());
+        // Events have limits of their own, as upstream's client for them does.
+        let events = connect::client(config)?;
+        let events = Events::start(events, throttle.another(), instance, metrics.clone());
+        let gate = Gate::new(fence, throttle.clone());
+        let reports = Reports::start(writing.clone(), gate.clone());
+        let extenders = Extenders::new(configuration, writing.clone())?;
+        let nodes = extenders.wants_nodes();
         let executor = Executor {
-            binder: Binder::new(connect::client(config)?, fence.clone(), window, metrics.clone()),
-            client: writing.clone(),
-            fence: fence.clone(),
+            extenders,
+            binder: Binder::new(connect::client(config)?, gate.clone(), window, metrics.clone()),
+            client: writing,
+            gate,
             events,
-            reports: Reports::start(writing, fence),
+            reports: reports.clone(),
             inputs: inputs.clone(),
+            metrics: metrics.clone(),
         };
         tokio::spawn(executor.run(orders));
         let mut watches = Vec::new();
@@ -159,7 +172,14 @@ impl Scheduler {
             let watch = Arc::new(WatchStatus::default());
             watches.push((kind.name, Arc::clone(&watch)));
             let follower =
-                Follower::new(kind, watching.clone(), inputs.clone(), watch, metrics.clone());
+                Follower::new(kind, watching.clone(), inputs.clone(), watch, metrics.clone())
+                    .throttled(throttle.clone());
+            let follower =
+                if kind.name == "Pod" { follower.telling(reports.clone()) } else { follower };
+            let follower = match &nodes {
+                Some(nodes) if kind.name == "Node" => follower.keeping(nodes.clone()),
+                _ => follower,
+            };
             tokio::spawn(follower.run());
         }
         Ok(Self { inputs, watches, status, beginning: Mutex::default() })
@@ -194,11 +214,6 @@ impl Scheduler {
     /// Has what is kept compared with what comes out from scratch; the log tells.
     pub async fn audit(&self) {
         let _ = self.inputs.send(Input::Audit).await;
-    }
-
-    /// Whether every kind was seen completely.
-    pub fn is_synced(&self) -> bool {
-        self.status.synced.load(Ordering::Relaxed) >= KINDS.len()
     }
 
     /// The kinds that were not seen completely yet.

@@ -4,14 +4,15 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use engine::framework::VolumeRequest;
-use http::{Method, Request, StatusCode};
+use http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 use crate::answer::{failure, may_pass, refusal};
-use crate::lease::Fence;
+use crate::gate::Gate;
+use crate::lease::REQUEST_TIMEOUT;
 
 #[cfg(test)]
 mod tests;
@@ -19,38 +20,38 @@ mod tests;
 /// How often claims are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// How long one request may take.
-const REQUEST_MAX: Duration = Duration::from_secs(10);
+/// How long it may take to read.
+const READ_MAX: Duration = Duration::from_secs(10);
 
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 
-/// Writes what is asked for, if the fence allows it, and waits until all claims are bound.
+/// Writes what is asked for, as long as the gate lets it pass, and waits until all claims are bound.
 pub async fn prepare(
     client: &kube::Client,
-    fence: &Fence,
+    gate: &Gate,
     requests: &[VolumeRequest],
     limit: Duration,
 ) -> Result<()> {
     let work = async {
         for request in requests {
-            write(client, fence, request).await?;
+            write(client, gate, request).await?;
         }
         for request in requests {
-            wait(client, request).await?;
+            wait(client, gate, request).await?;
         }
         Ok(())
     };
     timeout(limit, work).await.unwrap_or_else(|_| bail!("context deadline exceeded"))
 }
 
-async fn write(client: &kube::Client, fence: &Fence, request: &VolumeRequest) -> Result<()> {
+async fn write(client: &kube::Client, gate: &Gate, request: &VolumeRequest) -> Result<()> {
     match request {
         VolumeRequest::BindVolume { volume, namespace, claim } => {
-            let claim = get(client, &claim_path(namespace, claim)).await?;
+            let claim = get(client, gate, &claim_path(namespace, claim)).await?;
             let path = format!("/api/v1/persistentvolumes/{volume}");
-            let present = get(client, &path).await?;
+            let present = get(client, gate, &path).await?;
             let uid = text(&claim, "/metadata/uid");
             let holder = text(&present, "/spec/claimRef/uid");
             if holder == uid {
@@ -78,11 +79,11 @@ async fn write(client: &kube::Client, fence: &Fence, request: &VolumeRequest) ->
             if !for_us {
                 patch["metadata"]["annotations"] = json!({BOUND_BY_CONTROLLER: "yes"});
             }
-            merge(client, fence, &path, &patch).await
+            merge(client, gate, &path, &patch).await
         }
         VolumeRequest::Provision { namespace, claim, node } => {
             let path = claim_path(namespace, claim);
-            let present = get(client, &path).await?;
+            let present = get(client, gate, &path).await?;
             if annotation(&present, SELECTED_NODE) == Some(&**node) {
                 return Ok(());
             }
@@ -90,17 +91,17 @@ async fn write(client: &kube::Client, fence: &Fence, request: &VolumeRequest) ->
                 "resourceVersion": text(&present, "/metadata/resourceVersion"),
                 "annotations": {SELECTED_NODE: **node},
             }});
-            merge(client, fence, &path, &patch).await
+            merge(client, gate, &path, &patch).await
         }
     }
 }
 
-async fn wait(client: &kube::Client, request: &VolumeRequest) -> Result<()> {
+async fn wait(client: &kube::Client, gate: &Gate, request: &VolumeRequest) -> Result<()> {
     let (VolumeRequest::BindVolume { namespace, claim, .. }
     | VolumeRequest::Provision { namespace, claim, .. }) = request;
     let path = claim_path(namespace, claim);
     loop {
-        let Some(present) = look(client, &path).await? else {
+        let Some(present) = look(client, gate, &path).await? else {
             sleep(LOOK_EVERY).await;
             continue;
         };
@@ -122,7 +123,7 @@ async fn wait(client: &kube::Client, request: &VolumeRequest) -> Result<()> {
             }
             VolumeRequest::BindVolume { volume, .. } => {
                 let path = format!("/api/v1/persistentvolumes/{volume}");
-                if let Some(volume_now) = look(client, &path).await?
+                if let Some(volume_now) = look(client, gate, &path).await?
                     && text(&volume_now, "/spec/claimRef/uid") != text(&present, "/metadata/uid")
                 {
                     bail!("ClaimRef got reset for PV {volume:?}");
@@ -134,8 +135,8 @@ async fn wait(client: &kube::Client, request: &VolumeRequest) -> Result<()> {
 }
 
 /// Reads an object; `None` when it cannot be had at the moment.
-async fn look(client: &kube::Client, path: &str) -> Result<Option<Value>> {
-    match get(client, path).await {
+async fn look(client: &kube::Client, gate: &Gate, path: &str) -> Result<Option<Value>> {
+    match get(client, gate, path).await {
         Ok(object) => Ok(Some(object)),
         Err(error) if refusal(&error).is_some_and(|status| !may_pass(status)) => Err(error),
         Err(error) => {
@@ -157,23 +158,20 @@ fn annotation<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
     object.get("metadata")?.get("annotations")?.get(name)?.as_str()
 }
 
-async fn get(client: &kube::Client, path: &str) -> Result<Value> {
-    send(client, Request::get(path).body(Body::empty())?).await
+async fn get(client: &kube::Client, gate: &Gate, path: &str) -> Result<Value> {
+    gate.read().await;
+    send(client, Request::get(path).body(Body::empty())?, READ_MAX).await
 }
 
-async fn merge(client: &kube::Client, fence: &Fence, path: &str, patch: &Value) -> Result<()> {
-    if !fence.may_send(Instant::now()) {
-        bail!("the lease is not held any more");
-    }
-    let request = Request::builder()
-        .method(Method::PATCH)
-        .uri(path)
+async fn merge(client: &kube::Client, gate: &Gate, path: &str, patch: &Value) -> Result<()> {
+    let request = Request::patch(format!("{path}?timeout={}ms", REQUEST_TIMEOUT.as_millis()))
         .header("content-type", "application/merge-patch+json")
         .body(Body::from(patch.to_string().into_bytes()))?;
-    send(client, request).await.map(|_| ())
+    gate.write().await?;
+    send(client, request, REQUEST_TIMEOUT).await.map(|_| ())
 }
 
-async fn send(client: &kube::Client, request: Request<Body>) -> Result<Value> {
+async fn send(client: &kube::Client, request: Request<Body>, limit: Duration) -> Result<Value> {
     let work = async {
         let response = client.send(request).await?;
         if response.status() != StatusCode::OK {
@@ -182,5 +180,5 @@ async fn send(client: &kube::Client, request: Request<Body>) -> Result<Value> {
         let body = response.into_body().collect().await?.to_bytes();
         Ok(serde_json::from_slice(&body)?)
     };
-    timeout(REQUEST_MAX, work).await.context("the API server did not answer")?
+    timeout(limit, work).await.context("the API server did not answer")?
 }

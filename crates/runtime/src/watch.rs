@@ -36,8 +36,11 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::answer::{failure, message_of, refusal};
 use crate::driver::Input;
+use crate::extenders::NodeObjects;
+use crate::gate::Throttle;
 use crate::kinds::{Key, Kind};
 use crate::metrics::Metrics;
+use crate::report::{Report, Reports};
 use backoff::{BACKOFF_FIRST, BACKOFF_LAST, backoff};
 use complaints::{Complaints, explain};
 use lines::Lines;
@@ -78,6 +81,11 @@ pub struct Follower {
     streaming_lists: bool,
     problems_told: usize,
     complaints: Complaints,
+    throttle: Throttle,
+    /// Is told what pods say of themselves.
+    reports: Option<Reports>,
+    /// Keeps nodes as they are shown.
+    nodes: Option<NodeObjects>,
 }
 
 /// Why a list or a watch is over.
@@ -123,7 +131,28 @@ impl Follower {
             streaming_lists: true,
             problems_told: 0,
             complaints: Complaints::default(),
+            throttle: Throttle::none(),
+            reports: None,
+            nodes: None,
         }
+    }
+
+    /// Lists not faster than this; watches are not counted, as in upstream's clients.
+    #[must_use]
+    pub fn throttled(self, throttle: Throttle) -> Self {
+        Self { throttle, ..self }
+    }
+
+    /// Tells what pods say of themselves.
+    #[must_use]
+    pub fn telling(self, reports: Reports) -> Self {
+        Self { reports: Some(reports), ..self }
+    }
+
+    /// Also keeps nodes as they are shown.
+    #[must_use]
+    pub fn keeping(self, nodes: NodeObjects) -> Self {
+        Self { nodes: Some(nodes), ..self }
     }
 
     /// Goes on until nobody listens.
@@ -319,6 +348,7 @@ impl Follower {
         let mut token = String::new();
         loop {
             let query = format!("limit={PAGE_OBJECTS}&continue={token}{}", self.selector());
+            self.throttle.wait().await;
             let response = self.get(&query).await?;
             match response.status() {
                 StatusCode::OK => {}
@@ -358,8 +388,14 @@ impl Follower {
 
     async fn take_object(&mut self, object: &Value) -> Result<Key> {
         let taken = self.objects.take(object)?;
+        if let (Some(reports), Some(seen)) = (&self.reports, Report::seen(object)) {
+            reports.tell(seen).await;
+        }
         for problem in taken.problems {
             self.tell_problem(&problem);
+        }
+        if let Some(nodes) = self.nodes.as_ref().filter(|_| !taken.changes.is_empty()) {
+            nodes.keep(taken.key.name.clone(), object);
         }
         self.tell(taken.changes).await;
         Ok(taken.key)
@@ -379,6 +415,12 @@ impl Follower {
 
     async fn tell(&self, changes: impl IntoIterator<Item = Change>) {
         for change in changes {
+            if let (Some(reports), Change::PodGone { uid }) = (&self.reports, &change) {
+                reports.tell(Report::Done(uid.clone())).await;
+            }
+            if let (Some(nodes), Change::NodeGone(name)) = (&self.nodes, &change) {
+                nodes.forget(name);
+            }
             // If nobody listens, following ends.
             let _ = self.inputs.send(Input::Change(change)).await;
         }

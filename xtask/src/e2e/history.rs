@@ -1,21 +1,28 @@
 //! Everything that happens to the pods of a namespace, as a watch tells it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::BufReader;
-use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use http::Request;
+use http_body_util::BodyExt as _;
+use kube::client::Body;
+use runtime::connect::{self, Target};
 use serde_json::Value;
+use tokio::time::{sleep, timeout};
 
-use super::scene::{Scene, text};
+use super::scene::{PATIENCE, Scene, text};
+use crate::controlplane::PAUSE;
+
+/// A watch that says nothing for this long is begun again.
+const SILENCE_MAX: Duration = Duration::from_mins(1);
 
 /// Follows pods until it is dropped.
 pub(crate) struct History {
-    child: Child,
-    reader: Option<JoinHandle<()>>,
     seen: Arc<Mutex<Seen>>,
+    /// Ends the watch when it is dropped.
+    _runtime: tokio::runtime::Runtime,
 }
 
 #[derive(Default)]
@@ -29,29 +36,22 @@ struct Seen {
 impl History {
     /// Starts to follow. What happens before a pod is first seen stays unknown.
     pub(crate) fn start(scene: &Scene) -> Result<Self> {
-        let mut child = Command::new(scene.plane.bin.join("kubectl"))
-            .arg("--kubeconfig")
-            .arg(&scene.plane.kubeconfig)
-            .arg("--cache-dir")
-            .arg(scene.plane.folder.join("kubectl"))
-            .args(["--namespace", scene.namespace, "get", "pods", "-o", "json"])
-            .args(["--watch", "--output-watch-events"])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .context("cannot start kubectl")?;
-        let output = child.stdout.take().context("kubectl has no output")?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .context("cannot start a watch")?;
+        let target =
+            Target { kubeconfig: Some(scene.plane.kubeconfig.clone()), ..Target::default() };
+        let client = runtime.block_on(async {
+            let config = connect::config(&target).await?;
+            connect::client(&config)
+        })?;
+        let path = format!("/api/v1/namespaces/{}/pods", scene.namespace);
         let seen = Arc::new(Mutex::new(Seen::default()));
-        let kept = Arc::clone(&seen);
-        let reader = std::thread::spawn(move || {
-            let events = serde_json::Deserializer::from_reader(BufReader::new(output));
-            for event in events.into_iter::<Value>() {
-                let Ok(mut event) = event else { return };
-                lock(&kept).take(event["object"].take());
-            }
-        });
-        Ok(Self { child, reader: Some(reader), seen })
+        let version = runtime.block_on(list(&client, &path, &seen))?;
+        runtime.spawn(follow(client, path, version, Arc::clone(&seen)));
+        Ok(Self { seen, _runtime: runtime })
     }
 
     /// How many pods were seen.
@@ -100,15 +100,53 @@ impl Seen {
     }
 }
 
-impl Drop for History {
-    fn drop(&mut self) {
-        // The child is ours and not waited for yet. Its output ends with it, and with that the thread.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        if let Some(reader) = self.reader.take() {
-            let _ = reader.join();
+/// Lists all pods, and returns the version of the list.
+async fn list(client: &kube::Client, path: &str, seen: &Mutex<Seen>) -> Result<String> {
+    let request = Request::get(path).body(Vec::new())?;
+    let answer = timeout(PATIENCE, client.request::<Value>(request));
+    let mut list = answer.await.context("the list of pods does not come")??;
+    for pod in list["items"].as_array_mut().into_iter().flatten() {
+        lock(seen).take(pod.take());
+    }
+    Ok(text(&list, "/metadata/resourceVersion").to_owned())
+}
+
+/// Watches on, and lists again whenever a watch ends: the API server closes those that are slow.
+async fn follow(client: kube::Client, path: String, mut version: String, seen: Arc<Mutex<Seen>>) {
+    loop {
+        // Whatever ends it, the next list tells what was missed.
+        let _ = stream(&client, &path, &version, &seen).await;
+        version = loop {
+            match list(&client, &path, &seen).await {
+                Ok(version) => break version,
+                Err(_) => sleep(PAUSE).await,
+            }
+        };
+    }
+}
+
+async fn stream(
+    client: &kube::Client,
+    path: &str,
+    version: &str,
+    seen: &Mutex<Seen>,
+) -> Result<()> {
+    let query = format!("{path}?watch=true&resourceVersion={version}");
+    let response = client.send(Request::get(query).body(Body::empty())?).await?;
+    let mut body = response.into_body();
+    let mut bytes = Vec::new();
+    while let Some(frame) = timeout(SILENCE_MAX, body.frame()).await? {
+        bytes.extend_from_slice(&frame?.into_data().unwrap_or_default());
+        while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = bytes.drain(..=end).collect();
+            let mut event: Value = serde_json::from_slice(&line)?;
+            if event["type"] == "ERROR" {
+                bail!("{event}");
+            }
+            lock(seen).take(event["object"].take());
         }
     }
+    Ok(())
 }
 
 fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {

@@ -15,6 +15,9 @@ use crate::shell::root;
 /// Configuration of a scheduler that needs nothing special.
 pub(crate) const PLAIN: &str = "conformance/e2e/scheduler.yaml";
 
+/// Configuration of a scheduler that binds 100 pods per second.
+pub(crate) const UNHURRIED: &str = "conformance/e2e/unhurried.yaml";
+
 /// A scheduler that runs.
 pub(crate) struct Process {
     name: String,
@@ -34,9 +37,20 @@ pub(crate) fn jindou_as(
     config: &Path,
     more: &[&str],
 ) -> Result<Process> {
+    jindou_by(scene, name, config, &scene.plane.scheduler_kubeconfig, more)
+}
+
+/// Starts Jindou with a way to the API server.
+pub(crate) fn jindou_by(
+    scene: &Scene,
+    name: &str,
+    config: &Path,
+    kubeconfig: &Path,
+    more: &[&str],
+) -> Result<Process> {
     let mut command = Command::new(scene.jindou);
     command.args(["scheduler", "--config"]).arg(config);
-    command.arg("--kubeconfig").arg(&scene.plane.scheduler_kubeconfig);
+    command.arg("--kubeconfig").arg(kubeconfig);
     let [port] = free_ports()?;
     command.args(["--bind-address=127.0.0.1", &format!("--secure-port={port}")]);
     command.args(more).arg("-v=5");
@@ -60,7 +74,8 @@ pub(crate) fn kube(scene: &Scene, config: &str) -> Result<Process> {
     start(scene, "kube-scheduler", command)
 }
 
-fn start(scene: &Scene, name: &str, mut command: Command) -> Result<Process> {
+/// Starts a program of a scenario under a name that its log is known by.
+pub(crate) fn start(scene: &Scene, name: &str, mut command: Command) -> Result<Process> {
     let path = scene.folder.join(format!("{name}.log"));
     let log = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
     command.stdin(Stdio::null()).stderr(log.try_clone()?).stdout(log);
@@ -86,6 +101,20 @@ impl Process {
         self.child.wait()?;
         self.ended = true;
         Ok(())
+    }
+
+    /// Stops it in its tracks, as a machine that is out of memory would; or lets it go on.
+    pub(crate) fn freeze(&self, frozen: bool) -> Result<()> {
+        let signal = if frozen { Signal::STOP } else { Signal::CONT };
+        kill_process(Pid::from_child(&self.child), signal)
+            .with_context(|| format!("cannot stop {}", self.name))
+    }
+
+    /// Waits until it ends by itself.
+    pub(crate) fn end(mut self) -> Result<ExitStatus> {
+        let status = wait(&mut self.child, &self.name)?;
+        self.ended = true;
+        Ok(status)
     }
 
     /// Asks it to stop, which it must do soon and without complaint.

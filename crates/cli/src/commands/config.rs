@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
-use api::config::{self, Configuration, Gates};
+use api::config::{self, Configuration, Gates, v1};
 use clap::{Args, Subcommand};
 use plugins::registry::Registry;
 
@@ -120,9 +120,20 @@ pub(super) fn load(
     gates: Gates,
     registry: &Registry,
 ) -> Result<Configuration> {
-    let Some(file) = file else { return Ok(config::defaults(gates)) };
+    load_as_written(file, gates, registry).map(|(configuration, _)| configuration)
+}
+
+/// The same, with what the file says itself.
+pub(super) fn load_as_written(
+    file: Option<&Path>,
+    gates: Gates,
+    registry: &Registry,
+) -> Result<(Configuration, v1::KubeSchedulerConfiguration)> {
+    let Some(file) = file else {
+        return Ok((config::defaults(gates), v1::KubeSchedulerConfiguration::default()));
+    };
     let read = read(file, gates, registry)?;
-    read.and_then(|read| read.config)
+    read.and_then(|read| read.config.zip(read.v1))
         .with_context(|| format!("{} is not a valid configuration", file.display()))
 }
 

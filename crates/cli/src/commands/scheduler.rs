@@ -10,11 +10,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use api::config::{self, Configuration};
+use api::config::{self, Configuration, v1};
 use engine::engine::{Engine, Settings};
 use engine::queue::QueueConfig;
 use plugins::registry::Registry;
 use runtime::connect::{self, Target};
+use runtime::gate::Throttle;
 use runtime::http::{Certificate, Check, Server, Serving};
 use runtime::lease::{self, Elector, Fence, Role};
 use runtime::metrics::Metrics;
@@ -22,7 +23,7 @@ use runtime::scheduler::{ClusterSide, Scheduler, check_connection, check_rights,
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::config::load;
+use super::config::load_as_written;
 use crate::output::complain;
 
 pub(super) use flags::Options;
@@ -35,17 +36,12 @@ const SECOND: i64 = 1_000_000_000;
 pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
     options.check()?;
     let gates = options.gates()?;
-    let mut configuration = load(options.config.as_deref(), gates, registry)?;
+    let (mut configuration, written) = load_as_written(options.config.as_deref(), gates, registry)?;
     options.override_leader_election(&mut configuration.leader_election)?;
     if let Some(path) = &options.write_config_to {
         std::fs::write(path, config::write(&configuration))
             .with_context(|| format!("cannot write {}", path.display()))?;
         return Ok(ExitCode::SUCCESS);
-    }
-    if !configuration.extenders.is_empty() {
-        bail!(
-            "extenders: HTTP extenders are not supported yet; remove them from the configuration"
-        );
     }
     let profiles = match registry.profiles(&configuration) {
         Ok(profiles) => profiles,
@@ -57,6 +53,12 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
         }
     };
     log::start(options);
+    if configuration.delay_cache_until_active {
+        tracing::warn!(
+            "delayCacheUntilActive has no effect: a replica that waits watches too, to take over at once"
+        );
+    }
+    let throttle = throttle(&configuration, &written);
     let queue = QueueConfig {
         initial_backoff: configuration.pod_initial_backoff_seconds.saturating_mul(SECOND),
         max_backoff: configuration.pod_max_backoff_seconds.saturating_mul(SECOND),
@@ -65,7 +67,7 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
     let engine = Engine::new(profiles, Settings { queue, ..Settings::default() });
     let metrics = Metrics::new(&configuration.leader_election.resource_name);
     let (engine_side, cluster_side) = connect_sides(&metrics);
-    let plan = Plan::new(options, configuration, metrics)?;
+    let plan = Plan::new(options, configuration, throttle, metrics)?;
     let io = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -79,12 +81,32 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
     ended.map(|()| ExitCode::SUCCESS)
 }
 
+/// Limits that somebody wrote are kept. Upstream's defaults, which everybody has to raise, are not
+/// imposed: how much goes out at once follows from how fast the API server answers.
+fn throttle(configuration: &Configuration, written: &v1::KubeSchedulerConfiguration) -> Throttle {
+    let given = written.client_connection.as_ref().is_some_and(|connection| {
+        connection.qps.is_some_and(|qps| qps != 0.0)
+            || connection.burst.is_some_and(|burst| burst != 0)
+    });
+    if !given {
+        return Throttle::none();
+    }
+    let connection = &configuration.client_connection;
+    let burst = u32::try_from(connection.burst).unwrap_or(0);
+    let throttle = Throttle::new(f64::from(connection.qps), burst);
+    if throttle.is_limited() {
+        tracing::info!("at most {} requests per second, {burst} at once", connection.qps);
+    }
+    throttle
+}
+
 /// What the I/O thread needs to know.
 struct Plan {
     target: Target,
     /// Who asks about those who come to our own port.
     reviewer: Target,
     configuration: Configuration,
+    throttle: Throttle,
     metrics: Metrics,
     address: std::net::SocketAddr,
     certificate: Certificate,
@@ -94,7 +116,12 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(options: &Options, configuration: Configuration, metrics: Metrics) -> Result<Self> {
+    fn new(
+        options: &Options,
+        configuration: Configuration,
+        throttle: Throttle,
+        metrics: Metrics,
+    ) -> Result<Self> {
         // The file's kubeconfig counts when there is a file, as with kube-scheduler.
         let written = &configuration.client_connection.kubeconfig;
         let in_file = (!written.is_empty()).then(|| PathBuf::from(written));
@@ -108,6 +135,7 @@ impl Plan {
             target,
             reviewer,
             configuration,
+            throttle,
             metrics,
             address: (options.bind_address, options.secure_port).into(),
             certificate: options.certificate()?,
@@ -132,7 +160,10 @@ async fn serve(side: ClusterSide, plan: Plan) -> Result<()> {
     let election = &plan.configuration.leader_election;
     let elector = election.leader_elect.then(|| elector(&config, election)).transpose()?;
     let fence = elector.as_ref().map_or_else(Fence::always, Elector::fence);
-    let scheduler = Arc::new(Scheduler::start(side, &config, fence.clone(), host_name())?);
+    let Plan { throttle, configuration, .. } = &plan;
+    let scheduler =
+        Scheduler::start(side, &config, fence.clone(), throttle, configuration, host_name())?;
+    let scheduler = Arc::new(scheduler);
     let stopping = CancellationToken::new();
     let server = Server::bind(serving(&plan, &scheduler, &fence).await?).await?;
     let server = tokio::spawn(server.run(stopping.clone().cancelled_owned()));
@@ -141,7 +172,9 @@ async fn serve(side: ClusterSide, plan: Plan) -> Result<()> {
         None => {
             plan.metrics.leading(true);
             scheduler.lead(true).await;
-            signalled(&scheduler).await
+            let ended = signalled(&scheduler).await;
+            stop_deciding(&scheduler).await;
+            ended
         }
         Some(elector) => lead_when_elected(&scheduler, elector, &plan.metrics).await,
     };
@@ -191,8 +224,7 @@ async fn lead_when_elected(
         }
     };
     // What is under way ends, or is sure to be dead, before the lease is given back.
-    scheduler.lead(false).await;
-    if !scheduler.drain(DRAIN_MAX).await {
+    if !stop_deciding(scheduler).await {
         tokio::time::sleep(lease::MARGIN).await;
     }
     stop.cancel();
@@ -239,16 +271,46 @@ async fn signalled(scheduler: &Scheduler) -> Result<()> {
             _ = dump.recv() => scheduler.audit().await,
         }
     }
-    scheduler.lead(false).await;
-    scheduler.drain(DRAIN_MAX).await;
-    tracing::info!(
-        "asked to stop; {} binds are still under way",
-        scheduler.status.binding.load(Ordering::Relaxed)
-    );
     Ok(())
+}
+
+/// Lets what is under way come to its end. Whether it did.
+async fn stop_deciding(scheduler: &Scheduler) -> bool {
+    scheduler.lead(false).await;
+    let drained = scheduler.drain(DRAIN_MAX).await;
+    if !drained {
+        let binding = scheduler.status.binding.load(Ordering::Relaxed);
+        tracing::warn!("{binding} binds are still under way after {} s", DRAIN_MAX.as_secs());
+    }
+    drained
 }
 
 fn host_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname");
     name.map_or_else(|_| "localhost".to_owned(), |name| name.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_limits_that_somebody_wrote_are_kept() {
+        for (connection, limited) in [
+            ("{}", false),
+            ("{kubeconfig: a}", false),
+            ("{qps: 0, burst: 0}", false),
+            ("{qps: -1, burst: 10}", false),
+            ("{qps: 50}", true),
+            ("{burst: 100}", true),
+            ("{qps: 5000, burst: 10000}", true),
+        ] {
+            let text = format!(
+                "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nclientConnection: {connection}\n"
+            );
+            let read = config::read(&text);
+            let throttle = throttle(&read.config.unwrap(), &read.v1.unwrap());
+            assert_eq!(throttle.is_limited(), limited, "{connection}");
+        }
+    }
 }

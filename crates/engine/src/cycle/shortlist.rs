@@ -1,7 +1,7 @@
 //! The nodes that fit a pod, listed for extenders, and the choice among those they let pass.
 
 use crate::change::Advice;
-use crate::framework::{Profile, Rejection};
+use crate::framework::{Code, Profile, Rejection};
 use crate::index::{NodeIdx, PodIdx};
 use crate::state::State;
 
@@ -82,11 +82,14 @@ impl Shortlist {
             if let Some((_, score)) = advice.passed.iter().find(|(other, _)| &**other == name) {
                 passed.push((node, *score));
             } else if let Some(failed) = advice.failed.iter().find(|failed| &*failed.node == name) {
-                let text = String::from(&*failed.reason);
-                let rejection = match failed.unresolvable {
-                    true => Rejection::unresolvable(text),
-                    false => Rejection::unschedulable(text),
+                let code = match failed.unresolvable {
+                    true => Code::UnschedulableAndUnresolvable,
+                    false => Code::Unschedulable,
                 };
+                // Without a reason it only counts.
+                let reason = Some(failed.reason.to_string()).filter(|reason| !reason.is_empty());
+                let reasons = reason.into_iter().map(Into::into).collect();
+                let rejection = Rejection { code, reasons };
                 diagnosis.add(node, profile.extender_plugin(), rejection);
             } else {
                 unknown = true;

@@ -248,14 +248,13 @@ impl Engine {
         });
     }
 
-    /// Candidates by what they are now; those that are gone are left out.
+    /// Candidates by what they are now; where something is gone, it is none any more.
     fn resolve(&self, candidates: &[VictimsOn]) -> Vec<Candidate> {
         let candidates = candidates.iter().filter_map(|named| {
             let node = self.state.nodes.find(&named.node)?;
             let on_node = |pod: &PodIdx| self.state.pods.get(*pod).node == node;
-            let victims = named.victims.iter();
-            let victims = victims.filter_map(|victim| self.state.pods.find(&victim.uid));
-            let victims = victims.filter(on_node).collect();
+            let found = named.victims.iter().map(|victim| self.state.pods.find(&victim.uid));
+            let victims = found.map(|found| found.filter(on_node)).collect::<Option<_>>()?;
             Some(Candidate { node, victims, violations: named.violations })
         });
         candidates.collect()

@@ -46,7 +46,7 @@ impl World {
                 return Err(format!("{uid} is on {node:?}, not on {:?}", known.node()));
             }
             let place = queue.place(index);
-            if !is_right(known, place) {
+            if !is_right(known, place, self.asks_about(uid)) {
                 let node = known.node();
                 return Err(format!("{uid} is on {node:?} and in {place:?}"));
             }
@@ -93,8 +93,12 @@ impl World {
     }
 }
 
-fn is_right(known: &Known, place: Option<Place>) -> bool {
-    let waits = !matches!(place, None | Some(Place::InFlight | Place::Binding));
+fn is_right(known: &Known, place: Option<Place>, asked_about: bool) -> bool {
+    let waits = match place {
+        None | Some(Place::Binding) => false,
+        Some(Place::InFlight) => asked_about,
+        Some(_) => true,
+    };
     match (known.node(), known.bound) {
         // One that is being deleted is given up without being forgotten.
         (None, _) => waits || known.pod.terminating && place == Some(Place::Binding),

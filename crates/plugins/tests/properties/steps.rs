@@ -76,6 +76,12 @@ pub(crate) enum Step {
         fails: bool,
         at_once: bool,
     },
+    /// Extenders answer: they fail, or leave some of what they were asked about.
+    AnswerExtenders {
+        which: usize,
+        fails: bool,
+        leave: u64,
+    },
     /// The watch shows a pod that the scheduler's own commands changed.
     Show(usize),
     ShowAll,
@@ -194,6 +200,9 @@ fn answers() -> impl Strategy<Value = Step> {
         4 => (which(), rarely()).prop_map(|(which, lost)| Step::AnswerBind { which, lost }),
         3 => (which(), rarely(), any::<bool>()).prop_map(|(which, fails, shown_first)| {
             Step::AnswerVolumes { which, fails, shown_first }
+        }),
+        3 => (which(), rarely(), any::<u64>()).prop_map(|(which, fails, leave)| {
+            Step::AnswerExtenders { which, fails, leave }
         }),
         3 => (which(), rarely(), any::<bool>()).prop_map(|(which, fails, at_once)| {
             Step::AnswerEviction { which, fails, at_once }

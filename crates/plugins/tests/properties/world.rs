@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use engine::change::{Change, Storage, StorageName};
+use api::config::{Configuration, Extender, ManagedResource};
+use engine::change::{Advice, Change, Storage, StorageName};
 use engine::command::Command;
 use engine::engine::{Engine, Settings};
 use engine::framework::VolumeRequest;
@@ -13,7 +14,7 @@ use engine::object::{
 };
 use plugins::registry::Registry;
 
-use crate::shapes::{self, NAMESPACES, SCHEDULER, VOLUMES, node_name};
+use crate::shapes::{self, GPU, NAMESPACES, SCHEDULER, VOLUMES, node_name};
 use crate::steps::Step;
 
 const MILLISECOND: i64 = 1_000_000;
@@ -77,6 +78,10 @@ pub(crate) struct World {
     binds: Vec<Bind>,
     preparations: Vec<Preparation>,
     evictions: Vec<Eviction>,
+    /// Questions to extenders that were not answered yet.
+    questions: Vec<Command>,
+    /// Nodes that extenders left, for pods that concern them.
+    left: BTreeMap<Text, Vec<Text>>,
     /// What the engines wanted so far.
     wanted: Vec<Command>,
     /// Something changed since the last look at who waits that upstream has no event for.
@@ -99,6 +104,8 @@ impl World {
             binds: Vec::new(),
             preparations: Vec::new(),
             evictions: Vec::new(),
+            questions: Vec::new(),
+            left: BTreeMap::new(),
             wanted: Vec::new(),
             unannounced: false,
         }
@@ -188,6 +195,9 @@ impl World {
             Step::AnswerEviction { which, fails, at_once } => {
                 self.answer_eviction(which, fails, at_once)?;
             }
+            Step::AnswerExtenders { which, fails, leave } => {
+                self.answer_extenders(which, fails, leave)?;
+            }
             Step::Show(which) => {
                 if !self.unseen.is_empty() {
                     let uid = self.unseen[which % self.unseen.len()].clone();
@@ -208,6 +218,9 @@ impl World {
 
     /// Does and shows everything that the engines want.
     pub(crate) fn settle(&mut self) -> Result<(), String> {
+        while !self.questions.is_empty() {
+            self.answer_extenders(0, false, u64::MAX)?;
+        }
         while !self.preparations.is_empty() {
             self.answer_volumes(0, false, true)?;
         }
@@ -222,12 +235,21 @@ impl World {
 
     /// Whether nothing is on its way: the API server and the engines agree on who is where.
     pub(crate) fn is_settled(&self) -> bool {
-        self.unseen.is_empty() && self.known.values().all(|known| known.held.is_none())
+        let answered = self.unseen.is_empty() && self.questions.is_empty();
+        answered && self.known.values().all(|known| known.held.is_none())
     }
 
     /// Whether pods have yet to be deleted to make room for this one.
     pub(crate) fn makes_room_for(&self, uid: &Text) -> bool {
         self.evictions.iter().any(|eviction| eviction.preemptor == *uid)
+    }
+
+    /// Whether extenders are asked about a pod.
+    pub(crate) fn asks_about(&self, uid: &Text) -> bool {
+        self.questions.iter().any(|question| match question {
+            Command::Consult { pod, .. } | Command::ConsultOnVictims { pod, .. } => pod.uid == *uid,
+            _ => false,
+        })
     }
 
     fn change_storage(&mut self, step: Step) -> Result<(), String> {
@@ -503,6 +525,43 @@ impl World {
         self.tell(Change::VictimHandled { preemptor, victim, failure })
     }
 
+    /// Extenders answer one question. Of nodes they leave one at least: who is turned down by them
+    /// everywhere waits although plugins would let it pass.
+    fn answer_extenders(&mut self, which: usize, fails: bool, leave: u64) -> Result<(), String> {
+        let Some(which) = which.checked_rem(self.questions.len()) else { return Ok(()) };
+        let stays = |place: usize| leave >> (place % 64) & 1 == 1;
+        match self.questions.remove(which) {
+            Command::Consult { pod, ticket, nodes, .. } => {
+                let any_stays = (0..nodes.len()).any(stays);
+                let nodes = nodes.into_iter().enumerate();
+                let left = nodes.filter(|(place, _)| stays(*place) || !any_stays);
+                let left: Vec<Text> = left.map(|(_, node)| node).collect();
+                self.left.insert(pod.uid.clone(), left.clone());
+                let passed = left.into_iter().zip([30, 0, 100].into_iter().cycle()).collect();
+                let advice = Advice { passed, failed: Vec::new() };
+                let advice = if fails { Err("no answer".into()) } else { Ok(advice) };
+                self.tell(Change::Advised { uid: pod.uid, ticket, advice })
+            }
+            Command::ConsultOnVictims { pod, ticket, candidates, .. } => {
+                let left = candidates.into_iter().enumerate().filter(|(place, _)| stays(*place));
+                let left = left.map(|(_, candidate)| candidate).collect();
+                let candidates = if fails { Err("no answer".into()) } else { Ok(left) };
+                self.tell(Change::VictimsAdvised { uid: pod.uid, ticket, candidates })
+            }
+            other => Err(format!("{other:?} is no question")),
+        }
+    }
+
+    /// Whether extenders were asked about a node that is taken, if they have a say.
+    fn check_left(&self, uid: &Text, node: &Text) -> Result<(), String> {
+        let Some(known) = self.known.get(uid) else { return Ok(()) };
+        let concerns = known.pod.spec.requests.scalars.iter().any(|(name, _)| **name == *GPU);
+        if concerns && !self.left.get(uid).is_some_and(|left| left.contains(node)) {
+            return Err(format!("extenders did not leave {node} for {uid}"));
+        }
+        Ok(())
+    }
+
     fn wait(&mut self, milliseconds: i64) -> Result<(), String> {
         self.now += milliseconds * MILLISECOND;
         self.tell(Change::Tick)
@@ -578,6 +637,9 @@ impl World {
                 let (victim, preemptor) = (victim.uid, preemptor.uid);
                 self.evictions.push(Eviction { victim, preemptor });
             }
+            question @ (Command::Consult { .. } | Command::ConsultOnVictims { .. }) => {
+                self.questions.push(question);
+            }
             Command::ReportFailure { nominate: None, .. } | Command::Warn { .. } => {}
         }
         Ok(())
@@ -594,6 +656,7 @@ impl World {
         match &known.held {
             None => {
                 known.held = Some(node.clone());
+                self.check_left(uid, node)?;
                 self.check_room(uid)
             }
             Some(held) if held == node => Ok(()),
@@ -608,7 +671,17 @@ impl World {
 }
 
 fn engine() -> Engine {
-    let config = api::config::defaults(api::config::Gates::default());
+    let extender = Extender {
+        url_prefix: "http://127.0.0.1:1".into(),
+        filter_verb: "filter".into(),
+        prioritize_verb: "prioritize".into(),
+        preempt_verb: "preempt".into(),
+        weight: 1,
+        managed_resources: vec![ManagedResource { name: GPU.into(), ..Default::default() }],
+        ..Extender::default()
+    };
+    let defaults = api::config::defaults(api::config::Gates::default());
+    let config = Configuration { extenders: vec![extender], ..defaults };
     let profiles = Registry::default().profiles(&config).expect("the defaults are right");
     Engine::new(profiles, Settings::default())
 }

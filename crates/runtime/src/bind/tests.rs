@@ -8,6 +8,8 @@ use std::sync::Mutex;
 use http::Method;
 
 use super::*;
+use crate::gate::Throttle;
+use crate::lease::Fence;
 use crate::testing::{Asked, Fake, Part, Reply, lock, seconds_since};
 
 const OURS: &str = "node-1";
@@ -337,6 +339,33 @@ async fn a_pod_that_cannot_be_read_is_read_again_before_anything_is_sent() {
     lock(&stage.world).reads.extend(odd);
     assert_eq!(stage.bind().await, Ok(()));
     assert_eq!((stage.sends().len(), stage.reads().len()), (1, 7));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_refuses_to_tell_is_not_asked_for_ever() {
+    let stage = Stage::of(&[Step::DropResponse]);
+    lock(&stage.world).reads = vec![Reply::failure(403, "no"); 100].into();
+    let begun = Instant::now();
+    assert!(stage.bind().await.is_err());
+    assert_eq!(stage.sends().len(), 1, "what came of the first is not known");
+    assert!(begun.elapsed() > 2 * REQUEST_TIMEOUT + SLACK, "a request may still arrive");
+    assert!(begun.elapsed() < Duration::from_mins(1), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_wait_for_their_turn_without_losing_time_to_try() {
+    let stage = Stage::of(&[Step::Status(503, false, None)]);
+    let throttle = Throttle::new(0.01, 1);
+    throttle.wait().await;
+    let gate = Gate::new(Fence::always(), throttle);
+    let (window, metrics) = (Arc::clone(&stage.window), stage.metrics.clone());
+    let binder = Binder::new(stage.fake.client(), gate, window, metrics);
+    let pod = PodName { namespace: "ns".into(), name: "pod".into(), uid: "uid-1".into() };
+    let begun = Instant::now();
+    // The time to try is over before the second turn.
+    assert!(binder.bind(&pod, "7", &OURS.into()).await.is_err());
+    assert_eq!(stage.sends().len(), 1);
+    assert_eq!(stage.sends()[0].at - begun, Duration::from_secs(100));
 }
 
 #[tokio::test(start_paused = true)]

@@ -122,7 +122,6 @@ fn nothing_is_decided_before_all_is_known_and_this_process_leads() {
         assert_eq!(stage.ordered().await, ["Bind a"]);
         assert!(stage.status.leading.load(Ordering::Relaxed));
         assert_eq!(stage.status.binding.load(Ordering::Relaxed), 1);
-        assert_eq!(stage.status.synced.load(Ordering::Relaxed), KINDS);
 
         stage.send(Input::Lead(false)).await;
         stage.tell(pod("b", None)).await;
@@ -217,6 +216,37 @@ fn a_pod_that_went_while_it_was_bound_leaves_nothing() {
         stage.send(Input::Audit).await;
         stage.tell(pod("later", None)).await;
         assert_eq!(stage.ordered().await, ["Bind later"]);
+    });
+}
+
+#[test]
+fn pods_that_fit_nowhere_are_counted_by_what_keeps_them_waiting() {
+    local(async {
+        let mut stage = Stage::leading(0).await;
+        let meta = json!({"namespace": "ns", "name": "big", "uid": "big", "resourceVersion": "7"});
+        let container = json!({"name": "c", "resources": {"requests": {"cpu": "100"}}});
+        let spec = json!({"schedulerName": "default-scheduler", "containers": [container]});
+        let big = api::lower::pod(&json!({"metadata": meta, "spec": spec})).0.unwrap();
+        stage.tell(Change::Pod(Box::new(big))).await;
+        assert_eq!(stage.ordered().await, ["ReportFailure big"]);
+        sleep(SHOWN_EVERY).await;
+        stage.send(Input::Audit).await;
+        sleep(Duration::from_millis(1)).await;
+        let text = stage.metrics.text();
+        for line in [
+            r#"scheduler_unschedulable_pods{plugin="NodeResourcesFit",profile="default-scheduler"} 1"#,
+            r#"scheduler_queue_incoming_pods_total{event="UnschedulablePodAdd",queue="active"} 1"#,
+            "scheduler_preemption_attempts_total 1",
+            "jindou_invariant_violations_total 0",
+        ] {
+            assert!(text.contains(&format!("{line}\n")), "{line} is not in\n{text}");
+        }
+        stage.tell(Change::PodGone { uid: "big".into() }).await;
+        sleep(SHOWN_EVERY).await;
+        stage.send(Input::Audit).await;
+        sleep(Duration::from_millis(1)).await;
+        let zero = r#"scheduler_unschedulable_pods{plugin="NodeResourcesFit",profile="default-scheduler"} 0"#;
+        assert!(stage.metrics.text().contains(zero), "{}", stage.metrics.text());
     });
 }
 

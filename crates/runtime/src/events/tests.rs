@@ -7,13 +7,16 @@ use crate::testing::{Asked, Fake, Reply};
 
 const SECOND: Duration = Duration::from_secs(1);
 
+fn reference_to(pod: &str, version: &str) -> Reference {
+    let uid = format!("uid-{}", pod.len()).into();
+    let pod = PodName { namespace: "ns".into(), name: pod.into(), uid };
+    Reference { pod, version: version.into() }
+}
+
 fn event(pod: &str, reason: &'static str, note: &str) -> PodEvent {
     PodEvent {
-        pod: PodName {
-            namespace: "ns".into(),
-            name: pod.into(),
-            uid: format!("uid-{}", pod.len()).into(),
-        },
+        regarding: reference_to(pod, "7"),
+        related: None,
         scheduler: "default-scheduler".into(),
         kind: "Warning",
         reason,
@@ -24,7 +27,7 @@ fn event(pod: &str, reason: &'static str, note: &str) -> PodEvent {
 
 fn start(answer: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> (Fake, Events, Metrics) {
     let (fake, metrics) = (Fake::new(answer), Metrics::new("lease"));
-    let events = Events::start(fake.client(), "host".to_owned(), metrics.clone());
+    let events = Events::start(fake.client(), Throttle::none(), "host".to_owned(), metrics.clone());
     (fake, events, metrics)
 }
 
@@ -43,19 +46,18 @@ async fn repetitions_are_counted_on_the_first_event() {
     let (fake, events, _) = start(healthy);
     events.tell(event("a", "FailedScheduling", "no room"));
     tokio::time::sleep(SECOND).await;
-    events.tell(event("a", "FailedScheduling", "no room at all"));
-    events.tell(event("a", "Scheduled", "there"));
-    tokio::time::sleep(SECOND).await;
-    tokio::time::sleep(SERIES_TIME).await;
-    events.tell(event("a", "FailedScheduling", "again"));
-    tokio::time::sleep(SECOND).await;
-
+    for _ in 0..3 {
+        events.tell(event("a", "FailedScheduling", "no room"));
+        tokio::time::sleep(SECOND).await;
+    }
     let asked = fake.asked();
     let methods: Vec<&Method> = asked.iter().map(|asked| &asked.method).collect();
-    assert_eq!(methods, [&Method::POST, &Method::PATCH, &Method::POST, &Method::POST]);
+    assert_eq!(methods, [&Method::POST, &Method::PATCH], "only the second is written at once");
     let first = &asked[0];
     assert_eq!(first.path, "/apis/events.k8s.io/v1/namespaces/ns/events");
     assert_eq!(first.body["regarding"]["name"], "a");
+    assert_eq!(first.body["regarding"]["resourceVersion"], "7");
+    assert_eq!(first.body.get("related"), None);
     assert_eq!(first.body["reportingController"], "default-scheduler");
     assert_eq!(first.body["reportingInstance"], "default-scheduler-host");
     assert_eq!(first.body["note"], "no room");
@@ -63,22 +65,98 @@ async fn repetitions_are_counted_on_the_first_event() {
     assert_eq!(asked[1].path, format!("{}/{name}", first.path));
     assert_eq!(asked[1].content_type, "application/merge-patch+json");
     assert_eq!(asked[1].body["series"]["count"], 2);
-    assert_ne!(asked[3].body["metadata"]["name"], name, "too late for the series");
+
+    tokio::time::sleep(SERIES_TIME + LOOK_EVERY).await;
+    let last = fake.asked().pop().unwrap();
+    assert_eq!((&last.method, &last.path), (&Method::PATCH, &asked[1].path));
+    assert_eq!(last.body["series"]["count"], 4, "in the end all are");
+    events.tell(event("a", "FailedScheduling", "again"));
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(fake.asked()[3].method, Method::POST, "too late for the series");
+    tokio::time::sleep(3 * SERIES_TIME).await;
+    assert_eq!(fake.asked().len(), 4, "one event is no series");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_differs_is_an_event_of_its_own() {
+    let (fake, events, _) = start(healthy);
+    let first = event("a", "FailedScheduling", "no room");
+    let mut changed = vec![first.clone(); 5];
+    changed[0].regarding = reference_to("a", "8");
+    changed[1].related = Some(reference_to("b", "1"));
+    changed[2].reason = "Scheduled";
+    changed[3].scheduler = "other".into();
+    changed[4].kind = "Normal";
+    events.tell(first);
+    for event in changed {
+        events.tell(event);
+    }
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(fake.asked_by(&Method::POST).len(), 6);
+    let mut names: Vec<_> =
+        fake.asked().iter().map(|asked| asked.body["metadata"]["name"].to_string()).collect();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), 6);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repetition_waits_until_the_event_is_there() {
+    let (fake, events, _) = start(|_| Reply::json(201, &json!({})).after(SECOND));
+    for _ in 0..5 {
+        events.tell(event("a", "FailedScheduling", "no room"));
+    }
+    tokio::time::sleep(SECOND / 2).await;
+    assert_eq!(fake.asked().len(), 1);
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(fake.asked()[1].body["series"]["count"], 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_are_written_at_once_but_not_all() {
+    let (fake, events, metrics) = start(|_| Reply::json(201, &json!({})).after(SECOND));
+    for number in 0..3 * WRITING_MAX {
+        events.tell(event(&"x".repeat(number + 1), "Scheduled", "there"));
+    }
+    tokio::time::sleep(SECOND / 2).await;
+    assert_eq!(fake.asked().len(), WRITING_MAX);
+    tokio::time::sleep(3 * SECOND).await;
+    assert_eq!((fake.asked().len(), dropped(&metrics)), (3 * WRITING_MAX, 0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_added_to_an_event_that_was_refused() {
-    for refusal in
-        [Reply::failure(500, "no"), Reply::failure(404, "no"), Reply::broken(), Reply::never()]
-    {
+    let tries = TRIES_MAX as usize;
+    for (refusal, tries) in [
+        (Reply::failure(404, "no"), 1),
+        (Reply::failure(403, "no"), 1),
+        (Reply::failure(500, "no"), tries),
+        (Reply::broken(), tries),
+        (Reply::never(), tries),
+    ] {
         let (fake, events, metrics) = start(move |_| refusal.clone());
         for _ in 0..3 {
             events.tell(event("a", "FailedScheduling", "no room"));
-            tokio::time::sleep(WRITE_MAX * 2).await;
+            tokio::time::sleep(Duration::from_mins(1)).await;
         }
-        assert_eq!(fake.asked_by(&Method::POST).len(), 3);
+        assert_eq!(fake.asked_by(&Method::POST).len(), 3 * tries);
         assert_eq!(dropped(&metrics), 3);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_whose_answer_was_lost_is_not_written_twice() {
+    let tries = std::sync::Mutex::new(0);
+    let (fake, events, metrics) = start(move |_| {
+        let mut tries = tries.lock().unwrap();
+        *tries += 1;
+        if *tries == 1 { Reply::never() } else { Reply::failure(409, "exists") }
+    });
+    events.tell(event("a", "Scheduled", "there"));
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    let asked = fake.asked();
+    assert_eq!((asked.len(), dropped(&metrics)), (2, 0));
+    assert_eq!(asked[0].body["metadata"]["name"], asked[1].body["metadata"]["name"]);
 }
 
 #[tokio::test(start_paused = true)]

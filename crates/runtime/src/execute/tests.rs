@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use http::Method;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::*;
 use crate::bind::Window;
-use crate::metrics::Metrics;
+use crate::gate::Throttle;
+use crate::lease::Fence;
 use crate::testing::{Asked, Fake, Reply};
 
 struct Stage {
@@ -24,10 +25,21 @@ impl Stage {
         let executor = Executor {
             binder: Binder::new(fake.client(), fence.clone(), window, metrics.clone()),
             client: fake.client(),
-            fence: fence.clone(),
-            events: Events::start(fake.client(), "host".to_owned(), metrics),
+            extenders: Extenders::new(
+                &api::config::defaults(api::config::Gates::default()),
+                fake.client(),
+            )
+            .unwrap(),
+            gate: fence.clone().into(),
+            events: Events::start(
+                fake.client(),
+                Throttle::none(),
+                "host".to_owned(),
+                metrics.clone(),
+            ),
             reports: Reports::start(fake.client(), fence),
             inputs: sender,
+            metrics,
         };
         let (orders, receiver) = mpsc::channel(100);
         tokio::spawn(executor.run(receiver));
@@ -35,7 +47,13 @@ impl Stage {
     }
 
     async fn order(&self, command: Command) {
-        let order = Order { command, scheduler: "default-scheduler".into(), generation: 1 };
+        let known = |generation, version: &str| Known { generation, version: version.into() };
+        let order = Order {
+            command,
+            scheduler: "default-scheduler".into(),
+            known: known(1, "10"),
+            victim: known(2, "20"),
+        };
         self.orders.send(order).await.unwrap();
     }
 
@@ -72,13 +90,19 @@ async fn a_victim_is_told_why_and_deleted() {
     assert_eq!(stage.evict().await, None);
     let asked = stage.fake.asked();
     assert_eq!(asked[0].path, "/api/v1/namespaces/ns/pods/victim/status");
-    assert_eq!(asked[0].body["status"]["conditions"][0]["type"], "DisruptionTarget");
+    let condition = &asked[0].body["status"]["conditions"][0];
+    assert_eq!(condition["type"], "DisruptionTarget");
+    assert_eq!(condition["observedGeneration"], 2);
     assert_eq!(asked[1].method, Method::DELETE);
     assert_eq!(asked[1].body["preconditions"]["uid"], "uid-victim");
     assert_eq!(asked[1].parameter("timeout").as_deref(), Some("2500ms"));
     let event = &asked[2].body;
     assert_eq!(event["reason"], "Preempted");
     assert_eq!(event["note"], "Preempted by pod uid-preemptor on node n1");
+    for (part, name, version) in [("regarding", "victim", "20"), ("related", "preemptor", "10")] {
+        assert_eq!((&event[part]["kind"], &event[part]["name"]), (&json!("Pod"), &json!(name)));
+        assert_eq!(event[part]["resourceVersion"], version);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engine::queue::EventLabel;
+use engine::queue::{EventLabel, SubQueue};
 
 use super::*;
 
@@ -16,16 +16,15 @@ async fn filled() -> Metrics {
     metrics.scheduled(1, 0.5);
     metrics.scheduled(15, 6000.0);
     metrics.scheduled_after_flush();
-    metrics.extension_point("default-scheduler", "Bind", "Success", 0.001);
-    metrics.event_handled("NodeAdd", 0.0001);
     metrics.pending(PendingPods { active: 1, backoff: 2, unschedulable: 3, gated: 4 });
-    metrics.incoming(SubQueue::Active, "a\"b\\c\nd");
-    metrics.unschedulable("NodeResourcesFit", "default-scheduler", 3);
-    metrics.permit_wait("Success", 1.0);
+    let mut counters = Counters::default();
+    counters.incoming.insert((SubQueue::Active, EventLabel::POD_ADD), 1);
+    metrics.incoming_totals(&counters);
+    metrics.unschedulable("NodeResourcesFit", "a\"b\\c\nd", 3);
     metrics.cache_size(CacheSize { nodes: 5000, pods: 1_000_000, assumed_pods: 7 });
     metrics.preemption_attempt();
     metrics.preemption_victims(3);
-    metrics.volume_stage_failed("bind");
+    metrics.volume_bind_failed();
     metrics.watch_fresh("pods", Instant::now());
     metrics.relisted("pods", "expired");
     metrics.bind(BindResult::Bound);

@@ -2,7 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
+use tokio::time::Instant;
+
 use super::*;
+use crate::lease::Fence;
 use crate::testing::{Asked, Fake, Reply, lock};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -25,7 +28,7 @@ fn with_nomination(report: Report, node: &str) -> Report {
         Report::Status { pod, generation, failure, .. } => {
             Report::Status { pod, generation, failure, nominate: Some(node.into()) }
         }
-        done @ Report::Done(_) => done,
+        other => other,
     }
 }
 
@@ -189,11 +192,66 @@ async fn without_the_lease_nothing_is_written() {
 #[tokio::test(start_paused = true)]
 async fn places_in_the_line_do_not_grow_without_end() {
     let fake = Fake::new(healthy);
-    let mut writer = Writer::new(fake.client(), Fence::always());
+    let mut writer = Writer::new(fake.client(), Fence::always().into());
     for number in 0..10_000 {
         writer.take(failed(&format!("pod-{number}"), "1"));
         writer.take(Report::Done(format!("uid-pod-{number}").into()));
     }
     assert!(writer.order.len() <= 2 * WRITING_MAX, "{}", writer.order.len());
     assert_eq!((writer.waiting.len(), writer.written.len()), (0, 0));
+}
+
+fn waiting_pod(version: u64, message: &str, node: &str) -> Value {
+    json!({
+        "metadata": {"uid": "uid-a", "resourceVersion": version.to_string()},
+        "spec": {},
+        "status": {"nominatedNodeName": node, "conditions": [
+            {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message},
+        ]},
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_pod_says_already_is_not_written_again() {
+    let (fake, reports) = start(healthy);
+    reports.tell(Report::seen(&waiting_pod(5, "no room", "n1")).unwrap()).await;
+    reports.tell(with_nomination(failed("a", "no room"), "n1")).await;
+    sleep(SECOND).await;
+    assert_eq!(fake.asked().len(), 0);
+    reports.tell(with_nomination(failed("a", "still none"), "n1")).await;
+    sleep(SECOND).await;
+    let status = fake.asked()[0].body["status"].clone();
+    assert_eq!(status["conditions"][0]["message"], "still none");
+    assert!(
+        status["conditions"][0].get("lastTransitionTime").is_none(),
+        "the condition did not turn"
+    );
+    assert!(status.get("nominatedNodeName").is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_behind_does_not_bring_back_what_was_overwritten() {
+    let (fake, reports) =
+        start(|_| Reply::json(200, &json!({"metadata": {"resourceVersion": "9"}})));
+    reports.tell(failed("a", "second")).await;
+    sleep(SECOND).await;
+    reports.tell(Report::seen(&waiting_pod(8, "first", "")).unwrap()).await;
+    reports.tell(failed("a", "first")).await;
+    sleep(SECOND).await;
+    assert_eq!(fake.asked().len(), 2, "the pod says `second`");
+    reports.tell(Report::seen(&waiting_pod(10, "of somebody else", "")).unwrap()).await;
+    reports.tell(failed("a", "first")).await;
+    sleep(SECOND).await;
+    assert_eq!(fake.asked().len(), 3);
+}
+
+#[test]
+fn only_pods_that_were_refused_say_something() {
+    assert!(Report::seen(&json!({"metadata": {"uid": "a", "resourceVersion": "1"}})).is_none());
+    let mut pod = waiting_pod(1, "x", "");
+    pod["spec"]["nodeName"] = "n1".into();
+    assert!(Report::seen(&pod).is_none());
+    let mut pod = waiting_pod(1, "x", "");
+    pod["status"]["conditions"][0]["status"] = "True".into();
+    assert!(Report::seen(&pod).is_none());
 }

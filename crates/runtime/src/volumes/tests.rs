@@ -2,7 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
+use http::Method;
+use tokio::time::Instant;
+
 use super::*;
+use crate::lease::Fence;
 use crate::testing::{Asked, Fake, Reply, lock, seconds_since};
 
 const LIMIT: Duration = Duration::from_mins(10);
@@ -85,7 +89,7 @@ impl Stage {
     }
 
     async fn prepare(&self, request: VolumeRequest) -> Result<()> {
-        prepare(&self.fake.client(), &Fence::always(), &[request], LIMIT).await
+        prepare(&self.fake.client(), &Fence::always().into(), &[request], LIMIT).await
     }
 
     fn patches(&self) -> Vec<Asked> {
@@ -222,7 +226,7 @@ async fn waiting_ends_at_the_limit() {
     assert_eq!(refused(&stage, provision()).await, "context deadline exceeded");
     assert_eq!(begun.elapsed(), LIMIT);
     let silent = Fake::new(|_| Reply::never());
-    let error = prepare(&silent.client(), &Fence::always(), &[provision()], LIMIT).await;
+    let error = prepare(&silent.client(), &Fence::always().into(), &[provision()], LIMIT).await;
     assert_eq!(error.unwrap_err().to_string(), "the API server did not answer");
 }
 
@@ -230,7 +234,7 @@ async fn waiting_ends_at_the_limit() {
 async fn without_the_lease_nothing_is_written() {
     let stage = Stage::new(|_| {});
     for request in [provision(), static_bind()] {
-        let error = prepare(&stage.fake.client(), &Fence::never(), &[request], LIMIT).await;
+        let error = prepare(&stage.fake.client(), &Fence::never().into(), &[request], LIMIT).await;
         assert_eq!(error.unwrap_err().to_string(), "the lease is not held any more");
     }
     assert_eq!(stage.patches().len(), 0);

@@ -1,0 +1,361 @@
+//! Asking HTTP extenders on behalf of the engine.
+//!
+//! ```text
+//! Consult ──► filter, one extender after the other, each asked about what the last one left
+//!         ──► prioritize, all at once, when more than one node is left ──► Advised
+//! ConsultOnVictims ──► preempt, one after the other ──► VictimsAdvised
+//! Bind ──► bind, by the one that does
+//! ```
+//!
+//! Each question is a task of its own, so that a slow extender holds up its own pods only.
+
+mod remote;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context as _, Result, anyhow};
+use api::config::Configuration;
+use engine::change::{Advice, FailedNode, VictimsOn};
+use engine::command::PodName;
+use engine::object::Text;
+use http::Request;
+use serde_json::{Map, Value, json};
+use tokio::time::timeout;
+
+use crate::lease::REQUEST_TIMEOUT;
+use remote::Remote;
+
+/// An extender's scores go to ten, those of plugins to a hundred.
+const SCORE_FACTOR: i64 = 10;
+
+/// Nodes as the API server shows them, for extenders that do not know them themselves.
+#[derive(Clone, Debug, Default)]
+pub struct NodeObjects(Arc<Mutex<BTreeMap<Text, Arc<Value>>>>);
+
+impl NodeObjects {
+    /// A node came or changed.
+    pub fn keep(&self, name: Text, node: &Value) {
+        self.lock().insert(name, Arc::new(node.clone()));
+    }
+
+    /// A node went.
+    pub fn forget(&self, name: &Text) {
+        self.lock().remove(name);
+    }
+
+    fn get(&self, name: &Text) -> Option<Arc<Value>> {
+        self.lock().get(name).cloned()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<Text, Arc<Value>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The extenders of a configuration.
+#[derive(Clone)]
+pub struct Extenders {
+    remotes: Arc<[Remote]>,
+    /// For pods, which extenders are shown whole.
+    client: kube::Client,
+    nodes: NodeObjects,
+}
+
+impl Extenders {
+    /// Extenders in the order in which they are asked. Their certificates are read now.
+    pub fn new(configuration: &Configuration, client: kube::Client) -> Result<Self> {
+        let remotes = configuration.extenders_in_order().into_iter().map(|extender| {
+            Remote::new(extender)
+                .with_context(|| format!("the extender at {} cannot be used", extender.url_prefix))
+        });
+        let remotes = remotes.collect::<Result<Vec<_>>>()?.into();
+        Ok(Self { remotes, client, nodes: NodeObjects::default() })
+    }
+
+    /// Nodes that must be kept for them; `None` when names suffice.
+    pub fn wants_nodes(&self) -> Option<NodeObjects> {
+        let wants = self.remotes.iter().any(|remote| !remote.extender.node_cache_capable);
+        wants.then(|| self.nodes.clone())
+    }
+
+    /// What extenders say about nodes for a pod.
+    pub async fn consult(
+        &self,
+        pod: &PodName,
+        extenders: &[usize],
+        nodes: Vec<Text>,
+    ) -> Result<Advice, String> {
+        let object = self.pod(pod).await.map_err(|error| format!("{error:#}"))?;
+        let mut advice = Advice::default();
+        let mut left = nodes;
+        for remote in self.those(extenders) {
+            if left.is_empty() {
+                break;
+            }
+            if remote.extender.filter_verb.is_empty() {
+                continue;
+            }
+            match self.filter(remote, &object, &left).await {
+                Ok(filtered) => {
+                    left = filtered.passed;
+                    advice.failed.extend(filtered.failed);
+                }
+                Err(error) if remote.extender.ignorable => {
+                    tracing::warn!(pod = %pod.name, "an extender is left out: {error:#}");
+                }
+                Err(error) => return Err(format!("{error:#}")),
+            }
+        }
+        let mut scores: BTreeMap<Text, i64> = BTreeMap::new();
+        if left.len() > 1 {
+            let scoring = self.those(extenders);
+            let scoring = scoring.filter(|remote| !remote.extender.prioritize_verb.is_empty());
+            let asked = scoring.map(|remote| self.prioritize(remote, &object, &left));
+            for answer in futures::future::join_all(asked).await {
+                match answer {
+                    Ok(given) => {
+                        for (node, score) in given {
+                            let sum = scores.entry(node).or_default();
+                            *sum = sum.saturating_add(score);
+                        }
+                    }
+                    // Without its scores the pod can be placed as well.
+                    Err(error) => tracing::warn!(pod = %pod.name, "scores are missing: {error:#}"),
+                }
+            }
+        }
+        let with_score = |node: Text| {
+            let score = scores.get(&node).copied().unwrap_or(0);
+            (node, score)
+        };
+        advice.passed = left.into_iter().map(with_score).collect();
+        Ok(advice)
+    }
+
+    /// Which of the candidates for preemption extenders leave.
+    pub async fn consult_on_victims(
+        &self,
+        pod: &PodName,
+        extenders: &[usize],
+        candidates: Vec<VictimsOn>,
+    ) -> Result<Vec<VictimsOn>, String> {
+        let object = self.pod(pod).await.map_err(|error| format!("{error:#}"))?;
+        let mut left = candidates;
+        for remote in self.those(extenders) {
+            if left.is_empty() {
+                break;
+            }
+            match self.preempt(remote, &object, &left).await {
+                Ok(candidates) => left = candidates,
+                Err(error) if remote.extender.ignorable => {
+                    tracing::warn!(pod = %pod.name, "an extender is left out: {error:#}");
+                }
+                Err(error) => return Err(format!("{error:#}")),
+            }
+        }
+        Ok(left)
+    }
+
+    /// Has an extender bind a pod.
+    pub async fn bind(&self, extender: usize, pod: &PodName, node: &Text) -> Result<(), String> {
+        let remote = self.remotes.get(extender).ok_or("there is no such extender")?;
+        let request = json!({
+            "PodName": *pod.name,
+            "PodNamespace": *pod.namespace,
+            "PodUID": *pod.uid,
+            "Node": **node,
+        });
+        let answer = remote.post(&remote.extender.bind_verb, &request).await;
+        let said = answer.and_then(|answer| error_in(&answer));
+        let Err(error) = said else { return Ok(()) };
+        // It may have been done all the same.
+        match self.pod(pod).await {
+            Ok(object) if object.pointer("/spec/nodeName") == Some(&json!(**node)) => Ok(()),
+            _ => Err(format!("{error:#}")),
+        }
+    }
+
+    fn those(&self, positions: &[usize]) -> impl Iterator<Item = &Remote> {
+        positions.iter().filter_map(|position| self.remotes.get(*position))
+    }
+
+    /// A pod as the API server shows it.
+    async fn pod(&self, pod: &PodName) -> Result<Value> {
+        let path = format!("/api/v1/namespaces/{}/pods/{}", pod.namespace, pod.name);
+        let request = Request::get(path).body(Vec::new())?;
+        let read = timeout(REQUEST_TIMEOUT, self.client.request::<Value>(request));
+        let read = read.await.context("the API server did not answer")?;
+        let object = read.context("the pod cannot be read for extenders")?;
+        let uid = object.pointer("/metadata/uid").and_then(Value::as_str);
+        if uid != Some(&*pod.uid) {
+            return Err(anyhow!("another pod has the name {}/{} now", pod.namespace, pod.name));
+        }
+        Ok(object)
+    }
+
+    /// What filtering and scoring are asked with.
+    fn arguments(&self, remote: &Remote, pod: &Value, nodes: &[Text]) -> Value {
+        if remote.extender.node_cache_capable {
+            let names: Vec<&str> = nodes.iter().map(|name| &**name).collect();
+            return json!({"Pod": pod, "Nodes": null, "NodeNames": names});
+        }
+        let items = nodes.iter().filter_map(|name| self.nodes.get(name));
+        let items: Vec<Value> = items.map(|node| (*node).clone()).collect();
+        json!({"Pod": pod, "Nodes": {"metadata": {}, "items": items}, "NodeNames": null})
+    }
+
+    async fn filter(&self, remote: &Remote, pod: &Value, nodes: &[Text]) -> Result<Filtered> {
+        let arguments = self.arguments(remote, pod, nodes);
+        let answer = remote.post(&remote.extender.filter_verb, &arguments).await?;
+        error_in(&answer)?;
+        Filtered::read(remote, &answer, nodes)
+    }
+
+    async fn prioritize(
+        &self,
+        remote: &Remote,
+        pod: &Value,
+        nodes: &[Text],
+    ) -> Result<Vec<(Text, i64)>> {
+        let arguments = self.arguments(remote, pod, nodes);
+        let answer = remote.post(&remote.extender.prioritize_verb, &arguments).await?;
+        let entries = match &answer {
+            Value::Array(entries) => &**entries,
+            Value::Null => &[],
+            _ => return Err(remote.wrong("an array of scores was expected")),
+        };
+        let factor = remote.extender.weight.saturating_mul(SCORE_FACTOR);
+        let scores = entries.iter().map(|entry| {
+            let host = field(entry, "Host").and_then(Value::as_str);
+            let score = field(entry, "Score").map_or(Some(0), Value::as_i64);
+            match (host, score) {
+                (Some(host), Some(score)) => Ok((Text::from(host), score.saturating_mul(factor))),
+                _ => Err(remote.wrong(&format!("not a score of a host: {entry}"))),
+            }
+        });
+        scores.collect()
+    }
+
+    async fn preempt(
+        &self,
+        remote: &Remote,
+        pod: &Value,
+        candidates: &[VictimsOn],
+    ) -> Result<Vec<VictimsOn>> {
+        let by_names = remote.extender.node_cache_capable;
+        let mut of_nodes = Map::new();
+        for candidate in candidates {
+            let mut pods = Vec::new();
+            for victim in &candidate.victims {
+                pods.push(match by_names {
+                    true => json!({"UID": *victim.uid}),
+                    false => self.pod(victim).await?,
+                });
+            }
+            let victims = json!({"Pods": pods, "NumPDBViolations": candidate.violations});
+            of_nodes.insert(candidate.node.to_string(), victims);
+        }
+        let of_nodes = Value::Object(of_nodes);
+        let (whole, names) =
+            if by_names { (Value::Null, of_nodes) } else { (of_nodes, Value::Null) };
+        let arguments =
+            json!({"Pod": pod, "NodeNameToVictims": whole, "NodeNameToMetaVictims": names});
+        let answer = remote.post(&remote.extender.preempt_verb, &arguments).await?;
+        let of_nodes = field(&answer, "NodeNameToMetaVictims").and_then(Value::as_object);
+        let mut left = Vec::new();
+        for (node, victims) in of_nodes.into_iter().flatten() {
+            let pods = field(victims, "Pods").and_then(Value::as_array);
+            let uids = pods.into_iter().flatten();
+            let uids = uids.filter_map(|pod| field(pod, "UID").and_then(Value::as_str));
+            let name =
+                |uid: &str| PodName { namespace: "".into(), name: "".into(), uid: uid.into() };
+            let known = |uid: &str| {
+                let offered = candidates.iter().flat_map(|candidate| &candidate.victims);
+                offered.into_iter().find(|victim| &*victim.uid == uid).cloned()
+            };
+            let pods: Vec<_> = uids.map(|uid| known(uid).unwrap_or_else(|| name(uid))).collect();
+            if pods.is_empty() {
+                if remote.extender.ignorable {
+                    continue;
+                }
+                return Err(remote.wrong(&format!("no victim is named on node {node:?}")));
+            }
+            let violations = field(victims, "NumPDBViolations").and_then(Value::as_u64);
+            left.push(VictimsOn {
+                node: Text::from(&**node),
+                victims: pods,
+                violations: violations.unwrap_or(0) as usize,
+            });
+        }
+        Ok(left)
+    }
+}
+
+/// What one extender made of some nodes.
+struct Filtered {
+    passed: Vec<Text>,
+    failed: Vec<FailedNode>,
+}
+
+impl Filtered {
+    fn read(remote: &Remote, answer: &Value, nodes: &[Text]) -> Result<Self> {
+        let names = field(answer, "NodeNames").and_then(Value::as_array);
+        let names = names.filter(|_| remote.extender.node_cache_capable);
+        let named: Vec<&str> = match names {
+            Some(names) => names.iter().filter_map(Value::as_str).collect(),
+            None => {
+                let items = field(answer, "Nodes").and_then(|nodes| field(nodes, "items"));
+                let items = items.and_then(Value::as_array).into_iter().flatten();
+                let names = items.filter_map(|node| node.pointer("/metadata/name"));
+                names.filter_map(Value::as_str).collect()
+            }
+        };
+        let mut passed = Vec::new();
+        for name in named {
+            let known = nodes.iter().find(|node| &***node == name);
+            let Some(node) = known else {
+                let url = &remote.extender.url_prefix;
+                return Err(anyhow!(
+                    "extender {url:?} claims a filtered node {name:?} which is not found in the input node list"
+                ));
+            };
+            passed.push(node.clone());
+        }
+        let reason = |node: &Text, list: &str| {
+            let reasons = field(answer, list).and_then(Value::as_object)?;
+            reasons.get(&**node).and_then(Value::as_str).map(Text::from)
+        };
+        let left_out = nodes.iter().filter(|node| !passed.contains(node));
+        let failed = left_out.map(|node| {
+            let hopeless = reason(node, "FailedAndUnresolvableNodes");
+            let hopeful = reason(node, "FailedNodes").filter(|_| hopeless.is_none());
+            FailedNode {
+                node: node.clone(),
+                // Without a word about a node, preemption does not try it.
+                unresolvable: hopeful.is_none(),
+                reason: hopeless.or(hopeful).unwrap_or_default(),
+            }
+        });
+        let failed = failed.collect();
+        Ok(Self { passed, failed })
+    }
+}
+
+/// The field of an object; like Go, extenders do not care about upper and lower case.
+fn field<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
+    let object = object.as_object()?;
+    let same = |key: &&String| key.eq_ignore_ascii_case(name);
+    let found = object.get(name).or_else(|| object.get(object.keys().find(same)?))?;
+    (!found.is_null()).then_some(found)
+}
+
+/// The error that an answer tells, if it does.
+fn error_in(answer: &Value) -> Result<()> {
+    match field(answer, "Error").and_then(Value::as_str) {
+        Some(text) if !text.is_empty() => Err(anyhow!("{text}")),
+        _ => Ok(()),
+    }
+}

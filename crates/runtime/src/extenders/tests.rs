@@ -1,0 +1,277 @@
+//! Extenders that say what each test has them say, in virtual time; and one over real TLS.
+
+use std::time::Duration;
+
+use api::config::{Extender, ManagedResource};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::*;
+use crate::testing::{Asked, Fake, Reply, seconds_since};
+
+/// Extenders by their parts, each with what it was asked.
+struct Stage {
+    extenders: Extenders,
+    fakes: Vec<Fake>,
+}
+
+type Answer = fn(&Asked) -> Reply;
+
+fn stage(parts: Vec<(Extender, Answer)>) -> Stage {
+    let api = Fake::new(|asked| {
+        let name = asked.path.rsplit('/').next().unwrap_or("");
+        let metadata = json!({"name": name, "namespace": "ns", "uid": format!("uid-{name}")});
+        Reply::json(200, &json!({"metadata": metadata, "spec": {"nodeName": "n9"}}))
+    });
+    let mut fakes = Vec::new();
+    let remotes = parts.into_iter().map(|(extender, answer)| {
+        let fake = Fake::new(answer);
+        let remote = Remote::over(extender, fake.client());
+        fakes.push(fake);
+        remote
+    });
+    let remotes = remotes.collect();
+    let nodes = NodeObjects::default();
+    for name in ["n1", "n2", "n3"] {
+        nodes.keep(name.into(), &json!({"metadata": {"name": name}}));
+    }
+    Stage { extenders: Extenders { remotes, client: api.client(), nodes }, fakes }
+}
+
+fn extender() -> Extender {
+    Extender {
+        url_prefix: "http://127.0.0.1:8888/gpu".into(),
+        filter_verb: "filter".into(),
+        prioritize_verb: "prioritize".into(),
+        preempt_verb: "preempt".into(),
+        bind_verb: "bind".into(),
+        weight: 2,
+        node_cache_capable: true,
+        http_timeout: api::config::Duration::from_secs(5),
+        managed_resources: vec![ManagedResource::default()],
+        ..Extender::default()
+    }
+}
+
+fn pod(name: &str) -> PodName {
+    PodName { namespace: "ns".into(), name: name.into(), uid: format!("uid-{name}").into() }
+}
+
+fn names(names: &[&str]) -> Vec<Text> {
+    names.iter().map(|name| Text::from(*name)).collect()
+}
+
+impl Stage {
+    async fn consult(&self) -> Result<Advice, String> {
+        let all: Vec<usize> = (0..self.fakes.len()).collect();
+        self.extenders.consult(&pod("p"), &all, names(&["n1", "n2", "n3"])).await
+    }
+
+    async fn consult_on_victims(&self) -> Result<Vec<VictimsOn>, String> {
+        let all: Vec<usize> = (0..self.fakes.len()).collect();
+        let on = |node: &str, victim: &str| VictimsOn {
+            node: node.into(),
+            victims: vec![pod(victim)],
+            violations: 1,
+        };
+        let candidates = vec![on("n1", "a"), on("n2", "b")];
+        self.extenders.consult_on_victims(&pod("p"), &all, candidates).await
+    }
+
+    fn asked(&self, extender: usize, verb: &str) -> Vec<Value> {
+        let asked = self.fakes[extender].asked().into_iter();
+        asked.filter(|asked| asked.path.ends_with(verb)).map(|asked| asked.body).collect()
+    }
+}
+
+fn two_pass(asked: &Asked) -> Reply {
+    match &*asked.path {
+        "/filter" => Reply::json(
+            200,
+            &json!({"NodeNames": ["n1", "n3"], "FailedNodes": {"n2": "gpu is hot"}, "Error": ""}),
+        ),
+        _ => Reply::json(200, &json!([{"Host": "n1", "Score": 3}, {"Host": "n3", "Score": 10}])),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn filters_and_scores() {
+    let stage = stage(vec![(extender(), two_pass)]);
+    let advice = stage.consult().await.unwrap();
+    // Their weight, and ten to make a hundred of ten.
+    assert_eq!(advice.passed, [("n1".into(), 60), ("n3".into(), 200)]);
+    let hot = FailedNode { node: "n2".into(), reason: "gpu is hot".into(), unresolvable: false };
+    assert_eq!(advice.failed, [hot]);
+    let filter = &stage.asked(0, "filter")[0];
+    assert_eq!(filter["NodeNames"], json!(["n1", "n2", "n3"]));
+    assert_eq!(filter["Nodes"], Value::Null);
+    assert_eq!(filter["Pod"]["metadata"]["uid"], "uid-p");
+    assert_eq!(stage.asked(0, "prioritize")[0]["NodeNames"], json!(["n1", "n3"]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_in_lower_case_and_whole_nodes_will_do_as_well() {
+    let whole = Extender { node_cache_capable: false, ..extender() };
+    let stage = stage(vec![(whole, |asked| match &*asked.path {
+        "/filter" => Reply::json(
+            200,
+            &json!({
+                "nodes": {"items": [{"metadata": {"name": "n2"}}]},
+                "failedNodes": {"n1": "hot", "n3": "hot"},
+                "failedAndUnresolvableNodes": {"n3": "gone"},
+            }),
+        ),
+        other => panic!("one node needs no scores: {other}"),
+    })]);
+    let advice = stage.consult().await.unwrap();
+    assert_eq!(advice.passed, [("n2".into(), 0)]);
+    let failed: Vec<_> =
+        advice.failed.iter().map(|f| (&*f.node, &*f.reason, f.unresolvable)).collect();
+    assert_eq!(failed, [("n1", "hot", false), ("n3", "gone", true)]);
+    let filter = &stage.asked(0, "filter")[0];
+    assert_eq!(filter["Nodes"]["items"][2]["metadata"]["name"], "n3");
+    assert_eq!(filter["NodeNames"], Value::Null);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_is_asked_about_what_the_last_one_left() {
+    let only_n3: Answer = |asked| match &*asked.path {
+        "/filter" => Reply::json(200, &json!({"NodeNames": ["n3"]})),
+        _ => Reply::json(200, &json!([])),
+    };
+    let stage = stage(vec![(extender(), two_pass), (extender(), only_n3)]);
+    let advice = stage.consult().await.unwrap();
+    assert_eq!(advice.passed, [("n3".into(), 0)]);
+    assert_eq!(stage.asked(1, "filter")[0]["NodeNames"], json!(["n1", "n3"]));
+    // Nothing was said about it: preemption has no business there.
+    let silent = FailedNode { node: "n1".into(), reason: "".into(), unresolvable: true };
+    assert_eq!(advice.failed[1], silent);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_those_that_can_be_ignored_it_goes_on() {
+    let optional = Extender { ignorable: true, ..extender() };
+    let stage =
+        stage(vec![(extender(), two_pass), (optional, |_| Reply::failure(500, "out of order"))]);
+    assert_eq!(stage.consult().await.unwrap().passed.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_goes_wrong_is_told() {
+    let answers: [(Answer, &str); 6] = [
+        (
+            |_| Reply::failure(500, "out of order"),
+            "failed filter with extender at URL http://127.0.0.1:8888/gpu: code 500",
+        ),
+        (
+            |_| Reply::never(),
+            "failed filter with extender at URL http://127.0.0.1:8888/gpu: no answer within 5s",
+        ),
+        (|_| Reply::broken(), "failed filter with extender at URL http://127.0.0.1:8888/gpu: "),
+        (
+            |_| Reply::stream(200, vec![crate::testing::Part::Data(b"<html>".to_vec())]),
+            "failed filter with extender at URL http://127.0.0.1:8888/gpu: the answer is not JSON",
+        ),
+        (|_| Reply::json(200, &json!({"Error": "no GPU driver"})), "no GPU driver"),
+        (
+            |_| Reply::json(200, &json!({"NodeNames": ["n7"]})),
+            "extender \"http://127.0.0.1:8888/gpu\" claims a filtered node \"n7\" which is not found in the input node list",
+        ),
+    ];
+    for (answer, expected) in answers {
+        let error = stage(vec![(extender(), answer)]).consult().await.unwrap_err();
+        assert!(error.starts_with(expected), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn missing_or_odd_scores_do_not_stand_in_the_way() {
+    for answer in [
+        (|asked| match &*asked.path {
+            "/filter" => two_pass(asked),
+            _ => Reply::failure(500, "out of order"),
+        }) as Answer,
+        |asked| match &*asked.path {
+            "/filter" => two_pass(asked),
+            _ => Reply::json(200, &json!({"Host": "n1"})),
+        },
+        |asked| match &*asked.path {
+            "/filter" => two_pass(asked),
+            _ => Reply::json(200, &json!([{"Host": 7}])),
+        },
+    ] {
+        let advice = stage(vec![(extender(), answer)]).consult().await.unwrap();
+        assert_eq!(advice.passed, [("n1".into(), 0), ("n3".into(), 0)]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn scores_are_asked_for_all_at_once() {
+    let slow: Answer = |asked| match &*asked.path {
+        "/filter" => two_pass(asked),
+        _ => two_pass(asked).after(Duration::from_secs(4)),
+    };
+    let stage = stage(vec![(extender(), slow), (extender(), slow), (extender(), slow)]);
+    let begun = Instant::now();
+    let advice = stage.consult().await.unwrap();
+    assert_eq!(advice.passed[1], ("n3".into(), 600));
+    assert!(seconds_since(begun) < 5.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn victims_are_picked() {
+    let stage = stage(vec![(extender(), |_| {
+        let victims = json!({"Pods": [{"UID": "uid-b"}, {"UID": "uid-c"}], "NumPDBViolations": 0});
+        Reply::json(200, &json!({"nodeNameToMetaVictims": {"n2": victims}}))
+    })]);
+    let left = stage.consult_on_victims().await.unwrap();
+    assert_eq!(left.len(), 1);
+    assert_eq!((&*left[0].node, left[0].violations), ("n2", 0));
+    let uids: Vec<_> = left[0].victims.iter().map(|victim| &*victim.uid).collect();
+    assert_eq!(uids, ["uid-b", "uid-c"]);
+    let asked = &stage.asked(0, "preempt")[0];
+    assert_eq!(asked["NodeNameToMetaVictims"]["n1"]["Pods"], json!([{"UID": "uid-a"}]));
+    assert_eq!(asked["NodeNameToVictims"], Value::Null);
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_that_do_not_know_pods_are_shown_them() {
+    let whole = Extender { node_cache_capable: false, ..extender() };
+    let stage = stage(vec![(whole, |_| Reply::json(200, &json!({})))]);
+    assert_eq!(stage.consult_on_victims().await.unwrap(), []);
+    let asked = &stage.asked(0, "preempt")[0];
+    let shown = &asked["NodeNameToVictims"]["n1"]["Pods"][0]["metadata"]["name"];
+    assert_eq!(shown, "a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_without_victims_is_an_error_unless_the_extender_can_be_ignored() {
+    let answer: Answer =
+        |_| Reply::json(200, &json!({"NodeNameToMetaVictims": {"n1": {"Pods": []}}}));
+    let error = stage(vec![(extender(), answer)]).consult_on_victims().await.unwrap_err();
+    assert!(error.contains("no victim is named on node \"n1\""), "{error}");
+    let optional = Extender { ignorable: true, ..extender() };
+    assert_eq!(stage(vec![(optional, answer)]).consult_on_victims().await.unwrap(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn binds() {
+    let ready = stage(vec![(extender(), |_| Reply::json(200, &json!({"Error": ""})))]);
+    assert_eq!(ready.extenders.bind(0, &pod("p"), &"n1".into()).await, Ok(()));
+    let expected = json!({"PodName": "p", "PodNamespace": "ns", "PodUID": "uid-p", "Node": "n1"});
+    assert_eq!(ready.asked(0, "bind"), [expected]);
+    let refusing = stage(vec![(extender(), |_| Reply::json(200, &json!({"error": "no device"})))]);
+    let refused = refusing.extenders.bind(0, &pod("p"), &"n1".into()).await;
+    assert_eq!(refused, Err("no device".to_owned()));
+    // The API server of these tests shows every pod on n9.
+    assert_eq!(refusing.extenders.bind(0, &pod("p"), &"n9".into()).await, Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_pod_of_the_same_name_is_not_shown() {
+    let stage = stage(vec![(extender(), two_pass)]);
+    let other = PodName { uid: "uid-older".into(), ..pod("p") };
+    let error = stage.extenders.consult(&other, &[0], names(&["n1"])).await.unwrap_err();
+    assert_eq!(error, "another pod has the name ns/p now");
+    assert!(stage.fakes[0].asked().is_empty());
+}

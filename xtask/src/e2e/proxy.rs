@@ -1,0 +1,363 @@
+//! Stands between a scheduler and the API server, and does what networks and servers do on bad days.
+//!
+//! ```text
+//! scheduler ──▶ line (cut, stalled) ──▶ TLS, HTTP/2 ──▶ rules (delay, answer, lose) ──▶ API server
+//! ```
+//!
+//! Every connection of the scheduler gets one of its own to the API server. What is done to a request
+//! depends on counts, never on chance.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow, ensure};
+use http::{Method, Request, Response, StatusCode, Uri};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use kube::client::Body;
+use runtime::connect::{self, Target};
+use serde_json::json;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+
+use super::scene::Scene;
+
+/// Bytes that are on the line at once.
+const LINE_BYTES: usize = 16 << 10;
+
+/// Requests of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// To bind a pod.
+    Bind,
+    /// To watch from a version on.
+    Watch,
+    /// To read a pod.
+    Read,
+    /// To write the status of a pod.
+    Status,
+    /// Anything at all.
+    Any,
+}
+
+/// What is done to a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Fault {
+    /// Answered with a status, and not done.
+    Answer(u16),
+    /// Done, and answered with a status as if it had failed.
+    Deny(u16),
+    /// Done, and the answer is broken off.
+    Lose,
+    /// Done, and never answered.
+    Swallow,
+    /// Done later.
+    Delay(Duration),
+}
+
+/// Which requests something is done to: every so many of a kind.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rule(pub(crate) Kind, pub(crate) usize, pub(crate) Fault);
+
+/// A rule and how often it was looked at and applied.
+struct Counted {
+    rule: Rule,
+    seen: AtomicUsize,
+    done: AtomicUsize,
+}
+
+/// The state of the line.
+#[derive(Clone, Copy, Default)]
+struct Line {
+    /// Connections of an earlier epoch are cut.
+    epoch: u64,
+    /// No byte passes.
+    stalled: bool,
+}
+
+/// A proxy that runs until it is dropped.
+pub(crate) struct Proxy {
+    /// How a scheduler gets to the API server through it.
+    pub(crate) kubeconfig: PathBuf,
+    line: watch::Sender<Line>,
+    rules: Rules,
+    /// Ends all connections when it is dropped.
+    _runtime: tokio::runtime::Runtime,
+}
+
+type Rules = Arc<Mutex<Arc<[Counted]>>>;
+
+impl Proxy {
+    /// Starts one that lets everything pass.
+    pub(crate) fn start(scene: &Scene) -> Result<Self> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .context("cannot start the proxy")?;
+        let (acceptor, certificate) = acceptor()?;
+        let listener = runtime.block_on(TcpListener::bind(("127.0.0.1", 0)))?;
+        let server = format!("https://127.0.0.1:{}", listener.local_addr()?.port());
+        let ca = scene.write("proxy.crt", &certificate)?;
+        let kubeconfig = scene.write("proxy.kubeconfig", &kubeconfig(&server, &ca))?;
+        let line = watch::Sender::new(Line::default());
+        let rules = Rules::new(Mutex::new(Arc::new([])));
+        let target = Target {
+            kubeconfig: Some(scene.plane.scheduler_kubeconfig.clone()),
+            ..Target::default()
+        };
+        let config = runtime.block_on(connect::config(&target))?;
+        let door = Door { acceptor, config, line: line.subscribe(), rules: Arc::clone(&rules) };
+        runtime.spawn(door.open(listener));
+        Ok(Self { kubeconfig, line, rules, _runtime: runtime })
+    }
+
+    /// From now on these rules hold, and no others.
+    pub(crate) fn rule(&self, rules: &[Rule]) {
+        let count = |rule: &Rule| Counted {
+            rule: *rule,
+            seen: AtomicUsize::new(0),
+            done: AtomicUsize::new(0),
+        };
+        let mut now = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
+        *now = rules.iter().map(count).collect();
+    }
+
+    /// Fails if a rule was never applied: then nothing is proved.
+    pub(crate) fn check_rules(&self) -> Result<()> {
+        let rules = Arc::clone(&*self.rules.lock().unwrap_or_else(PoisonError::into_inner));
+        for Counted { rule, seen, done } in &*rules {
+            let (seen, done) = (seen.load(Ordering::Relaxed), done.load(Ordering::Relaxed));
+            ensure!(done > 0, "of {seen} requests {rule:?} met none");
+        }
+        Ok(())
+    }
+
+    /// Breaks all connections.
+    pub(crate) fn cut(&self) {
+        self.line.send_modify(|line| line.epoch += 1);
+    }
+
+    /// Lets no byte pass, or all again.
+    pub(crate) fn stall(&self, stalled: bool) {
+        self.line.send_modify(|line| line.stalled = stalled);
+    }
+}
+
+/// A certificate for loopback, and who shows it.
+fn acceptor() -> Result<(TlsAcceptor, String)> {
+    let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])?;
+    let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).map_err(|e| anyhow!(e))?;
+    let chain = vec![made.cert.der().clone()];
+    let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_single_cert(chain, key)?;
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Ok((TlsAcceptor::from(Arc::new(config)), made.cert.pem()))
+}
+
+fn kubeconfig(server: &str, ca: &Path) -> String {
+    let config = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "proxy",
+        "clusters": [{"name": "proxy", "cluster": {"server": server, "certificate-authority": ca}}],
+        "users": [{"name": "proxy", "user": {}}],
+        "contexts": [{"name": "proxy", "context": {"cluster": "proxy", "user": "proxy"}}],
+    });
+    config.to_string()
+}
+
+/// Where connections come in.
+#[derive(Clone)]
+struct Door {
+    acceptor: TlsAcceptor,
+    config: kube::Config,
+    line: watch::Receiver<Line>,
+    rules: Rules,
+}
+
+impl Door {
+    async fn open(self, listener: TcpListener) {
+        while let Ok((tcp, _)) = listener.accept().await {
+            let door = self.clone();
+            tokio::spawn(async move {
+                let mut line = door.line.clone();
+                let epoch = line.borrow_and_update().epoch;
+                tokio::select! {
+                    // Whatever ends a connection is what the scheduler has to live with.
+                    _ = door.connect(tcp) => {}
+                    _ = line.wait_for(|line| line.epoch > epoch) => {}
+                }
+            });
+        }
+    }
+
+    async fn connect(self, tcp: TcpStream) -> Result<()> {
+        let client = connect::client(&self.config)?;
+        let (near, far) = tokio::io::duplex(LINE_BYTES);
+        let (tcp_in, tcp_out) = tcp.into_split();
+        let (near_in, near_out) = tokio::io::split(near);
+        let serve = async {
+            let tls = self.acceptor.accept(far).await?;
+            let serve = |request| pass(client.clone(), Arc::clone(&self.rules), request);
+            hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+                .serve_connection(TokioIo::new(tls), service_fn(serve))
+                .await?;
+            Ok::<_, anyhow::Error>(())
+        };
+        tokio::select! {
+            ended = serve => ended,
+            ended = carry(tcp_in, near_out, self.line.clone()) => ended,
+            ended = carry(near_in, tcp_out, self.line.clone()) => ended,
+        }
+    }
+}
+
+/// Carries bytes as long as the line is not stalled.
+async fn carry(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    mut line: watch::Receiver<Line>,
+) -> Result<()> {
+    let mut bytes = vec![0; LINE_BYTES];
+    loop {
+        let count = from.read(&mut bytes).await?;
+        if count == 0 {
+            return Ok(());
+        }
+        line.wait_for(|line| !line.stalled).await?;
+        to.write_all(&bytes[..count]).await?;
+    }
+}
+
+/// Passes a request on, or does what a rule says.
+async fn pass(
+    client: kube::Client,
+    rules: Rules,
+    request: Request<Incoming>,
+) -> Result<Response<Body>> {
+    let rules = Arc::clone(&*rules.lock().unwrap_or_else(PoisonError::into_inner));
+    let fault = fault(&rules, request.method(), request.uri());
+    match fault {
+        Some(Fault::Answer(status)) => return refusal(status),
+        Some(Fault::Delay(time)) => tokio::time::sleep(time).await,
+        _ => {}
+    }
+    let (mut parts, body) = request.into_parts();
+    let path = parts.uri.path_and_query().context("a request without a path")?;
+    parts.uri = path.as_str().parse()?;
+    // These belong to the connection, and the client makes its own.
+    parts.headers.remove("host");
+    parts.version = http::Version::default();
+    parts.extensions = http::Extensions::new();
+    let body = Body::from(body.collect().await?.to_bytes().to_vec());
+    let response = client.send(Request::from_parts(parts, body)).await?;
+    match fault {
+        Some(Fault::Deny(status)) => refusal(status),
+        Some(Fault::Lose) => Err(anyhow!("the answer is lost")),
+        Some(Fault::Swallow) => std::future::pending().await,
+        _ => {
+            let (mut parts, body) = response.into_parts();
+            parts.version = http::Version::default();
+            Ok(Response::from_parts(parts, body))
+        }
+    }
+}
+
+/// What is done to a request, by the first rule that has its turn.
+fn fault(rules: &[Counted], method: &Method, uri: &Uri) -> Option<Fault> {
+    let kind = kind(method, uri);
+    for Counted { rule: Rule(on, every, fault), seen, done } in rules {
+        if *on != Kind::Any && Some(*on) != kind {
+            continue;
+        }
+        if seen.fetch_add(1, Ordering::Relaxed) % every == every - 1 {
+            done.fetch_add(1, Ordering::Relaxed);
+            return Some(*fault);
+        }
+    }
+    None
+}
+
+fn kind(method: &Method, uri: &Uri) -> Option<Kind> {
+    let query = uri.query().unwrap_or("");
+    let parts: Vec<_> = uri.path().trim_matches('/').split('/').collect();
+    match (method, &parts[..]) {
+        (&Method::POST, ["api", "v1", "namespaces", _, "pods", _, "binding"]) => Some(Kind::Bind),
+        (&Method::PATCH, ["api", "v1", "namespaces", _, "pods", _, "status"]) => Some(Kind::Status),
+        (&Method::GET, ["api", "v1", "namespaces", _, "pods", _]) => Some(Kind::Read),
+        (&Method::GET, _) if query.contains("watch=true") => {
+            // A list by stream is a watch without a version.
+            (!query.contains("sendInitialEvents")).then_some(Kind::Watch)
+        }
+        _ => None,
+    }
+}
+
+/// A failure as the API server tells it.
+fn refusal(status: u16) -> Result<Response<Body>> {
+    let status = StatusCode::from_u16(status)?;
+    let reason = match status {
+        StatusCode::GONE => "Expired",
+        StatusCode::CONFLICT => "Conflict",
+        StatusCode::TOO_MANY_REQUESTS => "TooManyRequests",
+        _ => "InternalError",
+    };
+    let body = json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure",
+        "reason": reason, "message": "the proxy says no", "code": status.as_u16(),
+    });
+    let mut response =
+        Response::builder().status(status).header("content-type", "application/json");
+    if matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
+        response = response.header("retry-after", "1");
+    }
+    Ok(response.body(Body::from(body.to_string().into_bytes()))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_told_apart() {
+        let table = [
+            ("POST", "/api/v1/namespaces/a/pods/b/binding?timeout=2500ms", Some(Kind::Bind)),
+            ("PATCH", "/api/v1/namespaces/a/pods/b/status", Some(Kind::Status)),
+            ("GET", "/api/v1/namespaces/a/pods/b", Some(Kind::Read)),
+            ("GET", "/api/v1/pods?watch=true&resourceVersion=7", Some(Kind::Watch)),
+            ("GET", "/api/v1/pods?watch=true&sendInitialEvents=true", None),
+            ("POST", "/apis/events.k8s.io/v1/namespaces/a/events", None),
+        ];
+        for (method, uri, want) in table {
+            let method = Method::from_bytes(method.as_bytes()).unwrap();
+            assert_eq!(kind(&method, &Uri::from_static(uri)), want, "{method} {uri}");
+        }
+    }
+
+    #[test]
+    fn the_first_rule_whose_turn_it_is_holds() {
+        let count = |rule| Counted { rule, seen: AtomicUsize::new(0), done: AtomicUsize::new(0) };
+        let rules = [
+            count(Rule(Kind::Bind, 3, Fault::Answer(409))),
+            count(Rule(Kind::Any, 2, Fault::Answer(500))),
+        ];
+        let uri = Uri::from_static("/api/v1/namespaces/a/pods/b/binding");
+        let met: Vec<_> = (0..6)
+            .map(|_| match fault(&rules, &Method::POST, &uri) {
+                Some(Fault::Answer(status)) => status,
+                _ => 0,
+            })
+            .collect();
+        assert_eq!(met, [0, 500, 409, 0, 500, 409]);
+    }
+}
