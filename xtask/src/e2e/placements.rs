@@ -3,16 +3,89 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result, bail};
-use cli::bench::placements::violations;
+use api::lower::quantity::Quantity;
+use serde_json::Value;
 
-use super::scene::Scene;
+use super::scene::{Scene, text};
+
+/// What a node has, or what its pods ask for.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Amounts {
+    milli_cpu: i64,
+    memory: i64,
+    pods: i64,
+}
 
 /// Checks all pods of the namespace against all nodes: nobody asks for more than there is, and
-/// nobody is where a taint or a constraint keeps it out.
+/// nobody is where a taint keeps it out.
 pub(crate) fn check(scene: &Scene) -> Result<()> {
-    let (nodes, pods) = (scene.list("nodes")?, scene.list("pods")?);
-    let problems = violations(&nodes, &pods, &scene.list("namespaces")?)?;
+    let problems = problems(&scene.list("nodes")?, &scene.list("pods")?)?;
     if problems.is_empty() { Ok(()) } else { bail!("{}", problems.join("\n")) }
+}
+
+fn problems(nodes: &[Value], pods: &[Value]) -> Result<Vec<String>> {
+    let mut wrong = Vec::new();
+    let mut used: BTreeMap<&str, Amounts> = BTreeMap::new();
+    for pod in pods {
+        let (name, on) = (text(pod, "/metadata/name"), text(pod, "/spec/nodeName"));
+        if on.is_empty() {
+            continue;
+        }
+        let Some(node) = nodes.iter().find(|node| text(node, "/metadata/name") == on) else {
+            wrong.push(format!("{name} is on {on}, which does not exist"));
+            continue;
+        };
+        for taint in list(node, "/spec/taints") {
+            let keeps_out = matches!(text(taint, "/effect"), "NoSchedule" | "NoExecute");
+            let tolerated = list(pod, "/spec/tolerations").iter().any(|t| tolerates(t, taint));
+            if keeps_out && !tolerated {
+                wrong.push(format!("{name} is on {on} in spite of {}", text(taint, "/key")));
+            }
+        }
+        let usage = used.entry(on).or_default();
+        usage.pods += 1;
+        for container in list(pod, "/spec/containers") {
+            let requests = amounts(&container["resources"]["requests"])?;
+            usage.milli_cpu += requests.milli_cpu;
+            usage.memory += requests.memory;
+        }
+    }
+    for node in nodes {
+        let name = text(node, "/metadata/name");
+        let there = amounts(&node["status"]["allocatable"])?;
+        let usage = used.get(name).copied().unwrap_or_default();
+        let fits = usage.milli_cpu <= there.milli_cpu
+            && usage.memory <= there.memory
+            && usage.pods <= there.pods;
+        if !fits {
+            wrong.push(format!("{name} has {there:?} and its pods ask for {usage:?}"));
+        }
+    }
+    Ok(wrong)
+}
+
+fn amounts(resources: &Value) -> Result<Amounts> {
+    let read = |name: &str| -> Result<Quantity> {
+        let written = resources[name].as_str().unwrap_or("0");
+        Quantity::parse(written).with_context(|| format!("{name} {written:?} is no quantity"))
+    };
+    Ok(Amounts {
+        milli_cpu: read("cpu")?.milli_value(),
+        memory: read("memory")?.value(),
+        pods: read("pods")?.value(),
+    })
+}
+
+fn tolerates(toleration: &Value, taint: &Value) -> bool {
+    let field = |name: &str| text(toleration, &format!("/{name}"));
+    let any_or_equal = |own: &str, taints: &str| own.is_empty() || own == taints;
+    any_or_equal(field("effect"), text(taint, "/effect"))
+        && any_or_equal(field("key"), text(taint, "/key"))
+        && (field("operator") == "Exists" || field("value") == text(taint, "/value"))
+}
+
+fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
+    object.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 /// How many requests to bind a pod the API server answered since it started, by status code.
@@ -56,6 +129,49 @@ fn label<'a>(line: &'a str, name: &str) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
+
+    fn node(taints: &Value) -> Value {
+        json!({
+            "metadata": {"name": "one"},
+            "spec": {"taints": taints},
+            "status": {"allocatable": {"cpu": "1", "memory": "1Gi", "pods": "2"}},
+        })
+    }
+
+    fn pod(cpu: &str, tolerations: &Value) -> Value {
+        json!({
+            "metadata": {"name": "pod"},
+            "spec": {
+                "nodeName": "one",
+                "tolerations": tolerations,
+                "containers": [{"resources": {"requests": {"cpu": cpu, "memory": "64Mi"}}}],
+            },
+        })
+    }
+
+    #[test]
+    fn full_nodes_pass_and_overfull_ones_do_not() {
+        let nodes = [node(&json!([]))];
+        let half = pod("500m", &json!([]));
+        assert_eq!(problems(&nodes, &[half.clone(), half.clone()]).unwrap(), [""; 0]);
+        let many = [half.clone(), half, pod("0", &json!([]))];
+        assert!(problems(&nodes, &many).unwrap()[0].contains("pods: 3"));
+        assert!(problems(&nodes, &[pod("1001m", &json!([]))]).unwrap()[0].contains("1001"));
+    }
+
+    #[test]
+    fn untolerated_taints_are_told() {
+        let nodes = [node(&json!([{"key": "k", "value": "v", "effect": "NoSchedule"}]))];
+        let told = problems(&nodes, &[pod("1m", &json!([]))]).unwrap();
+        assert!(told[0].contains("in spite of k"), "{told:?}");
+        for toleration in [
+            json!({"key": "k", "operator": "Equal", "value": "v", "effect": "NoSchedule"}),
+            json!({"operator": "Exists"}),
+        ] {
+            assert_eq!(problems(&nodes, &[pod("1m", &json!([toleration]))]).unwrap(), [""; 0]);
+        }
+    }
 
     #[test]
     fn labels_are_read_from_a_metric() {
