@@ -8,6 +8,9 @@ use crate::output::columns;
 /// The most that the baseline's runs may differ, as a share of their median, for figures to count.
 const SPREAD_MAX: f64 = 0.15;
 
+/// How finely the system counts processor time.
+const TICK_S: f64 = 0.01;
+
 /// How far the numbers of events may be apart for both to have done the same work.
 const EVENTS_SHARE_MAX: f64 = 0.05;
 
@@ -114,7 +117,11 @@ pub(super) fn close(runs: &[Run], raw_binds_per_second: f64) -> Option<Closing> 
     let cpu = ratios(|run| run.cpu_s_per_1000);
     let drain = ratios(|run| run.pods_per_second);
     let p99 = pairs().filter_map(|(ours, theirs)| Some(ours.p99_ms? / theirs.p99_ms?));
-    let used = |run: &Run| run.outside_cpu_s_per_1000 + run.drain_cpu_s_per_1000;
+    let used = |run: &Run| {
+        let used = run.outside_cpu_s_per_1000 + run.drain_cpu_s_per_1000;
+        // A drain of few pods may end within one tick of the clock.
+        used.max(TICK_S * 1000.0 / run.pods as f64)
+    };
     let bound = median(pairs().map(|(ours, theirs)| used(theirs) / used(ours)))?;
     let drain_ratio = median(drain.iter().copied())?;
     let baseline = kube.iter().map(|run| run.pods_per_second);
