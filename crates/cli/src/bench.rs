@@ -4,5 +4,6 @@ pub mod decide;
 pub mod families;
 pub mod live;
 pub mod memory;
+pub mod metrics;
 pub mod objects;
 pub mod placements;

@@ -21,7 +21,7 @@ struct Placed<'a> {
 }
 
 /// Everything that is wrong with where pods are: nodes that hold more than they have, taints that
-/// are not tolerated, and hard constraints that do not hold. Pods without a node are left alone.
+/// are not tolerated, and hard constraints that do not hold. Pods without a node and those that have finished are left alone.
 ///
 /// All pods must have been placed since the last one left: spreading is not restored by itself.
 pub fn violations(nodes: &[Value], pods: &[Value], namespaces: &[Value]) -> Result<Vec<String>> {
@@ -34,6 +34,9 @@ pub fn violations(nodes: &[Value], pods: &[Value], namespaces: &[Value]) -> Resu
         Cluster { nodes: by_name(nodes), placed: Vec::new(), namespaces: by_name(namespaces) };
     for pod in pods {
         let on = text(pod, "/spec/nodeName");
+        if matches!(text(pod, "/status/phase"), "Succeeded" | "Failed") {
+            continue;
+        }
         match cluster.nodes.get(on) {
             Some(node) => cluster.placed.push(Placed { pod, node }),
             None if on.is_empty() => {}
@@ -366,6 +369,9 @@ mod tests {
         let lost = told(&nodes, &[pod("lost", "two", &asks("0"))]);
         assert_eq!(lost, ["ns/lost is on two, which does not exist"]);
         assert_eq!(told(&nodes, &[pod("waiting", "", &asks("9"))]), NOTHING);
+        let mut finished = pod("finished", "one", &asks("9"));
+        finished["status"]["phase"] = "Succeeded".into();
+        assert_eq!(told(&nodes, &[finished]), NOTHING);
     }
 
     #[test]

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use controlplane::{ControlPlane, Identity, Options, Running, Scheduler};
 
+use crate::bench::metrics;
 use crate::output::complain;
-use crate::requests::{Requests, metric};
+use crate::requests::Requests;
 
 /// A control plane.
 pub(super) struct Place {
@@ -83,8 +84,8 @@ impl Place {
     pub(super) async fn usage(&self, requests: &Requests) -> Result<Usage> {
         let own = Identity::own()?.cpu_seconds().context("cannot read the time of this process")?;
         let Some(plane) = &self.plane else {
-            let metrics = requests.get_text("/metrics").await?;
-            let apiserver = metric(&metrics, "process_cpu_seconds_total", &[]);
+            let text = requests.get_text("/metrics").await?;
+            let apiserver = metrics::sum(&text, "process_cpu_seconds_total", &[]);
             return Ok(Usage { apiserver, outside: apiserver + own });
         };
         let mut usage = Usage { apiserver: 0.0, outside: own };

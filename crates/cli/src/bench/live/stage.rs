@@ -13,9 +13,9 @@ use super::manifest;
 use super::observer::Observer;
 use super::place::Place;
 use crate::bench::families::Family;
-use crate::bench::placements;
+use crate::bench::{metrics, placements};
 use crate::output::complain;
-use crate::requests::{Requests, WORKERS, each, metric, pods_path};
+use crate::requests::{Requests, WORKERS, each, pods_path};
 
 /// Binds under way at once when the API server's limit is looked for: a connection's worth.
 const BINDS_AT_ONCE: usize = 100;
@@ -23,8 +23,9 @@ const BINDS_AT_ONCE: usize = 100;
 /// Pods that are bound for it.
 const RAW_PODS_MAX: usize = 5000;
 
-/// How long nodes may take to lose the taints that they are admitted with.
-const NODES_PATIENCE: Duration = Duration::from_mins(1);
+/// How long the cluster may take to show what was made, and nodes to lose the taints that they are
+/// admitted with.
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Violations that are shown.
 const SHOWN_MAX: usize = 5;
@@ -136,7 +137,9 @@ impl Stage {
         .await?;
         let bound =
             stage.work.initial.iter().filter(|made| !made.object["spec"]["nodeName"].is_null());
-        stage.observer.wait(bound.count()).await?;
+        tokio::time::timeout(PATIENCE, stage.observer.wait(bound.count()))
+            .await
+            .context("the watch does not show the pods that were made")??;
         stage.observer.take();
         Ok(stage)
     }
@@ -183,7 +186,7 @@ impl Stage {
             self.requests.send(Method::PATCH, &path, Some(&patch), &[]).await.map(|_| ())
         })
         .await?;
-        let deadline = Instant::now() + NODES_PATIENCE;
+        let deadline = Instant::now() + PATIENCE;
         let taints = |nodes: &[Value]| -> usize {
             nodes.iter().map(|n| n["spec"]["taints"].as_array().map_or(0, Vec::len)).sum()
         };
@@ -262,8 +265,9 @@ impl Stage {
 
     /// How many pods were bound since the API server started, and how many events written.
     pub(super) async fn written(&self) -> Result<(u64, u64)> {
-        let metrics = self.requests.get_text("/metrics").await?;
-        let count = |labels: &[(&str, &str)]| metric(&metrics, "apiserver_request_total", labels);
+        let text = self.requests.get_text("/metrics").await?;
+        let count =
+            |labels: &[(&str, &str)]| metrics::sum(&text, "apiserver_request_total", labels);
         let created = ("code", "201");
         let binds = count(&[("resource", "pods"), ("subresource", "binding"), created]);
         let events = count(&[("resource", "events"), created]);

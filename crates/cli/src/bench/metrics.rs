@@ -1,0 +1,42 @@
+//! Reading metrics as servers write them.
+
+/// The sum of a metric's values over all lines with these labels.
+pub fn sum(metrics: &str, name: &str, labels: &[(&str, &str)]) -> f64 {
+    let lines = metrics.lines().filter(|line| {
+        let rest = line.strip_prefix(name).unwrap_or("");
+        rest.starts_with(['{', ' '])
+            && labels.iter().all(|(key, value)| label(rest, key) == Some(*value))
+    });
+    lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+}
+
+/// The value of a label in a line of a metric.
+pub fn label<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+    let wanted = format!("{name}=\"");
+    // One label's name may be the end of another's.
+    let mut found = line.match_indices(&wanted);
+    let (at, _) = found.find(|(at, _)| line[..*at].ends_with(['{', ',']))?;
+    line[at + wanted.len()..].split_once('"').map(|(value, _)| value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_are_summed_over_their_labels() {
+        let text = "\
+# TYPE apiserver_request_total counter
+apiserver_request_total{code=\"201\",resource=\"pods\",subresource=\"binding\"} 7
+apiserver_request_total{code=\"201\",resource=\"pods\",subresource=\"\"} 3
+apiserver_request_total{code=\"409\",resource=\"pods\",subresource=\"binding\"} 1
+apiserver_request_total_other{code=\"201\"} 5
+process_cpu_seconds_total 1.25
+";
+        let requests = |labels: &[(&str, &str)]| sum(text, "apiserver_request_total", labels);
+        assert_eq!(requests(&[("subresource", "binding")]), 8.0);
+        assert_eq!(requests(&[("code", "201"), ("subresource", "binding")]), 7.0);
+        assert_eq!(requests(&[("source", "pods")]), 0.0);
+        assert_eq!(sum(text, "process_cpu_seconds_total", &[]), 1.25);
+    }
+}
