@@ -40,8 +40,9 @@ const TRYING_MAX: Duration = Duration::from_mins(1);
 const PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_MIN: Duration = SLACK;
 
-/// The longest wait between reads of a pod of which something must be known.
-const READ_PAUSE_MAX: Duration = Duration::from_secs(30);
+/// The longest wait between reads of a pod of which something must be known. Meanwhile its place and
+/// its share of the window are kept, so work goes on this long after the API server is back.
+const READ_PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// Refusals to tell of a pod until nothing more is expected, rights that are just being changed for
 /// example. By then every request has died.

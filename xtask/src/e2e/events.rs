@@ -7,13 +7,15 @@ use serde_json::{Value, json};
 
 use super::history::History;
 use super::scene::{Scene, condition, text};
-use super::schedulers;
+use super::schedulers::{self, Process};
 
 /// Names of pods, nodes and schedulers begin with their side; so they can be told apart and compared.
 const SIDES: [&str; 2] = ["jindou", "kube"];
 
+const JINDOU: &str = "conformance/e2e/jindou-side.yaml";
+
 pub(crate) fn run(scene: &Scene) -> Result<()> {
-    let jindou = schedulers::jindou(scene, "conformance/e2e/jindou-side.yaml")?;
+    let jindou = schedulers::jindou(scene, JINDOU)?;
     let kube = schedulers::kube(scene, "conformance/e2e/kube-side.yaml")?;
     scene.apply("conformance/e2e/events.yaml", None)?;
     scene.wait_for_nodes(4)?;
@@ -25,6 +27,7 @@ pub(crate) fn run(scene: &Scene) -> Result<()> {
     }
     compare(scene, "fits", "Scheduled")?;
     refused(scene)?;
+    let jindou = restarted(scene, jindou)?;
     preempted(scene)?;
     // It ends with a failure when it is asked to stop.
     kube.kill()?;
@@ -75,6 +78,28 @@ fn refused(scene: &Scene) -> Result<()> {
         compare(scene, name, "FailedScheduling")?;
     }
     Ok(())
+}
+
+/// One that starts anew says the same, so it writes nothing to pods that say so already.
+fn restarted(scene: &Scene, before: Process) -> Result<Process> {
+    const POD: &str = "jindou-large";
+    let told = || {
+        let mut events = scene.list("events")?;
+        events.retain(|event| event["involvedObject"]["name"] == POD);
+        Ok::<_, anyhow::Error>(events.len())
+    };
+    before.stop()?;
+    let (pod, events) = (scene.get("pod", POD)?, told()?);
+    let after = schedulers::jindou(scene, JINDOU)?;
+    scene.wait("the next one to try", || {
+        let now = told()?;
+        ensure!(now > events, "{now} events");
+        Ok(())
+    })?;
+    let now = scene.get("pod", POD)?;
+    let versions = [&pod, &now].map(|pod| text(pod, "/metadata/resourceVersion"));
+    ensure!(versions[0] == versions[1], "{POD} was written to: {pod}, then {now}");
+    Ok(after)
 }
 
 /// A pod on each side has to go for another one.

@@ -3,7 +3,7 @@
 use std::thread::sleep;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 use super::deployment::{deployment, nodes, wait_until_all_run};
 use super::history::History;
@@ -12,7 +12,7 @@ use super::proxy::{Fault, Kind, Proxy, Rule};
 use super::restart::{NODES, PODS, check_that_some_wait, wait_for_some};
 use super::scene::Scene;
 use super::schedulers::{self, UNHURRIED};
-use crate::shell::root;
+use crate::shell::{root, say};
 
 /// Longer than a bind may take, so that nobody knows what came of those under way.
 const STALL: Duration = Duration::from_secs(4);
@@ -24,10 +24,32 @@ const LONG_STALL: Duration = Duration::from_secs(17);
 const CUTS: u32 = 8;
 const BETWEEN_CUTS: Duration = Duration::from_millis(300);
 
-/// Of every twenty answers to binds one is lost.
+/// Of every twenty answers to binds one is lost, and what happens is told late. Upstream's scheduler
+/// has the same day after Jindou, and what it makes of it is told.
 pub(crate) fn lost(scene: &Scene) -> Result<()> {
-    let rules = [Rule(Kind::Bind, 40, Fault::Lose), Rule(Kind::Bind, 40, Fault::Swallow)];
-    drain(scene, &rules, |_, _| Ok(()))
+    let late = Fault::Lag(Duration::from_secs(2));
+    let rules = [
+        Rule(Kind::Bind, 40, Fault::Lose),
+        Rule(Kind::Bind, 40, Fault::Swallow),
+        Rule(Kind::List, 1, late),
+    ];
+    drain(scene, &rules, |_, _| Ok(()))?;
+    scene.kubectl(&["delete", "deployment", "web"])?;
+    scene.wait("all pods to be gone", || {
+        let all = format!("/api/v1/namespaces/{}/pods?gracePeriodSeconds=0", scene.namespace);
+        scene.kubectl(&["delete", "--raw", &all])?;
+        let left = scene.kubectl(&["get", "pods", "-o", "name"])?.lines().count();
+        ensure!(left == 0, "{left} are left");
+        Ok(())
+    })?;
+    let proxy = Proxy::start(scene)?;
+    proxy.rule(&rules);
+    let kube = schedulers::kube_by(scene, UNHURRIED, &proxy.kubeconfig)?;
+    scene.create("deployment", &[deployment("web", PODS)])?;
+    wait_until_all_run(scene, PODS)?;
+    let wrong = placements::wrong(scene)?;
+    say(&format!("on the same day kube-scheduler makes {} nodes too full", wrong.len()));
+    kube.kill()
 }
 
 /// The API server has every excuse that there is.
@@ -42,7 +64,7 @@ pub(crate) fn answers(scene: &Scene) -> Result<()> {
         Rule(Kind::Read, 5, Fault::Answer(500)),
         Rule(Kind::Watch, 2, Fault::Answer(410)),
     ];
-    // Watches begin before the rules are there, and again when they are cut.
+    // Watches begin again when they are cut.
     drain(scene, &rules, |proxy, _| {
         proxy.cut();
         Ok(())
@@ -71,7 +93,7 @@ pub(crate) fn stalled(scene: &Scene) -> Result<()> {
             let bound = history.bound();
             proxy.stall(false);
             scene.wait("work to go on", || {
-                anyhow::ensure!(history.bound() > bound, "{bound} pods are bound");
+                ensure!(history.bound() > bound, "{bound} pods are bound");
                 Ok(())
             })?;
         }
@@ -91,8 +113,8 @@ fn drain(
     let history = History::start(scene)?;
     let proxy = Proxy::start(scene)?;
     let config = root().join(UNHURRIED);
-    let scheduler = schedulers::jindou_by(scene, "jindou", &config, &proxy.kubeconfig, &[])?;
     proxy.rule(rules);
+    let scheduler = schedulers::jindou_by(scene, "jindou", &config, &proxy.kubeconfig, &[])?;
     scene.create("deployment", &[deployment("web", PODS)])?;
     wait_for_some(scene, &history)?;
     harm(&proxy, &history)?;

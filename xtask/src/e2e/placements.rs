@@ -19,8 +19,13 @@ struct Amounts {
 /// Checks all pods of the namespace against all nodes: nobody asks for more than there is, and
 /// nobody is where a taint keeps it out.
 pub(crate) fn check(scene: &Scene) -> Result<()> {
-    let problems = problems(&scene.list("nodes")?, &scene.list("pods")?)?;
+    let problems = wrong(scene)?;
     if problems.is_empty() { Ok(()) } else { bail!("{}", problems.join("\n")) }
+}
+
+/// Everything that is wrong with the places of pods.
+pub(crate) fn wrong(scene: &Scene) -> Result<Vec<String>> {
+    problems(&scene.list("nodes")?, &scene.list("pods")?)
 }
 
 fn problems(nodes: &[Value], pods: &[Value]) -> Result<Vec<String>> {

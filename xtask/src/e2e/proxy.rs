@@ -14,8 +14,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use http::{Method, Request, Response, StatusCode, Uri};
-use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use kube::client::Body;
@@ -23,7 +24,8 @@ use runtime::connect::{self, Target};
 use serde_json::json;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep_until};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
@@ -33,6 +35,9 @@ use super::scene::Scene;
 /// Bytes that are on the line at once.
 const LINE_BYTES: usize = 16 << 10;
 
+/// Parts of an answer that are under way at once.
+const FRAMES_MAX: usize = 4096;
+
 /// Requests of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -40,6 +45,8 @@ pub(crate) enum Kind {
     Bind,
     /// To watch from a version on.
     Watch,
+    /// To list by a stream, and then watch.
+    List,
     /// To read a pod.
     Read,
     /// To write the status of a pod.
@@ -61,6 +68,8 @@ pub(crate) enum Fault {
     Swallow,
     /// Done later.
     Delay(Duration),
+    /// Done, and every part of the answer comes so much later.
+    Lag(Duration),
 }
 
 /// Which requests something is done to: every so many of a kind.
@@ -92,6 +101,9 @@ pub(crate) struct Proxy {
     /// Ends all connections when it is dropped.
     _runtime: tokio::runtime::Runtime,
 }
+
+/// The body of an answer.
+type Answer = UnsyncBoxBody<Bytes, anyhow::Error>;
 
 type Rules = Arc<Mutex<Arc<[Counted]>>>;
 
@@ -244,7 +256,7 @@ async fn pass(
     client: kube::Client,
     rules: Rules,
     request: Request<Incoming>,
-) -> Result<Response<Body>> {
+) -> Result<Response<Answer>> {
     let rules = Arc::clone(&*rules.lock().unwrap_or_else(PoisonError::into_inner));
     let fault = fault(&rules, request.method(), request.uri());
     match fault {
@@ -268,9 +280,31 @@ async fn pass(
         _ => {
             let (mut parts, body) = response.into_parts();
             parts.version = http::Version::default();
+            let body = match fault {
+                Some(Fault::Lag(time)) => late(body, time),
+                _ => body.map_err(anyhow::Error::from).boxed_unsync(),
+            };
             Ok(Response::from_parts(parts, body))
         }
     }
+}
+
+/// A body whose parts come later, in their order.
+fn late(mut body: Body, time: Duration) -> Answer {
+    let (sender, receiver) = mpsc::channel(FRAMES_MAX);
+    tokio::spawn(async move {
+        while let Some(frame) = body.frame().await {
+            if sender.send((Instant::now() + time, frame)).await.is_err() {
+                return;
+            }
+        }
+    });
+    let frames = futures::stream::unfold(receiver, |mut receiver| async move {
+        let (due, frame) = receiver.recv().await?;
+        sleep_until(due).await;
+        Some((frame.map_err(anyhow::Error::from), receiver))
+    });
+    StreamBody::new(frames).boxed_unsync()
 }
 
 /// What is done to a request, by the first rule that has its turn.
@@ -296,15 +330,15 @@ fn kind(method: &Method, uri: &Uri) -> Option<Kind> {
         (&Method::PATCH, ["api", "v1", "namespaces", _, "pods", _, "status"]) => Some(Kind::Status),
         (&Method::GET, ["api", "v1", "namespaces", _, "pods", _]) => Some(Kind::Read),
         (&Method::GET, _) if query.contains("watch=true") => {
-            // A list by stream is a watch without a version.
-            (!query.contains("sendInitialEvents")).then_some(Kind::Watch)
+            let lists = query.contains("sendInitialEvents");
+            Some(if lists { Kind::List } else { Kind::Watch })
         }
         _ => None,
     }
 }
 
 /// A failure as the API server tells it.
-fn refusal(status: u16) -> Result<Response<Body>> {
+fn refusal(status: u16) -> Result<Response<Answer>> {
     let status = StatusCode::from_u16(status)?;
     let reason = match status {
         StatusCode::GONE => "Expired",
@@ -321,7 +355,8 @@ fn refusal(status: u16) -> Result<Response<Body>> {
     if matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
         response = response.header("retry-after", "1");
     }
-    Ok(response.body(Body::from(body.to_string().into_bytes()))?)
+    let body = Full::from(body.to_string()).map_err(|never| match never {});
+    Ok(response.body(body.boxed_unsync())?)
 }
 
 #[cfg(test)]
@@ -335,7 +370,7 @@ mod tests {
             ("PATCH", "/api/v1/namespaces/a/pods/b/status", Some(Kind::Status)),
             ("GET", "/api/v1/namespaces/a/pods/b", Some(Kind::Read)),
             ("GET", "/api/v1/pods?watch=true&resourceVersion=7", Some(Kind::Watch)),
-            ("GET", "/api/v1/pods?watch=true&sendInitialEvents=true", None),
+            ("GET", "/api/v1/pods?watch=true&sendInitialEvents=true", Some(Kind::List)),
             ("POST", "/apis/events.k8s.io/v1/namespaces/a/events", None),
         ];
         for (method, uri, want) in table {

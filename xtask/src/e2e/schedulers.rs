@@ -59,11 +59,21 @@ pub(crate) fn jindou_by(
 
 /// Starts upstream's scheduler with a configuration file of the checkout.
 pub(crate) fn kube(scene: &Scene, config: &str) -> Result<Process> {
-    let kubeconfig = scene.plane.scheduler_kubeconfig.display();
+    kube_by(scene, config, &scene.plane.scheduler_kubeconfig)
+}
+
+/// Starts upstream's scheduler with a way to the API server.
+pub(crate) fn kube_by(scene: &Scene, config: &str, kubeconfig: &Path) -> Result<Process> {
+    let kubeconfig = kubeconfig.display();
     let [port] = free_ports()?;
     // Upstream takes the kubeconfig from the file alone when there is one.
     let config = std::fs::read_to_string(root().join(config))?;
-    let config = format!("{config}clientConnection: {{kubeconfig: {kubeconfig}}}\n");
+    let connection = format!("clientConnection:\n  kubeconfig: {kubeconfig}\n");
+    let config = if config.contains("clientConnection:\n") {
+        config.replace("clientConnection:\n", &connection)
+    } else {
+        config + &connection
+    };
     let config = scene.write("kube-scheduler.yaml", &config)?;
     let mut command = Command::new(scene.plane.bin.join("kube-scheduler"));
     command.arg("--config").arg(config);

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 
 use super::deployment::{deployment, nodes};
 use super::history::History;
-use super::restart::{PODS, check_that_some_wait, wait_for_some};
+use super::restart::{PODS, wait_for_some};
 use super::scene::{Scene, text};
 use super::{placements, schedulers};
 
@@ -31,10 +31,11 @@ pub(crate) fn run(scene: &Scene) -> Result<()> {
     wait_for_some(scene, &history)?;
     let gone: Vec<_> = (1..=GONE_NODES).map(|i| format!("{}-{i}", scene.namespace)).collect();
     delete(scene, "nodes", gone.iter().map(String::as_str))?;
+    let bound = history.bound();
+    ensure!(bound < PODS, "all pods were bound before nodes were gone");
     // All over the queue: some wait, some are being bound, some are.
     let chosen = pods.iter().step_by(PODS / GONE_PODS);
     delete(scene, "pods", chosen.map(|pod| text(pod, "/metadata/name")))?;
-    check_that_some_wait(scene)?;
     scene.wait("all pods to run on nodes that there are", || {
         let there = scene.list("nodes")?;
         let there: BTreeSet<_> = there.iter().map(|node| text(node, "/metadata/name")).collect();
