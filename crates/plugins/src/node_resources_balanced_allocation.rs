@@ -116,10 +116,10 @@ impl Balance {
         })
     }
 
-    /// The columns of the usual two resources, if their numbers are small enough for [`score_pair`].
-    fn small_pair<'a>(&self, state: &'a State) -> Option<[Column<'a>; 2]> {
+    /// The columns of the usual two resources.
+    fn pair<'a>(&self, state: &'a State) -> Option<[Column<'a>; 2]> {
         let [first, second] = &*self.parts else { return None };
-        Some([Column::small(first, state)?, Column::small(second, state)?])
+        Some([Column::of(first, state)?, Column::of(second, state)?])
     }
 }
 
@@ -131,12 +131,13 @@ impl Scorer for Balance {
     }
 
     fn score_all(&mut self, state: &State, raw: &mut [i64]) {
-        if let Some([first, second]) = self.small_pair(state) {
-            wide!(_ => score_pair(&first, &second, raw));
-        } else {
-            for node in state.nodes.present().iter() {
-                raw[node.at()] = self.score(state, node);
-            }
+        if let Some([first, second]) = self.pair(state)
+            && wide!(_ => score_pair(&first, &second, raw))
+        {
+            return;
+        }
+        for node in state.nodes.present().iter() {
+            raw[node.at()] = self.score(state, node);
         }
     }
 
@@ -149,31 +150,34 @@ impl Scorer for Balance {
 struct Column<'a> {
     allocatable: &'a [i64],
     used: &'a [i64],
-    amount: f64,
+    amount: i64,
 }
 
 impl<'a> Column<'a> {
-    fn small(part: &Part, state: &'a State) -> Option<Self> {
+    fn of(part: &Part, state: &'a State) -> Option<Self> {
         let allocatable = state.nodes.allocatable(part.resource)?;
         let used = state.nodes.requested(part.resource)?;
-        let small =
-            exact::is_small(part.amount) && exact::all_small(allocatable) && exact::all_small(used);
-        small.then(|| Self { allocatable, used, amount: exact::double(part.amount) })
+        Some(Self { allocatable, used, amount: part.amount })
     }
 
     /// (allocatable, used) by slot.
     #[inline(always)]
-    fn pairs(&self) -> impl Iterator<Item = (f64, f64)> {
-        let pairs = self.allocatable.iter().zip(self.used);
-        pairs.map(|(allocatable, used)| (exact::double(*allocatable), exact::double(*used)))
+    fn pairs(&self) -> impl Iterator<Item = (i64, i64)> {
+        self.allocatable.iter().copied().zip(self.used.iter().copied())
     }
 }
 
 /// The same as [`Balance::score`] for two resources, in operations that the compiler turns into vectors.
+/// False when the numbers were too large for that: then the scores are worth nothing.
 #[inline(always)]
-fn score_pair(first: &Column, second: &Column, raw: &mut [i64]) {
+fn score_pair(first: &Column, second: &Column, raw: &mut [i64]) -> bool {
+    let mut bits = first.amount | second.amount;
+    let (amount0, amount1) = (exact::double(first.amount), exact::double(second.amount));
     let pairs = first.pairs().zip(second.pairs());
     for (raw, ((allocatable0, used0), (allocatable1, used1))) in raw.iter_mut().zip(pairs) {
+        bits |= allocatable0 | used0 | allocatable1 | used1;
+        let (allocatable0, used0) = (exact::double(allocatable0), exact::double(used0));
+        let (allocatable1, used1) = (exact::double(allocatable1), exact::double(used1));
         // Nodes that lack one of the two are even by definition.
         let lacks = allocatable0 == 0.0 || allocatable1 == 0.0;
         let divisor0 = if lacks { 1.0 } else { allocatable0 };
@@ -182,10 +186,11 @@ fn score_pair(first: &Column, second: &Column, raw: &mut [i64]) {
             let apart = half_distance(capped(used0 / divisor0), capped(used1 / divisor1));
             exact::whole((1.0 - if lacks { 0.0 } else { apart }) * 100.0)
         };
-        let after = evenness(used0 + first.amount, used1 + second.amount);
+        let after = evenness(used0 + amount0, used1 + amount1);
         let before = evenness(used0, used1);
         *raw = 50 + exact::integer(exact::whole((50.0 + after - before) * 0.5));
     }
+    exact::are_small(bits)
 }
 
 #[inline(always)]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Context as _, Result, anyhow};
 use api::config::{self, Configuration, v1};
 use engine::engine::{Engine, Settings};
 use engine::queue::QueueConfig;

@@ -10,11 +10,8 @@ use crate::wide::Vectors;
 
 use super::choose::{preorder_first, preorder_key, preorder_search};
 
-/// When more than one of so many feasible nodes are tied, the first is searched for.
-const DENSE: usize = 64;
-
-/// So many positions are looked at then. Ties may all be late in the order: these are put into it.
-const SEARCHED: usize = 256;
+/// So many positions are looked at before ties are gathered. Where they are many, one of the first wins.
+const PROBED: usize = 64;
 
 /// So many ties are compared one by one; the first of more is found in their set.
 const COMPARED: usize = 32;
@@ -41,8 +38,6 @@ struct Ties {
     level: i64,
     places: NodeSet,
     count: usize,
-    /// Where they were found: words of the set of nodes, each with the bits of those tied.
-    words: Vec<(usize, u64)>,
     /// All totals may have changed since the places were gathered.
     stale: bool,
 }
@@ -117,7 +112,7 @@ impl Best {
         feasible: &NodeSet,
         start: usize,
     ) -> Option<NodeIdx> {
-        let level = *self.block_max.iter().max()?;
+        let level = wide!(_ => maximum(&self.block_max));
         if level == i64::MIN {
             return None;
         }
@@ -127,16 +122,12 @@ impl Best {
             best.visit.order[best.place_of_rank((position + skipped) % count)]
         };
         if self.ties.stale || self.ties.level != level {
-            self.find_ties(totals, feasible, level);
-            // Of many, one of the first positions wins.
-            if self.ties.count * DENSE > count {
-                let wins = |position| totals[node_at(self, position).at()] == level;
-                if let Some(position) = preorder_search(count, SEARCHED, wins) {
-                    self.ties.stale = true;
-                    return Some(node_at(self, position));
-                }
+            let wins = |position| totals[node_at(self, position).at()] == level;
+            if let Some(position) = preorder_search(count, PROBED, wins) {
+                self.ties.stale = true;
+                return Some(node_at(self, position));
             }
-            self.place_ties();
+            self.gather_ties(totals, feasible, level);
         }
         if self.ties.count > COMPARED {
             let any = |first, last| self.any_tied(first + skipped, last + skipped);
@@ -151,26 +142,24 @@ impl Best {
         Some(self.visit.order[place])
     }
 
-    /// Finds the nodes of a total, by their slots.
-    fn find_ties(&mut self, totals: &[i64], feasible: &NodeSet, level: i64) {
-        let Self { ties, block_max, .. } = self;
-        let words = &mut ties.words;
-        ties.count =
-            wide!(vectors => tied_words(vectors, totals, feasible, block_max, level, words));
-        ties.level = level;
-    }
-
-    /// Puts them into the visiting order.
-    fn place_ties(&mut self) {
-        self.ties.places.clear();
-        for (block, ties) in &self.ties.words {
-            let mut rest = *ties;
-            while rest != 0 {
-                let slot = block * 64 + rest.trailing_zeros() as usize;
-                self.ties.places.insert(NodeIdx(self.visit.place_of[slot]));
-                rest &= rest - 1;
+    fn gather_ties(&mut self, totals: &[i64], feasible: &NodeSet, level: i64) {
+        let Ties { places, count, .. } = &mut self.ties;
+        places.clear();
+        *count = 0;
+        for (block, word) in feasible.words().iter().enumerate() {
+            if self.block_max[block] != level {
+                continue;
+            }
+            let totals = block_of(totals, block);
+            let mut tied = word & wide!(vectors => wide::equal(vectors, totals, level));
+            *count += tied.count_ones() as usize;
+            while tied != 0 {
+                let slot = block * 64 + tied.trailing_zeros() as usize;
+                places.insert(NodeIdx(self.visit.place_of[slot]));
+                tied &= tied - 1;
             }
         }
+        self.ties.level = level;
         self.ties.stale = false;
     }
 
@@ -238,26 +227,10 @@ fn maxima(vectors: impl Vectors, totals: &[i64], feasible: &NodeSet, maxima: &mu
     }
 }
 
-/// How many feasible nodes have this total, and in which words of the set they are.
+/// The largest of any number of totals; `i64::MIN` of none.
 #[inline(always)]
-fn tied_words(
-    vectors: impl Vectors,
-    totals: &[i64],
-    feasible: &NodeSet,
-    block_max: &[i64],
-    level: i64,
-    tied: &mut Vec<(usize, u64)>,
-) -> usize {
-    tied.clear();
-    let mut count = 0;
-    for (block, (word, maximum)) in feasible.words().iter().zip(block_max).enumerate() {
-        if *maximum == level {
-            let ties = word & wide::equal(vectors, block_of(totals, block), level);
-            count += ties.count_ones() as usize;
-            tied.push((block, ties));
-        }
-    }
-    count
+fn maximum(totals: &[i64]) -> i64 {
+    totals.iter().fold(i64::MIN, |maximum, total| maximum.max(*total))
 }
 
 #[cfg(test)]

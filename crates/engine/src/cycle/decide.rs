@@ -1,6 +1,5 @@
 //! Where one pod goes.
 
-use crate::bitset::NodeSet;
 use crate::framework::profile::PluginPosition;
 use crate::framework::{Code, Point, Profile, Rejection};
 use crate::index::{NodeIdx, PodIdx};
@@ -232,15 +231,14 @@ pub(crate) fn disputed_nodes(
     pod: PodIdx,
     nominated: &[PodIdx],
 ) -> Vec<Rejected> {
-    let mut nodes = NodeSet::new(state.nodes.slots());
-    for rival in nominated {
-        let node = state.pods.get(*rival).nominated;
-        if is_rival(state, pod, *rival) && state.nodes.present().contains(node) {
-            nodes.insert(node);
-        }
-    }
+    let rivals = nominated.iter().filter(|rival| is_rival(state, pod, **rival));
+    let nodes = rivals.map(|rival| state.pods.get(*rival).nominated);
+    let mut nodes: Vec<NodeIdx> =
+        nodes.filter(|node| state.nodes.present().contains(*node)).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
     let mut disputed = Vec::new();
-    for node in nodes.iter() {
+    for node in nodes {
         if let Some((plugin, rejection)) = two_pass(evaluation, state, pod, nominated, node) {
             disputed.push((node, plugin, rejection));
         }
@@ -310,11 +308,17 @@ impl Evaluation {
         spare: &mut Spare,
     ) -> &mut Ranking {
         let kept = self.ranking.take();
-        let current =
-            kept.and_then(|mut ranking| ranking.refresh(state, self.feasible()).then_some(ranking));
+        let current = kept.and_then(|mut ranking| {
+            ranking.refresh(state, self.feasible(), self.feasible_version()).then_some(ranking)
+        });
         let ranking = current.unwrap_or_else(|| {
-            let (ranking, areas) =
-                Ranking::new(profile, &self.class, state, self.feasible(), spare);
+            let (ranking, areas) = Ranking::new(
+                profile,
+                &self.class,
+                state,
+                (self.feasible(), self.feasible_version()),
+                spare,
+            );
             self.depend_on(areas, state);
             ranking
         });

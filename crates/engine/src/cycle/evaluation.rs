@@ -44,6 +44,8 @@ pub struct Evaluation {
     pub(crate) recurs: bool,
     feasible: NodeSet,
     feasible_count: usize,
+    /// Counts changes of the set of feasible nodes.
+    feasible_version: u64,
     areas: Areas,
     versions: Versions,
     usage_seen: u64,
@@ -62,6 +64,7 @@ impl Evaluation {
             recurs: false,
             feasible: NodeSet::default(),
             feasible_count: 0,
+            feasible_version: 0,
             areas: Areas::NODES,
             versions: Versions::default(),
             usage_seen: 0,
@@ -78,6 +81,11 @@ impl Evaluation {
     /// How many there are.
     pub fn feasible_count(&self) -> usize {
         self.feasible_count
+    }
+
+    /// Changes whenever the feasible nodes do.
+    pub(crate) fn feasible_version(&self) -> u64 {
+        self.feasible_version
     }
 
     /// Whether a node may fail the attempt instead of being turned down.
@@ -205,6 +213,7 @@ impl Evaluation {
                     && self.filters.iter().all(|filter| filter.passing.contains(*node));
                 if passes != self.feasible.contains(*node) {
                     self.feasible.set(*node, passes);
+                    self.feasible_version += 1;
                     self.feasible_count =
                         if passes { self.feasible_count + 1 } else { self.feasible_count - 1 };
                 }
@@ -226,6 +235,7 @@ impl Evaluation {
             self.feasible.intersect(&filter.passing);
         }
         self.feasible_count = self.feasible.count();
+        self.feasible_version += 1;
     }
 
     /// Adds areas that the ranking depends on; they are as of now.

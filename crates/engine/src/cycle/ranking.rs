@@ -34,6 +34,8 @@ pub(crate) struct Ranking {
     /// By slot, the total without what is the same everywhere.
     totals: Vec<i64>,
     feasible: NodeSet,
+    /// Which version of the feasible nodes that is.
+    feasible_seen: u64,
     usage_seen: u64,
     best: Best,
     /// A plugin could not prepare, or gave a final score outside 0..=100.
@@ -169,7 +171,7 @@ impl Ranking {
         profile: &Profile,
         class: &Class,
         state: &mut State,
-        feasible: &NodeSet,
+        (feasible, feasible_version): (&NodeSet, u64),
         spare: &mut Spare,
     ) -> (Self, Areas) {
         let mut preparation = Preparation::new(state);
@@ -183,6 +185,7 @@ impl Ranking {
             base: spare.take(slots),
             totals: spare.take(slots),
             feasible: feasible.clone(),
+            feasible_seen: feasible_version,
             usage_seen: state.nodes.usage_changes().end(),
             best: Best::new(state.nodes.visit(), feasible),
             failed: profile
@@ -218,14 +221,20 @@ impl Ranking {
     }
 
     /// Catches up with the state; false when that is not possible.
-    pub(crate) fn refresh(&mut self, state: &State, feasible: &NodeSet) -> bool {
+    pub(crate) fn refresh(
+        &mut self,
+        state: &State,
+        feasible: &NodeSet,
+        feasible_version: u64,
+    ) -> bool {
         let Some(changed) = state.nodes.usage_changes().since(self.usage_seen) else {
             return false;
         };
         // Pods may also be on nodes that are not known; these have no place in the columns.
         let known = state.nodes.present();
         let changed = || changed.iter().copied().filter(|node| known.contains(*node));
-        let feasible_changed = *feasible != self.feasible;
+        let feasible_changed = feasible_version != self.feasible_seen && *feasible != self.feasible;
+        self.feasible_seen = feasible_version;
         let mut touched = std::mem::take(&mut self.touched);
         touched.clear();
         let mut base_touched = Vec::new();

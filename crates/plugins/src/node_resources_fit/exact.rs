@@ -9,27 +9,21 @@
 //! number, which is at most 100. Doubles below 128 are at most 2⁻⁴⁶ apart, so rounding the quotient
 //! moves it by at most 2⁻⁴⁷: it never reaches that whole number, and cutting off the fraction is right.
 
-use engine::wide;
-
 /// Numbers must stay below this.
 pub(crate) const LIMIT: u64 = 1 << 46;
 
 /// Every number of this size and half an ulp around it is whole.
 const SHIFT: f64 = (1u64 << 52) as f64;
 
-/// Whether all numbers are below [`LIMIT`] and none is negative.
-pub(crate) fn all_small(column: &[i64]) -> bool {
-    wide!(_ => all_bits(column)) < LIMIT
+/// Whether all numbers are below [`LIMIT`] and none is negative, by the bits of all of them together.
+pub(crate) fn are_small(bits: i64) -> bool {
+    (bits as u64) < LIMIT
 }
 
+/// The bits of all numbers together.
 #[inline(always)]
-fn all_bits(column: &[i64]) -> u64 {
-    column.iter().fold(0, |bits, amount| bits | *amount as u64)
-}
-
-/// Whether one number is below [`LIMIT`] and not negative.
-pub(crate) fn is_small(amount: i64) -> bool {
-    (amount as u64) < LIMIT
+pub(crate) fn bits_of(column: &[i64]) -> i64 {
+    column.iter().fold(0, |bits, amount| bits | amount)
 }
 
 /// A number that is not negative and below 2⁵².
@@ -89,9 +83,9 @@ mod tests {
 
     #[test]
     fn large_and_negative_numbers_are_told() {
-        assert!(all_small(&[0, 1, (1 << 46) - 1]));
-        assert!(!all_small(&[0, 1 << 46]));
-        assert!(!all_small(&[-1]));
-        assert!(is_small(0) && !is_small(-1) && !is_small(i64::MAX));
+        assert!(are_small(bits_of(&[0, 1, (1 << 46) - 1])));
+        assert!(!are_small(bits_of(&[0, 1 << 46])));
+        assert!(!are_small(bits_of(&[-1, 5])));
+        assert!(are_small(0) && !are_small(-1) && !are_small(i64::MAX));
     }
 }

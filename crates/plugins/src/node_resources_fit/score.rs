@@ -76,13 +76,10 @@ impl Part {
         self.allocatable(state).is_some() && self.used(state).is_some()
     }
 
-    fn is_small(&self, state: &State) -> bool {
-        let small = |column: Option<&[i64]>| column.is_none_or(exact::all_small);
-        // Weights are at most 100; so is the number of resources that anybody lists.
-        exact::is_small(self.amount)
-            && exact::is_small(self.weight)
-            && small(self.allocatable(state))
-            && small(self.used(state))
+    #[inline(always)]
+    fn bits(&self, state: &State) -> i64 {
+        let bits = |column: Option<&[i64]>| column.map_or(0, exact::bits_of);
+        self.amount | bits(self.allocatable(state)) | bits(self.used(state))
     }
 }
 
@@ -116,9 +113,7 @@ impl Scorer for ByResources {
     }
 
     fn score_all(&mut self, state: &State, raw: &mut [i64]) {
-        if self.parts.iter().all(|part| part.is_small(state)) {
-            score_columns(&self.strategy, &self.parts, state, raw);
-        } else {
+        if !score_columns(&self.strategy, &self.parts, state, raw) {
             for node in state.nodes.present().iter() {
                 raw[node.at()] = self.score(state, node);
             }
@@ -143,14 +138,16 @@ fn resource_score(strategy: &Strategy, requested: i64, allocatable: i64) -> i64 
     }
 }
 
-/// The same as [`ByResources::score`] for all slots, for numbers below [`exact::LIMIT`].
-fn score_columns(strategy: &Strategy, parts: &[Part], state: &State, raw: &mut [i64]) {
+/// The same as [`ByResources::score`] for all slots. False when there are numbers not below
+/// [`exact::LIMIT`]: then the scores are worth nothing. (Weights are at most 100; so is the number of
+/// resources that anybody lists.)
+fn score_columns(strategy: &Strategy, parts: &[Part], state: &State, raw: &mut [i64]) -> bool {
     match (strategy, parts) {
         (Strategy::Least, [first, second]) if first.weight == second.weight => {
-            wide!(_ => score_pair(first, second, state, raw, left));
+            wide!(_ => score_pair(first, second, state, raw, left))
         }
         (Strategy::Most, [first, second]) if first.weight == second.weight => {
-            wide!(_ => score_pair(first, second, state, raw, taken));
+            wide!(_ => score_pair(first, second, state, raw, taken))
         }
         _ => wide!(_ => score_chunks(strategy, parts, state, raw)),
     }
@@ -193,19 +190,22 @@ fn score_pair(
     state: &State,
     raw: &mut [i64],
     share: impl Fn(f64, f64) -> f64,
-) {
+) -> bool {
     let zeros = if first.is_known(state) && second.is_known(state) { 0 } else { raw.len() };
     let zeros = vec![0; zeros];
     let column = |column: Option<_>| column.unwrap_or(&zeros[..]);
     let rows = column(first.allocatable(state)).iter().zip(column(first.used(state)));
     let rows = rows.zip(column(second.allocatable(state)).iter().zip(column(second.used(state))));
     let (added0, added1) = (exact::double(first.amount), exact::double(second.amount));
+    let mut bits = first.amount | second.amount;
     for (raw, ((allocatable0, used0), (allocatable1, used1))) in raw.iter_mut().zip(rows) {
+        bits |= allocatable0 | used0 | allocatable1 | used1;
         let (score0, exists0) = percentage(added0, *allocatable0, *used0, &share);
         let (score1, exists1) = percentage(added1, *allocatable1, *used1, &share);
         let part = if exists0 && exists1 { 0.5 } else { 1.0 };
         *raw = exact::integer(exact::whole((score0 + score1) * part));
     }
+    exact::are_small(bits)
 }
 
 /// Slots that are worked on at a time, so that sums stay in the nearest cache.
@@ -219,7 +219,10 @@ struct Sums {
 
 /// Any number of resources.
 #[inline(always)]
-fn score_chunks(strategy: &Strategy, parts: &[Part], state: &State, raw: &mut [i64]) {
+fn score_chunks(strategy: &Strategy, parts: &[Part], state: &State, raw: &mut [i64]) -> bool {
+    if !parts.iter().all(|part| exact::are_small(part.bits(state))) {
+        return false;
+    }
     let mut sums = Sums { totals: [0.0; CHUNK], weights: [0.0; CHUNK] };
     for (chunk, raw) in raw.chunks_mut(CHUNK).enumerate() {
         sums.totals.fill(0.0);
@@ -238,6 +241,7 @@ fn score_chunks(strategy: &Strategy, parts: &[Part], state: &State, raw: &mut [i
             Strategy::Shape(_) => sums.averages(raw, f64::round),
         }
     }
+    true
 }
 
 impl Sums {
