@@ -1,12 +1,15 @@
 //! Pod classes in use, and their evaluations as long as there is room.
 
+use std::hash::BuildHasher as _;
 use std::sync::Arc;
+
+use rustc_hash::FxBuildHasher;
 
 use crate::cycle::evaluation::Evaluation;
 use crate::cycle::explain::class_of;
 use crate::framework::{Class, Profile};
 use crate::index::{ClassIdx, GroupIdx, PodIdx, SpecIdx};
-use crate::limits::{EVALUATIONS_DROPPED, EVALUATIONS_KEPT};
+use crate::limits::{CLASSES_REMEMBERED, EVALUATIONS_DROPPED, EVALUATIONS_KEPT};
 use crate::map::Map;
 use crate::object::Volume;
 use crate::state::{Areas, State, Versions};
@@ -40,6 +43,8 @@ pub(crate) struct Classes {
     /// The class that evaluates for all of a likeness.
     by_likeness: Map<Likeness, ClassIdx>,
     free: Vec<ClassIdx>,
+    /// Marks of classes that were evaluated, each in the place that it determines.
+    seen: Vec<u64>,
     evaluations: usize,
     clock: u64,
 }
@@ -164,6 +169,31 @@ impl Classes {
         let taken = self.get_mut(class).evaluation.take();
         self.evaluations -= usize::from(taken.is_some());
         taken
+    }
+
+    /// Puts the evaluation of an attempt back, if it is likely to be used again: there are many classes
+    /// of which one pod comes and no other ever.
+    pub(crate) fn keep_if_recurring(
+        &mut self,
+        state: &mut State,
+        class: ClassIdx,
+        evaluation: Box<Evaluation>,
+    ) {
+        if self.get(class).pods != 1 || self.was_seen(class) {
+            self.keep_evaluation(state, class, evaluation);
+        }
+    }
+
+    /// Whether a class like this was evaluated lately; from now on it was.
+    fn was_seen(&mut self, class: ClassIdx) -> bool {
+        let record = self.get(class);
+        let mark = match &record.likeness {
+            Some(likeness) => FxBuildHasher.hash_one(likeness),
+            None => FxBuildHasher.hash_one(record.key),
+        };
+        self.seen.resize(CLASSES_REMEMBERED, 0);
+        let place = mark as usize % CLASSES_REMEMBERED;
+        std::mem::replace(&mut self.seen[place], mark) == mark
     }
 
     /// Puts it back. If there are too many, those not used for longest go.

@@ -22,6 +22,9 @@ pub const CONSULTATIONS_MAX: usize = 64;
 /// How often extenders are asked in one attempt before it counts as failed.
 pub const CONSULTATIONS_OF_ONE_POD_MAX: usize = 3;
 
+/// Classes of which it is known that they were evaluated before.
+pub const CLASSES_REMEMBERED: usize = 4096;
+
 /// Evaluations dropped at once when there are too many, so that finding the oldest is paid for rarely.
 pub const EVALUATIONS_DROPPED: usize = 64;
 

@@ -104,7 +104,7 @@ impl Engine {
             Box::new(Evaluation::new(profile, class, &mut self.state))
         };
         let progress = part(self, &mut evaluation, commands);
-        self.classes.keep_evaluation(&mut self.state, evaluator, evaluation);
+        self.classes.keep_if_recurring(&mut self.state, evaluator, evaluation);
         if let Progress::Failed(failure) = progress {
             self.fail(queued.pod, failure, now, commands);
         }
