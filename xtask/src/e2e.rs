@@ -12,6 +12,7 @@ mod constraints;
 mod custom;
 mod deployment;
 mod events;
+mod extenders;
 mod failover;
 mod faults;
 mod gates;
@@ -93,6 +94,11 @@ const SCENARIOS: &[Scenario] = &[
         name: "custom",
         shows: "example configurations as users write them, in v1 and v1beta2",
         run: custom::run,
+    },
+    Scenario {
+        name: "extenders",
+        shows: "an HTTP extender turns nodes down and prefers others, for its own pods only",
+        run: extenders::run,
     },
     Scenario {
         name: "events",

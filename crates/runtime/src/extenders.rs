@@ -250,9 +250,10 @@ impl Extenders {
         for candidate in candidates {
             let mut pods = Vec::new();
             for victim in &candidate.victims {
-                pods.push(match by_names {
-                    true => json!({"UID": *victim.uid}),
-                    false => self.pod(victim).await?,
+                pods.push(if by_names {
+                    json!({"UID": *victim.uid})
+                } else {
+                    self.pod(victim).await?
                 });
             }
             let victims = json!({"Pods": pods, "NumPDBViolations": candidate.violations});
@@ -304,14 +305,13 @@ impl Filtered {
     fn read(remote: &Remote, answer: &Value, nodes: &[Text]) -> Result<Self> {
         let names = field(answer, "NodeNames").and_then(Value::as_array);
         let names = names.filter(|_| remote.extender.node_cache_capable);
-        let named: Vec<&str> = match names {
-            Some(names) => names.iter().filter_map(Value::as_str).collect(),
-            None => {
-                let items = field(answer, "Nodes").and_then(|nodes| field(nodes, "items"));
-                let items = items.and_then(Value::as_array).into_iter().flatten();
-                let names = items.filter_map(|node| node.pointer("/metadata/name"));
-                names.filter_map(Value::as_str).collect()
-            }
+        let named: Vec<&str> = if let Some(names) = names {
+            names.iter().filter_map(Value::as_str).collect()
+        } else {
+            let items = field(answer, "Nodes").and_then(|nodes| field(nodes, "items"));
+            let items = items.and_then(Value::as_array).into_iter().flatten();
+            let names = items.filter_map(|node| node.pointer("/metadata/name"));
+            names.filter_map(Value::as_str).collect()
         };
         let mut passed = Vec::new();
         for name in named {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result, bail};
 use api::lower::quantity::Quantity;
+use cli::bench::metrics::label;
 use serde_json::Value;
 
 use super::scene::{Scene, text};
@@ -128,14 +129,6 @@ pub(crate) fn check_bindings(
     Ok(())
 }
 
-fn label<'a>(line: &'a str, name: &str) -> Option<&'a str> {
-    let wanted = format!("{name}=\"");
-    // One label's name may be the end of another's.
-    let mut found = line.match_indices(&wanted);
-    let (at, _) = found.find(|(at, _)| line[..*at].ends_with(['{', ',']))?;
-    line[at + wanted.len()..].split_once('"').map(|(value, _)| value)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -181,14 +174,5 @@ mod tests {
         ] {
             assert_eq!(problems(&nodes, &[pod("1m", &json!([toleration]))]).unwrap(), [""; 0]);
         }
-    }
-
-    #[test]
-    fn labels_are_read_from_a_metric() {
-        let line = r#"apiserver_request_total{code="201",resource="pods",subresource="binding"} 7"#;
-        assert_eq!(label(line, "code"), Some("201"));
-        assert_eq!(label(line, "subresource"), Some("binding"));
-        assert_eq!(label(line, "resource"), Some("pods"));
-        assert_eq!(label(line, "source"), None);
     }
 }

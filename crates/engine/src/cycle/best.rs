@@ -256,7 +256,11 @@ mod tests {
         ]
     }
 
-    fn story() -> impl Strategy<Value = (Vec<u32>, Vec<bool>, Vec<(Vec<News>, usize)>)> {
+    /// News before a decision, and where its visit begins.
+    type Round = (Vec<News>, usize);
+
+    /// Nodes in visiting order, which of them are feasible at first, and what happens then.
+    fn story() -> impl Strategy<Value = (Vec<u32>, Vec<bool>, Vec<Round>)> {
         (1usize..300).prop_flat_map(|nodes| {
             let order = Just((0..nodes as u32).collect::<Vec<_>>()).prop_shuffle();
             let feasible = prop::collection::vec(prop::bool::weighted(0.8), nodes);

@@ -82,9 +82,10 @@ impl Shortlist {
             if let Some((_, score)) = advice.passed.iter().find(|(other, _)| &**other == name) {
                 passed.push((node, *score));
             } else if let Some(failed) = advice.failed.iter().find(|failed| &*failed.node == name) {
-                let code = match failed.unresolvable {
-                    true => Code::UnschedulableAndUnresolvable,
-                    false => Code::Unschedulable,
+                let code = if failed.unresolvable {
+                    Code::UnschedulableAndUnresolvable
+                } else {
+                    Code::Unschedulable
                 };
                 // Without a reason it only counts.
                 let reason = Some(failed.reason.to_string()).filter(|reason| !reason.is_empty());

@@ -161,8 +161,7 @@ impl Engine {
             match advice {
                 Err(text) => Progress::Failed(Failure::error(String::from(text))),
                 Ok(advice) => {
-                    let asked = Consultation { about: About::Nodes { nominated }, ..asked };
-                    engine.follow(queued, evaluation, asked, nominated, advice, now, commands)
+                    engine.follow(queued, evaluation, &asked, nominated, advice, now, commands)
                 }
             }
         });
@@ -173,7 +172,7 @@ impl Engine {
         &mut self,
         queued: &QueuedPod,
         evaluation: &mut Evaluation,
-        asked: Consultation,
+        asked: &Consultation,
         nominated: bool,
         advice: Advice,
         now: i64,
@@ -201,9 +200,10 @@ impl Engine {
             return Progress::Failed(Failure::error(text.to_owned()));
         }
         let again = Consultation {
+            ticket: 0,
+            begun: asked.begun,
             asked: asked.asked + 1,
             about: About::Nodes { nominated: false },
-            ..asked
         };
         let advisers = self.advisers(queued, |extender| extender.filters || extender.scores);
         match self.list(queued, evaluation, again.begun, false) {

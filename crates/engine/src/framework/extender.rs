@@ -9,6 +9,7 @@ use super::plugin::{Plugin, Point};
 
 /// An extender, as far as deciding depends on it. Whoever carries commands out knows the rest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "one for each verb that it may have")]
 pub struct Extender {
     /// Extended resources it manages; without any it has a say about every pod.
     pub managed: Vec<Text>,
