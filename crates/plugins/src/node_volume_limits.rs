@@ -71,6 +71,10 @@ impl Plugin for NodeVolumeLimits {
             Subscription { resource: Resource::CsiNode, action: Action::UPDATE },
             Subscription { resource: Resource::Pod, action: Action::DELETE },
             Subscription { resource: Resource::PersistentVolumeClaim, action: Action::ADD },
+            // Beyond upstream: a claim counts for the driver of its class until it is bound, perhaps to
+            // a volume of another driver or to one that is on the node already.
+            Subscription { resource: Resource::PersistentVolumeClaim, action: Action::UPDATE },
+            Subscription { resource: Resource::PersistentVolume, action: Action::ADD },
             Subscription { resource: Resource::VolumeAttachment, action: Action::DELETE },
         ]
     }
@@ -79,6 +83,9 @@ impl Plugin for NodeVolumeLimits {
         match event.object {
             Object::CsiNode { old: Some(old), new: Some(new) } => limit_rose(old, new),
             Object::Pod { old: Some(deleted), .. } => frees_volumes(&deleted),
+            Object::PersistentVolumeClaim { old: Some(old), new: Some(new) } => {
+                old.volume_name != new.volume_name
+            }
             Object::PersistentVolumeClaim { .. } => event_concerns(class, event),
             Object::VolumeAttachment { old: Some(deleted), .. } => {
                 may_use_driver(&class.spec, deleted)
@@ -590,6 +597,13 @@ mod tests {
         assert!(!deleted(&user("p", "n", &[])));
         assert!(hint(&with_claim, &claim_added(&claim("c", "", 1))));
         assert!(!hint(&with_claim, &claim_added(&claim("d", "", 1))));
+        // Whoever uses it: on some node it may count for another driver now.
+        let (unbound, joined) = (claim("d", "", 1), bound("d", "v"));
+        for (new, expected) in [(&unbound, false), (&joined, true)] {
+            let object = Object::PersistentVolumeClaim { old: Some(&unbound), new: Some(new) };
+            let updated = event(Resource::PersistentVolumeClaim, Action::UPDATE, object);
+            assert_eq!(hint(&with_claim, &updated), expected);
+        }
         let attachment =
             VolumeAttachment { attacher: "cinder.csi.openstack.org".into(), ..Default::default() };
         let object = Object::VolumeAttachment { old: Some(&attachment), new: None };
