@@ -260,6 +260,49 @@ fn only_so_many_questions_are_open_at_a_time() {
 }
 
 #[test]
+fn pods_in_line_get_their_turn_when_those_before_them_are_gone() {
+    let mut stage = Stage::new(vec![extender()], &["a", "b"]);
+    for index in 0..CONSULTATIONS_MAX + 2 {
+        stage.add(on_gpus(&format!("p{index:03}"), 1));
+    }
+    let commands = stage.schedule();
+    let questions = commands.iter().map(|command| question(std::slice::from_ref(command)).0);
+    let questions: Vec<_> = questions.collect();
+    for (uid, _) in &questions {
+        assert_eq!(stage.tell(Change::PodGone { uid: uid.clone() }), []);
+    }
+    // One of those in line goes too, and another pod comes, which may get its place in the tables.
+    let gone = format!("p{CONSULTATIONS_MAX:03}");
+    assert_eq!(stage.tell(Change::PodGone { uid: gone.into() }), []);
+    stage.add(on_gpus("other", 1));
+    assert_eq!(stage.place("other"), Some(Place::Active));
+    let commands = stage.advise(questions[0].clone(), Ok(passed(&[("a", 0)])));
+    let ((uid, _), _) = question(&commands);
+    assert_eq!(*uid, *format!("p{:03}", CONSULTATIONS_MAX + 1));
+    assert_eq!(stage.advise(questions[1].clone(), Ok(passed(&[("a", 0)]))), []);
+}
+
+#[test]
+fn questions_about_victims_are_bounded_as_well() {
+    let mut stage = Stage::new(vec![preempter()], &["a"]);
+    stage.add(Pod { spec: spec(3000, 0), node: "a".into(), ..pod("x") });
+    for index in 0..CONSULTATIONS_MAX + 2 {
+        stage.add(Pod { priority: 10, ..on_gpus(&format!("p{index:03}"), 3000) });
+    }
+    let commands = stage.schedule();
+    assert_eq!(commands.len(), CONSULTATIONS_MAX, "{commands:?}");
+    let Command::ConsultOnVictims { pod, ticket, .. } = &commands[0] else { panic!() };
+    let answer = Change::VictimsAdvised {
+        uid: pod.uid.clone(),
+        ticket: *ticket,
+        candidates: Ok(Vec::new()),
+    };
+    let commands = stage.tell(answer);
+    assert!(matches!(&commands[0], Command::ReportFailure { .. }), "{commands:?}");
+    assert!(matches!(&commands[1..], [Command::ConsultOnVictims { .. }]), "{commands:?}");
+}
+
+#[test]
 fn the_nominated_node_is_asked_about_first() {
     let mut stage = Stage::new(vec![extender()], &["a", "b"]);
     stage.add(Pod { nominated_node: "b".into(), ..on_gpus("p", 100) });
@@ -291,16 +334,20 @@ fn the_extender_that_binds_is_named() {
     assert_eq!(extenders.collect::<Vec<_>>(), [("p", Some(0)), ("q", None)]);
 }
 
-/// A full cluster, a pod that could push others out, and what extenders are asked about it.
-fn preempting() -> (Stage, u64, Vec<VictimsOn>) {
-    let preempter = Extender {
+/// An extender that has a say about victims only.
+fn preempter() -> Extender {
+    Extender {
         filter_verb: String::new(),
         prioritize_verb: String::new(),
         weight: 0,
         preempt_verb: "preempt".into(),
         ..extender()
-    };
-    let mut stage = Stage::new(vec![preempter], &["a", "b"]);
+    }
+}
+
+/// A full cluster, a pod that could push others out, and what extenders are asked about it.
+fn preempting() -> (Stage, u64, Vec<VictimsOn>) {
+    let mut stage = Stage::new(vec![preempter()], &["a", "b"]);
     for (name, home) in [("x", "a"), ("y", "b")] {
         stage.add(Pod { spec: spec(3000, 0), node: home.into(), ..pod(name) });
     }

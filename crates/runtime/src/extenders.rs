@@ -13,7 +13,7 @@ mod remote;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context as _, Result, anyhow};
@@ -313,22 +313,26 @@ impl Filtered {
             let names = items.filter_map(|node| node.pointer("/metadata/name"));
             names.filter_map(Value::as_str).collect()
         };
+        let known: BTreeSet<&str> = nodes.iter().map(|node| &**node).collect();
+        let mut left = BTreeSet::new();
         let mut passed = Vec::new();
         for name in named {
-            let known = nodes.iter().find(|node| &***node == name);
-            let Some(node) = known else {
+            if !known.contains(name) {
                 let url = &remote.extender.url_prefix;
                 return Err(anyhow!(
                     "extender {url:?} claims a filtered node {name:?} which is not found in the input node list"
                 ));
-            };
-            passed.push(node.clone());
+            }
+            // Named twice, it is one node all the same.
+            if left.insert(name) {
+                passed.push(Text::from(name));
+            }
         }
         let reason = |node: &Text, list: &str| {
             let reasons = field(answer, list).and_then(Value::as_object)?;
             reasons.get(&**node).and_then(Value::as_str).map(Text::from)
         };
-        let left_out = nodes.iter().filter(|node| !passed.contains(node));
+        let left_out = nodes.iter().filter(|node| !left.contains(&***node));
         let failed = left_out.map(|node| {
             let hopeless = reason(node, "FailedAndUnresolvableNodes");
             let hopeful = reason(node, "FailedNodes").filter(|_| hopeless.is_none());

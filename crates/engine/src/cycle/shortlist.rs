@@ -1,6 +1,8 @@
 //! The nodes that fit a pod, listed for extenders, and the choice among those they let pass.
 
-use crate::change::Advice;
+use std::collections::BTreeMap;
+
+use crate::change::{Advice, FailedNode};
 use crate::framework::{Code, Profile, Rejection};
 use crate::index::{NodeIdx, PodIdx};
 use crate::state::State;
@@ -75,13 +77,17 @@ impl Shortlist {
         random: u64,
     ) -> Followed {
         let Self { feasible, mut diagnosis, .. } = self;
+        let scores: BTreeMap<&str, i64> =
+            advice.passed.iter().map(|(node, score)| (&**node, *score)).collect();
+        let failures: BTreeMap<&str, &FailedNode> =
+            advice.failed.iter().map(|failed| (&*failed.node, failed)).collect();
         let mut passed = Vec::new();
         let mut unknown = false;
         for node in feasible {
             let name = state.nodes.name(node);
-            if let Some((_, score)) = advice.passed.iter().find(|(other, _)| &**other == name) {
+            if let Some(score) = scores.get(name) {
                 passed.push((node, *score));
-            } else if let Some(failed) = advice.failed.iter().find(|failed| &*failed.node == name) {
+            } else if let Some(failed) = failures.get(name) {
                 let code = if failed.unresolvable {
                     Code::UnschedulableAndUnresolvable
                 } else {

@@ -1,6 +1,5 @@
 //! One attempt to place the next pod.
 
-use crate::change::Advice;
 use crate::command::Command;
 use crate::cycle::decide::{Circumstances, Decision, decide};
 use crate::cycle::diagnosis::Diagnosis;
@@ -15,7 +14,7 @@ use crate::queue::{Nomination, PluginSet, QueuedPod};
 
 use super::Engine;
 use super::binding::{Binding, Stage};
-use super::consult::Progress;
+use super::consult::{Known, Progress};
 
 /// Why an attempt failed, and what is known of it.
 pub(super) struct Failure {
@@ -70,6 +69,7 @@ impl Engine {
             if !advisers.is_empty() {
                 return engine.consult(queued, evaluation, advisers, now, commands);
             }
+            let begun = engine.start;
             let mut circumstances = Circumstances {
                 nominated: engine.queue.nominator.all(),
                 start: &mut engine.start,
@@ -78,7 +78,7 @@ impl Engine {
             let profile = &engine.profiles[queued.profile];
             let state = &mut engine.state;
             let decision = decide(profile, evaluation, state, queued.pod, &mut circumstances);
-            engine.carry_out(queued, evaluation, decision, Advice::default(), now, commands)
+            engine.carry_out(queued, evaluation, decision, Known::by_itself(begun), now, commands)
         });
     }
 
@@ -110,13 +110,13 @@ impl Engine {
         }
     }
 
-    /// Does what was decided. `advice` is what extenders said, if they were asked.
+    /// Does what was decided.
     pub(super) fn carry_out(
         &mut self,
         queued: &QueuedPod,
         evaluation: &mut Evaluation,
         decision: Decision,
-        advice: Advice,
+        known: Known,
         now: i64,
         commands: &mut Vec<Command>,
     ) -> Progress {
@@ -135,7 +135,7 @@ impl Engine {
                 let victims =
                     if advisers.is_empty() { VictimAdvice::Nobody } else { VictimAdvice::Wanted };
                 return self
-                    .fits_nowhere(queued, evaluation, &diagnosis, victims, advice, now, commands);
+                    .fits_nowhere(queued, evaluation, &diagnosis, victims, known, now, commands);
             }
         })
     }
@@ -237,7 +237,7 @@ impl Engine {
         evaluation: &mut Evaluation,
         diagnosis: &Diagnosis,
         victims: VictimAdvice,
-        advice: Advice,
+        known: Known,
         now: i64,
         commands: &mut Vec<Command>,
     ) -> Progress {
@@ -256,7 +256,7 @@ impl Engine {
         let profile = &self.profiles[queued.profile];
         let report = post_filter(profile, evaluation, &mut self.state, diagnosis, &occasion);
         if !report.candidates.is_empty() {
-            self.consult_on_victims(queued, &report.candidates, advice, commands);
+            self.consult_on_victims(queued, &report.candidates, known, commands);
             return Progress::Going;
         }
         let mut rejectors = PluginSet::EMPTY;

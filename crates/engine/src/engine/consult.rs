@@ -43,6 +43,21 @@ enum About {
     Victims(Advice),
 }
 
+/// What an attempt has come to know before a decision is carried out.
+pub(super) struct Known {
+    /// What extenders said about nodes, if they were asked.
+    pub(super) advice: Advice,
+    /// Where the visit of nodes began.
+    pub(super) begun: usize,
+}
+
+impl Known {
+    /// Extenders were not asked.
+    pub(super) fn by_itself(begun: usize) -> Self {
+        Self { advice: Advice::default(), begun }
+    }
+}
+
 /// What became of an attempt so far.
 pub(super) enum Progress {
     /// A node was taken, or extenders are asked.
@@ -78,13 +93,14 @@ impl Engine {
         commands: &mut Vec<Command>,
     ) -> Progress {
         if self.consulting.len() >= CONSULTATIONS_MAX {
-            self.lined_up.push_back(queued.pod);
+            self.line_up(queued.pod);
             return Progress::Going;
         }
         let begun = self.start;
         match self.list(queued, evaluation, begun, true) {
             Err(decision) => {
-                self.carry_out(queued, evaluation, decision, Advice::default(), now, commands)
+                let known = Known::by_itself(begun);
+                self.carry_out(queued, evaluation, decision, known, now, commands)
             }
             Ok(list) => {
                 if !list.nominated {
@@ -131,7 +147,8 @@ impl Engine {
     ) -> Progress {
         if list.feasible.is_empty() {
             let decision = Decision::Unschedulable(list.diagnosis);
-            return self.carry_out(queued, evaluation, decision, Advice::default(), now, commands);
+            let known = Known::by_itself(consultation.begun);
+            return self.carry_out(queued, evaluation, decision, known, now, commands);
         }
         let names = list.feasible.iter().map(|node| Text::from(self.state.nodes.name(*node)));
         let nodes = names.collect();
@@ -178,22 +195,24 @@ impl Engine {
         now: i64,
         commands: &mut Vec<Command>,
     ) -> Progress {
-        let list = match self.list(queued, evaluation, asked.begun, nominated) {
+        let known = Known { advice, begun: asked.begun };
+        let list = match self.list(queued, evaluation, known.begun, nominated) {
             Ok(list) => list,
             Err(decision) => {
-                return self.carry_out(queued, evaluation, decision, advice, now, commands);
+                return self.carry_out(queued, evaluation, decision, known, now, commands);
             }
         };
         let random = self.next_random();
         let profile = &self.profiles[queued.profile];
-        let decision = match list.follow(profile, evaluation, &mut self.state, &advice, random) {
+        let advice = &known.advice;
+        let decision = match list.follow(profile, evaluation, &mut self.state, advice, random) {
             // The node it was nominated for will not do: the others are looked at.
             Followed::Decided(Decision::Unschedulable(_)) if nominated => None,
             Followed::Decided(decision) => Some(decision),
             Followed::AskAgain => None,
         };
         if let Some(decision) = decision {
-            return self.carry_out(queued, evaluation, decision, advice, now, commands);
+            return self.carry_out(queued, evaluation, decision, known, now, commands);
         }
         if asked.asked >= CONSULTATIONS_OF_ONE_POD_MAX {
             let text = "the nodes that fit changed each time while extenders were asked about them";
@@ -208,7 +227,7 @@ impl Engine {
         let advisers = self.advisers(queued, |extender| extender.filters || extender.scores);
         match self.list(queued, evaluation, again.begun, false) {
             Ok(list) => self.ask(queued, evaluation, list, advisers, again, now, commands),
-            Err(decision) => self.carry_out(queued, evaluation, decision, advice, now, commands),
+            Err(decision) => self.carry_out(queued, evaluation, decision, known, now, commands),
         }
     }
 
@@ -223,12 +242,14 @@ impl Engine {
     ) {
         self.resume(uid, ticket, now, commands, |engine, queued, evaluation, asked, commands| {
             let About::Victims(advice) = asked.about else { return Progress::Going };
-            let decision = match engine.list(queued, evaluation, asked.begun, false) {
+            let known = Known { advice, begun: asked.begun };
+            let decision = match engine.list(queued, evaluation, known.begun, false) {
                 Err(decision) => decision,
                 Ok(list) => {
                     let random = engine.next_random();
                     let profile = &engine.profiles[queued.profile];
-                    match list.follow(profile, evaluation, &mut engine.state, &advice, random) {
+                    let advice = &known.advice;
+                    match list.follow(profile, evaluation, &mut engine.state, advice, random) {
                         Followed::Decided(decision) => decision,
                         Followed::AskAgain => {
                             let text = "nodes came to fit while extenders were asked about victims";
@@ -238,13 +259,13 @@ impl Engine {
                 }
             };
             let Decision::Unschedulable(diagnosis) = decision else {
-                return engine.carry_out(queued, evaluation, decision, advice, now, commands);
+                return engine.carry_out(queued, evaluation, decision, known, now, commands);
             };
             let said = match candidates {
                 Ok(candidates) => VictimAdvice::Given(engine.resolve(&candidates)),
                 Err(text) => VictimAdvice::Failed(text),
             };
-            engine.fits_nowhere(queued, evaluation, &diagnosis, said, advice, now, commands)
+            engine.fits_nowhere(queued, evaluation, &diagnosis, said, known, now, commands)
         });
     }
 
@@ -260,14 +281,18 @@ impl Engine {
         candidates.collect()
     }
 
-    /// Asks extenders about victims.
+    /// Asks extenders about victims, or has the whole attempt made later when too many questions are open.
     pub(super) fn consult_on_victims(
         &mut self,
         queued: &QueuedPod,
         candidates: &[Candidate],
-        advice: Advice,
+        known: Known,
         commands: &mut Vec<Command>,
     ) {
+        if self.consulting.len() >= CONSULTATIONS_MAX {
+            self.line_up(queued.pod);
+            return;
+        }
         let named = candidates.iter().map(|candidate| VictimsOn {
             node: Text::from(self.state.nodes.name(candidate.node)),
             victims: candidate.victims.iter().map(|victim| self.name(*victim)).collect(),
@@ -275,8 +300,9 @@ impl Engine {
         });
         let candidates = named.collect();
         let extenders = self.advisers(queued, |extender| extender.preempts);
+        let Known { advice, begun } = known;
         let consultation =
-            Consultation { ticket: 0, begun: self.start, asked: 1, about: About::Victims(advice) };
+            Consultation { ticket: 0, begun, asked: 1, about: About::Victims(advice) };
         let ticket = self.open(queued.pod, consultation);
         let pod = self.name(queued.pod);
         commands.push(Command::ConsultOnVictims { pod, ticket, extenders, candidates });
@@ -297,16 +323,20 @@ impl Engine {
             &mut Vec<Command>,
         ) -> Progress,
     ) {
-        let Some(pod) = self.state.pods.find(uid) else { return };
-        if self.consulting.get(&pod).is_none_or(|asked| asked.ticket != ticket) {
-            return;
-        }
-        let Some(asked) = self.consulting.remove(&pod) else { return };
-        if let Some(queued) = self.in_flight(pod) {
+        let asked_about = self
+            .state
+            .pods
+            .find(uid)
+            .filter(|pod| self.consulting.get(pod).is_some_and(|asked| asked.ticket == ticket));
+        if let Some(pod) = asked_about
+            && let Some(asked) = self.consulting.remove(&pod)
+            && let Some(queued) = self.in_flight(pod)
+        {
             self.try_pod(&queued, now, commands, |engine, evaluation, commands| {
                 go_on(engine, &queued, evaluation, asked, commands)
             });
         }
+        // Also when the answer is about a pod that is gone: it was one of the open questions.
         while self.consulting.len() < CONSULTATIONS_MAX
             && let Some(pod) = self.lined_up.pop_front()
         {
@@ -314,6 +344,18 @@ impl Engine {
                 self.begin(&queued, now, commands);
             }
         }
+    }
+
+    /// Leaves a pod for when fewer questions are open. Each of them is answered, so that time comes.
+    fn line_up(&mut self, pod: PodIdx) {
+        self.lined_up.push_back(pod);
+    }
+
+    /// A pod is not to be placed any more.
+    pub(super) fn drop_questions(&mut self, pod: PodIdx) {
+        self.consulting.remove(&pod);
+        // Another pod may get its index.
+        self.lined_up.retain(|other| *other != pod);
     }
 
     /// A pod in the middle of an attempt, as the queue knows it now.

@@ -181,7 +181,7 @@ impl Engine {
     pub(super) fn forget_waiting(&mut self, index: PodIdx) {
         self.bindings.remove(&index);
         self.waiting.remove(&index);
-        self.consulting.remove(&index);
+        self.drop_questions(index);
         let class = self.queue.get(index).map(|queued| queued.class);
         self.queue.delete(&context_of!(self), index);
         if let Some(class) = class {

@@ -1,7 +1,7 @@
 //! Whole numbers in floating point: divisions of integer columns at the speed of `f64`, without error.
 //!
 //! Baseline processors divide 64-bit integers one at a time and slowly, but doubles in pairs. All that
-//! is here compiles to vector instructions that every x86-64 has, and agrees with integer division
+//! is here compiles to vector instructions, even those that every x86-64 has, and agrees with integer division
 //! as long as the numbers are below [`LIMIT`].
 //!
 //! Why that is so: let `n` and `d` be whole, `d` below 2⁴⁶, `n` at most 100 × `d`. Both are below 2⁵³,
