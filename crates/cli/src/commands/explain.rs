@@ -72,6 +72,11 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
         let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
         anyhow::anyhow!("{}", lines.join("\n"))
     })?;
+    if !configuration.extenders.is_empty() {
+        complain(
+            "note: the configuration has extenders; they are not asked, so the scheduler may decide otherwise",
+        );
+    }
     let known: Vec<String> = profiles.iter().map(|profile| profile.name.clone()).collect();
     let (cluster, pod) = read(options)?;
     let mut objects = cluster.objects;

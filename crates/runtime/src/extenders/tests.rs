@@ -275,3 +275,83 @@ async fn another_pod_of_the_same_name_is_not_shown() {
     assert_eq!(error, "another pod has the name ns/p now");
     assert!(stage.fakes[0].asked().is_empty());
 }
+
+/// A server on loopback that shows a certificate, wants one of a client it knows, and answers every
+/// request alike. Returns where it is and how to know it.
+async fn over_tls(client: &rcgen::Certificate) -> (String, Vec<u8>) {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let own = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let mut clients = rustls::RootCertStore::empty();
+    clients.add(client.der().clone()).unwrap();
+    let verifier = rustls::server::WebPkiClientVerifier::builder_with_provider(
+        Arc::new(clients),
+        Arc::clone(&provider),
+    );
+    let key = rustls::pki_types::PrivateKeyDer::try_from(own.signing_key.serialize_der()).unwrap();
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_client_cert_verifier(verifier.build().unwrap())
+        .with_single_cert(vec![own.cert.der().clone()], key)
+        .unwrap();
+    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}/gpu", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((connection, _)) = listener.accept().await {
+            let Ok(mut stream) = acceptor.accept(connection).await else { continue };
+            let mut request = [0; 4096];
+            let read = stream.read(&mut request).await.unwrap_or(0);
+            let asked = String::from_utf8_lossy(&request[..read]);
+            let body = if asked.starts_with("POST /gpu/bind ") { "{}" } else { "[]" };
+            let length = body.len();
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+            );
+            let _ = stream.write_all(answer.as_bytes()).await;
+            let _ = stream.shutdown().await;
+        }
+    });
+    (url, own.cert.pem().into_bytes())
+}
+
+#[tokio::test]
+async fn certificates_are_shown_and_verified() {
+    let own = rcgen::generate_simple_self_signed(["jindou".to_owned()]).unwrap();
+    let (url, authority) = over_tls(&own.cert).await;
+    let data = |bytes: &[u8]| api::config::Base64 { bytes: bytes.to_vec() };
+    let tls = api::config::ExtenderTls {
+        ca_data: data(&authority),
+        cert_data: data(own.cert.pem().as_bytes()),
+        key_data: data(own.signing_key.serialize_pem().as_bytes()),
+        ..Default::default()
+    };
+    let ask = |tls: api::config::ExtenderTls| {
+        let extender =
+            Extender { url_prefix: url.clone(), enable_https: true, tls: Some(tls), ..extender() };
+        async move { Remote::new(&extender)?.post("bind", &json!({})).await }
+    };
+    assert_eq!(ask(tls.clone()).await.unwrap(), json!({}));
+    // Nothing to know the server by: anybody will do, as upstream.
+    let trusting = api::config::ExtenderTls { ca_data: data(b""), ..tls.clone() };
+    assert_eq!(ask(trusting).await.unwrap(), json!({}));
+
+    let stranger = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let pem = stranger.cert.pem();
+    let wrong = [
+        api::config::ExtenderTls { ca_data: data(pem.as_bytes()), ..tls.clone() },
+        api::config::ExtenderTls { cert_data: data(b""), key_data: data(b""), ..tls.clone() },
+    ];
+    for tls in wrong {
+        let error = format!("{:#}", ask(tls).await.unwrap_err());
+        assert!(error.starts_with("failed bind with extender at URL https://"), "{error}");
+    }
+    let unreadable = api::config::ExtenderTls { ca_data: data(b"no certificate"), ..tls.clone() };
+    let error = format!("{:#}", ask(unreadable).await.unwrap_err());
+    assert!(error.contains("tlsConfig: no certificate is in the CA"), "{error}");
+    let absent =
+        api::config::ExtenderTls { ca_data: data(b""), ca_file: "no/such/ca.crt".into(), ..tls };
+    let error = format!("{:#}", ask(absent).await.unwrap_err());
+    assert!(error.contains("tlsConfig.caFile no/such/ca.crt"), "{error}");
+}
