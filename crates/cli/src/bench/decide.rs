@@ -1,5 +1,6 @@
 //! How fast decisions are made: the engine alone, on one thread, every node scored.
 
+use std::collections::HashSet;
 use std::time::Instant;
 
 use anyhow::{Result, bail};
@@ -7,11 +8,11 @@ use engine::change::Change;
 use engine::command::Command;
 use engine::engine::{Engine, Settings};
 use engine::framework::Profile;
-use engine::object::Pod;
+use engine::object::{Pod, Text};
 use serde::Serialize;
 
 use super::families::{Family, Work};
-use super::memory::{Footprint, resident_bytes};
+use super::memory::{Footprint, Growth};
 
 const SECOND: i64 = 1_000_000_000;
 
@@ -33,10 +34,9 @@ pub struct Sample {
     pub us_p50: f64,
     /// 99th percentile of it.
     pub us_p99: f64,
-    /// Resident bytes for each pod.
-    pub bytes_per_pod: f64,
-    /// Resident bytes for each node.
-    pub bytes_per_node: f64,
+    /// What it holds in memory.
+    #[serde(flatten)]
+    pub footprint: Footprint,
 }
 
 /// An engine with somebody who carries its commands out at once.
@@ -189,8 +189,7 @@ pub fn run(
         decisions_per_second: pods as f64 * 1e9 / total as f64,
         us_p50: percentile(0.5),
         us_p99: percentile(0.99),
-        bytes_per_pod: footprint.bytes_per_pod,
-        bytes_per_node: footprint.bytes_per_node,
+        footprint,
     })
 }
 
@@ -214,29 +213,45 @@ pub fn work(profiles: Vec<Profile>, family: &Family, nodes: usize, count: usize)
     Ok(())
 }
 
-/// Measures in this process how much memory a family's nodes and pods take once they are placed.
+/// Measures in this process how much memory a family's nodes, classes and pods take.
+///
+/// The family is placed; then each of its pods gets a twin that is on a node already. A twin brings
+/// nothing new but itself, so what is left of the first growth is what the classes take.
 pub fn footprint(profiles: Vec<Profile>, family: &Family, nodes: usize) -> Result<Footprint> {
     let work = (family.work)(nodes);
     let mut driver = Driver::new(profiles, false);
-    let empty = resident_bytes()?;
+    let mut growth = Growth::begin()?;
     for node in work.nodes {
         driver.tell(Change::Node(node));
     }
-    let with_nodes = resident_bytes()?;
+    let by_nodes = growth.step()?;
     for object in work.objects {
         driver.tell(object);
     }
-    let with_objects = resident_bytes()?;
-    let mut pods = 0usize;
+    growth.step()?;
+    let mut pods = 0;
     for pod in work.initial.chain(work.measured) {
         driver.add(pod);
         driver.run(1, |_| {})?;
         pods += 1;
     }
-    let with_pods = resident_bytes()?;
-    let per = |bytes: u64, count: usize| bytes as f64 / count.max(1) as f64;
-    Ok(Footprint {
-        bytes_per_node: per(with_nodes.saturating_sub(empty), nodes),
-        bytes_per_pod: per(with_pods.saturating_sub(with_objects), pods),
-    })
+    let by_family = growth.step()?;
+    let work = (family.work)(nodes);
+    let places: Vec<Text> = work.nodes.map(|node| node.name).collect();
+    growth.step()?;
+    for (pod, node) in work.initial.chain(work.measured).zip(places.iter().cycle()) {
+        driver.add(twin(pod, node.clone()));
+    }
+    let by_twins = growth.step()?;
+    let work = (family.work)(nodes);
+    let kinds = work.initial.chain(work.measured).map(|pod| (pod.namespace, pod.labels, pod.spec));
+    let classes = kinds.collect::<HashSet<_>>().len();
+    Ok(Footprint::new(nodes, classes, pods, by_nodes, by_family, by_twins))
+}
+
+/// A pod of the same kind on a node, its names as long as they were.
+fn twin(pod: Pod, node: Text) -> Pod {
+    let rename = |name: &str| Text::from(format!("{}~", &name[..name.len().saturating_sub(1)]));
+    let (name, uid) = (rename(&pod.name), rename(&pod.uid));
+    Pod { name, uid, node, ..pod }
 }

@@ -6,14 +6,56 @@ use serde::{Deserialize, Serialize};
 /// Resident bytes per object.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Footprint {
-    /// For each node.
-    pub bytes_per_node: f64,
     /// For each pod on a node.
     pub bytes_per_pod: f64,
+    /// For each class: a spec with labels, what is kept to decide for it, and what was needed first by it.
+    pub bytes_per_class: f64,
+    /// How many classes there are.
+    pub classes: usize,
+    /// For each node.
+    pub bytes_per_node: f64,
+}
+
+impl Footprint {
+    /// Divides growth up: by the nodes, by all pods with their classes, and by as many pods without.
+    pub fn new(
+        nodes: usize,
+        classes: usize,
+        pods: usize,
+        by_nodes: u64,
+        by_pods_and_classes: u64,
+        by_pods: u64,
+    ) -> Self {
+        let per = |bytes: u64, count: usize| bytes as f64 / count.max(1) as f64;
+        Self {
+            bytes_per_pod: per(by_pods, pods),
+            bytes_per_class: per(by_pods_and_classes.saturating_sub(by_pods), classes),
+            classes,
+            bytes_per_node: per(by_nodes, nodes),
+        }
+    }
+}
+
+/// How the process grows, step by step.
+pub struct Growth {
+    seen: u64,
+}
+
+impl Growth {
+    /// Begins with what is there.
+    pub fn begin() -> Result<Self> {
+        Ok(Self { seen: resident_bytes()? })
+    }
+
+    /// Resident bytes that came since the last step.
+    pub fn step(&mut self) -> Result<u64> {
+        let before = std::mem::replace(&mut self.seen, resident_bytes()?);
+        Ok(self.seen.saturating_sub(before))
+    }
 }
 
 /// Resident bytes of this process, by the kernel's word.
-pub fn resident_bytes() -> Result<u64> {
+fn resident_bytes() -> Result<u64> {
     let status = std::fs::read_to_string("/proc/self/status")
         .context("memory is read from /proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

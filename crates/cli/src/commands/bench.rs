@@ -142,6 +142,8 @@ fn table(samples: &[Sample]) -> String {
         "P50 US",
         "P99 US",
         "BYTES/POD",
+        "CLASSES",
+        "BYTES/CLASS",
         "BYTES/NODE",
         "GROWTH",
     ];
@@ -154,8 +156,10 @@ fn table(samples: &[Sample]) -> String {
             format!("{:.0}", sample.decisions_per_second),
             format!("{:.2}", sample.us_p50),
             format!("{:.2}", sample.us_p99),
-            format!("{:.0}", sample.bytes_per_pod),
-            format!("{:.0}", sample.bytes_per_node),
+            format!("{:.0}", sample.footprint.bytes_per_pod),
+            sample.footprint.classes.to_string(),
+            format!("{:.0}", sample.footprint.bytes_per_class),
+            format!("{:.0}", sample.footprint.bytes_per_node),
             growth(samples, sample.family).map_or_else(String::new, |g| format!("{g:.2}")),
         ]);
     }
