@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, bail};
 
 use crate::shell::{cache, go, root, run, run_in, say};
-use crate::{codegen, compare_fresh, e2e, instructions, tidy, walls};
+use crate::{codegen, compare_fresh, e2e, instructions, protobuf, tidy, walls};
 
 const DENY_VERSION: &str = "0.20.2";
 
@@ -47,7 +47,10 @@ pub(crate) fn test(all: bool) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     };
     let go = go.to_string_lossy().into_owned();
-    run_in(&root().join("conformance/oracle"), &go, &["test", "./..."])?;
+    let oracle = root().join("conformance/oracle");
+    run_in(&oracle, &go, &["test", "./..."])?;
+    say("fields of the protobuf form");
+    protobuf::check(&oracle, &go)?;
     say("scenarios on upstream's control plane");
     if e2e::run(&e2e::Options::default())? != ExitCode::SUCCESS {
         bail!("scenarios failed; run one by itself with `cargo xtask e2e --only NAME --keep`");

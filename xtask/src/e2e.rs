@@ -15,6 +15,7 @@ mod events;
 mod extenders;
 mod failover;
 mod faults;
+mod forms;
 mod gates;
 mod history;
 mod mistakes;
@@ -94,6 +95,11 @@ const SCENARIOS: &[Scenario] = &[
         name: "custom",
         shows: "example configurations as users write them, in v1 and v1beta2",
         run: custom::run,
+    },
+    Scenario {
+        name: "forms",
+        shows: "objects of every kind are read alike from protobuf and from JSON",
+        run: forms::run,
     },
     Scenario {
         name: "extenders",

@@ -6,6 +6,7 @@ mod conformance;
 mod controlplane;
 mod e2e;
 mod instructions;
+mod protobuf;
 mod shell;
 mod tidy;
 mod walls;

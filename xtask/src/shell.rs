@@ -45,9 +45,14 @@ pub(crate) fn run_in(folder: &Path, program: &str, arguments: &[&str]) -> Result
 
 /// Runs a program in the checkout and returns what it prints.
 pub(crate) fn output(program: &str, arguments: &[&str]) -> Result<String> {
+    output_in(&root(), program, arguments)
+}
+
+/// Runs a program in a folder and returns what it prints.
+pub(crate) fn output_in(folder: &Path, program: &str, arguments: &[&str]) -> Result<String> {
     let output = Command::new(program)
         .args(arguments)
-        .current_dir(root())
+        .current_dir(folder)
         .output()
         .with_context(|| format!("cannot start {program}"))?;
     if !output.status.success() {

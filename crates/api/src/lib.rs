@@ -2,4 +2,5 @@
 
 pub mod config;
 pub mod lower;
+pub mod protobuf;
 pub mod snapshot;

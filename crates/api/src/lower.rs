@@ -22,7 +22,8 @@ pub mod quantity;
 mod raw;
 mod resources;
 mod selector;
-mod time;
+mod source;
+pub(crate) mod time;
 mod volume;
 mod workload;
 
@@ -40,6 +41,7 @@ use serde_json::Value;
 pub use problem::{Problem, Severity};
 use problem::{Report, clip};
 use raw::Meta;
+pub use source::{Identity, Source};
 
 /// The object, if it is usable, and all its problems.
 pub type Lowered<T> = (Option<T>, Vec<Problem>);
@@ -60,99 +62,101 @@ trait Lower: DeserializeOwned {
 }
 
 /// Lowers a pod; a finished one (`Succeeded`, `Failed`) gives no object and no problem.
-pub fn pod(value: &Value) -> Lowered<Pod> {
-    lower::<pod::RawPod>("Pod", value)
+pub fn pod<'a>(source: impl Into<Source<'a>>) -> Lowered<Pod> {
+    lower::<pod::RawPod>("Pod", source.into())
 }
 
 /// Lowers a node.
-pub fn node(value: &Value) -> Lowered<Node> {
-    lower::<node::RawNode>("Node", value)
+pub fn node<'a>(source: impl Into<Source<'a>>) -> Lowered<Node> {
+    lower::<node::RawNode>("Node", source.into())
 }
 
 /// Lowers a namespace.
-pub fn namespace(value: &Value) -> Lowered<Namespace> {
-    lower::<workload::RawNamespace>("Namespace", value)
+pub fn namespace<'a>(source: impl Into<Source<'a>>) -> Lowered<Namespace> {
+    lower::<workload::RawNamespace>("Namespace", source.into())
 }
 
 /// Lowers a service.
-pub fn service(value: &Value) -> Lowered<Workload> {
-    lower::<workload::RawMapWorkload>("Service", value)
+pub fn service<'a>(source: impl Into<Source<'a>>) -> Lowered<Workload> {
+    lower::<workload::RawMapWorkload>("Service", source.into())
 }
 
 /// Lowers a replication controller.
-pub fn replication_controller(value: &Value) -> Lowered<Workload> {
-    let lowered = lower::<workload::RawMapWorkload>("ReplicationController", value);
+pub fn replication_controller<'a>(source: impl Into<Source<'a>>) -> Lowered<Workload> {
+    let lowered = lower::<workload::RawMapWorkload>("ReplicationController", source.into());
     with_kind(WorkloadKind::ReplicationController, lowered)
 }
 
 /// Lowers a replica set.
-pub fn replica_set(value: &Value) -> Lowered<Workload> {
-    lower::<workload::RawSet>("ReplicaSet", value)
+pub fn replica_set<'a>(source: impl Into<Source<'a>>) -> Lowered<Workload> {
+    lower::<workload::RawSet>("ReplicaSet", source.into())
 }
 
 /// Lowers a stateful set.
-pub fn stateful_set(value: &Value) -> Lowered<Workload> {
-    with_kind(WorkloadKind::StatefulSet, lower::<workload::RawSet>("StatefulSet", value))
+pub fn stateful_set<'a>(source: impl Into<Source<'a>>) -> Lowered<Workload> {
+    with_kind(WorkloadKind::StatefulSet, lower::<workload::RawSet>("StatefulSet", source.into()))
 }
 
 /// Lowers a disruption budget, as preemption reads it: an empty selector matches nothing.
-pub fn disruption_budget(value: &Value) -> Lowered<DisruptionBudget> {
-    lower::<workload::RawBudget>("PodDisruptionBudget", value)
+pub fn disruption_budget<'a>(source: impl Into<Source<'a>>) -> Lowered<DisruptionBudget> {
+    lower::<workload::RawBudget>("PodDisruptionBudget", source.into())
 }
 
 /// Lowers a persistent volume.
-pub fn persistent_volume(value: &Value) -> Lowered<PersistentVolume> {
-    lower::<volume::RawVolume>("PersistentVolume", value)
+pub fn persistent_volume<'a>(source: impl Into<Source<'a>>) -> Lowered<PersistentVolume> {
+    lower::<volume::RawVolume>("PersistentVolume", source.into())
 }
 
 /// Lowers a claim on a persistent volume.
-pub fn persistent_volume_claim(value: &Value) -> Lowered<PersistentVolumeClaim> {
-    lower::<volume::RawClaim>("PersistentVolumeClaim", value)
+pub fn persistent_volume_claim<'a>(
+    source: impl Into<Source<'a>>,
+) -> Lowered<PersistentVolumeClaim> {
+    lower::<volume::RawClaim>("PersistentVolumeClaim", source.into())
 }
 
 /// Lowers a storage class.
-pub fn storage_class(value: &Value) -> Lowered<StorageClass> {
-    lower::<volume::RawClass>("StorageClass", value)
+pub fn storage_class<'a>(source: impl Into<Source<'a>>) -> Lowered<StorageClass> {
+    lower::<volume::RawClass>("StorageClass", source.into())
 }
 
 /// Lowers what drivers say of a node.
-pub fn csi_node(value: &Value) -> Lowered<CsiNode> {
-    lower::<volume::RawCsiNode>("CSINode", value)
+pub fn csi_node<'a>(source: impl Into<Source<'a>>) -> Lowered<CsiNode> {
+    lower::<volume::RawCsiNode>("CSINode", source.into())
 }
 
 /// Lowers a driver.
-pub fn csi_driver(value: &Value) -> Lowered<CsiDriver> {
-    lower::<volume::RawCsiDriver>("CSIDriver", value)
+pub fn csi_driver<'a>(source: impl Into<Source<'a>>) -> Lowered<CsiDriver> {
+    lower::<volume::RawCsiDriver>("CSIDriver", source.into())
 }
 
 /// Lowers how much a driver can still provision.
-pub fn csi_storage_capacity(value: &Value) -> Lowered<CsiStorageCapacity> {
-    lower::<volume::RawCapacity>("CSIStorageCapacity", value)
+pub fn csi_storage_capacity<'a>(source: impl Into<Source<'a>>) -> Lowered<CsiStorageCapacity> {
+    lower::<volume::RawCapacity>("CSIStorageCapacity", source.into())
 }
 
 /// Lowers an attachment of a volume to a node.
-pub fn volume_attachment(value: &Value) -> Lowered<VolumeAttachment> {
-    lower::<volume::RawAttachment>("VolumeAttachment", value)
+pub fn volume_attachment<'a>(source: impl Into<Source<'a>>) -> Lowered<VolumeAttachment> {
+    lower::<volume::RawAttachment>("VolumeAttachment", source.into())
 }
 
 /// Lowers a class of devices.
-pub fn device_class(value: &Value) -> Lowered<DeviceClass> {
-    lower::<workload::RawDeviceClass>("DeviceClass", value)
+pub fn device_class<'a>(source: impl Into<Source<'a>>) -> Lowered<DeviceClass> {
+    lower::<workload::RawDeviceClass>("DeviceClass", source.into())
 }
 
 /// Lowers a claim on devices.
-pub fn resource_claim(value: &Value) -> Lowered<ResourceClaim> {
-    lower::<workload::RawResourceClaim>("ResourceClaim", value)
+pub fn resource_claim<'a>(source: impl Into<Source<'a>>) -> Lowered<ResourceClaim> {
+    lower::<workload::RawResourceClaim>("ResourceClaim", source.into())
 }
 
 fn with_kind(kind: WorkloadKind, (object, problems): Lowered<Workload>) -> Lowered<Workload> {
     (object.map(|object| Workload { kind, ..object }), problems)
 }
 
-fn lower<R: Lower>(kind: &str, value: &Value) -> Lowered<R::Object> {
+fn lower<R: Lower>(kind: &str, source: Source<'_>) -> Lowered<R::Object> {
     let mut report = Report::default();
-    let object = match R::deserialize(value) {
-        _ if !check_shape(value, &mut report) => None,
+    let object = match source.read::<R>() {
+        _ if !check_shape(source, &mut report) => None,
         Ok(raw) if raw.is_finished() => return (None, Vec::new()),
         Ok(raw) => {
             raw.meta().check(&mut report);
@@ -160,17 +164,18 @@ fn lower<R: Lower>(kind: &str, value: &Value) -> Lowered<R::Object> {
             (!report.is_unusable()).then_some(object)
         }
         Err(_) => {
-            report_type_error::<R>(value, &mut report);
+            report_type_error::<R>(source, &mut report);
             None
         }
     };
     // Most objects have no problem, and need no name.
-    let problems = report.finish(|| object_name(kind, value));
+    let problems = report.finish(|| object_name(kind, source));
     (object, problems)
 }
 
 /// Whether the main parts are objects; derived readers would take a list of the fields in their order as well.
-fn check_shape(value: &Value, report: &mut Report) -> bool {
+fn check_shape(source: Source<'_>, report: &mut Report) -> bool {
+    let Source::Json(value) = source else { return true };
     let parts = ["metadata", "spec", "status"].map(|part| (part, value.get(part)));
     for (part, value) in [("", Some(value))].into_iter().chain(parts) {
         if let Some(Value::Array(_)) = value {
@@ -182,10 +187,9 @@ fn check_shape(value: &Value, report: &mut Report) -> bool {
 }
 
 /// Reads once more, slower, to learn where the wrong type is.
-fn report_type_error<R: DeserializeOwned>(value: &Value, report: &mut Report) {
-    if let Err(error) = serde_path_to_error::deserialize::<_, R>(value) {
-        let path = error.path().to_string();
-        let mut message = clip_message(&error.inner().to_string());
+fn report_type_error<R: DeserializeOwned>(source: Source<'_>, report: &mut Report) {
+    if let Err((path, message)) = source.read_with_path::<R>() {
+        let mut message = clip_message(&message);
         if let Some(start) = message.find("expected struct ") {
             // The names of our types mean nothing to users.
             message.replace_range(start.., "expected an object");
@@ -206,9 +210,9 @@ pub(crate) fn clip_message(message: &str) -> String {
 }
 
 /// `Pod default/web-1`.
-fn object_name(kind: &str, value: &Value) -> String {
-    let text = |field| value.pointer(field).and_then(Value::as_str).unwrap_or("");
-    let name = match text("/metadata/name") {
+fn object_name(kind: &str, source: Source<'_>) -> String {
+    let identity = source.identity();
+    let name = match identity.name {
         "" => "(no name)",
         name => name,
     };
@@ -223,7 +227,7 @@ fn object_name(kind: &str, value: &Value) -> String {
             | "VolumeAttachment"
             | "DeviceClass"
     );
-    match text("/metadata/namespace") {
+    match identity.namespace {
         _ if cluster_wide => format!("{kind} {}", clip(name)),
         "" => format!("{kind} default/{}", clip(name)),
         namespace => format!("{kind} {}/{}", clip(namespace), clip(name)),

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use api::lower::Source;
+use api::protobuf::{schema, wire};
 use http::{Response, StatusCode};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
-use serde_json::Value;
+use serde::Deserialize;
 use tokio::time::timeout;
 
 /// How long the reason of a refusal may take; that it was refused is known before.
@@ -34,12 +36,22 @@ impl std::error::Error for Refused {}
 /// Why the API server refused, as an error.
 pub(crate) async fn failure(response: Response<Body>) -> anyhow::Error {
     let status = response.status();
+    let form = Form::of(&response);
     let body = http_body_util::Limited::new(response.into_body(), MESSAGE_BYTES_MAX);
     let bytes = timeout(MESSAGE_MAX, body.collect()).await;
     let bytes = bytes.ok().and_then(Result::ok).map(http_body_util::Collected::to_bytes);
-    let object = bytes.and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
-    let message = object.as_ref().map_or_else(|| "(no message)".to_owned(), message_of);
-    Refused { status, message }.into()
+    let said = bytes.and_then(|bytes| match form {
+        Form::Json => serde_json::from_slice::<Said>(&bytes).ok(),
+        Form::Protobuf => Said::read(Source::Protobuf(&schema::STATUS, wire::unwrap(&bytes).ok()?)),
+    });
+    Refused { status, message: said.unwrap_or_default().message() }.into()
+}
+
+/// Takes in what is left of an answer that matters no more: to break it off would cost both sides a
+/// message.
+pub(crate) async fn finish(response: Response<Body>) {
+    let body = http_body_util::Limited::new(response.into_body(), MESSAGE_BYTES_MAX);
+    let _ = timeout(MESSAGE_MAX, body.collect()).await;
 }
 
 /// The status with which the API server refused, if it did.
@@ -53,9 +65,42 @@ pub(crate) fn may_pass(status: StatusCode) -> bool {
         || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT)
 }
 
-/// The message of a `Status` object.
-pub(crate) fn message_of(status: &Value) -> String {
-    status.get("message").and_then(Value::as_str).unwrap_or("(no message)").to_owned()
+/// The form that an answer has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Json,
+    Protobuf,
+}
+
+impl Form {
+    /// By the head of the answer.
+    pub(crate) fn of(response: &Response<Body>) -> Self {
+        let kind = response.headers().get(http::header::CONTENT_TYPE);
+        match kind.and_then(|kind| kind.to_str().ok()) {
+            Some(kind) if kind.starts_with("application/vnd.kubernetes.protobuf") => Self::Protobuf,
+            _ => Self::Json,
+        }
+    }
+}
+
+/// A `Status` object.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Said {
+    pub(crate) code: Option<u16>,
+    pub(crate) reason: Option<String>,
+    message: Option<String>,
+}
+
+impl Said {
+    pub(crate) fn read(status: Source<'_>) -> Option<Self> {
+        status.read().ok()
+    }
+
+    /// The sentence of it.
+    pub(crate) fn message(self) -> String {
+        self.message.unwrap_or_else(|| "(no message)".to_owned())
+    }
 }
 
 /// How long the server wants to be left alone, if it says so.

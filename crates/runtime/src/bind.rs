@@ -23,7 +23,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::answer::{failure, may_pass, refusal, retry_after};
+use crate::answer::{failure, finish, may_pass, refusal, retry_after};
 use crate::gate::Gate;
 use crate::lease::{REQUEST_TIMEOUT, SLACK};
 use crate::metrics::{BindResult, Metrics};
@@ -229,7 +229,10 @@ impl Binder {
         // Whoever asks for more is not asked again at all.
         let wait = retry_after(&response).unwrap_or(PAUSE).clamp(PAUSE_MIN, TRYING_MAX);
         match response.status() {
-            status if status.is_success() => Answer::Bound,
+            status if status.is_success() => {
+                finish(response).await;
+                Answer::Bound
+            }
             // Turned away before anything was done.
             StatusCode::TOO_MANY_REQUESTS => Answer::Later(wait),
             status if may_pass(status) => {

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, interval, sleep, timeout};
 
-use crate::answer::may_pass;
+use crate::answer::{finish, may_pass};
 use crate::gate::Throttle;
 use crate::metrics::Metrics;
 
@@ -276,7 +276,10 @@ impl Writer {
                 };
                 let why = match timeout(WRITE_MAX, written).await {
                     Ok(Ok(response)) => match response.status() {
-                        status if status.is_success() => return (job, true),
+                        status if status.is_success() => {
+                            finish(response).await;
+                            return (job, true);
+                        }
                         // An earlier try that was not answered had done it.
                         StatusCode::CONFLICT if attempt > 1 => return (job, true),
                         status if may_pass(status) => status.to_string(),

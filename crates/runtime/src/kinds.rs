@@ -1,9 +1,9 @@
 //! The kinds of objects that decisions depend on.
 
-use api::lower::{self, Lowered, Problem};
+use api::lower::{self, Lowered, Problem, Source};
+use api::protobuf::{Message, schema};
 use engine::change::{Change, Storage, StorageName};
 use engine::object::{Text, WorkloadKind};
-use serde_json::Value;
 
 /// Names an object within its kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -20,10 +20,12 @@ pub struct Kind {
     pub name: &'static str,
     /// Path of the list.
     pub path: &'static str,
+    /// Its protobuf form.
+    pub message: &'static Message,
     /// Which of them, if not all.
     pub field_selector: &'static str,
     /// An object as a change; `None` when it does not count (any more).
-    pub lower: fn(&Value) -> (Option<Change>, Vec<Problem>),
+    pub lower: fn(Source<'_>) -> (Option<Change>, Vec<Problem>),
     /// An object that is gone, by its key and uid.
     pub gone: fn(&Key, &Text) -> Change,
     /// A cluster may lack it.
@@ -33,10 +35,11 @@ pub struct Kind {
 const fn kind(
     name: &'static str,
     path: &'static str,
-    lower: fn(&Value) -> (Option<Change>, Vec<Problem>),
+    message: &'static Message,
+    lower: fn(Source<'_>) -> (Option<Change>, Vec<Problem>),
     gone: fn(&Key, &Text) -> Change,
 ) -> Kind {
-    Kind { name, path, field_selector: "", lower, gone, optional: false }
+    Kind { name, path, message, field_selector: "", lower, gone, optional: false }
 }
 
 fn change<T>(
@@ -62,7 +65,8 @@ pub const KINDS: &[Kind] = &[
     kind(
         "Node",
         "/api/v1/nodes",
-        |value| change(lower::node(value), Change::Node),
+        &schema::NODE,
+        |source| change(lower::node(source), Change::Node),
         |key, _| Change::NodeGone(key.name.clone()),
     ),
     Kind {
@@ -70,56 +74,65 @@ pub const KINDS: &[Kind] = &[
         ..kind(
             "Pod",
             "/api/v1/pods",
-            |value| change(lower::pod(value), |pod| Change::Pod(Box::new(pod))),
+            &schema::POD,
+            |source| change(lower::pod(source), |pod| Change::Pod(Box::new(pod))),
             |_, uid| Change::PodGone { uid: uid.clone() },
         )
     },
     kind(
         "Namespace",
         "/api/v1/namespaces",
-        |value| change(lower::namespace(value), Change::Namespace),
+        &schema::NAMESPACE,
+        |source| change(lower::namespace(source), Change::Namespace),
         |key, _| Change::NamespaceGone(key.name.clone()),
     ),
     kind(
         "Service",
         "/api/v1/services",
-        |value| change(lower::service(value), Change::Workload),
+        &schema::SERVICE,
+        |source| change(lower::service(source), Change::Workload),
         |key, _| workload_gone(WorkloadKind::Service, key),
     ),
     kind(
         "ReplicationController",
         "/api/v1/replicationcontrollers",
-        |value| change(lower::replication_controller(value), Change::Workload),
+        &schema::REPLICATION_CONTROLLER,
+        |source| change(lower::replication_controller(source), Change::Workload),
         |key, _| workload_gone(WorkloadKind::ReplicationController, key),
     ),
     kind(
         "ReplicaSet",
         "/apis/apps/v1/replicasets",
-        |value| change(lower::replica_set(value), Change::Workload),
+        &schema::REPLICA_SET,
+        |source| change(lower::replica_set(source), Change::Workload),
         |key, _| workload_gone(WorkloadKind::ReplicaSet, key),
     ),
     kind(
         "StatefulSet",
         "/apis/apps/v1/statefulsets",
-        |value| change(lower::stateful_set(value), Change::Workload),
+        &schema::STATEFUL_SET,
+        |source| change(lower::stateful_set(source), Change::Workload),
         |key, _| workload_gone(WorkloadKind::StatefulSet, key),
     ),
     kind(
         "PodDisruptionBudget",
         "/apis/policy/v1/poddisruptionbudgets",
-        |value| change(lower::disruption_budget(value), Change::Budget),
+        &schema::POD_DISRUPTION_BUDGET,
+        |source| change(lower::disruption_budget(source), Change::Budget),
         |key, _| Change::BudgetGone { namespace: key.namespace.clone(), name: key.name.clone() },
     ),
     kind(
         "PersistentVolume",
         "/api/v1/persistentvolumes",
-        |value| storage(lower::persistent_volume(value), Storage::Volume),
+        &schema::PERSISTENT_VOLUME,
+        |source| storage(lower::persistent_volume(source), Storage::Volume),
         |key, _| Change::StorageGone(StorageName::Volume(key.name.clone())),
     ),
     kind(
         "PersistentVolumeClaim",
         "/api/v1/persistentvolumeclaims",
-        |value| storage(lower::persistent_volume_claim(value), Storage::Claim),
+        &schema::PERSISTENT_VOLUME_CLAIM,
+        |source| storage(lower::persistent_volume_claim(source), Storage::Claim),
         |key, _| {
             let (namespace, name) = (key.namespace.clone(), key.name.clone());
             Change::StorageGone(StorageName::Claim { namespace, name })
@@ -128,25 +141,29 @@ pub const KINDS: &[Kind] = &[
     kind(
         "StorageClass",
         "/apis/storage.k8s.io/v1/storageclasses",
-        |value| storage(lower::storage_class(value), Storage::Class),
+        &schema::STORAGE_CLASS,
+        |source| storage(lower::storage_class(source), Storage::Class),
         |key, _| Change::StorageGone(StorageName::Class(key.name.clone())),
     ),
     kind(
         "CSINode",
         "/apis/storage.k8s.io/v1/csinodes",
-        |value| storage(lower::csi_node(value), Storage::CsiNode),
+        &schema::CSI_NODE,
+        |source| storage(lower::csi_node(source), Storage::CsiNode),
         |key, _| Change::StorageGone(StorageName::CsiNode(key.name.clone())),
     ),
     kind(
         "CSIDriver",
         "/apis/storage.k8s.io/v1/csidrivers",
-        |value| storage(lower::csi_driver(value), Storage::CsiDriver),
+        &schema::CSI_DRIVER,
+        |source| storage(lower::csi_driver(source), Storage::CsiDriver),
         |key, _| Change::StorageGone(StorageName::CsiDriver(key.name.clone())),
     ),
     kind(
         "CSIStorageCapacity",
         "/apis/storage.k8s.io/v1/csistoragecapacities",
-        |value| storage(lower::csi_storage_capacity(value), Storage::Capacity),
+        &schema::CSI_STORAGE_CAPACITY,
+        |source| storage(lower::csi_storage_capacity(source), Storage::Capacity),
         |key, _| {
             let (namespace, name) = (key.namespace.clone(), key.name.clone());
             Change::StorageGone(StorageName::Capacity { namespace, name })
@@ -155,7 +172,8 @@ pub const KINDS: &[Kind] = &[
     kind(
         "VolumeAttachment",
         "/apis/storage.k8s.io/v1/volumeattachments",
-        |value| storage(lower::volume_attachment(value), Storage::Attachment),
+        &schema::VOLUME_ATTACHMENT,
+        |source| storage(lower::volume_attachment(source), Storage::Attachment),
         |key, _| Change::StorageGone(StorageName::Attachment(key.name.clone())),
     ),
     Kind {
@@ -163,8 +181,9 @@ pub const KINDS: &[Kind] = &[
         ..kind(
             "DeviceClass",
             "/apis/resource.k8s.io/v1/deviceclasses",
-            |value| {
-                change(lower::device_class(value), |class| Change::DeviceClass {
+            &schema::DEVICE_CLASS,
+            |source| {
+                change(lower::device_class(source), |class| Change::DeviceClass {
                     name: class.name,
                     extended_resource: class.extended_resource.unwrap_or_default(),
                 })

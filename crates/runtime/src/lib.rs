@@ -23,6 +23,7 @@ pub mod http;
 pub mod kinds;
 pub mod lease;
 pub mod metrics;
+pub mod pace;
 pub mod report;
 pub mod scheduler;
 #[cfg(test)]

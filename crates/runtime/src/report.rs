@@ -3,9 +3,11 @@
 //! Of one pod only the latest report is written, and none that would change nothing: what the pod
 //! says already is known from the watch. Whoever reports never waits for the API server.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, SystemTime};
 
+use api::lower::Source;
 use engine::command::PodName;
 use engine::object::Text;
 use futures::StreamExt as _;
@@ -13,6 +15,7 @@ use futures::stream::FuturesUnordered;
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Limited};
 use kube::client::Body;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
@@ -72,24 +75,62 @@ pub enum Report {
 
 impl Report {
     /// What a pod says that waits to be scheduled; `None` for others and when it says nothing.
-    pub fn seen(pod: &Value) -> Option<Self> {
-        let text = |field| pod.pointer(field).and_then(Value::as_str).unwrap_or("");
-        if !text("/spec/nodeName").is_empty() {
+    pub fn seen<'a>(pod: impl Into<Source<'a>>) -> Option<Self> {
+        let pod = pod.into();
+        let Waiting { spec, status } = pod.read().ok()?;
+        if !spec.node_name.is_empty() {
             return None;
         }
-        let conditions = pod.pointer("/status/conditions").and_then(Value::as_array);
-        let mut conditions = conditions.into_iter().flatten();
-        let refused = conditions.find(|condition| {
-            condition["type"] == "PodScheduled" && condition["status"] == "False"
-        })?;
-        let part = |name| refused[name].as_str().unwrap_or("").to_owned();
+        let mut conditions = status.conditions.into_iter();
+        let refused = conditions
+            .find(|condition| condition.kind == "PodScheduled" && condition.status == "False")?;
+        let identity = pod.identity();
         let status = Written {
-            version: text("/metadata/resourceVersion").parse().ok()?,
-            failure: Some((part("reason"), part("message"))),
-            nominated: Some(text("/status/nominatedNodeName").into()),
+            version: identity.version.parse().ok()?,
+            failure: Some((refused.reason.into_owned(), refused.message.into_owned())),
+            nominated: Some(status.nominated_node_name.into()),
         };
-        Some(Self::Seen { uid: text("/metadata/uid").into(), status })
+        Some(Self::Seen { uid: identity.uid.into(), status })
     }
+}
+
+/// What is read of a pod that waits.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Waiting<'a> {
+    #[serde(borrow)]
+    spec: WaitingSpec<'a>,
+    #[serde(borrow)]
+    status: WaitingStatus<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct WaitingSpec<'a> {
+    #[serde(borrow)]
+    node_name: Cow<'a, str>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct WaitingStatus<'a> {
+    #[serde(borrow)]
+    conditions: Vec<Condition<'a>>,
+    #[serde(borrow)]
+    nominated_node_name: Cow<'a, str>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Condition<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    status: Cow<'a, str>,
+    #[serde(borrow)]
+    reason: Cow<'a, str>,
+    #[serde(borrow)]
+    message: Cow<'a, str>,
 }
 
 /// Takes reports in.

@@ -24,6 +24,7 @@ use crate::gate::{Gate, Throttle};
 use crate::kinds::{KINDS, Kind};
 use crate::lease::Fence;
 use crate::metrics::Metrics;
+use crate::pace::paced;
 use crate::report::Reports;
 use crate::watch::{Follower, WatchStatus};
 
@@ -71,7 +72,7 @@ pub fn connect_sides(metrics: &Metrics) -> (EngineSide, ClusterSide) {
 impl EngineSide {
     /// Decides, on this thread, until the cluster's end is gone or says to stop.
     pub fn run(self, engine: Engine) -> Result<()> {
-        let clock = tokio::runtime::Builder::new_current_thread()
+        let clock = paced(&mut tokio::runtime::Builder::new_current_thread())
             .enable_time()
             .build()
             .context("the engine cannot start")?;

@@ -22,6 +22,7 @@ pub(crate) struct Asked {
     pub(crate) path: String,
     pub(crate) query: String,
     pub(crate) content_type: String,
+    pub(crate) accept: String,
     pub(crate) body: Value,
 }
 
@@ -150,13 +151,18 @@ impl Fake {
             async move {
                 let (parts, body) = request.into_parts();
                 let body = body.collect().await?.to_bytes();
-                let content_type = parts.headers.get("content-type");
+                let header = |name| {
+                    let value = parts.headers.get(name).map(|value| value.to_str().unwrap());
+                    value.unwrap_or("").to_owned()
+                };
+                let (content_type, accept) = (header("content-type"), header("accept"));
                 let asked = Asked {
                     at: Instant::now(),
                     method: parts.method,
                     path: parts.uri.path().to_owned(),
                     query: parts.uri.query().unwrap_or("").to_owned(),
-                    content_type: content_type.map_or("", |text| text.to_str().unwrap()).to_owned(),
+                    content_type,
+                    accept,
                     body: serde_json::from_slice(&body).unwrap_or(Value::Null),
                 };
                 lock(&fake.asked).push(asked.clone());

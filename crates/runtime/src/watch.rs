@@ -13,28 +13,31 @@
 
 mod backoff;
 mod complaints;
+mod frames;
 mod lines;
 mod objects;
+mod page;
+mod pieces;
 mod status;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Error, Result, anyhow, bail};
+use api::lower::Source;
+use api::protobuf::schema;
 use engine::change::Change;
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use serde::Deserialize;
-use serde_json::Value;
-use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::answer::{failure, message_of, refusal};
+use crate::answer::{Form, Said, failure, refusal};
 use crate::driver::Input;
 use crate::extenders::NodeObjects;
 use crate::gate::Throttle;
@@ -43,8 +46,9 @@ use crate::metrics::Metrics;
 use crate::report::{Report, Reports};
 use backoff::{BACKOFF_FIRST, BACKOFF_LAST, backoff};
 use complaints::{Complaints, explain};
-use lines::Lines;
 use objects::{Objects, identity};
+use page::Page;
+use pieces::{Event, Pieces, TooLong};
 pub use status::WatchStatus;
 
 /// How long the server keeps a watch open.
@@ -64,6 +68,13 @@ const PAGE_OBJECTS: usize = 1000;
 
 /// Bytes of one event. etcd takes objects of 1.5 MB; JSON is at most a few times that.
 const EVENT_BYTES_MAX: usize = 32 << 20;
+
+/// The forms of objects that are asked for.
+const JSON: &str = "application/json";
+const PROTOBUF_OR_JSON: &str = "application/vnd.kubernetes.protobuf,application/json";
+
+/// The annotation of the bookmark that ends a streaming list.
+const LIST_ENDS: &str = "k8s.io/initial-events-end";
 
 /// Problems told of one kind; a cluster full of odd objects must not fill the log.
 const PROBLEMS_TOLD: usize = 100;
@@ -101,14 +112,6 @@ enum End {
     Called,
     /// The server does not list by streams.
     NoStreamingLists,
-}
-
-#[derive(Deserialize)]
-struct Line<'a> {
-    #[serde(rename = "type")]
-    event: &'a str,
-    #[serde(borrow)]
-    object: &'a RawValue,
 }
 
 impl Follower {
@@ -255,8 +258,8 @@ impl Follower {
             _ => return Err(failure(response).await),
         }
         let status = Arc::clone(&self.status);
+        let mut pieces = Pieces::new(Form::of(&response), EVENT_BYTES_MAX);
         let mut body = response.into_body();
-        let mut lines = Lines::new(EVENT_BYTES_MAX);
         loop {
             let limit = if seen.is_some() { PAGE_MAX } else { IDLE_MAX };
             let frame = tokio::select! {
@@ -272,15 +275,17 @@ impl Follower {
             };
             let Ok(data) = frame.into_data() else { continue };
             self.hear();
-            lines.push(&data);
-            while let Some(line) = lines.next_line() {
-                match line {
-                    Ok(line) => {
-                        if let Some(end) = self.take_line(&line, &mut seen).await? {
+            pieces.push(&data);
+            while let Some(event) = pieces.next_event() {
+                // One that cannot be read is skipped: it would come again each time.
+                match event {
+                    Ok(Ok(event)) => {
+                        if let Some(end) = self.take_event(event, &mut seen).await? {
                             return Ok(end);
                         }
                     }
-                    Err(lines::TooLong) => {
+                    Ok(Err(error)) => self.skip(&error),
+                    Err(TooLong) => {
                         self.skip(&anyhow!("it is larger than {EVENT_BYTES_MAX} bytes"));
                     }
                 }
@@ -288,37 +293,31 @@ impl Follower {
         }
     }
 
-    /// Takes over an event. One that cannot be read is skipped: it would come again each time.
-    async fn take_line(
+    /// Takes over an event.
+    async fn take_event(
         &mut self,
-        line: &[u8],
+        Event { kind, object }: Event<'_>,
         seen: &mut Option<HashSet<Key>>,
     ) -> Result<Option<End>> {
-        let (event, object) = match read_line(line) {
-            Ok(read) => read,
-            Err(error) => {
-                self.skip(&error);
-                return Ok(None);
-            }
-        };
-        if event == "ERROR" {
-            let reason = object.get("reason").and_then(Value::as_str).unwrap_or("");
-            let gone = object.get("code") == Some(&Value::from(410));
-            if gone || matches!(reason, "Expired" | "Gone") {
+        if kind == "ERROR" {
+            let said = Said::read(object.source(&schema::STATUS)).unwrap_or_default();
+            let expired = matches!(said.reason.as_deref(), Some("Expired" | "Gone"));
+            if expired || said.code == Some(410) {
                 return Ok(Some(End::Expired));
             }
-            bail!("the API server says: {}", message_of(&object));
+            bail!("the API server says: {}", said.message());
         }
-        let (key, version) = match identity(&object) {
+        let object = object.source(self.kind.message);
+        let (key, version) = match identity(object) {
             Ok((key, identity)) => (key, identity.version),
             Err(error) => {
                 self.skip(&error);
                 return Ok(None);
             }
         };
-        match event {
+        match kind {
             "ADDED" | "MODIFIED" => {
-                self.take_object(&object).await?;
+                self.take_object(object).await?;
                 if let Some(seen) = seen {
                     seen.insert(key);
                 }
@@ -328,8 +327,7 @@ impl Follower {
                 self.tell(gone).await;
             }
             "BOOKMARK" => {
-                let end = "/metadata/annotations/k8s.io~1initial-events-end";
-                if object.pointer(end).is_some()
+                if ends_list(object)
                     && let Some(seen) = seen.take()
                 {
                     self.objects.check_list(version)?;
@@ -355,23 +353,22 @@ impl Follower {
                 StatusCode::GONE => return Ok(End::Expired),
                 _ => return Err(failure(response).await),
             }
+            let form = Form::of(&response);
             let body = timeout(PAGE_MAX, response.into_body().collect());
             let page = body.await.context("a page took too long")??.to_bytes();
             self.hear();
-            let page: Value = serde_json::from_slice(&page).context("a list cannot be read")?;
-            let version = identity(&page).context("a list cannot be read")?.1.version;
+            let page = Page::read(form, &page).context("a list cannot be read")?;
             // Before anything of it is taken over.
-            self.objects.check_list(version)?;
-            for object in page.get("items").and_then(Value::as_array).into_iter().flatten() {
-                match self.take_object(object).await {
+            self.objects.check_list(page.version)?;
+            for object in &page.objects {
+                match self.take_object(object.source(self.kind.message)).await {
                     Ok(key) => _ = seen.insert(key),
                     Err(error) => self.skip(&error),
                 }
             }
-            let next = page.pointer("/metadata/continue").and_then(Value::as_str);
-            token = percent_encode(next.unwrap_or(""));
+            token = percent_encode(&page.next);
             if token.is_empty() {
-                self.finish(&seen, version).await;
+                self.finish(&seen, page.version).await;
                 return Ok(End::Listed);
             }
         }
@@ -386,15 +383,20 @@ impl Follower {
         }
     }
 
-    async fn take_object(&mut self, object: &Value) -> Result<Key> {
+    async fn take_object(&mut self, object: Source<'_>) -> Result<Key> {
         let taken = self.objects.take(object)?;
-        if let (Some(reports), Some(seen)) = (&self.reports, Report::seen(object)) {
+        if let Some(reports) = &self.reports
+            && taken.changes.iter().any(waits)
+            && let Some(seen) = Report::seen(object)
+        {
             reports.tell(seen).await;
         }
         for problem in taken.problems {
             self.tell_problem(&problem);
         }
-        if let Some(nodes) = self.nodes.as_ref().filter(|_| !taken.changes.is_empty()) {
+        if let Some(nodes) = self.nodes.as_ref().filter(|_| !taken.changes.is_empty())
+            && let Source::Json(object) = object
+        {
             nodes.keep(taken.key.name.clone(), object);
         }
         self.tell(taken.changes).await;
@@ -428,7 +430,9 @@ impl Follower {
 
     async fn get(&self, query: &str) -> Result<Response<Body>> {
         let uri = format!("{}?{query}", self.kind.path);
-        let request = Request::get(uri).header("accept", "application/json").body(Body::empty())?;
+        // Extenders are sent nodes as JSON.
+        let forms = if self.nodes.is_some() { JSON } else { PROTOBUF_OR_JSON };
+        let request = Request::get(uri).header("accept", forms).body(Body::empty())?;
         let response = timeout(HEAD_MAX, self.client.send(request));
         Ok(response.await.context("the API server did not answer")??)
     }
@@ -445,9 +449,25 @@ impl Follower {
     }
 }
 
-fn read_line(line: &[u8]) -> Result<(&str, Value)> {
-    let Line { event, object } = serde_json::from_slice(line)?;
-    Ok((event, serde_json::from_str(object.get())?))
+/// Whether a pod is not on a node.
+fn waits(change: &Change) -> bool {
+    matches!(change, Change::Pod(pod) if pod.node.is_empty())
+}
+
+/// Whether a bookmark ends a streaming list.
+fn ends_list(bookmark: Source<'_>) -> bool {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Bookmark {
+        metadata: Metadata,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Metadata {
+        annotations: HashMap<String, String>,
+    }
+    let read = bookmark.read::<Bookmark>();
+    read.is_ok_and(|bookmark| bookmark.metadata.annotations.contains_key(LIST_ENDS))
 }
 
 /// Encodes what stands in a query.

@@ -21,7 +21,7 @@ const TAIL_LINES: usize = 25;
 const DESCRIBED_MAX: usize = 3;
 
 /// Cluster-wide objects that scenarios make; all but nodes bear the label `e2e`.
-const CLUSTER_WIDE: &str = "persistentvolumes,storageclasses,priorityclasses";
+const CLUSTER_WIDE: &str = "persistentvolumes,storageclasses,priorityclasses,csidrivers,csinodes,volumeattachments,deviceclasses";
 
 /// Where a scenario plays.
 pub(crate) struct Scene<'a> {

@@ -1,7 +1,10 @@
 //! Times as Kubernetes writes them: RFC 3339.
 
+/// Days from the first of January of year zero.
+const DAYS_TO_1970: i64 = 719_528;
+
 /// Nanoseconds since the epoch, within 64 bits; `None` if the text is no time.
-pub(super) fn parse(text: &str) -> Option<i64> {
+pub(crate) fn parse(text: &str) -> Option<i64> {
     let bytes = text.as_bytes();
     let (date, rest) = bytes.split_at_checked(10)?;
     let (clock, rest) = rest.strip_prefix(b"T")?.split_at_checked(8)?;
@@ -24,6 +27,27 @@ pub(super) fn parse(text: &str) -> Option<i64> {
         - offset_seconds(rest)?;
     let total = i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds);
     Some(total.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64)
+}
+
+/// The text of a time; one before year zero or after 9999 gives a text that is no time.
+pub(crate) fn format(seconds: i64, nanoseconds: i64) -> String {
+    let (days, clock) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    // A guess that is never too late, and at most some days too early.
+    let mut year = (days + DAYS_TO_1970).clamp(0, 3_660_000) / 366;
+    while year < 10_000 && days_since_epoch(year + 1, 1, 1) <= days {
+        year += 1;
+    }
+    let mut month = 1;
+    while month < 12 && days_since_epoch(year, month + 1, 1) <= days {
+        month += 1;
+    }
+    let day = days - days_since_epoch(year, month, 1) + 1;
+    let (hour, minute, second) = (clock / 3600, clock / 60 % 60, clock % 60);
+    let fraction = match nanoseconds {
+        0 => String::new(),
+        nanoseconds => format!(".{nanoseconds:09}"),
+    };
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{fraction}Z")
 }
 
 fn digits(bytes: &[u8]) -> Option<i64> {
@@ -77,9 +101,8 @@ fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
     let leap_days = |year: i64| year / 4 - year / 100 + year / 400;
     // Leap days of all years before this one; year zero is one of them.
     let before = if year == 0 { 0 } else { leap_days(year - 1) + 1 };
-    let days_to_1970 = 719_528;
     let months: i64 = (1..month).map(|month| days_in_month(year, month)).sum();
-    year * 365 + before + months + day - 1 - days_to_1970
+    year * 365 + before + months + day - 1 - DAYS_TO_1970
 }
 
 #[cfg(test)]
@@ -140,6 +163,18 @@ mod tests {
         #[test]
         fn no_text_panics(text in ".{0,40}") {
             let _ = parse(&text);
+        }
+
+        #[test]
+        fn what_is_written_is_read(nanoseconds in -9_000_000_000_000_000_000_i64..9_000_000_000_000_000_000) {
+            let (seconds, rest) = (nanoseconds.div_euclid(SECOND), nanoseconds.rem_euclid(SECOND));
+            prop_assert_eq!(parse(&format(seconds, rest)), Some(nanoseconds));
+            prop_assert_eq!(parse(&format(seconds, 0)), Some(seconds * SECOND));
+        }
+
+        #[test]
+        fn no_number_panics(seconds: i64, nanoseconds: i64) {
+            let _ = parse(&format(seconds, nanoseconds));
         }
 
         #[test]

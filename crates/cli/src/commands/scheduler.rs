@@ -19,6 +19,7 @@ use runtime::gate::Throttle;
 use runtime::http::{Certificate, Check, Server, Serving};
 use runtime::lease::{self, Elector, Fence, Role};
 use runtime::metrics::Metrics;
+use runtime::pace::paced;
 use runtime::scheduler::{ClusterSide, Scheduler, check_connection, check_rights, connect_sides};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -68,7 +69,7 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
     let metrics = Metrics::new(&configuration.leader_election.resource_name);
     let (engine_side, cluster_side) = connect_sides(&metrics);
     let plan = Plan::new(options, configuration, throttle, metrics)?;
-    let io = tokio::runtime::Builder::new_current_thread()
+    let io = paced(&mut tokio::runtime::Builder::new_current_thread())
         .enable_all()
         .build()
         .context("cannot start the thread that talks to the cluster")?;

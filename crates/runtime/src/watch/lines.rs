@@ -1,5 +1,7 @@
 //! Bytes of a stream, cut into lines.
 
+use super::pieces::TooLong;
+
 /// What was received of a stream and not taken yet.
 pub(super) struct Lines {
     limit: usize,
@@ -11,10 +13,6 @@ pub(super) struct Lines {
     /// The rest of a line that is too long is thrown away as it comes.
     skipping: bool,
 }
-
-/// A line longer than the limit.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct TooLong;
 
 impl Lines {
     pub(super) fn new(limit: usize) -> Self {
@@ -29,7 +27,7 @@ impl Lines {
     }
 
     /// The next line without its end, once it is there completely. One that is too long is told once.
-    pub(super) fn next_line(&mut self) -> Option<Result<Vec<u8>, TooLong>> {
+    pub(super) fn next_line(&mut self) -> Option<Result<&[u8], TooLong>> {
         loop {
             let rest = &self.bytes[self.searched..];
             let Some(length) = rest.iter().position(|byte| *byte == b'\n') else {
@@ -41,13 +39,13 @@ impl Lines {
                 let told = std::mem::replace(&mut self.skipping, true);
                 return (!told).then_some(Err(TooLong));
             };
-            let line = &self.bytes[self.taken..self.searched + length];
+            let line = self.taken..self.searched + length;
             self.searched += length + 1;
             self.taken = self.searched;
             match (std::mem::take(&mut self.skipping), line.len() > self.limit) {
                 (true, _) => {}
                 (false, true) => return Some(Err(TooLong)),
-                (false, false) => return Some(Ok(line.to_vec())),
+                (false, false) => return Some(Ok(&self.bytes[line])),
             }
         }
     }
@@ -65,7 +63,7 @@ mod tests {
         for chunk in text.as_bytes().chunks(cuts) {
             lines.push(chunk);
             while let Some(line) = lines.next_line() {
-                read.push(line.map(|line| String::from_utf8(line).unwrap()));
+                read.push(line.map(|line| String::from_utf8(line.to_vec()).unwrap()));
             }
         }
         read

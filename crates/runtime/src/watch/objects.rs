@@ -3,9 +3,9 @@
 use std::collections::{HashMap, HashSet};
 
 use anyhow::{Result, anyhow, bail};
+use api::lower::Source;
 use engine::change::Change;
 use engine::object::Text;
-use serde_json::Value;
 
 use crate::kinds::{Key, Kind};
 
@@ -46,7 +46,7 @@ impl Objects {
     }
 
     /// Takes an object over if it is news.
-    pub(super) fn take(&mut self, object: &Value) -> Result<Taken> {
+    pub(super) fn take(&mut self, object: Source<'_>) -> Result<Taken> {
         let (key, news) = identity(object)?;
         let floor = if self.complete { self.version } else { self.floor };
         let newest = self.known.get(&key).map_or(floor, |known| known.version);
@@ -111,13 +111,11 @@ impl Objects {
 }
 
 /// Which object it is.
-pub(super) fn identity(object: &Value) -> Result<(Key, Identity)> {
-    let text = |field: &str| object.pointer(field).and_then(Value::as_str).unwrap_or("");
-    let version = text("/metadata/resourceVersion");
+pub(super) fn identity(object: Source<'_>) -> Result<(Key, Identity)> {
+    let api::lower::Identity { namespace, name, uid, version } = object.identity();
     let version = version
         .parse()
         .map_err(|_| anyhow!("metadata.resourceVersion {version:?} is not a number"))?;
-    let key =
-        Key { namespace: text("/metadata/namespace").into(), name: text("/metadata/name").into() };
-    Ok((key, Identity { uid: text("/metadata/uid").into(), version }))
+    let key = Key { namespace: namespace.into(), name: name.into() };
+    Ok((key, Identity { uid: uid.into(), version }))
 }

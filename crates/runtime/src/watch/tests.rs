@@ -2,9 +2,10 @@
 
 mod faults;
 mod properties;
+mod protobuf;
 mod server;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::kinds::KINDS;
@@ -204,4 +205,27 @@ async fn following_ends_when_nobody_listens() {
 fn queries_are_encoded() {
     assert_eq!(percent_encode("a!=b,c"), "a%21%3Db%2Cc");
     assert_eq!(percent_encode("key+/="), "key%2B%2F%3D");
+}
+
+#[tokio::test(start_paused = true)]
+async fn protobuf_is_asked_for_and_read() {
+    for streaming in [true, false] {
+        let mut stage = Stage::start("Namespace", |server| {
+            server.protobuf = true;
+            server.page = 1;
+            server.streaming_lists = if streaming { Ok(()) } else { Err(400) };
+            for name in ["a", "b", "c"] {
+                server.put(name);
+            }
+        });
+        stage.settle().await;
+        assert!(stage.observer.synced);
+        stage.agree();
+        lock(&stage.server).put("d");
+        lock(&stage.server).delete("a");
+        stage.change().await;
+        stage.agree();
+        let accepted = stage.fake.asked()[0].accept.clone();
+        assert_eq!(accepted, "application/vnd.kubernetes.protobuf,application/json");
+    }
 }

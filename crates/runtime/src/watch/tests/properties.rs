@@ -63,10 +63,11 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-async fn play(acts: &[Act], streaming: bool, inside: bool, page: usize) {
+async fn play(acts: &[Act], protobuf: bool, streaming: bool, inside: bool, page: usize) {
     let mut stage = Stage::start("Namespace", |server| {
         server.streaming_lists = if streaming { Ok(()) } else { Err(400) };
         (server.expired_inside, server.page) = (inside, page);
+        server.protobuf = protobuf;
     });
     for act in acts {
         let name = |number: &u8| format!("name-{number}");
@@ -103,10 +104,11 @@ proptest! {
     #[test]
     fn what_is_known_becomes_what_there_is(
         acts in prop::collection::vec(act(), 0..40),
+        protobuf in any::<bool>(),
         streaming in any::<bool>(),
         inside in any::<bool>(),
         page in 1..4_usize,
     ) {
-        in_virtual_time(play(&acts, streaming, inside, page));
+        in_virtual_time(play(&acts, protobuf, streaming, inside, page));
     }
 }

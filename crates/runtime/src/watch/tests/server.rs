@@ -35,6 +35,8 @@ pub(super) struct Server {
     pub(super) cuts: VecDeque<usize>,
     /// Streams begin so many versions too early.
     pub(super) repeats: u64,
+    /// Answers are protobuf, not JSON.
+    pub(super) protobuf: bool,
     changed: std::sync::Arc<Notify>,
     epoch: u64,
 }
@@ -76,22 +78,23 @@ impl Server {
 
     /// An event of the history as a line.
     pub(super) fn event(&self, position: usize) -> Vec<u8> {
-        line_of(&self.history[position].1)
+        self.piece_of(&self.history[position].1)
     }
 
     fn events_after(&self, version: u64) -> Vec<u8> {
         let after = self.history.iter().filter(|(at, _)| *at > version);
-        after.flat_map(|(_, event)| line_of(event)).collect()
+        after.flat_map(|(_, event)| self.piece_of(event)).collect()
     }
 
     /// All objects and the end of them, as a streaming list has them.
     pub(super) fn initial(&self) -> Vec<u8> {
-        let put =
-            |(name, object): (&String, &Object)| line_of(&Event::Put(name.clone(), object.clone()));
+        let put = |(name, object): (&String, &Object)| {
+            self.piece_of(&Event::Put(name.clone(), object.clone()))
+        };
         let mut bytes: Vec<u8> = self.objects.iter().flat_map(put).collect();
         let annotations = json!({"k8s.io/initial-events-end": "true"});
         let meta = json!({"resourceVersion": self.version.to_string(), "annotations": annotations});
-        bytes.extend(line("BOOKMARK", &json!({"metadata": meta})));
+        bytes.extend(self.piece("BOOKMARK", &json!({"metadata": meta})));
         bytes
     }
 
@@ -109,6 +112,10 @@ impl Server {
             String::new()
         };
         let meta = json!({"resourceVersion": self.version.to_string(), "continue": token});
+        if self.protobuf {
+            let page = Part::Data(protobuf::list(&meta, &items));
+            return Reply::stream(200, vec![page]).header("content-type", protobuf::TYPE);
+        }
         Reply::json(200, &json!({"metadata": meta, "items": items}))
     }
 
@@ -131,7 +138,7 @@ impl Server {
             let from: u64 = asked.parameter("resourceVersion").unwrap().parse().unwrap();
             if from < this.forgotten && this.expired_inside {
                 let object = json!({"kind": "Status", "code": 410, "reason": "Expired"});
-                return Reply::stream(200, vec![Part::Data(line("ERROR", &object)), Part::Hang]);
+                return this.stream(vec![Part::Data(this.piece("ERROR", &object)), Part::Hang]);
             } else if from < this.forgotten {
                 return Reply::failure(410, "too old resource version");
             }
@@ -140,7 +147,7 @@ impl Server {
         }
         if let Some(cut) = this.cuts.pop_front() {
             bytes.truncate(cut);
-            return Reply::stream(200, vec![Part::Data(bytes), Part::Break]);
+            return this.stream(vec![Part::Data(bytes), Part::Break]);
         }
         let (epoch, changed) = (this.epoch, Arc::clone(&this.changed));
         let server = Arc::clone(server);
@@ -165,7 +172,25 @@ impl Server {
                 }
             }
         });
-        Reply::endless(200, vec![Part::Data(bytes)], more)
+        let reply = Reply::endless(200, vec![Part::Data(bytes)], more);
+        if this.protobuf { reply.header("content-type", protobuf::STREAM_TYPE) } else { reply }
+    }
+
+    fn stream(&self, parts: Vec<Part>) -> Reply {
+        let reply = Reply::stream(200, parts);
+        if self.protobuf { reply.header("content-type", protobuf::STREAM_TYPE) } else { reply }
+    }
+
+    /// An event in the server's form.
+    fn piece(&self, event: &str, object: &Value) -> Vec<u8> {
+        if self.protobuf { protobuf::frame(event, object) } else { line(event, object) }
+    }
+
+    fn piece_of(&self, event: &Event) -> Vec<u8> {
+        match event {
+            Event::Put(name, object) => self.piece("ADDED", &object_of(name, object)),
+            Event::Deleted(name, object) => self.piece("DELETED", &object_of(name, object)),
+        }
     }
 }
 
@@ -175,13 +200,6 @@ pub(super) fn line(event: &str, object: &Value) -> Vec<u8> {
 
 pub(super) fn object_of(name: &str, (uid, version): &Object) -> Value {
     json!({"metadata": {"name": name, "uid": uid, "resourceVersion": version.to_string()}})
-}
-
-fn line_of(event: &Event) -> Vec<u8> {
-    match event {
-        Event::Put(name, object) => line("ADDED", &object_of(name, object)),
-        Event::Deleted(name, object) => line("DELETED", &object_of(name, object)),
-    }
 }
 
 /// What the engine would know.
@@ -240,6 +258,7 @@ impl Stage {
             script: VecDeque::new(),
             cuts: VecDeque::new(),
             repeats: 0,
+            protobuf: false,
             changed: Arc::default(),
             epoch: 0,
         };

@@ -1,0 +1,87 @@
+//! What objects are read from.
+
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use crate::protobuf::{Message, Reader};
+
+/// An object as it was received, or as somebody wrote it.
+#[derive(Clone, Copy, Debug)]
+pub enum Source<'a> {
+    /// A tree of values.
+    Json(&'a Value),
+    /// A message of the schema.
+    Protobuf(&'static Message, &'a [u8]),
+}
+
+/// Which object it is, as far as can be told without looking at all of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Identity<'a> {
+    /// `metadata.namespace`.
+    pub namespace: &'a str,
+    /// `metadata.name`.
+    pub name: &'a str,
+    /// `metadata.uid`.
+    pub uid: &'a str,
+    /// `metadata.resourceVersion`.
+    #[serde(rename = "resourceVersion")]
+    pub version: &'a str,
+}
+
+impl<'a> Source<'a> {
+    /// Reads it as a type.
+    pub fn read<R: Deserialize<'a>>(self) -> Result<R, String> {
+        match self {
+            Self::Json(value) => R::deserialize(value).map_err(|error| error.to_string()),
+            Self::Protobuf(message, bytes) => {
+                R::deserialize(Reader::new(message, bytes)).map_err(|error| error.to_string())
+            }
+        }
+    }
+
+    /// Reads it as a type; an error comes with the path of the field that it is in.
+    pub(super) fn read_with_path<R: Deserialize<'a>>(self) -> Result<R, (String, String)> {
+        match self {
+            Self::Json(value) => with_path(value),
+            Self::Protobuf(message, bytes) => with_path(Reader::new(message, bytes)),
+        }
+    }
+
+    /// Which object it is; what is missing or of a wrong type is empty.
+    pub fn identity(self) -> Identity<'a> {
+        match self {
+            Self::Json(value) => {
+                let text = |field| value["metadata"][field].as_str().unwrap_or("");
+                Identity {
+                    namespace: text("namespace"),
+                    name: text("name"),
+                    uid: text("uid"),
+                    version: text("resourceVersion"),
+                }
+            }
+            Self::Protobuf(..) => {
+                self.read().map(|Named { metadata }| metadata).unwrap_or_default()
+            }
+        }
+    }
+}
+
+impl<'a> From<&'a Value> for Source<'a> {
+    fn from(value: &'a Value) -> Self {
+        Self::Json(value)
+    }
+}
+
+fn with_path<'a, D: Deserializer<'a>, R: Deserialize<'a>>(
+    deserializer: D,
+) -> Result<R, (String, String)> {
+    serde_path_to_error::deserialize(deserializer)
+        .map_err(|error| (error.path().to_string(), error.inner().to_string()))
+}
+
+#[derive(Deserialize)]
+struct Named<'a> {
+    #[serde(borrow, default)]
+    metadata: Identity<'a>,
+}

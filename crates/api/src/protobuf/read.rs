@@ -1,0 +1,317 @@
+//! Reading messages through serde.
+
+use std::fmt;
+
+use serde::de::{self, DeserializeSeed, IntoDeserializer as _, Visitor};
+use serde::forward_to_deserialize_any;
+
+use super::wire::{Payload, find, next_field};
+use super::{Message, Shape};
+use crate::lower::time;
+
+/// Why bytes cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error(Box<str>);
+
+impl Error {
+    pub(super) fn new(message: impl Into<Box<str>>) -> Self {
+        Self(message.into())
+    }
+
+    pub(super) fn cut_off() -> Self {
+        Self::new("it ends too early")
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl de::Error for Error {
+    fn custom<T: fmt::Display>(message: T) -> Self {
+        Self::new(message.to_string())
+    }
+}
+
+/// Reads one message.
+#[derive(Clone, Copy, Debug)]
+pub struct Reader<'de> {
+    message: &'static Message,
+    bytes: &'de [u8],
+}
+
+impl<'de> Reader<'de> {
+    /// Reads bytes as a message.
+    pub fn new(message: &'static Message, bytes: &'de [u8]) -> Self {
+        Self { message, bytes }
+    }
+}
+
+impl<'de> de::Deserializer<'de> for Reader<'de> {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_map(Fields {
+            message: self.message,
+            rest: self.bytes,
+            around: None,
+            current: None,
+        })
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_unit()
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
+        unit_struct seq tuple tuple_struct map struct enum identifier
+    }
+}
+
+/// The fields of a message, one after the other. Those of a list or map stand together, as all known
+/// writers have it; otherwise the type that is read says that it has a field twice.
+struct Fields<'de> {
+    message: &'static Message,
+    rest: &'de [u8],
+    /// What comes after an inlined message.
+    around: Option<(&'static Message, &'de [u8])>,
+    current: Option<(u32, &'static Shape, Payload<'de>)>,
+}
+
+impl<'de> Fields<'de> {
+    /// Takes one more value of the same field off, if that is what comes next.
+    fn next_of(&mut self, wanted: u32) -> Result<Option<Payload<'de>>, Error> {
+        let mut rest = self.rest;
+        match next_field(&mut rest)? {
+            Some((number, payload)) if number == wanted => {
+                self.rest = rest;
+                Ok(Some(payload))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+impl<'de> de::MapAccess<'de> for Fields<'de> {
+    type Error = Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, Error> {
+        loop {
+            let Some((number, payload)) = next_field(&mut self.rest)? else {
+                let Some((message, rest)) = self.around.take() else { return Ok(None) };
+                (self.message, self.rest) = (message, rest);
+                continue;
+            };
+            let Some(field) = self.message.field(number) else { continue };
+            if let Shape::Inline(inner) = &field.shape {
+                if self.around.is_some() {
+                    return Err(Error::new("a message is inlined twice"));
+                }
+                self.around = Some((self.message, self.rest));
+                (self.message, self.rest) = (inner, payload.bytes()?);
+                continue;
+            }
+            self.current = Some((number, &field.shape, payload));
+            let name: de::value::StrDeserializer<'_, Error> = field.name.into_deserializer();
+            return seed.deserialize(name).map(Some);
+        }
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
+        let Some((number, shape, payload)) = self.current.take() else {
+            return Err(Error::new("a value was asked for before its name"));
+        };
+        let (shape, is_map) = match shape {
+            Shape::List(shape) => (*shape, false),
+            Shape::Map(shape) => (*shape, true),
+            shape => return seed.deserialize(One { shape, payload }),
+        };
+        let values = Values { fields: self, number, shape, first: Some(payload) };
+        seed.deserialize(Many { values, is_map })
+    }
+}
+
+/// The values of one field.
+struct Values<'a, 'de> {
+    fields: &'a mut Fields<'de>,
+    number: u32,
+    shape: &'static Shape,
+    first: Option<Payload<'de>>,
+}
+
+impl<'de> Values<'_, 'de> {
+    fn next(&mut self) -> Result<Option<Payload<'de>>, Error> {
+        match self.first.take() {
+            Some(payload) => Ok(Some(payload)),
+            None => self.fields.next_of(self.number),
+        }
+    }
+}
+
+/// A list or a map.
+struct Many<'a, 'de> {
+    values: Values<'a, 'de>,
+    is_map: bool,
+}
+
+impl<'de> de::Deserializer<'de> for Many<'_, 'de> {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, Error> {
+        if self.is_map {
+            visitor.visit_map(Entries { values: self.values, value: None })
+        } else {
+            visitor.visit_seq(&mut self.values)
+        }
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
+        unit_struct seq tuple tuple_struct map struct enum identifier ignored_any
+    }
+}
+
+impl<'de> de::SeqAccess<'de> for &mut Values<'_, 'de> {
+    type Error = Error;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, Error> {
+        let Some(payload) = self.next()? else { return Ok(None) };
+        seed.deserialize(One { shape: self.shape, payload }).map(Some)
+    }
+}
+
+/// A map, which stands there as a list of messages with key and value.
+struct Entries<'a, 'de> {
+    values: Values<'a, 'de>,
+    value: Option<Payload<'de>>,
+}
+
+impl<'de> de::MapAccess<'de> for Entries<'_, 'de> {
+    type Error = Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, Error> {
+        let Some(entry) = self.values.next()? else { return Ok(None) };
+        let (mut key, mut rest) = (Payload::Bytes(&[]), entry.bytes()?);
+        self.value = Some(Payload::Bytes(&[]));
+        while let Some((number, payload)) = next_field(&mut rest)? {
+            match number {
+                1 => key = payload,
+                2 => self.value = Some(payload),
+                _ => {}
+            }
+        }
+        seed.deserialize(One { shape: &Shape::Text, payload: key }).map(Some)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
+        let Some(payload) = self.value.take() else {
+            return Err(Error::new("a value was asked for before its key"));
+        };
+        seed.deserialize(One { shape: self.values.shape, payload })
+    }
+}
+
+/// A single value.
+struct One<'de> {
+    shape: &'static Shape,
+    payload: Payload<'de>,
+}
+
+impl One<'_> {
+    /// What stands for no time.
+    fn is_null(&self) -> Result<bool, Error> {
+        match self.shape {
+            Shape::Time => Ok(seconds_and_nanos(self.payload)? == (0, 0)),
+            _ => Ok(false),
+        }
+    }
+}
+
+impl<'de> de::Deserializer<'de> for One<'de> {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.shape {
+            Shape::Text => visitor.visit_borrowed_str(self.payload.text()?),
+            Shape::Int => visitor.visit_i64(self.payload.number()?.cast_signed()),
+            Shape::Bool => visitor.visit_bool(self.payload.number()? != 0),
+            Shape::Quantity => match find(self.payload.bytes()?, 1)? {
+                Some(text) => visitor.visit_borrowed_str(text.text()?),
+                None => visitor.visit_borrowed_str("0"),
+            },
+            Shape::Time => match seconds_and_nanos(self.payload)? {
+                (0, 0) => visitor.visit_unit(),
+                (seconds, nanos) => visitor.visit_string(time::format(seconds, nanos)),
+            },
+            Shape::Message(message) | Shape::Inline(message) => {
+                Reader::new(message, self.payload.bytes()?).deserialize_any(visitor)
+            }
+            Shape::List(_) | Shape::Map(_) => Err(Error::new("a list within a list")),
+        }
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        if self.is_null()? { visitor.visit_none() } else { visitor.visit_some(self) }
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_unit()
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
+        unit_struct seq tuple tuple_struct map struct enum identifier
+    }
+}
+
+fn seconds_and_nanos(payload: Payload<'_>) -> Result<(i64, i64), Error> {
+    let message = payload.bytes()?;
+    let number = |field| find(message, field)?.map_or(Ok(0), Payload::number);
+    Ok((number(1)?.cast_signed(), number(2)?.cast_signed()))
+}

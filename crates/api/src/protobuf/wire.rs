@@ -1,0 +1,113 @@
+//! The encoding itself: fields with numbers, and what Kubernetes puts around an object.
+
+use super::Error;
+
+/// What Kubernetes' protobuf objects begin with.
+const MAGIC: &[u8] = b"k8s\0";
+
+/// A value as it stands there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Payload<'a> {
+    /// A number.
+    Number(u64),
+    /// A string, a message, or other bytes.
+    Bytes(&'a [u8]),
+}
+
+impl<'a> Payload<'a> {
+    /// The bytes of it.
+    pub fn bytes(self) -> Result<&'a [u8], Error> {
+        match self {
+            Self::Bytes(bytes) => Ok(bytes),
+            Self::Number(_) => Err(Error::new("found a number, expected bytes")),
+        }
+    }
+
+    /// The number of it.
+    pub fn number(self) -> Result<u64, Error> {
+        match self {
+            Self::Number(number) => Ok(number),
+            Self::Bytes(_) => Err(Error::new("found bytes, expected a number")),
+        }
+    }
+
+    /// The text of it.
+    pub fn text(self) -> Result<&'a str, Error> {
+        let bytes = self.bytes()?;
+        str::from_utf8(bytes).map_err(|_| Error::new("found bytes that are no UTF-8"))
+    }
+}
+
+/// Takes the next field off: its number and its value. `None` at the end.
+pub fn next_field<'a>(rest: &mut &'a [u8]) -> Result<Option<(u32, Payload<'a>)>, Error> {
+    if rest.is_empty() {
+        return Ok(None);
+    }
+    let tag = varint(rest)?;
+    let number = u32::try_from(tag >> 3).map_err(|_| Error::new("a field number is too large"))?;
+    let payload = match tag & 7 {
+        0 => Payload::Number(varint(rest)?),
+        1 => Payload::Bytes(take(rest, 8)?),
+        2 => {
+            let length = varint(rest)?;
+            let length = usize::try_from(length).map_err(|_| Error::cut_off())?;
+            Payload::Bytes(take(rest, length)?)
+        }
+        5 => Payload::Bytes(take(rest, 4)?),
+        kind => return Err(Error::new(format!("there is no wire type {kind}"))),
+    };
+    Ok(Some((number, payload)))
+}
+
+/// The value of a field that stands there at most once.
+pub fn find(mut message: &[u8], wanted: u32) -> Result<Option<Payload<'_>>, Error> {
+    let mut found = None;
+    while let Some((number, payload)) = next_field(&mut message)? {
+        if number == wanted {
+            found = Some(payload);
+        }
+    }
+    Ok(found)
+}
+
+/// The object inside of what Kubernetes puts around it.
+pub fn unwrap(bytes: &[u8]) -> Result<&[u8], Error> {
+    let Some(unknown) = bytes.strip_prefix(MAGIC) else {
+        return Err(Error::new("it does not begin as Kubernetes' protobuf does"));
+    };
+    find(unknown, 2)?.map_or(Ok(&[]), Payload::bytes)
+}
+
+/// The type and the object of an event of a watch.
+pub fn watch_event(event: &[u8]) -> Result<(&str, &[u8]), Error> {
+    let (mut kind, mut object) = ("", None);
+    let mut rest = event;
+    while let Some((number, payload)) = next_field(&mut rest)? {
+        match number {
+            1 => kind = payload.text()?,
+            2 => object = find(payload.bytes()?, 1)?,
+            _ => {}
+        }
+    }
+    let Some(object) = object else { return Err(Error::new("an event without an object")) };
+    Ok((kind, unwrap(object.bytes()?)?))
+}
+
+fn varint(rest: &mut &[u8]) -> Result<u64, Error> {
+    let mut number = 0;
+    for position in 0..10 {
+        let Some((byte, after)) = rest.split_first() else { return Err(Error::cut_off()) };
+        *rest = after;
+        number |= u64::from(byte & 0x7f) << (7 * position);
+        if byte & 0x80 == 0 {
+            return Ok(number);
+        }
+    }
+    Err(Error::new("a number is too long"))
+}
+
+fn take<'a>(rest: &mut &'a [u8], length: usize) -> Result<&'a [u8], Error> {
+    let (taken, after) = rest.split_at_checked(length).ok_or_else(Error::cut_off)?;
+    *rest = after;
+    Ok(taken)
+}

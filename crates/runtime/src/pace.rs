@@ -1,0 +1,103 @@
+//! Taking many small things together.
+//!
+//! To wake a thread costs more than most of what it is woken for. One that is woken often rests a
+//! little before it waits again, so that it then finds several things to do; one that is woken rarely
+//! never rests, and answers at once.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Builder;
+
+/// How long after it was woken a thread waits again.
+const REST: Duration = Duration::from_millis(2);
+
+/// So many times woken within so long is often; a thread that rests each time still is.
+const OFTEN: usize = 8;
+const OFTEN_WITHIN: Duration = REST.saturating_mul(OFTEN as u32 * 3 / 2);
+
+/// Has the only thread of a runtime rest when it is woken often.
+pub fn paced(runtime: &mut Builder) -> &mut Builder {
+    let pace = Arc::new(Mutex::new(Pace::default()));
+    let woken = Arc::clone(&pace);
+    let lock = |pace: &Mutex<Pace>, look: fn(&mut Pace, Instant) -> Duration| {
+        look(&mut pace.lock().unwrap_or_else(PoisonError::into_inner), Instant::now())
+    };
+    runtime
+        .on_thread_park(move || {
+            let rest = lock(&pace, |pace, now| pace.rest(now));
+            if !rest.is_zero() {
+                std::thread::sleep(rest);
+            }
+        })
+        .on_thread_unpark(move || {
+            lock(&woken, |pace, now| {
+                pace.wake(now);
+                Duration::ZERO
+            });
+        })
+}
+
+/// When a thread was woken last.
+#[derive(Debug, Default)]
+struct Pace {
+    woken: [Option<Instant>; OFTEN],
+    /// The place of the earliest, which the next one takes.
+    next: usize,
+}
+
+impl Pace {
+    fn wake(&mut self, now: Instant) {
+        self.woken[self.next] = Some(now);
+        self.next = (self.next + 1) % OFTEN;
+    }
+
+    /// How long to rest before waiting again.
+    fn rest(&self, now: Instant) -> Duration {
+        let latest = self.woken[(self.next + OFTEN - 1) % OFTEN];
+        match (self.woken[self.next], latest) {
+            (Some(earliest), Some(latest)) if now.duration_since(earliest) < OFTEN_WITHIN => {
+                REST.saturating_sub(now.duration_since(latest))
+            }
+            _ => Duration::ZERO,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How long each rest is when a thread is woken again and again after waiting so long.
+    fn rests(wait: Duration) -> Vec<Duration> {
+        let (mut pace, mut now) = (Pace::default(), Instant::now());
+        let rest = |_| {
+            pace.wake(now);
+            let rest = pace.rest(now);
+            now += rest + wait;
+            rest
+        };
+        (0..40).map(rest).collect()
+    }
+
+    #[test]
+    fn who_is_woken_rarely_never_rests() {
+        assert!(rests(Duration::from_millis(5)).iter().all(Duration::is_zero));
+    }
+
+    #[test]
+    fn who_is_woken_often_rests_for_as_long_as_that_goes_on() {
+        let rests = rests(Duration::from_micros(100));
+        assert!(rests[..OFTEN - 1].iter().all(Duration::is_zero), "{rests:?}");
+        assert!(rests[OFTEN..].iter().all(|rest| *rest == REST), "{rests:?}");
+    }
+
+    #[test]
+    fn work_counts_as_rest() {
+        let mut pace = Pace::default();
+        let now = Instant::now();
+        (0..OFTEN).for_each(|_| pace.wake(now));
+        assert_eq!(pace.rest(now + REST / 4), REST * 3 / 4);
+        assert_eq!(pace.rest(now + REST * 2), Duration::ZERO);
+    }
+}

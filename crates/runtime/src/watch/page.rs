@@ -1,0 +1,64 @@
+//! A page of a list.
+
+use anyhow::{Context as _, Result, anyhow};
+use api::lower::Source;
+use api::protobuf::{schema, wire};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::pieces::Object;
+use crate::answer::Form;
+
+/// Some objects of a list.
+pub(super) struct Page<'a> {
+    pub(super) version: u64,
+    pub(super) objects: Vec<Object<'a>>,
+    /// What the next page is asked for with; empty for the last one.
+    pub(super) next: String,
+}
+
+/// `metadata` of a list.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ListMeta {
+    resource_version: Option<String>,
+    r#continue: Option<String>,
+}
+
+impl<'a> Page<'a> {
+    pub(super) fn read(form: Form, bytes: &'a [u8]) -> Result<Self> {
+        let (meta, objects) = match form {
+            Form::Json => read_json(bytes)?,
+            Form::Protobuf => read_protobuf(bytes)?,
+        };
+        let version = meta.resource_version.unwrap_or_default();
+        let version = version
+            .parse()
+            .map_err(|_| anyhow!("metadata.resourceVersion {version:?} is not a number"))?;
+        Ok(Self { version, objects, next: meta.r#continue.unwrap_or_default() })
+    }
+}
+
+fn read_json<'a>(bytes: &[u8]) -> Result<(ListMeta, Vec<Object<'a>>)> {
+    #[derive(Deserialize)]
+    struct List {
+        metadata: ListMeta,
+        items: Option<Vec<Value>>,
+    }
+    let List { metadata, items } = serde_json::from_slice(bytes)?;
+    Ok((metadata, items.unwrap_or_default().into_iter().map(Object::Json).collect()))
+}
+
+fn read_protobuf(bytes: &[u8]) -> Result<(ListMeta, Vec<Object<'_>>)> {
+    let (mut meta, mut objects) = (None, Vec::new());
+    let mut rest = wire::unwrap(bytes)?;
+    while let Some((number, payload)) = wire::next_field(&mut rest)? {
+        match number {
+            1 => meta = Some(payload.bytes()?),
+            2 => objects.push(Object::Protobuf(payload.bytes()?)),
+            _ => {}
+        }
+    }
+    let meta = Source::Protobuf(&schema::LIST_META, meta.context("it has no metadata")?);
+    Ok((meta.read().map_err(anyhow::Error::msg)?, objects))
+}
