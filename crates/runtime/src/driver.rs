@@ -118,6 +118,12 @@ impl Clock {
     pub fn now(&self) -> i64 {
         self.epoch.saturating_add(self.started.elapsed().as_nanos() as i64)
     }
+
+    /// When it was that time; the start if it was before.
+    fn instant(&self, time: i64) -> Instant {
+        let since = time.saturating_sub(self.epoch).max(0);
+        self.started.checked_add(Duration::from_nanos(since as u64)).unwrap_or(self.started)
+    }
 }
 
 impl Driver {
@@ -244,9 +250,9 @@ impl Driver {
     async fn hand_over(&mut self, attempt: Option<Instant>) {
         let mut victims = 0;
         while let Some(command) = self.next_command() {
-            let order = self.order(command);
+            let mut order = self.order(command);
             victims += usize::from(matches!(order.command, Command::Evict { .. }));
-            self.count(&order, attempt);
+            self.count(&mut order, attempt);
             if self.orders.send(order).await.is_err() {
                 // Nobody does anything any more.
                 self.stopped = true;
@@ -279,12 +285,13 @@ impl Driver {
         }
     }
 
-    fn count(&mut self, order: &Order, attempt: Option<Instant>) {
+    fn count(&mut self, order: &mut Order, attempt: Option<Instant>) {
         let uid = &subject(&order.command).uid;
         match &order.command {
             Command::Bind { pod, node, .. } => {
                 self.binding += 1;
-                self.note_attempt(pod, node, attempt.unwrap_or_else(Instant::now));
+                let begun = attempt.unwrap_or_else(Instant::now);
+                order.ready = Some(self.note_attempt(pod, node, begun));
             }
             Command::ReportScheduled { .. } => {
                 if let Some(Attempt { begun, number, first, flushed, .. }) =
@@ -325,7 +332,8 @@ impl Driver {
         profile.is_some_and(|profile| !profile.at(Point::PostFilter).is_empty())
     }
 
-    fn note_attempt(&mut self, pod: &PodName, node: &Text, begun: Instant) {
+    /// Notes an attempt that has come to its bind. Since when the pod could be tried.
+    fn note_attempt(&mut self, pod: &PodName, node: &Text, begun: Instant) -> Instant {
         let queued = self.engine.state().pods.find(&pod.uid);
         let queued = queued.and_then(|pod| self.engine.queue().get(pod));
         let number = queued.map_or(1, |queued| queued.attempts.max(1));
@@ -335,6 +343,7 @@ impl Driver {
         let attempt =
             Attempt { pod: pod.clone(), node: node.clone(), begun, number, first, flushed };
         self.attempts.insert(pod.uid.clone(), attempt);
+        self.clock.instant(first)
     }
 
     fn order(&self, command: Command) -> Order {
@@ -357,6 +366,7 @@ impl Driver {
             scheduler: scheduler.unwrap_or_default(),
             known: known(uid).unwrap_or_default(),
             victim: victim.unwrap_or_default(),
+            ready: None,
             command,
         }
     }

@@ -9,7 +9,7 @@ use http::{Request, StatusCode};
 use kube::client::Body;
 use serde_json::json;
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::answer::failure;
 use crate::bind::Binder;
@@ -36,6 +36,8 @@ pub struct Order {
     pub known: Known,
     /// Of the pod that is to be deleted for it, if one is.
     pub victim: Known,
+    /// When the pod could first be tried, if it is to be bound.
+    pub ready: Option<Instant>,
 }
 
 /// What the engine knows of a pod.
@@ -52,6 +54,8 @@ pub struct Known {
 pub struct Executor {
     /// Binds pods.
     pub binder: Binder,
+    /// Whether pods are told how long it took until they were bound.
+    pub annotate_latency: bool,
     /// For all other writes.
     pub client: kube::Client,
     /// Says when these may be sent, and whether.
@@ -73,12 +77,14 @@ impl Executor {
     pub async fn run(self, mut orders: mpsc::Receiver<Order>) {
         while let Some(order) = orders.recv().await {
             let executor = self.clone();
-            let Order { command, scheduler, known, victim: victim_known } = order;
+            let Order { command, scheduler, known, victim: victim_known, ready } = order;
             match command {
                 Command::Bind { pod, resource_version, node, extender } => {
+                    let since = ready.filter(|_| self.annotate_latency);
                     tokio::spawn(async move {
+                        let Self { binder, .. } = &executor;
                         let bound = match extender {
-                            None => executor.binder.bind(&pod, &resource_version, &node).await,
+                            None => binder.bind(&pod, &resource_version, &node, since).await,
                             Some(extender) => executor.bind_by(extender, &pod, &node).await,
                         };
                         if let Err(message) = &bound {

@@ -137,7 +137,8 @@ async fn who_we_are(client: &kube::Client) -> Option<String> {
 }
 
 impl Scheduler {
-    /// Starts to watch and to carry out orders. `instance` names this process in events.
+    /// Starts to watch and to carry out orders. `instance` names this process in events;
+    /// `annotate_latency` has pods told how long it took until they were bound.
     pub fn start(
         side: ClusterSide,
         config: &kube::Config,
@@ -145,6 +146,7 @@ impl Scheduler {
         throttle: &Throttle,
         configuration: &Configuration,
         instance: String,
+        annotate_latency: bool,
     ) -> Result<Self> {
         let ClusterSide { inputs, orders, window, status, metrics } = side;
         let watching = connect::client(config)?;
@@ -158,6 +160,7 @@ impl Scheduler {
         let nodes = extenders.wants_nodes();
         let executor = Executor {
             extenders,
+            annotate_latency,
             binder: Binder::new(connect::client(config)?, gate.clone(), window, metrics.clone()),
             client: writing,
             gate,

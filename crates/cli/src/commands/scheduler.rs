@@ -113,6 +113,7 @@ struct Plan {
     client_ca: Option<PathBuf>,
     tls_min: runtime::http::TlsMin,
     always_allowed: Vec<String>,
+    annotate_latency: bool,
 }
 
 impl Plan {
@@ -142,6 +143,7 @@ impl Plan {
             client_ca: options.client_ca_file.clone(),
             tls_min: options.tls_min()?,
             always_allowed: options.authorization_always_allow_paths.clone(),
+            annotate_latency: options.annotate_latency,
         })
     }
 }
@@ -161,8 +163,15 @@ async fn serve(side: ClusterSide, plan: Plan) -> Result<()> {
     let elector = election.leader_elect.then(|| elector(&config, election)).transpose()?;
     let fence = elector.as_ref().map_or_else(Fence::always, Elector::fence);
     let Plan { throttle, configuration, .. } = &plan;
-    let scheduler =
-        Scheduler::start(side, &config, fence.clone(), throttle, configuration, host_name())?;
+    let scheduler = Scheduler::start(
+        side,
+        &config,
+        fence.clone(),
+        throttle,
+        configuration,
+        host_name(),
+        plan.annotate_latency,
+    )?;
     let scheduler = Arc::new(scheduler);
     let stopping = CancellationToken::new();
     let server = Server::bind(serving(&plan, &scheduler, &fence).await?).await?;

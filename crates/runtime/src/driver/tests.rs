@@ -297,6 +297,21 @@ fn binds_that_come_late_wait_for_room_and_end_with_the_lead() {
 }
 
 #[test]
+fn a_bind_knows_since_when_its_pod_could_be_tried() {
+    local(async {
+        let mut stage = Stage::leading(1).await;
+        let begun = Instant::now();
+        assert_eq!(stage.ordered().await, ["Bind p0"]);
+        stage.tell(bound("p0", Some("no"))).await;
+        assert_eq!(stage.ordered().await, ["ReportFailure p0"]);
+        let order = stage.orders.recv().await.unwrap();
+        assert!(matches!(order.command, Command::Bind { .. }), "{order:?}");
+        assert!(begun.elapsed() > Duration::from_millis(500), "it waited in backoff");
+        assert_eq!(order.ready, Some(begun), "the first attempt counts");
+    });
+}
+
+#[test]
 fn the_clock_never_goes_back() {
     local(async {
         let clock = Clock::start();

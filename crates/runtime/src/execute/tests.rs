@@ -24,6 +24,7 @@ impl Stage {
         let window = Arc::new(Window::default());
         let executor = Executor {
             binder: Binder::new(fake.client(), fence.clone(), window, metrics.clone()),
+            annotate_latency: true,
             client: fake.client(),
             extenders: Extenders::new(
                 &api::config::defaults(api::config::Gates::default()),
@@ -53,6 +54,7 @@ impl Stage {
             scheduler: "default-scheduler".into(),
             known: known(1, "10"),
             victim: known(2, "20"),
+            ready: Some(Instant::now()),
         };
         self.orders.send(order).await.unwrap();
     }

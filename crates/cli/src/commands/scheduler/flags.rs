@@ -92,6 +92,9 @@ pub(in crate::commands) struct Options {
     /// How long a pod may wait for an event before it is tried anyway.
     #[arg(long, value_name = "DURATION", default_value = "5m")]
     pub(super) pod_max_in_unschedulable_pods_duration: Span,
+    /// Tell each pod that is bound how long that took since it could first be tried, in its annotation scheduling.novasphere.dev/schedulerLatency. Not for pods that an extender binds.
+    #[arg(long)]
+    pub(super) annotate_latency: bool,
     /// How much is logged: 0 to 3 tell what matters to operators, 4 and 5 details, 6 and more everything of ours, 10 also of libraries.
     #[arg(short, long, value_name = "LEVEL", default_value_t = 0)]
     pub(super) v: u8,
