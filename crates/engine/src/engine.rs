@@ -46,6 +46,8 @@ use crate::state::State;
 use binding::Binding;
 use consult::Consultation;
 
+pub use audit::AuditPart;
+
 /// Settings of an engine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Settings {

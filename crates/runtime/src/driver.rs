@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use engine::change::Change;
 use engine::command::{Command, PodName};
-use engine::engine::Engine;
+use engine::engine::{AuditPart, Engine};
 use engine::framework::Point;
 use engine::framework::profile::PluginPosition;
 use engine::object::Text;
@@ -35,6 +35,12 @@ const DECISIONS_AT_ONCE: usize = 64;
 
 /// How often numbers are shown that are not worth showing after every step.
 const SHOWN_EVERY: Duration = Duration::from_millis(500);
+
+/// Time between audits of what is kept, which are made while there is nothing else to do.
+const AUDIT_EVERY: Duration = Duration::from_mins(5);
+
+/// After an audit that took long the next one waits this many times as long: one percent of the time.
+const AUDIT_REST: u32 = 100;
 
 /// What the loop is told.
 #[derive(Debug)]
@@ -73,6 +79,7 @@ pub struct Driver {
     /// Binds that wait for room in the window: those of pods whose volumes became ready.
     held: VecDeque<Command>,
     shown: Instant,
+    audit: Audit,
     /// Profiles and plugins of which it was shown how many pods they keep waiting.
     blocked: HashSet<(usize, PluginPosition)>,
     /// Kinds that must be complete before the first decision.
@@ -84,6 +91,15 @@ pub struct Driver {
     commands: Vec<Command>,
     /// Commands to be handed over.
     outgoing: VecDeque<Command>,
+}
+
+/// The audit that is made bit by bit.
+struct Audit {
+    /// When the next one begins.
+    due: Instant,
+    /// Where the present one stands, and what it took so far.
+    part: Option<AuditPart>,
+    took: Duration,
 }
 
 /// An attempt whose binding is under way.
@@ -146,6 +162,7 @@ impl Driver {
             attempts: HashMap::new(),
             held: VecDeque::new(),
             shown: Instant::now(),
+            audit: Audit { due: Instant::now() + AUDIT_EVERY, part: None, took: Duration::ZERO },
             blocked: HashSet::new(),
             kinds,
             synced: 0,
@@ -167,10 +184,11 @@ impl Driver {
     async fn decide(&mut self, inputs: &mut mpsc::Receiver<Input>) {
         let mut taken = Vec::with_capacity(INPUTS_AT_ONCE);
         while !self.stopped {
-            if !self.can_decide() {
-                let deadline = self.engine.next_deadline();
-                let wait = deadline.map_or(i64::MAX, |at| at.saturating_sub(self.clock.now()));
-                let wait = Duration::from_nanos(wait.max(0) as u64).min(Duration::from_mins(1));
+            if self.is_idle() && inputs.is_empty() && self.audit.due <= Instant::now() {
+                self.audit_part();
+                tokio::task::yield_now().await;
+            } else if !self.can_decide() {
+                let wait = self.time_to_wait();
                 tokio::select! {
                     count = inputs.recv_many(&mut taken, INPUTS_AT_ONCE) => {
                         if count == 0 {
@@ -203,6 +221,50 @@ impl Driver {
         }
     }
 
+    /// Until something is to be done without being told.
+    fn time_to_wait(&self) -> Duration {
+        let deadline = self.engine.next_deadline();
+        let wait = deadline.map_or(i64::MAX, |at| at.saturating_sub(self.clock.now()));
+        let wait = Duration::from_nanos(wait.max(0) as u64).min(Duration::from_mins(1));
+        if self.is_idle() {
+            wait.min(self.audit.due.saturating_duration_since(Instant::now()))
+        } else {
+            wait
+        }
+    }
+
+    /// Whether nobody waits for anything that this loop could do.
+    fn is_idle(&self) -> bool {
+        self.binding == 0 && !self.can_decide()
+    }
+
+    /// Does one part of the audit that is due.
+    fn audit_part(&mut self) {
+        let begun = Instant::now();
+        let part = self.audit.part.unwrap_or_default();
+        let found = self.engine.audit_part(part);
+        self.audit.took += begun.elapsed();
+        match found {
+            Ok(Some(next)) => {
+                self.audit.part = Some(next);
+                return;
+            }
+            Ok(None) => self.audited(Ok(())),
+            Err(wrong) => self.audited(Err(wrong)),
+        }
+        let rest = AUDIT_EVERY.max(self.audit.took.saturating_mul(AUDIT_REST));
+        self.audit = Audit { due: Instant::now() + rest, part: None, took: Duration::ZERO };
+    }
+
+    /// An audit ended.
+    fn audited(&self, found: Result<(), String>) {
+        self.metrics.audited(found.is_ok());
+        if let Err(wrong) = found {
+            tracing::error!("the audit found: {wrong}");
+            self.metrics.invariant_violated();
+        }
+    }
+
     fn can_decide(&self) -> bool {
         self.leading
             && self.synced >= self.kinds
@@ -217,13 +279,13 @@ impl Driver {
             Input::Synced => self.synced += 1,
             Input::Lead(leading) => self.leading = leading,
             Input::Stop => self.stopped = true,
-            Input::Audit => match self.engine.audit() {
-                Ok(()) => tracing::info!("the audit found nothing wrong"),
-                Err(wrong) => {
-                    tracing::error!("the audit found: {wrong}");
-                    self.metrics.invariant_violated();
+            Input::Audit => {
+                let found = self.engine.audit();
+                if found.is_ok() {
+                    tracing::info!("the audit found nothing wrong");
                 }
-            },
+                self.audited(found);
+            }
         }
     }
 

@@ -224,6 +224,12 @@ impl Metrics {
         self.0.table.invariant_violations.inc();
     }
 
+    /// An audit of the engine's state ended, with or without a finding.
+    pub fn audited(&self, well: bool) {
+        let result = if well { "passed" } else { "failed" };
+        self.0.table.audits.with_label_values(&[result]).inc();
+    }
+
     /// Whether this process leads.
     pub fn leading(&self, leads: bool) {
         self.0.table.master_status.with_label_values(&[&self.0.lease]).set(i64::from(leads));

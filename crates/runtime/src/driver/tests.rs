@@ -3,6 +3,7 @@
 use api::config::Gates;
 use engine::engine::Settings;
 use plugins::registry::Registry;
+use plugins::simple;
 use serde_json::{Value, json};
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
 
@@ -19,16 +20,20 @@ struct Stage {
     task: JoinHandle<()>,
 }
 
-fn engine() -> Engine {
+fn engine(registry: &Registry) -> Engine {
     let configuration = api::config::defaults(Gates::default());
-    let profiles = Registry::default().profiles(&configuration).unwrap();
+    let profiles = registry.profiles(&configuration).unwrap();
     Engine::new(profiles, Settings::default())
 }
 
 fn driver() -> (Driver, mpsc::Receiver<Order>) {
+    driver_of(engine(&Registry::default()))
+}
+
+fn driver_of(engine: Engine) -> (Driver, mpsc::Receiver<Order>) {
     let (sender, orders) = mpsc::channel(ORDERS_MAX);
     let (window, status) = (Arc::default(), Arc::default());
-    (Driver::new(engine(), sender, window, status, Metrics::new("lease"), KINDS), orders)
+    (Driver::new(engine, sender, window, status, Metrics::new("lease"), KINDS), orders)
 }
 
 fn node(name: &str) -> Change {
@@ -53,7 +58,11 @@ fn bound(uid: &str, failure: Option<&str>) -> Change {
 
 impl Stage {
     fn start() -> Self {
-        let (driver, orders) = driver();
+        Self::start_with(engine(&Registry::default()))
+    }
+
+    fn start_with(engine: Engine) -> Self {
+        let (driver, orders) = driver_of(engine);
         let (inputs, receiver) = mpsc::channel(INPUTS_MAX);
         let (window, status) = (Arc::clone(&driver.window), Arc::clone(&driver.status));
         let metrics = driver.metrics.clone();
@@ -63,7 +72,11 @@ impl Stage {
 
     /// Everything is known and this process leads.
     async fn leading(pods: usize) -> Self {
-        let stage = Self::start();
+        Self::leading_with(engine(&Registry::default()), pods).await
+    }
+
+    async fn leading_with(engine: Engine, pods: usize) -> Self {
+        let stage = Self::start_with(engine);
         stage.tell(node("n1")).await;
         for number in 0..pods {
             stage.tell(pod(&format!("p{number}"), None)).await;
@@ -247,6 +260,74 @@ fn pods_that_fit_nowhere_are_counted_by_what_keeps_them_waiting() {
         sleep(Duration::from_millis(1)).await;
         let zero = r#"scheduler_unschedulable_pods{plugin="NodeResourcesFit",profile="default-scheduler"} 0"#;
         assert!(stage.metrics.text().contains(zero), "{}", stage.metrics.text());
+    });
+}
+
+fn audits(metrics: &Metrics, result: &str) -> usize {
+    let start = format!("jindou_audits_total{{result=\"{result}\"}} ");
+    let text = metrics.text();
+    text.lines().find_map(|line| line.strip_prefix(&start)?.parse().ok()).unwrap_or(0)
+}
+
+#[test]
+fn what_is_kept_is_audited_now_and_then_while_nothing_is_to_be_done() {
+    local(async {
+        let mut stage = Stage::leading(3).await;
+        assert_eq!(stage.ordered().await.len(), 3);
+        sleep(3 * AUDIT_EVERY).await;
+        assert_eq!(audits(&stage.metrics, "passed"), 0, "binds are under way");
+        for uid in ["p0", "p1", "p2"] {
+            stage.tell(bound(uid, None)).await;
+        }
+        sleep(Duration::from_secs(1)).await;
+        assert_eq!(audits(&stage.metrics, "passed"), 1, "it was due long ago");
+        sleep(AUDIT_EVERY - Duration::from_secs(2)).await;
+        assert_eq!(audits(&stage.metrics, "passed"), 1);
+        sleep(Duration::from_secs(2)).await;
+        assert_eq!(audits(&stage.metrics, "passed"), 2);
+        sleep(10 * AUDIT_EVERY).await;
+        assert_eq!(audits(&stage.metrics, "passed"), 12);
+        assert_eq!(audits(&stage.metrics, "failed"), 0);
+        stage.send(Input::Audit).await;
+        sleep(Duration::from_millis(1)).await;
+        assert_eq!(audits(&stage.metrics, "passed"), 13, "on request at once");
+    });
+}
+
+/// Changes its mind about nodes without any reason that the engine could know of.
+struct Moody(Arc<AtomicBool>);
+
+impl simple::NodePlugin for Moody {
+    fn filter(&self, _: &simple::Class, _: &simple::NodeView) -> Result<(), simple::Rejection> {
+        let well = self.0.load(Ordering::Relaxed);
+        if well {
+            Ok(())
+        } else {
+            Err(simple::Rejection::unresolvable("node(s) are out of favour"))
+        }
+    }
+}
+
+#[test]
+fn what_differs_from_what_comes_out_from_scratch_is_found() {
+    const POINTS: &[Point] = &[Point::Filter];
+    local(async {
+        let mood = Arc::new(AtomicBool::new(true));
+        let shared = Arc::clone(&mood);
+        let build =
+            move |_: Option<&_>| Ok(simple::plugin("NodeName", POINTS, Moody(Arc::clone(&shared))));
+        let registry = Registry::default().with("NodeName", POINTS, Box::new(build));
+        let mut stage = Stage::leading_with(engine(&registry), 2).await;
+        assert_eq!(stage.ordered().await, ["Bind p0", "Bind p1"]);
+        for uid in ["p0", "p1"] {
+            stage.tell(bound(uid, None)).await;
+        }
+        sleep(AUDIT_EVERY).await;
+        assert_eq!((audits(&stage.metrics, "passed"), audits(&stage.metrics, "failed")), (1, 0));
+        mood.store(false, Ordering::Relaxed);
+        sleep(AUDIT_EVERY + Duration::from_secs(1)).await;
+        assert_eq!((audits(&stage.metrics, "passed"), audits(&stage.metrics, "failed")), (1, 1));
+        assert!(stage.metrics.text().contains("jindou_invariant_violations_total 1\n"));
     });
 }
 

@@ -34,6 +34,7 @@ pub(super) struct Table {
     pub(super) binds_in_flight: IntGauge,
     pub(super) events_dropped: IntCounter,
     pub(super) invariant_violations: IntCounter,
+    pub(super) audits: IntCounterVec,
     pub(super) master_status: IntGaugeVec,
     pub(super) process: Process,
 }
@@ -132,6 +133,11 @@ impl Table {
             invariant_violations: to.counter(
                 "jindou_invariant_violations_total",
                 "Checks of the scheduler's own state that failed. Any value but 0 is a bug.",
+            ),
+            audits: to.counters(
+                "jindou_audits_total",
+                "Audits of the scheduler's own state by result: passed, failed.",
+                &["result"],
             ),
             master_status: to.gauges(
                 "leader_election_master_status",

@@ -33,6 +33,8 @@ async fn filled() -> Metrics {
     metrics.binds_in_flight(9);
     metrics.event_dropped();
     metrics.invariant_violated();
+    metrics.audited(true);
+    metrics.audited(false);
     metrics.leading(true);
     tokio::time::advance(Duration::from_millis(1500)).await;
     metrics
