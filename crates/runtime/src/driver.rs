@@ -11,12 +11,13 @@ use engine::engine::{AuditPart, Engine};
 use engine::framework::Point;
 use engine::framework::profile::PluginPosition;
 use engine::object::Text;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
 
 use crate::bind::Window;
 use crate::execute::{Known, Order};
 use crate::metrics::{AttemptResult, CacheSize, Metrics, PendingPods};
+use crate::resources::Page;
 
 #[cfg(test)]
 mod tests;
@@ -53,6 +54,13 @@ pub enum Input {
     Lead(bool),
     /// Compare what is kept with what comes out from scratch, and tell.
     Audit,
+    /// Show the pods from a place on.
+    Pods {
+        /// The place.
+        from: usize,
+        /// Who wants to know.
+        reply: oneshot::Sender<Page>,
+    },
     /// Make no more decisions and end.
     Stop,
 }
@@ -278,6 +286,10 @@ impl Driver {
             Input::Change(change) => self.apply(change),
             Input::Synced => self.synced += 1,
             Input::Lead(leading) => self.leading = leading,
+            Input::Pods { from, reply } => {
+                // Whoever asked may have gone.
+                let _ = reply.send(Page::new(self.engine.state(), from));
+            }
             Input::Stop => self.stopped = true,
             Input::Audit => {
                 let found = self.engine.audit();

@@ -30,6 +30,7 @@ use anyhow::Context;
 use tokio::net::TcpListener;
 
 use crate::metrics::Metrics;
+use crate::resources::PodResources;
 
 use access::Access;
 use certificate::Resolver;
@@ -58,6 +59,8 @@ pub struct Serving {
     pub client: kube::Client,
     /// For `/metrics`.
     pub metrics: Metrics,
+    /// For `/metrics/resources`, which is not there without it.
+    pub resources: Option<PodResources>,
     /// For `/configz`: the configuration in its newest version.
     pub configuration: serde_json::Value,
     /// For `/healthz`; `ping` if there are none. So for the others.
@@ -103,6 +106,7 @@ impl Serving {
             always_allowed: ["/healthz", "/readyz", "/livez"].map(str::to_owned).to_vec(),
             client,
             metrics,
+            resources: None,
             configuration: serde_json::Value::Null,
             health: Vec::new(),
             live: Vec::new(),
@@ -135,6 +139,7 @@ impl Server {
         let allowed = AllowedPaths::new(&serving.always_allowed)?;
         let routes = Routes::new(
             serving.metrics,
+            serving.resources,
             &serving.configuration,
             [serving.health, serving.live, serving.ready],
         );

@@ -24,6 +24,7 @@ pub mod kinds;
 pub mod lease;
 pub mod metrics;
 pub mod report;
+pub mod resources;
 pub mod scheduler;
 #[cfg(test)]
 mod testing;

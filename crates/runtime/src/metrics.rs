@@ -11,14 +11,16 @@
 //! counters for untyped.
 
 mod process;
+mod slis;
 mod table;
 
 use std::sync::Arc;
 
 use engine::queue::Counters;
-use prometheus::{IntCounter, TextEncoder};
+use prometheus::{IntCounter, Registry, TextEncoder};
 use tokio::time::Instant;
 
+use slis::Slis;
 use table::Table;
 
 /// The type of the text that [`Metrics::text`] gives.
@@ -33,6 +35,7 @@ pub struct Metrics(Arc<Inner>);
 
 struct Inner {
     table: Table,
+    slis: Slis,
     lease: String,
 }
 
@@ -105,7 +108,9 @@ pub struct CacheSize {
 impl Metrics {
     /// Metrics that are all zero. `lease` is the name of the lease of the leader election.
     pub fn new(lease: &str) -> Self {
-        Self(Arc::new(Inner { table: Table::new(), lease: lease.to_owned() }))
+        let table = Table::new();
+        let slis = Slis::new(table.process.start_seconds.clone());
+        Self(Arc::new(Inner { table, slis, lease: lease.to_owned() }))
     }
 
     /// The text that Prometheus reads.
@@ -113,9 +118,21 @@ impl Metrics {
         let table = &self.0.table;
         table.watch_staleness.refresh(Instant::now());
         table.process.refresh();
-        TextEncoder::new()
-            .encode_to_string(&table.registry.gather())
-            .expect("families without samples are not gathered, and a string takes any text")
+        encode(&table.registry)
+    }
+
+    /// The same for the page on health checks.
+    pub fn slis(&self) -> String {
+        self.0.table.process.refresh();
+        encode(&self.0.slis.registry)
+    }
+
+    /// A health check was made for a page, such as `readyz`.
+    pub fn health_checked(&self, name: &str, page: &str, well: bool) {
+        let Slis { last, total, .. } = &self.0.slis;
+        last.with_label_values(&[name, page]).set(i64::from(well));
+        let status = if well { "success" } else { "error" };
+        total.with_label_values(&[name, page, status]).inc();
     }
 
     /// An attempt ended. For a scheduled pod the time runs until the bind is done.
@@ -234,6 +251,12 @@ impl Metrics {
     pub fn leading(&self, leads: bool) {
         self.0.table.master_status.with_label_values(&[&self.0.lease]).set(i64::from(leads));
     }
+}
+
+fn encode(registry: &Registry) -> String {
+    TextEncoder::new()
+        .encode_to_string(&registry.gather())
+        .expect("families without samples are not gathered, and a string takes any text")
 }
 
 /// Sets a counter to a total that was counted elsewhere. Totals never fall.

@@ -25,6 +25,7 @@ use crate::kinds::{KINDS, Kind};
 use crate::lease::Fence;
 use crate::metrics::Metrics;
 use crate::report::Reports;
+use crate::resources::PodResources;
 use crate::watch::{Follower, WatchStatus};
 
 /// How long the first answer of the API server may take.
@@ -217,6 +218,11 @@ impl Scheduler {
     /// Has what is kept compared with what comes out from scratch; the log tells.
     pub async fn audit(&self) {
         let _ = self.inputs.send(Input::Audit).await;
+    }
+
+    /// What pods request, for those who ask.
+    pub fn resources(&self) -> PodResources {
+        PodResources::new(self.inputs.clone())
     }
 
     /// The kinds that were not seen completely yet.

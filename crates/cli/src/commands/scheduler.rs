@@ -260,6 +260,7 @@ async fn serving(plan: &Plan, scheduler: &Arc<Scheduler>, fence: &Fence) -> Resu
         tls_min: plan.tls_min,
         always_allowed: plan.always_allowed.clone(),
         configuration,
+        resources: Some(scheduler.resources()),
         health: vec![Check::ping(), elected.clone()],
         live: vec![Check::ping()],
         ready: vec![Check::ping(), elected, synced],

@@ -308,6 +308,49 @@ async fn pages_have_their_content() {
 }
 
 #[tokio::test]
+async fn results_of_health_checks_are_a_page_of_their_own() {
+    let running = Running::start(|_| {}).await;
+    for path in ["/readyz", "/readyz", "/readyz?exclude=sync", "/livez", "/readyz/sync"] {
+        running.get(path, Some("may")).await;
+    }
+    let got = running.get("/metrics/slis", Some("may")).await;
+    assert_eq!(got.headers[CONTENT_TYPE], "text/plain; version=0.0.4; charset=utf-8");
+    let text: String = got
+        .text
+        .lines()
+        .filter(|line| !line.contains("process_"))
+        .flat_map(|l| [l, "\n"])
+        .collect();
+    insta::assert_snapshot!(text);
+    assert_eq!(running.get("/metrics/slis", Some("may-not")).await.status, 403);
+    assert!(!running.get("/metrics", Some("may")).await.text.contains("healthcheck"));
+}
+
+#[tokio::test]
+async fn what_pods_request_comes_from_whoever_knows() {
+    let (inputs, mut asked) = tokio::sync::mpsc::channel(1);
+    let resources = PodResources::new(inputs);
+    let running = Running::start(|serving| serving.resources = Some(resources.clone())).await;
+    let engine = tokio::spawn(async move {
+        let state = engine::state::State::default();
+        while let Some(crate::driver::Input::Pods { from, reply }) = asked.recv().await {
+            let _ = reply.send(crate::resources::Page::new(&state, from));
+        }
+    });
+    let got = running.get("/metrics/resources", Some("may")).await;
+    assert_eq!((got.status, got.headers.get(CONTENT_LENGTH)), (200, None));
+    assert_eq!(got.text.matches("# TYPE kube_pod_resource_").count(), 2);
+    let got = running.send(Method::HEAD, "/metrics/resources", Some("Bearer may")).await;
+    assert_eq!((got.status, got.text.as_str()), (200, ""));
+    let _others = (resources.text().unwrap(), resources.text().unwrap());
+    let got = running.get("/metrics/resources", Some("may")).await;
+    assert_eq!((got.status, &got.headers["retry-after"]), (503, &"5".parse().unwrap()));
+    engine.abort();
+    let absent = Running::start(|_| {}).await;
+    assert_eq!(absent.get("/metrics/resources", Some("may")).await.status, 404);
+}
+
+#[tokio::test]
 async fn reviews_say_who_asks_for_what_and_are_remembered() {
     let running = Running::start(|_| {}).await;
     for _ in 0..3 {

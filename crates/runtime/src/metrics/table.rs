@@ -181,10 +181,10 @@ impl Staleness {
 type Buckets = (f64, f64, usize);
 
 /// Makes families and registers them.
-struct Register<'a>(&'a Registry);
+pub(super) struct Register<'a>(pub(super) &'a Registry);
 
 impl Register<'_> {
-    fn add<T: Collector + Clone + 'static>(&self, family: prometheus::Result<T>) -> T {
+    pub(super) fn add<T: Collector + Clone + 'static>(&self, family: prometheus::Result<T>) -> T {
         let family = family.expect("names and labels are constants, and a test makes them all");
         self.0.register(Box::new(family.clone())).expect("each name is used once");
         family
@@ -194,7 +194,7 @@ impl Register<'_> {
         self.add(IntCounter::new(name, help))
     }
 
-    fn counters(&self, name: &str, help: &str, labels: &[&str]) -> IntCounterVec {
+    pub(super) fn counters(&self, name: &str, help: &str, labels: &[&str]) -> IntCounterVec {
         self.add(IntCounterVec::new(Opts::new(name, help), labels))
     }
 
@@ -202,7 +202,7 @@ impl Register<'_> {
         self.add(IntGauge::new(name, help))
     }
 
-    fn gauges(&self, name: &str, help: &str, labels: &[&str]) -> IntGaugeVec {
+    pub(super) fn gauges(&self, name: &str, help: &str, labels: &[&str]) -> IntGaugeVec {
         self.add(IntGaugeVec::new(Opts::new(name, help), labels))
     }
 
