@@ -1,6 +1,6 @@
 //! The loop around the engine, on a thread of its own.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
@@ -8,9 +8,11 @@ use std::time::{Duration, SystemTime};
 use engine::change::Change;
 use engine::command::{Command, PodName};
 use engine::engine::{AuditPart, Engine};
-use engine::framework::Point;
 use engine::framework::profile::PluginPosition;
+use engine::framework::{Action, Point, Resource};
 use engine::object::Text;
+use engine::queue::EventLabel;
+use prometheus::Histogram;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
 
@@ -18,6 +20,7 @@ use crate::bind::Window;
 use crate::execute::{Known, Order};
 use crate::metrics::{AttemptResult, CacheSize, Metrics, PendingPods};
 use crate::resources::Page;
+use crate::timing::Sampler;
 
 #[cfg(test)]
 mod tests;
@@ -81,6 +84,9 @@ pub struct Driver {
     window: Arc<Window>,
     status: Arc<DriverStatus>,
     metrics: Metrics,
+    sampler: Sampler,
+    /// Times of events, by [`Handled`].
+    handling: [Histogram; EVENTS.len()],
     clock: Clock,
     /// Attempts whose binding is under way; each ends with its `Bound`.
     attempts: HashMap<Text, Attempt>,
@@ -100,6 +106,32 @@ pub struct Driver {
     /// Commands to be handed over.
     outgoing: VecDeque<Command>,
 }
+
+/// Events whose handling is timed, in the order of [`EVENTS`].
+#[derive(Clone, Copy)]
+enum Handled {
+    NodeAdd,
+    NodeUpdate,
+    NodeDelete,
+    PendingAdd,
+    PendingUpdate,
+    PendingDelete,
+    AssignedAdd,
+    AssignedUpdate,
+    AssignedDelete,
+}
+
+const EVENTS: [(Resource, Action); 9] = [
+    (Resource::Node, Action::ADD),
+    (Resource::Node, Action::UPDATE),
+    (Resource::Node, Action::DELETE),
+    (Resource::UnschedulablePod, Action::ADD),
+    (Resource::UnschedulablePod, Action::UPDATE),
+    (Resource::UnschedulablePod, Action::DELETE),
+    (Resource::AssignedPod, Action::ADD),
+    (Resource::AssignedPod, Action::UPDATE),
+    (Resource::AssignedPod, Action::DELETE),
+];
 
 /// The audit that is made bit by bit.
 struct Audit {
@@ -158,10 +190,15 @@ impl Driver {
         window: Arc<Window>,
         status: Arc<DriverStatus>,
         metrics: Metrics,
+        sampler: Sampler,
         kinds: usize,
     ) -> Self {
+        let handling = EVENTS
+            .map(|(resource, action)| metrics.event_handling(&EventLabel::of(resource, action)));
         Self {
             engine,
+            sampler,
+            handling,
             orders,
             window,
             status,
@@ -221,8 +258,10 @@ impl Driver {
                     break;
                 }
                 let begun = Instant::now();
+                self.sampler.begin(&mut self.engine);
                 self.apply(Change::Schedule { limit: 1 });
                 self.metrics.algorithm(begun.elapsed().as_secs_f64());
+                self.sampler.end(&self.engine);
                 self.hand_over(Some(begun)).await;
             }
             self.show();
@@ -283,7 +322,13 @@ impl Driver {
     fn take(&mut self, input: Input) {
         match input {
             Input::Change(Change::Bound { uid, failure }) => self.bound(&uid, failure),
-            Input::Change(change) => self.apply(change),
+            Input::Change(change) => {
+                let (event, begun) = (self.event(&change), Instant::now());
+                self.apply(change);
+                if let Some(event) = event {
+                    self.handling[event as usize].observe(begun.elapsed().as_secs_f64());
+                }
+            }
             Input::Synced => self.synced += 1,
             Input::Lead(leading) => self.leading = leading,
             Input::Pods { from, reply } => {
@@ -299,6 +344,31 @@ impl Driver {
                 self.audited(found);
             }
         }
+    }
+
+    /// What happens to a pod or a node by a change.
+    fn event(&self, change: &Change) -> Option<Handled> {
+        let state = self.engine.state();
+        let placed = |uid: &Text| {
+            let record = state.pods.get(state.pods.find(uid)?);
+            Some(record.node.is_some() && !record.assumed)
+        };
+        Some(match change {
+            Change::Node(node) => match state.nodes.find(&node.name) {
+                Some(index) if state.nodes.present().contains(index) => Handled::NodeUpdate,
+                _ => Handled::NodeAdd,
+            },
+            Change::NodeGone(_) => Handled::NodeDelete,
+            Change::Pod(pod) => match (pod.node.is_empty(), placed(&pod.uid)) {
+                (true, None) => Handled::PendingAdd,
+                (true, Some(_)) => Handled::PendingUpdate,
+                (false, Some(true)) => Handled::AssignedUpdate,
+                (false, _) => Handled::AssignedAdd,
+            },
+            Change::PodGone { uid } if placed(uid)? => Handled::AssignedDelete,
+            Change::PodGone { .. } => Handled::PendingDelete,
+            _ => return None,
+        })
     }
 
     /// A bind ended. The engine says nothing of a pod that the watch showed first.
@@ -461,6 +531,11 @@ impl Driver {
             gated: counts.gated,
         });
         self.metrics.incoming_totals(&self.engine.queue().counters);
+        let mut in_flight: BTreeMap<EventLabel, usize> = BTreeMap::new();
+        for event in self.engine.queue().in_flight_events() {
+            *in_flight.entry(event).or_default() += 1;
+        }
+        self.metrics.in_flight(&in_flight, counts.in_flight);
         self.show_blocked();
         self.metrics.binds_in_flight(self.binding);
         let state = self.engine.state();

@@ -82,11 +82,18 @@ impl Executor {
                 Command::Bind { pod, resource_version, node, extender } => {
                     let since = ready.filter(|_| self.annotate_latency);
                     tokio::spawn(async move {
-                        let Self { binder, .. } = &executor;
+                        let Self { binder, metrics, .. } = &executor;
+                        let begun = Instant::now();
                         let bound = match extender {
                             None => binder.bind(&pod, &resource_version, &node, since).await,
                             Some(extender) => executor.bind_by(extender, &pod, &node).await,
                         };
+                        metrics.extension_point(
+                            "Bind",
+                            status(&bound),
+                            &scheduler,
+                            seconds_since(begun),
+                        );
                         if let Err(message) = &bound {
                             tracing::warn!(pod = %pod.name, node = %node, "not bound: {message}");
                         }
@@ -114,7 +121,14 @@ impl Executor {
                     tokio::spawn(async move {
                         let limit = Duration::from_nanos(timeout.max(0) as u64);
                         let Self { client, gate, metrics, .. } = &executor;
+                        let begun = Instant::now();
                         let ready = volumes::prepare(client, gate, &requests, limit).await;
+                        metrics.extension_point(
+                            "PreBind",
+                            status(&ready),
+                            &scheduler,
+                            seconds_since(begun),
+                        );
                         if ready.is_err() {
                             metrics.volume_bind_failed();
                         }
@@ -261,6 +275,15 @@ impl Executor {
             Err(_) => Err("the API server did not answer".to_owned()),
         }
     }
+}
+
+/// Upstream's name for what came of an extension point.
+fn status<T, E>(result: &Result<T, E>) -> &'static str {
+    if result.is_ok() { "Success" } else { "Error" }
+}
+
+fn seconds_since(begun: Instant) -> f64 {
+    begun.elapsed().as_secs_f64()
 }
 
 /// A pod that is to be deleted to make room for another.

@@ -28,5 +28,6 @@ pub mod resources;
 pub mod scheduler;
 #[cfg(test)]
 mod testing;
+pub mod timing;
 pub mod volumes;
 pub mod watch;

@@ -1,10 +1,10 @@
 //! What the scheduler tells Prometheus: upstream's `scheduler_*` under upstream's names, labels
 //! and buckets, and Jindou's own under `jindou_*`.
 //!
-//! Left out, since they could not have a true value here: timings of plugins, extension points, hints
-//! and single changes (the engine reads no clock), waits for permits (no plugin makes a pod wait),
-//! `goroutines` and `preemption_goroutines_*`, upstream's batching and asynchronous calls, and those
-//! behind gates that are off.
+//! Left out, since they could not have a true value here: times and numbers of evaluations of single
+//! plugins at Filter and Score (what they say is kept, see [`crate::timing`]), waits for permits (no
+//! plugin makes a pod wait), `goroutines` and `preemption_goroutines_*`, upstream's batching and
+//! asynchronous calls, and those behind gates that are off.
 //!
 //! The crate `prometheus` writes the text. `prometheus-client` does not fit: it writes OpenMetrics,
 //! where the TYPE line of a counter lacks `_total`, so that scrapers of the plain format take
@@ -14,10 +14,11 @@ mod process;
 mod slis;
 mod table;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use engine::queue::Counters;
-use prometheus::{IntCounter, Registry, TextEncoder};
+use engine::queue::{Counters, EventLabel};
+use prometheus::{Histogram, IntCounter, Registry, TextEncoder};
 use tokio::time::Instant;
 
 use slis::Slis;
@@ -140,6 +141,43 @@ impl Metrics {
         let labels = [result.name(), profile];
         self.0.table.attempts.with_label_values(&labels).inc();
         self.0.table.attempt_seconds.with_label_values(&labels).observe(seconds);
+    }
+
+    /// The plugins of an extension point were run.
+    pub fn extension_point(&self, point: &str, status: &str, profile: &str, seconds: f64) {
+        let labels = [point, status, profile];
+        self.0.table.point_seconds.with_label_values(&labels).observe(seconds);
+    }
+
+    /// A plugin was run at an extension point.
+    pub fn plugin(&self, plugin: &str, point: &str, status: &str, seconds: f64) {
+        let labels = [plugin, point, status];
+        self.0.table.plugin_seconds.with_label_values(&labels).observe(seconds);
+    }
+
+    /// A plugin had something to say.
+    pub fn plugin_evaluated(&self, plugin: &str, point: &str, profile: &str) {
+        self.0.table.plugin_evaluations.with_label_values(&[plugin, point, profile]).inc();
+    }
+
+    /// A plugin said whether an event may help a pod.
+    pub fn hint(&self, plugin: &str, event: &str, hint: &str, seconds: f64) {
+        self.0.table.hint_seconds.with_label_values(&[plugin, event, hint]).observe(seconds);
+    }
+
+    /// Where the times of handling an event are noted.
+    pub fn event_handling(&self, event: &EventLabel) -> Histogram {
+        self.0.table.event_seconds.with_label_values(&[&*event.to_string()])
+    }
+
+    /// How many events of each kind are kept for pods being tried now, and how many such pods there are.
+    pub fn in_flight(&self, events: &BTreeMap<EventLabel, usize>, pods: usize) {
+        let gauges = &self.0.table.in_flight_events;
+        gauges.reset();
+        gauges.with_label_values(&["PodPopped"]).set(pods as i64);
+        for (event, count) in events {
+            gauges.with_label_values(&[&*event.to_string()]).set(*count as i64);
+        }
     }
 
     /// A node was looked for.

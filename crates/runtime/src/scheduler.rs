@@ -26,6 +26,7 @@ use crate::lease::Fence;
 use crate::metrics::Metrics;
 use crate::report::Reports;
 use crate::resources::PodResources;
+use crate::timing::Sampler;
 use crate::watch::{Follower, WatchStatus};
 
 /// How long the first answer of the API server may take.
@@ -71,13 +72,13 @@ pub fn connect_sides(metrics: &Metrics) -> (EngineSide, ClusterSide) {
 
 impl EngineSide {
     /// Decides, on this thread, until the cluster's end is gone or says to stop.
-    pub fn run(self, engine: Engine) -> Result<()> {
+    pub fn run(self, engine: Engine, sampler: Sampler) -> Result<()> {
         let clock = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .build()
             .context("the engine cannot start")?;
         let Self { inputs, orders, window, status, metrics } = self;
-        let driver = Driver::new(engine, orders, window, status, metrics, KINDS.len());
+        let driver = Driver::new(engine, orders, window, status, metrics, sampler, KINDS.len());
         clock.block_on(driver.run(inputs));
         Ok(())
     }

@@ -20,6 +20,7 @@ use runtime::http::{Certificate, Check, Server, Serving};
 use runtime::lease::{self, Elector, Fence, Role};
 use runtime::metrics::Metrics;
 use runtime::scheduler::{ClusterSide, Scheduler, check_connection, check_rights, connect_sides};
+use runtime::timing;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -43,7 +44,7 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
             .with_context(|| format!("cannot write {}", path.display()))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let profiles = match registry.profiles(&configuration) {
+    let mut profiles = match registry.profiles(&configuration) {
         Ok(profiles) => profiles,
         Err(problems) => {
             for problem in problems {
@@ -64,8 +65,9 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
         max_backoff: configuration.pod_max_backoff_seconds.saturating_mul(SECOND),
         max_in_unschedulable: options.pod_max_in_unschedulable_pods_duration.0.nanos(),
     };
-    let engine = Engine::new(profiles, Settings { queue, ..Settings::default() });
     let metrics = Metrics::new(&configuration.leader_election.resource_name);
+    let sampler = timing::instrument(&mut profiles, &metrics);
+    let engine = Engine::new(profiles, Settings { queue, ..Settings::default() });
     let (engine_side, cluster_side) = connect_sides(&metrics);
     let plan = Plan::new(options, configuration, throttle, metrics)?;
     let io = tokio::runtime::Builder::new_current_thread()
@@ -76,7 +78,7 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
         .name("cluster".to_owned())
         .spawn(move || io.block_on(serve(cluster_side, plan)))
         .context("cannot start the thread that talks to the cluster")?;
-    engine_side.run(engine)?;
+    engine_side.run(engine, sampler)?;
     let ended = cluster.join().map_err(|_| anyhow!("the thread that talks to the cluster died"))?;
     ended.map(|()| ExitCode::SUCCESS)
 }

@@ -33,7 +33,9 @@ fn driver() -> (Driver, mpsc::Receiver<Order>) {
 fn driver_of(engine: Engine) -> (Driver, mpsc::Receiver<Order>) {
     let (sender, orders) = mpsc::channel(ORDERS_MAX);
     let (window, status) = (Arc::default(), Arc::default());
-    (Driver::new(engine, sender, window, status, Metrics::new("lease"), KINDS), orders)
+    let metrics = Metrics::new("lease");
+    let sampler = crate::timing::instrument(&mut [], &metrics);
+    (Driver::new(engine, sender, window, status, metrics, sampler, KINDS), orders)
 }
 
 fn node(name: &str) -> Change {
@@ -328,6 +330,43 @@ fn what_differs_from_what_comes_out_from_scratch_is_found() {
         sleep(AUDIT_EVERY + Duration::from_secs(1)).await;
         assert_eq!((audits(&stage.metrics, "passed"), audits(&stage.metrics, "failed")), (1, 1));
         assert!(stage.metrics.text().contains("jindou_invariant_violations_total 1\n"));
+    });
+}
+
+#[test]
+fn the_handling_of_events_is_timed_under_upstreams_names() {
+    local(async {
+        let mut stage = Stage::leading(2).await;
+        assert_eq!(stage.ordered().await, ["Bind p0", "Bind p1"]);
+        stage.tell(node("n1")).await;
+        stage.tell(pod("p0", Some("n1"))).await;
+        stage.tell(pod("p0", Some("n1"))).await;
+        stage.tell(pod("p1", None)).await;
+        stage.tell(pod("other", Some("n2"))).await;
+        for uid in ["p0", "p1", "nobody"] {
+            stage.tell(Change::PodGone { uid: uid.into() }).await;
+        }
+        stage.tell(Change::NodeGone("n1".into())).await;
+        sleep(SHOWN_EVERY).await;
+        stage.send(Input::Audit).await;
+        sleep(Duration::from_millis(1)).await;
+        let text = stage.metrics.text();
+        for (event, count) in [
+            ("NodeAdd", 1),
+            ("NodeUpdate", 1),
+            ("NodeDelete", 1),
+            ("UnschedulablePodAdd", 2),
+            ("UnschedulablePodUpdate", 1),
+            ("UnschedulablePodDelete", 1),
+            ("AssignedPodAdd", 2),
+            ("AssignedPodUpdate", 1),
+            ("AssignedPodDelete", 1),
+        ] {
+            let start = "scheduler_event_handling_duration_seconds_count";
+            let line = format!("{start}{{event=\"{event}\"}} {count}\n");
+            assert!(text.contains(&line), "{line} is not in\n{text}");
+        }
+        assert!(text.contains("scheduler_inflight_events{event=\"PodPopped\"} 0\n"), "{text}");
     });
 }
 
