@@ -13,6 +13,7 @@ mod access;
 mod cache;
 mod certificate;
 mod client_ca;
+mod cluster_authentication;
 mod connection;
 mod health;
 mod identity;
@@ -39,6 +40,7 @@ use connection::Connections;
 use paths::AllowedPaths;
 use routes::Routes;
 
+pub use cluster_authentication::ClusterAuthentication;
 pub use health::Check;
 
 /// What to serve, where and to whom.
@@ -49,6 +51,8 @@ pub struct Serving {
     pub certificate: Certificate,
     /// Authorities whose client certificates are taken for identities, in PEM.
     pub client_ca: Option<PathBuf>,
+    /// Authorities of clients and front proxies as the cluster has them, if these count.
+    pub cluster: Option<ClusterAuthentication>,
     /// The oldest version of TLS that is spoken.
     pub tls_min: TlsMin,
     /// Whether HTTP/2 is spoken.
@@ -101,6 +105,7 @@ impl Serving {
             address: SocketAddr::from(([0, 0, 0, 0], 10259)),
             certificate: Certificate::SelfSigned,
             client_ca: None,
+            cluster: None,
             tls_min: TlsMin::V1_2,
             http2: true,
             always_allowed: ["/healthz", "/readyz", "/livez"].map(str::to_owned).to_vec(),
@@ -119,6 +124,7 @@ impl Serving {
 pub struct Server {
     listener: TcpListener,
     connections: Connections,
+    cluster: Option<ClusterAuthentication>,
 }
 
 impl Server {
@@ -135,7 +141,16 @@ impl Server {
     /// Serves at a socket that is already open; the address of the options is not used.
     pub fn with_listener(listener: TcpListener, serving: Serving) -> anyhow::Result<Self> {
         let certificate = Arc::new(Resolver::new(serving.certificate)?);
-        let client_ca = serving.client_ca.map(ClientCa::new).transpose()?.map(Arc::new);
+        let client_ca = match (&serving.client_ca, &serving.cluster) {
+            (None, None) => None,
+            (file, cluster) => {
+                let client_ca = ClientCa::new(file.clone())?;
+                if let Some(cluster) = cluster {
+                    client_ca.take_over(cluster.said())?;
+                }
+                Some(Arc::new(client_ca))
+            }
+        };
         let allowed = AllowedPaths::new(&serving.always_allowed)?;
         let routes = Routes::new(
             serving.metrics,
@@ -148,7 +163,7 @@ impl Server {
             connection::tls(&certificate, client_ca.as_ref(), serving.tls_min, serving.http2)?;
         let connections =
             Connections::new(tls, serving.http2, access, routes, certificate, client_ca);
-        Ok(Self { listener, connections })
+        Ok(Self { listener, connections, cluster: serving.cluster })
     }
 
     /// Where it listens.
@@ -158,7 +173,7 @@ impl Server {
 
     /// Answers until `shutdown` is done, then lets requests under way end, for a bounded time.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
-        self.connections.run(self.listener, shutdown).await;
+        self.connections.run(self.listener, self.cluster, shutdown).await;
     }
 }
 

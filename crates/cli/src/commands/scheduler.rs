@@ -16,7 +16,7 @@ use engine::queue::QueueConfig;
 use plugins::registry::Registry;
 use runtime::connect::{self, Target};
 use runtime::gate::Throttle;
-use runtime::http::{Certificate, Check, Server, Serving};
+use runtime::http::{Certificate, Check, ClusterAuthentication, Server, Serving};
 use runtime::lease::{self, Elector, Fence, Role};
 use runtime::metrics::Metrics;
 use runtime::scheduler::{ClusterSide, Scheduler, check_connection, check_rights, connect_sides};
@@ -28,6 +28,8 @@ use super::config::load_as_written;
 use crate::output::complain;
 
 pub(super) use flags::Options;
+
+use flags::Lookup;
 
 /// How long binds that are under way may take when we are told to stop.
 const DRAIN_MAX: Duration = Duration::from_secs(8);
@@ -113,6 +115,7 @@ struct Plan {
     address: std::net::SocketAddr,
     certificate: Certificate,
     client_ca: Option<PathBuf>,
+    lookup: Lookup,
     tls_min: runtime::http::TlsMin,
     always_allowed: Vec<String>,
     annotate_latency: bool,
@@ -143,6 +146,7 @@ impl Plan {
             address: (options.bind_address, options.secure_port).into(),
             certificate: options.certificate()?,
             client_ca: options.client_ca_file.clone(),
+            lookup: options.lookup(),
             tls_min: options.tls_min()?,
             always_allowed: options.authorization_always_allow_paths.clone(),
             annotate_latency: options.annotate_latency,
@@ -255,7 +259,9 @@ async fn serving(plan: &Plan, scheduler: &Arc<Scheduler>, fence: &Fence) -> Resu
     let configuration: serde_json::Value =
         serde_saphyr::from_str(&config::write(&plan.configuration))
             .context("the configuration cannot be shown")?;
+    let reviewer = connect::client(&reviewer)?;
     Ok(Serving {
+        cluster: cluster_authentication(plan, &reviewer).await?,
         address: plan.address,
         certificate: plan.certificate.clone(),
         client_ca: plan.client_ca.clone(),
@@ -266,8 +272,27 @@ async fn serving(plan: &Plan, scheduler: &Arc<Scheduler>, fence: &Fence) -> Resu
         health: vec![Check::ping(), elected.clone()],
         live: vec![Check::ping()],
         ready: vec![Check::ping(), elected, synced],
-        ..Serving::new(connect::client(&reviewer)?, plan.metrics.clone())
+        ..Serving::new(reviewer, plan.metrics.clone())
     })
+}
+
+/// Who vouches for clients by the cluster's word, unless that does not count or nobody can come.
+async fn cluster_authentication(
+    plan: &Plan,
+    reviewer: &kube::Client,
+) -> Result<Option<ClusterAuthentication>> {
+    if plan.lookup == Lookup::Skip || plan.address.port() == 0 {
+        return Ok(None);
+    }
+    let mut cluster = ClusterAuthentication::new(reviewer.clone());
+    if let Err(error) = cluster.look_up().await {
+        let error = error.context("cannot look up who vouches for client certificates");
+        if plan.lookup == Lookup::Must {
+            return Err(error.context("--authentication-tolerate-lookup-failure=false"));
+        }
+        tracing::warn!("{error:#}; until that works, they count as no identity");
+    }
+    Ok(Some(cluster))
 }
 
 /// Returns when the process is asked to stop; answers other signals meanwhile.

@@ -65,9 +65,15 @@ pub(in crate::commands) struct Options {
     /// The oldest TLS: VersionTLS12 or VersionTLS13.
     #[arg(long, value_name = "VERSION", default_value = "VersionTLS12")]
     tls_min_version: String,
-    /// Authorities whose client certificates are taken for identities, in PEM.
+    /// Authorities whose client certificates are taken for identities, in PEM; without it, those that the cluster names.
     #[arg(long, value_name = "FILE")]
     pub(super) client_ca_file: Option<PathBuf>,
+    /// Do not ask the cluster which authorities vouch for clients and for front proxies.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value_t = false, action = clap::ArgAction::Set)]
+    authentication_skip_lookup: bool,
+    /// Go on when the cluster cannot be asked that; it is asked again later.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value_t = true, action = clap::ArgAction::Set)]
+    authentication_tolerate_lookup_failure: bool,
     /// Kubeconfig for asking who somebody is; without it, the one of the cluster.
     #[arg(long, value_name = "FILE")]
     authentication_kubeconfig: Option<PathBuf>,
@@ -111,6 +117,17 @@ pub(super) enum LogFormat {
     Text,
     /// Objects for programs.
     Json,
+}
+
+/// Whether the cluster is asked who vouches for clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lookup {
+    /// It is not.
+    Skip,
+    /// It is, and may fail to answer.
+    May,
+    /// It must answer.
+    Must,
 }
 
 /// A duration in Go's syntax.
@@ -182,6 +199,15 @@ impl Options {
                 Ok(Certificate::Files { certificate: certificate.clone(), key: key.clone() })
             }
             _ => bail!("--tls-cert-file and --tls-private-key-file go together"),
+        }
+    }
+
+    /// Whether the cluster is asked who vouches for clients.
+    pub(super) fn lookup(&self) -> Lookup {
+        match (self.authentication_skip_lookup, self.authentication_tolerate_lookup_failure) {
+            (true, _) => Lookup::Skip,
+            (false, true) => Lookup::May,
+            (false, false) => Lookup::Must,
         }
     }
 
