@@ -21,6 +21,7 @@ use crate::execute::{Known, Order};
 use crate::metrics::{AttemptResult, CacheSize, Metrics, PendingPods};
 use crate::resources::Page;
 use crate::timing::Sampler;
+use crate::traces::{self, Traces};
 
 #[cfg(test)]
 mod tests;
@@ -90,6 +91,9 @@ pub struct Driver {
     clock: Clock,
     /// Attempts whose binding is under way; each ends with its `Bound`.
     attempts: HashMap<Text, Attempt>,
+    traces: Traces,
+    /// Spans of those of them that are traced.
+    spans: HashMap<Text, traces::Attempt>,
     /// Binds that wait for room in the window: those of pods whose volumes became ready.
     held: VecDeque<Command>,
     shown: Instant,
@@ -205,6 +209,8 @@ impl Driver {
             metrics,
             clock: Clock::start(),
             attempts: HashMap::new(),
+            traces: Traces::off(),
+            spans: HashMap::new(),
             held: VecDeque::new(),
             shown: Instant::now(),
             audit: Audit { due: Instant::now() + AUDIT_EVERY, part: None, took: Duration::ZERO },
@@ -217,6 +223,12 @@ impl Driver {
             commands: Vec::new(),
             outgoing: VecDeque::new(),
         }
+    }
+
+    /// Tells of attempts.
+    #[must_use]
+    pub fn traced(self, traces: Traces) -> Self {
+        Self { traces, ..self }
     }
 
     /// Runs until it is stopped or all senders of inputs are gone.
@@ -381,6 +393,7 @@ impl Driver {
         }
         if failed {
             self.attempts.remove(uid);
+            self.spans.remove(uid);
         } else if let Some(Attempt { pod, node, .. }) = self.attempts.get(uid).cloned() {
             self.commands.push(Command::ReportScheduled { pod, node });
         }
@@ -436,8 +449,15 @@ impl Driver {
                 self.binding += 1;
                 let begun = attempt.unwrap_or_else(Instant::now);
                 order.ready = Some(self.note_attempt(pod, node, begun));
+                if let Some(span) = self.traces.attempt(pod, &order.scheduler, begun) {
+                    order.trace = Some(span.context());
+                    self.spans.insert(pod.uid.clone(), span);
+                }
             }
-            Command::ReportScheduled { .. } => {
+            Command::ReportScheduled { node, .. } => {
+                if let Some(span) = self.spans.remove(uid) {
+                    span.placed("scheduled", node);
+                }
                 if let Some(Attempt { begun, number, first, flushed, .. }) =
                     self.attempts.remove(uid)
                 {
@@ -450,13 +470,19 @@ impl Driver {
                     self.metrics.attempt(&order.scheduler, AttemptResult::Scheduled, seconds);
                 }
             }
-            Command::ReportFailure { reason, .. } => {
+            Command::ReportFailure { pod, reason, message, .. } => {
                 let bound = self.attempts.remove(uid).map(|attempt| attempt.begun);
                 let begun = bound.or(attempt).unwrap_or_else(Instant::now);
                 let result = match *reason {
                     "Unschedulable" => AttemptResult::Unschedulable,
                     _ => AttemptResult::Error,
                 };
+                let span = self.spans.remove(uid);
+                if let Some(span) =
+                    span.or_else(|| self.traces.attempt(pod, &order.scheduler, begun))
+                {
+                    span.failed(result.name(), message);
+                }
                 // No node was found in this very attempt: then plugins were asked to make room.
                 if attempt.is_some()
                     && result == AttemptResult::Unschedulable
@@ -511,6 +537,7 @@ impl Driver {
             known: known(uid).unwrap_or_default(),
             victim: victim.unwrap_or_default(),
             ready: None,
+            trace: None,
             command,
         }
     }

@@ -7,6 +7,7 @@ use engine::command::{Command, PodName};
 use engine::object::Text;
 use http::{Request, StatusCode};
 use kube::client::Body;
+use opentelemetry::trace::SpanContext;
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
@@ -20,6 +21,7 @@ use crate::gate::Gate;
 use crate::lease::REQUEST_TIMEOUT;
 use crate::metrics::Metrics;
 use crate::report::{Report, Reports};
+use crate::traces::Traces;
 use crate::volumes;
 
 #[cfg(test)]
@@ -38,6 +40,8 @@ pub struct Order {
     pub victim: Known,
     /// When the pod could first be tried, if it is to be bound.
     pub ready: Option<Instant>,
+    /// The trace of the attempt, if it has one and the pod is to be bound.
+    pub trace: Option<SpanContext>,
 }
 
 /// What the engine knows of a pod.
@@ -70,6 +74,8 @@ pub struct Executor {
     pub inputs: mpsc::Sender<Input>,
     /// Counts what went wrong.
     pub metrics: Metrics,
+    /// Tells how long binds took.
+    pub traces: Traces,
 }
 
 impl Executor {
@@ -77,12 +83,13 @@ impl Executor {
     pub async fn run(self, mut orders: mpsc::Receiver<Order>) {
         while let Some(order) = orders.recv().await {
             let executor = self.clone();
-            let Order { command, scheduler, known, victim: victim_known, ready } = order;
+            let Order { command, scheduler, known, victim: victim_known, ready, trace } = order;
             match command {
                 Command::Bind { pod, resource_version, node, extender } => {
                     let since = ready.filter(|_| self.annotate_latency);
                     tokio::spawn(async move {
                         let Self { binder, metrics, .. } = &executor;
+                        let span = executor.traces.bind(trace.as_ref(), &pod, &node);
                         let begun = Instant::now();
                         let bound = match extender {
                             None => binder.bind(&pod, &resource_version, &node, since).await,
@@ -96,6 +103,11 @@ impl Executor {
                         );
                         if let Err(message) = &bound {
                             tracing::warn!(pod = %pod.name, node = %node, "not bound: {message}");
+                        }
+                        match (span, &bound) {
+                            (Some(span), Ok(())) => span.placed("bound", &node),
+                            (Some(span), Err(message)) => span.failed("rejected", message),
+                            (None, _) => {}
                         }
                         let failure = bound.err().map(Text::from);
                         executor.answer(Change::Bound { uid: pod.uid, failure }).await;

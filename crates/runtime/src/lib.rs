@@ -29,5 +29,6 @@ pub mod scheduler;
 #[cfg(test)]
 mod testing;
 pub mod timing;
+pub mod traces;
 pub mod volumes;
 pub mod watch;

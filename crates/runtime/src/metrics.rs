@@ -52,7 +52,8 @@ pub enum AttemptResult {
 }
 
 impl AttemptResult {
-    fn name(self) -> &'static str {
+    /// As the label says it.
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Scheduled => "scheduled",
             Self::Unschedulable => "unschedulable",

@@ -27,6 +27,7 @@ use crate::metrics::Metrics;
 use crate::report::Reports;
 use crate::resources::PodResources;
 use crate::timing::Sampler;
+use crate::traces::Traces;
 use crate::watch::{Follower, WatchStatus};
 
 /// How long the first answer of the API server may take.
@@ -42,6 +43,7 @@ pub struct EngineSide {
     window: Arc<Window>,
     status: Arc<DriverStatus>,
     metrics: Metrics,
+    traces: Traces,
 }
 
 /// The cluster's end.
@@ -51,10 +53,11 @@ pub struct ClusterSide {
     window: Arc<Window>,
     status: Arc<DriverStatus>,
     metrics: Metrics,
+    traces: Traces,
 }
 
 /// Both ends. They belong to different threads: one decides, one does the I/O.
-pub fn connect_sides(metrics: &Metrics) -> (EngineSide, ClusterSide) {
+pub fn connect_sides(metrics: &Metrics, traces: &Traces) -> (EngineSide, ClusterSide) {
     let (to_engine, inputs) = mpsc::channel(INPUTS_MAX);
     let (orders, to_cluster) = mpsc::channel(ORDERS_MAX);
     let window = Arc::new(Window::default());
@@ -65,9 +68,10 @@ pub fn connect_sides(metrics: &Metrics) -> (EngineSide, ClusterSide) {
         window: Arc::clone(&window),
         status: Arc::clone(&status),
         metrics: metrics.clone(),
+        traces: traces.clone(),
     };
-    let metrics = metrics.clone();
-    (engine, ClusterSide { inputs: to_engine, orders: to_cluster, window, status, metrics })
+    let (metrics, traces) = (metrics.clone(), traces.clone());
+    (engine, ClusterSide { inputs: to_engine, orders: to_cluster, window, status, metrics, traces })
 }
 
 impl EngineSide {
@@ -77,9 +81,9 @@ impl EngineSide {
             .enable_time()
             .build()
             .context("the engine cannot start")?;
-        let Self { inputs, orders, window, status, metrics } = self;
+        let Self { inputs, orders, window, status, metrics, traces } = self;
         let driver = Driver::new(engine, orders, window, status, metrics, sampler, KINDS.len());
-        clock.block_on(driver.run(inputs));
+        clock.block_on(driver.traced(traces).run(inputs));
         Ok(())
     }
 }
@@ -150,7 +154,7 @@ impl Scheduler {
         instance: String,
         annotate_latency: bool,
     ) -> Result<Self> {
-        let ClusterSide { inputs, orders, window, status, metrics } = side;
+        let ClusterSide { inputs, orders, window, status, metrics, traces } = side;
         let watching = connect::client(config)?;
         let writing = connect::client(config)?;
         // Events have limits of their own, as upstream's client for them does.
@@ -170,6 +174,7 @@ impl Scheduler {
             reports: reports.clone(),
             inputs: inputs.clone(),
             metrics: metrics.clone(),
+            traces,
         };
         tokio::spawn(executor.run(orders));
         let mut watches = Vec::new();

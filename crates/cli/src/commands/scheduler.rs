@@ -21,6 +21,7 @@ use runtime::lease::{self, Elector, Fence, Role};
 use runtime::metrics::Metrics;
 use runtime::scheduler::{ClusterSide, Scheduler, check_connection, check_rights, connect_sides};
 use runtime::timing;
+use runtime::traces::Traces;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -70,12 +71,13 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
     let metrics = Metrics::new(&configuration.leader_election.resource_name);
     let sampler = timing::instrument(&mut profiles, &metrics);
     let engine = Engine::new(profiles, Settings { queue, ..Settings::default() });
-    let (engine_side, cluster_side) = connect_sides(&metrics);
-    let plan = Plan::new(options, configuration, throttle, metrics)?;
     let io = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("cannot start the thread that talks to the cluster")?;
+    let traces = options.traces(&host_name(), io.handle())?;
+    let (engine_side, cluster_side) = connect_sides(&metrics, &traces);
+    let plan = Plan::new(options, configuration, throttle, metrics, traces)?;
     let cluster = std::thread::Builder::new()
         .name("cluster".to_owned())
         .spawn(move || io.block_on(serve(cluster_side, plan)))
@@ -112,6 +114,7 @@ struct Plan {
     configuration: Configuration,
     throttle: Throttle,
     metrics: Metrics,
+    traces: Traces,
     address: std::net::SocketAddr,
     certificate: Certificate,
     client_ca: Option<PathBuf>,
@@ -127,6 +130,7 @@ impl Plan {
         configuration: Configuration,
         throttle: Throttle,
         metrics: Metrics,
+        traces: Traces,
     ) -> Result<Self> {
         // The file's kubeconfig counts when there is a file, as with kube-scheduler.
         let written = &configuration.client_connection.kubeconfig;
@@ -143,6 +147,7 @@ impl Plan {
             configuration,
             throttle,
             metrics,
+            traces,
             address: (options.bind_address, options.secure_port).into(),
             certificate: options.certificate()?,
             client_ca: options.client_ca_file.clone(),
@@ -197,6 +202,7 @@ async fn serve(side: ClusterSide, plan: Plan) -> Result<()> {
     stopping.cancel();
     scheduler.stop().await;
     server.await.map_err(|_| anyhow!("the HTTPS server died"))?;
+    plan.traces.end().await;
     ended
 }
 

@@ -371,6 +371,44 @@ fn the_handling_of_events_is_timed_under_upstreams_names() {
 }
 
 #[test]
+fn attempts_leave_no_span_behind() {
+    // In real time: spans are exported by a thread that knows no other.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let (driver, mut orders) = driver();
+    let traces =
+        Traces::start(&endpoint, traces::MILLION, "host", runtime.handle().clone()).unwrap();
+    let mut driver = driver.traced(traces.clone());
+    LocalSet::new().block_on(&runtime, async {
+        driver.leading = true;
+        driver.synced = KINDS;
+        for change in [node("n1"), pod("a", None), pod("b", None), pod("c", None)] {
+            driver.take(Input::Change(change));
+        }
+        for _ in 0..3 {
+            driver.apply(Change::Schedule { limit: 1 });
+            driver.hand_over(Some(Instant::now())).await;
+        }
+        assert_eq!(driver.spans.len(), 3);
+        for _ in 0..3 {
+            let order = orders.recv().await.unwrap();
+            let span = &driver.spans[&subject(&order.command).uid];
+            assert_eq!(order.trace, Some(span.context()), "the bind belongs to its attempt");
+        }
+        driver.take(Input::Change(bound("a", None)));
+        driver.take(Input::Change(bound("b", Some("no"))));
+        driver.take(Input::Change(Change::PodGone { uid: "c".into() }));
+        driver.take(Input::Change(bound("c", Some("gone"))));
+        driver.hand_over(None).await;
+        assert!(driver.spans.is_empty() && driver.attempts.is_empty());
+        drop(driver);
+        traces.end().await;
+    });
+}
+
+#[test]
 fn the_loop_ends_when_it_is_told_and_when_it_is_alone() {
     local(async {
         let stage = Stage::leading(0).await;

@@ -41,6 +41,7 @@ impl Stage {
             reports: Reports::start(fake.client(), fence),
             inputs: sender,
             metrics,
+            traces: Traces::off(),
         };
         let (orders, receiver) = mpsc::channel(100);
         tokio::spawn(executor.run(receiver));
@@ -55,6 +56,7 @@ impl Stage {
             known: known(1, "10"),
             victim: known(2, "20"),
             ready: Some(Instant::now()),
+            trace: None,
         };
         self.orders.send(order).await.unwrap();
     }

@@ -4,10 +4,12 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use api::config::{Duration, Gates, LeaderElection};
 use clap::{Args, ValueEnum};
 use runtime::http::{Certificate, TlsMin};
+use runtime::traces::Traces;
+use tokio::runtime::Handle;
 
 /// Schedule the pods of a cluster, in kube-scheduler's place and with its configuration file.
 #[derive(Args)]
@@ -101,6 +103,12 @@ pub(in crate::commands) struct Options {
     /// Tell each pod that is bound how long that took since it could first be tried, in its annotation scheduling.novasphere.dev/schedulerLatency. Not for pods that an extender binds.
     #[arg(long)]
     pub(super) annotate_latency: bool,
+    /// Send traces of attempts and binds to this collector: OTLP, protobuf over HTTP, such as http://localhost:4318.
+    #[arg(long, value_name = "URL")]
+    tracing_endpoint: Option<String>,
+    /// Of how many attempts in a million.
+    #[arg(long, value_name = "NUMBER", default_value_t = 10_000, requires = "tracing_endpoint", value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    tracing_sampling_rate_per_million: u32,
     /// How much is logged: 0 to 3 tell what matters to operators, 4 and 5 details, 6 and more everything of ours, 10 also of libraries.
     #[arg(short, long, value_name = "LEVEL", default_value_t = 0)]
     pub(super) v: u8,
@@ -200,6 +208,13 @@ impl Options {
             }
             _ => bail!("--tls-cert-file and --tls-private-key-file go together"),
         }
+    }
+
+    /// Where traces go, if anywhere.
+    pub(super) fn traces(&self, instance: &str, io: &Handle) -> Result<Traces> {
+        let Some(endpoint) = &self.tracing_endpoint else { return Ok(Traces::off()) };
+        let share = self.tracing_sampling_rate_per_million;
+        Traces::start(endpoint, share, instance, io.clone()).context("--tracing-endpoint")
     }
 
     /// Whether the cluster is asked who vouches for clients.
