@@ -158,10 +158,10 @@ impl Classes {
         self.get(class).key.0 as usize
     }
 
-    /// All classes, in index order.
-    pub(crate) fn all(&self) -> Vec<ClassIdx> {
-        let records = self.records.iter().enumerate();
-        records.filter(|(_, record)| record.is_some()).map(|(index, _)| index.into()).collect()
+    /// The first class at this place or after it.
+    pub(crate) fn next_from(&self, place: usize) -> Option<ClassIdx> {
+        let records = self.records.iter().enumerate().skip(place);
+        records.filter(|(_, record)| record.is_some()).map(|(index, _)| index.into()).next()
     }
 
     /// Takes the evaluation out to work with it.
@@ -194,6 +194,12 @@ impl Classes {
         self.seen.resize(CLASSES_REMEMBERED, 0);
         let place = mark as usize % CLASSES_REMEMBERED;
         std::mem::replace(&mut self.seen[place], mark) == mark
+    }
+
+    /// Puts an evaluation back that was only looked at.
+    pub(crate) fn put_back(&mut self, class: ClassIdx, evaluation: Box<Evaluation>) {
+        self.get_mut(class).evaluation = Some(evaluation);
+        self.evaluations += 1;
     }
 
     /// Puts it back. If there are too many, those not used for longest go.

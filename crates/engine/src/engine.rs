@@ -42,9 +42,12 @@ use crate::map::Map;
 use crate::object::Pod;
 use crate::queue::{Queue, QueueConfig, Subscriptions};
 use crate::state::State;
+use crate::stopwatch::{Clock, Stopwatch, Times};
 
 use binding::Binding;
 use consult::Consultation;
+
+pub use audit::AuditPart;
 
 /// Settings of an engine.
 #[derive(Clone, Copy, Debug, Default)]
@@ -76,6 +79,7 @@ pub struct Engine {
     /// Place in the visiting order of nodes at which the next visit begins.
     start: usize,
     spare: Spare,
+    stopwatch: Stopwatch,
     random: u64,
 }
 
@@ -96,6 +100,7 @@ impl Engine {
             preempting: context::Preempting::default(),
             start: 0,
             spare: Spare::default(),
+            stopwatch: Stopwatch::default(),
             random: settings.seed,
         }
     }
@@ -113,6 +118,16 @@ impl Engine {
     /// The profiles.
     pub fn profiles(&self) -> &[Profile] {
         &self.profiles
+    }
+
+    /// Has the next attempts timed by a clock, or not. What was measured so far is forgotten.
+    pub fn time(&mut self, clock: Option<Clock>) {
+        self.stopwatch.set(clock);
+    }
+
+    /// What was measured since then.
+    pub fn times(&self) -> Times {
+        self.stopwatch.times()
     }
 
     /// Takes over a change at a time (nanoseconds since the epoch), and adds what is to be done.

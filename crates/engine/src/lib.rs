@@ -14,6 +14,7 @@ pub mod map;
 pub mod object;
 pub mod queue;
 pub mod state;
+pub mod stopwatch;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod wide;

@@ -82,6 +82,9 @@ impl Default for Window {
     }
 }
 
+/// Where a pod is told how long it took, if anybody wants that.
+pub const LATENCY_ANNOTATION: &str = "scheduling.novasphere.dev/schedulerLatency";
+
 /// Binds pods.
 #[derive(Clone)]
 pub struct Binder {
@@ -124,14 +127,27 @@ impl Binder {
         Self { client, gate: gate.into(), window, metrics }
     }
 
-    /// Binds a pod; an error tells why it is certain that the pod is not on this node by us.
-    pub async fn bind(&self, pod: &PodName, version: &str, node: &Text) -> Result<(), String> {
-        let bound = self.bind_or_tell(pod, version, node).await;
+    /// Binds a pod; an error tells why it is certain that the pod is not on this node by us. With
+    /// `since`, the pod gets to know in an annotation how long after that it was bound.
+    pub async fn bind(
+        &self,
+        pod: &PodName,
+        version: &str,
+        node: &Text,
+        since: Option<Instant>,
+    ) -> Result<(), String> {
+        let bound = self.bind_or_tell(pod, version, node, since).await;
         self.metrics.bind(if bound.is_ok() { BindResult::Bound } else { BindResult::Rejected });
         bound
     }
 
-    async fn bind_or_tell(&self, pod: &PodName, version: &str, node: &Text) -> Result<(), String> {
+    async fn bind_or_tell(
+        &self,
+        pod: &PodName,
+        version: &str,
+        node: &Text,
+        since: Option<Instant>,
+    ) -> Result<(), String> {
         // Begins with the first request: to wait in line for it is no trying.
         let mut give_up = None;
         let mut version = version.to_owned();
@@ -146,7 +162,7 @@ impl Binder {
             }
             let sent = Instant::now();
             let give_up = *give_up.get_or_insert(sent + TRYING_MAX);
-            match self.send(pod, &version, node).await {
+            match self.send(pod, &version, node, since).await {
                 Answer::Bound => {
                     self.window.grow();
                     return Ok(());
@@ -197,14 +213,20 @@ impl Binder {
         }
     }
 
-    async fn send(&self, pod: &PodName, version: &str, node: &Text) -> Answer {
+    async fn send(
+        &self,
+        pod: &PodName,
+        version: &str,
+        node: &Text,
+        since: Option<Instant>,
+    ) -> Answer {
         let uri = format!(
             "/api/v1/namespaces/{}/pods/{}/binding?timeout={}ms",
             pod.namespace,
             pod.name,
             REQUEST_TIMEOUT.as_millis()
         );
-        let body = json!({
+        let mut body = json!({
             "apiVersion": "v1",
             "kind": "Binding",
             "metadata": {
@@ -215,6 +237,11 @@ impl Binder {
             },
             "target": {"kind": "Node", "name": **node},
         });
+        // The API server copies a binding's annotations to its pod, so this costs no request.
+        if let Some(since) = since {
+            let latency = format!("{:.3}s", since.elapsed().as_secs_f64());
+            body["metadata"]["annotations"] = json!({ LATENCY_ANNOTATION: latency });
+        }
         let request = Request::post(uri)
             .header("content-type", "application/json")
             .header("accept", "application/json")

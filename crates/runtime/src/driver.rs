@@ -1,22 +1,27 @@
 //! The loop around the engine, on a thread of its own.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use engine::change::Change;
 use engine::command::{Command, PodName};
-use engine::engine::Engine;
-use engine::framework::Point;
+use engine::engine::{AuditPart, Engine};
 use engine::framework::profile::PluginPosition;
+use engine::framework::{Action, Point, Resource};
 use engine::object::Text;
-use tokio::sync::mpsc;
+use engine::queue::EventLabel;
+use prometheus::Histogram;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
 
 use crate::bind::Window;
 use crate::execute::{Known, Order};
 use crate::metrics::{AttemptResult, CacheSize, Metrics, PendingPods};
+use crate::resources::Page;
+use crate::timing::Sampler;
+use crate::traces::{self, Traces};
 
 #[cfg(test)]
 mod tests;
@@ -36,6 +41,12 @@ const DECISIONS_AT_ONCE: usize = 64;
 /// How often numbers are shown that are not worth showing after every step.
 const SHOWN_EVERY: Duration = Duration::from_millis(500);
 
+/// Time between audits of what is kept, which are made while there is nothing else to do.
+const AUDIT_EVERY: Duration = Duration::from_mins(5);
+
+/// After an audit that took long the next one waits this many times as long: one percent of the time.
+const AUDIT_REST: u32 = 100;
+
 /// What the loop is told.
 #[derive(Debug)]
 pub enum Input {
@@ -47,6 +58,13 @@ pub enum Input {
     Lead(bool),
     /// Compare what is kept with what comes out from scratch, and tell.
     Audit,
+    /// Show the pods from a place on.
+    Pods {
+        /// The place.
+        from: usize,
+        /// Who wants to know.
+        reply: oneshot::Sender<Page>,
+    },
     /// Make no more decisions and end.
     Stop,
 }
@@ -67,12 +85,19 @@ pub struct Driver {
     window: Arc<Window>,
     status: Arc<DriverStatus>,
     metrics: Metrics,
+    sampler: Sampler,
+    /// Times of events, by [`Handled`].
+    handling: [Histogram; EVENTS.len()],
     clock: Clock,
     /// Attempts whose binding is under way; each ends with its `Bound`.
     attempts: HashMap<Text, Attempt>,
+    traces: Traces,
+    /// Spans of those of them that are traced.
+    spans: HashMap<Text, traces::Attempt>,
     /// Binds that wait for room in the window: those of pods whose volumes became ready.
     held: VecDeque<Command>,
     shown: Instant,
+    audit: Audit,
     /// Profiles and plugins of which it was shown how many pods they keep waiting.
     blocked: HashSet<(usize, PluginPosition)>,
     /// Kinds that must be complete before the first decision.
@@ -84,6 +109,41 @@ pub struct Driver {
     commands: Vec<Command>,
     /// Commands to be handed over.
     outgoing: VecDeque<Command>,
+}
+
+/// Events whose handling is timed, in the order of [`EVENTS`].
+#[derive(Clone, Copy)]
+enum Handled {
+    NodeAdd,
+    NodeUpdate,
+    NodeDelete,
+    PendingAdd,
+    PendingUpdate,
+    PendingDelete,
+    AssignedAdd,
+    AssignedUpdate,
+    AssignedDelete,
+}
+
+const EVENTS: [(Resource, Action); 9] = [
+    (Resource::Node, Action::ADD),
+    (Resource::Node, Action::UPDATE),
+    (Resource::Node, Action::DELETE),
+    (Resource::UnschedulablePod, Action::ADD),
+    (Resource::UnschedulablePod, Action::UPDATE),
+    (Resource::UnschedulablePod, Action::DELETE),
+    (Resource::AssignedPod, Action::ADD),
+    (Resource::AssignedPod, Action::UPDATE),
+    (Resource::AssignedPod, Action::DELETE),
+];
+
+/// The audit that is made bit by bit.
+struct Audit {
+    /// When the next one begins.
+    due: Instant,
+    /// Where the present one stands, and what it took so far.
+    part: Option<AuditPart>,
+    took: Duration,
 }
 
 /// An attempt whose binding is under way.
@@ -118,6 +178,12 @@ impl Clock {
     pub fn now(&self) -> i64 {
         self.epoch.saturating_add(self.started.elapsed().as_nanos() as i64)
     }
+
+    /// When it was that time; the start if it was before.
+    fn instant(&self, time: i64) -> Instant {
+        let since = time.saturating_sub(self.epoch).max(0);
+        self.started.checked_add(Duration::from_nanos(since as u64)).unwrap_or(self.started)
+    }
 }
 
 impl Driver {
@@ -128,18 +194,26 @@ impl Driver {
         window: Arc<Window>,
         status: Arc<DriverStatus>,
         metrics: Metrics,
+        sampler: Sampler,
         kinds: usize,
     ) -> Self {
+        let handling = EVENTS
+            .map(|(resource, action)| metrics.event_handling(&EventLabel::of(resource, action)));
         Self {
             engine,
+            sampler,
+            handling,
             orders,
             window,
             status,
             metrics,
             clock: Clock::start(),
             attempts: HashMap::new(),
+            traces: Traces::off(),
+            spans: HashMap::new(),
             held: VecDeque::new(),
             shown: Instant::now(),
+            audit: Audit { due: Instant::now() + AUDIT_EVERY, part: None, took: Duration::ZERO },
             blocked: HashSet::new(),
             kinds,
             synced: 0,
@@ -149,6 +223,12 @@ impl Driver {
             commands: Vec::new(),
             outgoing: VecDeque::new(),
         }
+    }
+
+    /// Tells of attempts.
+    #[must_use]
+    pub fn traced(self, traces: Traces) -> Self {
+        Self { traces, ..self }
     }
 
     /// Runs until it is stopped or all senders of inputs are gone.
@@ -161,10 +241,11 @@ impl Driver {
     async fn decide(&mut self, inputs: &mut mpsc::Receiver<Input>) {
         let mut taken = Vec::with_capacity(INPUTS_AT_ONCE);
         while !self.stopped {
-            if !self.can_decide() {
-                let deadline = self.engine.next_deadline();
-                let wait = deadline.map_or(i64::MAX, |at| at.saturating_sub(self.clock.now()));
-                let wait = Duration::from_nanos(wait.max(0) as u64).min(Duration::from_mins(1));
+            if self.is_idle() && inputs.is_empty() && self.audit.due <= Instant::now() {
+                self.audit_part();
+                tokio::task::yield_now().await;
+            } else if !self.can_decide() {
+                let wait = self.time_to_wait();
                 tokio::select! {
                     count = inputs.recv_many(&mut taken, INPUTS_AT_ONCE) => {
                         if count == 0 {
@@ -189,11 +270,57 @@ impl Driver {
                     break;
                 }
                 let begun = Instant::now();
+                self.sampler.begin(&mut self.engine);
                 self.apply(Change::Schedule { limit: 1 });
                 self.metrics.algorithm(begun.elapsed().as_secs_f64());
+                self.sampler.end(&self.engine);
                 self.hand_over(Some(begun)).await;
             }
             self.show();
+        }
+    }
+
+    /// Until something is to be done without being told.
+    fn time_to_wait(&self) -> Duration {
+        let deadline = self.engine.next_deadline();
+        let wait = deadline.map_or(i64::MAX, |at| at.saturating_sub(self.clock.now()));
+        let wait = Duration::from_nanos(wait.max(0) as u64).min(Duration::from_mins(1));
+        if self.is_idle() {
+            wait.min(self.audit.due.saturating_duration_since(Instant::now()))
+        } else {
+            wait
+        }
+    }
+
+    /// Whether nobody waits for anything that this loop could do.
+    fn is_idle(&self) -> bool {
+        self.binding == 0 && !self.can_decide()
+    }
+
+    /// Does one part of the audit that is due.
+    fn audit_part(&mut self) {
+        let begun = Instant::now();
+        let part = self.audit.part.unwrap_or_default();
+        let found = self.engine.audit_part(part);
+        self.audit.took += begun.elapsed();
+        match found {
+            Ok(Some(next)) => {
+                self.audit.part = Some(next);
+                return;
+            }
+            Ok(None) => self.audited(Ok(())),
+            Err(wrong) => self.audited(Err(wrong)),
+        }
+        let rest = AUDIT_EVERY.max(self.audit.took.saturating_mul(AUDIT_REST));
+        self.audit = Audit { due: Instant::now() + rest, part: None, took: Duration::ZERO };
+    }
+
+    /// An audit ended.
+    fn audited(&self, found: Result<(), String>) {
+        self.metrics.audited(found.is_ok());
+        if let Err(wrong) = found {
+            tracing::error!("the audit found: {wrong}");
+            self.metrics.invariant_violated();
         }
     }
 
@@ -207,18 +334,53 @@ impl Driver {
     fn take(&mut self, input: Input) {
         match input {
             Input::Change(Change::Bound { uid, failure }) => self.bound(&uid, failure),
-            Input::Change(change) => self.apply(change),
+            Input::Change(change) => {
+                let (event, begun) = (self.event(&change), Instant::now());
+                self.apply(change);
+                if let Some(event) = event {
+                    self.handling[event as usize].observe(begun.elapsed().as_secs_f64());
+                }
+            }
             Input::Synced => self.synced += 1,
             Input::Lead(leading) => self.leading = leading,
+            Input::Pods { from, reply } => {
+                // Whoever asked may have gone.
+                let _ = reply.send(Page::new(self.engine.state(), from));
+            }
             Input::Stop => self.stopped = true,
-            Input::Audit => match self.engine.audit() {
-                Ok(()) => tracing::info!("the audit found nothing wrong"),
-                Err(wrong) => {
-                    tracing::error!("the audit found: {wrong}");
-                    self.metrics.invariant_violated();
+            Input::Audit => {
+                let found = self.engine.audit();
+                if found.is_ok() {
+                    tracing::info!("the audit found nothing wrong");
                 }
-            },
+                self.audited(found);
+            }
         }
+    }
+
+    /// What happens to a pod or a node by a change.
+    fn event(&self, change: &Change) -> Option<Handled> {
+        let state = self.engine.state();
+        let placed = |uid: &Text| {
+            let record = state.pods.get(state.pods.find(uid)?);
+            Some(record.node.is_some() && !record.assumed)
+        };
+        Some(match change {
+            Change::Node(node) => match state.nodes.find(&node.name) {
+                Some(index) if state.nodes.present().contains(index) => Handled::NodeUpdate,
+                _ => Handled::NodeAdd,
+            },
+            Change::NodeGone(_) => Handled::NodeDelete,
+            Change::Pod(pod) => match (pod.node.is_empty(), placed(&pod.uid)) {
+                (true, None) => Handled::PendingAdd,
+                (true, Some(_)) => Handled::PendingUpdate,
+                (false, Some(true)) => Handled::AssignedUpdate,
+                (false, _) => Handled::AssignedAdd,
+            },
+            Change::PodGone { uid } if placed(uid)? => Handled::AssignedDelete,
+            Change::PodGone { .. } => Handled::PendingDelete,
+            _ => return None,
+        })
     }
 
     /// A bind ended. The engine says nothing of a pod that the watch showed first.
@@ -231,6 +393,7 @@ impl Driver {
         }
         if failed {
             self.attempts.remove(uid);
+            self.spans.remove(uid);
         } else if let Some(Attempt { pod, node, .. }) = self.attempts.get(uid).cloned() {
             self.commands.push(Command::ReportScheduled { pod, node });
         }
@@ -244,9 +407,9 @@ impl Driver {
     async fn hand_over(&mut self, attempt: Option<Instant>) {
         let mut victims = 0;
         while let Some(command) = self.next_command() {
-            let order = self.order(command);
+            let mut order = self.order(command);
             victims += usize::from(matches!(order.command, Command::Evict { .. }));
-            self.count(&order, attempt);
+            self.count(&mut order, attempt);
             if self.orders.send(order).await.is_err() {
                 // Nobody does anything any more.
                 self.stopped = true;
@@ -279,14 +442,22 @@ impl Driver {
         }
     }
 
-    fn count(&mut self, order: &Order, attempt: Option<Instant>) {
+    fn count(&mut self, order: &mut Order, attempt: Option<Instant>) {
         let uid = &subject(&order.command).uid;
         match &order.command {
             Command::Bind { pod, node, .. } => {
                 self.binding += 1;
-                self.note_attempt(pod, node, attempt.unwrap_or_else(Instant::now));
+                let begun = attempt.unwrap_or_else(Instant::now);
+                order.ready = Some(self.note_attempt(pod, node, begun));
+                if let Some(span) = self.traces.attempt(pod, &order.scheduler, begun) {
+                    order.trace = Some(span.context());
+                    self.spans.insert(pod.uid.clone(), span);
+                }
             }
-            Command::ReportScheduled { .. } => {
+            Command::ReportScheduled { node, .. } => {
+                if let Some(span) = self.spans.remove(uid) {
+                    span.placed("scheduled", node);
+                }
                 if let Some(Attempt { begun, number, first, flushed, .. }) =
                     self.attempts.remove(uid)
                 {
@@ -299,13 +470,19 @@ impl Driver {
                     self.metrics.attempt(&order.scheduler, AttemptResult::Scheduled, seconds);
                 }
             }
-            Command::ReportFailure { reason, .. } => {
+            Command::ReportFailure { pod, reason, message, .. } => {
                 let bound = self.attempts.remove(uid).map(|attempt| attempt.begun);
                 let begun = bound.or(attempt).unwrap_or_else(Instant::now);
                 let result = match *reason {
                     "Unschedulable" => AttemptResult::Unschedulable,
                     _ => AttemptResult::Error,
                 };
+                let span = self.spans.remove(uid);
+                if let Some(span) =
+                    span.or_else(|| self.traces.attempt(pod, &order.scheduler, begun))
+                {
+                    span.failed(result.name(), message);
+                }
                 // No node was found in this very attempt: then plugins were asked to make room.
                 if attempt.is_some()
                     && result == AttemptResult::Unschedulable
@@ -325,7 +502,8 @@ impl Driver {
         profile.is_some_and(|profile| !profile.at(Point::PostFilter).is_empty())
     }
 
-    fn note_attempt(&mut self, pod: &PodName, node: &Text, begun: Instant) {
+    /// Notes an attempt that has come to its bind. Since when the pod could be tried.
+    fn note_attempt(&mut self, pod: &PodName, node: &Text, begun: Instant) -> Instant {
         let queued = self.engine.state().pods.find(&pod.uid);
         let queued = queued.and_then(|pod| self.engine.queue().get(pod));
         let number = queued.map_or(1, |queued| queued.attempts.max(1));
@@ -335,6 +513,7 @@ impl Driver {
         let attempt =
             Attempt { pod: pod.clone(), node: node.clone(), begun, number, first, flushed };
         self.attempts.insert(pod.uid.clone(), attempt);
+        self.clock.instant(first)
     }
 
     fn order(&self, command: Command) -> Order {
@@ -357,6 +536,8 @@ impl Driver {
             scheduler: scheduler.unwrap_or_default(),
             known: known(uid).unwrap_or_default(),
             victim: victim.unwrap_or_default(),
+            ready: None,
+            trace: None,
             command,
         }
     }
@@ -377,6 +558,11 @@ impl Driver {
             gated: counts.gated,
         });
         self.metrics.incoming_totals(&self.engine.queue().counters);
+        let mut in_flight: BTreeMap<EventLabel, usize> = BTreeMap::new();
+        for event in self.engine.queue().in_flight_events() {
+            *in_flight.entry(event).or_default() += 1;
+        }
+        self.metrics.in_flight(&in_flight, counts.in_flight);
         self.show_blocked();
         self.metrics.binds_in_flight(self.binding);
         let state = self.engine.state();

@@ -7,9 +7,10 @@ use engine::command::{Command, PodName};
 use engine::object::Text;
 use http::{Request, StatusCode};
 use kube::client::Body;
+use opentelemetry::trace::SpanContext;
 use serde_json::json;
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::answer::failure;
 use crate::bind::Binder;
@@ -20,6 +21,7 @@ use crate::gate::Gate;
 use crate::lease::REQUEST_TIMEOUT;
 use crate::metrics::Metrics;
 use crate::report::{Report, Reports};
+use crate::traces::Traces;
 use crate::volumes;
 
 #[cfg(test)]
@@ -36,6 +38,10 @@ pub struct Order {
     pub known: Known,
     /// Of the pod that is to be deleted for it, if one is.
     pub victim: Known,
+    /// When the pod could first be tried, if it is to be bound.
+    pub ready: Option<Instant>,
+    /// The trace of the attempt, if it has one and the pod is to be bound.
+    pub trace: Option<SpanContext>,
 }
 
 /// What the engine knows of a pod.
@@ -52,6 +58,8 @@ pub struct Known {
 pub struct Executor {
     /// Binds pods.
     pub binder: Binder,
+    /// Whether pods are told how long it took until they were bound.
+    pub annotate_latency: bool,
     /// For all other writes.
     pub client: kube::Client,
     /// Says when these may be sent, and whether.
@@ -66,6 +74,8 @@ pub struct Executor {
     pub inputs: mpsc::Sender<Input>,
     /// Counts what went wrong.
     pub metrics: Metrics,
+    /// Tells how long binds took.
+    pub traces: Traces,
 }
 
 impl Executor {
@@ -73,16 +83,31 @@ impl Executor {
     pub async fn run(self, mut orders: mpsc::Receiver<Order>) {
         while let Some(order) = orders.recv().await {
             let executor = self.clone();
-            let Order { command, scheduler, known, victim: victim_known } = order;
+            let Order { command, scheduler, known, victim: victim_known, ready, trace } = order;
             match command {
                 Command::Bind { pod, resource_version, node, extender } => {
+                    let since = ready.filter(|_| self.annotate_latency);
                     tokio::spawn(async move {
+                        let Self { binder, metrics, .. } = &executor;
+                        let span = executor.traces.bind(trace.as_ref(), &pod, &node);
+                        let begun = Instant::now();
                         let bound = match extender {
-                            None => executor.binder.bind(&pod, &resource_version, &node).await,
+                            None => binder.bind(&pod, &resource_version, &node, since).await,
                             Some(extender) => executor.bind_by(extender, &pod, &node).await,
                         };
+                        metrics.extension_point(
+                            "Bind",
+                            status(&bound),
+                            &scheduler,
+                            seconds_since(begun),
+                        );
                         if let Err(message) = &bound {
                             tracing::warn!(pod = %pod.name, node = %node, "not bound: {message}");
+                        }
+                        match (span, &bound) {
+                            (Some(span), Ok(())) => span.placed("bound", &node),
+                            (Some(span), Err(message)) => span.failed("rejected", message),
+                            (None, _) => {}
                         }
                         let failure = bound.err().map(Text::from);
                         executor.answer(Change::Bound { uid: pod.uid, failure }).await;
@@ -108,7 +133,14 @@ impl Executor {
                     tokio::spawn(async move {
                         let limit = Duration::from_nanos(timeout.max(0) as u64);
                         let Self { client, gate, metrics, .. } = &executor;
+                        let begun = Instant::now();
                         let ready = volumes::prepare(client, gate, &requests, limit).await;
+                        metrics.extension_point(
+                            "PreBind",
+                            status(&ready),
+                            &scheduler,
+                            seconds_since(begun),
+                        );
                         if ready.is_err() {
                             metrics.volume_bind_failed();
                         }
@@ -255,6 +287,15 @@ impl Executor {
             Err(_) => Err("the API server did not answer".to_owned()),
         }
     }
+}
+
+/// Upstream's name for what came of an extension point.
+fn status<T, E>(result: &Result<T, E>) -> &'static str {
+    if result.is_ok() { "Success" } else { "Error" }
+}
+
+fn seconds_since(begun: Instant) -> f64 {
+    begun.elapsed().as_secs_f64()
 }
 
 /// A pod that is to be deleted to make room for another.

@@ -13,6 +13,7 @@ mod access;
 mod cache;
 mod certificate;
 mod client_ca;
+mod cluster_authentication;
 mod connection;
 mod health;
 mod identity;
@@ -30,6 +31,7 @@ use anyhow::Context;
 use tokio::net::TcpListener;
 
 use crate::metrics::Metrics;
+use crate::resources::PodResources;
 
 use access::Access;
 use certificate::Resolver;
@@ -38,6 +40,7 @@ use connection::Connections;
 use paths::AllowedPaths;
 use routes::Routes;
 
+pub use cluster_authentication::ClusterAuthentication;
 pub use health::Check;
 
 /// What to serve, where and to whom.
@@ -48,6 +51,8 @@ pub struct Serving {
     pub certificate: Certificate,
     /// Authorities whose client certificates are taken for identities, in PEM.
     pub client_ca: Option<PathBuf>,
+    /// Authorities of clients and front proxies as the cluster has them, if these count.
+    pub cluster: Option<ClusterAuthentication>,
     /// The oldest version of TLS that is spoken.
     pub tls_min: TlsMin,
     /// Whether HTTP/2 is spoken.
@@ -58,6 +63,8 @@ pub struct Serving {
     pub client: kube::Client,
     /// For `/metrics`.
     pub metrics: Metrics,
+    /// For `/metrics/resources`, which is not there without it.
+    pub resources: Option<PodResources>,
     /// For `/configz`: the configuration in its newest version.
     pub configuration: serde_json::Value,
     /// For `/healthz`; `ping` if there are none. So for the others.
@@ -98,11 +105,13 @@ impl Serving {
             address: SocketAddr::from(([0, 0, 0, 0], 10259)),
             certificate: Certificate::SelfSigned,
             client_ca: None,
+            cluster: None,
             tls_min: TlsMin::V1_2,
             http2: true,
             always_allowed: ["/healthz", "/readyz", "/livez"].map(str::to_owned).to_vec(),
             client,
             metrics,
+            resources: None,
             configuration: serde_json::Value::Null,
             health: Vec::new(),
             live: Vec::new(),
@@ -115,6 +124,7 @@ impl Serving {
 pub struct Server {
     listener: TcpListener,
     connections: Connections,
+    cluster: Option<ClusterAuthentication>,
 }
 
 impl Server {
@@ -131,10 +141,20 @@ impl Server {
     /// Serves at a socket that is already open; the address of the options is not used.
     pub fn with_listener(listener: TcpListener, serving: Serving) -> anyhow::Result<Self> {
         let certificate = Arc::new(Resolver::new(serving.certificate)?);
-        let client_ca = serving.client_ca.map(ClientCa::new).transpose()?.map(Arc::new);
+        let client_ca = match (&serving.client_ca, &serving.cluster) {
+            (None, None) => None,
+            (file, cluster) => {
+                let client_ca = ClientCa::new(file.clone())?;
+                if let Some(cluster) = cluster {
+                    client_ca.take_over(cluster.said())?;
+                }
+                Some(Arc::new(client_ca))
+            }
+        };
         let allowed = AllowedPaths::new(&serving.always_allowed)?;
         let routes = Routes::new(
             serving.metrics,
+            serving.resources,
             &serving.configuration,
             [serving.health, serving.live, serving.ready],
         );
@@ -143,7 +163,7 @@ impl Server {
             connection::tls(&certificate, client_ca.as_ref(), serving.tls_min, serving.http2)?;
         let connections =
             Connections::new(tls, serving.http2, access, routes, certificate, client_ca);
-        Ok(Self { listener, connections })
+        Ok(Self { listener, connections, cluster: serving.cluster })
     }
 
     /// Where it listens.
@@ -153,7 +173,7 @@ impl Server {
 
     /// Answers until `shutdown` is done, then lets requests under way end, for a bounded time.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
-        self.connections.run(self.listener, shutdown).await;
+        self.connections.run(self.listener, self.cluster, shutdown).await;
     }
 }
 

@@ -25,8 +25,11 @@ pub mod lease;
 pub mod metrics;
 pub mod pace;
 pub mod report;
+pub mod resources;
 pub mod scheduler;
 #[cfg(test)]
 mod testing;
+pub mod timing;
+pub mod traces;
 pub mod volumes;
 pub mod watch;

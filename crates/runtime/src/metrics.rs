@@ -1,24 +1,27 @@
 //! What the scheduler tells Prometheus: upstream's `scheduler_*` under upstream's names, labels
 //! and buckets, and Jindou's own under `jindou_*`.
 //!
-//! Left out, since they could not have a true value here: timings of plugins, extension points, hints
-//! and single changes (the engine reads no clock), waits for permits (no plugin makes a pod wait),
-//! `goroutines` and `preemption_goroutines_*`, upstream's batching and asynchronous calls, and those
-//! behind gates that are off.
+//! Left out, since they could not have a true value here: times and numbers of evaluations of single
+//! plugins at Filter and Score (what they say is kept, see [`crate::timing`]), waits for permits (no
+//! plugin makes a pod wait), `goroutines` and `preemption_goroutines_*`, upstream's batching and
+//! asynchronous calls, and those behind gates that are off.
 //!
 //! The crate `prometheus` writes the text. `prometheus-client` does not fit: it writes OpenMetrics,
 //! where the TYPE line of a counter lacks `_total`, so that scrapers of the plain format take
 //! counters for untyped.
 
 mod process;
+mod slis;
 mod table;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use engine::queue::Counters;
-use prometheus::{IntCounter, TextEncoder};
+use engine::queue::{Counters, EventLabel};
+use prometheus::{Histogram, IntCounter, Registry, TextEncoder};
 use tokio::time::Instant;
 
+use slis::Slis;
 use table::Table;
 
 /// The type of the text that [`Metrics::text`] gives.
@@ -33,6 +36,7 @@ pub struct Metrics(Arc<Inner>);
 
 struct Inner {
     table: Table,
+    slis: Slis,
     lease: String,
 }
 
@@ -48,7 +52,8 @@ pub enum AttemptResult {
 }
 
 impl AttemptResult {
-    fn name(self) -> &'static str {
+    /// As the label says it.
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Scheduled => "scheduled",
             Self::Unschedulable => "unschedulable",
@@ -105,7 +110,9 @@ pub struct CacheSize {
 impl Metrics {
     /// Metrics that are all zero. `lease` is the name of the lease of the leader election.
     pub fn new(lease: &str) -> Self {
-        Self(Arc::new(Inner { table: Table::new(), lease: lease.to_owned() }))
+        let table = Table::new();
+        let slis = Slis::new(table.process.start_seconds.clone());
+        Self(Arc::new(Inner { table, slis, lease: lease.to_owned() }))
     }
 
     /// The text that Prometheus reads.
@@ -113,9 +120,21 @@ impl Metrics {
         let table = &self.0.table;
         table.watch_staleness.refresh(Instant::now());
         table.process.refresh();
-        TextEncoder::new()
-            .encode_to_string(&table.registry.gather())
-            .expect("families without samples are not gathered, and a string takes any text")
+        encode(&table.registry)
+    }
+
+    /// The same for the page on health checks.
+    pub fn slis(&self) -> String {
+        self.0.table.process.refresh();
+        encode(&self.0.slis.registry)
+    }
+
+    /// A health check was made for a page, such as `readyz`.
+    pub fn health_checked(&self, name: &str, page: &str, well: bool) {
+        let Slis { last, total, .. } = &self.0.slis;
+        last.with_label_values(&[name, page]).set(i64::from(well));
+        let status = if well { "success" } else { "error" };
+        total.with_label_values(&[name, page, status]).inc();
     }
 
     /// An attempt ended. For a scheduled pod the time runs until the bind is done.
@@ -123,6 +142,43 @@ impl Metrics {
         let labels = [result.name(), profile];
         self.0.table.attempts.with_label_values(&labels).inc();
         self.0.table.attempt_seconds.with_label_values(&labels).observe(seconds);
+    }
+
+    /// The plugins of an extension point were run.
+    pub fn extension_point(&self, point: &str, status: &str, profile: &str, seconds: f64) {
+        let labels = [point, status, profile];
+        self.0.table.point_seconds.with_label_values(&labels).observe(seconds);
+    }
+
+    /// A plugin was run at an extension point.
+    pub fn plugin(&self, plugin: &str, point: &str, status: &str, seconds: f64) {
+        let labels = [plugin, point, status];
+        self.0.table.plugin_seconds.with_label_values(&labels).observe(seconds);
+    }
+
+    /// A plugin had something to say.
+    pub fn plugin_evaluated(&self, plugin: &str, point: &str, profile: &str) {
+        self.0.table.plugin_evaluations.with_label_values(&[plugin, point, profile]).inc();
+    }
+
+    /// A plugin said whether an event may help a pod.
+    pub fn hint(&self, plugin: &str, event: &str, hint: &str, seconds: f64) {
+        self.0.table.hint_seconds.with_label_values(&[plugin, event, hint]).observe(seconds);
+    }
+
+    /// Where the times of handling an event are noted.
+    pub fn event_handling(&self, event: &EventLabel) -> Histogram {
+        self.0.table.event_seconds.with_label_values(&[&*event.to_string()])
+    }
+
+    /// How many events of each kind are kept for pods being tried now, and how many such pods there are.
+    pub fn in_flight(&self, events: &BTreeMap<EventLabel, usize>, pods: usize) {
+        let gauges = &self.0.table.in_flight_events;
+        gauges.reset();
+        gauges.with_label_values(&["PodPopped"]).set(pods as i64);
+        for (event, count) in events {
+            gauges.with_label_values(&[&*event.to_string()]).set(*count as i64);
+        }
     }
 
     /// A node was looked for.
@@ -224,10 +280,22 @@ impl Metrics {
         self.0.table.invariant_violations.inc();
     }
 
+    /// An audit of the engine's state ended, with or without a finding.
+    pub fn audited(&self, well: bool) {
+        let result = if well { "passed" } else { "failed" };
+        self.0.table.audits.with_label_values(&[result]).inc();
+    }
+
     /// Whether this process leads.
     pub fn leading(&self, leads: bool) {
         self.0.table.master_status.with_label_values(&[&self.0.lease]).set(i64::from(leads));
     }
+}
+
+fn encode(registry: &Registry) -> String {
+    TextEncoder::new()
+        .encode_to_string(&registry.gather())
+        .expect("families without samples are not gathered, and a string takes any text")
 }
 
 /// Sets a counter to a total that was counted elsewhere. Totals never fall.

@@ -26,6 +26,9 @@ use crate::lease::Fence;
 use crate::metrics::Metrics;
 use crate::pace::paced;
 use crate::report::Reports;
+use crate::resources::PodResources;
+use crate::timing::Sampler;
+use crate::traces::Traces;
 use crate::watch::{Follower, WatchStatus};
 
 /// How long the first answer of the API server may take.
@@ -41,6 +44,7 @@ pub struct EngineSide {
     window: Arc<Window>,
     status: Arc<DriverStatus>,
     metrics: Metrics,
+    traces: Traces,
 }
 
 /// The cluster's end.
@@ -50,10 +54,11 @@ pub struct ClusterSide {
     window: Arc<Window>,
     status: Arc<DriverStatus>,
     metrics: Metrics,
+    traces: Traces,
 }
 
 /// Both ends. They belong to different threads: one decides, one does the I/O.
-pub fn connect_sides(metrics: &Metrics) -> (EngineSide, ClusterSide) {
+pub fn connect_sides(metrics: &Metrics, traces: &Traces) -> (EngineSide, ClusterSide) {
     let (to_engine, inputs) = mpsc::channel(INPUTS_MAX);
     let (orders, to_cluster) = mpsc::channel(ORDERS_MAX);
     let window = Arc::new(Window::default());
@@ -64,21 +69,22 @@ pub fn connect_sides(metrics: &Metrics) -> (EngineSide, ClusterSide) {
         window: Arc::clone(&window),
         status: Arc::clone(&status),
         metrics: metrics.clone(),
+        traces: traces.clone(),
     };
-    let metrics = metrics.clone();
-    (engine, ClusterSide { inputs: to_engine, orders: to_cluster, window, status, metrics })
+    let (metrics, traces) = (metrics.clone(), traces.clone());
+    (engine, ClusterSide { inputs: to_engine, orders: to_cluster, window, status, metrics, traces })
 }
 
 impl EngineSide {
     /// Decides, on this thread, until the cluster's end is gone or says to stop.
-    pub fn run(self, engine: Engine) -> Result<()> {
+    pub fn run(self, engine: Engine, sampler: Sampler) -> Result<()> {
         let clock = paced(&mut tokio::runtime::Builder::new_current_thread())
             .enable_time()
             .build()
             .context("the engine cannot start")?;
-        let Self { inputs, orders, window, status, metrics } = self;
-        let driver = Driver::new(engine, orders, window, status, metrics, KINDS.len());
-        clock.block_on(driver.run(inputs));
+        let Self { inputs, orders, window, status, metrics, traces } = self;
+        let driver = Driver::new(engine, orders, window, status, metrics, sampler, KINDS.len());
+        clock.block_on(driver.traced(traces).run(inputs));
         Ok(())
     }
 }
@@ -138,7 +144,8 @@ async fn who_we_are(client: &kube::Client) -> Option<String> {
 }
 
 impl Scheduler {
-    /// Starts to watch and to carry out orders. `instance` names this process in events.
+    /// Starts to watch and to carry out orders. `instance` names this process in events;
+    /// `annotate_latency` has pods told how long it took until they were bound.
     pub fn start(
         side: ClusterSide,
         config: &kube::Config,
@@ -146,8 +153,9 @@ impl Scheduler {
         throttle: &Throttle,
         configuration: &Configuration,
         instance: String,
+        annotate_latency: bool,
     ) -> Result<Self> {
-        let ClusterSide { inputs, orders, window, status, metrics } = side;
+        let ClusterSide { inputs, orders, window, status, metrics, traces } = side;
         let watching = connect::client(config)?;
         let writing = connect::client(config)?;
         // Events have limits of their own, as upstream's client for them does.
@@ -159,6 +167,7 @@ impl Scheduler {
         let nodes = extenders.wants_nodes();
         let executor = Executor {
             extenders,
+            annotate_latency,
             binder: Binder::new(connect::client(config)?, gate.clone(), window, metrics.clone()),
             client: writing,
             gate,
@@ -166,6 +175,7 @@ impl Scheduler {
             reports: reports.clone(),
             inputs: inputs.clone(),
             metrics: metrics.clone(),
+            traces,
         };
         tokio::spawn(executor.run(orders));
         let mut watches = Vec::new();
@@ -215,6 +225,11 @@ impl Scheduler {
     /// Has what is kept compared with what comes out from scratch; the log tells.
     pub async fn audit(&self) {
         let _ = self.inputs.send(Input::Audit).await;
+    }
+
+    /// What pods request, for those who ask.
+    pub fn resources(&self) -> PodResources {
+        PodResources::new(self.inputs.clone())
     }
 
     /// The kinds that were not seen completely yet.

@@ -1,8 +1,8 @@
 //! Pods.
 
 use engine::object::{
-    HostPort, InlineDisk, Owner, Pod, PodSpec, Protocol, Text, Toleration, TolerationOperator,
-    Volume,
+    HostPort, InlineDisk, Owner, Pod, PodSpec, Protocol, Resources, Text, Toleration,
+    TolerationOperator, Volume,
 };
 use serde::Deserialize;
 
@@ -12,7 +12,8 @@ use super::node::taint_effect;
 use super::problem::{Path, Report, quoted};
 use super::raw::{self, List, Meta, Nullable, RawAmounts, Str, StrMap};
 use super::resources::{
-    Container, Demand, RawContainerStatus, RawResources, Statuses, amounts, is_pod_level,
+    Amounts, Container, Demand, RawContainerStatus, RawRequested, RawResources, Statuses, amounts,
+    is_pod_level,
 };
 
 /// `v1 Pod`.
@@ -142,7 +143,7 @@ struct RawStatus {
     init_container_statuses: List<RawContainerStatus>,
     nominated_node_name: Str,
     phase: Str,
-    resources: Option<RawResources>,
+    resources: Option<RawRequested>,
     start_time: Str,
 }
 
@@ -203,7 +204,9 @@ impl RawPod {
         let labels = meta.labels();
         let affinity_path = path.field("affinity");
         self.check_containers(path, report);
-        let requests = self.demand(path, report).requests();
+        let demand = self.demand(path, report);
+        let (requests, overhead) = (demand.requests(), demand.overhead);
+        let limits = self.limits(path, overhead, report);
         let spread_path = path.field("topologySpreadConstraints");
         report.bounded(&spread_path, &spec.topology_spread_constraints);
         let spread = spec.topology_spread_constraints.iter().enumerate();
@@ -227,6 +230,7 @@ impl RawPod {
             requests_on_node: requests.on_node,
             non_zero_cpu: requests.non_zero_cpu,
             non_zero_memory: requests.non_zero_memory,
+            limits,
             node_selector: spec.node_selector.as_ref().map(|labels| raw::labels(labels)),
             node_affinity: spec.affinity.node(&affinity_path, report),
             pod_affinity: spec.affinity.pod(&affinity_path, &namespace, report),
@@ -313,6 +317,35 @@ impl RawPod {
             pod_level_with_status,
             overhead: amounts(&path.field("overhead"), &spec.overhead, report),
         }
+    }
+
+    /// What the pod may use at most.
+    fn limits<'a>(
+        &'a self,
+        path: &Path<'_>,
+        overhead: Amounts<'a>,
+        report: &mut Report,
+    ) -> Resources {
+        let spec = &self.spec;
+        let mut lower = |name, containers: &'a [RawContainer], is_init: bool| {
+            let path = path.field(name);
+            let containers = containers.iter().enumerate();
+            containers
+                .map(|(index, container)| {
+                    let (path, raw) = (path.index(index), &container.resources.limits);
+                    let requests = amounts(&path.field("resources").field("limits"), raw, report);
+                    let is_sidecar = is_init && container.is_sidecar();
+                    Container { requests, with_status: None, is_sidecar }
+                })
+                .collect()
+        };
+        let containers = lower("containers", &spec.containers, false);
+        let init_containers = lower("initContainers", &spec.init_containers, true);
+        let resources = path.field("resources");
+        let mut pod_level = amounts(&resources.field("limits"), &spec.resources.limits, report);
+        pod_level.retain(|name, _| is_pod_level(name));
+        let pod_level_with_status = None;
+        Demand { containers, init_containers, pod_level, pod_level_with_status, overhead }.limits()
     }
 
     /// Ports of sidecars, then of containers.

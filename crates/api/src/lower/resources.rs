@@ -20,6 +20,14 @@ const DEFAULTS: &[(&str, Quantity)] =
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct RawResources {
     pub(super) requests: RawAmounts,
+    pub(super) limits: RawAmounts,
+}
+
+/// `resources` of which limits are not read: in a status, of a claim.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct RawRequested {
+    pub(super) requests: RawAmounts,
 }
 
 /// `status.containerStatuses[]`.
@@ -27,7 +35,7 @@ pub(super) struct RawResources {
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct RawContainerStatus {
     name: Str,
-    resources: Option<RawResources>,
+    resources: Option<RawRequested>,
     allocated_resources: RawAmounts,
 }
 
@@ -106,12 +114,33 @@ impl Demand<'_> {
         }
     }
 
+    /// The same sum where the amounts are limits. What is not limited stays so: overhead counts only
+    /// beside a limit.
+    pub(super) fn limits(&self) -> Resources {
+        let variant = Variant { status: false, pod_level: true, defaults: &[] };
+        let mut total = self.total_without_overhead(variant);
+        for (name, amount) in &self.overhead {
+            if let Some(limit) = total.get_mut(name)
+                && *limit != Quantity::default()
+            {
+                *limit = limit.plus(*amount);
+            }
+        }
+        at_least_zero(resources(&total))
+    }
+
     fn has_status(&self) -> bool {
         self.pod_level_with_status.is_some()
             || self.containers.iter().chain(&self.init_containers).any(|c| c.with_status.is_some())
     }
 
     fn total(&self, variant: Variant) -> Amounts<'_> {
+        let mut total = self.total_without_overhead(variant);
+        add(&mut total, &self.overhead);
+        total
+    }
+
+    fn total_without_overhead(&self, variant: Variant) -> Amounts<'_> {
         let mut total = self.containers_total(variant);
         if variant.pod_level {
             let effective = self.pod_level_with_status.as_ref().filter(|_| variant.status);
@@ -123,7 +152,6 @@ impl Demand<'_> {
                 total.insert(name, amount);
             }
         }
-        add(&mut total, &self.overhead);
         total
     }
 

@@ -11,7 +11,7 @@ use super::Lower;
 use super::problem::{Path, Report, quoted};
 use super::quantity::RawQuantity;
 use super::raw::{List, Meta, Nullable, RawAmounts, Str, quantity};
-use super::resources::RawResources;
+use super::resources::RawRequested;
 use super::selector::{self, RawNodeSelector, RawSelector, RawTopologyTerm};
 
 const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
@@ -94,7 +94,7 @@ pub(super) struct RawClaim {
 #[serde(default, rename_all = "camelCase")]
 struct RawClaimSpec {
     access_modes: List<Str>,
-    resources: Nullable<RawResources>,
+    resources: Nullable<RawRequested>,
     selector: Option<RawSelector>,
     storage_class_name: Option<Text>,
     volume_attributes_class_name: Str,

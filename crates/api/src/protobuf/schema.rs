@@ -68,6 +68,7 @@ messages! {
         1 "action" Text;
     }
     RESOURCE_REQUIREMENTS = "ResourceRequirements" {
+        1 "limits" Map(&Quantity);
         2 "requests" Map(&Quantity);
     }
     TOLERATION = "Toleration" {

@@ -139,7 +139,7 @@ fn full_pod() -> Value {
             "containers": [{
                 "name": "c", "image": "i:1",
                 "ports": [{"hostPort": 80, "hostIP": "10.0.0.1", "protocol": "UDP"}],
-                "resources": {"requests": {"cpu": "1500m", "memory": "2Gi", "example.com/gpu": "2"}},
+                "resources": {"requests": {"cpu": "1500m", "memory": "2Gi", "example.com/gpu": "2"}, "limits": {"cpu": "2"}},
             }],
             "initContainers": [{
                 "name": "i", "image": "j", "restartPolicy": "Always",

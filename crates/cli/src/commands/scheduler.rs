@@ -16,11 +16,13 @@ use engine::queue::QueueConfig;
 use plugins::registry::Registry;
 use runtime::connect::{self, Target};
 use runtime::gate::Throttle;
-use runtime::http::{Certificate, Check, Server, Serving};
+use runtime::http::{Certificate, Check, ClusterAuthentication, Server, Serving};
 use runtime::lease::{self, Elector, Fence, Role};
 use runtime::metrics::Metrics;
 use runtime::pace::paced;
 use runtime::scheduler::{ClusterSide, Scheduler, check_connection, check_rights, connect_sides};
+use runtime::timing;
+use runtime::traces::Traces;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -28,6 +30,8 @@ use super::config::load_as_written;
 use crate::output::complain;
 
 pub(super) use flags::Options;
+
+use flags::Lookup;
 
 /// How long binds that are under way may take when we are told to stop.
 const DRAIN_MAX: Duration = Duration::from_secs(8);
@@ -44,7 +48,7 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
             .with_context(|| format!("cannot write {}", path.display()))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let profiles = match registry.profiles(&configuration) {
+    let mut profiles = match registry.profiles(&configuration) {
         Ok(profiles) => profiles,
         Err(problems) => {
             for problem in problems {
@@ -65,19 +69,21 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
         max_backoff: configuration.pod_max_backoff_seconds.saturating_mul(SECOND),
         max_in_unschedulable: options.pod_max_in_unschedulable_pods_duration.0.nanos(),
     };
-    let engine = Engine::new(profiles, Settings { queue, ..Settings::default() });
     let metrics = Metrics::new(&configuration.leader_election.resource_name);
-    let (engine_side, cluster_side) = connect_sides(&metrics);
-    let plan = Plan::new(options, configuration, throttle, metrics)?;
+    let sampler = timing::instrument(&mut profiles, &metrics);
+    let engine = Engine::new(profiles, Settings { queue, ..Settings::default() });
     let io = paced(&mut tokio::runtime::Builder::new_current_thread())
         .enable_all()
         .build()
         .context("cannot start the thread that talks to the cluster")?;
+    let traces = options.traces(&host_name(), io.handle())?;
+    let (engine_side, cluster_side) = connect_sides(&metrics, &traces);
+    let plan = Plan::new(options, configuration, throttle, metrics, traces)?;
     let cluster = std::thread::Builder::new()
         .name("cluster".to_owned())
         .spawn(move || io.block_on(serve(cluster_side, plan)))
         .context("cannot start the thread that talks to the cluster")?;
-    engine_side.run(engine)?;
+    engine_side.run(engine, sampler)?;
     let ended = cluster.join().map_err(|_| anyhow!("the thread that talks to the cluster died"))?;
     ended.map(|()| ExitCode::SUCCESS)
 }
@@ -109,11 +115,14 @@ struct Plan {
     configuration: Configuration,
     throttle: Throttle,
     metrics: Metrics,
+    traces: Traces,
     address: std::net::SocketAddr,
     certificate: Certificate,
     client_ca: Option<PathBuf>,
+    lookup: Lookup,
     tls_min: runtime::http::TlsMin,
     always_allowed: Vec<String>,
+    annotate_latency: bool,
 }
 
 impl Plan {
@@ -122,6 +131,7 @@ impl Plan {
         configuration: Configuration,
         throttle: Throttle,
         metrics: Metrics,
+        traces: Traces,
     ) -> Result<Self> {
         // The file's kubeconfig counts when there is a file, as with kube-scheduler.
         let written = &configuration.client_connection.kubeconfig;
@@ -138,11 +148,14 @@ impl Plan {
             configuration,
             throttle,
             metrics,
+            traces,
             address: (options.bind_address, options.secure_port).into(),
             certificate: options.certificate()?,
             client_ca: options.client_ca_file.clone(),
+            lookup: options.lookup(),
             tls_min: options.tls_min()?,
             always_allowed: options.authorization_always_allow_paths.clone(),
+            annotate_latency: options.annotate_latency,
         })
     }
 }
@@ -162,8 +175,15 @@ async fn serve(side: ClusterSide, plan: Plan) -> Result<()> {
     let elector = election.leader_elect.then(|| elector(&config, election)).transpose()?;
     let fence = elector.as_ref().map_or_else(Fence::always, Elector::fence);
     let Plan { throttle, configuration, .. } = &plan;
-    let scheduler =
-        Scheduler::start(side, &config, fence.clone(), throttle, configuration, host_name())?;
+    let scheduler = Scheduler::start(
+        side,
+        &config,
+        fence.clone(),
+        throttle,
+        configuration,
+        host_name(),
+        plan.annotate_latency,
+    )?;
     let scheduler = Arc::new(scheduler);
     let stopping = CancellationToken::new();
     let server = Server::bind(serving(&plan, &scheduler, &fence).await?).await?;
@@ -183,6 +203,7 @@ async fn serve(side: ClusterSide, plan: Plan) -> Result<()> {
     stopping.cancel();
     scheduler.stop().await;
     server.await.map_err(|_| anyhow!("the HTTPS server died"))?;
+    plan.traces.end().await;
     ended
 }
 
@@ -245,18 +266,40 @@ async fn serving(plan: &Plan, scheduler: &Arc<Scheduler>, fence: &Fence) -> Resu
     let configuration: serde_json::Value =
         serde_saphyr::from_str(&config::write(&plan.configuration))
             .context("the configuration cannot be shown")?;
+    let reviewer = connect::client(&reviewer)?;
     Ok(Serving {
+        cluster: cluster_authentication(plan, &reviewer).await?,
         address: plan.address,
         certificate: plan.certificate.clone(),
         client_ca: plan.client_ca.clone(),
         tls_min: plan.tls_min,
         always_allowed: plan.always_allowed.clone(),
         configuration,
+        resources: Some(scheduler.resources()),
         health: vec![Check::ping(), elected.clone()],
         live: vec![Check::ping()],
         ready: vec![Check::ping(), elected, synced],
-        ..Serving::new(connect::client(&reviewer)?, plan.metrics.clone())
+        ..Serving::new(reviewer, plan.metrics.clone())
     })
+}
+
+/// Who vouches for clients by the cluster's word, unless that does not count or nobody can come.
+async fn cluster_authentication(
+    plan: &Plan,
+    reviewer: &kube::Client,
+) -> Result<Option<ClusterAuthentication>> {
+    if plan.lookup == Lookup::Skip || plan.address.port() == 0 {
+        return Ok(None);
+    }
+    let mut cluster = ClusterAuthentication::new(reviewer.clone());
+    if let Err(error) = cluster.look_up().await {
+        let error = error.context("cannot look up who vouches for client certificates");
+        if plan.lookup == Lookup::Must {
+            return Err(error.context("--authentication-tolerate-lookup-failure=false"));
+        }
+        tracing::warn!("{error:#}; until that works, they count as no identity");
+    }
+    Ok(Some(cluster))
 }
 
 /// Returns when the process is asked to stop; answers other signals meanwhile.

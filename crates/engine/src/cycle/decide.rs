@@ -4,6 +4,7 @@ use crate::framework::profile::PluginPosition;
 use crate::framework::{Code, Point, Profile, Rejection};
 use crate::index::{NodeIdx, PodIdx};
 use crate::state::State;
+use crate::stopwatch::Stopwatch;
 
 use super::diagnosis::Diagnosis;
 use super::evaluation::Evaluation;
@@ -37,6 +38,8 @@ pub struct Circumstances<'a> {
     pub start: &'a mut usize,
     /// Memory to work in.
     pub(crate) spare: &'a mut Spare,
+    /// Measures, if anybody wants to know.
+    pub(crate) stopwatch: &'a mut Stopwatch,
 }
 
 /// Decides where a pod goes. The evaluation is that of the pod's class.
@@ -50,7 +53,9 @@ pub fn decide(
     if state.nodes.count() == 0 {
         return Decision::NoNodes;
     }
+    let begun = circumstances.stopwatch.now();
     evaluation.refresh(profile, state);
+    circumstances.stopwatch.filtered(begun);
     if evaluation.rejected.is_some() {
         return Decision::Unschedulable(Diagnosis::new(profile, evaluation, state));
     }
@@ -63,11 +68,10 @@ pub fn decide(
     let disputed = disputed_nodes(evaluation, state, pod, nominated);
     let sample = nodes_to_find(profile, evaluation, state);
     if disputed.is_empty() && own.is_none() && sample.is_none() && !evaluation.can_fail() {
-        let Circumstances { start, spare, .. } = circumstances;
-        return decide_over_all(profile, evaluation, state, start, spare);
+        return decide_over_all(profile, evaluation, state, circumstances);
     }
     let verdicts = Verdicts { own, disputed };
-    decide_over_list(profile, evaluation, state, verdicts, sample, circumstances.start)
+    decide_over_list(profile, evaluation, state, verdicts, sample, circumstances)
 }
 
 /// The usual case: every node counts and nobody else has a claim.
@@ -75,13 +79,13 @@ fn decide_over_all(
     profile: &Profile,
     evaluation: &mut Evaluation,
     state: &mut State,
-    start: &mut usize,
-    spare: &mut Spare,
+    circumstances: &mut Circumstances,
 ) -> Decision {
-    let begun = *start % state.nodes.count();
+    let Circumstances { start, spare, stopwatch, .. } = circumstances;
+    let begun = **start % state.nodes.count();
     if let Some((_, nodes)) = &evaluation.narrowed {
         // A full visit ends where it began; a narrowed one moves on by the nodes it looked at.
-        *start = (begun + nodes.count()) % state.nodes.count();
+        **start = (begun + nodes.count()) % state.nodes.count();
     }
     let feasible = evaluation.feasible_count();
     if feasible == 0 {
@@ -91,8 +95,11 @@ fn decide_over_all(
         let node = evaluation.feasible().iter().next().unwrap_or(NodeIdx::NONE);
         return Decision::Node { node, feasible };
     }
+    let time = stopwatch.now();
     let ranking = evaluation.rank(profile, state, spare);
-    let decision = match (ranking.failure(profile), ranking.choose(begun)) {
+    let chosen = ranking.choose(begun);
+    stopwatch.scored(time);
+    let decision = match (ranking.failure(profile), chosen) {
         (Some(ScoringFailed(text)), _) => Decision::Error(text),
         (None, Some(node)) => Decision::Node { node, feasible },
         (None, None) => Decision::Error("no best node among the feasible ones".to_owned()),
@@ -112,23 +119,31 @@ fn decide_over_list(
     state: &mut State,
     verdicts: Verdicts,
     sample: Option<usize>,
-    start: &mut usize,
+    circumstances: &mut Circumstances,
 ) -> Decision {
-    let (feasible, diagnosis) = match visit(profile, evaluation, state, verdicts, sample, *start) {
+    let Circumstances { start, stopwatch, .. } = circumstances;
+    let time = stopwatch.now();
+    let visited = visit(profile, evaluation, state, verdicts, sample, **start);
+    stopwatch.filtered(time);
+    let (feasible, diagnosis) = match visited {
         Ok(visited) => visited,
         Err(error) => return Decision::Error(error),
     };
-    *start = (*start + feasible.len() + diagnosis.nodes.len()) % state.nodes.count();
-    match feasible.len() {
-        0 => Decision::Unschedulable(diagnosis),
-        1 => Decision::Node { node: feasible[0], feasible: 1 },
-        count => match Scores::new(profile, &evaluation.class, state, &feasible) {
-            Ok(scores) => match scores.winner() {
-                Some(winner) => Decision::Node { node: feasible[winner], feasible: count },
-                None => Decision::Error("no best node among the feasible ones".to_owned()),
-            },
-            Err(ScoringFailed(text)) => Decision::Error(text),
-        },
+    **start = (**start + feasible.len() + diagnosis.nodes.len()) % state.nodes.count();
+    if feasible.is_empty() {
+        return Decision::Unschedulable(diagnosis);
+    }
+    if let [node] = *feasible {
+        return Decision::Node { node, feasible: 1 };
+    }
+    let time = stopwatch.now();
+    let scores = Scores::new(profile, &evaluation.class, state, &feasible);
+    let winner = scores.map(|scores| scores.winner());
+    stopwatch.scored(time);
+    match winner {
+        Ok(Some(winner)) => Decision::Node { node: feasible[winner], feasible: feasible.len() },
+        Ok(None) => Decision::Error("no best node among the feasible ones".to_owned()),
+        Err(ScoringFailed(text)) => Decision::Error(text),
     }
 }
 

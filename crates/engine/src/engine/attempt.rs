@@ -74,10 +74,12 @@ impl Engine {
                 nominated: engine.queue.nominator.all(),
                 start: &mut engine.start,
                 spare: &mut engine.spare,
+                stopwatch: &mut engine.stopwatch,
             };
             let profile = &engine.profiles[queued.profile];
             let state = &mut engine.state;
             let decision = decide(profile, evaluation, state, queued.pod, &mut circumstances);
+            engine.stopwatch.decided(queued.profile, &decision);
             engine.carry_out(queued, evaluation, decision, Known::by_itself(begun), now, commands)
         });
     }
@@ -101,7 +103,10 @@ impl Engine {
             kept
         } else {
             let class = self.classes.class(evaluator).clone();
-            Box::new(Evaluation::new(profile, class, &mut self.state))
+            let begun = self.stopwatch.now();
+            let evaluation = Evaluation::new(profile, class, &mut self.state);
+            self.stopwatch.filtered(begun);
+            Box::new(evaluation)
         };
         let progress = part(self, &mut evaluation, commands);
         self.classes.keep_if_recurring(&mut self.state, evaluator, evaluation);

@@ -2,34 +2,91 @@
 
 use crate::cycle::evaluation::Evaluation;
 use crate::cycle::scores::Scores;
-use crate::index::NodeIdx;
+use crate::index::{ClassIdx, NodeIdx};
 use crate::queue::Place;
 
 use super::Engine;
+
+/// Slots of nodes and of pods that one part of an audit looks at: a fraction of a millisecond.
+const NODES_AT_ONCE: usize = 256;
+const PODS_AT_ONCE: usize = 4096;
+
+/// The part of an audit that comes next. Changes may be applied between parts: each compares what is
+/// kept by then.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AuditPart(Part);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// Nodes from this slot on.
+    Nodes(usize),
+    /// Pods from this slot on.
+    Pods(usize),
+    Queue,
+    /// The first class from this index on.
+    Class(usize),
+}
+
+impl Default for Part {
+    fn default() -> Self {
+        Self::Nodes(0)
+    }
+}
 
 impl Engine {
     /// Checks state, queue, and every kept evaluation. The first difference is told.
     ///
     /// Costs as much as evaluating every class anew: for tests, and for operators who ask.
     pub fn audit(&mut self) -> Result<(), String> {
-        self.state.audit()?;
-        self.queue.check(&context_of!(self))?;
-        let before = self.state.nodes.settle_order_for_now();
-        let found = self.audit_evaluations();
-        self.state.nodes.unsettle_order(before);
-        found
-    }
-
-    fn audit_evaluations(&mut self) -> Result<(), String> {
-        for class in self.classes.all() {
-            let profile = &self.profiles[self.classes.profile(class)];
-            let evaluator = self.classes.evaluated_by(&self.state, profile, class);
-            let Some(mut kept) = self.classes.take_evaluation(evaluator) else { continue };
-            let found = self.compare(&mut kept, class);
-            self.classes.keep_evaluation(&mut self.state, evaluator, kept);
-            found?;
+        let mut part = Some(AuditPart::default());
+        while let Some(next) = part {
+            part = self.audit_part(next)?;
         }
         Ok(())
+    }
+
+    /// Does one part of an audit: some nodes, some pods, the queue, or one class. The part that comes
+    /// next, if there is one.
+    pub fn audit_part(&mut self, part: AuditPart) -> Result<Option<AuditPart>, String> {
+        let next = match part.0 {
+            Part::Nodes(from) => {
+                let to = from + NODES_AT_ONCE;
+                self.state.audit_nodes(from..to)?;
+                if to < self.state.nodes.slots() { Part::Nodes(to) } else { Part::Pods(0) }
+            }
+            Part::Pods(from) => {
+                let to = from + PODS_AT_ONCE;
+                self.state.audit_pods(from..to)?;
+                if to < self.state.pods.slots() { Part::Pods(to) } else { Part::Queue }
+            }
+            Part::Queue => {
+                self.queue.check(&context_of!(self))?;
+                Part::Class(0)
+            }
+            Part::Class(from) => {
+                let Some(class) = self.classes.next_from(from) else { return Ok(None) };
+                let before = self.state.nodes.settle_order_for_now();
+                let found = self.audit_class(class);
+                self.state.nodes.unsettle_order(before);
+                found?;
+                Part::Class(class.at() + 1)
+            }
+        };
+        Ok(Some(AuditPart(next)))
+    }
+
+    fn audit_class(&mut self, class: ClassIdx) -> Result<(), String> {
+        let profile = &self.profiles[self.classes.profile(class)];
+        let evaluator = self.classes.evaluated_by(&self.state, profile, class);
+        let Some(mut kept) = self.classes.take_evaluation(evaluator) else { return Ok(()) };
+        let ranked = kept.ranking.is_some();
+        let found = self.compare(&mut kept, class);
+        // To be looked at is no use: what is kept, and for how long, stays as it was.
+        if !ranked && let Some(ranking) = kept.ranking.take() {
+            ranking.recycle(&mut self.spare);
+        }
+        self.classes.put_back(evaluator, kept);
+        found
     }
 
     /// Checks that no pod waits for an event although it fits. The first such pod is told.
@@ -63,11 +120,7 @@ impl Engine {
         Ok(())
     }
 
-    fn compare(
-        &mut self,
-        kept: &mut Evaluation,
-        class: crate::index::ClassIdx,
-    ) -> Result<(), String> {
+    fn compare(&mut self, kept: &mut Evaluation, class: ClassIdx) -> Result<(), String> {
         let profile = &self.profiles[self.classes.profile(class)];
         kept.refresh(profile, &mut self.state);
         // Also for a class that another one evaluates for.

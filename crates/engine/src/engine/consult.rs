@@ -129,6 +129,7 @@ impl Engine {
             nominated: self.queue.nominator.all(),
             start: &mut begun,
             spare: &mut self.spare,
+            stopwatch: &mut self.stopwatch,
         };
         let profile = &self.profiles[queued.profile];
         shortlist(profile, evaluation, &mut self.state, queued.pod, &circumstances, nominated_first)

@@ -56,6 +56,8 @@ pub struct PodSpec {
     pub non_zero_cpu: i64,
     /// Memory on the node with the default for containers that name none.
     pub non_zero_memory: i64,
+    /// Limits, pod-level ones honoured. Nothing is decided by them; they are shown to those who ask.
+    pub limits: Resources,
     /// `nodeSelector`; an empty one is not the same as none.
     pub node_selector: Option<Labels>,
     /// `affinity.nodeAffinity`.

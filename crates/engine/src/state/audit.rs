@@ -1,16 +1,23 @@
 //! Checks the columns against the objects they were made from.
 
+use std::ops::Range;
+
 use crate::index::{NodeIdx, ResourceIdx};
 
 use super::State;
 
 impl State {
-    /// Adds up every node's pods anew. The first difference is told.
-    pub(crate) fn audit(&self) -> Result<(), String> {
-        for index in 0..self.nodes.slots() {
+    /// Adds up the pods of these slots of nodes anew. The first difference is told.
+    pub(crate) fn audit_nodes(&self, slots: Range<usize>) -> Result<(), String> {
+        for index in slots.start..slots.end.min(self.nodes.slots()) {
             self.audit_node(index.into())?;
         }
-        for (pod, record) in self.pods.iter() {
+        Ok(())
+    }
+
+    /// Looks whether the pods of these slots are listed where they are. The first that is not is told.
+    pub(crate) fn audit_pods(&self, slots: Range<usize>) -> Result<(), String> {
+        for (pod, record) in self.pods.iter_within(slots) {
             let on_node = record.node.is_some();
             let listed = on_node && self.nodes.pods(record.node).contains(&pod);
             let group = &self.groups.get(record.group).pods;

@@ -3,6 +3,7 @@
 use hashbrown::HashTable;
 use rustc_hash::FxBuildHasher;
 use std::hash::BuildHasher;
+use std::ops::Range;
 
 use crate::index::{GroupIdx, NodeIdx, PodIdx, SpecIdx};
 use crate::object::Text;
@@ -77,6 +78,19 @@ impl Pods {
     /// All pods in slot order.
     pub fn iter(&self) -> impl Iterator<Item = (PodIdx, &PodRecord)> {
         let slots = self.records.iter().enumerate();
+        slots.filter_map(|(index, record)| Some((PodIdx::from(index), record.as_ref()?)))
+    }
+
+    /// How many slots there are, those of pods that are gone included.
+    pub fn slots(&self) -> usize {
+        self.records.len()
+    }
+
+    /// The pods of some slots, in their order.
+    pub fn iter_within(&self, slots: Range<usize>) -> impl Iterator<Item = (PodIdx, &PodRecord)> {
+        let end = slots.end.min(self.records.len());
+        let records = self.records.get(slots.start..end).unwrap_or_default().iter();
+        let slots = (slots.start..).zip(records);
         slots.filter_map(|(index, record)| Some((PodIdx::from(index), record.as_ref()?)))
     }
 

@@ -145,11 +145,15 @@ impl Stage {
     }
 
     async fn bind(&self) -> Result<(), String> {
+        self.bind_since(None).await
+    }
+
+    async fn bind_since(&self, since: Option<Instant>) -> Result<(), String> {
         let window = Arc::clone(&self.window);
         let binder =
             Binder::new(self.fake.client(), self.fence.clone(), window, self.metrics.clone());
         let pod = PodName { namespace: "ns".into(), name: "pod".into(), uid: "uid-1".into() };
-        binder.bind(&pod, "7", &OURS.into()).await
+        binder.bind(&pod, "7", &OURS.into(), since).await
     }
 
     fn sends(&self) -> Vec<Asked> {
@@ -363,9 +367,26 @@ async fn requests_wait_for_their_turn_without_losing_time_to_try() {
     let pod = PodName { namespace: "ns".into(), name: "pod".into(), uid: "uid-1".into() };
     let begun = Instant::now();
     // The time to try is over before the second turn.
-    assert!(binder.bind(&pod, "7", &OURS.into()).await.is_err());
+    assert!(binder.bind(&pod, "7", &OURS.into(), None).await.is_err());
     assert_eq!(stage.sends().len(), 1);
     assert_eq!(stage.sends()[0].at - begun, Duration::from_secs(100));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_is_told_how_long_it_took_only_if_that_is_wanted() {
+    let stage = Stage::of(&[Step::Status(503, false, Some(2))]);
+    let since = Instant::now();
+    tokio::time::advance(Duration::from_millis(1234)).await;
+    assert_eq!(stage.bind_since(Some(since)).await, Ok(()));
+    let told = |asked: &Asked| asked.body["metadata"]["annotations"].clone();
+    let said: Vec<Value> = stage.sends().iter().map(told).collect();
+    let latency = |text: &str| json!({"scheduling.novasphere.dev/schedulerLatency": text});
+    assert_eq!(said, [latency("1.234s"), latency("3.234s")], "the wait for the second try counts");
+    assert_eq!(stage.fake.asked_by(&Method::PATCH).len(), 0, "no request more");
+
+    let silent = Stage::of(&[Step::Healthy]);
+    assert_eq!(silent.bind().await, Ok(()));
+    assert_eq!(told(&silent.sends()[0]), Value::Null);
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,6 +3,7 @@
 use api::config::Gates;
 use engine::engine::Settings;
 use plugins::registry::Registry;
+use plugins::simple;
 use serde_json::{Value, json};
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
 
@@ -19,16 +20,22 @@ struct Stage {
     task: JoinHandle<()>,
 }
 
-fn engine() -> Engine {
+fn engine(registry: &Registry) -> Engine {
     let configuration = api::config::defaults(Gates::default());
-    let profiles = Registry::default().profiles(&configuration).unwrap();
+    let profiles = registry.profiles(&configuration).unwrap();
     Engine::new(profiles, Settings::default())
 }
 
 fn driver() -> (Driver, mpsc::Receiver<Order>) {
+    driver_of(engine(&Registry::default()))
+}
+
+fn driver_of(engine: Engine) -> (Driver, mpsc::Receiver<Order>) {
     let (sender, orders) = mpsc::channel(ORDERS_MAX);
     let (window, status) = (Arc::default(), Arc::default());
-    (Driver::new(engine(), sender, window, status, Metrics::new("lease"), KINDS), orders)
+    let metrics = Metrics::new("lease");
+    let sampler = crate::timing::instrument(&mut [], &metrics);
+    (Driver::new(engine, sender, window, status, metrics, sampler, KINDS), orders)
 }
 
 fn node(name: &str) -> Change {
@@ -53,7 +60,11 @@ fn bound(uid: &str, failure: Option<&str>) -> Change {
 
 impl Stage {
     fn start() -> Self {
-        let (driver, orders) = driver();
+        Self::start_with(engine(&Registry::default()))
+    }
+
+    fn start_with(engine: Engine) -> Self {
+        let (driver, orders) = driver_of(engine);
         let (inputs, receiver) = mpsc::channel(INPUTS_MAX);
         let (window, status) = (Arc::clone(&driver.window), Arc::clone(&driver.status));
         let metrics = driver.metrics.clone();
@@ -63,7 +74,11 @@ impl Stage {
 
     /// Everything is known and this process leads.
     async fn leading(pods: usize) -> Self {
-        let stage = Self::start();
+        Self::leading_with(engine(&Registry::default()), pods).await
+    }
+
+    async fn leading_with(engine: Engine, pods: usize) -> Self {
+        let stage = Self::start_with(engine);
         stage.tell(node("n1")).await;
         for number in 0..pods {
             stage.tell(pod(&format!("p{number}"), None)).await;
@@ -250,6 +265,149 @@ fn pods_that_fit_nowhere_are_counted_by_what_keeps_them_waiting() {
     });
 }
 
+fn audits(metrics: &Metrics, result: &str) -> usize {
+    let start = format!("jindou_audits_total{{result=\"{result}\"}} ");
+    let text = metrics.text();
+    text.lines().find_map(|line| line.strip_prefix(&start)?.parse().ok()).unwrap_or(0)
+}
+
+#[test]
+fn what_is_kept_is_audited_now_and_then_while_nothing_is_to_be_done() {
+    local(async {
+        let mut stage = Stage::leading(3).await;
+        assert_eq!(stage.ordered().await.len(), 3);
+        sleep(3 * AUDIT_EVERY).await;
+        assert_eq!(audits(&stage.metrics, "passed"), 0, "binds are under way");
+        for uid in ["p0", "p1", "p2"] {
+            stage.tell(bound(uid, None)).await;
+        }
+        sleep(Duration::from_secs(1)).await;
+        assert_eq!(audits(&stage.metrics, "passed"), 1, "it was due long ago");
+        sleep(Duration::from_secs(298)).await;
+        assert_eq!(audits(&stage.metrics, "passed"), 1);
+        sleep(Duration::from_secs(2)).await;
+        assert_eq!(audits(&stage.metrics, "passed"), 2);
+        sleep(10 * AUDIT_EVERY).await;
+        assert_eq!(audits(&stage.metrics, "passed"), 12);
+        assert_eq!(audits(&stage.metrics, "failed"), 0);
+        stage.send(Input::Audit).await;
+        sleep(Duration::from_millis(1)).await;
+        assert_eq!(audits(&stage.metrics, "passed"), 13, "on request at once");
+    });
+}
+
+/// Changes its mind about nodes without any reason that the engine could know of.
+struct Moody(Arc<AtomicBool>);
+
+impl simple::NodePlugin for Moody {
+    fn filter(&self, _: &simple::Class, _: &simple::NodeView) -> Result<(), simple::Rejection> {
+        let well = self.0.load(Ordering::Relaxed);
+        if well {
+            Ok(())
+        } else {
+            Err(simple::Rejection::unresolvable("node(s) are out of favour"))
+        }
+    }
+}
+
+#[test]
+fn what_differs_from_what_comes_out_from_scratch_is_found() {
+    const POINTS: &[Point] = &[Point::Filter];
+    local(async {
+        let mood = Arc::new(AtomicBool::new(true));
+        let shared = Arc::clone(&mood);
+        let build =
+            move |_: Option<&_>| Ok(simple::plugin("NodeName", POINTS, Moody(Arc::clone(&shared))));
+        let registry = Registry::default().with("NodeName", POINTS, Box::new(build));
+        let mut stage = Stage::leading_with(engine(&registry), 2).await;
+        assert_eq!(stage.ordered().await, ["Bind p0", "Bind p1"]);
+        for uid in ["p0", "p1"] {
+            stage.tell(bound(uid, None)).await;
+        }
+        sleep(AUDIT_EVERY).await;
+        assert_eq!((audits(&stage.metrics, "passed"), audits(&stage.metrics, "failed")), (1, 0));
+        mood.store(false, Ordering::Relaxed);
+        sleep(AUDIT_EVERY + Duration::from_secs(1)).await;
+        assert_eq!((audits(&stage.metrics, "passed"), audits(&stage.metrics, "failed")), (1, 1));
+        assert!(stage.metrics.text().contains("jindou_invariant_violations_total 1\n"));
+    });
+}
+
+#[test]
+fn the_handling_of_events_is_timed_under_upstreams_names() {
+    local(async {
+        let mut stage = Stage::leading(2).await;
+        assert_eq!(stage.ordered().await, ["Bind p0", "Bind p1"]);
+        stage.tell(node("n1")).await;
+        stage.tell(pod("p0", Some("n1"))).await;
+        stage.tell(pod("p0", Some("n1"))).await;
+        stage.tell(pod("p1", None)).await;
+        stage.tell(pod("other", Some("n2"))).await;
+        for uid in ["p0", "p1", "nobody"] {
+            stage.tell(Change::PodGone { uid: uid.into() }).await;
+        }
+        stage.tell(Change::NodeGone("n1".into())).await;
+        sleep(SHOWN_EVERY).await;
+        stage.send(Input::Audit).await;
+        sleep(Duration::from_millis(1)).await;
+        let text = stage.metrics.text();
+        for (event, count) in [
+            ("NodeAdd", 1),
+            ("NodeUpdate", 1),
+            ("NodeDelete", 1),
+            ("UnschedulablePodAdd", 2),
+            ("UnschedulablePodUpdate", 1),
+            ("UnschedulablePodDelete", 1),
+            ("AssignedPodAdd", 2),
+            ("AssignedPodUpdate", 1),
+            ("AssignedPodDelete", 1),
+        ] {
+            let start = "scheduler_event_handling_duration_seconds_count";
+            let line = format!("{start}{{event=\"{event}\"}} {count}\n");
+            assert!(text.contains(&line), "{line} is not in\n{text}");
+        }
+        assert!(text.contains("scheduler_inflight_events{event=\"PodPopped\"} 0\n"), "{text}");
+    });
+}
+
+#[test]
+fn attempts_leave_no_span_behind() {
+    // In real time: spans are exported by a thread that knows no other.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let (driver, mut orders) = driver();
+    let traces =
+        Traces::start(&endpoint, traces::MILLION, "host", runtime.handle().clone()).unwrap();
+    let mut driver = driver.traced(traces.clone());
+    LocalSet::new().block_on(&runtime, async {
+        driver.leading = true;
+        driver.synced = KINDS;
+        for change in [node("n1"), pod("a", None), pod("b", None), pod("c", None)] {
+            driver.take(Input::Change(change));
+        }
+        for _ in 0..3 {
+            driver.apply(Change::Schedule { limit: 1 });
+            driver.hand_over(Some(Instant::now())).await;
+        }
+        assert_eq!(driver.spans.len(), 3);
+        for _ in 0..3 {
+            let order = orders.recv().await.unwrap();
+            let span = &driver.spans[&subject(&order.command).uid];
+            assert_eq!(order.trace, Some(span.context()), "the bind belongs to its attempt");
+        }
+        driver.take(Input::Change(bound("a", None)));
+        driver.take(Input::Change(bound("b", Some("no"))));
+        driver.take(Input::Change(Change::PodGone { uid: "c".into() }));
+        driver.take(Input::Change(bound("c", Some("gone"))));
+        driver.hand_over(None).await;
+        assert!(driver.spans.is_empty() && driver.attempts.is_empty());
+        drop(driver);
+        traces.end().await;
+    });
+}
+
 #[test]
 fn the_loop_ends_when_it_is_told_and_when_it_is_alone() {
     local(async {
@@ -294,6 +452,21 @@ fn binds_that_come_late_wait_for_room_and_end_with_the_lead() {
     driver.commands = vec![bind("d")];
     assert_eq!(driver.next_command(), None, "nothing is begun without the lead");
     assert!(driver.held.is_empty() && driver.outgoing.is_empty());
+}
+
+#[test]
+fn a_bind_knows_since_when_its_pod_could_be_tried() {
+    local(async {
+        let mut stage = Stage::leading(1).await;
+        let begun = Instant::now();
+        assert_eq!(stage.ordered().await, ["Bind p0"]);
+        stage.tell(bound("p0", Some("no"))).await;
+        assert_eq!(stage.ordered().await, ["ReportFailure p0"]);
+        let order = stage.orders.recv().await.unwrap();
+        assert!(matches!(order.command, Command::Bind { .. }), "{order:?}");
+        assert!(begun.elapsed() > Duration::from_millis(500), "it waited in backoff");
+        assert_eq!(order.ready, Some(begun), "the first attempt counts");
+    });
 }
 
 #[test]

@@ -24,6 +24,7 @@ impl Stage {
         let window = Arc::new(Window::default());
         let executor = Executor {
             binder: Binder::new(fake.client(), fence.clone(), window, metrics.clone()),
+            annotate_latency: true,
             client: fake.client(),
             extenders: Extenders::new(
                 &api::config::defaults(api::config::Gates::default()),
@@ -40,6 +41,7 @@ impl Stage {
             reports: Reports::start(fake.client(), fence),
             inputs: sender,
             metrics,
+            traces: Traces::off(),
         };
         let (orders, receiver) = mpsc::channel(100);
         tokio::spawn(executor.run(receiver));
@@ -53,6 +55,8 @@ impl Stage {
             scheduler: "default-scheduler".into(),
             known: known(1, "10"),
             victim: known(2, "20"),
+            ready: Some(Instant::now()),
+            trace: None,
         };
         self.orders.send(order).await.unwrap();
     }

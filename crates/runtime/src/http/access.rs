@@ -80,7 +80,10 @@ impl Access {
         if let (Some(client_ca), Some((first, rest))) =
             (&self.client_ca, certificates.split_first())
         {
-            shown = true;
+            shown = client_ca.knows_any();
+            if let Some(identity) = client_ca.proxied(first, rest, &request.headers) {
+                return Ok(identity);
+            }
             if client_ca.vouches_for(first, rest)
                 && let Some(identity) = Identity::of_certificate(first)
             {

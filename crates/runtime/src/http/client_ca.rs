@@ -6,9 +6,10 @@
 //! connection.
 
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use anyhow::Context;
+use http::HeaderMap;
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
@@ -18,35 +19,70 @@ use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, SignatureScheme};
 
 use super::certificate::{Contents, provider, read};
+use super::cluster_authentication::{ProxyRules, Said};
+use super::identity::{Identity, common_name};
 
-/// Authorities that vouch for clients, from a file that may change.
+/// Authorities that vouch for clients, from a file or from the cluster, and those that vouch for
+/// front proxies, from the cluster. They may change.
 #[derive(Debug)]
 pub(super) struct ClientCa {
-    file: PathBuf,
+    /// With a file, what the cluster says of clients does not count.
+    file: Option<PathBuf>,
     algorithms: WebPkiSupportedAlgorithms,
-    current: RwLock<(Contents, Arc<dyn ClientCertVerifier>)>,
+    current: RwLock<Current>,
 }
 
+#[derive(Debug, Default)]
+struct Current {
+    clients: Option<(Contents, Verifier)>,
+    proxies: Option<Arc<(ProxyRules, Verifier)>>,
+}
+
+type Verifier = Arc<dyn ClientCertVerifier>;
+
 impl ClientCa {
-    pub(super) fn new(file: PathBuf) -> anyhow::Result<Self> {
-        let text = read(&file)?;
-        let verifier = verifier(&text)
-            .with_context(|| format!("client certificate authority {}", file.display()))?;
+    /// Reads the file, if there is one. Without one nobody is vouched for as long as the cluster did
+    /// not say anything.
+    pub(super) fn new(file: Option<PathBuf>) -> anyhow::Result<Self> {
         let algorithms = provider().signature_verification_algorithms;
-        Ok(Self { file, algorithms, current: RwLock::new((Contents::of(&[&text]), verifier)) })
+        let client_ca = Self { file, algorithms, current: RwLock::default() };
+        client_ca.refresh()?;
+        Ok(client_ca)
     }
 
     /// Reads the file again if it changed. On an error the old authorities stay.
     pub(super) fn refresh(&self) -> anyhow::Result<bool> {
-        let text = read(&self.file)?;
-        let contents = Contents::of(&[&text]);
-        if self.current.read().unwrap_or_else(PoisonError::into_inner).0 == contents {
-            return Ok(false);
+        let Some(file) = &self.file else { return Ok(false) };
+        let text = read(file)?;
+        let taken = self.set_clients(&text);
+        taken.with_context(|| format!("client certificate authority {}", file.display()))
+    }
+
+    /// Takes over what the cluster says. Whether it is new. On an error the old authorities stay.
+    pub(super) fn take_over(&self, said: &Said) -> anyhow::Result<bool> {
+        let clients = match (&self.file, &*said.client_ca) {
+            (Some(_), _) => false,
+            (None, "") => self.write().clients.take().is_some(),
+            (None, text) => self
+                .set_clients(text.as_bytes())
+                .context("the cluster's authority for client certificates")?,
+        };
+        if self.read().proxies.as_ref().map(|proxies| &proxies.0) == said.proxies.as_ref() {
+            return Ok(clients);
         }
-        let verifier = verifier(&text)
-            .with_context(|| format!("client certificate authority {}", self.file.display()))?;
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = (contents, verifier);
+        let proxies = said.proxies.clone().map(|rules| {
+            let verifier = verifier(rules.ca.as_bytes())
+                .context("the cluster's authority for front proxies")?;
+            anyhow::Ok(Arc::new((rules, verifier)))
+        });
+        self.write().proxies = proxies.transpose()?;
         Ok(true)
+    }
+
+    /// Whether there is anybody who could vouch for a certificate.
+    pub(super) fn knows_any(&self) -> bool {
+        let current = self.read();
+        current.clients.is_some() || current.proxies.is_some()
     }
 
     /// Whether a certificate is good now, for a client, and signed by one of the authorities.
@@ -55,9 +91,53 @@ impl ClientCa {
         certificate: &CertificateDer,
         intermediates: &[CertificateDer],
     ) -> bool {
-        let verifier = Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner).1);
-        verifier.verify_client_cert(certificate, intermediates, UnixTime::now()).is_ok()
+        let verifier = self.read().clients.as_ref().map(|(_, verifier)| Arc::clone(verifier));
+        verifier.is_some_and(|verifier| accepts(&verifier, certificate, intermediates))
     }
+
+    /// The user on whose behalf a front proxy asks, if the certificate is that of one.
+    pub(super) fn proxied(
+        &self,
+        certificate: &CertificateDer,
+        intermediates: &[CertificateDer],
+        headers: &HeaderMap,
+    ) -> Option<Identity> {
+        let proxies = self.read().proxies.as_ref().map(Arc::clone)?;
+        let (rules, verifier) = &*proxies;
+        if !accepts(verifier, certificate, intermediates) {
+            return None;
+        }
+        let names = &rules.allowed_names;
+        let named = |name: String| names.contains(&name);
+        let allowed = names.is_empty() || common_name(certificate).is_some_and(named);
+        if allowed { Identity::of_headers(headers, rules) } else { None }
+    }
+
+    fn set_clients(&self, text: &[u8]) -> anyhow::Result<bool> {
+        let contents = Contents::of(&[text]);
+        if self.read().clients.as_ref().is_some_and(|(known, _)| *known == contents) {
+            return Ok(false);
+        }
+        let verifier = verifier(text)?;
+        self.write().clients = Some((contents, verifier));
+        Ok(true)
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Current> {
+        self.current.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Current> {
+        self.current.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn accepts(
+    verifier: &Verifier,
+    certificate: &CertificateDer,
+    intermediates: &[CertificateDer],
+) -> bool {
+    verifier.verify_client_cert(certificate, intermediates, UnixTime::now()).is_ok()
 }
 
 fn verifier(text: &[u8]) -> anyhow::Result<Arc<dyn ClientCertVerifier>> {

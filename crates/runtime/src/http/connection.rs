@@ -25,6 +25,7 @@ use super::TlsMin;
 use super::access::Access;
 use super::certificate::{Resolver, provider};
 use super::client_ca::ClientCa;
+use super::cluster_authentication::ClusterAuthentication;
 use super::routes::{Answer, Routes, failure, refuse, without_body};
 
 /// Connections at a time. Probes and scrapers need a handful.
@@ -108,13 +109,21 @@ impl Connections {
     }
 
     /// Takes connections until the end is announced, then lets them end in a bounded time.
-    pub(super) async fn run(self, listener: TcpListener, shutdown: impl Future<Output = ()>) {
+    pub(super) async fn run(
+        self,
+        listener: TcpListener,
+        cluster: Option<ClusterAuthentication>,
+        shutdown: impl Future<Output = ()>,
+    ) {
         let shared = Arc::new(self);
         let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         let mut shutdown = pin!(shutdown);
         let mut tasks = JoinSet::new();
         let mut refresh = JoinSet::new();
         refresh.spawn(Arc::clone(&shared).refresh());
+        if let (Some(cluster), Some(client_ca)) = (cluster, &shared.client_ca) {
+            refresh.spawn(cluster.follow(Arc::clone(client_ca)));
+        }
         loop {
             tokio::select! {
                 biased;

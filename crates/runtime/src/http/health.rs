@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use http::StatusCode;
 use tracing::{info, warn};
 
+use crate::metrics::Metrics;
+
 /// One thing that can be well or not.
 #[derive(Clone)]
 pub struct Check {
@@ -36,15 +38,16 @@ pub(super) struct Health {
     name: &'static str,
     /// Each with whether it passed when it was last run.
     checks: Vec<(Check, AtomicBool)>,
+    metrics: Metrics,
 }
 
 impl Health {
-    pub(super) fn new(name: &'static str, mut checks: Vec<Check>) -> Self {
+    pub(super) fn new(name: &'static str, mut checks: Vec<Check>, metrics: Metrics) -> Self {
         if checks.is_empty() {
             checks.push(Check::ping());
         }
         let checks = checks.into_iter().map(|check| (check, AtomicBool::new(true))).collect();
-        Self { name, checks }
+        Self { name, checks, metrics }
     }
 
     /// Without a slash.
@@ -113,6 +116,7 @@ impl Health {
             }
             let result = (check.run)();
             self.log(check.name, &result, was_well);
+            self.metrics.health_checked(check.name, self.name, result.is_ok());
             if result.is_ok() {
                 line(&mut text, format_args!("[+]{} ok", check.name));
                 continue;
@@ -148,12 +152,13 @@ mod tests {
 
     fn health() -> Health {
         let bad = Check::new("sync", || Err("handlers are not fully synchronized".to_owned()));
-        Health::new("readyz", vec![Check::ping(), bad, Check::new("lease", || Ok(()))])
+        let checks = vec![Check::ping(), bad, Check::new("lease", || Ok(()))];
+        Health::new("readyz", checks, Metrics::new("x"))
     }
 
     #[test]
     fn texts_are_those_of_kubernetes() {
-        let good = Health::new("healthz", Vec::new());
+        let good = Health::new("healthz", Vec::new(), Metrics::new("x"));
         let table = [
             (&good, "", 200, "ok"),
             (&good, "verbose", 200, "[+]ping ok\nhealthz check passed\n"),

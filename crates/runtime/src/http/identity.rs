@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use http::{HeaderMap, HeaderValue};
 use k8s_openapi::api::authentication::v1::UserInfo;
 use ring::digest::{SHA256, digest};
 use rustls::pki_types::CertificateDer;
 use x509_cert::der::asn1::ObjectIdentifier;
 use x509_cert::der::{Decode, Tag, Tagged};
+
+use super::cluster_authentication::ProxyRules;
 
 const ANONYMOUS: &str = "system:anonymous";
 const AUTHENTICATED: &str = "system:authenticated";
@@ -77,6 +80,28 @@ impl Identity {
         Some(identity.authenticated())
     }
 
+    /// The user that a front proxy names in headers. Nobody if there is no name.
+    pub(super) fn of_headers(headers: &HeaderMap, rules: &ProxyRules) -> Option<Self> {
+        let first = |names: &[String]| {
+            let mut values = names.iter().filter_map(|name| text(headers.get(name)?));
+            values.find(|value| !value.is_empty())
+        };
+        let groups = rules.group_headers.iter().flat_map(|name| headers.get_all(name));
+        let groups = groups.filter_map(text).filter(|group| !group.is_empty()).collect();
+        let mut identity = Self::new(first(&rules.user_headers)?, groups);
+        identity.uid = first(&rules.uid_headers);
+        for prefix in rules.extra_prefixes.iter().map(|prefix| prefix.to_lowercase()) {
+            // Names of headers are in lower case here.
+            let extra = headers.iter().filter_map(|(name, value)| {
+                Some((decoded(name.as_str().strip_prefix(&prefix)?), text(value)?))
+            });
+            for (key, value) in extra {
+                identity.extra.entry(key).or_default().push(value);
+            }
+        }
+        Some(identity.authenticated())
+    }
+
     fn new(user: String, groups: Vec<String>) -> Self {
         Self { user, uid: None, groups, extra: BTreeMap::new() }
     }
@@ -88,6 +113,23 @@ impl Identity {
         }
         self
     }
+}
+
+/// The common name of a certificate, if it has one.
+pub(super) fn common_name(certificate: &CertificateDer) -> Option<String> {
+    Identity::of_certificate(certificate).map(|identity| identity.user)
+}
+
+fn text(value: &HeaderValue) -> Option<String> {
+    std::str::from_utf8(value.as_bytes()).ok().map(str::to_owned)
+}
+
+/// A key of extra data as it was before it became part of a header's name.
+fn decoded(key: &str) -> String {
+    // Only the percent signs mean anything here; in forms these two do as well.
+    let key = key.replace('+', "%2B").replace('&', "%26");
+    let mut pairs = form_urlencoded::parse(key.as_bytes());
+    pairs.next().map_or_else(String::new, |(key, _)| key.into_owned())
 }
 
 fn hash(bytes: &[u8]) -> String {

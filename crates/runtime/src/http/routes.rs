@@ -1,15 +1,19 @@
 //! What is behind which path.
 
 use bytes::Bytes;
+use futures::TryStreamExt as _;
 use http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE,
     X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderValue, Method, Response, StatusCode};
-use http_body_util::Full;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Empty, Full, StreamBody};
+use hyper::body::Frame;
 use serde_json::{Value, json};
 
 use crate::metrics::{CONTENT_TYPE as METRICS_TYPE, Metrics};
+use crate::resources::PodResources;
 
 use super::access::Refusal;
 use super::health::{Check, Health};
@@ -18,11 +22,12 @@ const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
 
 /// What is answered.
-pub(super) type Answer = Response<Full<Bytes>>;
+pub(super) type Answer = Response<UnsyncBoxBody<Bytes, anyhow::Error>>;
 
 /// All pages.
 pub(super) struct Routes {
     metrics: Metrics,
+    resources: Option<PodResources>,
     configuration: String,
     health: [Health; 3],
 }
@@ -31,22 +36,25 @@ enum Page<'a> {
     Health(&'a Health),
     HealthCheck(&'a Health, &'a str),
     Metrics,
+    Slis,
+    Resources(&'a PodResources),
     Configuration,
 }
 
 impl Routes {
     pub(super) fn new(
         metrics: Metrics,
+        resources: Option<PodResources>,
         configuration: &Value,
         [health, live, ready]: [Vec<Check>; 3],
     ) -> Self {
         let configuration = json!({ "componentconfig": configuration }).to_string();
         let health = [
-            Health::new("healthz", health),
-            Health::new("livez", live),
-            Health::new("readyz", ready),
+            Health::new("healthz", health, metrics.clone()),
+            Health::new("livez", live, metrics.clone()),
+            Health::new("readyz", ready, metrics.clone()),
         ];
-        Self { metrics, configuration, health }
+        Self { metrics, resources, configuration, health }
     }
 
     /// Whether there is anything behind a path, for a method.
@@ -77,6 +85,8 @@ impl Routes {
                 answer(status, TEXT, text)
             }
             Page::Metrics => answer(StatusCode::OK, METRICS_TYPE, self.metrics.text()),
+            Page::Slis => answer(StatusCode::OK, METRICS_TYPE, self.metrics.slis()),
+            Page::Resources(resources) => stream(resources),
             Page::Configuration => answer(StatusCode::OK, JSON, self.configuration.clone()),
         }
     }
@@ -84,6 +94,8 @@ impl Routes {
     fn page<'a>(&'a self, path: &'a str) -> Option<Page<'a>> {
         match path {
             "/metrics" => return Some(Page::Metrics),
+            "/metrics/slis" => return Some(Page::Slis),
+            "/metrics/resources" => return self.resources.as_ref().map(Page::Resources),
             "/configz" => return Some(Page::Configuration),
             _ => {}
         }
@@ -138,16 +150,37 @@ pub(super) fn failure(code: StatusCode, reason: &str, message: &str) -> Answer {
 
 /// The same without its body, for HEAD. The length stays.
 pub(super) fn without_body(answer: Answer) -> Answer {
-    answer.map(|_| Full::default())
+    answer.map(|_| Empty::new().map_err(|never| match never {}).boxed_unsync())
+}
+
+/// Tells what pods request, as far as there is a place for one more reader.
+fn stream(resources: &PodResources) -> Answer {
+    let Some(pieces) = resources.text() else {
+        let text = "others read this page; try again later";
+        let refused = failure(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", text);
+        return with(refused, RETRY_AFTER, "5");
+    };
+    let body = StreamBody::new(pieces.map_ok(Frame::data)).boxed_unsync();
+    with_head(StatusCode::OK, METRICS_TYPE, body)
 }
 
 fn answer(status: StatusCode, kind: &'static str, text: String) -> Answer {
     let length = HeaderValue::from(text.len());
-    let mut answer = Response::new(Full::new(Bytes::from(text)));
+    let body = Full::new(Bytes::from(text)).map_err(|never| match never {}).boxed_unsync();
+    let mut answer = with_head(status, kind, body);
+    answer.headers_mut().insert(CONTENT_LENGTH, length);
+    answer
+}
+
+fn with_head(
+    status: StatusCode,
+    kind: &'static str,
+    body: UnsyncBoxBody<Bytes, anyhow::Error>,
+) -> Answer {
+    let mut answer = Response::new(body);
     *answer.status_mut() = status;
     let headers = answer.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    headers.insert(CONTENT_LENGTH, length);
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-store, private"));
     answer

@@ -21,6 +21,7 @@ use tokio_rustls::client::TlsStream;
 
 use super::certificate::provider;
 use super::*;
+use crate::testing::{Fake, Part, Reply};
 
 /// What the API server was asked, and what it does.
 #[derive(Default)]
@@ -308,6 +309,49 @@ async fn pages_have_their_content() {
 }
 
 #[tokio::test]
+async fn results_of_health_checks_are_a_page_of_their_own() {
+    let running = Running::start(|_| {}).await;
+    for path in ["/readyz", "/readyz", "/readyz?exclude=sync", "/livez", "/readyz/sync"] {
+        running.get(path, Some("may")).await;
+    }
+    let got = running.get("/metrics/slis", Some("may")).await;
+    assert_eq!(got.headers[CONTENT_TYPE], "text/plain; version=0.0.4; charset=utf-8");
+    let text: String = got
+        .text
+        .lines()
+        .filter(|line| !line.contains("process_"))
+        .flat_map(|l| [l, "\n"])
+        .collect();
+    insta::assert_snapshot!(text);
+    assert_eq!(running.get("/metrics/slis", Some("may-not")).await.status, 403);
+    assert!(!running.get("/metrics", Some("may")).await.text.contains("healthcheck"));
+}
+
+#[tokio::test]
+async fn what_pods_request_comes_from_whoever_knows() {
+    let (inputs, mut asked) = tokio::sync::mpsc::channel(1);
+    let resources = PodResources::new(inputs);
+    let running = Running::start(|serving| serving.resources = Some(resources.clone())).await;
+    let engine = tokio::spawn(async move {
+        let state = engine::state::State::default();
+        while let Some(crate::driver::Input::Pods { from, reply }) = asked.recv().await {
+            let _ = reply.send(crate::resources::Page::new(&state, from));
+        }
+    });
+    let got = running.get("/metrics/resources", Some("may")).await;
+    assert_eq!((got.status, got.headers.get(CONTENT_LENGTH)), (200, None));
+    assert_eq!(got.text.matches("# TYPE kube_pod_resource_").count(), 2);
+    let got = running.send(Method::HEAD, "/metrics/resources", Some("Bearer may")).await;
+    assert_eq!((got.status, got.text.as_str()), (200, ""));
+    let _others = (resources.text().unwrap(), resources.text().unwrap());
+    let got = running.get("/metrics/resources", Some("may")).await;
+    assert_eq!((got.status, &got.headers["retry-after"]), (503, &"5".parse().unwrap()));
+    engine.abort();
+    let absent = Running::start(|_| {}).await;
+    assert_eq!(absent.get("/metrics/resources", Some("may")).await.status, 404);
+}
+
+#[tokio::test]
 async fn reviews_say_who_asks_for_what_and_are_remembered() {
     let running = Running::start(|_| {}).await;
     for _ in 0..3 {
@@ -520,6 +564,171 @@ async fn client_certificates_are_identities() {
     assert_eq!(spec["groups"], json!(["monitoring", "system:authenticated"]));
 }
 
+/// The ConfigMap of the cluster.
+fn configuration(clients: &Authority, proxies: &Authority, names: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"namespace": "kube-system", "name": "extension-apiserver-authentication", "resourceVersion": "5"},
+        "data": {
+            "client-ca-file": clients.0.pem(),
+            "requestheader-client-ca-file": proxies.0.pem(),
+            "requestheader-allowed-names": names,
+            "requestheader-username-headers": r#"["X-Remote-User", "X-User"]"#,
+            "requestheader-group-headers": r#"["X-Remote-Group"]"#,
+            "requestheader-uid-headers": r#"["X-Remote-Uid"]"#,
+            "requestheader-extra-headers-prefix": r#"["X-Remote-Extra-"]"#,
+        },
+    })
+}
+
+async fn of_cluster(map: Value) -> ClusterAuthentication {
+    let fake = Fake::new(move |asked| match asked.parameter("watch") {
+        None => Reply::json(200, &map),
+        Some(_) => Reply::never(),
+    });
+    let mut cluster = ClusterAuthentication::new(fake.client());
+    cluster.look_up().await.unwrap();
+    cluster
+}
+
+async fn ask(
+    running: &Running,
+    client: (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>),
+    headers: &[(&str, &str)],
+) -> u16 {
+    let stream = running.connect(&running.config(Some(client))).await.unwrap();
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+    let task = tokio::spawn(connection);
+    let mut request = Request::get("/metrics").header(HOST, "localhost");
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let request = request.body(Empty::<Bytes>::new()).unwrap();
+    let status = sender.send_request(request).await.unwrap().status().as_u16();
+    task.abort();
+    status
+}
+
+#[tokio::test]
+async fn the_cluster_says_who_vouches_for_clients_and_front_proxies() {
+    let (clients, proxies, other) = (Authority::new(), Authority::new(), Authority::new());
+    let named = |name: &'static str| {
+        move |params: &mut CertificateParams| {
+            params.distinguished_name = rcgen::DistinguishedName::new();
+            params.distinguished_name.push(DnType::CommonName, name);
+        }
+    };
+    let cluster = of_cluster(configuration(&clients, &proxies, r#"["front"]"#)).await;
+    let running = Running::start(|serving| serving.cluster = Some(cluster)).await;
+    let (may, may_not) = (("x-remote-user", "may"), ("x-remote-user", "may-not"));
+    let front = || proxies.client(named("front"));
+    let table = [
+        ("a client", clients.client(|_| {}), vec![], 200),
+        ("of another authority", other.client(|_| {}), vec![], 401),
+        ("a client that names another user", clients.client(named("may-not")), vec![may], 403),
+        ("a proxy on behalf of nobody", front(), vec![], 401),
+        ("a proxy on behalf of one who may", front(), vec![may], 200),
+        ("a proxy on behalf of one who may not", front(), vec![may_not], 403),
+        ("by the second header", front(), vec![("x-remote-user", ""), ("x-user", "may")], 200),
+        ("a proxy of another name", proxies.client(named("back")), vec![may], 401),
+        ("a proxy of another authority", other.client(named("front")), vec![may], 401),
+    ];
+    for (name, client, headers, want) in table {
+        assert_eq!(ask(&running, client, &headers).await, want, "{name}");
+    }
+    assert_eq!(running.get("/metrics", None).await.status, 403, "without any certificate");
+    let got = running.send(Method::GET, "/metrics", Some("Bearer may")).await;
+    assert_eq!(got.status, 200, "tokens are still good");
+
+    let headers = [
+        ("x-remote-user", "reason"),
+        ("x-remote-uid", "7"),
+        ("x-remote-group", "a"),
+        ("x-remote-group", "b"),
+        ("x-remote-extra-Acme%2eCom%2fproject", "p"),
+    ];
+    assert_eq!(ask(&running, front(), &headers).await, 403);
+    let asked = running.reviewer.asked("SubjectAccessReview");
+    let spec = &asked.last().unwrap()["spec"];
+    assert_eq!((&spec["user"], &spec["uid"]), (&json!("reason"), &json!("7")));
+    assert_eq!(spec["groups"], json!(["a", "b", "system:authenticated"]));
+    assert_eq!(spec["extra"], json!({"acme.com/project": ["p"]}));
+}
+
+#[tokio::test]
+async fn any_name_will_do_for_a_proxy_when_none_is_listed_and_a_file_overrides_the_cluster() {
+    let (clients, proxies, own) = (Authority::new(), Authority::new(), Authority::new());
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ca.pem");
+    std::fs::write(&file, own.0.pem()).unwrap();
+    let cluster = of_cluster(configuration(&clients, &proxies, "[]")).await;
+    let running = Running::start(|serving| {
+        serving.client_ca = Some(file);
+        serving.cluster = Some(cluster);
+    })
+    .await;
+    assert_eq!(ask(&running, own.client(|_| {}), &[]).await, 200);
+    assert_eq!(ask(&running, clients.client(|_| {}), &[]).await, 401);
+    assert_eq!(ask(&running, proxies.client(|_| {}), &[("x-remote-user", "may")]).await, 200);
+}
+
+#[tokio::test]
+async fn as_long_as_the_cluster_says_nothing_certificates_mean_nothing() {
+    let fake = Fake::new(|_| Reply::failure(403, "no"));
+    let mut cluster = ClusterAuthentication::new(fake.client());
+    let error = format!("{:#}", cluster.look_up().await.unwrap_err());
+    assert!(error.contains("ConfigMap kube-system/extension-apiserver-authentication"), "{error}");
+    let running = Running::start(|serving| serving.cluster = Some(cluster)).await;
+    assert_eq!(ask(&running, Authority::new().client(|_| {}), &[]).await, 403, "anonymous");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_authorities_of_the_cluster_are_followed() {
+    let (old, new, newest) = (Authority::new(), Authority::new(), Authority::new());
+    let map = |of: &Authority| configuration(of, of, "[]");
+    let (first, second, third) = (map(&old), map(&new), map(&newest));
+    let mut broken = map(&newest);
+    broken["data"]["requestheader-allowed-names"] = json!("front");
+    let looks = Mutex::new(vec![third, broken, first]);
+    let fake = Fake::new(move |asked| {
+        if asked.parameter("watch").is_none() {
+            let mut looks = looks.lock().unwrap();
+            return match looks.len() {
+                1 => Reply::json(200, &looks[0]),
+                _ => Reply::json(200, &looks.pop().unwrap()),
+            };
+        }
+        assert_eq!(
+            asked.parameter("fieldSelector").unwrap(),
+            "metadata.name=extension-apiserver-authentication"
+        );
+        assert_eq!(asked.parameter("resourceVersion").unwrap(), "5");
+        let event = json!({"type": "MODIFIED", "object": second});
+        let gone = json!({"type": "DELETED", "object": second});
+        let line = |event: &Value| Part::Data(format!("{event}\n").into_bytes());
+        let minute = Part::Wait(std::time::Duration::from_mins(1));
+        Reply::stream(200, vec![minute.clone(), line(&event), minute, line(&gone), Part::Hang])
+    });
+    let cluster = ClusterAuthentication::new(fake.client());
+    let client_ca = Arc::new(ClientCa::new(None).unwrap());
+    let task = tokio::spawn(cluster.follow(Arc::clone(&client_ca)));
+    let certificate = |of: &Authority| of.client(|_| {}).0.remove(0);
+    let certificates = [certificate(&old), certificate(&new), certificate(&newest)];
+    let vouched =
+        || certificates.each_ref().map(|certificate| client_ca.vouches_for(certificate, &[]));
+    assert_eq!(vouched(), [false, false, false]);
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    assert_eq!(vouched(), [true, false, false]);
+    tokio::time::sleep(std::time::Duration::from_mins(2)).await;
+    assert_eq!(vouched(), [false, true, false], "changed, then deleted: what was known stays");
+    tokio::time::sleep(std::time::Duration::from_secs(181)).await;
+    assert_eq!(vouched(), [false, true, false], "a map that cannot be read changes nothing");
+    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    assert_eq!(vouched(), [false, false, true], "looked again after a watch that went silent");
+    task.abort();
+}
+
 #[tokio::test]
 async fn without_an_authority_client_certificates_are_not_asked_for() {
     let running = Running::start(|_| {}).await;
@@ -534,7 +743,7 @@ fn authorities_are_read_again_when_their_file_changes() {
     let file = folder.path().join("ca.pem");
     let (old, new) = (Authority::new(), Authority::new());
     std::fs::write(&file, old.0.pem()).unwrap();
-    let client_ca = ClientCa::new(file.clone()).unwrap();
+    let client_ca = ClientCa::new(Some(file.clone())).unwrap();
     let (of_old, of_new) = (old.client(|_| {}).0, new.client(|_| {}).0);
     assert!(!client_ca.refresh().unwrap());
     assert!(client_ca.vouches_for(&of_old[0], &[]) && !client_ca.vouches_for(&of_new[0], &[]));

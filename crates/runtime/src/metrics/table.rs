@@ -18,6 +18,12 @@ pub(super) struct Table {
     pub(super) attempts: IntCounterVec,
     pub(super) attempt_seconds: HistogramVec,
     pub(super) algorithm_seconds: Histogram,
+    pub(super) point_seconds: HistogramVec,
+    pub(super) plugin_seconds: HistogramVec,
+    pub(super) plugin_evaluations: IntCounterVec,
+    pub(super) hint_seconds: HistogramVec,
+    pub(super) event_seconds: HistogramVec,
+    pub(super) in_flight_events: IntGaugeVec,
     pub(super) sli_seconds: HistogramVec,
     pub(super) pod_attempts: Histogram,
     pub(super) after_flush: IntCounter,
@@ -34,6 +40,7 @@ pub(super) struct Table {
     pub(super) binds_in_flight: IntGauge,
     pub(super) events_dropped: IntCounter,
     pub(super) invariant_violations: IntCounter,
+    pub(super) audits: IntCounterVec,
     pub(super) master_status: IntGaugeVec,
     pub(super) process: Process,
 }
@@ -59,6 +66,40 @@ impl Table {
                 "scheduler_scheduling_algorithm_duration_seconds",
                 "Time to choose a node.",
                 (0.001, 2.0, 15),
+            ),
+            point_seconds: to.histograms(
+                "scheduler_framework_extension_point_duration_seconds",
+                "Time that all plugins of an extension point took: of Bind and PreBind always, of others in a tenth of the attempts.",
+                &["extension_point", "status", "profile"],
+                (0.0001, 2.0, 12),
+            ),
+            plugin_seconds: to.histograms(
+                "scheduler_plugin_execution_duration_seconds",
+                "Time that a plugin took at an extension point, in a tenth of the attempts.",
+                &["plugin", "extension_point", "status"],
+                (0.00001, 1.5, 20),
+            ),
+            plugin_evaluations: to.counters(
+                "scheduler_plugin_evaluation_total",
+                "Times that a plugin was run at PreFilter or PreScore and had something to say.",
+                &["plugin", "extension_point", "profile"],
+            ),
+            hint_seconds: to.histograms(
+                "scheduler_queueing_hint_execution_duration_seconds",
+                "Time of the answer of a plugin whether an event may help, of a tenth of them.",
+                &["plugin", "event", "hint"],
+                (0.00001, 1.5, 20),
+            ),
+            event_seconds: to.histograms(
+                "scheduler_event_handling_duration_seconds",
+                "Time to take over a change of a pod or a node.",
+                &["event"],
+                (0.0001, 2.0, 12),
+            ),
+            in_flight_events: to.gauges(
+                "scheduler_inflight_events",
+                "Events kept for pods that are being tried; PodPopped is such a pod itself.",
+                &["event"],
             ),
             sli_seconds: to.histograms(
                 "scheduler_pod_scheduling_sli_duration_seconds",
@@ -133,6 +174,11 @@ impl Table {
                 "jindou_invariant_violations_total",
                 "Checks of the scheduler's own state that failed. Any value but 0 is a bug.",
             ),
+            audits: to.counters(
+                "jindou_audits_total",
+                "Audits of the scheduler's own state by result: passed, failed.",
+                &["result"],
+            ),
             master_status: to.gauges(
                 "leader_election_master_status",
                 "1 if this process holds the lease of that name, else 0.",
@@ -175,10 +221,10 @@ impl Staleness {
 type Buckets = (f64, f64, usize);
 
 /// Makes families and registers them.
-struct Register<'a>(&'a Registry);
+pub(super) struct Register<'a>(pub(super) &'a Registry);
 
 impl Register<'_> {
-    fn add<T: Collector + Clone + 'static>(&self, family: prometheus::Result<T>) -> T {
+    pub(super) fn add<T: Collector + Clone + 'static>(&self, family: prometheus::Result<T>) -> T {
         let family = family.expect("names and labels are constants, and a test makes them all");
         self.0.register(Box::new(family.clone())).expect("each name is used once");
         family
@@ -188,7 +234,7 @@ impl Register<'_> {
         self.add(IntCounter::new(name, help))
     }
 
-    fn counters(&self, name: &str, help: &str, labels: &[&str]) -> IntCounterVec {
+    pub(super) fn counters(&self, name: &str, help: &str, labels: &[&str]) -> IntCounterVec {
         self.add(IntCounterVec::new(Opts::new(name, help), labels))
     }
 
@@ -196,7 +242,7 @@ impl Register<'_> {
         self.add(IntGauge::new(name, help))
     }
 
-    fn gauges(&self, name: &str, help: &str, labels: &[&str]) -> IntGaugeVec {
+    pub(super) fn gauges(&self, name: &str, help: &str, labels: &[&str]) -> IntGaugeVec {
         self.add(IntGaugeVec::new(Opts::new(name, help), labels))
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engine::queue::{EventLabel, SubQueue};
+use engine::queue::SubQueue;
 
 use super::*;
 
@@ -13,6 +13,12 @@ async fn filled() -> Metrics {
     metrics.attempt("default-scheduler", AttemptResult::Unschedulable, 0.25);
     metrics.attempt("default-scheduler", AttemptResult::Error, 40.0);
     metrics.algorithm(0.002);
+    metrics.extension_point("Bind", "Success", "default-scheduler", 0.01);
+    metrics.plugin("VolumeBinding", "Reserve", "Success", 0.000_02);
+    metrics.plugin_evaluated("NodeResourcesFit", "PreFilter", "default-scheduler");
+    metrics.hint("NodeResourcesFit", "NodeAdd", "QueueSkip", 0.000_001);
+    metrics.event_handling(&EventLabel::POD_ADD).observe(0.000_05);
+    metrics.in_flight(&[(EventLabel::UnschedulableTimeout, 3)].into(), 2);
     metrics.scheduled(1, 0.5);
     metrics.scheduled(15, 6000.0);
     metrics.scheduled_after_flush();
@@ -33,6 +39,8 @@ async fn filled() -> Metrics {
     metrics.binds_in_flight(9);
     metrics.event_dropped();
     metrics.invariant_violated();
+    metrics.audited(true);
+    metrics.audited(false);
     metrics.leading(true);
     tokio::time::advance(Duration::from_millis(1500)).await;
     metrics

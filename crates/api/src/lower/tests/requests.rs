@@ -32,6 +32,27 @@ fn sidecar(cpu: &str, memory: &str) -> Value {
 }
 
 #[test]
+fn limits_are_summed_as_requests_are_and_overhead_counts_beside_a_limit_only() {
+    let limited = |limits: &Value| json!({"resources": {"limits": limits}});
+    let mut sidecar = limited(&json!({"cpu": "100m"}));
+    sidecar["restartPolicy"] = json!("Always");
+    let pod = a_pod(&json!({
+        "containers": [limited(&json!({"cpu": "1", "example.com/gpu": "1"})), limited(&json!({"cpu": "500m"})), {}],
+        "initContainers": [sidecar, limited(&json!({"cpu": "2", "memory": "0"}))],
+        "overhead": {"cpu": "10m", "memory": "1Mi"},
+    }));
+    let limits = lowered(&pod).spec.limits;
+    assert_eq!((limits.cpu, limits.memory, limits.amount("example.com/gpu")), (2110, 0, 1));
+    let pod = a_pod(&json!({
+        "containers": [limited(&json!({"cpu": "1", "ephemeral-storage": "1"}))],
+        "resources": {"limits": {"cpu": "3", "memory": "4Mi", "ephemeral-storage": "9"}},
+        "overhead": {"memory": "1Mi"},
+    }));
+    let limits = lowered(&pod).spec.limits;
+    assert_eq!((limits.cpu, limits.memory, limits.ephemeral), (3000, 5 * MI, 1));
+}
+
+#[test]
 fn requests_are_summed_as_upstream_does() {
     let all_equal = |cpu, memory| [(cpu, memory); 4];
     check_requests(

@@ -4,10 +4,12 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use api::config::{Duration, Gates, LeaderElection};
 use clap::{Args, ValueEnum};
 use runtime::http::{Certificate, TlsMin};
+use runtime::traces::Traces;
+use tokio::runtime::Handle;
 
 /// Schedule the pods of a cluster, in kube-scheduler's place and with its configuration file.
 #[derive(Args)]
@@ -65,9 +67,15 @@ pub(in crate::commands) struct Options {
     /// The oldest TLS: VersionTLS12 or VersionTLS13.
     #[arg(long, value_name = "VERSION", default_value = "VersionTLS12")]
     tls_min_version: String,
-    /// Authorities whose client certificates are taken for identities, in PEM.
+    /// Authorities whose client certificates are taken for identities, in PEM; without it, those that the cluster names.
     #[arg(long, value_name = "FILE")]
     pub(super) client_ca_file: Option<PathBuf>,
+    /// Do not ask the cluster which authorities vouch for clients and for front proxies.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value_t = false, action = clap::ArgAction::Set)]
+    authentication_skip_lookup: bool,
+    /// Go on when the cluster cannot be asked that; it is asked again later.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value_t = true, action = clap::ArgAction::Set)]
+    authentication_tolerate_lookup_failure: bool,
     /// Kubeconfig for asking who somebody is; without it, the one of the cluster.
     #[arg(long, value_name = "FILE")]
     authentication_kubeconfig: Option<PathBuf>,
@@ -92,6 +100,15 @@ pub(in crate::commands) struct Options {
     /// How long a pod may wait for an event before it is tried anyway.
     #[arg(long, value_name = "DURATION", default_value = "5m")]
     pub(super) pod_max_in_unschedulable_pods_duration: Span,
+    /// Tell each pod that is bound how long that took since it could first be tried, in its annotation scheduling.novasphere.dev/schedulerLatency. Not for pods that an extender binds.
+    #[arg(long)]
+    pub(super) annotate_latency: bool,
+    /// Send traces of attempts and binds to this collector: OTLP, protobuf over HTTP, such as http://localhost:4318.
+    #[arg(long, value_name = "URL")]
+    tracing_endpoint: Option<String>,
+    /// Of how many attempts in a million.
+    #[arg(long, value_name = "NUMBER", default_value_t = 10_000, requires = "tracing_endpoint", value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    tracing_sampling_rate_per_million: u32,
     /// How much is logged: 0 to 3 tell what matters to operators, 4 and 5 details, 6 and more everything of ours, 10 also of libraries.
     #[arg(short, long, value_name = "LEVEL", default_value_t = 0)]
     pub(super) v: u8,
@@ -108,6 +125,17 @@ pub(super) enum LogFormat {
     Text,
     /// Objects for programs.
     Json,
+}
+
+/// Whether the cluster is asked who vouches for clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lookup {
+    /// It is not.
+    Skip,
+    /// It is, and may fail to answer.
+    May,
+    /// It must answer.
+    Must,
 }
 
 /// A duration in Go's syntax.
@@ -179,6 +207,22 @@ impl Options {
                 Ok(Certificate::Files { certificate: certificate.clone(), key: key.clone() })
             }
             _ => bail!("--tls-cert-file and --tls-private-key-file go together"),
+        }
+    }
+
+    /// Where traces go, if anywhere.
+    pub(super) fn traces(&self, instance: &str, io: &Handle) -> Result<Traces> {
+        let Some(endpoint) = &self.tracing_endpoint else { return Ok(Traces::off()) };
+        let share = self.tracing_sampling_rate_per_million;
+        Traces::start(endpoint, share, instance, io.clone()).context("--tracing-endpoint")
+    }
+
+    /// Whether the cluster is asked who vouches for clients.
+    pub(super) fn lookup(&self) -> Lookup {
+        match (self.authentication_skip_lookup, self.authentication_tolerate_lookup_failure) {
+            (true, _) => Lookup::Skip,
+            (false, true) => Lookup::May,
+            (false, false) => Lookup::Must,
         }
     }
 

@@ -1,0 +1,33 @@
+//! Results of health checks, for `/metrics/slis`: a page of its own, as in all components of Kubernetes.
+
+use prometheus::{Gauge, IntCounterVec, IntGaugeVec, Registry};
+
+use super::table::Register;
+
+pub(super) struct Slis {
+    pub(super) registry: Registry,
+    pub(super) last: IntGaugeVec,
+    pub(super) total: IntCounterVec,
+}
+
+impl Slis {
+    /// All families, registered, and the start of the process beside them.
+    pub(super) fn new(start_seconds: Gauge) -> Self {
+        let registry = Registry::new();
+        let to = Register(&registry);
+        to.add(Ok(start_seconds));
+        Self {
+            last: to.gauges(
+                "kubernetes_healthcheck",
+                "Whether a health check passed when it was last made: 1 or 0.",
+                &["name", "type"],
+            ),
+            total: to.counters(
+                "kubernetes_healthchecks_total",
+                "Health checks made, by result.",
+                &["name", "type", "status"],
+            ),
+            registry,
+        }
+    }
+}

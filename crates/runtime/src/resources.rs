@@ -1,0 +1,191 @@
+//! What pods request and what they may use at most, as `/metrics/resources` shows it.
+//!
+//! Nothing is kept for it. The engine is asked for a few pods at a time, so that it is never held up
+//! for long and the text is never in memory as a whole. Like upstream's it tells of pods that are not
+//! at their end; those that wait for another scheduler are not known here.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use bytes::Bytes;
+use engine::object::{PodSpec, Resources, Text};
+use engine::state::State;
+use futures::stream::{self, Stream, StreamExt as _};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::time::timeout;
+
+use crate::driver::Input;
+
+#[cfg(test)]
+mod tests;
+
+/// Places of pods that the engine looks at for one question: a fraction of a millisecond.
+const PODS_AT_ONCE: usize = 512;
+
+/// Readers at a time. There is one scraper, perhaps two.
+const READERS_MAX: usize = 2;
+
+/// How long the engine may take for one page, all that waits before it included.
+const PAGE_TIME: Duration = Duration::from_secs(10);
+
+/// A few of the pods that the engine knows.
+#[derive(Debug)]
+pub struct Page {
+    pods: Vec<Row>,
+    /// Where the next page begins.
+    next: Option<usize>,
+}
+
+#[derive(Debug)]
+struct Row {
+    namespace: Text,
+    name: Text,
+    node: Text,
+    priority: i32,
+    spec: Arc<PodSpec>,
+}
+
+impl Page {
+    /// The pods from a place on.
+    pub(crate) fn new(state: &State, from: usize) -> Self {
+        let to = from.saturating_add(PODS_AT_ONCE);
+        let pods = state.pods.iter_within(from..to).map(|(pod, record)| Row {
+            namespace: state.namespace(pod).into(),
+            name: record.name.clone(),
+            // Not before the API server says so.
+            node: match record.node {
+                node if node.is_some() && !record.assumed => state.nodes.name(node).into(),
+                _ => "".into(),
+            },
+            priority: record.priority,
+            spec: Arc::clone(&state.specs.get(record.spec).spec),
+        });
+        Self { pods: pods.collect(), next: (to < state.pods.slots()).then_some(to) }
+    }
+}
+
+/// Asks the engine. Clones share the number of readers.
+#[derive(Clone)]
+pub struct PodResources {
+    inputs: mpsc::Sender<Input>,
+    readers: Arc<Semaphore>,
+}
+
+/// The two families, in the order of their names.
+#[derive(Clone, Copy)]
+enum Family {
+    Limit,
+    Request,
+}
+
+/// What comes next in the text.
+struct Position {
+    family: Family,
+    from: usize,
+    _reader: OwnedSemaphorePermit,
+}
+
+impl PodResources {
+    pub(crate) fn new(inputs: mpsc::Sender<Input>) -> Self {
+        Self { inputs, readers: Arc::new(Semaphore::new(READERS_MAX)) }
+    }
+
+    /// The text that Prometheus reads, piece by piece; `None` when enough others read it.
+    pub(crate) fn text(&self) -> Option<impl Stream<Item = Result<Bytes>> + Send + use<>> {
+        let reader = Arc::clone(&self.readers).try_acquire_owned().ok()?;
+        let inputs = self.inputs.clone();
+        let first = Position { family: Family::Limit, from: 0, _reader: reader };
+        let pieces = stream::try_unfold(Some(first), move |position| {
+            let inputs = inputs.clone();
+            async move {
+                let Some(position) = position else { return Ok(None) };
+                let page = ask(&inputs, position.from).await?;
+                let piece = position.family.text(position.from == 0, &page.pods);
+                Ok(Some((Bytes::from(piece), position.after(page.next))))
+            }
+        });
+        Some(pieces.filter(|piece| {
+            let nothing = piece.as_ref().is_ok_and(Bytes::is_empty);
+            std::future::ready(!nothing)
+        }))
+    }
+}
+
+async fn ask(inputs: &mpsc::Sender<Input>, from: usize) -> Result<Page> {
+    let answer = timeout(PAGE_TIME, async {
+        let (reply, answer) = oneshot::channel();
+        inputs.send(Input::Pods { from, reply }).await.context("the scheduler has ended")?;
+        answer.await.context("the scheduler has ended")
+    });
+    answer.await.context("the scheduler did not answer")?
+}
+
+impl Position {
+    fn after(self, next: Option<usize>) -> Option<Self> {
+        match (self.family, next) {
+            (_, Some(from)) => Some(Self { from, ..self }),
+            (Family::Limit, None) => Some(Self { family: Family::Request, from: 0, ..self }),
+            (Family::Request, None) => None,
+        }
+    }
+}
+
+impl Family {
+    fn text(self, first: bool, pods: &[Row]) -> String {
+        let (name, help) = match self {
+            Self::Limit => ("kube_pod_resource_limit", "Most that a pod may use of a resource."),
+            Self::Request => ("kube_pod_resource_request", "What a pod requests of a resource."),
+        };
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        if first {
+            let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge");
+        }
+        for Row { namespace, name: pod, node, priority, spec } in pods {
+            let amounts = match self {
+                Self::Limit => &spec.limits,
+                Self::Request => &spec.requests,
+            };
+            for (resource, unit, amount) in shown(amounts) {
+                let _ = writeln!(
+                    text,
+                    "{name}{{namespace=\"{}\",pod=\"{}\",node=\"{}\",scheduler=\"{}\",priority=\"{priority}\",resource=\"{}\",unit=\"{unit}\"}} {amount}",
+                    escaped(namespace),
+                    escaped(pod),
+                    escaped(node),
+                    escaped(&spec.scheduler_name),
+                    escaped(resource),
+                );
+            }
+        }
+        text
+    }
+}
+
+/// Name, unit and amount of each resource of which there is any.
+fn shown(amounts: &Resources) -> impl Iterator<Item = (&str, &'static str, f64)> {
+    let plain = [
+        ("cpu", "cores", amounts.cpu as f64 / 1000.0),
+        ("memory", "bytes", amounts.memory as f64),
+        ("ephemeral-storage", "bytes", amounts.ephemeral as f64),
+    ];
+    let scalars = amounts.scalars.iter().map(|(name, amount)| {
+        let unit = match &**name {
+            name if name.starts_with("hugepages-") => "bytes",
+            name if name.starts_with("attachable-volumes-") => "integer",
+            _ => "",
+        };
+        (&**name, unit, *amount as f64)
+    });
+    plain.into_iter().chain(scalars).filter(|(_, _, amount)| *amount != 0.0)
+}
+
+/// A label's value in the text.
+fn escaped(value: &str) -> std::borrow::Cow<'_, str> {
+    if !value.contains(['\\', '"', '\n']) {
+        return value.into();
+    }
+    value.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n").into()
+}

@@ -1,0 +1,94 @@
+//! The text, with an engine that answers from a state of its own.
+
+use api::config::Gates;
+use engine::change::Change;
+use engine::engine::{Engine, Settings};
+use plugins::registry::Registry;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn engine(pods: &[Value]) -> Engine {
+    let profiles = Registry::default().profiles(&api::config::defaults(Gates::default())).unwrap();
+    let mut engine = Engine::new(profiles, Settings::default());
+    for pod in pods {
+        let pod = api::lower::pod(pod).0.unwrap();
+        engine.apply(Change::Pod(Box::new(pod)), 0, &mut Vec::new());
+    }
+    engine
+}
+
+fn pod(name: &str, node: Option<&str>, resources: &Value) -> Value {
+    let spec = json!({"priority": 7, "containers": [{"name": "c", "resources": resources}], "nodeName": node});
+    json!({"metadata": {"namespace": "ns", "name": name, "uid": name}, "spec": spec})
+}
+
+/// All of the text, and how many questions it took.
+async fn text(engine: &Engine) -> (String, usize) {
+    let (inputs, mut asked) = mpsc::channel(1);
+    let mut pieces = std::pin::pin!(PodResources::new(inputs).text().unwrap());
+    let (mut text, mut questions) = (String::new(), 0);
+    loop {
+        tokio::select! {
+            piece = pieces.next() => match piece {
+                Some(piece) => text += std::str::from_utf8(&piece.unwrap()).unwrap(),
+                None => return (text, questions),
+            },
+            Some(Input::Pods { from, reply }) = asked.recv() => {
+                questions += 1;
+                reply.send(Page::new(engine.state(), from)).unwrap();
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_pods_request_and_may_use_is_told_in_upstreams_words() {
+    let resources = json!({
+        "requests": {"cpu": "250m", "memory": "64Mi", "ephemeral-storage": "1Gi", "hugepages-2Mi": "4Mi", "example.com/gpu": "2"},
+        "limits": {"cpu": "1500m", "memory": "0"},
+    });
+    let odd = json!({"metadata": {"namespace": "ns", "name": "odd", "uid": "odd"},
+        "spec": {"schedulerName": "a\"b\\c\nd", "nodeName": "n", "containers": [{"resources": {"limits": {"cpu": "1"}}}]}});
+    let engine =
+        engine(&[pod("placed", Some("n1"), &resources), pod("waits", None, &json!({})), odd]);
+    let (text, questions) = text(&engine).await;
+    assert_eq!(questions, 2, "once for each family");
+    insta::assert_snapshot!(text);
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_pods_are_asked_for_a_few_at_a_time_and_each_is_told_once() {
+    let resources = json!({"requests": {"cpu": "1"}, "limits": {"memory": "1Gi"}});
+    let count = 3 * PODS_AT_ONCE + 1;
+    let pods: Vec<Value> =
+        (0..count).map(|n| pod(&format!("p{n}"), Some("n"), &resources)).collect();
+    let (text, questions) = text(&engine(&pods)).await;
+    assert_eq!(questions, 2 * 4);
+    for family in ["limit", "request"] {
+        let name = format!("kube_pod_resource_{family}");
+        let mut lines: Vec<_> = text.lines().filter(|line| line.starts_with(&name)).collect();
+        lines.sort_unstable();
+        lines.dedup();
+        assert_eq!(lines.len(), count);
+        assert_eq!(text.matches(&format!("# TYPE {name} gauge\n")).count(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn there_is_an_end_to_waiting_and_to_readers() {
+    let (inputs, mut asked) = mpsc::channel(8);
+    let resources = PodResources::new(inputs);
+    let first = resources.text().unwrap();
+    let _second = resources.text().unwrap();
+    assert!(resources.text().is_none(), "enough read it");
+    let begun = tokio::time::Instant::now();
+    let silent = Box::pin(first).next().await.unwrap().unwrap_err();
+    assert_eq!(silent.to_string(), "the scheduler did not answer");
+    assert_eq!(begun.elapsed(), PAGE_TIME);
+    let third = resources.text().expect("one has ended");
+    assert!(asked.recv().await.is_some());
+    drop(asked);
+    let gone = Box::pin(third).next().await.unwrap().unwrap_err();
+    assert_eq!(gone.to_string(), "the scheduler has ended");
+}

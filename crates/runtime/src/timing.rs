@@ -1,0 +1,308 @@
+//! How long plugins take, in a tenth of the attempts, as upstream measures it.
+//!
+//! The engine reads no clock. Plugins are wrapped before it gets them, and the loop around it says
+//! which attempts are timed; a call that is not costs one comparison more. Wrapped are calls for a
+//! whole pod or class only. What filters and scorers do is kept up to date node by node, over many
+//! attempts, and has no time of its own in any of them: of it there is the sum of all plugins,
+//! from [`engine::stopwatch`].
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::LazyLock;
+use std::time::Instant;
+
+use engine::cycle::what_if::PostFilter;
+use engine::engine::Engine;
+use engine::framework::{
+    Class, Event, Permit, Plugin, Point, PostFilterOutcome, Preparation, Prepared, Profile,
+    QueueKey, Rejection, Reservation, Scorer, Subscription, VolumeRequest,
+};
+use engine::index::{NodeIdx, PodIdx};
+use engine::queue::EventLabel;
+use engine::state::State;
+
+use crate::metrics::Metrics;
+
+#[cfg(test)]
+mod tests;
+
+/// One in so many attempts, hints and checks at the queue's door is timed.
+const SAMPLED: u32 = 10;
+
+/// Names of extension points that [`Point`] does not have.
+const UNRESERVE: &str = "Unreserve";
+const PRE_BIND_PRE_FLIGHT: &str = "PreBindPreFlight";
+
+const SUCCESS: &str = "Success";
+const SKIP: &str = "Skip";
+
+/// Says which attempts are timed, and tells the metrics.
+pub struct Sampler(Rc<Recorder>);
+
+struct Recorder {
+    metrics: Metrics,
+    /// The present attempt is timed.
+    on: Cell<bool>,
+    /// Calls outside of attempts, to time some of them.
+    calls: Cell<u32>,
+    random: Cell<u32>,
+    /// By extension point, what its plugins took in this attempt, and the first failure.
+    points: RefCell<Vec<(&'static str, u64, &'static str)>>,
+}
+
+/// Wraps the plugins of profiles.
+pub fn instrument(profiles: &mut [Profile], metrics: &Metrics) -> Sampler {
+    let recorder = Rc::new(Recorder {
+        metrics: metrics.clone(),
+        on: Cell::new(false),
+        calls: Cell::new(0),
+        random: Cell::new(0x9e37_79b9),
+        points: RefCell::default(),
+    });
+    for profile in profiles {
+        for plugin in std::mem::take(&mut profile.plugins) {
+            // Whoever orders the queue is asked all the time, and does nothing else.
+            let plugin: Box<dyn Plugin> = if plugin.points() == [Point::QueueSort] {
+                plugin
+            } else {
+                let (profile, recorder) = (profile.name.clone(), Rc::clone(&recorder));
+                Box::new(Timed { plugin, profile, recorder })
+            };
+            profile.plugins.push(plugin);
+        }
+    }
+    Sampler(recorder)
+}
+
+impl Sampler {
+    /// An attempt begins; it is timed or not.
+    pub(crate) fn begin(&self, engine: &mut Engine) {
+        // Not every tenth one: pods often come in tens.
+        let random = self.0.random.get();
+        let random = random ^ random << 13;
+        let random = random ^ random >> 17;
+        let random = random ^ random << 5;
+        self.0.random.set(random);
+        let on = random.is_multiple_of(SAMPLED);
+        if on != self.0.on.replace(on) || on {
+            engine.time(on.then_some(nanoseconds));
+        }
+    }
+
+    /// The attempt ended.
+    pub(crate) fn end(&self, engine: &Engine) {
+        if !self.0.on.replace(false) {
+            return;
+        }
+        let points = self.0.points.take();
+        let times = engine.times();
+        // Of attempts in which extenders have a say, or that had nothing to try, less is known.
+        let Some((profile, status)) = times.attempt else { return };
+        let profile = &engine.profiles()[profile].name;
+        let of = |name: &str| {
+            points
+                .iter()
+                .filter(|(point, ..)| *point == name)
+                .map(|(_, nanos, _)| nanos)
+                .sum::<u64>()
+        };
+        let metrics = &self.0.metrics;
+        if let Some(filter) = times.filter {
+            let filter = filter.saturating_sub(of("PreFilter"));
+            metrics.extension_point("Filter", status, profile, seconds(filter));
+        }
+        if let Some(score) = times.score {
+            let score = score.saturating_sub(of("PreScore"));
+            metrics.extension_point("Score", SUCCESS, profile, seconds(score));
+        }
+        for (point, nanos, status) in points {
+            metrics.extension_point(point, status, profile, seconds(nanos));
+        }
+    }
+}
+
+fn nanoseconds() -> u64 {
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    START.elapsed().as_nanos() as u64
+}
+
+fn seconds(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1e9
+}
+
+impl Recorder {
+    /// Whether a call outside of attempts is timed.
+    fn is_sampled(&self) -> bool {
+        let calls = self.calls.get();
+        self.calls.set(if calls == 0 { SAMPLED - 1 } else { calls - 1 });
+        calls == 0
+    }
+}
+
+/// A plugin whose calls are timed now and then.
+struct Timed {
+    plugin: Box<dyn Plugin>,
+    profile: String,
+    recorder: Rc<Recorder>,
+}
+
+impl Timed {
+    /// Makes a call of an attempt, and notes what it took if the attempt is timed.
+    #[inline]
+    fn call<T>(
+        &self,
+        point: &'static str,
+        call: impl FnOnce(&dyn Plugin) -> T,
+        status: impl FnOnce(&T) -> &'static str,
+    ) -> T {
+        if !self.recorder.on.get() {
+            return call(&*self.plugin);
+        }
+        let begun = nanoseconds();
+        let answer = call(&*self.plugin);
+        let took = nanoseconds().saturating_sub(begun);
+        let status = status(&answer);
+        self.recorder.metrics.plugin(self.plugin.name(), point, status, seconds(took));
+        let mut points = self.recorder.points.borrow_mut();
+        // To have nothing to say is no failure of the others.
+        let status = if status == SKIP { SUCCESS } else { status };
+        match points.iter_mut().find(|(other, ..)| *other == point) {
+            Some((_, sum, worst)) => {
+                *sum += took;
+                if *worst == SUCCESS {
+                    *worst = status;
+                }
+            }
+            None => points.push((point, took, status)),
+        }
+        answer
+    }
+}
+
+fn of_result<T>(result: &Result<T, Rejection>) -> &'static str {
+    result.as_ref().err().map_or(SUCCESS, |rejection| rejection.code.name())
+}
+
+impl Plugin for Timed {
+    fn name(&self) -> &str {
+        self.plugin.name()
+    }
+
+    fn points(&self) -> &'static [Point] {
+        self.plugin.points()
+    }
+
+    fn pre_enqueue(&self, state: &State, pod: PodIdx) -> Result<(), Rejection> {
+        if !self.recorder.is_sampled() {
+            return self.plugin.pre_enqueue(state, pod);
+        }
+        let begun = nanoseconds();
+        let answer = self.plugin.pre_enqueue(state, pod);
+        let took = seconds(nanoseconds().saturating_sub(begun));
+        self.recorder.metrics.plugin(self.name(), "PreEnqueue", of_result(&answer), took);
+        answer
+    }
+
+    fn queue_order(&self, a: &QueueKey, b: &QueueKey) -> std::cmp::Ordering {
+        self.plugin.queue_order(a, b)
+    }
+
+    fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> Prepared {
+        let status = |prepared: &Prepared| match prepared {
+            Prepared::Skip => SKIP,
+            Prepared::Reject(rejection) => rejection.code.name(),
+            Prepared::Filter(_) | Prepared::Narrow(..) => SUCCESS,
+        };
+        let prepare = |plugin: &dyn Plugin| plugin.prepare_filter(class, preparation);
+        let prepared = self.call("PreFilter", prepare, status);
+        if !matches!(prepared, Prepared::Skip) {
+            self.recorder.metrics.plugin_evaluated(self.name(), "PreFilter", &self.profile);
+        }
+        prepared
+    }
+
+    fn identity(&self, class: &Class, state: &State, identity: &mut Vec<u32>) -> bool {
+        self.plugin.identity(class, state, identity)
+    }
+
+    fn filter_without_pre_filter(&self) -> Option<&'static str> {
+        self.plugin.filter_without_pre_filter()
+    }
+
+    fn score_without_pre_score(&self) -> Option<&'static str> {
+        self.plugin.score_without_pre_score()
+    }
+
+    fn prepare_score(
+        &self,
+        class: &Class,
+        preparation: &mut Preparation,
+    ) -> Option<Box<dyn Scorer>> {
+        let prepare = |plugin: &dyn Plugin| plugin.prepare_score(class, preparation);
+        let status = |scorer: &Option<_>| if scorer.is_some() { SUCCESS } else { SKIP };
+        let scorer = self.call("PreScore", prepare, status);
+        if scorer.is_some() {
+            self.recorder.metrics.plugin_evaluated(self.name(), "PreScore", &self.profile);
+        }
+        scorer
+    }
+
+    fn post_filter(&self, cycle: &mut PostFilter) -> PostFilterOutcome {
+        let status = |outcome: &PostFilterOutcome| match outcome {
+            PostFilterOutcome::Unschedulable { .. } => "Unschedulable",
+            PostFilterOutcome::Nominate { .. } | PostFilterOutcome::Ask(_) => SUCCESS,
+            PostFilterOutcome::Error(_) => "Error",
+        };
+        self.call("PostFilter", |plugin| plugin.post_filter(cycle), status)
+    }
+
+    fn reserve(&self, reservation: &mut Reservation) -> Result<(), Rejection> {
+        self.call("Reserve", |plugin| plugin.reserve(reservation), of_result)
+    }
+
+    fn unreserve(&self, reservation: &mut Reservation) {
+        self.call(UNRESERVE, |plugin| plugin.unreserve(reservation), |()| SUCCESS);
+    }
+
+    fn permit(&self, state: &State, pod: PodIdx, node: NodeIdx) -> Permit {
+        let status = |permit: &Permit| match permit {
+            Permit::Allow => SUCCESS,
+            Permit::Wait { .. } => "Wait",
+            Permit::Deny(rejection) => rejection.code.name(),
+        };
+        self.call("Permit", |plugin| plugin.permit(state, pod, node), status)
+    }
+
+    fn pre_bind(&self, state: &State, pod: PodIdx, node: NodeIdx) -> Vec<VolumeRequest> {
+        let status = |requests: &Vec<_>| if requests.is_empty() { SKIP } else { SUCCESS };
+        self.call(PRE_BIND_PRE_FLIGHT, |plugin| plugin.pre_bind(state, pod, node), status)
+    }
+
+    fn pre_bind_timeout(&self) -> i64 {
+        self.plugin.pre_bind_timeout()
+    }
+
+    fn binds(&self, state: &State, pod: PodIdx, node: NodeIdx) -> bool {
+        self.plugin.binds(state, pod, node)
+    }
+
+    fn post_bind(&self, state: &State, pod: PodIdx, node: NodeIdx) {
+        self.plugin.post_bind(state, pod, node);
+    }
+
+    fn subscriptions(&self) -> Vec<Subscription> {
+        self.plugin.subscriptions()
+    }
+
+    fn hint(&self, state: &State, class: &Class, event: &Event) -> bool {
+        if !self.recorder.is_sampled() {
+            return self.plugin.hint(state, class, event);
+        }
+        let begun = nanoseconds();
+        let queue = self.plugin.hint(state, class, event);
+        let took = seconds(nanoseconds().saturating_sub(begun));
+        let (label, hint) = (EventLabel::from(event), if queue { "Queue" } else { "QueueSkip" });
+        self.recorder.metrics.hint(self.name(), &label.to_string(), hint, took);
+        queue
+    }
+}

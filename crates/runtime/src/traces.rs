@@ -1,0 +1,241 @@
+//! Traces for OpenTelemetry, if somebody wants them: a span for each attempt to schedule a pod, and
+//! below it one for the bind.
+//!
+//! Spans wait in a bounded queue and are dropped when it is full, so that a slow collector holds up
+//! nothing. The SDK exports from a thread of its own; requests go through the I/O thread.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use bytes::Bytes;
+use engine::command::PodName;
+use http::{Request, Response, Uri};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use opentelemetry::trace::{
+    Span as _, SpanContext, SpanKind, Status, TraceContextExt as _, Tracer as _,
+    TracerProvider as _,
+};
+use opentelemetry::{Context, KeyValue};
+use opentelemetry_http::{HttpClient, HttpError};
+use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig as _, WithHttpConfig as _};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::trace::{
+    BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracer, SdkTracerProvider, Span,
+};
+use tokio::runtime::Handle;
+use tokio::time::{Instant, timeout};
+
+#[cfg(test)]
+mod tests;
+
+/// Spans that may wait for the collector; more are dropped.
+const WAITING_MAX: usize = 4096;
+/// Spans in one request.
+const BATCH_MAX: usize = 512;
+/// How long spans wait for others before they are sent.
+const BATCH_TIME: Duration = Duration::from_secs(5);
+/// For one request.
+const SEND_TIME: Duration = Duration::from_secs(5);
+/// For what is left when the process ends.
+const END_TIME: Duration = Duration::from_secs(3);
+/// Bytes of an answer; the collector has little to say.
+const ANSWER_BYTES_MAX: usize = 64 << 10;
+/// Bytes of what a pod is told that go into its span.
+const MESSAGE_BYTES_MAX: usize = 1024;
+
+/// The part of all attempts that counts as a whole.
+pub const MILLION: u32 = 1_000_000;
+
+/// Makes spans, or does nothing. Clones share the queue.
+#[derive(Clone, Default)]
+pub struct Traces(Option<Arc<Inner>>);
+
+struct Inner {
+    provider: SdkTracerProvider,
+    tracer: SdkTracer,
+}
+
+/// The span of an attempt that is not over.
+pub(crate) struct Attempt(Span);
+
+impl Traces {
+    /// Makes no spans, at no cost.
+    pub fn off() -> Self {
+        Self(None)
+    }
+
+    /// Sends the spans of so many in a million attempts to a collector that takes OTLP over HTTP.
+    /// `io` is the runtime that requests are made on.
+    pub fn start(endpoint: &str, per_million: u32, instance: &str, io: Handle) -> Result<Self> {
+        let endpoint = address(endpoint)?;
+        let client = Client::builder(TokioExecutor::new()).build_http();
+        let exporter = SpanExporter::builder()
+            .with_http()
+            .with_protocol(Protocol::HttpBinary)
+            .with_endpoint(endpoint.to_string())
+            .with_timeout(SEND_TIME)
+            .with_http_client(Courier { client, io, failed: AtomicBool::new(false) })
+            .build()
+            .with_context(|| format!("cannot send traces to {endpoint}"))?;
+        let batches = BatchConfigBuilder::default()
+            .with_max_queue_size(WAITING_MAX)
+            .with_max_export_batch_size(BATCH_MAX)
+            .with_scheduled_delay(BATCH_TIME)
+            .build();
+        let processor = BatchSpanProcessor::builder(exporter).with_batch_config(batches).build();
+        let resource = Resource::builder_empty().with_attributes([
+            KeyValue::new("service.name", "jindou-scheduler"),
+            KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
+            KeyValue::new("service.instance.id", instance.to_owned()),
+        ]);
+        let share = f64::from(per_million.min(MILLION)) / f64::from(MILLION);
+        let provider = SdkTracerProvider::builder()
+            .with_span_processor(processor)
+            .with_sampler(Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(share))))
+            .with_resource(resource.build())
+            .build();
+        let tracer = provider.tracer("jindou");
+        Ok(Self(Some(Arc::new(Inner { provider, tracer }))))
+    }
+
+    /// Begins the span of an attempt that began then, unless it is not among those to be traced.
+    pub(crate) fn attempt(&self, pod: &PodName, profile: &str, begun: Instant) -> Option<Attempt> {
+        let tracer = &self.0.as_ref()?.tracer;
+        let builder = tracer
+            .span_builder("schedule")
+            .with_kind(SpanKind::Internal)
+            .with_start_time(SystemTime::now() - begun.elapsed());
+        let mut span = tracer.build_with_context(builder, &Context::new());
+        if !span.is_recording() {
+            return None;
+        }
+        span.set_attributes(of_pod(pod));
+        span.set_attribute(KeyValue::new("scheduler.profile", profile.to_owned()));
+        Some(Attempt(span))
+    }
+
+    /// Begins the span of a bind, if its attempt is traced.
+    pub(crate) fn bind(
+        &self,
+        attempt: Option<&SpanContext>,
+        pod: &PodName,
+        node: &str,
+    ) -> Option<Attempt> {
+        let (inner, attempt) = (self.0.as_ref()?, attempt?);
+        let parent = Context::new().with_remote_span_context(attempt.clone());
+        let builder = inner.tracer.span_builder("bind").with_kind(SpanKind::Client);
+        let mut span = inner.tracer.build_with_context(builder, &parent);
+        span.set_attributes(of_pod(pod));
+        span.set_attribute(KeyValue::new("k8s.node.name", node.to_owned()));
+        Some(Attempt(span))
+    }
+
+    /// Sends what waits, for a bounded time, and ends.
+    pub async fn end(self) {
+        let Some(inner) = self.0 else { return };
+        let ended =
+            tokio::task::spawn_blocking(move || inner.provider.shutdown_with_timeout(END_TIME));
+        if let Ok(Err(error)) = ended.await {
+            tracing::warn!("the last traces may be lost: {error}");
+        }
+    }
+}
+
+impl Attempt {
+    /// For those who do a part of it.
+    pub(crate) fn context(&self) -> SpanContext {
+        self.0.span_context().clone()
+    }
+
+    /// It came to a node.
+    pub(crate) fn placed(mut self, result: &'static str, node: &str) {
+        self.0.set_attribute(KeyValue::new("k8s.node.name", node.to_owned()));
+        self.finish(result, Status::Ok);
+    }
+
+    /// It came to nothing.
+    pub(crate) fn failed(self, result: &'static str, message: &str) {
+        let end = message.floor_char_boundary(MESSAGE_BYTES_MAX);
+        self.finish(result, Status::error(message[..end].to_owned()));
+    }
+
+    fn finish(mut self, result: &'static str, status: Status) {
+        self.0.set_attribute(KeyValue::new("scheduler.result", result));
+        self.0.set_status(status);
+        self.0.end();
+    }
+}
+
+fn of_pod(pod: &PodName) -> [KeyValue; 3] {
+    [
+        KeyValue::new("k8s.namespace.name", pod.namespace.to_string()),
+        KeyValue::new("k8s.pod.name", pod.name.to_string()),
+        KeyValue::new("k8s.pod.uid", pod.uid.to_string()),
+    ]
+}
+
+/// Where spans go: the usual path unless another one is given.
+fn address(endpoint: &str) -> Result<Uri> {
+    let uri: Uri = endpoint
+        .parse()
+        .with_context(|| format!("{endpoint:?} is not a URL such as http://localhost:4318"))?;
+    match uri.scheme_str() {
+        Some("http") => {}
+        Some("https") => bail!(
+            "{endpoint:?}: TLS is not spoken here; send to an agent on this machine by http://"
+        ),
+        _ => bail!("{endpoint:?} is not a URL such as http://localhost:4318"),
+    }
+    ensure!(uri.host().is_some_and(|host| !host.is_empty()), "{endpoint:?} names no host");
+    if matches!(uri.path(), "" | "/") {
+        let complete = format!("{}/v1/traces", endpoint.trim_end_matches('/'));
+        return complete.parse().with_context(|| format!("{complete:?} is not a URL"));
+    }
+    Ok(uri)
+}
+
+/// Makes the exporter's requests on the I/O thread, and tells when they fail.
+#[derive(Debug)]
+struct Courier {
+    client: Client<HttpConnector, Full<Bytes>>,
+    io: Handle,
+    /// The last request failed, which was told.
+    failed: AtomicBool,
+}
+
+#[async_trait::async_trait]
+impl HttpClient for Courier {
+    async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        let client = self.client.clone();
+        // The limit needs the clock of that runtime as well, so it is set over there.
+        let sent = self.io.spawn(async move {
+            timeout(SEND_TIME, async move {
+                let response = client.request(request.map(Full::new)).await?;
+                let (head, body) = response.into_parts();
+                let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await?.to_bytes();
+                Ok::<_, HttpError>(Response::from_parts(head, body))
+            })
+            .await
+        });
+        let response = match sent.await {
+            Ok(Ok(response)) => response,
+            Ok(Err(_)) => Err("no answer".into()),
+            Err(_) => Err("the process ends".into()),
+        };
+        let failure = match &response {
+            Ok(response) if response.status().is_success() => None,
+            Ok(response) => Some(response.status().to_string()),
+            Err(error) => Some(error.to_string()),
+        };
+        let told = self.failed.swap(failure.is_some(), Ordering::Relaxed);
+        if let Some(failure) = failure.filter(|_| !told) {
+            tracing::warn!("traces cannot be sent and may be lost: {failure}");
+        }
+        response
+    }
+}
