@@ -1,0 +1,118 @@
+//! What the cluster knows of each kind: one row of a table. To add a kind is to add a row.
+
+mod row;
+mod table;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use serde_json::Value;
+
+pub use row::{Behaviour, Columns, Kind, Scale, SchemaSource, Verbs};
+pub use table::TABLE;
+
+pub(crate) fn kind_of(row: &row::Row) -> Kind {
+    row.kind()
+}
+
+use crate::failure::Named;
+use crate::store::{Collection, Store};
+
+/// A kind and its objects.
+#[derive(Debug)]
+pub struct Resource {
+    /// What is known of the kind.
+    pub kind: Kind,
+    /// Its objects. Two versions of a kind share them.
+    pub objects: Arc<Collection>,
+}
+
+impl Resource {
+    /// Its name in messages.
+    pub fn named(&self) -> Named<'_> {
+        Named { group: &self.kind.group, resource: &self.kind.plural }
+    }
+
+    /// The list path of a namespace (or of all, or of what has none).
+    pub fn prefix(&self, namespace: Option<&str>) -> String {
+        match namespace {
+            Some(namespace) if self.kind.namespaced => format!("{namespace}/"),
+            _ => String::new(),
+        }
+    }
+}
+
+/// Group, version and plural.
+type Path = (String, String, String);
+
+/// All kinds of a cluster: those of the table and custom ones.
+#[derive(Debug, Default)]
+pub struct Kinds {
+    by_path: RwLock<BTreeMap<Path, Arc<Resource>>>,
+}
+
+impl Kinds {
+    /// The kinds of the table, without objects.
+    pub fn new(store: &Store) -> Self {
+        let kinds = Self::default();
+        for row in TABLE {
+            let shared =
+                row.behaviour.stored_as.and_then(|(group, plural)| kinds.find(group, plural));
+            let objects = shared.map_or_else(
+                || Arc::new(store.collection(row.behaviour.fields, row.behaviour.indexed)),
+                |shared| Arc::clone(&shared.objects),
+            );
+            kinds.add(Arc::new(Resource { kind: row.kind(), objects }));
+        }
+        kinds
+    }
+
+    /// Adds a kind or replaces it.
+    pub fn add(&self, resource: Arc<Resource>) {
+        let kind = &resource.kind;
+        let path = (kind.group.to_string(), kind.version.to_string(), kind.plural.to_string());
+        self.by_path.write().unwrap_or_else(PoisonError::into_inner).insert(path, resource);
+    }
+
+    /// Forgets all versions of a kind.
+    pub fn remove(&self, group: &str, plural: &str) {
+        let mut by_path = self.by_path.write().unwrap_or_else(PoisonError::into_inner);
+        by_path.retain(|(of, _, name), _| of != group || name != plural);
+    }
+
+    /// The kind at a path.
+    pub fn get(&self, group: &str, version: &str, plural: &str) -> Option<Arc<Resource>> {
+        let path = (group.to_owned(), version.to_owned(), plural.to_owned());
+        self.by_path.read().unwrap_or_else(PoisonError::into_inner).get(&path).cloned()
+    }
+
+    /// A version of the kind with this plural.
+    pub fn find(&self, group: &str, plural: &str) -> Option<Arc<Resource>> {
+        let by_path = self.by_path.read().unwrap_or_else(PoisonError::into_inner);
+        by_path
+            .iter()
+            .find(|((of, _, name), _)| of == group && name == plural)
+            .map(|(_, r)| Arc::clone(r))
+    }
+
+    /// The kind of an object, by `apiVersion` and `kind`.
+    pub fn of_object(&self, api_version: &str, kind: &str) -> Option<Arc<Resource>> {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        self.all().into_iter().find(|resource| {
+            let known = &resource.kind;
+            known.group == group && known.version == version && known.kind == kind
+        })
+    }
+
+    /// All of them, by group, version and name.
+    pub fn all(&self) -> Vec<Arc<Resource>> {
+        let by_path = self.by_path.read().unwrap_or_else(PoisonError::into_inner);
+        by_path.values().cloned().collect()
+    }
+}
+
+/// The `apiVersion` and `kind` of an object.
+pub(crate) fn type_of(object: &Value) -> (&str, &str) {
+    let text = |name| object.get(name).and_then(Value::as_str).unwrap_or_default();
+    (text("apiVersion"), text("kind"))
+}
