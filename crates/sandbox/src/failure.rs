@@ -204,6 +204,14 @@ impl Failure {
         failure
     }
 
+    /// The server has too much to do.
+    pub fn too_many_requests(seconds: u64) -> Self {
+        let message = "Too many requests, please try again later.";
+        let mut failure = Self::new(429, "TooManyRequests", message);
+        failure.details.insert("retryAfterSeconds".to_owned(), seconds.into());
+        failure
+    }
+
     /// Something that should work did not.
     pub fn internal(message: &str) -> Self {
         let message = format!("Internal error occurred: {message}");

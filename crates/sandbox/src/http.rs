@@ -22,6 +22,7 @@ pub use listen::{ListenError, Server};
 
 use crate::actors::usage::Usage;
 use crate::cluster::Cluster;
+use crate::faults::Faults;
 
 /// What every request may need.
 #[derive(Debug)]
@@ -33,6 +34,8 @@ pub(crate) struct Shared {
     pub(crate) address: SocketAddr,
     /// How much pods and nodes use.
     pub(crate) usage: Usage,
+    /// What goes wrong on demand.
+    pub(crate) faults: Arc<Faults>,
     /// Ends all watches.
     pub(crate) ending: CancellationToken,
 }

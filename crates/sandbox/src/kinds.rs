@@ -4,7 +4,7 @@ mod row;
 mod table;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use serde_json::Value;
 
@@ -42,13 +42,13 @@ impl Resource {
     }
 }
 
-/// Group, version and plural.
-type Path = (String, String, String);
+/// The versions of a kind by its plural, by group.
+type Groups = BTreeMap<String, BTreeMap<String, Vec<Arc<Resource>>>>;
 
 /// All kinds of a cluster: those of the table and custom ones.
 #[derive(Debug, Default)]
 pub struct Kinds {
-    by_path: RwLock<BTreeMap<Path, Arc<Resource>>>,
+    groups: RwLock<Groups>,
 }
 
 impl Kinds {
@@ -67,47 +67,54 @@ impl Kinds {
         kinds
     }
 
+    fn read(&self) -> RwLockReadGuard<'_, Groups> {
+        self.groups.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Adds a kind or replaces it.
     pub fn add(&self, resource: Arc<Resource>) {
+        let mut groups = self.groups.write().unwrap_or_else(PoisonError::into_inner);
         let kind = &resource.kind;
-        let path = (kind.group.to_string(), kind.version.to_string(), kind.plural.to_string());
-        self.by_path.write().unwrap_or_else(PoisonError::into_inner).insert(path, resource);
+        let plurals = groups.entry(kind.group.to_string()).or_default();
+        let versions = plurals.entry(kind.plural.to_string()).or_default();
+        versions.retain(|other| other.kind.version != kind.version);
+        versions.push(resource);
     }
 
     /// Forgets all versions of a kind.
     pub fn remove(&self, group: &str, plural: &str) {
-        let mut by_path = self.by_path.write().unwrap_or_else(PoisonError::into_inner);
-        by_path.retain(|(of, _, name), _| of != group || name != plural);
+        let mut groups = self.groups.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(plurals) = groups.get_mut(group) {
+            plurals.remove(plural);
+            if plurals.is_empty() {
+                groups.remove(group);
+            }
+        }
     }
 
     /// The kind at a path.
     pub fn get(&self, group: &str, version: &str, plural: &str) -> Option<Arc<Resource>> {
-        let path = (group.to_owned(), version.to_owned(), plural.to_owned());
-        self.by_path.read().unwrap_or_else(PoisonError::into_inner).get(&path).cloned()
+        let groups = self.read();
+        let versions = groups.get(group)?.get(plural)?;
+        versions.iter().find(|resource| resource.kind.version == version).cloned()
     }
 
     /// A version of the kind with this plural.
     pub fn find(&self, group: &str, plural: &str) -> Option<Arc<Resource>> {
-        let by_path = self.by_path.read().unwrap_or_else(PoisonError::into_inner);
-        by_path
-            .iter()
-            .find(|((of, _, name), _)| of == group && name == plural)
-            .map(|(_, r)| Arc::clone(r))
+        self.read().get(group)?.get(plural)?.first().cloned()
     }
 
     /// The kind of an object, by `apiVersion` and `kind`.
     pub fn of_object(&self, api_version: &str, kind: &str) -> Option<Arc<Resource>> {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        self.all().into_iter().find(|resource| {
-            let known = &resource.kind;
-            known.group == group && known.version == version && known.kind == kind
-        })
+        let groups = self.read();
+        let mut all = groups.get(group)?.values().flatten();
+        all.find(|resource| resource.kind.version == version && resource.kind.kind == kind).cloned()
     }
 
-    /// All of them, by group, version and name.
+    /// All of them, by group and name.
     pub fn all(&self) -> Vec<Arc<Resource>> {
-        let by_path = self.by_path.read().unwrap_or_else(PoisonError::into_inner);
-        by_path.values().cloned().collect()
+        self.read().values().flat_map(BTreeMap::values).flatten().cloned().collect()
     }
 }
 

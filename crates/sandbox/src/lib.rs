@@ -17,6 +17,7 @@ mod custom;
 mod defaults;
 mod events;
 pub mod failure;
+pub mod faults;
 pub mod http;
 pub mod import;
 mod json;

@@ -11,6 +11,7 @@ use crate::actors::usage::Usage;
 use crate::actors::{self, Settings, nodes};
 use crate::cluster::{Cluster, WriteOptions};
 use crate::failure::Answer;
+use crate::faults::Faults;
 use crate::http::{Identity, ListenError, Server};
 
 /// Namespaces that every cluster has.
@@ -44,6 +45,8 @@ impl Default for Options {
 pub struct Sandbox {
     /// The cluster, for those who are in the same process.
     pub cluster: Arc<Cluster>,
+    /// What goes wrong on demand.
+    pub faults: Arc<Faults>,
     address: SocketAddr,
     identity: Identity,
     stop: CancellationToken,
@@ -77,12 +80,20 @@ impl Sandbox {
         }
         let identity = Identity::new(&names)?;
         let usage = Usage::new(options.speed);
-        let server = Server::bind(Arc::clone(&cluster), &identity, options.address, usage).await?;
+        let faults = Arc::new(Faults::default());
+        let server = Server::bind(
+            Arc::clone(&cluster),
+            &identity,
+            options.address,
+            usage,
+            Arc::clone(&faults),
+        )
+        .await?;
         let address = server.address();
         let stop = CancellationToken::new();
         let actors = actors::start(&cluster, Settings { speed: options.speed }, &stop);
         let server = tokio::spawn(server.run(stop.clone()));
-        Ok(Self { cluster, address, identity, stop, server, actors })
+        Ok(Self { cluster, faults, address, identity, stop, server, actors })
     }
 
     /// Where it is reached.

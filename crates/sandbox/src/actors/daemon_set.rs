@@ -80,7 +80,7 @@ impl Controller for DaemonSets {
         let pods = cluster.kind("", "pods");
         for node in &wanted {
             let present = by_node.get(node).map_or(&[][..], Vec::as_slice);
-            if present.iter().all(|pod| crate::pods::ended(&pod.value) && !pod.object.deleting) {
+            if present.iter().all(|pod| pod.ended() && !pod.object.deleting) {
                 for pod in present {
                     delete_pod(cluster, &pod.object)?;
                 }
@@ -172,10 +172,10 @@ fn place_on(pod: &mut Value, node: &str) {
 
 /// The node that a pod is on, or is for.
 fn node_of(pod: &Pod) -> String {
-    let placed = text(&pod.value, &["spec", "nodeName"]);
-    if !placed.is_empty() {
-        return placed.to_owned();
+    if !pod.node().is_empty() {
+        return pod.node().to_owned();
     }
+    let value = pod.value();
     let path = [
         "spec",
         "affinity",
@@ -183,7 +183,7 @@ fn node_of(pod: &Pod) -> String {
         "requiredDuringSchedulingIgnoredDuringExecution",
         "nodeSelectorTerms",
     ];
-    let terms = list(&pod.value, &path).iter();
+    let terms = list(&value, &path).iter();
     let fields = terms.flat_map(|term| list(term, &["matchFields"]));
     fields
         .flat_map(|field| list(field, &["values"]))

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::Settings;
 use super::follow::{Controller, Key, own};
 use super::recorder::Recorder;
-use super::workload::{controller_of, create, fingerprint, owner, share};
+use super::workload::{controller_of, controls, create, fingerprint, owner, share};
 use crate::cluster::{Cluster, DeleteOptions, Part, WriteOptions, seconds};
 use crate::failure::Answer;
 use crate::json::{at, condition, int, list, members, name, slot, text, truth, uid};
@@ -106,7 +106,7 @@ fn sets_of(cluster: &Cluster, deployment: &Value) -> (Option<Set>, Vec<Set>) {
     let owned = cluster.kind("apps", "replicasets").objects.owned_by(uid(deployment));
     let mut sets: Vec<Set> = owned
         .iter()
-        .filter(|object| object.controller() == Some(uid(deployment)) && !object.deleting)
+        .filter(|object| controls(uid(deployment), object) && !object.deleting)
         .map(|object| Set::new(object.value()))
         .collect();
     sets.sort_by_key(|set| {

@@ -10,7 +10,7 @@ use crate::cluster::{Cluster, DeleteOptions, Part, Propagation, WriteOptions};
 use crate::failure::Answer;
 use crate::json::{list, name, text, truth};
 use crate::kinds::{Resource, Verbs};
-use crate::store::{ChangeKind, Object, key_of};
+use crate::store::{ChangeKind, Object, Owner, key_of};
 
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
@@ -84,24 +84,26 @@ fn owner_gone(cluster: &Cluster, uid: &str) -> Answer<()> {
 
 /// Ends an object that has owners, none of which exists.
 fn check(cluster: &Cluster, resource: &Resource, object: &Object) -> Answer<()> {
-    let value = object.value();
-    let owners = list(&value, &["metadata", "ownerReferences"]);
+    let owners = &object.owners;
     if owners.is_empty() || owners.iter().any(|owner| exists(cluster, &object.namespace, owner)) {
         return Ok(());
     }
     end(cluster, resource, object, Propagation::Background)
 }
 
-fn exists(cluster: &Cluster, namespace: &str, owner: &Value) -> bool {
-    let Some(resource) =
-        cluster.kinds.of_object(text(owner, &["apiVersion"]), text(owner, &["kind"]))
-    else {
-        // Nobody knows this kind; its objects may be anywhere.
+fn exists(cluster: &Cluster, namespace: &str, owner: &Owner) -> bool {
+    // Nobody knows some kinds; their objects may be anywhere.
+    let Some(resource) = cluster.kinds.of_object(&owner.api_version, &owner.kind) else {
         return true;
     };
+    find(&resource, namespace, owner).is_some()
+}
+
+/// The owner that a reference names.
+fn find(resource: &Resource, namespace: &str, owner: &Owner) -> Option<Arc<Object>> {
     let place = if resource.kind.namespaced { namespace } else { "" };
-    let found = resource.objects.get(&key_of(place, text(owner, &["name"])));
-    found.is_some_and(|found| *found.uid == *text(owner, &["uid"]))
+    let found = resource.objects.get(&key_of(place, &owner.name));
+    found.filter(|found| found.uid == owner.uid)
 }
 
 fn end(
@@ -155,21 +157,12 @@ fn ending(cluster: &Cluster, resource: &Resource, object: &Object) -> Answer<()>
 
 /// Owners that wait for the end of an object are looked at again.
 fn wake_owners(cluster: &Cluster, object: &Object) -> Answer<()> {
-    if object.owners.is_empty() {
-        return Ok(());
-    }
-    let value = object.value();
-    for owner in list(&value, &["metadata", "ownerReferences"]) {
-        let Some(resource) =
-            cluster.kinds.of_object(text(owner, &["apiVersion"]), text(owner, &["kind"]))
-        else {
+    for owner in &object.owners {
+        let Some(resource) = cluster.kinds.of_object(&owner.api_version, &owner.kind) else {
             continue;
         };
-        let place = if resource.kind.namespaced { &*object.namespace } else { "" };
-        let found = resource.objects.get(&key_of(place, text(owner, &["name"])));
-        if let Some(found) =
-            found.filter(|found| found.deleting && *found.uid == *text(owner, &["uid"]))
-        {
+        let found = find(&resource, &object.namespace, owner);
+        if let Some(found) = found.filter(|found| found.deleting) {
             ending(cluster, &resource, &found)?;
         }
     }

@@ -145,7 +145,7 @@ fn count(cluster: &Cluster, job: &Value) -> Count {
         Count { active: Vec::new(), ready: 0, succeeded: 0, failed: 0, done: Vec::new() };
     for pod in pods_of(cluster, uid(job)) {
         let index = pod.label(INDEX).to_owned();
-        match text(&pod.value, &["status", "phase"]) {
+        match pod.phase() {
             "Succeeded" if indexed => {
                 if !count.done.contains(&index) {
                     count.done.push(index);
@@ -163,7 +163,8 @@ fn count(cluster: &Cluster, job: &Value) -> Count {
     }
     // Pods of a job restart in place when they may; each restart is a failure.
     for pod in &count.active {
-        let statuses = crate::json::list(&pod.value, &["status", "containerStatuses"]);
+        let value = pod.value();
+        let statuses = crate::json::list(&value, &["status", "containerStatuses"]);
         count.failed +=
             statuses.iter().filter_map(|one| int(one, &["restartCount"])).max().unwrap_or(0);
     }

@@ -86,8 +86,8 @@ fn grow(cluster: &Cluster, place: &str, set: &Value, missing: usize) -> Answer<b
 /// Ends pods, those first that are worth least.
 fn shrink(cluster: &Cluster, set: &Value, pods: &[Pod], surplus: usize) -> Answer<()> {
     let mut active: Vec<&Pod> = pods.iter().filter(|pod| pod.active()).collect();
-    active.sort_by_key(|pod| {
-        let value = &pod.value;
+    active.sort_by_cached_key(|pod| {
+        let value = &pod.value();
         let placed = !text(value, &["spec", "nodeName"]).is_empty();
         let running = text(value, &["status", "phase"]) == "Running";
         let cost =

@@ -88,7 +88,7 @@ fn advance(cluster: &Cluster, place: &str, set: &Value, pods: &[Pod], update: &s
                     return Ok(());
                 }
             }
-            Some(pod) if crate::pods::ended(&pod.value) && !pod.object.deleting => {
+            Some(pod) if pod.ended() && !pod.object.deleting => {
                 delete_pod(cluster, &pod.object)?;
                 return Ok(());
             }

@@ -8,36 +8,52 @@ use serde_json::{Value, json};
 use super::follow::Key;
 use crate::cluster::{Cluster, DeleteOptions, WriteOptions};
 use crate::failure::Answer;
-use crate::json::{at, condition, holds, list, members, name, namespace, text, uid};
+use crate::json::{at, condition, members, name, text, uid};
 use crate::kinds::Resource;
-use crate::pods;
 use crate::store::{Change, Object};
 
-/// A pod and what it says.
+/// A pod. What it says is only read when somebody asks: there may be thousands.
 pub(super) struct Pod {
     pub(super) object: Arc<Object>,
-    pub(super) value: Value,
 }
 
 impl Pod {
+    /// All that it says.
+    pub(super) fn value(&self) -> Value {
+        self.object.value()
+    }
+
+    pub(super) fn phase(&self) -> &str {
+        self.object.field_named("status.phase")
+    }
+
+    pub(super) fn node(&self) -> &str {
+        self.object.field_named("spec.nodeName")
+    }
+
+    /// Whether it has come to its end.
+    pub(super) fn ended(&self) -> bool {
+        ["Succeeded", "Failed"].contains(&self.phase())
+    }
+
     /// Whether it counts: it has not ended and nobody wants it gone.
     pub(super) fn active(&self) -> bool {
-        !self.object.deleting && !pods::ended(&self.value)
+        !self.object.deleting && !self.ended()
     }
 
     pub(super) fn ready(&self) -> bool {
-        holds(&self.value, "Ready")
+        self.object.ready
     }
 
     /// Whether it has been ready for long enough.
     pub(super) fn available(&self, seconds: i64, now: Timestamp) -> bool {
-        if !self.ready() {
-            return false;
+        if seconds == 0 || !self.ready() {
+            return self.ready();
         }
-        let since =
-            condition(&self.value, "Ready").map(|ready| text(ready, &["lastTransitionTime"]));
+        let value = self.value();
+        let since = condition(&value, "Ready").map(|ready| text(ready, &["lastTransitionTime"]));
         let since = since.and_then(|since| since.parse::<Timestamp>().ok());
-        seconds == 0 || since.is_some_and(|since| now.as_second() - since.as_second() >= seconds)
+        since.is_some_and(|since| now.as_second() - since.as_second() >= seconds)
     }
 
     pub(super) fn label(&self, key: &str) -> &str {
@@ -48,8 +64,13 @@ impl Pod {
 /// The pods that an object controls.
 pub(super) fn pods_of(cluster: &Cluster, owner: &str) -> Vec<Pod> {
     let owned = cluster.kind("", "pods").objects.owned_by(owner);
-    let controlled = owned.into_iter().filter(|object| object.controller() == Some(owner));
-    controlled.map(|object| Pod { value: object.value(), object }).collect()
+    let controlled = owned.into_iter().filter(|object| controls(owner, object));
+    controlled.map(|object| Pod { object }).collect()
+}
+
+/// Whether somebody manages an object.
+pub(super) fn controls(owner: &str, object: &Object) -> bool {
+    object.controller().is_some_and(|controller| *controller.uid == *owner)
 }
 
 /// A reference to the owner of a new object.
@@ -91,18 +112,12 @@ pub(super) fn delete_pod(cluster: &Cluster, pod: &Object) -> Answer<()> {
 
 /// The object of a kind that controls the object of a change.
 pub(super) fn controller_of(change: &Change, kind: &str) -> Vec<Key> {
-    // Owners are known by uid in the store; the reference also tells the name.
-    if change.object.controller().is_none() {
-        return Vec::new();
+    match change.object.controller() {
+        Some(owner) if *owner.kind == *kind => {
+            vec![(change.object.namespace.to_string(), owner.name.to_string())]
+        }
+        _ => Vec::new(),
     }
-    let value = change.object.value();
-    let owners = list(&value, &["metadata", "ownerReferences"]).iter();
-    owners
-        .filter(|owner| {
-            crate::json::truth(owner, &["controller"]) && text(owner, &["kind"]) == kind
-        })
-        .map(|owner| (namespace(&value).to_owned(), text(owner, &["name"]).to_owned()))
-        .collect()
 }
 
 /// A number or a share of a whole, rounded up or down.

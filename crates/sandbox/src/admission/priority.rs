@@ -14,8 +14,8 @@ pub(super) fn pod(cluster: &Cluster, pod: &mut Value) -> Answer<()> {
     let named = text(pod, &["spec", "priorityClassName"]).to_owned();
     let class = if named.is_empty() {
         let all = classes.list("").objects;
-        let defaults =
-            all.iter().map(|class| class.value()).filter(|class| truth(class, &["globalDefault"]));
+        let defaults = all.iter().filter(|class| class.field_named("globalDefault") == "true");
+        let defaults = defaults.map(|class| class.value());
         defaults.min_by_key(|class| int(class, &["value"]).unwrap_or(0))
     } else {
         let found = classes.get(&named).map(|class| class.value());

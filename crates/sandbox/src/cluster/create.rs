@@ -36,22 +36,20 @@ impl Cluster {
         let warnings = decode(resource, &mut object, options.strictness)?;
         crate::events::to_stored(resource, &mut object);
         self.settle(resource, namespace, &mut object)?;
-        let generated = name(&object).is_empty();
-        for tries_left in (0..NAME_TRIES_MAX).rev() {
+        let written = |object| Written { object, warnings, created: true };
+        if !name(&object).is_empty() {
+            return self.store_new(resource, object, options).map(written);
+        }
+        for _ in 1..NAME_TRIES_MAX {
             let mut attempt = object.clone();
-            if generated {
-                generate_name(&mut attempt);
-            }
-            let answer = self.store_new(resource, attempt, options);
-            match answer {
-                Err(failure)
-                    if generated && tries_left > 0 && failure.reason == "AlreadyExists" => {}
-                answer => {
-                    return answer.map(|object| Written { object, warnings, created: true });
-                }
+            generate_name(&mut attempt);
+            match self.store_new(resource, attempt, options) {
+                Err(failure) if failure.reason == "AlreadyExists" => {}
+                answer => return answer.map(written),
             }
         }
-        Err(Failure::internal("no free name was found"))
+        generate_name(&mut object);
+        self.store_new(resource, object, options).map(written)
     }
 
     /// Puts an object into its namespace and takes away what clients cannot say.

@@ -154,10 +154,13 @@ impl Cluster {
         if part == Part::Main {
             admission::update(resource, &mut object, before);
         }
-        if part != Part::Whole {
-            complete(resource, &mut object, Some(before))?;
-        } else if kind.behaviour.generations {
-            (kind.behaviour.defaults)(&mut object);
+        match part {
+            Part::Main => complete(resource, &mut object, Some(before))?,
+            // The rest was checked when it was written.
+            Part::Status if custom || kind.plural == "nodes" => {
+                complete(resource, &mut object, Some(before))?;
+            }
+            Part::Status | Part::Whole => {}
         }
         if (kind.behaviour.generations || custom)
             && part != Part::Status
@@ -180,36 +183,25 @@ fn restore(into: &mut Value, from: &Value, name: &str) {
 }
 
 fn spec_changed(now: &Value, before: &Value) -> bool {
-    let rest = |value: &Value| {
-        let members = value.as_object().into_iter().flatten();
-        let rest = members.filter(|(name, _)| !["metadata", "status"].contains(&&***name));
-        rest.map(|(name, value)| (name.clone(), value.clone())).collect::<Vec<_>>()
-    };
-    rest(now) != rest(before)
+    !same_but(now, before, &["metadata", "status"])
 }
 
 /// Whether two objects differ in nothing but their version.
-pub(crate) fn same(now: &Value, before: &Value) -> bool {
-    let (Some(now), Some(before)) = (now.as_object(), before.as_object()) else { return false };
-    if now.len() != before.len() {
-        return false;
-    }
-    now.iter().all(|(name, value)| match before.get(name) {
-        None => false,
-        Some(other) if name == "metadata" => same_metadata(value, other),
-        Some(other) => value == other,
-    })
+fn same(now: &Value, before: &Value) -> bool {
+    let managed = |value: &Value| value["metadata"].get("managedFields").is_some();
+    same_but(now, before, &["metadata"])
+        && managed(now) == managed(before)
+        && same_but(&now["metadata"], &before["metadata"], &["resourceVersion", "managedFields"])
 }
 
-fn same_metadata(now: &Value, before: &Value) -> bool {
-    let without = |metadata: &Value| {
-        let members = metadata.as_object().into_iter().flatten();
-        let rest =
-            members.filter(|(name, _)| !["resourceVersion", "managedFields"].contains(&&***name));
-        rest.map(|(name, value)| (name.clone(), value.clone())).collect::<Vec<_>>()
-    };
-    without(now) == without(before)
-        && now.get("managedFields").is_some() == before.get("managedFields").is_some()
+/// Whether two objects differ in nothing but some members.
+fn same_but(now: &Value, before: &Value, ignored: &[&str]) -> bool {
+    let (Some(now), Some(before)) = (now.as_object(), before.as_object()) else { return false };
+    let counted = |name: &str| !ignored.contains(&name);
+    now.iter()
+        .filter(|(name, _)| counted(name))
+        .all(|(name, value)| before.get(name) == Some(value))
+        && before.keys().filter(|name| counted(name)).all(|name| now.contains_key(name))
 }
 
 /// Whether nothing keeps an object that somebody wants gone.

@@ -20,6 +20,7 @@ use tracing::debug;
 use super::{Identity, Shared, routes};
 use crate::actors::usage::Usage;
 use crate::cluster::Cluster;
+use crate::faults::Faults;
 use crate::limits::{CONNECTIONS_MAX, GRACE_TIME, HANDSHAKE_TIME, STREAMS_MAX};
 
 /// Wait after a failure to accept, such as no file descriptors left.
@@ -58,6 +59,7 @@ impl Server {
         identity: &Identity,
         address: SocketAddr,
         usage: Usage,
+        faults: Arc<Faults>,
     ) -> Result<Self, ListenError> {
         let failed = |error| ListenError::Bind(address, error);
         let listener = TcpListener::bind(address).await.map_err(failed)?;
@@ -65,7 +67,7 @@ impl Server {
         let tls = TlsAcceptor::from(Arc::new(identity.tls()?));
         let token = identity.token.clone();
         let ending = CancellationToken::new();
-        let shared = Arc::new(Shared { cluster, token, address, usage, ending });
+        let shared = Arc::new(Shared { cluster, token, address, usage, faults, ending });
         let mut http = Builder::new(TokioExecutor::new());
         http.http1().timer(TokioTimer::new());
         http.http2()

@@ -15,6 +15,7 @@ use super::answer::{Body, failed, json_value, text};
 use super::query::Query;
 use super::{Shared, discovery, openapi, read, reviews, write};
 use crate::failure::{Answer, Failure};
+use crate::faults::{self, Fault};
 use crate::kinds::{Resource, Verbs};
 use crate::limits::BODY_BYTES_MAX;
 
@@ -40,6 +41,8 @@ pub(super) struct Call {
     pub(super) method: Method,
     pub(super) query: Query,
     headers: HeaderMap,
+    /// What goes wrong on demand.
+    pub(super) fault: Option<Fault>,
 }
 
 impl Call {
@@ -66,11 +69,29 @@ pub(super) async fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> 
     let (head, body) = request.into_parts();
     let path = head.uri.path().to_owned();
     let query = Query::parse(head.uri.query().unwrap_or_default());
-    let call = Call { method: head.method, query, headers: head.headers };
-    match dispatch(shared, &path, &call, body).await {
-        Ok(response) => response,
-        Err(failure) => failed(&failure),
+    let fault = shared.faults.meet(&head.method, &head.uri.to_string());
+    let call = Call { method: head.method, query, headers: head.headers, fault };
+    let refused = match &call.fault {
+        Some(Fault::Fail(code)) => Some(faults::failure(*code)),
+        Some(Fault::Swallow(time)) => {
+            tokio::time::sleep(*time).await;
+            Some(faults::failure(504))
+        }
+        Some(Fault::Delay(time)) => {
+            tokio::time::sleep(*time).await;
+            None
+        }
+        _ => None,
+    };
+    let answer = match refused {
+        Some(failure) => Err(failure),
+        None => dispatch(shared, &path, &call, body).await,
+    };
+    if let Some(Fault::DropAnswer(time)) = call.fault {
+        tokio::time::sleep(time).await;
+        return failed(&faults::failure(504));
     }
+    answer.unwrap_or_else(|failure| failed(&failure))
 }
 
 async fn dispatch(

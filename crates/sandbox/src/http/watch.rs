@@ -20,6 +20,7 @@ use super::routes::{Call, Target};
 use crate::cluster::{ListQuery, read};
 use crate::events;
 use crate::failure::{Answer, Failure};
+use crate::faults::Fault;
 use crate::kinds::Resource;
 use crate::limits::{BOOKMARK_EVERY, LIST_PIECE_BYTES, WATCH_BATCH_MAX, WATCH_TIME};
 use crate::problem::Problem;
@@ -58,6 +59,8 @@ struct Watch {
     bookmark_at: Instant,
     heads_sent: bool,
     ended: bool,
+    /// After how many pieces it is cut off, on demand.
+    pieces_left: Option<usize>,
 }
 
 /// Answers a watch.
@@ -106,8 +109,15 @@ pub(super) fn answer(shared: &Arc<Shared>, call: &Call, target: &Target) -> Answ
         bookmark_at: now + BOOKMARK_EVERY,
         heads_sent: false,
         ended: false,
+        pieces_left: match call.fault {
+            Some(Fault::CutWatch(pieces)) => Some(pieces),
+            _ => None,
+        },
     };
     let pieces = stream::unfold(watch, |mut watch| async move {
+        if let Some(left) = &mut watch.pieces_left {
+            *left = left.checked_sub(1)?;
+        }
         let piece = watch.next().await?;
         Some((Ok::<_, Infallible>(Frame::data(piece)), watch))
     });

@@ -68,6 +68,8 @@ const SERVICE_FIELDS: &[FieldPath] = &[
     field("spec.clusterIP"),
     field("spec.type"),
 ];
+const CLASS_FIELDS: &[FieldPath] =
+    &[field("metadata.name"), FieldPath { name: "globalDefault", default: "false" }];
 const SLICE_FIELDS: &[FieldPath] =
     &[field("metadata.name"), field("spec.nodeName"), field("spec.driver")];
 const EVENT_FIELDS: &[FieldPath] = &[
@@ -356,6 +358,7 @@ pub const TABLE: &[Row] = &[
     )
     .cluster()
     .short(&["pc"])
+    .fields(CLASS_FIELDS)
     .defaults(defaults::priority_class)
     .validate(validation::priority_class)
     .shown("Name|Value|Global-Default|Age|PreemptionPolicy", show::plain::priority_class),

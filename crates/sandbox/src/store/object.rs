@@ -23,6 +23,12 @@ pub struct Owner {
     pub uid: Box<str>,
     /// Whether it manages the object.
     pub controller: bool,
+    /// Its `apiVersion`.
+    pub api_version: Box<str>,
+    /// Its kind.
+    pub kind: Box<str>,
+    /// Its name.
+    pub name: Box<str>,
 }
 
 /// One version of an object. It never changes.
@@ -40,6 +46,8 @@ pub struct Object {
     pub version: u64,
     /// Whether somebody asked for its end.
     pub deleting: bool,
+    /// Whether its condition `Ready` holds.
+    pub ready: bool,
     /// Who owns it.
     pub owners: Box<[Owner]>,
     /// The whole object as JSON.
@@ -101,9 +109,9 @@ impl Object {
         self.fields.value_of(name).unwrap_or_default()
     }
 
-    /// The uid of the owner that manages it.
-    pub fn controller(&self) -> Option<&str> {
-        self.owners.iter().find(|owner| owner.controller).map(|owner| &*owner.uid)
+    /// The owner that manages it.
+    pub fn controller(&self) -> Option<&Owner> {
+        self.owners.iter().find(|owner| owner.controller)
     }
 }
 
@@ -130,9 +138,16 @@ impl Draft {
         let labels =
             labels.filter_map(|(key, value)| Some((key.as_str().into(), value.as_str()?.into())));
         let owners = metadata.get("ownerReferences").and_then(Value::as_array);
-        let owners = owners.into_iter().flatten().filter_map(|owner| {
-            let controller = owner.get("controller").and_then(Value::as_bool).unwrap_or(false);
-            Some(Owner { uid: owner.get("uid")?.as_str()?.into(), controller })
+        let owners = owners.into_iter().flatten().map(|owner| {
+            let text =
+                |name: &str| owner.get(name).and_then(Value::as_str).unwrap_or_default().into();
+            Owner {
+                uid: text("uid"),
+                controller: owner.get("controller").and_then(Value::as_bool).unwrap_or(false),
+                api_version: text("apiVersion"),
+                kind: text("kind"),
+                name: text("name"),
+            }
         });
         let values = paths.iter().map(|path| field_of(value, path).into()).collect();
         let (head, tail) = halves(value, metadata);
@@ -143,6 +158,7 @@ impl Draft {
             uid: text("uid").into(),
             version: 0,
             deleting: metadata.contains_key("deletionTimestamp"),
+            ready: crate::json::holds(value, "Ready"),
             owners: owners.collect(),
             json: Bytes::new(),
             labels: labels.collect(),

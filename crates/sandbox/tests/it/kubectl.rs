@@ -3,16 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::stage::{Stage, schedule};
-
-/// kubectl as `cargo xtask controlplane` builds it.
-fn kubectl() -> Option<PathBuf> {
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let cache = cache
-        .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))?;
-    let versions = std::fs::read_dir(cache.join("jindou/controlplane")).ok()?;
-    versions.flatten().map(|version| version.path().join("bin/kubectl")).find(|path| path.exists())
-}
+use crate::stage::{Stage, program, schedule};
 
 struct Shell {
     kubectl: PathBuf,
@@ -149,7 +140,7 @@ const SCRIPT: &[(&str, bool, &str)] = &[
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kubectl_works_as_it_does_elsewhere() {
-    let Some(kubectl) = kubectl() else {
+    let Some(kubectl) = program("kubectl") else {
         eprintln!("SKIPPED: kubectl was not found; build it with `cargo xtask controlplane up`");
         return;
     };

@@ -1,5 +1,6 @@
 //! A sandbox for one test, and a client of it.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use http::{Method, Request, StatusCode};
@@ -10,6 +11,18 @@ use serde_json::{Value, json};
 
 /// How long anything may take here.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+
+/// One of upstream's programs, as `cargo xtask controlplane` builds them.
+pub(crate) fn program(name: &str) -> Option<PathBuf> {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache = cache
+        .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))?;
+    let versions = std::fs::read_dir(cache.join("jindou/controlplane")).ok()?;
+    versions
+        .flatten()
+        .map(|version| version.path().join("bin").join(name))
+        .find(|path| path.exists())
+}
 
 /// A sandbox and a client of it.
 pub(crate) struct Stage {
