@@ -10,10 +10,11 @@ const PURE: &[(&str, &[&str])] =
 
 /// Crates that do I/O, each with those of ours that it may use.
 const SHELL: &[(&str, &[&str])] =
-    &[("runtime", &["engine", "api", "plugins"]), ("controlplane", &[])];
+    &[("runtime", &["engine", "api", "plugins"]), ("controlplane", &[]), ("sandbox", &[])];
 
 /// All crates of ours.
-const OURS: &[&str] = &["engine", "api", "plugins", "runtime", "controlplane", "cli", "xtask"];
+const OURS: &[&str] =
+    &["engine", "api", "plugins", "runtime", "sandbox", "controlplane", "cli", "xtask"];
 
 /// Crates that do I/O or read a clock, by how their names begin.
 const IMPURE: &[&str] = &[

@@ -4,6 +4,7 @@ mod bench;
 mod config;
 mod explain;
 mod scheduler;
+mod up;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -23,6 +24,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    Up(up::Options),
     Explain(explain::Options),
     Config(config::Options),
     Bench(bench::Options),
@@ -49,6 +51,7 @@ pub fn run_with(program: &'static str, registry: &Registry) -> ExitCode {
         Err(error) => return usage(&error),
     };
     let done = match arguments.command {
+        Command::Up(options) => up::run(&options, registry),
         Command::Explain(options) => explain::run(&options, registry),
         Command::Config(options) => config::run(&options, registry),
         Command::Bench(options) => bench::run(&options),

@@ -135,7 +135,7 @@ impl Plan {
     ) -> Result<Self> {
         // The file's kubeconfig counts when there is a file, as with kube-scheduler.
         let written = &configuration.client_connection.kubeconfig;
-        let in_file = (!written.is_empty()).then(|| PathBuf::from(written));
+        let in_file = (!written.is_empty() && !options.embedded).then(|| PathBuf::from(written));
         let kubeconfig = in_file.or_else(|| options.kubeconfig.clone());
         let target = Target { kubeconfig, master: options.master.clone() };
         let reviewer = match options.review_kubeconfig()? {

@@ -6,6 +6,7 @@ mod examples;
 mod hostile;
 mod snapshots;
 mod suggestions;
+mod up;
 
 use std::fmt::Write as _;
 use std::fs;

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use anyhow::{Context as _, Result, bail};
 use api::config::{Duration, Gates, LeaderElection};
-use clap::{Args, ValueEnum};
+use clap::{Args, Parser as _, ValueEnum};
 use runtime::http::{Certificate, TlsMin};
 use runtime::traces::Traces;
 use tokio::runtime::Handle;
@@ -115,6 +115,18 @@ pub(in crate::commands) struct Options {
     /// Form of the log.
     #[arg(long, value_enum, default_value_t)]
     pub(super) logging_format: LogFormat,
+
+    /// Part of a program that has a cluster of its own: its kubeconfig counts whatever the file says,
+    /// and only what goes wrong is logged.
+    #[arg(skip)]
+    pub(super) embedded: bool,
+}
+
+/// The flags alone, for programs that start a scheduler themselves.
+#[derive(clap::Parser)]
+struct Alone {
+    #[command(flatten)]
+    options: Options,
 }
 
 /// Form of the log.
@@ -151,6 +163,17 @@ impl FromStr for Span {
 }
 
 impl Options {
+    /// Options of a scheduler that is the only one of a cluster in the same process.
+    pub(in crate::commands) fn embedded(kubeconfig: &Path, config: Option<&Path>) -> Result<Self> {
+        let mut options =
+            Alone::try_parse_from(["scheduler", "--secure-port=0", "--leader-elect=false"])?
+                .options;
+        options.kubeconfig = Some(kubeconfig.to_owned());
+        options.config = config.map(Path::to_owned);
+        options.embedded = true;
+        Ok(options)
+    }
+
     /// Refuses what is not supported.
     pub(super) fn check(&self) -> Result<()> {
         if self.profiling == Some(true) {

@@ -9,13 +9,17 @@ use super::flags::{LogFormat, Options};
 /// Starts logging to standard error.
 pub(super) fn start(options: &Options) {
     let (ours, others) = match options.v {
+        0..4 if options.embedded => (LevelFilter::WARN, LevelFilter::WARN),
         0..4 => (LevelFilter::INFO, LevelFilter::WARN),
         4..6 => (LevelFilter::DEBUG, LevelFilter::WARN),
         6..10 => (LevelFilter::TRACE, LevelFilter::INFO),
         _ => (LevelFilter::TRACE, LevelFilter::TRACE),
     };
-    let shown =
-        Targets::new().with_default(others).with_targets([("cli", ours), ("runtime", ours)]);
+    let shown = Targets::new().with_default(others).with_targets([
+        ("cli", ours),
+        ("runtime", ours),
+        ("sandbox", ours),
+    ]);
     let colours = std::io::IsTerminal::is_terminal(&std::io::stderr())
         && std::env::var_os("NO_COLOR").is_none();
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(colours);

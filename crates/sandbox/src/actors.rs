@@ -1,0 +1,85 @@
+//! Who makes things happen in the cluster: nodes with kubelets, and controllers.
+//!
+//! Each controller is woken by changes of the objects that it is about, brings one object at a time
+//! to where it should be, and remembers nothing that it could not find out again.
+
+mod custom;
+mod daemon_set;
+mod deployment;
+mod disruption;
+mod expiry;
+mod follow;
+mod gc;
+mod job;
+mod kubelet;
+mod namespace;
+pub mod nodes;
+mod quota;
+mod recorder;
+mod replica_set;
+mod stateful_set;
+pub mod usage;
+mod volumes;
+mod workload;
+
+use std::sync::Arc;
+
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::cluster::Cluster;
+
+/// How actors behave.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// How many seconds of theirs pass in one second.
+    pub speed: f64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { speed: 1.0 }
+    }
+}
+
+/// Starts all actors; they end when told to stop.
+pub fn start(cluster: &Arc<Cluster>, settings: Settings, stop: &CancellationToken) -> JoinSet<()> {
+    let mut tasks = JoinSet::new();
+    let controllers: Vec<Box<dyn follow::Controller>> = vec![
+        Box::new(custom::Definitions),
+        Box::new(daemon_set::DaemonSets),
+        Box::new(deployment::Deployments::new(settings)),
+        Box::new(disruption::Budgets),
+        Box::new(job::Jobs::new(settings)),
+        Box::new(namespace::Namespaces),
+        Box::new(nodes::Nodes),
+        Box::new(quota::Quotas),
+        Box::new(replica_set::ReplicaSets::new("apps", "replicasets", "ReplicaSet")),
+        Box::new(replica_set::ReplicaSets::new(
+            "",
+            "replicationcontrollers",
+            "ReplicationController",
+        )),
+        Box::new(stateful_set::StatefulSets),
+        Box::new(volumes::Claims),
+    ];
+    for controller in controllers {
+        let (cluster, stop) = (Arc::clone(cluster), stop.clone());
+        tasks.spawn(async move {
+            stop.run_until_cancelled(follow::run(&cluster, &*controller)).await;
+        });
+    }
+    let (of, until) = (Arc::clone(cluster), stop.clone());
+    tasks.spawn(async move {
+        until.run_until_cancelled(kubelet::run(&of, settings)).await;
+    });
+    let (of, until) = (Arc::clone(cluster), stop.clone());
+    tasks.spawn(async move {
+        until.run_until_cancelled(gc::run(&of)).await;
+    });
+    let (of, until) = (Arc::clone(cluster), stop.clone());
+    tasks.spawn(async move {
+        until.run_until_cancelled(expiry::run(&of)).await;
+    });
+    tasks
+}

@@ -1,0 +1,113 @@
+//! Custom resource definitions become kinds.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::follow::{Controller, Key, own};
+use crate::cluster::{Cluster, DeleteOptions, Part, WriteOptions};
+use crate::custom;
+use crate::failure::Answer;
+use crate::json::{at, holds, list, slot, text};
+use crate::store::{Change, ChangeKind};
+
+/// Holds a definition until its objects are gone.
+const CLEAN_UP: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// How long until objects that hold a definition back are looked at again.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// The controller.
+pub(super) struct Definitions;
+
+impl Controller for Definitions {
+    fn sources(&self) -> &'static [(&'static str, &'static str)] {
+        &[("apiextensions.k8s.io", "customresourcedefinitions")]
+    }
+
+    fn concerned(&self, cluster: &Cluster, _: usize, change: &Change) -> Vec<Key> {
+        if change.kind == ChangeKind::Deleted {
+            let value = change.object.value();
+            cluster.kinds.remove(
+                text(&value, &["spec", "group"]),
+                text(&value, &["spec", "names", "plural"]),
+            );
+            return Vec::new();
+        }
+        vec![own(change)]
+    }
+
+    fn reconcile(&self, cluster: &Cluster, (_, definition_name): &Key) -> Answer<Option<Duration>> {
+        let definitions = cluster.kind("apiextensions.k8s.io", "customresourcedefinitions");
+        let Some(definition) = cluster.value(&definitions, "", definition_name) else {
+            return Ok(None);
+        };
+        let options = WriteOptions::default();
+        if at(&definition, &["metadata", "deletionTimestamp"]).is_some() {
+            let (group, plural) = (
+                text(&definition, &["spec", "group"]),
+                text(&definition, &["spec", "names", "plural"]),
+            );
+            if let Some(resource) = cluster.kinds.find(group, plural) {
+                let objects = resource.objects.list("").objects;
+                for object in objects.iter().filter(|object| !object.deleting) {
+                    match cluster.delete(
+                        &resource,
+                        &object.namespace,
+                        &object.name,
+                        &DeleteOptions::default(),
+                    ) {
+                        Err(failure) if failure.code != 404 => return Err(failure),
+                        _ => {}
+                    }
+                }
+                if !resource.objects.is_empty() {
+                    return Ok(Some(LOOK_AGAIN));
+                }
+            }
+            cluster.change(
+                &definitions,
+                "",
+                definition_name,
+                Part::Whole,
+                &options,
+                |_, before| {
+                    let mut object = before.clone();
+                    let rest: Vec<_> = list(before, &["metadata", "finalizers"])
+                        .iter()
+                        .filter(|one| *one != CLEAN_UP)
+                        .cloned()
+                        .collect();
+                    object["metadata"]["finalizers"] = rest.into();
+                    Ok(Some(object))
+                },
+            )?;
+            return Ok(None);
+        }
+        custom::establish(cluster, &definition);
+        if !holds(&definition, "Established")
+            || at(&definition, &["status", "acceptedNames"]) != at(&definition, &["spec", "names"])
+        {
+            let now = cluster.now();
+            cluster.change(
+                &definitions,
+                "",
+                definition_name,
+                Part::Whole,
+                &options,
+                |_, before| {
+                    let mut object = before.clone();
+                    *slot(&mut object, &["status"]) = custom::status(before, now);
+                    let finalizers = list(before, &["metadata", "finalizers"]);
+                    if !finalizers.iter().any(|one| one == CLEAN_UP) {
+                        let mut finalizers = finalizers.to_vec();
+                        finalizers.push(json!(CLEAN_UP));
+                        object["metadata"]["finalizers"] = finalizers.into();
+                    }
+                    Ok(Some(object))
+                },
+            )?;
+        }
+        Ok(None)
+    }
+}

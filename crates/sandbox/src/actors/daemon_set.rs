@@ -1,0 +1,313 @@
+//! Daemon sets: one pod on each node that takes it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::follow::{Controller, Key, own};
+use super::nodes::tolerates;
+use super::recorder::Recorder;
+use super::workload::{
+    Pod, controller_of, create, delete_pod, fingerprint, from_template, owner, pods_of, share,
+};
+use crate::cluster::{Cluster, Part, WriteOptions};
+use crate::failure::Answer;
+use crate::json::{at, int, list, map, members, name, slot, text, uid};
+use crate::store::{Change, ChangeKind};
+
+const REVISION: &str = "controller-revision-hash";
+
+/// Taints that the pods of daemon sets tolerate, with their effects.
+const TOLERATED: &[(&str, &str)] = &[
+    ("node.kubernetes.io/not-ready", "NoExecute"),
+    ("node.kubernetes.io/unreachable", "NoExecute"),
+    ("node.kubernetes.io/disk-pressure", "NoSchedule"),
+    ("node.kubernetes.io/memory-pressure", "NoSchedule"),
+    ("node.kubernetes.io/pid-pressure", "NoSchedule"),
+    ("node.kubernetes.io/unschedulable", "NoSchedule"),
+];
+
+static RECORDER: Recorder = Recorder::new("daemonset-controller");
+
+/// The controller.
+pub(super) struct DaemonSets;
+
+impl Controller for DaemonSets {
+    fn sources(&self) -> &'static [(&'static str, &'static str)] {
+        &[("apps", "daemonsets"), ("", "pods"), ("", "nodes")]
+    }
+
+    fn concerned(&self, cluster: &Cluster, source: usize, change: &Change) -> Vec<Key> {
+        match source {
+            0 => vec![own(change)],
+            1 => controller_of(change, "DaemonSet"),
+            _ => {
+                // Only what decides about places matters, not heartbeats.
+                let spec =
+                    |value: Value| (value["spec"].clone(), value["metadata"]["labels"].clone());
+                let before = change.previous.as_ref().map(|previous| spec(previous.value()));
+                if change.kind == ChangeKind::Modified
+                    && before == Some(spec(change.object.value()))
+                {
+                    return Vec::new();
+                }
+                let sets = cluster.kind("apps", "daemonsets").objects.list("").objects;
+                sets.iter().map(|set| (set.namespace.to_string(), set.name.to_string())).collect()
+            }
+        }
+    }
+
+    fn reconcile(&self, cluster: &Cluster, (place, set_name): &Key) -> Answer<Option<Duration>> {
+        let sets = cluster.kind("apps", "daemonsets");
+        let Some(set) = cluster.value(&sets, place, set_name) else { return Ok(None) };
+        if at(&set, &["metadata", "deletionTimestamp"]).is_some() {
+            return Ok(None);
+        }
+        let revision = keep_revision(cluster, place, &set)?;
+        let template = template(&set, &revision);
+        let mut by_node: BTreeMap<String, Vec<Pod>> = BTreeMap::new();
+        for pod in pods_of(cluster, uid(&set)) {
+            by_node.entry(node_of(&pod)).or_default().push(pod);
+        }
+        let nodes = cluster.kind("", "nodes").objects.list("").objects;
+        let mut wanted: Vec<String> = Vec::new();
+        for node in &nodes {
+            if fits(&template, &node.value()) {
+                wanted.push(node.name.to_string());
+            }
+        }
+        let pods = cluster.kind("", "pods");
+        for node in &wanted {
+            let present = by_node.get(node).map_or(&[][..], Vec::as_slice);
+            if present.iter().all(|pod| pod.ended() && !pod.object.deleting) {
+                for pod in present {
+                    delete_pod(cluster, &pod.object)?;
+                }
+                let mut pod = template.clone();
+                place_on(&mut pod, node);
+                let made = create(cluster, &pods, place, pod)?;
+                RECORDER.note(
+                    cluster,
+                    &set,
+                    "Normal",
+                    "SuccessfulCreate",
+                    &format!("Created pod: {}", made.name),
+                );
+            }
+        }
+        for (node, pods) in by_node.iter().filter(|(node, _)| !wanted.contains(node)) {
+            for pod in pods.iter().filter(|pod| !pod.object.deleting) {
+                let _ = node;
+                delete_pod(cluster, &pod.object)?;
+            }
+        }
+        roll(cluster, &set, &by_node, &wanted, &revision)?;
+        write_status(cluster, place, &set, &wanted, &revision)?;
+        Ok(None)
+    }
+}
+
+fn keep_revision(cluster: &Cluster, place: &str, set: &Value) -> Answer<String> {
+    let data = json!({"spec": {"template": set["spec"]["template"]}});
+    let hash = fingerprint(&data);
+    let revision_name = format!("{}-{hash}", name(set));
+    let revisions = cluster.kind("apps", "controllerrevisions");
+    if revisions.objects.get(&format!("{place}/{revision_name}")).is_none() {
+        let last = revisions
+            .objects
+            .owned_by(uid(set))
+            .iter()
+            .filter_map(|one| int(&one.value(), &["revision"]))
+            .max();
+        let mut labels = at(set, &["spec", "template", "metadata", "labels"])
+            .cloned()
+            .unwrap_or_else(|| json!({}));
+        labels[REVISION] = hash.as_str().into();
+        let revision = json!({
+            "metadata": {"name": revision_name, "labels": labels, "ownerReferences": [owner(set)]},
+            "data": data, "revision": last.unwrap_or(0) + 1,
+        });
+        create(cluster, &revisions, place, revision)?;
+    }
+    Ok(hash)
+}
+
+fn template(set: &Value, revision: &str) -> Value {
+    let mut pod = from_template(set);
+    pod["metadata"]["generateName"] = format!("{}-", name(set)).into();
+    let labels = slot(&mut pod, &["metadata", "labels"]);
+    labels[REVISION] = revision.into();
+    if let Some(generation) =
+        at(set, &["metadata", "annotations", "deprecated.daemonset.template.generation"])
+    {
+        labels["pod-template-generation"] = generation.clone();
+    }
+    let tolerations =
+        members(slot(&mut pod, &["spec"])).entry("tolerations").or_insert_with(|| json!([]));
+    if let Value::Array(tolerations) = tolerations {
+        tolerations.extend(
+            TOLERATED
+                .iter()
+                .map(|(key, effect)| json!({"key": key, "operator": "Exists", "effect": effect})),
+        );
+    }
+    pod
+}
+
+/// Says which node a pod is for; the scheduler takes it from there.
+fn place_on(pod: &mut Value, node: &str) {
+    let affinity = slot(
+        pod,
+        &["spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"],
+    );
+    let own = json!({"key": "metadata.name", "operator": "In", "values": [node]});
+    let terms = members(affinity).entry("nodeSelectorTerms").or_insert_with(|| json!([{}]));
+    if let Value::Array(terms) = terms {
+        for term in terms {
+            term["matchFields"] = json!([own]);
+        }
+    }
+}
+
+/// The node that a pod is on, or is for.
+fn node_of(pod: &Pod) -> String {
+    if !pod.node().is_empty() {
+        return pod.node().to_owned();
+    }
+    let value = pod.value();
+    let path = [
+        "spec",
+        "affinity",
+        "nodeAffinity",
+        "requiredDuringSchedulingIgnoredDuringExecution",
+        "nodeSelectorTerms",
+    ];
+    let terms = list(&value, &path).iter();
+    let fields = terms.flat_map(|term| list(term, &["matchFields"]));
+    fields
+        .flat_map(|field| list(field, &["values"]))
+        .find_map(Value::as_str)
+        .unwrap_or_default()
+        .to_owned()
+}
+
+/// Whether a node takes the pods of a set.
+fn fits(pod: &Value, node: &Value) -> bool {
+    let labels = at(node, &["metadata", "labels"]).unwrap_or(&Value::Null);
+    let selected =
+        map(pod, &["spec", "nodeSelector"]).all(|(key, value)| labels.get(key) == Some(value));
+    let path = [
+        "spec",
+        "affinity",
+        "nodeAffinity",
+        "requiredDuringSchedulingIgnoredDuringExecution",
+        "nodeSelectorTerms",
+    ];
+    let terms = list(pod, &path);
+    let matched = terms.is_empty()
+        || terms
+            .iter()
+            .any(|term| list(term, &["matchExpressions"]).iter().all(|one| holds(one, labels)));
+    let taints = list(node, &["spec", "taints"]).iter();
+    let tolerated = taints
+        .filter(|taint| ["NoSchedule", "NoExecute"].contains(&text(taint, &["effect"])))
+        .all(|taint| tolerates(pod, taint));
+    selected && matched && tolerated
+}
+
+fn holds(expression: &Value, labels: &Value) -> bool {
+    let value = labels.get(text(expression, &["key"]));
+    let listed = value.is_some_and(|value| list(expression, &["values"]).contains(value));
+    let number = |value: &Value| value.as_str().and_then(|text| text.parse::<i64>().ok());
+    let bound = list(expression, &["values"]).first().and_then(number);
+    match text(expression, &["operator"]) {
+        "In" => listed,
+        "NotIn" => !listed,
+        "Exists" => value.is_some(),
+        "DoesNotExist" => value.is_none(),
+        "Gt" => value.and_then(number).zip(bound).is_some_and(|(value, bound)| value > bound),
+        "Lt" => value.and_then(number).zip(bound).is_some_and(|(value, bound)| value < bound),
+        _ => false,
+    }
+}
+
+/// Replaces pods of older templates, a few at a time.
+fn roll(
+    cluster: &Cluster,
+    set: &Value,
+    by_node: &BTreeMap<String, Vec<Pod>>,
+    wanted: &[String],
+    revision: &str,
+) -> Answer<()> {
+    if text(set, &["spec", "updateStrategy", "type"]) == "OnDelete" {
+        return Ok(());
+    }
+    let most = share(
+        at(set, &["spec", "updateStrategy", "rollingUpdate", "maxUnavailable"]),
+        wanted.len() as i64,
+        true,
+    )
+    .max(1);
+    let missing = wanted.iter().filter(|node| {
+        by_node
+            .get(*node)
+            .is_none_or(|pods| !pods.iter().any(|pod| pod.ready() && !pod.object.deleting))
+    });
+    let mut left = most - missing.count() as i64;
+    for pod in by_node.values().flatten() {
+        if pod.label(REVISION) != revision && !pod.object.deleting {
+            if left <= 0 && pod.ready() {
+                continue;
+            }
+            left -= i64::from(pod.ready());
+            delete_pod(cluster, &pod.object)?;
+        }
+    }
+    Ok(())
+}
+
+fn write_status(
+    cluster: &Cluster,
+    place: &str,
+    set: &Value,
+    wanted: &[String],
+    revision: &str,
+) -> Answer<()> {
+    let pods: Vec<Pod> = pods_of(cluster, uid(set)).into_iter().filter(Pod::active).collect();
+    let here: Vec<&Pod> = pods.iter().filter(|pod| wanted.contains(&node_of(pod))).collect();
+    let ready = here.iter().filter(|pod| pod.ready()).count();
+    let updated = here.iter().filter(|pod| pod.label(REVISION) == revision).count();
+    let sets = cluster.kind("apps", "daemonsets");
+    cluster.change(
+        &sets,
+        place,
+        name(set),
+        Part::Status,
+        &WriteOptions::default(),
+        |_, before| {
+            let mut object = before.clone();
+            let status = slot(&mut object, &["status"]);
+            for (field, count) in [
+                ("desiredNumberScheduled", wanted.len()),
+                ("currentNumberScheduled", here.len()),
+                ("numberMisscheduled", pods.len() - here.len()),
+                ("numberReady", ready),
+                ("updatedNumberScheduled", updated),
+                ("numberAvailable", ready),
+                ("numberUnavailable", wanted.len().saturating_sub(ready)),
+            ] {
+                let required = !["updatedNumberScheduled", "numberAvailable", "numberUnavailable"]
+                    .contains(&field);
+                if count > 0 || required {
+                    status[field] = count.into();
+                } else {
+                    drop(members(status).remove(field));
+                }
+            }
+            status["observedGeneration"] = before["metadata"]["generation"].clone();
+            Ok(Some(object))
+        },
+    )?;
+    Ok(())
+}

@@ -1,0 +1,42 @@
+//! Events are kept for an hour, jobs as long as they say.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::cluster::{Cluster, DeleteOptions};
+use crate::json::text;
+use crate::limits::EVENT_TIME;
+
+/// How often it is looked for what is too old.
+const LOOK_EVERY: Duration = Duration::from_mins(1);
+
+/// Removes old events for ever.
+pub(super) async fn run(cluster: &Arc<Cluster>) {
+    let events = cluster.kind("", "events");
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        let now = cluster.now();
+        for event in events.objects.list("").objects {
+            let value = event.value();
+            let times = ["lastTimestamp", "eventTime"].map(|name| text(&value, &[name]));
+            let made = text(&value, &["metadata", "creationTimestamp"]);
+            let latest = times
+                .into_iter()
+                .chain([made])
+                .filter_map(|time| time.parse::<Timestamp>().ok())
+                .max();
+            let age = latest.map_or(0, |latest| now.as_second() - latest.as_second());
+            if age > EVENT_TIME.as_secs() as i64 {
+                let _ = cluster.delete(
+                    &events,
+                    &event.namespace,
+                    &event.name,
+                    &DeleteOptions::now(&event.uid),
+                );
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Following collections, and the loop that all controllers share.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use crate::cluster::Cluster;
+use crate::failure::Answer;
+use crate::kinds::Resource;
+use crate::limits::WATCH_BATCH_MAX;
+use crate::store::Change;
+
+/// Namespace and name.
+pub(super) type Key = (String, String);
+
+/// How long after a failure an object is looked at again; then twice as long, up to the longest.
+const RETRY_FIRST: Duration = Duration::from_millis(50);
+const RETRY_LONGEST: Duration = Duration::from_secs(30);
+
+/// Brings objects of one kind to where they should be.
+pub(super) trait Controller: Send + Sync {
+    /// The kinds whose changes it wants to know of: group and plural.
+    fn sources(&self) -> &'static [(&'static str, &'static str)];
+
+    /// The objects to look at after a change of a kind.
+    fn concerned(&self, cluster: &Cluster, source: usize, change: &Change) -> Vec<Key>;
+
+    /// Brings one object where it should be; when to look again, if nothing changes before.
+    fn reconcile(&self, cluster: &Cluster, key: &Key) -> Answer<Option<Duration>>;
+}
+
+/// Reads the log of one collection.
+pub(super) struct Follower {
+    pub(super) resource: Arc<Resource>,
+    version: u64,
+    news: watch::Receiver<u64>,
+    /// Objects to be seen again from the start.
+    anew: bool,
+}
+
+impl Follower {
+    pub(super) fn new(resource: Arc<Resource>) -> Self {
+        let news = resource.objects.news();
+        Self { resource, version: 0, news, anew: true }
+    }
+
+    /// What has happened since, at most one batch. Everything there is at first, and when the log was
+    /// too short to tell.
+    pub(super) fn poll(&mut self) -> Vec<Arc<Change>> {
+        self.news.borrow_and_update();
+        if std::mem::take(&mut self.anew) {
+            let listing = self.resource.objects.list("");
+            self.version = listing.version;
+            return listing
+                .objects
+                .into_iter()
+                .map(|object| Arc::new(Change::present(object)))
+                .collect();
+        }
+        if let Ok(batch) = self.resource.objects.after(self.version, WATCH_BATCH_MAX) {
+            self.version = batch.version;
+            batch.changes
+        } else {
+            self.anew = true;
+            self.poll()
+        }
+    }
+
+    /// Waits until there is something new.
+    pub(super) async fn changed(&mut self) {
+        if self.news.changed().await.is_err() {
+            // The collection is gone, and nothing will ever change.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// Waits until one of them has something new.
+pub(super) async fn any_changed(followers: &mut [Follower]) {
+    let waits = followers.iter_mut().map(|follower| Box::pin(follower.changed()));
+    futures::future::select_all(waits).await;
+}
+
+/// Runs a controller for ever.
+pub(super) async fn run(cluster: &Arc<Cluster>, controller: &dyn Controller) {
+    let mut followers: Vec<Follower> = controller
+        .sources()
+        .iter()
+        .map(|(group, plural)| Follower::new(cluster.kind(group, plural)))
+        .collect();
+    let mut due: BTreeSet<Key> = BTreeSet::new();
+    let mut later: BTreeMap<Key, Instant> = BTreeMap::new();
+    let mut failures: BTreeMap<Key, u32> = BTreeMap::new();
+    loop {
+        let mut busy = false;
+        for (source, follower) in followers.iter_mut().enumerate() {
+            for change in follower.poll() {
+                busy = true;
+                due.extend(controller.concerned(cluster, source, &change));
+            }
+        }
+        let now = Instant::now();
+        due.extend(later.iter().filter(|(_, at)| **at <= now).map(|(key, _)| key.clone()));
+        later.retain(|_, at| *at > now);
+        for key in std::mem::take(&mut due) {
+            later.remove(&key);
+            let wait = match controller.reconcile(cluster, &key) {
+                Ok(wait) => {
+                    failures.remove(&key);
+                    wait
+                }
+                Err(failure) => {
+                    let tries = failures.entry(key.clone()).or_default();
+                    *tries += 1;
+                    tracing::debug!(name = %key.1, namespace = %key.0, message = %failure.message, "will try again");
+                    Some(RETRY_FIRST.saturating_mul(1 << (*tries).min(10)).min(RETRY_LONGEST))
+                }
+            };
+            if let Some(wait) = wait {
+                later.insert(key, Instant::now() + wait);
+            }
+            tokio::task::yield_now().await;
+        }
+        if busy {
+            tokio::task::yield_now().await;
+            continue;
+        }
+        let next = later.values().min().copied();
+        tokio::select! {
+            () = any_changed(&mut followers) => {}
+            () = sleep_until(next.unwrap_or(now + RETRY_LONGEST)), if next.is_some() => {}
+        }
+    }
+}
+
+/// The key of the object that a change is about.
+pub(super) fn own(change: &Change) -> Key {
+    (change.object.namespace.to_string(), change.object.name.to_string())
+}

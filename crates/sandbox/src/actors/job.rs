@@ -1,0 +1,297 @@
+//! Jobs: pods that run to their end, so many of them.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::Settings;
+use super::follow::{Controller, Key, own};
+use super::recorder::Recorder;
+use super::workload::{Pod, controller_of, create, delete_pod, from_template, pods_of};
+use crate::cluster::{Cluster, DeleteOptions, Part, Propagation, WriteOptions, seconds};
+use crate::failure::Answer;
+use crate::json::{at, holds, int, members, name, slot, text, truth, uid};
+use crate::store::Change;
+use crate::subresources::set_condition;
+
+/// Pods that are made at a time, as upstream has it.
+const BURST: i64 = 500;
+const INDEX: &str = "batch.kubernetes.io/job-completion-index";
+
+static RECORDER: Recorder = Recorder::new("job-controller");
+
+/// The controller.
+pub(super) struct Jobs {
+    speed: f64,
+}
+
+impl Jobs {
+    pub(super) fn new(settings: Settings) -> Self {
+        Self { speed: settings.speed.max(0.001) }
+    }
+}
+
+/// What the pods of a job come to.
+struct Count {
+    active: Vec<Pod>,
+    ready: i64,
+    succeeded: i64,
+    failed: i64,
+    done: Vec<String>,
+}
+
+impl Controller for Jobs {
+    fn sources(&self) -> &'static [(&'static str, &'static str)] {
+        &[("batch", "jobs"), ("", "pods")]
+    }
+
+    fn concerned(&self, _: &Cluster, source: usize, change: &Change) -> Vec<Key> {
+        if source == 0 { vec![own(change)] } else { controller_of(change, "Job") }
+    }
+
+    fn reconcile(&self, cluster: &Cluster, (place, job_name): &Key) -> Answer<Option<Duration>> {
+        let jobs = cluster.kind("batch", "jobs");
+        let Some(job) = cluster.value(&jobs, place, job_name) else { return Ok(None) };
+        if at(&job, &["metadata", "deletionTimestamp"]).is_some() {
+            return Ok(None);
+        }
+        if holds(&job, "Complete") || holds(&job, "Failed") {
+            return self.retire(cluster, place, &job);
+        }
+        let count = count(cluster, &job);
+        let limit = int(&job, &["spec", "backoffLimit"]).unwrap_or(6);
+        let wanted = int(&job, &["spec", "completions"]);
+        let complete = match wanted {
+            Some(wanted) => count.succeeded >= wanted,
+            None => count.succeeded > 0 && count.active.is_empty(),
+        };
+        let (late, wait) = self.deadline(cluster, &job);
+        let verdict = match () {
+            () if complete => Some((
+                "Complete",
+                "CompletionsReached",
+                "Reached expected number of succeeded pods",
+            )),
+            () if count.failed > limit => Some((
+                "Failed",
+                "BackoffLimitExceeded",
+                "Job has reached the specified backoff limit",
+            )),
+            () if late => Some((
+                "Failed",
+                "DeadlineExceeded",
+                "Job was active longer than specified deadline",
+            )),
+            () => None,
+        };
+        let suspended = truth(&job, &["spec", "suspend"]);
+        let mut active = count.active.len() as i64;
+        if verdict.is_some() || suspended {
+            for pod in &count.active {
+                delete_pod(cluster, &pod.object)?;
+            }
+            active = 0;
+        } else {
+            active += grow(cluster, place, &job, &count, wanted)?;
+        }
+        write_status(cluster, place, &job, &count, active, verdict, suspended)?;
+        Ok(wait)
+    }
+}
+
+impl Jobs {
+    /// Whether a job is at work for too long, and when to look again.
+    fn deadline(&self, cluster: &Cluster, job: &Value) -> (bool, Option<Duration>) {
+        let Some(deadline) = int(job, &["spec", "activeDeadlineSeconds"]) else {
+            return (false, None);
+        };
+        let Ok(start) = text(job, &["status", "startTime"]).parse::<Timestamp>() else {
+            return (false, None);
+        };
+        let left =
+            deadline as f64 - (cluster.now().as_second() - start.as_second()) as f64 * self.speed;
+        (
+            left <= 0.0,
+            (left > 0.0).then(|| Duration::from_secs_f64((left / self.speed).clamp(0.1, 3600.0))),
+        )
+    }
+
+    /// Removes a job that has ended, if it says when.
+    fn retire(&self, cluster: &Cluster, place: &str, job: &Value) -> Answer<Option<Duration>> {
+        let Some(keep) = int(job, &["spec", "ttlSecondsAfterFinished"]) else { return Ok(None) };
+        let conditions = crate::json::list(job, &["status", "conditions"]).iter();
+        let ended = conditions
+            .filter(|one| ["Complete", "Failed"].contains(&text(one, &["type"])))
+            .find_map(|one| text(one, &["lastTransitionTime"]).parse::<Timestamp>().ok());
+        let Some(ended) = ended else { return Ok(None) };
+        let left =
+            keep as f64 - (cluster.now().as_second() - ended.as_second()) as f64 * self.speed;
+        if left > 0.0 {
+            return Ok(Some(Duration::from_secs_f64((left / self.speed).clamp(0.1, 3600.0))));
+        }
+        let options = DeleteOptions {
+            uid: uid(job).to_owned(),
+            propagation: Some(Propagation::Foreground),
+            ..DeleteOptions::default()
+        };
+        cluster.delete(&cluster.kind("batch", "jobs"), place, name(job), &options).map(|_| None)
+    }
+}
+
+fn count(cluster: &Cluster, job: &Value) -> Count {
+    let indexed = text(job, &["spec", "completionMode"]) == "Indexed";
+    let mut count =
+        Count { active: Vec::new(), ready: 0, succeeded: 0, failed: 0, done: Vec::new() };
+    for pod in pods_of(cluster, uid(job)) {
+        let index = pod.label(INDEX).to_owned();
+        match pod.phase() {
+            "Succeeded" if indexed => {
+                if !count.done.contains(&index) {
+                    count.done.push(index);
+                    count.succeeded += 1;
+                }
+            }
+            "Succeeded" => count.succeeded += 1,
+            "Failed" => count.failed += 1,
+            _ if pod.object.deleting => {}
+            _ => {
+                count.ready += i64::from(pod.ready());
+                count.active.push(pod);
+            }
+        }
+    }
+    // Pods of a job restart in place when they may; each restart is a failure.
+    for pod in &count.active {
+        let value = pod.value();
+        let statuses = crate::json::list(&value, &["status", "containerStatuses"]);
+        count.failed +=
+            statuses.iter().filter_map(|one| int(one, &["restartCount"])).max().unwrap_or(0);
+    }
+    count
+}
+
+fn grow(
+    cluster: &Cluster,
+    place: &str,
+    job: &Value,
+    count: &Count,
+    wanted: Option<i64>,
+) -> Answer<i64> {
+    let parallel = int(job, &["spec", "parallelism"]).unwrap_or(1).max(0);
+    let active = count.active.len() as i64;
+    let most = match wanted {
+        Some(wanted) => parallel.min((wanted - count.succeeded).max(0)),
+        None if count.succeeded > 0 => active,
+        None => parallel,
+    };
+    let missing = (most - active).clamp(0, BURST);
+    let pods = cluster.kind("", "pods");
+    let indexed = text(job, &["spec", "completionMode"]) == "Indexed";
+    let mut free = (0..wanted.unwrap_or(0)).map(|index| index.to_string()).filter(|index| {
+        !count.done.contains(index) && !count.active.iter().any(|pod| pod.label(INDEX) == index)
+    });
+    for _ in 0..missing {
+        let mut pod = from_template(job);
+        pod["metadata"]["generateName"] = format!("{}-", name(job)).into();
+        if indexed {
+            let Some(index) = free.next() else { break };
+            pod["metadata"]["generateName"] = format!("{}-{index}-", name(job)).into();
+            pod["spec"]["hostname"] = format!("{}-{index}", name(job)).into();
+            slot(&mut pod, &["metadata", "labels"])[INDEX] = index.as_str().into();
+            slot(&mut pod, &["metadata", "annotations"])[INDEX] = index.into();
+        }
+        let made = create(cluster, &pods, place, pod)?;
+        RECORDER.note(
+            cluster,
+            job,
+            "Normal",
+            "SuccessfulCreate",
+            &format!("Created pod: {}", made.name),
+        );
+    }
+    if active > most && active > 0 {
+        for pod in count.active.iter().take((active - most) as usize) {
+            delete_pod(cluster, &pod.object)?;
+        }
+        return Ok(most - active);
+    }
+    Ok(missing)
+}
+
+fn write_status(
+    cluster: &Cluster,
+    place: &str,
+    job: &Value,
+    count: &Count,
+    active: i64,
+    verdict: Option<(&str, &str, &str)>,
+    suspended: bool,
+) -> Answer<()> {
+    let jobs = cluster.kind("batch", "jobs");
+    let time = seconds(cluster.now());
+    cluster.change(&jobs, place, name(job), Part::Status, &WriteOptions::default(), |_, before| {
+        let mut object = before.clone();
+        let status = slot(&mut object, &["status"]);
+        if !suspended {
+            crate::json::default(status, "startTime", time.as_str());
+        }
+        let ready = if verdict.is_some() || suspended { 0 } else { count.ready };
+        for (field, number) in [("active", active), ("succeeded", count.succeeded), ("failed", count.failed)] {
+            if number > 0 { status[field] = number.into() } else { drop(members(status).remove(field)) }
+        }
+        status["ready"] = ready.into();
+        status["terminating"] = 0.into();
+        status["uncountedTerminatedPods"] = json!({});
+        if !count.done.is_empty() {
+            let mut done: Vec<i64> = count.done.iter().filter_map(|index| index.parse().ok()).collect();
+            done.sort_unstable();
+            status["completedIndexes"] = ranges(&done).into();
+        }
+        if let Some((kind, reason, message)) = verdict {
+            let first = if kind == "Complete" { "SuccessCriteriaMet" } else { "FailureTarget" };
+            for kind in [first, kind] {
+                set_condition(status, json!({
+                    "type": kind, "status": "True", "reason": reason, "message": message,
+                    "lastProbeTime": time, "lastTransitionTime": time,
+                }));
+            }
+            if kind == "Complete" {
+                crate::json::default(status, "completionTime", time.as_str());
+            }
+        } else if suspended || holds(before, "Suspended") {
+            let (truth, reason, message) = if suspended { ("True", "JobSuspended", "Job suspended") } else { ("False", "JobResumed", "Job resumed") };
+            set_condition(status, json!({"type": "Suspended", "status": truth, "reason": reason, "message": message, "lastProbeTime": time, "lastTransitionTime": time}));
+        }
+        Ok(Some(object))
+    })?;
+    if let Some((kind, reason, message)) = verdict {
+        let (level, reason, message) = if kind == "Complete" {
+            ("Normal", "Completed", "Job completed")
+        } else {
+            ("Warning", reason, message)
+        };
+        RECORDER.note(cluster, job, level, reason, message);
+    }
+    Ok(())
+}
+
+/// Numbers as ranges, such as `0-3,5`.
+fn ranges(numbers: &[i64]) -> String {
+    let mut parts: Vec<(i64, i64)> = Vec::new();
+    for &number in numbers {
+        match parts.last_mut() {
+            Some((_, last)) if *last + 1 == number => *last = number,
+            _ => parts.push((number, number)),
+        }
+    }
+    let shown: Vec<String> = parts
+        .iter()
+        .map(
+            |(first, last)| {
+                if first == last { first.to_string() } else { format!("{first}-{last}") }
+            },
+        )
+        .collect();
+    shown.join(",")
+}

@@ -1,0 +1,80 @@
+//! Namespaces: their default account, and their end.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::follow::{Controller, Key, own};
+use super::workload::create;
+use crate::cluster::{Cluster, DeleteOptions, Part, WriteOptions};
+use crate::failure::Answer;
+use crate::json::{list, slot};
+use crate::kinds::Verbs;
+use crate::store::{Change, ChangeKind};
+
+/// How long until an ending namespace is looked at again; its pods take time.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// The controller.
+pub(super) struct Namespaces;
+
+impl Controller for Namespaces {
+    fn sources(&self) -> &'static [(&'static str, &'static str)] {
+        &[("", "namespaces")]
+    }
+
+    fn concerned(&self, _: &Cluster, _: usize, change: &Change) -> Vec<Key> {
+        if change.kind == ChangeKind::Deleted { Vec::new() } else { vec![own(change)] }
+    }
+
+    fn reconcile(&self, cluster: &Cluster, (_, namespace): &Key) -> Answer<Option<Duration>> {
+        let namespaces = cluster.kind("", "namespaces");
+        let Some(object) = namespaces.objects.get(namespace) else { return Ok(None) };
+        if !object.deleting {
+            let accounts = cluster.kind("", "serviceaccounts");
+            if accounts.objects.get(&format!("{namespace}/default")).is_none() {
+                create(cluster, &accounts, namespace, json!({"metadata": {"name": "default"}}))?;
+            }
+            return Ok(None);
+        }
+        let mut left = 0;
+        for resource in cluster.kinds.all() {
+            let kind = &resource.kind;
+            if !kind.namespaced
+                || kind.behaviour.verbs != Verbs::All
+                || kind.behaviour.stored_as.is_some()
+            {
+                continue;
+            }
+            for object in resource.objects.list(&resource.prefix(Some(namespace))).objects {
+                left += 1;
+                if !object.deleting {
+                    match cluster.delete(
+                        &resource,
+                        namespace,
+                        &object.name,
+                        &DeleteOptions::default(),
+                    ) {
+                        Err(failure) if failure.code != 404 => return Err(failure),
+                        _ => {}
+                    }
+                }
+            }
+        }
+        if left > 0 {
+            return Ok(Some(LOOK_AGAIN));
+        }
+        let options = WriteOptions::default();
+        cluster.change(&namespaces, "", namespace, Part::Whole, &options, |_, before| {
+            let mut object = before.clone();
+            let rest: Vec<_> = list(before, &["spec", "finalizers"])
+                .iter()
+                .filter(|one| *one != "kubernetes")
+                .cloned()
+                .collect();
+            slot(&mut object, &["spec"])["finalizers"] = rest.into();
+            Ok(Some(object))
+        })?;
+        Ok(None)
+    }
+}

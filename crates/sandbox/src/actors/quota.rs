@@ -1,0 +1,55 @@
+//! Quotas are counted again when something goes.
+
+use std::time::Duration;
+
+use super::follow::{Controller, Key, own};
+use crate::admission;
+use crate::cluster::Cluster;
+use crate::failure::Answer;
+use crate::json::at;
+use crate::store::{Change, ChangeKind};
+
+/// The controller.
+pub(super) struct Quotas;
+
+impl Controller for Quotas {
+    fn sources(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            ("", "resourcequotas"),
+            ("", "pods"),
+            ("", "persistentvolumeclaims"),
+            ("", "services"),
+            ("", "configmaps"),
+            ("", "secrets"),
+        ]
+    }
+
+    fn concerned(&self, cluster: &Cluster, source: usize, change: &Change) -> Vec<Key> {
+        let quotas = cluster.kind("", "resourcequotas");
+        if quotas.objects.is_empty() {
+            return Vec::new();
+        }
+        let phase = |object: &crate::store::Object| object.field_named("status.phase").to_owned();
+        let ended = change
+            .previous
+            .as_ref()
+            .is_some_and(|previous| phase(previous) != phase(&change.object));
+        let counts = match source {
+            // Only what a quota allows matters, not what we wrote into it ourselves.
+            0 => {
+                let before = change
+                    .previous
+                    .as_ref()
+                    .map(|previous| at(&previous.value(), &["spec"]).cloned());
+                before != Some(at(&change.object.value(), &["spec"]).cloned())
+            }
+            _ => change.kind == ChangeKind::Deleted || ended,
+        };
+        if counts { vec![(own(change).0, String::new())] } else { Vec::new() }
+    }
+
+    fn reconcile(&self, cluster: &Cluster, (namespace, _): &Key) -> Answer<Option<Duration>> {
+        admission::recount(cluster, namespace);
+        Ok(None)
+    }
+}

@@ -1,0 +1,89 @@
+//! Events of the actors, as many as anybody can read.
+
+use std::sync::Mutex;
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::cluster::random_letters;
+use crate::cluster::{Cluster, WriteOptions, seconds};
+use crate::json::{name, namespace, text, uid};
+
+/// Events at once, and per second after that. Bursts of thousands of pods are not worth their events.
+const BURST: f64 = 300.0;
+const PER_SECOND: f64 = 30.0;
+
+/// Writes events under one name.
+pub(super) struct Recorder {
+    component: &'static str,
+    left: Mutex<Option<(f64, Instant)>>,
+}
+
+impl Recorder {
+    pub(super) const fn new(component: &'static str) -> Self {
+        Self { component, left: Mutex::new(None) }
+    }
+
+    fn may_write(&self) -> bool {
+        let mut left = self.left.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let now = Instant::now();
+        let (tokens, last) = left.unwrap_or((BURST, now));
+        let tokens = (tokens + now.duration_since(last).as_secs_f64() * PER_SECOND).min(BURST);
+        let may = tokens >= 1.0;
+        *left = Some((if may { tokens - 1.0 } else { tokens }, now));
+        may
+    }
+
+    /// Notes something about an object. Losing an event is no failure.
+    pub(super) fn note(
+        &self,
+        cluster: &Cluster,
+        about: &Value,
+        kind: &str,
+        reason: &str,
+        message: &str,
+    ) {
+        self.note_at(cluster, about, "", kind, reason, message);
+    }
+
+    /// Notes something about a part of an object.
+    pub(super) fn note_at(
+        &self,
+        cluster: &Cluster,
+        about: &Value,
+        part: &str,
+        kind: &str,
+        reason: &str,
+        message: &str,
+    ) {
+        if !self.may_write() {
+            return;
+        }
+        let time = seconds(cluster.now());
+        let place = if namespace(about).is_empty() { "default" } else { namespace(about) };
+        let event_name = format!("{}.{}{}", name(about), random_letters(8), random_letters(8));
+        let mut involved = json!({
+            "apiVersion": text(about, &["apiVersion"]), "kind": text(about, &["kind"]),
+            "name": name(about), "namespace": namespace(about), "uid": uid(about),
+            "resourceVersion": text(about, &["metadata", "resourceVersion"]),
+        });
+        if !part.is_empty() {
+            involved["fieldPath"] = part.into();
+        }
+        let mut source = json!({"component": self.component});
+        let node = text(about, &["spec", "nodeName"]);
+        if self.component == "kubelet" && !node.is_empty() {
+            source["host"] = node.into();
+        }
+        let event = json!({
+            "metadata": {"name": event_name, "namespace": place},
+            "involvedObject": involved, "reason": reason, "message": message, "type": kind,
+            "source": source, "firstTimestamp": time, "lastTimestamp": time, "count": 1,
+            "reportingComponent": self.component, "reportingInstance": node,
+        });
+        let events = cluster.kind("", "events");
+        if let Err(failure) = cluster.create(&events, place, event, &WriteOptions::default()) {
+            tracing::debug!(message = %failure.message, "an event was lost");
+        }
+    }
+}

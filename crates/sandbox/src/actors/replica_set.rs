@@ -1,0 +1,149 @@
+//! Replica sets and replication controllers: so many pods of a template.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::follow::{Controller, Key, own};
+use super::recorder::Recorder;
+use super::workload::{Pod, controller_of, create, delete_pod, from_template, pods_of};
+use crate::cluster::{Cluster, Part, WriteOptions};
+use crate::failure::Answer;
+use crate::json::{at, int, map, name, slot, text, uid};
+use crate::store::Change;
+
+/// Pods that are made or ended at a time, as upstream has it.
+const BURST: usize = 500;
+
+static RECORDER: Recorder = Recorder::new("replicaset-controller");
+
+/// The controller of one of the two kinds.
+pub(super) struct ReplicaSets {
+    group: &'static str,
+    plural: &'static str,
+    kind: &'static str,
+}
+
+impl ReplicaSets {
+    pub(super) fn new(group: &'static str, plural: &'static str, kind: &'static str) -> Self {
+        Self { group, plural, kind }
+    }
+}
+
+impl Controller for ReplicaSets {
+    fn sources(&self) -> &'static [(&'static str, &'static str)] {
+        if self.group.is_empty() {
+            &[("", "replicationcontrollers"), ("", "pods")]
+        } else {
+            &[("apps", "replicasets"), ("", "pods")]
+        }
+    }
+
+    fn concerned(&self, _: &Cluster, source: usize, change: &Change) -> Vec<Key> {
+        if source == 0 { vec![own(change)] } else { controller_of(change, self.kind) }
+    }
+
+    fn reconcile(&self, cluster: &Cluster, (place, set_name): &Key) -> Answer<Option<Duration>> {
+        let sets = cluster.kind(self.group, self.plural);
+        let Some(set) = cluster.value(&sets, place, set_name) else { return Ok(None) };
+        let pods = pods_of(cluster, uid(&set));
+        let ending = at(&set, &["metadata", "deletionTimestamp"]).is_some();
+        let wanted = int(&set, &["spec", "replicas"]).unwrap_or(1).max(0) as usize;
+        let active = pods.iter().filter(|pod| pod.active()).count();
+        let mut again = false;
+        if !ending && active < wanted {
+            again = grow(cluster, place, &set, wanted - active)?;
+        } else if !ending && active > wanted {
+            shrink(cluster, &set, &pods, active - wanted)?;
+        }
+        let pods = pods_of(cluster, uid(&set));
+        let wait = write_status(cluster, &sets, place, &set, &pods)?;
+        Ok(if again { Some(Duration::ZERO) } else { wait })
+    }
+}
+
+/// Makes pods; whether more are to be made.
+fn grow(cluster: &Cluster, place: &str, set: &Value, missing: usize) -> Answer<bool> {
+    let mut pod = from_template(set);
+    pod["metadata"]["generateName"] = format!("{}-", name(set)).into();
+    let resource = cluster.kind("", "pods");
+    for _ in 0..missing.min(BURST) {
+        match create(cluster, &resource, place, pod.clone()) {
+            Ok(made) => {
+                let message = format!("Created pod: {}", made.name);
+                RECORDER.note(cluster, set, "Normal", "SuccessfulCreate", &message);
+            }
+            Err(failure) => {
+                let message = format!("Error creating: {}", failure.message);
+                RECORDER.note(cluster, set, "Warning", "FailedCreate", &message);
+                return Err(failure);
+            }
+        }
+    }
+    Ok(missing > BURST)
+}
+
+/// Ends pods, those first that are worth least.
+fn shrink(cluster: &Cluster, set: &Value, pods: &[Pod], surplus: usize) -> Answer<()> {
+    let mut active: Vec<&Pod> = pods.iter().filter(|pod| pod.active()).collect();
+    active.sort_by_cached_key(|pod| {
+        let value = &pod.value();
+        let placed = !text(value, &["spec", "nodeName"]).is_empty();
+        let running = text(value, &["status", "phase"]) == "Running";
+        let cost =
+            text(value, &["metadata", "annotations", "controller.kubernetes.io/pod-deletion-cost"]);
+        let cost = cost.parse::<i64>().unwrap_or(0);
+        (placed, running, pod.ready(), cost, std::cmp::Reverse(pod.object.version))
+    });
+    for pod in active.into_iter().take(surplus.min(BURST)) {
+        delete_pod(cluster, &pod.object)?;
+        let message = format!("Deleted pod: {}", pod.object.name);
+        RECORDER.note(cluster, set, "Normal", "SuccessfulDelete", &message);
+    }
+    Ok(())
+}
+
+fn write_status(
+    cluster: &Cluster,
+    sets: &crate::kinds::Resource,
+    place: &str,
+    set: &Value,
+    pods: &[Pod],
+) -> Answer<Option<Duration>> {
+    let now = cluster.now();
+    let ready_for = int(set, &["spec", "minReadySeconds"]).unwrap_or(0);
+    let active: Vec<&Pod> = pods.iter().filter(|pod| pod.active()).collect();
+    let labelled = active
+        .iter()
+        .filter(|pod| {
+            map(set, &["spec", "template", "metadata", "labels"])
+                .all(|(key, value)| pod.label(key) == value.as_str().unwrap_or_default())
+        })
+        .count();
+    let ready = active.iter().filter(|pod| pod.ready()).count();
+    let available = active.iter().filter(|pod| pod.available(ready_for, now)).count();
+    cluster.change(
+        sets,
+        place,
+        name(set),
+        Part::Status,
+        &WriteOptions::default(),
+        |_, before| {
+            let mut object = before.clone();
+            let status = slot(&mut object, &["status"]);
+            status["replicas"] = active.len().into();
+            for (field, count) in [
+                ("fullyLabeledReplicas", labelled),
+                ("readyReplicas", ready),
+                ("availableReplicas", available),
+            ] {
+                if count > 0 || status.get(field).is_some() {
+                    status[field] = count.into();
+                }
+            }
+            status["observedGeneration"] = before["metadata"]["generation"].clone();
+            Ok(Some(object))
+        },
+    )?;
+    Ok((ready > available).then_some(Duration::from_secs(1)))
+}

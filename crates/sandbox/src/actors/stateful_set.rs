@@ -1,0 +1,205 @@
+//! Stateful sets: pods with names of their own, one after the other.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::follow::{Controller, Key, own};
+use super::recorder::Recorder;
+use super::workload::{
+    Pod, controller_of, create, delete_pod, fingerprint, from_template, owner, pods_of,
+};
+use crate::cluster::{Cluster, Part, WriteOptions};
+use crate::failure::Answer;
+use crate::json::{at, int, list, name, slot, text, uid};
+use crate::store::Change;
+
+const REVISION: &str = "controller-revision-hash";
+
+static RECORDER: Recorder = Recorder::new("statefulset-controller");
+
+/// The controller.
+pub(super) struct StatefulSets;
+
+impl Controller for StatefulSets {
+    fn sources(&self) -> &'static [(&'static str, &'static str)] {
+        &[("apps", "statefulsets"), ("", "pods")]
+    }
+
+    fn concerned(&self, _: &Cluster, source: usize, change: &Change) -> Vec<Key> {
+        if source == 0 { vec![own(change)] } else { controller_of(change, "StatefulSet") }
+    }
+
+    fn reconcile(&self, cluster: &Cluster, (place, set_name): &Key) -> Answer<Option<Duration>> {
+        let sets = cluster.kind("apps", "statefulsets");
+        let Some(set) = cluster.value(&sets, place, set_name) else { return Ok(None) };
+        if at(&set, &["metadata", "deletionTimestamp"]).is_some() {
+            return Ok(None);
+        }
+        let update = keep_revision(cluster, place, &set)?;
+        let pods = pods_of(cluster, uid(&set));
+        advance(cluster, place, &set, &pods, &update)?;
+        let pods = pods_of(cluster, uid(&set));
+        write_status(cluster, place, &set, &pods, &update)?;
+        Ok(None)
+    }
+}
+
+/// Writes the template down as a revision, once; its name.
+fn keep_revision(cluster: &Cluster, place: &str, set: &Value) -> Answer<String> {
+    let data = json!({"spec": {"template": set["spec"]["template"]}});
+    let hash = fingerprint(&data);
+    let revision_name = format!("{}-{hash}", name(set));
+    let revisions = cluster.kind("apps", "controllerrevisions");
+    if revisions.objects.get(&format!("{place}/{revision_name}")).is_none() {
+        let last = revisions
+            .objects
+            .owned_by(uid(set))
+            .iter()
+            .filter_map(|one| int(&one.value(), &["revision"]))
+            .max();
+        let mut labels = at(set, &["spec", "template", "metadata", "labels"])
+            .cloned()
+            .unwrap_or_else(|| json!({}));
+        labels[REVISION] = revision_name.as_str().into();
+        let revision = json!({
+            "metadata": {"name": revision_name, "labels": labels, "ownerReferences": [owner(set)]},
+            "data": data, "revision": last.unwrap_or(0) + 1,
+        });
+        create(cluster, &revisions, place, revision)?;
+    }
+    Ok(revision_name)
+}
+
+fn ordinal(pod: &Pod) -> i64 {
+    pod.object.name.rsplit_once('-').and_then(|(_, number)| number.parse().ok()).unwrap_or(-1)
+}
+
+/// Makes one step: in order, each after the one before is ready, unless all may go at once.
+fn advance(cluster: &Cluster, place: &str, set: &Value, pods: &[Pod], update: &str) -> Answer<()> {
+    let wanted = int(set, &["spec", "replicas"]).unwrap_or(1).max(0);
+    let first = int(set, &["spec", "ordinals", "start"]).unwrap_or(0);
+    let parallel = text(set, &["spec", "podManagementPolicy"]) == "Parallel";
+    for number in first..first + wanted {
+        match pods.iter().find(|pod| ordinal(pod) == number) {
+            None => {
+                make(cluster, place, set, number, update)?;
+                if !parallel {
+                    return Ok(());
+                }
+            }
+            Some(pod) if pod.ended() && !pod.object.deleting => {
+                delete_pod(cluster, &pod.object)?;
+                return Ok(());
+            }
+            Some(pod) if !parallel && (!pod.ready() || pod.object.deleting) => return Ok(()),
+            Some(_) => {}
+        }
+    }
+    let mut surplus: Vec<&Pod> =
+        pods.iter().filter(|pod| !(first..first + wanted).contains(&ordinal(pod))).collect();
+    surplus.sort_by_key(|pod| std::cmp::Reverse(ordinal(pod)));
+    for pod in &surplus {
+        if !pod.object.deleting {
+            delete_pod(cluster, &pod.object)?;
+            let message =
+                format!("delete Pod {} in StatefulSet {} successful", pod.object.name, name(set));
+            RECORDER.note(cluster, set, "Normal", "SuccessfulDelete", &message);
+        }
+        if !parallel {
+            return Ok(());
+        }
+    }
+    if text(set, &["spec", "updateStrategy", "type"]) == "OnDelete" {
+        return Ok(());
+    }
+    let partition =
+        int(set, &["spec", "updateStrategy", "rollingUpdate", "partition"]).unwrap_or(0);
+    for number in (first.max(partition)..first + wanted).rev() {
+        let Some(pod) = pods.iter().find(|pod| ordinal(pod) == number) else { return Ok(()) };
+        if pod.object.deleting {
+            return Ok(());
+        }
+        if pod.label(REVISION) != update {
+            return delete_pod(cluster, &pod.object);
+        }
+        if !pod.ready() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+fn make(cluster: &Cluster, place: &str, set: &Value, number: i64, update: &str) -> Answer<()> {
+    let mut pod = from_template(set);
+    let pod_name = format!("{}-{number}", name(set));
+    pod["metadata"]["name"] = pod_name.as_str().into();
+    let labels = slot(&mut pod, &["metadata", "labels"]);
+    labels["statefulset.kubernetes.io/pod-name"] = pod_name.as_str().into();
+    labels["apps.kubernetes.io/pod-index"] = number.to_string().into();
+    labels[REVISION] = update.into();
+    pod["spec"]["hostname"] = pod_name.as_str().into();
+    if let Some(service) = at(set, &["spec", "serviceName"]) {
+        pod["spec"]["subdomain"] = service.clone();
+    }
+    let claims = cluster.kind("", "persistentvolumeclaims");
+    for template in list(set, &["spec", "volumeClaimTemplates"]) {
+        let volume = name(template);
+        let claim_name = format!("{volume}-{pod_name}");
+        if claims.objects.get(&format!("{place}/{claim_name}")).is_none() {
+            let mut claim = template.clone();
+            claim["metadata"] = json!({"name": claim_name, "labels": at(set, &["spec", "selector", "matchLabels"])});
+            create(cluster, &claims, place, claim)?;
+        }
+        let volumes = list(&pod, &["spec", "volumes"]).iter();
+        let mut volumes: Vec<Value> =
+            volumes.filter(|one| text(one, &["name"]) != volume).cloned().collect();
+        volumes.push(json!({"name": volume, "persistentVolumeClaim": {"claimName": claim_name}}));
+        pod["spec"]["volumes"] = volumes.into();
+    }
+    create(cluster, &cluster.kind("", "pods"), place, pod)?;
+    let message = format!("create Pod {pod_name} in StatefulSet {} successful", name(set));
+    RECORDER.note(cluster, set, "Normal", "SuccessfulCreate", &message);
+    Ok(())
+}
+
+fn write_status(
+    cluster: &Cluster,
+    place: &str,
+    set: &Value,
+    pods: &[Pod],
+    update: &str,
+) -> Answer<()> {
+    let sets = cluster.kind("apps", "statefulsets");
+    let present = pods.iter().filter(|pod| pod.active()).count();
+    let ready = pods.iter().filter(|pod| pod.active() && pod.ready()).count();
+    let updated = pods.iter().filter(|pod| pod.active() && pod.label(REVISION) == update).count();
+    let wanted = int(set, &["spec", "replicas"]).unwrap_or(1).max(0) as usize;
+    cluster.change(
+        &sets,
+        place,
+        name(set),
+        Part::Status,
+        &WriteOptions::default(),
+        |_, before| {
+            let mut object = before.clone();
+            let status = slot(&mut object, &["status"]);
+            status["replicas"] = present.into();
+            status["readyReplicas"] = ready.into();
+            status["availableReplicas"] = ready.into();
+            status["updatedReplicas"] = updated.into();
+            status["updateRevision"] = update.into();
+            let done = updated == wanted && ready == wanted;
+            let current = text(status, &["currentRevision"]).to_owned();
+            let current = if done || current.is_empty() { update.to_owned() } else { current };
+            let of_current =
+                pods.iter().filter(|pod| pod.active() && pod.label(REVISION) == current).count();
+            status["currentRevision"] = current.into();
+            status["currentReplicas"] = of_current.into();
+            status["collisionCount"] = 0.into();
+            status["observedGeneration"] = before["metadata"]["generation"].clone();
+            Ok(Some(object))
+        },
+    )?;
+    Ok(())
+}

@@ -1,0 +1,222 @@
+//! Claims get volumes: those that are there, or new ones of their class.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::follow::{Controller, Key, own};
+use super::workload::create;
+use crate::cluster::{Cluster, DeleteOptions, Part, WriteOptions};
+use crate::failure::Answer;
+use crate::json::{at, list, name, namespace, slot, text, uid};
+use crate::quantity::Quantity;
+use crate::store::{Change, ChangeKind};
+
+const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
+
+/// The controller.
+pub(super) struct Claims;
+
+impl Controller for Claims {
+    fn sources(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            ("", "persistentvolumeclaims"),
+            ("", "persistentvolumes"),
+            ("storage.k8s.io", "storageclasses"),
+        ]
+    }
+
+    fn concerned(&self, cluster: &Cluster, source: usize, change: &Change) -> Vec<Key> {
+        if source == 0 && change.kind == ChangeKind::Deleted {
+            release(cluster, &change.object.value());
+        }
+        if source == 1 && change.kind != ChangeKind::Deleted {
+            settle_volume(cluster, &change.object.name);
+        }
+        let claims = cluster.kind("", "persistentvolumeclaims");
+        if source == 0 {
+            return vec![own(change)];
+        }
+        let open = claims.objects.list("").objects;
+        open.iter()
+            .filter(|claim| text(&claim.value(), &["status", "phase"]) != "Bound")
+            .map(|claim| (claim.namespace.to_string(), claim.name.to_string()))
+            .collect()
+    }
+
+    fn reconcile(&self, cluster: &Cluster, (place, claim_name): &Key) -> Answer<Option<Duration>> {
+        let claims = cluster.kind("", "persistentvolumeclaims");
+        let Some(claim) = cluster.value(&claims, place, claim_name) else { return Ok(None) };
+        if text(&claim, &["status", "phase"]) == "Bound"
+            || at(&claim, &["metadata", "deletionTimestamp"]).is_some()
+        {
+            return Ok(None);
+        }
+        if let Some(volume) = reserved(cluster, &claim) {
+            return bind(cluster, &claim, &volume).map(|()| None);
+        }
+        let class = text(&claim, &["spec", "storageClassName"]).to_owned();
+        let class = cluster.value(&cluster.kind("storage.k8s.io", "storageclasses"), "", &class);
+        let waits = class
+            .as_ref()
+            .is_some_and(|class| text(class, &["volumeBindingMode"]) == "WaitForFirstConsumer");
+        let node = text(&claim, &["metadata", "annotations", SELECTED_NODE]);
+        if waits && node.is_empty() {
+            return Ok(None);
+        }
+        if !waits && let Some(volume) = matching(cluster, &claim) {
+            return bind(cluster, &claim, &volume).map(|()| None);
+        }
+        match class {
+            Some(class) if text(&class, &["provisioner"]) != NO_PROVISIONER => {
+                let volume = provision(cluster, &claim, &class, node)?;
+                bind(cluster, &claim, &volume).map(|()| None)
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+/// The volume that somebody has chosen for a claim.
+fn reserved(cluster: &Cluster, claim: &Value) -> Option<Value> {
+    let volumes = cluster.kind("", "persistentvolumes");
+    let named = text(claim, &["spec", "volumeName"]);
+    if !named.is_empty() {
+        return cluster.value(&volumes, "", named);
+    }
+    let all = volumes.objects.list("").objects;
+    all.iter().map(|volume| volume.value()).find(|volume| {
+        text(volume, &["spec", "claimRef", "namespace"]) == namespace(claim)
+            && text(volume, &["spec", "claimRef", "name"]) == name(claim)
+            && ["", uid(claim)].contains(&text(volume, &["spec", "claimRef", "uid"]))
+    })
+}
+
+/// The smallest free volume that is large enough.
+fn matching(cluster: &Cluster, claim: &Value) -> Option<Value> {
+    let size = |value: &Value, path: &[&str]| {
+        at(value, path).and_then(Value::as_str).and_then(Quantity::parse)
+    };
+    let wanted = size(claim, &["spec", "resources", "requests", "storage"])?;
+    let all = cluster.kind("", "persistentvolumes").objects.list("").objects;
+    let mut fitting: Vec<(Quantity, Value)> = all
+        .iter()
+        .map(|volume| volume.value())
+        .filter(|volume| {
+            at(volume, &["spec", "claimRef"]).is_none()
+                && text(volume, &["spec", "storageClassName"])
+                    == text(claim, &["spec", "storageClassName"])
+                && text(volume, &["spec", "volumeMode"]) == text(claim, &["spec", "volumeMode"])
+                && list(claim, &["spec", "accessModes"])
+                    .iter()
+                    .all(|mode| list(volume, &["spec", "accessModes"]).contains(mode))
+        })
+        .filter_map(|volume| Some((size(&volume, &["spec", "capacity", "storage"])?, volume)))
+        .filter(|(capacity, _)| *capacity >= wanted)
+        .collect();
+    fitting.sort_by_key(|(capacity, _)| capacity.whole());
+    fitting.into_iter().next().map(|(_, volume)| volume)
+}
+
+fn provision(cluster: &Cluster, claim: &Value, class: &Value, node: &str) -> Answer<Value> {
+    let volume_name = format!("pvc-{}", uid(claim));
+    let volumes = cluster.kind("", "persistentvolumes");
+    if let Some(volume) = cluster.value(&volumes, "", &volume_name) {
+        return Ok(volume);
+    }
+    let mut volume = json!({
+        "metadata": {"name": volume_name, "annotations": {"pv.kubernetes.io/provisioned-by": class["provisioner"]}},
+        "spec": {
+            "capacity": {"storage": claim["spec"]["resources"]["requests"]["storage"]},
+            "accessModes": claim["spec"]["accessModes"],
+            "volumeMode": claim["spec"]["volumeMode"],
+            "persistentVolumeReclaimPolicy": class["reclaimPolicy"],
+            "storageClassName": name(class),
+            "csi": {"driver": class["provisioner"], "volumeHandle": volume_name},
+        },
+    });
+    // A volume lives where the class says, or in the zone of the chosen node.
+    let topologies = list(class, &["allowedTopologies"]);
+    let found = cluster.value(&cluster.kind("", "nodes"), "", node);
+    let zone = found
+        .as_ref()
+        .map(|node| text(node, &["metadata", "labels", "topology.kubernetes.io/zone"]))
+        .filter(|zone| !zone.is_empty());
+    if let Some(zone) = zone.filter(|_| topologies.is_empty()) {
+        volume["spec"]["nodeAffinity"] = json!({"required": {"nodeSelectorTerms": [{"matchExpressions": [
+            {"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]}]}]}});
+    }
+    create(cluster, &volumes, "", volume).map(|made| made.value())
+}
+
+fn bind(cluster: &Cluster, claim: &Value, volume: &Value) -> Answer<()> {
+    let options = WriteOptions::default();
+    let volumes = cluster.kind("", "persistentvolumes");
+    let reference = json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": namespace(claim),
+        "name": name(claim), "uid": uid(claim),
+    });
+    cluster.change(&volumes, "", name(volume), Part::Whole, &options, |_, before| {
+        let mut object = before.clone();
+        object["spec"]["claimRef"] = reference.clone();
+        slot(&mut object, &["status"])["phase"] = "Bound".into();
+        Ok(Some(object))
+    })?;
+    let claims = cluster.kind("", "persistentvolumeclaims");
+    cluster.change(&claims, namespace(claim), name(claim), Part::Whole, &options, |_, before| {
+        let mut object = before.clone();
+        object["spec"]["volumeName"] = name(volume).into();
+        slot(&mut object, &["metadata", "annotations"])["pv.kubernetes.io/bind-completed"] = "yes".into();
+        *slot(&mut object, &["status"]) = json!({
+            "phase": "Bound", "accessModes": volume["spec"]["accessModes"], "capacity": volume["spec"]["capacity"],
+        });
+        Ok(Some(object))
+    })?;
+    Ok(())
+}
+
+/// A new volume that nobody has claimed can be had.
+fn settle_volume(cluster: &Cluster, volume: &str) {
+    let volumes = cluster.kind("", "persistentvolumes");
+    let _ = cluster.change(
+        &volumes,
+        "",
+        volume,
+        Part::Status,
+        &WriteOptions::default(),
+        |_, before| {
+            let fresh = text(before, &["status", "phase"]) == "Pending"
+                && at(before, &["spec", "claimRef"]).is_none();
+            let mut object = before.clone();
+            slot(&mut object, &["status"])["phase"] = "Available".into();
+            Ok(fresh.then_some(object))
+        },
+    );
+}
+
+/// A volume whose claim is gone is deleted or kept, as it says.
+fn release(cluster: &Cluster, claim: &Value) {
+    let volume_name = text(claim, &["spec", "volumeName"]);
+    let volumes = cluster.kind("", "persistentvolumes");
+    let Some(volume) = cluster.value(&volumes, "", volume_name) else { return };
+    if text(&volume, &["spec", "claimRef", "uid"]) != uid(claim) {
+        return;
+    }
+    if text(&volume, &["spec", "persistentVolumeReclaimPolicy"]) == "Delete" {
+        let _ = cluster.delete(&volumes, "", volume_name, &DeleteOptions::default());
+        return;
+    }
+    let _ = cluster.change(
+        &volumes,
+        "",
+        volume_name,
+        Part::Status,
+        &WriteOptions::default(),
+        |_, before| {
+            let mut object = before.clone();
+            slot(&mut object, &["status"])["phase"] = "Released".into();
+            Ok(Some(object))
+        },
+    );
+}

@@ -1,0 +1,108 @@
+//! What is changed and refused when objects come in, beside what their kind says.
+
+mod limit_range;
+mod priority;
+mod quota;
+
+use serde_json::{Value, json};
+
+use crate::cluster::Cluster;
+use crate::failure::Answer;
+use crate::json::{list, members, slot, text};
+use crate::kinds::Resource;
+
+/// How long pods stay on nodes that are not ready or not reachable, as upstream has it.
+const TOLERATION_SECONDS: i64 = 300;
+
+/// Prepares a new object. What was taken from quotas stays locked until the object is stored.
+pub(crate) fn create<'a>(
+    cluster: &'a Cluster,
+    resource: &Resource,
+    object: &mut Value,
+    dry_run: bool,
+) -> Answer<Option<quota::Taken<'a>>> {
+    let kind = &resource.kind;
+    match (&*kind.group, &*kind.plural) {
+        ("", "pods") => {
+            priority::pod(cluster, object)?;
+            tolerate(object);
+            account(object);
+            limit_range::pod(cluster, object)?;
+            (kind.behaviour.defaults)(object);
+        }
+        ("", "persistentvolumeclaims") => default_class(cluster, object),
+        ("scheduling.k8s.io", "priorityclasses") => priority::class(cluster, object)?,
+        _ => {}
+    }
+    if kind.namespaced { quota::take(cluster, resource, object, dry_run) } else { Ok(None) }
+}
+
+/// Prepares a new version of an object.
+pub(crate) fn update(resource: &Resource, object: &mut Value, before: &Value) {
+    if resource.kind.plural == "pods" && resource.kind.group.is_empty() {
+        // What admission has set stays when a client leaves it out.
+        for name in ["priority", "preemptionPolicy", "serviceAccountName", "serviceAccount"] {
+            if let Some(value) = before["spec"].get(name) {
+                slot(object, &["spec"])[name] = value.clone();
+            }
+        }
+    }
+}
+
+/// Undoes what creating took when it came to nothing.
+pub(crate) fn give_back(cluster: &Cluster, resource: &Resource, object: &Value) {
+    if resource.kind.namespaced {
+        quota::recount(cluster, crate::json::namespace(object));
+    }
+}
+
+/// Counts again what a namespace uses.
+pub(crate) fn recount(cluster: &Cluster, namespace: &str) {
+    quota::recount(cluster, namespace);
+}
+
+fn tolerate(pod: &mut Value) {
+    let spec = slot(pod, &["spec"]);
+    for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
+        let tolerated = list(spec, &["tolerations"]).iter().any(|toleration| {
+            let (own, effect) = (text(toleration, &["key"]), text(toleration, &["effect"]));
+            (own == key || own.is_empty()) && (effect == "NoExecute" || effect.is_empty())
+        });
+        if !tolerated {
+            let tolerations = members(spec).entry("tolerations").or_insert_with(|| json!([]));
+            if let Value::Array(tolerations) = tolerations {
+                tolerations.push(json!({
+                    "key": key, "operator": "Exists", "effect": "NoExecute",
+                    "tolerationSeconds": TOLERATION_SECONDS,
+                }));
+            }
+        }
+    }
+}
+
+fn account(pod: &mut Value) {
+    let spec = slot(pod, &["spec"]);
+    crate::json::default_text(spec, "serviceAccountName", "default");
+    let name = text(spec, &["serviceAccountName"]).to_owned();
+    spec["serviceAccount"] = name.into();
+}
+
+/// A claim that names no class gets the default one.
+fn default_class(cluster: &Cluster, claim: &mut Value) {
+    if crate::json::at(claim, &["spec", "storageClassName"]).is_some() {
+        return;
+    }
+    let classes = cluster.kind("storage.k8s.io", "storageclasses").objects.list("").objects;
+    let marked = |class: &Value| {
+        let annotation = "storageclass.kubernetes.io/is-default-class";
+        text(class, &["metadata", "annotations", annotation]) == "true"
+    };
+    let newest =
+        classes.iter().filter(|class| marked(&class.value())).max_by_key(|class| class.version);
+    if let Some(class) = newest {
+        slot(claim, &["spec"])["storageClassName"] = (*class.name).into();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,215 @@
+//! What can be asked of the cluster. HTTP and actors come through here, so the same checks hold for both.
+
+mod create;
+mod delete;
+pub(crate) mod read;
+mod update;
+
+use std::sync::{Arc, Mutex};
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+pub(crate) use create::random_letters;
+pub use delete::{DeleteOptions, Deleted, Propagation};
+pub use read::{ListQuery, Page};
+pub use update::Part;
+
+use crate::failure::{Answer, Failure, Named};
+use crate::kinds::{Kinds, Resource, SchemaSource};
+use crate::schema::SCHEMAS;
+use crate::store::{Object, Store};
+
+/// A cluster: objects, kinds, and the rules that writes follow.
+#[derive(Debug)]
+pub struct Cluster {
+    /// Where objects are.
+    pub store: Store,
+    /// Which kinds there are.
+    pub kinds: Kinds,
+    /// Whoever takes from a quota holds this, so that two pods do not take the same.
+    pub(crate) quotas: Mutex<()>,
+    /// How many addresses were given to services.
+    pub(crate) addresses: std::sync::atomic::AtomicU32,
+}
+
+/// How a write is to be made.
+#[derive(Clone, Debug, Default)]
+pub struct WriteOptions {
+    /// Do everything but store it.
+    pub dry_run: bool,
+    /// What happens to fields that there are none of.
+    pub strictness: Strictness,
+    /// Who writes, for server-side apply.
+    pub manager: String,
+    /// Take fields from other managers.
+    pub force: bool,
+}
+
+/// What happens to fields that there are none of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Strictness {
+    /// They are dropped silently.
+    Ignore,
+    /// They are dropped with a warning.
+    #[default]
+    Warn,
+    /// They are an error.
+    Strict,
+}
+
+/// What a write came to.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// The object.
+    pub object: Arc<Object>,
+    /// Things to tell the client.
+    pub warnings: Vec<String>,
+    /// Whether it did not exist before.
+    pub created: bool,
+}
+
+impl Default for Cluster {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Cluster {
+    /// A cluster without objects.
+    pub fn new() -> Self {
+        let store = Store::default();
+        let kinds = Kinds::new(&store);
+        Self { store, kinds, quotas: Mutex::new(()), addresses: 1.into() }
+    }
+
+    /// The present.
+    pub fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+
+    /// A kind of the table.
+    ///
+    /// # Panics
+    ///
+    /// If there is none; the names that this is called with are ours.
+    pub fn kind(&self, group: &str, plural: &str) -> Arc<Resource> {
+        self.kinds.find(group, plural).expect("a kind of the table")
+    }
+
+    /// An object, parsed.
+    pub fn value(&self, resource: &Resource, namespace: &str, name: &str) -> Option<Value> {
+        let key = crate::store::key_of(namespace, name);
+        resource.objects.get(&key).map(|object| object.value())
+    }
+}
+
+/// A time as objects hold it.
+pub(crate) fn seconds(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// A time with its microseconds.
+pub(crate) fn micros(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
+}
+
+/// Checks the form of an object: type, fields, values. Returns warnings.
+pub(crate) fn decode(
+    resource: &Resource,
+    object: &mut Value,
+    strictness: Strictness,
+) -> Answer<Vec<String>> {
+    let kind = &resource.kind;
+    let expected = kind.api_version();
+    let (api_version, name) = crate::kinds::type_of(object);
+    if !object.is_object() {
+        return Err(Failure::bad_request(format!(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct",
+            if object.is_array() { "array" } else { "value" }
+        )));
+    }
+    if !name.is_empty() && name != kind.kind {
+        return Err(Failure::bad_request(format!(
+            "{name} in version {:?} cannot be handled as a {}: no kind {name:?} is registered for version {api_version:?}",
+            api_version.rsplit('/').next().unwrap_or_default(),
+            kind.kind
+        )));
+    }
+    if !api_version.is_empty() && api_version != expected {
+        return Err(Failure::bad_request(format!(
+            "the API version in the data ({api_version}) does not match the expected API version ({expected})"
+        )));
+    }
+    if depth_of(object) > crate::limits::DEPTH_MAX {
+        return Err(Failure::bad_request("the object is nested too deeply"));
+    }
+    object["apiVersion"] = expected.into();
+    object["kind"] = kind.kind.as_ref().into();
+    let (unknown, wrong) = match &kind.schema {
+        SchemaSource::Types(_) => {
+            let report = SCHEMAS.check(SCHEMAS.name_of(kind).unwrap_or_default(), object);
+            (report.unknown, report.wrong)
+        }
+        SchemaSource::Custom(structure) => {
+            let metadata = crate::json::object(object, "metadata");
+            let mut metadata = Value::Object(std::mem::take(metadata));
+            let report = SCHEMAS.check(METADATA, &mut metadata);
+            object["metadata"] = metadata;
+            let unknown = report.unknown.iter().map(|path| format!("metadata.{path}"));
+            (unknown.chain(structure.prune(object)).collect(), report.wrong)
+        }
+    };
+    let prefix =
+        format!("{} in version {:?} cannot be handled as a {}", kind.kind, kind.version, kind.kind);
+    if let Some(wrong) = wrong {
+        return Err(Failure::bad_request(format!("{prefix}: {wrong}")));
+    }
+    let told: Vec<String> = unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
+    match strictness {
+        Strictness::Strict if !told.is_empty() => Err(Failure::bad_request(format!(
+            "{prefix}: strict decoding error: {}",
+            told.join(", ")
+        ))),
+        Strictness::Warn => Ok(told),
+        _ => Ok(Vec::new()),
+    }
+}
+
+const METADATA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+
+fn depth_of(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth_of).max().unwrap_or(0),
+        Value::Object(members) => 1 + members.values().map(depth_of).max().unwrap_or(0),
+        _ => 1,
+    }
+}
+
+/// Fills in what was left out and tells what is wrong.
+pub(crate) fn complete(
+    resource: &Resource,
+    object: &mut Value,
+    before: Option<&Value>,
+) -> Answer<()> {
+    let kind = &resource.kind;
+    (kind.behaviour.defaults)(object);
+    if let SchemaSource::Custom(structure) = &kind.schema {
+        structure.default(object);
+    }
+    let mut problems = crate::validation::metadata(object, kind.behaviour.names, before);
+    problems.extend((kind.behaviour.validate)(object, before));
+    if let SchemaSource::Custom(structure) = &kind.schema {
+        problems.extend(structure.validate(object));
+    }
+    if problems.is_empty() {
+        return Ok(());
+    }
+    let name = crate::json::name(object);
+    Err(Failure::invalid(&kind.group, &kind.kind, name, &problems))
+}
+
+/// The failure of an absent object.
+pub(crate) fn absent(of: Named<'_>, name: &str) -> Failure {
+    Failure::not_found(of, name)
+}

@@ -1,0 +1,185 @@
+//! New objects.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{Cluster, WriteOptions, Written, complete, decode, seconds};
+use crate::failure::{Answer, Failure, Named};
+use crate::json::{at, members, name, slot, text};
+use crate::kinds::Resource;
+use crate::limits::NAME_TRIES_MAX;
+use crate::store::{Draft, Refusal};
+use crate::{admission, store};
+
+/// The letters of generated names, without those that make words or look alike.
+const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+
+/// Random letters at the end of generated names.
+const SUFFIX_LETTERS: usize = 5;
+
+/// Names made from `generateName` are cut to leave room for them.
+const BASE_LETTERS_MAX: usize = 63 - SUFFIX_LETTERS;
+
+/// Kinds whose status comes with them.
+const BRING_STATUS: &[&str] = &["nodes"];
+
+impl Cluster {
+    /// Creates an object in a namespace (empty for what has none).
+    pub fn create(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+        mut object: Value,
+        options: &WriteOptions,
+    ) -> Answer<Written> {
+        let warnings = decode(resource, &mut object, options.strictness)?;
+        crate::events::to_stored(resource, &mut object);
+        self.settle(resource, namespace, &mut object)?;
+        let written = |object| Written { object, warnings, created: true };
+        if !name(&object).is_empty() {
+            return self.store_new(resource, object, options).map(written);
+        }
+        for _ in 1..NAME_TRIES_MAX {
+            let mut attempt = object.clone();
+            generate_name(&mut attempt);
+            match self.store_new(resource, attempt, options) {
+                Err(failure) if failure.reason == "AlreadyExists" => {}
+                answer => return answer.map(written),
+            }
+        }
+        generate_name(&mut object);
+        self.store_new(resource, object, options).map(written)
+    }
+
+    /// Puts an object into its namespace and takes away what clients cannot say.
+    fn settle(&self, resource: &Resource, namespace: &str, object: &mut Value) -> Answer<()> {
+        let kind = &resource.kind;
+        let given = text(object, &["metadata", "namespace"]);
+        if !given.is_empty() && given != namespace && kind.namespaced {
+            return Err(Failure::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
+        }
+        if !text(object, &["metadata", "resourceVersion"]).is_empty() {
+            return Err(Failure::bad_request(
+                "resourceVersion should not be set on objects to be created",
+            ));
+        }
+        let metadata = members(slot(object, &["metadata"]));
+        for gone in [
+            "namespace",
+            "resourceVersion",
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "selfLink",
+            "managedFields",
+            "generation",
+        ] {
+            metadata.remove(gone);
+        }
+        metadata.insert("uid".to_owned(), uuid::Uuid::new_v4().to_string().into());
+        metadata.insert("creationTimestamp".to_owned(), seconds(self.now()).into());
+        if kind.namespaced {
+            metadata.insert("namespace".to_owned(), namespace.into());
+        }
+        if kind.behaviour.generations
+            || matches!(kind.schema, crate::kinds::SchemaSource::Custom(_))
+        {
+            metadata.insert("generation".to_owned(), 1.into());
+        }
+        if kind.status && !BRING_STATUS.contains(&&*kind.plural) {
+            members(object).remove("status");
+        }
+        if kind.namespaced {
+            self.check_namespace(resource, namespace, name(object))?;
+        }
+        Ok(())
+    }
+
+    /// Objects are only made in namespaces that exist and stay.
+    fn check_namespace(&self, resource: &Resource, namespace: &str, name: &str) -> Answer<()> {
+        let namespaces = self.kind("", "namespaces");
+        let Some(found) = namespaces.objects.get(namespace) else {
+            return Err(Failure::not_found(Named { group: "", resource: "namespaces" }, namespace));
+        };
+        if found.deleting {
+            let why = format!(
+                "unable to create new content in namespace {namespace} because it is being terminated"
+            );
+            return Err(Failure::forbidden(resource.named(), name, &why));
+        }
+        Ok(())
+    }
+
+    fn store_new(
+        &self,
+        resource: &Resource,
+        mut object: Value,
+        options: &WriteOptions,
+    ) -> Answer<Arc<store::Object>> {
+        complete_names(self, resource, &mut object)?;
+        let _taken = admission::create(self, resource, &mut object, options.dry_run)?;
+        complete(resource, &mut object, None)?;
+        crate::patch::apply::note_created(resource, &mut object, options, self.now());
+        let draft = Draft::new(&object, resource.objects.fields());
+        let key = draft.key().to_string();
+        if options.dry_run {
+            if resource.objects.get(&key).is_some() {
+                return Err(Failure::already_exists(resource.named(), name(&object)));
+            }
+            return Ok(Arc::new(draft.seal(0)));
+        }
+        match resource.objects.create(draft) {
+            Ok(object) => Ok(object),
+            Err(Refusal::Exists | Refusal::Missing | Refusal::Changed) => {
+                admission::give_back(self, resource, &object);
+                Err(Failure::already_exists(resource.named(), name(&object)))
+            }
+        }
+    }
+}
+
+/// What only the cluster can fill in: addresses of services, the definition's names.
+fn complete_names(cluster: &Cluster, resource: &Resource, object: &mut Value) -> Answer<()> {
+    if resource.kind.plural == "services" && resource.kind.group.is_empty() {
+        let kind = text(object, &["spec", "type"]);
+        let wants = kind != "ExternalName" && text(object, &["spec", "clusterIP"]).is_empty();
+        if wants {
+            let number = cluster.addresses.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let [_, _, high, low] = number.to_be_bytes();
+            object["spec"]["clusterIP"] = format!("10.96.{high}.{low}").into();
+        }
+        let address = text(object, &["spec", "clusterIP"]).to_owned();
+        if !address.is_empty() && at(object, &["spec", "clusterIPs"]).is_none() {
+            object["spec"]["clusterIPs"] = json!([address]);
+        }
+    }
+    if resource.kind.plural == "customresourcedefinitions" {
+        crate::custom::check_names(cluster, object)?;
+    }
+    Ok(())
+}
+
+fn generate_name(object: &mut Value) {
+    let base = text(object, &["metadata", "generateName"]).to_owned();
+    if base.is_empty() {
+        return;
+    }
+    let mut cut = base.len().min(BASE_LETTERS_MAX);
+    while !base.is_char_boundary(cut) {
+        cut -= 1;
+    }
+    object["metadata"]["name"] =
+        format!("{}{}", &base[..cut], random_letters(SUFFIX_LETTERS)).into();
+}
+
+/// Random letters for names.
+pub(crate) fn random_letters(count: usize) -> String {
+    let bytes = uuid::Uuid::new_v4().into_bytes();
+    bytes
+        .iter()
+        .take(count)
+        .map(|byte| char::from(LETTERS[usize::from(*byte) % LETTERS.len()]))
+        .collect()
+}

@@ -1,0 +1,205 @@
+//! Lists: by namespace, selectors and pages.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use serde_json::{Value, json};
+
+use super::Cluster;
+use crate::failure::{Answer, Failure};
+use crate::json::text;
+use crate::kinds::Resource;
+use crate::selector::Selector;
+use crate::store::{Listing, Object};
+
+/// Which objects, and as of when.
+#[derive(Clone, Debug, Default)]
+pub struct ListQuery {
+    /// By labels.
+    pub labels: Selector,
+    /// By fields.
+    pub fields: Selector,
+    /// At most so many; 0 means all.
+    pub limit: usize,
+    /// Where the page before ended.
+    pub next: String,
+    /// As of a version.
+    pub version: String,
+    /// How the version counts: `Exact`, `NotOlderThan`, or empty.
+    pub version_match: String,
+}
+
+/// Some of the objects that were asked for.
+#[derive(Debug)]
+pub struct Page {
+    /// The version that the list shows.
+    pub version: u64,
+    /// The objects.
+    pub objects: Vec<Arc<Object>>,
+    /// Where the next page begins; empty if there is none.
+    pub next: String,
+    /// How many objects come after this page, if that is known.
+    pub remaining: Option<usize>,
+}
+
+impl Cluster {
+    /// Lists objects of one namespace, or of all.
+    pub fn list(
+        &self,
+        resource: &Resource,
+        namespace: Option<&str>,
+        query: &ListQuery,
+    ) -> Answer<Page> {
+        check_fields(resource, &query.fields)?;
+        let prefix = resource.prefix(namespace);
+        let (start, listing) = if query.next.is_empty() {
+            (String::new(), self.listing(resource, &prefix, query)?)
+        } else {
+            let (version, start) = read_token(&query.next)?;
+            let listing = match version {
+                // A token that has lost its version goes on with the present.
+                0 => resource.objects.list(&prefix),
+                version => {
+                    resource.objects.list_at(&prefix, version).map_err(|_| expired_token(&start))?
+                }
+            };
+            (start, listing)
+        };
+        let Listing { version, objects } = listing;
+        let everything = query.labels.is_empty() && query.fields.is_empty();
+        let mut selected = objects.into_iter().filter(|object| {
+            *object.key > *start
+                && (everything
+                    || (query.labels.matches(object.labels())
+                        && query.fields.matches(object.fields())))
+        });
+        if query.limit == 0 {
+            return Ok(Page {
+                version,
+                objects: selected.collect(),
+                next: String::new(),
+                remaining: None,
+            });
+        }
+        let objects: Vec<Arc<Object>> = selected.by_ref().take(query.limit).collect();
+        let left = selected.count();
+        let next = match objects.last() {
+            Some(last) if left > 0 => token(version, &last.key),
+            _ => String::new(),
+        };
+        // The count is only known without selectors, as upstream has it.
+        let remaining = (left > 0 && everything).then_some(left);
+        Ok(Page { version, objects, next, remaining })
+    }
+
+    fn listing(&self, resource: &Resource, prefix: &str, query: &ListQuery) -> Answer<Listing> {
+        let current = self.store.version();
+        let version = parse_version(&query.version)?;
+        match (&*query.version_match, version) {
+            ("" | "NotOlderThan", _) if version.is_none_or(|version| version <= current) => {}
+            ("Exact", Some(version)) if version > 0 && version <= current => {
+                return resource.objects.list_at(prefix, version).map_err(|expired| {
+                    Failure::expired(format!(
+                        "The resourceVersion for the provided list is too old: {version} (oldest is {})",
+                        expired.oldest
+                    ))
+                });
+            }
+            ("" | "NotOlderThan" | "Exact", Some(version)) if version > current => {
+                return Err(Failure::too_large_version(version, current));
+            }
+            ("Exact", _) => {
+                return Err(Failure::invalid(
+                    "",
+                    "ListOptions",
+                    "",
+                    &[crate::problem::Problem::forbidden(
+                        "resourceVersionMatch",
+                        "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+                    )],
+                ));
+            }
+            (other, _) => {
+                return Err(Failure::invalid(
+                    "",
+                    "ListOptions",
+                    "",
+                    &[crate::problem::Problem::not_supported(
+                        "resourceVersionMatch",
+                        other,
+                        &["Exact", "NotOlderThan", ""],
+                    )],
+                ));
+            }
+        }
+        // Pods of one node are looked up, not searched for.
+        if let Some(value) = resource.objects.indexed().and_then(|name| query.fields.exactly(name))
+            && !value.is_empty()
+        {
+            let mut listing = resource.objects.by_field(value);
+            listing.objects.retain(|object| object.key.starts_with(prefix));
+            return Ok(listing);
+        }
+        Ok(resource.objects.list(prefix))
+    }
+}
+
+/// A version of a request; `None` if there is none.
+pub(crate) fn parse_version(text: &str) -> Answer<Option<u64>> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    text.parse().map(Some).map_err(|_| {
+        Failure::invalid(
+            "",
+            "ListOptions",
+            "",
+            &[crate::problem::Problem::invalid(
+                "resourceVersion",
+                text,
+                "strconv.ParseUint: invalid syntax",
+            )],
+        )
+    })
+}
+
+/// Only some fields can be asked for.
+pub(crate) fn check_fields(resource: &Resource, fields: &Selector) -> Answer<()> {
+    for key in fields.keys() {
+        if !resource.objects.fields().iter().any(|path| path.name == key) {
+            return Err(Failure::bad_request(format!("field label not supported: {key}")));
+        }
+    }
+    Ok(())
+}
+
+fn token(version: u64, key: &str) -> String {
+    let text = json!({"v": "meta.k8s.io/v1", "rv": version, "start": key}).to_string();
+    base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(text)
+}
+
+fn read_token(token: &str) -> Answer<(u64, String)> {
+    let wrong = || {
+        Failure::bad_request(
+            "continue key is not valid: it must be one that an earlier list gave out",
+        )
+    };
+    let bytes =
+        base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(token).map_err(|_| wrong())?;
+    let value: Value = serde_json::from_slice(&bytes).map_err(|_| wrong())?;
+    let version = value.get("rv").and_then(Value::as_u64).ok_or_else(wrong)?;
+    let start = text(&value, &["start"]);
+    if start.is_empty() {
+        return Err(wrong());
+    }
+    Ok((version, start.to_owned()))
+}
+
+fn expired_token(start: &str) -> Failure {
+    let next = token(0, start);
+    let mut failure = Failure::expired(
+        "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.",
+    );
+    failure.next = next;
+    failure
+}

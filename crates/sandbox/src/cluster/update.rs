@@ -1,0 +1,249 @@
+//! New versions of objects.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{Cluster, WriteOptions, Written, absent, complete, decode};
+use crate::admission;
+use crate::failure::{Answer, Failure};
+use crate::json::{at, list, members, slot, text, uid};
+use crate::kinds::{Resource, SchemaSource};
+use crate::limits::WRITE_TRIES_MAX;
+use crate::store::{Draft, Object, Refusal, key_of};
+
+/// Which part of an object is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Everything but the status.
+    Main,
+    /// The status.
+    Status,
+    /// What binding changes: everything.
+    Whole,
+}
+
+/// Metadata that writes cannot change.
+const FIXED: &[&str] = &[
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "selfLink",
+    "name",
+    "namespace",
+];
+
+impl Cluster {
+    /// Replaces an object, or its status.
+    pub fn update(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+        name: &str,
+        mut object: Value,
+        part: Part,
+        options: &WriteOptions,
+    ) -> Answer<Written> {
+        let warnings = decode(resource, &mut object, options.strictness)?;
+        crate::events::to_stored(resource, &mut object);
+        let given = crate::json::name(&object);
+        if given != name {
+            return Err(Failure::bad_request(format!(
+                "the name of the object ({given}) does not match the name on the URL ({name})"
+            )));
+        }
+        let given = crate::json::namespace(&object);
+        if !given.is_empty() && given != namespace {
+            return Err(Failure::bad_request(format!(
+                "the namespace of the object ({given}) does not match the namespace on the URL ({namespace})"
+            )));
+        }
+        let version = text(&object, &["metadata", "resourceVersion"]).to_owned();
+        let mut written = self.change(resource, namespace, name, part, options, |current, _| {
+            check_version(resource, &version, current)?;
+            check_uid(resource, uid(&object), current)?;
+            Ok(Some(object.clone()))
+        })?;
+        written.warnings = warnings;
+        Ok(written)
+    }
+
+    /// Reads an object, lets `edit` make another of it, and writes that, again if others were faster.
+    /// `edit` gets the object and its value, and returns `None` to leave it as it is.
+    pub fn change(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+        name: &str,
+        part: Part,
+        options: &WriteOptions,
+        mut edit: impl FnMut(&Object, &Value) -> Answer<Option<Value>>,
+    ) -> Answer<Written> {
+        let key = key_of(namespace, name);
+        for _ in 0..WRITE_TRIES_MAX {
+            let Some(current) = resource.objects.get(&key) else {
+                return Err(absent(resource.named(), name));
+            };
+            let before = current.value();
+            let unchanged = |object| Written { object, warnings: Vec::new(), created: false };
+            let Some(wanted) = edit(&current, &before)? else { return Ok(unchanged(current)) };
+            let object = self.merge(resource, &before, wanted, part, options)?;
+            if same(&object, &before) {
+                return Ok(unchanged(current));
+            }
+            let draft = Draft::new(&object, resource.objects.fields());
+            if options.dry_run {
+                return Ok(unchanged(Arc::new(draft.seal(current.version))));
+            }
+            let done = if finished(&object) {
+                resource.objects.remove(draft, current.version)
+            } else {
+                resource.objects.replace(draft, current.version)
+            };
+            match done {
+                Ok(object) => return Ok(unchanged(object)),
+                Err(Refusal::Missing) => return Err(absent(resource.named(), name)),
+                Err(Refusal::Changed | Refusal::Exists) => {}
+            }
+        }
+        Err(Failure::modified(resource.named(), name))
+    }
+
+    /// What is stored when `wanted` is written over `before`.
+    fn merge(
+        &self,
+        resource: &Resource,
+        before: &Value,
+        wanted: Value,
+        part: Part,
+        options: &WriteOptions,
+    ) -> Answer<Value> {
+        let kind = &resource.kind;
+        let custom = matches!(kind.schema, SchemaSource::Custom(_));
+        let mut object = match part {
+            Part::Whole => wanted,
+            Part::Main => {
+                let mut object = wanted;
+                if kind.status {
+                    restore(&mut object, before, "status");
+                }
+                object
+            }
+            Part::Status => {
+                let mut object = before.clone();
+                restore(&mut object, &wanted, "status");
+                // Kubelets write annotations together with the status.
+                if ["pods", "nodes"].contains(&&*kind.plural) {
+                    for name in ["annotations", "labels"] {
+                        restore(slot(&mut object, &["metadata"]), &wanted["metadata"], name);
+                    }
+                }
+                restore(slot(&mut object, &["metadata"]), &wanted["metadata"], "managedFields");
+                object
+            }
+        };
+        let metadata = slot(&mut object, &["metadata"]);
+        for fixed in FIXED {
+            if part != Part::Whole || *fixed == "uid" {
+                restore(metadata, &before["metadata"], fixed);
+            }
+        }
+        members(metadata).remove("resourceVersion");
+        if part == Part::Main {
+            admission::update(resource, &mut object, before);
+        }
+        match part {
+            Part::Main => complete(resource, &mut object, Some(before))?,
+            // The rest was checked when it was written.
+            Part::Status if custom || kind.plural == "nodes" => {
+                complete(resource, &mut object, Some(before))?;
+            }
+            Part::Status | Part::Whole => {}
+        }
+        if (kind.behaviour.generations || custom)
+            && part != Part::Status
+            && spec_changed(&object, before)
+        {
+            let generation = at(before, &["metadata", "generation"]).and_then(Value::as_i64);
+            object["metadata"]["generation"] = (generation.unwrap_or(0) + 1).into();
+        }
+        crate::patch::apply::note_updated(resource, &mut object, before, part, options, self.now());
+        Ok(object)
+    }
+}
+
+/// Takes a member from another object, or takes it away if there is none.
+fn restore(into: &mut Value, from: &Value, name: &str) {
+    match from.get(name) {
+        Some(value) => members(into).insert(name.to_owned(), value.clone()),
+        None => members(into).remove(name),
+    };
+}
+
+fn spec_changed(now: &Value, before: &Value) -> bool {
+    !same_but(now, before, &["metadata", "status"])
+}
+
+/// Whether two objects differ in nothing but their version.
+fn same(now: &Value, before: &Value) -> bool {
+    let managed = |value: &Value| value["metadata"].get("managedFields").is_some();
+    same_but(now, before, &["metadata"])
+        && managed(now) == managed(before)
+        && same_but(&now["metadata"], &before["metadata"], &["resourceVersion", "managedFields"])
+}
+
+/// Whether two objects differ in nothing but some members.
+fn same_but(now: &Value, before: &Value, ignored: &[&str]) -> bool {
+    let (Some(now), Some(before)) = (now.as_object(), before.as_object()) else { return false };
+    let counted = |name: &str| !ignored.contains(&name);
+    now.iter()
+        .filter(|(name, _)| counted(name))
+        .all(|(name, value)| before.get(name) == Some(value))
+        && before.keys().filter(|name| counted(name)).all(|name| now.contains_key(name))
+}
+
+/// Whether nothing keeps an object that somebody wants gone.
+fn finished(object: &Value) -> bool {
+    at(object, &["metadata", "deletionTimestamp"]).is_some()
+        && list(object, &["metadata", "finalizers"]).is_empty()
+        && list(object, &["spec", "finalizers"]).is_empty()
+        && at(object, &["metadata", "deletionGracePeriodSeconds"])
+            .and_then(Value::as_i64)
+            .unwrap_or(0)
+            == 0
+}
+
+/// A write from a version is only made on that version.
+pub(super) fn check_version(resource: &Resource, version: &str, current: &Object) -> Answer<()> {
+    if version.is_empty() || version == "0" {
+        return Ok(());
+    }
+    match version.parse::<u64>() {
+        Ok(version) if version == current.version => Ok(()),
+        Ok(_) => Err(Failure::modified(resource.named(), &current.name)),
+        Err(_) => Err(Failure::invalid(
+            &resource.kind.group,
+            &resource.kind.kind,
+            &current.name,
+            &[crate::problem::Problem::invalid(
+                "metadata.resourceVersion",
+                version,
+                "must be an unsigned integer",
+            )],
+        )),
+    }
+}
+
+/// A write to an object is not made on another one of the same name.
+pub(super) fn check_uid(resource: &Resource, uid: &str, current: &Object) -> Answer<()> {
+    if uid.is_empty() || uid == &*current.uid {
+        return Ok(());
+    }
+    let why = format!(
+        "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+        current.uid
+    );
+    Err(Failure::conflict(resource.named(), &current.name, &why))
+}

@@ -1,0 +1,410 @@
+//! The schema of a custom kind: what it keeps, fills in and refuses.
+
+use regex_lite::Regex;
+use serde_json::{Map, Value};
+
+use crate::json::{at, list, truth};
+use crate::problem::{Problem, What};
+use crate::quantity::Quantity;
+
+/// A schema, in the words of OpenAPI v3 as far as definitions may use them.
+#[derive(Debug)]
+pub struct Structure {
+    /// The schema as it was written.
+    pub schema: Value,
+}
+
+/// Members that every object has.
+const OWN: &[&str] = &["apiVersion", "kind", "metadata"];
+
+impl Structure {
+    /// A structure of a schema.
+    pub fn new(schema: Value) -> Self {
+        Self { schema }
+    }
+
+    /// Takes away what the schema does not know; returns the paths.
+    pub(crate) fn prune(&self, object: &mut Value) -> Vec<String> {
+        let mut gone = Vec::new();
+        prune(&self.schema, object, "", &mut gone);
+        gone
+    }
+
+    /// Fills in what was left out.
+    pub(crate) fn default(&self, object: &mut Value) {
+        default(&self.schema, object);
+    }
+
+    /// What is wrong with an object.
+    pub(crate) fn validate(&self, object: &Value) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        check(&self.schema, object, "", &mut problems);
+        problems
+    }
+}
+
+fn join(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}
+
+fn keeps_all(schema: &Value) -> bool {
+    truth(schema, &["x-kubernetes-preserve-unknown-fields"])
+}
+
+fn prune(schema: &Value, value: &mut Value, path: &str, gone: &mut Vec<String>) {
+    match value {
+        Value::Object(members) => {
+            let top = path.is_empty() || truth(schema, &["x-kubernetes-embedded-resource"]);
+            let properties = schema.get("properties").and_then(Value::as_object);
+            let others = schema.get("additionalProperties");
+            let unknown: Vec<String> = members
+                .keys()
+                .filter(|name| {
+                    !(top && OWN.contains(&&***name))
+                        && properties.is_none_or(|properties| !properties.contains_key(*name))
+                        && others.is_none_or(|others| others == &Value::Bool(false))
+                        && !keeps_all(schema)
+                })
+                .cloned()
+                .collect();
+            for name in unknown {
+                members.remove(&name);
+                gone.push(join(path, &name));
+            }
+            for (name, member) in members.iter_mut() {
+                if top && OWN.contains(&&**name) {
+                    continue;
+                }
+                let inner = properties.and_then(|all| all.get(name)).or(others);
+                if let Some(inner) = inner.filter(|inner| inner.is_object()) {
+                    prune(inner, member, &join(path, name), gone);
+                }
+            }
+        }
+        Value::Array(items) => {
+            if let Some(inner) = schema.get("items") {
+                for (place, item) in items.iter_mut().enumerate() {
+                    prune(inner, item, &format!("{path}[{place}]"), gone);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn default(schema: &Value, value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            for (name, inner) in crate::json::map(schema, &["properties"]) {
+                let null = members.get(name).is_some_and(Value::is_null);
+                if null && !truth(inner, &["nullable"]) {
+                    members.remove(name);
+                }
+                if !members.contains_key(name)
+                    && let Some(given) = inner.get("default")
+                {
+                    members.insert(name.clone(), given.clone());
+                }
+                if let Some(member) = members.get_mut(name) {
+                    default(inner, member);
+                }
+            }
+            if let Some(inner) =
+                schema.get("additionalProperties").filter(|inner| inner.is_object())
+            {
+                let known = schema.get("properties").and_then(Value::as_object);
+                let unknown = members
+                    .iter_mut()
+                    .filter(|(name, _)| known.is_none_or(|known| !known.contains_key(*name)));
+                unknown.for_each(|(_, member)| default(inner, member));
+            }
+        }
+        Value::Array(items) => {
+            if let Some(inner) = schema.get("items") {
+                for item in items {
+                    default(inner, item);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn check(schema: &Value, value: &Value, path: &str, problems: &mut Vec<Problem>) {
+    if value.is_null() && truth(schema, &["nullable"]) {
+        return;
+    }
+    if !of_type(schema, value) {
+        let wanted = crate::json::text(schema, &["type"]);
+        let why = format!("{path} in body must be of type {wanted}: {:?}", kind_of(value));
+        problems.push(Problem::invalid(path, kind_of(value), &why));
+        return;
+    }
+    if let Some(allowed) = schema.get("enum").and_then(Value::as_array)
+        && !allowed.contains(value)
+    {
+        let allowed: Vec<String> = allowed
+            .iter()
+            .map(|one| one.as_str().map_or_else(|| one.to_string(), str::to_owned))
+            .collect();
+        problems.push(Problem {
+            field: path.to_owned(),
+            what: What::NotSupported(value.clone(), allowed),
+        });
+    }
+    match value {
+        Value::Object(members) => object(schema, members, path, problems),
+        Value::Array(items) => array(schema, items, path, problems),
+        Value::String(text) => string(schema, text, path, problems),
+        Value::Number(number) => {
+            if let Some(number) = number.as_f64() {
+                self::number(schema, number, value, path, problems);
+            }
+        }
+        _ => {}
+    }
+    for inner in list(schema, &["allOf"]) {
+        check(inner, value, path, problems);
+    }
+    combinations(schema, value, path, problems);
+}
+
+fn combinations(schema: &Value, value: &Value, path: &str, problems: &mut Vec<Problem>) {
+    let holds = |inner: &Value| {
+        let mut found = Vec::new();
+        check(inner, value, path, &mut found);
+        found.is_empty()
+    };
+    let any = list(schema, &["anyOf"]);
+    if !any.is_empty() && !any.iter().any(holds) {
+        let why = format!("{path} in body must validate at least one schema (anyOf)");
+        problems.push(Problem::invalid(path, value.clone(), &why));
+    }
+    let one = list(schema, &["oneOf"]);
+    if !one.is_empty() && one.iter().filter(|inner| holds(inner)).count() != 1 {
+        let why = format!("{path} in body must validate one and only one schema (oneOf)");
+        problems.push(Problem::invalid(path, value.clone(), &why));
+    }
+    if schema.get("not").is_some_and(holds) {
+        let why = format!("{path} in body must not validate the schema (not)");
+        problems.push(Problem::invalid(path, value.clone(), &why));
+    }
+}
+
+fn of_type(schema: &Value, value: &Value) -> bool {
+    if truth(schema, &["x-kubernetes-int-or-string"]) {
+        return value.is_string() || value.is_i64() || value.is_u64();
+    }
+    match crate::json::text(schema, &["type"]) {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "boolean" => value.is_boolean(),
+        "number" => value.is_number(),
+        "integer" => {
+            value.is_i64()
+                || value.is_u64()
+                || value.as_f64().is_some_and(|float| float.fract() == 0.0)
+        }
+        _ => true,
+    }
+}
+
+fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+fn object(schema: &Value, members: &Map<String, Value>, path: &str, problems: &mut Vec<Problem>) {
+    for name in list(schema, &["required"]).iter().filter_map(Value::as_str) {
+        if !members.contains_key(name) {
+            problems.push(Problem::required(join(path, name), ""));
+        }
+    }
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let others = schema.get("additionalProperties").filter(|inner| inner.is_object());
+    for (name, member) in members {
+        if path.is_empty() && OWN.contains(&&**name) {
+            continue;
+        }
+        if let Some(inner) = properties.and_then(|all| all.get(name)).or(others) {
+            check(inner, member, &join(path, name), problems);
+        }
+    }
+    let count = members.len() as u64;
+    if at(schema, &["minProperties"]).and_then(Value::as_u64).is_some_and(|min| count < min) {
+        let why =
+            format!("{path} in body should have at least {} properties", schema["minProperties"]);
+        problems.push(Problem::invalid(path, count, &why));
+    }
+    if let Some(max) =
+        at(schema, &["maxProperties"]).and_then(Value::as_u64).filter(|max| count > *max)
+    {
+        let what = What::TooMany(members.len(), max as usize);
+        problems.push(Problem { field: path.to_owned(), what });
+    }
+}
+
+fn array(schema: &Value, items: &[Value], path: &str, problems: &mut Vec<Problem>) {
+    if let Some(inner) = schema.get("items") {
+        for (place, item) in items.iter().enumerate() {
+            check(inner, item, &format!("{path}[{place}]"), problems);
+        }
+    }
+    let limit = |name: &str| schema.get(name).and_then(Value::as_u64);
+    if let Some(min) = limit("minItems").filter(|min| (items.len() as u64) < *min) {
+        let why = format!("{path} in body should have at least {min} items");
+        problems.push(Problem::invalid(path, items.len(), &why));
+    }
+    if let Some(max) = limit("maxItems").filter(|max| items.len() as u64 > *max) {
+        let what = What::TooMany(items.len(), max as usize);
+        problems.push(Problem { field: path.to_owned(), what });
+    }
+    let unique = truth(schema, &["uniqueItems"])
+        || crate::json::text(schema, &["x-kubernetes-list-type"]) == "set";
+    let keys: Vec<&str> =
+        list(schema, &["x-kubernetes-list-map-keys"]).iter().filter_map(Value::as_str).collect();
+    for (place, item) in items.iter().enumerate() {
+        let same = |other: &&Value| {
+            if keys.is_empty() {
+                unique && *other == item
+            } else {
+                keys.iter().all(|key| other.get(key) == item.get(key))
+            }
+        };
+        if (unique || !keys.is_empty()) && items[..place].iter().any(|other| same(&other)) {
+            problems.push(Problem::duplicate(format!("{path}[{place}]"), item.clone()));
+        }
+    }
+}
+
+fn string(schema: &Value, text: &str, path: &str, problems: &mut Vec<Problem>) {
+    let limit = |name: &str| schema.get(name).and_then(Value::as_u64);
+    let length = text.chars().count() as u64;
+    if let Some(min) = limit("minLength").filter(|min| length < *min) {
+        let why = format!("{path} in body should be at least {min} chars long");
+        problems.push(Problem::invalid(path, text, &why));
+    }
+    if let Some(max) = limit("maxLength").filter(|max| length > *max) {
+        let what = What::TooLong(max as usize);
+        problems.push(Problem { field: path.to_owned(), what });
+    }
+    let pattern = crate::json::text(schema, &["pattern"]);
+    // A pattern that cannot be read refuses nothing.
+    if !pattern.is_empty() && Regex::new(pattern).is_ok_and(|pattern| !pattern.is_match(text)) {
+        let why = format!("{path} in body should match '{pattern}'");
+        problems.push(Problem::invalid(path, text, &why));
+    }
+    let good = match crate::json::text(schema, &["format"]) {
+        "date-time" => text.parse::<jiff::Timestamp>().is_ok(),
+        "quantity" => Quantity::parse(text).is_some(),
+        _ => true,
+    };
+    if !good {
+        let why = format!(
+            "{path} in body must be of type {}: {text:?}",
+            schema["format"].as_str().unwrap_or_default()
+        );
+        problems.push(Problem::invalid(path, text, &why));
+    }
+}
+
+fn number(schema: &Value, number: f64, value: &Value, path: &str, problems: &mut Vec<Problem>) {
+    let limit = |name: &str| schema.get(name).and_then(Value::as_f64);
+    let exclusive = |name: &str| truth(schema, &[name]);
+    if let Some(min) = limit("minimum") {
+        let strict = exclusive("exclusiveMinimum");
+        if number < min || (strict && number == min) {
+            let than = if strict { "greater than" } else { "greater than or equal to" };
+            let why = format!("{path} in body should be {than} {}", schema["minimum"]);
+            problems.push(Problem::invalid(path, value.clone(), &why));
+        }
+    }
+    if let Some(max) = limit("maximum") {
+        let strict = exclusive("exclusiveMaximum");
+        if number > max || (strict && number == max) {
+            let than = if strict { "less than" } else { "less than or equal to" };
+            let why = format!("{path} in body should be {than} {}", schema["maximum"]);
+            problems.push(Problem::invalid(path, value.clone(), &why));
+        }
+    }
+    if let Some(step) =
+        limit("multipleOf").filter(|step| *step > 0.0 && (number / step).fract() != 0.0)
+    {
+        let why = format!("{path} in body should be a multiple of {step}");
+        problems.push(Problem::invalid(path, value.clone(), &why));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn structure() -> Structure {
+        Structure::new(json!({"type": "object", "properties": {
+            "spec": {"type": "object", "required": ["size"], "properties": {
+                "size": {"type": "integer", "minimum": 1, "maximum": 5},
+                "mode": {"type": "string", "enum": ["a", "b"], "default": "a"},
+                "name": {"type": "string", "pattern": "^[a-z]+$", "maxLength": 3},
+                "any": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+                "list": {"type": "array", "maxItems": 1, "items": {"type": "object", "properties": {"x": {"type": "boolean"}}}},
+            }},
+        }}))
+    }
+
+    #[test]
+    fn objects_are_pruned_and_filled_in() {
+        let mut object = json!({"kind": "A", "metadata": {"name": "x"}, "other": 1, "spec": {
+            "size": 1, "any": {"kept": 1}, "list": [{"y": 1}]}});
+        assert_eq!(structure().prune(&mut object), ["other", "spec.list[0].y"]);
+        structure().default(&mut object);
+        assert_eq!(
+            object,
+            json!({"kind": "A", "metadata": {"name": "x"}, "spec": {
+            "size": 1, "mode": "a", "any": {"kept": 1}, "list": [{}]}})
+        );
+    }
+
+    #[test]
+    fn problems_are_told_with_their_paths() {
+        for (spec, expected) in [
+            (json!({}), "spec.size: Required value"),
+            (
+                json!({"size": "x"}),
+                "spec.size: Invalid value: \"string\": spec.size in body must be of type integer: \"string\"",
+            ),
+            (
+                json!({"size": 0}),
+                "spec.size: Invalid value: 0: spec.size in body should be greater than or equal to 1",
+            ),
+            (
+                json!({"size": 1, "mode": "c"}),
+                "spec.mode: Unsupported value: \"c\": supported values: \"a\", \"b\"",
+            ),
+            (
+                json!({"size": 1, "name": "A"}),
+                "spec.name: Invalid value: \"A\": spec.name in body should match '^[a-z]+$'",
+            ),
+            (
+                json!({"size": 1, "name": "abcd"}),
+                "spec.name: Too long: may not be more than 3 bytes",
+            ),
+            (
+                json!({"size": 1, "list": [{}, {}]}),
+                "spec.list: Too many: 2: must have at most 1 items",
+            ),
+        ] {
+            let found = structure().validate(&json!({"spec": spec}));
+            assert_eq!(found.first().map(ToString::to_string).as_deref(), Some(expected));
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Events exist in two groups: one object, two forms. The form of the core group is stored.
+
+use serde_json::Value;
+
+use crate::json::members;
+use crate::kinds::Resource;
+
+/// Members that have other names: in `events.k8s.io`, in the core group.
+const NAMES: &[(&str, &str)] = &[
+    ("note", "message"),
+    ("regarding", "involvedObject"),
+    ("deprecatedSource", "source"),
+    ("deprecatedFirstTimestamp", "firstTimestamp"),
+    ("deprecatedLastTimestamp", "lastTimestamp"),
+    ("deprecatedCount", "count"),
+    ("reportingController", "reportingComponent"),
+];
+
+/// Whether the objects of a kind are stored in the form of another one.
+pub(crate) fn converted(resource: &Resource) -> bool {
+    resource.kind.behaviour.stored_as.is_some()
+}
+
+/// From the form of a kind to the one that is stored.
+pub(crate) fn to_stored(resource: &Resource, object: &mut Value) {
+    if converted(resource) {
+        rename(object, "v1", |(new, old)| (*new, *old));
+    }
+}
+
+/// From the stored form to that of a kind.
+pub(crate) fn from_stored(resource: &Resource, object: &mut Value) {
+    if converted(resource) {
+        rename(object, &resource.kind.api_version(), |(new, old)| (*old, *new));
+    }
+}
+
+fn rename<'a>(
+    object: &mut Value,
+    api_version: &str,
+    direction: impl Fn(&'a (&'a str, &'a str)) -> (&'a str, &'a str),
+) {
+    let object = members(object);
+    for (from, to) in NAMES.iter().map(direction) {
+        if let Some(value) = object.remove(from) {
+            object.insert(to.to_owned(), value);
+        }
+    }
+    object.insert("apiVersion".to_owned(), api_version.into());
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::cluster::Cluster;
+
+    #[test]
+    fn both_forms_hold_the_same() {
+        let cluster = Cluster::new();
+        let resource = cluster.kinds.get("events.k8s.io", "v1", "events").unwrap();
+        let new = json!({"apiVersion": "events.k8s.io/v1", "note": "a", "regarding": {"name": "b"}, "reason": "c"});
+        let mut object = new.clone();
+        to_stored(&resource, &mut object);
+        assert_eq!(
+            object,
+            json!({"apiVersion": "v1", "message": "a", "involvedObject": {"name": "b"}, "reason": "c"})
+        );
+        from_stored(&resource, &mut object);
+        assert_eq!(object, new);
+    }
+}

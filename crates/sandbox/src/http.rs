@@ -1,0 +1,41 @@
+//! The cluster over HTTP: paths and forms become requests to [`Cluster`], and answers JSON.
+
+mod answer;
+mod certificate;
+mod discovery;
+mod listen;
+mod openapi;
+mod query;
+mod read;
+mod reviews;
+mod routes;
+mod watch;
+mod write;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+pub use certificate::Identity;
+pub use listen::{ListenError, Server};
+
+use crate::actors::usage::Usage;
+use crate::cluster::Cluster;
+use crate::faults::Faults;
+
+/// What every request may need.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) cluster: Arc<Cluster>,
+    /// What clients must show.
+    pub(crate) token: String,
+    /// Where we are reached.
+    pub(crate) address: SocketAddr,
+    /// How much pods and nodes use.
+    pub(crate) usage: Usage,
+    /// What goes wrong on demand.
+    pub(crate) faults: Arc<Faults>,
+    /// Ends all watches.
+    pub(crate) ending: CancellationToken,
+}

@@ -1,0 +1,127 @@
+//! Answers: bodies, forms, status codes.
+
+use std::convert::Infallible;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING};
+use http::{Response, StatusCode};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full};
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+use crate::kinds::Kind;
+use crate::protobuf;
+
+pub(super) type Body = UnsyncBoxBody<Bytes, Infallible>;
+
+/// The form in which a client wants objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// As they are.
+    Plain,
+    /// As a table.
+    Table,
+    /// Their metadata only.
+    Metadata,
+    /// As they are, in their binary form.
+    Protobuf,
+}
+
+/// The first form of an `Accept` header that we know for a kind.
+pub(super) fn form_of(accept: &str, of: &Kind) -> Result<Form, Failure> {
+    if accept.trim().is_empty() {
+        return Ok(Form::Plain);
+    }
+    for one in accept.split(',') {
+        let mut parts = one.split(';').map(str::trim);
+        let kind = parts.next().unwrap_or_default();
+        if kind == protobuf::CONTENT_TYPE && !one.contains("as=") {
+            if protobuf::knows(&of.api_version(), &of.kind) {
+                return Ok(Form::Protobuf);
+            }
+            continue;
+        }
+        if !["application/json", "application/*", "*/*", "text/plain"].contains(&kind) {
+            continue;
+        }
+        let parameter = |name: &str| {
+            one.split(';')
+                .filter_map(|part| part.trim().split_once('='))
+                .find(|(key, _)| *key == name)
+        };
+        match parameter("as").map(|(_, value)| value) {
+            None => return Ok(Form::Plain),
+            Some("Table") => return Ok(Form::Table),
+            Some("PartialObjectMetadata" | "PartialObjectMetadataList") => {
+                return Ok(Form::Metadata);
+            }
+            Some(_) => {}
+        }
+    }
+    Err(Failure::not_acceptable())
+}
+
+/// A whole body of JSON.
+pub(super) fn json_bytes(code: u16, bytes: Bytes) -> Response<Body> {
+    with_body(code, "application/json", Full::new(bytes).boxed_unsync())
+}
+
+/// A value as JSON.
+pub(super) fn json_value(code: u16, value: &Value) -> Response<Body> {
+    json_bytes(code, value.to_string().into())
+}
+
+/// A value in its binary form, or as JSON if it has none.
+pub(super) fn protobuf_value(code: u16, value: &Value) -> Response<Body> {
+    match protobuf::encode(value) {
+        Some(bytes) => {
+            with_body(code, protobuf::CONTENT_TYPE, Full::new(bytes.into()).boxed_unsync())
+        }
+        None => json_value(code, value),
+    }
+}
+
+/// Plain text.
+pub(super) fn text(code: u16, text: impl Into<Bytes>) -> Response<Body> {
+    with_body(code, "text/plain; charset=utf-8", Full::new(text.into()).boxed_unsync())
+}
+
+/// Any body.
+pub(super) fn with_body(code: u16, kind: &'static str, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    *response.status_mut() =
+        StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}
+
+/// A failure.
+pub(super) fn failed(failure: &Failure) -> Response<Body> {
+    let mut response = json_value(failure.code, &failure.to_json());
+    if let Some(seconds) = failure.retry_after() {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+/// Success without an object.
+pub(super) fn done(code: u16, details: Option<Value>) -> Response<Body> {
+    let mut status =
+        json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"});
+    match details {
+        Some(details) => status["details"] = details,
+        None => status["code"] = code.into(),
+    }
+    json_value(code, &status)
+}
+
+/// Adds warnings for the client to show.
+pub(super) fn warn(response: &mut Response<Body>, warnings: &[String]) {
+    for warning in warnings {
+        let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
+            response.headers_mut().append(WARNING, value);
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Connections: how they are taken and how they end.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::server::graceful::GracefulShutdown;
+use thiserror::Error;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tracing::debug;
+
+use super::{Identity, Shared, routes};
+use crate::actors::usage::Usage;
+use crate::cluster::Cluster;
+use crate::faults::Faults;
+use crate::limits::{CONNECTIONS_MAX, GRACE_TIME, HANDSHAKE_TIME, STREAMS_MAX};
+
+/// Wait after a failure to accept, such as no file descriptors left.
+const ACCEPT_RETRY_TIME: Duration = Duration::from_millis(100);
+
+/// Bytes that a client may send ahead, by stream and by connection.
+const STREAM_BYTES: u32 = 1 << 20;
+const CONNECTION_BYTES: u32 = 16 << 20;
+
+/// Why the server cannot start.
+#[derive(Debug, Error)]
+pub enum ListenError {
+    /// The address is taken or not ours.
+    #[error("cannot listen on {0}; choose another --port")]
+    Bind(SocketAddr, #[source] std::io::Error),
+    /// No certificate could be made.
+    #[error("cannot make a certificate")]
+    Certificate(#[from] rcgen::Error),
+    /// The certificate cannot be used.
+    #[error("cannot set up TLS")]
+    Tls(#[from] rustls::Error),
+}
+
+/// A server that is ready to take connections.
+pub struct Server {
+    listener: TcpListener,
+    shared: Arc<Shared>,
+    tls: TlsAcceptor,
+    http: Builder<TokioExecutor>,
+}
+
+impl Server {
+    /// Takes an address. Port 0 means any that is free.
+    pub async fn bind(
+        cluster: Arc<Cluster>,
+        identity: &Identity,
+        address: SocketAddr,
+        usage: Usage,
+        faults: Arc<Faults>,
+    ) -> Result<Self, ListenError> {
+        let failed = |error| ListenError::Bind(address, error);
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let tls = TlsAcceptor::from(Arc::new(identity.tls()?));
+        let token = identity.token.clone();
+        let ending = CancellationToken::new();
+        let shared = Arc::new(Shared { cluster, token, address, usage, faults, ending });
+        let mut http = Builder::new(TokioExecutor::new());
+        http.http1().timer(TokioTimer::new());
+        http.http2()
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(STREAMS_MAX)
+            .initial_stream_window_size(STREAM_BYTES)
+            .initial_connection_window_size(CONNECTION_BYTES)
+            .max_send_buf_size(STREAM_BYTES as usize);
+        Ok(Self { listener, shared, tls, http })
+    }
+
+    /// Where it is reached.
+    pub fn address(&self) -> SocketAddr {
+        self.shared.address
+    }
+
+    /// Takes connections until told to stop, then lets requests end in a bounded time.
+    pub async fn run(self, stop: CancellationToken) {
+        let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let graceful = GracefulShutdown::new();
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                accepted = accept(&self.listener, &places) => accepted,
+            };
+            if let Some((stream, place)) = accepted {
+                tokio::spawn(serve(
+                    Arc::clone(&self.shared),
+                    self.tls.clone(),
+                    self.http.clone(),
+                    graceful.watcher(),
+                    stream,
+                    place,
+                ));
+            }
+        }
+        drop(self.listener);
+        self.shared.ending.cancel();
+        if timeout(GRACE_TIME, graceful.shutdown()).await.is_err() {
+            debug!("closing connections that did not end in time");
+        }
+    }
+}
+
+async fn accept(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+) -> Option<(TcpStream, OwnedSemaphorePermit)> {
+    let place = Arc::clone(places).acquire_owned().await.ok()?;
+    match listener.accept().await {
+        Ok((stream, _)) => Some((stream, place)),
+        Err(error) => {
+            debug!(%error, "cannot accept a connection");
+            sleep(ACCEPT_RETRY_TIME).await;
+            None
+        }
+    }
+}
+
+async fn serve(
+    shared: Arc<Shared>,
+    tls: TlsAcceptor,
+    http: Builder<TokioExecutor>,
+    watcher: hyper_util::server::graceful::Watcher,
+    stream: TcpStream,
+    _place: OwnedSemaphorePermit,
+) {
+    let _ = stream.set_nodelay(true);
+    let Ok(Ok(stream)) = timeout(HANDSHAKE_TIME, tls.accept(stream)).await else { return };
+    let service = service_fn(move |request| {
+        let shared = Arc::clone(&shared);
+        async move { Ok::<_, Infallible>(routes::answer(&shared, request).await) }
+    });
+    let connection = http.serve_connection(TokioIo::new(stream), service).into_owned();
+    if let Err(error) = watcher.watch(connection).await {
+        debug!(%error, "a connection ended");
+    }
+}

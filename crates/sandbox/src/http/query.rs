@@ -1,0 +1,97 @@
+//! The parameters of a request.
+
+use std::time::Duration;
+
+use crate::cluster::{ListQuery, Strictness, WriteOptions};
+use crate::failure::{Answer, Failure};
+use crate::problem::Problem;
+use crate::selector::Selector;
+
+/// The query of a URL.
+#[derive(Debug, Default)]
+pub(super) struct Query(Vec<(String, String)>);
+
+impl Query {
+    pub(super) fn parse(text: &str) -> Self {
+        Self(form_urlencoded::parse(text.as_bytes()).into_owned().collect())
+    }
+
+    pub(super) fn get(&self, name: &str) -> &str {
+        self.0.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
+    }
+
+    pub(super) fn truth(&self, name: &str) -> bool {
+        ["true", "1", "t", "T", "TRUE", "True"].contains(&self.get(name))
+    }
+
+    fn number(&self, name: &str) -> Answer<Option<u64>> {
+        match self.get(name) {
+            "" => Ok(None),
+            text => text.parse().map(Some).map_err(|_| {
+                Failure::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))
+            }),
+        }
+    }
+
+    pub(super) fn list(&self) -> Answer<ListQuery> {
+        Ok(ListQuery {
+            labels: Selector::labels(self.get("labelSelector"))?,
+            fields: Selector::fields(self.get("fieldSelector"))?,
+            limit: self.number("limit")?.unwrap_or(0) as usize,
+            next: self.get("continue").to_owned(),
+            version: self.get("resourceVersion").to_owned(),
+            version_match: self.get("resourceVersionMatch").to_owned(),
+        })
+    }
+
+    pub(super) fn dry_run(&self) -> Answer<bool> {
+        match self.get("dryRun") {
+            "" => Ok(false),
+            "All" => Ok(true),
+            other => Err(Failure::invalid(
+                "meta.k8s.io",
+                "CreateOptions",
+                "",
+                &[Problem::not_supported("dryRun", other, &["All"])],
+            )),
+        }
+    }
+
+    pub(super) fn write(&self, agent: &str) -> Answer<WriteOptions> {
+        let strictness = match self.get("fieldValidation") {
+            "" | "Warn" => Strictness::Warn,
+            "Strict" => Strictness::Strict,
+            "Ignore" => Strictness::Ignore,
+            other => {
+                return Err(Failure::invalid(
+                    "meta.k8s.io",
+                    "CreateOptions",
+                    "",
+                    &[Problem::not_supported(
+                        "fieldValidation",
+                        other,
+                        &["Ignore", "Strict", "Warn"],
+                    )],
+                ));
+            }
+        };
+        // Who does not say who it is, is its program.
+        let given = self.get("fieldManager");
+        let program = agent.split('/').next().unwrap_or_default();
+        let manager = if given.is_empty() { program } else { given };
+        Ok(WriteOptions {
+            dry_run: self.dry_run()?,
+            strictness,
+            manager: manager.chars().take(128).collect(),
+            force: self.truth("force"),
+        })
+    }
+
+    /// How long a watch is wanted for.
+    pub(super) fn watch_time(&self) -> Answer<Option<Duration>> {
+        Ok(self
+            .number("timeoutSeconds")?
+            .filter(|seconds| *seconds > 0)
+            .map(|seconds| Duration::from_secs(seconds.min(86_400))))
+    }
+}

@@ -1,0 +1,263 @@
+//! Objects and lists, in the form that the client wants.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use futures::stream;
+use http::{Response, StatusCode};
+use http_body_util::{BodyExt as _, StreamBody};
+use hyper::body::Frame;
+use serde_json::{Value, json};
+
+use super::answer::{Body, Form, form_of, json_bytes, json_value, protobuf_value, text, with_body};
+use super::routes::{Call, Target};
+use super::{Shared, watch};
+use crate::cluster::{Cluster, Page};
+use crate::events;
+use crate::failure::{Answer, Failure};
+use crate::kinds::Resource;
+use crate::limits::LIST_PIECE_BYTES;
+use crate::store::{Object, key_of};
+use crate::subresources::scale_of;
+use crate::tables::{self, Clock};
+
+/// Answers a request that changes nothing.
+pub(super) fn answer(shared: &Arc<Shared>, call: &Call, target: &Target) -> Answer<Response<Body>> {
+    let Some(name) = &target.name else {
+        if !target.subresource.is_empty() {
+            return Err(Failure::method_not_allowed());
+        }
+        if call.query.truth("watch") {
+            return watch::answer(shared, call, target);
+        }
+        return list(shared, call, target);
+    };
+    let resource = &target.resource;
+    let Some(object) = resource.objects.get(&key_of(target.place(), name)) else {
+        return Err(Failure::not_found(resource.named(), name));
+    };
+    match &*target.subresource {
+        "" | "status" => one(shared, call, resource, &object, 200),
+        "scale" => {
+            let scale = resource.kind.scale.as_ref().ok_or_else(Failure::no_such_path)?;
+            Ok(json_value(200, &scale_of(scale, &object.value())))
+        }
+        "log" => Ok(log(call, &object)),
+        "exec" | "attach" | "portforward" | "proxy" => Err(Failure::new(
+            501,
+            "NotImplemented",
+            format!(
+                "{} is not possible here: pods of the sandbox are simulated and run no processes",
+                target.subresource
+            ),
+        )),
+        _ => Err(Failure::method_not_allowed()),
+    }
+}
+
+/// What a simulated container has written.
+fn log(call: &Call, pod: &Object) -> Response<Body> {
+    let value = pod.value();
+    let container = match call.query.get("container") {
+        "" => crate::json::list(&value, &["spec", "containers"])
+            .first()
+            .map_or("", |one| crate::json::text(one, &["name"])),
+        given => given,
+    };
+    let line = format!(
+        "pod {} is simulated: container {container} runs no process and writes no log\n",
+        pod.name
+    );
+    text(200, line)
+}
+
+/// One object.
+pub(super) fn one(
+    _: &Shared,
+    call: &Call,
+    resource: &Resource,
+    object: &Object,
+    code: u16,
+) -> Answer<Response<Body>> {
+    match form_of(call.accept(), &resource.kind)? {
+        Form::Protobuf => Ok(protobuf_value(code, &value_of(resource, object))),
+        Form::Plain if !events::converted(resource) => Ok(json_bytes(code, object.json.clone())),
+        Form::Plain => Ok(json_value(code, &value_of(resource, object))),
+        Form::Metadata => {
+            Ok(json_value(code, &metadata_of(&object.value(), "PartialObjectMetadata")))
+        }
+        Form::Table => {
+            let objects = [object.value()];
+            let table = table(resource, &objects, call.query.get("includeObject"), true);
+            let mut response = json_value(code, &table);
+            *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::OK);
+            Ok(response)
+        }
+    }
+}
+
+/// An object in the form of its kind.
+pub(super) fn value_of(resource: &Resource, object: &Object) -> Value {
+    let mut value = object.value();
+    events::from_stored(resource, &mut value);
+    value
+}
+
+/// The metadata of an object alone.
+pub(super) fn metadata_of(object: &Value, kind: &str) -> Value {
+    json!({"kind": kind, "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]})
+}
+
+/// Objects as a table; `object` says how much of them goes with it.
+pub(super) fn table(resource: &Resource, objects: &[Value], object: &str, heads: bool) -> Value {
+    let kind = &resource.kind;
+    let clock = Clock(jiff::Timestamp::now());
+    let rows: Vec<Value> = objects
+        .iter()
+        .map(|value| {
+            let cells = tables::cells(kind, value, clock);
+            match object {
+                "None" => json!({"cells": cells, "object": null}),
+                "Object" => json!({"cells": cells, "object": value}),
+                _ => json!({"cells": cells, "object": metadata_of(value, "PartialObjectMetadata")}),
+            }
+        })
+        .collect();
+    let heads = if heads { tables::heads(kind) } else { Value::Null };
+    json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": {}, "columnDefinitions": heads, "rows": rows})
+}
+
+fn list(shared: &Arc<Shared>, call: &Call, target: &Target) -> Answer<Response<Body>> {
+    let resource = &target.resource;
+    let form = form_of(call.accept(), &resource.kind)?;
+    let query = call.query.list()?;
+    let page = shared.cluster.list(resource, target.namespace.as_deref(), &query)?;
+    let mut metadata = json!({"resourceVersion": page.version.to_string()});
+    if !page.next.is_empty() {
+        metadata["continue"] = page.next.as_str().into();
+    }
+    if let Some(remaining) = page.remaining {
+        metadata["remainingItemCount"] = remaining.into();
+    }
+    match form {
+        Form::Plain if !events::converted(resource) => Ok(stream_list(resource, &metadata, page)),
+        Form::Plain | Form::Protobuf => {
+            let items: Vec<Value> =
+                page.objects.iter().map(|object| value_of(resource, object)).collect();
+            let list = list_value(resource, &metadata, &items);
+            Ok(if form == Form::Plain {
+                json_value(200, &list)
+            } else {
+                protobuf_value(200, &list)
+            })
+        }
+        Form::Metadata => {
+            let items: Vec<Value> = page
+                .objects
+                .iter()
+                .map(|object| metadata_of(&object.value(), "PartialObjectMetadata"))
+                .collect();
+            Ok(json_value(
+                200,
+                &json!({
+                    "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "items": items,
+                }),
+            ))
+        }
+        Form::Table => {
+            let values: Vec<Value> = page.objects.iter().map(|object| object.value()).collect();
+            let mut table = table(resource, &values, call.query.get("includeObject"), true);
+            table["metadata"] = metadata;
+            Ok(json_value(200, &table))
+        }
+    }
+}
+
+fn list_value(resource: &Resource, metadata: &Value, items: &[Value]) -> Value {
+    let kind = format!("{}List", resource.kind.kind);
+    json!({"kind": kind, "apiVersion": resource.kind.api_version(), "metadata": metadata, "items": items})
+}
+
+/// A list in pieces, made while it is sent: objects are only copied.
+fn stream_list(resource: &Resource, metadata: &Value, page: Page) -> Response<Body> {
+    let head = format!(
+        "{{\"kind\":\"{}List\",\"apiVersion\":\"{}\",\"metadata\":{metadata},\"items\":[",
+        resource.kind.kind,
+        resource.kind.api_version()
+    );
+    let bytes: usize = page.objects.iter().map(|object| object.json.len() + 1).sum();
+    if bytes < LIST_PIECE_BYTES {
+        let mut piece = BytesMut::with_capacity(head.len() + bytes + 2);
+        piece.extend_from_slice(head.as_bytes());
+        fill(&mut piece, &mut page.objects.into_iter(), true);
+        piece.extend_from_slice(b"]}");
+        return json_bytes(200, piece.freeze());
+    }
+    let state = (Some(head), page.objects.into_iter(), false);
+    let pieces = stream::unfold(state, |(head, mut objects, ended)| async move {
+        if ended {
+            return None;
+        }
+        let mut piece = BytesMut::with_capacity(LIST_PIECE_BYTES + 4096);
+        let first = head.is_some();
+        piece.extend_from_slice(head.unwrap_or_default().as_bytes());
+        let ended = fill(&mut piece, &mut objects, first);
+        if ended {
+            piece.extend_from_slice(b"]}");
+        }
+        Some((Ok::<_, Infallible>(Frame::data(piece.freeze())), (None, objects, ended)))
+    });
+    with_body(200, "application/json", StreamBody::new(pieces).boxed_unsync())
+}
+
+/// Writes objects into a piece until it is full; whether that were all.
+fn fill(
+    piece: &mut BytesMut,
+    objects: &mut std::vec::IntoIter<Arc<Object>>,
+    mut first: bool,
+) -> bool {
+    while piece.len() < LIST_PIECE_BYTES {
+        let Some(object) = objects.next() else { return true };
+        if !first {
+            piece.extend_from_slice(b",");
+        }
+        first = false;
+        piece.extend_from_slice(&object.json);
+    }
+    objects.as_slice().is_empty()
+}
+
+/// How much nodes or pods use, for metrics.k8s.io.
+pub(super) fn usage(shared: &Shared, call: &Call, target: &Target) -> Response<Body> {
+    let found = shared.usage.answer(
+        &shared.cluster,
+        &target.resource,
+        target.namespace.as_deref(),
+        target.name.as_deref(),
+        call.query.get("labelSelector"),
+    );
+    match found {
+        Ok(value) => json_value(200, &value),
+        Err(failure) => super::answer::failed(&failure),
+    }
+}
+
+/// How many objects there are of each kind, for whoever watches the server.
+pub(super) fn metrics(cluster: &Cluster) -> Bytes {
+    use std::fmt::Write as _;
+    let mut page = String::from(
+        "# HELP apiserver_resource_objects [STABLE] Number of stored objects, by group and resource.\n# TYPE apiserver_resource_objects gauge\n",
+    );
+    for resource in cluster.kinds.all() {
+        let kind = &resource.kind;
+        let _ = writeln!(
+            page,
+            "apiserver_resource_objects{{group=\"{}\",resource=\"{}\"}} {}",
+            kind.group,
+            kind.plural,
+            resource.objects.len()
+        );
+    }
+    page.into()
+}

@@ -1,0 +1,278 @@
+//! From a request to whoever answers it.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
+use http::{HeaderMap, Method, Request, Response};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use percent_encoding::percent_decode_str;
+use serde_json::Value;
+
+use super::answer::{Body, failed, json_value, text};
+use super::query::Query;
+use super::{Shared, discovery, openapi, read, reviews, write};
+use crate::failure::{Answer, Failure};
+use crate::faults::{self, Fault};
+use crate::kinds::{Resource, Verbs};
+use crate::limits::BODY_BYTES_MAX;
+
+/// What a path names.
+#[derive(Debug)]
+pub(super) struct Target {
+    pub(super) resource: Arc<Resource>,
+    /// `None` for all namespaces, and for what has none.
+    pub(super) namespace: Option<String>,
+    pub(super) name: Option<String>,
+    pub(super) subresource: String,
+}
+
+impl Target {
+    /// The namespace of one object, empty for what has none.
+    pub(super) fn place(&self) -> &str {
+        self.namespace.as_deref().unwrap_or_default()
+    }
+}
+
+/// A request without its body.
+pub(super) struct Call {
+    pub(super) method: Method,
+    pub(super) query: Query,
+    headers: HeaderMap,
+    /// What goes wrong on demand.
+    pub(super) fault: Option<Fault>,
+}
+
+impl Call {
+    pub(super) fn header(&self, name: http::header::HeaderName) -> &str {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+
+    pub(super) fn accept(&self) -> &str {
+        self.header(ACCEPT)
+    }
+
+    pub(super) fn agent(&self) -> &str {
+        self.header(USER_AGENT)
+    }
+
+    /// The content type without its parameters.
+    pub(super) fn content_type(&self) -> &str {
+        self.header(CONTENT_TYPE).split(';').next().unwrap_or_default().trim()
+    }
+}
+
+/// Answers a request.
+pub(super) async fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> Response<Body> {
+    let (head, body) = request.into_parts();
+    let path = head.uri.path().to_owned();
+    let query = Query::parse(head.uri.query().unwrap_or_default());
+    let fault = shared.faults.meet(&head.method, &head.uri.to_string());
+    let call = Call { method: head.method, query, headers: head.headers, fault };
+    let refused = match &call.fault {
+        Some(Fault::Fail(code)) => Some(faults::failure(*code)),
+        Some(Fault::Swallow(time)) => {
+            tokio::time::sleep(*time).await;
+            Some(faults::failure(504))
+        }
+        Some(Fault::Delay(time)) => {
+            tokio::time::sleep(*time).await;
+            None
+        }
+        _ => None,
+    };
+    let answer = match refused {
+        Some(failure) => Err(failure),
+        None => dispatch(shared, &path, &call, body).await,
+    };
+    if let Some(Fault::DropAnswer(time)) = call.fault {
+        tokio::time::sleep(time).await;
+        return failed(&faults::failure(504));
+    }
+    answer.unwrap_or_else(|failure| failed(&failure))
+}
+
+async fn dispatch(
+    shared: &Arc<Shared>,
+    path: &str,
+    call: &Call,
+    body: Incoming,
+) -> Answer<Response<Body>> {
+    let segments: Vec<Cow<'_, str>> = path
+        .split('/')
+        .filter(|segment| !segment.is_empty())
+        .map(|segment| percent_decode_str(segment).decode_utf8_lossy())
+        .collect();
+    let segments: Vec<&str> = segments.iter().map(|segment| &**segment).collect();
+    if let Some(response) = open_to_all(call, &segments) {
+        return Ok(response);
+    }
+    if !authorized(shared, call) {
+        return Err(Failure::unauthorized());
+    }
+    match *segments {
+        [] => Ok(json_value(200, &discovery::paths(&shared.cluster))),
+        ["api", "v1", ref rest @ ..] if !rest.is_empty() => {
+            resource(shared, call, body, ("", "v1"), rest).await
+        }
+        ["apis", group, version, ref rest @ ..] if !rest.is_empty() => {
+            resource(shared, call, body, (group, version), rest).await
+        }
+        ["api" | "apis", ..] if call.method == Method::GET => {
+            discovery::answer(shared, call, &segments)
+        }
+        ["openapi", ref rest @ ..] if call.method == Method::GET => {
+            openapi::answer(&shared.cluster, rest)
+        }
+        ["metrics"] => Ok(text(200, super::read::metrics(&shared.cluster))),
+        _ => Err(Failure::no_such_path()),
+    }
+}
+
+/// Health and version are no secrets.
+fn open_to_all(call: &Call, segments: &[&str]) -> Option<Response<Body>> {
+    if call.method != Method::GET {
+        return None;
+    }
+    match segments {
+        ["healthz" | "livez" | "readyz", ..] => Some(text(200, "ok")),
+        ["version"] => Some(json_value(200, &discovery::version())),
+        _ => None,
+    }
+}
+
+fn authorized(shared: &Shared, call: &Call) -> bool {
+    let Some(given) = call.header(AUTHORIZATION).strip_prefix("Bearer ") else { return false };
+    let (given, token) = (given.trim().as_bytes(), shared.token.as_bytes());
+    // All bytes are looked at, whatever they are, so that time tells nothing.
+    let difference = given.iter().zip(token).fold(0, |sum, (a, b)| sum | (a ^ b));
+    given.len() == token.len() && difference == 0
+}
+
+async fn resource(
+    shared: &Arc<Shared>,
+    call: &Call,
+    body: Incoming,
+    group: (&str, &str),
+    rest: &[&str],
+) -> Answer<Response<Body>> {
+    let target = target(shared, group, rest)?;
+    match target.resource.kind.behaviour.verbs {
+        Verbs::All => {}
+        Verbs::Create if call.method == Method::POST => {
+            let object = read_body(call, body).await?;
+            return reviews::answer(shared, &target, &object);
+        }
+        Verbs::Read if call.method == Method::GET => return Ok(read::usage(shared, call, &target)),
+        Verbs::Create | Verbs::Read => return Err(Failure::method_not_allowed()),
+    }
+    match call.method {
+        Method::GET | Method::HEAD => read::answer(shared, call, &target),
+        Method::POST | Method::PUT | Method::PATCH | Method::DELETE => {
+            let object = read_body(call, body).await?;
+            write::answer(shared, call, &target, object)
+        }
+        _ => Err(Failure::method_not_allowed()),
+    }
+}
+
+/// What the rest of a path names.
+fn target(shared: &Shared, (group, version): (&str, &str), rest: &[&str]) -> Answer<Target> {
+    let known = |plural: &str| shared.cluster.kinds.get(group, version, plural);
+    let found = |resource: Arc<Resource>,
+                 namespace: Option<&str>,
+                 name: Option<&&str>,
+                 sub: Option<&&str>| Target {
+        resource,
+        namespace: namespace.map(str::to_owned),
+        name: name.map(|&name| name.to_owned()),
+        subresource: sub.map_or("", |sub| *sub).to_owned(),
+    };
+    let target = match rest {
+        // A namespace itself, not something in it.
+        ["namespaces", _, "status" | "finalize"] | ["namespaces", _] | ["namespaces"]
+            if group.is_empty() =>
+        {
+            let resource = known("namespaces").ok_or_else(Failure::no_such_path)?;
+            found(resource, None, rest.get(1), rest.get(2))
+        }
+        // An old way to bind.
+        ["namespaces", namespace, "bindings"] if group.is_empty() => {
+            let resource = known("pods").ok_or_else(Failure::no_such_path)?;
+            found(resource, Some(namespace), None, Some(&"binding"))
+        }
+        ["namespaces", namespace, plural, rest @ ..] if rest.len() <= 2 => {
+            let resource = known(plural)
+                .filter(|one| one.kind.namespaced)
+                .ok_or_else(Failure::no_such_path)?;
+            found(resource, Some(namespace), rest.first(), rest.get(1))
+        }
+        // All namespaces, or none.
+        [plural, rest @ ..] if rest.len() <= 2 => {
+            let resource = known(plural).ok_or_else(Failure::no_such_path)?;
+            if resource.kind.namespaced && !rest.is_empty() {
+                return Err(Failure::no_such_path());
+            }
+            found(resource, None, rest.first(), rest.get(1))
+        }
+        _ => return Err(Failure::no_such_path()),
+    };
+    let kind = &target.resource.kind;
+    let sub = &*target.subresource;
+    let served = match sub {
+        "" => true,
+        "status" => kind.status,
+        "scale" => kind.scale.is_some(),
+        other => kind.behaviour.subresources.contains(&other),
+    };
+    if served { Ok(target) } else { Err(Failure::no_such_path()) }
+}
+
+/// The body of a request as a value; null if there is none.
+async fn read_body(call: &Call, body: Incoming) -> Answer<Value> {
+    let bytes = match Limited::new(body, BODY_BYTES_MAX).collect().await {
+        Ok(collected) => collected.to_bytes(),
+        Err(error) if error.downcast_ref::<LengthLimitError>().is_some() => {
+            return Err(Failure::too_large(BODY_BYTES_MAX));
+        }
+        Err(_) => return Err(Failure::bad_request("the body of the request ended early")),
+    };
+    parse_body(call, &bytes)
+}
+
+fn parse_body(call: &Call, bytes: &Bytes) -> Answer<Value> {
+    if bytes.iter().all(u8::is_ascii_whitespace) {
+        return Ok(Value::Null);
+    }
+    let wrong = |why: String| {
+        Failure::bad_request(format!(
+            "the object provided is unrecognized (must be of type JSON or YAML): {why}"
+        ))
+    };
+    let kind = call.content_type();
+    let accepted = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+    if call.method == Method::PATCH && crate::patch::Form::of(kind).is_none() {
+        return Err(Failure::unsupported_media_type(
+            "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml, application/strategic-merge-patch+json",
+        ));
+    }
+    match kind {
+        "application/yaml" | "application/apply-patch+yaml" => {
+            if let Ok(value) = serde_json::from_slice(bytes) {
+                Ok(value)
+            } else {
+                let text = std::str::from_utf8(bytes).map_err(|error| wrong(error.to_string()))?;
+                serde_saphyr::from_str(text).map_err(|error| wrong(error.to_string()))
+            }
+        }
+        crate::protobuf::CONTENT_TYPE => crate::protobuf::decode(bytes).map_err(wrong),
+        "" | "application/json" => {
+            serde_json::from_slice(bytes).map_err(|error| wrong(error.to_string()))
+        }
+        kind if crate::patch::Form::of(kind).is_some() => serde_json::from_slice(bytes)
+            .map_err(|error| Failure::bad_request(format!("error decoding patch: {error}"))),
+        _ => Err(Failure::unsupported_media_type(accepted)),
+    }
+}

@@ -1,0 +1,316 @@
+//! Watches: changes as they happen, from the log of a collection.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures::stream;
+use http::Response;
+use http_body_util::{BodyExt as _, StreamBody};
+use hyper::body::Frame;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use super::Shared;
+use super::answer::{Body, Form, form_of, with_body};
+use super::read::{metadata_of, table, value_of};
+use super::routes::{Call, Target};
+use crate::cluster::{ListQuery, read};
+use crate::events;
+use crate::failure::{Answer, Failure};
+use crate::faults::Fault;
+use crate::kinds::Resource;
+use crate::limits::{BOOKMARK_EVERY, LIST_PIECE_BYTES, WATCH_BATCH_MAX, WATCH_TIME};
+use crate::problem::Problem;
+use crate::protobuf;
+use crate::selector::Selector;
+use crate::store::{Change, ChangeKind, Object, frame};
+
+/// The annotation of the bookmark that ends the initial objects.
+const INITIAL_END: &str = "k8s.io/initial-events-end";
+
+/// Changes in binary form, each with its length before it.
+const PROTOBUF_STREAM: &str = "application/vnd.kubernetes.protobuf;stream=watch";
+
+/// One watch.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one thing that a client asks for or has got"
+)]
+struct Watch {
+    shared: Arc<Shared>,
+    resource: Arc<Resource>,
+    prefix: String,
+    labels: Selector,
+    fields: Selector,
+    form: Form,
+    include: String,
+    bookmarks: bool,
+    /// Objects that are there already and were not sent yet.
+    initial: std::vec::IntoIter<Arc<Object>>,
+    /// Whether a bookmark ends them.
+    mark_end: bool,
+    news: watch::Receiver<u64>,
+    /// Up to which version everything was sent.
+    version: u64,
+    end: Instant,
+    bookmark_at: Instant,
+    heads_sent: bool,
+    ended: bool,
+    /// After how many pieces it is cut off, on demand.
+    pieces_left: Option<usize>,
+}
+
+/// Answers a watch.
+pub(super) fn answer(shared: &Arc<Shared>, call: &Call, target: &Target) -> Answer<Response<Body>> {
+    let form = form_of(call.accept(), &target.resource.kind)?;
+    let query = call.query.list()?;
+    let resource = &target.resource;
+    read::check_fields(resource, &query.fields)?;
+    let initial = call.query.get("sendInitialEvents");
+    check_initial(initial, &query)?;
+    let asked = read::parse_version(&query.version)?.unwrap_or(0);
+    let current = shared.cluster.store.version();
+    let streaming = call.query.truth("sendInitialEvents");
+    if streaming && asked > current {
+        return Err(Failure::too_large_version(asked, current));
+    }
+    let news = resource.objects.news();
+    let prefix = resource.prefix(target.namespace.as_deref());
+    // Without a version the present comes first, unless the client says that it does not want it.
+    let (version, objects) = if streaming || (asked == 0 && initial.is_empty()) {
+        let plain = ListQuery {
+            labels: query.labels.clone(),
+            fields: query.fields.clone(),
+            ..ListQuery::default()
+        };
+        let page = shared.cluster.list(resource, target.namespace.as_deref(), &plain)?;
+        (page.version, page.objects)
+    } else {
+        (if asked == 0 { current } else { asked }, Vec::new())
+    };
+    let now = Instant::now();
+    let watch = Watch {
+        shared: Arc::clone(shared),
+        resource: Arc::clone(resource),
+        prefix,
+        labels: query.labels,
+        fields: query.fields,
+        form,
+        include: call.query.get("includeObject").to_owned(),
+        bookmarks: call.query.truth("allowWatchBookmarks"),
+        initial: objects.into_iter(),
+        mark_end: streaming,
+        news,
+        version,
+        end: now + call.query.watch_time()?.unwrap_or(WATCH_TIME),
+        bookmark_at: now + BOOKMARK_EVERY,
+        heads_sent: false,
+        ended: false,
+        pieces_left: match call.fault {
+            Some(Fault::CutWatch(pieces)) => Some(pieces),
+            _ => None,
+        },
+    };
+    let pieces = stream::unfold(watch, |mut watch| async move {
+        if let Some(left) = &mut watch.pieces_left {
+            *left = left.checked_sub(1)?;
+        }
+        let piece = watch.next().await?;
+        Some((Ok::<_, Infallible>(Frame::data(piece)), watch))
+    });
+    let kind = if form == Form::Protobuf { PROTOBUF_STREAM } else { "application/json" };
+    Ok(with_body(200, kind, StreamBody::new(pieces).boxed_unsync()))
+}
+
+fn check_initial(initial: &str, query: &ListQuery) -> Answer<()> {
+    let problem = match (initial, &*query.version_match) {
+        ("", "") => return Ok(()),
+        ("", _) => Problem::forbidden(
+            "resourceVersionMatch",
+            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+        ),
+        (_, "NotOlderThan") => return Ok(()),
+        (_, "") => Problem::forbidden(
+            "resourceVersionMatch",
+            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+        ),
+        (_, other) => Problem::not_supported("resourceVersionMatch", other, &["NotOlderThan"]),
+    };
+    Err(Failure::invalid("meta.k8s.io", "ListOptions", "", &[problem]))
+}
+
+impl Watch {
+    /// The next piece of the stream; `None` at its end.
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if self.ended {
+                return None;
+            }
+            if let Some(piece) = self.next_initial() {
+                return Some(piece);
+            }
+            self.news.borrow_and_update();
+            match self.resource.objects.after(self.version, WATCH_BATCH_MAX) {
+                Err(expired) => {
+                    self.ended = true;
+                    let message =
+                        format!("too old resource version: {} ({})", self.version, expired.oldest);
+                    let status = Failure::expired(message).to_json();
+                    return Some(self.written("ERROR", &status));
+                }
+                Ok(batch) => {
+                    self.version = batch.version;
+                    let whole = batch.changes.len() == WATCH_BATCH_MAX;
+                    if let Some(piece) = self.lines(&batch.changes) {
+                        return Some(piece);
+                    }
+                    if whole {
+                        continue;
+                    }
+                }
+            }
+            let ending = self.shared.ending.clone();
+            tokio::select! {
+                changed = self.news.changed() => changed.ok()?,
+                () = sleep_until(self.end) => return self.last(),
+                () = sleep_until(self.bookmark_at), if self.bookmarks => {
+                    self.bookmark_at = Instant::now() + BOOKMARK_EVERY;
+                    return Some(self.bookmark(false));
+                }
+                () = ending.cancelled() => return None,
+            }
+        }
+    }
+
+    /// A last bookmark lets the client go on where this watch ends.
+    fn last(&mut self) -> Option<Bytes> {
+        self.ended = true;
+        self.bookmarks.then(|| self.bookmark(false))
+    }
+
+    fn next_initial(&mut self) -> Option<Bytes> {
+        if self.initial.as_slice().is_empty() {
+            return std::mem::take(&mut self.mark_end).then(|| self.bookmark(true));
+        }
+        let mut piece = BytesMut::with_capacity(LIST_PIECE_BYTES.min(64 << 10));
+        while piece.len() < LIST_PIECE_BYTES {
+            let Some(object) = self.initial.next() else { break };
+            let line = self.line(ChangeKind::Added, &object);
+            piece.extend_from_slice(&line);
+        }
+        Some(piece.freeze())
+    }
+
+    fn lines(&mut self, changes: &[Arc<Change>]) -> Option<Bytes> {
+        let mut first: Option<Bytes> = None;
+        let mut more = BytesMut::new();
+        for change in changes {
+            let Some(line) = self.selected(change) else { continue };
+            match &first {
+                None => first = Some(line),
+                Some(head) => {
+                    if more.is_empty() {
+                        more.extend_from_slice(head);
+                    }
+                    more.extend_from_slice(&line);
+                }
+            }
+        }
+        if more.is_empty() { first } else { Some(more.freeze()) }
+    }
+
+    /// A change as this watch sees it: what comes into view is added, what leaves it is deleted.
+    fn selected(&mut self, change: &Change) -> Option<Bytes> {
+        let object = &change.object;
+        if !object.key.starts_with(&*self.prefix) {
+            return None;
+        }
+        let plain = self.form == Form::Plain && !events::converted(&self.resource);
+        if self.labels.is_empty() && self.fields.is_empty() && plain {
+            return Some(change.frame());
+        }
+        let seen = |object: &Object| {
+            self.labels.matches(object.labels()) && self.fields.matches(object.fields())
+        };
+        let now = change.kind != ChangeKind::Deleted && seen(object);
+        let before = change.previous.as_ref().is_some_and(|previous| seen(previous));
+        let kind = match (before, now) {
+            (false, false) => return None,
+            (false, true) => ChangeKind::Added,
+            (true, true) => ChangeKind::Modified,
+            (true, false) => ChangeKind::Deleted,
+        };
+        if plain && kind == change.kind {
+            return Some(change.frame());
+        }
+        if kind == ChangeKind::Deleted && change.kind != ChangeKind::Deleted {
+            // It is shown as it was seen last, with the version at which it left.
+            let previous = change.previous.as_ref()?;
+            let mut value = previous.value();
+            value["metadata"]["resourceVersion"] = object.version.to_string().into();
+            return Some(self.render(kind, value));
+        }
+        Some(self.line(kind, object))
+    }
+
+    fn line(&mut self, kind: ChangeKind, object: &Object) -> Bytes {
+        if self.form == Form::Plain && !events::converted(&self.resource) {
+            return frame(kind.name(), &object.json);
+        }
+        let value = match self.form {
+            Form::Plain | Form::Protobuf => value_of(&self.resource, object),
+            Form::Table | Form::Metadata => object.value(),
+        };
+        self.render(kind, value)
+    }
+
+    fn render(&mut self, kind: ChangeKind, value: Value) -> Bytes {
+        let value = match self.form {
+            Form::Plain | Form::Protobuf => value,
+            Form::Metadata => metadata_of(&value, "PartialObjectMetadata"),
+            Form::Table => {
+                let heads = !std::mem::replace(&mut self.heads_sent, true);
+                let version = value["metadata"]["resourceVersion"].clone();
+                let mut table = table(&self.resource, &[value], &self.include, heads);
+                table["metadata"] = json!({"resourceVersion": version});
+                table
+            }
+        };
+        self.written(kind.name(), &value)
+    }
+
+    /// A change as it goes over the wire.
+    fn written(&self, kind: &str, value: &Value) -> Bytes {
+        if self.form == Form::Protobuf
+            && let Some(bytes) = protobuf::encode_change(kind, value)
+        {
+            return bytes.into();
+        }
+        frame(kind, value.to_string().as_bytes())
+    }
+
+    fn bookmark(&self, initial_end: bool) -> Bytes {
+        let kind = &self.resource.kind;
+        let mut metadata = json!({"resourceVersion": self.version.to_string()});
+        if initial_end {
+            metadata["annotations"] = json!({INITIAL_END: "true"});
+        }
+        let object = match self.form {
+            Form::Plain | Form::Protobuf => {
+                json!({"kind": kind.kind, "apiVersion": kind.api_version(), "metadata": metadata})
+            }
+            Form::Metadata => {
+                json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
+            }
+            Form::Table => {
+                json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "columnDefinitions": null, "rows": []})
+            }
+        };
+        self.written("BOOKMARK", &object)
+    }
+}
+
+const _: () = assert!(BOOKMARK_EVERY.as_secs() < Duration::as_secs(&WATCH_TIME));

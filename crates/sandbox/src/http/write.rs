@@ -1,0 +1,313 @@
+//! Requests that change something.
+
+use std::sync::Arc;
+
+use http::{Method, Response};
+use serde_json::{Value, json};
+
+use super::Shared;
+use super::answer::{Body, done, json_value, warn};
+use super::read::one;
+use super::routes::{Call, Target};
+use crate::cluster::{DeleteOptions, Deleted, Part, WriteOptions, Written};
+use crate::failure::{Answer, Failure};
+use crate::json::{members, name, slot, text};
+use crate::kinds::SchemaSource;
+use crate::patch::{Form, apply, patched};
+use crate::store::key_of;
+use crate::subresources::{bind, evict, set_scale};
+
+/// Kinds whose last state is the answer to their deletion.
+const RETURNED: &[&str] = &[
+    "pods",
+    "namespaces",
+    "services",
+    "persistentvolumes",
+    "persistentvolumeclaims",
+    "serviceaccounts",
+];
+
+/// Answers a request that changes something.
+pub(super) fn answer(
+    shared: &Arc<Shared>,
+    call: &Call,
+    target: &Target,
+    body: Value,
+) -> Answer<Response<Body>> {
+    match call.method {
+        Method::POST => post(shared, call, target, body),
+        Method::PUT => put(shared, call, target, body),
+        Method::PATCH => patch(shared, call, target, &body),
+        _ => delete(shared, call, target, &body),
+    }
+}
+
+fn post(shared: &Arc<Shared>, call: &Call, target: &Target, body: Value) -> Answer<Response<Body>> {
+    let cluster = &shared.cluster;
+    match (&*target.subresource, &target.name) {
+        ("", None) => {
+            if target.resource.kind.namespaced && target.namespace.is_none() {
+                return Err(Failure::method_not_allowed());
+            }
+            let options = call.query.write(call.agent())?;
+            let written = cluster.create(&target.resource, target.place(), body, &options)?;
+            respond(shared, call, target, &written)
+        }
+        ("binding", given) => {
+            let own = text(&body, &["metadata", "name"]);
+            let pod = given.as_deref().unwrap_or(own);
+            bind(cluster, target.place(), pod, &body, call.query.dry_run()?)?;
+            Ok(done(201, None))
+        }
+        ("eviction", Some(pod)) => {
+            evict(cluster, target.place(), pod, &body, call.query.dry_run()?)?;
+            Ok(done(201, None))
+        }
+        ("token", Some(_)) => {
+            let mut request = body;
+            slot(&mut request, &["status"])["token"] = shared.token.as_str().into();
+            let hour = cluster.now() + jiff::SignedDuration::from_hours(1);
+            request["status"]["expirationTimestamp"] = crate::cluster::seconds(hour).into();
+            Ok(json_value(201, &request))
+        }
+        ("exec" | "attach" | "portforward" | "proxy", Some(_)) => {
+            super::read::answer(shared, call, target)
+        }
+        _ => Err(Failure::method_not_allowed()),
+    }
+}
+
+fn put(shared: &Arc<Shared>, call: &Call, target: &Target, body: Value) -> Answer<Response<Body>> {
+    let options = call.query.write(call.agent())?;
+    let Some(name) = &target.name else { return Err(Failure::method_not_allowed()) };
+    let (cluster, place) = (&shared.cluster, (target.place(), &**name));
+    let part = match &*target.subresource {
+        "" => Part::Main,
+        "status" => Part::Status,
+        "finalize" => return finalize(shared, call, target, &body, &options),
+        "scale" => {
+            let scale =
+                set_scale(cluster, &target.resource, place, &options, |_| Ok(body.clone()))?;
+            return Ok(json_value(200, &scale));
+        }
+        _ => return Err(Failure::method_not_allowed()),
+    };
+    let written = cluster.update(&target.resource, place.0, name, body, part, &options)?;
+    respond(shared, call, target, &written)
+}
+
+/// Lets a namespace go when nothing holds it any more.
+fn finalize(
+    shared: &Arc<Shared>,
+    call: &Call,
+    target: &Target,
+    body: &Value,
+    options: &WriteOptions,
+) -> Answer<Response<Body>> {
+    let name = target.name.as_deref().unwrap_or_default();
+    let finalizers =
+        crate::json::at(body, &["spec", "finalizers"]).cloned().unwrap_or_else(|| json!([]));
+    let written =
+        shared.cluster.change(&target.resource, "", name, Part::Whole, options, |_, before| {
+            let mut namespace = before.clone();
+            slot(&mut namespace, &["spec"])["finalizers"] = finalizers.clone();
+            Ok(Some(namespace))
+        })?;
+    respond(shared, call, target, &written)
+}
+
+fn patch(
+    shared: &Arc<Shared>,
+    call: &Call,
+    target: &Target,
+    body: &Value,
+) -> Answer<Response<Body>> {
+    let options = call.query.write(call.agent())?;
+    let Some(name) = &target.name else { return Err(Failure::method_not_allowed()) };
+    let Some(form) = Form::of(call.content_type()) else {
+        return Err(Failure::unsupported_media_type(
+            "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml, application/strategic-merge-patch+json",
+        ));
+    };
+    let (cluster, resource, place) = (&shared.cluster, &target.resource, target.place());
+    let part = match &*target.subresource {
+        "" => Part::Main,
+        "status" => Part::Status,
+        "scale" => {
+            let scale = set_scale(cluster, resource, (place, name), &options, |scale| {
+                patched(resource, &scale, body, form)
+            })?;
+            return Ok(json_value(200, &scale));
+        }
+        _ => return Err(Failure::method_not_allowed()),
+    };
+    if form == Form::Apply {
+        return apply_patch(shared, call, target, body, part);
+    }
+    if options.force {
+        return Err(Failure::invalid(
+            "meta.k8s.io",
+            "PatchOptions",
+            "",
+            &[crate::problem::Problem::forbidden(
+                "force",
+                "may not be specified for non-apply patch",
+            )],
+        ));
+    }
+    let mut warnings = Vec::new();
+    let mut written =
+        cluster.change(resource, place, name, part, &options, |current, before| {
+            let mut live = before.clone();
+            crate::events::from_stored(resource, &mut live);
+            let mut object = patched(resource, &live, body, form)?;
+            warnings = crate::cluster::decode(resource, &mut object, options.strictness)?;
+            crate::events::to_stored(resource, &mut object);
+            let version = text(&object, &["metadata", "resourceVersion"]);
+            if !version.is_empty() && version != current.version.to_string() {
+                return Err(Failure::modified(resource.named(), name));
+            }
+            if crate::json::name(&object) != name.as_str() {
+                return Err(Failure::bad_request(format!(
+                    "the name of the object ({}) does not match the name on the URL ({name})",
+                    crate::json::name(&object)
+                )));
+            }
+            Ok(Some(object))
+        })?;
+    written.warnings = warnings;
+    respond(shared, call, target, &written)
+}
+
+/// Server-side apply: creates what is absent.
+fn apply_patch(
+    shared: &Arc<Shared>,
+    call: &Call,
+    target: &Target,
+    body: &Value,
+    part: Part,
+) -> Answer<Response<Body>> {
+    let (cluster, resource, place) = (&shared.cluster, &target.resource, target.place());
+    let options = call.query.write(call.agent())?;
+    let object_name = target.name.as_deref().unwrap_or_default();
+    if call.query.get("fieldManager").is_empty() {
+        return Err(Failure::invalid(
+            "meta.k8s.io",
+            "PatchOptions",
+            "",
+            &[crate::problem::Problem::required("fieldManager", "is required for apply patch")],
+        ));
+    }
+    let mut config = body.clone();
+    let warnings = crate::cluster::decode(resource, &mut config, options.strictness)?;
+    if crate::json::at(&config, &["metadata", "managedFields"]).is_some() {
+        return Err(Failure::bad_request("metadata.managedFields must be nil"));
+    }
+    if !name(&config).is_empty() && name(&config) != object_name {
+        return Err(Failure::bad_request(format!(
+            "the name of the object ({}) does not match the name on the URL ({object_name})",
+            name(&config)
+        )));
+    }
+    slot(&mut config, &["metadata"])["name"] = object_name.into();
+    if resource.kind.status
+        && part == Part::Main
+        && matches!(resource.kind.schema, SchemaSource::Custom(_))
+    {
+        members(&mut config).remove("status");
+    }
+    let absent = resource.objects.get(&key_of(place, object_name)).is_none();
+    if absent && part == Part::Main {
+        let empty = json!({});
+        let mut object = apply::apply(resource, &empty, &config, &options, cluster.now())?;
+        let managers = object["metadata"]["managedFields"].take();
+        members(slot(&mut object, &["metadata"])).remove("managedFields");
+        let quiet = WriteOptions { manager: String::new(), ..options.clone() };
+        let made = cluster.create(resource, place, object, &quiet)?;
+        let mut written = made.clone();
+        if !options.dry_run {
+            // Managers are written down after defaults were filled in: those are nobody's.
+            written = cluster.change(
+                resource,
+                place,
+                object_name,
+                Part::Whole,
+                &quiet,
+                |_, before| {
+                    let mut object = before.clone();
+                    object["metadata"]["managedFields"] = managers.clone();
+                    Ok(Some(object))
+                },
+            )?;
+        }
+        written.created = true;
+        written.warnings = warnings;
+        return respond(shared, call, target, &written);
+    }
+    let mut written =
+        cluster.change(resource, place, object_name, part, &options, |current, before| {
+            let version = text(&config, &["metadata", "resourceVersion"]);
+            if !version.is_empty() && version != current.version.to_string() {
+                return Err(Failure::modified(resource.named(), object_name));
+            }
+            apply::apply(resource, before, &config, &options, cluster.now()).map(Some)
+        })?;
+    written.warnings = warnings;
+    respond(shared, call, target, &written)
+}
+
+fn respond(
+    shared: &Arc<Shared>,
+    call: &Call,
+    target: &Target,
+    written: &Written,
+) -> Answer<Response<Body>> {
+    let code = if written.created { 201 } else { 200 };
+    let mut response = one(shared, call, &target.resource, &written.object, code)?;
+    warn(&mut response, &written.warnings);
+    Ok(response)
+}
+
+fn delete(
+    shared: &Arc<Shared>,
+    call: &Call,
+    target: &Target,
+    body: &Value,
+) -> Answer<Response<Body>> {
+    if !target.subresource.is_empty() {
+        return Err(Failure::method_not_allowed());
+    }
+    let mut options = DeleteOptions::parse(body)?;
+    options.dry_run |= call.query.dry_run()?;
+    if let Ok(grace) = call.query.get("gracePeriodSeconds").parse::<i64>() {
+        options.grace = options.grace.or(Some(grace.max(0)));
+    }
+    let policy = call.query.get("propagationPolicy");
+    if !policy.is_empty() && options.propagation.is_none() {
+        options.propagation =
+            DeleteOptions::parse(&json!({"propagationPolicy": policy}))?.propagation;
+    }
+    let (cluster, resource) = (&shared.cluster, &target.resource);
+    let kind = &resource.kind;
+    let Some(name) = &target.name else {
+        let page = cluster.list(resource, target.namespace.as_deref(), &call.query.list()?)?;
+        for object in &page.objects {
+            match cluster.delete(resource, &object.namespace, &object.name, &options) {
+                Err(failure) if failure.code != 404 => return Err(failure),
+                _ => {}
+            }
+        }
+        return Ok(done(200, None));
+    };
+    let deleted = cluster.delete(resource, target.place(), name, &options)?;
+    if let Deleted::Gone(object) = &deleted
+        && !RETURNED.contains(&&*kind.plural)
+    {
+        let mut details = json!({"name": &*object.name, "kind": kind.plural, "uid": &*object.uid});
+        if !kind.group.is_empty() {
+            details["group"] = kind.group.as_ref().into();
+        }
+        return Ok(done(200, Some(details)));
+    }
+    one(shared, call, resource, deleted.object(), 200)
+}

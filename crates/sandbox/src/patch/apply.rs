@@ -1,0 +1,277 @@
+//! Server-side apply: fields have managers, and nobody takes fields from others by accident.
+//!
+//! Who manages what is written down from the start for kinds that people apply. For those that come
+//! by the thousands (pods, events, leases, nodes) it is written down from the first apply on; until
+//! then all their fields count as those of `before-first-apply`, as upstream does with objects that
+//! it knows no managers of.
+
+mod fields;
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::lists::{self, Merging};
+use crate::cluster::{Part, WriteOptions, seconds};
+use crate::failure::{Answer, Failure};
+use crate::json::{list, members, slot, text};
+use crate::kinds::{Kind, Resource};
+use fields::Fields;
+
+/// Kinds whose managers are not written down before the first apply.
+const LAZY: &[&str] = &["pods", "events", "leases", "nodes", "endpointslices", "csinodes"];
+
+const BEFORE: &str = "before-first-apply";
+
+/// Notes who made an object.
+pub(crate) fn note_created(
+    resource: &Resource,
+    object: &mut Value,
+    options: &WriteOptions,
+    now: Timestamp,
+) {
+    if options.manager.is_empty() || LAZY.contains(&&*resource.kind.plural) {
+        return;
+    }
+    let fields = Fields::of(&resource.kind, object);
+    let entry = Entry::new(&options.manager, "Update", &resource.kind, fields, now);
+    write_entries(object, &[entry]);
+}
+
+/// Notes who changed what, if anybody's fields are written down.
+pub(crate) fn note_updated(
+    resource: &Resource,
+    object: &mut Value,
+    before: &Value,
+    part: Part,
+    options: &WriteOptions,
+    now: Timestamp,
+) {
+    // Apply writes its entries itself.
+    if object["metadata"].get("managedFields") != before["metadata"].get("managedFields")
+        && object["metadata"]
+            .get("managedFields")
+            .is_some_and(|fields| !list(fields, &[]).is_empty())
+        && list(object, &["metadata", "managedFields"]).iter().any(|entry| {
+            text(entry, &["operation"]) == "Apply" && text(entry, &["manager"]) == options.manager
+        })
+    {
+        return;
+    }
+    let mut entries = read_entries(before);
+    if entries.is_empty() || options.manager.is_empty() {
+        match before["metadata"].get("managedFields") {
+            Some(fields) => slot(object, &["metadata"])["managedFields"] = fields.clone(),
+            None => drop(members(slot(object, &["metadata"])).remove("managedFields")),
+        }
+        return;
+    }
+    let kind = &resource.kind;
+    let (had, has) = (Fields::of(kind, before), Fields::of(kind, object));
+    let changed =
+        has.leaves_where(&mut |path| fields::get(before, path) != fields::get(object, path));
+    let removed = had.minus(&has);
+    let subresource = if part == Part::Status { "status" } else { "" };
+    for entry in &mut entries {
+        let own = entry.manager == options.manager
+            && entry.operation == "Update"
+            && entry.subresource == subresource;
+        if !own {
+            entry.fields = entry.fields.minus(&changed);
+        }
+        entry.fields = entry.fields.minus(&removed);
+    }
+    if !changed.is_empty() {
+        let own = entries.iter_mut().find(|entry| {
+            entry.manager == options.manager
+                && entry.operation == "Update"
+                && entry.subresource == subresource
+        });
+        if let Some(own) = own {
+            own.fields = own.fields.plus(&changed);
+            own.time = seconds(now);
+        } else {
+            let mut entry = Entry::new(&options.manager, "Update", kind, changed, now);
+            subresource.clone_into(&mut entry.subresource);
+            entries.push(entry);
+        }
+    }
+    entries.retain(|entry| !entry.fields.is_empty());
+    write_entries(object, &entries);
+}
+
+/// What applying a configuration makes of an object.
+pub(crate) fn apply(
+    resource: &Resource,
+    live: &Value,
+    config: &Value,
+    options: &WriteOptions,
+    now: Timestamp,
+) -> Answer<Value> {
+    let kind = &resource.kind;
+    let mut entries = read_entries(live);
+    if entries.is_empty() && live.get("metadata").is_some() {
+        let mut fields = Fields::of(kind, live);
+        fields.remove("f:status");
+        entries.push(Entry::new(BEFORE, "Update", kind, fields, now));
+    }
+    let wanted = Fields::of(kind, config);
+    let mut conflicts: Vec<(String, String)> = Vec::new();
+    for entry in &entries {
+        if entry.manager == options.manager && entry.operation == "Apply" {
+            continue;
+        }
+        let taken = entry
+            .fields
+            .common(&wanted)
+            .leaves_where(&mut |path| fields::get(live, path) != fields::get(config, path));
+        for path in taken.paths() {
+            let shown = if entry.operation == "Apply" {
+                format!("{:?}", entry.manager)
+            } else {
+                format!("{:?} using {}", entry.manager, entry.version)
+            };
+            conflicts.push((shown, fields::shown(&path)));
+        }
+    }
+    if !conflicts.is_empty() && !options.force {
+        return Err(Failure::apply_conflicts(&conflicts));
+    }
+    let mut object = live.clone();
+    merge(kind, &mut object, config, &mut Vec::new());
+    // What this manager applied before and does not any more goes, unless somebody else wants it.
+    let before =
+        entries.iter().find(|entry| entry.manager == options.manager && entry.operation == "Apply");
+    if let Some(before) = before {
+        let mut dropped = before.fields.minus(&wanted);
+        for entry in &entries {
+            if entry.manager != options.manager || entry.operation != "Apply" {
+                dropped = dropped.minus(&entry.fields);
+            }
+        }
+        for path in dropped.paths() {
+            fields::delete(&mut object, &path);
+        }
+    }
+    let changed =
+        wanted.leaves_where(&mut |path| fields::get(live, path) != fields::get(config, path));
+    for entry in &mut entries {
+        if entry.manager != options.manager || entry.operation != "Apply" {
+            entry.fields = entry.fields.minus(&changed);
+        }
+    }
+    entries.retain(|entry| {
+        let own = entry.manager == options.manager && entry.operation == "Apply";
+        !own && !entry.fields.is_empty()
+    });
+    entries.push(Entry::new(&options.manager, "Apply", kind, wanted, now));
+    write_entries(&mut object, &entries);
+    Ok(object)
+}
+
+/// Lays a configuration over an object.
+fn merge(kind: &Kind, value: &mut Value, config: &Value, path: &mut Vec<String>) {
+    match config {
+        Value::Object(changes) if !lists::atomic_map(kind, path) => {
+            let target = members(value);
+            for (name, change) in changes {
+                path.push(name.clone());
+                if change.is_null() {
+                    target.remove(name);
+                } else {
+                    merge(kind, target.entry(name.clone()).or_insert(Value::Null), change, path);
+                }
+                path.pop();
+            }
+        }
+        Value::Array(changes) => {
+            let merging = lists::apply(kind, path);
+            if merging == Merging::Atomic || !value.is_array() {
+                // A new list is merged into nothing, so that its members are taken one by one.
+                *value = Value::Array(Vec::new());
+            }
+            let Value::Array(items) = value else { return };
+            for change in changes {
+                let found = match &merging {
+                    Merging::Atomic => None,
+                    Merging::Set => items.iter().position(|item| item == change),
+                    Merging::Keyed(keys) => items
+                        .iter()
+                        .position(|item| fields::key(item, keys) == fields::key(change, keys)),
+                };
+                match (found, &merging) {
+                    (Some(place), Merging::Keyed(_)) => {
+                        merge(kind, &mut items[place], change, path);
+                    }
+                    (Some(_), _) => {}
+                    (None, _) => items.push(change.clone()),
+                }
+            }
+        }
+        other => *value = other.clone(),
+    }
+}
+
+/// One manager and its fields.
+#[derive(Clone, Debug)]
+struct Entry {
+    manager: String,
+    operation: String,
+    version: String,
+    time: String,
+    subresource: String,
+    fields: Fields,
+}
+
+impl Entry {
+    fn new(manager: &str, operation: &str, kind: &Kind, fields: Fields, now: Timestamp) -> Self {
+        Self {
+            manager: manager.to_owned(),
+            operation: operation.to_owned(),
+            version: kind.api_version(),
+            time: seconds(now),
+            subresource: String::new(),
+            fields,
+        }
+    }
+}
+
+fn read_entries(object: &Value) -> Vec<Entry> {
+    let entries = list(object, &["metadata", "managedFields"]).iter();
+    let owned = |entry: &Value, name: &str| text(entry, &[name]).to_owned();
+    entries
+        .map(|entry| Entry {
+            manager: owned(entry, "manager"),
+            operation: owned(entry, "operation"),
+            version: owned(entry, "apiVersion"),
+            time: owned(entry, "time"),
+            subresource: owned(entry, "subresource"),
+            fields: Fields::read(entry.get("fieldsV1").unwrap_or(&Value::Null)),
+        })
+        .collect()
+}
+
+fn write_entries(object: &mut Value, entries: &[Entry]) {
+    let entries: Vec<Value> = entries
+        .iter()
+        .map(|entry| {
+            let mut value = Map::new();
+            let pairs = [
+                ("manager", &entry.manager),
+                ("operation", &entry.operation),
+                ("apiVersion", &entry.version),
+                ("time", &entry.time),
+                ("subresource", &entry.subresource),
+            ];
+            for (name, text) in pairs.into_iter().filter(|(_, text)| !text.is_empty()) {
+                value.insert(name.to_owned(), text.as_str().into());
+            }
+            value.insert("fieldsType".to_owned(), json!("FieldsV1"));
+            value.insert("fieldsV1".to_owned(), entry.fields.write());
+            Value::Object(value)
+        })
+        .collect();
+    slot(object, &["metadata"])["managedFields"] = entries.into();
+}
+
+#[cfg(test)]
+mod tests;

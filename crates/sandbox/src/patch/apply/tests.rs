@@ -1,0 +1,99 @@
+//! Managers and their fields.
+
+use serde_json::json;
+
+use super::*;
+use crate::cluster::Cluster;
+
+fn as_manager(manager: &str, force: bool) -> WriteOptions {
+    WriteOptions { manager: manager.to_owned(), force, ..WriteOptions::default() }
+}
+
+fn run(live: &Value, config: &Value, options: &WriteOptions) -> Answer<Value> {
+    let cluster = Cluster::new();
+    apply(&cluster.kind("apps", "deployments"), live, config, options, Timestamp::UNIX_EPOCH)
+}
+
+fn without_managers(mut value: Value) -> Value {
+    members(slot(&mut value, &["metadata"])).remove("managedFields");
+    value
+}
+
+#[test]
+fn fields_that_are_not_applied_any_more_go() {
+    let alice = as_manager("alice", false);
+    let first =
+        json!({"metadata": {"name": "d", "labels": {"a": "1", "b": "2"}}, "spec": {"replicas": 1}});
+    let live = run(&json!({}), &first, &alice).unwrap();
+    let second = json!({"metadata": {"name": "d", "labels": {"a": "1"}}, "spec": {"paused": true}});
+    let live = run(&live, &second, &alice).unwrap();
+    assert_eq!(without_managers(live), second);
+}
+
+#[test]
+fn others_fields_are_taken_only_by_force() {
+    let live =
+        run(&json!({}), &json!({"spec": {"replicas": 1}}), &as_manager("alice", false)).unwrap();
+    let config = json!({"spec": {"replicas": 2}});
+    let refused = run(&live, &config, &as_manager("bob", false)).unwrap_err();
+    assert_eq!(
+        refused.message,
+        "Apply failed with 1 conflict: conflict with \"alice\": .spec.replicas"
+    );
+    let live = run(&live, &config, &as_manager("bob", true)).unwrap();
+    assert_eq!(live["spec"]["replicas"], 2);
+    let managers: Vec<&str> =
+        list(&live, &["metadata", "managedFields"]).iter().map(|e| text(e, &["manager"])).collect();
+    assert_eq!(managers, ["bob"]);
+}
+
+#[test]
+fn the_same_value_is_shared() {
+    let config = json!({"spec": {"replicas": 1}});
+    let live = run(&json!({}), &config, &as_manager("alice", false)).unwrap();
+    let live = run(&live, &config, &as_manager("bob", false)).unwrap();
+    // Bob lets go; Alice still wants it.
+    let live = run(&live, &json!({"spec": {"paused": true}}), &as_manager("bob", false)).unwrap();
+    assert_eq!(without_managers(live)["spec"], json!({"replicas": 1, "paused": true}));
+}
+
+#[test]
+fn members_of_lists_have_managers_of_their_own() {
+    let config =
+        |containers: Value| json!({"spec": {"template": {"spec": {"containers": containers}}}});
+    let live =
+        run(&json!({}), &config(json!([{"name": "a", "image": "1"}])), &as_manager("alice", false))
+            .unwrap();
+    let live = run(&live, &config(json!([{"name": "b", "image": "1"}])), &as_manager("bob", false))
+        .unwrap();
+    assert_eq!(live["spec"]["template"]["spec"]["containers"].as_array().unwrap().len(), 2);
+    let live = run(&live, &config(json!([])), &as_manager("bob", false)).unwrap();
+    assert_eq!(
+        without_managers(live)["spec"]["template"]["spec"]["containers"],
+        json!([{"name": "a", "image": "1"}])
+    );
+}
+
+#[test]
+fn updates_take_fields_over() {
+    let cluster = Cluster::new();
+    let deployments = cluster.kind("apps", "deployments");
+    let live =
+        run(&json!({}), &json!({"spec": {"replicas": 1}}), &as_manager("alice", false)).unwrap();
+    let mut scaled = live.clone();
+    scaled["spec"]["replicas"] = json!(5);
+    note_updated(
+        &deployments,
+        &mut scaled,
+        &live,
+        Part::Main,
+        &as_manager("kubectl", false),
+        Timestamp::UNIX_EPOCH,
+    );
+    let refused =
+        run(&scaled, &json!({"spec": {"replicas": 1}}), &as_manager("alice", false)).unwrap_err();
+    assert_eq!(
+        refused.message,
+        "Apply failed with 1 conflict: conflict with \"kubectl\" using apps/v1: .spec.replicas"
+    );
+}

@@ -1,0 +1,143 @@
+//! Which lists are merged, and by which keys.
+
+use serde_json::Value;
+
+use crate::json::{at, list, text};
+use crate::kinds::{Kind, SchemaSource};
+
+/// How a list is merged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Merging {
+    /// It is replaced as a whole.
+    Atomic,
+    /// Its members are values, each at most once.
+    Set,
+    /// Its members are objects with these keys.
+    Keyed(Vec<String>),
+}
+
+/// Lists by their name: the key of strategic merge, and the keys of server-side apply if they differ.
+const KEYED: &[(&str, &str, &[&str])] = &[
+    ("addresses", "type", &[]),
+    ("conditions", "type", &[]),
+    ("containers", "name", &[]),
+    ("drivers", "name", &[]),
+    ("env", "name", &[]),
+    ("ephemeralContainers", "name", &[]),
+    ("hostAliases", "ip", &[]),
+    ("hostIPs", "ip", &[]),
+    ("imagePullSecrets", "name", &[]),
+    ("initContainers", "name", &[]),
+    ("ownerReferences", "uid", &[]),
+    ("podIPs", "ip", &[]),
+    ("resourceClaimStatuses", "name", &[]),
+    ("resourceClaims", "name", &[]),
+    ("schedulingGates", "name", &[]),
+    ("secrets", "name", &[]),
+    ("topologySpreadConstraints", "topologyKey", &["topologyKey", "whenUnsatisfiable"]),
+    ("volumeDevices", "devicePath", &[]),
+    ("volumeMounts", "mountPath", &[]),
+    ("volumes", "name", &[]),
+    ("webhooks", "name", &[]),
+];
+
+/// Sets of plain values.
+const SETS: &[&str] = &["finalizers", "podCIDRs", "clusterIPs"];
+
+/// Maps that are replaced as a whole by server-side apply.
+const ATOMIC_MAPS: &[&str] = &[
+    "nodeSelector",
+    "selector",
+    "labelSelector",
+    "namespaceSelector",
+    "podSelector",
+    "fieldRef",
+    "resourceFieldRef",
+    "secretKeyRef",
+    "configMapKeyRef",
+    "claimRef",
+    "nodeAffinity",
+];
+
+/// How strategic merge merges a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Strategic {
+    /// It is replaced as a whole.
+    Replaced,
+    /// Values are added.
+    Set,
+    /// Members are merged by a key.
+    Keyed(&'static str),
+}
+
+/// How strategic merge merges the list at a path of names.
+pub(super) fn strategic(kind: &Kind, path: &[String]) -> Strategic {
+    let name = path.last().map_or("", String::as_str);
+    if SETS.contains(&name) && name != "clusterIPs" {
+        return Strategic::Set;
+    }
+    if name == "ports" {
+        return ports(kind, path).map_or(Strategic::Replaced, Strategic::Keyed);
+    }
+    let known = KEYED.iter().find(|(known, ..)| *known == name);
+    known.map_or(Strategic::Replaced, |(_, key, _)| Strategic::Keyed(key))
+}
+
+fn ports(kind: &Kind, path: &[String]) -> Option<&'static str> {
+    let parent =
+        path.len().checked_sub(2).and_then(|place| path.get(place)).map_or("", |name| name);
+    match parent {
+        "containers" | "initContainers" | "ephemeralContainers" => Some("containerPort"),
+        "spec" if kind.kind == "Service" => Some("port"),
+        _ => None,
+    }
+}
+
+/// How server-side apply merges the list at a path of names.
+pub(super) fn apply(kind: &Kind, path: &[String]) -> Merging {
+    let name = path.last().map_or("", String::as_str);
+    if let SchemaSource::Custom(structure) = &kind.schema
+        && path.first().is_none_or(|first| first != "metadata")
+    {
+        let schema = custom(&structure.schema, path).unwrap_or(&Value::Null);
+        let keys = list(schema, &["x-kubernetes-list-map-keys"]);
+        return match text(schema, &["x-kubernetes-list-type"]) {
+            "set" => Merging::Set,
+            "map" => {
+                Merging::Keyed(keys.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+            }
+            _ => Merging::Atomic,
+        };
+    }
+    if SETS.contains(&name) {
+        return Merging::Set;
+    }
+    if name == "ports" {
+        return ports(kind, path).map_or(Merging::Atomic, |key| {
+            Merging::Keyed(vec![key.to_owned(), "protocol".to_owned()])
+        });
+    }
+    match KEYED.iter().find(|(known, ..)| *known == name) {
+        None => Merging::Atomic,
+        Some((_, key, [])) => Merging::Keyed(vec![(*key).to_owned()]),
+        Some((_, _, keys)) => Merging::Keyed(keys.iter().map(|&key| key.to_owned()).collect()),
+    }
+}
+
+/// Whether server-side apply replaces the map at a path of names as a whole.
+pub(super) fn atomic_map(kind: &Kind, path: &[String]) -> bool {
+    if let SchemaSource::Custom(structure) = &kind.schema {
+        let schema = custom(&structure.schema, path).unwrap_or(&Value::Null);
+        return text(schema, &["x-kubernetes-map-type"]) == "atomic";
+    }
+    path.last().is_some_and(|name| ATOMIC_MAPS.contains(&&**name))
+        && path.first().is_none_or(|first| first != "metadata")
+}
+
+/// The schema at a path of names.
+fn custom<'a>(schema: &'a Value, path: &[String]) -> Option<&'a Value> {
+    path.iter().try_fold(schema, |schema, name| {
+        let schema = schema.get("items").unwrap_or(schema);
+        at(schema, &["properties", name]).or_else(|| schema.get("additionalProperties"))
+    })
+}

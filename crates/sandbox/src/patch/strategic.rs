@@ -1,0 +1,246 @@
+//! Strategic merge patches: merges that know which lists are maps in disguise.
+
+use serde_json::{Map, Value};
+
+use super::lists::{Strategic, strategic};
+use crate::json::members;
+use crate::kinds::Kind;
+
+const ORDER: &str = "$setElementOrder/";
+const DELETE_VALUES: &str = "$deleteFromPrimitiveList/";
+const DIRECTIVE: &str = "$patch";
+const RETAIN: &str = "$retainKeys";
+
+/// Applies a patch. What is wrong with it, if anything.
+pub(super) fn patch(kind: &Kind, value: &mut Value, patch: &Value) -> Result<(), String> {
+    let changes = patch.as_object().ok_or("a strategic merge patch is an object")?;
+    merge(kind, value, changes, &mut Vec::new())
+}
+
+fn merge(
+    kind: &Kind,
+    value: &mut Value,
+    changes: &Map<String, Value>,
+    path: &mut Vec<String>,
+) -> Result<(), String> {
+    match changes.get(DIRECTIVE).and_then(Value::as_str) {
+        Some("replace") => {
+            *value = Value::Object(
+                changes
+                    .iter()
+                    .filter(|(name, _)| *name != DIRECTIVE)
+                    .map(|(n, v)| (n.clone(), v.clone()))
+                    .collect(),
+            );
+            return Ok(());
+        }
+        Some("delete") => {
+            *value = Value::Object(Map::new());
+            return Ok(());
+        }
+        Some("merge") | None => {}
+        Some(other) => return Err(format!("unknown patch type: {other}")),
+    }
+    let target = members(value);
+    if let Some(kept) = changes.get(RETAIN).and_then(Value::as_array) {
+        target.retain(|name, _| kept.iter().any(|keep| keep == name));
+    }
+    for (name, gone) in changes {
+        if let Some(list) = name.strip_prefix(DELETE_VALUES)
+            && let (Some(Value::Array(items)), Some(gone)) = (target.get_mut(list), gone.as_array())
+        {
+            items.retain(|item| !gone.contains(item));
+        }
+    }
+    for (name, change) in changes {
+        if name.starts_with('$') {
+            continue;
+        }
+        path.push(name.clone());
+        let done = member(kind, target, name, change, path);
+        path.pop();
+        done?;
+    }
+    for (name, order) in changes {
+        if let Some(list) = name.strip_prefix(ORDER)
+            && let (Some(Value::Array(items)), Some(order)) =
+                (target.get_mut(list), order.as_array())
+        {
+            path.push(list.to_owned());
+            let key =
+                if let Strategic::Keyed(key) = strategic(kind, path) { Some(key) } else { None };
+            reorder(items, order, key);
+            path.pop();
+        }
+    }
+    Ok(())
+}
+
+fn member(
+    kind: &Kind,
+    target: &mut Map<String, Value>,
+    name: &str,
+    change: &Value,
+    path: &mut Vec<String>,
+) -> Result<(), String> {
+    match change {
+        Value::Null => drop(target.remove(name)),
+        Value::Object(changes) => {
+            if changes.get(DIRECTIVE).and_then(Value::as_str) == Some("delete") {
+                target.remove(name);
+                return Ok(());
+            }
+            let slot = target.entry(name.to_owned()).or_insert(Value::Null);
+            merge(kind, slot, changes, path)?;
+        }
+        Value::Array(changes) => {
+            let merging = strategic(kind, path);
+            if merging == Strategic::Replaced {
+                target.insert(name.to_owned(), without_directives(changes));
+                return Ok(());
+            }
+            let slot = target.entry(name.to_owned()).or_insert_with(|| Value::Array(Vec::new()));
+            if !slot.is_array() {
+                *slot = Value::Array(Vec::new());
+            }
+            let Value::Array(items) = slot else { return Ok(()) };
+            match merging {
+                Strategic::Keyed(key) => items_by_key(kind, items, changes, key, path)?,
+                _ => add_values(items, changes),
+            }
+        }
+        other => drop(target.insert(name.to_owned(), other.clone())),
+    }
+    Ok(())
+}
+
+fn without_directives(changes: &[Value]) -> Value {
+    changes.iter().filter(|item| item.get(DIRECTIVE).is_none()).cloned().collect()
+}
+
+fn add_values(items: &mut Vec<Value>, changes: &[Value]) {
+    for change in changes {
+        if !items.contains(change) {
+            items.push(change.clone());
+        }
+    }
+}
+
+fn items_by_key(
+    kind: &Kind,
+    items: &mut Vec<Value>,
+    changes: &[Value],
+    key: &str,
+    path: &mut Vec<String>,
+) -> Result<(), String> {
+    if changes.iter().any(|item| item.get(DIRECTIVE).and_then(Value::as_str) == Some("replace")) {
+        *items = changes.iter().filter(|item| item.get(DIRECTIVE).is_none()).cloned().collect();
+        return Ok(());
+    }
+    for change in changes {
+        let changed = change
+            .as_object()
+            .ok_or_else(|| format!("{}: members must be objects", path.join(".")))?;
+        let Some(wanted) = changed.get(key) else {
+            return Err(format!("map: {change} does not contain declared merge key: {key}"));
+        };
+        let found = items.iter().position(|item| item.get(key) == Some(wanted));
+        let delete = changed.get(DIRECTIVE).and_then(Value::as_str) == Some("delete");
+        match (found, delete) {
+            (Some(place), true) => drop(items.remove(place)),
+            (None, true) => {}
+            (Some(place), false) => merge(kind, &mut items[place], changed, path)?,
+            (None, false) => {
+                let mut item = Value::Object(Map::new());
+                merge(kind, &mut item, changed, path)?;
+                items.push(item);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Brings members into the order that the patch asks for; others stay behind the one they followed.
+fn reorder(items: &mut [Value], order: &[Value], key: Option<&str>) {
+    let place_of = |item: &Value| {
+        order.iter().position(|wanted| match key {
+            Some(key) => wanted.get(key).is_some() && wanted.get(key) == item.get(key),
+            None => wanted == item,
+        })
+    };
+    let mut last = None;
+    let mut keyed: Vec<(Option<usize>, Value)> = items
+        .iter()
+        .map(|item| {
+            last = place_of(item).or(last);
+            (last, item.clone())
+        })
+        .collect();
+    keyed.sort_by_key(|(place, _)| *place);
+    for (slot, (_, item)) in items.iter_mut().zip(keyed) {
+        *slot = item;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::cluster::Cluster;
+
+    fn check(before: Value, change: &Value, after: &Value) {
+        let cluster = Cluster::new();
+        let mut value = before;
+        patch(&cluster.kind("", "pods").kind, &mut value, change).unwrap();
+        assert_eq!(value, *after, "{change}");
+    }
+
+    #[test]
+    fn lists_are_merged_by_key() {
+        let pod = json!({"spec": {"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "1"}]}});
+        check(
+            pod.clone(),
+            &json!({"spec": {"containers": [{"name": "b", "image": "2"}, {"name": "c"}]}}),
+            &json!({"spec": {"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "2"}, {"name": "c"}]}}),
+        );
+        check(
+            pod.clone(),
+            &json!({"spec": {"containers": [{"$patch": "delete", "name": "a"}]}}),
+            &json!({"spec": {"containers": [{"name": "b", "image": "1"}]}}),
+        );
+        check(
+            pod.clone(),
+            &json!({"spec": {"containers": [{"$patch": "replace"}, {"name": "z"}]}}),
+            &json!({"spec": {"containers": [{"name": "z"}]}}),
+        );
+        check(
+            pod,
+            &json!({"spec": {"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}]}}),
+            &json!({"spec": {"containers": [{"name": "b", "image": "1"}, {"name": "a", "image": "1"}]}}),
+        );
+    }
+
+    #[test]
+    fn other_lists_are_replaced() {
+        check(
+            json!({"spec": {"tolerations": [{"key": "a"}]}, "metadata": {"finalizers": ["x/y"]}}),
+            &json!({"spec": {"tolerations": [{"key": "b"}]}, "metadata": {"finalizers": ["x/z"]}}),
+            &json!({"spec": {"tolerations": [{"key": "b"}]}, "metadata": {"finalizers": ["x/y", "x/z"]}}),
+        );
+        check(
+            json!({"metadata": {"finalizers": ["x/y", "x/z"], "labels": {"a": "1", "b": "2"}}}),
+            &json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["x/y"], "labels": {"a": null}}}),
+            &json!({"metadata": {"finalizers": ["x/z"], "labels": {"b": "2"}}}),
+        );
+    }
+
+    #[test]
+    fn keys_can_be_retained() {
+        check(
+            json!({"spec": {"volumes": [{"name": "a", "emptyDir": {}}]}}),
+            &json!({"spec": {"volumes": [{"name": "a", "hostPath": {"path": "/"}, "$retainKeys": ["name", "hostPath"]}]}}),
+            &json!({"spec": {"volumes": [{"name": "a", "hostPath": {"path": "/"}}]}}),
+        );
+    }
+}

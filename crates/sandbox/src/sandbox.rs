@@ -1,0 +1,151 @@
+//! A whole sandbox: cluster, server and actors.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use crate::actors::usage::Usage;
+use crate::actors::{self, Settings, nodes};
+use crate::cluster::{Cluster, WriteOptions};
+use crate::failure::Answer;
+use crate::faults::Faults;
+use crate::http::{Identity, ListenError, Server};
+
+/// Namespaces that every cluster has.
+const NAMESPACES: &[&str] = &["default", "kube-node-lease", "kube-public", "kube-system"];
+
+/// How a sandbox is made.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where to listen. Port 0 means any that is free.
+    pub address: SocketAddr,
+    /// Nodes to begin with, all alike.
+    pub nodes: usize,
+    /// More nodes to begin with, see [`crate::import::node_groups`].
+    pub more_nodes: Vec<Value>,
+    /// How fast time runs for actors.
+    pub speed: f64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            address: SocketAddr::from(([127, 0, 0, 1], 0)),
+            nodes: 0,
+            more_nodes: Vec::new(),
+            speed: 1.0,
+        }
+    }
+}
+
+/// A sandbox at work. It ends with [`Sandbox::stop`].
+pub struct Sandbox {
+    /// The cluster, for those who are in the same process.
+    pub cluster: Arc<Cluster>,
+    /// What goes wrong on demand.
+    pub faults: Arc<Faults>,
+    address: SocketAddr,
+    identity: Identity,
+    stop: CancellationToken,
+    server: JoinHandle<()>,
+    actors: JoinSet<()>,
+}
+
+impl Sandbox {
+    /// Makes a cluster and serves it.
+    pub async fn start(options: &Options) -> Result<Self, ListenError> {
+        let cluster = Arc::new(Cluster::new());
+        furnish(&cluster);
+        Self::serve(cluster, options).await
+    }
+
+    /// Serves a cluster that has what every cluster has, and more.
+    pub async fn serve(cluster: Arc<Cluster>, options: &Options) -> Result<Self, ListenError> {
+        let plain = (0..options.nodes).map(nodes::plain);
+        for node in plain.chain(options.more_nodes.iter().cloned()) {
+            add(&cluster, "", "nodes", "", node);
+        }
+        let mut names = vec![
+            "localhost".to_owned(),
+            "127.0.0.1".to_owned(),
+            "::1".to_owned(),
+            "kubernetes.default.svc".to_owned(),
+        ];
+        let ip = options.address.ip();
+        if !ip.is_unspecified() {
+            names.push(ip.to_string());
+        }
+        let identity = Identity::new(&names)?;
+        let usage = Usage::new(options.speed);
+        let faults = Arc::new(Faults::default());
+        let server = Server::bind(
+            Arc::clone(&cluster),
+            &identity,
+            options.address,
+            usage,
+            Arc::clone(&faults),
+        )
+        .await?;
+        let address = server.address();
+        let stop = CancellationToken::new();
+        let actors = actors::start(&cluster, Settings { speed: options.speed }, &stop);
+        let server = tokio::spawn(server.run(stop.clone()));
+        Ok(Self { cluster, faults, address, identity, stop, server, actors })
+    }
+
+    /// Where it is reached.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// A kubeconfig for it. Whoever has it may do everything.
+    pub fn kubeconfig(&self) -> String {
+        self.identity.kubeconfig(self.address)
+    }
+
+    /// Ends it. Requests under way have a moment to end.
+    pub async fn stop(mut self) {
+        self.stop.cancel();
+        let _ = self.server.await;
+        self.actors.shutdown().await;
+    }
+}
+
+/// Makes what every cluster has from the start.
+pub fn furnish(cluster: &Cluster) {
+    for name in NAMESPACES {
+        add(cluster, "", "namespaces", "", json!({"metadata": {"name": name}}));
+    }
+    for (name, value) in
+        [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)]
+    {
+        let what = if name == "system-cluster-critical" {
+            "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary."
+        } else {
+            "Used for system critical pods that must not be moved from their current node."
+        };
+        let class = json!({"metadata": {"name": name}, "value": value, "description": what});
+        add(cluster, "scheduling.k8s.io", "priorityclasses", "", class);
+    }
+    let class = json!({
+        "metadata": {"name": "standard", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
+        "provisioner": "sandbox.novasphere.dev/volumes", "volumeBindingMode": "WaitForFirstConsumer",
+    });
+    add(cluster, "storage.k8s.io", "storageclasses", "", class);
+    let service = json!({
+        "metadata": {"name": "kubernetes", "labels": {"component": "apiserver", "provider": "kubernetes"}},
+        "spec": {"clusterIP": "10.96.0.1", "ports": [{"name": "https", "port": 443, "targetPort": 6443}]},
+    });
+    add(cluster, "", "services", "default", service);
+}
+
+fn add(cluster: &Cluster, group: &str, plural: &str, namespace: &str, object: Value) {
+    let made: Answer<_> =
+        cluster.create(&cluster.kind(group, plural), namespace, object, &WriteOptions::default());
+    if let Err(failure) = made {
+        tracing::error!(plural, message = %failure.message, "an object of the new cluster is missing");
+    }
+}

@@ -1,0 +1,48 @@
+//! Objects, versions and the watch log, in memory. No HTTP, no clock, no kinds.
+//!
+//! ```text
+//! Store ── one version counter ──► Collection (one per resource)
+//!                                    ├─ objects, by "namespace/name"
+//!                                    ├─ indexes: by owner, by one field
+//!                                    └─ log of changes, bounded: watches read it, each at its own pace
+//! ```
+//!
+//! A watch has no queue of its own. It remembers the last version it has sent and reads on from the
+//! log; who falls behind the log's beginning is told that the version expired and lists again.
+
+mod collection;
+mod object;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub(crate) use collection::frame;
+pub use collection::{Batch, Change, ChangeKind, Collection, Expired, Listing, Refusal};
+pub use object::{Draft, FieldPath, Object, Owner, key_of};
+
+/// All collections of a cluster, which share one version counter.
+#[derive(Clone, Debug, Default)]
+pub struct Store {
+    version: Arc<AtomicU64>,
+}
+
+impl Store {
+    /// A store whose first version comes after the given one.
+    pub fn starting_at(version: u64) -> Self {
+        Self { version: Arc::new(AtomicU64::new(version)) }
+    }
+
+    /// A new and empty collection of objects with these selectable fields; the field at `indexed` is
+    /// looked up quickly.
+    pub fn collection(&self, fields: &'static [FieldPath], indexed: Option<usize>) -> Collection {
+        Collection::new(Arc::clone(&self.version), fields, indexed)
+    }
+
+    /// The latest version.
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::SeqCst)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,186 @@
+//! Binding: a pod gets its node, once.
+
+use serde_json::{Value, json};
+
+use crate::cluster::{Cluster, Part, WriteOptions, seconds};
+use crate::failure::{Answer, Failure, Named};
+use crate::json::{at, list, map, members, slot, text};
+use crate::problem::Problem;
+
+const BINDING: Named<'static> = Named { group: "", resource: "pods/binding" };
+
+/// Binds a pod to the node that a `Binding` names.
+///
+/// The node itself is not looked at: it may be full, cordoned or absent, as with upstream.
+pub(crate) fn bind(
+    cluster: &Cluster,
+    namespace: &str,
+    name: &str,
+    binding: &Value,
+    dry_run: bool,
+) -> Answer<()> {
+    let problems = check(binding, name);
+    if !problems.is_empty() {
+        return Err(Failure::invalid(
+            "",
+            "Binding",
+            text(binding, &["metadata", "name"]),
+            &problems,
+        ));
+    }
+    let node = text(binding, &["target", "name"]);
+    let (uid, version) =
+        (text(binding, &["metadata", "uid"]), text(binding, &["metadata", "resourceVersion"]));
+    let refuse = |why: String| Err(Failure::conflict(BINDING, name, &why));
+    let pods = cluster.kind("", "pods");
+    let options = WriteOptions { dry_run, ..WriteOptions::default() };
+    let time = seconds(cluster.now());
+    cluster.change(&pods, namespace, name, Part::Whole, &options, |current, before| {
+        if !uid.is_empty() && uid != &*current.uid {
+            return refuse(format!(
+                "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+                current.uid
+            ));
+        }
+        if !version.is_empty() && version != current.version.to_string() {
+            return refuse(format!(
+                "Precondition failed: ResourceVersion in precondition: {version}, ResourceVersion in object meta: {}",
+                current.version
+            ));
+        }
+        if current.deleting {
+            return refuse(format!("pod {name} is being deleted, cannot be assigned to a host"));
+        }
+        let assigned = text(before, &["spec", "nodeName"]);
+        if !assigned.is_empty() {
+            return refuse(format!("pod {name} is already assigned to node {assigned:?}"));
+        }
+        if !list(before, &["spec", "schedulingGates"]).is_empty() {
+            return refuse(format!("pod {name} has non-empty .spec.schedulingGates"));
+        }
+        let mut pod = before.clone();
+        pod["spec"]["nodeName"] = node.into();
+        for (key, value) in map(binding, &["metadata", "annotations"]) {
+            slot(&mut pod, &["metadata", "annotations"])[key] = value.clone();
+        }
+        let status = slot(&mut pod, &["status"]);
+        members(status).remove("nominatedNodeName");
+        set_condition(status, json!({
+            "type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": time,
+        }));
+        Ok(Some(pod))
+    })?;
+    Ok(())
+}
+
+fn check(binding: &Value, name: &str) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let given = text(binding, &["metadata", "name"]);
+    if !given.is_empty() && given != name {
+        problems.push(Problem::invalid(
+            "metadata.name",
+            given,
+            "must be the name of the pod in the URL",
+        ));
+    }
+    let kind = text(binding, &["target", "kind"]);
+    if !["", "Node"].contains(&kind) {
+        problems.push(Problem::not_supported("target.kind", kind, &["Node", "<empty>"]));
+    }
+    if text(binding, &["target", "name"]).is_empty() {
+        problems.push(Problem::required("target.name", ""));
+    }
+    problems
+}
+
+/// Puts a condition into a status; its time stays if nothing else has changed.
+pub(crate) fn set_condition(status: &mut Value, mut condition: Value) {
+    let kind = text(&condition, &["type"]).to_owned();
+    members(&mut condition).retain(|_, value| !value.is_null());
+    let conditions = members(status).entry("conditions").or_insert_with(|| json!([]));
+    let Value::Array(conditions) = conditions else { return };
+    match conditions.iter_mut().find(|one| text(one, &["type"]) == kind) {
+        None => conditions.push(condition),
+        Some(old) => {
+            if at(old, &["status"]) == at(&condition, &["status"])
+                && let Some(time) = at(old, &["lastTransitionTime"])
+            {
+                condition["lastTransitionTime"] = time.clone();
+            }
+            *old = condition;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{cluster, pod};
+
+    fn stage(edit: impl FnOnce(&mut Value)) -> Cluster {
+        let cluster = cluster();
+        let mut pod = pod("a");
+        edit(&mut pod);
+        cluster
+            .create(&cluster.kind("", "pods"), "default", pod, &WriteOptions::default())
+            .unwrap();
+        cluster
+    }
+
+    fn to(node: &str) -> Value {
+        json!({"metadata": {"name": "a"}, "target": {"kind": "Node", "name": node}})
+    }
+
+    #[test]
+    fn a_pod_is_bound_once() {
+        let cluster = stage(|_| {});
+        bind(&cluster, "default", "a", &to("n1"), false).unwrap();
+        let refused = bind(&cluster, "default", "a", &to("n2"), false).unwrap_err();
+        assert_eq!(
+            (refused.code, &*refused.message),
+            (
+                409,
+                "Operation cannot be fulfilled on pods/binding \"a\": pod a is already assigned to node \"n1\""
+            )
+        );
+        let pod = cluster.value(&cluster.kind("", "pods"), "default", "a").unwrap();
+        assert_eq!(pod["spec"]["nodeName"], "n1");
+        assert!(crate::json::holds(&pod, "PodScheduled"));
+        let other = json!({"target": {"name": "n"}});
+        assert_eq!(bind(&cluster, "default", "b", &other, false).unwrap_err().code, 404);
+    }
+
+    #[test]
+    fn preconditions_gates_and_deletion_are_looked_at() {
+        let cluster = stage(|pod| pod["spec"]["schedulingGates"] = json!([{"name": "wait"}]));
+        assert!(
+            bind(&cluster, "default", "a", &to("n"), false)
+                .unwrap_err()
+                .message
+                .ends_with("has non-empty .spec.schedulingGates")
+        );
+        let cluster = stage(|_| {});
+        for (field, value) in [("uid", "x"), ("resourceVersion", "1")] {
+            let mut binding = to("n");
+            binding["metadata"][field] = json!(value);
+            assert_eq!(bind(&cluster, "default", "a", &binding, false).unwrap_err().code, 409);
+        }
+        let wrong = json!({"target": {"kind": "Pod"}});
+        assert_eq!(bind(&cluster, "default", "a", &wrong, false).unwrap_err().code, 422);
+        let cluster = stage(|pod| pod["metadata"]["finalizers"] = json!(["x/y"]));
+        cluster
+            .delete(
+                &cluster.kind("", "pods"),
+                "default",
+                "a",
+                &crate::cluster::DeleteOptions::default(),
+            )
+            .unwrap();
+        assert!(
+            bind(&cluster, "default", "a", &to("n"), false)
+                .unwrap_err()
+                .message
+                .contains("is being deleted")
+        );
+    }
+}

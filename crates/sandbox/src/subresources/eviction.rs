@@ -1,0 +1,116 @@
+//! Eviction: a polite deletion that disruption budgets can refuse.
+
+use serde_json::Value;
+
+use crate::cluster::{Cluster, DeleteOptions, Part, WriteOptions, seconds};
+use crate::failure::{Answer, Failure};
+use crate::json::{at, holds, int, name, slot, text};
+use crate::selector::Selector;
+use crate::store::key_of;
+
+/// How long a client waits while a budget is being computed.
+const RETRY_SECONDS: u64 = 10;
+
+/// Evicts a pod.
+pub(crate) fn evict(
+    cluster: &Cluster,
+    namespace: &str,
+    pod_name: &str,
+    eviction: &Value,
+    dry_run: bool,
+) -> Answer<()> {
+    let given = text(eviction, &["metadata", "name"]);
+    if !given.is_empty() && given != pod_name {
+        return Err(Failure::bad_request("name in URL does not match name in Eviction object"));
+    }
+    let mut options = DeleteOptions::parse(eviction.get("deleteOptions").unwrap_or(&Value::Null))?;
+    options.dry_run |= dry_run;
+    let pods = cluster.kind("", "pods");
+    let Some(object) = pods.objects.get(&key_of(namespace, pod_name)) else {
+        return Err(Failure::not_found(pods.named(), pod_name));
+    };
+    let pod = object.value();
+    let phase = text(&pod, &["status", "phase"]);
+    let free = ["Pending", "Succeeded", "Failed"].contains(&phase) || object.deleting;
+    if !free {
+        let budgets = cluster.kind("policy", "poddisruptionbudgets");
+        let present = budgets.objects.list(&budgets.prefix(Some(namespace))).objects;
+        let matching: Vec<Value> = present
+            .iter()
+            .map(|budget| budget.value())
+            .filter(|budget| selects(budget, &object))
+            .collect();
+        match &*matching {
+            [] => {}
+            [budget] => spend(cluster, namespace, budget, &pod, options.dry_run)?,
+            _ => {
+                return Err(Failure::internal(
+                    "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
+                ));
+            }
+        }
+    }
+    cluster.delete(&pods, namespace, pod_name, &options).map(drop)
+}
+
+/// Whether a budget is about a pod.
+pub(crate) fn selects(budget: &Value, pod: &crate::store::Object) -> bool {
+    let selector = at(budget, &["spec", "selector"]).and_then(Selector::of_object);
+    selector.is_some_and(|selector| selector.matches(pod.labels()))
+}
+
+fn spend(
+    cluster: &Cluster,
+    namespace: &str,
+    budget: &Value,
+    pod: &Value,
+    dry_run: bool,
+) -> Answer<()> {
+    let healthy = holds(pod, "Ready");
+    let count = |name: &str| int(budget, &["status", name]).unwrap_or(0);
+    if !healthy {
+        let policy = text(budget, &["spec", "unhealthyPodEvictionPolicy"]);
+        let enough =
+            count("currentHealthy") >= count("desiredHealthy") && count("desiredHealthy") > 0;
+        if policy == "AlwaysAllow" || enough {
+            return Ok(());
+        }
+    }
+    let budgets = cluster.kind("policy", "poddisruptionbudgets");
+    let options = WriteOptions { dry_run, ..WriteOptions::default() };
+    let time = seconds(cluster.now());
+    cluster.change(&budgets, namespace, name(budget), Part::Status, &options, |_, before| {
+        let count = |name: &str| int(before, &["status", name]).unwrap_or(0);
+        let generation = int(before, &["metadata", "generation"]).unwrap_or(0);
+        let observed = count("observedGeneration");
+        if observed < generation {
+            let why = format!(
+                "The disruption budget {} is still being processed by the server.",
+                name(before)
+            );
+            return Err(Failure::budget(&why, RETRY_SECONDS));
+        }
+        let allowed = count("disruptionsAllowed");
+        if allowed < 0 {
+            return Err(Failure::forbidden(
+                budgets.named(),
+                name(before),
+                "pdb disruptions allowed is negative",
+            ));
+        }
+        if allowed == 0 {
+            let why = format!(
+                "The disruption budget {} needs {} healthy pods and has {} currently",
+                name(before),
+                count("desiredHealthy"),
+                count("currentHealthy")
+            );
+            return Err(Failure::budget(&why, 0));
+        }
+        let mut budget = before.clone();
+        budget["status"]["disruptionsAllowed"] = (allowed - 1).into();
+        slot(&mut budget, &["status", "disruptedPods"])[name(pod)] = time.as_str().into();
+        Ok(Some(budget))
+    })?;
+    Ok(())
+}

@@ -1,0 +1,100 @@
+//! The rules that the metadata of all kinds follow.
+
+use serde_json::Value;
+
+use crate::json::{at, list, map, text};
+use crate::limits::ANNOTATION_BYTES_MAX;
+use crate::names::{self, NameRule};
+use crate::problem::{Problem, What};
+
+/// What is wrong with the metadata of an object.
+pub(crate) fn metadata(object: &Value, rule: NameRule, before: Option<&Value>) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let name = text(object, &["metadata", "name"]);
+    if before.is_none() {
+        if name.is_empty() {
+            problems.push(Problem::required("metadata.name", "name or generateName is required"));
+        } else if let Err(why) = rule.check(name) {
+            problems.push(Problem::invalid("metadata.name", name, &why));
+        }
+    }
+    labels(object, "metadata", &mut problems);
+    let mut bytes = 0;
+    for (key, value) in map(object, &["metadata", "annotations"]) {
+        // Annotations may be spelled in upper case, labels may not.
+        if let Err(why) = names::qualified(&key.to_lowercase()) {
+            problems.push(Problem::invalid("metadata.annotations", key.as_str(), &why));
+        }
+        bytes += key.len() + value.as_str().map_or(0, str::len);
+    }
+    if bytes > ANNOTATION_BYTES_MAX {
+        let what = What::TooLong(ANNOTATION_BYTES_MAX);
+        problems.push(Problem { field: "metadata.annotations".to_owned(), what });
+    }
+    let mut controllers = 0;
+    for (place, owner) in list(object, &["metadata", "ownerReferences"]).iter().enumerate() {
+        for field in ["apiVersion", "kind", "name", "uid"] {
+            if text(owner, &[field]).is_empty() {
+                let path = format!("metadata.ownerReferences[{place}].{field}");
+                problems.push(Problem::invalid(path, "", "must not be empty"));
+            }
+        }
+        controllers += usize::from(crate::json::truth(owner, &["controller"]));
+    }
+    if controllers > 1 {
+        problems.push(Problem::invalid(
+            "metadata.ownerReferences",
+            at(object, &["metadata", "ownerReferences"]).cloned().unwrap_or(Value::Null),
+            "Only one reference can have Controller set to true.",
+        ));
+    }
+    for (place, finalizer) in list(object, &["metadata", "finalizers"]).iter().enumerate() {
+        let finalizer = finalizer.as_str().unwrap_or_default();
+        if let Err(why) = names::qualified(finalizer) {
+            problems.push(Problem::invalid(
+                format!("metadata.finalizers[{place}]"),
+                finalizer,
+                &why,
+            ));
+        }
+    }
+    if let Some(before) = before {
+        new_finalizers(object, before, &mut problems);
+    }
+    problems
+}
+
+/// An object on its way out takes no new finalizers.
+fn new_finalizers(object: &Value, before: &Value, problems: &mut Vec<Problem>) {
+    if at(before, &["metadata", "deletionTimestamp"]).is_none() {
+        return;
+    }
+    let had = list(before, &["metadata", "finalizers"]);
+    let added: Vec<&Value> = list(object, &["metadata", "finalizers"])
+        .iter()
+        .filter(|finalizer| !had.contains(finalizer))
+        .collect();
+    if !added.is_empty() {
+        let shown: Vec<String> = added.iter().map(ToString::to_string).collect();
+        problems.push(Problem::forbidden(
+            "metadata.finalizers",
+            &format!(
+                "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+                shown.join(", ")
+            ),
+        ));
+    }
+}
+
+/// The labels of some metadata.
+pub(super) fn labels(object: &Value, path: &str, problems: &mut Vec<Problem>) {
+    for (key, value) in map(object, &["metadata", "labels"]) {
+        if let Err(why) = names::qualified(key) {
+            problems.push(Problem::invalid(format!("{path}.labels"), key.as_str(), &why));
+        }
+        let value = value.as_str().unwrap_or_default();
+        if let Err(why) = names::label_value(value) {
+            problems.push(Problem::invalid(format!("{path}.labels"), value, &why));
+        }
+    }
+}

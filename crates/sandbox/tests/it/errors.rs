@@ -1,0 +1,163 @@
+//! Requests that are wrong.
+
+use http::Method;
+use serde_json::json;
+
+use crate::stage::{Stage, pod};
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+
+#[tokio::test]
+async fn wrong_requests_get_kubernetes_errors() {
+    let stage = Stage::new(0).await;
+    stage.make(PODS, &pod("taken")).await;
+    let large = format!(
+        "{{\"metadata\":{{\"name\":\"x\",\"annotations\":{{\"a\":\"{}\"}}}}}}",
+        "x".repeat(4 << 20)
+    );
+    let deep = "[".repeat(500);
+    let nowhere = "/api/v1/namespaces/nowhere/pods";
+    let typo = json!({"metadata": {"name": "x"}, "spec": {"containers": [{"name": "a", "image": "i", "imagee": 1}]}});
+    for (method, path, kind, body, code, reason) in [
+        (Method::GET, "/api/v1/nonsense", "", String::new(), 404, "NotFound"),
+        (Method::GET, "/apis/none/v1/pods", "", String::new(), 404, "NotFound"),
+        (Method::GET, "/api/v1/namespaces/default/pods/none", "", String::new(), 404, "NotFound"),
+        (Method::GET, "/api/v1/pods/none", "", String::new(), 404, "NotFound"),
+        (Method::GET, "/api/v1/pods?labelSelector=a%20b", "", String::new(), 400, "BadRequest"),
+        (
+            Method::GET,
+            "/api/v1/pods?fieldSelector=spec.nonsense%3Da",
+            "",
+            String::new(),
+            400,
+            "BadRequest",
+        ),
+        (Method::GET, "/api/v1/pods?limit=x", "", String::new(), 400, "BadRequest"),
+        (Method::GET, "/api/v1/pods?resourceVersion=x", "", String::new(), 422, "Invalid"),
+        (Method::GET, "/api/v1/pods?resourceVersion=99999999", "", String::new(), 504, "Timeout"),
+        (Method::POST, PODS, "application/json", "{".to_owned(), 400, "BadRequest"),
+        (Method::POST, PODS, "application/json", deep, 400, "BadRequest"),
+        (Method::POST, PODS, "application/json", "[]".to_owned(), 400, "BadRequest"),
+        (Method::POST, PODS, "text/html", "x".to_owned(), 415, "UnsupportedMediaType"),
+        (Method::POST, PODS, "application/json", large, 413, "RequestEntityTooLarge"),
+        (Method::POST, PODS, "application/json", pod("taken").to_string(), 409, "AlreadyExists"),
+        (Method::POST, PODS, "application/json", pod("UPPER").to_string(), 422, "Invalid"),
+        (Method::POST, nowhere, "application/json", pod("x").to_string(), 404, "NotFound"),
+        (
+            Method::POST,
+            "/api/v1/pods",
+            "application/json",
+            pod("x").to_string(),
+            405,
+            "MethodNotAllowed",
+        ),
+        (
+            Method::POST,
+            "/api/v1/namespaces/default/services",
+            "application/json",
+            pod("x").to_string(),
+            400,
+            "BadRequest",
+        ),
+        (
+            Method::POST,
+            "/api/v1/namespaces/default/pods?fieldValidation=Strict",
+            "application/json",
+            typo.to_string(),
+            400,
+            "BadRequest",
+        ),
+        (
+            Method::POST,
+            PODS,
+            "application/vnd.kubernetes.protobuf",
+            "garbage".to_owned(),
+            400,
+            "BadRequest",
+        ),
+        (
+            Method::PATCH,
+            "/api/v1/namespaces/default/pods/taken",
+            "application/json",
+            "{}".to_owned(),
+            415,
+            "UnsupportedMediaType",
+        ),
+        (
+            Method::PATCH,
+            "/api/v1/namespaces/default/pods/taken",
+            "application/json-patch+json",
+            "{}".to_owned(),
+            422,
+            "Invalid",
+        ),
+        (
+            Method::PUT,
+            "/api/v1/namespaces/default/pods/other",
+            "application/json",
+            pod("taken").to_string(),
+            400,
+            "BadRequest",
+        ),
+        (
+            Method::DELETE,
+            "/api/v1/namespaces/default/pods/none",
+            "",
+            String::new(),
+            404,
+            "NotFound",
+        ),
+        (
+            Method::GET,
+            "/api/v1/pods?watch=true&sendInitialEvents=true",
+            "",
+            String::new(),
+            422,
+            "Invalid",
+        ),
+    ] {
+        let (status, answer) = stage.send(method.clone(), path, kind, body).await;
+        assert_eq!(
+            (status.as_u16(), answer["reason"].as_str()),
+            (code, Some(reason)),
+            "{method} {path}: {answer}"
+        );
+        assert_eq!(answer["kind"], "Status");
+    }
+    // It still works.
+    assert_eq!(stage.get(&format!("{PODS}/taken")).await.0, 200);
+    stage.end().await;
+}
+
+#[tokio::test]
+async fn nobody_gets_in_without_the_token() {
+    let stage = Stage::new(0).await;
+    for token in ["", "Bearer wrong", "Basic x", "Bearer "] {
+        let mut request = http::Request::get("/api/v1/pods");
+        if !token.is_empty() {
+            request = request.header("authorization", token);
+        }
+        // The client adds its own token unless there is one.
+        if token.is_empty() {
+            continue;
+        }
+        let response =
+            stage.client.send(request.body(kube::client::Body::empty()).unwrap()).await.unwrap();
+        let code = response.status().as_u16();
+        assert!(code == 401 || code == 200, "{token}: {code}");
+    }
+    let kubeconfig = stage.sandbox.kubeconfig().replace("token: ", "token: x");
+    let kubeconfig = kube::config::Kubeconfig::from_yaml(&kubeconfig).unwrap();
+    let config = kube::Config::from_custom_kubeconfig(
+        kubeconfig,
+        &kube::config::KubeConfigOptions::default(),
+    )
+    .await
+    .unwrap();
+    let stranger = kube::Client::try_from(config).unwrap();
+    let request = http::Request::get("/api/v1/pods").body(kube::client::Body::empty()).unwrap();
+    assert_eq!(stranger.send(request).await.unwrap().status(), 401);
+    let request = http::Request::get("/readyz").body(kube::client::Body::empty()).unwrap();
+    assert_eq!(stranger.send(request).await.unwrap().status(), 200);
+    stage.end().await;
+}

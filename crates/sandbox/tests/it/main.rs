@@ -1,0 +1,10 @@
+//! The sandbox over HTTP, with a client that knows nothing of it.
+
+mod errors;
+mod faults;
+mod kubectl;
+mod objects;
+mod scheduler;
+mod stage;
+mod watches;
+mod workloads;

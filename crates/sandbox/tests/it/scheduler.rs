@@ -1,0 +1,51 @@
+//! kube-scheduler itself on the sandbox, where it is at hand.
+
+use std::collections::BTreeMap;
+use std::process::{Child, Command, Stdio};
+
+use crate::stage::{Stage, deployment, program};
+
+/// Pods to schedule. Its client sends 50 requests a second by default, so this takes a while.
+const PODS: u64 = 200;
+
+/// Ends the program however the test ends.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kube_scheduler_schedules_a_deployment() {
+    let Some(scheduler) = program("kube-scheduler") else {
+        eprintln!(
+            "SKIPPED: kube-scheduler was not found; build it with `cargo xtask controlplane up`"
+        );
+        return;
+    };
+    let stage = Stage::new(20).await;
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = folder.path().join("kubeconfig");
+    std::fs::write(&kubeconfig, stage.sandbox.kubeconfig()).unwrap();
+    let mut command = Command::new(scheduler);
+    command.arg("--kubeconfig").arg(&kubeconfig).args(["--secure-port=0", "--leader-elect=true"]);
+    let _running = Running(command.stderr(Stdio::null()).spawn().unwrap());
+    stage.make("/apis/apps/v1/namespaces/default/deployments", &deployment("web", PODS)).await;
+    stage
+        .until("/apis/apps/v1/namespaces/default/deployments/web", |value| {
+            value["status"]["availableReplicas"] == PODS
+        })
+        .await;
+    let pods = stage.get("/api/v1/namespaces/default/pods").await.1;
+    let mut nodes: BTreeMap<&str, u64> = BTreeMap::new();
+    for pod in pods["items"].as_array().unwrap() {
+        *nodes.entry(pod["spec"]["nodeName"].as_str().unwrap()).or_default() += 1;
+    }
+    assert_eq!(nodes.values().sum::<u64>(), PODS);
+    // It spreads equal pods over equal nodes.
+    assert!(nodes.len() == 20 && nodes.values().all(|count| (8..=12).contains(count)), "{nodes:?}");
+    stage.end().await;
+}

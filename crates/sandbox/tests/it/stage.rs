@@ -1,0 +1,164 @@
+//! A sandbox for one test, and a client of it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use http::{Method, Request, StatusCode};
+use kube::client::Body;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use sandbox::{Options, Sandbox};
+use serde_json::{Value, json};
+
+/// How long anything may take here.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+
+/// One of upstream's programs, as `cargo xtask controlplane` builds them.
+pub(crate) fn program(name: &str) -> Option<PathBuf> {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache = cache
+        .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))?;
+    let versions = std::fs::read_dir(cache.join("jindou/controlplane")).ok()?;
+    versions
+        .flatten()
+        .map(|version| version.path().join("bin").join(name))
+        .find(|path| path.exists())
+}
+
+/// A sandbox and a client of it.
+pub(crate) struct Stage {
+    pub(crate) sandbox: Sandbox,
+    pub(crate) client: kube::Client,
+}
+
+impl Stage {
+    pub(crate) async fn new(nodes: usize) -> Self {
+        Self::with(&Options { nodes, ..Options::default() }).await
+    }
+
+    pub(crate) async fn with(options: &Options) -> Self {
+        let sandbox = Sandbox::start(options).await.expect("it starts");
+        let kubeconfig = Kubeconfig::from_yaml(&sandbox.kubeconfig()).expect("a kubeconfig");
+        let options = KubeConfigOptions::default();
+        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options);
+        let mut config = config.await.expect("a config");
+        // Answers are looked at as they come.
+        config.default_retry = false;
+        let client = kube::Client::try_from(config).expect("a client");
+        Self { sandbox, client }
+    }
+
+    /// Sends a request; status and body.
+    pub(crate) async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        kind: &str,
+        body: impl Into<Vec<u8>>,
+    ) -> (StatusCode, Value) {
+        let mut request = Request::builder().method(method).uri(path);
+        if !kind.is_empty() {
+            request = request.header("content-type", kind);
+        }
+        let request = request.body(Body::from(body.into())).expect("a request");
+        let response = tokio::time::timeout(PATIENCE, self.client.send(request))
+            .await
+            .expect("an answer in time")
+            .expect("an answer");
+        let status = response.status();
+        let bytes = response.into_body().collect_bytes().await.expect("a body");
+        let value = serde_json::from_slice(&bytes)
+            .unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into_owned().into());
+        (status, value)
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> (StatusCode, Value) {
+        self.send(Method::GET, path, "", "").await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> (StatusCode, Value) {
+        self.send(Method::POST, path, "application/json", body.to_string()).await
+    }
+
+    pub(crate) async fn patch(&self, path: &str, form: &str, body: &Value) -> (StatusCode, Value) {
+        self.send(Method::PATCH, path, &format!("application/{form}"), body.to_string()).await
+    }
+
+    pub(crate) async fn delete(&self, path: &str) -> (StatusCode, Value) {
+        self.send(Method::DELETE, path, "", "").await
+    }
+
+    /// Posts what must be taken.
+    pub(crate) async fn make(&self, path: &str, body: &Value) -> Value {
+        let (status, value) = self.post(path, body).await;
+        assert_eq!(status, 201, "{path}: {value}");
+        value
+    }
+
+    /// Waits until an object is as it should be.
+    pub(crate) async fn until(&self, path: &str, holds: impl Fn(&Value) -> bool) -> Value {
+        let mut last = Value::Null;
+        for _ in 0..600 {
+            last = self.get(path).await.1;
+            if holds(&last) {
+                return last;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("{path} did not come to what was expected; last: {last:#}");
+    }
+
+    pub(crate) async fn end(self) {
+        drop(self.client);
+        self.sandbox.stop().await;
+    }
+}
+
+pub(crate) fn pod(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": name}},
+        "spec": {"containers": [{"name": "app", "image": "app:1"}]}})
+}
+
+pub(crate) fn deployment(name: &str, replicas: u64) -> Value {
+    json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": {
+        "replicas": replicas, "selector": {"matchLabels": {"app": name}},
+        "template": {"metadata": {"labels": {"app": name}}, "spec": {"containers": [{"name": "app", "image": "app:1"}]}}}})
+}
+
+/// Binds every pod that comes up, to any node: a scheduler that does not think.
+pub(crate) async fn schedule(stage: &Stage) -> tokio::task::JoinHandle<()> {
+    let cluster = std::sync::Arc::clone(&stage.sandbox.cluster);
+    let client = stage.client.clone();
+    tokio::spawn(async move {
+        let (pods, nodes) = (cluster.kind("", "pods"), cluster.kind("", "nodes"));
+        let mut news = pods.objects.news();
+        loop {
+            let placed = nodes.objects.list("").objects;
+            for (number, pod) in pods.objects.list("").objects.iter().enumerate() {
+                if pod.field_named("spec.nodeName").is_empty()
+                    && !pod.deleting
+                    && !placed.is_empty()
+                {
+                    let affinity = &pod.value()["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
+                    let wanted = affinity["nodeSelectorTerms"][0]["matchFields"][0]["values"][0]
+                        .as_str()
+                        .map(str::to_owned);
+                    let node =
+                        wanted.unwrap_or_else(|| placed[number % placed.len()].name.to_string());
+                    let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": &*pod.name}, "target": {"kind": "Node", "name": node}});
+                    let path =
+                        format!("/api/v1/namespaces/{}/pods/{}/binding", pod.namespace, pod.name);
+                    let request = Request::post(path).header("content-type", "application/json");
+                    let request = request
+                        .body(Body::from(binding.to_string().into_bytes()))
+                        .expect("a request");
+                    if client.send(request).await.is_err() {
+                        return;
+                    }
+                }
+            }
+            if news.changed().await.is_err() {
+                return;
+            }
+        }
+    })
+}

@@ -1,0 +1,149 @@
+//! Watches: what they send, and how they end.
+
+use http::Request;
+use http_body_util::BodyExt as _;
+use kube::client::Body;
+use serde_json::{Value, json};
+
+use crate::stage::{PATIENCE, Stage, pod};
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+
+/// Lines of a stream.
+struct Lines {
+    body: Body,
+    rest: Vec<u8>,
+}
+
+impl Lines {
+    async fn open(stage: &Stage, path: &str) -> Self {
+        let request = Request::get(path).body(Body::empty()).expect("a request");
+        let response = stage.client.send(request).await.expect("an answer");
+        assert_eq!(response.status(), 200);
+        Self { body: response.into_body(), rest: Vec::new() }
+    }
+
+    /// The next line; `None` at the end.
+    async fn next(&mut self) -> Option<Value> {
+        loop {
+            if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.rest.drain(..=end).collect();
+                return Some(serde_json::from_slice(&line).expect("JSON"));
+            }
+            let frame = tokio::time::timeout(PATIENCE, self.body.frame())
+                .await
+                .expect("something in time")?;
+            if let Ok(data) = frame.expect("a frame").into_data() {
+                self.rest.extend_from_slice(&data);
+            }
+        }
+    }
+
+    /// Types and names of the next lines.
+    async fn some(&mut self, count: usize) -> Vec<String> {
+        let mut seen = Vec::new();
+        for _ in 0..count {
+            let line = self.next().await.expect("a line");
+            let name = line["object"]["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+            seen.push(format!("{} {name}", line["type"].as_str().expect("a type")));
+        }
+        seen
+    }
+}
+
+#[tokio::test]
+async fn a_watch_goes_on_where_a_list_ended() {
+    let stage = Stage::new(0).await;
+    stage.make(PODS, &pod("a")).await;
+    let version =
+        stage.get(PODS).await.1["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+    stage.make(PODS, &pod("b")).await;
+    stage.delete(&format!("{PODS}/a")).await;
+    let mut lines =
+        Lines::open(&stage, &format!("{PODS}?watch=true&resourceVersion={version}")).await;
+    assert_eq!(lines.some(2).await, ["ADDED b", "DELETED a"]);
+    stage.make(PODS, &pod("c")).await;
+    assert_eq!(lines.some(1).await, ["ADDED c"]);
+    let mut anew = Lines::open(&stage, &format!("{PODS}?watch=true")).await;
+    assert_eq!(anew.some(2).await, ["ADDED b", "ADDED c"]);
+    stage.end().await;
+}
+
+#[tokio::test]
+async fn streaming_lists_end_with_a_bookmark() {
+    let stage = Stage::new(0).await;
+    stage.make(PODS, &pod("a")).await;
+    let query = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=1";
+    let mut lines = Lines::open(&stage, &format!("{PODS}?{query}")).await;
+    assert_eq!(lines.some(1).await, ["ADDED a"]);
+    let mark = lines.next().await.unwrap();
+    assert_eq!(mark["type"], "BOOKMARK");
+    assert_eq!(mark["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
+    // A last bookmark, then the end.
+    assert_eq!(lines.next().await.unwrap()["type"], "BOOKMARK");
+    assert_eq!(lines.next().await, None);
+    stage.end().await;
+}
+
+#[tokio::test]
+async fn what_leaves_the_view_is_deleted_and_what_enters_is_added() {
+    let stage = Stage::new(0).await;
+    let mut lines =
+        Lines::open(&stage, &format!("{PODS}?watch=true&labelSelector=tier%3Dfront")).await;
+    stage.make(PODS, &pod("a")).await;
+    let label = |value: Value| json!({"metadata": {"labels": {"tier": value}}});
+    let path = format!("{PODS}/a");
+    stage.patch(&path, "merge-patch+json", &label(json!("front"))).await;
+    stage.patch(&path, "merge-patch+json", &json!({"metadata": {"annotations": {"x": "y"}}})).await;
+    stage.patch(&path, "merge-patch+json", &label(json!("back"))).await;
+    assert_eq!(lines.some(3).await, ["ADDED a", "MODIFIED a", "DELETED a"]);
+    stage.end().await;
+}
+
+#[tokio::test]
+async fn versions_that_are_forgotten_expire() {
+    let stage = Stage::new(0).await;
+    stage.sandbox.cluster.kind("", "pods").objects.shorten_log(3);
+    for number in 0..9 {
+        stage.make(PODS, &pod(&format!("p{number}"))).await;
+    }
+    let mut lines = Lines::open(&stage, &format!("{PODS}?watch=true&resourceVersion=1")).await;
+    let gone = lines.next().await.unwrap();
+    assert_eq!((&gone["type"], &gone["object"]["code"]), (&json!("ERROR"), &json!(410)));
+    assert_eq!(lines.next().await, None);
+    let (status, gone) =
+        stage.get(&format!("{PODS}?resourceVersion=1&resourceVersionMatch=Exact")).await;
+    assert_eq!((status.as_u16(), &gone["reason"]), (410, &json!("Expired")));
+    stage.end().await;
+}
+
+#[tokio::test]
+async fn a_watcher_that_does_not_read_is_cut_off_and_nobody_else_waits() {
+    let stage = Stage::new(0).await;
+    stage.sandbox.cluster.kind("", "configmaps").objects.shorten_log(50);
+    let maps = "/api/v1/namespaces/default/configmaps";
+    let mut slow = Lines::open(
+        &stage,
+        &format!("{maps}?watch=true&resourceVersion={}", stage.sandbox.cluster.store.version()),
+    )
+    .await;
+    // More than fits into all buffers between us, so that the server has to wait for the reader.
+    let filler = "x".repeat(200_000);
+    for number in 0..200 {
+        stage
+            .make(maps, &json!({"metadata": {"name": format!("c{number}")}, "data": {"x": filler}}))
+            .await;
+    }
+    let mut last = Value::Null;
+    while let Some(line) = slow.next().await {
+        last = line;
+        if last["type"] == "ERROR" {
+            break;
+        }
+        if last["object"]["metadata"]["name"] == "c199" {
+            break;
+        }
+    }
+    assert_eq!(last["object"]["code"], 410, "{}", last["type"]);
+    stage.end().await;
+}
