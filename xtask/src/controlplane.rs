@@ -11,7 +11,8 @@ use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
 pub(crate) use ::controlplane::{
-    ControlPlane, Identity, Options, PAUSE, Scheduler, free_ports, write_private,
+    ControlPlane, Identity, Options, PAUSE, Scheduler, free_ports, write_expired_client,
+    write_private,
 };
 
 use crate::shell::say;

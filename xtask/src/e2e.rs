@@ -19,6 +19,7 @@ mod forms;
 mod gates;
 mod history;
 mod mistakes;
+mod pages;
 mod placements;
 mod preemption;
 mod profiles;
@@ -115,6 +116,11 @@ const SCENARIOS: &[Scenario] = &[
         name: "mistakes",
         shows: "wrong files, servers and rights end with one clear sentence",
         run: mistakes::run,
+    },
+    Scenario {
+        name: "pages",
+        shows: "metrics, health and resources over HTTPS by client certificate; latency on pods",
+        run: pages::run,
     },
     Scenario {
         name: "restart",

@@ -65,18 +65,37 @@ pub fn write_private(path: &Path, text: &str) -> Result<()> {
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
+/// Writes a client certificate of a cluster that has expired, and its key, as `NAME.crt` and
+/// `NAME.key`, to see what comes of it. `ca` is the certificate of the cluster's authority.
+pub fn write_expired_client(ca: &Path, folder: &Path, name: &str, user: &str) -> Result<()> {
+    let key = ca.with_extension("key");
+    let key =
+        std::fs::read_to_string(&key).with_context(|| format!("cannot read {}", key.display()))?;
+    let key = KeyPair::from_pem(&key).context("the key of the authority cannot be read")?;
+    let authority = Authority(Issuer::new(Authority::params("ca")?, key));
+    let mut params = client(user, None)?;
+    let now = SystemTime::now();
+    (params.not_before, params.not_after) = ((now - VALIDITY).into(), (now - SKEW).into());
+    authority.issue(folder, name, &params)
+}
+
 struct Authority(Issuer<'static, KeyPair>);
 
 impl Authority {
     fn new(folder: &Path, name: &str) -> Result<Self> {
         let key = KeyPair::generate().context("cannot make a key")?;
-        let mut params = subject(&format!("jindou-{name}"), &[])?;
-        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+        let params = Self::params(name)?;
         let certificate = params.self_signed(&key)?;
         write_private(&folder.join(format!("{name}.crt")), &certificate.pem())?;
         write_private(&folder.join(format!("{name}.key")), &key.serialize_pem())?;
         Ok(Self(Issuer::new(params, key)))
+    }
+
+    fn params(name: &str) -> Result<CertificateParams> {
+        let mut params = subject(&format!("jindou-{name}"), &[])?;
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+        Ok(params)
     }
 
     fn issue(&self, folder: &Path, file: &str, params: &CertificateParams) -> Result<()> {

@@ -20,7 +20,7 @@ mod state;
 pub mod tools;
 
 pub use build::build;
-pub use certificates::write_private;
+pub use certificates::{write_expired_client, write_private};
 pub use manage::{all, down, up};
 pub use ports::free as free_ports;
 pub use process::{Identity, PAUSE};

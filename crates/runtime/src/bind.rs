@@ -239,7 +239,10 @@ impl Binder {
         });
         // The API server copies a binding's annotations to its pod, so this costs no request.
         if let Some(since) = since {
-            let latency = format!("{:.3}s", since.elapsed().as_secs_f64());
+            let seconds = since.elapsed().as_secs_f64();
+            // Many are bound within a millisecond, and `0.000s` would tell nothing.
+            let digits = if seconds < 1.0 { 6 } else { 3 };
+            let latency = format!("{seconds:.digits$}s");
             body["metadata"]["annotations"] = json!({ LATENCY_ANNOTATION: latency });
         }
         let request = Request::post(uri)

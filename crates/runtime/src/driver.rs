@@ -273,7 +273,7 @@ impl Driver {
                 self.sampler.begin(&mut self.engine);
                 self.apply(Change::Schedule { limit: 1 });
                 self.metrics.algorithm(begun.elapsed().as_secs_f64());
-                self.sampler.end(&self.engine);
+                self.sampler.end(&mut self.engine);
                 self.hand_over(Some(begun)).await;
             }
             self.show();

@@ -83,19 +83,20 @@ impl Sampler {
         let random = random ^ random >> 17;
         let random = random ^ random << 5;
         self.0.random.set(random);
-        let on = random.is_multiple_of(SAMPLED);
-        if on != self.0.on.replace(on) || on {
-            engine.time(on.then_some(nanoseconds));
+        if random.is_multiple_of(SAMPLED) {
+            self.0.on.set(true);
+            engine.time(Some(nanoseconds));
         }
     }
 
     /// The attempt ended.
-    pub(crate) fn end(&self, engine: &Engine) {
+    pub(crate) fn end(&self, engine: &mut Engine) {
         if !self.0.on.replace(false) {
             return;
         }
         let points = self.0.points.take();
         let times = engine.times();
+        engine.time(None);
         // Of attempts in which extenders have a say, or that had nothing to try, less is known.
         let Some((profile, status)) = times.attempt else { return };
         let profile = &engine.profiles()[profile].name;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::scene::Scene;
 use super::schedulers::{self, PLAIN};
-use crate::controlplane::free_ports;
+use crate::controlplane::{free_ports, write_expired_client};
 use crate::shell::root;
 
 /// Lines on standard error, at most: the sentence, and what the configuration is told.
@@ -57,6 +57,15 @@ fn mistakes(scene: &Scene, silent: &str) -> Result<Vec<Mistake>> {
         let path = scene.write(&format!("{name}.kubeconfig"), &access(server, ca, token))?;
         Ok(path.to_string_lossy().into_owned())
     };
+    write_expired_client(&ca, &scene.folder, "expired-client", "system:kube-scheduler")?;
+    let expired = scene.folder.join("expired-client.crt");
+    let kubeconfig_with = |name: &str, certificate: &Path| -> Result<String> {
+        let key = certificate.with_extension("key");
+        let user = json!({"client-certificate": certificate, "client-key": key});
+        let path =
+            scene.write(&format!("{name}.kubeconfig"), &kubeconfig_of(server, &ca, &user))?;
+        Ok(path.to_string_lossy().into_owned())
+    };
     let plain = root().join(PLAIN).to_string_lossy().into_owned();
     let absent = scene.folder.join("absent").to_string_lossy().into_owned();
     let scheduler = scheduler.to_string_lossy().into_owned();
@@ -94,6 +103,11 @@ fn mistakes(scene: &Scene, silent: &str) -> Result<Vec<Mistake>> {
             kubeconfig("no-rights", server, &ca, token.trim())?,
             &["system:serviceaccount:mistakes:nobody", "nodes", "system:kube-scheduler"],
         ),
+        with(
+            "expired-client",
+            kubeconfig_with("expired-client", &expired)?,
+            &["cannot talk to the API server", "Unauthorized"],
+        ),
         Mistake {
             name: "no-config",
             kubeconfig: scheduler.clone(),
@@ -111,6 +125,10 @@ fn mistakes(scene: &Scene, silent: &str) -> Result<Vec<Mistake>> {
 
 fn access(server: &str, ca: &Path, token: &str) -> String {
     let user = if token.is_empty() { json!({}) } else { json!({"token": token}) };
+    kubeconfig_of(server, ca, &user)
+}
+
+fn kubeconfig_of(server: &str, ca: &Path, user: &Value) -> String {
     let config: Value = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "mistake",
         "clusters": [{"name": "mistake", "cluster": {

@@ -48,10 +48,32 @@ pub(crate) fn jindou_by(
     kubeconfig: &Path,
     more: &[&str],
 ) -> Result<Process> {
+    let [port] = free_ports()?;
+    jindou_with(scene, name, config, kubeconfig, port, more)
+}
+
+/// Starts Jindou with its pages on a port.
+pub(crate) fn jindou_at(
+    scene: &Scene,
+    name: &str,
+    config: &Path,
+    port: u16,
+    more: &[&str],
+) -> Result<Process> {
+    jindou_with(scene, name, config, &scene.plane.scheduler_kubeconfig, port, more)
+}
+
+fn jindou_with(
+    scene: &Scene,
+    name: &str,
+    config: &Path,
+    kubeconfig: &Path,
+    port: u16,
+    more: &[&str],
+) -> Result<Process> {
     let mut command = Command::new(scene.jindou);
     command.args(["scheduler", "--config"]).arg(config);
     command.arg("--kubeconfig").arg(kubeconfig);
-    let [port] = free_ports()?;
     command.args(["--bind-address=127.0.0.1", &format!("--secure-port={port}")]);
     command.args(more).arg("-v=5");
     start(scene, name, command)

@@ -384,6 +384,12 @@ async fn a_pod_is_told_how_long_it_took_only_if_that_is_wanted() {
     assert_eq!(said, [latency("1.234s"), latency("3.234s")], "the wait for the second try counts");
     assert_eq!(stage.fake.asked_by(&Method::PATCH).len(), 0, "no request more");
 
+    let quick = Stage::of(&[Step::Healthy]);
+    let since = Instant::now();
+    tokio::time::advance(Duration::from_micros(412)).await;
+    assert_eq!(quick.bind_since(Some(since)).await, Ok(()));
+    assert_eq!(told(&quick.sends()[0]), latency("0.000412s"));
+
     let silent = Stage::of(&[Step::Healthy]);
     assert_eq!(silent.bind().await, Ok(()));
     assert_eq!(told(&silent.sends()[0]), Value::Null);

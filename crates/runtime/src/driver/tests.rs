@@ -9,6 +9,8 @@ use tokio::task::{JoinHandle, LocalSet, spawn_local};
 
 use super::*;
 
+mod stages;
+
 const KINDS: usize = 3;
 
 struct Stage {
@@ -65,6 +67,10 @@ impl Stage {
 
     fn start_with(engine: Engine) -> Self {
         let (driver, orders) = driver_of(engine);
+        Self::start_driver(driver, orders)
+    }
+
+    fn start_driver(driver: Driver, orders: mpsc::Receiver<Order>) -> Self {
         let (inputs, receiver) = mpsc::channel(INPUTS_MAX);
         let (window, status) = (Arc::clone(&driver.window), Arc::clone(&driver.status));
         let metrics = driver.metrics.clone();
@@ -467,6 +473,37 @@ fn a_bind_knows_since_when_its_pod_could_be_tried() {
         assert!(begun.elapsed() > Duration::from_millis(500), "it waited in backoff");
         assert_eq!(order.ready, Some(begun), "the first attempt counts");
     });
+}
+
+#[test]
+fn backoffs_do_not_depend_on_what_the_wall_clock_says() {
+    const HOUR: i64 = 3_600_000_000_000;
+    let mut waits = Vec::new();
+    // The wall clock was an hour behind or ahead when the process began, and was set right since.
+    for shift in [-HOUR, 0, HOUR] {
+        local(async {
+            let (mut driver, orders) = driver();
+            driver.clock.epoch = 1_700_000_000_250_000_000 + shift;
+            let mut stage = Stage::start_driver(driver, orders);
+            stage.tell(node("n1")).await;
+            stage.tell(pod("a", None)).await;
+            for _ in 0..KINDS {
+                stage.send(Input::Synced).await;
+            }
+            stage.send(Input::Lead(true)).await;
+            for _ in 0..4 {
+                let begun = Instant::now();
+                let order = stage.orders.recv().await.unwrap();
+                assert!(matches!(order.command, Command::Bind { .. }), "{order:?}");
+                waits.push(begun.elapsed().as_millis());
+                stage.tell(bound("a", Some("no"))).await;
+                assert_eq!(stage.ordered().await, ["ReportFailure a"]);
+            }
+        });
+    }
+    assert_eq!(waits[..4], waits[4..8], "behind");
+    assert_eq!(waits[4..8], waits[8..], "ahead");
+    assert!(waits[1] >= 500 && waits[3] > waits[1] && waits[3] <= 10_000, "{waits:?}");
 }
 
 #[test]

@@ -219,6 +219,26 @@ async fn a_lease_that_changes_is_not_taken_even_if_its_clock_stands_still() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_wall_clock_that_jumps_changes_nothing_for_the_leader_nor_for_others() {
+    let world = World::new();
+    let mut a = world.start("a");
+    a.becomes(Role::Leading).await;
+    let mut b = world.start("b");
+    for round in 0..60 {
+        // As if the clock of the leader had jumped by an hour, to and fro, when it wrote.
+        let times = ["2000-01-01T01:00:00.000000Z", "2000-01-01T00:00:00.000000Z"];
+        world.server().lease.as_mut().unwrap()["spec"]["renewTime"] = json!(times[round % 2]);
+        seconds(2).await;
+        assert_eq!((a.role(), a.may_send()), (Role::Leading, true), "{round}");
+        assert_eq!((b.role(), b.may_send()), (Role::Waiting, false), "{round}");
+    }
+    a.task.abort();
+    let begun = Instant::now();
+    let waited = b.becomes(Role::Leading).await - begun;
+    assert!((13..=20).contains(&waited.as_secs()), "{waited:?}: a lease lasts as long as it says");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_leader_renews_with_one_request_each_period_and_the_fence_stays_open() {
     let world = World::new();
     let mut a = world.start("a");

@@ -2,6 +2,11 @@
 
 use std::sync::atomic::AtomicBool;
 
+use rcgen::{CertificateParams, KeyPair};
+use rustls::pki_types::PrivateKeyDer;
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
 use super::*;
 
 fn scheduler() -> (Scheduler, mpsc::Receiver<Input>) {
@@ -9,6 +14,58 @@ fn scheduler() -> (Scheduler, mpsc::Receiver<Input>) {
     let watches = KINDS.iter().map(|kind| (kind.name, Arc::default())).collect();
     let status = Arc::new(DriverStatus::default());
     (Scheduler { inputs, watches, status, beginning: Mutex::default() }, receiver)
+}
+
+/// Why a server with such a certificate is not talked to, by a client that trusts it or does not.
+async fn refused(name: &str, trusted: bool, change: impl FnOnce(&mut CertificateParams)) -> String {
+    let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+    // Authorities are told apart by their names first.
+    params.distinguished_name.push(rcgen::DnType::CommonName, "server");
+    change(&mut params);
+    let key = KeyPair::generate().unwrap();
+    let certificate = params.self_signed(&key).unwrap().der().clone();
+    let other = rcgen::generate_simple_self_signed(["other".to_owned()]).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let tls = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(
+            vec![certificate.clone()],
+            PrivateKeyDer::Pkcs8(key.serialize_der().into()),
+        )
+        .unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let _ = TlsAcceptor::from(Arc::new(tls.clone())).accept(stream).await;
+        }
+    });
+    let mut config = kube::Config::new(format!("https://{address}").parse().unwrap());
+    let root = if trusted { &certificate } else { other.cert.der() };
+    config.root_cert = Some(vec![root.to_vec()]);
+    let error = check_connection(&connect::client(&config).unwrap()).await.unwrap_err();
+    server.abort();
+    format!("{error:#}")
+}
+
+#[tokio::test]
+async fn a_server_whose_certificate_is_not_good_is_told_in_one_sentence() {
+    let expired =
+        |params: &mut CertificateParams| params.not_after = rcgen::date_time_ymd(2020, 1, 1);
+    let future =
+        |params: &mut CertificateParams| params.not_before = rcgen::date_time_ymd(2500, 1, 1);
+    for (error, want) in [
+        (refused("127.0.0.1", true, expired).await, "expired"),
+        (refused("127.0.0.1", true, future).await, "not valid yet"),
+        (refused("127.0.0.1", false, |_| {}).await, "UnknownIssuer"),
+        (refused("example.com", true, |_| {}).await, "not valid for name"),
+    ] {
+        assert!(error.contains("certificate") && error.contains(want), "{want}: {error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,6 +3,7 @@
 use api::config::Gates;
 use engine::change::Change;
 use engine::engine::Settings;
+use engine::stopwatch::Times;
 use plugins::registry::Registry;
 use serde_json::{Value, json};
 
@@ -51,7 +52,8 @@ fn try_pods(
             engine.apply(pod(&format!("p{index}-{number}"), amount), 0, &mut commands);
             sampler.begin(&mut engine);
             engine.apply(Change::Schedule { limit: 1 }, 0, &mut commands);
-            sampler.end(&engine);
+            sampler.end(&mut engine);
+            assert_eq!(engine.times(), Times::default(), "the clock stands still again");
         }
     }
     engine.apply(node("n3"), 0, &mut commands);

@@ -22,6 +22,8 @@ struct World {
     looks: u32,
     then: Option<(u32, Effect)>,
     trouble: u32,
+    /// What comes of the next write, and whether it is done all the same.
+    fault: Option<(Reply, bool)>,
 }
 
 impl World {
@@ -30,7 +32,7 @@ impl World {
         let meta =
             json!({"name": "pvc", "namespace": "ns", "uid": "uid-c", "resourceVersion": "6"});
         let claim = json!({"metadata": meta, "spec": {}});
-        Self { volume, claim, looks: 0, then: None, trouble: 0 }
+        Self { volume, claim, looks: 0, then: None, trouble: 0, fault: None }
     }
 
     fn bind(&mut self) {
@@ -58,7 +60,8 @@ impl World {
         if object.is_null() {
             return Reply::failure(404, "not found");
         }
-        if asked.method == Method::PATCH {
+        let fault = self.fault.take_if(|_| asked.method == Method::PATCH);
+        if asked.method == Method::PATCH && fault.as_ref().is_none_or(|(_, done)| *done) {
             if asked.body["metadata"]["resourceVersion"] != object["metadata"]["resourceVersion"] {
                 return Reply::failure(409, "the object has been modified");
             }
@@ -70,7 +73,7 @@ impl World {
                 object["metadata"]["annotations"][name] = value.clone();
             }
         }
-        Reply::json(200, object)
+        fault.map_or_else(|| Reply::json(200, object), |(reply, _)| reply)
     }
 }
 
@@ -124,6 +127,54 @@ async fn a_volume_is_bound_to_its_claim() {
         (&reference["namespace"], &reference["resourceVersion"]),
         (&json!("ns"), &json!("6"))
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fault_of_a_write_ends_this_attempt_and_not_the_next() {
+    for (fault, told) in [
+        (Reply::failure(409, "the object has been modified"), "409"),
+        (Reply::failure(500, "etcd is gone"), "500"),
+        (Reply::failure(503, "later"), "503"),
+        (Reply::never(), "did not answer"),
+        (Reply::broken(), "connection reset"),
+    ] {
+        for (request, done) in [
+            (static_bind(), false),
+            (static_bind(), true),
+            (provision(), false),
+            (provision(), true),
+        ] {
+            let stage = Stage::new(|world| world.fault = Some((fault.clone(), done)));
+            let begun = Instant::now();
+            let error = refused(&stage, request.clone()).await;
+            assert!(error.contains(told), "{told}, {request:?}: {error}");
+            assert_eq!(stage.patches().len(), 1, "{told}: it is not written again at once");
+            assert!(begun.elapsed() <= REQUEST_TIMEOUT, "{told}");
+            let looks = lock(&stage.world).looks;
+            lock(&stage.world).then = Some((looks + 2, World::bind));
+            stage.prepare(request.clone()).await.unwrap();
+            let writes = if done { 1 } else { 2 };
+            assert_eq!(stage.patches().len(), writes, "{told}, {request:?}: what is done stays");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_lost_between_two_writes_stops_the_second() {
+    let stage = Stage::new(|_| {});
+    let fence = Fence::always();
+    let (world, closing) = (Arc::clone(&stage.world), fence.clone());
+    let fake = Fake::new(move |asked| {
+        let reply = lock(&world).answer(asked);
+        if asked.method == Method::PATCH {
+            closing.close();
+        }
+        reply
+    });
+    let requests = [static_bind(), provision()];
+    let error = prepare(&fake.client(), &fence.into(), &requests, LIMIT).await.unwrap_err();
+    assert_eq!(format!("{error:#}"), "the lease is not held any more");
+    assert_eq!(fake.asked_by(&Method::PATCH).len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
