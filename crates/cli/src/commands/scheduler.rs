@@ -31,7 +31,7 @@ use crate::output::complain;
 
 pub(super) use flags::Options;
 
-use flags::Lookup;
+use flags::{Lookup, Place};
 
 /// How long binds that are under way may take when we are told to stop.
 const DRAIN_MAX: Duration = Duration::from_secs(8);
@@ -135,7 +135,8 @@ impl Plan {
     ) -> Result<Self> {
         // The file's kubeconfig counts when there is a file, as with kube-scheduler.
         let written = &configuration.client_connection.kubeconfig;
-        let in_file = (!written.is_empty() && !options.embedded).then(|| PathBuf::from(written));
+        let counts = !written.is_empty() && options.place == Place::Cluster;
+        let in_file = counts.then(|| PathBuf::from(written));
         let kubeconfig = in_file.or_else(|| options.kubeconfig.clone());
         let target = Target { kubeconfig, master: options.master.clone() };
         let reviewer = match options.review_kubeconfig()? {

@@ -116,10 +116,9 @@ pub(in crate::commands) struct Options {
     #[arg(long, value_enum, default_value_t)]
     pub(super) logging_format: LogFormat,
 
-    /// Part of a program that has a cluster of its own: its kubeconfig counts whatever the file says,
-    /// and only what goes wrong is logged.
+    /// Where it runs.
     #[arg(skip)]
-    pub(super) embedded: bool,
+    pub(super) place: Place,
 }
 
 /// The flags alone, for programs that start a scheduler themselves.
@@ -127,6 +126,17 @@ pub(in crate::commands) struct Options {
 struct Alone {
     #[command(flatten)]
     options: Options,
+}
+
+/// Where a scheduler runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Place {
+    /// On a cluster.
+    #[default]
+    Cluster,
+    /// In a program that has a cluster of its own: its kubeconfig counts whatever the file says, and
+    /// only what goes wrong is logged.
+    Embedded,
 }
 
 /// Form of the log.
@@ -170,7 +180,7 @@ impl Options {
                 .options;
         options.kubeconfig = Some(kubeconfig.to_owned());
         options.config = config.map(Path::to_owned);
-        options.embedded = true;
+        options.place = Place::Embedded;
         Ok(options)
     }
 
