@@ -33,9 +33,14 @@ pub(crate) fn ci() -> Result<ExitCode> {
 
 /// Every test that the machine can run. With `all`, what cannot run is a failure.
 pub(crate) fn test(all: bool) -> Result<ExitCode> {
+    let go = go();
+    if go.is_some() {
+        say("programs of upstream's control plane");
+        controlplane::build()?;
+    }
     run("cargo", &["test", "--workspace", "--all-features"])?;
     instructions::check(all)?;
-    let Some(go) = go() else {
+    let Some(go) = go else {
         if all {
             bail!(
                 "Go was not found: the oracle and the control plane need it. Install Go 1.26 or newer"
