@@ -17,7 +17,7 @@ pub use update::Part;
 
 use crate::failure::{Answer, Failure, Named};
 use crate::kinds::{Kinds, Resource, SchemaSource};
-use crate::schema::SCHEMAS;
+use crate::schema::{Quantities, SCHEMAS};
 use crate::store::{Object, Store};
 
 /// A cluster: objects, kinds, and the rules that writes follow.
@@ -120,6 +120,16 @@ pub(crate) fn decode(
     object: &mut Value,
     strictness: Strictness,
 ) -> Answer<Vec<String>> {
+    decode_with(resource, object, strictness, Quantities::Canonical)
+}
+
+/// The same, with a choice what happens to amounts.
+pub(crate) fn decode_with(
+    resource: &Resource,
+    object: &mut Value,
+    strictness: Strictness,
+    quantities: Quantities,
+) -> Answer<Vec<String>> {
     let kind = &resource.kind;
     let expected = kind.api_version();
     let (api_version, name) = crate::kinds::type_of(object);
@@ -148,13 +158,14 @@ pub(crate) fn decode(
     object["kind"] = kind.kind.as_ref().into();
     let (unknown, wrong) = match &kind.schema {
         SchemaSource::Types(_) => {
-            let report = SCHEMAS.check(SCHEMAS.name_of(kind).unwrap_or_default(), object);
+            let report =
+                SCHEMAS.check(SCHEMAS.name_of(kind).unwrap_or_default(), object, quantities);
             (report.unknown, report.wrong)
         }
         SchemaSource::Custom(structure) => {
             let metadata = crate::json::object(object, "metadata");
             let mut metadata = Value::Object(std::mem::take(metadata));
-            let report = SCHEMAS.check(METADATA, &mut metadata);
+            let report = SCHEMAS.check(METADATA, &mut metadata, quantities);
             object["metadata"] = metadata;
             let unknown = report.unknown.iter().map(|path| format!("metadata.{path}"));
             (unknown.chain(structure.prune(object)).collect(), report.wrong)

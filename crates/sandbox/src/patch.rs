@@ -46,12 +46,11 @@ pub(crate) fn patched(
 ) -> Answer<Value> {
     let mut object = object.clone();
     match form {
+        // What exactly is wrong is not told, as upstream has it.
         Form::Json => json::patch(&mut object, patch).map_err(|why| {
-            Failure::new(
-                422,
-                "Invalid",
-                format!("the server rejected our request due to an error in our request: {why}"),
-            )
+            tracing::debug!(%why, "a JSON patch was refused");
+            let message = "the server rejected our request due to an error in our request";
+            Failure::new(422, "Invalid", message)
         })?,
         Form::Merge => merge::patch(&mut object, patch),
         Form::Strategic => {

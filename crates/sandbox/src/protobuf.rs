@@ -2,7 +2,8 @@
 //!
 //! Which field has which number is data: `protobuf/fields.txt` lists it as the `generated.proto` files
 //! of the modules `k8s.io/api` and `k8s.io/apimachinery` v0.36.4 define it. A line is a message:
-//! number, name and type of each field; `*` marks lists and `%` maps from texts.
+//! number, name and type of each field; `*` marks lists, `%` maps from texts, and `?` numbers and truths
+//! that are as good as absent when they are zero.
 
 mod decode;
 mod encode;
@@ -40,6 +41,8 @@ struct Field {
     name: String,
     kind: Kind,
     many: Many,
+    /// Zero means that it is absent.
+    zero_is_absent: bool,
     /// Its members are those of the message around it.
     inline: bool,
 }
@@ -115,6 +118,7 @@ fn read_field(
         b'%' => (Many::Map, &kind[1..]),
         _ => (Many::One, kind),
     };
+    let (zero_is_absent, kind) = kind.strip_prefix('?').map_or((false, kind), |kind| (true, kind));
     let full = match kind.split_once('.') {
         Some(("", name)) => format!("{package}.{name}"),
         Some(("meta", name)) => format!("{META}.{name}"),
@@ -137,7 +141,7 @@ fn read_field(
     };
     let inline =
         matches!(kind, Kind::Message(_)) && many == Many::One && SCHEMAS.lacks(message, name);
-    Some(Field { number, name: name.to_owned(), kind, many, inline })
+    Some(Field { number, name: name.to_owned(), kind, many, zero_is_absent, inline })
 }
 
 /// Reads an object in its envelope. What is wrong with it, if anything.

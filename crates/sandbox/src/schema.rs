@@ -64,6 +64,17 @@ pub(crate) struct Report {
     pub(crate) unknown: Vec<String>,
     /// The first value of a wrong type, as a sentence.
     pub(crate) wrong: Option<String>,
+    quantities: Quantities,
+}
+
+/// What happens to amounts that are not in their canonical form.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Quantities {
+    /// They are brought into it.
+    #[default]
+    Canonical,
+    /// They stay as they are written, which server-side apply compares.
+    AsWritten,
 }
 
 impl Schemas {
@@ -104,8 +115,8 @@ impl Schemas {
 
     /// Checks an object of a named shape: removes what is unknown or null, brings quantities into
     /// their canonical form, and tells what it found.
-    pub(crate) fn check(&self, name: &str, object: &mut Value) -> Report {
-        let mut report = Report::default();
+    pub(crate) fn check(&self, name: &str, object: &mut Value, quantities: Quantities) -> Report {
+        let mut report = Report { quantities, ..Report::default() };
         if let Some(shape) = self.by_name.get(name) {
             let mut path = String::new();
             self.walk(&Shape::Struct(*shape), object, &mut path, "", &mut report);
@@ -148,6 +159,7 @@ impl Schemas {
                 }
             }
             (Shape::Quantity, Value::String(text)) => match Quantity::parse(text) {
+                Some(_) if report.quantities == Quantities::AsWritten => {}
                 Some(quantity) => *value = quantity.to_string().into(),
                 None if report.wrong.is_none() => {
                     report.wrong = Some("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'".to_owned());
@@ -361,7 +373,7 @@ mod tests {
     fn unknown_fields_are_found_and_dropped() {
         let mut pod = json!({"metadata": {"name": "a", "creationTimestamp": null}, "spec": {
             "containers": [{"name": "a", "imagee": "x"}], "volumes": [], "nonsense": 1}});
-        let report = SCHEMAS.check(POD, &mut pod);
+        let report = SCHEMAS.check(POD, &mut pod, Quantities::Canonical);
         assert_eq!(report.unknown, ["spec.containers[0].imagee", "spec.nonsense"]);
         assert_eq!(report.wrong, None);
         assert_eq!(
@@ -373,7 +385,7 @@ mod tests {
     #[test]
     fn wrong_types_are_told_with_their_path() {
         let mut pod = json!({"spec": {"containers": [{"name": 5}]}});
-        let report = SCHEMAS.check(POD, &mut pod);
+        let report = SCHEMAS.check(POD, &mut pod, Quantities::Canonical);
         let told = "json: cannot unmarshal number into Go struct field Container.spec.containers.name of type string";
         assert_eq!(report.wrong.as_deref(), Some(told));
     }
@@ -382,7 +394,7 @@ mod tests {
     fn quantities_become_canonical() {
         let mut pod = json!({"spec": {"containers": [{"name": "a", "resources": {"requests": {
             "cpu": "1000m", "memory": 1024, "x/y": "0.5"}}}]}});
-        assert!(SCHEMAS.check(POD, &mut pod).wrong.is_none());
+        assert!(SCHEMAS.check(POD, &mut pod, Quantities::Canonical).wrong.is_none());
         let requests = &pod["spec"]["containers"][0]["resources"]["requests"];
         assert_eq!(*requests, json!({"cpu": "1", "memory": "1024", "x/y": "500m"}));
     }

@@ -342,6 +342,7 @@ impl Deployments {
         let (present, ready, available) =
             (sum(|set| set.present), sum(|set| set.ready), sum(|set| set.available));
         let updated = new.map_or(0, |set| set.present);
+        let ending = sum(|set| int(&set.value, &["status", "terminatingReplicas"]).unwrap_or(0));
         let replicas = int(deployment, &["spec", "replicas"]).unwrap_or(1);
         let unavailable = share(
             at(deployment, &["spec", "strategy", "rollingUpdate", "maxUnavailable"]),
@@ -381,6 +382,7 @@ impl Deployments {
             ] {
                 if count > 0 { status[field] = count.into() } else { drop(members(status).remove(field)) }
             }
+            status["terminatingReplicas"] = ending.into();
             status["observedGeneration"] = before["metadata"]["generation"].clone();
             let minimum = if enough {
                 json!({"type": "Available", "status": "True", "reason": "MinimumReplicasAvailable", "message": "Deployment has minimum availability.", "lastTransitionTime": time, "lastUpdateTime": time})

@@ -121,6 +121,8 @@ fn write_status(
         })
         .count();
     let ready = active.iter().filter(|pod| pod.ready()).count();
+    let ending = pods.iter().filter(|pod| pod.object.deleting && !pod.ended()).count();
+    let counts_ending = text(set, &["kind"]) == "ReplicaSet";
     let available = active.iter().filter(|pod| pod.available(ready_for, now)).count();
     cluster.change(
         sets,
@@ -132,6 +134,9 @@ fn write_status(
             let mut object = before.clone();
             let status = slot(&mut object, &["status"]);
             status["replicas"] = active.len().into();
+            if counts_ending {
+                status["terminatingReplicas"] = ending.into();
+            }
             for (field, count) in [
                 ("fullyLabeledReplicas", labelled),
                 ("readyReplicas", ready),

@@ -163,7 +163,7 @@ impl Cluster {
             Part::Status | Part::Whole => {}
         }
         if (kind.behaviour.generations || custom)
-            && part != Part::Status
+            && part == Part::Main
             && spec_changed(&object, before)
         {
             let generation = at(before, &["metadata", "generation"]).and_then(Value::as_i64);

@@ -17,14 +17,26 @@ use crate::kinds::{Kind, Resource, Verbs};
 const AGGREGATED: &str = "g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// The version that clients are told. Its behaviour is what this server follows.
-pub(super) fn version() -> Value {
-    json!({
-        "major": "1", "minor": "36", "emulationMajor": "1", "emulationMinor": "36",
-        "minCompatibilityMajor": "1", "minCompatibilityMinor": "35",
-        "gitVersion": "v1.36.4+jindou", "gitCommit": "", "gitTreeState": "clean",
-        "buildDate": "2026-01-01T00:00:00Z", "goVersion": "none", "compiler": "rustc",
-        "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
-    })
+pub(super) fn version() -> String {
+    let platform = format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH);
+    let members = [
+        ("major", "1"),
+        ("minor", "36"),
+        ("emulationMajor", "1"),
+        ("emulationMinor", "36"),
+        ("minCompatibilityMajor", "1"),
+        ("minCompatibilityMinor", "35"),
+        ("gitVersion", "v1.36.4+jindou"),
+        ("gitCommit", ""),
+        ("gitTreeState", "clean"),
+        ("buildDate", "1970-01-01T00:00:00Z"),
+        ("goVersion", "none"),
+        ("compiler", "rustc"),
+        ("platform", &platform),
+    ];
+    let lines: Vec<String> =
+        members.iter().map(|(name, value)| format!("  \"{name}\": \"{value}\"")).collect();
+    format!("{{\n{}\n}}", lines.join(",\n"))
 }
 
 /// All paths that lead somewhere.

@@ -11,7 +11,7 @@ use hyper::body::Incoming;
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
-use super::answer::{Body, failed, json_value, text};
+use super::answer::{Body, failed, json_bytes, json_value, text};
 use super::query::Query;
 use super::{Shared, discovery, openapi, read, reviews, write};
 use crate::failure::{Answer, Failure};
@@ -138,7 +138,7 @@ fn open_to_all(call: &Call, segments: &[&str]) -> Option<Response<Body>> {
     }
     match segments {
         ["healthz" | "livez" | "readyz", ..] => Some(text(200, "ok")),
-        ["version"] => Some(json_value(200, &discovery::version())),
+        ["version"] => Some(json_bytes(200, discovery::version().into())),
         _ => None,
     }
 }
@@ -271,8 +271,15 @@ fn parse_body(call: &Call, bytes: &Bytes) -> Answer<Value> {
         "" | "application/json" => {
             serde_json::from_slice(bytes).map_err(|error| wrong(error.to_string()))
         }
-        kind if crate::patch::Form::of(kind).is_some() => serde_json::from_slice(bytes)
-            .map_err(|error| Failure::bad_request(format!("error decoding patch: {error}"))),
+        kind if crate::patch::Form::of(kind).is_some() => {
+            serde_json::from_slice(bytes).map_err(|error| {
+                if error.is_eof() {
+                    Failure::bad_request("unexpected end of JSON input")
+                } else {
+                    Failure::bad_request(format!("error decoding patch: {error}"))
+                }
+            })
+        }
         _ => Err(Failure::unsupported_media_type(accepted)),
     }
 }

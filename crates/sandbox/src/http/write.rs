@@ -14,6 +14,7 @@ use crate::failure::{Answer, Failure};
 use crate::json::{members, name, slot, text};
 use crate::kinds::SchemaSource;
 use crate::patch::{Form, apply, patched};
+use crate::schema::Quantities;
 use crate::store::key_of;
 use crate::subresources::{bind, evict, set_scale};
 
@@ -199,7 +200,13 @@ fn apply_patch(
         ));
     }
     let mut config = body.clone();
-    let warnings = crate::cluster::decode(resource, &mut config, options.strictness)?;
+    // Amounts stay as they are written: `1000m` in place of `1` is a change.
+    let warnings = crate::cluster::decode_with(
+        resource,
+        &mut config,
+        options.strictness,
+        Quantities::AsWritten,
+    )?;
     if crate::json::at(&config, &["metadata", "managedFields"]).is_some() {
         return Err(Failure::bad_request("metadata.managedFields must be nil"));
     }
@@ -250,7 +257,9 @@ fn apply_patch(
             if !version.is_empty() && version != current.version.to_string() {
                 return Err(Failure::modified(resource.named(), object_name));
             }
-            apply::apply(resource, before, &config, &options, cluster.now()).map(Some)
+            let mut object = apply::apply(resource, before, &config, &options, cluster.now())?;
+            crate::cluster::decode(resource, &mut object, options.strictness)?;
+            Ok(Some(object))
         })?;
     written.warnings = warnings;
     respond(shared, call, target, &written)

@@ -386,7 +386,8 @@ pub const TABLE: &[Row] = &[
     )
     .short(&["hpa"])
     .in_all()
-    .status(),
+    .status()
+    .shown("Name|Reference|Targets|MinPods|MaxPods|Replicas|Age", show::plain::autoscaler),
     row::<networking::Ingress>(NETWORKING, "Ingress", ("ingresses", "ingress"))
         .short(&["ing"])
         .status()

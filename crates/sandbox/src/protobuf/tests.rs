@@ -29,7 +29,7 @@ fn objects_survive() {
                 "ports": [{"containerPort": 80, "protocol": "TCP"}],
             }],
             "volumes": [{"name": "v", "emptyDir": {}}, {"name": "w", "secret": {"secretName": "s", "defaultMode": 420}}],
-            "terminationGracePeriodSeconds": 0, "hostNetwork": false, "priority": -5,
+            "terminationGracePeriodSeconds": 0, "hostNetwork": true, "priority": -5,
             "tolerations": [{"operator": "Exists", "tolerationSeconds": 300}],
         },
         "status": {"phase": "Pending", "conditions": [{"type": "Ready", "status": "False"}]},
@@ -45,6 +45,18 @@ fn objects_survive() {
         "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "p"},
         "spec": {"minAvailable": "50%", "selector": {"matchLabels": {"a": "b"}}},
     }));
+}
+
+#[test]
+fn zeros_that_mean_nothing_are_absent() {
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "generation": 0},
+        "spec": {"hostNetwork": false, "enableServiceLinks": false, "terminationGracePeriodSeconds": 0}});
+    let back = decode(&encode(&pod).unwrap()).unwrap();
+    assert_eq!(
+        back["spec"],
+        json!({"enableServiceLinks": false, "terminationGracePeriodSeconds": 0})
+    );
+    assert_eq!(back["metadata"], json!({"name": "a"}));
 }
 
 #[test]

@@ -9,6 +9,9 @@ use crate::problem::Problem;
 
 const BINDING: Named<'static> = Named { group: "", resource: "pods/binding" };
 
+/// Labels of a node that its pods get, too.
+const TOPOLOGY: &[&str] = &["topology.kubernetes.io/region", "topology.kubernetes.io/zone"];
+
 /// Binds a pod to the node that a `Binding` names.
 ///
 /// The node itself is not looked at: it may be full, cordoned or absent, as with upstream.
@@ -35,6 +38,12 @@ pub(crate) fn bind(
     let pods = cluster.kind("", "pods");
     let options = WriteOptions { dry_run, ..WriteOptions::default() };
     let time = seconds(cluster.now());
+    // Pods carry the zone and region of their node, for whoever only sees the pod.
+    let placed = cluster.value(&cluster.kind("", "nodes"), "", node).unwrap_or_default();
+    let topology: Vec<(&str, Value)> = TOPOLOGY
+        .iter()
+        .filter_map(|key| Some((*key, at(&placed, &["metadata", "labels", key])?.clone())))
+        .collect();
     cluster.change(&pods, namespace, name, Part::Whole, &options, |current, before| {
         if !uid.is_empty() && uid != &*current.uid {
             return refuse(format!(
@@ -60,6 +69,9 @@ pub(crate) fn bind(
         }
         let mut pod = before.clone();
         pod["spec"]["nodeName"] = node.into();
+        for (key, value) in &topology {
+            crate::json::default(slot(&mut pod, &["metadata", "labels"]), key, value.clone());
+        }
         for (key, value) in map(binding, &["metadata", "annotations"]) {
             slot(&mut pod, &["metadata", "annotations"])[key] = value.clone();
         }

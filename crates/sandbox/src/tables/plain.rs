@@ -250,3 +250,29 @@ pub(crate) fn role_binding(object: &Value, clock: Clock) -> Vec<Value> {
 fn name_of(subject: &Value) -> String {
     text(subject, &["name"]).to_owned()
 }
+
+/// The cells of a HorizontalPodAutoscaler. Nothing is scaled here, so no current value is known.
+pub(crate) fn autoscaler(object: &Value, clock: Clock) -> Vec<Value> {
+    let target = |what: &str| text(object, &["spec", "scaleTargetRef", what]);
+    let metrics = list(object, &["spec", "metrics"]).iter();
+    let targets: Vec<String> = metrics
+        .map(|metric| {
+            let name = text(metric, &["resource", "name"]);
+            match int(metric, &["resource", "target", "averageUtilization"]) {
+                Some(percent) => format!("{name}: <unknown>/{percent}%"),
+                None => format!("{name}: <unknown>"),
+            }
+        })
+        .collect();
+    let count =
+        |path: &[&str]| int(object, path).map_or_else(|| "<unset>".to_owned(), |n| n.to_string());
+    vec![
+        name(object).into(),
+        format!("{}/{}", target("kind"), target("name")).into(),
+        or_none(&targets.join(", ")),
+        count(&["spec", "minReplicas"]).into(),
+        count(&["spec", "maxReplicas"]).into(),
+        int(object, &["status", "currentReplicas"]).unwrap_or(0).into(),
+        age(object, clock),
+    ]
+}

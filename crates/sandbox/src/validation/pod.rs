@@ -383,7 +383,15 @@ fn update(pod: &Value, before: &Value, problems: &mut Vec<Problem>) {
             }
         }
     }
-    if now != then {
+    let mut fixed = true;
+    for kind in ["containers", "initContainers"] {
+        if list(&now, &[kind]).len() != list(&then, &[kind]).len() {
+            let why = "pod updates may not add or remove containers";
+            problems.push(Problem::forbidden(format!("spec.{kind}"), why));
+            fixed = false;
+        }
+    }
+    if fixed && now != then {
         problems.push(Problem::forbidden("spec", UPDATES));
     }
     if crate::json::uid(pod) != crate::json::uid(before) {
