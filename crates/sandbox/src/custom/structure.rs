@@ -39,8 +39,6 @@ impl Structure {
     pub(crate) fn validate(&self, object: &Value) -> Vec<Problem> {
         let mut problems = Vec::new();
         check(&self.schema, object, "", &mut problems);
-        // Values that do not exist are told last, as upstream has it.
-        problems.sort_by_key(|problem| matches!(problem.what, What::NotSupported(..)));
         problems
     }
 }
