@@ -1,5 +1,6 @@
 //! What objects are read from.
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
@@ -41,10 +42,16 @@ impl<'a> Source<'a> {
     }
 
     /// Reads it as a type; an error comes with the path of the field that it is in.
-    pub(super) fn read_with_path<R: Deserialize<'a>>(self) -> Result<R, (String, String)> {
+    pub(super) fn read_with_path<R: DeserializeOwned>(self) -> Result<R, (String, String)> {
         match self {
-            Self::Json(value) => with_path(value),
-            Self::Protobuf(message, bytes) => with_path(Reader::new(message, bytes)),
+            Self::Json(value) => with_path::<_, R>(value),
+            // Through a tree of values: to read each type with its path from two forms would double
+            // the time to compile this.
+            Self::Protobuf(message, bytes) => {
+                let value: Value = with_path(Reader::new(message, bytes))?;
+                with_path::<_, R>(&value)?;
+                self.read().map_err(|error| (".".to_owned(), error))
+            }
         }
     }
 

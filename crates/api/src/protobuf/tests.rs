@@ -287,7 +287,7 @@ fn a_list_in_two_parts_is_told_and_not_half_read() {
     put_bytes(&mut node, 2, &spec);
     let (node, problems) = lower::node(Source::Protobuf(&schema::NODE, &node));
     assert!(node.is_none());
-    assert_eq!(problems[0].to_string(), "Node n: spec: duplicate field `taints`");
+    assert_eq!(problems[0].to_string(), "Node n: duplicate field `taints`");
 }
 
 #[test]

@@ -20,6 +20,12 @@ pub(super) type Key = (String, String);
 const RETRY_FIRST: Duration = Duration::from_millis(50);
 const RETRY_LONGEST: Duration = Duration::from_secs(30);
 
+/// An object that took long to look at rests for so many times as long, so that the many changes of a
+/// large one are looked at together.
+const REST_FACTOR: u32 = 4;
+const REST_LEAST: Duration = Duration::from_millis(2);
+const REST_LONGEST: Duration = Duration::from_millis(500);
+
 /// Brings objects of one kind to where they should be.
 pub(super) trait Controller: Send + Sync {
     /// The kinds whose changes it wants to know of: group and plural.
@@ -94,6 +100,7 @@ pub(super) async fn run(cluster: &Arc<Cluster>, controller: &dyn Controller) {
     let mut due: BTreeSet<Key> = BTreeSet::new();
     let mut later: BTreeMap<Key, Instant> = BTreeMap::new();
     let mut failures: BTreeMap<Key, u32> = BTreeMap::new();
+    let mut resting: BTreeMap<Key, Instant> = BTreeMap::new();
     loop {
         let mut busy = false;
         for (source, follower) in followers.iter_mut().enumerate() {
@@ -105,8 +112,14 @@ pub(super) async fn run(cluster: &Arc<Cluster>, controller: &dyn Controller) {
         let now = Instant::now();
         due.extend(later.iter().filter(|(_, at)| **at <= now).map(|(key, _)| key.clone()));
         later.retain(|_, at| *at > now);
+        resting.retain(|_, until| *until > now);
         for key in std::mem::take(&mut due) {
+            if let Some(until) = resting.get(&key) {
+                later.insert(key, *until);
+                continue;
+            }
             later.remove(&key);
+            let start = Instant::now();
             let wait = match controller.reconcile(cluster, &key) {
                 Ok(wait) => {
                     failures.remove(&key);
@@ -119,8 +132,16 @@ pub(super) async fn run(cluster: &Arc<Cluster>, controller: &dyn Controller) {
                     Some(RETRY_FIRST.saturating_mul(1 << (*tries).min(10)).min(RETRY_LONGEST))
                 }
             };
+            let end = Instant::now();
+            // Who has more to do at once goes on.
+            let busy = wait == Some(Duration::ZERO);
+            let rest = (end.duration_since(start) * REST_FACTOR).min(REST_LONGEST);
+            let rest = if busy { Duration::ZERO } else { rest };
+            if rest > REST_LEAST {
+                resting.insert(key.clone(), end + rest);
+            }
             if let Some(wait) = wait {
-                later.insert(key, Instant::now() + wait);
+                later.insert(key, end + wait.max(rest));
             }
             tokio::task::yield_now().await;
         }

@@ -59,7 +59,7 @@ fn message(place: usize, bytes: &[u8], into: &mut Map<String, Value>, depth: usi
             (Many::One, _) => {
                 let value = single(field, &wire, depth)?;
                 // An empty text or time is one that is not there.
-                let zero = value == 0 || value == Value::Bool(false);
+                let zero = value == 0 || value == false;
                 let absent =
                     value.is_null() || value.as_str() == Some("") || (zero && field.zero_is_absent);
                 if !absent {

@@ -1,6 +1,6 @@
 //! The objects of one resource, and what happened to them lately.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -22,13 +22,15 @@ pub struct Collection {
     news: watch::Sender<u64>,
 }
 
+type Index = HashMap<Box<str>, BTreeMap<Arc<str>, Arc<Object>>>;
+
 #[derive(Debug, Default)]
 struct Inner {
     objects: BTreeMap<Arc<str>, Arc<Object>>,
-    /// Keys by the uid of each of their owners.
-    by_owner: HashMap<Box<str>, BTreeSet<Arc<str>>>,
-    /// Keys by the value of the indexed field, unless it is empty.
-    by_field: HashMap<Box<str>, BTreeSet<Arc<str>>>,
+    /// Objects by the uid of each of their owners.
+    by_owner: Index,
+    /// Objects by the value of the indexed field, unless it is empty.
+    by_field: Index,
     /// Oldest first, versions rising.
     log: VecDeque<Arc<Change>>,
     log_bytes: usize,
@@ -285,14 +287,14 @@ impl Collection {
     /// The objects that somebody owns.
     pub fn owned_by(&self, uid: &str) -> Vec<Arc<Object>> {
         let inner = self.read();
-        inner.all_of(inner.by_owner.get(uid))
+        all_of(inner.by_owner.get(uid))
     }
 
     /// The objects whose indexed field has this value.
     pub fn by_field(&self, value: &str) -> Listing {
         let inner = self.read();
         let version = self.version.load(Ordering::SeqCst);
-        Listing { version, objects: inner.all_of(inner.by_field.get(value)) }
+        Listing { version, objects: all_of(inner.by_field.get(value)) }
     }
 
     /// The name of the indexed field.
@@ -334,17 +336,17 @@ impl Inner {
             .map(|(_, object)| object)
     }
 
-    fn all_of(&self, keys: Option<&BTreeSet<Arc<str>>>) -> Vec<Arc<Object>> {
-        keys.into_iter().flatten().filter_map(|key| self.objects.get(key)).cloned().collect()
-    }
-
-    fn index(&mut self, object: &Object, indexed: Option<usize>) {
+    fn index(&mut self, object: &Arc<Object>, indexed: Option<usize>) {
+        let add = |index: &mut Index, under: &str| {
+            let objects = index.entry(under.into()).or_default();
+            objects.insert(Arc::clone(&object.key), Arc::clone(object));
+        };
         for owner in &object.owners {
-            self.by_owner.entry(owner.uid.clone()).or_default().insert(Arc::clone(&object.key));
+            add(&mut self.by_owner, &owner.uid);
         }
         let value = indexed.map_or("", |place| object.field(place));
         if !value.is_empty() {
-            self.by_field.entry(value.into()).or_default().insert(Arc::clone(&object.key));
+            add(&mut self.by_field, value);
         }
     }
 
@@ -359,10 +361,14 @@ impl Inner {
     }
 }
 
-fn forget(index: &mut HashMap<Box<str>, BTreeSet<Arc<str>>>, under: &str, key: &str) {
-    if let Some(keys) = index.get_mut(under) {
-        keys.remove(key);
-        if keys.is_empty() {
+fn all_of(objects: Option<&BTreeMap<Arc<str>, Arc<Object>>>) -> Vec<Arc<Object>> {
+    objects.into_iter().flat_map(BTreeMap::values).cloned().collect()
+}
+
+fn forget(index: &mut Index, under: &str, key: &str) {
+    if let Some(objects) = index.get_mut(under) {
+        objects.remove(key);
+        if objects.is_empty() {
             index.remove(under);
         }
     }
