@@ -22,11 +22,11 @@ use crate::answer::{finish, may_pass};
 use crate::gate::Throttle;
 use crate::metrics::Metrics;
 
-/// Events that may wait.
-const WAITING_MAX: usize = 4096;
+/// Events that may wait; they take some megabytes then.
+const WAITING_MAX: usize = 16_384;
 
-/// Events that are written at once.
-const WRITING_MAX: usize = 8;
+/// Events that are written at once: enough for as many as pods are bound.
+const WRITING_MAX: usize = 32;
 
 /// Series that are remembered; beyond that the oldest repetitions are events of their own.
 const SERIES_MAX: usize = 8192;
