@@ -17,6 +17,7 @@ pub mod nodes;
 mod quota;
 mod recorder;
 mod replica_set;
+mod revision;
 mod stateful_set;
 pub mod usage;
 mod volumes;

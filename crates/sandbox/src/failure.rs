@@ -142,6 +142,13 @@ impl Failure {
         Self::new(400, "BadRequest", message)
     }
 
+    /// The object is called otherwise than the path says.
+    pub fn other_name(object: &str, path: &str) -> Self {
+        Self::bad_request(format!(
+            "the name of the object ({object}) does not match the name on the URL ({path})"
+        ))
+    }
+
     /// The resource does not do that.
     pub fn method_not_allowed() -> Self {
         Self::new(

@@ -8,15 +8,12 @@ use serde_json::{Value, json};
 use super::follow::{Controller, Key, own};
 use super::nodes::tolerates;
 use super::recorder::Recorder;
-use super::workload::{
-    Pod, controller_of, create, delete_pod, fingerprint, from_template, owner, pods_of, share,
-};
+use super::revision::{self, REVISION};
+use super::workload::{Pod, controller_of, create, delete_pod, from_template, pods_of, share};
 use crate::cluster::{Cluster, Part, WriteOptions};
 use crate::failure::Answer;
-use crate::json::{at, int, list, map, members, name, slot, text, uid};
+use crate::json::{at, list, map, members, name, slot, text, uid};
 use crate::store::{Change, ChangeKind};
-
-const REVISION: &str = "controller-revision-hash";
 
 /// Taints that the pods of daemon sets tolerate, with their effects.
 const TOLERATED: &[(&str, &str)] = &[
@@ -64,7 +61,7 @@ impl Controller for DaemonSets {
         if at(&set, &["metadata", "deletionTimestamp"]).is_some() {
             return Ok(None);
         }
-        let revision = keep_revision(cluster, place, &set)?;
+        let revision = revision::keep(cluster, place, &set, |_, hash| hash)?;
         let template = template(&set, &revision);
         let mut by_node: BTreeMap<String, Vec<Pod>> = BTreeMap::new();
         for pod in pods_of(cluster, uid(&set)) {
@@ -96,9 +93,8 @@ impl Controller for DaemonSets {
                 );
             }
         }
-        for (node, pods) in by_node.iter().filter(|(node, _)| !wanted.contains(node)) {
+        for (_, pods) in by_node.iter().filter(|(node, _)| !wanted.contains(node)) {
             for pod in pods.iter().filter(|pod| !pod.object.deleting) {
-                let _ = node;
                 delete_pod(cluster, &pod.object)?;
             }
         }
@@ -106,31 +102,6 @@ impl Controller for DaemonSets {
         write_status(cluster, place, &set, &wanted, &revision)?;
         Ok(None)
     }
-}
-
-fn keep_revision(cluster: &Cluster, place: &str, set: &Value) -> Answer<String> {
-    let data = json!({"spec": {"template": set["spec"]["template"]}});
-    let hash = fingerprint(&data);
-    let revision_name = format!("{}-{hash}", name(set));
-    let revisions = cluster.kind("apps", "controllerrevisions");
-    if revisions.objects.get(&format!("{place}/{revision_name}")).is_none() {
-        let last = revisions
-            .objects
-            .owned_by(uid(set))
-            .iter()
-            .filter_map(|one| int(&one.value(), &["revision"]))
-            .max();
-        let mut labels = at(set, &["spec", "template", "metadata", "labels"])
-            .cloned()
-            .unwrap_or_else(|| json!({}));
-        labels[REVISION] = hash.as_str().into();
-        let revision = json!({
-            "metadata": {"name": revision_name, "labels": labels, "ownerReferences": [owner(set)]},
-            "data": data, "revision": last.unwrap_or(0) + 1,
-        });
-        create(cluster, &revisions, place, revision)?;
-    }
-    Ok(hash)
 }
 
 fn template(set: &Value, revision: &str) -> Value {

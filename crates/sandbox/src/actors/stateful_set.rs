@@ -6,15 +6,12 @@ use serde_json::{Value, json};
 
 use super::follow::{Controller, Key, own};
 use super::recorder::Recorder;
-use super::workload::{
-    Pod, controller_of, create, delete_pod, fingerprint, from_template, owner, pods_of,
-};
+use super::revision::{self, REVISION};
+use super::workload::{Pod, controller_of, create, delete_pod, from_template, pods_of};
 use crate::cluster::{Cluster, Part, WriteOptions};
 use crate::failure::Answer;
 use crate::json::{at, int, list, name, slot, text, uid};
 use crate::store::Change;
-
-const REVISION: &str = "controller-revision-hash";
 
 static RECORDER: Recorder = Recorder::new("statefulset-controller");
 
@@ -36,39 +33,13 @@ impl Controller for StatefulSets {
         if at(&set, &["metadata", "deletionTimestamp"]).is_some() {
             return Ok(None);
         }
-        let update = keep_revision(cluster, place, &set)?;
+        let update = revision::keep(cluster, place, &set, |name, _| name)?;
         let pods = pods_of(cluster, uid(&set));
         advance(cluster, place, &set, &pods, &update)?;
         let pods = pods_of(cluster, uid(&set));
         write_status(cluster, place, &set, &pods, &update)?;
         Ok(None)
     }
-}
-
-/// Writes the template down as a revision, once; its name.
-fn keep_revision(cluster: &Cluster, place: &str, set: &Value) -> Answer<String> {
-    let data = json!({"spec": {"template": set["spec"]["template"]}});
-    let hash = fingerprint(&data);
-    let revision_name = format!("{}-{hash}", name(set));
-    let revisions = cluster.kind("apps", "controllerrevisions");
-    if revisions.objects.get(&format!("{place}/{revision_name}")).is_none() {
-        let last = revisions
-            .objects
-            .owned_by(uid(set))
-            .iter()
-            .filter_map(|one| int(&one.value(), &["revision"]))
-            .max();
-        let mut labels = at(set, &["spec", "template", "metadata", "labels"])
-            .cloned()
-            .unwrap_or_else(|| json!({}));
-        labels[REVISION] = revision_name.as_str().into();
-        let revision = json!({
-            "metadata": {"name": revision_name, "labels": labels, "ownerReferences": [owner(set)]},
-            "data": data, "revision": last.unwrap_or(0) + 1,
-        });
-        create(cluster, &revisions, place, revision)?;
-    }
-    Ok(revision_name)
 }
 
 fn ordinal(pod: &Pod) -> i64 {

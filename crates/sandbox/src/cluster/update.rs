@@ -50,9 +50,7 @@ impl Cluster {
         crate::events::to_stored(resource, &mut object);
         let given = crate::json::name(&object);
         if given != name {
-            return Err(Failure::bad_request(format!(
-                "the name of the object ({given}) does not match the name on the URL ({name})"
-            )));
+            return Err(Failure::other_name(given, name));
         }
         let given = crate::json::namespace(&object);
         if !given.is_empty() && given != namespace {

@@ -169,10 +169,7 @@ fn patch(
                 return Err(Failure::modified(resource.named(), name));
             }
             if crate::json::name(&object) != name.as_str() {
-                return Err(Failure::bad_request(format!(
-                    "the name of the object ({}) does not match the name on the URL ({name})",
-                    crate::json::name(&object)
-                )));
+                return Err(Failure::other_name(crate::json::name(&object), name));
             }
             Ok(Some(object))
         })?;
@@ -211,10 +208,7 @@ fn apply_patch(
         return Err(Failure::bad_request("metadata.managedFields must be nil"));
     }
     if !name(&config).is_empty() && name(&config) != object_name {
-        return Err(Failure::bad_request(format!(
-            "the name of the object ({}) does not match the name on the URL ({object_name})",
-            name(&config)
-        )));
+        return Err(Failure::other_name(name(&config), object_name));
     }
     slot(&mut config, &["metadata"])["name"] = object_name.into();
     if resource.kind.status

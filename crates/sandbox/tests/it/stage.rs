@@ -27,7 +27,8 @@ fn find(name: &str) -> Option<PathBuf> {
     versions
         .flatten()
         .map(|version| version.path().join("bin").join(name))
-        .find(|path| path.exists())
+        .filter(|path| path.exists())
+        .max()
 }
 
 /// A sandbox and a client of it.

@@ -1,0 +1,39 @@
+//! Revisions: templates of pods as they once were.
+
+use serde_json::{Value, json};
+
+use super::workload::{create, fingerprint, owner};
+use crate::cluster::Cluster;
+use crate::failure::Answer;
+use crate::json::{at, int, name, uid};
+
+/// The label of a pod that says which template it was made of.
+pub(super) const REVISION: &str = "controller-revision-hash";
+
+/// Writes the template of a set down as a revision, once. What its pods bear as their label, of the
+/// name and the hash of the revision.
+pub(super) fn keep(
+    cluster: &Cluster,
+    place: &str,
+    set: &Value,
+    label: fn(String, String) -> String,
+) -> Answer<String> {
+    let data = json!({"spec": {"template": set["spec"]["template"]}});
+    let hash = fingerprint(&data);
+    let revision_name = format!("{}-{hash}", name(set));
+    let label = label(revision_name.clone(), hash);
+    let revisions = cluster.kind("apps", "controllerrevisions");
+    if revisions.objects.get(&format!("{place}/{revision_name}")).is_none() {
+        let owned = revisions.objects.owned_by(uid(set));
+        let last = owned.iter().filter_map(|one| int(&one.value(), &["revision"])).max();
+        let labels = at(set, &["spec", "template", "metadata", "labels"]).cloned();
+        let mut labels = labels.unwrap_or_else(|| json!({}));
+        labels[REVISION] = label.as_str().into();
+        let revision = json!({
+            "metadata": {"name": revision_name, "labels": labels, "ownerReferences": [owner(set)]},
+            "data": data, "revision": last.unwrap_or(0) + 1,
+        });
+        create(cluster, &revisions, place, revision)?;
+    }
+    Ok(label)
+}
