@@ -37,6 +37,25 @@ impl de::Error for Error {
     }
 }
 
+/// The schema says what there is, not the type that is read: all but options and wrappers, and what
+/// else is named, is read by `deserialize_any`.
+macro_rules! by_shape {
+    ($($more:ident)?) => {
+        fn deserialize_newtype_struct<V: Visitor<'de>>(
+            self,
+            _: &'static str,
+            visitor: V,
+        ) -> Result<V::Value, Error> {
+            visitor.visit_newtype_struct(self)
+        }
+
+        forward_to_deserialize_any! {
+            bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
+            unit_struct seq tuple tuple_struct map struct enum identifier $($more)?
+        }
+    };
+}
+
 /// Reads one message.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'de> {
@@ -67,22 +86,11 @@ impl<'de> de::Deserializer<'de> for Reader<'de> {
         visitor.visit_some(self)
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        visitor: V,
-    ) -> Result<V::Value, Error> {
-        visitor.visit_newtype_struct(self)
-    }
-
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         visitor.visit_unit()
     }
 
-    forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
-        unit_struct seq tuple tuple_struct map struct enum identifier
-    }
+    by_shape! {}
 }
 
 /// The fields of a message, one after the other. Those of a list or map stand together, as all known
@@ -189,18 +197,7 @@ impl<'de> de::Deserializer<'de> for Many<'_, 'de> {
         visitor.visit_some(self)
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        visitor: V,
-    ) -> Result<V::Value, Error> {
-        visitor.visit_newtype_struct(self)
-    }
-
-    forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
-        unit_struct seq tuple tuple_struct map struct enum identifier ignored_any
-    }
+    by_shape! { ignored_any }
 }
 
 impl<'de> de::SeqAccess<'de> for &mut Values<'_, 'de> {
@@ -292,22 +289,11 @@ impl<'de> de::Deserializer<'de> for One<'de> {
         if self.is_null()? { visitor.visit_none() } else { visitor.visit_some(self) }
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        visitor: V,
-    ) -> Result<V::Value, Error> {
-        visitor.visit_newtype_struct(self)
-    }
-
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         visitor.visit_unit()
     }
 
-    forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
-        unit_struct seq tuple tuple_struct map struct enum identifier
-    }
+    by_shape! {}
 }
 
 fn seconds_and_nanos(payload: Payload<'_>) -> Result<(i64, i64), Error> {
