@@ -239,10 +239,15 @@ pub fn footprint(profiles: Vec<Profile>, family: &Family, nodes: usize) -> Resul
     let work = (family.work)(nodes);
     let places: Vec<Text> = work.nodes.map(|node| node.name).collect();
     growth.step()?;
+    let before = driver.engine.state().pods.count();
     for (pod, node) in work.initial.chain(work.measured).zip(places.iter().cycle()) {
         driver.add(twin(pod, node.clone()));
     }
     let by_twins = growth.step()?;
+    let twins = driver.engine.state().pods.count() - before;
+    if twins != pods {
+        bail!("{} has {pods} pods and {twins} twins of them", family.name);
+    }
     let work = (family.work)(nodes);
     let kinds = work.initial.chain(work.measured).map(|pod| (pod.namespace, pod.labels, pod.spec));
     let classes = kinds.collect::<HashSet<_>>().len();
@@ -251,7 +256,7 @@ pub fn footprint(profiles: Vec<Profile>, family: &Family, nodes: usize) -> Resul
 
 /// A pod of the same kind on a node, its names as long as they were.
 fn twin(pod: Pod, node: Text) -> Pod {
-    let rename = |name: &str| Text::from(format!("{}~", &name[..name.len().saturating_sub(1)]));
+    let rename = |name: &str| Text::from(format!("~{}", name.get(1..).unwrap_or_default()));
     let (name, uid) = (rename(&pod.name), rename(&pod.uid));
     Pod { name, uid, node, ..pod }
 }
