@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use api::lower::Source;
 use api::protobuf::{schema, wire};
+use bytes::Bytes;
 use http::{Response, StatusCode};
-use http_body_util::BodyExt as _;
 use kube::client::Body;
 use serde::Deserialize;
 use tokio::time::timeout;
+
+use crate::link::Pieces;
 
 /// How long the reason of a refusal may take; that it was refused is known before.
 const MESSAGE_MAX: Duration = Duration::from_secs(1);
@@ -35,23 +37,27 @@ impl std::error::Error for Refused {}
 
 /// Why the API server refused, as an error.
 pub(crate) async fn failure(response: Response<Body>) -> anyhow::Error {
-    let status = response.status();
-    let form = Form::of(&response);
-    let body = http_body_util::Limited::new(response.into_body(), MESSAGE_BYTES_MAX);
-    let bytes = timeout(MESSAGE_MAX, body.collect()).await;
-    let bytes = bytes.ok().and_then(Result::ok).map(http_body_util::Collected::to_bytes);
-    let said = bytes.and_then(|bytes| match form {
-        Form::Json => serde_json::from_slice::<Said>(&bytes).ok(),
-        Form::Protobuf => Said::read(Source::Protobuf(&schema::STATUS, wire::unwrap(&bytes).ok()?)),
-    });
-    Refused { status, message: said.unwrap_or_default().message() }.into()
+    why(response.map(Pieces::Client)).await
 }
 
-/// Takes in what is left of an answer that matters no more: to break it off would cost both sides a
-/// message.
-pub(crate) async fn finish(response: Response<Body>) {
-    let body = http_body_util::Limited::new(response.into_body(), MESSAGE_BYTES_MAX);
-    let _ = timeout(MESSAGE_MAX, body.collect()).await;
+/// Why the API server refused, as an error.
+pub(crate) async fn why(response: Response<Pieces>) -> anyhow::Error {
+    let (head, body) = response.into_parts();
+    let body = timeout(MESSAGE_MAX, body.whole(MESSAGE_BYTES_MAX)).await;
+    let body = body.ok().and_then(Result::ok).unwrap_or_default();
+    refused(&Response::from_parts(head, body)).into()
+}
+
+/// Why the API server refused, if the answer is here.
+pub(crate) fn refused(response: &Response<Bytes>) -> Refused {
+    let body = response.body();
+    let said = match Form::of(response) {
+        Form::Json => serde_json::from_slice::<Said>(body).ok(),
+        Form::Protobuf => wire::unwrap(body)
+            .ok()
+            .and_then(|object| Said::read(Source::Protobuf(&schema::STATUS, object))),
+    };
+    Refused { status: response.status(), message: said.unwrap_or_default().message() }
 }
 
 /// The status with which the API server refused, if it did.
@@ -74,7 +80,7 @@ pub(crate) enum Form {
 
 impl Form {
     /// By the head of the answer.
-    pub(crate) fn of(response: &Response<Body>) -> Self {
+    pub(crate) fn of<B>(response: &Response<B>) -> Self {
         let kind = response.headers().get(http::header::CONTENT_TYPE);
         match kind.and_then(|kind| kind.to_str().ok()) {
             Some(kind) if kind.starts_with("application/vnd.kubernetes.protobuf") => Self::Protobuf,
@@ -104,7 +110,7 @@ impl Said {
 }
 
 /// How long the server wants to be left alone, if it says so.
-pub(crate) fn retry_after(response: &Response<Body>) -> Option<Duration> {
+pub(crate) fn retry_after<B>(response: &Response<B>) -> Option<Duration> {
     let header = response.headers().get("retry-after")?.to_str().ok()?;
     header.trim().parse().ok().map(Duration::from_secs)
 }

@@ -15,17 +15,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use bytes::Bytes;
 use engine::command::PodName;
 use engine::object::Text;
 use http::{Request, StatusCode};
-use http_body_util::BodyExt as _;
-use kube::client::Body;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::answer::{failure, finish, may_pass, refusal, retry_after};
+use crate::answer::{may_pass, refusal, refused, retry_after};
 use crate::gate::Gate;
 use crate::lease::{REQUEST_TIMEOUT, SLACK};
+use crate::link::Link;
 use crate::metrics::{BindResult, Metrics};
 
 #[cfg(test)]
@@ -88,7 +89,7 @@ pub const LATENCY_ANNOTATION: &str = "scheduling.novasphere.dev/schedulerLatency
 /// Binds pods.
 #[derive(Clone)]
 pub struct Binder {
-    client: kube::Client,
+    link: Link,
     gate: Gate,
     window: Arc<Window>,
     metrics: Metrics,
@@ -119,12 +120,12 @@ enum Standing {
 impl Binder {
     /// A binder with a connection of its own.
     pub fn new(
-        client: kube::Client,
+        link: impl Into<Link>,
         gate: impl Into<Gate>,
         window: Arc<Window>,
         metrics: Metrics,
     ) -> Self {
-        Self { client, gate: gate.into(), window, metrics }
+        Self { link: link.into(), gate: gate.into(), window, metrics }
     }
 
     /// Binds a pod; an error tells why it is certain that the pod is not on this node by us. With
@@ -226,49 +227,44 @@ impl Binder {
             pod.name,
             REQUEST_TIMEOUT.as_millis()
         );
-        let mut body = json!({
-            "apiVersion": "v1",
-            "kind": "Binding",
-            "metadata": {
-                "namespace": *pod.namespace,
-                "name": *pod.name,
-                "uid": *pod.uid,
-                "resourceVersion": version,
-            },
-            "target": {"kind": "Node", "name": **node},
-        });
         // The API server copies a binding's annotations to its pod, so this costs no request.
-        if let Some(since) = since {
+        let latency = since.map(|since| {
             let seconds = since.elapsed().as_secs_f64();
             // Many are bound within a millisecond, and `0.000s` would tell nothing.
             let digits = if seconds < 1.0 { 6 } else { 3 };
-            let latency = format!("{seconds:.digits$}s");
-            body["metadata"]["annotations"] = json!({ LATENCY_ANNOTATION: latency });
-        }
+            format!("{seconds:.digits$}s")
+        });
+        let body = serde_json::to_vec(&Binding {
+            api_version: "v1",
+            kind: "Binding",
+            metadata: Metadata {
+                namespace: &pod.namespace,
+                name: &pod.name,
+                uid: &pod.uid,
+                resource_version: version,
+                annotations: latency.map(|latency| Annotations { latency }),
+            },
+            target: Target { kind: "Node", name: node },
+        });
         let request = Request::post(uri)
             .header("content-type", "application/json")
             .header("accept", "application/json")
-            .body(Body::from(body.to_string().into_bytes()));
+            .body(Bytes::from(body.unwrap_or_default()));
         let Ok(request) = request else { return Answer::Refused("the pod has an odd name".into()) };
         let unknown = |why: String| Answer::Unknown(why, Duration::ZERO);
-        let response = match timeout(REQUEST_TIMEOUT, self.client.send(request)).await {
+        let response = match timeout(REQUEST_TIMEOUT, self.link.send(request)).await {
             Err(_) => return unknown("the API server did not answer".to_owned()),
-            Ok(Err(error)) => return unknown(error.to_string()),
+            Ok(Err(error)) => return unknown(format!("{error:#}")),
             Ok(Ok(response)) => response,
         };
         // Whoever asks for more is not asked again at all.
         let wait = retry_after(&response).unwrap_or(PAUSE).clamp(PAUSE_MIN, TRYING_MAX);
         match response.status() {
-            status if status.is_success() => {
-                finish(response).await;
-                Answer::Bound
-            }
+            status if status.is_success() => Answer::Bound,
             // Turned away before anything was done.
             StatusCode::TOO_MANY_REQUESTS => Answer::Later(wait),
-            status if may_pass(status) => {
-                Answer::Unknown(failure(response).await.to_string(), wait)
-            }
-            _ => Answer::Refused(failure(response).await.to_string()),
+            status if may_pass(status) => Answer::Unknown(refused(&response).to_string(), wait),
+            _ => Answer::Refused(refused(&response).to_string()),
         }
     }
 
@@ -295,20 +291,50 @@ impl Binder {
     /// Reads a pod consistently.
     async fn read(&self, pod: &PodName) -> Result<Standing> {
         let uri = format!("/api/v1/namespaces/{}/pods/{}", pod.namespace, pod.name);
-        let request = Request::get(uri).header("accept", "application/json").body(Body::empty())?;
+        let request = Request::get(uri).header("accept", "application/json").body(Bytes::new())?;
         self.gate.read().await;
-        let read = async {
-            let response = self.client.send(request).await?;
-            match response.status() {
-                StatusCode::OK => {}
-                StatusCode::NOT_FOUND => return Ok(Standing::Gone),
-                _ => return Err(failure(response).await),
-            }
-            let body = response.into_body().collect().await?;
-            standing(&serde_json::from_slice(&body.to_bytes())?, pod)
-        };
-        timeout(2 * REQUEST_TIMEOUT, read).await.context("the API server did not answer")?
+        let response = timeout(2 * REQUEST_TIMEOUT, self.link.send(request)).await;
+        let response = response.context("the API server did not answer")??;
+        match response.status() {
+            StatusCode::OK => standing(&serde_json::from_slice(response.body())?, pod),
+            StatusCode::NOT_FOUND => Ok(Standing::Gone),
+            _ => Err(refused(&response).into()),
+        }
     }
+}
+
+/// A `Binding` with what it must be about.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Binding<'a> {
+    api_version: &'static str,
+    kind: &'static str,
+    metadata: Metadata<'a>,
+    target: Target<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata<'a> {
+    namespace: &'a str,
+    name: &'a str,
+    uid: &'a str,
+    resource_version: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    annotations: Option<Annotations>,
+}
+
+#[derive(Serialize)]
+struct Annotations {
+    /// [`LATENCY_ANNOTATION`].
+    #[serde(rename = "scheduling.novasphere.dev/schedulerLatency")]
+    latency: String,
+}
+
+#[derive(Serialize)]
+struct Target<'a> {
+    kind: &'static str,
+    name: &'a str,
 }
 
 fn assigned(pod: &PodName, node: &str) -> String {

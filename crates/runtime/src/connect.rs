@@ -8,20 +8,21 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::client::{Body, ConfigExt as _};
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use rustls::pki_types::ServerName;
 use tower::ServiceBuilder;
 
 /// How long an HTTP/2 connection may be silent before it is asked whether it lives.
-const PING_AFTER: Duration = Duration::from_secs(10);
+pub(crate) const PING_AFTER: Duration = Duration::from_secs(10);
 
 /// How long the answer may take before the connection counts as dead.
-const PING_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const PING_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long connecting may take.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Bytes that the server may send ahead on one stream, and on all of a connection together.
-const STREAM_BYTES: u32 = 1 << 20;
-const CONNECTION_BYTES: u32 = 16 << 20;
+pub(crate) const STREAM_BYTES: u32 = 1 << 20;
+pub(crate) const CONNECTION_BYTES: u32 = 16 << 20;
 
 /// Where the API server is and who we are.
 #[derive(Clone, Debug, Default)]
@@ -76,6 +77,7 @@ pub fn client(config: &kube::Config) -> Result<kube::Client> {
     let connector = hyper_rustls::HttpsConnectorBuilder::new()
         .with_tls_config(tls)
         .https_or_http()
+        .with_server_name_resolver(hyper_rustls::FixedServerNameResolver::new(server_name(config)?))
         .enable_http2()
         .wrap_connector(tcp);
     let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
@@ -93,6 +95,15 @@ pub fn client(config: &kube::Config) -> Result<kube::Client> {
         .map_err(tower::BoxError::from)
         .service(http);
     Ok(kube::Client::new(service, namespace))
+}
+
+/// The name for which the API server must have a certificate.
+pub(crate) fn server_name(config: &kube::Config) -> Result<ServerName<'static>> {
+    let host = config.tls_server_name.as_deref().or(config.cluster_url.host());
+    // In an address, an IPv6 host has brackets.
+    let host = host.unwrap_or_default().trim_matches(['[', ']']);
+    ServerName::try_from(host.to_owned())
+        .with_context(|| format!("{host:?} cannot be the name of an API server"))
 }
 
 /// What is behind an error, without the sentences that repeat it.

@@ -5,21 +5,24 @@
 //! Since the version of the pod is part of what must be equal, a new text on a pod whose status was
 //! written is a new event.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, SystemTime};
 
+use bytes::Bytes;
 use engine::command::PodName;
 use engine::object::Text;
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use http::{Request, StatusCode};
-use kube::client::Body;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, interval, sleep, timeout};
 
-use crate::answer::{finish, may_pass};
+use crate::answer::may_pass;
 use crate::gate::Throttle;
+use crate::link::Link;
 use crate::metrics::Metrics;
 
 /// Events that may wait; they take some megabytes then.
@@ -86,14 +89,14 @@ pub struct Events {
 impl Events {
     /// Starts to write events, not faster than the throttle allows.
     pub fn start(
-        client: kube::Client,
+        link: impl Into<Link>,
         throttle: Throttle,
         instance: String,
         metrics: Metrics,
     ) -> Self {
         let (sender, receiver) = mpsc::channel(WAITING_MAX);
         let writer = Writer {
-            client,
+            link: link.into(),
             throttle,
             instance,
             metrics: metrics.clone(),
@@ -136,7 +139,7 @@ struct Series {
 }
 
 struct Writer {
-    client: kube::Client,
+    link: Link,
     throttle: Throttle,
     instance: String,
     metrics: Metrics,
@@ -151,7 +154,7 @@ struct Job {
     count: u32,
     /// A new event goes to the list of events, a repetition to the event.
     path: String,
-    body: Value,
+    body: Bytes,
 }
 
 impl Writer {
@@ -208,22 +211,21 @@ impl Writer {
         self.number += 1;
         let name = format!("{named_after}.{:x}", nanoseconds(time) + self.number);
         let list = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
-        let mut body = json!({
-            "apiVersion": "events.k8s.io/v1",
-            "kind": "Event",
-            "metadata": {"namespace": namespace, "name": name},
-            "eventTime": micro_time(time),
-            "reportingController": *key.scheduler,
-            "reportingInstance": format!("{}-{}", key.scheduler, self.instance),
-            "action": action,
-            "reason": reason,
-            "type": kind,
-            "note": clipped(&note),
-            "regarding": reference(&key.regarding),
+        let body = serde_json::to_vec(&Event {
+            api_version: "events.k8s.io/v1",
+            kind: "Event",
+            metadata: Metadata { namespace, name: &name },
+            event_time: micro_time(time),
+            reporting_controller: &key.scheduler,
+            reporting_instance: format!("{}-{}", key.scheduler, self.instance),
+            action,
+            reason,
+            r#type: kind,
+            note: clipped(&note),
+            regarding: ObjectReference::of(&key.regarding),
+            related: key.related.as_ref().map(ObjectReference::of),
         });
-        if let Some(related) = &key.related {
-            body["related"] = reference(related);
-        }
+        let body = Bytes::from(body.unwrap_or_default());
         let path = format!("{list}/{name}");
         let series =
             Series { path, count: 1, written: 0, writing: true, last: now, last_time: time };
@@ -266,20 +268,14 @@ impl Writer {
 
     /// Writes until it is done, refused for good, or tried too often. Tells whether it is done.
     fn write(&self, job: Job) -> impl Future<Output = (Job, bool)> + use<> {
-        let (client, throttle) = (self.client.clone(), self.throttle.clone());
+        let (link, throttle) = (self.link.clone(), self.throttle.clone());
         async move {
             for attempt in 1..=TRIES_MAX {
                 throttle.wait().await;
-                let written = async {
-                    let request = job.request()?;
-                    client.send(request).await.map_err(anyhow::Error::from)
-                };
+                let written = async { link.send(job.request()?).await };
                 let why = match timeout(WRITE_MAX, written).await {
                     Ok(Ok(response)) => match response.status() {
-                        status if status.is_success() => {
-                            finish(response).await;
-                            return (job, true);
-                        }
+                        status if status.is_success() => return (job, true),
                         // An earlier try that was not answered had done it.
                         StatusCode::CONFLICT if attempt > 1 => return (job, true),
                         status if may_pass(status) => status.to_string(),
@@ -307,44 +303,82 @@ impl Series {
         self.writing = true;
         let time = micro_time(self.last_time);
         let body = json!({"series": {"count": self.count, "lastObservedTime": time}});
+        let body = Bytes::from(body.to_string());
         Job { key: key.clone(), count: self.count, path: self.path.clone(), body }
     }
 }
 
 impl Job {
-    fn request(&self) -> http::Result<Request<Body>> {
-        let body = Body::from(self.body.to_string().into_bytes());
+    fn request(&self) -> http::Result<Request<Bytes>> {
         let (request, form) = if self.count == 1 {
             (Request::post(&self.path), "application/json")
         } else {
             (Request::patch(&self.path), "application/merge-patch+json")
         };
-        request.header("content-type", form).body(body)
+        request.header("content-type", form).body(self.body.clone())
     }
 }
 
-fn reference(of: &Reference) -> Value {
-    json!({
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "namespace": *of.pod.namespace,
-        "name": *of.pod.name,
-        "uid": *of.pod.uid,
-        "resourceVersion": *of.version,
-    })
+/// An `Event` of `events.k8s.io`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Event<'a> {
+    api_version: &'static str,
+    kind: &'static str,
+    metadata: Metadata<'a>,
+    event_time: String,
+    reporting_controller: &'a str,
+    reporting_instance: String,
+    action: &'static str,
+    reason: &'static str,
+    r#type: &'static str,
+    note: Cow<'a, str>,
+    regarding: ObjectReference<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    related: Option<ObjectReference<'a>>,
+}
+
+#[derive(Serialize)]
+struct Metadata<'a> {
+    namespace: &'a str,
+    name: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ObjectReference<'a> {
+    api_version: &'static str,
+    kind: &'static str,
+    namespace: &'a str,
+    name: &'a str,
+    uid: &'a str,
+    resource_version: &'a str,
+}
+
+impl<'a> ObjectReference<'a> {
+    fn of(Reference { pod, version }: &'a Reference) -> Self {
+        Self {
+            api_version: "v1",
+            kind: "Pod",
+            namespace: &pod.namespace,
+            name: &pod.name,
+            uid: &pod.uid,
+            resource_version: version,
+        }
+    }
 }
 
 /// Upstream's limit is in bytes, and it says so in the end.
-fn clipped(note: &str) -> String {
+fn clipped(note: &str) -> Cow<'_, str> {
     const MORE: &str = " ...";
     if note.len() <= NOTE_MAX {
-        return note.to_owned();
+        return note.into();
     }
     let mut end = NOTE_MAX - MORE.len();
     while !note.is_char_boundary(end) {
         end -= 1;
     }
-    format!("{}{MORE}", &note[..end])
+    format!("{}{MORE}", &note[..end]).into()
 }
 
 fn nanoseconds(time: SystemTime) -> u64 {

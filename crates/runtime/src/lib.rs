@@ -22,6 +22,7 @@ pub mod gate;
 pub mod http;
 pub mod kinds;
 pub mod lease;
+pub mod link;
 pub mod metrics;
 pub mod pace;
 pub mod report;

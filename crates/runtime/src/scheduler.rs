@@ -23,6 +23,7 @@ use crate::extenders::Extenders;
 use crate::gate::{Gate, Throttle};
 use crate::kinds::{KINDS, Kind};
 use crate::lease::Fence;
+use crate::link::Link;
 use crate::metrics::Metrics;
 use crate::pace::paced;
 use crate::report::Reports;
@@ -33,6 +34,12 @@ use crate::watch::{Follower, WatchStatus};
 
 /// How long the first answer of the API server may take.
 const FIRST_ANSWER_MAX: Duration = Duration::from_secs(30);
+
+/// Kinds that are listed anew before decisions are made.
+const LISTED_TO_LEAD: [&str; 2] = ["Node", "Pod"];
+
+/// How long their first list waits for it to be known whether this process leads.
+const HEAD_START: Duration = Duration::from_secs(1);
 
 /// How often it is looked whether all is done.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -156,10 +163,10 @@ impl Scheduler {
         annotate_latency: bool,
     ) -> Result<Self> {
         let ClusterSide { inputs, orders, window, status, metrics, traces } = side;
-        let watching = connect::client(config)?;
+        let watching = Link::new(config)?;
         let writing = connect::client(config)?;
         // Events have limits of their own, as upstream's client for them does.
-        let events = connect::client(config)?;
+        let events = Link::new(config)?;
         let events = Events::start(events, throttle.another(), instance, metrics.clone());
         let gate = Gate::new(fence, throttle.clone());
         let reports = Reports::start(writing.clone(), gate.clone());
@@ -168,7 +175,7 @@ impl Scheduler {
         let executor = Executor {
             extenders,
             annotate_latency,
-            binder: Binder::new(connect::client(config)?, gate.clone(), window, metrics.clone()),
+            binder: Binder::new(Link::new(config)?, gate.clone(), window, metrics.clone()),
             client: writing,
             gate,
             events,
@@ -185,6 +192,11 @@ impl Scheduler {
             let follower =
                 Follower::new(kind, watching.clone(), inputs.clone(), watch, metrics.clone())
                     .throttled(throttle.clone());
+            let follower = if LISTED_TO_LEAD.contains(&kind.name) {
+                follower.beginning_with_call(HEAD_START)
+            } else {
+                follower
+            };
             let follower =
                 if kind.name == "Pod" { follower.telling(reports.clone()) } else { follower };
             let follower = match &nodes {
@@ -208,7 +220,7 @@ impl Scheduler {
             let _ = self.inputs.send(Input::Lead(false)).await;
             return;
         }
-        let needed = self.watches.iter().filter(|(kind, _)| ["Node", "Pod"].contains(kind));
+        let needed = self.watches.iter().filter(|(kind, _)| LISTED_TO_LEAD.contains(kind));
         let needed: Vec<Arc<WatchStatus>> = needed.map(|(_, watch)| Arc::clone(watch)).collect();
         let inputs = self.inputs.clone();
         *beginning = Some(tokio::spawn(async move {

@@ -23,30 +23,31 @@ mod status;
 mod tests;
 
 use std::collections::{HashMap, HashSet};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Error, Result, anyhow, bail};
 use api::lower::Source;
 use api::protobuf::schema;
+use bytes::Bytes;
 use engine::change::Change;
 use http::{Request, Response, StatusCode};
-use http_body_util::BodyExt as _;
-use kube::client::Body;
 use serde::Deserialize;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::answer::{Form, Said, failure, refusal};
+use crate::answer::{Form, Said, refusal, why};
 use crate::driver::Input;
 use crate::extenders::NodeObjects;
 use crate::gate::Throttle;
 use crate::kinds::{Key, Kind};
+use crate::link::{self, Link};
 use crate::metrics::Metrics;
 use crate::report::{Report, Reports};
 use backoff::{BACKOFF_FIRST, BACKOFF_LAST, backoff};
 use complaints::{Complaints, explain};
-use objects::{Objects, identity};
+use objects::{Identity, Objects, identity};
 use page::Page;
 use pieces::{Event, Pieces, TooLong};
 pub use status::WatchStatus;
@@ -66,6 +67,9 @@ const PAGE_MAX: Duration = Duration::from_mins(1);
 /// Objects on a page.
 const PAGE_OBJECTS: usize = 1000;
 
+/// Bytes of a page, whatever its objects.
+const PAGE_BYTES_MAX: usize = 1 << 30;
+
 /// Bytes of one event. etcd takes objects of 1.5 MB; JSON is at most a few times that.
 const EVENT_BYTES_MAX: usize = 32 << 20;
 
@@ -82,13 +86,14 @@ const PROBLEMS_TOLD: usize = 100;
 /// Follows one kind and tells the engine.
 pub struct Follower {
     kind: &'static Kind,
-    client: kube::Client,
+    link: Link,
     inputs: mpsc::Sender<Input>,
     status: Arc<WatchStatus>,
     metrics: Metrics,
     objects: Objects,
     /// The last call for a new list that was heard.
     call: u64,
+    head_start: Duration,
     streaming_lists: bool,
     problems_told: usize,
     complaints: Complaints,
@@ -115,22 +120,23 @@ enum End {
 }
 
 impl Follower {
-    /// Follows a kind over a client.
+    /// Follows a kind over a link.
     pub fn new(
         kind: &'static Kind,
-        client: kube::Client,
+        link: impl Into<Link>,
         inputs: mpsc::Sender<Input>,
         status: Arc<WatchStatus>,
         metrics: Metrics,
     ) -> Self {
         Self {
             kind,
-            client,
+            link: link.into(),
             inputs,
             status,
             metrics,
             objects: Objects::new(kind),
             call: 0,
+            head_start: Duration::ZERO,
             streaming_lists: true,
             problems_told: 0,
             complaints: Complaints::default(),
@@ -144,6 +150,13 @@ impl Follower {
     #[must_use]
     pub fn throttled(self, throttle: Throttle) -> Self {
         Self { throttle, ..self }
+    }
+
+    /// Begins when a list is called for, or after this time: whoever calls for one soon is spared
+    /// that there are two.
+    #[must_use]
+    pub fn beginning_with_call(self, head_start: Duration) -> Self {
+        Self { head_start, ..self }
     }
 
     /// Tells what pods say of themselves.
@@ -169,6 +182,7 @@ impl Follower {
 
     async fn follow(&mut self) {
         let mut failures = 0;
+        let _ = timeout(self.head_start, self.status.called_after(0)).await;
         loop {
             let begun = Instant::now();
             let end = self.list_or_watch().await;
@@ -255,25 +269,36 @@ impl Follower {
             StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY if seen.is_some() => {
                 return Ok(End::NoStreamingLists);
             }
-            _ => return Err(failure(response).await),
+            _ => return Err(why(response).await),
         }
         let status = Arc::clone(&self.status);
+        let called = status.called_after(self.call);
+        let mut called = pin!(called);
         let mut pieces = Pieces::new(Form::of(&response), EVENT_BYTES_MAX);
         let mut body = response.into_body();
+        let limit = |seen: &Option<_>| if seen.is_some() { PAGE_MAX } else { IDLE_MAX };
+        let mut heard = Instant::now();
+        // Looked at when it ends, not set with each piece: that would cost more than the piece.
+        let mut silence = pin!(sleep_until(heard + limit(&seen)));
         loop {
-            let limit = if seen.is_some() { PAGE_MAX } else { IDLE_MAX };
-            let frame = tokio::select! {
-                frame = timeout(limit, body.frame()) => frame,
-                () = status.called_after(self.call) => return Ok(End::Called),
+            let data = tokio::select! {
+                data = body.next() => data,
+                () = &mut called => return Ok(End::Called),
+                () = &mut silence => {
+                    let limit = limit(&seen);
+                    match (heard + limit > Instant::now(), &seen) {
+                        (true, _) => silence.as_mut().reset(heard + limit),
+                        // A server that does not know such lists sends all objects and no end of
+                        // them.
+                        (false, Some(_)) => return Ok(End::NoStreamingLists),
+                        (false, None) => bail!("nothing was heard for {} s", limit.as_secs()),
+                    }
+                    continue;
+                }
             };
-            let frame = match frame {
-                Ok(Some(frame)) => frame.context("the stream broke off")?,
-                Ok(None) => return Ok(End::Closed),
-                // A server that does not know such lists sends all objects and no end of them.
-                Err(_) if seen.is_some() => return Ok(End::NoStreamingLists),
-                Err(_) => bail!("nothing was heard for {} s", limit.as_secs()),
-            };
-            let Ok(data) = frame.into_data() else { continue };
+            let Some(data) = data else { return Ok(End::Closed) };
+            let data = data?;
+            heard = Instant::now();
             self.hear();
             pieces.push(&data);
             while let Some(event) = pieces.next_event() {
@@ -308,16 +333,17 @@ impl Follower {
             bail!("the API server says: {}", said.message());
         }
         let object = object.source(self.kind.message);
-        let (key, version) = match identity(object) {
-            Ok((key, identity)) => (key, identity.version),
+        let (key, identity) = match identity(object) {
+            Ok(named) => named,
             Err(error) => {
                 self.skip(&error);
                 return Ok(None);
             }
         };
+        let version = identity.version;
         match kind {
             "ADDED" | "MODIFIED" => {
-                self.take_object(object).await?;
+                let key = self.take_object(object, key, identity).await;
                 if let Some(seen) = seen {
                     seen.insert(key);
                 }
@@ -351,18 +377,21 @@ impl Follower {
             match response.status() {
                 StatusCode::OK => {}
                 StatusCode::GONE => return Ok(End::Expired),
-                _ => return Err(failure(response).await),
+                _ => return Err(why(response).await),
             }
             let form = Form::of(&response);
-            let body = timeout(PAGE_MAX, response.into_body().collect());
-            let page = body.await.context("a page took too long")??.to_bytes();
+            let body = timeout(PAGE_MAX, response.into_body().whole(PAGE_BYTES_MAX));
+            let page = body.await.context("a page took too long")??;
             self.hear();
             let page = Page::read(form, &page).context("a list cannot be read")?;
             // Before anything of it is taken over.
             self.objects.check_list(page.version)?;
             for object in &page.objects {
-                match self.take_object(object.source(self.kind.message)).await {
-                    Ok(key) => _ = seen.insert(key),
+                let object = object.source(self.kind.message);
+                match identity(object) {
+                    Ok((key, identity)) => {
+                        seen.insert(self.take_object(object, key, identity).await);
+                    }
                     Err(error) => self.skip(&error),
                 }
             }
@@ -383,8 +412,8 @@ impl Follower {
         }
     }
 
-    async fn take_object(&mut self, object: Source<'_>) -> Result<Key> {
-        let taken = self.objects.take(object)?;
+    async fn take_object(&mut self, object: Source<'_>, key: Key, identity: Identity) -> Key {
+        let taken = self.objects.take(object, key, identity);
         if let Some(reports) = &self.reports
             && taken.changes.iter().any(waits)
             && let Some(seen) = Report::seen(object)
@@ -400,7 +429,7 @@ impl Follower {
             nodes.keep(taken.key.name.clone(), object);
         }
         self.tell(taken.changes).await;
-        Ok(taken.key)
+        taken.key
     }
 
     fn skip(&mut self, why: &Error) {
@@ -428,13 +457,13 @@ impl Follower {
         }
     }
 
-    async fn get(&self, query: &str) -> Result<Response<Body>> {
+    async fn get(&self, query: &str) -> Result<Response<link::Pieces>> {
         let uri = format!("{}?{query}", self.kind.path);
         // Extenders are sent nodes as JSON.
         let forms = if self.nodes.is_some() { JSON } else { PROTOBUF_OR_JSON };
-        let request = Request::get(uri).header("accept", forms).body(Body::empty())?;
-        let response = timeout(HEAD_MAX, self.client.send(request));
-        Ok(response.await.context("the API server did not answer")??)
+        let request = Request::get(uri).header("accept", forms).body(Bytes::new())?;
+        let response = timeout(HEAD_MAX, self.link.open(request));
+        response.await.context("the API server did not answer")?
     }
 
     fn selector(&self) -> String {

@@ -7,6 +7,8 @@ use std::sync::Mutex;
 
 use http::Method;
 
+use serde_json::json;
+
 use super::*;
 use crate::gate::Throttle;
 use crate::lease::Fence;

@@ -46,14 +46,13 @@ impl Objects {
     }
 
     /// Takes an object over if it is news.
-    pub(super) fn take(&mut self, object: Source<'_>) -> Result<Taken> {
-        let (key, news) = identity(object)?;
+    pub(super) fn take(&mut self, object: Source<'_>, key: Key, news: Identity) -> Taken {
         let floor = if self.complete { self.version } else { self.floor };
         let newest = self.known.get(&key).map_or(floor, |known| known.version);
         self.version = self.version.max(news.version);
         let mut changes = Vec::new();
         if news.version <= newest {
-            return Ok(Taken { key, changes, problems: Vec::new() });
+            return Taken { key, changes, problems: Vec::new() };
         }
         let (change, problems) = (self.kind.lower)(object);
         let uid = news.uid.clone();
@@ -67,7 +66,7 @@ impl Objects {
             changes.push((self.kind.gone)(&key, &before.uid));
         }
         changes.extend(change);
-        Ok(Taken { key, changes, problems: problems.iter().map(ToString::to_string).collect() })
+        Taken { key, changes, problems: problems.iter().map(ToString::to_string).collect() }
     }
 
     /// Takes over that an object was deleted in a version.

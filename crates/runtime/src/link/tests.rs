@@ -1,0 +1,172 @@
+//! Against a server that speaks TLS and HTTP/2.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use h2::server::SendResponse;
+use kube::config::AuthInfo;
+use rustls::pki_types::PrivateKeyDer;
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+use super::*;
+
+/// What the server does with a request.
+#[derive(Clone, Copy, PartialEq)]
+enum Manner {
+    /// Sends back what it got.
+    Echo,
+    /// The same, and takes no more requests on this connection.
+    EchoAndLeave,
+    /// Breaks the connection off.
+    Break,
+    /// Sends more than anybody wants.
+    Flood,
+}
+
+struct Server {
+    config: kube::Config,
+    connections: Arc<AtomicUsize>,
+}
+
+impl Server {
+    async fn start(manners: &'static [Manner]) -> Self {
+        let certified = rcgen::generate_simple_self_signed(vec!["api.example".to_owned()]).unwrap();
+        let certificate = certified.cert.der().clone();
+        let key = PrivateKeyDer::Pkcs8(certified.signing_key.serialize_der().into());
+        let mut tls = rustls::ServerConfig::builder()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.clone()], key)
+            .unwrap();
+        tls.alpn_protocols = vec![b"h2".to_vec()];
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let connections = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&connections);
+        tokio::spawn(async move {
+            let acceptor = TlsAcceptor::from(Arc::new(tls));
+            loop {
+                let (tcp, _) = listener.accept().await.unwrap();
+                let number = counted.fetch_add(1, Ordering::Relaxed);
+                let manner = manners[number.min(manners.len() - 1)];
+                let acceptor = acceptor.clone();
+                tokio::spawn(
+                    async move { serve(acceptor.accept(tcp).await.unwrap(), manner).await },
+                );
+            }
+        });
+        let uri = format!("https://127.0.0.1:{port}/clusters/one/").parse().unwrap();
+        let mut config = kube::Config::new(uri);
+        config.root_cert = Some(vec![certificate.to_vec()]);
+        config.tls_server_name = Some("api.example".to_owned());
+        config.auth_info =
+            AuthInfo { token: Some("secret".to_owned().into()), ..AuthInfo::default() };
+        Self { config, connections }
+    }
+
+    fn link(&self) -> Link {
+        Link::new(&self.config).unwrap()
+    }
+
+    fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
+    }
+}
+
+async fn serve(tls: tokio_rustls::server::TlsStream<TcpStream>, manner: Manner) {
+    let mut connection = h2::server::handshake(tls).await.unwrap();
+    while let Some(Ok((request, answer))) = connection.accept().await {
+        match manner {
+            Manner::Break => return,
+            Manner::EchoAndLeave => connection.graceful_shutdown(),
+            Manner::Echo | Manner::Flood => {}
+        }
+        tokio::spawn(answer_to(request, answer, manner == Manner::Flood));
+    }
+}
+
+/// Method, path, credentials and body of the request, in the body of the answer.
+async fn answer_to(request: Request<RecvStream>, mut answer: SendResponse<Bytes>, flood: bool) {
+    let (head, body) = request.into_parts();
+    let body = Pieces::Direct(body).whole(1 << 20).await.unwrap();
+    let credentials = head.headers.get("authorization").map(|value| value.to_str().unwrap());
+    let echo = format!(
+        "{} {} {} {}",
+        head.method,
+        head.uri.path_and_query().unwrap(),
+        credentials.unwrap_or("nobody"),
+        String::from_utf8(body.to_vec()).unwrap()
+    );
+    let mut stream = answer.send_response(Response::new(()), false).unwrap();
+    if flood {
+        stream.send_data(vec![b'x'; ANSWER_BYTES_MAX + 1].into(), true).unwrap();
+    } else {
+        // In two pieces.
+        let (first, second) = echo.split_at(5);
+        stream.send_data(first.to_owned().into(), false).unwrap();
+        stream.send_data(second.to_owned().into(), true).unwrap();
+    }
+}
+
+async fn post(link: &Link, number: usize) -> Result<String> {
+    let request = Request::post(format!("/api/v1/pods?timeout={number}s"));
+    let response = link.send(request.body(Bytes::from(format!("body {number}")))?).await?;
+    Ok(String::from_utf8(response.into_body().to_vec())?)
+}
+
+fn echo(number: usize) -> String {
+    format!("POST /clusters/one/api/v1/pods?timeout={number}s Bearer secret body {number}")
+}
+
+#[tokio::test]
+async fn requests_at_once_share_a_connection_and_keep_their_answers() {
+    let server = Server::start(&[Manner::Echo]).await;
+    let link = server.link();
+    let answers = futures::future::join_all((0..200).map(|number| post(&link, number))).await;
+    for (number, answer) in answers.into_iter().enumerate() {
+        assert_eq!(answer.unwrap(), echo(number));
+    }
+    assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test]
+async fn without_a_body() {
+    let server = Server::start(&[Manner::Echo]).await;
+    let response = server.link().send(Request::new(Bytes::new())).await.unwrap();
+    assert_eq!(&response.body()[..], b"GET /clusters/one/ Bearer secret ");
+}
+
+#[tokio::test]
+async fn a_server_that_leaves_is_connected_again() {
+    let server = Server::start(&[Manner::EchoAndLeave, Manner::Echo]).await;
+    let link = server.link();
+    assert_eq!(post(&link, 1).await.unwrap(), echo(1), "what it took it answers");
+    // That the server leaves may come to be known only by the next request.
+    let second = post(&link, 2).await;
+    assert!(second.is_err() || second.unwrap() == echo(2));
+    assert_eq!(post(&link, 3).await.unwrap(), echo(3));
+    assert_eq!(server.connections(), 2);
+}
+
+#[tokio::test]
+async fn a_request_is_never_sent_twice() {
+    let server = Server::start(&[Manner::Break, Manner::Echo]).await;
+    let link = server.link();
+    assert!(post(&link, 1).await.is_err(), "it may have been carried out");
+    assert_eq!(post(&link, 2).await.unwrap(), echo(2));
+    assert_eq!(server.connections(), 2);
+}
+
+#[tokio::test]
+async fn an_answer_has_a_limit() {
+    let server = Server::start(&[Manner::Flood]).await;
+    let error = post(&server.link(), 1).await.unwrap_err();
+    assert_eq!(error.to_string(), format!("the answer is larger than {ANSWER_BYTES_MAX} bytes"));
+}
+
+#[tokio::test]
+async fn the_name_of_the_server_is_checked() {
+    let mut server = Server::start(&[Manner::Echo]).await;
+    server.config.tls_server_name = None;
+    let error = post(&server.link(), 1).await.unwrap_err();
+    assert!(format!("{error:#}").contains("certificate"), "{error:#}");
+}
