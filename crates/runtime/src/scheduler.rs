@@ -118,8 +118,14 @@ pub async fn check_connection(client: &kube::Client) -> Result<String> {
 /// Asks for one object of each kind. Without the right to read them all nothing could ever be
 /// decided, so that is told at once instead of waiting for it.
 pub async fn check_rights(client: &kube::Client) -> Result<()> {
-    let asked = futures::future::join_all(KINDS.iter().map(|kind| may_list(client, kind))).await;
-    let forbidden: Vec<&str> = asked.into_iter().flatten().collect();
+    let asked = futures::future::join_all(KINDS.iter().map(|kind| refusal(client, kind))).await;
+    let refused: Vec<(&str, StatusCode)> = asked.into_iter().flatten().collect();
+    if refused.iter().any(|(_, status)| *status == StatusCode::UNAUTHORIZED) {
+        bail!(
+            "the API server does not accept our credentials; look at the token or client certificate"
+        );
+    }
+    let forbidden: Vec<&str> = refused.into_iter().map(|(resource, _)| resource).collect();
     if forbidden.is_empty() {
         return Ok(());
     }
@@ -130,12 +136,14 @@ pub async fn check_rights(client: &kube::Client) -> Result<()> {
     )
 }
 
-/// The name of a kind that we may not list. Other failures are left to those who watch, and try again.
-async fn may_list<'a>(client: &kube::Client, kind: &'a Kind) -> Option<&'a str> {
+/// The name of a kind that we may not list, and why. Other failures are left to those who watch, and
+/// try again.
+async fn refusal<'a>(client: &kube::Client, kind: &'a Kind) -> Option<(&'a str, StatusCode)> {
     let request = Request::get(format!("{}?limit=1", kind.path)).body(Body::empty()).ok()?;
     let response = tokio::time::timeout(FIRST_ANSWER_MAX, client.send(request)).await.ok()?.ok()?;
-    let resource = kind.path.rsplit('/').next();
-    resource.filter(|_| response.status() == StatusCode::FORBIDDEN)
+    let status = response.status();
+    let refused = matches!(status, StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED);
+    refused.then_some((kind.path.rsplit('/').next()?, status))
 }
 
 /// What the API server calls us.

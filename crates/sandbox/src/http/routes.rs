@@ -106,10 +106,15 @@ async fn dispatch(
         .map(|segment| percent_decode_str(segment).decode_utf8_lossy())
         .collect();
     let segments: Vec<&str> = segments.iter().map(|segment| &**segment).collect();
+    // A token that is wrong is turned away even where none is needed.
+    let is_anonymous = call.header(AUTHORIZATION).is_empty();
+    if !is_anonymous && !authorized(shared, call) {
+        return Err(Failure::unauthorized());
+    }
     if let Some(response) = open_to_all(call, &segments) {
         return Ok(response);
     }
-    if !authorized(shared, call) {
+    if is_anonymous {
         return Err(Failure::unauthorized());
     }
     match *segments {

@@ -1,0 +1,32 @@
+//! Two replicas, of which one leads.
+
+use serde_json::Value;
+
+use crate::stage::{PODS, Stage, node, pod};
+
+const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler";
+
+fn holder(lease: &Value) -> &str {
+    lease["spec"]["holderIdentity"].as_str().unwrap_or("")
+}
+
+#[tokio::test]
+async fn who_ends_hands_over_at_once() {
+    let stage = Stage::new(vec![node("n", 4)]).await;
+    let replica = ["scheduler", "--secure-port=0"];
+    let first = stage.start(&replica, "first.log");
+    let lease = stage.until(LEASE, |lease| !holder(lease).is_empty()).await;
+    let second = stage.start(&replica, "second.log");
+    stage.make(PODS, &pod("a")).await;
+    stage.node_of("a").await;
+    first.stop().await;
+    stage.make(PODS, &pod("b")).await;
+    stage.node_of("b").await;
+    let after = stage.get(LEASE).await;
+    assert!(!holder(&after).is_empty());
+    assert_ne!(holder(&after), holder(&lease));
+    second.stop().await;
+    let given_back = stage.get(LEASE).await;
+    assert_eq!(holder(&given_back), "");
+    stage.end().await;
+}
