@@ -181,7 +181,9 @@ mod tests {
         let found = match Listed::parse(LISTED).unwrap().judge(command, upstream, sandbox) {
             Judgement::Alike => "alike".to_owned(),
             Judgement::AsListed => "as listed".to_owned(),
-            Judgement::Otherwise { missing, unlisted, .. } => [unlisted, missing].concat().join("; "),
+            Judgement::Otherwise { missing, unlisted, .. } => {
+                [unlisted, missing].concat().join("; ")
+            }
         };
         assert_eq!(found, expected);
     }
@@ -190,7 +192,12 @@ mod tests {
     fn only_what_is_listed_may_differ() {
         check("kubectl b", "one\ntwo\n", "eins 12\n", "as listed");
         check("kubectl a", "one\ntwo\n", "eins 12\nexit 1\n", "as listed");
-        check("kubectl b", "one\ntwo\n", "eins\n", "+eins; only the sandbox should say: ^(?:eins \\d+)$");
+        check(
+            "kubectl b",
+            "one\ntwo\n",
+            "eins\n",
+            "+eins; only the sandbox should say: ^(?:eins \\d+)$",
+        );
         check("kubectl b", "one\ntwo\n", "eins 12\nexit 1\n", "+exit 1");
         check("kubectl c", "one\n", "one\n", "alike");
         check("kubectl c", "one\n", "two\n", "-one; +two");
@@ -198,12 +205,7 @@ mod tests {
 
     #[test]
     fn what_is_listed_must_differ() {
-        check(
-            "kubectl b",
-            "one\ntwo\n",
-            "one\neins 1\n",
-            "only upstream should say: one",
-        );
+        check("kubectl b", "one\ntwo\n", "one\neins 1\n", "only upstream should say: one");
     }
 
     #[test]

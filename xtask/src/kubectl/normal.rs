@@ -8,6 +8,8 @@ const SAFE: &str = "[bcdfghjklmnpqrstvwxz2456789]";
 
 /// What is replaced, in this order.
 const RULES: &[(&str, &str)] = &[
+    // Remarks of kubectl's log, such as that it waited for its own rate limit.
+    (r"(?m)^[IW]\d{4} \d\d:\d\d:\d\d\.\d+ .*\n", ""),
     ("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UID"),
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?( ?[+-]\d{4}|Z)", "TIME"),
     (r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d [+-]\d{4}", "TIME"),
@@ -32,6 +34,7 @@ const RULES: &[(&str, &str)] = &[
     // Widths of columns follow the names in them.
     (r"(\S)[ \t]{2,}", "$1  "),
     (r"\t", "  "),
+    (r"(?m)^ {12,}", "            "),
     (r"(?m)[ \t]+$", ""),
 ];
 

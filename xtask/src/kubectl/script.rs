@@ -63,8 +63,7 @@ impl Script {
 fn parse_line(text: &str) -> Result<(Kind, Command)> {
     if let Some(rest) = text.strip_prefix("until ") {
         let counted = rest.split_once(" lines ");
-        let counted =
-            counted.and_then(|(count, rest)| Some((count.parse::<usize>().ok()?, rest)));
+        let counted = counted.and_then(|(count, rest)| Some((count.parse::<usize>().ok()?, rest)));
         let (lines, rest) = match counted {
             Some((count, rest)) => (Some(count), rest),
             None => (None, rest),
