@@ -80,8 +80,8 @@ fn play(script: &Script, sides: &Sides, listed: &Listed, options: &Options) -> R
     for Step { line, kind, command } in &script.steps {
         let at = || format!("line {line} of {FOLDER}/script.txt, `{}`", command.text);
         match kind {
-            Kind::Until { lines } => {
-                sides.until(command, *lines).with_context(at)?;
+            Kind::Until { upstream_alone, lines } => {
+                sides.until(command, *upstream_alone, *lines).with_context(at)?;
             }
             Kind::Compare { sorted } => {
                 let said = sides.run(command).with_context(at)?;

@@ -8,6 +8,7 @@
 //! KUBE_EDITOR="sed -i s/a/b/" kubectl edit pod one       compared, with a variable set
 //! until kubectl wait --for=condition=Ready pod/one       tried until it succeeds; not compared
 //! until 3 lines kubectl get pods -o name                 tried until it prints three lines; not compared
+//! until upstream kubectl get endpoints web               tried on upstream's side only, for what the sandbox has not
 //! ```
 
 use anyhow::{Context as _, Result, bail};
@@ -27,8 +28,8 @@ pub(super) struct Step {
 pub(super) enum Kind {
     /// Both sides run it and must say the same.
     Compare { sorted: bool },
-    /// Both sides run it until it succeeds, and prints so many lines if a number is given.
-    Until { lines: Option<usize> },
+    /// Both sides run it, or upstream alone, until it succeeds, and prints so many lines if a number is given.
+    Until { upstream_alone: bool, lines: Option<usize> },
 }
 
 /// What is run.
@@ -62,13 +63,15 @@ impl Script {
 
 fn parse_line(text: &str) -> Result<(Kind, Command)> {
     if let Some(rest) = text.strip_prefix("until ") {
+        let alone = rest.strip_prefix("upstream ");
+        let (upstream_alone, rest) = (alone.is_some(), alone.unwrap_or(rest));
         let counted = rest.split_once(" lines ");
         let counted = counted.and_then(|(count, rest)| Some((count.parse::<usize>().ok()?, rest)));
         let (lines, rest) = match counted {
             Some((count, rest)) => (Some(count), rest),
             None => (None, rest),
         };
-        return Ok((Kind::Until { lines }, parse_command(rest)?));
+        return Ok((Kind::Until { upstream_alone, lines }, parse_command(rest)?));
     }
     match text.strip_suffix(" | sort") {
         Some(rest) => Ok((Kind::Compare { sorted: true }, parse_command(rest)?)),
@@ -121,10 +124,13 @@ mod tests {
 
     #[test]
     fn waiting_is_for_success_or_for_a_number_of_lines() {
-        let text = "until kubectl wait x\nuntil 0 lines kubectl get pods\n";
+        let text = "until kubectl wait x\nuntil 0 lines kubectl get pods\n\
+            until upstream 1 lines kubectl get pods\n";
         let script = Script::parse(text).unwrap();
-        assert_eq!(script.steps[0].kind, Kind::Until { lines: None });
-        assert_eq!(script.steps[1].kind, Kind::Until { lines: Some(0) });
+        let until = |upstream_alone, lines| Kind::Until { upstream_alone, lines };
+        assert_eq!(script.steps[0].kind, until(false, None));
+        assert_eq!(script.steps[1].kind, until(false, Some(0)));
+        assert_eq!(script.steps[2].kind, until(true, Some(1)));
         assert_eq!(script.steps[1].command.text, "kubectl get pods");
     }
 

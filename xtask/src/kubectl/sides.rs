@@ -84,8 +84,16 @@ impl Sides {
         self.both(|side| side.run(command))
     }
 
-    /// Runs a command on both until it succeeds, and prints so many lines if a number is given.
-    pub(super) fn until(&self, command: &Command, lines: Option<usize>) -> Result<()> {
+    /// Runs a command until it succeeds, and prints so many lines if a number is given.
+    pub(super) fn until(
+        &self,
+        command: &Command,
+        upstream_alone: bool,
+        lines: Option<usize>,
+    ) -> Result<()> {
+        if upstream_alone {
+            return self.upstream.until(command, lines).context("on upstream's side");
+        }
         self.both(|side| side.until(command, lines)).map(|_| ())
     }
 
