@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, bail};
 
 use crate::shell::{cache, go, root, run, run_in, say};
-use crate::{codegen, compare_fresh, e2e, instructions, protobuf, tidy, walls};
+use crate::{codegen, compare_fresh, e2e, instructions, kubectl, protobuf, tidy, walls};
 
 const DENY_VERSION: &str = "0.20.2";
 
@@ -47,7 +47,7 @@ pub(crate) fn test(all: bool) -> Result<ExitCode> {
             );
         }
         say(
-            "SKIPPED: the comparison with upstream's scheduler and the scenarios on its control plane, because Go was not found. Install Go 1.26 or newer to run them.",
+            "SKIPPED: the comparison with upstream's scheduler, the scenarios on its control plane and the comparison of kubectl on it and on the sandbox, because Go was not found. Install Go 1.26 or newer to run them.",
         );
         return Ok(ExitCode::SUCCESS);
     };
@@ -56,6 +56,10 @@ pub(crate) fn test(all: bool) -> Result<ExitCode> {
     run_in(&oracle, &go, &["test", "./..."])?;
     say("fields of the protobuf form");
     protobuf::check(&oracle, &go)?;
+    say("kubectl on upstream's control plane and on the sandbox");
+    if kubectl::run(&kubectl::Options::default())? != ExitCode::SUCCESS {
+        bail!("kubectl does not say the same on both; run `cargo xtask kubectl` by itself");
+    }
     say("scenarios on upstream's control plane");
     if e2e::run(&e2e::Options::default())? != ExitCode::SUCCESS {
         bail!("scenarios failed; run one by itself with `cargo xtask e2e --only NAME --keep`");

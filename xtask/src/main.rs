@@ -6,6 +6,7 @@ mod conformance;
 mod controlplane;
 mod e2e;
 mod instructions;
+mod kubectl;
 mod protobuf;
 mod shell;
 mod tidy;
@@ -44,6 +45,7 @@ enum Command {
         #[arg(long)]
         bless: bool,
     },
+    Kubectl(kubectl::Options),
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -55,6 +57,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Controlplane(arguments) => controlplane::run(&arguments),
         Command::E2e(options) => e2e::run(&options),
         Command::Instructions { bless } => instructions::run(bless),
+        Command::Kubectl(options) => kubectl::run(&options),
     }
 }
 

@@ -59,12 +59,17 @@ struct Versions {
     kwok: String,
 }
 
+/// The folder that holds all programs, if they are built.
+pub fn built() -> Result<Option<PathBuf>> {
+    let bin = folder(&versions()?)?;
+    Ok(is_complete(&bin).then_some(bin))
+}
+
 /// Builds what is not built yet and returns the folder that holds all programs.
 pub fn build() -> Result<PathBuf> {
     let versions = versions()?;
-    let Versions { kubernetes, etcd, kwok } = &versions;
-    let name = format!("kubernetes-{kubernetes}-etcd-{etcd}-kwok-{kwok}");
-    let bin = cache()?.join("controlplane").join(name).join("bin");
+    let bin = folder(&versions)?;
+    let kubernetes = &versions.kubernetes;
     fs::create_dir_all(&bin).with_context(|| format!("cannot make {}", bin.display()))?;
     if is_complete(&bin) {
         return Ok(bin);
@@ -76,6 +81,12 @@ pub fn build() -> Result<PathBuf> {
         }
     }
     Ok(bin)
+}
+
+fn folder(versions: &Versions) -> Result<PathBuf> {
+    let Versions { kubernetes, etcd, kwok } = versions;
+    let name = format!("kubernetes-{kubernetes}-etcd-{etcd}-kwok-{kwok}");
+    Ok(cache()?.join("controlplane").join(name).join("bin"))
 }
 
 fn is_complete(bin: &Path) -> bool {

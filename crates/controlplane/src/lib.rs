@@ -19,7 +19,7 @@ mod start;
 mod state;
 pub mod tools;
 
-pub use build::build;
+pub use build::{build, built};
 pub use certificates::{write_expired_client, write_private};
 pub use manage::{all, down, up};
 pub use ports::free as free_ports;

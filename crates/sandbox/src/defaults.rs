@@ -331,6 +331,18 @@ pub(crate) fn csi_driver(driver: &mut Value) {
     default(spec, "volumeLifecycleModes", json!(["Persistent"]));
 }
 
+/// A HorizontalPodAutoscaler.
+pub(crate) fn autoscaler(autoscaler: &mut Value) {
+    let spec = slot(autoscaler, &["spec"]);
+    default(spec, "minReplicas", 1);
+    if list(spec, &["metrics"]).is_empty() {
+        let target = json!({"type": "Utilization", "averageUtilization": 80});
+        spec["metrics"] = json!([
+            {"type": "Resource", "resource": {"name": "cpu", "target": target}},
+        ]);
+    }
+}
+
 /// A priority class.
 pub(crate) fn priority_class(class: &mut Value) {
     default_text(class, "preemptionPolicy", "PreemptLowerPriority");

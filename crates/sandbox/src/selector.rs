@@ -59,9 +59,7 @@ impl Selector {
 
     /// Reads a label selector of a query.
     pub fn labels(text: &str) -> Answer<Self> {
-        Parser { text, at: 0 }.labels().map_err(|why| {
-            Failure::bad_request(format!("unable to parse requirement: {why} in {text:?}"))
-        })
+        Parser { text, at: 0 }.labels().map_err(Failure::bad_request)
     }
 
     /// Reads a field selector of a query.
@@ -212,10 +210,12 @@ impl<'a> Parser<'a> {
             if self.rest().is_empty() {
                 return Ok(Selector(requirements));
             }
-            requirements.push(self.requirement()?);
+            let requirement = self.requirement();
+            requirements
+                .push(requirement.map_err(|why| format!("unable to parse requirement: {why}"))?);
             self.space();
             if !self.rest().is_empty() && !self.take(",") {
-                return Err(format!("found '{}', expected: ',' or 'end of string'", self.rest()));
+                return Err(format!("found '{}', expected: ',' or 'end of string'", self.token()));
             }
         }
     }
@@ -261,10 +261,21 @@ impl<'a> Parser<'a> {
         found
     }
 
-    /// A token that something else must follow.
+    /// An operator that is a word.
     fn word(&mut self, token: &str) -> bool {
         let after = self.rest().strip_prefix(token);
-        after.is_some_and(|after| after.starts_with([' ', '('])) && self.take(token)
+        after.is_some_and(|after| after.is_empty() || after.starts_with([' ', '(']))
+            && self.take(token)
+    }
+
+    /// What comes next, for messages.
+    fn token(&self) -> &'a str {
+        let rest = self.rest();
+        let symbol = rest.chars().next().map_or(0, char::len_utf8);
+        match (Parser { text: rest, at: 0 }).literal() {
+            "" => &rest[..symbol],
+            literal => literal,
+        }
     }
 
     fn literal(&mut self) -> &'a str {
@@ -279,7 +290,7 @@ impl<'a> Parser<'a> {
         match crate::names::qualified(key) {
             Ok(()) => Ok(key.to_owned()),
             Err(_) if key.is_empty() => {
-                Err(format!("found '{}', expected: identifier", self.rest()))
+                Err(format!("found '{}', expected: identifier", self.token()))
             }
             Err(why) => Err(format!("key: Invalid value: {key:?}: {why}")),
         }
@@ -302,7 +313,7 @@ impl<'a> Parser<'a> {
     fn values(&mut self) -> Result<Vec<String>, String> {
         self.space();
         if !self.take("(") {
-            return Err(format!("found '{}' expected: '('", self.rest()));
+            return Err(format!("found '{}' expected: '('", self.token()));
         }
         let mut values = Vec::new();
         loop {
@@ -312,7 +323,7 @@ impl<'a> Parser<'a> {
                 return Ok(values);
             }
             if !self.take(",") {
-                return Err(format!("found '{}', expected: ',' or ')'", self.rest()));
+                return Err(format!("found '{}', expected: ',' or ')'", self.token()));
             }
         }
     }
@@ -362,6 +373,12 @@ mod tests {
             assert!(refused.is_err_and(|failure| failure.code == 400), "{text}");
         }
         assert!(Selector::fields("nonsense").is_err());
+        for (text, told) in [
+            ("a in", "unable to parse requirement: found '' expected: '('"),
+            ("a b c", "found 'b', expected: ',' or 'end of string'"),
+        ] {
+            assert_eq!(Selector::labels(text).unwrap_err().message, told);
+        }
     }
 
     #[test]

@@ -96,6 +96,20 @@ fn workload(object: &Value, before: Option<&Value>, restart: &[&str]) -> Vec<Pro
     problems
 }
 
+/// A cron job.
+pub(crate) fn cron_job(object: &Value, _: Option<&Value>) -> Vec<Problem> {
+    let schedule = text(object, &["spec", "schedule"]);
+    let fields: Vec<&str> = schedule.split_whitespace().collect();
+    if schedule.is_empty() {
+        return vec![Problem::required("spec.schedule", "")];
+    }
+    if schedule.starts_with('@') || fields.len() == 5 {
+        return Vec::new();
+    }
+    let why = format!("expected exactly 5 fields, found {}: [{}]", fields.len(), fields.join(" "));
+    vec![Problem::invalid("spec.schedule", schedule, &why)]
+}
+
 /// A deployment.
 pub(crate) fn deployment(object: &Value, before: Option<&Value>) -> Vec<Problem> {
     let mut problems = workload(object, before, &["Always"]);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, Result};
 use api::lower::quantity::Quantity;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Where nodes and pods of a cluster keep what decides about placements.
 struct Cluster<'a> {
@@ -216,8 +216,17 @@ impl<'a> Counts<'a> {
     }
 }
 
+/// The taint that a cordon counts as, whether or not somebody has put it on the node yet.
+const CORDON: &str = "node.kubernetes.io/unschedulable";
+
 /// The key of a taint that keeps a pod from a node.
 fn kept_out_by<'a>(pod: &Value, node: &'a Value) -> Option<&'a str> {
+    let cordon = json!({"key": CORDON, "effect": "NoSchedule"});
+    if node["spec"]["unschedulable"] == true
+        && !list(pod, "/spec/tolerations").iter().any(|t| tolerates(t, &cordon))
+    {
+        return Some(CORDON);
+    }
     let mut taints = list(node, "/spec/taints").iter();
     let taint = taints.find(|taint| {
         let keeps_out = matches!(text(taint, "/effect"), "NoSchedule" | "NoExecute");
@@ -325,7 +334,6 @@ fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn node(name: &str, zone: &str, taints: &Value) -> Value {
         json!({
@@ -389,6 +397,20 @@ mod tests {
             let pod = pod("pod", "one", &json!({"tolerations": [toleration]}));
             assert_eq!(told(&nodes, &[pod]), NOTHING);
         }
+    }
+
+    #[test]
+    fn pods_on_cordoned_nodes_are_told() {
+        let mut cordoned = node("one", "a", &json!([]));
+        cordoned["spec"]["unschedulable"] = true.into();
+        let nodes = [cordoned];
+        assert_eq!(
+            told(&nodes, &[pod("pod", "one", &json!({}))]),
+            ["ns/pod is on one in spite of node.kubernetes.io/unschedulable"]
+        );
+        let toleration = json!({"key": CORDON, "operator": "Exists"});
+        let daemon = pod("daemon", "one", &json!({"tolerations": [toleration]}));
+        assert_eq!(told(&nodes, &[daemon]), NOTHING);
     }
 
     #[test]

@@ -27,6 +27,10 @@ pub(crate) const EXIT_CODE: &str = "sandbox.novasphere.dev/exit-code";
 /// How long a pod takes to start.
 pub(crate) const STARTS_AFTER: &str = "sandbox.novasphere.dev/starts-after";
 
+/// Conditions of a pod that a kubelet writes, in its order.
+const CONDITIONS: [&str; 5] =
+    ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
+
 /// How long the pods of jobs run when nobody says.
 const JOB_RUNS_FOR: Duration = Duration::from_secs(1);
 /// How long a container that has ended waits for its next try, doubled with every try.
@@ -200,19 +204,21 @@ impl Kubelet {
             if let Some(generation) = &generation {
                 status["observedGeneration"] = generation.clone();
             }
-            for kind in [
-                "PodReadyToStartContainers",
-                "Initialized",
-                "Ready",
-                "ContainersReady",
-                "PodScheduled",
-            ] {
-                let mut condition =
-                    json!({"type": kind, "status": "True", "lastTransitionTime": now});
+            for kind in CONDITIONS {
+                let mut condition = json!({
+                    "type": kind, "status": "True", "lastProbeTime": null, "lastTransitionTime": now,
+                });
                 if let Some(generation) = &generation {
                     condition["observedGeneration"] = generation.clone();
                 }
                 set_condition(status, condition);
+            }
+            if let Some(Value::Array(conditions)) = status.get_mut("conditions") {
+                let place = |condition: &Value| {
+                    CONDITIONS.iter().position(|kind| *kind == text(condition, &["type"]))
+                };
+                // Those of others come first, as a kubelet leaves them.
+                conditions.sort_by_key(place);
             }
             pod
         });

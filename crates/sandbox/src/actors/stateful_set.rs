@@ -74,7 +74,7 @@ fn advance(cluster: &Cluster, place: &str, set: &Value, pods: &[Pod], update: &s
         if !pod.object.deleting {
             delete_pod(cluster, &pod.object)?;
             let message =
-                format!("delete Pod {} in StatefulSet {} successful", pod.object.name, name(set));
+                format!("Delete Pod {} in StatefulSet {} successful", pod.object.name, name(set));
             RECORDER.note(cluster, set, "Normal", "SuccessfulDelete", &message);
         }
         if !parallel {
@@ -129,7 +129,7 @@ fn make(cluster: &Cluster, place: &str, set: &Value, number: i64, update: &str) 
         pod["spec"]["volumes"] = volumes.into();
     }
     create(cluster, &cluster.kind("", "pods"), place, pod)?;
-    let message = format!("create Pod {pod_name} in StatefulSet {} successful", name(set));
+    let message = format!("Create Pod {pod_name} in StatefulSet {} successful", name(set));
     RECORDER.note(cluster, set, "Normal", "SuccessfulCreate", &message);
     Ok(())
 }

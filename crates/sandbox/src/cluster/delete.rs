@@ -57,6 +57,9 @@ impl Deleted {
     }
 }
 
+/// Namespaces that nobody may delete.
+const LASTING_NAMESPACES: &[&str] = &["default", "kube-public", "kube-system"];
+
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
 
@@ -125,6 +128,11 @@ impl Cluster {
         options: &DeleteOptions,
     ) -> Answer<Deleted> {
         let key = key_of(namespace, name);
+        let is_namespace = resource.kind.group.is_empty() && *resource.kind.plural == *"namespaces";
+        if is_namespace && LASTING_NAMESPACES.contains(&name) {
+            let why = "this namespace may not be deleted";
+            return Err(Failure::forbidden(resource.named(), name, why));
+        }
         for _ in 0..WRITE_TRIES_MAX {
             let Some(current) = resource.objects.get(&key) else {
                 return Err(absent(resource.named(), name));

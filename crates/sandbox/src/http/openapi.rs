@@ -1,21 +1,32 @@
 //! OpenAPI v3: what objects look like, for `kubectl explain` and for checks on the client's side.
+//! Version 2 is there for clients that ask for it when a kind is unknown to version 3, and says nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bytes::Bytes;
 use http::Response;
+use http_body_util::{BodyExt as _, Full};
 use serde_json::{Map, Value, json};
 
-use super::answer::{Body, json_value};
+use super::answer::{Body, json_value, with_body};
 use crate::cluster::Cluster;
 use crate::failure::{Answer, Failure};
 use crate::kinds::{Kind, SchemaSource, Verbs};
 use crate::schema::SCHEMAS;
 
+/// A document of version 2 without paths in its binary form: `swagger` (1), `info` (2) with `title` (1)
+/// and `version` (2), and empty `paths` (8).
+const EMPTY_V2: &[u8] = b"\x0a\x032.0\x12\x15\x0a\x0aKubernetes\x12\x07v1.36.4\x42\x00";
+
 const METADATA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
 /// Answers a request below `/openapi`.
-pub(super) fn answer(cluster: &Cluster, rest: &[&str]) -> Answer<Response<Body>> {
+pub(super) fn answer(cluster: &Cluster, accept: &str, rest: &[&str]) -> Answer<Response<Body>> {
     match rest {
+        ["v2"] if accept.contains("protobuf") => {
+            let body = Full::new(Bytes::from_static(EMPTY_V2)).boxed_unsync();
+            Ok(with_body(200, "application/com.github.proto-openapi.spec.v2.v1.0+protobuf", body))
+        }
         ["v2"] => Ok(json_value(
             200,
             &json!({

@@ -129,7 +129,7 @@ async fn dispatch(
             discovery::answer(shared, call, &segments)
         }
         ["openapi", ref rest @ ..] if call.method == Method::GET => {
-            openapi::answer(&shared.cluster, rest)
+            openapi::answer(&shared.cluster, call.accept(), rest)
         }
         ["metrics"] => Ok(text(200, super::read::metrics(&shared.cluster))),
         _ => Err(Failure::no_such_path()),

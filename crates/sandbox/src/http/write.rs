@@ -233,7 +233,7 @@ fn apply_patch(
                 place,
                 object_name,
                 Part::Whole,
-                &quiet,
+                &options,
                 |_, before| {
                     let mut object = before.clone();
                     object["metadata"]["managedFields"] = managers.clone();

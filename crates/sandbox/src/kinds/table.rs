@@ -293,6 +293,7 @@ pub const TABLE: &[Row] = &[
         .status()
         .generations()
         .defaults(defaults::cron_job)
+        .validate(validation::cron_job)
         .shown(
             "Name|Schedule|Timezone|Suspend|Active|Last Schedule|Age|Containers*|Images*|Selector*",
             show::workloads::cron_job,
@@ -387,6 +388,7 @@ pub const TABLE: &[Row] = &[
     .short(&["hpa"])
     .in_all()
     .status()
+    .defaults(defaults::autoscaler)
     .shown("Name|Reference|Targets|MinPods|MaxPods|Replicas|Age", show::plain::autoscaler),
     row::<networking::Ingress>(NETWORKING, "Ingress", ("ingresses", "ingress"))
         .short(&["ing"])

@@ -76,3 +76,17 @@ fn metadata_follows_the_rules() {
         ["metadata.name", "metadata.labels", "metadata.labels", "metadata.finalizers[0]"]
     );
 }
+
+#[test]
+fn schedules_of_cron_jobs_have_five_fields() {
+    let job = |schedule: &str| json!({"spec": {"schedule": schedule}});
+    check(&cron_job(&job("0 0 1 1 *"), None), &[]);
+    check(&cron_job(&job("@daily"), None), &[]);
+    check(&cron_job(&job(""), None), &["spec.schedule: Required value"]);
+    check(
+        &cron_job(&job("every day"), None),
+        &[
+            "spec.schedule: Invalid value: \"every day\": expected exactly 5 fields, found 2: [every day]",
+        ],
+    );
+}

@@ -161,3 +161,29 @@ async fn nobody_gets_in_without_the_token() {
     assert_eq!(stranger.send(request).await.unwrap().status(), 200);
     stage.end().await;
 }
+
+#[tokio::test]
+async fn namespaces_that_every_cluster_has_stay() {
+    let stage = Stage::new(0).await;
+    for name in ["default", "kube-public", "kube-system"] {
+        let (status, answer) = stage.delete(&format!("/api/v1/namespaces/{name}")).await;
+        assert_eq!(status, 403, "{answer}");
+        let told = format!("namespaces \"{name}\" is forbidden: this namespace may not be deleted");
+        assert_eq!(answer["message"], told);
+    }
+    stage.end().await;
+}
+
+#[tokio::test]
+async fn what_apply_makes_has_a_manager() {
+    let stage = Stage::new(0).await;
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "b"}});
+    let path = "/api/v1/namespaces/default/configmaps/c?fieldManager=one";
+    let (status, made) = stage.patch(path, "apply-patch+yaml", &map).await;
+    assert_eq!(status, 201, "{made}");
+    let managers = made["metadata"]["managedFields"].as_array().unwrap();
+    assert_eq!(managers.len(), 1, "{made}");
+    assert_eq!(managers[0]["manager"], "one");
+    assert_eq!(managers[0]["operation"], "Apply");
+    stage.end().await;
+}

@@ -1,0 +1,226 @@
+//! The differences that are known, each with its reason, and whether what was found is among them.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, Result, bail};
+use regex_lite::Regex;
+use serde::Deserialize;
+use similar::{ChangeTag, TextDiff};
+
+use super::script::{Kind, Script};
+
+/// Lines around a change that are shown.
+const CONTEXT_LINES: usize = 2;
+
+/// One difference, as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    /// Commands as the script has them; each of them differs so.
+    commands: Vec<String>,
+    /// Lines that only upstream prints. One that begins with `~ ` is a regular expression.
+    #[serde(default)]
+    upstream: String,
+    /// Lines that only the sandbox prints.
+    #[serde(default)]
+    sandbox: String,
+    /// Why, in one sentence.
+    reason: String,
+}
+
+/// A line that one side alone prints.
+#[derive(Clone)]
+enum Line {
+    Exact(String),
+    Pattern(Regex),
+}
+
+impl Line {
+    fn parse(text: &str) -> Result<Self> {
+        let text = text.trim();
+        match text.strip_prefix("~ ") {
+            Some(pattern) => Ok(Self::Pattern(
+                Regex::new(&format!("^(?:{pattern})$"))
+                    .with_context(|| format!("{pattern} is no regular expression"))?,
+            )),
+            None => Ok(Self::Exact(text.to_owned())),
+        }
+    }
+
+    fn is(&self, line: &str) -> bool {
+        match self {
+            Self::Exact(text) => text == line.trim(),
+            Self::Pattern(pattern) => pattern.is_match(line.trim()),
+        }
+    }
+
+    fn text(&self) -> &str {
+        match self {
+            Self::Exact(text) => text,
+            Self::Pattern(pattern) => pattern.as_str(),
+        }
+    }
+}
+
+/// What one command is known to differ in.
+#[derive(Clone, Default)]
+struct Known {
+    upstream: Vec<Line>,
+    sandbox: Vec<Line>,
+}
+
+/// All known differences by command.
+pub(super) struct Listed {
+    known: BTreeMap<String, Known>,
+}
+
+/// What came of a comparison.
+pub(super) enum Judgement {
+    Alike,
+    AsListed,
+    /// Something is not listed, or listed and not so.
+    Otherwise {
+        /// All differences, empty if there are none.
+        diff: String,
+        /// What is listed and was not found.
+        missing: Vec<String>,
+        /// What was found and is not listed, with `-` for upstream and `+` for the sandbox.
+        unlisted: Vec<String>,
+    },
+}
+
+impl Listed {
+    pub(super) fn parse(text: &str) -> Result<Self> {
+        let entries: Vec<Entry> =
+            serde_saphyr::from_str(text).context("cannot read differences.yaml")?;
+        let mut known: BTreeMap<String, Known> = BTreeMap::new();
+        for Entry { commands, upstream, sandbox, reason } in entries {
+            let named = || format!("differences.yaml, {}", commands.join(", "));
+            let lines = |block: &str| -> Result<Vec<Line>> {
+                block.lines().map(Line::parse).collect::<Result<_>>().with_context(named)
+            };
+            let (upstream, sandbox) = (lines(&upstream)?, lines(&sandbox)?);
+            if reason.trim().is_empty() || commands.is_empty() {
+                bail!("{}: commands and a reason are needed", named());
+            }
+            if upstream.is_empty() && sandbox.is_empty() {
+                bail!("{}: no lines are listed", named());
+            }
+            for command in &commands {
+                let known = known.entry(command.clone()).or_default();
+                known.upstream.extend(upstream.iter().cloned());
+                known.sandbox.extend(sandbox.iter().cloned());
+            }
+        }
+        Ok(Self { known })
+    }
+
+    /// Checks that the script compares every command that is listed.
+    pub(super) fn check_commands(&self, script: &Script) -> Result<()> {
+        let compared = |text: &str| {
+            script
+                .steps
+                .iter()
+                .any(|step| matches!(step.kind, Kind::Compare { .. }) && step.command.text == text)
+        };
+        match self.known.keys().find(|command| !compared(command)) {
+            Some(command) => bail!("differences.yaml lists `{command}`, which the script has not"),
+            None => Ok(()),
+        }
+    }
+
+    /// Holds what both sides said against what is listed.
+    pub(super) fn judge(&self, command: &str, upstream: &str, sandbox: &str) -> Judgement {
+        let diff = TextDiff::from_lines(upstream, sandbox);
+        let mut left = self.known.get(command).cloned().unwrap_or_default();
+        let mut unlisted = Vec::new();
+        for change in diff.iter_all_changes() {
+            let (mark, lines) = match change.tag() {
+                ChangeTag::Equal => continue,
+                ChangeTag::Delete => ('-', &mut left.upstream),
+                ChangeTag::Insert => ('+', &mut left.sandbox),
+            };
+            match lines.iter().position(|line| line.is(change.value())) {
+                Some(at) => drop(lines.remove(at)),
+                None => unlisted.push(format!("{mark}{}", change.value().trim_end())),
+            }
+        }
+        let sides = [("upstream", &left.upstream), ("the sandbox", &left.sandbox)];
+        let missing = sides.iter().flat_map(|(side, lines)| {
+            lines.iter().map(move |line| format!("only {side} should say: {}", line.text()))
+        });
+        let missing: Vec<_> = missing.collect();
+        if !unlisted.is_empty() || !missing.is_empty() {
+            let mut unified = diff.unified_diff();
+            let unified = unified.context_radius(CONTEXT_LINES).header("upstream", "sandbox");
+            return Judgement::Otherwise { diff: unified.to_string(), missing, unlisted };
+        }
+        if upstream == sandbox { Judgement::Alike } else { Judgement::AsListed }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LISTED: &str = "
+- commands: [kubectl a, kubectl b]
+  upstream: |
+    one
+    two
+  sandbox: |
+    ~ eins \\d+
+  reason: They speak different languages.
+- commands: [kubectl a]
+  sandbox: exit 1
+  reason: It fails.
+";
+
+    #[track_caller]
+    fn check(command: &str, upstream: &str, sandbox: &str, expected: &str) {
+        let found = match Listed::parse(LISTED).unwrap().judge(command, upstream, sandbox) {
+            Judgement::Alike => "alike".to_owned(),
+            Judgement::AsListed => "as listed".to_owned(),
+            Judgement::Otherwise { missing, unlisted, .. } => {
+                [unlisted, missing].concat().join("; ")
+            }
+        };
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn only_what_is_listed_may_differ() {
+        check("kubectl b", "one\ntwo\n", "eins 12\n", "as listed");
+        check("kubectl a", "one\ntwo\n", "eins 12\nexit 1\n", "as listed");
+        check(
+            "kubectl b",
+            "one\ntwo\n",
+            "eins\n",
+            "+eins; only the sandbox should say: ^(?:eins \\d+)$",
+        );
+        check("kubectl b", "one\ntwo\n", "eins 12\nexit 1\n", "+exit 1");
+        check("kubectl c", "one\n", "one\n", "alike");
+        check("kubectl c", "one\n", "two\n", "-one; +two");
+    }
+
+    #[test]
+    fn what_is_listed_must_differ() {
+        check("kubectl b", "one\ntwo\n", "one\neins 1\n", "only upstream should say: one");
+    }
+
+    #[test]
+    fn lists_without_reason_or_lines_are_refused() {
+        for (text, told) in [
+            ("- {commands: [kubectl a], sandbox: x, reason: ''}", "a reason"),
+            ("- {commands: [kubectl a], reason: so}", "no lines"),
+            ("- {commands: [kubectl a], sandbox: '~ (', reason: so}", "no regular expression"),
+            ("- {commands: [kubectl a], sandbx: x, reason: so}", "sandbx"),
+        ] {
+            let error = format!("{:#}", Listed::parse(text).err().unwrap());
+            assert!(error.contains(told), "{error}");
+        }
+        let script = Script::parse("kubectl a\nuntil kubectl b\n").unwrap();
+        let error = Listed::parse(LISTED).unwrap().check_commands(&script).unwrap_err();
+        assert!(error.to_string().contains("kubectl b"), "{error}");
+    }
+}

@@ -1,0 +1,225 @@
+//! The two clusters, and commands that run on both at once.
+
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command as Process, Stdio};
+use std::time::{Duration, Instant};
+
+use ::controlplane::Running;
+use anyhow::{Context as _, Result, bail};
+
+use super::script::Command;
+use crate::controlplane::{ControlPlane, Identity, Options, PAUSE, Scheduler, free_ports};
+use crate::shell::root;
+
+/// How long one command may take, or a fact may be waited for, on a machine that is busy.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// How often an ended command is looked for.
+const GLANCE: Duration = Duration::from_millis(5);
+
+/// Configuration of the scheduler of upstream's side.
+const SCHEDULER: &str = "conformance/e2e/scheduler.yaml";
+
+/// What a command said.
+#[derive(Debug)]
+pub(super) struct Said {
+    pub(super) output: String,
+    pub(super) errors: String,
+    pub(super) code: i32,
+}
+
+/// Upstream's control plane and the sandbox, with Jindou as the scheduler of both.
+pub(super) struct Sides {
+    // Dropped first: they use the control plane's folder.
+    processes: Vec<Ours>,
+    upstream: Side,
+    sandbox: Side,
+    running: Running,
+}
+
+impl Sides {
+    /// Starts both, with a copy of the script's files for each.
+    pub(super) fn start(jindou: &Path, files: &Path) -> Result<Self> {
+        let running = ControlPlane::start(&Options::owned(Scheduler::None)?)?;
+        let plane = &running.plane;
+        let folder = plane.folder.join("compare");
+        let side = |name: &str, kubeconfig: PathBuf| -> Result<Side> {
+            let side = Side {
+                kubectl: plane.bin.join("kubectl"),
+                files: folder.join(name).join("files"),
+                folder: folder.join(name),
+                kubeconfig,
+            };
+            copy(files, &side.files)?;
+            Ok(side)
+        };
+        let upstream = side("upstream", plane.kubeconfig.clone())?;
+        let sandbox = side("sandbox", folder.join("sandbox/kubeconfig"))?;
+        // A copy, so that nobody who builds meanwhile changes what is tested.
+        let program = folder.join("jindou");
+        fs::copy(jindou, &program).with_context(|| format!("cannot copy {}", jindou.display()))?;
+        let [port] = free_ports()?;
+        let mut scheduler = Process::new(&program);
+        scheduler.args(["scheduler", "--config"]).arg(root().join(SCHEDULER));
+        scheduler.arg("--kubeconfig").arg(&plane.scheduler_kubeconfig);
+        scheduler.args(["--bind-address=127.0.0.1", &format!("--secure-port={port}")]);
+        let scheduler = Ours::start(plane, "scheduler", scheduler, Stdio::null())?;
+        let mut up = Process::new(&program);
+        up.args(["up", "--nodes=0", "--kubeconfig"]).arg(&sandbox.kubeconfig);
+        let mut up = Ours::start(plane, "up", up, Stdio::piped())?;
+        let mut line = String::new();
+        let stdout = up.0.stdout.take().context("`jindou up` has no output")?;
+        BufReader::new(stdout).read_line(&mut line)?;
+        if line != "ready\n" {
+            let log = fs::read_to_string(plane.folder.join("compare/up.log")).unwrap_or_default();
+            bail!("`jindou up` does not get ready: {}", log.trim());
+        }
+        Ok(Self { processes: vec![scheduler, up], upstream, sandbox, running })
+    }
+
+    /// What upstream and the sandbox say.
+    pub(super) fn run(&self, command: &Command) -> Result<[Said; 2]> {
+        self.both(|side| side.run(command))
+    }
+
+    /// Runs a command until it succeeds, and prints so many lines if a number is given.
+    pub(super) fn until(
+        &self,
+        command: &Command,
+        upstream_alone: bool,
+        lines: Option<usize>,
+    ) -> Result<()> {
+        if upstream_alone {
+            return self.upstream.until(command, lines).context("on upstream's side");
+        }
+        self.both(|side| side.until(command, lines)).map(|_| ())
+    }
+
+    pub(super) fn stop(self) -> Result<()> {
+        drop(self.processes);
+        self.running.stop()
+    }
+
+    fn both<T: Send>(&self, act: impl Fn(&Side) -> Result<T> + Sync) -> Result<[T; 2]> {
+        let (upstream, sandbox) = std::thread::scope(|scope| {
+            let upstream = scope.spawn(|| act(&self.upstream));
+            (upstream.join(), act(&self.sandbox))
+        });
+        let Ok(upstream) = upstream else { bail!("the thread of upstream's side ended") };
+        Ok([upstream.context("on upstream's side")?, sandbox.context("on the sandbox")?])
+    }
+}
+
+/// One cluster as kubectl sees it.
+struct Side {
+    kubectl: PathBuf,
+    kubeconfig: PathBuf,
+    /// For what kubectl keeps and prints.
+    folder: PathBuf,
+    /// Where commands run.
+    files: PathBuf,
+}
+
+impl Side {
+    fn run(&self, command: &Command) -> Result<Said> {
+        let path = |name: &str| self.folder.join(name);
+        let mut process = Process::new(&self.kubectl);
+        process
+            .args(&command.arguments)
+            // Settings of whoever runs this are none of the script's.
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("KUBECONFIG", &self.kubeconfig)
+            .env("HOME", &self.folder)
+            .env("TMPDIR", &self.folder)
+            .env("LC_ALL", "C")
+            .env("TZ", "UTC")
+            .envs(command.variables.iter().map(|(name, value)| (name, value)))
+            .current_dir(&self.files)
+            .stdout(File::create(path("stdout"))?)
+            .stderr(File::create(path("stderr"))?);
+        match &command.input {
+            Some(name) => {
+                let file = self.files.join(name);
+                let file =
+                    File::open(&file).with_context(|| format!("cannot read {}", file.display()))?;
+                process.stdin(file)
+            }
+            None => process.stdin(Stdio::null()),
+        };
+        let mut child = Ours(process.spawn().context("cannot start kubectl")?);
+        let code = child.end()?;
+        let read = |name: &str| -> Result<String> {
+            Ok(String::from_utf8_lossy(&fs::read(path(name))?).into_owned())
+        };
+        Ok(Said { output: read("stdout")?, errors: read("stderr")?, code })
+    }
+
+    fn until(&self, command: &Command, lines: Option<usize>) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let said = self.run(command)?;
+            let enough = lines.is_none_or(|lines| said.output.lines().count() == lines);
+            if said.code == 0 && enough {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                let seconds = PATIENCE.as_secs();
+                bail!("waited {seconds} s; the last answer: {}{}", said.output, said.errors);
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
+/// A process of ours, which ends with this value.
+struct Ours(Child);
+
+impl Ours {
+    /// Starts a program, with what it complains about in a file. If this run is killed, the next one ends it.
+    fn start(plane: &ControlPlane, name: &str, mut command: Process, out: Stdio) -> Result<Self> {
+        let path = plane.folder.join("compare").join(format!("{name}.log"));
+        let log =
+            File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+        command.stdin(Stdio::null()).stdout(out).stderr(log);
+        let ours = Self(command.spawn().with_context(|| format!("cannot start {name}"))?);
+        if let Some(identity) = Identity::of(ours.0.id().cast_signed()) {
+            plane.adopt(name, identity)?;
+        }
+        Ok(ours)
+    }
+
+    /// Waits until it ends by itself, and returns its exit code.
+    fn end(&mut self) -> Result<i32> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.0.try_wait()? {
+                return status.code().with_context(|| format!("kubectl was ended: {status}"));
+            }
+            if Instant::now() > deadline {
+                bail!("kubectl still runs after {} s", PATIENCE.as_secs());
+            }
+            std::thread::sleep(GLANCE);
+        }
+    }
+}
+
+impl Drop for Ours {
+    fn drop(&mut self) {
+        // It is not waited for before, or has ended: the number is its own.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
+    let entries = fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))?;
+    for entry in entries {
+        let entry = entry?;
+        fs::copy(entry.path(), to.join(entry.file_name()))?;
+    }
+    Ok(())
+}
