@@ -100,8 +100,12 @@ impl Throttle {
 
     /// Takes a token; waits until there is one.
     pub async fn wait(&self) {
-        if let Some(bucket) = &self.0 {
-            sleep_until(bucket.take(Instant::now())).await;
+        let Some(bucket) = &self.0 else { return };
+        let now = Instant::now();
+        let at = bucket.take(now);
+        // Mostly there are tokens, and no timer is needed.
+        if at > now {
+            sleep_until(at).await;
         }
     }
 }
