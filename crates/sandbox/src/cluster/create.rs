@@ -9,7 +9,7 @@ use crate::failure::{Answer, Failure, Named};
 use crate::json::{at, members, name, slot, text};
 use crate::kinds::Resource;
 use crate::limits::NAME_TRIES_MAX;
-use crate::store::{Draft, Refusal};
+use crate::store::{ChangeKind, Draft, Refusal};
 use crate::{admission, store};
 
 /// The letters of generated names, without those that make words or look alike.
@@ -128,7 +128,7 @@ impl Cluster {
             if resource.objects.get(&key).is_some() {
                 return Err(Failure::already_exists(resource.named(), name(&object)));
             }
-            return Ok(Arc::new(draft.seal(0)));
+            return Ok(Arc::new(draft.seal(0, ChangeKind::Added)));
         }
         match resource.objects.create(draft) {
             Ok(object) => Ok(object),

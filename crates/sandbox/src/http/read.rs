@@ -243,21 +243,30 @@ pub(super) fn usage(shared: &Shared, call: &Call, target: &Target) -> Response<B
     }
 }
 
-/// How many objects there are of each kind, for whoever watches the server.
+/// How many objects there are of each kind and what they hold in memory, for whoever watches the server.
 pub(super) fn metrics(cluster: &Cluster) -> Bytes {
     use std::fmt::Write as _;
-    let mut page = String::from(
-        "# HELP apiserver_resource_objects [STABLE] Number of stored objects, by group and resource.\n# TYPE apiserver_resource_objects gauge\n",
-    );
-    for resource in cluster.kinds.all() {
-        let kind = &resource.kind;
-        let _ = writeln!(
-            page,
-            "apiserver_resource_objects{{group=\"{}\",resource=\"{}\"}} {}",
-            kind.group,
-            kind.plural,
-            resource.objects.len()
-        );
+    let families: [(&str, &str, fn(&Resource) -> usize); 3] = [
+        (
+            "apiserver_resource_objects",
+            "[STABLE] Number of stored objects, by group and resource.",
+            |resource| resource.objects.len(),
+        ),
+        ("sandbox_object_bytes", "Bytes that stored objects hold in memory.", |resource| {
+            resource.objects.bytes().0
+        }),
+        ("sandbox_log_bytes", "Bytes that the changes for watches hold in memory.", |resource| {
+            resource.objects.bytes().1
+        }),
+    ];
+    let mut page = String::new();
+    for (name, help, value) in families {
+        let _ = writeln!(page, "# HELP {name} {help}\n# TYPE {name} gauge");
+        for resource in cluster.kinds.all() {
+            let (group, plural) = (&resource.kind.group, &resource.kind.plural);
+            let value = value(&resource);
+            let _ = writeln!(page, "{name}{{group=\"{group}\",resource=\"{plural}\"}} {value}");
+        }
     }
     page.into()
 }

@@ -163,11 +163,10 @@ impl Watch {
                 }
                 Ok(batch) => {
                     self.version = batch.version;
-                    let whole = batch.changes.len() == WATCH_BATCH_MAX;
                     if let Some(piece) = self.lines(&batch.changes) {
                         return Some(piece);
                     }
-                    if whole {
+                    if batch.more {
                         continue;
                     }
                 }
@@ -230,7 +229,7 @@ impl Watch {
         }
         let plain = self.form == Form::Plain && !events::converted(&self.resource);
         if self.labels.is_empty() && self.fields.is_empty() && plain {
-            return Some(change.frame());
+            return Some(object.line(change.kind));
         }
         let seen = |object: &Object| {
             self.labels.matches(object.labels()) && self.fields.matches(object.fields())
@@ -244,7 +243,7 @@ impl Watch {
             (true, false) => ChangeKind::Deleted,
         };
         if plain && kind == change.kind {
-            return Some(change.frame());
+            return Some(object.line(change.kind));
         }
         if kind == ChangeKind::Deleted && change.kind != ChangeKind::Deleted {
             // It is shown as it was seen last, with the version at which it left.
@@ -258,7 +257,7 @@ impl Watch {
 
     fn line(&mut self, kind: ChangeKind, object: &Object) -> Bytes {
         if self.form == Form::Plain && !events::converted(&self.resource) {
-            return frame(kind.name(), &object.json);
+            return object.line(kind);
         }
         let value = match self.form {
             Form::Plain | Form::Protobuf => value_of(&self.resource, object),
