@@ -75,13 +75,18 @@ where
     let (head, body) = request.into_parts();
     let path = head.uri.path().to_owned();
     let query = Query::parse(head.uri.query().unwrap_or_default());
-    let fault = shared.faults.meet(&head.method, &head.uri.to_string());
+    let fault = shared.faults.meet(&head.method, &head.uri);
     let call = Call { method: head.method, query, headers: head.headers, fault };
     let refused = match &call.fault {
         Some(Fault::Fail(code)) => Some(faults::failure(*code)),
         Some(Fault::Swallow(time)) => {
             tokio::time::sleep(*time).await;
             Some(faults::failure(504))
+        }
+        Some(Fault::Reset) => {
+            let mut answer = failed(&faults::failure(503));
+            answer.extensions_mut().insert(faults::Reset);
+            return answer;
         }
         Some(Fault::Delay(time)) => {
             tokio::time::sleep(*time).await;

@@ -273,6 +273,11 @@ impl Collection {
         Ok(Batch { changes, version, more })
     }
 
+    /// The oldest version that can be listed, and from which changes are known.
+    pub fn oldest(&self) -> u64 {
+        self.read().log.oldest()
+    }
+
     /// Tells when something changes.
     pub fn news(&self) -> watch::Receiver<u64> {
         self.news.subscribe()

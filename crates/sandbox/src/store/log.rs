@@ -97,6 +97,11 @@ impl Log {
         }
     }
 
+    /// The oldest version from which it can be read.
+    pub(super) fn oldest(&self) -> u64 {
+        self.forgotten
+    }
+
     /// Changes after a version.
     pub(super) fn after(
         &self,

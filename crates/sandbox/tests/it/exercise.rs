@@ -40,7 +40,7 @@ const LISTS: &[&str] = &[
 /// # Panics
 ///
 /// If anything does not hold.
-pub fn exercise(bytes: &[u8]) {
+pub(crate) fn exercise(bytes: &[u8]) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let _inside = runtime.enter();
     let cluster = Arc::new(Cluster::new());
@@ -313,24 +313,27 @@ impl<'a> Source<'a> {
             return self.some(count).to_vec();
         }
         let mut body = bodies[self.byte() % bodies.len()].clone();
-        for _ in 0..kind % 4 {
+        'mutations: for _ in 0..kind % 4 {
             let mut at = &mut body;
             // Down some steps, and something else in place of what is there.
             for _ in 0..self.byte() % 7 {
                 let step = self.byte();
                 at = match at {
-                    Value::Object(members) if !members.is_empty() => {
-                        let count = members.len();
-                        members.values_mut().nth(step % count).unwrap()
+                    Value::Object(members) => {
+                        let place = step % members.len().max(1);
+                        match members.values_mut().nth(place) {
+                            Some(member) => member,
+                            None => break 'mutations,
+                        }
                     }
-                    Value::Array(items) if !items.is_empty() => {
-                        let count = items.len();
-                        &mut items[step % count]
+                    Value::Array(items) => {
+                        let place = step % items.len().max(1);
+                        match items.get_mut(place) {
+                            Some(item) => item,
+                            None => break 'mutations,
+                        }
                     }
-                    other => {
-                        at = other;
-                        break;
-                    }
+                    other => other,
                 };
             }
             *at = odd[self.byte() % odd.len()].clone();
@@ -443,7 +446,7 @@ impl Stage {
             assert_eq!(self.cluster.store.version(), before, "{}", what());
         }
         match &*reply.kind {
-            "application/json" if uri.contains("watch=true") && method == Method::GET => {
+            "application/json" if reply.open || reply.body.starts_with(b"{\"type\":") => {
                 for line in reply.body.split_inclusive(|byte| *byte == b'\n') {
                     assert!(line.ends_with(b"\n"), "{}", what());
                     let line: Value = serde_json::from_slice(line).expect("a line of JSON");
@@ -517,7 +520,7 @@ impl Stage {
                 } else {
                     String::new()
                 };
-                let path = format!("{group}{space}/{}/{}", kind.plural, object.name);
+                let path = format!("{group}{space}/{}/{}", kind.plural, encoded(&object.name));
                 let read = self.send(&Method::GET, &path, &[], &[]);
                 assert_eq!(read.code, 200, "{path}: {}", read.text());
                 let read = read.json();
@@ -527,6 +530,15 @@ impl Stage {
             }
         }
     }
+}
+
+/// A name as it stands in a path.
+fn encoded(name: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    let shown = |byte: u8| {
+        if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }
+    };
+    name.bytes().map(shown).collect()
 }
 
 /// Key and version of an object.
