@@ -119,8 +119,18 @@ impl Cluster {
         options: &WriteOptions,
     ) -> Answer<Arc<store::Object>> {
         complete_names(self, resource, &mut object)?;
-        let _taken = admission::create(self, resource, &mut object, options.dry_run)?;
-        complete(resource, &mut object, None)?;
+        let taken = admission::create(self, resource, &mut object, options.dry_run)?;
+        // Counting anew takes the same lock.
+        let give_back = |taken: Option<_>, object: &Value| {
+            if taken.is_some() {
+                drop(taken);
+                admission::give_back(self, resource, object);
+            }
+        };
+        if let Err(failure) = complete(resource, &mut object, None) {
+            give_back(taken, &object);
+            return Err(failure);
+        }
         crate::patch::apply::note_created(resource, &mut object, options, self.now());
         let draft = Draft::new(&object, resource.objects.fields());
         let key = draft.key().to_string();
@@ -133,7 +143,7 @@ impl Cluster {
         match resource.objects.create(draft) {
             Ok(object) => Ok(object),
             Err(Refusal::Exists | Refusal::Missing | Refusal::Changed) => {
-                admission::give_back(self, resource, &object);
+                give_back(taken, &object);
                 Err(Failure::already_exists(resource.named(), name(&object)))
             }
         }
