@@ -8,8 +8,8 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use ::api::config::{self, Gates};
 use anyhow::{Context as _, Result, bail};
-use api::config::{self, Gates};
 use clap::{Args, Subcommand};
 use plugins::registry::Registry;
 
