@@ -296,7 +296,7 @@ impl Contender {
                 };
                 if let Ok(data) = frame?.into_data() {
                     // An event ends with the only line feed in it.
-                    seen += data.iter().filter(|byte| **byte == b'\n').count();
+                    seen += data.split(|byte| *byte == b'\n').count() - 1;
                 }
             }
             anyhow::Ok(seen)

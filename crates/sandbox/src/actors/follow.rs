@@ -97,7 +97,9 @@ impl Follower {
 pub(super) fn renew_if_missed(followers: &mut [Follower]) -> bool {
     let missed = followers.iter_mut().fold(false, |missed, one| one.missed() | missed);
     if missed {
-        followers.iter_mut().for_each(|one| one.anew = true);
+        for one in followers.iter_mut() {
+            one.anew = true;
+        }
     }
     missed
 }
@@ -192,7 +194,9 @@ mod tests {
         let cluster = cluster();
         let (pods, nodes) = (cluster.kind("", "pods"), cluster.kind("", "nodes"));
         let mut followers = [Follower::new(Arc::clone(&pods)), Follower::new(nodes)];
-        followers.iter_mut().for_each(|one| drop(one.poll()));
+        for one in &mut followers {
+            one.poll();
+        }
         assert!(!renew_if_missed(&mut followers));
         pods.objects.shorten_log(1);
         for name in ["a", "b"] {

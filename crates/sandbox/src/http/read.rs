@@ -278,10 +278,13 @@ pub(super) fn usage(shared: &Shared, call: &Call, target: &Target) -> Response<B
     }
 }
 
+/// What is told of a kind.
+type Gauge = fn(&Resource) -> usize;
+
 /// How many objects there are of each kind and what they hold in memory, for whoever watches the server.
 pub(super) fn metrics(cluster: &Cluster) -> Bytes {
     use std::fmt::Write as _;
-    let families: [(&str, &str, fn(&Resource) -> usize); 3] = [
+    let families: [(&str, &str, Gauge); 3] = [
         (
             "apiserver_resource_objects",
             "[STABLE] Number of stored objects, by group and resource.",

@@ -41,7 +41,8 @@ const LISTS: &[&str] = &[
 ///
 /// If anything does not hold.
 pub(crate) fn exercise(bytes: &[u8]) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     let _inside = runtime.enter();
     let cluster = Arc::new(Cluster::new());
     sandbox::furnish(&cluster);
@@ -401,10 +402,10 @@ impl Stage {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let request = request.body(Full::new(Bytes::copy_from_slice(body))).unwrap();
+        let request = request.body(Full::new(Bytes::copy_from_slice(body))).expect("a request");
         let answer = self.handler.answer(request).now_or_never().expect("nothing to wait for");
         let code = answer.status().as_u16();
-        let kind = answer.headers()["content-type"].to_str().unwrap().to_owned();
+        let kind = answer.headers()["content-type"].to_str().expect("a type").to_owned();
         let mut stream = answer.into_body();
         let mut body = Vec::new();
         let open = loop {
@@ -412,7 +413,7 @@ impl Stage {
                 None => break true,
                 Some(None) => break false,
                 Some(Some(frame)) => {
-                    body.extend_from_slice(&frame.unwrap().into_data().unwrap());
+                    body.extend_from_slice(&frame.expect("a frame").into_data().expect("data"));
                 }
             }
         };
@@ -421,7 +422,7 @@ impl Stage {
 
     /// One request, and what must hold of its answer.
     fn request(&self, source: &mut Source<'_>) {
-        let method = Method::from_bytes(source.pick(METHODS).as_bytes()).unwrap();
+        let method = Method::from_bytes(source.pick(METHODS).as_bytes()).expect("a method");
         let (path, query) = (source.path(), source.query());
         let uri = if query.is_empty() { path } else { format!("{path}?{query}") };
         if uri.parse::<http::Uri>().is_err() {
@@ -472,8 +473,8 @@ impl Stage {
         let list = self.send(&Method::GET, path, &[], &[]);
         assert_eq!(list.code, 200, "{path}: {}", list.text());
         let list = list.json();
-        let version = list["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
-        (version, list["items"].as_array().unwrap().iter().map(entry).collect())
+        let version = list["metadata"]["resourceVersion"].as_str().expect("a version").to_owned();
+        (version, list["items"].as_array().expect("items").iter().map(entry).collect())
     }
 
     /// What a watch from an earlier version shows leads to the list of now.
@@ -481,14 +482,14 @@ impl Stage {
         let uri = format!("{path}?watch=true&resourceVersion={version}");
         let watch = self.send(&Method::GET, &uri, &[], &[]);
         assert_eq!(watch.code, 200, "{uri}: {}", watch.text());
-        let mut last: u64 = version.parse().unwrap();
+        let mut last: u64 = version.parse().expect("a number");
         for line in watch.text().lines() {
-            let line: Value = serde_json::from_str(line).unwrap();
+            let line: Value = serde_json::from_str(line).expect("JSON");
             let (key, version) = entry(&line["object"]);
-            let number: u64 = version.parse().unwrap();
+            let number: u64 = version.parse().expect("a number");
             assert!(number > last, "{uri}: {number} after {last}");
             last = number;
-            let known = match line["type"].as_str().unwrap() {
+            let known = match line["type"].as_str().expect("a type") {
                 "ADDED" => seen.insert(key, version).is_none(),
                 "MODIFIED" => seen.insert(key, version).is_some(),
                 "DELETED" => seen.remove(&key).is_some(),
