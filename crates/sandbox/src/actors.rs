@@ -82,5 +82,9 @@ pub fn start(cluster: &Arc<Cluster>, settings: Settings, stop: &CancellationToke
     tasks.spawn(async move {
         until.run_until_cancelled(expiry::run(&of)).await;
     });
+    let (of, until) = (Arc::clone(cluster), stop.clone());
+    tasks.spawn(async move {
+        until.run_until_cancelled(expiry::forget_changes(&of)).await;
+    });
     tasks
 }

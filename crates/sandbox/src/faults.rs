@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use http::Method;
+use http::{Method, Uri};
 
 use crate::failure::Failure;
 
@@ -20,7 +20,15 @@ pub enum Fault {
     Fail(u16),
     /// A watch ends after so many pieces.
     CutWatch(usize),
+    /// The request is not carried out, and its connection is closed with all that is on it.
+    Reset,
+    /// A read is answered by a replica that is so many versions behind, as far as changes are remembered.
+    Stale(u64),
 }
+
+/// Marks an answer in whose place the connection is closed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reset;
 
 /// Which requests a fault meets.
 #[derive(Clone, Debug)]
@@ -53,8 +61,12 @@ impl Faults {
     }
 
     /// What happens to a request, if anything.
-    pub(crate) fn meet(&self, method: &Method, path_and_query: &str) -> Option<Fault> {
+    pub(crate) fn meet(&self, method: &Method, uri: &Uri) -> Option<Fault> {
         let mut rules = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if rules.is_empty() {
+            return None;
+        }
+        let path_and_query = uri.to_string();
         for (rule, seen, done) in rules.iter_mut() {
             let met = rule.method.as_ref().is_none_or(|wanted| wanted == method)
                 && path_and_query.contains(&rule.path);
@@ -106,11 +118,11 @@ mod tests {
             fault: Fault::Fail(500),
         };
         faults.add(rule);
-        let met: Vec<bool> =
-            (0..9).map(|_| faults.meet(&Method::POST, "/pods/a/binding?x").is_some()).collect();
+        let uri = Uri::from_static("/pods/a/binding?x");
+        let met: Vec<bool> = (0..9).map(|_| faults.meet(&Method::POST, &uri).is_some()).collect();
         assert_eq!(met, [true, false, false, true, false, false, false, false, false]);
-        assert_eq!(faults.meet(&Method::GET, "/pods/a/binding"), None);
+        assert_eq!(faults.meet(&Method::GET, &uri), None);
         faults.clear();
-        assert_eq!(faults.meet(&Method::POST, "/pods/a/binding"), None);
+        assert_eq!(faults.meet(&Method::POST, &uri), None);
     }
 }

@@ -3,6 +3,7 @@
 mod answer;
 mod certificate;
 mod discovery;
+mod handler;
 mod listen;
 mod openapi;
 mod query;
@@ -17,7 +18,9 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
+pub use answer::Body;
 pub use certificate::Identity;
+pub use handler::Handler;
 pub use listen::{ListenError, Server};
 
 use crate::actors::usage::Usage;

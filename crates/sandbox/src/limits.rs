@@ -5,7 +5,20 @@ use std::time::Duration;
 /// Changes that one collection remembers for watches. Upstream's cache remembers as many at most.
 pub(crate) const LOG_EVENTS_MAX: usize = 100_000;
 
-/// Bytes of objects that these changes may hold on to: a quarter of what a small machine has.
+/// Changes that it remembers however old they are. Upstream's cache remembers as many at least.
+pub(crate) const LOG_EVENTS_LEAST: usize = 100;
+
+/// Other changes may be forgotten when they are so old, and are when they are twice as old. Upstream
+/// compacts its store as often.
+pub(crate) const LOG_TIME: Duration = Duration::from_mins(5);
+
+/// Bytes that these changes may hold on to: a floor, so that a few objects which change often can be
+/// followed, and for each byte of a live object so many more, so that whoever has to list again
+/// because of it reads less than what has changed.
+pub(crate) const LOG_BYTES_LEAST: usize = 4 << 20;
+pub(crate) const LOG_SHARE_OF_LIVE: usize = 2;
+
+/// The most bytes in all: a quarter of what a small machine has.
 pub(crate) const LOG_BYTES_MAX: usize = 256 << 20;
 
 /// The largest body of a request, as upstream has it.
@@ -16,6 +29,9 @@ pub(crate) const DEPTH_MAX: usize = 120;
 
 /// Changes that a watch sends in one piece.
 pub(crate) const WATCH_BATCH_MAX: usize = 256;
+
+/// Bytes after which no more changes go into such a piece: it waits in memory until the client reads.
+pub(crate) const WATCH_PIECE_BYTES: usize = 256 << 10;
 
 /// How often a watch that wants bookmarks gets one, as upstream has it.
 pub(crate) const BOOKMARK_EVERY: Duration = Duration::from_mins(1);

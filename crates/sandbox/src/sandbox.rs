@@ -28,6 +28,8 @@ pub struct Options {
     pub more_nodes: Vec<Value>,
     /// How fast time runs for actors.
     pub speed: f64,
+    /// Whether there are kubelets and controllers. Without them nothing happens by itself.
+    pub actors: bool,
 }
 
 impl Default for Options {
@@ -37,6 +39,7 @@ impl Default for Options {
             nodes: 0,
             more_nodes: Vec::new(),
             speed: 1.0,
+            actors: true,
         }
     }
 }
@@ -91,7 +94,11 @@ impl Sandbox {
         .await?;
         let address = server.address();
         let stop = CancellationToken::new();
-        let actors = actors::start(&cluster, Settings { speed: options.speed }, &stop);
+        let actors = if options.actors {
+            actors::start(&cluster, Settings { speed: options.speed }, &stop)
+        } else {
+            JoinSet::new()
+        };
         let server = tokio::spawn(server.run(stop.clone()));
         Ok(Self { cluster, faults, address, identity, stop, server, actors })
     }

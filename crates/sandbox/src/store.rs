@@ -4,20 +4,22 @@
 //! Store ── one version counter ──► Collection (one per resource)
 //!                                    ├─ objects, by "namespace/name"
 //!                                    ├─ indexes: by owner, by one field
-//!                                    └─ log of changes, bounded: watches read it, each at its own pace
+//!                                    └─ log of changes, bounded by the bytes of the objects: watches
+//!                                       read it, each at its own pace
 //! ```
 //!
 //! A watch has no queue of its own. It remembers the last version it has sent and reads on from the
 //! log; who falls behind the log's beginning is told that the version expired and lists again.
 
 mod collection;
+mod log;
 mod object;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub(crate) use collection::frame;
 pub use collection::{Batch, Change, ChangeKind, Collection, Expired, Listing, Refusal};
+pub(crate) use object::frame;
 pub use object::{Draft, FieldPath, Object, Owner, key_of};
 
 /// All collections of a cluster, which share one version counter.

@@ -28,6 +28,7 @@ use report::{Closing, Run};
 use stage::Stage;
 
 pub use contender::QPS;
+pub(super) use report::median;
 
 /// What to measure.
 pub struct Plan {

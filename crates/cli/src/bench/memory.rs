@@ -36,6 +36,9 @@ impl Footprint {
     }
 }
 
+/// The status of this process.
+const OWN: &str = "/proc/self/status";
+
 /// How the process grows, step by step.
 pub struct Growth {
     seen: u64,
@@ -44,20 +47,20 @@ pub struct Growth {
 impl Growth {
     /// Begins with what is there.
     pub fn begin() -> Result<Self> {
-        Ok(Self { seen: resident_bytes()? })
+        Ok(Self { seen: resident_bytes(OWN)? })
     }
 
     /// Resident bytes that came since the last step.
     pub fn step(&mut self) -> Result<u64> {
-        let before = std::mem::replace(&mut self.seen, resident_bytes()?);
+        let before = std::mem::replace(&mut self.seen, resident_bytes(OWN)?);
         Ok(self.seen.saturating_sub(before))
     }
 }
 
-/// Resident bytes of this process, by the kernel's word.
-fn resident_bytes() -> Result<u64> {
-    let status = std::fs::read_to_string("/proc/self/status")
-        .context("memory is read from /proc/self/status")?;
+/// Resident bytes of a process, by the kernel's word: its status is a file.
+pub(super) fn resident_bytes(status: &str) -> Result<u64> {
+    let status =
+        std::fs::read_to_string(status).with_context(|| format!("memory is read from {status}"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kib = line.and_then(|line| line.trim().strip_suffix(" kB")).context("no VmRSS")?;
     Ok(kib.trim().parse::<u64>()? * 1024)

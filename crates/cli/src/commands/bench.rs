@@ -1,20 +1,25 @@
 //! `jindou bench`: measure.
 
+mod api;
 mod live;
+mod soak;
 
+use std::future::Future;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+use ::api::config::{self, Gates};
 use anyhow::{Context as _, Result, bail};
-use api::config::{self, Gates};
 use clap::{Args, Subcommand};
 use plugins::registry::Registry;
 
 use crate::bench::decide::{self, Sample};
 use crate::bench::families::{FAMILIES, Family};
 use crate::bench::memory::Footprint;
+use crate::bench::server;
 use crate::output::{Format, columns, complain, say};
 
-/// Measure how fast decisions are made, alone and beside kube-scheduler.
+/// Measure: decisions alone and beside kube-scheduler, the sandbox beside kube-apiserver and over a long time.
 #[derive(Args)]
 pub(super) struct Options {
     #[command(subcommand)]
@@ -36,6 +41,18 @@ enum Action {
         output: Format,
     },
     Live(live::Options),
+    Api(api::Options),
+    Soak(soak::Options),
+    /// A sandbox that is measured, until standard input ends.
+    #[command(hide = true)]
+    Server {
+        /// Where to write the kubeconfig.
+        #[arg(long)]
+        kubeconfig: PathBuf,
+        /// With kubelets and controllers.
+        #[arg(long)]
+        actors: bool,
+    },
     /// Memory of one family in a fresh process, as JSON.
     #[command(hide = true)]
     Footprint {
@@ -65,6 +82,9 @@ pub(super) fn run(options: &Options) -> Result<ExitCode> {
     match &options.action {
         Action::Decide { family, nodes, output } => decide(family, nodes, *output)?,
         Action::Live(options) => return live::run(options),
+        Action::Api(options) => return api::run(options),
+        Action::Soak(options) => return soak::run(options),
+        Action::Server { kubeconfig, actors } => server::serve(kubeconfig, *actors)?,
         Action::Footprint { family, nodes } => {
             let footprint = decide::footprint(profiles()?, find(family)?, *nodes)?;
             say(&(serde_json::to_string(&footprint)? + "\n"))?;
@@ -74,6 +94,29 @@ pub(super) fn run(options: &Options) -> Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Measures, unless asked to stop. What is dropped half-done ends its processes.
+fn until_interrupted(work: impl Future<Output = Result<()>>) -> Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        tokio::select! {
+            done = work => done,
+            asked = interrupted() => asked.and_then(|()| bail!("interrupted")),
+        }
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn interrupted() -> Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
 }
 
 fn profiles() -> Result<Vec<engine::framework::Profile>> {

@@ -88,6 +88,7 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
         nodes,
         more_nodes,
         speed: options.speed,
+        actors: true,
     };
     let sandbox = io.block_on(Sandbox::serve(cluster, &settings))?;
     let path = match &options.kubeconfig {

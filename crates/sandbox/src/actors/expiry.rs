@@ -1,4 +1,4 @@
-//! Events are kept for an hour, jobs as long as they say.
+//! What is kept for a time: events, and changes in the logs that watches read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use crate::cluster::{Cluster, DeleteOptions};
 use crate::json::text;
-use crate::limits::EVENT_TIME;
+use crate::limits::{EVENT_TIME, LOG_TIME};
 
 /// How often it is looked for what is too old.
 const LOOK_EVERY: Duration = Duration::from_mins(1);
@@ -37,6 +37,19 @@ pub(super) async fn run(cluster: &Arc<Cluster>) {
                 );
             }
             tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// Lets all collections forget old changes, for ever.
+pub(super) async fn forget_changes(cluster: &Arc<Cluster>) {
+    loop {
+        tokio::time::sleep(LOG_TIME).await;
+        for resource in cluster.kinds.all() {
+            // Kinds of two versions share their objects; one of them is enough.
+            if resource.kind.behaviour.stored_as.is_none() {
+                resource.objects.forget_old();
+            }
         }
     }
 }

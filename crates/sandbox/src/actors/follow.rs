@@ -45,12 +45,14 @@ pub(super) struct Follower {
     news: watch::Receiver<u64>,
     /// Objects to be seen again from the start.
     anew: bool,
+    /// Whether changes were missed, deletions among them.
+    missed: bool,
 }
 
 impl Follower {
     pub(super) fn new(resource: Arc<Resource>) -> Self {
         let news = resource.objects.news();
-        Self { resource, version: 0, news, anew: true }
+        Self { resource, version: 0, news, anew: true, missed: false }
     }
 
     /// What has happened since, at most one batch. Everything there is at first, and when the log was
@@ -70,9 +72,15 @@ impl Follower {
             self.version = batch.version;
             batch.changes
         } else {
-            self.anew = true;
+            (self.anew, self.missed) = (true, true);
             self.poll()
         }
+    }
+
+    /// Whether changes were missed since this was asked for the last time. What they told of objects
+    /// that are gone must be found out in another way.
+    pub(super) fn missed(&mut self) -> bool {
+        std::mem::take(&mut self.missed)
     }
 
     /// Waits until there is something new.
@@ -82,6 +90,18 @@ impl Follower {
             std::future::pending::<()>().await;
         }
     }
+}
+
+/// When one has missed changes, all begin anew: whoever looks at every object needs no deletions to
+/// see what is missing.
+pub(super) fn renew_if_missed(followers: &mut [Follower]) -> bool {
+    let missed = followers.iter_mut().fold(false, |missed, one| one.missed() | missed);
+    if missed {
+        for one in followers.iter_mut() {
+            one.anew = true;
+        }
+    }
+    missed
 }
 
 /// Waits until one of them has something new.
@@ -109,6 +129,7 @@ pub(super) async fn run(cluster: &Arc<Cluster>, controller: &dyn Controller) {
                 due.extend(controller.concerned(cluster, source, &change));
             }
         }
+        busy |= renew_if_missed(&mut followers);
         let now = Instant::now();
         due.extend(later.iter().filter(|(_, at)| **at <= now).map(|(key, _)| key.clone()));
         later.retain(|_, at| *at > now);
@@ -160,4 +181,34 @@ pub(super) async fn run(cluster: &Arc<Cluster>, controller: &dyn Controller) {
 /// The key of the object that a change is about.
 pub(super) fn own(change: &Change) -> Key {
     (change.object.namespace.to_string(), change.object.name.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::{DeleteOptions, WriteOptions};
+    use crate::testing::{cluster, pod};
+
+    #[test]
+    fn who_missed_a_deletion_sees_everything_again() {
+        let cluster = cluster();
+        let (pods, nodes) = (cluster.kind("", "pods"), cluster.kind("", "nodes"));
+        let mut followers = [Follower::new(Arc::clone(&pods)), Follower::new(nodes)];
+        for one in &mut followers {
+            one.poll();
+        }
+        assert!(!renew_if_missed(&mut followers));
+        pods.objects.shorten_log(1);
+        for name in ["a", "b"] {
+            cluster.create(&pods, "default", pod(name), &WriteOptions::default()).unwrap();
+        }
+        cluster.delete(&pods, "default", "a", &DeleteOptions::default()).unwrap();
+        cluster.create(&pods, "default", pod("c"), &WriteOptions::default()).unwrap();
+        let seen = followers[0].poll();
+        let names: Vec<&str> = seen.iter().map(|change| &*change.object.name).collect();
+        assert_eq!(names, ["b", "c"]);
+        assert!(renew_if_missed(&mut followers));
+        assert!(followers.iter().all(|one| one.anew));
+        assert!(!renew_if_missed(&mut followers));
+    }
 }

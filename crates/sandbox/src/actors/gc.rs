@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::follow::{Follower, any_changed};
+use super::follow::{Follower, any_changed, renew_if_missed};
 use crate::cluster::{Cluster, DeleteOptions, Part, Propagation, WriteOptions};
 use crate::failure::Answer;
 use crate::json::{list, name, text, truth};
@@ -49,7 +49,7 @@ pub(super) async fn run(cluster: &Arc<Cluster>) {
                 }
             }
         }
-        if busy {
+        if renew_if_missed(&mut followers) || busy {
             tokio::task::yield_now().await;
             continue;
         }

@@ -88,6 +88,9 @@ pub(super) async fn run(cluster: &Arc<Cluster>, settings: Settings) {
         for change in nodes.poll() {
             kubelet.see_node(&change);
         }
+        if nodes.missed() {
+            kubelet.end_the_lost();
+        }
         kubelet.act();
         if !changes.is_empty() {
             tokio::task::yield_now().await;
@@ -133,6 +136,16 @@ impl Kubelet {
                 && pod.field_named("status.phase") == "Pending"
             {
                 self.see(&Change::present(pod));
+            }
+        }
+    }
+
+    /// Ends the pods of nodes that are gone, when nobody can tell which ones those were.
+    fn end_the_lost(&self) {
+        for pod in self.pods.objects.list("").objects {
+            if !pod.field_named("spec.nodeName").is_empty() && !self.is_here(&pod) {
+                let options = DeleteOptions::now(&pod.uid);
+                let _ = self.cluster.delete(&self.pods, &pod.namespace, &pod.name, &options);
             }
         }
     }

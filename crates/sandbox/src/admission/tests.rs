@@ -77,6 +77,27 @@ fn quotas_are_taken_from_and_given_back() {
 }
 
 #[test]
+fn a_name_that_is_taken_does_not_lock_quotas_for_ever() {
+    let cluster = cluster();
+    let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": {"pods": "2"}}});
+    put(&cluster, "", "resourcequotas", quota).unwrap();
+    let used = || {
+        let quota = cluster.value(&cluster.kind("", "resourcequotas"), "default", "q").unwrap();
+        quota["status"]["used"]["pods"].clone()
+    };
+    put(&cluster, "", "pods", pod("a")).unwrap();
+    let taken = put(&cluster, "", "pods", pod("a")).unwrap_err();
+    assert_eq!((taken.code, &*taken.message), (409, "pods \"a\" already exists"));
+    let mut wrong = pod("b");
+    wrong["spec"]["containers"][0]["name"] = json!("Not a name");
+    assert!(put(&cluster, "", "pods", wrong).is_err());
+    // Neither has taken anything.
+    assert_eq!(used(), "1");
+    put(&cluster, "", "pods", pod("b")).unwrap();
+    assert_eq!(used(), "2");
+}
+
+#[test]
 fn limit_ranges_fill_in_and_bound() {
     let cluster = cluster();
     let range = json!({"metadata": {"name": "r"}, "spec": {"limits": [{"type": "Container",

@@ -9,7 +9,7 @@ use crate::failure::{Answer, Failure, Named};
 use crate::json::{at, members, name, slot, text};
 use crate::kinds::Resource;
 use crate::limits::NAME_TRIES_MAX;
-use crate::store::{Draft, Refusal};
+use crate::store::{ChangeKind, Draft, Refusal};
 use crate::{admission, store};
 
 /// The letters of generated names, without those that make words or look alike.
@@ -119,8 +119,18 @@ impl Cluster {
         options: &WriteOptions,
     ) -> Answer<Arc<store::Object>> {
         complete_names(self, resource, &mut object)?;
-        let _taken = admission::create(self, resource, &mut object, options.dry_run)?;
-        complete(resource, &mut object, None)?;
+        let taken = admission::create(self, resource, &mut object, options.dry_run)?;
+        // Counting anew takes the same lock.
+        let give_back = |taken: Option<_>, object: &Value| {
+            if taken.is_some() {
+                drop(taken);
+                admission::give_back(self, resource, object);
+            }
+        };
+        if let Err(failure) = complete(resource, &mut object, None) {
+            give_back(taken, &object);
+            return Err(failure);
+        }
         crate::patch::apply::note_created(resource, &mut object, options, self.now());
         let draft = Draft::new(&object, resource.objects.fields());
         let key = draft.key().to_string();
@@ -128,12 +138,12 @@ impl Cluster {
             if resource.objects.get(&key).is_some() {
                 return Err(Failure::already_exists(resource.named(), name(&object)));
             }
-            return Ok(Arc::new(draft.seal(0)));
+            return Ok(Arc::new(draft.seal(0, ChangeKind::Added)));
         }
         match resource.objects.create(draft) {
             Ok(object) => Ok(object),
             Err(Refusal::Exists | Refusal::Missing | Refusal::Changed) => {
-                admission::give_back(self, resource, &object);
+                give_back(taken, &object);
                 Err(Failure::already_exists(resource.named(), name(&object)))
             }
         }

@@ -11,7 +11,7 @@ use crate::failure::{Answer, Failure};
 use crate::json::{at, int, list, slot, text};
 use crate::kinds::Resource;
 use crate::limits::WRITE_TRIES_MAX;
-use crate::store::{Draft, Object, Refusal, key_of};
+use crate::store::{ChangeKind, Draft, Object, Refusal, key_of};
 
 /// How an object is to end.
 #[derive(Clone, Debug, Default)]
@@ -145,7 +145,7 @@ impl Cluster {
             };
             let draft = Draft::new(&object, resource.objects.fields());
             if options.dry_run {
-                let object = Arc::new(draft.seal(current.version));
+                let object = Arc::new(draft.seal(current.version, ChangeKind::Added));
                 return Ok(if gone { Deleted::Gone(object) } else { Deleted::Ending(object) });
             }
             let done = if gone {

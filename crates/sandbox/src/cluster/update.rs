@@ -10,7 +10,7 @@ use crate::failure::{Answer, Failure};
 use crate::json::{at, list, members, slot, text, uid};
 use crate::kinds::{Resource, SchemaSource};
 use crate::limits::WRITE_TRIES_MAX;
-use crate::store::{Draft, Object, Refusal, key_of};
+use crate::store::{ChangeKind, Draft, Object, Refusal, key_of};
 
 /// Which part of an object is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +93,7 @@ impl Cluster {
             }
             let draft = Draft::new(&object, resource.objects.fields());
             if options.dry_run {
-                return Ok(unchanged(Arc::new(draft.seal(current.version))));
+                return Ok(unchanged(Arc::new(draft.seal(current.version, ChangeKind::Added))));
             }
             let done = if finished(&object) {
                 resource.objects.remove(draft, current.version)

@@ -13,7 +13,8 @@ use crate::failure::Failure;
 use crate::kinds::Kind;
 use crate::protobuf;
 
-pub(super) type Body = UnsyncBoxBody<Bytes, Infallible>;
+/// The body of an answer.
+pub type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 /// The form in which a client wants objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

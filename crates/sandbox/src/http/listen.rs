@@ -20,7 +20,7 @@ use tracing::debug;
 use super::{Identity, Shared, routes};
 use crate::actors::usage::Usage;
 use crate::cluster::Cluster;
-use crate::faults::Faults;
+use crate::faults::{Faults, Reset};
 use crate::limits::{CONNECTIONS_MAX, GRACE_TIME, HANDSHAKE_TIME, STREAMS_MAX};
 
 /// Wait after a failure to accept, such as no file descriptors left.
@@ -138,12 +138,22 @@ async fn serve(
 ) {
     let _ = stream.set_nodelay(true);
     let Ok(Ok(stream)) = timeout(HANDSHAKE_TIME, tls.accept(stream)).await else { return };
+    let closing = CancellationToken::new();
+    let reset = closing.clone();
     let service = service_fn(move |request| {
-        let shared = Arc::clone(&shared);
-        async move { Ok::<_, Infallible>(routes::answer(&shared, request).await) }
+        let (shared, reset) = (Arc::clone(&shared), reset.clone());
+        async move {
+            let answer = routes::answer(&shared, request).await;
+            if answer.extensions().get::<Reset>().is_some() {
+                reset.cancel();
+                std::future::pending::<()>().await;
+            }
+            Ok::<_, Infallible>(answer)
+        }
     });
     let connection = http.serve_connection(TokioIo::new(stream), service).into_owned();
-    if let Err(error) = watcher.watch(connection).await {
+    let ended = closing.run_until_cancelled(watcher.watch(connection)).await;
+    if let Some(Err(error)) = ended {
         debug!(%error, "a connection ended");
     }
 }

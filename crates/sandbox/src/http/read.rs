@@ -13,9 +13,11 @@ use serde_json::{Value, json};
 use super::answer::{Body, Form, form_of, json_bytes, json_value, protobuf_value, text, with_body};
 use super::routes::{Call, Target};
 use super::{Shared, watch};
-use crate::cluster::{Cluster, Page};
+use crate::cluster::read::parse_version;
+use crate::cluster::{Cluster, ListQuery, Page};
 use crate::events;
 use crate::failure::{Answer, Failure};
+use crate::faults::Fault;
 use crate::kinds::Resource;
 use crate::limits::LIST_PIECE_BYTES;
 use crate::store::{Object, key_of};
@@ -34,7 +36,15 @@ pub(super) fn answer(shared: &Arc<Shared>, call: &Call, target: &Target) -> Answ
         return list(shared, call, target);
     };
     let resource = &target.resource;
-    let Some(object) = resource.objects.get(&key_of(target.place(), name)) else {
+    let key = key_of(target.place(), name);
+    let found = match stale_version(shared, call, resource) {
+        None => resource.objects.get(&key),
+        Some(version) => {
+            let then = resource.objects.list_at(&key, version).ok();
+            then.and_then(|then| then.objects.into_iter().find(|object| *object.key == *key))
+        }
+    };
+    let Some(object) = found else {
         return Err(Failure::not_found(resource.named(), name));
     };
     match &*target.subresource {
@@ -131,7 +141,10 @@ pub(super) fn table(resource: &Resource, objects: &[Value], object: &str, heads:
 fn list(shared: &Arc<Shared>, call: &Call, target: &Target) -> Answer<Response<Body>> {
     let resource = &target.resource;
     let form = form_of(call.accept(), &resource.kind)?;
-    let query = call.query.list()?;
+    let mut query = call.query.list()?;
+    if let Some(version) = stale_version(shared, call, resource) {
+        as_of(&mut query, version)?;
+    }
     let page = shared.cluster.list(resource, target.namespace.as_deref(), &query)?;
     let mut metadata = json!({"resourceVersion": page.version.to_string()});
     if !page.next.is_empty() {
@@ -172,6 +185,28 @@ fn list(shared: &Arc<Shared>, call: &Call, target: &Target) -> Answer<Response<B
             Ok(json_value(200, &table))
         }
     }
+}
+
+/// The version that a replica shows which is behind, if this request comes to one.
+pub(super) fn stale_version(shared: &Shared, call: &Call, resource: &Resource) -> Option<u64> {
+    let Some(Fault::Stale(behind)) = call.fault else { return None };
+    let version = shared.cluster.store.version().saturating_sub(behind);
+    Some(version.max(resource.objects.oldest()))
+}
+
+/// Lists what was there at a version, unless the client wants to see a later one.
+pub(super) fn as_of(query: &mut ListQuery, version: u64) -> Answer<()> {
+    if !query.next.is_empty() || query.version_match == "Exact" {
+        return Ok(());
+    }
+    if let Some(wanted) = parse_version(&query.version)?
+        && wanted > version
+    {
+        return Err(Failure::too_large_version(wanted, version));
+    }
+    query.version = version.to_string();
+    "Exact".clone_into(&mut query.version_match);
+    Ok(())
 }
 
 fn list_value(resource: &Resource, metadata: &Value, items: &[Value]) -> Value {
@@ -243,21 +278,33 @@ pub(super) fn usage(shared: &Shared, call: &Call, target: &Target) -> Response<B
     }
 }
 
-/// How many objects there are of each kind, for whoever watches the server.
+/// What is told of a kind.
+type Gauge = fn(&Resource) -> usize;
+
+/// How many objects there are of each kind and what they hold in memory, for whoever watches the server.
 pub(super) fn metrics(cluster: &Cluster) -> Bytes {
     use std::fmt::Write as _;
-    let mut page = String::from(
-        "# HELP apiserver_resource_objects [STABLE] Number of stored objects, by group and resource.\n# TYPE apiserver_resource_objects gauge\n",
-    );
-    for resource in cluster.kinds.all() {
-        let kind = &resource.kind;
-        let _ = writeln!(
-            page,
-            "apiserver_resource_objects{{group=\"{}\",resource=\"{}\"}} {}",
-            kind.group,
-            kind.plural,
-            resource.objects.len()
-        );
+    let families: [(&str, &str, Gauge); 3] = [
+        (
+            "apiserver_resource_objects",
+            "[STABLE] Number of stored objects, by group and resource.",
+            |resource| resource.objects.len(),
+        ),
+        ("sandbox_object_bytes", "Bytes that stored objects hold in memory.", |resource| {
+            resource.objects.bytes().0
+        }),
+        ("sandbox_log_bytes", "Bytes that the changes for watches hold in memory.", |resource| {
+            resource.objects.bytes().1
+        }),
+    ];
+    let mut page = String::new();
+    for (name, help, value) in families {
+        let _ = writeln!(page, "# HELP {name} {help}\n# TYPE {name} gauge");
+        for resource in cluster.kinds.all() {
+            let (group, plural) = (&resource.kind.group, &resource.kind.plural);
+            let value = value(&resource);
+            let _ = writeln!(page, "{name}{{group=\"{group}\",resource=\"{plural}\"}} {value}");
+        }
     }
     page.into()
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, Method, Request, Response};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use hyper::body::Incoming;
+use hyper::body::Body as Sent;
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
@@ -18,6 +18,9 @@ use crate::failure::{Answer, Failure};
 use crate::faults::{self, Fault};
 use crate::kinds::{Resource, Verbs};
 use crate::limits::BODY_BYTES_MAX;
+
+/// Why the body of a request cannot be read.
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// What a path names.
 #[derive(Debug)]
@@ -64,18 +67,26 @@ impl Call {
     }
 }
 
-/// Answers a request.
-pub(super) async fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> Response<Body> {
+/// Answers a request, whatever brings its body.
+pub(super) async fn answer<B>(shared: &Arc<Shared>, request: Request<B>) -> Response<Body>
+where
+    B: Sent<Data = Bytes, Error: Into<BoxError>>,
+{
     let (head, body) = request.into_parts();
     let path = head.uri.path().to_owned();
     let query = Query::parse(head.uri.query().unwrap_or_default());
-    let fault = shared.faults.meet(&head.method, &head.uri.to_string());
+    let fault = shared.faults.meet(&head.method, &head.uri);
     let call = Call { method: head.method, query, headers: head.headers, fault };
     let refused = match &call.fault {
         Some(Fault::Fail(code)) => Some(faults::failure(*code)),
         Some(Fault::Swallow(time)) => {
             tokio::time::sleep(*time).await;
             Some(faults::failure(504))
+        }
+        Some(Fault::Reset) => {
+            let mut answer = failed(&faults::failure(503));
+            answer.extensions_mut().insert(faults::Reset);
+            return answer;
         }
         Some(Fault::Delay(time)) => {
             tokio::time::sleep(*time).await;
@@ -94,12 +105,15 @@ pub(super) async fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> 
     answer.unwrap_or_else(|failure| failed(&failure))
 }
 
-async fn dispatch(
+async fn dispatch<B>(
     shared: &Arc<Shared>,
     path: &str,
     call: &Call,
-    body: Incoming,
-) -> Answer<Response<Body>> {
+    body: B,
+) -> Answer<Response<Body>>
+where
+    B: Sent<Data = Bytes, Error: Into<BoxError>>,
+{
     let segments: Vec<Cow<'_, str>> = path
         .split('/')
         .filter(|segment| !segment.is_empty())
@@ -156,13 +170,16 @@ fn authorized(shared: &Shared, call: &Call) -> bool {
     given.len() == token.len() && difference == 0
 }
 
-async fn resource(
+async fn resource<B>(
     shared: &Arc<Shared>,
     call: &Call,
-    body: Incoming,
+    body: B,
     group: (&str, &str),
     rest: &[&str],
-) -> Answer<Response<Body>> {
+) -> Answer<Response<Body>>
+where
+    B: Sent<Data = Bytes, Error: Into<BoxError>>,
+{
     let target = target(shared, group, rest)?;
     match target.resource.kind.behaviour.verbs {
         Verbs::All => {}
@@ -236,7 +253,10 @@ fn target(shared: &Shared, (group, version): (&str, &str), rest: &[&str]) -> Ans
 }
 
 /// The body of a request as a value; null if there is none.
-async fn read_body(call: &Call, body: Incoming) -> Answer<Value> {
+async fn read_body<B>(call: &Call, body: B) -> Answer<Value>
+where
+    B: Sent<Data = Bytes, Error: Into<BoxError>>,
+{
     let bytes = match Limited::new(body, BODY_BYTES_MAX).collect().await {
         Ok(collected) => collected.to_bytes(),
         Err(error) if error.downcast_ref::<LengthLimitError>().is_some() => {

@@ -1,6 +1,7 @@
 //! Watches: changes as they happen, from the log of a collection.
 
 use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,11 +12,12 @@ use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::Frame;
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, Sleep, sleep_until};
+use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use super::Shared;
 use super::answer::{Body, Form, form_of, with_body};
-use super::read::{metadata_of, table, value_of};
+use super::read::{as_of, metadata_of, stale_version, table, value_of};
 use super::routes::{Call, Target};
 use crate::cluster::{ListQuery, read};
 use crate::events;
@@ -40,7 +42,6 @@ const PROTOBUF_STREAM: &str = "application/vnd.kubernetes.protobuf;stream=watch"
     reason = "each is one thing that a client asks for or has got"
 )]
 struct Watch {
-    shared: Arc<Shared>,
     resource: Arc<Resource>,
     prefix: String,
     labels: Selector,
@@ -56,7 +57,10 @@ struct Watch {
     /// Up to which version everything was sent.
     version: u64,
     end: Instant,
-    bookmark_at: Instant,
+    /// Wakes it at the end, or when a bookmark is due. It is kept over many changes, as is the next.
+    timer: Pin<Box<Sleep>>,
+    /// Ends it with the server.
+    ending: Pin<Box<WaitForCancellationFutureOwned>>,
     heads_sent: bool,
     ended: bool,
     /// After how many pieces it is cut off, on demand.
@@ -81,32 +85,38 @@ pub(super) fn answer(shared: &Arc<Shared>, call: &Call, target: &Target) -> Answ
     let prefix = resource.prefix(target.namespace.as_deref());
     // Without a version the present comes first, unless the client says that it does not want it.
     let (version, objects) = if streaming || (asked == 0 && initial.is_empty()) {
-        let plain = ListQuery {
+        let mut plain = ListQuery {
             labels: query.labels.clone(),
             fields: query.fields.clone(),
             ..ListQuery::default()
         };
+        if let Some(version) = stale_version(shared, call, resource) {
+            plain.version = if asked == 0 { String::new() } else { asked.to_string() };
+            as_of(&mut plain, version)?;
+        }
         let page = shared.cluster.list(resource, target.namespace.as_deref(), &plain)?;
         (page.version, page.objects)
     } else {
         (if asked == 0 { current } else { asked }, Vec::new())
     };
     let now = Instant::now();
+    let end = now + call.query.watch_time()?.unwrap_or(WATCH_TIME);
+    let bookmarks = call.query.truth("allowWatchBookmarks");
     let watch = Watch {
-        shared: Arc::clone(shared),
         resource: Arc::clone(resource),
         prefix,
         labels: query.labels,
         fields: query.fields,
         form,
         include: call.query.get("includeObject").to_owned(),
-        bookmarks: call.query.truth("allowWatchBookmarks"),
+        bookmarks,
         initial: objects.into_iter(),
         mark_end: streaming,
         news,
         version,
-        end: now + call.query.watch_time()?.unwrap_or(WATCH_TIME),
-        bookmark_at: now + BOOKMARK_EVERY,
+        end,
+        timer: Box::pin(sleep_until(next_wake(end, bookmarks))),
+        ending: Box::pin(shared.ending.clone().cancelled_owned()),
         heads_sent: false,
         ended: false,
         pieces_left: match call.fault {
@@ -142,6 +152,11 @@ fn check_initial(initial: &str, query: &ListQuery) -> Answer<()> {
     Err(Failure::invalid("meta.k8s.io", "ListOptions", "", &[problem]))
 }
 
+/// When a watch has to do something even if nothing changes.
+fn next_wake(end: Instant, bookmarks: bool) -> Instant {
+    if bookmarks { end.min(Instant::now() + BOOKMARK_EVERY) } else { end }
+}
+
 impl Watch {
     /// The next piece of the stream; `None` at its end.
     async fn next(&mut self) -> Option<Bytes> {
@@ -163,24 +178,24 @@ impl Watch {
                 }
                 Ok(batch) => {
                     self.version = batch.version;
-                    let whole = batch.changes.len() == WATCH_BATCH_MAX;
                     if let Some(piece) = self.lines(&batch.changes) {
                         return Some(piece);
                     }
-                    if whole {
+                    if batch.more {
                         continue;
                     }
                 }
             }
-            let ending = self.shared.ending.clone();
             tokio::select! {
                 changed = self.news.changed() => changed.ok()?,
-                () = sleep_until(self.end) => return self.last(),
-                () = sleep_until(self.bookmark_at), if self.bookmarks => {
-                    self.bookmark_at = Instant::now() + BOOKMARK_EVERY;
+                () = self.timer.as_mut() => {
+                    if Instant::now() >= self.end {
+                        return self.last();
+                    }
+                    self.timer.as_mut().reset(next_wake(self.end, self.bookmarks));
                     return Some(self.bookmark(false));
                 }
-                () = ending.cancelled() => return None,
+                () = self.ending.as_mut() => return None,
             }
         }
     }
@@ -230,7 +245,7 @@ impl Watch {
         }
         let plain = self.form == Form::Plain && !events::converted(&self.resource);
         if self.labels.is_empty() && self.fields.is_empty() && plain {
-            return Some(change.frame());
+            return Some(object.line(change.kind));
         }
         let seen = |object: &Object| {
             self.labels.matches(object.labels()) && self.fields.matches(object.fields())
@@ -244,7 +259,7 @@ impl Watch {
             (true, false) => ChangeKind::Deleted,
         };
         if plain && kind == change.kind {
-            return Some(change.frame());
+            return Some(object.line(change.kind));
         }
         if kind == ChangeKind::Deleted && change.kind != ChangeKind::Deleted {
             // It is shown as it was seen last, with the version at which it left.
@@ -258,7 +273,7 @@ impl Watch {
 
     fn line(&mut self, kind: ChangeKind, object: &Object) -> Bytes {
         if self.form == Form::Plain && !events::converted(&self.resource) {
-            return frame(kind.name(), &object.json);
+            return object.line(kind);
         }
         let value = match self.form {
             Form::Plain | Form::Protobuf => value_of(&self.resource, object),

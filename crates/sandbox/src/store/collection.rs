@@ -1,15 +1,15 @@
 //! The objects of one resource, and what happened to them lately.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use bytes::Bytes;
 use tokio::sync::watch;
 
+use super::log::Log;
 use super::object::{Draft, FieldPath, Object};
-use crate::limits::{LOG_BYTES_MAX, LOG_EVENTS_MAX};
+use crate::limits::WATCH_PIECE_BYTES;
 
 /// The objects of one resource.
 #[derive(Debug)]
@@ -22,21 +22,19 @@ pub struct Collection {
     news: watch::Sender<u64>,
 }
 
-type Index = HashMap<Box<str>, BTreeMap<Arc<str>, Arc<Object>>>;
+type Objects = BTreeMap<Arc<str>, Arc<Object>>;
+type Index = HashMap<Box<str>, Objects>;
 
-#[derive(Debug, Default)]
-struct Inner {
-    objects: BTreeMap<Arc<str>, Arc<Object>>,
+#[derive(Debug)]
+pub(super) struct Inner {
+    objects: Objects,
+    /// Bytes of all objects.
+    live_bytes: usize,
     /// Objects by the uid of each of their owners.
     by_owner: Index,
     /// Objects by the value of the indexed field, unless it is empty.
     by_field: Index,
-    /// Oldest first, versions rising.
-    log: VecDeque<Arc<Change>>,
-    log_bytes: usize,
-    /// The newest version that the log does not hold any more.
-    forgotten: u64,
-    log_events_max: usize,
+    pub(super) log: Log,
 }
 
 /// What happened to an object.
@@ -70,30 +68,13 @@ pub struct Change {
     pub object: Arc<Object>,
     /// The object before it.
     pub previous: Option<Arc<Object>>,
-    frame: OnceLock<Bytes>,
 }
 
 impl Change {
     /// The presence of an object, for those who see it for the first time.
     pub fn present(object: Arc<Object>) -> Self {
-        Self { kind: ChangeKind::Added, object, previous: None, frame: OnceLock::new() }
+        Self { kind: ChangeKind::Added, object, previous: None }
     }
-
-    /// The change as a line of a watch, made once for all watches.
-    pub fn frame(&self) -> Bytes {
-        self.frame.get_or_init(|| frame(self.kind.name(), &self.object.json)).clone()
-    }
-}
-
-/// A line of a watch.
-pub(crate) fn frame(kind: &str, json: &[u8]) -> Bytes {
-    let mut line = Vec::with_capacity(json.len() + kind.len() + 24);
-    line.extend_from_slice(b"{\"type\":\"");
-    line.extend_from_slice(kind.as_bytes());
-    line.extend_from_slice(b"\",\"object\":");
-    line.extend_from_slice(json);
-    line.extend_from_slice(b"}\n");
-    line.into()
 }
 
 /// Why a write was not made.
@@ -123,6 +104,8 @@ pub struct Batch {
     pub changes: Vec<Arc<Change>>,
     /// Up to which version nothing is missing.
     pub version: u64,
+    /// Whether there are more.
+    pub more: bool,
 }
 
 /// The log does not reach back to the version.
@@ -139,7 +122,13 @@ impl Collection {
         indexed: Option<usize>,
     ) -> Self {
         let now = version.load(Ordering::SeqCst);
-        let inner = Inner { forgotten: now, log_events_max: LOG_EVENTS_MAX, ..Inner::default() };
+        let inner = Inner {
+            objects: Objects::new(),
+            live_bytes: 0,
+            by_owner: Index::new(),
+            by_field: Index::new(),
+            log: Log::new(now),
+        };
         let news = watch::Sender::new(now);
         Self { version, fields, indexed, inner: RwLock::new(inner), news }
     }
@@ -149,7 +138,7 @@ impl Collection {
         self.fields
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Inner> {
+    pub(super) fn read(&self) -> RwLockReadGuard<'_, Inner> {
         // Nothing panics while it holds the lock; if it did, the maps would still be whole.
         self.inner.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -197,8 +186,9 @@ impl Collection {
     pub fn remove(&self, draft: Draft, expected: u64) -> Result<Arc<Object>, Refusal> {
         let mut inner = self.write();
         let previous = expect(&inner, draft.key(), expected)?;
-        let object = Arc::new(draft.seal(self.next_version()));
+        let object = Arc::new(draft.seal(self.next_version(), ChangeKind::Deleted));
         inner.objects.remove(&previous.key);
+        inner.live_bytes -= previous.bytes;
         inner.unindex(&previous, self.indexed);
         self.note(&mut inner, ChangeKind::Deleted, Arc::clone(&object), Some(previous));
         Ok(object)
@@ -210,13 +200,15 @@ impl Collection {
         draft: Draft,
         previous: Option<Arc<Object>>,
     ) -> Arc<Object> {
-        let object = Arc::new(draft.seal(self.next_version()));
+        let kind = if previous.is_some() { ChangeKind::Modified } else { ChangeKind::Added };
+        let object = Arc::new(draft.seal(self.next_version(), kind));
         if let Some(previous) = &previous {
+            inner.live_bytes -= previous.bytes;
             inner.unindex(previous, self.indexed);
         }
+        inner.live_bytes += object.bytes;
         inner.index(&object, self.indexed);
         inner.objects.insert(Arc::clone(&object.key), Arc::clone(&object));
-        let kind = if previous.is_some() { ChangeKind::Modified } else { ChangeKind::Added };
         self.note(inner, kind, Arc::clone(&object), previous);
         object
     }
@@ -229,13 +221,8 @@ impl Collection {
         previous: Option<Arc<Object>>,
     ) {
         let version = object.version;
-        inner.log_bytes += object.json.len();
-        inner.log.push_back(Arc::new(Change { kind, object, previous, frame: OnceLock::new() }));
-        while inner.log.len() > inner.log_events_max || inner.log_bytes > LOG_BYTES_MAX {
-            let Some(oldest) = inner.log.pop_front() else { break };
-            inner.log_bytes -= oldest.object.json.len();
-            inner.forgotten = oldest.object.version;
-        }
+        let Inner { objects, live_bytes, log, .. } = inner;
+        log.push(Change { kind, object, previous }, *live_bytes, |object| current(objects, object));
         self.news.send_replace(version);
     }
 
@@ -249,9 +236,9 @@ impl Collection {
     /// The same as of an earlier version, as far as the log reaches back.
     pub fn list_at(&self, prefix: &str, version: u64) -> Result<Listing, Expired> {
         let inner = self.read();
-        inner.check(version)?;
+        let changes = inner.log.after(version)?;
         let mut then: BTreeMap<&str, Option<&Arc<Object>>> = BTreeMap::new();
-        for change in inner.log_after(version) {
+        for change in changes {
             if change.object.key.starts_with(prefix) {
                 // The first change after the version tells what was there before.
                 then.entry(&change.object.key).or_insert(change.previous.as_ref());
@@ -267,16 +254,28 @@ impl Collection {
         Ok(Listing { version, objects })
     }
 
-    /// Changes after a version, at most so many.
+    /// Changes after a version, at most so many, and no more bytes than a piece of a watch has.
     pub fn after(&self, version: u64, max: usize) -> Result<Batch, Expired> {
         let inner = self.read();
-        inner.check(version)?;
-        let changes: Vec<_> = inner.log_after(version).take(max).cloned().collect();
+        let mut left = inner.log.after(version)?;
+        let mut changes = Vec::new();
+        let mut bytes = 0;
+        while changes.len() < max && bytes < WATCH_PIECE_BYTES {
+            let Some(change) = left.next() else { break };
+            bytes += change.object.json.len();
+            changes.push(Arc::clone(change));
+        }
+        let more = left.next().is_some();
         let version = match changes.last() {
-            Some(last) if changes.len() == max => last.object.version,
+            Some(last) if more => last.object.version,
             _ => self.version.load(Ordering::SeqCst).max(version),
         };
-        Ok(Batch { changes, version })
+        Ok(Batch { changes, version, more })
+    }
+
+    /// The oldest version that can be listed, and from which changes are known.
+    pub fn oldest(&self) -> u64 {
+        self.read().log.oldest()
     }
 
     /// Tells when something changes.
@@ -305,13 +304,33 @@ impl Collection {
     /// Remembers no more than so many changes from now on, for tests of what happens then.
     pub fn shorten_log(&self, events_max: usize) {
         let mut inner = self.write();
-        inner.log_events_max = events_max;
-        while inner.log.len() > events_max {
-            let Some(oldest) = inner.log.pop_front() else { break };
-            inner.log_bytes -= oldest.object.json.len();
-            inner.forgotten = oldest.object.version;
-        }
+        let Inner { objects, log, .. } = &mut *inner;
+        log.shorten(events_max, |object| current(objects, object));
     }
+
+    /// Forgets the changes that were there when this was called the last time, but for a few.
+    pub fn forget_old(&self) {
+        let mut inner = self.write();
+        let Inner { objects, log, .. } = &mut *inner;
+        let now = self.version.load(Ordering::SeqCst);
+        log.forget_old(now, |object| current(objects, object));
+    }
+
+    /// Bytes that are held by all objects, and by the log of changes beside or on top of them.
+    pub fn bytes(&self) -> (usize, usize) {
+        let inner = self.read();
+        (inner.live_bytes, inner.log.bytes())
+    }
+
+    /// The most bytes that the log may hold now.
+    pub fn log_bytes_max(&self) -> usize {
+        super::log::bytes_max(self.read().live_bytes)
+    }
+}
+
+/// Whether an object is the one that is stored under its key.
+fn current(objects: &Objects, object: &Object) -> bool {
+    objects.get(&object.key).is_some_and(|stored| stored.version == object.version)
 }
 
 fn expect(inner: &Inner, key: &str, expected: u64) -> Result<Arc<Object>, Refusal> {
@@ -320,15 +339,6 @@ fn expect(inner: &Inner, key: &str, expected: u64) -> Result<Arc<Object>, Refusa
 }
 
 impl Inner {
-    fn check(&self, version: u64) -> Result<(), Expired> {
-        if version < self.forgotten { Err(Expired { oldest: self.forgotten }) } else { Ok(()) }
-    }
-
-    fn log_after(&self, version: u64) -> impl Iterator<Item = &Arc<Change>> {
-        let start = self.log.partition_point(|change| change.object.version <= version);
-        self.log.range(start..)
-    }
-
     fn with_prefix<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a Arc<Object>> {
         self.objects
             .range::<str, _>((Bound::Included(prefix), Bound::Unbounded))
@@ -361,7 +371,7 @@ impl Inner {
     }
 }
 
-fn all_of(objects: Option<&BTreeMap<Arc<str>, Arc<Object>>>) -> Vec<Arc<Object>> {
+fn all_of(objects: Option<&Objects>) -> Vec<Arc<Object>> {
     objects.into_iter().flat_map(BTreeMap::values).cloned().collect()
 }
 

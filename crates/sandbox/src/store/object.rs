@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
+use super::collection::ChangeKind;
 use crate::selector::Attributes;
 
 /// A field that selectors may ask for.
@@ -52,6 +53,12 @@ pub struct Object {
     pub owners: Box<[Owner]>,
     /// The whole object as JSON.
     pub json: Bytes,
+    /// Bytes that it holds in memory.
+    pub bytes: usize,
+    /// The line of a watch that tells of this version; the JSON is a part of it.
+    line: Bytes,
+    /// What that line tells.
+    kind: ChangeKind,
     labels: Box<[(Box<str>, Box<str>)]>,
     fields: Fields,
 }
@@ -67,9 +74,8 @@ struct Fields {
 #[derive(Debug)]
 pub struct Draft {
     object: Object,
-    /// The text before and after the version.
+    /// The text before the version.
     head: Vec<u8>,
-    tail: Vec<u8>,
 }
 
 /// The key of an object in its collection.
@@ -82,6 +88,11 @@ impl Object {
     pub fn value(&self) -> Value {
         // The text was written by us; nothing else can be in it.
         serde_json::from_slice(&self.json).unwrap_or_default()
+    }
+
+    /// The line of a watch that tells of it, made once unless it tells something else.
+    pub fn line(&self, kind: ChangeKind) -> Bytes {
+        if kind == self.kind { self.line.clone() } else { frame(kind.name(), &self.json) }
     }
 
     /// Its labels.
@@ -150,7 +161,7 @@ impl Draft {
             }
         });
         let values = paths.iter().map(|path| field_of(value, path).into()).collect();
-        let (head, tail) = halves(value, metadata);
+        let head = head_of(value, metadata);
         let object = Object {
             key: key_of(text("namespace"), text("name")).into(),
             namespace: text("namespace").into(),
@@ -161,10 +172,13 @@ impl Draft {
             ready: crate::json::holds(value, "Ready"),
             owners: owners.collect(),
             json: Bytes::new(),
+            bytes: 0,
+            line: Bytes::new(),
+            kind: ChangeKind::Added,
             labels: labels.collect(),
             fields: Fields { paths, values },
         };
-        Self { object, head, tail }
+        Self { object, head }
     }
 
     /// The key under which it will be stored.
@@ -172,16 +186,70 @@ impl Draft {
         &self.object.key
     }
 
-    /// The object as of a version.
-    pub fn seal(self, version: u64) -> Object {
-        let Self { mut object, mut head, tail } = self;
-        head.reserve_exact(tail.len() + 20);
-        head.extend_from_slice(version.to_string().as_bytes());
-        head.extend_from_slice(&tail);
-        object.json = head.into();
+    /// The object as of a version, which comes with a change of this kind.
+    pub fn seal(self, version: u64, kind: ChangeKind) -> Object {
+        let Self { mut object, head } = self;
+        let version_text = version.to_string();
+        let before = LINE_HEAD.len() + kind.name().len() + LINE_MIDDLE.len();
+        let json_len = head.len() + version_text.len() + TAIL.len();
+        let mut line = Vec::with_capacity(before + json_len + LINE_TAIL.len());
+        for part in [
+            LINE_HEAD,
+            kind.name().as_bytes(),
+            LINE_MIDDLE,
+            &head,
+            version_text.as_bytes(),
+            TAIL,
+            LINE_TAIL,
+        ] {
+            line.extend_from_slice(part);
+        }
+        object.line = line.into();
+        object.json = object.line.slice(before..before + json_len);
         object.version = version;
+        object.kind = kind;
+        object.bytes = bytes_of(&object);
         object
     }
+}
+
+/// The parts of a line of a watch around kind and object.
+const LINE_HEAD: &[u8] = b"{\"type\":\"";
+const LINE_MIDDLE: &[u8] = b"\",\"object\":";
+const LINE_TAIL: &[u8] = b"}\n";
+
+/// What follows the version in the text of an object.
+const TAIL: &[u8] = b"\"}}";
+
+/// A line of a watch.
+pub(crate) fn frame(kind: &str, json: &[u8]) -> Bytes {
+    [LINE_HEAD, kind.as_bytes(), LINE_MIDDLE, json, LINE_TAIL].concat().into()
+}
+
+/// What an allocation costs beside its bytes, about.
+const ALLOCATION_BYTES: usize = 16;
+
+/// Bytes that an object holds in memory, about.
+fn bytes_of(object: &Object) -> usize {
+    let text = |text: &str| text.len() + ALLOCATION_BYTES;
+    let owner = |owner: &Owner| {
+        size_of::<Owner>()
+            + [&owner.uid, &owner.api_version, &owner.kind, &owner.name]
+                .map(|one| text(one))
+                .iter()
+                .sum::<usize>()
+    };
+    let label = |(key, value): &(Box<str>, Box<str>)| 32 + text(key) + text(value);
+    size_of::<Object>()
+        + 4 * ALLOCATION_BYTES
+        + object.line.len()
+        + text(&object.key)
+        + text(&object.namespace)
+        + text(&object.name)
+        + text(&object.uid)
+        + object.owners.iter().map(owner).sum::<usize>()
+        + object.labels.iter().map(label).sum::<usize>()
+        + object.fields.values.iter().map(|value| 16 + text(value)).sum::<usize>()
 }
 
 fn field_of(value: &Value, path: &FieldPath) -> String {
@@ -201,9 +269,9 @@ fn field_of(value: &Value, path: &FieldPath) -> String {
     }
 }
 
-/// The text of an object in two pieces, between which its version goes. So the text is made before
-/// anybody holds a lock and before the version is known.
-fn halves(value: &Value, metadata: &Map<String, Value>) -> (Vec<u8>, Vec<u8>) {
+/// The text of an object up to its version, which comes last. So the text is made before anybody holds
+/// a lock and before the version is known.
+fn head_of(value: &Value, metadata: &Map<String, Value>) -> Vec<u8> {
     let mut head = Vec::with_capacity(2048);
     head.push(b'{');
     let members = value.as_object().into_iter().flatten();
@@ -217,7 +285,7 @@ fn halves(value: &Value, metadata: &Map<String, Value>) -> (Vec<u8>, Vec<u8>) {
         head.push(b',');
     }
     head.extend_from_slice(b"\"resourceVersion\":\"");
-    (head, b"\"}}".to_vec())
+    head
 }
 
 fn write_member(text: &mut Vec<u8>, name: &str, value: &Value) {

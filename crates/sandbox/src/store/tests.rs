@@ -70,10 +70,89 @@ fn lines_of_a_watch_are_made_once() {
     let things = things();
     things.create(draft("x", 1)).unwrap();
     let change = things.after(10, 10).unwrap().changes.remove(0);
-    assert_eq!(change.frame().as_ptr(), change.frame().as_ptr());
-    let line: Value = serde_json::from_slice(&change.frame()).unwrap();
-    assert_eq!(line["type"], "ADDED");
-    assert_eq!(line["object"]["metadata"]["name"], "x");
+    let line = change.object.line(change.kind);
+    assert_eq!(line.as_ptr(), change.object.line(change.kind).as_ptr());
+    assert!(line.as_ptr_range().contains(&change.object.json.as_ptr()));
+    for (kind, name) in [(ChangeKind::Added, "ADDED"), (ChangeKind::Deleted, "DELETED")] {
+        let line: Value = serde_json::from_slice(&change.object.line(kind)).unwrap();
+        assert_eq!((&line["type"], &line["object"]), (&json!(name), &change.object.value()));
+    }
+}
+
+#[test]
+fn the_log_holds_no_more_than_live_objects_are_worth() {
+    let things = things();
+    let big = |name: &str| {
+        let mut value = object(name, 1);
+        value["spec"]["filler"] = "x".repeat(4000).into();
+        Draft::new(&value, FIELDS)
+    };
+    let mut most = 0;
+    for number in 0..20_000_u64 {
+        let made = things.create(big(&format!("x{number}"))).unwrap();
+        let changed = things.replace(big(&made.name), made.version).unwrap();
+        if number >= 100 {
+            let old = things.get(&format!("a/x{}", number - 100)).unwrap();
+            things.remove(big(&old.name), old.version).unwrap();
+        }
+        let (live, log) = things.bytes();
+        assert!(log <= things.log_bytes_max(), "{log} bytes for {live} of live objects");
+        assert!(things.after(changed.version - 1, 1).is_ok(), "the latest change is there");
+        most = most.max(log);
+    }
+    let (live, log) = things.bytes();
+    // A hundred objects of 4 kB each, the floor, and twice as much as lives.
+    assert!((400_000..600_000).contains(&live), "{live}");
+    assert!(most < (4 << 20) + 2 * 600_000, "{most}");
+    assert_eq!(log, things.read().log.bytes_counted_anew());
+    assert!(things.after(11, 1).is_err(), "whoever is far behind is told so");
+    // What was live for a short time leaves nothing behind.
+    for old in things.list("").objects {
+        things.remove(big(&old.name), old.version).unwrap();
+    }
+    let (live, log) = things.bytes();
+    assert_eq!(live, 0);
+    assert!(log <= 4 << 20, "{log}");
+}
+
+#[test]
+fn old_changes_are_forgotten_but_for_a_few() {
+    let things = things();
+    let fill = |from: u32, to: u32| {
+        for number in from..to {
+            things.create(draft(&format!("x{number}"), number)).unwrap();
+        }
+    };
+    fill(0, 500);
+    things.forget_old();
+    assert!(things.after(10, 1).is_ok(), "they have only begun to age");
+    fill(500, 550);
+    things.forget_old();
+    assert_eq!(things.after(10, 1).unwrap_err(), Expired { oldest: 460 });
+    assert_eq!(things.after(460, 1000).unwrap().changes.len(), 100);
+    assert_eq!(things.bytes().1, things.read().log.bytes_counted_anew());
+    things.forget_old();
+    assert!(things.after(460, 1).is_ok(), "some stay however old they are");
+}
+
+#[test]
+fn pieces_of_a_watch_are_bounded_in_bytes() {
+    let things = things();
+    for number in 0..10 {
+        let mut value = object(&format!("x{number}"), 1);
+        value["spec"]["filler"] = "x".repeat(100_000).into();
+        things.create(Draft::new(&value, FIELDS)).unwrap();
+    }
+    let (mut seen, mut version) = (0, 10);
+    loop {
+        let batch = things.after(version, 100).unwrap();
+        assert!(batch.changes.len() <= 3);
+        (seen, version) = (seen + batch.changes.len(), batch.version);
+        if !batch.more {
+            break;
+        }
+    }
+    assert_eq!((seen, version), (10, 20));
 }
 
 #[derive(Clone, Debug)]
@@ -101,6 +180,27 @@ fn state(objects: &[Arc<Object>]) -> State {
 }
 
 proptest! {
+    #[test]
+    fn the_bytes_of_the_log_are_counted_right(steps in steps(), short in 1..20_usize) {
+        let things = things();
+        things.shorten_log(short);
+        for step in &steps {
+            let (name, number) = match step {
+                Step::Put(name, number) => (format!("n{name}"), Some(*number)),
+                Step::Remove(name) => (format!("n{name}"), None),
+            };
+            match (things.get(&format!("a/{name}")), number) {
+                (None, Some(number)) => drop(things.create(draft(&name, number)).unwrap()),
+                (Some(old), Some(number)) => drop(things.replace(draft(&name, number), old.version).unwrap()),
+                (Some(old), None) => drop(things.remove(draft(&name, 0), old.version).unwrap()),
+                (None, None) => things.forget_old(),
+            }
+            prop_assert_eq!(things.bytes().1, things.read().log.bytes_counted_anew());
+            let live: usize = things.list("").objects.iter().map(|object| object.bytes).sum();
+            prop_assert_eq!(things.bytes().0, live);
+        }
+    }
+
     #[test]
     fn lists_watches_and_indexes_agree_with_a_model(steps in steps(), batch in 1..5_usize) {
         let things = things();
@@ -148,7 +248,7 @@ proptest! {
                     }
                 }
                 at = next.version;
-                if next.changes.len() < batch { break }
+                if !next.more { break }
             }
             prop_assert_eq!(&seen, &model);
         }

@@ -39,11 +39,9 @@ pub(crate) fn bind(
     let options = WriteOptions { dry_run, ..WriteOptions::default() };
     let time = seconds(cluster.now());
     // Pods carry the zone and region of their node, for whoever only sees the pod.
-    let placed = cluster.value(&cluster.kind("", "nodes"), "", node).unwrap_or_default();
-    let topology: Vec<(&str, Value)> = TOPOLOGY
-        .iter()
-        .filter_map(|key| Some((*key, at(&placed, &["metadata", "labels", key])?.clone())))
-        .collect();
+    let placed = cluster.kind("", "nodes").objects.get(node);
+    let topology: Vec<(&str, &str)> =
+        TOPOLOGY.iter().filter_map(|key| Some((*key, placed.as_ref()?.label(key)?))).collect();
     cluster.change(&pods, namespace, name, Part::Whole, &options, |current, before| {
         if !uid.is_empty() && uid != &*current.uid {
             return refuse(format!(
@@ -70,7 +68,7 @@ pub(crate) fn bind(
         let mut pod = before.clone();
         pod["spec"]["nodeName"] = node.into();
         for (key, value) in &topology {
-            crate::json::default(slot(&mut pod, &["metadata", "labels"]), key, value.clone());
+            crate::json::default(slot(&mut pod, &["metadata", "labels"]), key, *value);
         }
         for (key, value) in map(binding, &["metadata", "annotations"]) {
             slot(&mut pod, &["metadata", "annotations"])[key] = value.clone();

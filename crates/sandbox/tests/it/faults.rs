@@ -39,3 +39,55 @@ async fn requests_fail_wait_or_lose_their_answers() {
     assert!(start.elapsed() >= Duration::from_millis(50));
     stage.end().await;
 }
+
+#[tokio::test]
+async fn a_connection_is_reset_and_the_request_is_not_carried_out() {
+    let stage = Stage::new(0).await;
+    stage.sandbox.faults.add(Rule {
+        method: Some(Method::POST),
+        path: "/pods".to_owned(),
+        every: 1,
+        times: 1,
+        fault: Fault::Reset,
+    });
+    let request = http::Request::post(PODS).header("content-type", "application/json");
+    let body = kube::client::Body::from(pod("a").to_string().into_bytes());
+    stage.client.send(request.body(body).unwrap()).await.expect_err("nobody answers");
+    assert_eq!(stage.get(&format!("{PODS}/a")).await.0, 404);
+    assert_eq!(stage.post(PODS, &pod("a")).await.0, 201);
+    stage.end().await;
+}
+
+#[tokio::test]
+async fn a_replica_that_is_behind_shows_the_past() {
+    let stage = Stage::new(0).await;
+    stage.make(PODS, &pod("a")).await;
+    let then = stage.sandbox.cluster.store.version();
+    stage.make(PODS, &pod("b")).await;
+    stage.delete(&format!("{PODS}/a")).await;
+    let behind = stage.sandbox.cluster.store.version() - then;
+    let path = "/pods".to_owned();
+    let fault = Fault::Stale(behind);
+    stage.sandbox.faults.add(Rule { method: Some(Method::GET), path, every: 1, times: 5, fault });
+    let (_, list) = stage.get(PODS).await;
+    assert_eq!(list["metadata"]["resourceVersion"], then.to_string());
+    let names: Vec<_> =
+        list["items"].as_array().unwrap().iter().map(|pod| &pod["metadata"]["name"]).collect();
+    assert_eq!(names, [&json!("a")]);
+    assert_eq!(stage.get(&format!("{PODS}/a")).await.0, 200);
+    assert_eq!(stage.get(&format!("{PODS}/b")).await.0, 404);
+    // Who has seen more than this replica is told to wait.
+    let (status, late) = stage.get(&format!("{PODS}?resourceVersion={}", then + behind)).await;
+    assert_eq!((status.as_u16(), &late["reason"]), (504, &json!("Timeout")));
+    // It catches up: a watch begins with the past and leads to the present.
+    let (_, watch) = stage.get(&format!("{PODS}?watch=true&timeoutSeconds=1")).await;
+    let kinds: Vec<String> = watch
+        .as_str()
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
+        .map(|line| format!("{} {}", line["type"], line["object"]["metadata"]["name"]))
+        .collect();
+    assert_eq!(kinds, ["\"ADDED\" \"a\"", "\"ADDED\" \"b\"", "\"DELETED\" \"a\""]);
+    stage.end().await;
+}

@@ -1,9 +1,11 @@
 //! The sandbox over HTTP, with a client that knows nothing of it.
 
 mod errors;
+mod exercise;
 mod faults;
 mod kubectl;
 mod objects;
+mod requests;
 mod scheduler;
 mod stage;
 mod watches;

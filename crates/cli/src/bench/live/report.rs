@@ -98,7 +98,7 @@ pub(super) fn percentile(sorted: &[f64], share: f64) -> Option<f64> {
 }
 
 /// The middle of some values, or the mean of the two in the middle.
-pub(super) fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+pub(in crate::bench) fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);
     let (low, high) = (values.len().checked_sub(1)? / 2, values.len() / 2);

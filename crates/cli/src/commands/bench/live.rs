@@ -88,24 +88,5 @@ pub(super) fn run(options: &Options) -> Result<ExitCode> {
         plot: options.plot.clone(),
         json: options.output == Format::Json,
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
-        // What is dropped half-done ends its processes.
-        tokio::select! {
-            done = live::run(&plan) => done,
-            asked = interrupted() => asked.and_then(|()| bail!("interrupted")),
-        }
-    })?;
-    Ok(ExitCode::SUCCESS)
-}
-
-async fn interrupted() -> Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
-    Ok(())
+    super::until_interrupted(live::run(&plan))
 }

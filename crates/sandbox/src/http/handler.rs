@@ -1,0 +1,37 @@
+//! The HTTP layer without sockets, for those who bring requests themselves.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use tokio_util::sync::CancellationToken;
+
+use super::{Body, Shared, routes};
+use crate::actors::usage::Usage;
+use crate::cluster::Cluster;
+use crate::faults::Faults;
+
+/// Answers requests to a cluster.
+#[derive(Debug)]
+pub struct Handler(Arc<Shared>);
+
+impl Handler {
+    /// For requests that show this token.
+    pub fn new(cluster: Arc<Cluster>, token: &str) -> Self {
+        Self(Arc::new(Shared {
+            cluster,
+            token: token.to_owned(),
+            address: SocketAddr::from(([127, 0, 0, 1], 443)),
+            usage: Usage::new(1.0),
+            faults: Arc::new(Faults::default()),
+            ending: CancellationToken::new(),
+        }))
+    }
+
+    /// Answers one. Watches need a runtime of tokio around them.
+    pub async fn answer(&self, request: Request<Full<Bytes>>) -> Response<Body> {
+        routes::answer(&self.0, request).await
+    }
+}
