@@ -12,6 +12,10 @@ use tokio::time::timeout;
 
 use crate::link::Pieces;
 
+/// The forms of answers that are asked for; protobuf costs both sides less.
+pub(crate) const JSON: &str = "application/json";
+pub(crate) const PROTOBUF_OR_JSON: &str = "application/vnd.kubernetes.protobuf,application/json";
+
 /// How long the reason of a refusal may take; that it was refused is known before.
 const MESSAGE_MAX: Duration = Duration::from_secs(1);
 

@@ -23,7 +23,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::answer::{may_pass, refusal, refused, retry_after};
+use crate::answer::{JSON, PROTOBUF_OR_JSON, may_pass, refusal, refused, retry_after};
 use crate::gate::Gate;
 use crate::lease::{REQUEST_TIMEOUT, SLACK};
 use crate::link::Link;
@@ -247,8 +247,8 @@ impl Binder {
             target: Target { kind: "Node", name: node },
         });
         let request = Request::post(uri)
-            .header("content-type", "application/json")
-            .header("accept", "application/json")
+            .header("content-type", JSON)
+            .header("accept", PROTOBUF_OR_JSON)
             .body(Bytes::from(body.unwrap_or_default()));
         let Ok(request) = request else { return Answer::Refused("the pod has an odd name".into()) };
         let unknown = |why: String| Answer::Unknown(why, Duration::ZERO);
@@ -291,7 +291,7 @@ impl Binder {
     /// Reads a pod consistently.
     async fn read(&self, pod: &PodName) -> Result<Standing> {
         let uri = format!("/api/v1/namespaces/{}/pods/{}", pod.namespace, pod.name);
-        let request = Request::get(uri).header("accept", "application/json").body(Bytes::new())?;
+        let request = Request::get(uri).header("accept", JSON).body(Bytes::new())?;
         self.gate.read().await;
         let response = timeout(2 * REQUEST_TIMEOUT, self.link.send(request)).await;
         let response = response.context("the API server did not answer")??;

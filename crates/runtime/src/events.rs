@@ -20,7 +20,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, interval, sleep, timeout};
 
-use crate::answer::may_pass;
+use crate::answer::{JSON, PROTOBUF_OR_JSON, may_pass};
 use crate::gate::Throttle;
 use crate::link::Link;
 use crate::metrics::Metrics;
@@ -311,11 +311,14 @@ impl Series {
 impl Job {
     fn request(&self) -> http::Result<Request<Bytes>> {
         let (request, form) = if self.count == 1 {
-            (Request::post(&self.path), "application/json")
+            (Request::post(&self.path), JSON)
         } else {
             (Request::patch(&self.path), "application/merge-patch+json")
         };
-        request.header("content-type", form).body(self.body.clone())
+        request
+            .header("content-type", form)
+            .header("accept", PROTOBUF_OR_JSON)
+            .body(self.body.clone())
     }
 }
 

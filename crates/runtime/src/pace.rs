@@ -9,16 +9,20 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Builder;
 
-/// How long after it was woken a thread waits again.
-const REST: Duration = Duration::from_millis(4);
+/// How long after it was woken the thread waits again that talks to the API server: far less than a
+/// bind takes when there are so many.
+pub const REST_OF_IO: Duration = Duration::from_millis(10);
 
-/// So many times woken within so long is often; a thread that rests each time still is.
+/// The same for the engine's thread, which is mostly woken by the other one.
+pub const REST_OF_ENGINE: Duration = Duration::from_millis(4);
+
+/// So many times woken within so many rests is often; a thread that rests each time still is.
 const OFTEN: usize = 8;
-const OFTEN_WITHIN: Duration = REST.saturating_mul(OFTEN as u32 * 3 / 2);
+const OFTEN_WITHIN: u32 = OFTEN as u32 * 3 / 2;
 
 /// Has the only thread of a runtime rest when it is woken often.
-pub fn paced(runtime: &mut Builder) -> &mut Builder {
-    let pace = Arc::new(Mutex::new(Pace::default()));
+pub fn paced(runtime: &mut Builder, rest: Duration) -> &mut Builder {
+    let pace = Arc::new(Mutex::new(Pace::new(rest)));
     let woken = Arc::clone(&pace);
     let lock = |pace: &Mutex<Pace>, look: fn(&mut Pace, Instant) -> Duration| {
         look(&mut pace.lock().unwrap_or_else(PoisonError::into_inner), Instant::now())
@@ -39,14 +43,19 @@ pub fn paced(runtime: &mut Builder) -> &mut Builder {
 }
 
 /// When a thread was woken last.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Pace {
+    rest: Duration,
     woken: [Option<Instant>; OFTEN],
     /// The place of the earliest, which the next one takes.
     next: usize,
 }
 
 impl Pace {
+    fn new(rest: Duration) -> Self {
+        Self { rest, woken: [None; OFTEN], next: 0 }
+    }
+
     fn wake(&mut self, now: Instant) {
         self.woken[self.next] = Some(now);
         self.next = (self.next + 1) % OFTEN;
@@ -56,8 +65,10 @@ impl Pace {
     fn rest(&self, now: Instant) -> Duration {
         let latest = self.woken[(self.next + OFTEN - 1) % OFTEN];
         match (self.woken[self.next], latest) {
-            (Some(earliest), Some(latest)) if now.duration_since(earliest) < OFTEN_WITHIN => {
-                REST.saturating_sub(now.duration_since(latest))
+            (Some(earliest), Some(latest))
+                if now.duration_since(earliest) < self.rest * OFTEN_WITHIN =>
+            {
+                self.rest.saturating_sub(now.duration_since(latest))
             }
             _ => Duration::ZERO,
         }
@@ -68,9 +79,11 @@ impl Pace {
 mod tests {
     use super::*;
 
+    const REST: Duration = Duration::from_millis(4);
+
     /// How long each rest is when a thread is woken again and again after waiting so long.
     fn rests(wait: Duration) -> Vec<Duration> {
-        let (mut pace, mut now) = (Pace::default(), Instant::now());
+        let (mut pace, mut now) = (Pace::new(REST), Instant::now());
         let rest = |_| {
             pace.wake(now);
             let rest = pace.rest(now);
@@ -94,7 +107,7 @@ mod tests {
 
     #[test]
     fn work_counts_as_rest() {
-        let mut pace = Pace::default();
+        let mut pace = Pace::new(REST);
         let now = Instant::now();
         (0..OFTEN).for_each(|_| pace.wake(now));
         assert_eq!(pace.rest(now + REST / 4), REST * 3 / 4);

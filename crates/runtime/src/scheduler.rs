@@ -25,7 +25,7 @@ use crate::kinds::{KINDS, Kind};
 use crate::lease::Fence;
 use crate::link::Link;
 use crate::metrics::Metrics;
-use crate::pace::paced;
+use crate::pace::{REST_OF_ENGINE, paced};
 use crate::report::Reports;
 use crate::resources::PodResources;
 use crate::timing::Sampler;
@@ -85,7 +85,7 @@ pub fn connect_sides(metrics: &Metrics, traces: &Traces) -> (EngineSide, Cluster
 impl EngineSide {
     /// Decides, on this thread, until the cluster's end is gone or says to stop.
     pub fn run(self, engine: Engine, sampler: Sampler) -> Result<()> {
-        let clock = paced(&mut tokio::runtime::Builder::new_current_thread())
+        let clock = paced(&mut tokio::runtime::Builder::new_current_thread(), REST_OF_ENGINE)
             .enable_time()
             .build()
             .context("the engine cannot start")?;

@@ -37,7 +37,7 @@ use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::answer::{Form, Said, refusal, why};
+use crate::answer::{Form, JSON, PROTOBUF_OR_JSON, Said, refusal, why};
 use crate::driver::Input;
 use crate::extenders::NodeObjects;
 use crate::gate::Throttle;
@@ -72,10 +72,6 @@ const PAGE_BYTES_MAX: usize = 1 << 30;
 
 /// Bytes of one event. etcd takes objects of 1.5 MB; JSON is at most a few times that.
 const EVENT_BYTES_MAX: usize = 32 << 20;
-
-/// The forms of objects that are asked for.
-const JSON: &str = "application/json";
-const PROTOBUF_OR_JSON: &str = "application/vnd.kubernetes.protobuf,application/json";
 
 /// The annotation of the bookmark that ends a streaming list.
 const LIST_ENDS: &str = "k8s.io/initial-events-end";

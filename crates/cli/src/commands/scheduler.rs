@@ -19,7 +19,7 @@ use runtime::gate::Throttle;
 use runtime::http::{Certificate, Check, ClusterAuthentication, Server, Serving};
 use runtime::lease::{self, Elector, Fence, Role};
 use runtime::metrics::Metrics;
-use runtime::pace::paced;
+use runtime::pace::{REST_OF_IO, paced};
 use runtime::scheduler::{ClusterSide, Scheduler, check_connection, check_rights, connect_sides};
 use runtime::timing;
 use runtime::traces::Traces;
@@ -72,7 +72,7 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
     let metrics = Metrics::new(&configuration.leader_election.resource_name);
     let sampler = timing::instrument(&mut profiles, &metrics);
     let engine = Engine::new(profiles, Settings { queue, ..Settings::default() });
-    let io = paced(&mut tokio::runtime::Builder::new_current_thread())
+    let io = paced(&mut tokio::runtime::Builder::new_current_thread(), REST_OF_IO)
         .enable_all()
         .build()
         .context("cannot start the thread that talks to the cluster")?;
