@@ -2,6 +2,7 @@
 
 mod answer;
 mod certificate;
+mod counts;
 mod discovery;
 mod handler;
 mod listen;
@@ -26,6 +27,7 @@ pub use listen::{ListenError, Server};
 use crate::actors::usage::Usage;
 use crate::cluster::Cluster;
 use crate::faults::Faults;
+use counts::Counts;
 
 /// What every request may need.
 #[derive(Debug)]
@@ -39,6 +41,8 @@ pub(crate) struct Shared {
     pub(crate) usage: Usage,
     /// What goes wrong on demand.
     pub(crate) faults: Arc<Faults>,
+    /// What was answered.
+    pub(crate) counts: Counts,
     /// Ends all watches.
     pub(crate) ending: CancellationToken,
 }

@@ -44,6 +44,8 @@ pub struct Plan {
     pub arrival_seconds: u64,
     /// Access to a control plane that runs; without it one is started.
     pub kubeconfig: Option<PathBuf>,
+    /// Whether it is the sandbox that is started, not upstream's control plane.
+    pub sandbox: bool,
     /// Where to draw the figures.
     pub plot: Option<PathBuf>,
     /// Whether to print objects for programs.
@@ -59,6 +61,7 @@ pub async fn run(plan: &Plan) -> Result<()> {
     }
     let place = match &plan.kubeconfig {
         Some(kubeconfig) => Place::of(kubeconfig).await?,
+        None if plan.sandbox => Place::sandbox().await?,
         None => Place::start().await?,
     };
     let folder = tempfile::Builder::new().prefix("jindou-bench-").tempdir()?;

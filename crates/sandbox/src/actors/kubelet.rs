@@ -117,7 +117,7 @@ impl Kubelet {
             let pod = object.value();
             // A container that waits for its next try is on the agenda already.
             if list(&pod, &["status", "containerStatuses"]).is_empty() {
-                match duration(&pod, STARTS_AFTER) {
+                match time_in(&pod, STARTS_AFTER) {
                     Some(wait) => self.plan(object, Deed::Start, wait),
                     None => self.start(&pod),
                 }
@@ -263,7 +263,7 @@ impl Kubelet {
         let of_job = list(pod, &["metadata", "ownerReferences"])
             .iter()
             .any(|owner| text(owner, &["kind"]) == "Job");
-        let runs_for = duration(pod, RUNS_FOR).or(of_job.then_some(JOB_RUNS_FOR));
+        let runs_for = time_in(pod, RUNS_FOR).or(of_job.then_some(JOB_RUNS_FOR));
         if let Some(runs_for) = runs_for {
             self.plan(&object, Deed::End, runs_for);
         }
@@ -414,9 +414,13 @@ fn running(container: &Value, before: Option<&Value>, now: &str) -> Value {
     status
 }
 
-/// A time in an annotation, such as `500ms`, `5s` or `2m`.
-fn duration(pod: &Value, annotation: &str) -> Option<Duration> {
-    let given = text(pod, &["metadata", "annotations", annotation]);
+/// A time in an annotation.
+fn time_in(pod: &Value, annotation: &str) -> Option<Duration> {
+    duration(text(pod, &["metadata", "annotations", annotation]))
+}
+
+/// A time such as `500ms`, `5s` or `2m`.
+pub(super) fn duration(given: &str) -> Option<Duration> {
     let end = given.find(|c: char| c.is_ascii_alphabetic())?;
     let (number, unit) = given.split_at(end);
     let number: f64 =

@@ -16,7 +16,8 @@ use crate::selector::Selector;
 use crate::store::Object;
 
 /// How a pod uses what it has: `constant`, `wave` (one per day) or `bursts`, optionally with a share
-/// of its requests, such as `wave:0.8`.
+/// of its requests, such as `wave:0.8`; or `trace` with shares at times since the pod began, such as
+/// `trace:0s=0.2,10m=0.9,30m=0.2`, which begins again at its end.
 pub(crate) const USAGE: &str = "sandbox.novasphere.dev/usage";
 
 /// What a container without requests uses.
@@ -62,6 +63,11 @@ impl Usage {
             share.parse::<f64>().ok().filter(|share| share.is_finite()).unwrap_or(0.4 + 0.3 * own);
         let time = self.elapsed(now);
         match shape {
+            "trace" => {
+                let began = text(pod, &["status", "startTime"]).parse().unwrap_or(self.start);
+                let time = now.duration_since(began).as_secs_f64() * self.speed;
+                given.split_once(':').and_then(|(_, points)| trace(points, time)).unwrap_or(share)
+            }
             "wave" => {
                 let phase = (time / DAY_SECONDS + own).fract() * std::f64::consts::TAU;
                 share * (1.0 + 0.6 * phase.sin())
@@ -171,6 +177,25 @@ impl Usage {
     }
 }
 
+/// What a trace says of a time: between two points the share goes straight from one to the other.
+/// `None` if it cannot be read, has no length, or its times do not rise.
+fn trace(points: &str, time: f64) -> Option<f64> {
+    let point = |text: &str| {
+        let (at, share) = text.split_once('=')?;
+        let at = super::kubelet::duration(at.trim())?.as_secs_f64();
+        Some((at, share.trim().parse::<f64>().ok().filter(|share| share.is_finite())?))
+    };
+    let points: Vec<(f64, f64)> = points.split(',').map(point).collect::<Option<_>>()?;
+    let (&(first, _), &(last, _)) = (points.first()?, points.last()?);
+    if first != 0.0 || !points.is_sorted_by(|one, next| one.0 < next.0) || last <= 0.0 {
+        return None;
+    }
+    let time = time.max(0.0) % last;
+    let next = points.partition_point(|(at, _)| *at <= time).min(points.len() - 1);
+    let ((from, share), (to, share_then)) = (points[next - 1], points[next]);
+    Some(share + (share_then - share) * (time - from) / (to - from))
+}
+
 fn usage(milli: i64, bytes: i64) -> Value {
     // metrics-server tells CPU in nanocores and memory in kibibytes.
     json!({"cpu": format!("{}n", milli.saturating_mul(1_000_000)), "memory": format!("{}Ki", bytes / 1024)})
@@ -225,5 +250,18 @@ mod tests {
             (0..300).step_by(10).map(|second| at("bursts:0.4", second)).collect();
         assert!(bursts.contains(&1000) && bursts.contains(&200), "{bursts:?}");
         assert!(at("nonsense:nan", 0) > 0);
+    }
+
+    #[test]
+    fn a_trace_goes_from_point_to_point_and_begins_again() {
+        let model = Usage { speed: 1.0, start: Timestamp::UNIX_EPOCH };
+        let mut pod = pod("trace: 0s=0.2, 10m=0.8, 20m=0.4");
+        pod["status"]["startTime"] = "1970-01-01T00:01:00Z".into();
+        let at = |second: i64| model.pod(&pod, Timestamp::from_second(second).unwrap()).0;
+        let seen = [0, 60, 360, 660, 960, 1259, 1260, 1560].map(at);
+        assert_eq!(seen, [200, 200, 500, 800, 600, 400, 200, 500]);
+        for wrong in ["", "0s=0.2", "0s=0.2,0s=0.3", "5s=0.1,9s=1", "0s=x,1m=1", "0s=0,x=1"] {
+            assert_eq!(trace(wrong, 5.0), None, "{wrong}");
+        }
     }
 }

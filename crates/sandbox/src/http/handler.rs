@@ -8,6 +8,7 @@ use http::{Request, Response};
 use http_body_util::Full;
 use tokio_util::sync::CancellationToken;
 
+use super::counts::Counts;
 use super::{Body, Shared, routes};
 use crate::actors::usage::Usage;
 use crate::cluster::Cluster;
@@ -26,6 +27,7 @@ impl Handler {
             address: SocketAddr::from(([127, 0, 0, 1], 443)),
             usage: Usage::new(1.0),
             faults: Arc::new(Faults::default()),
+            counts: Counts::default(),
             ending: CancellationToken::new(),
         }))
     }

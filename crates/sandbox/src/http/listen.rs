@@ -17,6 +17,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
+use super::counts::Counts;
 use super::{Identity, Shared, routes};
 use crate::actors::usage::Usage;
 use crate::cluster::Cluster;
@@ -67,7 +68,8 @@ impl Server {
         let tls = TlsAcceptor::from(Arc::new(identity.tls()?));
         let token = identity.token.clone();
         let ending = CancellationToken::new();
-        let shared = Arc::new(Shared { cluster, token, address, usage, faults, ending });
+        let counts = Counts::default();
+        let shared = Arc::new(Shared { cluster, token, address, usage, faults, counts, ending });
         let mut http = Builder::new(TokioExecutor::new());
         http.http1().timer(TokioTimer::new());
         http.http2()

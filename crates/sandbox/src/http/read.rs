@@ -14,7 +14,7 @@ use super::answer::{Body, Form, form_of, json_bytes, json_value, protobuf_value,
 use super::routes::{Call, Target};
 use super::{Shared, watch};
 use crate::cluster::read::parse_version;
-use crate::cluster::{Cluster, ListQuery, Page};
+use crate::cluster::{ListQuery, Page};
 use crate::events;
 use crate::failure::{Answer, Failure};
 use crate::faults::Fault;
@@ -281,8 +281,9 @@ pub(super) fn usage(shared: &Shared, call: &Call, target: &Target) -> Response<B
 /// What is told of a kind.
 type Gauge = fn(&Resource) -> usize;
 
-/// How many objects there are of each kind and what they hold in memory, for whoever watches the server.
-pub(super) fn metrics(cluster: &Cluster) -> Bytes {
+/// What was answered, how many objects there are of each kind and what they hold in memory, for whoever
+/// watches the server.
+pub(super) fn metrics(shared: &Shared) -> Bytes {
     use std::fmt::Write as _;
     let families: [(&str, &str, Gauge); 3] = [
         (
@@ -297,10 +298,10 @@ pub(super) fn metrics(cluster: &Cluster) -> Bytes {
             resource.objects.bytes().1
         }),
     ];
-    let mut page = String::new();
+    let mut page = shared.counts.page();
     for (name, help, value) in families {
         let _ = writeln!(page, "# HELP {name} {help}\n# TYPE {name} gauge");
-        for resource in cluster.kinds.all() {
+        for resource in shared.cluster.kinds.all() {
             let (group, plural) = (&resource.kind.group, &resource.kind.plural);
             let value = value(&resource);
             let _ = writeln!(page, "{name}{{group=\"{group}\",resource=\"{plural}\"}} {value}");

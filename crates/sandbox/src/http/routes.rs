@@ -145,7 +145,7 @@ where
         ["openapi", ref rest @ ..] if call.method == Method::GET => {
             openapi::answer(&shared.cluster, call.accept(), rest)
         }
-        ["metrics"] => Ok(text(200, super::read::metrics(&shared.cluster))),
+        ["metrics"] => Ok(text(200, read::metrics(shared))),
         _ => Err(Failure::no_such_path()),
     }
 }
@@ -181,20 +181,36 @@ where
     B: Sent<Data = Bytes, Error: Into<BoxError>>,
 {
     let target = target(shared, group, rest)?;
+    let answer = ask(shared, call, body, &target).await;
+    let code = answer.as_ref().map_or_else(|failure| failure.code, |ok| ok.status().as_u16());
+    shared.counts.add(call, &target, code);
+    answer
+}
+
+/// Reads or writes what a path names.
+async fn ask<B>(
+    shared: &Arc<Shared>,
+    call: &Call,
+    body: B,
+    target: &Target,
+) -> Answer<Response<Body>>
+where
+    B: Sent<Data = Bytes, Error: Into<BoxError>>,
+{
     match target.resource.kind.behaviour.verbs {
         Verbs::All => {}
         Verbs::Create if call.method == Method::POST => {
             let object = read_body(call, body).await?;
-            return reviews::answer(shared, &target, &object);
+            return reviews::answer(shared, target, &object);
         }
-        Verbs::Read if call.method == Method::GET => return Ok(read::usage(shared, call, &target)),
+        Verbs::Read if call.method == Method::GET => return Ok(read::usage(shared, call, target)),
         Verbs::Create | Verbs::Read => return Err(Failure::method_not_allowed()),
     }
     match call.method {
-        Method::GET | Method::HEAD => read::answer(shared, call, &target),
+        Method::GET | Method::HEAD => read::answer(shared, call, target),
         Method::POST | Method::PUT | Method::PATCH | Method::DELETE => {
             let object = read_body(call, body).await?;
-            write::answer(shared, call, &target, object)
+            write::answer(shared, call, target, object)
         }
         _ => Err(Failure::method_not_allowed()),
     }

@@ -66,9 +66,10 @@ fn post(shared: &Arc<Shared>, call: &Call, target: &Target, body: Value) -> Answ
         }
         ("token", Some(_)) => {
             let mut request = body;
-            slot(&mut request, &["status"])["token"] = shared.token.as_str().into();
-            let hour = cluster.now() + jiff::SignedDuration::from_hours(1);
-            request["status"]["expirationTimestamp"] = crate::cluster::seconds(hour).into();
+            let hour = crate::cluster::seconds(cluster.now() + jiff::SignedDuration::from_hours(1));
+            // Whatever stood there, as nobody has looked at it.
+            *slot(&mut request, &["status"]) =
+                json!({"token": shared.token, "expirationTimestamp": hour});
             Ok(json_value(201, &request))
         }
         ("exec" | "attach" | "portforward" | "proxy", Some(_)) => {

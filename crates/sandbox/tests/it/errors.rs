@@ -149,7 +149,7 @@ async fn nobody_gets_in_without_the_token() {
     let kubeconfig = stage.sandbox.kubeconfig().replace("token: ", "token: x");
     let kubeconfig = kube::config::Kubeconfig::from_yaml(&kubeconfig).unwrap();
     let config = kube::Config::from_custom_kubeconfig(
-        kubeconfig,
+        kubeconfig.clone(),
         &kube::config::KubeConfigOptions::default(),
     )
     .await
@@ -158,7 +158,17 @@ async fn nobody_gets_in_without_the_token() {
     let request = http::Request::get("/api/v1/pods").body(kube::client::Body::empty()).unwrap();
     assert_eq!(stranger.send(request).await.unwrap().status(), 401);
     let request = http::Request::get("/readyz").body(kube::client::Body::empty()).unwrap();
-    assert_eq!(stranger.send(request).await.unwrap().status(), 200);
+    assert_eq!(stranger.send(request).await.unwrap().status(), 401, "wrong is not none");
+    let mut nobody = kubeconfig;
+    nobody.auth_infos.clear();
+    nobody.contexts[0].context.as_mut().unwrap().user = None;
+    let options = kube::config::KubeConfigOptions::default();
+    let config = kube::Config::from_custom_kubeconfig(nobody, &options).await.unwrap();
+    let nobody = kube::Client::try_from(config).unwrap();
+    for (path, code) in [("/readyz", 200), ("/version", 200), ("/api/v1/pods", 401)] {
+        let request = http::Request::get(path).body(kube::client::Body::empty()).unwrap();
+        assert_eq!(nobody.send(request).await.unwrap().status(), code, "{path}");
+    }
     stage.end().await;
 }
 

@@ -6,6 +6,7 @@ use anyhow::{Context as _, Result, bail};
 use controlplane::{ControlPlane, Identity, Options, Running, Scheduler};
 
 use crate::bench::metrics;
+use crate::bench::server::Server;
 use crate::output::complain;
 use crate::requests::Requests;
 
@@ -21,6 +22,8 @@ pub(super) struct Place {
     plane: Option<ControlPlane>,
     /// Ends it, if it is our own.
     running: Option<Running>,
+    /// The sandbox, if it is one.
+    sandbox: Option<Server>,
 }
 
 /// Seconds of processor time used so far.
@@ -46,6 +49,22 @@ impl Place {
             bin: plane.bin.clone(),
             plane: Some(plane),
             running: Some(running),
+            sandbox: None,
+        })
+    }
+
+    /// Starts a sandbox without kubelets and controllers.
+    pub(super) async fn sandbox() -> Result<Self> {
+        let bin = tokio::task::spawn_blocking(controlplane::build).await??;
+        let server = Server::start(false)?;
+        let kubeconfig = server.kubeconfig.clone();
+        Ok(Self {
+            scheduler_kubeconfig: kubeconfig.clone(),
+            kubeconfig,
+            bin,
+            plane: None,
+            running: None,
+            sandbox: Some(server),
         })
     }
 
@@ -66,12 +85,13 @@ impl Place {
             bin,
             plane,
             running: None,
+            sandbox: None,
         })
     }
 
     /// Whether it goes away with this process.
     pub(super) fn is_own(&self) -> bool {
-        self.running.is_some()
+        self.running.is_some() || self.sandbox.is_some()
     }
 
     /// Ends a process with this one, even if this one is killed: the next start of a control plane sees to it.
@@ -83,6 +103,10 @@ impl Place {
     /// What has been used until now.
     pub(super) async fn usage(&self, requests: &Requests) -> Result<Usage> {
         let own = Identity::own()?.cpu_seconds().context("cannot read the time of this process")?;
+        if let Some(sandbox) = &self.sandbox {
+            let apiserver = sandbox.identity.cpu_seconds().context("the sandbox ended")?;
+            return Ok(Usage { apiserver, outside: apiserver + own });
+        }
         let Some(plane) = &self.plane else {
             let text = requests.get_text("/metrics").await?;
             let apiserver = metrics::sum(&text, "process_cpu_seconds_total", &[]);

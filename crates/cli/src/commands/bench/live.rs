@@ -43,6 +43,9 @@ pub(super) struct Options {
     /// If not given, one is built (once, some minutes, needs Go), started, and ended.
     #[arg(long, value_name = "KUBECONFIG")]
     control_plane: Option<PathBuf>,
+    /// Use the sandbox, without kubelets and controllers, instead of upstream's API server.
+    #[arg(long, conflicts_with = "control_plane")]
+    sandbox: bool,
     /// Also draw the figures, as SVG.
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
@@ -85,6 +88,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode> {
         rounds: options.rounds,
         arrival_seconds: options.arrival_seconds,
         kubeconfig: options.control_plane.clone(),
+        sandbox: options.sandbox,
         plot: options.plot.clone(),
         json: options.output == Format::Json,
     };
