@@ -49,14 +49,17 @@ const PANELS: [Panel; 4] = [
 pub(super) fn plot(runs: &[Run]) -> String {
     let mut families: Vec<&str> = runs.iter().map(|run| run.family).collect();
     families.dedup();
-    let height = HEAD_HEIGHT + PANEL_HEIGHT * PANELS.len() as f64;
+    // Latency may not have been measured.
+    let measured = |panel: &&Panel| runs.iter().any(|run| (panel.value)(run).is_some());
+    let panels: Vec<&Panel> = PANELS.iter().filter(measured).collect();
+    let height = HEAD_HEIGHT + PANEL_HEIGHT * panels.len() as f64;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
          font-family=\"system-ui, sans-serif\" font-size=\"12\">\n\
          <rect width=\"{WIDTH}\" height=\"{height}\" fill=\"#ffffff\"/>\n"
     );
     legend(&mut svg, runs);
-    for (index, panel) in PANELS.iter().enumerate() {
+    for (index, panel) in panels.into_iter().enumerate() {
         draw(&mut svg, panel, HEAD_HEIGHT + PANEL_HEIGHT * index as f64, &families, runs);
     }
     svg += "</svg>\n";
@@ -132,6 +135,17 @@ mod tests {
     #[test]
     fn every_scheduler_gets_a_bar_in_every_panel() {
         insta::assert_snapshot!(plot(&example()));
+    }
+
+    #[test]
+    fn what_was_not_measured_has_no_panel() {
+        let mut runs = example();
+        assert!(plot(&runs).contains("p99"));
+        for run in &mut runs {
+            run.p99_ms = None;
+        }
+        let svg = plot(&runs);
+        assert!(!svg.contains("p99") && svg.contains("peak memory"), "{svg}");
     }
 
     #[test]
