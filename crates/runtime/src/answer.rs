@@ -6,7 +6,6 @@ use api::lower::Source;
 use api::protobuf::{schema, wire};
 use bytes::Bytes;
 use http::{Response, StatusCode};
-use kube::client::Body;
 use serde::Deserialize;
 use tokio::time::timeout;
 
@@ -40,14 +39,9 @@ impl std::fmt::Display for Refused {
 impl std::error::Error for Refused {}
 
 /// Why the API server refused, as an error.
-pub(crate) async fn failure(response: Response<Body>) -> anyhow::Error {
-    why(response.map(Pieces::Client)).await
-}
-
-/// Why the API server refused, as an error.
-pub(crate) async fn why(response: Response<Pieces>) -> anyhow::Error {
+pub(crate) async fn failure(response: Response<impl Into<Pieces>>) -> anyhow::Error {
     let (head, body) = response.into_parts();
-    let body = timeout(MESSAGE_MAX, body.whole(MESSAGE_BYTES_MAX)).await;
+    let body = timeout(MESSAGE_MAX, body.into().whole(MESSAGE_BYTES_MAX)).await;
     let body = body.ok().and_then(Result::ok).unwrap_or_default();
     refused(&Response::from_parts(head, body)).into()
 }

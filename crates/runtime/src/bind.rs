@@ -10,6 +10,7 @@
 //! The engine keeps the place reserved until there is proof. Before a node is given up although no
 //! answer came, enough time passes for every request to have died.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -242,7 +243,7 @@ impl Binder {
                 name: &pod.name,
                 uid: &pod.uid,
                 resource_version: version,
-                annotations: latency.map(|latency| Annotations { latency }),
+                annotations: latency.map(|latency| BTreeMap::from([(LATENCY_ANNOTATION, latency)])),
             },
             target: Target { kind: "Node", name: node },
         });
@@ -321,14 +322,7 @@ struct Metadata<'a> {
     uid: &'a str,
     resource_version: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    annotations: Option<Annotations>,
-}
-
-#[derive(Serialize)]
-struct Annotations {
-    /// [`LATENCY_ANNOTATION`].
-    #[serde(rename = "scheduling.novasphere.dev/schedulerLatency")]
-    latency: String,
+    annotations: Option<BTreeMap<&'static str, String>>,
 }
 
 #[derive(Serialize)]

@@ -30,8 +30,8 @@ use crate::connect::{
 #[cfg(test)]
 mod tests;
 
-/// Bytes of an answer; the API server keeps no object that is larger.
-const ANSWER_BYTES_MAX: usize = 4 << 20;
+/// Bytes of an answer, which may be a pod; etcd takes 1.5 MB, and JSON is at most a few times that.
+pub(crate) const ANSWER_BYTES_MAX: usize = 32 << 20;
 
 /// Bytes that are read and written at once.
 const BUFFER_BYTES: usize = 32 << 10;
@@ -72,7 +72,7 @@ impl Link {
         match &self.0 {
             Way::Direct(direct) => Ok(direct.open(request).await?.map(Pieces::Direct)),
             Way::Client(client) => {
-                Ok(client.send(request.map(Body::from)).await?.map(Pieces::Client))
+                Ok(client.send(request.map(Body::from)).await?.map(Pieces::from))
             }
         }
     }
@@ -113,18 +113,29 @@ impl Pieces {
 
     /// All of it, if it has at most so many bytes.
     pub async fn whole(mut self, limit: usize) -> Result<Bytes> {
-        let Some(first) = self.next().await.transpose()? else { return Ok(Bytes::new()) };
-        // Nearly all answers come in one piece.
-        let Some(second) = self.next().await.transpose()? else { return Ok(first) };
-        let mut all = BytesMut::from(first);
-        all.extend_from_slice(&second);
+        // Nearly all answers come in one piece, which need not be copied.
+        let mut first = Bytes::new();
+        let mut all = BytesMut::new();
         while let Some(piece) = self.next().await.transpose()? {
-            if all.len() + piece.len() > limit {
+            if first.len().max(all.len()) + piece.len() > limit {
                 bail!("the answer is larger than {limit} bytes");
+            }
+            if first.is_empty() {
+                first = piece;
+                continue;
+            }
+            if all.is_empty() {
+                all.extend_from_slice(&first);
             }
             all.extend_from_slice(&piece);
         }
-        Ok(all.freeze())
+        Ok(if all.is_empty() { first } else { all.freeze() })
+    }
+}
+
+impl From<Body> for Pieces {
+    fn from(body: Body) -> Self {
+        Self::Client(body)
     }
 }
 

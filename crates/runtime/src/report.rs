@@ -24,6 +24,7 @@ use crate::answer::{failure, may_pass, retry_after};
 use crate::events::second_time;
 use crate::gate::Gate;
 use crate::lease::REQUEST_TIMEOUT;
+use crate::link::ANSWER_BYTES_MAX;
 
 #[cfg(test)]
 mod tests;
@@ -39,9 +40,6 @@ const WRITING_MAX: usize = 16;
 
 /// Pods whose last report is remembered; beyond that one is written too often, never too rarely.
 const REMEMBERED_MAX: usize = 200_000;
-
-/// Bytes of a pod; etcd takes 1.5 MB, and JSON is at most a few times that.
-const POD_BYTES_MAX: usize = 32 << 20;
 
 /// How often a report is tried, and the waits in between.
 const TRIES_MAX: u32 = 4;
@@ -371,7 +369,7 @@ async fn write(client: kube::Client, gate: Gate, patch: Value, job: Job) -> (Job
 
 /// The version of a pod that was written; zero if it cannot be read, which any other is newer than.
 async fn version_of(response: Response<Body>) -> u64 {
-    let body = Limited::new(response.into_body(), POD_BYTES_MAX).collect();
+    let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect();
     let Ok(Ok(body)) = timeout(REQUEST_TIMEOUT, body).await else { return 0 };
     let pod: Option<Value> = serde_json::from_slice(&body.to_bytes()).ok();
     let version = pod.as_ref().and_then(|pod| pod.pointer("/metadata/resourceVersion")?.as_str());

@@ -37,7 +37,7 @@ use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::answer::{Form, JSON, PROTOBUF_OR_JSON, Said, refusal, why};
+use crate::answer::{Form, JSON, PROTOBUF_OR_JSON, Said, failure, refusal};
 use crate::driver::Input;
 use crate::extenders::NodeObjects;
 use crate::gate::Throttle;
@@ -89,6 +89,7 @@ pub struct Follower {
     objects: Objects,
     /// The last call for a new list that was heard.
     call: u64,
+    /// How long the first list waits for a call.
     head_start: Duration,
     streaming_lists: bool,
     problems_told: usize,
@@ -265,7 +266,7 @@ impl Follower {
             StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY if seen.is_some() => {
                 return Ok(End::NoStreamingLists);
             }
-            _ => return Err(why(response).await),
+            _ => return Err(failure(response).await),
         }
         let status = Arc::clone(&self.status);
         let called = status.called_after(self.call);
@@ -373,7 +374,7 @@ impl Follower {
             match response.status() {
                 StatusCode::OK => {}
                 StatusCode::GONE => return Ok(End::Expired),
-                _ => return Err(why(response).await),
+                _ => return Err(failure(response).await),
             }
             let form = Form::of(&response);
             let body = timeout(PAGE_MAX, response.into_body().whole(PAGE_BYTES_MAX));

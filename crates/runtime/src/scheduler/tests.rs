@@ -7,7 +7,10 @@ use rustls::pki_types::PrivateKeyDer;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
+use serde_json::json;
+
 use super::*;
+use crate::testing::{Fake, Reply};
 
 fn scheduler() -> (Scheduler, mpsc::Receiver<Input>) {
     let (inputs, receiver) = mpsc::channel(100);
@@ -66,6 +69,20 @@ async fn a_server_whose_certificate_is_not_good_is_told_in_one_sentence() {
         assert!(error.contains("certificate") && error.contains(want), "{want}: {error}");
         assert_eq!(error.lines().count(), 1, "{error}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn credentials_and_rights_that_are_not_enough_are_told_apart() {
+    for (status, told) in [(401, "does not accept our credentials"), (403, "may not list nodes")] {
+        let fake = Fake::new(move |asked| match &*asked.path {
+            "/api/v1/nodes" => Reply::failure(status, "no"),
+            _ => Reply::json(200, &json!({"items": []})),
+        });
+        let error = check_rights(&fake.client()).await.unwrap_err().to_string();
+        assert!(error.contains(told), "{error}");
+    }
+    let broken = Fake::new(|_| Reply::failure(500, "later"));
+    assert!(check_rights(&broken.client()).await.is_ok(), "that may pass");
 }
 
 #[tokio::test(start_paused = true)]

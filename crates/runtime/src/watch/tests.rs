@@ -32,6 +32,21 @@ async fn a_streaming_list_is_complete_at_its_bookmark() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_is_called_at_once_lists_once() {
+    let start = || Stage::start_as("Node", |_| {}, |one| one.beginning_with_call(MINUTE));
+    let mut stage = start();
+    stage.settle().await;
+    assert!(stage.fake.asked().is_empty(), "it waits for the call");
+    stage.status.list_again().await;
+    stage.wait(2 * MINUTE).await;
+    assert!(stage.observer.synced);
+    assert_eq!(stage.fake.asked().len(), 1, "the list that was called for is the first");
+    let mut stage = start();
+    stage.wait(MINUTE * 3 / 2).await;
+    assert!(stage.observer.synced, "without a call it begins all the same");
+}
+
+#[tokio::test(start_paused = true)]
 async fn pods_that_ended_are_not_asked_for() {
     let mut stage = Stage::start("Pod", |_| {});
     stage.settle().await;

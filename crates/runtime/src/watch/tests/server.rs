@@ -247,6 +247,15 @@ pub(super) struct Stage {
 
 impl Stage {
     pub(super) fn start(kind: &str, prepare: impl FnOnce(&mut Server)) -> Self {
+        Self::start_as(kind, prepare, |follower| follower)
+    }
+
+    /// With a follower that is made different.
+    pub(super) fn start_as(
+        kind: &str,
+        prepare: impl FnOnce(&mut Server),
+        make: impl FnOnce(Follower) -> Follower,
+    ) -> Self {
         let mut server = Server {
             objects: BTreeMap::new(),
             version: 0,
@@ -271,7 +280,7 @@ impl Stage {
         let (status, metrics) = (Arc::new(WatchStatus::default()), Metrics::new("lease"));
         let follower =
             Follower::new(kind, fake.client(), sender, Arc::clone(&status), metrics.clone());
-        let task = tokio::spawn(follower.run());
+        let task = tokio::spawn(make(follower).run());
         let observer = Observer {
             inputs,
             names: std::collections::BTreeSet::new(),
