@@ -96,6 +96,15 @@ pub(super) fn run(options: &Options) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Whether to print JSON instead of text; nothing else is printed by what measures whole programs.
+fn json(command: &str, output: Format) -> Result<bool> {
+    match output {
+        Format::Table => Ok(false),
+        Format::Json => Ok(true),
+        Format::Yaml => bail!("`bench {command}` prints no YAML; use --output table or json"),
+    }
+}
+
 /// Measures, unless asked to stop. What is dropped half-done ends its processes.
 fn until_interrupted(work: impl Future<Output = Result<()>>) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -42,14 +42,11 @@ pub(super) fn run(options: &Options) -> Result<ExitCode> {
     if options.rounds == 0 {
         bail!("--rounds takes a number above zero");
     }
-    if options.output == Format::Yaml {
-        bail!("`bench api` prints a table or JSON");
-    }
     let plan = Plan {
         pods: options.pods,
         rounds: options.rounds,
         at_least: options.at_least,
-        json: options.output == Format::Json,
+        json: super::json("api", options.output)?,
     };
     super::until_interrupted(api::run(&plan))
 }

@@ -77,9 +77,6 @@ pub(super) fn run(options: &Options) -> Result<ExitCode> {
     if options.nodes == 0 || options.pods == Some(0) || options.rounds == 0 {
         bail!("--nodes, --pods and --rounds take numbers above zero");
     }
-    if options.output == Format::Yaml {
-        bail!("`bench live` prints a table or JSON");
-    }
     let families = options.family.iter().map(|name| super::find(name));
     let plan = Plan {
         families: families.collect::<Result<_>>()?,
@@ -90,7 +87,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode> {
         kubeconfig: options.control_plane.clone(),
         sandbox: options.sandbox,
         plot: options.plot.clone(),
-        json: options.output == Format::Json,
+        json: super::json("live", options.output)?,
     };
     super::until_interrupted(live::run(&plan))
 }

@@ -35,15 +35,12 @@ pub(super) fn run(options: &Options) -> Result<ExitCode> {
     if options.pods == 0 || options.alive == 0 || options.at_once == 0 {
         bail!("--pods, --alive and --at-once take numbers above zero");
     }
-    if options.output == Format::Yaml {
-        bail!("`bench soak` prints text or JSON");
-    }
     let plan = Plan {
         pods: options.pods,
         alive: options.alive,
         at_once: options.at_once,
         margin: options.margin << 20,
-        json: options.output == Format::Json,
+        json: super::json("soak", options.output)?,
     };
     super::until_interrupted(soak::run(&plan))
 }
