@@ -219,7 +219,7 @@ impl Kubelet {
             }
             for kind in CONDITIONS {
                 let mut condition = json!({
-                    "type": kind, "status": "True", "lastProbeTime": null, "lastTransitionTime": now,
+                    "type": kind, "status": "True", "lastTransitionTime": now,
                 });
                 if let Some(generation) = &generation {
                     condition["observedGeneration"] = generation.clone();
