@@ -2,18 +2,21 @@
 
 use std::fs::File;
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Method, Request, StatusCode};
 use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use sandbox::kinds::Resource;
 use sandbox::{Options, Sandbox};
 use serde_json::{Value, json};
+use tokio::process::Child;
+use tokio::time::timeout;
 
-/// How often it is looked whether something has happened, and how many times.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
-const LOOKS: usize = 2400;
+/// How long anything may take here, on a machine that is busy.
+const PATIENCE: Duration = Duration::from_mins(4);
 
 pub(crate) const PODS: &str = "/api/v1/namespaces/default/pods";
 
@@ -65,7 +68,9 @@ impl Stage {
         let log = File::create(&path).expect("a file");
         let mut command = self.jindou(arguments);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        Scheduler { child: command.spawn().expect("it starts"), log: path }
+        let mut command = tokio::process::Command::from(command);
+        let child = command.kill_on_drop(true).spawn().expect("it starts");
+        Scheduler { child, log: path }
     }
 
     async fn send(&self, method: Method, path: &str, form: &str, body: &Value) -> Value {
@@ -92,17 +97,38 @@ impl Stage {
         self.send(Method::PATCH, path, "application/merge-patch+json", patch).await;
     }
 
-    /// Waits until an object is as it should be.
+    /// Waits until an object or a list is as it should be, looking again whenever one of its kind changes.
     pub(crate) async fn until(&self, path: &str, holds: impl Fn(&Value) -> bool) -> Value {
+        let mut news = self.kind_at(path).objects.news();
         let mut last = Value::Null;
-        for _ in 0..LOOKS {
-            last = self.get(path).await;
-            if holds(&last) {
-                return last;
+        let wait = async {
+            loop {
+                // What changes from here on is seen by the answer or waited for.
+                news.borrow_and_update();
+                last = self.get(path).await;
+                if holds(&last) {
+                    break;
+                }
+                news.changed().await.expect("the sandbox runs");
             }
-            tokio::time::sleep(LOOK_EVERY).await;
-        }
-        panic!("{path} did not come to what was expected; last: {last:#}");
+        };
+        let in_time = timeout(PATIENCE, wait).await.is_ok();
+        assert!(in_time, "{path} did not come to what was expected; last: {last:#}");
+        last
+    }
+
+    /// The kind that a path leads to.
+    fn kind_at(&self, path: &str) -> Arc<Resource> {
+        let segments: Vec<_> = path.split('/').collect();
+        let (group, rest) = match &*segments {
+            ["", "api", _, rest @ ..] => ("", rest),
+            ["", "apis", group, _, rest @ ..] => (*group, rest),
+            _ => panic!("{path} leads to no kind"),
+        };
+        let (["namespaces", _, plural, ..] | [plural, ..]) = rest else {
+            panic!("{path} leads to no kind")
+        };
+        self.sandbox.cluster.kind(group, plural)
     }
 
     /// Waits until a pod is on a node; its name.
@@ -140,7 +166,7 @@ impl Stage {
     }
 }
 
-/// A scheduler at work; killed if the test fails.
+/// A scheduler at work; killed when it is dropped.
 pub(crate) struct Scheduler {
     child: Child,
     log: PathBuf,
@@ -149,32 +175,29 @@ pub(crate) struct Scheduler {
 impl Scheduler {
     /// Asks it to end, and waits.
     pub(crate) async fn stop(self) {
-        let pid = self.child.id().to_string();
+        let pid = self.child.id().expect("nobody has waited for it").to_string();
         assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("kill").success());
         let (ended, said) = self.ended().await;
         assert!(ended.success(), "{ended}: {said}");
     }
 
-    /// Waits until it ends, without holding up the sandbox, which is on this thread.
+    /// Waits until it ends.
     pub(crate) async fn ended(mut self) -> (ExitStatus, String) {
-        for _ in 0..LOOKS {
-            if let Some(ended) = self.child.try_wait().expect("it can be asked") {
-                return (ended, self.said());
-            }
-            tokio::time::sleep(LOOK_EVERY).await;
-        }
-        panic!("it did not end: {}", self.said());
+        let ended = timeout(PATIENCE, self.child.wait()).await.expect("it ends in time");
+        (ended.expect("it can be waited for"), self.said())
     }
 
-    pub(crate) fn said(&self) -> String {
+    fn said(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 }
 
 impl Drop for Scheduler {
+    #[expect(clippy::print_stderr, reason = "the test that fails shows it")]
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("{} holds:\n{}", self.log.display(), self.said());
+        }
     }
 }
 
