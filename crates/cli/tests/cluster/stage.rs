@@ -64,9 +64,13 @@ impl Stage {
     }
 
     pub(crate) fn start(&self, arguments: &[&str], log: &str) -> Scheduler {
+        self.spawn(self.jindou(arguments), log)
+    }
+
+    /// Starts any scheduler, whose errors go to a file.
+    pub(crate) fn spawn(&self, mut command: Command, log: &str) -> Scheduler {
         let path = self.path(log);
         let log = File::create(&path).expect("a file");
-        let mut command = self.jindou(arguments);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         let mut command = tokio::process::Command::from(command);
         let child = command.kill_on_drop(true).spawn().expect("it starts");
@@ -173,6 +177,14 @@ pub(crate) struct Scheduler {
 }
 
 impl Scheduler {
+    /// Waits for what it does; it must not end before.
+    pub(crate) async fn does<T>(&mut self, work: impl Future<Output = T>) -> T {
+        tokio::select! {
+            ended = self.child.wait() => panic!("the scheduler ended: {ended:?}"),
+            done = work => done,
+        }
+    }
+
     /// Asks it to end, and waits.
     pub(crate) async fn stop(self) {
         let pid = self.child.id().expect("nobody has waited for it").to_string();

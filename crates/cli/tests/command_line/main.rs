@@ -4,7 +4,6 @@ mod config;
 mod decisions;
 mod examples;
 mod hostile;
-mod placements;
 mod snapshots;
 mod suggestions;
 mod up;
