@@ -14,21 +14,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
 
 /// One of upstream's programs, as `cargo xtask controlplane` builds them. CI has them all.
 pub(crate) fn program(name: &str) -> Option<PathBuf> {
-    let found = find(name);
-    assert!(found.is_some() || std::env::var_os("CI").is_none(), "{name} was not built");
-    found
-}
-
-fn find(name: &str) -> Option<PathBuf> {
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let cache = cache
-        .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))?;
-    let versions = std::fs::read_dir(cache.join("jindou/controlplane")).ok()?;
-    versions
-        .flatten()
-        .map(|version| version.path().join("bin").join(name))
-        .filter(|path| path.exists())
-        .max()
+    let programs = controlplane::built().expect("the cache can be read");
+    assert!(programs.is_some() || std::env::var_os("CI").is_none(), "{name} was not built");
+    programs.map(|folder| folder.join(name))
 }
 
 /// A sandbox and a client of it.
