@@ -1,5 +1,6 @@
 //! The sandbox over HTTP, with a client that knows nothing of it.
 
+mod counts;
 mod errors;
 mod exercise;
 mod faults;
