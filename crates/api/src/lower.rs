@@ -22,6 +22,7 @@ pub mod quantity;
 mod raw;
 mod resources;
 mod selector;
+mod siblings;
 mod source;
 pub(crate) mod time;
 mod volume;
@@ -41,6 +42,7 @@ use serde_json::Value;
 pub use problem::{Problem, Severity};
 use problem::{Report, clip};
 use raw::Meta;
+pub use siblings::Siblings;
 pub use source::{Identity, Source};
 
 /// The object, if it is usable, and all its problems.

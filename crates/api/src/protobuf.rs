@@ -10,7 +10,7 @@
 mod read;
 pub mod schema;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 pub mod wire;
 
 pub use read::{Error, Reader};
@@ -59,7 +59,7 @@ pub enum Shape {
 }
 
 impl Message {
-    fn field(&self, number: u32) -> Option<&'static Field> {
+    pub(crate) fn field(&self, number: u32) -> Option<&'static Field> {
         self.fields.iter().find(|field| field.number == number)
     }
 }

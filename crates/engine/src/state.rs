@@ -390,7 +390,8 @@ impl State {
         let record = self.pods.get(pod);
         let group_record = self.groups.get(record.group);
         let same_group = group_record.labels == new.labels;
-        let same_spec = *self.specs.get(record.spec).spec == new.spec;
+        let spec = &self.specs.get(record.spec).spec;
+        let same_spec = Arc::ptr_eq(spec, &new.spec) || *spec == new.spec;
         let starts_to_terminate = new.terminating && !record.terminating;
         if !same_group || !same_spec {
             let assumed = record.assumed;
@@ -530,7 +531,7 @@ impl State {
         group
     }
 
-    fn acquire_spec(&mut self, spec: PodSpec) -> SpecIdx {
+    fn acquire_spec(&mut self, spec: Arc<PodSpec>) -> SpecIdx {
         if let Some(found) = self.specs.acquire(&spec) {
             return found;
         }

@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn changed_needs_of_the_pod_itself_help() {
         let state = state([], []);
-        let needing = |features| Pod { spec: requiring(features), ..pod("p") };
+        let needing = |features| Pod { spec: requiring(features).into(), ..pod("p") };
         let (more, less) = (needing(&["A", "B"]), needing(&["A"]));
         for (old, new, own, expected) in
             [(&more, &less, true, true), (&more, &less, false, false), (&less, &less, true, false)]

@@ -106,7 +106,7 @@ mod tests {
     }
 
     fn pod_using(name: &str, node: &str, ports: &[HostPort]) -> Pod {
-        Pod { node: node.into(), spec: using(ports), ..pod(name) }
+        Pod { node: node.into(), spec: using(ports).into(), ..pod(name) }
     }
 
     fn tcp(ip: &str, port: i32) -> HostPort {

@@ -234,7 +234,7 @@ mod tests {
 
     fn score(plugin: &dyn Plugin, has: Resources, used: Resources, asks: Resources) -> String {
         let node = Node { allocatable: has, ..node("a") };
-        let existing = Pod { node: "a".into(), spec: spec(used), ..pod("p") };
+        let existing = Pod { node: "a".into(), spec: spec(used).into(), ..pod("p") };
         let found = scores(plugin, &class(spec(asks)), &mut state([node], [existing]));
         found.map_or("skipped".to_owned(), |scores| scores.concat())
     }
@@ -282,7 +282,7 @@ mod tests {
             prop_assume!(asks != (0, 0));
             let existing = nodes.iter().enumerate().map(|(i, [_, _, cpu, memory])| Pod {
                 node: i.to_string().into(),
-                spec: spec(amounts(*cpu, *memory, 0)),
+                spec: spec(amounts(*cpu, *memory, 0)).into(),
                 ..pod(&format!("p{i}"))
             });
             let objects = nodes.iter().enumerate().map(|(i, [cpu, memory, _, _])| Node {

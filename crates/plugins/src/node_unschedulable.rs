@@ -158,7 +158,7 @@ mod tests {
         for (spec, own, expected) in
             [(&helpful, true, true), (&helpful, false, false), (&useless, true, false)]
         {
-            let pod = engine::object::Pod { spec: spec.clone(), ..pod("p") };
+            let pod = engine::object::Pod { spec: spec.clone().into(), ..pod("p") };
             let event = pod_event(Action::UPDATE_POD_TOLERATION, None, Some(&pod), own);
             assert_eq!(plugin.hint(&state, &class(PodSpec::default()), &event), expected);
         }

@@ -443,7 +443,7 @@ mod tests {
 
     #[test]
     fn counting_follows_pods() {
-        let one = PodObject { spec: spec(&["a"]), ..pod("one") };
+        let one = PodObject { spec: spec(&["a"]).into(), ..pod("one") };
         let mut state = with_limit(state([node("n")], [one]), &[("d", Some(1))], |_| {});
         let other = || class(spec(&["b"]));
         assert_eq!(verdict_if(build(None), other(), &mut state, "n", &[], &[]), "ok");
@@ -524,7 +524,7 @@ mod tests {
             volumes: [Volume::Ephemeral { claim: "p-a".into() }].into(),
             ..PodSpec::default()
         };
-        let owner = PodObject { spec: ephemeral(), ..pod("p") };
+        let owner = PodObject { spec: ephemeral().into(), ..pod("p") };
         let mut state = with_limit(state([node("n")], [owner]), &[("d", Some(9))], |volumes| {
             add_claim(volumes, bound("p-a", "a"));
         });
@@ -551,7 +551,7 @@ mod tests {
             limit in 0..4_i32,
         ) {
             let user = |(index, claims): (usize, &[&str])| PodObject {
-                spec: spec(claims),
+                spec: spec(claims).into(),
                 ..pod(&format!("p{index}"))
             };
             let claims: [&[&str]; 6] = [&["a"], &["a", "b"], &["c"], &["b"], &[], &["d", "e"]];

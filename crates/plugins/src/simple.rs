@@ -328,8 +328,8 @@ mod tests {
 
     fn web(name: &str, node: &str) -> Pod {
         let mut pod = Pod { node: node.into(), labels: labels(&[("app", "web")]), ..pod(name) };
-        pod.spec.requests_on_node.cpu = 100;
-        pod.spec.requests_on_node.scalars = [("example.com/slot".into(), 2)].into();
+        pod.spec_mut().requests_on_node.cpu = 100;
+        pod.spec_mut().requests_on_node.scalars = [("example.com/slot".into(), 2)].into();
         pod
     }
 

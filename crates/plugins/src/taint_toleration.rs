@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn a_toleration_of_the_pod_itself_helps() {
         let state = state([], []);
-        let pod = Pod { spec: tolerating(&[("a", None)]), ..pod("p") };
+        let pod = Pod { spec: tolerating(&[("a", None)]).into(), ..pod("p") };
         for own in [false, true] {
             let event = pod_event(Action::UPDATE_POD_TOLERATION, None, Some(&pod), own);
             assert_eq!(build(None).hint(&state, &class(PodSpec::default()), &event), own);

@@ -118,7 +118,7 @@ pub(crate) mod testing {
 
     /// A pod of namespace `default` on a node, with these claims.
     pub(crate) fn user(name: &str, node: &str, claims: &[&str]) -> Pod {
-        Pod { node: node.into(), spec: spec(claims), ..engine::testing::pod(name) }
+        Pod { node: node.into(), spec: spec(claims).into(), ..engine::testing::pod(name) }
     }
 
     /// An unbound claim of namespace `default` that asks for so many bytes of a class.

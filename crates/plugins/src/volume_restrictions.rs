@@ -275,7 +275,7 @@ mod tests {
             (rbd(&["a"], "i", false), rbd(&["b"], "i", false), false),
             (rbd(&["a"], "i", false), rbd(&["a"], "j", false), false),
         ] {
-            let user = Pod { node: "taken".into(), spec: with_disk(theirs), ..pod("user") };
+            let user = Pod { node: "taken".into(), spec: with_disk(theirs).into(), ..pod("user") };
             let mut state = state([node("taken"), node("free")], [user]);
             let class = class(with_disk(ours));
             let expected = if conflicts { DISK } else { "ok" };
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn disk_conflicts_follow_pods() {
-        let user = Pod { spec: with_disk(gce("d", false)), ..pod("user") };
+        let user = Pod { spec: with_disk(gce("d", false)).into(), ..pod("user") };
         let mut state = state([node("n")], [user]);
         let class = || class(with_disk(gce("d", false)));
         assert_eq!(verdicts(build(None), class(), &mut state), ["n: ok"]);
@@ -358,7 +358,7 @@ mod tests {
         ) {
             let specs = [with_disk(gce("d", true)), with_disk(gce("d", false)), spec(&["one"]), spec(&[])];
             let users = specs.into_iter().enumerate();
-            let users = users.map(|(index, spec)| Pod { spec, ..pod(&format!("p{index}")) });
+            let users = users.map(|(index, spec)| Pod { spec: spec.into(), ..pod(&format!("p{index}")) });
             let mut state = with_volumes(state([node("a"), node("b")], users), |volumes| {
                 add_claim(volumes, exclusive("one"));
             });
@@ -391,7 +391,7 @@ mod tests {
         assert!(!deleted(&user("p", "n", &["b"]), &with_claim));
         let elsewhere = Pod { namespace: "other".into(), ..user("p", "n", &["c"]) };
         assert!(!deleted(&elsewhere, &with_claim));
-        let disk_user = Pod { spec: with_disk(gce("d", true)), ..pod("p") };
+        let disk_user = Pod { spec: with_disk(gce("d", true)).into(), ..pod("p") };
         assert!(deleted(&disk_user, &with_gce));
         assert!(deleted(&Pod { namespace: "other".into(), ..disk_user.clone() }, &with_gce));
         assert!(!deleted(&disk_user, &with_claim));

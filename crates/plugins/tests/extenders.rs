@@ -89,7 +89,7 @@ fn spec(cpu: i64, gpus: i64) -> PodSpec {
 }
 
 fn on_gpus(name: &str, cpu: i64) -> Pod {
-    Pod { spec: spec(cpu, 1), ..pod(name) }
+    Pod { spec: spec(cpu, 1).into(), ..pod(name) }
 }
 
 fn passed(nodes: &[(&str, i64)]) -> Advice {
@@ -189,7 +189,7 @@ fn pods_that_do_not_concern_them_go_on() {
     let mut stage = Stage::new(vec![extender()], &["a", "b"]);
     stage.add(on_gpus("p", 100));
     question(&stage.schedule());
-    stage.add(Pod { spec: spec(100, 0), ..pod("q") });
+    stage.add(Pod { spec: spec(100, 0).into(), ..pod("q") });
     assert_eq!(bound(&stage.schedule()).len(), 1);
 }
 
@@ -199,7 +199,7 @@ fn what_no_longer_fits_is_not_taken_and_what_came_to_fit_is_asked_about() {
     stage.add(on_gpus("p", 3000));
     let (ticket, _) = question(&stage.schedule());
     stage.tell(Change::Node(Node { allocatable: amounts(4000, 4), ..node("b") }));
-    stage.add(Pod { spec: spec(3000, 0), node: "a".into(), ..pod("q") });
+    stage.add(Pod { spec: spec(3000, 0).into(), node: "a".into(), ..pod("q") });
     let commands = stage.advise(ticket, Ok(passed(&[("a", 10)])));
     let (ticket, nodes) = question(&commands);
     assert_eq!(nodes, ["b"]);
@@ -285,7 +285,7 @@ fn pods_in_line_get_their_turn_when_those_before_them_are_gone() {
 #[test]
 fn questions_about_victims_are_bounded_as_well() {
     let mut stage = Stage::new(vec![preempter()], &["a"]);
-    stage.add(Pod { spec: spec(3000, 0), node: "a".into(), ..pod("x") });
+    stage.add(Pod { spec: spec(3000, 0).into(), node: "a".into(), ..pod("x") });
     for index in 0..CONSULTATIONS_MAX + 2 {
         stage.add(Pod { priority: 10, ..on_gpus(&format!("p{index:03}"), 3000) });
     }
@@ -325,7 +325,7 @@ fn the_extender_that_binds_is_named() {
     };
     let mut stage = Stage::new(vec![binder], &["a"]);
     stage.add(on_gpus("p", 100));
-    stage.add(Pod { spec: spec(100, 0), ..pod("q") });
+    stage.add(Pod { spec: spec(100, 0).into(), ..pod("q") });
     let commands = stage.schedule();
     let extenders = commands.iter().map(|command| match command {
         Command::Bind { pod, extender, .. } => (&*pod.name, *extender),
@@ -349,7 +349,7 @@ fn preempter() -> Extender {
 fn preempting() -> (Stage, u64, Vec<VictimsOn>) {
     let mut stage = Stage::new(vec![preempter()], &["a", "b"]);
     for (name, home) in [("x", "a"), ("y", "b")] {
-        stage.add(Pod { spec: spec(3000, 0), node: home.into(), ..pod(name) });
+        stage.add(Pod { spec: spec(3000, 0).into(), node: home.into(), ..pod(name) });
     }
     stage.add(Pod { priority: 10, ..on_gpus("p", 3000) });
     let commands = stage.schedule();
@@ -383,8 +383,8 @@ fn extenders_pick_among_the_candidates_of_preemption() {
 #[test]
 fn nobody_is_evicted_from_where_the_pod_no_longer_fits() {
     let (mut stage, ticket, candidates) = preempting();
-    stage.add(Pod { spec: spec(900, 0), node: "b".into(), priority: 10, ..pod("z") });
-    stage.add(Pod { spec: spec(900, 0), node: "b".into(), priority: 10, ..pod("zz") });
+    stage.add(Pod { spec: spec(900, 0).into(), node: "b".into(), priority: 10, ..pod("z") });
+    stage.add(Pod { spec: spec(900, 0).into(), node: "b".into(), priority: 10, ..pod("zz") });
     let left = Ok(vec![candidates[1].clone()]);
     let commands = stage.tell(Change::VictimsAdvised { uid: "p".into(), ticket, candidates: left });
     assert_eq!(evicted(&commands), [] as [&PodName; 0]);

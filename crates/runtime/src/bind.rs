@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
@@ -51,9 +51,13 @@ const READ_PAUSE_MAX: Duration = Duration::from_secs(5);
 const REFUSALS_MAX: u32 = 5;
 
 /// How many binds may be under way at once: more as long as all goes well, half as many when the
-/// server asks for less.
+/// server asks for less. Also knows how long one takes.
 #[derive(Debug)]
-pub struct Window(AtomicUsize);
+pub struct Window {
+    size: AtomicUsize,
+    /// Nanoseconds until a bind is answered, an average in which the last ones count most.
+    took: AtomicU64,
+}
 
 impl Window {
     const FIRST: usize = 64;
@@ -62,7 +66,18 @@ impl Window {
 
     /// How many.
     pub fn size(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
+        self.size.load(Ordering::Relaxed)
+    }
+
+    /// How long a bind takes.
+    pub fn took(&self) -> Duration {
+        Duration::from_nanos(self.took.load(Ordering::Relaxed))
+    }
+
+    /// A bind was answered after this time.
+    fn answered(&self, took: Duration) {
+        let average = self.took() * 7 / 8 + took / 8;
+        self.took.store(average.as_nanos() as u64, Ordering::Relaxed);
     }
 
     pub(crate) fn grow(&self) {
@@ -74,13 +89,13 @@ impl Window {
     }
 
     fn change(&self, to: impl Fn(usize) -> usize) {
-        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |size| Some(to(size)));
+        let _ = self.size.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |size| Some(to(size)));
     }
 }
 
 impl Default for Window {
     fn default() -> Self {
-        Self(AtomicUsize::new(Self::FIRST))
+        Self { size: AtomicUsize::new(Self::FIRST), took: AtomicU64::new(0) }
     }
 }
 
@@ -166,6 +181,7 @@ impl Binder {
             let give_up = *give_up.get_or_insert(sent + TRYING_MAX);
             match self.send(pod, &version, node, since).await {
                 Answer::Bound => {
+                    self.window.answered(sent.elapsed());
                     self.window.grow();
                     return Ok(());
                 }

@@ -27,13 +27,13 @@ use crate::traces::{self, Traces};
 mod tests;
 
 /// Inputs that may wait; then watches wait.
-pub const INPUTS_MAX: usize = 8192;
+pub const INPUTS_MAX: usize = 1024;
 
 /// Orders that may wait; then the engine waits.
-pub const ORDERS_MAX: usize = 8192;
+pub const ORDERS_MAX: usize = 1024;
 
 /// Inputs taken over before decisions are made again, so that neither starves the other.
-const INPUTS_AT_ONCE: usize = 4096;
+const INPUTS_AT_ONCE: usize = 512;
 
 /// Decisions made before inputs are looked at again.
 const DECISIONS_AT_ONCE: usize = 64;

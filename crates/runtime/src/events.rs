@@ -1,7 +1,8 @@
 //! Events for people, of the least importance: when there are too many, some are dropped and counted.
 //!
-//! As upstream's recorder has it, events that are equal in all but their text are one series: the
+//! As upstream's recorder has it, warnings that are equal in all but their text are one series: the
 //! first is written, the second makes it a series, later ones are counted and written at its end.
+//! What is normal happens to a pod once, so nothing of it is remembered.
 //! Since the version of the pod is part of what must be equal, a new text on a pod whose status was
 //! written is a new event.
 
@@ -29,7 +30,7 @@ use crate::metrics::Metrics;
 const WAITING_MAX: usize = 16_384;
 
 /// Events that are written at once: enough for as many as pods are bound.
-const WRITING_MAX: usize = 32;
+const WRITING_MAX: usize = 128;
 
 /// Series that are remembered; beyond that the oldest repetitions are events of their own.
 const SERIES_MAX: usize = 8192;
@@ -149,7 +150,9 @@ struct Writer {
 
 /// Something to be sent.
 struct Job {
-    key: Key,
+    /// Of the series, if it may become one.
+    key: Option<Key>,
+    reason: &'static str,
     /// What the count is when it is done.
     count: u32,
     /// A new event goes to the list of events, a repetition to the event.
@@ -186,6 +189,7 @@ impl Writer {
     fn take(&mut self, event: PodEvent) -> Option<Job> {
         let now = Instant::now();
         let PodEvent { regarding, related, scheduler, kind, reason, action, note } = event;
+        let repeats = kind == "Warning";
         let key = Key { regarding, related, scheduler, kind, reason, action };
         if let Some(series) = self.series.get_mut(&key)
             && now.duration_since(series.last) < SERIES_TIME
@@ -226,11 +230,13 @@ impl Writer {
             related: key.related.as_ref().map(ObjectReference::of),
         });
         let body = Bytes::from(body.unwrap_or_default());
-        let path = format!("{list}/{name}");
-        let series =
-            Series { path, count: 1, written: 0, writing: true, last: now, last_time: time };
-        self.series.insert(key.clone(), series);
-        Some(Job { key, count: 1, path: list, body })
+        if repeats {
+            let path = format!("{list}/{name}");
+            let series =
+                Series { path, count: 1, written: 0, writing: true, last: now, last_time: time };
+            self.series.insert(key.clone(), series);
+        }
+        Some(Job { key: repeats.then_some(key), reason, count: 1, path: list, body })
     }
 
     /// The request that makes an event a series, if that is what it has become.
@@ -243,14 +249,17 @@ impl Writer {
     fn end(&mut self, job: &Job, done: bool) -> Option<Job> {
         if !done {
             self.metrics.event_dropped();
+        }
+        let key = job.key.as_ref()?;
+        if !done {
             // It may not be there, and then nothing can be added to it.
-            self.series.remove(&job.key);
+            self.series.remove(key);
             return None;
         }
-        let series = self.series.get_mut(&job.key)?;
+        let series = self.series.get_mut(key)?;
         series.writing = false;
         series.written = job.count;
-        self.repetition(&job.key)
+        self.repetition(key)
     }
 
     /// Forgets series that are at their end; the last counts are to be written.
@@ -280,14 +289,14 @@ impl Writer {
                         StatusCode::CONFLICT if attempt > 1 => return (job, true),
                         status if may_pass(status) => status.to_string(),
                         status => {
-                            tracing::debug!(reason = job.key.reason, "an event is lost: {status}");
+                            tracing::debug!(reason = job.reason, "an event is lost: {status}");
                             return (job, false);
                         }
                     },
                     Ok(Err(error)) => format!("{error:#}"),
                     Err(_) => "no answer".to_owned(),
                 };
-                tracing::debug!(reason = job.key.reason, attempt, "cannot write an event: {why}");
+                tracing::debug!(reason = job.reason, attempt, "cannot write an event: {why}");
                 if attempt < TRIES_MAX {
                     sleep(PAUSE_FIRST * 4_u32.pow(attempt - 1)).await;
                 }
@@ -304,7 +313,8 @@ impl Series {
         let time = micro_time(self.last_time);
         let body = json!({"series": {"count": self.count, "lastObservedTime": time}});
         let body = Bytes::from(body.to_string());
-        Job { key: key.clone(), count: self.count, path: self.path.clone(), body }
+        let (key, reason) = (Some(key.clone()), key.reason);
+        Job { key, reason, count: self.count, path: self.path.clone(), body }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The kinds of objects that decisions depend on.
 
-use api::lower::{self, Lowered, Problem, Source};
+use api::lower::{self, Lowered, Problem, Siblings, Source};
 use api::protobuf::{Message, schema};
 use engine::change::{Change, Storage, StorageName};
 use engine::object::{Text, WorkloadKind};
@@ -25,18 +25,21 @@ pub struct Kind {
     /// Which of them, if not all.
     pub field_selector: &'static str,
     /// An object as a change; `None` when it does not count (any more).
-    pub lower: fn(Source<'_>) -> (Option<Change>, Vec<Problem>),
+    pub lower: LowerFn,
     /// An object that is gone, by its key and uid.
     pub gone: fn(&Key, &Text) -> Change,
     /// A cluster may lack it.
     pub optional: bool,
 }
 
+/// Lowers an object; of pods, siblings are remembered.
+pub type LowerFn = fn(Source<'_>, &mut Siblings) -> (Option<Change>, Vec<Problem>);
+
 const fn kind(
     name: &'static str,
     path: &'static str,
     message: &'static Message,
-    lower: fn(Source<'_>) -> (Option<Change>, Vec<Problem>),
+    lower: LowerFn,
     gone: fn(&Key, &Text) -> Change,
 ) -> Kind {
     Kind { name, path, message, field_selector: "", lower, gone, optional: false }
@@ -66,7 +69,7 @@ pub const KINDS: &[Kind] = &[
         "Node",
         "/api/v1/nodes",
         &schema::NODE,
-        |source| change(lower::node(source), Change::Node),
+        |source, _| change(lower::node(source), Change::Node),
         |key, _| Change::NodeGone(key.name.clone()),
     ),
     Kind {
@@ -75,7 +78,7 @@ pub const KINDS: &[Kind] = &[
             "Pod",
             "/api/v1/pods",
             &schema::POD,
-            |source| change(lower::pod(source), |pod| Change::Pod(Box::new(pod))),
+            |source, siblings| change(siblings.pod(source), |pod| Change::Pod(Box::new(pod))),
             |_, uid| Change::PodGone { uid: uid.clone() },
         )
     },
@@ -83,56 +86,56 @@ pub const KINDS: &[Kind] = &[
         "Namespace",
         "/api/v1/namespaces",
         &schema::NAMESPACE,
-        |source| change(lower::namespace(source), Change::Namespace),
+        |source, _| change(lower::namespace(source), Change::Namespace),
         |key, _| Change::NamespaceGone(key.name.clone()),
     ),
     kind(
         "Service",
         "/api/v1/services",
         &schema::SERVICE,
-        |source| change(lower::service(source), Change::Workload),
+        |source, _| change(lower::service(source), Change::Workload),
         |key, _| workload_gone(WorkloadKind::Service, key),
     ),
     kind(
         "ReplicationController",
         "/api/v1/replicationcontrollers",
         &schema::REPLICATION_CONTROLLER,
-        |source| change(lower::replication_controller(source), Change::Workload),
+        |source, _| change(lower::replication_controller(source), Change::Workload),
         |key, _| workload_gone(WorkloadKind::ReplicationController, key),
     ),
     kind(
         "ReplicaSet",
         "/apis/apps/v1/replicasets",
         &schema::REPLICA_SET,
-        |source| change(lower::replica_set(source), Change::Workload),
+        |source, _| change(lower::replica_set(source), Change::Workload),
         |key, _| workload_gone(WorkloadKind::ReplicaSet, key),
     ),
     kind(
         "StatefulSet",
         "/apis/apps/v1/statefulsets",
         &schema::STATEFUL_SET,
-        |source| change(lower::stateful_set(source), Change::Workload),
+        |source, _| change(lower::stateful_set(source), Change::Workload),
         |key, _| workload_gone(WorkloadKind::StatefulSet, key),
     ),
     kind(
         "PodDisruptionBudget",
         "/apis/policy/v1/poddisruptionbudgets",
         &schema::POD_DISRUPTION_BUDGET,
-        |source| change(lower::disruption_budget(source), Change::Budget),
+        |source, _| change(lower::disruption_budget(source), Change::Budget),
         |key, _| Change::BudgetGone { namespace: key.namespace.clone(), name: key.name.clone() },
     ),
     kind(
         "PersistentVolume",
         "/api/v1/persistentvolumes",
         &schema::PERSISTENT_VOLUME,
-        |source| storage(lower::persistent_volume(source), Storage::Volume),
+        |source, _| storage(lower::persistent_volume(source), Storage::Volume),
         |key, _| Change::StorageGone(StorageName::Volume(key.name.clone())),
     ),
     kind(
         "PersistentVolumeClaim",
         "/api/v1/persistentvolumeclaims",
         &schema::PERSISTENT_VOLUME_CLAIM,
-        |source| storage(lower::persistent_volume_claim(source), Storage::Claim),
+        |source, _| storage(lower::persistent_volume_claim(source), Storage::Claim),
         |key, _| {
             let (namespace, name) = (key.namespace.clone(), key.name.clone());
             Change::StorageGone(StorageName::Claim { namespace, name })
@@ -142,28 +145,28 @@ pub const KINDS: &[Kind] = &[
         "StorageClass",
         "/apis/storage.k8s.io/v1/storageclasses",
         &schema::STORAGE_CLASS,
-        |source| storage(lower::storage_class(source), Storage::Class),
+        |source, _| storage(lower::storage_class(source), Storage::Class),
         |key, _| Change::StorageGone(StorageName::Class(key.name.clone())),
     ),
     kind(
         "CSINode",
         "/apis/storage.k8s.io/v1/csinodes",
         &schema::CSI_NODE,
-        |source| storage(lower::csi_node(source), Storage::CsiNode),
+        |source, _| storage(lower::csi_node(source), Storage::CsiNode),
         |key, _| Change::StorageGone(StorageName::CsiNode(key.name.clone())),
     ),
     kind(
         "CSIDriver",
         "/apis/storage.k8s.io/v1/csidrivers",
         &schema::CSI_DRIVER,
-        |source| storage(lower::csi_driver(source), Storage::CsiDriver),
+        |source, _| storage(lower::csi_driver(source), Storage::CsiDriver),
         |key, _| Change::StorageGone(StorageName::CsiDriver(key.name.clone())),
     ),
     kind(
         "CSIStorageCapacity",
         "/apis/storage.k8s.io/v1/csistoragecapacities",
         &schema::CSI_STORAGE_CAPACITY,
-        |source| storage(lower::csi_storage_capacity(source), Storage::Capacity),
+        |source, _| storage(lower::csi_storage_capacity(source), Storage::Capacity),
         |key, _| {
             let (namespace, name) = (key.namespace.clone(), key.name.clone());
             Change::StorageGone(StorageName::Capacity { namespace, name })
@@ -173,7 +176,7 @@ pub const KINDS: &[Kind] = &[
         "VolumeAttachment",
         "/apis/storage.k8s.io/v1/volumeattachments",
         &schema::VOLUME_ATTACHMENT,
-        |source| storage(lower::volume_attachment(source), Storage::Attachment),
+        |source, _| storage(lower::volume_attachment(source), Storage::Attachment),
         |key, _| Change::StorageGone(StorageName::Attachment(key.name.clone())),
     ),
     Kind {
@@ -182,7 +185,7 @@ pub const KINDS: &[Kind] = &[
             "DeviceClass",
             "/apis/resource.k8s.io/v1/deviceclasses",
             &schema::DEVICE_CLASS,
-            |source| {
+            |source, _| {
                 change(lower::device_class(source), |class| Change::DeviceClass {
                     name: class.name,
                     extended_resource: class.extended_resource.unwrap_or_default(),

@@ -9,33 +9,40 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Builder;
 
-/// How long after it was woken the thread waits again that talks to the API server: far less than a
-/// bind takes when there are so many.
-pub const REST_OF_IO: Duration = Duration::from_millis(10);
+/// How long after it was woken the thread waits again that talks to the API server. When binds take
+/// long, because so many are under way, a part of that time makes no difference.
+pub fn rest_of_io(bind_takes: Duration) -> Duration {
+    (bind_takes / 4).clamp(Duration::from_millis(10), Duration::from_millis(50))
+}
 
 /// The same for the engine's thread, which is mostly woken by the other one.
-pub const REST_OF_ENGINE: Duration = Duration::from_millis(4);
+pub fn rest_of_engine(bind_takes: Duration) -> Duration {
+    rest_of_io(bind_takes) * 2 / 5
+}
 
 /// So many times woken within so many rests is often; a thread that rests each time still is.
 const OFTEN: usize = 8;
 const OFTEN_WITHIN: u32 = OFTEN as u32 * 3 / 2;
 
-/// Has the only thread of a runtime rest when it is woken often.
-pub fn paced(runtime: &mut Builder, rest: Duration) -> &mut Builder {
-    let pace = Arc::new(Mutex::new(Pace::new(rest)));
+/// Has the only thread of a runtime rest, so long as `rest` says then, when it is woken often.
+pub fn paced(
+    runtime: &mut Builder,
+    rest: impl Fn() -> Duration + Send + Sync + 'static,
+) -> &mut Builder {
+    let pace = Arc::new(Mutex::new(Pace::default()));
     let woken = Arc::clone(&pace);
-    let lock = |pace: &Mutex<Pace>, look: fn(&mut Pace, Instant) -> Duration| {
+    let lock = |pace: &Mutex<Pace>, look: &dyn Fn(&mut Pace, Instant) -> Duration| {
         look(&mut pace.lock().unwrap_or_else(PoisonError::into_inner), Instant::now())
     };
     runtime
         .on_thread_park(move || {
-            let rest = lock(&pace, |pace, now| pace.rest(now));
+            let rest = lock(&pace, &|pace, now| pace.rest(now, rest()));
             if !rest.is_zero() {
                 std::thread::sleep(rest);
             }
         })
         .on_thread_unpark(move || {
-            lock(&woken, |pace, now| {
+            lock(&woken, &|pace, now| {
                 pace.wake(now);
                 Duration::ZERO
             });
@@ -43,32 +50,27 @@ pub fn paced(runtime: &mut Builder, rest: Duration) -> &mut Builder {
 }
 
 /// When a thread was woken last.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Pace {
-    rest: Duration,
     woken: [Option<Instant>; OFTEN],
     /// The place of the earliest, which the next one takes.
     next: usize,
 }
 
 impl Pace {
-    fn new(rest: Duration) -> Self {
-        Self { rest, woken: [None; OFTEN], next: 0 }
-    }
-
     fn wake(&mut self, now: Instant) {
         self.woken[self.next] = Some(now);
         self.next = (self.next + 1) % OFTEN;
     }
 
-    /// How long to rest before waiting again.
-    fn rest(&self, now: Instant) -> Duration {
+    /// How long to rest before waiting again; `rest` if woken often.
+    fn rest(&self, now: Instant, rest: Duration) -> Duration {
         let latest = self.woken[(self.next + OFTEN - 1) % OFTEN];
         match (self.woken[self.next], latest) {
             (Some(earliest), Some(latest))
-                if now.duration_since(earliest) < self.rest * OFTEN_WITHIN =>
+                if now.duration_since(earliest) < rest * OFTEN_WITHIN =>
             {
-                self.rest.saturating_sub(now.duration_since(latest))
+                rest.saturating_sub(now.duration_since(latest))
             }
             _ => Duration::ZERO,
         }
@@ -83,10 +85,10 @@ mod tests {
 
     /// How long each rest is when a thread is woken again and again after waiting so long.
     fn rests(wait: Duration) -> Vec<Duration> {
-        let (mut pace, mut now) = (Pace::new(REST), Instant::now());
+        let (mut pace, mut now) = (Pace::default(), Instant::now());
         let rest = |_| {
             pace.wake(now);
-            let rest = pace.rest(now);
+            let rest = pace.rest(now, REST);
             now += rest + wait;
             rest
         };
@@ -106,11 +108,18 @@ mod tests {
     }
 
     #[test]
+    fn binds_that_take_long_allow_long_rests() {
+        let ms = Duration::from_millis;
+        assert_eq!([5, 100, 5000].map(|takes| rest_of_io(ms(takes))), [ms(10), ms(25), ms(50)]);
+        assert_eq!([5, 100, 5000].map(|takes| rest_of_engine(ms(takes))), [ms(4), ms(10), ms(20)]);
+    }
+
+    #[test]
     fn work_counts_as_rest() {
-        let mut pace = Pace::new(REST);
+        let mut pace = Pace::default();
         let now = Instant::now();
         (0..OFTEN).for_each(|_| pace.wake(now));
-        assert_eq!(pace.rest(now + REST / 4), REST * 3 / 4);
-        assert_eq!(pace.rest(now + REST * 2), Duration::ZERO);
+        assert_eq!(pace.rest(now + REST / 4, REST), REST * 3 / 4);
+        assert_eq!(pace.rest(now + REST * 2, REST), Duration::ZERO);
     }
 }

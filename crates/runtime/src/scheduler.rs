@@ -25,7 +25,7 @@ use crate::kinds::{KINDS, Kind};
 use crate::lease::Fence;
 use crate::link::Link;
 use crate::metrics::Metrics;
-use crate::pace::{REST_OF_ENGINE, paced};
+use crate::pace::{paced, rest_of_engine};
 use crate::report::Reports;
 use crate::resources::PodResources;
 use crate::timing::Sampler;
@@ -65,10 +65,13 @@ pub struct ClusterSide {
 }
 
 /// Both ends. They belong to different threads: one decides, one does the I/O.
-pub fn connect_sides(metrics: &Metrics, traces: &Traces) -> (EngineSide, ClusterSide) {
+pub fn connect_sides(
+    window: Arc<Window>,
+    metrics: &Metrics,
+    traces: &Traces,
+) -> (EngineSide, ClusterSide) {
     let (to_engine, inputs) = mpsc::channel(INPUTS_MAX);
     let (orders, to_cluster) = mpsc::channel(ORDERS_MAX);
-    let window = Arc::new(Window::default());
     let status = Arc::new(DriverStatus::default());
     let engine = EngineSide {
         inputs,
@@ -85,7 +88,9 @@ pub fn connect_sides(metrics: &Metrics, traces: &Traces) -> (EngineSide, Cluster
 impl EngineSide {
     /// Decides, on this thread, until the cluster's end is gone or says to stop.
     pub fn run(self, engine: Engine, sampler: Sampler) -> Result<()> {
-        let clock = paced(&mut tokio::runtime::Builder::new_current_thread(), REST_OF_ENGINE)
+        let binds = Arc::clone(&self.window);
+        let rest = move || rest_of_engine(binds.took());
+        let clock = paced(&mut tokio::runtime::Builder::new_current_thread(), rest)
             .enable_time()
             .build()
             .context("the engine cannot start")?;

@@ -1,7 +1,7 @@
 //! The two forms of objects, as the API server itself writes them.
 
 use anyhow::{Context as _, Result, anyhow, ensure};
-use api::lower::Source;
+use api::lower::{Siblings, Source};
 use api::protobuf::wire;
 use http::Request;
 use http_body_util::BodyExt as _;
@@ -63,7 +63,7 @@ async fn check(client: &kube::Client, kind: &Kind) -> Result<()> {
 
 /// What the engine is told of an object. Its version may be newer in the form that is read later.
 fn shown(kind: &Kind, object: Source<'_>) -> String {
-    let (change, problems) = (kind.lower)(object);
+    let (change, problems) = (kind.lower)(object, &mut Siblings::default());
     let text = format!("{change:?} {problems:?}");
     text.replace(&format!("{:?}", object.identity().version), "VERSION")
 }

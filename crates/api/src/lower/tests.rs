@@ -131,7 +131,7 @@ fn simple_fields_of_a_pod_are_read() {
     assert_eq!(pod.gates, ["g".into()].into());
     let spec = pod.spec;
     assert_eq!(&*spec.scheduler_name, "mine");
-    assert_eq!(spec.node_selector.unwrap().get("zone"), Some("a"));
+    assert_eq!(spec.node_selector.as_ref().unwrap().get("zone"), Some("a"));
     assert_eq!(spec.resource_claims, ["gpu".into()].into());
     let images: Vec<_> = spec.images.iter().map(|image| &**image).collect();
     assert_eq!(
@@ -144,7 +144,7 @@ fn simple_fields_of_a_pod_are_read() {
         features,
         ["RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport"]
     );
-    let owner = spec.owner.unwrap();
+    let owner = spec.owner.as_ref().unwrap();
     assert_eq!(
         (&*owner.api_version, &*owner.kind, &*owner.name, &*owner.uid),
         ("apps/v1", "ReplicaSet", "r", "2")
@@ -304,7 +304,7 @@ fn selectors_that_cannot_be_read_match_nothing() {
             }}}),
             &[&want],
         );
-        let affinity = pod.unwrap().spec.pod_affinity;
+        let affinity = pod.unwrap().spec.pod_affinity.clone();
         assert_eq!(
             (affinity.preferred_anti[0].0, &affinity.preferred_anti[0].1.selector),
             (5, &None)
@@ -349,7 +349,8 @@ fn node_terms_are_read_as_upstream_parses_them() {
             }}}),
             &want,
         );
-        let term = pod.unwrap().spec.node_affinity.required.unwrap()[0].clone();
+        let pod = pod.unwrap();
+        let term = pod.spec.node_affinity.required.as_ref().unwrap()[0].clone();
         assert_eq!(term.malformed, malformed);
         term
     };

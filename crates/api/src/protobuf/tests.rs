@@ -8,7 +8,7 @@ use super::*;
 use crate::lower::{self, Lowered, Source};
 
 /// Writes JSON as a message of the schema, in the order of numbers as Kubernetes does.
-fn encode(message: &Message, value: &Value) -> Vec<u8> {
+pub(crate) fn encode(message: &Message, value: &Value) -> Vec<u8> {
     let mut bytes = Vec::new();
     for field in message.fields {
         let inlined = matches!(field.shape, Shape::Inline(_));
@@ -103,7 +103,7 @@ fn selector() -> Value {
     json!({"matchLabels": {"app": "x"}, "matchExpressions": [expression]})
 }
 
-fn full_pod() -> Value {
+pub(crate) fn full_pod() -> Value {
     let term = json!({
         "labelSelector": selector(), "namespaces": ["n1", "n2"], "namespaceSelector": {},
         "topologyKey": "zone",

@@ -177,9 +177,9 @@ fn extended_resource(count: usize) -> Work {
     });
     let make = |name: &str, _| {
         let mut pod = default_pod("ns", name, &[]);
-        pod.spec.requests.scalars = [(RESOURCE.into(), 1)].into();
-        pod.spec.requests_on_node.scalars = [(RESOURCE.into(), 1)].into();
-        pod.spec.requests_for_score.scalars = [(RESOURCE.into(), 1)].into();
+        pod.spec_mut().requests.scalars = [(RESOURCE.into(), 1)].into();
+        pod.spec_mut().requests_on_node.scalars = [(RESOURCE.into(), 1)].into();
+        pod.spec_mut().requests_for_score.scalars = [(RESOURCE.into(), 1)].into();
         pod
     };
     work(Box::new(nodes), none(), many("pod", 2 * count, make))
@@ -193,7 +193,7 @@ fn declared_features(count: usize) -> Work {
     });
     let make = |name: &str, _| {
         let mut pod = default_pod("ns", name, &[]);
-        pod.spec.required_features = ["Feature07".into()].into();
+        pod.spec_mut().required_features = ["Feature07".into()].into();
         pod
     };
     work(Box::new(nodes), none(), many("pod", 2 * count, make))
@@ -341,7 +341,7 @@ fn csi_volumes(count: usize) -> Work {
     let pods = |prefix, count| {
         many(prefix, count, |name, _| {
             let mut pod = default_pod("ns", name, &[]);
-            pod.spec.volumes = [Volume::Claim { name: name.into() }].into();
+            pod.spec_mut().volumes = [Volume::Claim { name: name.into() }].into();
             pod
         })
     };

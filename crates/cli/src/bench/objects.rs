@@ -38,16 +38,16 @@ pub fn pod(namespace: &str, name: &str, cpu: i64, memory: i64, labels: &[(&str, 
         resource_version: "1000".into(),
         ..Pod::default()
     };
-    pod.spec.scheduler_name = "default-scheduler".into();
-    pod.spec.images = ["registry.k8s.io/pause:3.10".into()].into();
-    pod.spec.container_count = 1;
+    pod.spec_mut().scheduler_name = "default-scheduler".into();
+    pod.spec_mut().images = ["registry.k8s.io/pause:3.10".into()].into();
+    pod.spec_mut().container_count = 1;
     set_requests(&mut pod, cpu, memory);
     pod
 }
 
 /// Sets cpu and memory requests; zero means that the container names none.
 pub fn set_requests(pod: &mut Pod, cpu: i64, memory: i64) {
-    let spec = &mut pod.spec;
+    let spec = pod.spec_mut();
     spec.requests.cpu = cpu;
     spec.requests.memory = memory;
     spec.requests_on_node = spec.requests.clone();
@@ -117,7 +117,7 @@ pub fn with_affinity(mut pod: Pod, kind: Affinity, term: PodTerm) -> Pod {
     }
     affinity.has_affinity = matches!(kind, Affinity::Required | Affinity::Preferred);
     affinity.has_anti_affinity = !affinity.has_affinity;
-    pod.spec.pod_affinity = affinity;
+    pod.spec_mut().pod_affinity = affinity;
     pod
 }
 
@@ -130,7 +130,7 @@ pub fn with_spread(
     label: (&str, &str),
     honor_taints: bool,
 ) -> Pod {
-    pod.spec.spread = [SpreadConstraint {
+    pod.spec_mut().spread = [SpreadConstraint {
         max_skew,
         topology_key: topology_key.into(),
         when_unsatisfiable,
@@ -151,13 +151,13 @@ pub fn with_node_affinity(
 ) -> Pod {
     let term =
         NodeTerm { expressions: expressions.into(), fields: fields.into(), malformed: false };
-    pod.spec.node_affinity = NodeAffinity { required: Some([term].into()), preferred: None };
+    pod.spec_mut().node_affinity = NodeAffinity { required: Some([term].into()), preferred: None };
     pod
 }
 
 /// Makes a pod belong to a replica set.
 pub fn with_owner(mut pod: Pod, name: &str) -> Pod {
-    pod.spec.owner = Some(Owner {
+    pod.spec_mut().owner = Some(Owner {
         api_version: "apps/v1".into(),
         kind: "ReplicaSet".into(),
         name: name.into(),

@@ -14,12 +14,13 @@ use api::config::{self, Configuration, v1};
 use engine::engine::{Engine, Settings};
 use engine::queue::QueueConfig;
 use plugins::registry::Registry;
+use runtime::bind::Window;
 use runtime::connect::{self, Target};
 use runtime::gate::Throttle;
 use runtime::http::{Certificate, Check, ClusterAuthentication, Server, Serving};
 use runtime::lease::{self, Elector, Fence, Role};
 use runtime::metrics::Metrics;
-use runtime::pace::{REST_OF_IO, paced};
+use runtime::pace::{paced, rest_of_io};
 use runtime::scheduler::{ClusterSide, Scheduler, check_connection, check_rights, connect_sides};
 use runtime::timing;
 use runtime::traces::Traces;
@@ -72,12 +73,15 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
     let metrics = Metrics::new(&configuration.leader_election.resource_name);
     let sampler = timing::instrument(&mut profiles, &metrics);
     let engine = Engine::new(profiles, Settings { queue, ..Settings::default() });
-    let io = paced(&mut tokio::runtime::Builder::new_current_thread(), REST_OF_IO)
+    let window = Arc::new(Window::default());
+    let binds = Arc::clone(&window);
+    let rest = move || rest_of_io(binds.took());
+    let io = paced(&mut tokio::runtime::Builder::new_current_thread(), rest)
         .enable_all()
         .build()
         .context("cannot start the thread that talks to the cluster")?;
     let traces = options.traces(&host_name(), io.handle())?;
-    let (engine_side, cluster_side) = connect_sides(&metrics, &traces);
+    let (engine_side, cluster_side) = connect_sides(window, &metrics, &traces);
     let plan = Plan::new(options, configuration, throttle, metrics, traces)?;
     let cluster = std::thread::Builder::new()
         .name("cluster".to_owned())

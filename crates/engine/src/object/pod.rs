@@ -1,5 +1,7 @@
 //! Pods.
 
+use std::sync::Arc;
+
 use super::{Labels, NodeTerm, Resources, Selector, TaintEffect, Text};
 
 /// A pod: what is its own, and the part it shares with its siblings.
@@ -36,7 +38,14 @@ pub struct Pod {
     /// `metadata.generation`, written back as `observedGeneration`.
     pub generation: i64,
     /// What siblings have in common. Equal specs are stored once.
-    pub spec: PodSpec,
+    pub spec: Arc<PodSpec>,
+}
+
+impl Pod {
+    /// The spec, to be changed for this pod alone.
+    pub fn spec_mut(&mut self) -> &mut PodSpec {
+        Arc::make_mut(&mut self.spec)
+    }
 }
 
 /// The scheduling-relevant fields that pods of one controller share.

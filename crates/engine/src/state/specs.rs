@@ -48,11 +48,10 @@ impl Specs {
     /// Stores a spec that was not there, with its first user.
     pub(crate) fn insert(
         &mut self,
-        spec: PodSpec,
+        spec: Arc<PodSpec>,
         on_node: Box<[(ResourceIdx, i64)]>,
         terms: Box<[TermIdx]>,
     ) -> SpecIdx {
-        let spec = Arc::new(spec);
         let record =
             SpecRecord { spec: Arc::clone(&spec), on_node, terms, pods: Vec::new(), users: 1 };
         let index = self.free.pop().unwrap_or_else(|| {

@@ -26,11 +26,11 @@ fn spec(cpu: i64) -> PodSpec {
 
 fn on(node: &str, name: &str, cpu: i64, priority: i32, started: i64) -> Pod {
     let (node, start_time) = (node.into(), Some(started));
-    Pod { node, priority, start_time, spec: spec(cpu), ..pod(name) }
+    Pod { node, priority, start_time, spec: spec(cpu).into(), ..pod(name) }
 }
 
 fn waiting(cpu: i64, priority: i32) -> Pod {
-    Pod { priority, spec: spec(cpu), ..pod("preemptor") }
+    Pod { priority, spec: spec(cpu).into(), ..pod("preemptor") }
 }
 
 fn profile(args: Option<&PluginArgs>) -> Profile {
@@ -164,7 +164,7 @@ fn useless_preemption_is_explained() {
 #[test]
 fn some_pods_may_not_preempt() {
     let mut never = waiting(4000, 10);
-    never.spec.never_preempts = true;
+    never.spec_mut().never_preempts = true;
     let mut cluster = state([node("a")], [on("a", "p", 1000, 1, 1), never]);
     let (message, report) = run(&mut cluster, None, 0);
     assert!(message.ends_with("preemption: not eligible due to preemptionPolicy=Never."));

@@ -66,7 +66,7 @@ fn of_app(name: &str, pod_affinity: PodAffinity) -> Class {
 
 fn pod_of_app(name: &str, app: &str, node: &str, pod_affinity: PodAffinity) -> Pod {
     let spec = PodSpec { pod_affinity, ..PodSpec::default() };
-    Pod { labels: labels(&[("app", app)]), node: node.into(), spec, ..pod(name) }
+    Pod { labels: labels(&[("app", app)]), node: node.into(), spec: spec.into(), ..pod(name) }
 }
 
 fn node_in(name: &str, zone: &str) -> Node {
@@ -595,7 +595,7 @@ fn take(step: &Step, number: usize, kinds: &[Pod], pods: &mut Vec<PodIdx>, state
 }
 
 fn class_of(pod: &Pod) -> Class {
-    let class = class(pod.spec.clone());
+    let class = class(PodSpec::clone(&pod.spec));
     Class { namespace: pod.namespace.clone(), labels: pod.labels.clone(), ..class }
 }
 

@@ -32,7 +32,7 @@ fn node_with(name: &str, cpu: i64, memory: i64, scalars: &[(&str, i64)]) -> Node
 }
 
 fn pod_on(name: &str, node: &str, spec: PodSpec) -> Pod {
-    Pod { node: node.into(), spec, ..pod(name) }
+    Pod { node: node.into(), spec: spec.into(), ..pod(name) }
 }
 
 fn args(change: impl FnOnce(&mut NodeResourcesFitArgs)) -> PluginArgs {
@@ -157,7 +157,7 @@ fn what_a_device_class_offers_is_left_to_others_where_the_node_has_none() {
 #[test]
 fn what_if_sees_other_pods() {
     let there = pod_on("there", "a", requests(3000, 0, &[]));
-    let coming = Pod { spec: requests(3000, 0, &[]), ..pod("coming") };
+    let coming = Pod { spec: requests(3000, 0, &[]).into(), ..pod("coming") };
     let mut state = state([node("a")], [there, coming]);
     let class = class(requests(2000, 0, &[]));
     for (added, removed, expected) in [
@@ -368,7 +368,7 @@ proptest! {
         });
         let pods = (0..40).map(|i| {
             let spec = requests(100 * (i % 8), 50 * (i % 16), &[(GPU, i % 2)]);
-            Pod { spec, ..pod(&format!("p{i}")) }
+            Pod { spec: spec.into(), ..pod(&format!("p{i}")) }
         });
         let mut state = state(nodes, pods);
         let spec = requests(300, 400, &[(GPU, 1)]);

@@ -284,7 +284,7 @@ fn hints_follow_pods_that_count_and_nodes_that_have_all_keys() {
     assert!(relabelled(&there, &other));
     assert!(!relabelled(&there, &there));
     let mut tolerant = pending.clone();
-    tolerant.spec.tolerations = Box::new([engine::object::Toleration {
+    tolerant.spec_mut().tolerations = Box::new([engine::object::Toleration {
         key: "".into(),
         operator: engine::object::TolerationOperator::Exists,
         value: "".into(),

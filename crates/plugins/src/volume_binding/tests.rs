@@ -427,7 +427,7 @@ fn provision(claim: &str, node: &str) -> VolumeRequest {
 
 /// Pods `p` (claims `c`, `d`, and `b`, which is bound) and `q` (claim `e`), both pending.
 fn reservable() -> State {
-    let user = |name: &str, claims: &[&str]| Pod { spec: spec(claims), ..pod(name) };
+    let user = |name: &str, claims: &[&str]| Pod { spec: spec(claims).into(), ..pod(name) };
     let nodes = [Node { labels: labels(&[("zone", "a")]), ..node("a") }, node("b")];
     with_volumes(state(nodes, [user("p", &["c", "b", "d"]), user("q", &["e"])]), |volumes| {
         add_class(volumes, delayed("made", "d"));
@@ -489,7 +489,7 @@ fn newer_objects_override_what_was_reserved() {
 
 #[test]
 fn bound_claims_need_no_work() {
-    let user = Pod { spec: spec(&["b"]), ..pod("p") };
+    let user = Pod { spec: spec(&["b"]).into(), ..pod("p") };
     let mut state = with_volumes(state([node("n")], [user, pod("q")]), |volumes| {
         add_claim(volumes, bound("b", "v"));
         add_volume(volumes, volume("v", "", 1));

@@ -301,7 +301,7 @@ pub(crate) fn pod() -> impl Strategy<Value = Pod> {
         spec.spread = kept.into();
         set_requests(&mut spec, requests.0, requests.1, requests.2);
         let gates = gated.map(|()| "example.com/gate".into()).into_iter().collect();
-        Pod { namespace, labels, priority, gates, spec, ..Pod::default() }
+        Pod { namespace, labels, priority, gates, spec: spec.into(), ..Pod::default() }
     })
 }
 
@@ -385,7 +385,7 @@ pub(crate) fn claim() -> impl Strategy<Value = PersistentVolumeClaim> {
 /// Names the claims of a pod's ephemeral volumes, once the pod has a name.
 pub(crate) fn name_ephemeral_claims(pod: &mut Pod) {
     let claim = ephemeral_claim_name(&pod.name);
-    for volume in &mut pod.spec.volumes {
+    for volume in &mut pod.spec_mut().volumes {
         if matches!(volume, Volume::Ephemeral { .. }) {
             *volume = Volume::Ephemeral { claim: claim.clone() };
         }

@@ -142,12 +142,12 @@ impl World {
                 self.change_pod(which, |pod| {
                     // Amounts of devices cannot be changed.
                     let devices = pod.spec.requests.scalars.first().map_or(0, |scalar| scalar.1);
-                    shapes::set_requests(&mut pod.spec, cpu, memory, devices);
+                    shapes::set_requests(pod.spec_mut(), cpu, memory, devices);
                 })?;
             }
             Step::Tolerate(which, more) => self.change_pod(which, |pod| {
                 let old = pod.spec.tolerations.iter().cloned();
-                pod.spec.tolerations = old.chain([more]).collect();
+                pod.spec_mut().tolerations = old.chain([more]).collect();
             })?,
             Step::Terminate(which) => self.change_pod(which, |pod| pod.terminating = true)?,
             Step::Gone(which) => {

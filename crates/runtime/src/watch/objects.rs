@@ -1,9 +1,10 @@
 //! What is known of all objects of one kind, and what becomes news by what is heard.
 
 use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher as _, RandomState};
 
 use anyhow::{Result, anyhow, bail};
-use api::lower::Source;
+use api::lower::{Siblings, Source};
 use engine::change::Change;
 use engine::object::Text;
 
@@ -13,6 +14,7 @@ use crate::kinds::{Key, Kind};
 pub(super) struct Objects {
     kind: &'static Kind,
     known: HashMap<Key, Identity>,
+    siblings: Siblings,
     /// The newest version seen.
     pub(super) version: u64,
     /// All objects of that version were seen.
@@ -41,8 +43,9 @@ pub(super) struct Taken {
 
 impl Objects {
     pub(super) fn new(kind: &'static Kind) -> Self {
+        let siblings = Siblings::new(RandomState::new().hash_one(kind.name));
         let known = HashMap::new();
-        Self { kind, known, version: 0, complete: false, floor: 0, holes: false }
+        Self { kind, known, siblings, version: 0, complete: false, floor: 0, holes: false }
     }
 
     /// Takes an object over if it is news.
@@ -54,7 +57,7 @@ impl Objects {
         if news.version <= newest {
             return Taken { key, changes, problems: Vec::new() };
         }
-        let (change, problems) = (self.kind.lower)(object);
+        let (change, problems) = (self.kind.lower)(object, &mut self.siblings);
         let uid = news.uid.clone();
         let before = match change {
             Some(_) => self.known.insert(key.clone(), news),

@@ -41,14 +41,14 @@ fn limits_are_summed_as_requests_are_and_overhead_counts_beside_a_limit_only() {
         "initContainers": [sidecar, limited(&json!({"cpu": "2", "memory": "0"}))],
         "overhead": {"cpu": "10m", "memory": "1Mi"},
     }));
-    let limits = lowered(&pod).spec.limits;
+    let limits = lowered(&pod).spec.limits.clone();
     assert_eq!((limits.cpu, limits.memory, limits.amount("example.com/gpu")), (2110, 0, 1));
     let pod = a_pod(&json!({
         "containers": [limited(&json!({"cpu": "1", "ephemeral-storage": "1"}))],
         "resources": {"limits": {"cpu": "3", "memory": "4Mi", "ephemeral-storage": "9"}},
         "overhead": {"memory": "1Mi"},
     }));
-    let limits = lowered(&pod).spec.limits;
+    let limits = lowered(&pod).spec.limits.clone();
     assert_eq!((limits.cpu, limits.memory, limits.ephemeral), (3000, 5 * MI, 1));
 }
 

@@ -40,7 +40,7 @@ impl<'a> Question<'a> {
             labels: pod.labels.clone(),
             node_name: pod.node.clone(),
             uid: pod.uid.clone(),
-            spec: Arc::new(pod.spec.clone()),
+            spec: Arc::clone(&pod.spec),
         };
         let rivals: Vec<PodIdx> = (state.pods.iter())
             .filter(|(_, other)| {
@@ -102,9 +102,9 @@ impl<'a> Question<'a> {
     /// The long way, which also puts the rivals on their nodes.
     fn feasible_beside_rivals(&mut self, class: &Class) -> Vec<NodeIdx> {
         let mut pod = Pod { node: class.node_name.clone(), ..self.pod.clone() };
-        pod.spec = PodSpec::clone(&class.spec);
+        pod.spec = Arc::clone(&class.spec);
         // Whom the variant could push out does not matter, and takes time to find out.
-        pod.spec.never_preempts = true;
+        pod.spec_mut().never_preempts = true;
         self.engine.explain(pod, 0, |_, _, explanation| explanation.feasible).unwrap_or_default()
     }
 
