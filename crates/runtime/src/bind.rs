@@ -19,7 +19,7 @@ use anyhow::{Context as _, Result, bail};
 use bytes::Bytes;
 use engine::command::PodName;
 use engine::object::Text;
-use http::{Request, StatusCode};
+use http::{Method, StatusCode};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -27,7 +27,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use crate::answer::{JSON, PROTOBUF_OR_JSON, may_pass, refusal, refused, retry_after};
 use crate::gate::Gate;
 use crate::lease::{REQUEST_TIMEOUT, SLACK};
-use crate::link::Link;
+use crate::link::{Link, request};
 use crate::metrics::{BindResult, Metrics};
 
 #[cfg(test)]
@@ -263,10 +263,8 @@ impl Binder {
             },
             target: Target { kind: "Node", name: node },
         });
-        let request = Request::post(uri)
-            .header("content-type", JSON)
-            .header("accept", PROTOBUF_OR_JSON)
-            .body(Bytes::from(body.unwrap_or_default()));
+        let body = Bytes::from(body.unwrap_or_default());
+        let request = request(Method::POST, uri, PROTOBUF_OR_JSON, Some((JSON, body)));
         let Ok(request) = request else { return Answer::Refused("the pod has an odd name".into()) };
         let unknown = |why: String| Answer::Unknown(why, Duration::ZERO);
         let response = match timeout(REQUEST_TIMEOUT, self.link.send(request)).await {
@@ -308,7 +306,7 @@ impl Binder {
     /// Reads a pod consistently.
     async fn read(&self, pod: &PodName) -> Result<Standing> {
         let uri = format!("/api/v1/namespaces/{}/pods/{}", pod.namespace, pod.name);
-        let request = Request::get(uri).header("accept", JSON).body(Bytes::new())?;
+        let request = request(Method::GET, uri, JSON, None)?;
         self.gate.read().await;
         let response = timeout(2 * REQUEST_TIMEOUT, self.link.send(request)).await;
         let response = response.context("the API server did not answer")??;

@@ -10,12 +10,13 @@ use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, SystemTime};
 
+use anyhow::Result;
 use bytes::Bytes;
 use engine::command::PodName;
 use engine::object::Text;
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
-use http::{Request, StatusCode};
+use http::{Method, Request, StatusCode};
 use serde::Serialize;
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -23,7 +24,7 @@ use tokio::time::{Instant, interval, sleep, timeout};
 
 use crate::answer::{JSON, PROTOBUF_OR_JSON, may_pass};
 use crate::gate::Throttle;
-use crate::link::Link;
+use crate::link::{Link, request};
 use crate::metrics::Metrics;
 
 /// Events that may wait; they take some megabytes then.
@@ -319,16 +320,13 @@ impl Series {
 }
 
 impl Job {
-    fn request(&self) -> http::Result<Request<Bytes>> {
-        let (request, form) = if self.count == 1 {
-            (Request::post(&self.path), JSON)
-        } else {
-            (Request::patch(&self.path), "application/merge-patch+json")
+    fn request(&self) -> Result<Request<Bytes>> {
+        let (method, form) = match self.count {
+            1 => (Method::POST, JSON),
+            _ => (Method::PATCH, "application/merge-patch+json"),
         };
-        request
-            .header("content-type", form)
-            .header("accept", PROTOBUF_OR_JSON)
-            .body(self.body.clone())
+        let content = Some((form, self.body.clone()));
+        request(method, self.path.clone(), PROTOBUF_OR_JSON, content)
     }
 }
 

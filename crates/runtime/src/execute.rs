@@ -1,5 +1,6 @@
 //! Carrying out what the engine wants done.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use engine::change::Change;
@@ -54,7 +55,6 @@ pub struct Known {
 }
 
 /// Everything that commands need.
-#[derive(Clone)]
 pub struct Executor {
     /// Binds pods.
     pub binder: Binder,
@@ -81,14 +81,15 @@ pub struct Executor {
 impl Executor {
     /// Carries out orders as they come, each by itself.
     pub async fn run(self, mut orders: mpsc::Receiver<Order>) {
+        let this = Arc::new(self);
         while let Some(order) = orders.recv().await {
-            let executor = self.clone();
+            let executor = Arc::clone(&this);
             let Order { command, scheduler, known, victim: victim_known, ready, trace } = order;
             match command {
                 Command::Bind { pod, resource_version, node, extender } => {
-                    let since = ready.filter(|_| self.annotate_latency);
+                    let since = ready.filter(|_| this.annotate_latency);
                     tokio::spawn(async move {
-                        let Self { binder, metrics, .. } = &executor;
+                        let Self { binder, metrics, .. } = &*executor;
                         let span = executor.traces.bind(trace.as_ref(), &pod, &node);
                         let begun = Instant::now();
                         let bound = match extender {
@@ -132,7 +133,7 @@ impl Executor {
                 Command::PrepareVolumes { pod, requests, timeout, .. } => {
                     tokio::spawn(async move {
                         let limit = Duration::from_nanos(timeout.max(0) as u64);
-                        let Self { client, gate, metrics, .. } = &executor;
+                        let Self { client, gate, metrics, .. } = &*executor;
                         let begun = Instant::now();
                         let ready = volumes::prepare(client, gate, &requests, limit).await;
                         metrics.extension_point(
@@ -162,22 +163,22 @@ impl Executor {
                     let generation = known.generation;
                     let nominate = Some(node);
                     let report = Report::Status { pod, generation, failure: None, nominate };
-                    self.reports.tell(report).await;
+                    this.reports.tell(report).await;
                 }
                 Command::ReportFailure { pod, reason, message, nominate } => {
                     let generation = known.generation;
-                    self.warn(&pod, known.version, scheduler, message.clone());
+                    this.warn(&pod, known.version, scheduler, message.clone());
                     let failure = Some((reason, message));
-                    self.reports.tell(Report::Status { pod, generation, failure, nominate }).await;
+                    this.reports.tell(Report::Status { pod, generation, failure, nominate }).await;
                 }
                 Command::Warn { pod, message } => {
-                    self.warn(&pod, known.version, scheduler, message);
+                    this.warn(&pod, known.version, scheduler, message);
                 }
                 Command::ReportScheduled { pod, node } => {
-                    self.reports.tell(Report::Done(pod.uid.clone())).await;
+                    this.reports.tell(Report::Done(pod.uid.clone())).await;
                     let note =
                         format!("Successfully assigned {}/{} to {node}", pod.namespace, pod.name);
-                    self.events.tell(PodEvent {
+                    this.events.tell(PodEvent {
                         regarding: Reference { pod, version: known.version },
                         related: None,
                         scheduler,
@@ -210,7 +211,7 @@ impl Executor {
     }
 
     /// Deletes a pod, and tells it and the engine.
-    async fn evict(self, eviction: Eviction) {
+    async fn evict(&self, eviction: Eviction) {
         let done = self.delete(&eviction).await;
         let Eviction { victim, preemptor, node, scheduler, .. } = eviction;
         let (victim_uid, preemptor_uid) = (victim.pod.uid.clone(), preemptor.pod.uid.clone());

@@ -11,8 +11,9 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use bytes::{Bytes, BytesMut};
 use h2::client::{Connection, SendRequest};
 use h2::{Ping, PingPong, RecvStream};
+use http::header::{ACCEPT, CONTENT_TYPE};
 use http::uri::{Authority, PathAndQuery, Scheme};
-use http::{HeaderMap, Request, Response, Uri};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
 use http_body_util::BodyExt as _;
 use kube::client::{Body, ConfigExt as _};
 use rustls::pki_types::ServerName;
@@ -76,6 +77,26 @@ impl Link {
             }
         }
     }
+}
+
+/// A request to a path, with the forms in which the answer may come, and the body with its form.
+pub fn request(
+    method: Method,
+    path: String,
+    accept: &'static str,
+    content: Option<(&'static str, Bytes)>,
+) -> Result<Request<Bytes>> {
+    let (form, body) = content.unzip();
+    // The builder of `http` moves the request with each step.
+    let mut request = Request::new(body.unwrap_or_default());
+    *request.method_mut() = method;
+    *request.uri_mut() = Uri::from_maybe_shared(Bytes::from(path))?;
+    let headers = request.headers_mut();
+    headers.insert(ACCEPT, HeaderValue::from_static(accept));
+    if let Some(form) = form {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(form));
+    }
+    Ok(request)
 }
 
 /// The body of an answer, piece by piece as it comes.
@@ -208,9 +229,14 @@ impl Direct {
 
     /// Where requests are put in; connects if need be.
     async fn sender(&self) -> Result<SendRequest<Bytes>> {
-        if let Some(sender) = self.living_sender().await {
-            return Ok(sender);
+        match self.living_sender().await {
+            Some(sender) => Ok(sender),
+            // Apart, so that requests are not as large as what it takes to connect.
+            None => Box::pin(self.new_sender()).await,
         }
+    }
+
+    async fn new_sender(&self) -> Result<SendRequest<Bytes>> {
         let _turn = self.connecting.lock().await;
         // Another one may have connected meanwhile.
         if let Some(sender) = self.living_sender().await {
@@ -289,22 +315,24 @@ impl Identity {
     }
 
     async fn add_to(&self, headers: &mut HeaderMap) -> Result<()> {
-        let add = |known: &HeaderMap, headers: &mut HeaderMap| {
+        let is_old = |last: &Option<(Instant, _)>| {
+            last.as_ref().is_none_or(|(since, _)| since.elapsed() >= IDENTITY_MAX)
+        };
+        if is_old(&lock(&self.last)) {
+            Box::pin(self.ask()).await?;
+        }
+        if let Some((_, known)) = &*lock(&self.last) {
             for (name, value) in known {
                 headers.insert(name, value.clone());
             }
-        };
-        if let Some((since, known)) = &*lock(&self.last)
-            && since.elapsed() < IDENTITY_MAX
-        {
-            add(known, headers);
-            return Ok(());
         }
+        Ok(())
+    }
+
+    async fn ask(&self) -> Result<()> {
         let echoed = self.echo.clone().oneshot(Request::new(Body::empty())).await;
         let echoed = echoed.map_err(|error| anyhow!("no credentials: {error}"))?;
-        let known = echoed.into_parts().0.headers;
-        add(&known, headers);
-        *lock(&self.last) = Some((Instant::now(), known));
+        *lock(&self.last) = Some((Instant::now(), echoed.into_parts().0.headers));
         Ok(())
     }
 }

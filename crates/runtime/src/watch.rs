@@ -22,7 +22,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,9 +30,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Error, Result, anyhow, bail};
 use api::lower::Source;
 use api::protobuf::schema;
-use bytes::Bytes;
 use engine::change::Change;
-use http::{Request, Response, StatusCode};
+use http::{Method, Response, StatusCode};
 use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -41,7 +40,7 @@ use crate::answer::{Form, JSON, PROTOBUF_OR_JSON, Said, failure, refusal};
 use crate::driver::Input;
 use crate::extenders::NodeObjects;
 use crate::gate::Throttle;
-use crate::kinds::{Key, Kind};
+use crate::kinds::Kind;
 use crate::link::{self, Link};
 use crate::metrics::Metrics;
 use crate::report::{Report, Reports};
@@ -210,7 +209,8 @@ impl Follower {
                     if self.complaints.are_news("missing") {
                         tracing::info!(kind = self.kind.name, "the API server lacks this kind");
                     }
-                    self.finish(&HashSet::new(), 0).await;
+                    self.objects.begin();
+                    self.finish(0).await;
                     self.objects.distrust();
                     failures = 0;
                     sleep(BACKOFF_LAST).await;
@@ -238,19 +238,16 @@ impl Follower {
             self.objects.distrust();
         }
         if self.objects.complete {
-            return self.stream(None).await;
+            return self.stream(false).await;
         }
         self.objects.holes = false;
-        if self.streaming_lists {
-            self.stream(Some(HashSet::new())).await
-        } else {
-            self.list().await
-        }
+        self.objects.begin();
+        if self.streaming_lists { self.stream(true).await } else { self.list().await }
     }
 
-    /// Watches from the last version, or, with a set for what is seen, from nothing.
-    async fn stream(&mut self, mut seen: Option<HashSet<Key>>) -> Result<End> {
-        let from = if seen.is_some() {
+    /// Watches from the last version, or lists first.
+    async fn stream(&mut self, mut listing: bool) -> Result<End> {
+        let from = if listing {
             "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=".to_owned()
         } else {
             format!("resourceVersion={}", self.objects.version)
@@ -263,7 +260,7 @@ impl Follower {
         match response.status() {
             StatusCode::OK => {}
             StatusCode::GONE => return Ok(End::Expired),
-            StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY if seen.is_some() => {
+            StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY if listing => {
                 return Ok(End::NoStreamingLists);
             }
             _ => return Err(failure(response).await),
@@ -273,22 +270,22 @@ impl Follower {
         let mut called = pin!(called);
         let mut pieces = Pieces::new(Form::of(&response), EVENT_BYTES_MAX);
         let mut body = response.into_body();
-        let limit = |seen: &Option<_>| if seen.is_some() { PAGE_MAX } else { IDLE_MAX };
+        let limit = |listing| if listing { PAGE_MAX } else { IDLE_MAX };
         let mut heard = Instant::now();
         // Looked at when it ends, not set with each piece: that would cost more than the piece.
-        let mut silence = pin!(sleep_until(heard + limit(&seen)));
+        let mut silence = pin!(sleep_until(heard + limit(listing)));
         loop {
             let data = tokio::select! {
                 data = body.next() => data,
                 () = &mut called => return Ok(End::Called),
                 () = &mut silence => {
-                    let limit = limit(&seen);
-                    match (heard + limit > Instant::now(), &seen) {
+                    let limit = limit(listing);
+                    match (heard + limit > Instant::now(), listing) {
                         (true, _) => silence.as_mut().reset(heard + limit),
                         // A server that does not know such lists sends all objects and no end of
                         // them.
-                        (false, Some(_)) => return Ok(End::NoStreamingLists),
-                        (false, None) => bail!("nothing was heard for {} s", limit.as_secs()),
+                        (false, true) => return Ok(End::NoStreamingLists),
+                        (false, false) => bail!("nothing was heard for {} s", limit.as_secs()),
                     }
                     continue;
                 }
@@ -302,7 +299,7 @@ impl Follower {
                 // One that cannot be read is skipped: it would come again each time.
                 match event {
                     Ok(Ok(event)) => {
-                        if let Some(end) = self.take_event(event, &mut seen).await? {
+                        if let Some(end) = self.take_event(event, &mut listing).await? {
                             return Ok(end);
                         }
                     }
@@ -319,7 +316,7 @@ impl Follower {
     async fn take_event(
         &mut self,
         Event { kind, object }: Event<'_>,
-        seen: &mut Option<HashSet<Key>>,
+        listing: &mut bool,
     ) -> Result<Option<End>> {
         if kind == "ERROR" {
             let said = Said::read(object.source(&schema::STATUS)).unwrap_or_default();
@@ -330,8 +327,8 @@ impl Follower {
             bail!("the API server says: {}", said.message());
         }
         let object = object.source(self.kind.message);
-        let (key, identity) = match identity(object) {
-            Ok(named) => named,
+        let identity = match identity(object) {
+            Ok(identity) => identity,
             Err(error) => {
                 self.skip(&error);
                 return Ok(None);
@@ -339,22 +336,16 @@ impl Follower {
         };
         let version = identity.version;
         match kind {
-            "ADDED" | "MODIFIED" => {
-                let key = self.take_object(object, key, identity).await;
-                if let Some(seen) = seen {
-                    seen.insert(key);
-                }
-            }
+            "ADDED" | "MODIFIED" => self.take_object(object, identity).await,
             "DELETED" => {
-                let gone = self.objects.delete(&key, version);
+                let gone = self.objects.delete(identity);
                 self.tell(gone).await;
             }
             "BOOKMARK" => {
-                if ends_list(object)
-                    && let Some(seen) = seen.take()
-                {
+                if *listing && ends_list(object) {
+                    *listing = false;
                     self.objects.check_list(version)?;
-                    self.finish(&seen, version).await;
+                    self.finish(version).await;
                 }
                 self.objects.version = self.objects.version.max(version);
             }
@@ -365,7 +356,6 @@ impl Follower {
 
     /// Lists by pages, consistently.
     async fn list(&mut self) -> Result<End> {
-        let mut seen = HashSet::new();
         let mut token = String::new();
         loop {
             let query = format!("limit={PAGE_OBJECTS}&continue={token}{}", self.selector());
@@ -386,33 +376,31 @@ impl Follower {
             for object in &page.objects {
                 let object = object.source(self.kind.message);
                 match identity(object) {
-                    Ok((key, identity)) => {
-                        seen.insert(self.take_object(object, key, identity).await);
-                    }
+                    Ok(identity) => self.take_object(object, identity).await,
                     Err(error) => self.skip(&error),
                 }
             }
             token = percent_encode(&page.next);
             if token.is_empty() {
-                self.finish(&seen, page.version).await;
+                self.finish(page.version).await;
                 return Ok(End::Listed);
             }
         }
     }
 
     /// Everything of a version was seen.
-    async fn finish(&mut self, seen: &HashSet<Key>, version: u64) {
-        let gone = self.objects.finish(seen, version);
+    async fn finish(&mut self, version: u64) {
+        let gone = self.objects.finish(version);
         self.tell(gone).await;
         if self.status.listed(self.call) {
             let _ = self.inputs.send(Input::Synced).await;
         }
     }
 
-    async fn take_object(&mut self, object: Source<'_>, key: Key, identity: Identity) -> Key {
-        let taken = self.objects.take(object, key, identity);
+    async fn take_object(&mut self, object: Source<'_>, identity: Identity<'_>) {
+        let taken = self.objects.take(object, identity);
         if let Some(reports) = &self.reports
-            && taken.changes.iter().any(waits)
+            && taken.change.as_ref().is_some_and(waits)
             && let Some(seen) = Report::seen(object)
         {
             reports.tell(seen).await;
@@ -420,13 +408,12 @@ impl Follower {
         for problem in taken.problems {
             self.tell_problem(&problem);
         }
-        if let Some(nodes) = self.nodes.as_ref().filter(|_| !taken.changes.is_empty())
+        if let Some(nodes) = self.nodes.as_ref().filter(|_| taken.change.is_some())
             && let Source::Json(object) = object
         {
-            nodes.keep(taken.key.name.clone(), object);
+            nodes.keep(identity.name().into(), object);
         }
-        self.tell(taken.changes).await;
-        taken.key
+        self.tell(taken.gone.into_iter().chain(taken.change)).await;
     }
 
     fn skip(&mut self, why: &Error) {
@@ -458,7 +445,7 @@ impl Follower {
         let uri = format!("{}?{query}", self.kind.path);
         // Extenders are sent nodes as JSON.
         let forms = if self.nodes.is_some() { JSON } else { PROTOBUF_OR_JSON };
-        let request = Request::get(uri).header("accept", forms).body(Bytes::new())?;
+        let request = link::request(Method::GET, uri, forms, None)?;
         let response = timeout(HEAD_MAX, self.link.open(request));
         response.await.context("the API server did not answer")?
     }

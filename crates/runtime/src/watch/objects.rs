@@ -1,19 +1,19 @@
 //! What is known of all objects of one kind, and what becomes news by what is heard.
 
-use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher as _, RandomState};
 
 use anyhow::{Result, anyhow, bail};
 use api::lower::{Siblings, Source};
 use engine::change::Change;
 use engine::object::Text;
+use hashbrown::{Equivalent, HashMap};
 
 use crate::kinds::{Key, Kind};
 
 /// All objects of a kind, as far as they are known.
 pub(super) struct Objects {
     kind: &'static Kind,
-    known: HashMap<Key, Identity>,
+    known: HashMap<Key, Known, RandomState>,
     siblings: Siblings,
     /// The newest version seen.
     pub(super) version: u64,
@@ -23,64 +23,126 @@ pub(super) struct Objects {
     floor: u64,
     /// Something could not be read, so that what is not known may still be there.
     pub(super) holes: bool,
+    /// How many lists were begun.
+    lists: u32,
+}
+
+struct Known {
+    uid: Text,
+    version: u64,
+    /// The last list that was begun when it was seen last.
+    list: u32,
 }
 
 /// Which object it is, and which version of it.
-#[derive(Debug)]
-pub(super) struct Identity {
-    pub(super) uid: Text,
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Identity<'a> {
+    key: KeyRef<'a>,
+    uid: &'a str,
     pub(super) version: u64,
 }
 
+/// A key that belongs to somebody else.
+#[derive(Clone, Copy, Debug, Hash)]
+struct KeyRef<'a> {
+    namespace: &'a str,
+    name: &'a str,
+}
+
+impl Equivalent<Key> for KeyRef<'_> {
+    fn equivalent(&self, key: &Key) -> bool {
+        *key.name == *self.name && *key.namespace == *self.namespace
+    }
+}
+
+impl KeyRef<'_> {
+    fn to_key(self) -> Key {
+        Key { namespace: self.namespace.into(), name: self.name.into() }
+    }
+}
+
+impl Identity<'_> {
+    pub(super) fn name(&self) -> &str {
+        self.key.name
+    }
+}
+
 /// What came of an object.
+#[derive(Default)]
 pub(super) struct Taken {
-    pub(super) key: Key,
-    /// What the engine is to be told.
-    pub(super) changes: Vec<Change>,
+    /// What the engine is to be told first, of an object that had the name before.
+    pub(super) gone: Option<Change>,
+    /// What the engine is to be told then.
+    pub(super) change: Option<Change>,
     /// What people are to be told.
     pub(super) problems: Vec<String>,
 }
 
 impl Objects {
     pub(super) fn new(kind: &'static Kind) -> Self {
-        let siblings = Siblings::new(RandomState::new().hash_one(kind.name));
-        let known = HashMap::new();
-        Self { kind, known, siblings, version: 0, complete: false, floor: 0, holes: false }
+        Self {
+            kind,
+            known: HashMap::default(),
+            siblings: Siblings::new(RandomState::new().hash_one(kind.name)),
+            version: 0,
+            complete: false,
+            floor: 0,
+            holes: false,
+            lists: 0,
+        }
     }
 
     /// Takes an object over if it is news.
-    pub(super) fn take(&mut self, object: Source<'_>, key: Key, news: Identity) -> Taken {
+    pub(super) fn take(&mut self, object: Source<'_>, news: Identity<'_>) -> Taken {
         let floor = if self.complete { self.version } else { self.floor };
-        let newest = self.known.get(&key).map_or(floor, |known| known.version);
         self.version = self.version.max(news.version);
-        let mut changes = Vec::new();
+        let known = self.known.get_mut(&news.key);
+        let newest = known.map_or(floor, |known| {
+            known.list = self.lists;
+            known.version
+        });
         if news.version <= newest {
-            return Taken { key, changes, problems: Vec::new() };
+            return Taken::default();
         }
         let (change, problems) = (self.kind.lower)(object, &mut self.siblings);
-        let uid = news.uid.clone();
-        let before = match change {
-            Some(_) => self.known.insert(key.clone(), news),
-            None => self.known.remove(&key),
+        let gone = match change {
+            Some(_) => self.note(news),
+            None => self.known.remove_entry(&news.key),
         };
-        if let Some(before) = before
-            && (before.uid != uid || change.is_none())
-        {
-            changes.push((self.kind.gone)(&key, &before.uid));
+        Taken {
+            gone: gone.map(|(key, known)| (self.kind.gone)(&key, &known.uid)),
+            change,
+            problems: problems.iter().map(ToString::to_string).collect(),
         }
-        changes.extend(change);
-        Taken { key, changes, problems: problems.iter().map(ToString::to_string).collect() }
+    }
+
+    /// Notes that an object is there. The one that had the name before, if it was another.
+    fn note(&mut self, Identity { key, uid, version }: Identity<'_>) -> Option<(Key, Known)> {
+        if let Some(known) = self.known.get_mut(&key)
+            && *known.uid == *uid
+        {
+            known.version = version;
+            return None;
+        }
+        let before = self.known.remove_entry(&key);
+        self.known.insert(key.to_key(), Known { uid: uid.into(), version, list: self.lists });
+        before
     }
 
     /// Takes over that an object was deleted in a version.
-    pub(super) fn delete(&mut self, key: &Key, version: u64) -> Option<Change> {
+    pub(super) fn delete(&mut self, Identity { key, version, .. }: Identity<'_>) -> Option<Change> {
         self.version = self.version.max(version);
         // A delete of an older incarnation says nothing of the present one.
-        if self.known.get(key)?.version > version {
+        if self.known.get(&key)?.version > version {
             return None;
         }
-        let known = self.known.remove(key)?;
-        Some((self.kind.gone)(key, &known.uid))
+        let (key, known) = self.known.remove_entry(&key)?;
+        Some((self.kind.gone)(&key, &known.uid))
+    }
+
+    /// A list begins, to be finished when all of it was seen.
+    pub(super) fn begin(&mut self) {
+        self.lists = self.lists.wrapping_add(1);
     }
 
     /// Refuses a list that is older than what was seen.
@@ -92,15 +154,14 @@ impl Objects {
         Ok(())
     }
 
-    /// Everything of a version was seen: what was not is gone.
-    pub(super) fn finish(&mut self, seen: &HashSet<Key>, version: u64) -> Vec<Change> {
-        let missing = self.known.keys().filter(|key| !seen.contains(*key));
-        let mut missing: Vec<Key> = missing.cloned().collect();
-        missing.sort_unstable();
+    /// Everything of a version was seen since a list began: what was not is gone.
+    pub(super) fn finish(&mut self, version: u64) -> Vec<Change> {
+        let missing = self.known.extract_if(|_, known| known.list != self.lists);
+        let mut missing: Vec<(Key, Known)> = missing.collect();
+        missing.sort_unstable_by(|one, other| one.0.cmp(&other.0));
         self.version = self.version.max(version);
         self.complete = true;
-        let gone = |key: &Key| Some((self.kind.gone)(key, &self.known.remove(key)?.uid));
-        missing.iter().filter_map(gone).collect()
+        missing.iter().map(|(key, known)| (self.kind.gone)(key, &known.uid)).collect()
     }
 
     /// Everything is to be listed again.
@@ -113,11 +174,10 @@ impl Objects {
 }
 
 /// Which object it is.
-pub(super) fn identity(object: Source<'_>) -> Result<(Key, Identity)> {
+pub(super) fn identity(object: Source<'_>) -> Result<Identity<'_>> {
     let api::lower::Identity { namespace, name, uid, version } = object.identity();
     let version = version
         .parse()
         .map_err(|_| anyhow!("metadata.resourceVersion {version:?} is not a number"))?;
-    let key = Key { namespace: namespace.into(), name: name.into() };
-    Ok((key, Identity { uid: uid.into(), version }))
+    Ok(Identity { key: KeyRef { namespace, name }, uid, version })
 }
