@@ -50,8 +50,8 @@ const READ_PAUSE_MAX: Duration = Duration::from_secs(5);
 /// example. By then every request has died.
 const REFUSALS_MAX: u32 = 5;
 
-/// How many binds may be under way at once: more as long as all goes well, half as many when the
-/// server asks for less. Also knows how long one takes.
+/// How many binds may be under way at once: more as long as all goes well and fast, half as many when
+/// the server asks for less. Also knows how long one takes.
 #[derive(Debug)]
 pub struct Window {
     size: AtomicUsize,
@@ -64,6 +64,10 @@ impl Window {
     const LEAST: usize = 4;
     const MOST: usize = 512;
 
+    /// Binds that take longer wait for each other: more of them at once would only come closer to the
+    /// end of their time.
+    const LONG: Duration = Duration::from_millis(REQUEST_TIMEOUT.as_millis() as u64 / 4);
+
     /// How many.
     pub fn size(&self) -> usize {
         self.size.load(Ordering::Relaxed)
@@ -74,10 +78,13 @@ impl Window {
         Duration::from_nanos(self.took.load(Ordering::Relaxed))
     }
 
-    /// A bind was answered after this time.
-    fn answered(&self, took: Duration) {
+    /// A bind succeeded after this time.
+    fn succeeded(&self, took: Duration) {
         let average = self.took() * 7 / 8 + took / 8;
         self.took.store(average.as_nanos() as u64, Ordering::Relaxed);
+        if average < Self::LONG {
+            self.grow();
+        }
     }
 
     pub(crate) fn grow(&self) {
@@ -181,8 +188,7 @@ impl Binder {
             let give_up = *give_up.get_or_insert(sent + TRYING_MAX);
             match self.send(pod, &version, node, since).await {
                 Answer::Bound => {
-                    self.window.answered(sent.elapsed());
-                    self.window.grow();
+                    self.window.succeeded(sent.elapsed());
                     return Ok(());
                 }
                 Answer::Later(wait) => {

@@ -463,6 +463,19 @@ fn the_window_stays_within_its_limits() {
     assert_eq!(window.size(), Window::LEAST + 1);
 }
 
+#[test]
+fn binds_that_wait_for_each_other_do_not_become_more() {
+    let window = Window::default();
+    (0..10).for_each(|_| window.succeeded(Window::LONG / 2));
+    assert_eq!(window.size(), Window::FIRST + 10);
+    (0..100).for_each(|_| window.succeeded(Window::LONG * 2));
+    let widest = window.size();
+    assert!(widest < Window::FIRST + 20, "{widest}");
+    assert_eq!(window.took().as_millis(), (Window::LONG * 2).as_millis() - 1);
+    (0..100).for_each(|_| window.succeeded(Window::LONG / 2));
+    assert!(window.size() > widest + 80);
+}
+
 #[tokio::test(start_paused = true)]
 async fn trouble_shrinks_the_window() {
     let stage = Stage::of(&[Step::Status(429, false, None), Step::Status(500, true, None)]);

@@ -76,7 +76,7 @@ pub(crate) fn bind(
         let status = slot(&mut pod, &["status"]);
         members(status).remove("nominatedNodeName");
         set_condition(status, json!({
-            "type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": time,
+            "type": "PodScheduled", "status": "True", "lastTransitionTime": time,
         }));
         Ok(Some(pod))
     })?;
