@@ -64,8 +64,8 @@ impl Window {
     const LEAST: usize = 4;
     const MOST: usize = 512;
 
-    /// Binds that take longer wait for each other: more of them at once would only come closer to the
-    /// end of their time.
+    /// If binds take longer, there are so many that they wait for each other: more than at first would
+    /// only bring them closer to the end of their time.
     const LONG: Duration = Duration::from_millis(REQUEST_TIMEOUT.as_millis() as u64 / 4);
 
     /// How many.
@@ -82,7 +82,7 @@ impl Window {
     fn succeeded(&self, took: Duration) {
         let average = self.took() * 7 / 8 + took / 8;
         self.took.store(average.as_nanos() as u64, Ordering::Relaxed);
-        if average < Self::LONG {
+        if average < Self::LONG || self.size() < Self::FIRST {
             self.grow();
         }
     }

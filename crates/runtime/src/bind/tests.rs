@@ -476,6 +476,14 @@ fn binds_that_wait_for_each_other_do_not_become_more() {
     assert!(window.size() > widest + 80);
 }
 
+#[test]
+fn where_binds_always_take_long_there_are_soon_as_many_as_at_first() {
+    let window = Window::default();
+    (0..10).for_each(|_| window.shrink());
+    (0..1000).for_each(|_| window.succeeded(Window::LONG * 2));
+    assert!((Window::FIRST..Window::FIRST + 20).contains(&window.size()), "{}", window.size());
+}
+
 #[tokio::test(start_paused = true)]
 async fn trouble_shrinks_the_window() {
     let stage = Stage::of(&[Step::Status(429, false, None), Step::Status(500, true, None)]);
