@@ -55,7 +55,8 @@ const REFUSALS_MAX: u32 = 5;
 #[derive(Debug)]
 pub struct Window {
     size: AtomicUsize,
-    /// Nanoseconds until a bind is answered, an average in which the last ones count most.
+    /// Nanoseconds until a bind is answered, an average in which the last ones count most, and short
+    /// ones more than long ones: after a flood it is soon seen that there is none any more.
     took: AtomicU64,
 }
 
@@ -80,7 +81,8 @@ impl Window {
 
     /// A bind succeeded after this time.
     fn succeeded(&self, took: Duration) {
-        let average = self.took() * 7 / 8 + took / 8;
+        let before = self.took();
+        let average = if took < before { (before + took) / 2 } else { (before * 7 + took) / 8 };
         self.took.store(average.as_nanos() as u64, Ordering::Relaxed);
         if average < Self::LONG || self.size() < Self::FIRST {
             self.grow();

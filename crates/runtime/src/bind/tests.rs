@@ -477,6 +477,14 @@ fn binds_that_wait_for_each_other_do_not_become_more() {
 }
 
 #[test]
+fn after_a_flood_binds_are_soon_seen_to_be_fast() {
+    let window = Window::default();
+    (0..100).for_each(|_| window.succeeded(Duration::from_secs(1)));
+    (0..6).for_each(|_| window.succeeded(Duration::from_millis(5)));
+    assert!(window.took() < Duration::from_millis(40), "{:?}", window.took());
+}
+
+#[test]
 fn where_binds_always_take_long_there_are_soon_as_many_as_at_first() {
     let window = Window::default();
     (0..10).for_each(|_| window.shrink());
