@@ -1,3 +1,5 @@
+//! Lowered with the spec of a sibling or without: the pod must be the same.
+
 use serde_json::{Value, json};
 
 use super::*;
