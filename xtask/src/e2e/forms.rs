@@ -63,7 +63,7 @@ async fn check(client: &kube::Client, kind: &Kind) -> Result<()> {
 
 /// What the engine is told of an object. Its version may be newer in the form that is read later.
 fn shown(kind: &Kind, object: Source<'_>) -> String {
-    let (change, problems) = (kind.lower)(object, &mut Siblings::default());
+    let (change, problems) = (kind.lower)(object, &mut Siblings::new(0));
     let text = format!("{change:?} {problems:?}");
     text.replace(&format!("{:?}", object.identity().version), "VERSION")
 }

@@ -28,7 +28,6 @@ const SPECS_MAX: usize = 256;
 const BYTES_MAX: usize = 2 * LIST_ENTRIES_MAX;
 
 /// Lowers pods, and remembers specs.
-#[derive(Default)]
 pub struct Siblings {
     seed: u64,
     specs: Map<u64, Arc<PodSpec>>,

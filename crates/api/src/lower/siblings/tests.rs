@@ -6,14 +6,51 @@ use super::*;
 use crate::lower;
 use crate::protobuf::tests::{encode, full_pod};
 
-/// A pod of which a sibling can have the same spec.
+/// A pod of which a sibling can have the same spec, with every field that is read.
 fn pod() -> Value {
     let mut pod = full_pod();
-    let volumes = pod["spec"]["volumes"].as_array_mut().unwrap();
+    pod["metadata"]["deletionTimestamp"] = json!("2026-01-31T12:00:02Z");
+    let (spec, more) = (&mut pod["spec"], json!({"cpu": "7"}));
+    spec["resources"]["limits"] = more.clone();
+    spec["tolerations"][0]["value"] = json!("v");
+    spec["containers"][0]["restartPolicy"] = json!("Never");
+    spec["containers"][0]["restartPolicyRules"] = json!([{"action": "Restart"}]);
+    spec["initContainers"][0]["ports"] = spec["containers"][0]["ports"].clone();
+    spec["initContainers"][0]["resources"]["limits"] = more.clone();
+    for kind in ["podAffinity", "podAntiAffinity"] {
+        let rules = spec["affinity"][kind].as_object_mut().unwrap();
+        for rule in rules.values_mut() {
+            let rule = &mut rule[0];
+            let term = if rule.get("podAffinityTerm").is_some() {
+                &mut rule["podAffinityTerm"]
+            } else {
+                rule
+            };
+            term["namespaceSelector"] = term["labelSelector"].clone();
+            term["matchLabelKeys"] = json!(["x"]);
+            term["mismatchLabelKeys"] = json!(["y"]);
+        }
+    }
+    let volumes = spec["volumes"].as_array_mut().unwrap();
     volumes.retain(|volume| volume.get("ephemeral").is_none());
+    for volume in &mut *volumes {
+        for (_, source) in volume.as_object_mut().unwrap() {
+            if source.is_object() {
+                source["readOnly"] = json!(true);
+                source["kind"] = json!("Managed");
+            }
+        }
+    }
     volumes.push(json!({"name": "token-x7k2p"}));
-    let conditions = pod["status"]["conditions"].as_array_mut().unwrap();
-    conditions.push(json!({"type": "PodResizePending", "status": "True", "reason": "Deferred"}));
+    let status = &mut pod["status"];
+    status["resources"]["limits"] = more.clone();
+    status["containerStatuses"][0]["resources"]["limits"] = more;
+    status["initContainerStatuses"] = status["containerStatuses"].clone();
+    status["initContainerStatuses"][0]["name"] = json!("i");
+    let pending = json!({
+        "type": "PodResizePending", "status": "True", "reason": "Deferred", "message": "later",
+    });
+    status["conditions"].as_array_mut().unwrap().push(pending);
     pod
 }
 
@@ -69,6 +106,48 @@ fn variants(value: &Value) -> Vec<Value> {
         Value::Null => {}
     }
     found
+}
+
+/// Fields of a message that an object lacks.
+fn lacking(message: &Message, value: &Value, path: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for field in message.fields {
+        let path = format!("{path}.{}", field.name);
+        let inner = match &field.shape {
+            Shape::Inline(inner) => {
+                found.extend(lacking(inner, value, &path));
+                continue;
+            }
+            Shape::Message(inner) | Shape::List(Shape::Message(inner)) => Some(*inner),
+            _ => None,
+        };
+        // What one entry of a list lacks another may have.
+        let entries = match value.get(field.name) {
+            None => Vec::new(),
+            Some(Value::Array(entries)) => entries.clone(),
+            Some(one) => vec![one.clone()],
+        };
+        let merged = entries.into_iter().reduce(|mut all, more| {
+            if let (Value::Object(all), Value::Object(more)) = (&mut all, more) {
+                all.extend(more);
+            }
+            all
+        });
+        match (merged, inner) {
+            (None, _) => found.push(path),
+            (Some(value), Some(inner)) => found.extend(lacking(inner, &value, &path)),
+            (Some(_), None) => {}
+        }
+    }
+    found
+}
+
+#[test]
+fn every_field_that_is_read_is_varied() {
+    let mut pod = pod();
+    // Needs no variant: whoever has one has no siblings.
+    pod["spec"]["volumes"].as_array_mut().unwrap().push(json!({"ephemeral": {}}));
+    assert_eq!(lacking(&schema::POD, &pod, ""), Vec::<String>::new());
 }
 
 #[test]
