@@ -192,7 +192,8 @@ impl Writer {
         let PodEvent { regarding, related, scheduler, kind, reason, action, note } = event;
         let repeats = kind == "Warning";
         let key = Key { regarding, related, scheduler, kind, reason, action };
-        if let Some(series) = self.series.get_mut(&key)
+        if repeats
+            && let Some(series) = self.series.get_mut(&key)
             && now.duration_since(series.last) < SERIES_TIME
         {
             series.count += 1;
@@ -200,7 +201,7 @@ impl Writer {
             series.last_time = SystemTime::now();
             return self.repetition(&key);
         }
-        if self.series.len() >= SERIES_MAX {
+        if repeats && self.series.len() >= SERIES_MAX {
             self.series.retain(|_, series| now.duration_since(series.last) < SERIES_TIME);
             if self.series.len() >= SERIES_MAX {
                 self.series.clear();

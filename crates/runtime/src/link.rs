@@ -80,7 +80,7 @@ impl Link {
 }
 
 /// A request to a path, with the forms in which the answer may come, and the body with its form.
-pub fn request(
+pub(crate) fn request(
     method: Method,
     path: String,
     accept: &'static str,

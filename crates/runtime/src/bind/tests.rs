@@ -471,7 +471,8 @@ fn binds_that_wait_for_each_other_do_not_become_more() {
     (0..100).for_each(|_| window.succeeded(Window::LONG * 2));
     let widest = window.size();
     assert!(widest < Window::FIRST + 20, "{widest}");
-    assert_eq!(window.took().as_millis(), (Window::LONG * 2).as_millis() - 1);
+    let took = window.took();
+    assert!(took <= Window::LONG * 2 && took > Window::LONG * 19 / 10, "{took:?}");
     (0..100).for_each(|_| window.succeeded(Window::LONG / 2));
     assert!(window.size() > widest + 80);
 }

@@ -41,14 +41,31 @@ fn dropped(metrics: &Metrics) -> u64 {
     line.unwrap().rsplit(' ').next().unwrap().parse().unwrap()
 }
 
+/// Lets virtual time pass, after all that can be done by then was done.
+async fn pass(time: Duration) {
+    sleep(time).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_normal_is_written_each_time_and_not_remembered() {
+    let (fake, events, _) = start(healthy);
+    for _ in 0..3 {
+        events.tell(PodEvent { kind: "Normal", ..event("a", "Scheduled", "to a node") });
+        pass(SECOND).await;
+    }
+    pass(3 * SERIES_TIME).await;
+    let methods: Vec<Method> = fake.asked().into_iter().map(|asked| asked.method).collect();
+    assert_eq!(methods, [Method::POST, Method::POST, Method::POST]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn repetitions_are_counted_on_the_first_event() {
     let (fake, events, _) = start(healthy);
     events.tell(event("a", "FailedScheduling", "no room"));
-    tokio::time::sleep(SECOND).await;
+    pass(SECOND).await;
     for _ in 0..3 {
         events.tell(event("a", "FailedScheduling", "no room"));
-        tokio::time::sleep(SECOND).await;
+        pass(SECOND).await;
     }
     let asked = fake.asked();
     let methods: Vec<&Method> = asked.iter().map(|asked| &asked.method).collect();
@@ -66,14 +83,14 @@ async fn repetitions_are_counted_on_the_first_event() {
     assert_eq!(asked[1].content_type, "application/merge-patch+json");
     assert_eq!(asked[1].body["series"]["count"], 2);
 
-    tokio::time::sleep(SERIES_TIME + LOOK_EVERY).await;
+    pass(SERIES_TIME + LOOK_EVERY).await;
     let last = fake.asked().pop().unwrap();
     assert_eq!((&last.method, &last.path), (&Method::PATCH, &asked[1].path));
     assert_eq!(last.body["series"]["count"], 4, "in the end all are");
     events.tell(event("a", "FailedScheduling", "again"));
-    tokio::time::sleep(SECOND).await;
+    pass(SECOND).await;
     assert_eq!(fake.asked()[3].method, Method::POST, "too late for the series");
-    tokio::time::sleep(3 * SERIES_TIME).await;
+    pass(3 * SERIES_TIME).await;
     assert_eq!(fake.asked().len(), 4, "one event is no series");
 }
 
@@ -91,7 +108,7 @@ async fn whatever_differs_is_an_event_of_its_own() {
     for event in changed {
         events.tell(event);
     }
-    tokio::time::sleep(SECOND).await;
+    pass(SECOND).await;
     assert_eq!(fake.asked_by(&Method::POST).len(), 6);
     let mut names: Vec<_> =
         fake.asked().iter().map(|asked| asked.body["metadata"]["name"].to_string()).collect();
@@ -106,9 +123,9 @@ async fn a_repetition_waits_until_the_event_is_there() {
     for _ in 0..5 {
         events.tell(event("a", "FailedScheduling", "no room"));
     }
-    tokio::time::sleep(SECOND / 2).await;
+    pass(SECOND / 2).await;
     assert_eq!(fake.asked().len(), 1);
-    tokio::time::sleep(SECOND).await;
+    pass(SECOND).await;
     assert_eq!(fake.asked()[1].body["series"]["count"], 5);
 }
 
@@ -118,9 +135,9 @@ async fn several_are_written_at_once_but_not_all() {
     for number in 0..3 * WRITING_MAX {
         events.tell(event(&"x".repeat(number + 1), "Scheduled", "there"));
     }
-    tokio::time::sleep(SECOND / 2).await;
+    pass(SECOND / 2).await;
     assert_eq!(fake.asked().len(), WRITING_MAX);
-    tokio::time::sleep(3 * SECOND).await;
+    pass(3 * SECOND).await;
     assert_eq!((fake.asked().len(), dropped(&metrics)), (3 * WRITING_MAX, 0));
 }
 
@@ -137,7 +154,7 @@ async fn nothing_is_added_to_an_event_that_was_refused() {
         let (fake, events, metrics) = start(move |_| refusal.clone());
         for _ in 0..3 {
             events.tell(event("a", "FailedScheduling", "no room"));
-            tokio::time::sleep(Duration::from_mins(1)).await;
+            pass(Duration::from_mins(1)).await;
         }
         assert_eq!(fake.asked_by(&Method::POST).len(), 3 * tries);
         assert_eq!(dropped(&metrics), 3);
@@ -153,7 +170,7 @@ async fn an_event_whose_answer_was_lost_is_not_written_twice() {
         if *tries == 1 { Reply::never() } else { Reply::failure(409, "exists") }
     });
     events.tell(event("a", "Scheduled", "there"));
-    tokio::time::sleep(Duration::from_mins(1)).await;
+    pass(Duration::from_mins(1)).await;
     let asked = fake.asked();
     assert_eq!((asked.len(), dropped(&metrics)), (2, 0));
     assert_eq!(asked[0].body["metadata"]["name"], asked[1].body["metadata"]["name"]);
@@ -173,7 +190,7 @@ async fn an_event_of_a_pod_with_a_long_name_has_a_name_that_is_allowed() {
     let (fake, events, _) = start(healthy);
     events.tell(event(&"x".repeat(253), "Scheduled", "there"));
     events.tell(event(&"x".repeat(236), "Scheduled", "there"));
-    tokio::time::sleep(SECOND).await;
+    pass(SECOND).await;
     for asked in fake.asked() {
         let name = asked.body["metadata"]["name"].as_str().unwrap().to_owned();
         assert!(name.len() <= 253, "{name}");
