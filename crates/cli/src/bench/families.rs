@@ -177,9 +177,12 @@ fn extended_resource(count: usize) -> Work {
     });
     let make = |name: &str, _| {
         let mut pod = default_pod("ns", name, &[]);
-        pod.spec_mut().requests.scalars = [(RESOURCE.into(), 1)].into();
-        pod.spec_mut().requests_on_node.scalars = [(RESOURCE.into(), 1)].into();
-        pod.spec_mut().requests_for_score.scalars = [(RESOURCE.into(), 1)].into();
+        let spec = pod.spec_mut();
+        for requests in
+            [&mut spec.requests, &mut spec.requests_on_node, &mut spec.requests_for_score]
+        {
+            requests.scalars = [(RESOURCE.into(), 1)].into();
+        }
         pod
     };
     work(Box::new(nodes), none(), many("pod", 2 * count, make))

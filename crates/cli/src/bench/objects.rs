@@ -38,9 +38,10 @@ pub fn pod(namespace: &str, name: &str, cpu: i64, memory: i64, labels: &[(&str, 
         resource_version: "1000".into(),
         ..Pod::default()
     };
-    pod.spec_mut().scheduler_name = "default-scheduler".into();
-    pod.spec_mut().images = ["registry.k8s.io/pause:3.10".into()].into();
-    pod.spec_mut().container_count = 1;
+    let spec = pod.spec_mut();
+    spec.scheduler_name = "default-scheduler".into();
+    spec.images = ["registry.k8s.io/pause:3.10".into()].into();
+    spec.container_count = 1;
     set_requests(&mut pod, cpu, memory);
     pod
 }
