@@ -72,13 +72,10 @@ pub enum Report {
 }
 
 impl Report {
-    /// What a pod says that waits to be scheduled; `None` for others and when it says nothing.
+    /// What a pod says that waits to be scheduled; `None` when it says nothing.
     pub fn seen<'a>(pod: impl Into<Source<'a>>) -> Option<Self> {
         let pod = pod.into();
-        let Waiting { spec, status } = pod.read().ok()?;
-        if !spec.node_name.is_empty() {
-            return None;
-        }
+        let Waiting { status } = pod.read().ok()?;
         let mut conditions = status.conditions.into_iter();
         let refused = conditions
             .find(|condition| condition.kind == "PodScheduled" && condition.status == "False")?;
@@ -97,16 +94,7 @@ impl Report {
 #[serde(default)]
 struct Waiting<'a> {
     #[serde(borrow)]
-    spec: WaitingSpec<'a>,
-    #[serde(borrow)]
     status: WaitingStatus<'a>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct WaitingSpec<'a> {
-    #[serde(borrow)]
-    node_name: Cow<'a, str>,
 }
 
 #[derive(Default, Deserialize)]

@@ -170,14 +170,7 @@ impl Lower for RawPod {
     }
 
     fn lower(self, report: &mut Report) -> Pod {
-        let spec = self.lower_spec(&Path::Root.field("spec"), report);
-        self.lower_own(spec.into(), report)
-    }
-}
-
-impl RawPod {
-    /// Lowers what is the pod's own, beside its spec.
-    pub(super) fn lower_own(&self, shared: Arc<PodSpec>, report: &mut Report) -> Pod {
+        let shared = self.lower_spec(&Path::Root.field("spec"), report);
         let (meta, spec, status) = (&self.metadata, &self.spec, &self.status);
         let path = Path::Root.field("spec");
         let preempted = status.conditions.iter().any(|condition| {
@@ -202,10 +195,12 @@ impl RawPod {
             creation_time: meta.creation_time(report),
             resource_version: meta.resource_version.0.clone(),
             generation: meta.generation.0,
-            spec: shared,
+            spec: shared.into(),
         }
     }
+}
 
+impl RawPod {
     fn lower_spec(&self, path: &Path<'_>, report: &mut Report) -> PodSpec {
         let (meta, spec) = (&self.metadata, &self.spec);
         let namespace = meta.namespace();

@@ -2,50 +2,55 @@
 //!
 //! Nearly all pods have siblings, and each pod is seen again and again while it lives, with a spec that
 //! stays the same. Of a pod in protobuf form, all that its spec is lowered from is hashed. A spec that
-//! was lowered from the same is used again, and only what is the pod's own is read.
+//! was lowered from the same is used again, and what is the pod's own is read in the same pass.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
 use engine::map::Map;
-use engine::object::{Pod, PodSpec};
+use engine::object::{Labels, Pod, PodSpec, Text};
 
 use super::limits::LIST_ENTRIES_MAX;
-use super::pod::RawPod;
-use super::problem::Report;
-use super::{Lower, Lowered, Source};
-use crate::protobuf::wire::{Payload, find, next_field};
+use super::{Lowered, Source};
+use crate::protobuf::wire::{Payload, find, next_field, seconds_and_nanos};
 use crate::protobuf::{Error, Message, Shape, schema};
 
 #[cfg(test)]
 mod tests;
 
-/// Specs that are remembered; beyond that all are forgotten.
+/// Digests that are remembered; beyond that all are forgotten.
 const SPECS_MAX: usize = 256;
 
 /// Bytes of a pod that may have siblings. An entry of a list takes two, so that no list of it is too
 /// long.
 const BYTES_MAX: usize = 2 * LIST_ENTRIES_MAX;
 
-/// Lowers pods, and remembers specs.
+/// Lowers pods, and remembers what they share.
 pub struct Siblings {
     seed: u64,
-    specs: Map<u64, Arc<PodSpec>>,
+    shared: Map<u64, Shared>,
+}
+
+/// What pods of the same digest have in common.
+struct Shared {
+    namespace: Text,
+    labels: Labels,
+    spec: Arc<PodSpec>,
 }
 
 impl Siblings {
     /// One that knows no pod yet. The seed is to be a secret: who knew it could make different specs
     /// look the same.
     pub fn new(seed: u64) -> Self {
-        Self { seed, specs: Map::default() }
+        Self { seed, shared: Map::default() }
     }
 
     /// Lowers a pod, as [`super::pod`] does.
     pub fn pod(&mut self, source: Source<'_>) -> Lowered<Pod> {
         let Source::Protobuf(_, bytes) = source else { return super::pod(source) };
-        let Ok(Some(digest)) = self.digest(bytes) else { return super::pod(source) };
-        if let Some(spec) = self.specs.get(&digest)
-            && let Some(lowered) = own(bytes, spec)
+        let Ok(Some((digest, own))) = self.split(bytes) else { return super::pod(source) };
+        if let Some(shared) = self.shared.get(&digest)
+            && let Some(lowered) = own.lower(shared)
         {
             return lowered;
         }
@@ -53,42 +58,102 @@ impl Siblings {
         if let Some(pod) = &pod
             && problems.is_empty()
         {
-            if self.specs.len() >= SPECS_MAX {
-                self.specs = Map::default();
+            if self.shared.len() >= SPECS_MAX {
+                self.shared = Map::default();
             }
-            self.specs.insert(digest, Arc::clone(&pod.spec));
+            let Pod { namespace, labels, spec, .. } = pod.clone();
+            self.shared.insert(digest, Shared { namespace, labels, spec });
         }
         (pod, problems)
     }
 
-    /// Of all that a pod's spec is lowered from; `None` if no sibling can have the same.
-    fn digest(&self, pod: &[u8]) -> Result<Option<u64>, Error> {
+    /// The digest of all that siblings share, and the rest; `None` if no sibling can have the same.
+    fn split<'a>(&self, pod: &'a [u8]) -> Result<Option<(u64, Own<'a>)>, Error> {
         if pod.len() > BYTES_MAX {
             return Ok(None);
         }
-        let mut digest = Digest(DefaultHasher::new());
-        digest.0.write_u64(self.seed);
-        Ok(digest.pod(pod)?.then(|| digest.0.finish()))
+        let mut split = Split { digest: DefaultHasher::new(), own: Own::default() };
+        split.digest.write_u64(self.seed);
+        Ok(split.pod(pod)?.then(|| (split.digest.finish(), split.own)))
     }
 }
 
-/// A pod with the spec of a sibling; `None` if something is wrong.
-fn own(bytes: &[u8], spec: &Arc<PodSpec>) -> Option<Lowered<Pod>> {
-    let raw: RawPod = Source::Protobuf(&schema::OWN_POD, bytes).read().ok()?;
-    if raw.is_finished() {
-        return Some((None, Vec::new()));
-    }
-    let mut report = Report::default();
-    raw.meta().check(&mut report);
-    let pod = raw.lower_own(Arc::clone(spec), &mut report);
-    report.is_empty().then(|| (Some(pod), Vec::new()))
+/// What is a pod's own.
+#[derive(Default)]
+struct Own<'a> {
+    name: &'a str,
+    uid: &'a str,
+    version: &'a str,
+    generation: i64,
+    created: Time,
+    deleted: Time,
+    node: &'a str,
+    priority: i64,
+    gates: Vec<&'a str>,
+    phase: &'a str,
+    started: Time,
+    nominated_node: &'a str,
+    preempted: bool,
 }
 
-struct Digest(DefaultHasher);
+/// Seconds and nanoseconds since the epoch, both zero if there is none.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Time(i64, i64);
 
-impl Digest {
+impl Time {
+    fn is_set(self) -> bool {
+        self != Self::default()
+    }
+
+    /// Nanoseconds since the epoch; `None` if it is none of these centuries.
+    fn nanoseconds(self) -> Option<i64> {
+        let usual = (0..1 << 32).contains(&self.0) && (0..1_000_000_000).contains(&self.1);
+        usual.then(|| self.0 * 1_000_000_000 + self.1)
+    }
+}
+
+impl Own<'_> {
+    /// The pod; `None` if something is odd.
+    fn lower(&self, shared: &Shared) -> Option<Lowered<Pod>> {
+        if self.name.is_empty() || self.uid.is_empty() {
+            return None;
+        }
+        if matches!(self.phase, "Succeeded" | "Failed") {
+            return Some((None, Vec::new()));
+        }
+        let pod = Pod {
+            namespace: shared.namespace.clone(),
+            name: self.name.into(),
+            uid: self.uid.into(),
+            labels: shared.labels.clone(),
+            priority: self.priority.try_into().ok()?,
+            node: self.node.into(),
+            nominated_node: self.nominated_node.into(),
+            gates: self.gates.iter().map(|gate| (*gate).into()).collect(),
+            terminating: self.deleted.is_set(),
+            preempted: self.preempted,
+            start_time: match self.started.is_set() {
+                true => Some(self.started.nanoseconds()?),
+                false => None,
+            },
+            creation_time: self.created.nanoseconds()?,
+            resource_version: self.version.into(),
+            generation: self.generation,
+            spec: Arc::clone(&shared.spec),
+        };
+        Some((Some(pod), Vec::new()))
+    }
+}
+
+/// Goes through a pod once. All that is read of it is either hashed or kept.
+struct Split<'a> {
+    digest: DefaultHasher,
+    own: Own<'a>,
+}
+
+impl<'a> Split<'a> {
     /// Whether siblings can have the same.
-    fn pod(&mut self, mut pod: &[u8]) -> Result<bool, Error> {
+    fn pod(&mut self, mut pod: &'a [u8]) -> Result<bool, Error> {
         while let Some((number, payload)) = next_field(&mut pod)? {
             match number {
                 1 => self.metadata(payload.bytes()?)?,
@@ -100,71 +165,106 @@ impl Digest {
         Ok(true)
     }
 
-    /// Namespace, labels and owners.
-    fn metadata(&mut self, mut metadata: &[u8]) -> Result<(), Error> {
+    /// Shared are namespace, labels and owners.
+    fn metadata(&mut self, mut metadata: &'a [u8]) -> Result<(), Error> {
         while let Some((number, payload)) = next_field(&mut metadata)? {
-            if matches!(number, 3 | 11 | 13) {
-                self.field(&schema::OBJECT_META, number, payload)?;
+            match number {
+                1 => self.own.name = payload.text()?,
+                5 => self.own.uid = payload.text()?,
+                6 => self.own.version = payload.text()?,
+                7 => self.own.generation = payload.number()?.cast_signed(),
+                8 => self.own.created = time(payload)?,
+                9 => self.own.deleted = time(payload)?,
+                3 | 11 | 13 => self.share(&schema::OBJECT_META, number, payload)?,
+                _ => {}
             }
         }
         Ok(())
     }
 
-    /// All that is read but the node, the priority and the gates. Whether siblings can have the same.
-    fn spec(&mut self, mut spec: &[u8]) -> Result<bool, Error> {
+    /// Shared is all but the node, the priority and the gates. Whether siblings can have the same.
+    fn spec(&mut self, mut spec: &'a [u8]) -> Result<bool, Error> {
         while let Some((number, payload)) = next_field(&mut spec)? {
             match number {
                 1 => match find(payload.bytes()?, 2)? {
                     Some(source) if is_ephemeral(source.bytes()?)? => return Ok(false),
                     // Each pod has a volume with its token, whose name is the pod's own.
                     Some(source) if !is_known(source.bytes()?)? => {}
-                    _ => self.field(&schema::POD_SPEC, number, payload)?,
+                    _ => self.share(&schema::POD_SPEC, number, payload)?,
                 },
-                10 | 25 | 38 => {}
-                _ => self.field(&schema::POD_SPEC, number, payload)?,
+                10 => self.own.node = payload.text()?,
+                25 => self.own.priority = payload.number()?.cast_signed(),
+                38 => {
+                    let name = find(payload.bytes()?, 1)?;
+                    self.own.gates.push(name.map_or(Ok(""), Payload::text)?);
+                }
+                _ => self.share(&schema::POD_SPEC, number, payload)?,
             }
         }
         Ok(true)
     }
 
-    /// What is allocated to the pod, and whether it cannot be resized.
-    fn status(&mut self, mut status: &[u8]) -> Result<(), Error> {
+    /// Shared is what is allocated to the pod, and whether it cannot be resized.
+    fn status(&mut self, mut status: &'a [u8]) -> Result<(), Error> {
         while let Some((number, payload)) = next_field(&mut status)? {
-            let counts = match number {
-                2 => find(payload.bytes()?, 1)? == Some(Payload::Bytes(b"PodResizePending")),
-                8 | 10 | 19 | 20 => true,
-                _ => false,
-            };
-            if counts {
-                self.field(&schema::POD_STATUS, number, payload)?;
+            match number {
+                1 => self.own.phase = payload.text()?,
+                2 => self.condition(payload)?,
+                7 => self.own.started = time(payload)?,
+                11 => self.own.nominated_node = payload.text()?,
+                8 | 10 | 19 | 20 => self.share(&schema::POD_STATUS, number, payload)?,
+                _ => {}
             }
         }
         Ok(())
     }
 
-    /// A field, if it is read.
-    fn field(&mut self, of: &Message, number: u32, payload: Payload<'_>) -> Result<(), Error> {
+    fn condition(&mut self, payload: Payload<'a>) -> Result<(), Error> {
+        let (mut kind, mut status, mut reason) = ("", "", "");
+        let mut condition = payload.bytes()?;
+        while let Some((number, payload)) = next_field(&mut condition)? {
+            match number {
+                1 => kind = payload.text()?,
+                2 => status = payload.text()?,
+                5 => reason = payload.text()?,
+                _ => {}
+            }
+        }
+        match (kind, status, reason) {
+            ("PodResizePending", ..) => self.share(&schema::POD_STATUS, 2, payload)?,
+            ("DisruptionTarget", "True", "PreemptionByScheduler") => self.own.preempted = true,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Hashes a field, if it is read.
+    fn share(&mut self, of: &Message, number: u32, payload: Payload<'_>) -> Result<(), Error> {
         let Some(field) = of.field(number) else { return Ok(()) };
-        self.0.write_u32(number);
+        self.digest.write_u32(number);
         match (&field.shape, payload) {
             (
                 Shape::Message(inner) | Shape::Inline(inner) | Shape::List(Shape::Message(inner)),
                 Payload::Bytes(mut bytes),
             ) => {
                 while let Some((number, payload)) = next_field(&mut bytes)? {
-                    self.field(inner, number, payload)?;
+                    self.share(inner, number, payload)?;
                 }
                 // There is no field with this number.
-                self.0.write_u32(0);
+                self.digest.write_u32(0);
             }
-            (_, Payload::Number(value)) => self.0.write_u64(value),
+            (_, Payload::Number(value)) => self.digest.write_u64(value),
             (_, Payload::Bytes(bytes)) => {
-                self.0.write_usize(bytes.len());
-                self.0.write(bytes);
+                self.digest.write_usize(bytes.len());
+                self.digest.write(bytes);
             }
         }
         Ok(())
     }
+}
+
+fn time(payload: Payload<'_>) -> Result<Time, Error> {
+    seconds_and_nanos(payload).map(|(seconds, nanos)| Time(seconds, nanos))
 }
 
 /// Whether a volume's claim is named after its pod.

@@ -4,7 +4,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use crate::protobuf::{Message, Reader};
+use crate::protobuf::wire::{Payload, find, next_field};
+use crate::protobuf::{self, Message, Reader};
 
 /// An object as it was received, or as somebody wrote it.
 #[derive(Clone, Copy, Debug)]
@@ -16,8 +17,7 @@ pub enum Source<'a> {
 }
 
 /// Which object it is, as far as can be told without looking at all of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Identity<'a> {
     /// `metadata.namespace`.
     pub namespace: &'a str,
@@ -26,7 +26,6 @@ pub struct Identity<'a> {
     /// `metadata.uid`.
     pub uid: &'a str,
     /// `metadata.resourceVersion`.
-    #[serde(rename = "resourceVersion")]
     pub version: &'a str,
 }
 
@@ -67,9 +66,7 @@ impl<'a> Source<'a> {
                     version: text("resourceVersion"),
                 }
             }
-            Self::Protobuf(..) => {
-                self.read().map(|Named { metadata }| metadata).unwrap_or_default()
-            }
+            Self::Protobuf(_, bytes) => identity(bytes).unwrap_or_default(),
         }
     }
 }
@@ -87,8 +84,18 @@ fn with_path<'a, D: Deserializer<'a>, R: Deserialize<'a>>(
         .map_err(|error| (error.path().to_string(), error.inner().to_string()))
 }
 
-#[derive(Deserialize)]
-struct Named<'a> {
-    #[serde(borrow, default)]
-    metadata: Identity<'a>,
+/// By the field numbers of `ObjectMeta`; every kind has its metadata first.
+fn identity(object: &[u8]) -> Result<Identity<'_>, protobuf::Error> {
+    let mut identity = Identity::default();
+    let mut metadata = find(object, 1)?.map_or(Ok(&[][..]), Payload::bytes)?;
+    while let Some((number, payload)) = next_field(&mut metadata)? {
+        match number {
+            1 => identity.name = payload.text()?,
+            3 => identity.namespace = payload.text()?,
+            5 => identity.uid = payload.text()?,
+            6 => identity.version = payload.text()?,
+            _ => {}
+        }
+    }
+    Ok(identity)
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::de::{self, DeserializeSeed, IntoDeserializer as _, Visitor};
 use serde::forward_to_deserialize_any;
 
-use super::wire::{Payload, find, next_field};
+use super::wire::{Payload, find, next_field, seconds_and_nanos};
 use super::{Message, Shape};
 use crate::lower::time;
 
@@ -294,10 +294,4 @@ impl<'de> de::Deserializer<'de> for One<'de> {
     }
 
     by_shape! {}
-}
-
-fn seconds_and_nanos(payload: Payload<'_>) -> Result<(i64, i64), Error> {
-    let message = payload.bytes()?;
-    let number = |field| find(message, field)?.map_or(Ok(0), Payload::number);
-    Ok((number(1)?.cast_signed(), number(2)?.cast_signed()))
 }

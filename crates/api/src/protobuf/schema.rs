@@ -26,32 +26,6 @@ messages! {
         2 "spec" Shape::Message(&POD_SPEC);
         3 "status" Shape::Message(&POD_STATUS);
     }
-    OWN_POD = "Pod" {
-        1 "metadata" Shape::Message(&OWN_OBJECT_META);
-        2 "spec" Shape::Message(&OWN_POD_SPEC);
-        3 "status" Shape::Message(&OWN_POD_STATUS);
-    }
-    OWN_OBJECT_META = "ObjectMeta" {
-        1 "name" Text;
-        3 "namespace" Text;
-        5 "uid" Text;
-        6 "resourceVersion" Text;
-        7 "generation" Int;
-        8 "creationTimestamp" Time;
-        9 "deletionTimestamp" Time;
-        11 "labels" Map(&Text);
-    }
-    OWN_POD_SPEC = "PodSpec" {
-        10 "nodeName" Text;
-        25 "priority" Int;
-        38 "schedulingGates" List(&Shape::Message(&POD_SCHEDULING_GATE));
-    }
-    OWN_POD_STATUS = "PodStatus" {
-        1 "phase" Text;
-        2 "conditions" List(&Shape::Message(&POD_CONDITION));
-        7 "startTime" Time;
-        11 "nominatedNodeName" Text;
-    }
     POD_SPEC = "PodSpec" {
         1 "volumes" List(&Shape::Message(&VOLUME));
         2 "containers" List(&Shape::Message(&CONTAINER));

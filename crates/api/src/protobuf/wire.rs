@@ -39,6 +39,7 @@ impl<'a> Payload<'a> {
 }
 
 /// Takes the next field off: its number and its value. `None` at the end.
+#[inline]
 pub fn next_field<'a>(rest: &mut &'a [u8]) -> Result<Option<(u32, Payload<'a>)>, Error> {
     if rest.is_empty() {
         return Ok(None);
@@ -70,6 +71,20 @@ pub fn find(mut message: &[u8], wanted: u32) -> Result<Option<Payload<'_>>, Erro
     Ok(found)
 }
 
+/// What a time is made of.
+pub fn seconds_and_nanos(payload: Payload<'_>) -> Result<(i64, i64), Error> {
+    let (mut seconds, mut nanos) = (0, 0);
+    let mut time = payload.bytes()?;
+    while let Some((number, payload)) = next_field(&mut time)? {
+        match number {
+            1 => seconds = payload.number()?.cast_signed(),
+            2 => nanos = payload.number()?.cast_signed(),
+            _ => {}
+        }
+    }
+    Ok((seconds, nanos))
+}
+
 /// The object inside of what Kubernetes puts around it.
 pub fn unwrap(bytes: &[u8]) -> Result<&[u8], Error> {
     let Some(unknown) = bytes.strip_prefix(MAGIC) else {
@@ -93,7 +108,20 @@ pub fn watch_event(event: &[u8]) -> Result<(&str, &[u8]), Error> {
     Ok((kind, unwrap(object.bytes()?)?))
 }
 
+#[inline]
 fn varint(rest: &mut &[u8]) -> Result<u64, Error> {
+    // Nearly all are short.
+    if let Some((byte, after)) = rest.split_first()
+        && byte & 0x80 == 0
+    {
+        *rest = after;
+        return Ok(u64::from(*byte));
+    }
+    long_varint(rest)
+}
+
+#[cold]
+fn long_varint(rest: &mut &[u8]) -> Result<u64, Error> {
     let mut number = 0;
     for position in 0..10 {
         let Some((byte, after)) = rest.split_first() else { return Err(Error::cut_off()) };

@@ -32,8 +32,29 @@ impl Labels {
 impl<K: Into<Text>, V: Into<Text>> FromIterator<(K, V)> for Labels {
     /// Collects pairs in any order; of a repeated key the last value stays.
     fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
-        let sorted: std::collections::BTreeMap<Text, Text> =
+        let mut all: Vec<(Text, Text)> =
             pairs.into_iter().map(|(k, v)| (k.into(), v.into())).collect();
-        Self(sorted.into_iter().collect())
+        // Most come sorted.
+        if !all.is_sorted_by(|one, next| one.0 < next.0) {
+            // The last one of equal keys becomes the first one.
+            all.reverse();
+            all.sort_by(|one, other| one.0.cmp(&other.0));
+            all.dedup_by(|one, before| one.0 == before.0);
+        }
+        Self(all.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn they_are_sorted_and_the_last_of_a_key_stays() {
+        let given = [("b", "1"), ("a", "2"), ("c", "3"), ("b", "4"), ("a", "5")];
+        let labels: Labels = given.into_iter().collect();
+        assert_eq!(labels.iter().collect::<Vec<_>>(), [("a", "5"), ("b", "4"), ("c", "3")]);
+        assert_eq!(labels, [("a", "5"), ("b", "4"), ("c", "3")].into_iter().collect());
+        assert_eq!([("a", "1"), ("a", "2")].into_iter().collect::<Labels>().get("a"), Some("2"));
     }
 }

@@ -200,7 +200,7 @@ fn claims_named_after_their_pod_are_its_own() {
         pod["metadata"]["name"] = json!(name);
         assert_eq!(through(&mut siblings, &pod), directly(&pod));
     }
-    assert_eq!(siblings.specs.len(), 0);
+    assert_eq!(siblings.shared.len(), 0);
 }
 
 #[test]
@@ -226,6 +226,6 @@ fn only_so_many_specs_are_remembered() {
         let mut pod = pod();
         pod["metadata"]["labels"] = json!({"number": number.to_string()});
         assert!(through(&mut siblings, &pod).0.is_some());
-        assert!(siblings.specs.len() <= SPECS_MAX);
+        assert!(siblings.shared.len() <= SPECS_MAX);
     }
 }
