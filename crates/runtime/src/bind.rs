@@ -16,7 +16,6 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use bytes::Bytes;
 use engine::command::PodName;
 use engine::object::Text;
 use http::{Method, StatusCode};
@@ -27,7 +26,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use crate::answer::{JSON, PROTOBUF_OR_JSON, may_pass, refusal, refused, retry_after};
 use crate::gate::Gate;
 use crate::lease::{REQUEST_TIMEOUT, SLACK};
-use crate::link::{Link, request};
+use crate::link::{Ask, Link, json_bytes};
 use crate::metrics::{BindResult, Metrics};
 
 #[cfg(test)]
@@ -64,6 +63,9 @@ impl Window {
     const FIRST: usize = 64;
     const LEAST: usize = 4;
     const MOST: usize = 512;
+
+    /// How long one takes as long as there was none.
+    const TAKES_FIRST: Duration = Duration::from_millis(40);
 
     /// If binds take longer, there are so many that they wait for each other: more than at first would
     /// only bring them closer to the end of their time.
@@ -104,7 +106,8 @@ impl Window {
 
 impl Default for Window {
     fn default() -> Self {
-        Self { size: AtomicUsize::new(Self::FIRST), took: AtomicU64::new(0) }
+        let took = AtomicU64::new(Self::TAKES_FIRST.as_nanos() as u64);
+        Self { size: AtomicUsize::new(Self::FIRST), took }
     }
 }
 
@@ -246,7 +249,7 @@ impl Binder {
         node: &Text,
         since: Option<Instant>,
     ) -> Answer {
-        let uri = format!(
+        let path = format!(
             "/api/v1/namespaces/{}/pods/{}/binding?timeout={}ms",
             pod.namespace,
             pod.name,
@@ -259,7 +262,7 @@ impl Binder {
             let digits = if seconds < 1.0 { 6 } else { 3 };
             format!("{seconds:.digits$}s")
         });
-        let body = serde_json::to_vec(&Binding {
+        let binding = Binding {
             api_version: "v1",
             kind: "Binding",
             metadata: Metadata {
@@ -270,12 +273,11 @@ impl Binder {
                 annotations: latency.map(|latency| BTreeMap::from([(LATENCY_ANNOTATION, latency)])),
             },
             target: Target { kind: "Node", name: node },
-        });
-        let body = Bytes::from(body.unwrap_or_default());
-        let request = request(Method::POST, uri, PROTOBUF_OR_JSON, Some((JSON, body)));
-        let Ok(request) = request else { return Answer::Refused("the pod has an odd name".into()) };
+        };
+        let content = Some((JSON, json_bytes(&binding)));
+        let ask = Ask { method: Method::POST, path, accept: PROTOBUF_OR_JSON, content };
         let unknown = |why: String| Answer::Unknown(why, Duration::ZERO);
-        let response = match timeout(REQUEST_TIMEOUT, self.link.send(request)).await {
+        let response = match timeout(REQUEST_TIMEOUT, self.link.send(ask)).await {
             Err(_) => return unknown("the API server did not answer".to_owned()),
             Ok(Err(error)) => return unknown(format!("{error:#}")),
             Ok(Ok(response)) => response,
@@ -313,10 +315,10 @@ impl Binder {
 
     /// Reads a pod consistently.
     async fn read(&self, pod: &PodName) -> Result<Standing> {
-        let uri = format!("/api/v1/namespaces/{}/pods/{}", pod.namespace, pod.name);
-        let request = request(Method::GET, uri, JSON, None)?;
+        let path = format!("/api/v1/namespaces/{}/pods/{}", pod.namespace, pod.name);
+        let ask = Ask { method: Method::GET, path, accept: JSON, content: None };
         self.gate.read().await;
-        let response = timeout(2 * REQUEST_TIMEOUT, self.link.send(request)).await;
+        let response = timeout(2 * REQUEST_TIMEOUT, self.link.send(ask)).await;
         let response = response.context("the API server did not answer")??;
         match response.status() {
             StatusCode::OK => standing(&serde_json::from_slice(response.body())?, pod),

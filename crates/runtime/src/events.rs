@@ -10,13 +10,14 @@ use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, SystemTime};
 
-use anyhow::Result;
 use bytes::Bytes;
 use engine::command::PodName;
 use engine::object::Text;
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
-use http::{Method, Request, StatusCode};
+use http::{Method, StatusCode};
+use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::jiff::fmt::temporal::DateTimePrinter;
 use serde::Serialize;
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -24,7 +25,7 @@ use tokio::time::{Instant, interval, sleep, timeout};
 
 use crate::answer::{JSON, PROTOBUF_OR_JSON, may_pass};
 use crate::gate::Throttle;
-use crate::link::{Link, request};
+use crate::link::{Ask, Link, json_bytes};
 use crate::metrics::Metrics;
 
 /// Events that may wait; they take some megabytes then.
@@ -217,7 +218,7 @@ impl Writer {
         self.number += 1;
         let name = format!("{named_after}.{:x}", nanoseconds(time) + self.number);
         let list = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
-        let body = serde_json::to_vec(&Event {
+        let body = json_bytes(&Event {
             api_version: "events.k8s.io/v1",
             kind: "Event",
             metadata: Metadata { namespace, name: &name },
@@ -231,7 +232,6 @@ impl Writer {
             regarding: ObjectReference::of(&key.regarding),
             related: key.related.as_ref().map(ObjectReference::of),
         });
-        let body = Bytes::from(body.unwrap_or_default());
         if repeats {
             let path = format!("{list}/{name}");
             let series =
@@ -283,8 +283,7 @@ impl Writer {
         async move {
             for attempt in 1..=TRIES_MAX {
                 throttle.wait().await;
-                let written = async { link.send(job.request()?).await };
-                let why = match timeout(WRITE_MAX, written).await {
+                let why = match timeout(WRITE_MAX, link.send(job.ask())).await {
                     Ok(Ok(response)) => match response.status() {
                         status if status.is_success() => return (job, true),
                         // An earlier try that was not answered had done it.
@@ -321,13 +320,13 @@ impl Series {
 }
 
 impl Job {
-    fn request(&self) -> Result<Request<Bytes>> {
+    fn ask(&self) -> Ask {
         let (method, form) = match self.count {
             1 => (Method::POST, JSON),
             _ => (Method::PATCH, "application/merge-patch+json"),
         };
         let content = Some((form, self.body.clone()));
-        request(method, self.path.clone(), PROTOBUF_OR_JSON, content)
+        Ask { method, path: self.path.clone(), accept: PROTOBUF_OR_JSON, content }
     }
 }
 
@@ -399,14 +398,14 @@ fn nanoseconds(time: SystemTime) -> u64 {
 
 /// As Kubernetes writes times with microseconds.
 pub(crate) fn micro_time(time: SystemTime) -> String {
-    let time = k8s_openapi::jiff::Timestamp::try_from(time).unwrap_or_default();
-    time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
+    const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(6));
+    PRINTER.timestamp_to_string(&Timestamp::try_from(time).unwrap_or_default())
 }
 
 /// As Kubernetes writes times.
 pub(crate) fn second_time(time: SystemTime) -> String {
-    let time = k8s_openapi::jiff::Timestamp::try_from(time).unwrap_or_default();
-    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(0));
+    PRINTER.timestamp_to_string(&Timestamp::try_from(time).unwrap_or_default())
 }
 
 #[cfg(test)]

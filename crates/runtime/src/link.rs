@@ -4,32 +4,33 @@
 //! one who asks and the wire costs more than the request. Here it is little: a request is handed to
 //! the connection, and what was asked meanwhile leaves with it in one write.
 
+mod connection;
+mod conversation;
+mod head;
+mod huffman;
+#[cfg(test)]
+mod tests;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use bytes::{Bytes, BytesMut};
-use h2::client::{Connection, SendRequest};
-use h2::{Ping, PingPong, RecvStream};
 use http::header::{ACCEPT, CONTENT_TYPE};
-use http::uri::{Authority, PathAndQuery, Scheme};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
+use http::{HeaderValue, Method, Request, Response, Uri};
 use http_body_util::BodyExt as _;
 use kube::client::{Body, ConfigExt as _};
 use rustls::pki_types::ServerName;
+use serde::Serialize;
 use tokio::io::BufStream;
 use tokio::net::TcpStream;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
 use tower::{Layer as _, ServiceExt as _};
 
-use crate::connect::{
-    CONNECT_TIMEOUT, CONNECTION_BYTES, PING_AFTER, PING_TIMEOUT, STREAM_BYTES, client, server_name,
-};
-
-#[cfg(test)]
-mod tests;
+use crate::connect::{CONNECT_TIMEOUT, client, server_name};
+use connection::{Answer, Connection};
+use head::{Asked, write_secret};
 
 /// Bytes of an answer, which may be a pod; etcd takes 1.5 MB, and JSON is at most a few times that.
 pub(crate) const ANSWER_BYTES_MAX: usize = 32 << 20;
@@ -39,6 +40,44 @@ const BUFFER_BYTES: usize = 32 << 10;
 
 /// How long headers that say who we are may be used: tokens are replaced from time to time.
 const IDENTITY_MAX: Duration = Duration::from_secs(5);
+
+/// A request to a path.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// `GET`, say.
+    pub method: Method,
+    /// The path with its query.
+    pub path: String,
+    /// The forms in which the answer may come.
+    pub accept: &'static str,
+    /// The body with its form.
+    pub content: Option<(&'static str, Bytes)>,
+}
+
+impl Ask {
+    /// For a client.
+    fn into_request(self) -> Result<Request<Body>> {
+        let (form, body) = self.content.unzip();
+        let mut request = Request::new(Body::from(body.unwrap_or_default()));
+        *request.method_mut() = self.method;
+        *request.uri_mut() = Uri::try_from(self.path)?;
+        let headers = request.headers_mut();
+        headers.insert(ACCEPT, HeaderValue::from_static(self.accept));
+        if let Some(form) = form {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static(form));
+        }
+        Ok(request)
+    }
+}
+
+/// The body of a request of some hundred bytes.
+pub(crate) fn json_bytes(body: &impl Serialize) -> Bytes {
+    // Or it would grow step by step.
+    let mut bytes = Vec::with_capacity(1024);
+    // Nothing that is written here has a form that JSON lacks.
+    let _ = serde_json::to_writer(&mut bytes, body);
+    bytes.into()
+}
 
 /// A connection that is made when it is needed. Clones share it.
 #[derive(Clone)]
@@ -63,46 +102,24 @@ impl Link {
 
     /// Sends a request to a path and waits for the whole answer. After an error it may have been
     /// carried out all the same.
-    pub async fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>> {
-        let (head, body) = self.open(request).await?.into_parts();
+    pub async fn send(&self, ask: Ask) -> Result<Response<Bytes>> {
+        let (head, body) = self.open(ask).await?.into_parts();
         Ok(Response::from_parts(head, body.whole(ANSWER_BYTES_MAX).await?))
     }
 
     /// Sends a request to a path and waits for the head of the answer.
-    pub async fn open(&self, request: Request<Bytes>) -> Result<Response<Pieces>> {
+    pub async fn open(&self, ask: Ask) -> Result<Response<Pieces>> {
         match &self.0 {
-            Way::Direct(direct) => Ok(direct.open(request).await?.map(Pieces::Direct)),
-            Way::Client(client) => {
-                Ok(client.send(request.map(Body::from)).await?.map(Pieces::from))
-            }
+            Way::Direct(direct) => direct.open(ask).await,
+            Way::Client(client) => Ok(client.send(ask.into_request()?).await?.map(Pieces::from)),
         }
     }
-}
-
-/// A request to a path, with the forms in which the answer may come, and the body with its form.
-pub(crate) fn request(
-    method: Method,
-    path: String,
-    accept: &'static str,
-    content: Option<(&'static str, Bytes)>,
-) -> Result<Request<Bytes>> {
-    let (form, body) = content.unzip();
-    // The builder of `http` moves the request with each step.
-    let mut request = Request::new(body.unwrap_or_default());
-    *request.method_mut() = method;
-    *request.uri_mut() = Uri::from_maybe_shared(Bytes::from(path))?;
-    let headers = request.headers_mut();
-    headers.insert(ACCEPT, HeaderValue::from_static(accept));
-    if let Some(form) = form {
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(form));
-    }
-    Ok(request)
 }
 
 /// The body of an answer, piece by piece as it comes.
 pub enum Pieces {
     /// Of our own connection.
-    Direct(RecvStream),
+    Direct(Answer),
     /// Of a client's.
     Client(Body),
 }
@@ -111,14 +128,7 @@ impl Pieces {
     /// The next piece; `None` at the end.
     pub async fn next(&mut self) -> Option<Result<Bytes>> {
         match self {
-            Self::Direct(stream) => {
-                let piece = stream.data().await?.and_then(|piece| {
-                    // The server may send as much again.
-                    stream.flow_control().release_capacity(piece.len())?;
-                    Ok(piece)
-                });
-                Some(piece.context("the stream broke off"))
-            }
+            Self::Direct(answer) => answer.next().await,
             Self::Client(body) => loop {
                 match body.frame().await?.context("the stream broke off") {
                     Err(error) => return Some(Err(error)),
@@ -169,13 +179,13 @@ impl From<kube::Client> for Link {
 struct Direct {
     host: String,
     port: u16,
-    authority: Authority,
+    authority: String,
     /// What stands before every path, without a slash at its end.
     prefix: String,
     tls: TlsConnector,
     name: ServerName<'static>,
     identity: Identity,
-    sender: Mutex<Option<SendRequest<Bytes>>>,
+    connection: Mutex<Option<Arc<Connection>>>,
     /// Held by the one who connects.
     connecting: tokio::sync::Mutex<()>,
 }
@@ -191,102 +201,76 @@ impl Direct {
             // In an address, an IPv6 host has brackets.
             host: authority.host().trim_matches(['[', ']']).to_owned(),
             port: authority.port_u16().unwrap_or(443),
-            authority: authority.clone(),
+            authority: authority.to_string(),
             prefix: uri.path().trim_end_matches('/').to_owned(),
             tls: TlsConnector::from(Arc::new(tls)),
             name: server_name(config)?,
             identity: Identity::new(config)?,
-            sender: Mutex::default(),
+            connection: Mutex::default(),
             connecting: tokio::sync::Mutex::default(),
         })
     }
 
-    async fn open(&self, request: Request<Bytes>) -> Result<Response<RecvStream>> {
-        let (mut head, body) = request.into_parts();
-        head.uri = self.uri(&head.uri)?;
-        self.identity.add_to(&mut head.headers).await?;
-        let mut sender = self.sender().await?;
-        let is_whole = body.is_empty();
-        let (answer, mut stream) = sender.send_request(Request::from_parts(head, ()), is_whole)?;
-        if !is_whole {
-            stream.send_data(body, true)?;
-        }
-        Ok(answer.await?)
+    async fn open(&self, ask: Ask) -> Result<Response<Pieces>> {
+        let Ask { method, path, accept, content } = ask;
+        ensure!(
+            path.starts_with('/') && path.bytes().all(|byte| byte.is_ascii_graphic()),
+            "{path:?} is no path"
+        );
+        let identity = self.identity.headers().await?;
+        let (form, body) = content.unzip();
+        let asked = Asked {
+            method: &method,
+            authority: &self.authority,
+            prefix: &self.prefix,
+            path: &path,
+            accept,
+            content_type: form,
+            more: &identity,
+        };
+        let mut head = Vec::with_capacity(256 + path.len() + identity.len());
+        asked.write(&mut head);
+        let connection = self.connection().await?;
+        let (head, answer) = connection.ask(head, body.unwrap_or_default()).await?;
+        let mut response = Response::new(Pieces::Direct(answer));
+        *response.status_mut() = head.status;
+        response.headers_mut().extend(head.headers);
+        Ok(response)
     }
 
-    fn uri(&self, path: &Uri) -> Result<Uri> {
-        let path = path.path_and_query().context("a request has no path")?;
-        let mut parts = http::uri::Parts::default();
-        parts.scheme = Some(Scheme::HTTPS);
-        parts.authority = Some(self.authority.clone());
-        parts.path_and_query = Some(if self.prefix.is_empty() {
-            path.clone()
-        } else {
-            PathAndQuery::from_maybe_shared(format!("{}{path}", self.prefix))?
-        });
-        Ok(Uri::from_parts(parts)?)
-    }
-
-    /// Where requests are put in; connects if need be.
-    async fn sender(&self) -> Result<SendRequest<Bytes>> {
-        match self.living_sender().await {
-            Some(sender) => Ok(sender),
+    /// One that takes requests; connects if need be.
+    async fn connection(&self) -> Result<Arc<Connection>> {
+        match self.living_connection() {
+            Some(connection) => Ok(connection),
             // Apart, so that requests are not as large as what it takes to connect.
-            None => Box::pin(self.new_sender()).await,
+            None => Box::pin(self.new_connection()).await,
         }
     }
 
-    async fn new_sender(&self) -> Result<SendRequest<Bytes>> {
+    async fn new_connection(&self) -> Result<Arc<Connection>> {
         let _turn = self.connecting.lock().await;
         // Another one may have connected meanwhile.
-        if let Some(sender) = self.living_sender().await {
-            return Ok(sender);
+        if let Some(connection) = self.living_connection() {
+            return Ok(connection);
         }
         let connected = timeout(CONNECT_TIMEOUT, self.connect()).await;
-        let sender = connected.context("connecting took too long")??;
-        *lock(&self.sender) = Some(sender.clone());
-        Ok(sender)
+        let connection = Arc::new(connected.context("connecting took too long")??);
+        *lock(&self.connection) = Some(Arc::clone(&connection));
+        Ok(connection)
     }
 
-    /// The one of a connection that takes requests.
-    async fn living_sender(&self) -> Option<SendRequest<Bytes>> {
-        let sender = lock(&self.sender).clone()?;
-        sender.ready().await.ok()
+    fn living_connection(&self) -> Option<Arc<Connection>> {
+        lock(&self.connection).clone().filter(|connection| connection.takes_requests())
     }
 
-    async fn connect(&self) -> Result<SendRequest<Bytes>> {
+    async fn connect(&self) -> Result<Connection> {
         let tcp = TcpStream::connect((self.host.as_str(), self.port)).await?;
         tcp.set_nodelay(true)?;
         let tcp = BufStream::with_capacity(BUFFER_BYTES, BUFFER_BYTES, tcp);
         let tls = self.tls.connect(self.name.clone(), tcp).await?;
-        let (sender, mut connection) = h2::client::Builder::new()
-            .initial_window_size(STREAM_BYTES)
-            .initial_connection_window_size(CONNECTION_BYTES)
-            .handshake(tls)
-            .await?;
-        let pings = connection.ping_pong().context("the connection cannot be watched")?;
-        tokio::spawn(run(connection, pings));
-        Ok(sender.ready().await?)
-    }
-}
-
-/// Runs a connection until it ends or is dead; then its requests fail.
-async fn run(connection: Connection<TlsStream<BufStream<TcpStream>>, Bytes>, mut pings: PingPong) {
-    let silence = async {
-        loop {
-            sleep(PING_AFTER).await;
-            match timeout(PING_TIMEOUT, pings.ping(Ping::opaque())).await {
-                Ok(Ok(_)) => {}
-                Ok(Err(_)) | Err(_) => return,
-            }
-        }
-    };
-    tokio::select! {
-        ended = connection => match ended {
-            Ok(()) => tracing::debug!("the API server closed a connection"),
-            Err(error) => tracing::debug!("a connection to the API server ended: {error}"),
-        },
-        () = silence => tracing::warn!("the API server went silent, connecting again"),
+        let spoken = tls.get_ref().1.alpn_protocol();
+        ensure!(spoken == Some(b"h2"), "the API server does not speak HTTP/2");
+        Ok(Connection::start(tls))
     }
 }
 
@@ -298,7 +282,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 struct Identity {
     /// Answers a request with its own headers, after the layers of `kube` were through with it.
     echo: tower::util::BoxCloneSyncService<Request<Body>, Response<Body>, tower::BoxError>,
-    last: Mutex<Option<(Instant, HeaderMap)>>,
+    /// As they were last written, and when.
+    last: Mutex<Option<(Instant, Bytes)>>,
 }
 
 impl Identity {
@@ -314,25 +299,24 @@ impl Identity {
         Ok(Self { echo, last: Mutex::default() })
     }
 
-    async fn add_to(&self, headers: &mut HeaderMap) -> Result<()> {
-        let is_old = |last: &Option<(Instant, _)>| {
-            last.as_ref().is_none_or(|(since, _)| since.elapsed() >= IDENTITY_MAX)
-        };
-        if is_old(&lock(&self.last)) {
-            Box::pin(self.ask()).await?;
+    async fn headers(&self) -> Result<Bytes> {
+        if let Some((since, headers)) = &*lock(&self.last)
+            && since.elapsed() < IDENTITY_MAX
+        {
+            return Ok(headers.clone());
         }
-        if let Some((_, known)) = &*lock(&self.last) {
-            for (name, value) in known {
-                headers.insert(name, value.clone());
-            }
-        }
-        Ok(())
+        Box::pin(self.ask()).await
     }
 
-    async fn ask(&self) -> Result<()> {
+    async fn ask(&self) -> Result<Bytes> {
         let echoed = self.echo.clone().oneshot(Request::new(Body::empty())).await;
         let echoed = echoed.map_err(|error| anyhow!("no credentials: {error}"))?;
-        *lock(&self.last) = Some((Instant::now(), echoed.into_parts().0.headers));
-        Ok(())
+        let mut written = Vec::new();
+        for (name, value) in echoed.headers() {
+            write_secret(name, value, &mut written);
+        }
+        let written = Bytes::from(written);
+        *lock(&self.last) = Some((Instant::now(), written.clone()));
+        Ok(written)
     }
 }

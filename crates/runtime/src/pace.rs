@@ -12,7 +12,7 @@ use tokio::runtime::Builder;
 /// How long after it was woken the thread waits again that talks to the API server. When binds take
 /// long, because so many are under way, a part of that time makes no difference.
 pub fn rest_of_io(bind_takes: Duration) -> Duration {
-    (bind_takes / 4).clamp(Duration::from_millis(10), Duration::from_millis(50))
+    (bind_takes / 4).clamp(Duration::from_millis(2), Duration::from_millis(50))
 }
 
 /// The same for the engine's thread, which is mostly woken by the other one.
@@ -110,8 +110,8 @@ mod tests {
     #[test]
     fn binds_that_take_long_allow_long_rests() {
         let ms = Duration::from_millis;
-        assert_eq!([5, 100, 5000].map(|takes| rest_of_io(ms(takes))), [ms(10), ms(25), ms(50)]);
-        assert_eq!([5, 100, 5000].map(|takes| rest_of_engine(ms(takes))), [ms(4), ms(10), ms(20)]);
+        assert_eq!([5, 100, 5000].map(|takes| rest_of_io(ms(takes))), [ms(2), ms(25), ms(50)]);
+        assert_eq!([50, 100, 5000].map(|takes| rest_of_engine(ms(takes))), [ms(5), ms(10), ms(20)]);
     }
 
     #[test]

@@ -41,7 +41,7 @@ use crate::driver::Input;
 use crate::extenders::NodeObjects;
 use crate::gate::Throttle;
 use crate::kinds::Kind;
-use crate::link::{self, Link};
+use crate::link::{self, Ask, Link};
 use crate::metrics::Metrics;
 use crate::report::{Report, Reports};
 use backoff::{BACKOFF_FIRST, BACKOFF_LAST, backoff};
@@ -442,11 +442,11 @@ impl Follower {
     }
 
     async fn get(&self, query: &str) -> Result<Response<link::Pieces>> {
-        let uri = format!("{}?{query}", self.kind.path);
+        let path = format!("{}?{query}", self.kind.path);
         // Extenders are sent nodes as JSON.
-        let forms = if self.nodes.is_some() { JSON } else { PROTOBUF_OR_JSON };
-        let request = link::request(Method::GET, uri, forms, None)?;
-        let response = timeout(HEAD_MAX, self.link.open(request));
+        let accept = if self.nodes.is_some() { JSON } else { PROTOBUF_OR_JSON };
+        let ask = Ask { method: Method::GET, path, accept, content: None };
+        let response = timeout(HEAD_MAX, self.link.open(ask));
         response.await.context("the API server did not answer")?
     }
 

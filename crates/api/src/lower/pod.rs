@@ -1,7 +1,5 @@
 //! Pods.
 
-use std::sync::Arc;
-
 use engine::object::{
     HostPort, InlineDisk, Owner, Pod, PodSpec, Protocol, Resources, Text, Toleration,
     TolerationOperator, Volume,

@@ -112,11 +112,6 @@ impl Report {
         fits
     }
 
-    /// Whether nothing is wrong.
-    pub(super) fn is_empty(&self) -> bool {
-        self.problems.is_empty()
-    }
-
     /// Whether the object cannot be used at all.
     pub(super) fn is_unusable(&self) -> bool {
         self.unusable

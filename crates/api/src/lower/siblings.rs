@@ -132,9 +132,10 @@ impl Own<'_> {
             gates: self.gates.iter().map(|gate| (*gate).into()).collect(),
             terminating: self.deleted.is_set(),
             preempted: self.preempted,
-            start_time: match self.started.is_set() {
-                true => Some(self.started.nanoseconds()?),
-                false => None,
+            start_time: if self.started.is_set() {
+                Some(self.started.nanoseconds()?)
+            } else {
+                None
             },
             creation_time: self.created.nanoseconds()?,
             resource_version: self.version.into(),

@@ -2,7 +2,9 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use h2::RecvStream;
 use h2::server::SendResponse;
+use http::StatusCode;
 use kube::config::AuthInfo;
 use rustls::pki_types::PrivateKeyDer;
 use tokio::net::TcpListener;
@@ -86,17 +88,27 @@ async fn serve(tls: tokio_rustls::server::TlsStream<TcpStream>, manner: Manner) 
 
 /// Method, path, credentials and body of the request, in the body of the answer.
 async fn answer_to(request: Request<RecvStream>, mut answer: SendResponse<Bytes>, flood: bool) {
-    let (head, body) = request.into_parts();
-    let body = Pieces::Direct(body).whole(1 << 20).await.unwrap();
+    let (head, mut body) = request.into_parts();
+    let mut whole = Vec::new();
+    while let Some(piece) = body.data().await {
+        let piece = piece.unwrap();
+        body.flow_control().release_capacity(piece.len()).unwrap();
+        whole.extend_from_slice(&piece);
+    }
     let credentials = head.headers.get("authorization").map(|value| value.to_str().unwrap());
     let echo = format!(
         "{} {} {} {}",
         head.method,
         head.uri.path_and_query().unwrap(),
         credentials.unwrap_or("nobody"),
-        String::from_utf8(body.to_vec()).unwrap()
+        String::from_utf8(whole).unwrap()
     );
-    let mut stream = answer.send_response(Response::new(()), false).unwrap();
+    let response = Response::builder()
+        .status(StatusCode::CREATED)
+        .header("content-type", "text/plain")
+        .header("x-other", head.uri.path())
+        .header("retry-after", "7");
+    let mut stream = answer.send_response(response.body(()).unwrap(), false).unwrap();
     if flood {
         stream.send_data(vec![b'x'; ANSWER_BYTES_MAX + 1].into(), true).unwrap();
     } else {
@@ -107,9 +119,17 @@ async fn answer_to(request: Request<RecvStream>, mut answer: SendResponse<Bytes>
     }
 }
 
+fn ask(number: usize, body: String) -> Ask {
+    Ask {
+        method: Method::POST,
+        path: format!("/api/v1/pods?timeout={number}s"),
+        accept: "text/plain",
+        content: Some(("text/plain", body.into())),
+    }
+}
+
 async fn post(link: &Link, number: usize) -> Result<String> {
-    let request = Request::post(format!("/api/v1/pods?timeout={number}s"));
-    let response = link.send(request.body(Bytes::from(format!("body {number}")))?).await?;
+    let response = link.send(ask(number, format!("body {number}"))).await?;
     Ok(String::from_utf8(response.into_body().to_vec())?)
 }
 
@@ -131,8 +151,49 @@ async fn requests_at_once_share_a_connection_and_keep_their_answers() {
 #[tokio::test]
 async fn without_a_body() {
     let server = Server::start(&[Manner::Echo]).await;
-    let response = server.link().send(Request::new(Bytes::new())).await.unwrap();
-    assert_eq!(&response.body()[..], b"GET /clusters/one/ Bearer secret ");
+    let ask = Ask { method: Method::PUT, path: "/".to_owned(), accept: "*/*", content: None };
+    let response = server.link().send(ask).await.unwrap();
+    assert_eq!(&response.body()[..], b"PUT /clusters/one/ Bearer secret ");
+}
+
+#[tokio::test]
+async fn of_the_head_is_read_what_is_used() {
+    let server = Server::start(&[Manner::Echo]).await;
+    let link = server.link();
+    for number in 0..3 {
+        let response = link.send(ask(number, String::new())).await.unwrap();
+        assert_eq!(response.status(), StatusCode::CREATED);
+        let headers = response.headers();
+        assert_eq!(headers.len(), 2);
+        assert_eq!(headers["content-type"], "text/plain");
+        assert_eq!(headers["retry-after"], "7");
+    }
+}
+
+#[tokio::test]
+async fn bodies_larger_than_the_server_has_room_for() {
+    let server = Server::start(&[Manner::Echo]).await;
+    let link = server.link();
+    let sent = (0..8).map(|number| {
+        let body = number.to_string().repeat(300_000);
+        let link = link.clone();
+        async move { (body.clone(), link.send(ask(number, body)).await) }
+    });
+    for (body, response) in futures::future::join_all(sent).await {
+        let response = response.unwrap().into_body();
+        assert!(response.ends_with(format!("secret {body}").as_bytes()), "{}", response.len());
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_path_is_not_sent() {
+    let server = Server::start(&[Manner::Echo]).await;
+    for path in ["", "x", "/a b", "/a\r\nb: c", "/ä"] {
+        let ask = Ask { path: path.to_owned(), ..ask(1, String::new()) };
+        let error = server.link().send(ask).await.unwrap_err();
+        assert_eq!(error.to_string(), format!("{path:?} is no path"));
+    }
+    assert_eq!(server.connections(), 0);
 }
 
 #[tokio::test]

@@ -1,0 +1,70 @@
+//! Over a pipe, in virtual time.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
+use tokio::time::sleep;
+
+use super::*;
+
+/// Answers everything with the same frames, and every ping if it is one that lives.
+async fn serve(mut client: DuplexStream, answers: &'static [u8], lives: bool) -> usize {
+    let mut heard = vec![0; 4096];
+    let mut pings = 0;
+    while let Ok(count) = client.read(&mut heard).await
+        && count > 0
+    {
+        let ping = heard[..count].windows(9).any(|head| head[2..5] == [8, 6, 0]);
+        pings += usize::from(ping);
+        let answer = match ping {
+            true if lives => b"\0\0\x08\x06\x01\0\0\0\0jindou\0\0",
+            true => continue,
+            false => answers,
+        };
+        if client.write_all(answer).await.is_err() {
+            break;
+        }
+    }
+    pings
+}
+
+/// Status 200 on the first stream, with a body that does not end.
+const OPEN_ANSWER: &[u8] = b"\0\0\x01\x01\x04\0\0\0\x01\x88\0\0\x02\0\0\0\0\0\x01hi";
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_lives_may_be_silent_for_long() {
+    let (ours, theirs) = duplex(1 << 16);
+    let server = tokio::spawn(serve(theirs, OPEN_ANSWER, true));
+    let connection = Connection::start(ours);
+    let (head, mut answer) = connection.ask(b"\x82".to_vec(), Bytes::new()).await.unwrap();
+    assert_eq!(head.status, 200);
+    assert_eq!(answer.next().await.unwrap().unwrap(), "hi");
+    sleep(Duration::from_mins(1)).await;
+    assert!(connection.takes_requests());
+    drop((answer, connection));
+    assert_eq!(server.await.unwrap(), 5, "it is asked when it is silent, and it ends with us");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_one_is_given_up() {
+    let (ours, theirs) = duplex(1 << 16);
+    tokio::spawn(serve(theirs, OPEN_ANSWER, false));
+    let connection = Connection::start(ours);
+    let (_, mut answer) = connection.ask(b"\x82".to_vec(), Bytes::new()).await.unwrap();
+    let begun = Instant::now();
+    assert_eq!(answer.next().await.unwrap().unwrap(), "hi");
+    let error = answer.next().await.unwrap().unwrap_err();
+    assert_eq!(error.to_string(), "the server went silent");
+    assert_eq!(begun.elapsed(), PING_AFTER + PING_TIMEOUT);
+    assert!(!connection.takes_requests());
+    assert!(connection.ask(Vec::new(), Bytes::new()).await.is_err());
+}
+
+#[tokio::test]
+async fn a_broken_one_says_why() {
+    let (ours, theirs) = duplex(1 << 16);
+    tokio::spawn(serve(theirs, b"\xff\xff\xff\0\0\0\0\0\0", true));
+    let connection = Connection::start(ours);
+    let error = connection.ask(b"\x82".to_vec(), Bytes::new()).await.err().unwrap();
+    assert_eq!(error.to_string(), "the connection broke off: a frame of 16777215 bytes");
+}

@@ -1,0 +1,341 @@
+//! What is said and heard, frame by frame.
+
+use futures::task::noop_waker_ref;
+use proptest::prelude::*;
+
+use super::*;
+
+const WINDOWS: Windows = Windows { stream: 1000, connection: 100_000 };
+
+/// A frame: kind, flags, stream, payload.
+type Frame = (u8, u8, u32, Vec<u8>);
+
+fn context() -> Context<'static> {
+    Context::from_waker(noop_waker_ref())
+}
+
+/// One after its first words.
+fn begun() -> Conversation {
+    let mut conversation = Conversation::new(WINDOWS);
+    said(&mut conversation);
+    conversation
+}
+
+/// What it says.
+fn said(conversation: &mut Conversation) -> Vec<Frame> {
+    let mut out = Vec::new();
+    conversation.poll_out(&context(), &mut out);
+    let mut rest = out.strip_prefix(PREFACE).unwrap_or(&out);
+    let mut frames = Vec::new();
+    while let Some((head, after)) = rest.split_first_chunk::<FRAME_HEAD>() {
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
+        let stream = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
+        frames.push((head[3], head[4], stream, after[..length].to_vec()));
+        rest = &after[length..];
+    }
+    frames
+}
+
+fn frame((kind, flags, stream, payload): &Frame) -> Vec<u8> {
+    let mut bytes = (payload.len() as u32).to_be_bytes()[1..].to_vec();
+    bytes.extend([*kind, *flags]);
+    bytes.extend(stream.to_be_bytes());
+    bytes.extend(payload);
+    bytes
+}
+
+#[track_caller]
+fn hear(conversation: &mut Conversation, frames: &[Frame]) {
+    let bytes = frames.iter().flat_map(frame).collect::<Vec<u8>>();
+    assert_eq!(conversation.hear(&bytes).unwrap(), bytes.len());
+}
+
+fn settings(settings: &[(u16, u32)]) -> Frame {
+    let mut payload = Vec::new();
+    for (setting, value) in settings {
+        payload.extend(setting.to_be_bytes());
+        payload.extend(value.to_be_bytes());
+    }
+    (kind::SETTINGS, 0, 0, payload)
+}
+
+/// The head of an answer with status 200.
+fn ok(stream: u32, flags: u8) -> Frame {
+    (kind::HEADERS, flags | flag::HEAD_ENDS, stream, vec![0x88])
+}
+
+fn data(stream: u32, flags: u8, text: &str) -> Frame {
+    (kind::DATA, flags, stream, text.as_bytes().to_vec())
+}
+
+fn more_room(stream: u32, bytes: u32) -> Frame {
+    (kind::WINDOW, 0, stream, bytes.to_be_bytes().to_vec())
+}
+
+fn ask(conversation: &mut Conversation, body: &str) -> u32 {
+    conversation.ask(b"head".to_vec(), body.to_owned().into()).unwrap()
+}
+
+fn status(conversation: &mut Conversation, id: u32) -> Poll<Result<u16, String>> {
+    let head = conversation.poll_head(id, &context());
+    head.map(|head| head.map(|head| head.status.as_u16()).map_err(|error| error.to_string()))
+}
+
+fn text(conversation: &mut Conversation, id: u32) -> Poll<Option<Result<String, String>>> {
+    let text = |data: Result<Bytes>| match data {
+        Ok(data) => Ok(String::from_utf8(data.to_vec()).unwrap()),
+        Err(error) => Err(error.to_string()),
+    };
+    conversation.poll_data(id, &context()).map(|data| data.map(text))
+}
+
+#[track_caller]
+fn check_error(frames: &[Frame], why: &str) {
+    let mut conversation = begun();
+    ask(&mut conversation, "");
+    let bytes = frames.iter().flat_map(frame).collect::<Vec<u8>>();
+    let error = conversation.hear(&bytes).unwrap_err().to_string();
+    assert!(error.contains(why), "{error}");
+}
+
+#[test]
+fn it_begins_with_who_we_are() {
+    let mut conversation = Conversation::new(WINDOWS);
+    let first = said(&mut conversation);
+    let ours = settings(&[
+        (setting::TABLE_BYTES, 0),
+        (setting::PUSH, 0),
+        (setting::STREAM_BYTES, WINDOWS.stream),
+    ]);
+    assert_eq!(first, [ours, more_room(0, WINDOWS.connection - 65_535)]);
+}
+
+#[test]
+fn a_request_and_its_answer() {
+    let mut conversation = begun();
+    let id = ask(&mut conversation, "body");
+    let sent = said(&mut conversation);
+    let head = (kind::HEADERS, flag::HEAD_ENDS, id, b"head".to_vec());
+    assert_eq!(sent, [head, data(id, flag::END, "body")]);
+    assert!(status(&mut conversation, id).is_pending());
+    // Something before the answer, the answer with its body in two parts, something after it.
+    let early = (kind::HEADERS, flag::HEAD_ENDS, id, b"\x08\x03103".to_vec());
+    let late = (kind::HEADERS, flag::HEAD_ENDS | flag::END, id, b"\x00\x01a\x01b".to_vec());
+    hear(&mut conversation, &[early, ok(id, 0), data(id, 0, "one "), data(id, 0, "two"), late]);
+    assert_eq!(status(&mut conversation, id), Poll::Ready(Ok(200)));
+    assert_eq!(text(&mut conversation, id), Poll::Ready(Some(Ok("one two".to_owned()))));
+    assert_eq!(text(&mut conversation, id), Poll::Ready(None));
+    conversation.forget(id);
+    assert_eq!(said(&mut conversation), [], "nothing is left to be said");
+    assert_eq!(conversation.open, 0);
+}
+
+#[test]
+fn heads_in_parts_and_filled_up() {
+    let mut conversation = begun();
+    let id = ask(&mut conversation, "");
+    let flags = flag::PADDED | flag::PRIORITY;
+    let first = (kind::HEADERS, flags, id, b"\x02\0\0\0\0\x10\x00\x07:sta\0\0".to_vec());
+    let second = (kind::CONTINUATION, 0, id, b"tus".to_vec());
+    let third = (kind::CONTINUATION, flag::HEAD_ENDS, id, b"\x03404".to_vec());
+    let filled = (kind::DATA, flag::PADDED | flag::END, id, b"\x03text\0\0\0".to_vec());
+    hear(&mut conversation, &[first, second, third, filled]);
+    assert_eq!(status(&mut conversation, id), Poll::Ready(Ok(404)));
+    assert_eq!(text(&mut conversation, id), Poll::Ready(Some(Ok("text".to_owned()))));
+}
+
+#[test]
+fn requests_wait_for_their_turn() {
+    let mut conversation = begun();
+    hear(&mut conversation, &[settings(&[(setting::STREAMS_MAX, 2)])]);
+    let ids = [(); 4].map(|()| ask(&mut conversation, ""));
+    let heads = |frames: Vec<Frame>| {
+        let heads = frames.into_iter().filter(|frame| frame.0 == kind::HEADERS);
+        heads.map(|frame| frame.2).collect::<Vec<u32>>()
+    };
+    assert_eq!(heads(said(&mut conversation)), ids[..2]);
+    // One that nobody wants any more loses its turn.
+    conversation.forget(ids[2]);
+    hear(&mut conversation, &[ok(ids[1], flag::END)]);
+    assert_eq!(heads(said(&mut conversation)), [ids[3]]);
+    let reset = (kind::RESET, 0, ids[0], 8_u32.to_be_bytes().to_vec());
+    hear(&mut conversation, &[reset]);
+    let last = ask(&mut conversation, "");
+    assert_eq!(heads(said(&mut conversation)), [last]);
+    assert_eq!(conversation.open, 2);
+}
+
+#[test]
+fn bodies_wait_for_room() {
+    let mut conversation = begun();
+    hear(&mut conversation, &[settings(&[(setting::STREAM_BYTES, 3)])]);
+    said(&mut conversation);
+    let id = ask(&mut conversation, "abcdefghij");
+    assert_eq!(said(&mut conversation)[1..], [data(id, 0, "abc")]);
+    hear(&mut conversation, &[more_room(id, 2)]);
+    assert_eq!(said(&mut conversation), [data(id, 0, "de")]);
+    // A new setting counts for what is under way.
+    hear(&mut conversation, &[settings(&[(setting::STREAM_BYTES, 5)])]);
+    assert_eq!(said(&mut conversation)[1..], [data(id, 0, "fg")]);
+    conversation.room = 1;
+    hear(&mut conversation, &[more_room(id, 100)]);
+    assert_eq!(said(&mut conversation), [data(id, 0, "h")]);
+    hear(&mut conversation, &[more_room(0, 100)]);
+    assert_eq!(said(&mut conversation), [data(id, flag::END, "ij")]);
+}
+
+#[test]
+fn an_answer_before_the_whole_request_ends_it() {
+    let mut conversation = begun();
+    hear(&mut conversation, &[settings(&[(setting::STREAM_BYTES, 3)])]);
+    let id = ask(&mut conversation, "abcdef");
+    said(&mut conversation);
+    hear(&mut conversation, &[ok(id, flag::END), more_room(id, 100)]);
+    let reset = (kind::RESET, 0, id, CANCEL.to_be_bytes().to_vec());
+    assert_eq!(said(&mut conversation), [reset]);
+    assert_eq!(status(&mut conversation, id), Poll::Ready(Ok(200)));
+}
+
+/// Bytes that the server may send, or that were taken.
+fn accounted(conversation: &Conversation) -> i64 {
+    i64::from(conversation.taken) + conversation.expected
+}
+
+#[test]
+fn what_is_taken_may_be_sent_again() {
+    let mut conversation = begun();
+    let id = ask(&mut conversation, "");
+    said(&mut conversation);
+    let half = "x".repeat(WINDOWS.stream as usize / 2);
+    for _ in 0..WINDOWS.connection / WINDOWS.stream {
+        hear(&mut conversation, &[data(id, 0, &half)]);
+        assert!(text(&mut conversation, id).is_ready());
+        assert!(said(&mut conversation).contains(&more_room(id, half.len() as u32)));
+    }
+    // And so may what nobody took.
+    hear(&mut conversation, &[data(id, 0, &half)]);
+    conversation.forget(id);
+    assert!(conversation.streams.is_empty());
+    assert_eq!(accounted(&conversation), i64::from(WINDOWS.connection));
+    hear(&mut conversation, &[data(id, 0, &half)]);
+    assert_eq!(accounted(&conversation), i64::from(WINDOWS.connection));
+}
+
+#[test]
+fn who_is_not_listened_to_any_more_is_told() {
+    let mut conversation = begun();
+    let id = ask(&mut conversation, "");
+    said(&mut conversation);
+    conversation.forget(id);
+    assert_eq!(said(&mut conversation), [(kind::RESET, 0, id, CANCEL.to_be_bytes().to_vec())]);
+    hear(&mut conversation, &[ok(id, 0), data(id, flag::END, "too late")]);
+    assert_eq!(conversation.open, 0);
+}
+
+#[test]
+fn a_server_that_leaves_answers_what_it_took() {
+    let mut conversation = begun();
+    hear(&mut conversation, &[settings(&[(setting::STREAMS_MAX, 2)])]);
+    let [first, second, third] = [(); 3].map(|()| ask(&mut conversation, ""));
+    hear(&mut conversation, &[(kind::LEAVE, 0, 0, [first.to_be_bytes(), [0; 4]].concat())]);
+    assert!(!conversation.takes_requests());
+    assert!(conversation.ask(Vec::new(), Bytes::new()).is_err());
+    for id in [second, third] {
+        let why = "the server closes the connection".to_owned();
+        assert_eq!(status(&mut conversation, id), Poll::Ready(Err(why)));
+        conversation.forget(id);
+    }
+    hear(&mut conversation, &[ok(first, flag::END)]);
+    assert_eq!(status(&mut conversation, first), Poll::Ready(Ok(200)));
+    let mut out = Vec::new();
+    assert!(!conversation.poll_out(&context(), &mut out), "somebody still reads the answer");
+    conversation.forget(first);
+    assert!(conversation.poll_out(&context(), &mut out));
+}
+
+#[test]
+fn pings_are_answered() {
+    let mut conversation = begun();
+    let ping = (kind::PING, 0, 0, b"12345678".to_vec());
+    hear(&mut conversation, &[ping]);
+    let pong = [(kind::PING, flag::ACKNOWLEDGED, 0, b"12345678".to_vec())];
+    assert_eq!(said(&mut conversation), pong);
+    hear(&mut conversation, &pong);
+    assert_eq!(said(&mut conversation), []);
+}
+
+#[test]
+fn the_end_of_the_connection_is_the_end_of_all() {
+    let mut conversation = begun();
+    let [done, cut] = [(); 2].map(|()| ask(&mut conversation, ""));
+    hear(&mut conversation, &[ok(done, flag::END), ok(cut, 0), data(cut, 0, "half")]);
+    conversation.end("gone");
+    assert_eq!(status(&mut conversation, done), Poll::Ready(Ok(200)));
+    assert_eq!(text(&mut conversation, done), Poll::Ready(None));
+    assert_eq!(status(&mut conversation, cut), Poll::Ready(Ok(200)));
+    assert_eq!(text(&mut conversation, cut), Poll::Ready(Some(Ok("half".to_owned()))));
+    assert_eq!(text(&mut conversation, cut), Poll::Ready(Some(Err("gone".to_owned()))));
+    assert!(!conversation.takes_requests());
+}
+
+#[test]
+fn what_no_server_may_say_ends_it() {
+    check_error(&[(kind::DATA, 0, 1, vec![0; 1001])], "more than there is room for");
+    check_error(&[(kind::HEADERS, 0, 1, vec![]), ok(1, 0)], "does not go on");
+    check_error(&[(kind::CONTINUATION, 0, 1, vec![])], "without a beginning");
+    check_error(&[(kind::PUSH, 0, 1, vec![])], "nobody asked for");
+    check_error(&[(kind::SETTINGS, 0, 0, vec![0])], "cut off");
+    check_error(&[(kind::PING, 0, 0, vec![0])], "a ping of 1 bytes");
+    check_error(&[(kind::DATA, flag::PADDED, 1, vec![2, 0])], "cut off");
+    check_error(&[(kind::HEADERS, flag::HEAD_ENDS, 1, vec![0xbe])], "not to be remembered");
+    check_error(&[(kind::DATA, 0, 1, vec![0; 16_385])], "a frame of 16385 bytes");
+    let block = (kind::CONTINUATION, 0, 1, vec![0; 16_384]);
+    let mut endless = vec![(kind::HEADERS, 0, 1, vec![])];
+    endless.extend(vec![block; 5]);
+    check_error(&endless, "too large");
+    let ping = (kind::PING, 0, 0, b"12345678".to_vec());
+    check_error(&vec![ping; OUT_MAX / 17 + 1], "more than it reads");
+}
+
+proptest! {
+    /// However the bytes are cut, the same is heard.
+    #[test]
+    fn frames_do_not_depend_on_how_they_are_cut(cut in 1..60_usize) {
+        let mut conversation = begun();
+        let [one, other] = [(); 2].map(|()| ask(&mut conversation, ""));
+        let frames = [
+            settings(&[(setting::STREAMS_MAX, 7)]), ok(one, 0), data(one, 0, "a"), ok(other, 0),
+            data(other, flag::END, "b"), data(one, flag::END, "c"),
+        ];
+        let bytes = frames.iter().flat_map(frame).collect::<Vec<u8>>();
+        let mut heard = Vec::new();
+        for piece in bytes.chunks(cut) {
+            heard.extend(piece);
+            let taken = conversation.hear(&heard).unwrap();
+            heard.drain(..taken);
+        }
+        prop_assert!(heard.is_empty());
+        prop_assert_eq!(text(&mut conversation, one), Poll::Ready(Some(Ok("ac".to_owned()))));
+        prop_assert_eq!(text(&mut conversation, other), Poll::Ready(Some(Ok("b".to_owned()))));
+    }
+
+    #[test]
+    fn no_bytes_panic(
+        frames in prop::collection::vec(
+            (0..11_u8, any::<u8>(), 0..6_u32, prop::collection::vec(any::<u8>(), 0..40)), 0..30
+        ),
+    ) {
+        let mut conversation = begun();
+        let ids = [(); 3].map(|()| ask(&mut conversation, "some body"));
+        for heard in frames {
+            if conversation.hear(&frame(&heard)).is_err() {
+                conversation.end("wrong");
+            }
+            let _ = conversation.poll_data(ids[0], &context());
+        }
+        for id in ids {
+            conversation.forget(id);
+        }
+        prop_assert!(conversation.streams.is_empty());
+    }
+}

@@ -1,0 +1,291 @@
+//! Heads of requests and answers (RFC 7541), with nothing remembered from one to the next.
+//!
+//! We tell the server to use no table, so that what is not read can be skipped without a look.
+
+use anyhow::{Context as _, Result, bail};
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use http::{Method, StatusCode};
+
+use super::huffman;
+
+/// Places in the table that both sides have.
+mod known {
+    pub(super) const AUTHORITY: u8 = 1;
+    pub(super) const METHOD: u8 = 2;
+    pub(super) const GET: u8 = 2;
+    pub(super) const POST: u8 = 3;
+    pub(super) const PATH: u8 = 4;
+    pub(super) const HTTPS: u8 = 7;
+    pub(super) const STATUS: u8 = 8;
+    pub(super) const STATUSES: [u16; 7] = [200, 204, 206, 304, 400, 404, 500];
+    pub(super) const ACCEPT: u8 = 19;
+    pub(super) const CONTENT_TYPE: u8 = 31;
+    pub(super) const RETRY_AFTER: u8 = 53;
+    pub(super) const LAST: usize = 61;
+}
+
+/// What is asked for.
+pub(super) struct Asked<'a> {
+    pub(super) method: &'a Method,
+    pub(super) authority: &'a str,
+    /// What stands before the path.
+    pub(super) prefix: &'a str,
+    pub(super) path: &'a str,
+    pub(super) accept: &'a str,
+    pub(super) content_type: Option<&'a str>,
+    /// Headers that are written already.
+    pub(super) more: &'a [u8],
+}
+
+impl Asked<'_> {
+    /// Writes the head of a request.
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        match *self.method {
+            Method::GET => out.push(0x80 | known::GET),
+            Method::POST => out.push(0x80 | known::POST),
+            _ => text_of(known::METHOD, self.method.as_str(), out),
+        }
+        out.push(0x80 | known::HTTPS);
+        text_of(known::AUTHORITY, self.authority, out);
+        integer(0x00, 4, known::PATH.into(), out);
+        integer(0x00, 7, self.prefix.len() + self.path.len(), out);
+        out.extend_from_slice(self.prefix.as_bytes());
+        out.extend_from_slice(self.path.as_bytes());
+        text_of(known::ACCEPT, self.accept, out);
+        if let Some(form) = self.content_type {
+            text_of(known::CONTENT_TYPE, form, out);
+        }
+        out.extend_from_slice(self.more);
+    }
+}
+
+/// Writes a header that nobody on the way may keep.
+pub(super) fn write_secret(name: &HeaderName, value: &HeaderValue, out: &mut Vec<u8>) {
+    out.push(0x10);
+    text(name.as_str().as_bytes(), out);
+    text(value.as_bytes(), out);
+}
+
+fn text_of(name: u8, value: &str, out: &mut Vec<u8>) {
+    integer(0x00, 4, name.into(), out);
+    text(value.as_bytes(), out);
+}
+
+fn text(value: &[u8], out: &mut Vec<u8>) {
+    integer(0x00, 7, value.len(), out);
+    out.extend_from_slice(value);
+}
+
+/// A number that begins in the low bits of a byte.
+fn integer(high: u8, bits: u32, number: usize, out: &mut Vec<u8>) {
+    let most = (1 << bits) - 1;
+    if number < most {
+        out.push(high | number as u8);
+        return;
+    }
+    out.push(high | most as u8);
+    let mut rest = number - most;
+    while rest >= 0x80 {
+        out.push(rest as u8 | 0x80);
+        rest >>= 7;
+    }
+    out.push(rest as u8);
+}
+
+/// What is read of the head of an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Head {
+    pub(super) status: StatusCode,
+    pub(super) headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl Head {
+    /// Reads the head of an answer.
+    pub(super) fn read(mut block: &[u8]) -> Result<Self> {
+        let (mut status, mut headers) = (None, Vec::new());
+        while let Some(&first) = block.first() {
+            let name = match first {
+                0x80.. => {
+                    let place = take_integer(&mut block, 7)?;
+                    let place = check(place)?.context("a header without a name")?;
+                    if let Some(number) = place
+                        .checked_sub(known::STATUS)
+                        .and_then(|place| known::STATUSES.get(usize::from(place)))
+                    {
+                        status = Some(*number);
+                    }
+                    continue;
+                }
+                0x20..0x40 => {
+                    if take_integer(&mut block, 5)? > 0 {
+                        bail!("the server wants to use a table of headers, against our wish");
+                    }
+                    continue;
+                }
+                // Whether the server would like it to be remembered makes no difference.
+                0x40.. => Name::take(&mut block, 6)?,
+                _ => Name::take(&mut block, 4)?,
+            };
+            let value = Text::take(&mut block)?;
+            match name {
+                Name::Status => {
+                    let value = value.read();
+                    status = Some(value.and_then(|text| text.parse().ok()).context("no status")?);
+                }
+                Name::Known(name) => {
+                    let value = value.read().and_then(|text| HeaderValue::try_from(text).ok());
+                    headers.extend(value.map(|value| (name, value)));
+                }
+                Name::Other => {}
+            }
+        }
+        let status = StatusCode::from_u16(status.context("an answer without a status")?)?;
+        Ok(Self { status, headers })
+    }
+}
+
+/// A place in the table that both sides have, if it is one.
+fn check(place: usize) -> Result<Option<u8>> {
+    match place {
+        0 => Ok(None),
+        1..=known::LAST => Ok(Some(place as u8)),
+        _ => bail!("the server refers to a header that was not to be remembered"),
+    }
+}
+
+/// The name of a header, as far as it is read.
+enum Name {
+    Status,
+    Known(HeaderName),
+    Other,
+}
+
+impl Name {
+    fn take(block: &mut &[u8], bits: u32) -> Result<Self> {
+        let place = take_integer(block, bits)?;
+        let Some(place) = check(place)? else {
+            let name = Text::take(block)?.read().unwrap_or_default();
+            return Ok(match &*name {
+                ":status" => Self::Status,
+                "content-type" => Self::Known(CONTENT_TYPE),
+                "retry-after" => Self::Known(RETRY_AFTER),
+                _ => Self::Other,
+            });
+        };
+        Ok(match place {
+            known::CONTENT_TYPE => Self::Known(CONTENT_TYPE),
+            known::RETRY_AFTER => Self::Known(RETRY_AFTER),
+            place if place.checked_sub(known::STATUS).is_some_and(|place| place < 7) => {
+                Self::Status
+            }
+            _ => Self::Other,
+        })
+    }
+}
+
+/// A text as it stands there.
+struct Text<'a> {
+    coded: bool,
+    bytes: &'a [u8],
+}
+
+impl<'a> Text<'a> {
+    fn take(block: &mut &'a [u8]) -> Result<Self> {
+        let coded = block.first().is_some_and(|first| first & 0x80 > 0);
+        let length = take_integer(block, 7)?;
+        let (bytes, rest) = block.split_at_checked(length).context("a head is cut off")?;
+        *block = rest;
+        Ok(Self { coded, bytes })
+    }
+
+    /// `None` if it is no text.
+    fn read(&self) -> Option<String> {
+        if self.coded {
+            huffman::read(self.bytes)
+        } else {
+            str::from_utf8(self.bytes).ok().map(str::to_owned)
+        }
+    }
+}
+
+fn take_integer(block: &mut &[u8], bits: u32) -> Result<usize> {
+    let (&first, mut rest) = block.split_first().context("a head is cut off")?;
+    let most = (1 << bits) - 1;
+    let mut number = usize::from(first & most);
+    if number == usize::from(most) {
+        // Longer ones would be larger than any head.
+        for shift in [0, 7, 14, 21] {
+            let (&byte, after) = rest.split_first().context("a head is cut off")?;
+            rest = after;
+            number += usize::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                *block = rest;
+                return Ok(number);
+            }
+        }
+        bail!("a number in a head is too large");
+    }
+    *block = rest;
+    Ok(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn head(status: u16, headers: &[(HeaderName, &'static str)]) -> Head {
+        let headers = headers.iter();
+        let headers =
+            headers.map(|(name, value)| (name.clone(), HeaderValue::from_static(value))).collect();
+        Head { status: StatusCode::from_u16(status).unwrap(), headers }
+    }
+
+    #[test]
+    fn heads_are_read_in_every_form() {
+        // Nothing is to be remembered; 200.
+        assert_eq!(Head::read(&[0x20, 0x88]).unwrap(), head(200, &[]));
+        // 201 by Huffman, to be remembered; a date by its place, skipped; a type in plain letters.
+        let mut block = vec![0x48, 0x82, 0x10, 0x03, 0x61, 0x01, b'x', 0x0f, 0x10, 0x03];
+        block.extend(b"a/b");
+        assert_eq!(Head::read(&block).unwrap(), head(201, &[(CONTENT_TYPE, "a/b")]));
+        // With names in full.
+        let mut block = vec![0x00, 0x07];
+        block.extend(b":status\x03429\x10\x0bretry-after\x0217\x00\x03odd\x01\xff");
+        assert_eq!(Head::read(&block).unwrap(), head(429, &[(RETRY_AFTER, "17")]));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told() {
+        for (block, why) in [
+            (&[][..], "an answer without a status"),
+            (&[0x3f, 0x01, 0x88], "a table of headers"),
+            (&[0xbe], "not to be remembered"),
+            (&[0x7e, 0x00], "not to be remembered"),
+            (&[0x80], "a header without a name"),
+            (&[0x08, 0x03, b'4'], "cut off"),
+            (&[0x08, 0x01, b'x'], "no status"),
+            (&[0x0f, 0xff, 0xff, 0xff, 0xff, 0x7f], "too large"),
+        ] {
+            let error = Head::read(block).unwrap_err().to_string();
+            assert!(error.contains(why), "{block:?}: {error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(block: Vec<u8>) {
+            let _ = Head::read(&block);
+        }
+
+        #[test]
+        fn numbers_are_read_as_written(bits in 4_u32..8, number in 0_usize..1 << 28) {
+            let mut block = Vec::new();
+            integer(0, bits, number, &mut block);
+            let mut rest = &block[..];
+            prop_assert_eq!(take_integer(&mut rest, bits).unwrap(), number);
+            prop_assert!(rest.is_empty());
+        }
+    }
+}
