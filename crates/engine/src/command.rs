@@ -5,7 +5,7 @@ use crate::framework::VolumeRequest;
 use crate::object::Text;
 
 /// A pod by all its names.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PodName {
     /// Namespace.
     pub namespace: Text,

@@ -3,6 +3,7 @@
 //! The border (`api::lower`) makes these from JSON, YAML or protobuf.
 //! Whatever is invalid was reported there, so nothing here can fail.
 
+pub mod digest;
 pub mod labels;
 pub mod node;
 pub mod pod;
@@ -11,6 +12,7 @@ pub mod selector;
 pub mod volume;
 pub mod workload;
 
+pub use digest::Digest;
 pub use labels::Labels;
 pub use node::{Image, Node, Taint, TaintEffect};
 pub use pod::{

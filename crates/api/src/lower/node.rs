@@ -1,10 +1,10 @@
 //! Nodes.
 
-use engine::object::{Image, Node, Taint, TaintEffect, Text};
+use engine::object::{Digest, Image, Node, Taint, TaintEffect, Text};
 use serde::Deserialize;
 
 use super::problem::{Path, Report, quoted};
-use super::raw::{self, List, Meta, Nullable, RawAmounts, Str};
+use super::raw::{Hashed, List, Meta, Nullable, RawAmounts, Str};
 use super::{Lower, resources};
 
 /// `v1 Node`.
@@ -44,8 +44,8 @@ struct RawStatus {
 #[serde(default)]
 struct RawCondition {
     #[serde(rename = "type")]
-    kind: Str,
-    status: Str,
+    kind: Nullable<Hashed>,
+    status: Nullable<Hashed>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -63,7 +63,7 @@ impl Lower for RawNode {
     }
 
     fn lower(self, report: &mut Report) -> Node {
-        let (meta, spec, status) = (&self.metadata, &self.spec, &self.status);
+        let Self { metadata: Nullable(meta), spec, status } = self;
         let path = Path::Root.field("status");
         let allocatable_path = path.field("allocatable");
         if status.allocatable.is_empty() {
@@ -80,23 +80,23 @@ impl Lower for RawNode {
             size: image.size_bytes.0,
         });
         let conditions = status.conditions.iter();
-        let mut conditions: Vec<(Text, Text)> =
-            conditions.map(|c| (c.kind.0.clone(), c.status.0.clone())).collect();
+        let mut conditions: Vec<(Hashed, Hashed)> =
+            conditions.map(|condition| (condition.kind.0, condition.status.0)).collect();
         conditions.sort_unstable();
         let mut declared_features: Vec<Text> =
             status.declared_features.iter().map(|feature| feature.0.clone()).collect();
         declared_features.sort_unstable();
         declared_features.dedup();
         Node {
-            name: meta.name.0.clone(),
-            labels: meta.labels(),
-            annotations: raw::labels(&meta.annotations),
+            name: meta.name.0,
+            annotations: Digest::of(meta.annotations.iter()),
+            labels: meta.labels.0.0,
             taints: taints(&spec.taints, report),
             unschedulable: spec.unschedulable.0,
             allocatable,
             allowed_pods,
             images: images.collect(),
-            conditions: conditions.into(),
+            conditions: Digest::of(conditions),
             declared_features: declared_features.into(),
         }
     }

@@ -232,7 +232,7 @@ impl RawPod {
             non_zero_cpu: requests.non_zero_cpu,
             non_zero_memory: requests.non_zero_memory,
             limits,
-            node_selector: spec.node_selector.as_ref().map(|labels| raw::labels(labels)),
+            node_selector: spec.node_selector.as_ref().map(|labels| labels.0.0.clone()),
             node_affinity: spec.affinity.node(&affinity_path, report),
             pod_affinity: spec.affinity.pod(&affinity_path, &namespace, report),
             tolerations: tolerations(&path.field("tolerations"), &spec.tolerations, report),

@@ -4,9 +4,12 @@
 //! Kubernetes takes `null` for anything, which means the same as leaving it out.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::ops::Deref;
 
 use engine::object::{Labels, Text};
+use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::limits::MAP_BYTES_MAX;
@@ -37,9 +40,71 @@ pub(super) type Str = Nullable<Text>;
 /// A list; `null` is the empty one.
 pub(super) type List<T> = Nullable<Vec<T>>;
 /// Labels or annotations.
-pub(super) type StrMap = Nullable<BTreeMap<Text, Str>>;
+pub(super) type StrMap = Nullable<RawLabels>;
 /// Amounts by resource name.
 pub(super) type RawAmounts = Nullable<BTreeMap<Text, RawQuantity>>;
+
+/// A map of strings; `null` as a value is the empty one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RawLabels(pub(super) Labels);
+
+impl Deref for RawLabels {
+    type Target = Labels;
+
+    fn deref(&self) -> &Labels {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for RawLabels {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Pairs;
+
+        impl<'de> Visitor<'de> for Pairs {
+            type Value = RawLabels;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawLabels, A::Error> {
+                let mut pairs: Vec<(Text, Text)> = Vec::new();
+                while let Some((key, value)) = map.next_entry::<Text, Str>()? {
+                    pairs.push((key, value.0));
+                }
+                Ok(RawLabels(pairs.into_iter().collect()))
+            }
+        }
+
+        deserializer.deserialize_map(Pairs)
+    }
+}
+
+/// A string of which only a change matters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Hashed(u64);
+
+impl<'de> Deserialize<'de> for Hashed {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Once;
+
+        impl Visitor<'_> for Once {
+            type Value = Hashed;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Hashed, E> {
+                let mut hasher = DefaultHasher::new();
+                text.hash(&mut hasher);
+                Ok(Hashed(hasher.finish()))
+            }
+        }
+
+        deserializer.deserialize_str(Once)
+    }
+}
 
 /// `metadata`.
 #[derive(Debug, Default, Deserialize)]
@@ -89,7 +154,7 @@ impl Meta {
     }
 
     pub(super) fn annotation(&self, key: &str) -> Option<&str> {
-        self.annotations.get(key).map(|value| &*value.0)
+        self.annotations.get(key)
     }
 
     /// Reports what is wrong with any kind of object.
@@ -104,7 +169,7 @@ impl Meta {
     }
 
     pub(super) fn labels(&self) -> Labels {
-        labels(&self.labels)
+        self.labels.0.0.clone()
     }
 
     /// `creationTimestamp` in nanoseconds since the epoch, zero when unset.
@@ -112,11 +177,6 @@ impl Meta {
         let path = Path::Root.field("metadata");
         timestamp(&path.field("creationTimestamp"), &self.creation_timestamp, report).unwrap_or(0)
     }
-}
-
-/// Sorted pairs of a map.
-pub(super) fn labels(map: &BTreeMap<Text, Str>) -> Labels {
-    map.iter().map(|(key, value)| (key.clone(), value.0.clone())).collect()
 }
 
 /// Nanoseconds since the epoch; `None` when unset.
@@ -150,7 +210,7 @@ pub(super) fn quantity(path: &Path<'_>, raw: &RawQuantity, report: &mut Report) 
     quantity
 }
 
-fn check_size(path: &Path<'_>, map: &BTreeMap<Text, Str>, report: &mut Report) {
+fn check_size(path: &Path<'_>, map: &Labels, report: &mut Report) {
     let bytes: usize = map.iter().map(|(key, value)| key.len() + value.len()).sum();
     if bytes > MAP_BYTES_MAX {
         report.fatal(path, format!("found {bytes} bytes, expected at most {MAP_BYTES_MAX}"));

@@ -1,7 +1,5 @@
 //! Label selectors and node selector terms.
 
-use std::collections::BTreeMap;
-
 use engine::object::resources::{is_label_value, is_qualified_name};
 use engine::object::{Labels, NodeTerm, Operator, Requirement, Selector, Text};
 use serde::Deserialize;
@@ -79,7 +77,7 @@ impl RawSelector {
 }
 
 /// A selector for objects that have all of these labels.
-pub(super) fn all_of(labels: &BTreeMap<Text, Str>) -> Selector {
+pub(super) fn all_of(labels: &Labels) -> Selector {
     selector(labels.iter().map(|(key, value)| equals(key, value)).collect())
 }
 

@@ -604,11 +604,30 @@ fn nodes_are_read() {
     assert_eq!((node.allowed_pods, node.unschedulable, node.taints.len()), (110, true, 1));
     assert_eq!(node.taints[0].effect, TaintEffect::NoExecute);
     assert_eq!((node.images[0].size, &*node.images[0].names[1]), (7, "a@sha256:0"));
-    assert_eq!(&*node.conditions[0].0, "DiskPressure");
     assert_eq!(*node.declared_features, ["A".into(), "B".into()]);
     let (node, problems) = super::node(&json!({"metadata": {"name": "n"}}));
     assert!(node.is_some());
     assert_eq!(problems[0].severity, Severity::Warning);
+}
+
+#[test]
+fn of_conditions_and_annotations_changes_are_seen() {
+    let node = |conditions: Value, annotations: Value| {
+        let value = json!({
+            "metadata": {"name": "n", "annotations": annotations},
+            "status": {"conditions": conditions, "allocatable": {"cpu": 1}},
+        });
+        let node = super::node(&value).0.unwrap();
+        (node.conditions, node.annotations)
+    };
+    let (ready, full) = (json!({"type": "Ready", "status": "True"}), json!({"type": "Full"}));
+    let base = node(json!([ready, full]), json!({"a": "1", "b": null}));
+    assert_eq!(base, node(json!([full, ready]), json!({"b": "", "a": "1"})));
+    let unknown = json!({"type": "Ready", "status": "Unknown"});
+    assert_ne!(base.0, node(json!([unknown, full]), json!({})).0);
+    assert_ne!(base.0, node(json!([ready]), json!({})).0);
+    assert_ne!(base.1, node(json!([]), json!({"a": "2", "b": ""})).1);
+    assert_ne!(base.1, node(json!([]), json!({"a": "1"})).1);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Nodes.
 
-use super::{Labels, Resources, Text};
+use super::{Digest, Labels, Resources, Text};
 
 /// What a taint does to pods that do not tolerate it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -40,8 +40,8 @@ pub struct Node {
     pub name: Text,
     /// `metadata.labels`.
     pub labels: Labels,
-    /// `metadata.annotations`, only compared for change.
-    pub annotations: Labels,
+    /// `metadata.annotations`.
+    pub annotations: Digest,
     /// `spec.taints`.
     pub taints: Box<[Taint]>,
     /// `spec.unschedulable`.
@@ -52,8 +52,8 @@ pub struct Node {
     pub allowed_pods: i64,
     /// `status.images`.
     pub images: Box<[Image]>,
-    /// `status.conditions` as (type, status), sorted, only compared for change.
-    pub conditions: Box<[(Text, Text)]>,
+    /// `status.conditions`: types and status.
+    pub conditions: Digest,
     /// `status.declaredFeatures`, sorted.
     pub declared_features: Box<[Text]>,
 }
