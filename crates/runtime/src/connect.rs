@@ -1,15 +1,24 @@
 //! Connections to the API server.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, anyhow};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::client::{Body, ConfigExt as _};
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use rustls::pki_types::ServerName;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
 use tower::ServiceBuilder;
+use x509_cert::der::Decode as _;
+
+use crate::events::second_time;
+
+#[cfg(test)]
+mod tests;
 
 /// How long an HTTP/2 connection may be silent before it is asked whether it lives.
 pub(crate) const PING_AFTER: Duration = Duration::from_secs(10);
@@ -95,6 +104,28 @@ pub fn client(config: &kube::Config) -> Result<kube::Client> {
         .map_err(tower::BoxError::from)
         .service(http);
     Ok(kube::Client::new(service, namespace))
+}
+
+/// Whether the certificate that says who we are is out of date, as a sentence: the API server only
+/// says that it does not know us.
+pub fn outdated_certificate(config: &kube::Config, now: SystemTime) -> Option<String> {
+    let who = &config.auth_info;
+    let (pem, shown) = match (&who.client_certificate_data, &who.client_certificate) {
+        (Some(data), _) => (BASE64_STANDARD.decode(data).ok()?, String::new()),
+        (None, Some(path)) => (std::fs::read(path).ok()?, format!(" {path}")),
+        (None, None) => return None,
+    };
+    let certificate = CertificateDer::from_pem_slice(&pem).ok()?;
+    let certificate = x509_cert::Certificate::from_der(&certificate).ok()?;
+    let validity = certificate.tbs_certificate().validity();
+    let [begin, end] = [&validity.not_before, &validity.not_after]
+        .map(|at| SystemTime::UNIX_EPOCH + at.to_unix_duration());
+    let (is, at) = match () {
+        () if now > end => ("is no longer valid since", end),
+        () if now < begin => ("is not valid before", begin),
+        () => return None,
+    };
+    Some(format!("the client certificate{shown} {is} {}", second_time(at)))
 }
 
 /// The name for which the API server must have a certificate.

@@ -394,7 +394,9 @@ impl Driver {
         if failed {
             self.attempts.remove(uid);
             self.spans.remove(uid);
-        } else if let Some(Attempt { pod, node, .. }) = self.attempts.get(uid).cloned() {
+        } else if let Some(Attempt { pod, node, .. }) = self.attempts.get_mut(uid) {
+            // Nobody looks at them in an attempt that ends.
+            let (pod, node) = (std::mem::take(pod), std::mem::take(node));
             self.commands.push(Command::ReportScheduled { pod, node });
         }
     }

@@ -33,6 +33,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
+use crate::connect::innermost;
 use fence::Moment;
 pub use fence::{Fence, MARGIN, REQUEST_TIMEOUT, SLACK};
 
@@ -185,7 +186,7 @@ impl Elector {
                     }
                 }
                 Err(error) => {
-                    warn!(lease = %format_args!("{namespace}/{name}"), %error, "cannot get the lease; will try again");
+                    warn!(lease = %format_args!("{namespace}/{name}"), error = %error.root_cause(), "cannot get the lease; will try again");
                 }
             }
             sleep(jittered(self.settings.retry_period)).await;
@@ -221,7 +222,9 @@ impl Elector {
         self.fence.close();
         match timeout(RELEASE_TIMEOUT, self.give_back()).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => warn!(%error, "cannot give the lease back; it will expire"),
+            Ok(Err(error)) => {
+                warn!(error = %innermost(&error), "cannot give the lease back; it will expire");
+            }
             Err(_) => warn!("cannot give the lease back in time; it will expire"),
         }
         on_change.send_replace(Role::Released);

@@ -106,7 +106,7 @@ fn mistakes(scene: &Scene, silent: &str) -> Result<Vec<Mistake>> {
         with(
             "expired-client",
             kubeconfig_with("expired-client", &expired)?,
-            &["cannot talk to the API server", "Unauthorized"],
+            &["cannot talk to the API server", "expired-client.crt is no longer valid since 20"],
         ),
         Mistake {
             name: "no-config",

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, anyhow};
 use api::config::{self, Configuration, v1};
@@ -170,11 +170,17 @@ async fn serve(side: ClusterSide, plan: Plan) -> Result<()> {
     let config = connect::config(&plan.target).await?;
     let address = config.cluster_url.clone();
     let client = connect::client(&config)?;
+    let explain =
+        |error: anyhow::Error| match connect::outdated_certificate(&config, SystemTime::now()) {
+            Some(why) => error.context(why),
+            None => error,
+        };
     let version = check_connection(&client)
         .await
+        .map_err(explain)
         .with_context(|| format!("cannot talk to the API server at {address}"))?;
     tracing::info!("connected to {address}, Kubernetes {version}");
-    check_rights(&client).await?;
+    check_rights(&client).await.map_err(explain)?;
 
     let election = &plan.configuration.leader_election;
     let elector = election.leader_elect.then(|| elector(&config, election)).transpose()?;

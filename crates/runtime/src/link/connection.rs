@@ -82,7 +82,7 @@ fn lock(conversation: &Mutex<Conversation>) -> MutexGuard<'_, Conversation> {
 async fn run<T: AsyncRead + AsyncWrite + Unpin>(server: T, conversation: Arc<Mutex<Conversation>>) {
     let mut carrier = Carrier::new(server, Arc::clone(&conversation));
     let mut silence = pin!(sleep_until(carrier.heard + PING_AFTER));
-    let mut asked = None;
+    let mut is_asked = false;
     let why = loop {
         tokio::select! {
             biased;
@@ -93,10 +93,10 @@ async fn run<T: AsyncRead + AsyncWrite + Unpin>(server: T, conversation: Arc<Mut
             () = &mut silence => {
                 let due = carrier.heard + PING_AFTER;
                 if due > Instant::now() {
-                    asked = None;
+                    is_asked = false;
                     silence.as_mut().reset(due);
-                } else if asked.is_none() {
-                    asked = Some(());
+                } else if !is_asked {
+                    is_asked = true;
                     lock(&conversation).ping();
                     silence.as_mut().reset(Instant::now() + PING_TIMEOUT);
                 } else {
