@@ -96,6 +96,10 @@ impl<'de> Deserialize<'de> for Hashed {
             }
 
             fn visit_str<E>(self, text: &str) -> Result<Hashed, E> {
+                // In protobuf an empty string stands there, in JSON it does not.
+                if text.is_empty() {
+                    return Ok(Hashed::default());
+                }
                 let mut hasher = DefaultHasher::new();
                 text.hash(&mut hasher);
                 Ok(Hashed(hasher.finish()))

@@ -622,6 +622,8 @@ fn of_conditions_and_annotations_changes_are_seen() {
     };
     let (ready, full) = (json!({"type": "Ready", "status": "True"}), json!({"type": "Full"}));
     let base = node(json!([ready, full]), json!({"a": "1", "b": null}));
+    let empty = json!({"type": "Full", "status": ""});
+    assert_eq!(base.0, node(json!([ready, empty]), json!({})).0);
     assert_eq!(base, node(json!([full, ready]), json!({"b": "", "a": "1"})));
     let unknown = json!({"type": "Ready", "status": "Unknown"});
     assert_ne!(base.0, node(json!([unknown, full]), json!({})).0);
