@@ -276,6 +276,10 @@ impl Binder {
         };
         let content = Some((JSON, json_bytes(&binding)));
         let ask = Ask { method: Method::POST, path, accept: PROTOBUF_OR_JSON, content };
+        // Nothing is sent then, so nothing is unknown.
+        if let Err(error) = ask.check() {
+            return Answer::Refused(error.to_string());
+        }
         let unknown = |why: String| Answer::Unknown(why, Duration::ZERO);
         let response = match timeout(REQUEST_TIMEOUT, self.link.send(ask)).await {
             Err(_) => return unknown("the API server did not answer".to_owned()),

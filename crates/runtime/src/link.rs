@@ -29,14 +29,11 @@ use tokio_rustls::TlsConnector;
 use tower::{Layer as _, ServiceExt as _};
 
 use crate::connect::{CONNECT_TIMEOUT, client, server_name};
-use connection::{Answer, Connection};
+use connection::{Answer, BUFFER_BYTES, Connection};
 use head::{Asked, write_secret};
 
 /// Bytes of an answer, which may be a pod; etcd takes 1.5 MB, and JSON is at most a few times that.
 pub(crate) const ANSWER_BYTES_MAX: usize = 32 << 20;
-
-/// Bytes that are read and written at once.
-const BUFFER_BYTES: usize = 32 << 10;
 
 /// How long headers that say who we are may be used: tokens are replaced from time to time.
 const IDENTITY_MAX: Duration = Duration::from_secs(5);
@@ -55,6 +52,14 @@ pub struct Ask {
 }
 
 impl Ask {
+    /// Whether it can be sent at all: names of objects are part of the path.
+    pub fn check(&self) -> Result<()> {
+        let path = &self.path;
+        let is_path = path.starts_with('/') && path.bytes().all(|byte| byte.is_ascii_graphic());
+        ensure!(is_path, "{path:?} is no path");
+        Ok(())
+    }
+
     /// For a client.
     fn into_request(self) -> Result<Request<Body>> {
         let (form, body) = self.content.unzip();
@@ -109,6 +114,7 @@ impl Link {
 
     /// Sends a request to a path and waits for the head of the answer.
     pub async fn open(&self, ask: Ask) -> Result<Response<Pieces>> {
+        ask.check()?;
         match &self.0 {
             Way::Direct(direct) => direct.open(ask).await,
             Way::Client(client) => Ok(client.send(ask.into_request()?).await?.map(Pieces::from)),
@@ -213,10 +219,6 @@ impl Direct {
 
     async fn open(&self, ask: Ask) -> Result<Response<Pieces>> {
         let Ask { method, path, accept, content } = ask;
-        ensure!(
-            path.starts_with('/') && path.bytes().all(|byte| byte.is_ascii_graphic()),
-            "{path:?} is no path"
-        );
         let identity = self.identity.headers().await?;
         let (form, body) = content.unzip();
         let asked = Asked {

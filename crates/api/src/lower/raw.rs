@@ -5,10 +5,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::ops::Deref;
 
-use engine::object::{Labels, Text};
+use engine::object::{Digest, Labels, Text};
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
@@ -82,7 +81,7 @@ impl<'de> Deserialize<'de> for RawLabels {
 
 /// A string of which only a change matters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Hashed(u64);
+pub(super) struct Hashed(Digest);
 
 impl<'de> Deserialize<'de> for Hashed {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -97,12 +96,7 @@ impl<'de> Deserialize<'de> for Hashed {
 
             fn visit_str<E>(self, text: &str) -> Result<Hashed, E> {
                 // In protobuf an empty string stands there, in JSON it does not.
-                if text.is_empty() {
-                    return Ok(Hashed::default());
-                }
-                let mut hasher = DefaultHasher::new();
-                text.hash(&mut hasher);
-                Ok(Hashed(hasher.finish()))
+                Ok(Hashed(Digest::of(Some(text).filter(|text| !text.is_empty()))))
             }
         }
 

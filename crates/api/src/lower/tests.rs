@@ -10,6 +10,7 @@ use serde_json::json;
 
 use super::*;
 
+mod nodes;
 mod requests;
 
 fn a_pod(spec: &Value) -> Value {
@@ -608,28 +609,6 @@ fn nodes_are_read() {
     let (node, problems) = super::node(&json!({"metadata": {"name": "n"}}));
     assert!(node.is_some());
     assert_eq!(problems[0].severity, Severity::Warning);
-}
-
-#[test]
-fn of_conditions_and_annotations_changes_are_seen() {
-    let node = |conditions: Value, annotations: Value| {
-        let value = json!({
-            "metadata": {"name": "n", "annotations": annotations},
-            "status": {"conditions": conditions, "allocatable": {"cpu": 1}},
-        });
-        let node = super::node(&value).0.unwrap();
-        (node.conditions, node.annotations)
-    };
-    let (ready, full) = (json!({"type": "Ready", "status": "True"}), json!({"type": "Full"}));
-    let base = node(json!([ready, full]), json!({"a": "1", "b": null}));
-    let empty = json!({"type": "Full", "status": ""});
-    assert_eq!(base.0, node(json!([ready, empty]), json!({})).0);
-    assert_eq!(base, node(json!([full, ready]), json!({"b": "", "a": "1"})));
-    let unknown = json!({"type": "Ready", "status": "Unknown"});
-    assert_ne!(base.0, node(json!([unknown, full]), json!({})).0);
-    assert_ne!(base.0, node(json!([ready]), json!({})).0);
-    assert_ne!(base.1, node(json!([]), json!({"a": "2", "b": ""})).1);
-    assert_ne!(base.1, node(json!([]), json!({"a": "1"})).1);
 }
 
 #[test]

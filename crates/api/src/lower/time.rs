@@ -59,7 +59,8 @@ pub(crate) fn format(seconds: i64, nanoseconds: i64) -> String {
     text
 }
 
-/// Adds a number with so many digits: each object has a time, and `format!` takes ten times as long.
+/// Adds a number with so many digits. Each object has a time, so that `format!` is seen in the profile
+/// of a start.
 fn push(text: &mut String, number: i64, width: u32) {
     if !(0..10_i64.pow(width)).contains(&number) {
         text.push_str(&number.to_string());

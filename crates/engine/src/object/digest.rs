@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 
 /// Stands for things of which only a change matters: eight bytes however many there are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest(u64);
 
 impl Digest {

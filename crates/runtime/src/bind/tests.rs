@@ -151,10 +151,14 @@ impl Stage {
     }
 
     async fn bind_since(&self, since: Option<Instant>) -> Result<(), String> {
+        self.bind_named("pod", since).await
+    }
+
+    async fn bind_named(&self, name: &str, since: Option<Instant>) -> Result<(), String> {
         let window = Arc::clone(&self.window);
         let binder =
             Binder::new(self.fake.client(), self.fence.clone(), window, self.metrics.clone());
-        let pod = PodName { namespace: "ns".into(), name: "pod".into(), uid: "uid-1".into() };
+        let pod = PodName { namespace: "ns".into(), name: name.into(), uid: "uid-1".into() };
         binder.bind(&pod, "7", &OURS.into(), since).await
     }
 
@@ -403,6 +407,15 @@ async fn a_refusal_without_anything_open_needs_no_explanation() {
     lock(&stage.world).reads.extend([Reply::failure(401, "Unauthorized")]);
     assert!(stage.bind().await.unwrap_err().contains("401"));
     assert_eq!((stage.sends().len(), stage.reads().len()), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_cannot_be_asked_for_is_refused_at_once() {
+    let stage = Stage::of(&[]);
+    let begun = Instant::now();
+    assert!(stage.bind_named("odd name", None).await.unwrap_err().contains("is no path"));
+    assert_eq!(stage.fake.asked().len(), 0);
+    assert_eq!(seconds_since(begun), 0.0);
 }
 
 #[tokio::test(start_paused = true)]

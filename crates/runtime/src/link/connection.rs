@@ -18,7 +18,7 @@ use crate::connect::{CONNECTION_BYTES, PING_AFTER, PING_TIMEOUT, STREAM_BYTES};
 mod tests;
 
 /// Bytes that are read at once; a frame fits in.
-const BUFFER_BYTES: usize = 32 << 10;
+pub(super) const BUFFER_BYTES: usize = 32 << 10;
 
 /// Bytes that are read until those who wait for them have their turn, so that they do not pile up.
 const READ_AT_ONCE: usize = 64 << 10;

@@ -96,10 +96,10 @@ pub(super) struct Conversation {
     expected: i64,
     /// The head of an answer that goes on in the next frame.
     partial: Option<Partial>,
-    /// The server takes no more requests.
+    /// No more requests are taken: the server leaves, or nobody needs it any more.
     leaving: bool,
-    /// Why there is no connection any more.
-    ended: Option<String>,
+    /// There is no connection any more.
+    ended: bool,
 }
 
 /// Bytes that the server may send ahead.
@@ -179,7 +179,7 @@ impl Conversation {
             expected: windows.connection.into(),
             partial: None,
             leaving: false,
-            ended: None,
+            ended: false,
         };
         let mut settings = Vec::new();
         for (setting, value) in
@@ -195,7 +195,7 @@ impl Conversation {
 
     /// Whether requests are taken.
     pub(super) fn takes_requests(&self) -> bool {
-        self.ended.is_none() && !self.leaving && self.next_stream < STREAM_LAST
+        !self.ended && !self.leaving && self.next_stream < STREAM_LAST
     }
 
     /// Puts a request in; the number of its stream.
@@ -316,7 +316,7 @@ impl Conversation {
 
     /// There is no connection any more.
     pub(super) fn end(&mut self, why: &str) {
-        self.ended.get_or_insert_with(|| why.to_owned());
+        self.ended = true;
         for stream in self.streams.values_mut().filter(|stream| stream.is_open()) {
             stream.state = State::Failed(why.to_owned());
             stream.wake();

@@ -47,8 +47,8 @@ impl Asked<'_> {
         }
         out.push(0x80 | known::HTTPS);
         text_of(known::AUTHORITY, self.authority, out);
-        integer(0x00, 4, known::PATH.into(), out);
-        integer(0x00, 7, self.prefix.len() + self.path.len(), out);
+        integer(4, known::PATH.into(), out);
+        integer(7, self.prefix.len() + self.path.len(), out);
         out.extend_from_slice(self.prefix.as_bytes());
         out.extend_from_slice(self.path.as_bytes());
         text_of(known::ACCEPT, self.accept, out);
@@ -67,23 +67,23 @@ pub(super) fn write_secret(name: &HeaderName, value: &HeaderValue, out: &mut Vec
 }
 
 fn text_of(name: u8, value: &str, out: &mut Vec<u8>) {
-    integer(0x00, 4, name.into(), out);
+    integer(4, name.into(), out);
     text(value.as_bytes(), out);
 }
 
 fn text(value: &[u8], out: &mut Vec<u8>) {
-    integer(0x00, 7, value.len(), out);
+    integer(7, value.len(), out);
     out.extend_from_slice(value);
 }
 
-/// A number that begins in the low bits of a byte.
-fn integer(high: u8, bits: u32, number: usize, out: &mut Vec<u8>) {
+/// A number that begins in the low bits of a byte whose others are zero.
+fn integer(bits: u32, number: usize, out: &mut Vec<u8>) {
     let most = (1 << bits) - 1;
     if number < most {
-        out.push(high | number as u8);
+        out.push(number as u8);
         return;
     }
-    out.push(high | most as u8);
+    out.push(most as u8);
     let mut rest = number - most;
     while rest >= 0x80 {
         out.push(rest as u8 | 0x80);
@@ -282,7 +282,7 @@ mod tests {
         #[test]
         fn numbers_are_read_as_written(bits in 4_u32..8, number in 0_usize..1 << 28) {
             let mut block = Vec::new();
-            integer(0, bits, number, &mut block);
+            integer(bits, number, &mut block);
             let mut rest = &block[..];
             prop_assert_eq!(take_integer(&mut rest, bits).unwrap(), number);
             prop_assert!(rest.is_empty());
