@@ -3,6 +3,7 @@
 pub mod bitset;
 pub mod change;
 mod classes;
+mod column;
 pub mod command;
 pub mod cycle;
 pub mod engine;
@@ -13,6 +14,7 @@ pub mod log;
 pub mod map;
 pub mod object;
 pub mod queue;
+mod slab;
 pub mod state;
 pub mod stopwatch;
 #[cfg(any(test, feature = "testing"))]

@@ -62,7 +62,7 @@ pub struct Window {
 impl Window {
     const FIRST: usize = 64;
     const LEAST: usize = 4;
-    const MOST: usize = 512;
+    const MOST: usize = 256;
 
     /// How long one takes as long as there was none.
     const TAKES_FIRST: Duration = Duration::from_millis(40);
@@ -212,11 +212,12 @@ impl Binder {
                 }
             }
             tries += 1;
-            let standing = match (self.read(pod).await, unanswered) {
+            // What is rare is apart, so that all others need not be as large.
+            let standing = match (Box::pin(self.read(pod)).await, unanswered) {
                 (Ok(standing), _) => standing,
                 // Whatever is true of the pod: all that was sent was refused.
                 (Err(_), None) => return Err(why),
-                (Err(_), Some(_)) => match self.read_until_known(pod).await {
+                (Err(_), Some(_)) => match Box::pin(self.read_until_known(pod)).await {
                     Some(standing) => standing,
                     None => break,
                 },
@@ -235,7 +236,7 @@ impl Binder {
         let Some(sent) = unanswered else { return Err(why) };
         // From then on no request can arrive any more.
         sleep_until(sent + 2 * REQUEST_TIMEOUT + SLACK).await;
-        match self.read_until_known(pod).await {
+        match Box::pin(self.read_until_known(pod)).await {
             Some(Standing::OnNode(name)) if *name == **node => Ok(()),
             Some(Standing::OnNode(name)) => Err(assigned(pod, &name)),
             _ => Err(why),
@@ -249,33 +250,7 @@ impl Binder {
         node: &Text,
         since: Option<Instant>,
     ) -> Answer {
-        let path = format!(
-            "/api/v1/namespaces/{}/pods/{}/binding?timeout={}ms",
-            pod.namespace,
-            pod.name,
-            REQUEST_TIMEOUT.as_millis()
-        );
-        // The API server copies a binding's annotations to its pod, so this costs no request.
-        let latency = since.map(|since| {
-            let seconds = since.elapsed().as_secs_f64();
-            // Many are bound within a millisecond, and `0.000s` would tell nothing.
-            let digits = if seconds < 1.0 { 6 } else { 3 };
-            format!("{seconds:.digits$}s")
-        });
-        let binding = Binding {
-            api_version: "v1",
-            kind: "Binding",
-            metadata: Metadata {
-                namespace: &pod.namespace,
-                name: &pod.name,
-                uid: &pod.uid,
-                resource_version: version,
-                annotations: latency.map(|latency| BTreeMap::from([(LATENCY_ANNOTATION, latency)])),
-            },
-            target: Target { kind: "Node", name: node },
-        };
-        let content = Some((JSON, json_bytes(&binding)));
-        let ask = Ask { method: Method::POST, path, accept: PROTOBUF_OR_JSON, content };
+        let ask = binding(pod, version, node, since);
         // Nothing is sent then, so nothing is unknown.
         if let Err(error) = ask.check() {
             return Answer::Refused(error.to_string());
@@ -330,6 +305,37 @@ impl Binder {
             _ => Err(refused(&response).into()),
         }
     }
+}
+
+/// The request that binds a pod.
+fn binding(pod: &PodName, version: &str, node: &Text, since: Option<Instant>) -> Ask {
+    let path = format!(
+        "/api/v1/namespaces/{}/pods/{}/binding?timeout={}ms",
+        pod.namespace,
+        pod.name,
+        REQUEST_TIMEOUT.as_millis()
+    );
+    // The API server copies a binding's annotations to its pod, so this costs no request.
+    let latency = since.map(|since| {
+        let seconds = since.elapsed().as_secs_f64();
+        // Many are bound within a millisecond, and `0.000s` would tell nothing.
+        let digits = if seconds < 1.0 { 6 } else { 3 };
+        format!("{seconds:.digits$}s")
+    });
+    let binding = Binding {
+        api_version: "v1",
+        kind: "Binding",
+        metadata: Metadata {
+            namespace: &pod.namespace,
+            name: &pod.name,
+            uid: &pod.uid,
+            resource_version: version,
+            annotations: latency.map(|latency| BTreeMap::from([(LATENCY_ANNOTATION, latency)])),
+        },
+        target: Target { kind: "Node", name: node },
+    };
+    let content = Some((JSON, json_bytes(&binding)));
+    Ask { method: Method::POST, path, accept: PROTOBUF_OR_JSON, content }
 }
 
 /// A `Binding` with what it must be about.

@@ -30,7 +30,7 @@ pub(crate) const PING_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Bytes that the server may send ahead on one stream, and on all of a connection together.
-pub(crate) const STREAM_BYTES: u32 = 1 << 20;
+pub(crate) const STREAM_BYTES: u32 = 256 << 10;
 pub(crate) const CONNECTION_BYTES: u32 = 16 << 20;
 
 /// Where the API server is and who we are.

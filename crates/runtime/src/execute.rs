@@ -94,7 +94,9 @@ impl Executor {
                         let begun = Instant::now();
                         let bound = match extender {
                             None => binder.bind(&pod, &resource_version, &node, since).await,
-                            Some(extender) => executor.bind_by(extender, &pod, &node).await,
+                            Some(extender) => {
+                                Box::pin(executor.bind_by(extender, &pod, &node)).await
+                            }
                         };
                         metrics.extension_point(
                             "Bind",

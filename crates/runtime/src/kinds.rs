@@ -3,15 +3,17 @@
 use api::lower::{self, Lowered, Problem, Siblings, Source};
 use api::protobuf::{Message, schema};
 use engine::change::{Change, Storage, StorageName};
-use engine::object::{Text, WorkloadKind};
+use engine::object::WorkloadKind;
 
 /// Names an object within its kind.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Key {
+#[derive(Clone, Copy, Debug)]
+pub struct Key<'a> {
     /// Namespace, empty for what has none.
-    pub namespace: Text,
+    pub namespace: &'a str,
     /// Name.
-    pub name: Text,
+    pub name: &'a str,
+    /// Tells it from others that had the name before.
+    pub uid: &'a str,
 }
 
 /// One kind of objects and what to do with them.
@@ -26,8 +28,8 @@ pub struct Kind {
     pub field_selector: &'static str,
     /// An object as a change; `None` when it does not count (any more).
     pub lower: LowerFn,
-    /// An object that is gone, by its key and uid.
-    pub gone: fn(&Key, &Text) -> Change,
+    /// An object that is gone.
+    pub gone: GoneFn,
     /// A cluster may lack it.
     pub optional: bool,
 }
@@ -35,12 +37,15 @@ pub struct Kind {
 /// Lowers an object; of pods, siblings are remembered.
 pub type LowerFn = fn(Source<'_>, &mut Siblings) -> (Option<Change>, Vec<Problem>);
 
+/// Tells that an object is gone.
+pub type GoneFn = fn(Key<'_>) -> Change;
+
 const fn kind(
     name: &'static str,
     path: &'static str,
     message: &'static Message,
     lower: LowerFn,
-    gone: fn(&Key, &Text) -> Change,
+    gone: GoneFn,
 ) -> Kind {
     Kind { name, path, message, field_selector: "", lower, gone, optional: false }
 }
@@ -59,8 +64,8 @@ fn storage<T>(
     (object.map(|object| Change::Storage(wrap(object))), problems)
 }
 
-fn workload_gone(kind: WorkloadKind, key: &Key) -> Change {
-    Change::WorkloadGone { kind, namespace: key.namespace.clone(), name: key.name.clone() }
+fn workload_gone(kind: WorkloadKind, key: Key<'_>) -> Change {
+    Change::WorkloadGone { kind, namespace: key.namespace.into(), name: key.name.into() }
 }
 
 /// All kinds. Nodes come before pods only for reading: there is no order between kinds.
@@ -70,7 +75,7 @@ pub const KINDS: &[Kind] = &[
         "/api/v1/nodes",
         &schema::NODE,
         |source, _| change(lower::node(source), Change::Node),
-        |key, _| Change::NodeGone(key.name.clone()),
+        |key| Change::NodeGone(key.name.into()),
     ),
     Kind {
         field_selector: "status.phase!=Succeeded,status.phase!=Failed",
@@ -79,7 +84,7 @@ pub const KINDS: &[Kind] = &[
             "/api/v1/pods",
             &schema::POD,
             |source, siblings| change(siblings.pod(source), |pod| Change::Pod(Box::new(pod))),
-            |_, uid| Change::PodGone { uid: uid.clone() },
+            |key| Change::PodGone { uid: key.uid.into() },
         )
     },
     kind(
@@ -87,57 +92,57 @@ pub const KINDS: &[Kind] = &[
         "/api/v1/namespaces",
         &schema::NAMESPACE,
         |source, _| change(lower::namespace(source), Change::Namespace),
-        |key, _| Change::NamespaceGone(key.name.clone()),
+        |key| Change::NamespaceGone(key.name.into()),
     ),
     kind(
         "Service",
         "/api/v1/services",
         &schema::SERVICE,
         |source, _| change(lower::service(source), Change::Workload),
-        |key, _| workload_gone(WorkloadKind::Service, key),
+        |key| workload_gone(WorkloadKind::Service, key),
     ),
     kind(
         "ReplicationController",
         "/api/v1/replicationcontrollers",
         &schema::REPLICATION_CONTROLLER,
         |source, _| change(lower::replication_controller(source), Change::Workload),
-        |key, _| workload_gone(WorkloadKind::ReplicationController, key),
+        |key| workload_gone(WorkloadKind::ReplicationController, key),
     ),
     kind(
         "ReplicaSet",
         "/apis/apps/v1/replicasets",
         &schema::REPLICA_SET,
         |source, _| change(lower::replica_set(source), Change::Workload),
-        |key, _| workload_gone(WorkloadKind::ReplicaSet, key),
+        |key| workload_gone(WorkloadKind::ReplicaSet, key),
     ),
     kind(
         "StatefulSet",
         "/apis/apps/v1/statefulsets",
         &schema::STATEFUL_SET,
         |source, _| change(lower::stateful_set(source), Change::Workload),
-        |key, _| workload_gone(WorkloadKind::StatefulSet, key),
+        |key| workload_gone(WorkloadKind::StatefulSet, key),
     ),
     kind(
         "PodDisruptionBudget",
         "/apis/policy/v1/poddisruptionbudgets",
         &schema::POD_DISRUPTION_BUDGET,
         |source, _| change(lower::disruption_budget(source), Change::Budget),
-        |key, _| Change::BudgetGone { namespace: key.namespace.clone(), name: key.name.clone() },
+        |key| Change::BudgetGone { namespace: key.namespace.into(), name: key.name.into() },
     ),
     kind(
         "PersistentVolume",
         "/api/v1/persistentvolumes",
         &schema::PERSISTENT_VOLUME,
         |source, _| storage(lower::persistent_volume(source), Storage::Volume),
-        |key, _| Change::StorageGone(StorageName::Volume(key.name.clone())),
+        |key| Change::StorageGone(StorageName::Volume(key.name.into())),
     ),
     kind(
         "PersistentVolumeClaim",
         "/api/v1/persistentvolumeclaims",
         &schema::PERSISTENT_VOLUME_CLAIM,
         |source, _| storage(lower::persistent_volume_claim(source), Storage::Claim),
-        |key, _| {
-            let (namespace, name) = (key.namespace.clone(), key.name.clone());
+        |key| {
+            let (namespace, name) = (key.namespace.into(), key.name.into());
             Change::StorageGone(StorageName::Claim { namespace, name })
         },
     ),
@@ -146,29 +151,29 @@ pub const KINDS: &[Kind] = &[
         "/apis/storage.k8s.io/v1/storageclasses",
         &schema::STORAGE_CLASS,
         |source, _| storage(lower::storage_class(source), Storage::Class),
-        |key, _| Change::StorageGone(StorageName::Class(key.name.clone())),
+        |key| Change::StorageGone(StorageName::Class(key.name.into())),
     ),
     kind(
         "CSINode",
         "/apis/storage.k8s.io/v1/csinodes",
         &schema::CSI_NODE,
         |source, _| storage(lower::csi_node(source), Storage::CsiNode),
-        |key, _| Change::StorageGone(StorageName::CsiNode(key.name.clone())),
+        |key| Change::StorageGone(StorageName::CsiNode(key.name.into())),
     ),
     kind(
         "CSIDriver",
         "/apis/storage.k8s.io/v1/csidrivers",
         &schema::CSI_DRIVER,
         |source, _| storage(lower::csi_driver(source), Storage::CsiDriver),
-        |key, _| Change::StorageGone(StorageName::CsiDriver(key.name.clone())),
+        |key| Change::StorageGone(StorageName::CsiDriver(key.name.into())),
     ),
     kind(
         "CSIStorageCapacity",
         "/apis/storage.k8s.io/v1/csistoragecapacities",
         &schema::CSI_STORAGE_CAPACITY,
         |source, _| storage(lower::csi_storage_capacity(source), Storage::Capacity),
-        |key, _| {
-            let (namespace, name) = (key.namespace.clone(), key.name.clone());
+        |key| {
+            let (namespace, name) = (key.namespace.into(), key.name.into());
             Change::StorageGone(StorageName::Capacity { namespace, name })
         },
     ),
@@ -177,7 +182,7 @@ pub const KINDS: &[Kind] = &[
         "/apis/storage.k8s.io/v1/volumeattachments",
         &schema::VOLUME_ATTACHMENT,
         |source, _| storage(lower::volume_attachment(source), Storage::Attachment),
-        |key, _| Change::StorageGone(StorageName::Attachment(key.name.clone())),
+        |key| Change::StorageGone(StorageName::Attachment(key.name.into())),
     ),
     Kind {
         optional: true,
@@ -191,7 +196,7 @@ pub const KINDS: &[Kind] = &[
                     extended_resource: class.extended_resource.unwrap_or_default(),
                 })
             },
-            |key, _| Change::DeviceClassGone(key.name.clone()),
+            |key| Change::DeviceClassGone(key.name.into()),
         )
     },
 ];

@@ -38,6 +38,10 @@ pub(crate) const ANSWER_BYTES_MAX: usize = 32 << 20;
 /// How long headers that say who we are may be used: tokens are replaced from time to time.
 const IDENTITY_MAX: Duration = Duration::from_secs(5);
 
+/// Bytes that are encrypted together. With what goes around them they fit into 16 KiB: most allocators
+/// have such blocks, and larger ones only of sizes that nothing else has.
+const RECORD_BYTES: usize = 16_000;
+
 /// A request to a path.
 #[derive(Clone, Debug)]
 pub struct Ask {
@@ -117,7 +121,9 @@ impl Link {
         ask.check()?;
         match &self.0 {
             Way::Direct(direct) => direct.open(ask).await,
-            Way::Client(client) => Ok(client.send(ask.into_request()?).await?.map(Pieces::from)),
+            Way::Client(client) => {
+                Ok(Box::pin(client.send(ask.into_request()?)).await?.map(Pieces::from))
+            }
         }
     }
 }
@@ -203,6 +209,7 @@ impl Direct {
         let mut tls =
             config.rustls_client_config().context("cannot set up TLS for the API server")?;
         tls.alpn_protocols = vec![b"h2".to_vec()];
+        tls.max_fragment_size = Some(RECORD_BYTES);
         Ok(Self {
             // In an address, an IPv6 host has brackets.
             host: authority.host().trim_matches(['[', ']']).to_owned(),
@@ -218,35 +225,50 @@ impl Direct {
     }
 
     async fn open(&self, ask: Ask) -> Result<Response<Pieces>> {
-        let Ask { method, path, accept, content } = ask;
-        let identity = self.identity.headers().await?;
-        let (form, body) = content.unzip();
-        let asked = Asked {
-            method: &method,
-            authority: &self.authority,
-            prefix: &self.prefix,
-            path: &path,
-            accept,
-            content_type: form,
-            more: &identity,
+        let answer = match self.ready() {
+            Some(ready) => self.ask(ask, ready)?,
+            // Apart, so that requests are not as large as what it takes to connect.
+            None => self.ask(ask, Box::pin(self.get_ready()).await?)?,
         };
-        let mut head = Vec::with_capacity(256 + path.len() + identity.len());
-        asked.write(&mut head);
-        let connection = self.connection().await?;
-        let (head, answer) = connection.ask(head, body.unwrap_or_default()).await?;
+        let (head, answer) = answer.head().await?;
         let mut response = Response::new(Pieces::Direct(answer));
         *response.status_mut() = head.status;
         response.headers_mut().extend(head.headers);
         Ok(response)
     }
 
-    /// One that takes requests; connects if need be.
-    async fn connection(&self) -> Result<Arc<Connection>> {
-        match self.living_connection() {
-            Some(connection) => Ok(connection),
-            // Apart, so that requests are not as large as what it takes to connect.
-            None => Box::pin(self.new_connection()).await,
-        }
+    /// Hands a request to a connection.
+    fn ask(&self, ask: Ask, (identity, connection): (Bytes, Arc<Connection>)) -> Result<Answer> {
+        let (form, body) = ask.content.unzip();
+        let asked = Asked {
+            method: &ask.method,
+            authority: &self.authority,
+            prefix: &self.prefix,
+            path: &ask.path,
+            accept: ask.accept,
+            content_type: form,
+            more: &identity,
+        };
+        let mut head = Vec::with_capacity(256 + ask.path.len() + identity.len());
+        asked.write(&mut head);
+        connection.ask(head, body.unwrap_or_default())
+    }
+
+    /// Headers that say who we are, and a connection that takes requests.
+    fn ready(&self) -> Option<(Bytes, Arc<Connection>)> {
+        Some((self.identity.fresh()?, self.living_connection()?))
+    }
+
+    async fn get_ready(&self) -> Result<(Bytes, Arc<Connection>)> {
+        let identity = match self.identity.fresh() {
+            Some(headers) => headers,
+            None => self.identity.ask().await?,
+        };
+        let connection = match self.living_connection() {
+            Some(connection) => connection,
+            None => self.new_connection().await?,
+        };
+        Ok((identity, connection))
     }
 
     async fn new_connection(&self) -> Result<Arc<Connection>> {
@@ -301,13 +323,11 @@ impl Identity {
         Ok(Self { echo, last: Mutex::default() })
     }
 
-    async fn headers(&self) -> Result<Bytes> {
-        if let Some((since, headers)) = &*lock(&self.last)
-            && since.elapsed() < IDENTITY_MAX
-        {
-            return Ok(headers.clone());
-        }
-        Box::pin(self.ask()).await
+    /// The headers, unless it is time to ask again.
+    fn fresh(&self) -> Option<Bytes> {
+        let last = lock(&self.last);
+        let (since, headers) = last.as_ref()?;
+        (since.elapsed() < IDENTITY_MAX).then(|| headers.clone())
     }
 
     async fn ask(&self) -> Result<Bytes> {

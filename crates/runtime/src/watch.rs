@@ -72,6 +72,9 @@ const PAGE_BYTES_MAX: usize = 1 << 30;
 /// Bytes of one event. etcd takes objects of 1.5 MB; JSON is at most a few times that.
 const EVENT_BYTES_MAX: usize = 32 << 20;
 
+/// Bytes of a watch that are cut into events at once.
+const PORTION_BYTES: usize = 16 << 10;
+
 /// The annotation of the bookmark that ends a streaming list.
 const LIST_ENDS: &str = "k8s.io/initial-events-end";
 
@@ -294,18 +297,21 @@ impl Follower {
             let data = data?;
             heard = Instant::now();
             self.hear();
-            pieces.push(&data);
-            while let Some(event) = pieces.next_event() {
-                // One that cannot be read is skipped: it would come again each time.
-                match event {
-                    Ok(Ok(event)) => {
-                        if let Some(end) = self.take_event(event, &mut listing).await? {
-                            return Ok(end);
+            // Not all at once, or as much would be kept for as long as the watch goes on.
+            for portion in data.chunks(PORTION_BYTES) {
+                pieces.push(portion);
+                while let Some(event) = pieces.next_event() {
+                    // One that cannot be read is skipped: it would come again each time.
+                    match event {
+                        Ok(Ok(event)) => {
+                            if let Some(end) = self.take_event(event, &mut listing).await? {
+                                return Ok(end);
+                            }
                         }
-                    }
-                    Ok(Err(error)) => self.skip(&error),
-                    Err(TooLong) => {
-                        self.skip(&anyhow!("it is larger than {EVENT_BYTES_MAX} bytes"));
+                        Ok(Err(error)) => self.skip(&error),
+                        Err(TooLong) => {
+                            self.skip(&anyhow!("it is larger than {EVENT_BYTES_MAX} bytes"));
+                        }
                     }
                 }
             }

@@ -3,6 +3,7 @@
 use crate::framework::QueueKey;
 use crate::framework::profile::PluginPosition;
 use crate::index::{ClassIdx, NodeIdx, PodIdx};
+use crate::slab::Slab;
 
 use super::plugin_set::PluginSet;
 
@@ -154,10 +155,9 @@ pub(super) struct Entry {
 /// All pods that the queue knows.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Entries {
-    slots: Vec<Option<Entry>>,
+    slots: Slab<Entry>,
     /// Slot by pod, [`NO_SLOT`] for pods not known.
     by_pod: Vec<u32>,
-    free: Vec<Slot>,
 }
 
 const NO_SLOT: u32 = u32::MAX;
@@ -169,24 +169,18 @@ impl Entries {
     }
 
     pub(super) fn get(&self, slot: Slot) -> &Entry {
-        self.slots[slot.at()].as_ref().expect("slots are held only for pods that are known")
+        self.slots.get(slot.at()).expect("slots are held only for pods that are known")
     }
 
     pub(super) fn get_mut(&mut self, slot: Slot) -> &mut Entry {
-        self.slots[slot.at()].as_mut().expect("slots are held only for pods that are known")
+        self.slots.get_mut(slot.at()).expect("slots are held only for pods that are known")
     }
 
     pub(super) fn insert(&mut self, info: QueuedPod) -> Slot {
         debug_assert!(self.find(info.pod).is_none());
         let pod = info.pod.at();
-        let entry = Some(Entry { info, place: None, counted: PluginSet::EMPTY });
-        let slot = if let Some(slot) = self.free.pop() {
-            self.slots[slot.at()] = entry;
-            slot
-        } else {
-            self.slots.push(entry);
-            Slot(self.slots.len() as u32 - 1)
-        };
+        let entry = Entry { info, place: None, counted: PluginSet::EMPTY };
+        let slot = Slot(self.slots.insert(entry) as u32);
         if self.by_pod.len() <= pod {
             self.by_pod.resize(pod + 1, NO_SLOT);
         }
@@ -195,17 +189,15 @@ impl Entries {
     }
 
     pub(super) fn remove(&mut self, slot: Slot) {
-        let Some(entry) = self.slots[slot.at()].take() else { return };
+        let Some(entry) = self.slots.remove(slot.at()) else { return };
         self.by_pod[entry.info.pod.at()] = NO_SLOT;
-        self.free.push(slot);
     }
 
     pub(super) fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.slots.len()
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (Slot, &Entry)> {
-        let slots = self.slots.iter().enumerate();
-        slots.filter_map(|(index, entry)| Some((Slot(index as u32), entry.as_ref()?)))
+        self.slots.iter().map(|(slot, entry)| (Slot(slot as u32), entry))
     }
 }

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use crate::column;
 use crate::framework::QueueKey;
 
 use super::entry::{QueuedPod, Slot};
@@ -56,7 +57,7 @@ impl Heap {
         if self.positions.len() <= item.slot.at() {
             self.positions.resize(item.slot.at() + 1, NOWHERE);
         }
-        self.items.push(item);
+        column::push(&mut self.items, item);
         self.settle(self.items.len() - 1, order);
     }
 

@@ -1,12 +1,16 @@
 //! The node table: one column for each thing that scheduling reads of a node.
 
+use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
+use hashbrown::HashTable;
+use rustc_hash::FxBuildHasher;
+
 use crate::bitset::NodeSet;
+use crate::column;
 use crate::index::{NodeIdx, PodIdx, ResourceIdx};
 use crate::limits::NODE_CHANGES_KEPT;
 use crate::log::Log;
-use crate::map::Map;
 use crate::object::{HostPort, Node, TaintEffect, Text, Volume};
 
 use super::node_order::{NodeOrder, Unsettled, Visit};
@@ -27,7 +31,7 @@ pub struct VolumeCount {
 #[derive(Clone, Debug)]
 pub struct Nodes {
     names: Vec<Text>,
-    by_name: Map<Text, NodeIdx>,
+    by_name: HashTable<NodeIdx>,
     objects: Vec<Option<Arc<Node>>>,
     free: Vec<NodeIdx>,
     present: NodeSet,
@@ -57,7 +61,7 @@ impl Default for Nodes {
         let columns = || vec![Vec::new(); 3];
         Self {
             names: Vec::new(),
-            by_name: Map::default(),
+            by_name: HashTable::new(),
             objects: Vec::new(),
             free: Vec::new(),
             present: NodeSet::default(),
@@ -124,7 +128,7 @@ impl Nodes {
 
     /// Finds a node that exists.
     pub fn find(&self, name: &str) -> Option<NodeIdx> {
-        self.by_name.get(name).copied().filter(|node| self.present.contains(*node))
+        self.find_slot(name).filter(|node| self.present.contains(*node))
     }
 
     /// Name of a node.
@@ -224,30 +228,35 @@ impl Nodes {
 
     /// The slot of a name, made as a ghost if it is new.
     pub(crate) fn slot(&mut self, name: &str) -> NodeIdx {
-        if let Some(node) = self.by_name.get(name) {
-            return *node;
+        if let Some(node) = self.find_slot(name) {
+            return node;
         }
         let node = self.free.pop().unwrap_or_else(|| self.add_slot());
         self.names[node.at()] = name.into();
-        self.by_name.insert(name.into(), node);
+        let names = &self.names;
+        self.by_name.insert_unique(hash(name), node, |other| hash(&names[other.at()]));
         node
+    }
+
+    fn find_slot(&self, name: &str) -> Option<NodeIdx> {
+        self.by_name.find(hash(name), |node| *self.names[node.at()] == *name).copied()
     }
 
     fn add_slot(&mut self) -> NodeIdx {
         let node = NodeIdx::from(self.names.len());
-        self.names.push("".into());
-        self.objects.push(None);
-        for column in self.allocatable.iter_mut().chain(&mut self.requested) {
-            column.push(0);
+        column::push(&mut self.names, "".into());
+        column::push(&mut self.objects, None);
+        for amounts in self.allocatable.iter_mut().chain(&mut self.requested) {
+            column::push(amounts, 0);
         }
-        self.non_zero_cpu.push(0);
-        self.non_zero_memory.push(0);
-        self.allowed_pods.push(0);
-        self.pod_counts.push(0);
-        self.pods.push(Vec::new());
-        self.ports.push(Vec::new());
+        column::push(&mut self.non_zero_cpu, 0);
+        column::push(&mut self.non_zero_memory, 0);
+        column::push(&mut self.allowed_pods, 0);
+        column::push(&mut self.pod_counts, 0);
+        column::push(&mut self.pods, Vec::new());
+        column::push(&mut self.ports, Vec::new());
         self.taint_lists.add_slot();
-        self.volumes.push(VolumeCount::default());
+        column::push(&mut self.volumes, VolumeCount::default());
         let slots = self.names.len();
         for set in [
             &mut self.present,
@@ -314,7 +323,10 @@ impl Nodes {
     /// Gives the slot back when neither object nor pod holds it.
     pub(crate) fn free_if_empty(&mut self, node: NodeIdx) {
         if self.objects[node.at()].is_none() && self.pods[node.at()].is_empty() {
-            self.by_name.remove(&*self.names[node.at()]);
+            let hash_of_name = hash(&self.names[node.at()]);
+            if let Ok(entry) = self.by_name.find_entry(hash_of_name, |other| *other == node) {
+                entry.remove();
+            }
             self.names[node.at()] = "".into();
             self.free.push(node);
         }
@@ -383,6 +395,10 @@ impl Nodes {
     pub(crate) fn restore_ports(&mut self, node: NodeIdx, ports: Vec<HostPort>) {
         self.ports[node.at()] = ports;
     }
+}
+
+fn hash(name: &str) -> u64 {
+    FxBuildHasher.hash_one(name)
 }
 
 fn column(

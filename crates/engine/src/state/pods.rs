@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use crate::index::{GroupIdx, NodeIdx, PodIdx, SpecIdx};
 use crate::object::Text;
+use crate::slab::Slab;
 
 /// What is kept of each pod. Labels, namespace and spec are shared.
 #[derive(Clone, Debug)]
@@ -50,19 +51,18 @@ pub struct PodRecord {
 /// All pods, by slot and by uid.
 #[derive(Clone, Debug, Default)]
 pub struct Pods {
-    records: Vec<Option<PodRecord>>,
+    records: Slab<PodRecord>,
     by_uid: HashTable<PodIdx>,
-    free: Vec<PodIdx>,
 }
 
 impl Pods {
     /// A pod that exists.
     pub fn get(&self, pod: PodIdx) -> &PodRecord {
-        self.records[pod.at()].as_ref().expect("the index is of a pod that exists")
+        self.records.get(pod.at()).expect("the index is of a pod that exists")
     }
 
     pub(crate) fn get_mut(&mut self, pod: PodIdx) -> &mut PodRecord {
-        self.records[pod.at()].as_mut().expect("the index is of a pod that exists")
+        self.records.get_mut(pod.at()).expect("the index is of a pod that exists")
     }
 
     /// Finds a pod by its uid.
@@ -77,33 +77,26 @@ impl Pods {
 
     /// All pods in slot order.
     pub fn iter(&self) -> impl Iterator<Item = (PodIdx, &PodRecord)> {
-        let slots = self.records.iter().enumerate();
-        slots.filter_map(|(index, record)| Some((PodIdx::from(index), record.as_ref()?)))
+        self.records.iter().map(|(slot, record)| (PodIdx::from(slot), record))
     }
 
     /// How many slots there are, those of pods that are gone included.
     pub fn slots(&self) -> usize {
-        self.records.len()
+        self.records.slots()
     }
 
     /// The pods of some slots, in their order.
     pub fn iter_within(&self, slots: Range<usize>) -> impl Iterator<Item = (PodIdx, &PodRecord)> {
-        let end = slots.end.min(self.records.len());
-        let records = self.records.get(slots.start..end).unwrap_or_default().iter();
-        let slots = (slots.start..).zip(records);
-        slots.filter_map(|(index, record)| Some((PodIdx::from(index), record.as_ref()?)))
+        let slots = slots.start..slots.end.min(self.records.slots());
+        self.records.iter_within(slots).map(|(slot, record)| (PodIdx::from(slot), record))
     }
 
     pub(crate) fn insert(&mut self, record: PodRecord) -> PodIdx {
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.records.push(None);
-            PodIdx::from(self.records.len() - 1)
-        });
         let hash_of_uid = hash(&record.uid);
-        self.records[index.at()] = Some(record);
+        let index = PodIdx::from(self.records.insert(record));
         let records = &self.records;
         self.by_uid.insert_unique(hash_of_uid, index, |pod| {
-            records[pod.at()].as_ref().map_or(0, |record| hash(&record.uid))
+            records.get(pod.at()).map_or(0, |record| hash(&record.uid))
         });
         index
     }
@@ -113,8 +106,7 @@ impl Pods {
         if let Ok(entry) = self.by_uid.find_entry(hash_of_uid, |other| *other == pod) {
             entry.remove();
         }
-        self.free.push(pod);
-        self.records[pod.at()].take()
+        self.records.remove(pod.at())
     }
 }
 

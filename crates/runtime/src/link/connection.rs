@@ -40,12 +40,10 @@ impl Connection {
         lock(&self.0).takes_requests()
     }
 
-    /// Sends a request and waits for the head of the answer.
-    pub(super) async fn ask(&self, head: Vec<u8>, body: Bytes) -> Result<(Head, Answer)> {
+    /// Sends a request, which will be answered.
+    pub(super) fn ask(&self, head: Vec<u8>, body: Bytes) -> Result<Answer> {
         let id = lock(&self.0).ask(head, body)?;
-        let answer = Answer { conversation: Arc::clone(&self.0), id };
-        let head = poll_fn(|context| lock(&answer.conversation).poll_head(id, context)).await?;
-        Ok((head, answer))
+        Ok(Answer { conversation: Arc::clone(&self.0), id })
     }
 }
 
@@ -55,13 +53,19 @@ impl Drop for Connection {
     }
 }
 
-/// The body of an answer. Who drops it before its end does not want the rest.
+/// An answer. Who drops it before its end does not want the rest.
 pub struct Answer {
     conversation: Arc<Mutex<Conversation>>,
     id: u32,
 }
 
 impl Answer {
+    /// Waits for its head.
+    pub(super) async fn head(self) -> Result<(Head, Self)> {
+        let head = poll_fn(|context| lock(&self.conversation).poll_head(self.id, context)).await?;
+        Ok((head, self))
+    }
+
     /// What has come since the last time; `None` at the end.
     pub(super) async fn next(&mut self) -> Option<Result<Bytes>> {
         poll_fn(|context| lock(&self.conversation).poll_data(self.id, context)).await

@@ -236,7 +236,8 @@ impl Conversation {
     ) -> Poll<Option<Result<Bytes>>> {
         let Some(stream) = self.streams.get_mut(&id) else { return Poll::Ready(Some(Err(lost()))) };
         if !stream.data.is_empty() {
-            let data = std::mem::take(&mut stream.data).freeze();
+            // What is free of its buffer, or all of it once this is dropped, is used again.
+            let data = stream.data.split().freeze();
             let length = data.len() as u32;
             stream.taken += length;
             if stream.is_open() && stream.taken >= self.windows.stream / 2 {

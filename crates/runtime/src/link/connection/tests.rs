@@ -31,12 +31,16 @@ async fn serve(mut client: DuplexStream, answers: &'static [u8], lives: bool) ->
 /// Status 200 on the first stream, with a body that does not end.
 const OPEN_ANSWER: &[u8] = b"\0\0\x01\x01\x04\0\0\0\x01\x88\0\0\x02\0\0\0\0\0\x01hi";
 
+async fn ask(connection: &Connection) -> Result<(Head, Answer)> {
+    connection.ask(b"\x82".to_vec(), Bytes::new())?.head().await
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_server_that_lives_may_be_silent_for_long() {
     let (ours, theirs) = duplex(1 << 16);
     let server = tokio::spawn(serve(theirs, OPEN_ANSWER, true));
     let connection = Connection::start(ours);
-    let (head, mut answer) = connection.ask(b"\x82".to_vec(), Bytes::new()).await.unwrap();
+    let (head, mut answer) = ask(&connection).await.unwrap();
     assert_eq!(head.status, 200);
     assert_eq!(answer.next().await.unwrap().unwrap(), "hi");
     sleep(Duration::from_mins(1)).await;
@@ -50,14 +54,14 @@ async fn a_dead_one_is_given_up() {
     let (ours, theirs) = duplex(1 << 16);
     tokio::spawn(serve(theirs, OPEN_ANSWER, false));
     let connection = Connection::start(ours);
-    let (_, mut answer) = connection.ask(b"\x82".to_vec(), Bytes::new()).await.unwrap();
+    let (_, mut answer) = ask(&connection).await.unwrap();
     let begun = Instant::now();
     assert_eq!(answer.next().await.unwrap().unwrap(), "hi");
     let error = answer.next().await.unwrap().unwrap_err();
     assert_eq!(error.to_string(), "the server went silent");
     assert_eq!(begun.elapsed(), PING_AFTER + PING_TIMEOUT);
     assert!(!connection.takes_requests());
-    assert!(connection.ask(Vec::new(), Bytes::new()).await.is_err());
+    assert!(connection.ask(Vec::new(), Bytes::new()).is_err());
 }
 
 #[tokio::test]
@@ -65,6 +69,6 @@ async fn a_broken_one_says_why() {
     let (ours, theirs) = duplex(1 << 16);
     tokio::spawn(serve(theirs, b"\xff\xff\xff\0\0\0\0\0\0", true));
     let connection = Connection::start(ours);
-    let error = connection.ask(b"\x82".to_vec(), Bytes::new()).await.err().unwrap();
+    let error = ask(&connection).await.err().unwrap();
     assert_eq!(error.to_string(), "the connection broke off: a frame of 16777215 bytes");
 }

@@ -1,0 +1,95 @@
+//! Numbered slots for things that come and go.
+
+use std::ops::Range;
+
+/// Slots of a page. A power of two.
+const PAGE: usize = 256;
+
+/// A table of slots. It grows page by page, so that nothing is moved and little is empty.
+#[derive(Clone, Debug)]
+pub(crate) struct Slab<T> {
+    /// All full but the last.
+    pages: Vec<Vec<Option<T>>>,
+    /// Slots of things that are gone; the last one is taken first.
+    free: Vec<u32>,
+}
+
+impl<T> Default for Slab<T> {
+    fn default() -> Self {
+        Self { pages: Vec::new(), free: Vec::new() }
+    }
+}
+
+impl<T> Slab<T> {
+    pub(crate) fn get(&self, slot: usize) -> Option<&T> {
+        self.pages.get(slot / PAGE)?.get(slot % PAGE)?.as_ref()
+    }
+
+    pub(crate) fn get_mut(&mut self, slot: usize) -> Option<&mut T> {
+        self.pages.get_mut(slot / PAGE)?.get_mut(slot % PAGE)?.as_mut()
+    }
+
+    /// Puts a thing into a slot, whose number is returned.
+    pub(crate) fn insert(&mut self, thing: T) -> usize {
+        if let Some(slot) = self.free.pop() {
+            let slot = slot as usize;
+            self.pages[slot / PAGE][slot % PAGE] = Some(thing);
+            return slot;
+        }
+        let slot = self.slots();
+        if slot.is_multiple_of(PAGE) {
+            self.pages.push(Vec::with_capacity(PAGE));
+        }
+        self.pages[slot / PAGE].push(Some(thing));
+        slot
+    }
+
+    pub(crate) fn remove(&mut self, slot: usize) -> Option<T> {
+        let thing = self.pages.get_mut(slot / PAGE)?.get_mut(slot % PAGE)?.take()?;
+        self.free.push(slot as u32);
+        Some(thing)
+    }
+
+    /// How many things there are.
+    pub(crate) fn len(&self) -> usize {
+        self.slots() - self.free.len()
+    }
+
+    /// How many slots there are, empty ones included.
+    pub(crate) fn slots(&self) -> usize {
+        self.pages.last().map_or(0, |last| (self.pages.len() - 1) * PAGE + last.len())
+    }
+
+    /// All things with their slots, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &T)> {
+        self.iter_within(0..self.slots())
+    }
+
+    /// The things of some slots, in order.
+    pub(crate) fn iter_within(&self, slots: Range<usize>) -> impl Iterator<Item = (usize, &T)> {
+        slots.filter_map(|slot| Some((slot, self.get(slot)?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_used_again() {
+        let mut slab = Slab::default();
+        let slots: Vec<usize> = (0..PAGE + 2).map(|thing| slab.insert(thing)).collect();
+        assert_eq!(slots, (0..PAGE + 2).collect::<Vec<_>>());
+        assert_eq!(slab.remove(PAGE), Some(PAGE));
+        assert_eq!(slab.remove(PAGE), None);
+        assert_eq!(slab.remove(3), Some(3));
+        assert_eq!((slab.len(), slab.slots()), (PAGE, PAGE + 2));
+        assert_eq!(slab.get(3), None);
+        assert_eq!(slab.get_mut(PAGE + 2), None);
+        let around: Vec<_> = slab.iter_within(2..5).collect();
+        assert_eq!(around, [(2, &2), (4, &4)]);
+        assert_eq!([slab.insert(7), slab.insert(8), slab.insert(9)], [3, PAGE, PAGE + 2]);
+        assert_eq!(slab.iter().count(), slab.len());
+        assert_eq!(slab.get(PAGE), Some(&8));
+    }
+}
