@@ -62,6 +62,7 @@ pub struct Window {
 impl Window {
     const FIRST: usize = 64;
     const LEAST: usize = 4;
+    /// An API server carries out 200 writes at once unless told otherwise; more would wait there.
     const MOST: usize = 256;
 
     /// How long one takes as long as there was none.
