@@ -43,8 +43,7 @@ struct Ties {
 }
 
 impl Ties {
-    fn set(&mut self, place: usize, tied: bool) {
-        let place = NodeIdx::from(place);
+    fn set(&mut self, place: NodeIdx, tied: bool) {
         self.count -= usize::from(self.places.contains(place));
         self.count += usize::from(tied);
         self.places.set(place, tied);
@@ -81,12 +80,8 @@ impl Best {
 
     /// Notes the total of a node that may have changed; [`Self::settle`] takes all such totals over.
     pub(crate) fn touch(&mut self, node: NodeIdx, total: i64) {
-        self.stale_blocks.insert(NodeIdx::from(node.at() / 64));
-        if !self.ties.stale {
-            let place = self.visit.place_of[node.at()];
-            let tied = total == self.ties.level && self.places.contains(NodeIdx(place));
-            self.ties.set(place as usize, tied);
-        }
+        let place = NodeIdx(self.visit.place_of[node.at()]);
+        self.note(node, place, self.places.contains(place), total);
     }
 
     /// Takes over the totals of the nodes that were touched.
@@ -98,10 +93,20 @@ impl Best {
         self.stale_blocks.clear();
     }
 
-    /// Notes that a node became feasible or ceased to be; to be touched afterwards.
-    pub(crate) fn set_feasible(&mut self, node: NodeIdx, feasible: bool) {
-        self.places.set(NodeIdx(self.visit.place_of[node.at()]), feasible);
+    /// Notes that a node of a known total became feasible or ceased to be, which [`Self::settle`] takes
+    /// over as well.
+    pub(crate) fn set_feasible(&mut self, node: NodeIdx, feasible: bool, total: i64) {
+        let place = NodeIdx(self.visit.place_of[node.at()]);
+        self.places.set(place, feasible);
         self.before_is_current = false;
+        self.note(node, place, feasible, total);
+    }
+
+    fn note(&mut self, node: NodeIdx, place: NodeIdx, feasible: bool, total: i64) {
+        self.stale_blocks.insert(NodeIdx::from(node.at() / 64));
+        if !self.ties.stale {
+            self.ties.set(place, feasible && total == self.ties.level);
+        }
     }
 
     /// The best node, of equal ones the one upstream's heap brings up. `start` is the place at
@@ -292,8 +297,7 @@ mod tests {
                         }
                         News::Feasible(node, fits) => {
                             feasible.set(node.into(), fits);
-                            best.set_feasible(node.into(), fits);
-                            best.touch(node.into(), totals[node]);
+                            best.set_feasible(node.into(), fits, totals[node]);
                         }
                         News::All(values) => {
                             for (slot, total) in totals.iter_mut().enumerate() {

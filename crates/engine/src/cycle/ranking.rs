@@ -313,9 +313,9 @@ impl Ranking {
         }
         self.usage_seen = state.nodes.usage_changes().end();
         if feasible_changed {
+            // Totals are kept for all nodes, so these are known. They may be many: whole zones.
             for (node, entered) in difference(&self.feasible, feasible) {
-                self.best.set_feasible(node, entered);
-                touched.push(node);
+                self.best.set_feasible(node, entered, self.totals[node.at()]);
             }
             self.feasible.copy_from(feasible);
         }
