@@ -32,16 +32,7 @@ pub(crate) fn parse(text: &str) -> Option<i64> {
 /// The text of a time; one before year zero or after 9999 gives a text that is no time.
 pub(crate) fn format(seconds: i64, nanoseconds: i64) -> String {
     let (days, clock) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    // A guess that is never too late, and at most some days too early.
-    let mut year = (days + DAYS_TO_1970).clamp(0, 3_660_000) / 366;
-    while year < 10_000 && days_since_epoch(year + 1, 1, 1) <= days {
-        year += 1;
-    }
-    let mut month = 1;
-    while month < 12 && days_since_epoch(year, month + 1, 1) <= days {
-        month += 1;
-    }
-    let day = days - days_since_epoch(year, month, 1) + 1;
+    let (year, month, day) = date(days);
     let (hour, minute, second) = (clock / 3600, clock / 60 % 60, clock % 60);
     let mut text = String::with_capacity("2026-01-31T12:00:00.000000001Z".len());
     for (number, width, then) in
@@ -57,6 +48,20 @@ pub(crate) fn format(seconds: i64, nanoseconds: i64) -> String {
     }
     text.push('Z');
     text
+}
+
+/// Year, month and day of a day since the epoch.
+fn date(days: i64) -> (i64, i64, i64) {
+    // Counted from the first of March, the day that leap years add is the last one of a year, and
+    // months have 31, 30, 31, 30 and 31 days, over and over again. Centuries add up every 400 years.
+    let days = days + DAYS_TO_1970 - 60;
+    let (times_400_years, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (year, month) = if month < 10 { (year, month + 3) } else { (year + 1, month - 9) };
+    (400 * times_400_years + year, month, day)
 }
 
 /// Adds a number with so many digits. Each object has a time, so that `format!` is seen in the profile
