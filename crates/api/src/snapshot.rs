@@ -7,7 +7,7 @@ use std::fmt;
 
 use engine::object::{
     CsiDriver, CsiNode, CsiStorageCapacity, DeviceClass, DisruptionBudget, Namespace, Node,
-    PersistentVolume, PersistentVolumeClaim, Pod, ResourceClaim, StorageClass, Text,
+    PersistentVolume, PersistentVolumeClaim, Pod, ResourceClaim, StorageClass, Text, Uid,
     VolumeAttachment, Workload,
 };
 use serde_json::Value;
@@ -408,12 +408,12 @@ impl Reader {
             if uids.insert(pod.uid.clone()) {
                 continue;
             }
-            let made = Text::from(format!("uid-{}-{}", pod.namespace, pod.name));
+            let made = Uid::from(format!("uid-{}-{}", pod.namespace, pod.name));
             copied.push(Problem {
                 severity: Severity::Warning,
                 object: format!("Pod {}/{}", pod.namespace, pod.name),
                 path: "metadata.uid".into(),
-                message: format!("found {:?}, which another pod has: {made:?} is used", &*pod.uid),
+                message: format!("found {:?}, which another pod has: {made:?} is used", pod.uid),
             });
             uids.insert(made.clone());
             pod.uid = made;

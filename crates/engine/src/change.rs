@@ -5,7 +5,7 @@ use crate::object::volume::{
     CsiDriver, CsiNode, CsiStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass,
     VolumeAttachment,
 };
-use crate::object::{DisruptionBudget, Namespace, Node, Pod, Text, Workload, WorkloadKind};
+use crate::object::{DisruptionBudget, Namespace, Node, Pod, Text, Uid, Workload, WorkloadKind};
 
 /// Something that the engine is told.
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ pub enum Change {
     /// A pod went, or came to its end.
     PodGone {
         /// Its uid.
-        uid: Text,
+        uid: Uid,
     },
     /// A namespace came or changed.
     Namespace(Namespace),
@@ -61,21 +61,21 @@ pub enum Change {
     /// What came of a command to bind.
     Bound {
         /// Uid of the pod.
-        uid: Text,
+        uid: Uid,
         /// `None`, or why it failed.
         failure: Option<Text>,
     },
     /// What came of a command to prepare volumes.
     VolumesReady {
         /// Uid of the pod.
-        uid: Text,
+        uid: Uid,
         /// `None`, or why it failed.
         failure: Option<Text>,
     },
     /// A pod that waits for permission gets it from one plugin, or is turned away.
     Permission {
         /// Uid of the pod.
-        uid: Text,
+        uid: Uid,
         /// The plugin that speaks.
         plugin: Text,
         /// `None` allows; otherwise why it is turned away.
@@ -84,16 +84,16 @@ pub enum Change {
     /// The pods a victim's place was taken from are to be deleted; this tells that one was.
     VictimHandled {
         /// Uid of the pod for which room is made.
-        preemptor: Text,
+        preemptor: Uid,
         /// Uid of the victim.
-        victim: Text,
+        victim: Uid,
         /// `None`, or why it failed.
         failure: Option<Text>,
     },
     /// What extenders say about nodes.
     Advised {
         /// Uid of the pod.
-        uid: Text,
+        uid: Uid,
         /// That of the command.
         ticket: u64,
         /// What they say, or why the attempt fails.
@@ -102,7 +102,7 @@ pub enum Change {
     /// What extenders say about victims.
     VictimsAdvised {
         /// Uid of the pod for which room is to be made.
-        uid: Text,
+        uid: Uid,
         /// That of the command.
         ticket: u64,
         /// Candidates that are left, or why there is no telling.

@@ -2,7 +2,7 @@
 
 use crate::change::VictimsOn;
 use crate::framework::VolumeRequest;
-use crate::object::Text;
+use crate::object::{Text, Uid};
 
 /// A pod by all its names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -12,7 +12,7 @@ pub struct PodName {
     /// Name.
     pub name: Text,
     /// Uid.
-    pub uid: Text,
+    pub uid: Uid,
 }
 
 /// What the engine wants done. Results come back as [`crate::change::Change`]s.
@@ -23,7 +23,7 @@ pub enum Command {
         /// The pod.
         pod: PodName,
         /// `metadata.resourceVersion` that the decision was made on.
-        resource_version: Text,
+        resource_version: u64,
         /// The node.
         node: Text,
         /// The extender that binds it, by its position; usually none.

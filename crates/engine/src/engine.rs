@@ -142,8 +142,8 @@ impl Engine {
             Change::Permission { uid, plugin, denied } => {
                 self.permission(&uid, &plugin, denied, now, commands);
             }
-            Change::VictimHandled { preemptor, victim, failure } => {
-                self.victim_handled(&preemptor, &victim, failure.is_some(), now);
+            Change::VictimHandled { preemptor, failure, .. } => {
+                self.victim_handled(&preemptor, failure.is_some(), now);
             }
             Change::Advised { uid, ticket, advice } => {
                 self.advised(&uid, ticket, advice, now, commands);

@@ -14,7 +14,7 @@ pub mod log;
 pub mod map;
 pub mod object;
 pub mod queue;
-mod slab;
+pub mod slab;
 pub mod state;
 pub mod stopwatch;
 #[cfg(any(test, feature = "testing"))]

@@ -9,6 +9,7 @@ pub mod node;
 pub mod pod;
 pub mod resources;
 pub mod selector;
+pub mod uid;
 pub mod volume;
 pub mod workload;
 
@@ -23,6 +24,7 @@ pub use resources::{
     DeviceClass, ResourceClaim, Resources, is_extended_resource, is_scalar_resource,
 };
 pub use selector::{NodeTerm, Operator, Requirement, Selector};
+pub use uid::Uid;
 pub use volume::{
     AccessModes, BindingMode, ClaimPhase, ClaimRef, CsiDriver, CsiNode, CsiStorageCapacity,
     NodeDriver, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment,

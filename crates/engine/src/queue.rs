@@ -54,7 +54,7 @@ pub use in_flight::{EVENTS_KEPT, KeptObject, KeptPod};
 pub use nominator::{Nomination, Nominator};
 pub use plugin_set::{PLUGINS_MAX, PluginSet};
 
-use entry::{Entries, Slot};
+use entry::{Entries, NEVER, Slot};
 use heap::{Heap, Item};
 use hints::{Interests, Strategy, Subject};
 use in_flight::{InFlight, KeptEvent};
@@ -336,7 +336,7 @@ impl Queue {
         let info = &mut self.entries.get_mut(slot).info;
         info.rejectors = rejectors;
         info.pending = pending;
-        info.gating = None;
+        info.set_gating(None);
         if info.blockers().is_empty() {
             info.consecutive_errors += 1;
         } else {
@@ -347,7 +347,7 @@ impl Queue {
         info.sequence = sequence;
         info.backoff_expiration = self.config.backoff_expiration(info);
         info.was_flushed = false;
-        info.flush_timestamp = None;
+        info.flush_timestamp = NEVER;
         let strategy = self.replay(context, slot);
         Some(self.requeue(context, slot, strategy, EventLabel::ScheduleAttemptFailure, now))
     }
@@ -455,8 +455,8 @@ impl Queue {
 
 impl Subject {
     fn of(info: &QueuedPod) -> Self {
-        let QueuedPod { profile, class, rejectors, pending, .. } = *info;
-        Self { profile, class, rejectors, pending }
+        let QueuedPod { class, rejectors, pending, .. } = *info;
+        Self { profile: info.profile(), class, rejectors, pending }
     }
 }
 

@@ -7,7 +7,7 @@ const PAGE: usize = 256;
 
 /// A table of slots. It grows page by page, so that nothing is moved and little is empty.
 #[derive(Clone, Debug)]
-pub(crate) struct Slab<T> {
+pub struct Slab<T> {
     /// All full but the last.
     pages: Vec<Vec<Option<T>>>,
     /// Slots of things that are gone; the last one is taken first.
@@ -21,16 +21,18 @@ impl<T> Default for Slab<T> {
 }
 
 impl<T> Slab<T> {
-    pub(crate) fn get(&self, slot: usize) -> Option<&T> {
+    /// The thing in a slot.
+    pub fn get(&self, slot: usize) -> Option<&T> {
         self.pages.get(slot / PAGE)?.get(slot % PAGE)?.as_ref()
     }
 
-    pub(crate) fn get_mut(&mut self, slot: usize) -> Option<&mut T> {
+    /// The thing in a slot, to be changed.
+    pub fn get_mut(&mut self, slot: usize) -> Option<&mut T> {
         self.pages.get_mut(slot / PAGE)?.get_mut(slot % PAGE)?.as_mut()
     }
 
     /// Puts a thing into a slot, whose number is returned.
-    pub(crate) fn insert(&mut self, thing: T) -> usize {
+    pub fn insert(&mut self, thing: T) -> usize {
         if let Some(slot) = self.free.pop() {
             let slot = slot as usize;
             self.pages[slot / PAGE][slot % PAGE] = Some(thing);
@@ -44,29 +46,35 @@ impl<T> Slab<T> {
         slot
     }
 
-    pub(crate) fn remove(&mut self, slot: usize) -> Option<T> {
+    /// Takes a thing out of its slot, which is free then.
+    pub fn remove(&mut self, slot: usize) -> Option<T> {
         let thing = self.pages.get_mut(slot / PAGE)?.get_mut(slot % PAGE)?.take()?;
         self.free.push(slot as u32);
         Some(thing)
     }
 
     /// How many things there are.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.slots() - self.free.len()
     }
 
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// How many slots there are, empty ones included.
-    pub(crate) fn slots(&self) -> usize {
+    pub fn slots(&self) -> usize {
         self.pages.last().map_or(0, |last| (self.pages.len() - 1) * PAGE + last.len())
     }
 
     /// All things with their slots, in order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &T)> {
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &T)> {
         self.iter_within(0..self.slots())
     }
 
     /// The things of some slots, in order.
-    pub(crate) fn iter_within(&self, slots: Range<usize>) -> impl Iterator<Item = (usize, &T)> {
+    pub fn iter_within(&self, slots: Range<usize>) -> impl Iterator<Item = (usize, &T)> {
         slots.filter_map(|slot| Some((slot, self.get(slot)?)))
     }
 }

@@ -11,7 +11,7 @@ use engine::framework::{
 };
 use engine::index::NodeIdx;
 use engine::object::{
-    CsiNode, PersistentVolumeClaim, PodSpec, Text, Volume, VolumeAttachment, VolumeSource,
+    CsiNode, PersistentVolumeClaim, PodSpec, Text, Uid, Volume, VolumeAttachment, VolumeSource,
 };
 use engine::state::driver_limits::DriverLimits;
 use engine::state::volumes::Volumes;
@@ -176,7 +176,7 @@ fn demands(
 struct Pod<'a> {
     namespace: &'a str,
     name: &'a str,
-    uid: &'a str,
+    uid: &'a Uid,
 }
 
 enum Problem<'a> {

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use engine::framework::Class;
 use engine::framework::event::{Event, Object};
 use engine::index::PodIdx;
-use engine::object::{PersistentVolumeClaim, PodSpec, Text, Volume};
+use engine::object::{PersistentVolumeClaim, PodSpec, Text, Uid, Volume};
 use engine::state::State;
 
 /// A pod that uses claims.
 pub(crate) struct Consumer {
     pub(crate) namespace: Text,
     pub(crate) name: Text,
-    pub(crate) uid: Text,
+    pub(crate) uid: Uid,
     pub(crate) spec: Arc<PodSpec>,
 }
 
@@ -52,11 +52,11 @@ impl Consumer {
 /// An error unless the claim was made for the pod.
 pub(crate) fn check_owner(
     claim: &PersistentVolumeClaim,
-    pod_uid: &str,
+    pod_uid: &Uid,
     pod_namespace: &str,
     pod_name: &str,
 ) -> Result<(), String> {
-    if claim.owner_uid.as_deref() == Some(pod_uid) {
+    if claim.owner_uid.as_ref() == Some(pod_uid) {
         return Ok(());
     }
     let (namespace, name) = (&claim.namespace, &claim.name);

@@ -5,7 +5,7 @@ use engine::change::{Advice, Change, FailedNode, VictimsOn};
 use engine::command::{Command, PodName};
 use engine::engine::{Engine, Settings};
 use engine::limits::CONSULTATIONS_MAX;
-use engine::object::{Node, Pod, PodSpec, Resources, Text};
+use engine::object::{Node, Pod, PodSpec, Resources, Text, Uid};
 use engine::queue::Place;
 use engine::testing::node;
 use plugins::registry::Registry;
@@ -64,12 +64,12 @@ impl Stage {
         self.tell(Change::Schedule { limit: 1000 })
     }
 
-    fn advise(&mut self, (uid, ticket): (Text, u64), advice: Result<Advice, &str>) -> Vec<Command> {
+    fn advise(&mut self, (uid, ticket): (Uid, u64), advice: Result<Advice, &str>) -> Vec<Command> {
         self.tell(Change::Advised { uid, ticket, advice: advice.map_err(Text::from) })
     }
 
     fn place(&self, uid: &str) -> Option<Place> {
-        self.engine.queue().place(self.engine.state().pods.find(uid)?)
+        self.engine.queue().place(self.engine.state().pods.find(&uid.into())?)
     }
 }
 
@@ -107,7 +107,7 @@ fn failed(nodes: &[(&str, &str, bool)]) -> Advice {
 }
 
 /// The only command is to ask: about whom, the ticket, and which nodes.
-fn question(commands: &[Command]) -> ((Text, u64), Vec<&str>) {
+fn question(commands: &[Command]) -> ((Uid, u64), Vec<&str>) {
     let [Command::Consult { pod, ticket, extenders, nodes }] = commands else {
         panic!("not one question: {commands:?}");
     };
@@ -278,7 +278,7 @@ fn pods_in_line_get_their_turn_when_those_before_them_are_gone() {
     assert_eq!(stage.place("other"), Some(Place::Active));
     let commands = stage.advise(questions[0].clone(), Ok(passed(&[("a", 0)])));
     let ((uid, _), _) = question(&commands);
-    assert_eq!(*uid, *format!("p{:03}", CONSULTATIONS_MAX + 1));
+    assert_eq!(uid, format!("p{:03}", CONSULTATIONS_MAX + 1).into());
     assert_eq!(stage.advise(questions[1].clone(), Ok(passed(&[("a", 0)]))), []);
 }
 

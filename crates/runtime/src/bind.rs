@@ -11,22 +11,24 @@
 //! answer came, enough time passes for every request to have died.
 
 use std::collections::BTreeMap;
+use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use engine::command::PodName;
-use engine::object::Text;
+use engine::object::{Text, Uid};
 use http::{Method, StatusCode};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::answer::{JSON, PROTOBUF_OR_JSON, may_pass, refusal, refused, retry_after};
+use crate::body::{as_text, is_unset, json_bytes};
 use crate::gate::Gate;
 use crate::lease::{REQUEST_TIMEOUT, SLACK};
-use crate::link::{Ask, Link, json_bytes};
+use crate::link::{Ask, Link};
 use crate::metrics::{BindResult, Metrics};
 
 #[cfg(test)]
@@ -142,7 +144,7 @@ enum Standing {
     /// It must not be bound now.
     NotNow(&'static str),
     Free {
-        version: String,
+        version: u64,
     },
 }
 
@@ -162,7 +164,7 @@ impl Binder {
     pub async fn bind(
         &self,
         pod: &PodName,
-        version: &str,
+        version: u64,
         node: &Text,
         since: Option<Instant>,
     ) -> Result<(), String> {
@@ -174,13 +176,12 @@ impl Binder {
     async fn bind_or_tell(
         &self,
         pod: &PodName,
-        version: &str,
+        mut version: u64,
         node: &Text,
         since: Option<Instant>,
     ) -> Result<(), String> {
         // Begins with the first request: to wait in line for it is no trying.
         let mut give_up = None;
-        let mut version = version.to_owned();
         // When the last request was sent that nobody knows the end of.
         let mut unanswered = None;
         let mut why = String::new();
@@ -192,7 +193,7 @@ impl Binder {
             }
             let sent = Instant::now();
             let give_up = *give_up.get_or_insert(sent + TRYING_MAX);
-            match self.send(pod, &version, node, since).await {
+            match self.send(pod, version, node, since).await {
                 Answer::Bound => {
                     self.window.succeeded(sent.elapsed());
                     return Ok(());
@@ -247,7 +248,7 @@ impl Binder {
     async fn send(
         &self,
         pod: &PodName,
-        version: &str,
+        version: u64,
         node: &Text,
         since: Option<Instant>,
     ) -> Answer {
@@ -296,7 +297,7 @@ impl Binder {
     /// Reads a pod consistently.
     async fn read(&self, pod: &PodName) -> Result<Standing> {
         let path = format!("/api/v1/namespaces/{}/pods/{}", pod.namespace, pod.name);
-        let ask = Ask { method: Method::GET, path, accept: JSON, content: None };
+        let ask = Ask { method: Method::GET, path, accept: JSON.into(), content: None };
         self.gate.read().await;
         let response = timeout(2 * REQUEST_TIMEOUT, self.link.send(ask)).await;
         let response = response.context("the API server did not answer")??;
@@ -309,7 +310,7 @@ impl Binder {
 }
 
 /// The request that binds a pod.
-fn binding(pod: &PodName, version: &str, node: &Text, since: Option<Instant>) -> Ask {
+fn binding(pod: &PodName, version: u64, node: &Text, since: Option<Instant>) -> Ask {
     let path = format!(
         "/api/v1/namespaces/{}/pods/{}/binding?timeout={}ms",
         pod.namespace,
@@ -335,8 +336,8 @@ fn binding(pod: &PodName, version: &str, node: &Text, since: Option<Instant>) ->
         },
         target: Target { kind: "Node", name: node },
     };
-    let content = Some((JSON, json_bytes(&binding)));
-    Ask { method: Method::POST, path, accept: PROTOBUF_OR_JSON, content }
+    let content = Some((JSON.into(), json_bytes(&binding)));
+    Ask { method: Method::POST, path, accept: PROTOBUF_OR_JSON.into(), content }
 }
 
 /// A `Binding` with what it must be about.
@@ -354,8 +355,10 @@ struct Binding<'a> {
 struct Metadata<'a> {
     namespace: &'a str,
     name: &'a str,
-    uid: &'a str,
-    resource_version: &'a str,
+    #[serde(serialize_with = "as_text")]
+    uid: &'a Uid,
+    #[serde(serialize_with = "as_text", skip_serializing_if = "is_unset")]
+    resource_version: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     annotations: Option<BTreeMap<&'static str, String>>,
 }
@@ -375,7 +378,7 @@ fn standing(object: &Value, pod: &PodName) -> Result<Standing> {
     if text("/metadata/uid").is_empty() {
         bail!("the answer is not a pod");
     }
-    if text("/metadata/uid") != &*pod.uid {
+    if Uid::from(text("/metadata/uid")) != pod.uid {
         return Ok(Standing::Gone);
     }
     if !text("/spec/nodeName").is_empty() {
@@ -388,5 +391,9 @@ fn standing(object: &Value, pod: &PodName) -> Result<Standing> {
     if gates.is_some_and(|gates| !gates.is_empty()) {
         return Ok(Standing::NotNow("the pod has scheduling gates"));
     }
-    Ok(Standing::Free { version: text("/metadata/resourceVersion").to_owned() })
+    // Without one, the next bind would not depend on anything.
+    let version: NonZero<u64> = text("/metadata/resourceVersion")
+        .parse()
+        .context("metadata.resourceVersion of the answer is not a number above zero")?;
+    Ok(Standing::Free { version: version.get() })
 }

@@ -6,16 +6,13 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context as _, Result, anyhow};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
-use kube::client::{Body, ConfigExt as _};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
-use tower::ServiceBuilder;
 use x509_cert::der::Decode as _;
 
 use crate::events::second_time;
+use crate::link::Link;
 
 #[cfg(test)]
 mod tests;
@@ -74,36 +71,7 @@ pub async fn config(target: &Target) -> Result<kube::Config> {
 
 /// A client of its own: one HTTP/2 connection, so that what goes over it is not held up by others.
 pub fn client(config: &kube::Config) -> Result<kube::Client> {
-    let namespace = config.default_namespace.clone();
-    if config.cluster_url.scheme_str() == Some("http") {
-        return Ok(kube::Client::try_from(config.clone())?);
-    }
-    let mut tcp = HttpConnector::new();
-    tcp.enforce_http(false);
-    tcp.set_nodelay(true);
-    tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
-    let tls = config.rustls_client_config().context("cannot set up TLS for the API server")?;
-    let connector = hyper_rustls::HttpsConnectorBuilder::new()
-        .with_tls_config(tls)
-        .https_or_http()
-        .with_server_name_resolver(hyper_rustls::FixedServerNameResolver::new(server_name(config)?))
-        .enable_http2()
-        .wrap_connector(tcp);
-    let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
-        .http2_only(true)
-        .timer(TokioTimer::new())
-        .http2_keep_alive_interval(PING_AFTER)
-        .http2_keep_alive_timeout(PING_TIMEOUT)
-        .http2_keep_alive_while_idle(true)
-        .http2_initial_stream_window_size(STREAM_BYTES)
-        .http2_initial_connection_window_size(CONNECTION_BYTES)
-        .build::<_, Body>(connector);
-    let service = ServiceBuilder::new()
-        .layer(config.base_uri_layer())
-        .option_layer(config.auth_layer().context("cannot set up the credentials")?)
-        .map_err(tower::BoxError::from)
-        .service(http);
-    Ok(kube::Client::new(service, namespace))
+    Ok(Link::new(config)?.client(&config.default_namespace))
 }
 
 /// Whether the certificate that says who we are is out of date, as a sentence: the API server only

@@ -10,8 +10,8 @@ use engine::command::{Command, PodName};
 use engine::engine::{AuditPart, Engine};
 use engine::framework::profile::PluginPosition;
 use engine::framework::{Action, Point, Resource};
-use engine::object::Text;
-use engine::queue::EventLabel;
+use engine::object::{Text, Uid};
+use engine::queue::{EventLabel, QueuedPod};
 use prometheus::Histogram;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
@@ -90,10 +90,10 @@ pub struct Driver {
     handling: [Histogram; EVENTS.len()],
     clock: Clock,
     /// Attempts whose binding is under way; each ends with its `Bound`.
-    attempts: HashMap<Text, Attempt>,
+    attempts: HashMap<Uid, Attempt>,
     traces: Traces,
     /// Spans of those of them that are traced.
-    spans: HashMap<Text, traces::Attempt>,
+    spans: HashMap<Uid, traces::Attempt>,
     /// Binds that wait for room in the window: those of pods whose volumes became ready.
     held: VecDeque<Command>,
     shown: Instant,
@@ -361,7 +361,7 @@ impl Driver {
     /// What happens to a pod or a node by a change.
     fn event(&self, change: &Change) -> Option<Handled> {
         let state = self.engine.state();
-        let placed = |uid: &Text| {
+        let placed = |uid: &Uid| {
             let record = state.pods.get(state.pods.find(uid)?);
             Some(record.node.is_some() && !record.assumed)
         };
@@ -384,7 +384,7 @@ impl Driver {
     }
 
     /// A bind ended. The engine says nothing of a pod that the watch showed first.
-    fn bound(&mut self, uid: &Text, failure: Option<Text>) {
+    fn bound(&mut self, uid: &Uid, failure: Option<Text>) {
         self.binding = self.binding.saturating_sub(1);
         let (before, failed) = (self.commands.len(), failure.is_some());
         self.apply(Change::Bound { uid: uid.clone(), failure });
@@ -509,7 +509,7 @@ impl Driver {
         let queued = self.engine.state().pods.find(&pod.uid);
         let queued = queued.and_then(|pod| self.engine.queue().get(pod));
         let number = queued.map_or(1, |queued| queued.attempts.max(1));
-        let first = queued.and_then(|queued| queued.initial_attempt);
+        let first = queued.and_then(QueuedPod::initial_attempt);
         let first = first.unwrap_or_else(|| self.clock.now());
         let flushed = queued.is_some_and(|queued| queued.was_flushed);
         let attempt =
@@ -520,12 +520,12 @@ impl Driver {
 
     fn order(&self, command: Command) -> Order {
         let state = self.engine.state();
-        let find = |uid: &Text| state.pods.find(uid);
-        let known = |uid: &Text| {
+        let find = |uid: &Uid| state.pods.find(uid);
+        let known = |uid: &Uid| {
             let record = find(uid).map(|pod| state.pods.get(pod));
             record.map(|record| Known {
                 generation: record.generation,
-                version: record.resource_version.clone(),
+                version: record.resource_version,
             })
         };
         let uid = &subject(&command).uid;

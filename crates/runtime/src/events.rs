@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use engine::command::PodName;
-use engine::object::Text;
+use engine::object::{Text, Uid};
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use http::{Method, StatusCode};
@@ -24,8 +24,9 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, interval, sleep, timeout};
 
 use crate::answer::{JSON, PROTOBUF_OR_JSON, may_pass};
+use crate::body::{as_text, is_unset, json_bytes};
 use crate::gate::Throttle;
-use crate::link::{Ask, Link, json_bytes};
+use crate::link::{Ask, Link};
 use crate::metrics::Metrics;
 
 /// Events that may wait; they take some megabytes then.
@@ -60,7 +61,7 @@ pub struct Reference {
     /// The pod.
     pub pod: PodName,
     /// `metadata.resourceVersion`.
-    pub version: Text,
+    pub version: u64,
 }
 
 /// What happened to a pod.
@@ -211,8 +212,8 @@ impl Writer {
         let pod = &key.regarding.pod;
         let namespace = if pod.namespace.is_empty() { "default" } else { &pod.namespace };
         let named_after = match pod.name.len() {
-            0..=NAMED_AFTER_MAX => &pod.name,
-            _ => &pod.uid,
+            0..=NAMED_AFTER_MAX => Cow::from(&*pod.name),
+            _ => pod.uid.to_string().into(),
         };
         let time = SystemTime::now();
         self.number += 1;
@@ -325,8 +326,8 @@ impl Job {
             1 => (Method::POST, JSON),
             _ => (Method::PATCH, "application/merge-patch+json"),
         };
-        let content = Some((form, self.body.clone()));
-        Ask { method, path: self.path.clone(), accept: PROTOBUF_OR_JSON, content }
+        let content = Some((form.into(), self.body.clone()));
+        Ask { method, path: self.path.clone(), accept: PROTOBUF_OR_JSON.into(), content }
     }
 }
 
@@ -362,8 +363,10 @@ struct ObjectReference<'a> {
     kind: &'static str,
     namespace: &'a str,
     name: &'a str,
-    uid: &'a str,
-    resource_version: &'a str,
+    #[serde(serialize_with = "as_text")]
+    uid: &'a Uid,
+    #[serde(serialize_with = "as_text", skip_serializing_if = "is_unset")]
+    resource_version: u64,
 }
 
 impl<'a> ObjectReference<'a> {
@@ -374,7 +377,7 @@ impl<'a> ObjectReference<'a> {
             namespace: &pod.namespace,
             name: &pod.name,
             uid: &pod.uid,
-            resource_version: version,
+            resource_version: *version,
         }
     }
 }

@@ -51,7 +51,7 @@ pub struct Known {
     /// `metadata.generation`.
     pub generation: i64,
     /// `metadata.resourceVersion`.
-    pub version: Text,
+    pub version: u64,
 }
 
 /// Everything that commands need.
@@ -93,7 +93,7 @@ impl Executor {
                         let span = executor.traces.bind(trace.as_ref(), &pod, &node);
                         let begun = Instant::now();
                         let bound = match extender {
-                            None => binder.bind(&pod, &resource_version, &node, since).await,
+                            None => binder.bind(&pod, resource_version, &node, since).await,
                             Some(extender) => {
                                 Box::pin(executor.bind_by(extender, &pod, &node)).await
                             }
@@ -200,7 +200,7 @@ impl Executor {
         self.extenders.bind(extender, pod, node).await
     }
 
-    fn warn(&self, pod: &PodName, version: Text, scheduler: Text, note: String) {
+    fn warn(&self, pod: &PodName, version: u64, scheduler: Text, note: String) {
         self.events.tell(PodEvent {
             regarding: Reference { pod: pod.clone(), version },
             related: None,
@@ -255,7 +255,7 @@ impl Executor {
             "observedGeneration": eviction.generation,
         });
         let patch = json!({
-            "metadata": {"uid": *victim.uid},
+            "metadata": {"uid": victim.uid.to_string()},
             "status": {"conditions": [condition]},
         });
         let request = Request::patch(format!("{path}/status?{limit}"))
@@ -265,7 +265,7 @@ impl Executor {
         let options = json!({
             "apiVersion": "v1",
             "kind": "DeleteOptions",
-            "preconditions": {"uid": *victim.uid},
+            "preconditions": {"uid": victim.uid.to_string()},
         });
         let request = Request::delete(format!("{path}?{limit}"))
             .header("content-type", "application/json")

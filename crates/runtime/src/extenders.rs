@@ -20,7 +20,7 @@ use anyhow::{Context as _, Result, anyhow};
 use api::config::Configuration;
 use engine::change::{Advice, FailedNode, VictimsOn};
 use engine::command::PodName;
-use engine::object::Text;
+use engine::object::{Text, Uid};
 use http::Request;
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
@@ -165,7 +165,7 @@ impl Extenders {
         let request = json!({
             "PodName": *pod.name,
             "PodNamespace": *pod.namespace,
-            "PodUID": *pod.uid,
+            "PodUID": pod.uid.to_string(),
             "Node": **node,
         });
         let answer = remote.post(&remote.extender.bind_verb, &request).await;
@@ -190,7 +190,7 @@ impl Extenders {
         let read = read.await.context("the API server did not answer")?;
         let object = read.context("the pod cannot be read for extenders")?;
         let uid = object.pointer("/metadata/uid").and_then(Value::as_str);
-        if uid != Some(&*pod.uid) {
+        if uid.map(Uid::from).as_ref() != Some(&pod.uid) {
             return Err(anyhow!("another pod has the name {}/{} now", pod.namespace, pod.name));
         }
         Ok(object)
@@ -251,7 +251,7 @@ impl Extenders {
             let mut pods = Vec::new();
             for victim in &candidate.victims {
                 pods.push(if by_names {
-                    json!({"UID": *victim.uid})
+                    json!({"UID": victim.uid.to_string()})
                 } else {
                     self.pod(victim).await?
                 });
@@ -271,13 +271,12 @@ impl Extenders {
             let pods = field(victims, "Pods").and_then(Value::as_array);
             let uids = pods.into_iter().flatten();
             let uids = uids.filter_map(|pod| field(pod, "UID").and_then(Value::as_str));
-            let name =
-                |uid: &str| PodName { namespace: "".into(), name: "".into(), uid: uid.into() };
-            let known = |uid: &str| {
+            let known = |uid: &Uid| {
                 let offered = candidates.iter().flat_map(|candidate| &candidate.victims);
-                offered.into_iter().find(|victim| &*victim.uid == uid).cloned()
+                offered.into_iter().find(|victim| victim.uid == *uid).cloned()
             };
-            let pods: Vec<_> = uids.map(|uid| known(uid).unwrap_or_else(|| name(uid))).collect();
+            let name = |uid: Uid| known(&uid).unwrap_or(PodName { uid, ..PodName::default() });
+            let pods: Vec<_> = uids.map(|uid| name(uid.into())).collect();
             if pods.is_empty() {
                 if remote.extender.ignorable {
                     continue;

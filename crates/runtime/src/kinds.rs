@@ -3,7 +3,7 @@
 use api::lower::{self, Lowered, Problem, Siblings, Source};
 use api::protobuf::{Message, schema};
 use engine::change::{Change, Storage, StorageName};
-use engine::object::WorkloadKind;
+use engine::object::{Uid, WorkloadKind};
 
 /// Names an object within its kind.
 #[derive(Clone, Copy, Debug)]
@@ -13,7 +13,7 @@ pub struct Key<'a> {
     /// Name.
     pub name: &'a str,
     /// Tells it from others that had the name before.
-    pub uid: &'a str,
+    pub uid: &'a Uid,
 }
 
 /// One kind of objects and what to do with them.
@@ -84,7 +84,7 @@ pub const KINDS: &[Kind] = &[
             "/api/v1/pods",
             &schema::POD,
             |source, siblings| change(siblings.pod(source), |pod| Change::Pod(Box::new(pod))),
-            |key| Change::PodGone { uid: key.uid.into() },
+            |key| Change::PodGone { uid: key.uid.clone() },
         )
     },
     kind(

@@ -13,6 +13,7 @@
 
 mod answer;
 pub mod bind;
+mod body;
 pub mod connect;
 pub mod driver;
 pub mod events;

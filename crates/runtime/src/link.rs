@@ -11,24 +11,28 @@ mod huffman;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use bytes::{Bytes, BytesMut};
+use futures::stream;
 use http::header::{ACCEPT, CONTENT_TYPE};
+use http::uri::PathAndQuery;
 use http::{HeaderValue, Method, Request, Response, Uri};
-use http_body_util::BodyExt as _;
+use http_body_util::{BodyExt as _, StreamBody};
+use hyper::body::Frame;
 use kube::client::{Body, ConfigExt as _};
 use rustls::pki_types::ServerName;
-use serde::Serialize;
 use tokio::io::BufStream;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
 use tower::{Layer as _, ServiceExt as _};
 
-use crate::connect::{CONNECT_TIMEOUT, client, server_name};
+use crate::answer::JSON;
+use crate::connect::{CONNECT_TIMEOUT, server_name};
 use connection::{Answer, BUFFER_BYTES, Connection};
 use head::{Asked, write_secret};
 
@@ -50,9 +54,9 @@ pub struct Ask {
     /// The path with its query.
     pub path: String,
     /// The forms in which the answer may come.
-    pub accept: &'static str,
+    pub accept: Cow<'static, str>,
     /// The body with its form.
-    pub content: Option<(&'static str, Bytes)>,
+    pub content: Option<(Cow<'static, str>, Bytes)>,
 }
 
 impl Ask {
@@ -71,21 +75,30 @@ impl Ask {
         *request.method_mut() = self.method;
         *request.uri_mut() = Uri::try_from(self.path)?;
         let headers = request.headers_mut();
-        headers.insert(ACCEPT, HeaderValue::from_static(self.accept));
+        headers.insert(ACCEPT, HeaderValue::try_from(&*self.accept)?);
         if let Some(form) = form {
-            headers.insert(CONTENT_TYPE, HeaderValue::from_static(form));
+            headers.insert(CONTENT_TYPE, HeaderValue::try_from(&*form)?);
         }
         Ok(request)
     }
-}
 
-/// The body of a request of some hundred bytes.
-pub(crate) fn json_bytes(body: &impl Serialize) -> Bytes {
-    // Or it would grow step by step.
-    let mut bytes = Vec::with_capacity(1024);
-    // Nothing that is written here has a form that JSON lacks.
-    let _ = serde_json::to_writer(&mut bytes, body);
-    bytes.into()
+    /// From a client. What it says beside path, forms and body is of no use to an API server.
+    async fn from_request(request: Request<Body>) -> Result<Self> {
+        let (head, body) = request.into_parts();
+        let form = |name| match head.headers.get(name) {
+            Some(form) => form.to_str().map(|form| Some(form.to_owned().into())),
+            None => Ok(None),
+        };
+        let accept = form(ACCEPT)?.unwrap_or(JSON.into());
+        let content_type = form(CONTENT_TYPE)?;
+        let body = body.collect().await.map_err(|error| anyhow!(error))?.to_bytes();
+        let content = match content_type {
+            None if body.is_empty() => None,
+            form => Some((form.unwrap_or(JSON.into()), body)),
+        };
+        let path = head.uri.path_and_query().map_or("/", PathAndQuery::as_str).to_owned();
+        Ok(Self { method: head.method, path, accept, content })
+    }
 }
 
 /// A connection that is made when it is needed. Clones share it.
@@ -103,10 +116,25 @@ impl Link {
     /// A link that is not connected yet.
     pub fn new(config: &kube::Config) -> Result<Self> {
         let way = match config.cluster_url.scheme_str() {
-            Some("http") => Way::Client(client(config)?),
+            Some("http") => Way::Client(kube::Client::try_from(config.clone())?),
             _ => Way::Direct(Arc::new(Direct::new(config)?)),
         };
         Ok(Self(way))
+    }
+
+    /// A client whose requests all go over this link.
+    pub fn client(self, namespace: &str) -> kube::Client {
+        if let Way::Client(client) = self.0 {
+            return client;
+        }
+        let service = tower::service_fn(move |request| {
+            let link = self.clone();
+            async move {
+                let answer = link.open(Ask::from_request(request).await?).await?;
+                Ok::<_, tower::BoxError>(answer.map(Pieces::into_body))
+            }
+        });
+        kube::Client::new(service, namespace)
     }
 
     /// Sends a request to a path and waits for the whole answer. After an error it may have been
@@ -152,6 +180,14 @@ impl Pieces {
                 }
             },
         }
+    }
+
+    /// As a client takes it.
+    fn into_body(self) -> impl hyper::body::Body<Data = Bytes, Error = tower::BoxError> {
+        StreamBody::new(stream::unfold(self, |mut pieces| async {
+            let piece = pieces.next().await?;
+            Some((piece.map(Frame::data).map_err(tower::BoxError::from), pieces))
+        }))
     }
 
     /// All of it, if it has at most so many bytes.
@@ -245,8 +281,8 @@ impl Direct {
             authority: &self.authority,
             prefix: &self.prefix,
             path: &ask.path,
-            accept: ask.accept,
-            content_type: form,
+            accept: &ask.accept,
+            content_type: form.as_deref(),
             more: &identity,
         };
         let mut head = Vec::with_capacity(256 + ask.path.len() + identity.len());

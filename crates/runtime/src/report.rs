@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use api::lower::Source;
 use engine::command::PodName;
-use engine::object::Text;
+use engine::object::{Text, Uid};
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use http::{Request, Response};
@@ -63,12 +63,12 @@ pub enum Report {
     /// What the watch shows of a pod.
     Seen {
         /// Uid of the pod.
-        uid: Text,
+        uid: Uid,
         /// What it says.
         status: Written,
     },
     /// The pod needs no more reports.
-    Done(Text),
+    Done(Uid),
 }
 
 impl Report {
@@ -151,13 +151,13 @@ pub struct Written {
 struct Writer {
     client: kube::Client,
     gate: Gate,
-    written: HashMap<Text, Written>,
+    written: HashMap<Uid, Written>,
     /// Latest report of each pod that waits, and their order.
-    waiting: HashMap<Text, Job>,
-    order: VecDeque<Text>,
-    writing: HashSet<Text>,
+    waiting: HashMap<Uid, Job>,
+    order: VecDeque<Uid>,
+    writing: HashSet<Uid>,
     /// Pods that need no more reports although one is being written.
-    leaving: HashSet<Text>,
+    leaving: HashSet<Uid>,
 }
 
 #[derive(Clone, Debug)]
@@ -277,7 +277,7 @@ impl Writer {
             let node = if node.is_empty() { Value::Null } else { Value::from(&**node) };
             status.insert("nominatedNodeName".to_owned(), node);
         }
-        json!({"metadata": {"uid": *job.pod.uid}, "status": status})
+        json!({"metadata": {"uid": job.pod.uid.to_string()}, "status": status})
     }
 
     fn remember(&mut self, job: Job, version: u64) {
@@ -290,7 +290,7 @@ impl Writer {
     }
 
     /// The watch may be behind what was written, and knows of what others wrote.
-    fn see(&mut self, uid: Text, status: Written) {
+    fn see(&mut self, uid: Uid, status: Written) {
         let known = self.written.get(&uid).map_or(0, |written| written.version);
         if status.version > known && !self.writing.contains(&uid) {
             self.make_room();

@@ -344,7 +344,7 @@ impl Follower {
         match kind {
             "ADDED" | "MODIFIED" => self.take_object(object, identity).await,
             "DELETED" => {
-                let gone = self.objects.delete(identity);
+                let gone = self.objects.delete(&identity);
                 self.tell(gone).await;
             }
             "BOOKMARK" => {
@@ -404,6 +404,7 @@ impl Follower {
     }
 
     async fn take_object(&mut self, object: Source<'_>, identity: Identity<'_>) {
+        let name = identity.name;
         let taken = self.objects.take(object, identity);
         if let Some(reports) = &self.reports
             && taken.change.as_ref().is_some_and(waits)
@@ -417,7 +418,7 @@ impl Follower {
         if let Some(nodes) = self.nodes.as_ref().filter(|_| taken.change.is_some())
             && let Source::Json(object) = object
         {
-            nodes.keep(identity.name().into(), object);
+            nodes.keep(name.into(), object);
         }
         self.tell(taken.gone.into_iter().chain(taken.change)).await;
     }
@@ -451,7 +452,7 @@ impl Follower {
         let path = format!("{}?{query}", self.kind.path);
         // Extenders are sent nodes as JSON.
         let accept = if self.nodes.is_some() { JSON } else { PROTOBUF_OR_JSON };
-        let ask = Ask { method: Method::GET, path, accept, content: None };
+        let ask = Ask { method: Method::GET, path, accept: accept.into(), content: None };
         let response = timeout(HEAD_MAX, self.link.open(ask));
         response.await.context("the API server did not answer")?
     }

@@ -181,7 +181,7 @@ impl Lower for RawPod {
         Pod {
             namespace: meta.namespace(),
             name: meta.name.0.clone(),
-            uid: meta.uid(),
+            uid: meta.uid().into(),
             labels: meta.labels(),
             priority: spec.priority.0,
             node: spec.node_name.0.clone(),
@@ -191,7 +191,7 @@ impl Lower for RawPod {
             preempted,
             start_time: raw::timestamp(&status_path.field("startTime"), &status.start_time, report),
             creation_time: meta.creation_time(report),
-            resource_version: meta.resource_version.0.clone(),
+            resource_version: raw::version(&meta.resource_version),
             generation: meta.generation.0,
             spec: shared.into(),
         }

@@ -177,6 +177,11 @@ impl Meta {
     }
 }
 
+/// A `resourceVersion`, zero when unset or not a number.
+pub(super) fn version(text: &str) -> u64 {
+    text.parse().unwrap_or(0)
+}
+
 /// Nanoseconds since the epoch; `None` when unset.
 pub(super) fn timestamp(path: &Path<'_>, text: &str, report: &mut Report) -> Option<i64> {
     if text.is_empty() {

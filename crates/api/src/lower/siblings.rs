@@ -11,7 +11,7 @@ use engine::map::Map;
 use engine::object::{Labels, Pod, PodSpec, Text};
 
 use super::limits::LIST_ENTRIES_MAX;
-use super::{Lowered, Source};
+use super::{Lowered, Source, raw};
 use crate::protobuf::wire::{Payload, find, next_field, seconds_and_nanos};
 use crate::protobuf::{Error, Message, Shape, schema};
 
@@ -138,7 +138,7 @@ impl Own<'_> {
                 None
             },
             creation_time: self.created.nanoseconds()?,
-            resource_version: self.version.into(),
+            resource_version: raw::version(self.version),
             generation: self.generation,
             spec: Arc::clone(&shared.spec),
         };

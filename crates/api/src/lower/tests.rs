@@ -70,7 +70,7 @@ fn only_countable_resources_are_kept() {
 fn a_bare_pod_gets_its_defaults() {
     let pod =
         lowered(&json!({"metadata": {"name": "a"}, "spec": {"containers": [{"image": "nginx"}]}}));
-    assert_eq!((&*pod.namespace, &*pod.uid), ("default", "uid-default-a"));
+    assert_eq!((&*pod.namespace, pod.uid), ("default", "uid-default-a".into()));
     assert_eq!(&*pod.spec.scheduler_name, "default-scheduler");
     assert_eq!((pod.priority, pod.creation_time, pod.start_time), (0, 0, None));
     assert_eq!(pod.spec.node_selector, None);
@@ -124,10 +124,10 @@ fn simple_fields_of_a_pod_are_read() {
             "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}],
         },
     }));
-    assert_eq!((&*pod.namespace, &*pod.name, &*pod.uid), ("n", "a", "u"));
+    assert_eq!((&*pod.namespace, &*pod.name, pod.uid), ("n", "a", "u".into()));
     assert_eq!((&*pod.node, &*pod.nominated_node, pod.priority), ("n1", "n2", -5));
     assert_eq!((pod.creation_time, pod.start_time), (1_000_000_000, Some(3_000_000_000)));
-    assert_eq!((&*pod.resource_version, pod.generation), ("12", 3));
+    assert_eq!((pod.resource_version, pod.generation), (12, 3));
     assert!(pod.terminating && pod.preempted && pod.spec.never_preempts);
     assert_eq!(pod.gates, ["g".into()].into());
     let spec = pod.spec;
@@ -668,10 +668,7 @@ fn volumes_and_claims_are_read() {
         (claim.phase, claim.bind_completed, claim.bound_by_controller),
         (ClaimPhase::Lost, true, false)
     );
-    assert_eq!(
-        (claim.selected_node.as_deref(), claim.owner_uid.as_deref()),
-        (Some("n1"), Some("pu"))
-    );
+    assert_eq!((claim.selected_node.as_deref(), claim.owner_uid), (Some("n1"), Some("pu".into())));
     assert!(claim.access_modes.contains(AccessModes::READ_WRITE_ONCE_POD));
     assert_eq!(claim.selector.unwrap().requirements.len(), 1);
 }

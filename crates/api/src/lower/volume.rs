@@ -2,7 +2,7 @@
 
 use engine::object::{
     AccessModes, BindingMode, ClaimPhase, ClaimRef, CsiDriver, CsiNode, CsiStorageCapacity,
-    NodeDriver, PersistentVolume, PersistentVolumeClaim, StorageClass, Text, VolumeAttachment,
+    NodeDriver, PersistentVolume, PersistentVolumeClaim, StorageClass, Text, Uid, VolumeAttachment,
     VolumeMode, VolumePhase, VolumeSource,
 };
 use serde::Deserialize;
@@ -300,7 +300,7 @@ impl Lower for RawClaim {
             bind_completed: meta.annotation(BIND_COMPLETED).is_some(),
             bound_by_controller: meta.annotation(BOUND_BY_CONTROLLER).is_some(),
             selected_node: meta.annotation(SELECTED_NODE).map(Text::from),
-            owner_uid: meta.controller().map(|owner| owner.uid.0.clone()),
+            owner_uid: meta.controller().map(|owner| Uid::from(&**owner.uid)),
         }
     }
 }

@@ -179,7 +179,7 @@ fn pods_are_read_alike() {
         lower::pod(Source::Protobuf(&schema::POD, &encode(&schema::POD, &full_pod())));
     let pod = pod.unwrap();
     assert_eq!(problems.iter().map(ToString::to_string).collect::<Vec<_>>(), Vec::<String>::new());
-    assert_eq!((&*pod.name, &*pod.resource_version, pod.priority), ("a", "17", -5));
+    assert_eq!((&*pod.name, pod.resource_version, pod.priority), ("a", 17, -5));
     assert_eq!((pod.spec.volumes.len(), pod.spec.spread.len()), (12, 1));
     let bare = json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c"}]}});
     assert_alike(&schema::POD, lower::pod, &bare);

@@ -213,7 +213,7 @@ fn copied_uids_are_replaced() {
         pod
     };
     let snapshot = from_values([with_uid("a"), with_uid("b")]);
-    let uids: Vec<_> = snapshot.objects.pods.iter().map(|pod| &*pod.uid).collect();
+    let uids: Vec<_> = snapshot.objects.pods.iter().map(|pod| pod.uid.to_string()).collect();
     assert_eq!(uids, ["1234", "uid-default-b"]);
     assert_eq!(
         problems(&snapshot),

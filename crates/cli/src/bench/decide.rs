@@ -8,7 +8,7 @@ use engine::change::Change;
 use engine::command::Command;
 use engine::engine::{Engine, Settings};
 use engine::framework::Profile;
-use engine::object::{Pod, Text};
+use engine::object::{Pod, Text, Uid};
 use serde::Serialize;
 
 use super::families::{Family, Work};
@@ -45,7 +45,7 @@ struct Driver {
     now: i64,
     commands: Vec<Command>,
     /// Pods by uid, for the watch to show them on their nodes.
-    pods: std::collections::BTreeMap<String, Pod>,
+    pods: std::collections::BTreeMap<Uid, Pod>,
     bound: usize,
     /// Whether bound pods are shown on their nodes again, as a watch would.
     shows: bool,
@@ -70,7 +70,7 @@ impl Driver {
 
     fn add(&mut self, pod: Pod) {
         if self.shows {
-            self.pods.insert(pod.uid.to_string(), pod.clone());
+            self.pods.insert(pod.uid.clone(), pod.clone());
         }
         self.tell(Change::Pod(Box::new(pod)));
     }
@@ -92,7 +92,7 @@ impl Driver {
                     let uid = pod.uid.clone();
                     let done = Change::Bound { uid, failure: None };
                     self.engine.apply(done, self.now, &mut self.commands);
-                    if let Some(mut shown) = self.pods.remove(&*pod.uid) {
+                    if let Some(mut shown) = self.pods.remove(&pod.uid) {
                         shown.node = node;
                         let change = Change::Pod(Box::new(shown));
                         self.engine.apply(change, self.now, &mut self.commands);
@@ -257,6 +257,6 @@ pub fn footprint(profiles: Vec<Profile>, family: &Family, nodes: usize) -> Resul
 /// A pod of the same kind on a node, its names as long as they were.
 fn twin(pod: Pod, node: Text) -> Pod {
     let rename = |name: &str| Text::from(format!("~{}", name.get(1..).unwrap_or_default()));
-    let (name, uid) = (rename(&pod.name), rename(&pod.uid));
-    Pod { name, uid, node, ..pod }
+    let (name, uid) = (rename(&pod.name), rename(&pod.uid.to_string()));
+    Pod { name, uid: uid.into(), node, ..pod }
 }

@@ -35,7 +35,7 @@ pub fn pod(namespace: &str, name: &str, cpu: i64, memory: i64, labels: &[(&str, 
         name: name.into(),
         uid: format!("{namespace}-{name}-4b3f-9b2e-5d1c2f3a4b5c").into(),
         labels: labels.iter().map(|(key, value)| (*key, *value)).collect(),
-        resource_version: "1000".into(),
+        resource_version: 1000,
         ..Pod::default()
     };
     let spec = pod.spec_mut();

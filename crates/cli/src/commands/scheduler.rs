@@ -181,6 +181,8 @@ async fn serve(side: ClusterSide, plan: Plan) -> Result<()> {
         .with_context(|| format!("cannot talk to the API server at {address}"))?;
     tracing::info!("connected to {address}, Kubernetes {version}");
     check_rights(&client).await.map_err(explain)?;
+    // Its connection would only be asked from time to time whether it lives.
+    drop(client);
 
     let election = &plan.configuration.leader_election;
     let elector = election.leader_elect.then(|| elector(&config, election)).transpose()?;

@@ -76,10 +76,10 @@ impl Engine {
                 spare: &mut engine.spare,
                 stopwatch: &mut engine.stopwatch,
             };
-            let profile = &engine.profiles[queued.profile];
+            let profile = &engine.profiles[queued.profile()];
             let state = &mut engine.state;
             let decision = decide(profile, evaluation, state, queued.pod, &mut circumstances);
-            engine.stopwatch.decided(queued.profile, &decision);
+            engine.stopwatch.decided(queued.profile(), &decision);
             engine.carry_out(queued, evaluation, decision, Known::by_itself(begun), now, commands)
         });
     }
@@ -97,7 +97,7 @@ impl Engine {
             return;
         }
         self.state.nodes.settle_order();
-        let profile = &self.profiles[queued.profile];
+        let profile = &self.profiles[queued.profile()];
         let evaluator = self.classes.evaluated_by(&self.state, profile, queued.class);
         let mut evaluation = if let Some(kept) = self.classes.take_evaluation(evaluator) {
             kept
@@ -168,32 +168,32 @@ impl Engine {
             let old = self.keep(pod);
             self.wake_up_to(pod, &old, now);
         }
-        let profile = &self.profiles[queued.profile];
+        let profile = &self.profiles[queued.profile()];
         for plugin in profile.at(Point::Reserve) {
             let mut reservation = Reservation { state: &mut self.state, pod, node };
             if let Err(rejection) = profile.plugins[*plugin].reserve(&mut reservation) {
-                let failure = self.rejected("Reserve", queued.profile, *plugin, &rejection);
-                self.give_back(queued.profile, pod);
+                let failure = self.rejected("Reserve", queued.profile(), *plugin, &rejection);
+                self.give_back(queued.profile(), pod);
                 return Err(failure);
             }
         }
         let mut waits = Vec::new();
-        for plugin in self.profiles[queued.profile].at(Point::Permit) {
-            let profile = &self.profiles[queued.profile];
+        for plugin in self.profiles[queued.profile()].at(Point::Permit) {
+            let profile = &self.profiles[queued.profile()];
             match profile.plugins[*plugin].permit(&self.state, pod, node) {
                 Permit::Allow => {}
                 Permit::Wait { timeout } => {
                     waits.push((*plugin, now.saturating_add(timeout.min(PERMIT_TIMEOUT_MAX))));
                 }
                 Permit::Deny(rejection) => {
-                    let failure = self.rejected("Permit", queued.profile, *plugin, &rejection);
-                    self.give_back(queued.profile, pod);
+                    let failure = self.rejected("Permit", queued.profile(), *plugin, &rejection);
+                    self.give_back(queued.profile(), pod);
                     return Err(failure);
                 }
             }
         }
         let waits_for_permission = !waits.is_empty();
-        let binding = Binding { profile: queued.profile, node, stage: Stage::Permit { waits } };
+        let binding = Binding { profile: queued.profile(), node, stage: Stage::Permit { waits } };
         self.bindings.insert(pod, binding);
         if waits_for_permission {
             self.waiting.insert(pod);
@@ -249,7 +249,7 @@ impl Engine {
         if let Some(rejected) = &evaluation.rejected
             && rejected.rejection.code == Code::Error
         {
-            let profile = &self.profiles[queued.profile];
+            let profile = &self.profiles[queued.profile()];
             let name = rejected.plugin.map_or("", |plugin| profile.plugin_name(plugin));
             let text = rejected.rejection.message();
             let text = format!("running PreFilter plugin {name:?}: {text}");
@@ -258,7 +258,7 @@ impl Engine {
         let random = self.next_random();
         let nominated = self.queue.nominator.all();
         let occasion = Occasion { victims, ..Occasion::new(queued.pod, nominated, now, random) };
-        let profile = &self.profiles[queued.profile];
+        let profile = &self.profiles[queued.profile()];
         let report = post_filter(profile, evaluation, &mut self.state, diagnosis, &occasion);
         if !report.candidates.is_empty() {
             self.consult_on_victims(queued, &report.candidates, known, commands);

@@ -108,7 +108,7 @@ impl Engine {
             .collect();
         for queued in waiting {
             let class = self.classes.class(queued.class).clone();
-            let profile = &self.profiles[queued.profile];
+            let profile = &self.profiles[queued.profile()];
             let fresh = Evaluation::new(profile, class, &mut self.state);
             let free =
                 fresh.feasible().iter().find(|node| self.queue.nominator.on(*node).is_empty());

@@ -10,7 +10,7 @@ use crate::framework::event::Object;
 use crate::framework::profile::PluginPosition;
 use crate::framework::{Action, Event, Point, Rejection, Resource};
 use crate::index::{NodeIdx, PodIdx};
-use crate::object::Text;
+use crate::object::{Text, Uid};
 use crate::queue::Scope;
 
 use super::Engine;
@@ -69,7 +69,7 @@ impl Engine {
     /// A plugin allows a waiting pod or turns it away.
     pub(super) fn permission(
         &mut self,
-        uid: &str,
+        uid: &Uid,
         plugin: &str,
         denied: Option<Text>,
         now: i64,
@@ -142,7 +142,7 @@ impl Engine {
         let Some(binding) = self.bindings.get_mut(&pod) else { return };
         binding.stage = Stage::Bind;
         let node = Text::from(self.state.nodes.name(binding.node));
-        let resource_version = self.state.pods.get(pod).resource_version.clone();
+        let resource_version = self.state.pods.get(pod).resource_version;
         let extenders = &self.profiles[binding.profile].extenders;
         let spec = self.state.spec(pod);
         let extender = extenders.iter().position(|other| other.binds && other.concerns(spec));
@@ -152,7 +152,7 @@ impl Engine {
     /// What came of preparing volumes.
     pub(super) fn volumes_ready(
         &mut self,
-        uid: &str,
+        uid: &Uid,
         failure: Option<Text>,
         now: i64,
         commands: &mut Vec<Command>,
@@ -171,7 +171,7 @@ impl Engine {
     /// What came of a bind command.
     pub(super) fn bound(
         &mut self,
-        uid: &str,
+        uid: &Uid,
         failure: Option<Text>,
         now: i64,
         commands: &mut Vec<Command>,
@@ -255,13 +255,7 @@ impl Engine {
     }
 
     /// A victim was deleted, or could not be.
-    pub(super) fn victim_handled(
-        &mut self,
-        preemptor: &str,
-        _victim: &str,
-        failed: bool,
-        now: i64,
-    ) {
+    pub(super) fn victim_handled(&mut self, preemptor: &Uid, failed: bool, now: i64) {
         let Some(pod) = self.state.pods.find(preemptor) else { return };
         let Some((_, left)) = self.preempting.get_mut(&pod) else { return };
         *left -= 1;

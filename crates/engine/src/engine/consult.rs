@@ -19,7 +19,7 @@ use crate::cycle::what_if::{Candidate, VictimAdvice};
 use crate::framework::Extender;
 use crate::index::PodIdx;
 use crate::limits::{CONSULTATIONS_MAX, CONSULTATIONS_OF_ONE_POD_MAX};
-use crate::object::Text;
+use crate::object::{Text, Uid};
 use crate::queue::{Place, QueuedPod};
 
 use super::Engine;
@@ -73,7 +73,7 @@ impl Engine {
         queued: &QueuedPod,
         matter: impl Fn(&Extender) -> bool,
     ) -> Vec<usize> {
-        let extenders = &self.profiles[queued.profile].extenders;
+        let extenders = &self.profiles[queued.profile()].extenders;
         if extenders.is_empty() {
             return Vec::new();
         }
@@ -131,7 +131,7 @@ impl Engine {
             spare: &mut self.spare,
             stopwatch: &mut self.stopwatch,
         };
-        let profile = &self.profiles[queued.profile];
+        let profile = &self.profiles[queued.profile()];
         shortlist(profile, evaluation, &mut self.state, queued.pod, &circumstances, nominated_first)
     }
 
@@ -168,7 +168,7 @@ impl Engine {
     /// Extenders answered about nodes.
     pub(super) fn advised(
         &mut self,
-        uid: &str,
+        uid: &Uid,
         ticket: u64,
         advice: Result<Advice, Text>,
         now: i64,
@@ -204,7 +204,7 @@ impl Engine {
             }
         };
         let random = self.next_random();
-        let profile = &self.profiles[queued.profile];
+        let profile = &self.profiles[queued.profile()];
         let advice = &known.advice;
         let decision = match list.follow(profile, evaluation, &mut self.state, advice, random) {
             // The node it was nominated for will not do: the others are looked at.
@@ -235,7 +235,7 @@ impl Engine {
     /// Extenders answered about victims.
     pub(super) fn victims_advised(
         &mut self,
-        uid: &str,
+        uid: &Uid,
         ticket: u64,
         candidates: Result<Vec<VictimsOn>, Text>,
         now: i64,
@@ -248,7 +248,7 @@ impl Engine {
                 Err(decision) => decision,
                 Ok(list) => {
                     let random = engine.next_random();
-                    let profile = &engine.profiles[queued.profile];
+                    let profile = &engine.profiles[queued.profile()];
                     let advice = &known.advice;
                     match list.follow(profile, evaluation, &mut engine.state, advice, random) {
                         Followed::Decided(decision) => decision,
@@ -312,7 +312,7 @@ impl Engine {
     /// Goes on with a pod whose question was answered, and then with those that could not ask yet.
     fn resume(
         &mut self,
-        uid: &str,
+        uid: &Uid,
         ticket: u64,
         now: i64,
         commands: &mut Vec<Command>,

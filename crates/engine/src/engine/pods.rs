@@ -6,7 +6,7 @@ use crate::command::Command;
 use crate::framework::event::Object;
 use crate::framework::{Action, Event, PodView, Resource};
 use crate::index::{NodeIdx, PodIdx};
-use crate::object::{Pod, PodSpec, Resources};
+use crate::object::{Pod, PodSpec, Resources, Uid};
 use crate::queue::{KeptPod, PendingPod, Scope};
 
 use super::Engine;
@@ -113,7 +113,7 @@ impl Engine {
         self.update_assigned(index, pod, now);
         // Should binding fail, the pod is tried as it is now.
         if let Some(queued) = self.queue.get(index).copied() {
-            let class = self.classes.acquire(&mut self.state, index, queued.profile as u32);
+            let class = self.classes.acquire(&mut self.state, index, queued.profile() as u32);
             self.queue.set_class(index, class);
             self.classes.release(&mut self.state, queued.class);
         }
@@ -128,11 +128,11 @@ impl Engine {
         let old_nominated = queued.nominated;
         self.state.update_pod(index, pod);
         let new = self.keep(index);
-        let class = self.classes.acquire(&mut self.state, index, queued.profile as u32);
+        let class = self.classes.acquire(&mut self.state, index, queued.profile() as u32);
         let record = self.state.pods.get(index);
         let (priority, nominated) = (record.priority, record.nominated);
         let pending =
-            PendingPod { pod: index, profile: queued.profile, class, priority, nominated };
+            PendingPod { pod: index, profile: queued.profile(), class, priority, nominated };
         let object = Object::Pod { old: Some(old.view()), new: Some(new.view()) };
         let mut actions = changed_aspects(&old, &new);
         if actions.is_empty() {
@@ -153,7 +153,7 @@ impl Engine {
     }
 
     /// Takes over that a pod is gone.
-    pub(super) fn remove_pod(&mut self, uid: &str, now: i64, commands: &mut Vec<Command>) {
+    pub(super) fn remove_pod(&mut self, uid: &Uid, now: i64, commands: &mut Vec<Command>) {
         let Some(index) = self.state.pods.find(uid) else { return };
         let record = self.state.pods.get(index);
         let (on_node, assumed) = (record.node.is_some(), record.assumed);

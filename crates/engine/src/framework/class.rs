@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::object::{Labels, PodSpec, Text};
+use crate::object::{Labels, PodSpec, Text, Uid};
 
 /// What filters and scorers may know of a pod. Pods with equal classes share all work.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -14,7 +14,7 @@ pub struct Class {
     /// `spec.nodeName` of a pod that is asked about although it is already on a node; else empty.
     pub node_name: Text,
     /// Uid of the pod, only where it matters (claims made for one pod); else empty.
-    pub uid: Text,
+    pub uid: Uid,
     /// Spec.
     pub spec: Arc<PodSpec>,
 }

@@ -5,7 +5,7 @@ use crate::object::volume::{
     CsiDriver, CsiNode, CsiStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass,
     VolumeAttachment,
 };
-use crate::object::{Labels, Node, PodSpec};
+use crate::object::{Labels, Node, PodSpec, Uid};
 use crate::state::State;
 
 /// What happened, as upstream's action bits.
@@ -107,7 +107,7 @@ pub struct PodView<'a> {
     /// Name.
     pub name: &'a str,
     /// Uid.
-    pub uid: &'a str,
+    pub uid: &'a Uid,
     /// Labels.
     pub labels: &'a Labels,
     /// Spec.

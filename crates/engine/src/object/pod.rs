@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Labels, NodeTerm, Resources, Selector, TaintEffect, Text};
+use super::{Labels, NodeTerm, Resources, Selector, TaintEffect, Text, Uid};
 
 /// A pod: what is its own, and the part it shares with its siblings.
 ///
@@ -14,7 +14,7 @@ pub struct Pod {
     /// `metadata.name`.
     pub name: Text,
     /// `metadata.uid`.
-    pub uid: Text,
+    pub uid: Uid,
     /// `metadata.labels`.
     pub labels: Labels,
     /// `spec.priority`, zero when unset.
@@ -33,8 +33,8 @@ pub struct Pod {
     pub start_time: Option<i64>,
     /// `metadata.creationTimestamp` in nanoseconds since the epoch, zero when unset.
     pub creation_time: i64,
-    /// `metadata.resourceVersion`, carried for preconditions.
-    pub resource_version: Text,
+    /// `metadata.resourceVersion`, carried for preconditions. Zero when unset or not a number.
+    pub resource_version: u64,
     /// `metadata.generation`, written back as `observedGeneration`.
     pub generation: i64,
     /// What siblings have in common. Equal specs are stored once.

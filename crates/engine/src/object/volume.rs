@@ -1,6 +1,6 @@
 //! Persistent volumes, claims, classes and what drivers say of nodes.
 
-use super::{Labels, NodeTerm, Selector, Text};
+use super::{Labels, NodeTerm, Selector, Text, Uid};
 
 /// Ways in which a volume may be mounted, as a set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -189,7 +189,7 @@ pub struct PersistentVolumeClaim {
     /// Annotation `volume.kubernetes.io/selected-node`.
     pub selected_node: Option<Text>,
     /// Uid of the owner reference with `controller: true`, which is the pod for ephemeral volumes.
-    pub owner_uid: Option<Text>,
+    pub owner_uid: Option<Uid>,
 }
 
 impl PersistentVolumeClaim {

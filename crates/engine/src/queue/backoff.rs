@@ -1,7 +1,7 @@
 //! How long a pod that failed must wait before it is tried again.
 
 use super::QueueConfig;
-use super::entry::QueuedPod;
+use super::entry::{NEVER, QueuedPod};
 
 /// Backoffs end on whole seconds of the wall clock, so that all pods of one second are ordered
 /// by priority.
@@ -22,21 +22,21 @@ impl QueueConfig {
     }
 
     /// When the backoff of a pod ends that failed at its timestamp.
-    pub(super) fn backoff_expiration(&self, info: &QueuedPod) -> Option<i64> {
+    pub(super) fn backoff_expiration(&self, info: &QueuedPod) -> i64 {
         let failures = match info.consecutive_errors {
             0 => info.unschedulable_count,
             errors => errors,
         };
         if self.max_backoff == 0 || failures == 0 {
-            return None;
+            return NEVER;
         }
-        Some(window_of(info.timestamp.saturating_add(self.backoff(failures))))
+        window_of(info.timestamp.saturating_add(self.backoff(failures)))
     }
 }
 
 /// Whether a backoff still runs. Its last window counts in full.
-pub(super) fn is_backing_off(expiration: Option<i64>, now: i64) -> bool {
-    expiration.is_some_and(|expiration| expiration >= window_of(now))
+pub(super) fn is_backing_off(expiration: i64, now: i64) -> bool {
+    expiration >= window_of(now)
 }
 
 /// When a backoff that ends in this window is over.
@@ -97,7 +97,7 @@ mod tests {
             info.timestamp = failed * MILLISECOND;
             info.unschedulable_count = failures;
             let expiration = config.backoff_expiration(&info);
-            assert_eq!(expiration, Some(expires * MILLISECOND), "failed at {failed}");
+            assert_eq!(expiration, expires * MILLISECOND, "failed at {failed}");
             assert!(is_backing_off(expiration, over * MILLISECOND - 1), "failed at {failed}");
             assert!(!is_backing_off(expiration, over * MILLISECOND), "failed at {failed}");
             assert_eq!(over_at(expires * MILLISECOND), over * MILLISECOND);
@@ -108,13 +108,13 @@ mod tests {
     fn errors_in_a_row_outweigh_rejections() {
         let config = QueueConfig::default();
         let mut info = super::super::testing::queued(0);
-        assert_eq!(config.backoff_expiration(&info), None, "it never failed");
+        assert_eq!(config.backoff_expiration(&info), NEVER, "it never failed");
         info.unschedulable_count = 4;
         info.consecutive_errors = 1;
-        assert_eq!(config.backoff_expiration(&info), Some(WINDOW));
+        assert_eq!(config.backoff_expiration(&info), WINDOW);
         info.consecutive_errors = 0;
-        assert_eq!(config.backoff_expiration(&info), Some(8 * WINDOW));
+        assert_eq!(config.backoff_expiration(&info), 8 * WINDOW);
         let off = QueueConfig { max_backoff: 0, ..config };
-        assert_eq!(off.backoff_expiration(&info), None);
+        assert_eq!(off.backoff_expiration(&info), NEVER);
     }
 }

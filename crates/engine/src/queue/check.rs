@@ -15,7 +15,7 @@ impl Queue {
             let Some(place) = entry.place else { return Err(format!("{info:?} is nowhere")) };
             counts[place as usize] += 1;
             if place.is_queued() {
-                info.blockers().iter().for_each(|plugin| blocked[info.profile][plugin] += 1);
+                info.blockers().iter().for_each(|plugin| blocked[info.profile()][plugin] += 1);
             }
             let is_in = [
                 (place == Place::Active, self.active.contains(slot)),
@@ -24,7 +24,7 @@ impl Queue {
                 (place.is_pool(), self.pool.contains(slot)),
                 (place.is_pool(), self.pool.holds(slot, info)),
                 (place == Place::InFlight, self.in_flight.contains(info.pod)),
-                (place == Place::Gated, info.gating.is_some()),
+                (place == Place::Gated, info.gating().is_some()),
             ];
             if is_in.iter().any(|(should, does)| should != does) {
                 return Err(format!("{info:?} is not (only) in {place:?}: {is_in:?}"));

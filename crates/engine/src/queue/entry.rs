@@ -55,13 +55,17 @@ pub struct PendingPod {
     pub nominated: NodeIdx,
 }
 
+/// The time of what has not happened.
+pub(super) const NEVER: i64 = i64::MIN;
+
 /// A pod with its history in the queue. Times are in nanoseconds since the epoch.
+///
+/// There may be a million, so what is rarely set takes no room of its own to say that it is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueuedPod {
     /// The pod.
     pub pod: PodIdx,
-    /// Position of its profile.
-    pub profile: usize,
+    profile: u32,
     /// Its class.
     pub class: ClassIdx,
     /// Its priority.
@@ -78,27 +82,26 @@ pub struct QueuedPod {
     pub unschedulable_count: u32,
     /// How often in a row something went wrong.
     pub consecutive_errors: u32,
-    /// When its backoff ends: a whole second, which is still part of it. `None`: no backoff.
-    pub backoff_expiration: Option<i64>,
+    /// When its backoff ends: a whole second, which is still part of it. [`NEVER`]: no backoff.
+    pub(super) backoff_expiration: i64,
     /// When it first became active.
-    pub initial_attempt: Option<i64>,
+    initial_attempt: i64,
     /// Plugins that turned it down, kept until the next failure.
     pub rejectors: PluginSet,
     /// Plugins that wait for something and then want it tried at once.
     pub pending: PluginSet,
-    /// The plugin that does not let it in.
-    pub gating: Option<PluginPosition>,
+    gating: Option<u8>,
     /// It was last moved because it had waited too long, not because of an event.
     pub was_flushed: bool,
     /// When that was.
-    pub flush_timestamp: Option<i64>,
+    pub(super) flush_timestamp: i64,
 }
 
 impl QueuedPod {
     pub(super) fn new(pod: &PendingPod, now: i64, sequence: u64) -> Self {
         Self {
             pod: pod.pod,
-            profile: pod.profile,
+            profile: pod.profile as u32,
             class: pod.class,
             priority: pod.priority,
             nominated: pod.nominated,
@@ -107,14 +110,40 @@ impl QueuedPod {
             attempts: 0,
             unschedulable_count: 0,
             consecutive_errors: 0,
-            backoff_expiration: None,
-            initial_attempt: None,
+            backoff_expiration: NEVER,
+            initial_attempt: NEVER,
             rejectors: PluginSet::EMPTY,
             pending: PluginSet::EMPTY,
             gating: None,
             was_flushed: false,
-            flush_timestamp: None,
+            flush_timestamp: NEVER,
         }
+    }
+
+    /// Position of its profile.
+    pub fn profile(&self) -> usize {
+        self.profile as usize
+    }
+
+    /// When it first became active.
+    pub fn initial_attempt(&self) -> Option<i64> {
+        (self.initial_attempt != NEVER).then_some(self.initial_attempt)
+    }
+
+    /// Notes that it becomes active.
+    pub(super) fn activated(&mut self, now: i64) {
+        if self.initial_attempt == NEVER {
+            self.initial_attempt = now;
+        }
+    }
+
+    /// The plugin that does not let it in.
+    pub fn gating(&self) -> Option<PluginPosition> {
+        self.gating.map(PluginPosition::from)
+    }
+
+    pub(super) fn set_gating(&mut self, plugin: Option<PluginPosition>) {
+        self.gating = plugin.map(|plugin| plugin as u8);
     }
 
     /// Every plugin that stands in its way.
@@ -129,7 +158,7 @@ impl QueuedPod {
 
     /// Since when it has been waiting without another try.
     pub(super) fn waiting_since(&self) -> i64 {
-        self.flush_timestamp.map_or(self.timestamp, |flushed| flushed.max(self.timestamp))
+        self.timestamp.max(self.flush_timestamp)
     }
 }
 

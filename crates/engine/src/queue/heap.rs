@@ -11,7 +11,7 @@ use super::entry::{QueuedPod, Slot};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Item {
     pub(super) slot: Slot,
-    /// End of the backoff, the smallest number without one.
+    /// End of the backoff.
     pub(super) expiration: i64,
     pub(super) key: QueueKey,
     pub(super) sequence: u64,
@@ -19,7 +19,7 @@ pub(super) struct Item {
 
 impl Item {
     pub(super) fn new(slot: Slot, info: &QueuedPod) -> Self {
-        let expiration = info.backoff_expiration.unwrap_or(i64::MIN);
+        let expiration = info.backoff_expiration;
         Self { slot, expiration, key: info.key(), sequence: info.sequence }
     }
 

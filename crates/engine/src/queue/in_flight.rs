@@ -11,7 +11,7 @@ use crate::object::volume::{
     CsiDriver, CsiNode, CsiStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass,
     VolumeAttachment,
 };
-use crate::object::{Labels, Node, PodSpec, Text};
+use crate::object::{Labels, Node, PodSpec, Text, Uid};
 
 use super::counters::EventLabel;
 
@@ -25,7 +25,7 @@ pub const EVENTS_KEPT: usize = 4096;
 pub struct KeptPod {
     pub namespace: Text,
     pub name: Text,
-    pub uid: Text,
+    pub uid: Uid,
     pub labels: Labels,
     pub spec: Arc<PodSpec>,
     pub assigned: bool,
@@ -39,7 +39,7 @@ impl KeptPod {
         Self {
             namespace: pod.namespace.into(),
             name: pod.name.into(),
-            uid: pod.uid.into(),
+            uid: pod.uid.clone(),
             labels: pod.labels.clone(),
             spec: Arc::new(pod.spec.clone()),
             assigned: pod.assigned,
@@ -339,11 +339,11 @@ mod tests {
         let object = Object::Node { old: None, new: Some(&node) };
         let kept = KeptObject::of(&object);
         assert!(matches!(kept.view(), Object::Node { old: None, new: Some(n) } if *n == node));
-        let (labels, spec) = (Labels::default(), PodSpec::default());
+        let (uid, labels, spec) = (Uid::from("c"), Labels::default(), PodSpec::default());
         let pod = PodView {
             namespace: "a",
             name: "b",
-            uid: "c",
+            uid: &uid,
             labels: &labels,
             spec: &spec,
             assigned: true,
@@ -352,7 +352,7 @@ mod tests {
         };
         let kept = KeptObject::of(&Object::Pod { old: Some(pod), new: None });
         let Object::Pod { old: Some(view), new: None } = kept.view() else { unreachable!() };
-        assert_eq!((view.namespace, view.name, view.uid), ("a", "b", "c"));
+        assert_eq!((view.namespace, view.name, view.uid), ("a", "b", &uid));
         assert_eq!((view.assigned, view.nominated, view.gated), (true, false, true));
     }
 }

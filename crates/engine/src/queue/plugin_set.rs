@@ -5,6 +5,8 @@ use crate::framework::profile::PluginPosition;
 /// Plugins that one profile may have: a set of them is one machine word.
 pub const PLUGINS_MAX: usize = 64;
 
+const _: () = assert!(PLUGINS_MAX <= u8::MAX as usize);
+
 /// A set of plugins of one profile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PluginSet(u64);

@@ -68,7 +68,7 @@ impl Queue {
         now: i64,
     ) -> Place {
         let info = &mut self.entries.get_mut(slot).info;
-        info.initial_attempt.get_or_insert(now);
+        info.activated(now);
         let QueuedPod { pod, nominated, .. } = *info;
         if label == EventLabel::POD_ADD || label == EventLabel::POD_UPDATE {
             self.nominator.add(pod, Nomination::Keep, nominated);
@@ -79,8 +79,9 @@ impl Queue {
     /// Asks PreEnqueue, and notes the plugin that does not let the pod in, if any.
     fn gate(&mut self, context: &dyn QueueContext, slot: Slot) -> bool {
         let info = &mut self.entries.get_mut(slot).info;
-        info.gating = context.pre_enqueue(info.pod, info.profile, info.gating).err();
-        let Some(plugin) = info.gating else { return false };
+        let refused = context.pre_enqueue(info.pod, info.profile(), info.gating()).err();
+        info.set_gating(refused);
+        let Some(plugin) = refused else { return false };
         info.rejectors.insert(plugin);
         // Otherwise done when an attempt fails, but a gated pod has none.
         info.was_flushed = false;
@@ -149,7 +150,7 @@ impl Queue {
         let queued = entry.place.is_some_and(Place::is_queued);
         let now = if queued { entry.info.blockers() } else { PluginSet::EMPTY };
         let before = std::mem::replace(&mut entry.counted, now);
-        let counts = &mut self.blocked[entry.info.profile];
+        let counts = &mut self.blocked[entry.info.profile()];
         for plugin in before.without(now).iter() {
             counts[plugin] -= 1;
         }

@@ -21,8 +21,7 @@ struct GroupKey {
 
 impl GroupKey {
     fn of(info: &QueuedPod) -> Self {
-        let QueuedPod { profile, class, rejectors, pending, gating, .. } = *info;
-        Self { subject: Subject { profile, class, rejectors, pending }, gating }
+        Self { subject: Subject::of(info), gating: info.gating() }
     }
 
     /// Plugins whose events concern the group: of a gated pod, only the one that holds it back.
@@ -150,7 +149,7 @@ impl Pool {
         let Some(Some(membership)) = self.memberships.get(slot.at()) else { return false };
         let key = GroupKey::of(info);
         let subscribed = |plugin| {
-            let subscribers = self.subscribers.get(place(info.profile, plugin));
+            let subscribers = self.subscribers.get(place(info.profile(), plugin));
             subscribers.is_some_and(|groups| groups.contains(&membership.group))
         };
         *self.key(membership.group) == key

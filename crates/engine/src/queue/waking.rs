@@ -99,7 +99,7 @@ impl Queue {
         for (slot, _) in &due {
             let info = &mut self.entries.get_mut(*slot).info;
             info.was_flushed = true;
-            info.flush_timestamp = Some(now);
+            info.flush_timestamp = now;
         }
         let label = EventLabel::UnschedulableTimeout;
         self.move_pods(context, due, label, now);
@@ -180,5 +180,5 @@ impl Scope {
 
 fn first_over(heap: &Heap, now: i64) -> Option<Slot> {
     let head = heap.peek()?;
-    (!is_backing_off(Some(head.expiration), now)).then_some(head.slot)
+    (!is_backing_off(head.expiration, now)).then_some(head.slot)
 }

@@ -280,7 +280,7 @@ impl Nodes {
             column[node.at()] = 0;
         }
         for (resource, amount) in names.vector(&object.allocatable) {
-            *column(&mut self.allocatable, resource, self.names.len(), node) = amount;
+            *cell_of(&mut self.allocatable, resource, self.names.len(), node) = amount;
         }
         self.allowed_pods[node.at()] = object.allowed_pods;
         self.unschedulable.set(node, object.unschedulable);
@@ -360,7 +360,7 @@ impl Nodes {
     fn count_requests(&mut self, node: NodeIdx, spec: &SpecRecord, sign: i64) {
         self.pod_counts[node.at()] += sign;
         for (resource, amount) in &spec.on_node {
-            let cell = column(&mut self.requested, *resource, self.names.len(), node);
+            let cell = cell_of(&mut self.requested, *resource, self.names.len(), node);
             *cell = cell.saturating_add(sign * amount);
         }
         let cpu = &mut self.non_zero_cpu[node.at()];
@@ -401,7 +401,7 @@ fn hash(name: &str) -> u64 {
     FxBuildHasher.hash_one(name)
 }
 
-fn column(
+fn cell_of(
     columns: &mut Vec<Vec<i64>>,
     resource: ResourceIdx,
     slots: usize,

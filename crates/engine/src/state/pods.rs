@@ -6,18 +6,18 @@ use std::hash::BuildHasher;
 use std::ops::Range;
 
 use crate::index::{GroupIdx, NodeIdx, PodIdx, SpecIdx};
-use crate::object::Text;
+use crate::object::{Text, Uid};
 use crate::slab::Slab;
 
 /// What is kept of each pod. Labels, namespace and spec are shared.
 #[derive(Clone, Debug)]
 pub struct PodRecord {
     /// `metadata.uid`.
-    pub uid: Text,
+    pub uid: Uid,
     /// `metadata.name`.
     pub name: Text,
     /// `metadata.resourceVersion`.
-    pub resource_version: Text,
+    pub resource_version: u64,
     /// Namespace and labels.
     pub group: GroupIdx,
     /// Spec.
@@ -66,8 +66,8 @@ impl Pods {
     }
 
     /// Finds a pod by its uid.
-    pub fn find(&self, uid: &str) -> Option<PodIdx> {
-        self.by_uid.find(hash(uid), |pod| &*self.get(*pod).uid == uid).copied()
+    pub fn find(&self, uid: &Uid) -> Option<PodIdx> {
+        self.by_uid.find(hash(uid), |pod| self.get(*pod).uid == *uid).copied()
     }
 
     /// How many pods there are.
@@ -110,6 +110,6 @@ impl Pods {
     }
 }
 
-fn hash(uid: &str) -> u64 {
+fn hash(uid: &Uid) -> u64 {
     FxBuildHasher.hash_one(uid)
 }

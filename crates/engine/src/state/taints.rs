@@ -1,6 +1,7 @@
 //! Taints of nodes, each list stored once: a cluster has few, so answers about them are worked
 //! out per list instead of per node.
 
+use crate::column;
 use crate::index::{NodeIdx, TaintsIdx};
 use crate::map::Map;
 use crate::object::Taint;
@@ -39,7 +40,7 @@ impl TaintLists {
 
     /// Adds a slot without taints.
     pub(crate) fn add_slot(&mut self) {
-        self.of_node.push(TaintsIdx::NONE);
+        column::push(&mut self.of_node, TaintsIdx::NONE);
     }
 
     /// Takes over the taints of a node.

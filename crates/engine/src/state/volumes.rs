@@ -7,7 +7,7 @@ use crate::object::volume::{
     ClaimRef, CsiDriver, CsiNode, CsiStorageCapacity, PersistentVolume, PersistentVolumeClaim,
     StorageClass, VolumeAttachment,
 };
-use crate::object::{Text, Volume};
+use crate::object::{Text, Uid, Volume};
 
 use super::specs::SpecRecord;
 
@@ -72,7 +72,7 @@ pub struct Volumes {
     /// How many pods on nodes use each claim, by `namespace/name`.
     users: Map<Text, u32>,
     /// Work that pods wait for before they can be bound, by uid.
-    reserved: BTreeMap<Text, ReservedVolumes>,
+    reserved: BTreeMap<Uid, ReservedVolumes>,
     /// Claims that volumes are going to belong to, by volume, with the volume's version.
     assumed_claims: BTreeMap<Text, (Text, ClaimRef)>,
     /// Nodes that claims are going to name, by claim, with the claim's version.
@@ -111,11 +111,11 @@ impl Volumes {
     }
 
     /// What a pod waits for before it can be bound.
-    pub fn reserved(&self, uid: &str) -> Option<&ReservedVolumes> {
+    pub fn reserved(&self, uid: &Uid) -> Option<&ReservedVolumes> {
         self.reserved.get(uid)
     }
 
-    pub(crate) fn reserve(&mut self, uid: Text, reserved: ReservedVolumes) {
+    pub(crate) fn reserve(&mut self, uid: Uid, reserved: ReservedVolumes) {
         self.forget(&uid);
         for binding in &reserved.bindings {
             let assumed = (binding.version.clone(), binding.claim.clone());
@@ -129,7 +129,7 @@ impl Volumes {
     }
 
     /// Whether there was something to forget.
-    pub(crate) fn forget(&mut self, uid: &str) -> bool {
+    pub(crate) fn forget(&mut self, uid: &Uid) -> bool {
         let Some(reserved) = self.reserved.remove(uid) else { return false };
         for binding in &reserved.bindings {
             // A later decision about a newer version is not ours to take back.

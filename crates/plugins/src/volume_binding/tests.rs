@@ -478,12 +478,15 @@ fn newer_objects_override_what_was_reserved() {
     });
     assert_eq!(judge(&mut state, &["e"]), both("ok"));
     let pod = state.find_pod("default", "p").unwrap();
-    assert!(state.volumes.reserved("uid-default-p").is_some(), "the work is still to be done");
+    assert!(
+        state.volumes.reserved(&"uid-default-p".into()).is_some(),
+        "the work is still to be done"
+    );
     let state = with_volumes(state, |volumes| {
         add_claim(volumes, bound("c", "made-for-c"));
         add_claim(volumes, bound("d", "large"));
     });
-    assert!(state.volumes.reserved("uid-default-p").is_none());
+    assert!(state.volumes.reserved(&"uid-default-p".into()).is_none());
     assert!(build(None).pre_bind(&state, pod, state.nodes.find("b").unwrap()).is_empty());
 }
 

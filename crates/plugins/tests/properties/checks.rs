@@ -1,6 +1,6 @@
 //! What must be true after every step.
 
-use engine::object::{Resources, Text};
+use engine::object::{Resources, Uid};
 use engine::queue::Place;
 
 use crate::world::{Known, World};
@@ -68,7 +68,7 @@ impl World {
     }
 
     /// A node on which a pod was placed has enough of everything that the pod asks for.
-    pub(crate) fn check_room(&self, uid: &Text) -> Result<(), String> {
+    pub(crate) fn check_room(&self, uid: &Uid) -> Result<(), String> {
         let Some(known) = self.known.get(uid) else { return Ok(()) };
         let Some(name) = known.node() else { return Ok(()) };
         let Some(node) = self.nodes.get(name) else {

@@ -9,7 +9,7 @@ use engine::command::Command;
 use engine::engine::{Engine, Settings};
 use engine::framework::VolumeRequest;
 use engine::object::{
-    ClaimPhase, ClaimRef, Node, PersistentVolume, PersistentVolumeClaim, Pod, Text, Volume,
+    ClaimPhase, ClaimRef, Node, PersistentVolume, PersistentVolumeClaim, Pod, Text, Uid, Volume,
     VolumeAttachment, VolumePhase,
 };
 use plugins::registry::Registry;
@@ -41,7 +41,7 @@ impl Known {
 
 /// A bind command that was not answered yet.
 struct Bind {
-    uid: Text,
+    uid: Uid,
     node: Text,
     /// Whether the API server did it, once it did anything.
     landed: Option<bool>,
@@ -49,14 +49,14 @@ struct Bind {
 
 /// A command to prepare volumes that was not answered yet.
 struct Preparation {
-    uid: Text,
+    uid: Uid,
     requests: Vec<VolumeRequest>,
 }
 
 /// A command to delete a pod that was not answered yet.
 struct Eviction {
-    victim: Text,
-    preemptor: Text,
+    victim: Uid,
+    preemptor: Uid,
 }
 
 pub(crate) struct World {
@@ -68,20 +68,20 @@ pub(crate) struct World {
     versions: u64,
     /// What the API server has.
     pub(crate) nodes: BTreeMap<Text, Node>,
-    pods: BTreeMap<Text, Pod>,
+    pods: BTreeMap<Uid, Pod>,
     claims: BTreeMap<(Text, Text), PersistentVolumeClaim>,
     volumes: BTreeMap<Text, PersistentVolume>,
     /// What the engines were told.
-    pub(crate) known: BTreeMap<Text, Known>,
+    pub(crate) known: BTreeMap<Uid, Known>,
     /// Pods that the commands of the engines changed, which the watch has not shown yet.
-    unseen: Vec<Text>,
+    unseen: Vec<Uid>,
     binds: Vec<Bind>,
     preparations: Vec<Preparation>,
     evictions: Vec<Eviction>,
     /// Questions to extenders that were not answered yet.
     questions: Vec<Command>,
     /// Nodes that extenders left, for pods that concern them.
-    left: BTreeMap<Text, Vec<Text>>,
+    left: BTreeMap<Uid, Vec<Text>>,
     /// What the engines wanted so far.
     wanted: Vec<Command>,
     /// Something changed since the last look at who waits that upstream has no event for.
@@ -240,12 +240,12 @@ impl World {
     }
 
     /// Whether pods have yet to be deleted to make room for this one.
-    pub(crate) fn makes_room_for(&self, uid: &Text) -> bool {
+    pub(crate) fn makes_room_for(&self, uid: &Uid) -> bool {
         self.evictions.iter().any(|eviction| eviction.preemptor == *uid)
     }
 
     /// Whether extenders are asked about a pod.
-    pub(crate) fn asks_about(&self, uid: &Text) -> bool {
+    pub(crate) fn asks_about(&self, uid: &Uid) -> bool {
         self.questions.iter().any(|question| match question {
             Command::Consult { pod, .. } | Command::ConsultOnVictims { pod, .. } => pod.uid == *uid,
             _ => false,
@@ -361,14 +361,14 @@ impl World {
     }
 
     /// Shows what the API server has of a pod.
-    fn show(&mut self, uid: &Text) -> Result<(), String> {
+    fn show(&mut self, uid: &Uid) -> Result<(), String> {
         self.unseen.retain(|unseen| unseen != uid);
         let version = self.next_version();
         let Some(pod) = self.pods.get_mut(uid) else {
             self.known.remove(uid);
             return self.tell(Change::PodGone { uid: uid.clone() });
         };
-        pod.resource_version = version.to_string().into();
+        pod.resource_version = version;
         let pod = pod.clone();
         if pod.node.is_empty() && *pod.spec.scheduler_name != *SCHEDULER {
             // Somebody else's to place.
@@ -553,7 +553,7 @@ impl World {
     }
 
     /// Whether extenders were asked about a node that is taken, if they have a say.
-    fn check_left(&self, uid: &Text, node: &Text) -> Result<(), String> {
+    fn check_left(&self, uid: &Uid, node: &Text) -> Result<(), String> {
         let Some(known) = self.known.get(uid) else { return Ok(()) };
         let concerns = known.pod.spec.requests.scalars.iter().any(|(name, _)| **name == *GPU);
         if concerns && !self.left.get(uid).is_some_and(|left| left.contains(node)) {
@@ -646,7 +646,7 @@ impl World {
     }
 
     /// A place is held for a pod: a new one, or the one that is held already.
-    fn hold(&mut self, uid: &Text, node: &Text) -> Result<(), String> {
+    fn hold(&mut self, uid: &Uid, node: &Text) -> Result<(), String> {
         let Some(known) = self.known.get_mut(uid) else {
             return Err(format!("{uid} is not known"));
         };

@@ -159,7 +159,7 @@ impl Stage {
         let binder =
             Binder::new(self.fake.client(), self.fence.clone(), window, self.metrics.clone());
         let pod = PodName { namespace: "ns".into(), name: name.into(), uid: "uid-1".into() };
-        binder.bind(&pod, "7", &OURS.into(), since).await
+        binder.bind(&pod, 7, &OURS.into(), since).await
     }
 
     fn sends(&self) -> Vec<Asked> {
@@ -373,7 +373,7 @@ async fn requests_wait_for_their_turn_without_losing_time_to_try() {
     let pod = PodName { namespace: "ns".into(), name: "pod".into(), uid: "uid-1".into() };
     let begun = Instant::now();
     // The time to try is over before the second turn.
-    assert!(binder.bind(&pod, "7", &OURS.into(), None).await.is_err());
+    assert!(binder.bind(&pod, 7, &OURS.into(), None).await.is_err());
     assert_eq!(stage.sends().len(), 1);
     assert_eq!(stage.sends()[0].at - begun, Duration::from_secs(100));
 }

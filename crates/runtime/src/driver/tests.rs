@@ -436,7 +436,7 @@ fn the_loop_ends_when_it_is_told_and_when_it_is_alone() {
 
 fn bind(name: &str) -> Command {
     let pod = PodName { namespace: "ns".into(), name: name.into(), uid: name.into() };
-    Command::Bind { pod, resource_version: "7".into(), node: "n1".into(), extender: None }
+    Command::Bind { pod, resource_version: 7, node: "n1".into(), extender: None }
 }
 
 #[test]

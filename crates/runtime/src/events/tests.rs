@@ -7,15 +7,15 @@ use crate::testing::{Asked, Fake, Reply};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn reference_to(pod: &str, version: &str) -> Reference {
+fn reference_to(pod: &str, version: u64) -> Reference {
     let uid = format!("uid-{}", pod.len()).into();
     let pod = PodName { namespace: "ns".into(), name: pod.into(), uid };
-    Reference { pod, version: version.into() }
+    Reference { pod, version }
 }
 
 fn event(pod: &str, reason: &'static str, note: &str) -> PodEvent {
     PodEvent {
-        regarding: reference_to(pod, "7"),
+        regarding: reference_to(pod, 7),
         related: None,
         scheduler: "default-scheduler".into(),
         kind: "Warning",
@@ -99,8 +99,8 @@ async fn whatever_differs_is_an_event_of_its_own() {
     let (fake, events, _) = start(healthy);
     let first = event("a", "FailedScheduling", "no room");
     let mut changed = vec![first.clone(); 5];
-    changed[0].regarding = reference_to("a", "8");
-    changed[1].related = Some(reference_to("b", "1"));
+    changed[0].regarding = reference_to("a", 8);
+    changed[1].related = Some(reference_to("b", 1));
     changed[2].reason = "Scheduled";
     changed[3].scheduler = "other".into();
     changed[4].kind = "Normal";

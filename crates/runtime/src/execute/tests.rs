@@ -49,12 +49,12 @@ impl Stage {
     }
 
     async fn order(&self, command: Command) {
-        let known = |generation, version: &str| Known { generation, version: version.into() };
+        let known = |generation, version| Known { generation, version };
         let order = Order {
             command,
             scheduler: "default-scheduler".into(),
-            known: known(1, "10"),
-            victim: known(2, "20"),
+            known: known(1, 10),
+            victim: known(2, 20),
             ready: Some(Instant::now()),
             trace: None,
         };
@@ -74,7 +74,7 @@ impl Stage {
         let Change::VictimHandled { preemptor, victim, failure } = self.answer().await else {
             panic!("unexpected")
         };
-        assert_eq!((&*preemptor, &*victim), ("uid-preemptor", "uid-victim"));
+        assert_eq!((preemptor, victim), ("uid-preemptor".into(), "uid-victim".into()));
         sleep(Duration::from_secs(1)).await;
         failure
     }
@@ -147,10 +147,10 @@ async fn writes_that_hang_hold_up_no_bind() {
         let reason = "Unschedulable";
         stage.order(Command::ReportFailure { pod, reason, message, nominate: None }).await;
     }
-    let (pod, resource_version, node) = (pod("a"), "7".into(), "n1".into());
+    let (pod, resource_version, node) = (pod("a"), 7, "n1".into());
     let begun = Instant::now();
     stage.order(Command::Bind { pod, resource_version, node, extender: None }).await;
     let Change::Bound { uid, failure } = stage.answer().await else { panic!("unexpected") };
-    assert_eq!((&*uid, failure), ("uid-a", None));
+    assert_eq!((uid, failure), ("uid-a".into(), None));
     assert_eq!(begun.elapsed(), Duration::ZERO);
 }

@@ -227,7 +227,7 @@ async fn victims_are_picked() {
     let left = stage.consult_on_victims().await.unwrap();
     assert_eq!(left.len(), 1);
     assert_eq!((&*left[0].node, left[0].violations), ("n2", 0));
-    let uids: Vec<_> = left[0].victims.iter().map(|victim| &*victim.uid).collect();
+    let uids: Vec<_> = left[0].victims.iter().map(|victim| victim.uid.to_string()).collect();
     assert_eq!(uids, ["uid-b", "uid-c"]);
     let asked = &stage.asked(0, "preempt")[0];
     assert_eq!(asked["NodeNameToMetaVictims"]["n1"]["Pods"], json!([{"UID": "uid-a"}]));

@@ -86,7 +86,8 @@ async fn serve(tls: tokio_rustls::server::TlsStream<TcpStream>, manner: Manner) 
     }
 }
 
-/// Method, path, credentials and body of the request, in the body of the answer.
+/// Method, path, credentials, form and body of the request, in the body of the answer, which has the
+/// form that was asked for.
 async fn answer_to(request: Request<RecvStream>, mut answer: SendResponse<Bytes>, flood: bool) {
     let (head, mut body) = request.into_parts();
     let mut whole = Vec::new();
@@ -95,17 +96,18 @@ async fn answer_to(request: Request<RecvStream>, mut answer: SendResponse<Bytes>
         body.flow_control().release_capacity(piece.len()).unwrap();
         whole.extend_from_slice(&piece);
     }
-    let credentials = head.headers.get("authorization").map(|value| value.to_str().unwrap());
+    let header = |name| head.headers.get(name).map_or("none", |value| value.to_str().unwrap());
     let echo = format!(
-        "{} {} {} {}",
+        "{} {} {} {} {}",
         head.method,
         head.uri.path_and_query().unwrap(),
-        credentials.unwrap_or("nobody"),
+        header("authorization"),
+        header("content-type"),
         String::from_utf8(whole).unwrap()
     );
     let response = Response::builder()
         .status(StatusCode::CREATED)
-        .header("content-type", "text/plain")
+        .header("content-type", header("accept"))
         .header("x-other", head.uri.path())
         .header("retry-after", "7");
     let mut stream = answer.send_response(response.body(()).unwrap(), false).unwrap();
@@ -123,8 +125,8 @@ fn ask(number: usize, body: String) -> Ask {
     Ask {
         method: Method::POST,
         path: format!("/api/v1/pods?timeout={number}s"),
-        accept: "text/plain",
-        content: Some(("text/plain", body.into())),
+        accept: "text/plain".into(),
+        content: Some(("text/plain".into(), body.into())),
     }
 }
 
@@ -134,7 +136,9 @@ async fn post(link: &Link, number: usize) -> Result<String> {
 }
 
 fn echo(number: usize) -> String {
-    format!("POST /clusters/one/api/v1/pods?timeout={number}s Bearer secret body {number}")
+    format!(
+        "POST /clusters/one/api/v1/pods?timeout={number}s Bearer secret text/plain body {number}"
+    )
 }
 
 #[tokio::test]
@@ -151,9 +155,41 @@ async fn requests_at_once_share_a_connection_and_keep_their_answers() {
 #[tokio::test]
 async fn without_a_body() {
     let server = Server::start(&[Manner::Echo]).await;
-    let ask = Ask { method: Method::PUT, path: "/".to_owned(), accept: "*/*", content: None };
+    let ask =
+        Ask { method: Method::PUT, path: "/".to_owned(), accept: "*/*".into(), content: None };
     let response = server.link().send(ask).await.unwrap();
-    assert_eq!(&response.body()[..], b"PUT /clusters/one/ Bearer secret ");
+    assert_eq!(&response.body()[..], b"PUT /clusters/one/ Bearer secret none ");
+}
+
+#[tokio::test]
+async fn a_client_goes_over_the_link() {
+    let server = Server::start(&[Manner::Echo]).await;
+    let client = server.link().client("ns");
+    assert_eq!(client.default_namespace(), "ns");
+    let patch = Request::patch("/api/v1/pods/a?dryRun=All")
+        .header("content-type", "application/merge-patch+json")
+        .header("accept", "application/yaml");
+    let plain = Request::get("/version");
+    let table = [
+        (
+            patch.body(Body::from(b"{}".to_vec())),
+            "PATCH /clusters/one/api/v1/pods/a?dryRun=All Bearer secret application/merge-patch+json {}",
+            "application/yaml",
+        ),
+        (
+            plain.body(Body::empty()),
+            "GET /clusters/one/version Bearer secret none ",
+            "application/json",
+        ),
+    ];
+    for (request, echo, form) in table {
+        let response = client.send(request.unwrap()).await.unwrap();
+        assert_eq!(response.status(), StatusCode::CREATED);
+        assert_eq!(response.headers()["content-type"], form);
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(String::from_utf8(body.to_vec()).unwrap(), echo);
+    }
+    assert_eq!(server.connections(), 1);
 }
 
 #[tokio::test]
@@ -181,7 +217,11 @@ async fn bodies_larger_than_the_server_has_room_for() {
     });
     for (body, response) in futures::future::join_all(sent).await {
         let response = response.unwrap().into_body();
-        assert!(response.ends_with(format!("secret {body}").as_bytes()), "{}", response.len());
+        assert!(
+            response.ends_with(format!("secret text/plain {body}").as_bytes()),
+            "{}",
+            response.len()
+        );
     }
 }
 

@@ -5,16 +5,18 @@ use std::hash::{BuildHasher as _, RandomState};
 use anyhow::{Result, anyhow, bail};
 use api::lower::{Siblings, Source};
 use engine::change::Change;
+use engine::object::Uid;
+use engine::slab::Slab;
 use hashbrown::HashTable;
-use hashbrown::hash_table::Entry;
 
 use crate::kinds::{Key, Kind};
 
 /// All objects of a kind, as far as they are known.
 pub(super) struct Objects {
     kind: &'static Kind,
-    /// By namespace and name.
-    known: HashTable<Known>,
+    known: Slab<Known>,
+    /// Slots of those by namespace and name.
+    by_name: HashTable<u32>,
     hasher: RandomState,
     siblings: Siblings,
     /// The newest version seen.
@@ -31,41 +33,41 @@ pub(super) struct Objects {
 
 /// An object that is there. There may be a million, so it is small.
 struct Known {
-    /// Namespace, name and uid, one after the other.
+    /// Namespace and name, one after the other.
     text: Box<str>,
     name_at: u32,
-    uid_at: u32,
+    uid: Uid,
     /// The last list that was begun when it was seen last.
     list: u32,
     version: u64,
 }
 
 impl Known {
-    fn new(Identity { key, version }: Identity<'_>, list: u32) -> Self {
-        let text = [key.namespace, key.name, key.uid].concat().into();
-        let name_at = key.namespace.len();
-        let uid_at = name_at + key.name.len();
-        Self { text, name_at: name_at as u32, uid_at: uid_at as u32, list, version }
+    fn new(Identity { namespace, name, uid, version }: Identity<'_>, list: u32) -> Self {
+        let text = [namespace, name].concat().into();
+        Self { text, name_at: namespace.len() as u32, uid, list, version }
     }
 
     fn key(&self) -> Key<'_> {
-        let (rest, uid) = self.text.split_at(self.uid_at as usize);
-        let (namespace, name) = rest.split_at(self.name_at as usize);
-        Key { namespace, name, uid }
+        let (namespace, name) = self.name();
+        Key { namespace, name, uid: &self.uid }
+    }
+
+    fn name(&self) -> Name<'_> {
+        self.text.split_at(self.name_at as usize)
     }
 }
+
+/// Namespace and name.
+type Name<'a> = (&'a str, &'a str);
 
 /// Which object it is, and which version of it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Identity<'a> {
-    key: Key<'a>,
+    namespace: &'a str,
+    pub(super) name: &'a str,
+    uid: Uid,
     pub(super) version: u64,
-}
-
-impl Identity<'_> {
-    pub(super) fn name(&self) -> &str {
-        self.key.name
-    }
 }
 
 /// What came of an object.
@@ -84,7 +86,8 @@ impl Objects {
         let hasher = RandomState::new();
         Self {
             kind,
-            known: HashTable::new(),
+            known: Slab::default(),
+            by_name: HashTable::new(),
             siblings: Siblings::new(hasher.hash_one(kind.name)),
             hasher,
             version: 0,
@@ -99,8 +102,8 @@ impl Objects {
     pub(super) fn take(&mut self, object: Source<'_>, news: Identity<'_>) -> Taken {
         let floor = if self.complete { self.version } else { self.floor };
         self.version = self.version.max(news.version);
-        let hash = hash(&self.hasher, news.key);
-        let known = self.known.find_mut(hash, |known| is_named(known, news.key));
+        let slot = self.find((news.namespace, news.name));
+        let known = slot.and_then(|slot| self.known.get_mut(slot));
         let newest = known.map_or(floor, |known| {
             known.list = self.lists;
             known.version
@@ -110,8 +113,8 @@ impl Objects {
         }
         let (change, problems) = (self.kind.lower)(object, &mut self.siblings);
         let gone = match change {
-            Some(_) => self.note(news, hash),
-            None => self.remove(news.key, |_| true),
+            Some(_) => self.note(news, slot),
+            None => slot.and_then(|slot| self.remove(slot)),
         };
         Taken {
             gone: gone.map(|known| (self.kind.gone)(known.key())),
@@ -120,36 +123,46 @@ impl Objects {
         }
     }
 
-    /// Notes that an object is there. The one that had the name before, if it was another.
-    fn note(&mut self, news: Identity<'_>, hash: u64) -> Option<Known> {
-        let rehash = |known: &Known| self::hash(&self.hasher, known.key());
-        match self.known.entry(hash, |known| is_named(known, news.key), rehash) {
-            Entry::Vacant(entry) => {
-                entry.insert(Known::new(news, self.lists));
-                None
-            }
-            Entry::Occupied(mut entry) => {
-                let known = entry.get_mut();
-                if known.key().uid == news.key.uid {
-                    known.version = news.version;
-                    return None;
-                }
-                Some(std::mem::replace(known, Known::new(news, self.lists)))
-            }
-        }
+    fn find(&self, name: Name<'_>) -> Option<usize> {
+        let named = |slot: &u32| self.known.get(*slot as usize).map(Known::name) == Some(name);
+        let slot = self.by_name.find(self.hasher.hash_one(name), named)?;
+        Some(*slot as usize)
     }
 
-    fn remove(&mut self, key: Key<'_>, goes: impl FnOnce(&Known) -> bool) -> Option<Known> {
-        let hash = hash(&self.hasher, key);
-        let entry = self.known.find_entry(hash, |known| is_named(known, key)).ok()?;
-        goes(entry.get()).then(|| entry.remove().0)
+    /// Notes that an object is there, in the slot of its name if it has one. The object that had the
+    /// name before, if it was another.
+    fn note(&mut self, news: Identity<'_>, slot: Option<usize>) -> Option<Known> {
+        if let Some(known) = slot.and_then(|slot| self.known.get_mut(slot)) {
+            if known.uid == news.uid {
+                known.version = news.version;
+                return None;
+            }
+            return Some(std::mem::replace(known, Known::new(news, self.lists)));
+        }
+        let hash = self.hasher.hash_one((news.namespace, news.name));
+        let slot = self.known.insert(Known::new(news, self.lists)) as u32;
+        self.by_name.insert_unique(hash, slot, |slot| {
+            self.known.get(*slot as usize).map_or(0, |known| self.hasher.hash_one(known.name()))
+        });
+        None
+    }
+
+    fn remove(&mut self, slot: usize) -> Option<Known> {
+        let known = self.known.remove(slot)?;
+        let hash = self.hasher.hash_one(known.name());
+        if let Ok(entry) = self.by_name.find_entry(hash, |other| *other as usize == slot) {
+            entry.remove();
+        }
+        Some(known)
     }
 
     /// Takes over that an object was deleted in a version.
-    pub(super) fn delete(&mut self, Identity { key, version }: Identity<'_>) -> Option<Change> {
-        self.version = self.version.max(version);
+    pub(super) fn delete(&mut self, news: &Identity<'_>) -> Option<Change> {
+        self.version = self.version.max(news.version);
+        let slot = self.find((news.namespace, news.name))?;
         // A delete of an older incarnation says nothing of the present one.
-        let known = self.remove(key, |known| known.version <= version)?;
+        self.known.get(slot).filter(|known| known.version <= news.version)?;
+        let known = self.remove(slot)?;
         Some((self.kind.gone)(known.key()))
     }
 
@@ -169,12 +182,11 @@ impl Objects {
 
     /// Everything of a version was seen since a list began: what was not is gone.
     pub(super) fn finish(&mut self, version: u64) -> Vec<Change> {
-        let missing = self.known.extract_if(|known| known.list != self.lists);
-        let mut missing: Vec<Known> = missing.collect();
-        missing.sort_unstable_by(|one, other| {
-            let (one, other) = (one.key(), other.key());
-            (one.namespace, one.name).cmp(&(other.namespace, other.name))
-        });
+        let missing = self.known.iter().filter(|(_, known)| known.list != self.lists);
+        let missing: Vec<usize> = missing.map(|(slot, _)| slot).collect();
+        let mut missing: Vec<Known> =
+            missing.into_iter().filter_map(|slot| self.remove(slot)).collect();
+        missing.sort_unstable_by(|one, other| one.name().cmp(&other.name()));
         self.version = self.version.max(version);
         self.complete = true;
         missing.iter().map(|known| (self.kind.gone)(known.key())).collect()
@@ -195,14 +207,5 @@ pub(super) fn identity(object: Source<'_>) -> Result<Identity<'_>> {
     let version = version
         .parse()
         .map_err(|_| anyhow!("metadata.resourceVersion {version:?} is not a number"))?;
-    Ok(Identity { key: Key { namespace, name, uid }, version })
-}
-
-fn hash(hasher: &RandomState, key: Key<'_>) -> u64 {
-    hasher.hash_one((key.namespace, key.name))
-}
-
-fn is_named(known: &Known, key: Key<'_>) -> bool {
-    let known = known.key();
-    known.name == key.name && known.namespace == key.namespace
+    Ok(Identity { namespace, name, uid: uid.into(), version })
 }

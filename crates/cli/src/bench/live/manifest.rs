@@ -205,7 +205,7 @@ mod tests {
                 let mut lowered = lowered.unwrap();
                 // The API server gives these.
                 lowered.uid = pod.uid.clone();
-                lowered.resource_version = pod.resource_version.clone();
+                lowered.resource_version = pod.resource_version;
                 assert_eq!(&lowered, pod, "{}", family.name);
             }
             for node in work.nodes {

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use crate::framework::{Action, Event, Resource, Subscription};
 use crate::index::{ClassIdx, NodeIdx, PodIdx};
 use crate::queue::testing::*;
-use crate::queue::{PendingPod, Place, PluginSet, QueuedPod, Scope};
+use crate::queue::{NEVER, PendingPod, Place, PluginSet, QueuedPod, Scope};
 
 /// What can happen. Numbers are taken modulo what there is.
 #[derive(Clone, Debug)]
@@ -142,7 +142,7 @@ impl Model {
             let pods = self.pods.values().filter(|pod| pod.place == place);
             pods.min_by_key(|pod| {
                 let QueuedPod { priority, timestamp, sequence, .. } = pod.info;
-                let expiration = pod.info.backoff_expiration.filter(|_| place == Place::Backoff);
+                let expiration = (place == Place::Backoff).then_some(pod.info.backoff_expiration);
                 (expiration, -priority, timestamp, sequence)
             })
         };
@@ -162,7 +162,8 @@ impl Model {
         }
         self.sequence += 1;
         let info = &mut pod.info;
-        (info.rejectors, info.pending, info.gating) = (rejectors, pending, None);
+        (info.rejectors, info.pending) = (rejectors, pending);
+        info.set_gating(None);
         if rejectors.is_empty() && pending.is_empty() {
             info.consecutive_errors += 1;
         } else {
@@ -177,9 +178,9 @@ impl Model {
         let seconds = [1, 2, 4, 8].get(failures as usize - 1).copied().unwrap_or(10);
         info.timestamp = self.now;
         info.sequence = self.sequence;
-        info.backoff_expiration = Some((self.now + seconds * SECOND) / SECOND * SECOND);
+        info.backoff_expiration = (self.now + seconds * SECOND) / SECOND * SECOND;
         info.was_flushed = false;
-        info.flush_timestamp = None;
+        info.flush_timestamp = NEVER;
         let (info, popped_at) = (*info, pod.popped_at);
         let mut best = Worth::Skip;
         for (kind, about) in &self.events[popped_at..] {
@@ -213,7 +214,7 @@ impl Model {
             };
             let waits = match place {
                 Place::Unschedulable => true,
-                Place::Gated => info.gating.is_some_and(|gate| subscribed(gate, kind)),
+                Place::Gated => info.gating().is_some_and(|gate| subscribed(gate, kind)),
                 _ => false,
             };
             let worth = worth(info, kind, false);
@@ -239,13 +240,13 @@ impl Model {
         let second = self.now / SECOND * SECOND;
         for pod in self.pods.values_mut() {
             let backing_off = matches!(pod.place, Place::Backoff | Place::ErrorBackoff);
-            if backing_off && pod.info.backoff_expiration.is_none_or(|end| end < second) {
+            if backing_off && pod.info.backoff_expiration < second {
                 pod.place = Place::Active;
             }
         }
         let last_look = self.now / (30 * SECOND) * 30 * SECOND;
         let due = |pod: &Modelled| {
-            let since = pod.info.timestamp.max(pod.info.flush_timestamp.unwrap_or(0));
+            let since = pod.info.timestamp.max(pod.info.flush_timestamp);
             let waits = matches!(pod.place, Place::Unschedulable | Place::Gated);
             waits && last_look - since > 300 * SECOND
         };
@@ -257,7 +258,7 @@ impl Model {
         for id in due {
             if let Some(pod) = self.pods.get_mut(&id) {
                 pod.info.was_flushed = true;
-                pod.info.flush_timestamp = Some(self.now);
+                pod.info.flush_timestamp = self.now;
             }
             self.requeue(id, Worth::AfterBackoff);
         }
@@ -266,7 +267,7 @@ impl Model {
     fn requeue(&mut self, id: u32, worth: Worth) {
         let info = &self.pods[&id].info;
         let second = self.now / SECOND * SECOND;
-        let backing_off = info.backoff_expiration.is_some_and(|end| end >= second);
+        let backing_off = info.backoff_expiration >= second;
         if worth == Worth::AfterBackoff && backing_off {
             let error = info.blockers().is_empty();
             if !self.is_gated(id) {
@@ -281,7 +282,7 @@ impl Model {
         if !self.is_gated(id) {
             let now = self.now;
             if let Some(pod) = self.pods.get_mut(&id) {
-                pod.info.initial_attempt.get_or_insert(now);
+                pod.info.activated(now);
             }
             self.put(id, Place::Active);
         }
@@ -289,8 +290,8 @@ impl Model {
 
     fn is_gated(&mut self, id: u32) -> bool {
         let Some(pod) = self.pods.get_mut(&id) else { return false };
-        pod.info.gating = self.gates.get(&id).copied();
-        let Some(plugin) = pod.info.gating else { return false };
+        pod.info.set_gating(self.gates.get(&id).copied());
+        let Some(plugin) = pod.info.gating() else { return false };
         pod.info.rejectors.insert(plugin);
         pod.info.was_flushed = false;
         pod.place = Place::Gated;

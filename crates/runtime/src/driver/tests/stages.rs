@@ -158,7 +158,7 @@ impl Scene {
     /// The node that a pod is on by what is known here.
     fn node_of(&self, uid: &str) -> Option<String> {
         let state = self.driver.engine.state();
-        let node = state.pods.get(state.pods.find(uid)?).node;
+        let node = state.pods.get(state.pods.find(&uid.into())?).node;
         node.is_some().then(|| state.nodes.name(node).to_owned())
     }
 }

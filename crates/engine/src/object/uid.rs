@@ -1,0 +1,115 @@
+//! What tells an object from all others, for good.
+
+use std::fmt;
+
+use uuid::Uuid;
+use uuid::fmt::Hyphenated;
+
+use super::Text;
+
+/// The uid of an object.
+///
+/// API servers give UUIDs, which are kept as the numbers that they are: there may be a million, and
+/// they are compared all the time. Anything else, as people write it in files, is kept as it is.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Uid(Form);
+
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Form {
+    Uuid(Uuid),
+    Other(Text),
+}
+
+impl Uid {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        matches!(&self.0, Form::Other(text) if text.is_empty())
+    }
+}
+
+impl Default for Uid {
+    fn default() -> Self {
+        Self(Form::Other(Text::default()))
+    }
+}
+
+impl From<&str> for Uid {
+    fn from(text: &str) -> Self {
+        Self(uuid(text).map_or_else(|| Form::Other(text.into()), Form::Uuid))
+    }
+}
+
+impl From<Text> for Uid {
+    fn from(text: Text) -> Self {
+        Self(uuid(&text).map_or_else(|| Form::Other(text), Form::Uuid))
+    }
+}
+
+impl From<String> for Uid {
+    fn from(text: String) -> Self {
+        Text::from(text).into()
+    }
+}
+
+impl fmt::Display for Uid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Form::Uuid(uuid) => f.pad(uuid.hyphenated().encode_lower(&mut [0; Hyphenated::LENGTH])),
+            Form::Other(text) => f.pad(text),
+        }
+    }
+}
+
+impl fmt::Debug for Uid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.to_string())
+    }
+}
+
+/// The UUID that a text is, if it would come out again as it is.
+fn uuid(text: &str) -> Option<Uuid> {
+    if text.len() != Hyphenated::LENGTH {
+        return None;
+    }
+    let uuid = Uuid::try_parse(text).ok()?;
+    let mut buffer = [0; Hyphenated::LENGTH];
+    let shown = uuid.hyphenated().encode_lower(&mut buffer);
+    (shown == text).then_some(uuid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uids_come_out_as_they_went_in() {
+        let uuid = "01234567-89ab-cdef-0123-456789abcdef";
+        let others = [
+            "",
+            "uid-default-a",
+            "01234567-89AB-cdef-0123-456789abcdef",
+            "01234567-89ab-cdef-0123-456789abcde",
+            "01234567-89ab-cdef-0123-456789abcdef0",
+            "01234567089ab-cdef-0123-456789abcdef",
+            "01234567-89ab-cdef-0123-45678-abcdef",
+            "01234567-89ab-cdef-0123-456789abcdeg",
+            "01234567-89ab-cdef-0123-456789abcdé",
+        ];
+        for text in [uuid].iter().chain(&others) {
+            let uid = Uid::from(*text);
+            assert_eq!(uid.to_string(), *text);
+            assert_eq!(format!("{uid:?}"), format!("{text:?}"));
+            assert_eq!(uid, Uid::from(text.to_string()));
+            assert_eq!(matches!(uid.0, Form::Uuid(_)), *text == uuid, "{text}");
+            assert_eq!(uid.is_empty(), text.is_empty());
+        }
+    }
+
+    #[test]
+    fn uuids_are_in_the_order_of_their_text() {
+        let digit = |digit: char| format!("{digit}1234567-89ab-cdef-0123-456789abcd{digit}f");
+        let texts: Vec<String> = "0123456789abcdef".chars().map(digit).collect();
+        assert!(texts.is_sorted());
+        assert!(texts.iter().map(|text| Uid::from(text.as_str())).is_sorted());
+    }
+}
