@@ -176,7 +176,7 @@ impl<'a> Split<'a> {
                 7 => self.own.generation = payload.number()?.cast_signed(),
                 8 => self.own.created = time(payload)?,
                 9 => self.own.deleted = time(payload)?,
-                3 | 11 | 13 => self.share(&schema::OBJECT_META, number, payload)?,
+                3 | 11 | 13 => self.share(&schema::OBJECT_META, number, payload, 0)?,
                 _ => {}
             }
         }
@@ -191,15 +191,17 @@ impl<'a> Split<'a> {
                     Some(source) if is_ephemeral(source.bytes()?)? => return Ok(false),
                     // Each pod has a volume with its token, whose name is the pod's own.
                     Some(source) if !is_known(source.bytes()?)? => {}
-                    _ => self.share(&schema::POD_SPEC, number, payload)?,
+                    _ => self.share(&schema::POD_SPEC, number, payload, 0)?,
                 },
+                // Where the token is mounted is the pod's own.
+                2 | 20 => self.share(&schema::POD_SPEC, number, payload, 1)?,
                 10 => self.own.node = payload.text()?,
                 25 => self.own.priority = payload.number()?.cast_signed(),
                 38 => {
                     let name = find(payload.bytes()?, 1)?;
                     self.own.gates.push(name.map_or(Ok(""), Payload::text)?);
                 }
-                _ => self.share(&schema::POD_SPEC, number, payload)?,
+                _ => self.share(&schema::POD_SPEC, number, payload, 0)?,
             }
         }
         Ok(true)
@@ -213,7 +215,7 @@ impl<'a> Split<'a> {
                 2 => self.condition(payload)?,
                 7 => self.own.started = time(payload)?,
                 11 => self.own.nominated_node = payload.text()?,
-                8 | 10 | 19 | 20 => self.share(&schema::POD_STATUS, number, payload)?,
+                8 | 10 | 19 | 20 => self.share(&schema::POD_STATUS, number, payload, ALL)?,
                 _ => {}
             }
         }
@@ -232,37 +234,57 @@ impl<'a> Split<'a> {
             }
         }
         match (kind, status, reason) {
-            ("PodResizePending", ..) => self.share(&schema::POD_STATUS, 2, payload)?,
+            ("PodResizePending", ..) => self.share(&schema::POD_STATUS, 2, payload, ALL)?,
             ("DisruptionTarget", "True", "PreemptionByScheduler") => self.own.preempted = true,
             _ => {}
         }
         Ok(())
     }
 
-    /// Hashes a field, if it is read.
-    fn share(&mut self, of: &Message, number: u32, payload: Payload<'_>) -> Result<(), Error> {
+    /// Hashes a field, if it is read. Of messages, so many levels down, only what is read is hashed. What
+    /// lies deeper is hashed as it stands there, which is faster: at worst, siblings look like strangers.
+    fn share(
+        &mut self,
+        of: &Message,
+        number: u32,
+        payload: Payload<'_>,
+        levels: u32,
+    ) -> Result<(), Error> {
         let Some(field) = of.field(number) else { return Ok(()) };
-        self.digest.write_u32(number);
         match (&field.shape, payload) {
             (
                 Shape::Message(inner) | Shape::Inline(inner) | Shape::List(Shape::Message(inner)),
                 Payload::Bytes(mut bytes),
-            ) => {
+            ) if levels > 0 => {
+                self.begin(number, 0, 0);
                 while let Some((number, payload)) = next_field(&mut bytes)? {
-                    self.share(inner, number, payload)?;
+                    self.share(inner, number, payload, levels - 1)?;
                 }
                 // There is no field with this number.
-                self.digest.write_u32(0);
+                self.begin(0, 0, 0);
             }
-            (_, Payload::Number(value)) => self.digest.write_u64(value),
+            (_, Payload::Number(value)) => {
+                self.begin(number, 1, 0);
+                self.digest.write_u64(value);
+            }
             (_, Payload::Bytes(bytes)) => {
-                self.digest.write_usize(bytes.len());
+                self.begin(number, 2, bytes.len());
                 self.digest.write(bytes);
             }
         }
         Ok(())
     }
+
+    /// Hashes what tells a field from others: two pods of the same digest have the same fields.
+    fn begin(&mut self, number: u32, kind: u64, length: usize) {
+        self.digest.write_u64(u64::from(number) << 32 | kind << 30 | length as u64);
+    }
 }
+
+/// Levels of all messages.
+const ALL: u32 = u32::MAX;
+
+const _: () = assert!(BYTES_MAX < 1 << 30);
 
 fn time(payload: Payload<'_>) -> Result<Time, Error> {
     seconds_and_nanos(payload).map(|(seconds, nanos)| Time(seconds, nanos))
