@@ -314,7 +314,10 @@ impl Direct {
             return Ok(connection);
         }
         let connected = timeout(CONNECT_TIMEOUT, self.connect()).await;
-        let connection = Arc::new(connected.context("connecting took too long")??);
+        // That time ran out would be what is shown of it.
+        let connected = connected
+            .map_err(|_| anyhow!("the API server did not answer for {CONNECT_TIMEOUT:?}"))?;
+        let connection = Arc::new(connected?);
         *lock(&self.connection) = Some(Arc::clone(&connection));
         Ok(connection)
     }

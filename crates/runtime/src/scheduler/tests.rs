@@ -54,6 +54,16 @@ async fn refused(name: &str, trusted: bool, change: impl FnOnce(&mut Certificate
     format!("{error:#}")
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_silent_is_told_in_one_sentence() {
+    // Takes connections, and never says a word.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let config = kube::Config::new(format!("https://{address}").parse().unwrap());
+    let error = check_connection(&connect::client(&config).unwrap()).await.unwrap_err();
+    assert_eq!(format!("{error:#}"), "the API server did not answer for 10s");
+}
+
 #[tokio::test]
 async fn a_server_whose_certificate_is_not_good_is_told_in_one_sentence() {
     let expired =
