@@ -82,7 +82,7 @@ impl Ask {
         Ok(request)
     }
 
-    /// From a client. What it says beside path, forms and body is of no use to an API server.
+    /// From a client. Nobody here sets other headers than these two.
     async fn from_request(request: Request<Body>) -> Result<Self> {
         let (head, body) = request.into_parts();
         let form = |name| match head.headers.get(name) {

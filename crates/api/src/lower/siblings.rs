@@ -25,6 +25,11 @@ const SPECS_MAX: usize = 256;
 /// long.
 const BYTES_MAX: usize = 2 * LIST_ENTRIES_MAX;
 
+const _: () = assert!(BYTES_MAX < 1 << 30, "lengths fit into 30 bits, see `Split::begin`");
+
+/// Levels of all messages.
+const ALL: u32 = u32::MAX;
+
 /// Lowers pods, and remembers what they share.
 pub struct Siblings {
     seed: u64,
@@ -280,11 +285,6 @@ impl<'a> Split<'a> {
         self.digest.write_u64(u64::from(number) << 32 | kind << 30 | length as u64);
     }
 }
-
-/// Levels of all messages.
-const ALL: u32 = u32::MAX;
-
-const _: () = assert!(BYTES_MAX < 1 << 30);
 
 fn time(payload: Payload<'_>) -> Result<Time, Error> {
     seconds_and_nanos(payload).map(|(seconds, nanos)| Time(seconds, nanos))

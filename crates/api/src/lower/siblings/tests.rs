@@ -183,6 +183,20 @@ fn siblings_share_their_spec() {
     assert!(Arc::ptr_eq(&one.spec, &other.spec));
 }
 
+/// The token's volume is mounted in each container by a name that no other pod has.
+#[test]
+fn mounts_make_no_strangers() {
+    let field = |number: u8, value: &[u8]| [&[number << 3 | 2, value.len() as u8], value].concat();
+    let digest = |number: u8, value: &[u8]| {
+        let container = field(2, &field(number, value));
+        let pod = [bytes(&pod()), field(2, &container)].concat();
+        Siblings::new(7).split(&pod).unwrap().unwrap().0
+    };
+    let (mount, image) = (9, 2);
+    assert_eq!(digest(mount, &field(1, b"token-x7k2p")), digest(mount, &field(1, b"token-other")));
+    assert_ne!(digest(image, b"one"), digest(image, b"other"));
+}
+
 #[test]
 fn a_finished_sibling_is_none() {
     let mut siblings = Siblings::new(7);
