@@ -111,6 +111,22 @@ impl NodeSet {
         }
     }
 
+    /// Adds what is in the other set only, removes what is in both.
+    pub fn toggle(&mut self, other: &Self) {
+        for (word, other) in self.words.iter_mut().zip(&other.words) {
+            *word ^= other;
+        }
+    }
+
+    /// Whether at most so many nodes are in one of the two sets only.
+    pub fn differs_in(&self, other: &Self, most: usize) -> bool {
+        let mut differing = 0;
+        self.words.iter().zip(&other.words).all(|(word, other)| {
+            differing += (word ^ other).count_ones() as usize;
+            differing <= most
+        })
+    }
+
     /// Takes everything out.
     pub fn clear(&mut self) {
         self.words.fill(0);

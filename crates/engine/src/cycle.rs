@@ -10,4 +10,5 @@ pub mod post_filter;
 pub mod ranking;
 pub mod scores;
 pub mod shortlist;
+mod turned;
 pub mod what_if;

@@ -9,6 +9,7 @@ use crate::wide;
 use crate::wide::Vectors;
 
 use super::choose::{preorder_first, preorder_key, preorder_search};
+use super::turned::Turned;
 
 /// So many positions are looked at before ties are gathered. Where they are many, one of the first wins.
 const PROBED: usize = 64;
@@ -29,25 +30,19 @@ pub(crate) struct Best {
     before: Vec<u32>,
     before_is_current: bool,
     feasible_count: usize,
-    ties: Ties,
+    turned: Turned,
+    equals: Equals,
+    /// Those of `equals` that are feasible, for one decision.
+    ties: NodeSet,
 }
 
-/// The feasible nodes of one total, by their place in the visiting order.
+/// The nodes of one total, feasible or not, by their place in the visiting order.
 #[derive(Default)]
-struct Ties {
+struct Equals {
     level: i64,
     places: NodeSet,
-    count: usize,
     /// All totals may have changed since the places were gathered.
     stale: bool,
-}
-
-impl Ties {
-    fn set(&mut self, place: NodeIdx, tied: bool) {
-        self.count -= usize::from(self.places.contains(place));
-        self.count += usize::from(tied);
-        self.places.set(place, tied);
-    }
 }
 
 impl Best {
@@ -58,7 +53,7 @@ impl Best {
         } else {
             NodeSet::from_answers(visit.order.iter().map(|node| feasible.contains(*node)))
         };
-        let ties = NodeSet::new(visit.order.len());
+        let equals = NodeSet::new(visit.order.len());
         Self {
             block_max: vec![i64::MIN; blocks],
             stale_blocks: NodeSet::new(blocks),
@@ -67,21 +62,26 @@ impl Best {
             before: Vec::new(),
             before_is_current: false,
             feasible_count: 0,
-            ties: Ties { places: ties, stale: true, ..Ties::default() },
+            turned: Turned::default(),
+            equals: Equals { places: equals, stale: true, ..Equals::default() },
+            ties: NodeSet::default(),
         }
     }
 
     /// Takes over all totals.
     pub(crate) fn rebuild(&mut self, totals: &[i64], feasible: &NodeSet) {
         wide!(vectors => maxima(vectors, totals, feasible, &mut self.block_max));
-        self.ties.stale = true;
+        self.equals.stale = true;
         self.stale_blocks.clear();
     }
 
     /// Notes the total of a node that may have changed; [`Self::settle`] takes all such totals over.
     pub(crate) fn touch(&mut self, node: NodeIdx, total: i64) {
-        let place = NodeIdx(self.visit.place_of[node.at()]);
-        self.note(node, place, self.places.contains(place), total);
+        self.stale_blocks.insert(NodeIdx::from(node.at() / 64));
+        if !self.equals.stale {
+            let place = NodeIdx(self.visit.place_of[node.at()]);
+            self.equals.places.set(place, total == self.equals.level);
+        }
     }
 
     /// Takes over the totals of the nodes that were touched.
@@ -93,30 +93,20 @@ impl Best {
         self.stale_blocks.clear();
     }
 
-    /// Notes that a node of a known total became feasible or ceased to be, which [`Self::settle`] takes
-    /// over as well.
-    pub(crate) fn set_feasible(&mut self, node: NodeIdx, feasible: bool, total: i64) {
-        let place = NodeIdx(self.visit.place_of[node.at()]);
-        self.places.set(place, feasible);
-        self.before_is_current = false;
-        self.note(node, place, feasible, total);
-    }
-
-    fn note(&mut self, node: NodeIdx, place: NodeIdx, feasible: bool, total: i64) {
-        self.stale_blocks.insert(NodeIdx::from(node.at() / 64));
-        if !self.ties.stale {
-            self.ties.set(place, feasible && total == self.ties.level);
+    /// Notes which nodes became feasible or ceased to be, which [`Self::settle`] takes over as well.
+    pub(crate) fn turn(&mut self, old: &NodeSet, new: &NodeSet) {
+        for (block, (old, new)) in old.words().iter().zip(new.words()).enumerate() {
+            if old != new {
+                self.stale_blocks.insert(NodeIdx::from(block));
+            }
         }
+        self.turned.turn(old, new, &self.visit.place_of, &mut self.places);
+        self.before_is_current = false;
     }
 
     /// The best node, of equal ones the one upstream's heap brings up. `start` is the place at
     /// which the visit begins.
-    pub(crate) fn choose(
-        &mut self,
-        totals: &[i64],
-        feasible: &NodeSet,
-        start: usize,
-    ) -> Option<NodeIdx> {
+    pub(crate) fn choose(&mut self, totals: &[i64], start: usize) -> Option<NodeIdx> {
         let level = wide!(_ => maximum(&self.block_max));
         if level == i64::MIN {
             return None;
@@ -126,15 +116,17 @@ impl Best {
         let node_at = |best: &Self, position: usize| {
             best.visit.order[best.place_of_rank((position + skipped) % count)]
         };
-        if self.ties.stale || self.ties.level != level {
+        if self.equals.stale || self.equals.level != level {
             let wins = |position| totals[node_at(self, position).at()] == level;
             if let Some(position) = preorder_search(count, PROBED, wins) {
-                self.ties.stale = true;
+                self.equals.stale = true;
                 return Some(node_at(self, position));
             }
-            self.gather_ties(totals, feasible, level);
+            self.gather_equals(totals, level);
         }
-        if self.ties.count > COMPARED {
+        self.ties.copy_from(&self.equals.places);
+        self.ties.intersect(&self.places);
+        if self.ties.count() > COMPARED {
             let any = |first, last| self.any_tied(first + skipped, last + skipped);
             return Some(node_at(self, preorder_first(count, any)?));
         }
@@ -142,30 +134,28 @@ impl Best {
             let rank = self.rank_of_place(place);
             if rank < skipped { rank + count - skipped } else { rank - skipped }
         };
-        let places = self.ties.places.iter().map(NodeIdx::at);
+        let places = self.ties.iter().map(NodeIdx::at);
         let place = places.min_by_key(|place| preorder_key(position(*place)))?;
         Some(self.visit.order[place])
     }
 
-    fn gather_ties(&mut self, totals: &[i64], feasible: &NodeSet, level: i64) {
-        let Ties { places, count, .. } = &mut self.ties;
+    fn gather_equals(&mut self, totals: &[i64], level: i64) {
+        let Equals { places, .. } = &mut self.equals;
         places.clear();
-        *count = 0;
-        for (block, word) in feasible.words().iter().enumerate() {
-            if self.block_max[block] != level {
-                continue;
-            }
+        for (block, place_of) in self.visit.place_of.chunks(64).enumerate() {
             let totals = block_of(totals, block);
-            let mut tied = word & wide!(vectors => wide::equal(vectors, totals, level));
-            *count += tied.count_ones() as usize;
-            while tied != 0 {
-                let slot = block * 64 + tied.trailing_zeros() as usize;
-                places.insert(NodeIdx(self.visit.place_of[slot]));
-                tied &= tied - 1;
+            let mut equal = wide!(vectors => wide::equal(vectors, totals, level));
+            while equal != 0 {
+                let slot = equal.trailing_zeros() as usize;
+                // There may be slots without a node, and no places for the last of them.
+                if let Some(place) = place_of.get(slot).filter(|place| **place != u32::MAX) {
+                    places.insert(NodeIdx(*place));
+                }
+                equal &= equal - 1;
             }
         }
-        self.ties.level = level;
-        self.ties.stale = false;
+        self.equals.level = level;
+        self.equals.stale = false;
     }
 
     /// Whether any node between two ranks, both included, is tied; ranks go round once.
@@ -177,7 +167,7 @@ impl Best {
         if last >= count {
             return self.any_tied(first, count - 1) || self.any_tied(0, last - count);
         }
-        self.ties.places.any_between(self.place_of_rank(first), self.place_of_rank(last))
+        self.ties.any_between(self.place_of_rank(first), self.place_of_rank(last))
     }
 
     /// Counts feasible places before each word.
@@ -249,6 +239,8 @@ mod tests {
     enum News {
         Total(usize, i64),
         Feasible(usize, bool),
+        /// Every so manyth node changes sides.
+        Zone(usize),
         /// All totals at once, of so many values.
         All(i64),
     }
@@ -257,6 +249,7 @@ mod tests {
         prop_oneof![
             8 => (0..nodes, 0i64..6).prop_map(|(node, total)| News::Total(node, total)),
             4 => (0..nodes, any::<bool>()).prop_map(|(node, fits)| News::Feasible(node, fits)),
+            2 => (1_usize..4).prop_map(News::Zone),
             1 => prop::sample::select(vec![1, 2, 40, 1 << 40]).prop_map(News::All),
         ]
     }
@@ -296,8 +289,16 @@ mod tests {
                             best.touch(node.into(), total);
                         }
                         News::Feasible(node, fits) => {
+                            let before = feasible.clone();
                             feasible.set(node.into(), fits);
-                            best.set_feasible(node.into(), fits, totals[node]);
+                            best.turn(&before, &feasible);
+                        }
+                        News::Zone(step) => {
+                            let before = feasible.clone();
+                            for node in (0..nodes).step_by(step).map(NodeIdx::from) {
+                                feasible.set(node, !feasible.contains(node));
+                            }
+                            best.turn(&before, &feasible);
                         }
                         News::All(values) => {
                             for (slot, total) in totals.iter_mut().enumerate() {
@@ -312,7 +313,7 @@ mod tests {
                 let visited: Vec<_> = visited.filter(|node| feasible.contains(**node)).collect();
                 let visited_totals: Vec<i64> = visited.iter().map(|n| totals[n.at()]).collect();
                 let wanted = heap_winner(&visited_totals).map(|position| *visited[position]);
-                prop_assert_eq!(best.choose(&totals, &feasible, start), wanted);
+                prop_assert_eq!(best.choose(&totals, start), wanted);
             }
         }
     }

@@ -313,10 +313,8 @@ impl Ranking {
         }
         self.usage_seen = state.nodes.usage_changes().end();
         if feasible_changed {
-            // Totals are kept for all nodes, so these are known. They may be many: whole zones.
-            for (node, entered) in difference(&self.feasible, feasible) {
-                self.best.set_feasible(node, entered, self.totals[node.at()]);
-            }
+            // Totals are kept for all nodes, so these are known.
+            self.best.turn(&self.feasible, feasible);
             self.feasible.copy_from(feasible);
         }
         if base_is_stale {
@@ -360,7 +358,7 @@ impl Ranking {
 
     /// The best feasible node.
     pub(crate) fn choose(&mut self, start: usize) -> Option<NodeIdx> {
-        self.best.choose(&self.totals, &self.feasible, start)
+        self.best.choose(&self.totals, start)
     }
 
     /// Total of a feasible node.

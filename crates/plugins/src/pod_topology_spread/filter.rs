@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use engine::bitset::NodeSet;
 use engine::framework::{Answer, Class, Filter, Freshness, Rejection};
 use engine::index::{DomainIdx, NodeIdx, PodIdx};
+use engine::map::Map;
 use engine::object::{Selector, SpreadConstraint, Text};
 use engine::state::State;
 use engine::state::domains::DomainSums;
@@ -13,6 +14,9 @@ use super::constraints::{counted_nodes, counted_pods, nodes_with_all_keys};
 
 const LABEL_MISSING: Answer = Answer(1);
 const TOO_UNEVEN: Answer = Answer(2);
+
+/// Domains of up to so many nodes are small: their nodes are marked one by one.
+const FEW: usize = 64;
 
 /// The hard constraints of a class.
 pub(super) struct Spread {
@@ -42,6 +46,8 @@ struct Hard {
     full: NodeSet,
     /// Domains that changed in this refresh.
     changed: Vec<DomainIdx>,
+    /// Nodes of large domains that were judged before.
+    large: Map<DomainIdx, NodeSet>,
 }
 
 impl Spread {
@@ -160,6 +166,7 @@ impl Hard {
             limit: i64::MAX,
             full: NodeSet::new(state.nodes.slots()),
             changed: Vec::new(),
+            large: Map::default(),
         };
         hard.slack -= i64::from(hard.matches(&class.labels));
         hard.judge_all(state);
@@ -231,9 +238,18 @@ impl Hard {
         if full == was_full || nodes.is_empty() {
             return false;
         }
-        for node in nodes {
-            self.full.set(*node, full);
+        if nodes.len() <= FEW {
+            for node in nodes {
+                self.full.set(*node, full);
+            }
+            return true;
         }
+        let whole = self.large.get_or_insert_with(domain, || {
+            let mut whole = NodeSet::new(state.nodes.slots());
+            nodes.iter().for_each(|node| whole.insert(*node));
+            whole
+        });
+        self.full.toggle(whole);
         true
     }
 }
