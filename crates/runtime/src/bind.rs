@@ -10,7 +10,6 @@
 //! The engine keeps the place reserved until there is proof. Before a node is given up although no
 //! answer came, enough time passes for every request to have died.
 
-use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -20,12 +19,11 @@ use anyhow::{Context as _, Result, bail};
 use engine::command::PodName;
 use engine::object::{Text, Uid};
 use http::{Method, StatusCode};
-use serde::Serialize;
 use serde_json::Value;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::answer::{JSON, PROTOBUF_OR_JSON, may_pass, refusal, refused, retry_after};
-use crate::body::{as_text, is_unset, json_bytes};
+use crate::body::Json;
 use crate::gate::Gate;
 use crate::lease::{REQUEST_TIMEOUT, SLACK};
 use crate::link::{Ask, Link};
@@ -311,62 +309,30 @@ impl Binder {
 
 /// The request that binds a pod.
 fn binding(pod: &PodName, version: u64, node: &Text, since: Option<Instant>) -> Ask {
-    let path = format!(
-        "/api/v1/namespaces/{}/pods/{}/binding?timeout={}ms",
-        pod.namespace,
-        pod.name,
-        REQUEST_TIMEOUT.as_millis()
-    );
+    let milliseconds = (REQUEST_TIMEOUT.as_millis() as u64).to_string();
+    let PodName { namespace, name, uid } = pod;
+    let path =
+        ["/api/v1/namespaces/", namespace, "/pods/", name, "/binding?timeout=", &milliseconds];
+    let path = path.concat() + "ms";
+    let mut body = Json::new(r#"{"apiVersion":"v1","kind":"Binding","metadata":{"namespace":"#)
+        .text(namespace)
+        .raw(r#","name":"#)
+        .text(name)
+        .raw(r#","uid":"#)
+        .uid(uid)
+        .version(r#","resourceVersion":"#, version);
     // The API server copies a binding's annotations to its pod, so this costs no request.
-    let latency = since.map(|since| {
+    if let Some(since) = since {
         let seconds = since.elapsed().as_secs_f64();
         // Many are bound within a millisecond, and `0.000s` would tell nothing.
         let digits = if seconds < 1.0 { 6 } else { 3 };
-        format!("{seconds:.digits$}s")
-    });
-    let binding = Binding {
-        api_version: "v1",
-        kind: "Binding",
-        metadata: Metadata {
-            namespace: &pod.namespace,
-            name: &pod.name,
-            uid: &pod.uid,
-            resource_version: version,
-            annotations: latency.map(|latency| BTreeMap::from([(LATENCY_ANNOTATION, latency)])),
-        },
-        target: Target { kind: "Node", name: node },
-    };
-    let content = Some((JSON.into(), json_bytes(&binding)));
+        let latency = format!("{seconds:.digits$}s");
+        body = body.raw(r#","annotations":{"#).text(LATENCY_ANNOTATION).raw(":").text(&latency);
+        body = body.raw("}");
+    }
+    let body = body.raw(r#"},"target":{"kind":"Node","name":"#).text(node).end("}}");
+    let content = Some((JSON.into(), body));
     Ask { method: Method::POST, path, accept: PROTOBUF_OR_JSON.into(), content }
-}
-
-/// A `Binding` with what it must be about.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Binding<'a> {
-    api_version: &'static str,
-    kind: &'static str,
-    metadata: Metadata<'a>,
-    target: Target<'a>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata<'a> {
-    namespace: &'a str,
-    name: &'a str,
-    #[serde(serialize_with = "as_text")]
-    uid: &'a Uid,
-    #[serde(serialize_with = "as_text", skip_serializing_if = "is_unset")]
-    resource_version: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    annotations: Option<BTreeMap<&'static str, String>>,
-}
-
-#[derive(Serialize)]
-struct Target<'a> {
-    kind: &'static str,
-    name: &'a str,
 }
 
 fn assigned(pod: &PodName, node: &str) -> String {

@@ -18,13 +18,12 @@ use futures::stream::FuturesUnordered;
 use http::{Method, StatusCode};
 use k8s_openapi::jiff::Timestamp;
 use k8s_openapi::jiff::fmt::temporal::DateTimePrinter;
-use serde::Serialize;
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, interval, sleep, timeout};
 
 use crate::answer::{JSON, PROTOBUF_OR_JSON, may_pass};
-use crate::body::{as_text, is_unset, json_bytes};
+use crate::body::Json;
 use crate::gate::Throttle;
 use crate::link::{Ask, Link};
 use crate::metrics::Metrics;
@@ -211,28 +210,40 @@ impl Writer {
         }
         let pod = &key.regarding.pod;
         let namespace = if pod.namespace.is_empty() { "default" } else { &pod.namespace };
+        let mut uid = [0; Uid::TEXT_BYTES];
         let named_after = match pod.name.len() {
-            0..=NAMED_AFTER_MAX => Cow::from(&*pod.name),
-            _ => pod.uid.to_string().into(),
+            0..=NAMED_AFTER_MAX => &*pod.name,
+            _ => pod.uid.text(&mut uid),
         };
         let time = SystemTime::now();
         self.number += 1;
         let name = format!("{named_after}.{:x}", nanoseconds(time) + self.number);
-        let list = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
-        let body = json_bytes(&Event {
-            api_version: "events.k8s.io/v1",
-            kind: "Event",
-            metadata: Metadata { namespace, name: &name },
-            event_time: micro_time(time),
-            reporting_controller: &key.scheduler,
-            reporting_instance: format!("{}-{}", key.scheduler, self.instance),
-            action,
-            reason,
-            r#type: kind,
-            note: clipped(&note),
-            regarding: ObjectReference::of(&key.regarding),
-            related: key.related.as_ref().map(ObjectReference::of),
-        });
+        let list = ["/apis/events.k8s.io/v1/namespaces/", namespace, "/events"].concat();
+        let mut body = Json::new(
+            r#"{"apiVersion":"events.k8s.io/v1","kind":"Event","metadata":{"namespace":"#,
+        )
+        .text(namespace)
+        .raw(r#","name":"#)
+        .text(&name)
+        .raw(r#"},"eventTime":"#)
+        .text(&micro_time(time))
+        .raw(r#","reportingController":"#)
+        .text(&key.scheduler)
+        .raw(r#","reportingInstance":"#)
+        .texts(&[&key.scheduler, "-", &self.instance])
+        .raw(r#","action":"#)
+        .text(action)
+        .raw(r#","reason":"#)
+        .text(reason)
+        .raw(r#","type":"#)
+        .text(kind)
+        .raw(r#","note":"#)
+        .text(&clipped(&note));
+        body = key.regarding.write(body.raw(r#","regarding":"#));
+        if let Some(related) = &key.related {
+            body = related.write(body.raw(r#","related":"#));
+        }
+        let body = body.end("}");
         if repeats {
             let path = format!("{list}/{name}");
             let series =
@@ -331,54 +342,17 @@ impl Job {
     }
 }
 
-/// An `Event` of `events.k8s.io`.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Event<'a> {
-    api_version: &'static str,
-    kind: &'static str,
-    metadata: Metadata<'a>,
-    event_time: String,
-    reporting_controller: &'a str,
-    reporting_instance: String,
-    action: &'static str,
-    reason: &'static str,
-    r#type: &'static str,
-    note: Cow<'a, str>,
-    regarding: ObjectReference<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    related: Option<ObjectReference<'a>>,
-}
-
-#[derive(Serialize)]
-struct Metadata<'a> {
-    namespace: &'a str,
-    name: &'a str,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ObjectReference<'a> {
-    api_version: &'static str,
-    kind: &'static str,
-    namespace: &'a str,
-    name: &'a str,
-    #[serde(serialize_with = "as_text")]
-    uid: &'a Uid,
-    #[serde(serialize_with = "as_text", skip_serializing_if = "is_unset")]
-    resource_version: u64,
-}
-
-impl<'a> ObjectReference<'a> {
-    fn of(Reference { pod, version }: &'a Reference) -> Self {
-        Self {
-            api_version: "v1",
-            kind: "Pod",
-            namespace: &pod.namespace,
-            name: &pod.name,
-            uid: &pod.uid,
-            resource_version: *version,
-        }
+impl Reference {
+    /// As an `ObjectReference`.
+    fn write(&self, body: Json) -> Json {
+        body.raw(r#"{"apiVersion":"v1","kind":"Pod","namespace":"#)
+            .text(&self.pod.namespace)
+            .raw(r#","name":"#)
+            .text(&self.pod.name)
+            .raw(r#","uid":"#)
+            .uid(&self.pod.uid)
+            .version(r#","resourceVersion":"#, self.version)
+            .raw("}")
     }
 }
 

@@ -178,8 +178,9 @@ impl Executor {
                 }
                 Command::ReportScheduled { pod, node } => {
                     this.reports.tell(Report::Done(pod.uid.clone())).await;
-                    let note =
-                        format!("Successfully assigned {}/{} to {node}", pod.namespace, pod.name);
+                    let PodName { namespace, name, .. } = &pod;
+                    let note = ["Successfully assigned ", namespace, "/", name, " to ", &node];
+                    let note = note.concat();
                     this.events.tell(PodEvent {
                         regarding: Reference { pod, version: known.version },
                         related: None,

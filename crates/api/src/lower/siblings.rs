@@ -1,10 +1,9 @@
 //! What siblings share is lowered once.
 //!
 //! Nearly all pods have siblings, and each pod is seen again and again while it lives, with a spec that
-//! stays the same. Of a pod in protobuf form, all that its spec is lowered from is hashed. A spec that
-//! was lowered from the same is used again, and what is the pod's own is read in the same pass.
+//! stays the same. Of a pod in protobuf form, all that its spec is lowered from is put together. A spec
+//! that was lowered from the same is used again, and what is the pod's own is read in the same pass.
 
-use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
 use engine::map::Map;
@@ -18,8 +17,11 @@ use crate::protobuf::{Error, Message, Shape, schema};
 #[cfg(test)]
 mod tests;
 
-/// Digests that are remembered; beyond that all are forgotten.
+/// Specs that are remembered; beyond that all are forgotten.
 const SPECS_MAX: usize = 256;
+
+/// Bytes of what one of them was lowered from.
+const SHARED_BYTES_MAX: usize = 16 << 10;
 
 /// Bytes of a pod that may have siblings. An entry of a list takes two, so that no list of it is too
 /// long.
@@ -31,12 +33,15 @@ const _: () = assert!(BYTES_MAX < 1 << 30, "lengths fit into 30 bits, see `Split
 const ALL: u32 = u32::MAX;
 
 /// Lowers pods, and remembers what they share.
+#[derive(Default)]
 pub struct Siblings {
-    seed: u64,
-    shared: Map<u64, Shared>,
+    /// By what it was lowered from.
+    shared: Map<Box<[u8]>, Shared>,
+    /// To put that together in.
+    buffer: Vec<u8>,
 }
 
-/// What pods of the same digest have in common.
+/// What siblings have in common.
 struct Shared {
     namespace: Text,
     labels: Labels,
@@ -44,17 +49,12 @@ struct Shared {
 }
 
 impl Siblings {
-    /// One that knows no pod yet. The seed is to be a secret: who knew it could make different specs
-    /// look the same.
-    pub fn new(seed: u64) -> Self {
-        Self { seed, shared: Map::default() }
-    }
-
     /// Lowers a pod, as [`super::pod`] does.
     pub fn pod(&mut self, source: Source<'_>) -> Lowered<Pod> {
         let Source::Protobuf(_, bytes) = source else { return super::pod(source) };
-        let Ok(Some((digest, own))) = self.split(bytes) else { return super::pod(source) };
-        if let Some(shared) = self.shared.get(&digest)
+        let Self { shared, buffer } = self;
+        let Ok(Some(own)) = split(bytes, buffer) else { return super::pod(source) };
+        if let Some(shared) = shared.get(&**buffer)
             && let Some(lowered) = own.lower(shared)
         {
             return lowered;
@@ -62,25 +62,26 @@ impl Siblings {
         let (pod, problems) = super::pod(source);
         if let Some(pod) = &pod
             && problems.is_empty()
+            && buffer.len() <= SHARED_BYTES_MAX
         {
-            if self.shared.len() >= SPECS_MAX {
-                self.shared = Map::default();
+            if shared.len() >= SPECS_MAX {
+                *shared = Map::default();
             }
             let Pod { namespace, labels, spec, .. } = pod.clone();
-            self.shared.insert(digest, Shared { namespace, labels, spec });
+            shared.insert((**buffer).into(), Shared { namespace, labels, spec });
         }
         (pod, problems)
     }
+}
 
-    /// The digest of all that siblings share, and the rest; `None` if no sibling can have the same.
-    fn split<'a>(&self, pod: &'a [u8]) -> Result<Option<(u64, Own<'a>)>, Error> {
-        if pod.len() > BYTES_MAX {
-            return Ok(None);
-        }
-        let mut split = Split { digest: DefaultHasher::new(), own: Own::default() };
-        split.digest.write_u64(self.seed);
-        Ok(split.pod(pod)?.then(|| (split.digest.finish(), split.own)))
+/// Puts together all that siblings share. What is the pod's own; `None` if no sibling can have the same.
+fn split<'a>(pod: &'a [u8], shared: &mut Vec<u8>) -> Result<Option<Own<'a>>, Error> {
+    shared.clear();
+    if pod.len() > BYTES_MAX {
+        return Ok(None);
     }
+    let mut split = Split { shared, own: Own::default() };
+    Ok(split.pod(pod)?.then_some(split.own))
 }
 
 /// What is a pod's own.
@@ -151,13 +152,13 @@ impl Own<'_> {
     }
 }
 
-/// Goes through a pod once. All that is read of it is either hashed or kept.
-struct Split<'a> {
-    digest: DefaultHasher,
+/// Goes through a pod once. All that is read of it is either shared or the pod's own.
+struct Split<'a, 's> {
+    shared: &'s mut Vec<u8>,
     own: Own<'a>,
 }
 
-impl<'a> Split<'a> {
+impl<'a> Split<'a, '_> {
     /// Whether siblings can have the same.
     fn pod(&mut self, mut pod: &'a [u8]) -> Result<bool, Error> {
         while let Some((number, payload)) = next_field(&mut pod)? {
@@ -246,8 +247,8 @@ impl<'a> Split<'a> {
         Ok(())
     }
 
-    /// Hashes a field, if it is read. Of messages, so many levels down, only what is read is hashed. What
-    /// lies deeper is hashed as it stands there, which is faster: at worst, siblings look like strangers.
+    /// Takes a field, if it is read. Of messages, so many levels down, only what is read is taken. What
+    /// lies deeper is taken as it stands there, which is faster: at worst, siblings look like strangers.
     fn share(
         &mut self,
         of: &Message,
@@ -270,19 +271,20 @@ impl<'a> Split<'a> {
             }
             (_, Payload::Number(value)) => {
                 self.begin(number, 1, 0);
-                self.digest.write_u64(value);
+                self.shared.extend_from_slice(&value.to_le_bytes());
             }
             (_, Payload::Bytes(bytes)) => {
                 self.begin(number, 2, bytes.len());
-                self.digest.write(bytes);
+                self.shared.extend_from_slice(bytes);
             }
         }
         Ok(())
     }
 
-    /// Hashes what tells a field from others: two pods of the same digest have the same fields.
+    /// Takes what tells a field from others: what is the same, byte for byte, has the same fields.
     fn begin(&mut self, number: u32, kind: u64, length: usize) {
-        self.digest.write_u64(u64::from(number) << 32 | kind << 30 | length as u64);
+        let head = u64::from(number) << 32 | kind << 30 | length as u64;
+        self.shared.extend_from_slice(&head.to_le_bytes());
     }
 }
 

@@ -39,7 +39,8 @@ impl<'a> Payload<'a> {
 }
 
 /// Takes the next field off: its number and its value. `None` at the end.
-#[inline]
+// There are dozens in each object, and most of what is done with one is this.
+#[inline(always)]
 pub fn next_field<'a>(rest: &mut &'a [u8]) -> Result<Option<(u32, Payload<'a>)>, Error> {
     if rest.is_empty() {
         return Ok(None);
@@ -108,7 +109,7 @@ pub fn watch_event(event: &[u8]) -> Result<(&str, &[u8]), Error> {
     Ok((kind, unwrap(object.bytes()?)?))
 }
 
-#[inline]
+#[inline(always)]
 fn varint(rest: &mut &[u8]) -> Result<u64, Error> {
     // Nearly all are short.
     if let Some((byte, after)) = rest.split_first()
@@ -116,6 +117,13 @@ fn varint(rest: &mut &[u8]) -> Result<u64, Error> {
     {
         *rest = after;
         return Ok(u64::from(*byte));
+    }
+    // The lengths of messages mostly are of two bytes.
+    if let Some(([low, high], after)) = rest.split_first_chunk()
+        && high & 0x80 == 0
+    {
+        *rest = after;
+        return Ok(u64::from(low & 0x7f) | u64::from(*high) << 7);
     }
     long_varint(rest)
 }
@@ -134,6 +142,7 @@ fn long_varint(rest: &mut &[u8]) -> Result<u64, Error> {
     Err(Error::new("a number is too long"))
 }
 
+#[inline(always)]
 fn take<'a>(rest: &mut &'a [u8], length: usize) -> Result<&'a [u8], Error> {
     let (taken, after) = rest.split_at_checked(length).ok_or_else(Error::cut_off)?;
     *rest = after;

@@ -25,6 +25,17 @@ impl Uid {
     pub fn is_empty(&self) -> bool {
         matches!(&self.0, Form::Other(text) if text.is_empty())
     }
+
+    /// Its text, for which the buffer may be used.
+    pub fn text<'a>(&'a self, buffer: &'a mut [u8; Self::TEXT_BYTES]) -> &'a str {
+        match &self.0 {
+            Form::Uuid(uuid) => uuid.hyphenated().encode_lower(buffer),
+            Form::Other(text) => text,
+        }
+    }
+
+    /// Bytes of the text of a UUID.
+    pub const TEXT_BYTES: usize = Hyphenated::LENGTH;
 }
 
 impl Default for Uid {
@@ -53,10 +64,7 @@ impl From<String> for Uid {
 
 impl fmt::Display for Uid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Form::Uuid(uuid) => f.pad(uuid.hyphenated().encode_lower(&mut [0; Hyphenated::LENGTH])),
-            Form::Other(text) => f.pad(text),
-        }
+        f.pad(self.text(&mut [0; Self::TEXT_BYTES]))
     }
 }
 

@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use bytes::{Bytes, BytesMut};
 use hashbrown::HashMap;
 
-use super::head::Head;
+use super::head::{Head, Lately};
 
 #[cfg(test)]
 mod tests;
@@ -96,6 +96,7 @@ pub(super) struct Conversation {
     expected: i64,
     /// The head of an answer that goes on in the next frame.
     partial: Option<Partial>,
+    lately: Lately,
     /// No more requests are taken: the server leaves, or nobody needs it any more.
     leaving: bool,
     /// There is no connection any more.
@@ -178,6 +179,7 @@ impl Conversation {
             taken: 0,
             expected: windows.connection.into(),
             partial: None,
+            lately: Lately::default(),
             leaving: false,
             ended: false,
         };
@@ -339,14 +341,22 @@ impl Conversation {
                 if flags & flag::PRIORITY > 0 {
                     block = block.get(5..).context("a head is cut off")?;
                 }
-                let partial =
-                    Partial { stream: id, ends: flags & flag::END > 0, block: block.to_vec() };
-                self.take_head(partial, flags)
+                let ends = flags & flag::END > 0;
+                if flags & flag::HEAD_ENDS > 0 {
+                    return self.take_head(id, ends, block);
+                }
+                self.partial = Some(Partial { stream: id, ends, block: block.to_vec() });
+                Ok(())
             }
             kind::CONTINUATION => {
                 let mut partial = self.partial.take().context("a head without a beginning")?;
                 partial.block.extend_from_slice(payload);
-                self.take_head(partial, flags)
+                ensure!(partial.block.len() <= HEAD_MAX, "the head of an answer is too large");
+                if flags & flag::HEAD_ENDS > 0 {
+                    return self.take_head(id, partial.ends, &partial.block);
+                }
+                self.partial = Some(partial);
+                Ok(())
             }
             kind::RESET => {
                 let code = payload.first_chunk().context("a reset without a reason")?;
@@ -411,19 +421,13 @@ impl Conversation {
         Ok(())
     }
 
-    fn take_head(&mut self, partial: Partial, flags: u8) -> Result<()> {
-        ensure!(partial.block.len() <= HEAD_MAX, "the head of an answer is too large");
-        if flags & flag::HEAD_ENDS == 0 {
-            self.partial = Some(partial);
-            return Ok(());
-        }
-        let Partial { stream: id, ends, block } = partial;
+    fn take_head(&mut self, id: u32, ends: bool, block: &[u8]) -> Result<()> {
         let Some(stream) = self.streams.get_mut(&id).filter(|stream| stream.is_open()) else {
             return Ok(());
         };
         // What comes after the body is not read, and neither is what comes before the answer.
         if !stream.has_head {
-            let head = Head::read(&block)?;
+            let head = Head::read(block, &mut self.lately)?;
             if !head.status.is_informational() {
                 stream.head = Some(head);
                 stream.has_head = true;

@@ -99,9 +99,39 @@ pub(super) struct Head {
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
 }
 
+/// Texts that were read last, coded and read. Nearly all answers have the same ones, and to read such a
+/// code takes longer than all else that is done with a head.
+#[derive(Debug, Default)]
+pub(super) struct Lately {
+    texts: [Option<(Box<[u8]>, HeaderValue)>; 4],
+    next: usize,
+}
+
+impl Lately {
+    /// `None` if it is no text.
+    fn read(&mut self, text: &Text<'_>) -> Option<HeaderValue> {
+        if !text.coded {
+            return HeaderValue::from_bytes(text.bytes).ok();
+        }
+        let mut known = self.texts.iter().flatten();
+        if let Some((_, value)) = known.find(|(coded, _)| **coded == *text.bytes) {
+            return Some(value.clone());
+        }
+        let value = HeaderValue::try_from(text.read()?).ok()?;
+        if text.bytes.len() <= LATELY_BYTES_MAX {
+            self.texts[self.next] = Some((text.bytes.into(), value.clone()));
+            self.next = (self.next + 1) % self.texts.len();
+        }
+        Some(value)
+    }
+}
+
+/// Bytes of a text that is remembered.
+const LATELY_BYTES_MAX: usize = 256;
+
 impl Head {
     /// Reads the head of an answer.
-    pub(super) fn read(mut block: &[u8]) -> Result<Self> {
+    pub(super) fn read(mut block: &[u8], lately: &mut Lately) -> Result<Self> {
         let (mut status, mut headers) = (None, Vec::new());
         while let Some(&first) = block.first() {
             let name = match first {
@@ -129,12 +159,11 @@ impl Head {
             let value = Text::take(&mut block)?;
             match name {
                 Name::Status => {
-                    let value = value.read();
-                    status = Some(value.and_then(|text| text.parse().ok()).context("no status")?);
+                    let value = lately.read(&value).context("no status")?;
+                    status = Some(value.to_str()?.parse().context("no status")?);
                 }
                 Name::Known(name) => {
-                    let value = value.read().and_then(|text| HeaderValue::try_from(text).ok());
-                    headers.extend(value.map(|value| (name, value)));
+                    headers.extend(lately.read(&value).map(|value| (name, value)));
                 }
                 Name::Other => {}
             }
@@ -244,16 +273,22 @@ mod tests {
 
     #[test]
     fn heads_are_read_in_every_form() {
+        let read = |block: &[u8]| {
+            let mut lately = Lately::default();
+            let heads = [(); 2].map(|()| Head::read(block, &mut lately).unwrap());
+            assert_eq!(heads[0], heads[1], "the second time as the first");
+            heads.into_iter().next().unwrap()
+        };
         // Nothing is to be remembered; 200.
-        assert_eq!(Head::read(&[0x20, 0x88]).unwrap(), head(200, &[]));
+        assert_eq!(read(&[0x20, 0x88]), head(200, &[]));
         // 201 by Huffman, to be remembered; a date by its place, skipped; a type in plain letters.
         let mut block = vec![0x48, 0x82, 0x10, 0x03, 0x61, 0x01, b'x', 0x0f, 0x10, 0x03];
         block.extend(b"a/b");
-        assert_eq!(Head::read(&block).unwrap(), head(201, &[(CONTENT_TYPE, "a/b")]));
+        assert_eq!(read(&block), head(201, &[(CONTENT_TYPE, "a/b")]));
         // With names in full.
         let mut block = vec![0x00, 0x07];
         block.extend(b":status\x03429\x10\x0bretry-after\x0217\x00\x03odd\x01\xff");
-        assert_eq!(Head::read(&block).unwrap(), head(429, &[(RETRY_AFTER, "17")]));
+        assert_eq!(read(&block), head(429, &[(RETRY_AFTER, "17")]));
     }
 
     #[test]
@@ -268,15 +303,36 @@ mod tests {
             (&[0x08, 0x01, b'x'], "no status"),
             (&[0x0f, 0xff, 0xff, 0xff, 0xff, 0x7f], "too large"),
         ] {
-            let error = Head::read(block).unwrap_err().to_string();
+            let error = Head::read(block, &mut Lately::default()).unwrap_err().to_string();
             assert!(error.contains(why), "{block:?}: {error}");
         }
+    }
+
+    #[test]
+    fn only_so_many_texts_are_remembered() {
+        let mut lately = Lately::default();
+        for number in (100_u16..999).chain(100..999) {
+            let digit = |place: u32| b"012"[usize::from(number / 10_u16.pow(place) % 3)];
+            // Codes of 0, 1 and 2 are their numbers in five bits.
+            let bits =
+                [2, 1, 0].iter().fold(0, |bits, place| bits << 5 | u32::from(digit(*place) - b'0'));
+            let coded = ((bits << 1 | 1) as u16).to_be_bytes();
+            let text = Text { coded: true, bytes: &coded };
+            let wanted = [2, 1, 0].map(|place| char::from(digit(place))).iter().collect::<String>();
+            assert_eq!(lately.read(&text).unwrap(), wanted);
+        }
+        let plain = Text { coded: false, bytes: b"text/plain" };
+        assert_eq!(lately.read(&plain).unwrap(), "text/plain");
+        let (mut long, none) = (vec![0; LATELY_BYTES_MAX + 1], [0xff; 4]);
+        long[LATELY_BYTES_MAX] = 1;
+        assert!(lately.read(&Text { coded: true, bytes: &long }).is_some());
+        assert!(lately.read(&Text { coded: true, bytes: &none }).is_none());
     }
 
     proptest! {
         #[test]
         fn no_bytes_panic(block: Vec<u8>) {
-            let _ = Head::read(&block);
+            let _ = Head::read(&block, &mut Lately::default());
         }
 
         #[test]

@@ -83,13 +83,12 @@ pub(super) struct Taken {
 
 impl Objects {
     pub(super) fn new(kind: &'static Kind) -> Self {
-        let hasher = RandomState::new();
         Self {
             kind,
             known: Slab::default(),
             by_name: HashTable::new(),
-            siblings: Siblings::new(hasher.hash_one(kind.name)),
-            hasher,
+            siblings: Siblings::default(),
+            hasher: RandomState::new(),
             version: 0,
             complete: false,
             floor: 0,
