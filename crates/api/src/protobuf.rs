@@ -22,6 +22,8 @@ pub struct Message {
     pub name: &'static str,
     /// The fields that are read, by number.
     pub fields: &'static [Field],
+    /// Their numbers, as bits.
+    pub numbers: u64,
 }
 
 /// A field of a message.
@@ -59,7 +61,21 @@ pub enum Shape {
 }
 
 impl Message {
+    /// Whether a field is read.
+    pub(crate) fn reads(&self, number: u32) -> bool {
+        self.numbers.checked_shr(number).is_some_and(|numbers| numbers & 1 == 1)
+    }
+
     pub(crate) fn field(&self, number: u32) -> Option<&'static Field> {
         self.fields.iter().find(|field| field.number == number)
+    }
+
+    /// The message that a field is, or a list of.
+    pub(crate) fn inner(&self, number: u32) -> Option<&'static Self> {
+        match self.field(number)?.shape {
+            Shape::Message(inner) | Shape::Inline(inner) => Some(inner),
+            Shape::List(&Shape::Message(inner)) => Some(inner),
+            _ => None,
+        }
     }
 }

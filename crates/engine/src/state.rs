@@ -401,11 +401,13 @@ impl State {
             let node = record.node.is_some().then(|| Text::from(self.nodes.name(record.node)));
             self.displace(pod);
             let group = self.acquire_group(&namespace, &new.labels);
-            let spec = self.acquire_spec(new.spec);
             self.groups.release(old_group);
-            self.release_spec(old_spec);
-            let record = self.pods.get_mut(pod);
-            (record.group, record.spec) = (group, spec);
+            self.pods.get_mut(pod).group = group;
+            if !same_spec {
+                let spec = self.acquire_spec(new.spec);
+                self.release_spec(old_spec);
+                self.pods.get_mut(pod).spec = spec;
+            }
             if let Some(name) = node {
                 let node = self.nodes.slot(&name);
                 self.place(pod, node);

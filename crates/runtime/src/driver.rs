@@ -1,6 +1,6 @@
 //! The loop around the engine, on a thread of its own.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
@@ -10,6 +10,8 @@ use engine::command::{Command, PodName};
 use engine::engine::{AuditPart, Engine};
 use engine::framework::profile::PluginPosition;
 use engine::framework::{Action, Point, Resource};
+use engine::index::PodIdx;
+use engine::map::Map;
 use engine::object::{Text, Uid};
 use engine::queue::{EventLabel, QueuedPod};
 use prometheus::Histogram;
@@ -90,10 +92,10 @@ pub struct Driver {
     handling: [Histogram; EVENTS.len()],
     clock: Clock,
     /// Attempts whose binding is under way; each ends with its `Bound`.
-    attempts: HashMap<Uid, Attempt>,
+    attempts: Map<Uid, Attempt>,
     traces: Traces,
     /// Spans of those of them that are traced.
-    spans: HashMap<Uid, traces::Attempt>,
+    spans: Map<Uid, traces::Attempt>,
     /// Binds that wait for room in the window: those of pods whose volumes became ready.
     held: VecDeque<Command>,
     shown: Instant,
@@ -208,9 +210,9 @@ impl Driver {
             status,
             metrics,
             clock: Clock::start(),
-            attempts: HashMap::new(),
+            attempts: Map::default(),
             traces: Traces::off(),
-            spans: HashMap::new(),
+            spans: Map::default(),
             held: VecDeque::new(),
             shown: Instant::now(),
             audit: Audit { due: Instant::now() + AUDIT_EVERY, part: None, took: Duration::ZERO },
@@ -409,9 +411,10 @@ impl Driver {
     async fn hand_over(&mut self, attempt: Option<Instant>) {
         let mut victims = 0;
         while let Some(command) = self.next_command() {
-            let mut order = self.order(command);
+            let pod = self.engine.state().pods.find(&subject(&command).uid);
+            let mut order = self.order(command, pod);
             victims += usize::from(matches!(order.command, Command::Evict { .. }));
-            self.count(&mut order, attempt);
+            self.count(&mut order, pod, attempt);
             if self.orders.send(order).await.is_err() {
                 // Nobody does anything any more.
                 self.stopped = true;
@@ -444,13 +447,13 @@ impl Driver {
         }
     }
 
-    fn count(&mut self, order: &mut Order, attempt: Option<Instant>) {
+    fn count(&mut self, order: &mut Order, known: Option<PodIdx>, attempt: Option<Instant>) {
         let uid = &subject(&order.command).uid;
         match &order.command {
             Command::Bind { pod, node, .. } => {
                 self.binding += 1;
                 let begun = attempt.unwrap_or_else(Instant::now);
-                order.ready = Some(self.note_attempt(pod, node, begun));
+                order.ready = Some(self.note_attempt(pod, known, node, begun));
                 if let Some(span) = self.traces.attempt(pod, &order.scheduler, begun) {
                     order.trace = Some(span.context());
                     self.spans.insert(pod.uid.clone(), span);
@@ -505,9 +508,14 @@ impl Driver {
     }
 
     /// Notes an attempt that has come to its bind. Since when the pod could be tried.
-    fn note_attempt(&mut self, pod: &PodName, node: &Text, begun: Instant) -> Instant {
-        let queued = self.engine.state().pods.find(&pod.uid);
-        let queued = queued.and_then(|pod| self.engine.queue().get(pod));
+    fn note_attempt(
+        &mut self,
+        pod: &PodName,
+        known: Option<PodIdx>,
+        node: &Text,
+        begun: Instant,
+    ) -> Instant {
+        let queued = known.and_then(|pod| self.engine.queue().get(pod));
         let number = queued.map_or(1, |queued| queued.attempts.max(1));
         let first = queued.and_then(QueuedPod::initial_attempt);
         let first = first.unwrap_or_else(|| self.clock.now());
@@ -518,25 +526,21 @@ impl Driver {
         self.clock.instant(first)
     }
 
-    fn order(&self, command: Command) -> Order {
+    /// A command with what is known of its pod.
+    fn order(&self, command: Command, pod: Option<PodIdx>) -> Order {
         let state = self.engine.state();
-        let find = |uid: &Uid| state.pods.find(uid);
-        let known = |uid: &Uid| {
-            let record = find(uid).map(|pod| state.pods.get(pod));
-            record.map(|record| Known {
-                generation: record.generation,
-                version: record.resource_version,
-            })
+        let known = |pod: PodIdx| {
+            let record = state.pods.get(pod);
+            Known { generation: record.generation, version: record.resource_version }
         };
-        let uid = &subject(&command).uid;
-        let scheduler = find(uid).map(|pod| state.spec(pod).scheduler_name.clone());
+        let scheduler = pod.map(|pod| state.spec(pod).scheduler_name.clone());
         let victim = match &command {
-            Command::Evict { victim, .. } => known(&victim.uid),
+            Command::Evict { victim, .. } => state.pods.find(&victim.uid).map(known),
             _ => None,
         };
         Order {
             scheduler: scheduler.unwrap_or_default(),
-            known: known(uid).unwrap_or_default(),
+            known: pod.map(known).unwrap_or_default(),
             victim: victim.unwrap_or_default(),
             ready: None,
             trace: None,

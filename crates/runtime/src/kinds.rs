@@ -34,7 +34,7 @@ pub struct Kind {
     pub optional: bool,
 }
 
-/// Lowers an object; of pods, siblings are remembered.
+/// Lowers an object; of pods and nodes, siblings are remembered.
 pub type LowerFn = fn(Source<'_>, &mut Siblings) -> (Option<Change>, Vec<Problem>);
 
 /// Tells that an object is gone.
@@ -74,7 +74,7 @@ pub const KINDS: &[Kind] = &[
         "Node",
         "/api/v1/nodes",
         &schema::NODE,
-        |source, _| change(lower::node(source), Change::Node),
+        |source, siblings| change(siblings.node(source), Change::Node),
         |key| Change::NodeGone(key.name.into()),
     ),
     Kind {

@@ -3,46 +3,52 @@
 //! Nearly all pods have siblings, and each pod is seen again and again while it lives, with a spec that
 //! stays the same. Of a pod in protobuf form, all that its spec is lowered from is put together. A spec
 //! that was lowered from the same is used again, and what is the pod's own is read in the same pass.
+//! Nodes are read in this way as well.
+
+mod node;
+mod pile;
 
 use std::sync::Arc;
 
 use engine::map::Map;
-use engine::object::{Labels, Pod, PodSpec, Text};
+use engine::object::{Labels, Node, Pod, PodSpec, Text};
 
-use super::limits::LIST_ENTRIES_MAX;
+use super::limits::{LIST_ENTRIES_MAX, MAP_BYTES_MAX};
 use super::{Lowered, Source, raw};
 use crate::protobuf::wire::{Payload, find, next_field, seconds_and_nanos};
-use crate::protobuf::{Error, Message, Shape, schema};
+use crate::protobuf::{Error, schema};
+use pile::{ALL, Pile};
 
 #[cfg(test)]
 mod tests;
 
-/// Specs that are remembered; beyond that all are forgotten.
-const SPECS_MAX: usize = 256;
+/// Families that are remembered; beyond that all are forgotten.
+const FAMILIES_MAX: usize = 256;
 
 /// Bytes of what one of them was lowered from.
 const SHARED_BYTES_MAX: usize = 16 << 10;
 
-/// Bytes of a pod that may have siblings. An entry of a list takes two, so that no list of it is too
-/// long.
+/// Bytes of an object that may have siblings. An entry of a list takes two, so that no list of it is too
+/// long, and neither is a map.
 const BYTES_MAX: usize = 2 * LIST_ENTRIES_MAX;
 
-const _: () = assert!(BYTES_MAX < 1 << 30, "lengths fit into 30 bits, see `Split::begin`");
+const _: () = assert!(BYTES_MAX <= MAP_BYTES_MAX);
 
-/// Levels of all messages.
-const ALL: u32 = u32::MAX;
-
-/// Lowers pods, and remembers what they share.
+/// Lowers pods and nodes, and remembers what they share.
 #[derive(Default)]
 pub struct Siblings {
     /// By what it was lowered from.
-    shared: Map<Box<[u8]>, Shared>,
+    pods: Map<Box<[u8]>, SharedByPods>,
+    /// The specs of it, equal ones once: labels change when a pod comes to a node, its spec does not.
+    specs: Map<Arc<PodSpec>, Arc<PodSpec>>,
+    /// Of each family of nodes one, without what is its own, by what it was lowered from.
+    nodes: Map<Box<[u8]>, Node>,
     /// To put that together in.
-    buffer: Vec<u8>,
+    pile: Pile,
 }
 
-/// What siblings have in common.
-struct Shared {
+/// What pods that are siblings have in common.
+struct SharedByPods {
     namespace: Text,
     labels: Labels,
     spec: Arc<PodSpec>,
@@ -52,30 +58,32 @@ impl Siblings {
     /// Lowers a pod, as [`super::pod`] does.
     pub fn pod(&mut self, source: Source<'_>) -> Lowered<Pod> {
         let Source::Protobuf(_, bytes) = source else { return super::pod(source) };
-        let Self { shared, buffer } = self;
-        let Ok(Some(own)) = split(bytes, buffer) else { return super::pod(source) };
-        if let Some(shared) = shared.get(&**buffer)
+        let Self { pods, specs, pile, .. } = self;
+        let Ok(Some(own)) = split(bytes, pile) else { return super::pod(source) };
+        if let Some(shared) = pods.get(pile.bytes())
             && let Some(lowered) = own.lower(shared)
         {
             return lowered;
         }
-        let (pod, problems) = super::pod(source);
-        if let Some(pod) = &pod
+        let (mut pod, problems) = super::pod(source);
+        if let Some(pod) = &mut pod
             && problems.is_empty()
-            && buffer.len() <= SHARED_BYTES_MAX
+            && pile.bytes().len() <= SHARED_BYTES_MAX
         {
-            if shared.len() >= SPECS_MAX {
-                *shared = Map::default();
+            if pods.len() >= FAMILIES_MAX {
+                (*pods, *specs) = Default::default();
             }
+            let equal = specs.get_or_insert_with(Arc::clone(&pod.spec), || Arc::clone(&pod.spec));
+            pod.spec = Arc::clone(equal);
             let Pod { namespace, labels, spec, .. } = pod.clone();
-            shared.insert((**buffer).into(), Shared { namespace, labels, spec });
+            pods.insert(pile.bytes().into(), SharedByPods { namespace, labels, spec });
         }
         (pod, problems)
     }
 }
 
 /// Puts together all that siblings share. What is the pod's own; `None` if no sibling can have the same.
-fn split<'a>(pod: &'a [u8], shared: &mut Vec<u8>) -> Result<Option<Own<'a>>, Error> {
+fn split<'a>(pod: &'a [u8], shared: &mut Pile) -> Result<Option<Own<'a>>, Error> {
     shared.clear();
     if pod.len() > BYTES_MAX {
         return Ok(None);
@@ -120,7 +128,7 @@ impl Time {
 
 impl Own<'_> {
     /// The pod; `None` if something is odd.
-    fn lower(&self, shared: &Shared) -> Option<Lowered<Pod>> {
+    fn lower(&self, shared: &SharedByPods) -> Option<Lowered<Pod>> {
         if self.name.is_empty() || self.uid.is_empty() {
             return None;
         }
@@ -154,7 +162,7 @@ impl Own<'_> {
 
 /// Goes through a pod once. All that is read of it is either shared or the pod's own.
 struct Split<'a, 's> {
-    shared: &'s mut Vec<u8>,
+    shared: &'s mut Pile,
     own: Own<'a>,
 }
 
@@ -182,7 +190,7 @@ impl<'a> Split<'a, '_> {
                 7 => self.own.generation = payload.number()?.cast_signed(),
                 8 => self.own.created = time(payload)?,
                 9 => self.own.deleted = time(payload)?,
-                3 | 11 | 13 => self.share(&schema::OBJECT_META, number, payload, 0)?,
+                3 | 11 | 13 => self.shared.take(&schema::OBJECT_META, number, payload, 0)?,
                 _ => {}
             }
         }
@@ -197,17 +205,17 @@ impl<'a> Split<'a, '_> {
                     Some(source) if is_ephemeral(source.bytes()?)? => return Ok(false),
                     // Each pod has a volume with its token, whose name is the pod's own.
                     Some(source) if !is_known(source.bytes()?)? => {}
-                    _ => self.share(&schema::POD_SPEC, number, payload, 0)?,
+                    _ => self.shared.take(&schema::POD_SPEC, number, payload, 0)?,
                 },
                 // Where the token is mounted is the pod's own.
-                2 | 20 => self.share(&schema::POD_SPEC, number, payload, 1)?,
+                2 | 20 => self.shared.take(&schema::POD_SPEC, number, payload, 1)?,
                 10 => self.own.node = payload.text()?,
                 25 => self.own.priority = payload.number()?.cast_signed(),
                 38 => {
                     let name = find(payload.bytes()?, 1)?;
                     self.own.gates.push(name.map_or(Ok(""), Payload::text)?);
                 }
-                _ => self.share(&schema::POD_SPEC, number, payload, 0)?,
+                _ => self.shared.take(&schema::POD_SPEC, number, payload, 0)?,
             }
         }
         Ok(true)
@@ -221,7 +229,7 @@ impl<'a> Split<'a, '_> {
                 2 => self.condition(payload)?,
                 7 => self.own.started = time(payload)?,
                 11 => self.own.nominated_node = payload.text()?,
-                8 | 10 | 19 | 20 => self.share(&schema::POD_STATUS, number, payload, ALL)?,
+                8 | 10 | 19 | 20 => self.shared.take(&schema::POD_STATUS, number, payload, ALL)?,
                 _ => {}
             }
         }
@@ -240,51 +248,11 @@ impl<'a> Split<'a, '_> {
             }
         }
         match (kind, status, reason) {
-            ("PodResizePending", ..) => self.share(&schema::POD_STATUS, 2, payload, ALL)?,
+            ("PodResizePending", ..) => self.shared.take(&schema::POD_STATUS, 2, payload, ALL)?,
             ("DisruptionTarget", "True", "PreemptionByScheduler") => self.own.preempted = true,
             _ => {}
         }
         Ok(())
-    }
-
-    /// Takes a field, if it is read. Of messages, so many levels down, only what is read is taken. What
-    /// lies deeper is taken as it stands there, which is faster: at worst, siblings look like strangers.
-    fn share(
-        &mut self,
-        of: &Message,
-        number: u32,
-        payload: Payload<'_>,
-        levels: u32,
-    ) -> Result<(), Error> {
-        let Some(field) = of.field(number) else { return Ok(()) };
-        match (&field.shape, payload) {
-            (
-                Shape::Message(inner) | Shape::Inline(inner) | Shape::List(Shape::Message(inner)),
-                Payload::Bytes(mut bytes),
-            ) if levels > 0 => {
-                self.begin(number, 0, 0);
-                while let Some((number, payload)) = next_field(&mut bytes)? {
-                    self.share(inner, number, payload, levels - 1)?;
-                }
-                // There is no field with this number.
-                self.begin(0, 0, 0);
-            }
-            (_, Payload::Number(value)) => {
-                self.begin(number, 1, 0);
-                self.shared.extend_from_slice(&value.to_le_bytes());
-            }
-            (_, Payload::Bytes(bytes)) => {
-                self.begin(number, 2, bytes.len());
-                self.shared.extend_from_slice(bytes);
-            }
-        }
-        Ok(())
-    }
-
-    /// Takes what tells a field from others: what is the same, byte for byte, has the same fields.
-    fn begin(&mut self, number: u32, kind: u64, length: usize) {
-        let head = u64::from(number) << 32 | kind << 30 | length as u64;
-        self.shared.extend_from_slice(&head.to_le_bytes());
     }
 }
 
@@ -300,7 +268,7 @@ fn is_ephemeral(source: &[u8]) -> Result<bool, Error> {
 /// Whether scheduling reads a kind of volume.
 fn is_known(mut source: &[u8]) -> Result<bool, Error> {
     while let Some((number, _)) = next_field(&mut source)? {
-        if schema::VOLUME_SOURCE.field(number).is_some() {
+        if schema::VOLUME_SOURCE.reads(number) {
             return Ok(true);
         }
     }

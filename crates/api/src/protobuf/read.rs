@@ -14,7 +14,7 @@ use crate::lower::time;
 pub struct Error(Box<str>);
 
 impl Error {
-    pub(super) fn new(message: impl Into<Box<str>>) -> Self {
+    pub(crate) fn new(message: impl Into<Box<str>>) -> Self {
         Self(message.into())
     }
 

@@ -12,6 +12,7 @@ macro_rules! messages {
             pub static $constant: Message = Message {
                 name: $name,
                 fields: &[$(Field { number: $number, name: $field, shape: $shape }),*],
+                numbers: 0 $(| 1 << $number)*,
             };
         )*
 

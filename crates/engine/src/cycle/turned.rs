@@ -44,26 +44,22 @@ impl Turned {
         let count = rest.count();
         if count > FEW {
             let most = count / 8;
-            match sets.iter().find(|turn| rest.differs_in(&turn.slots, most)) {
-                // What is turned twice is as it was.
-                Some(turn) => {
-                    rest.toggle(&turn.slots);
-                    places.toggle(&turn.places);
+            let Some(turn) = sets.iter().find(|turn| rest.differs_in(&turn.slots, most)) else {
+                let mut turned = NodeSet::new(place_of.len());
+                turn_each(rest, place_of, &mut turned);
+                places.toggle(&turned);
+                let turn = Turn { slots: rest.clone(), places: turned };
+                if sets.len() < SETS_MAX {
+                    sets.push(turn);
+                } else {
+                    sets[*next] = turn;
                 }
-                None => {
-                    let mut turned = NodeSet::new(place_of.len());
-                    turn_each(rest, place_of, &mut turned);
-                    places.toggle(&turned);
-                    let turn = Turn { slots: rest.clone(), places: turned };
-                    if sets.len() < SETS_MAX {
-                        sets.push(turn);
-                    } else {
-                        sets[*next] = turn;
-                    }
-                    *next = (*next + 1) % SETS_MAX;
-                    return;
-                }
-            }
+                *next = (*next + 1) % SETS_MAX;
+                return;
+            };
+            // What is turned twice is as it was.
+            rest.toggle(&turn.slots);
+            places.toggle(&turn.places);
         }
         turn_each(rest, place_of, places);
     }

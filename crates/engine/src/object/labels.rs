@@ -1,10 +1,12 @@
 //! Labels of one object, sorted by key.
 
+use std::sync::Arc;
+
 use super::Text;
 
-/// Labels of one object, sorted by key, each key once.
+/// Labels of one object, sorted by key, each key once. Copies share them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Labels(Box<[(Text, Text)]>);
+pub struct Labels(Arc<[(Text, Text)]>);
 
 impl Labels {
     /// Looks a key up.

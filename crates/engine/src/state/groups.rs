@@ -22,7 +22,7 @@ pub struct GroupRecord {
 #[derive(Clone, Debug, Default)]
 pub struct Groups {
     records: Vec<Option<GroupRecord>>,
-    by_name: Map<(Text, Labels), GroupIdx>,
+    by_name: Map<Text, Map<Labels, GroupIdx>>,
     by_pair: Map<(Text, Text), Vec<GroupIdx>>,
     free: Vec<GroupIdx>,
 }
@@ -39,14 +39,14 @@ impl Groups {
 
     /// The group of a namespace and labels with one more user, and whether it is new.
     pub(crate) fn acquire(&mut self, namespace: &str, labels: &Labels) -> (GroupIdx, bool) {
-        let name = (Text::from(namespace), labels.clone());
-        if let Some(found) = self.by_name.get(&name).copied() {
+        let found = self.by_name.get(namespace).and_then(|groups| groups.get(labels)).copied();
+        if let Some(found) = found {
             self.get_mut(found).users += 1;
             return (found, false);
         }
         let record = GroupRecord {
-            namespace: name.0.clone(),
-            labels: name.1.clone(),
+            namespace: namespace.into(),
+            labels: labels.clone(),
             pods: Vec::new(),
             tallies: Vec::new(),
             users: 1,
@@ -59,7 +59,8 @@ impl Groups {
         for (key, value) in labels.iter() {
             self.by_pair.get_or_insert_with((key.into(), value.into()), Vec::new).push(index);
         }
-        self.by_name.insert(name, index);
+        let groups = self.by_name.get_or_insert_with(namespace.into(), Map::default);
+        groups.insert(labels.clone(), index);
         (index, true)
     }
 
@@ -85,7 +86,12 @@ impl Groups {
                 self.by_pair.remove(&pair);
             }
         }
-        self.by_name.remove(&(record.namespace, record.labels));
+        if let Some(groups) = self.by_name.get_mut(&record.namespace) {
+            groups.remove(&record.labels);
+            if groups.is_empty() {
+                self.by_name.remove(&record.namespace);
+            }
+        }
         self.free.push(group);
     }
 

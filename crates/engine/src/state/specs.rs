@@ -25,6 +25,8 @@ pub struct SpecRecord {
 pub struct Specs {
     records: Vec<Option<SpecRecord>>,
     by_spec: Map<Arc<PodSpec>, SpecIdx>,
+    /// By where they are: most come again as the very same, and need not be compared.
+    by_address: Map<usize, SpecIdx>,
     free: Vec<SpecIdx>,
 }
 
@@ -39,8 +41,10 @@ impl Specs {
     }
 
     /// Finds an equal spec and adds a user to it.
-    pub(crate) fn acquire(&mut self, spec: &PodSpec) -> Option<SpecIdx> {
-        let found = *self.by_spec.get(spec)?;
+    pub(crate) fn acquire(&mut self, spec: &Arc<PodSpec>) -> Option<SpecIdx> {
+        let found =
+            self.by_address.get(&Arc::as_ptr(spec).addr()).or_else(|| self.by_spec.get(spec));
+        let found = *found?;
         self.get_mut(found).users += 1;
         Some(found)
     }
@@ -59,6 +63,7 @@ impl Specs {
             SpecIdx::from(self.records.len() - 1)
         });
         self.records[index.at()] = Some(record);
+        self.by_address.insert(Arc::as_ptr(&spec).addr(), index);
         self.by_spec.insert(spec, index);
         index
     }
@@ -77,6 +82,7 @@ impl Specs {
         }
         debug_assert!(record.pods.is_empty());
         let record = self.records[spec.at()].take()?;
+        self.by_address.remove(&Arc::as_ptr(&record.spec).addr());
         self.by_spec.remove(&record.spec);
         self.free.push(spec);
         Some(record)

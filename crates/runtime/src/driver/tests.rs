@@ -400,7 +400,7 @@ fn attempts_leave_no_span_behind() {
         assert_eq!(driver.spans.len(), 3);
         for _ in 0..3 {
             let order = orders.recv().await.unwrap();
-            let span = &driver.spans[&subject(&order.command).uid];
+            let span = driver.spans.get(&subject(&order.command).uid).unwrap();
             assert_eq!(order.trace, Some(span.context()), "the bind belongs to its attempt");
         }
         driver.take(Input::Change(bound("a", None)));

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::lower;
 use crate::protobuf::tests::{encode, full_pod};
+use crate::protobuf::{Message, Shape};
 
 /// A pod of which a sibling can have the same spec, with every field that is read.
 fn pod() -> Value {
@@ -181,6 +182,10 @@ fn siblings_share_their_spec() {
     assert_eq!((&*one.node, &*other.node), ("n", "other"));
     assert!(one.preempted && !other.preempted);
     assert!(Arc::ptr_eq(&one.spec, &other.spec));
+    sibling["metadata"]["labels"]["topology.kubernetes.io/zone"] = json!("z");
+    let labelled = through(&mut siblings, &sibling).0.unwrap();
+    assert_ne!(labelled.labels, one.labels);
+    assert!(Arc::ptr_eq(&one.spec, &labelled.spec));
 }
 
 /// The token's volume is mounted in each container by a name that no other pod has.
@@ -190,9 +195,9 @@ fn mounts_make_no_strangers() {
     let shared = |number: u8, value: &[u8]| {
         let container = field(2, &field(number, value));
         let pod = [bytes(&pod()), field(2, &container)].concat();
-        let mut shared = Vec::new();
+        let mut shared = Pile::default();
         assert!(split(&pod, &mut shared).unwrap().is_some());
-        shared
+        shared.bytes().to_vec()
     };
     let (mount, image) = (9, 2);
     assert_eq!(shared(mount, &field(1, b"token-x7k2p")), shared(mount, &field(1, b"token-other")));
@@ -216,7 +221,7 @@ fn claims_named_after_their_pod_are_its_own() {
         pod["metadata"]["name"] = json!(name);
         assert_eq!(through(&mut siblings, &pod), directly(&pod));
     }
-    assert_eq!(siblings.shared.len(), 0);
+    assert_eq!(siblings.pods.len(), 0);
 }
 
 #[test]
@@ -238,10 +243,96 @@ fn what_is_wrong_is_told_each_time() {
 #[test]
 fn only_so_many_specs_are_remembered() {
     let mut siblings = Siblings::default();
-    for number in 0..2 * SPECS_MAX {
+    for number in 0..2 * FAMILIES_MAX {
         let mut pod = pod();
         pod["metadata"]["labels"] = json!({"number": number.to_string()});
         assert!(through(&mut siblings, &pod).0.is_some());
-        assert!(siblings.shared.len() <= SPECS_MAX);
+        assert!(siblings.pods.len() <= FAMILIES_MAX);
     }
+}
+
+fn node() -> Value {
+    json!({
+        "metadata": {
+            "name": "n",
+            "labels": {"kubernetes.io/hostname": "n", "topology.kubernetes.io/zone": "z"},
+            "annotations": {"a": "1", "b": "2"},
+        },
+        "spec": {
+            "unschedulable": true,
+            "taints": [
+                {"key": "k", "value": "v", "effect": "NoSchedule"},
+                {"key": "l", "effect": "NoExecute"},
+            ],
+        },
+        "status": {
+            "allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110", "example.com/gpu": "2"},
+            "conditions": [
+                {"type": "Ready", "status": "True"}, {"type": "DiskPressure", "status": "False"},
+            ],
+            "declaredFeatures": ["A", "B"],
+            "images": [
+                {"names": ["one", "also"], "sizeBytes": 7}, {"names": ["two"], "sizeBytes": 9},
+            ],
+        },
+    })
+}
+
+fn node_bytes(node: &Value) -> Vec<u8> {
+    encode(&schema::NODE, node)
+}
+
+fn both_ways(siblings: &mut Siblings, node: &[u8]) -> [Lowered<Node>; 2] {
+    let source = Source::Protobuf(&schema::NODE, node);
+    [siblings.node(source), lower::node(source)]
+}
+
+#[test]
+fn whatever_differs_of_a_node_is_seen() {
+    let base = node();
+    assert_eq!(lacking(&schema::NODE_SPEC, &base["spec"], ""), Vec::<String>::new());
+    assert_eq!(lacking(&schema::NODE_STATUS, &base["status"], ""), Vec::<String>::new());
+    let variants = variants(&base);
+    assert!(variants.len() > 50, "{}", variants.len());
+    for variant in variants {
+        let mut siblings = Siblings::default();
+        for node in [&base, &variant, &base, &variant] {
+            let [through, directly] = both_ways(&mut siblings, &node_bytes(node));
+            assert_eq!(through, directly, "{variant}");
+        }
+    }
+}
+
+#[test]
+fn nodes_of_a_family_differ_in_what_is_their_own() {
+    let mut siblings = Siblings::default();
+    let mut other = node();
+    other["metadata"]["name"] = json!("o");
+    other["metadata"]["labels"]["kubernetes.io/hostname"] = json!("o");
+    other["metadata"]["annotations"]["c"] = json!("3");
+    other["status"]["images"] = json!([]);
+    for node in [&node(), &other] {
+        let [through, directly] = both_ways(&mut siblings, &node_bytes(node));
+        assert_eq!(through, directly);
+    }
+    assert_eq!(siblings.nodes.len(), 1);
+    other["status"]["allocatable"]["cpu"] = json!("5");
+    assert!(both_ways(&mut siblings, &node_bytes(&other))[0].0.is_some());
+    assert_eq!(siblings.nodes.len(), 2);
+}
+
+#[test]
+fn odd_nodes_are_read_as_ever() {
+    let mut siblings = Siblings::default();
+    let whole = node_bytes(&node());
+    assert!(both_ways(&mut siblings, &whole)[0].0.is_some());
+    for end in 0..whole.len() {
+        let [through, directly] = both_ways(&mut siblings, &whole[..end]);
+        assert_eq!(through, directly, "{end}");
+    }
+    // Once more the metadata, with annotations that are there already.
+    let metadata = encode(&schema::OBJECT_META, &node()["metadata"]);
+    let again = [&whole[..], &[1 << 3 | 2, metadata.len() as u8], &metadata].concat();
+    let [through, directly] = both_ways(&mut siblings, &again);
+    assert_eq!(through, directly);
 }
