@@ -30,10 +30,10 @@ pub fn changes(objects: Objects) -> impl Iterator<Item = Change> {
         extended_resource: class.extended_resource.unwrap_or_default(),
     });
     (objects.namespaces.into_iter().map(Change::Namespace))
-        .chain(objects.workloads.into_iter().map(Change::Workload))
-        .chain(objects.disruption_budgets.into_iter().map(Change::Budget))
-        .chain(storage.map(Change::Storage))
+        .chain(objects.workloads.into_iter().map(|workload| Change::Workload(workload.into())))
+        .chain(objects.disruption_budgets.into_iter().map(|budget| Change::Budget(budget.into())))
+        .chain(storage.map(|storage| Change::Storage(storage.into())))
         .chain(devices)
-        .chain(objects.nodes.into_iter().map(Change::Node))
+        .chain(objects.nodes.into_iter().map(|node| Change::Node(node.into())))
         .chain(objects.pods.into_iter().map(|pod| Change::Pod(Box::new(pod))))
 }

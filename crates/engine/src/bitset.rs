@@ -1,6 +1,7 @@
 //! A set of nodes as bits.
 
 use crate::index::NodeIdx;
+use crate::wide;
 
 /// A set of nodes, one bit for each slot of the node table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -77,6 +78,7 @@ impl NodeSet {
     }
 
     /// Whether any slot between two, both included, is in.
+    #[inline(always)]
     pub fn any_between(&self, first: usize, last: usize) -> bool {
         let (first_word, last_word) = (first / 64, last / 64);
         let from = u64::MAX << (first % 64);
@@ -120,11 +122,7 @@ impl NodeSet {
 
     /// Whether at most so many nodes are in one of the two sets only.
     pub fn differs_in(&self, other: &Self, most: usize) -> bool {
-        let mut differing = 0;
-        self.words.iter().zip(&other.words).all(|(word, other)| {
-            differing += (word ^ other).count_ones() as usize;
-            differing <= most
-        })
+        wide!(_ => wide::differing(&self.words, &other.words)) <= most
     }
 
     /// Takes everything out.
@@ -134,7 +132,7 @@ impl NodeSet {
 
     /// How many nodes are in.
     pub fn count(&self) -> usize {
-        self.words.iter().map(|word| word.count_ones() as usize).sum()
+        wide!(_ => wide::count(&self.words))
     }
 
     /// Whether no node is in.

@@ -1,5 +1,7 @@
 //! What the engine is told: objects that came, changed or went, and what came of its commands.
 
+use std::sync::Arc;
+
 use crate::command::PodName;
 use crate::object::volume::{
     CsiDriver, CsiNode, CsiStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass,
@@ -7,11 +9,11 @@ use crate::object::volume::{
 };
 use crate::object::{DisruptionBudget, Namespace, Node, Pod, Text, Uid, Workload, WorkloadKind};
 
-/// Something that the engine is told.
+/// Something that the engine is told. Objects lie apart: a change is handed on many times.
 #[derive(Clone, Debug)]
 pub enum Change {
     /// A node came or changed.
-    Node(Node),
+    Node(Arc<Node>),
     /// A node went.
     NodeGone(Text),
     /// A pod came or changed.
@@ -26,7 +28,7 @@ pub enum Change {
     /// A namespace went.
     NamespaceGone(Text),
     /// A service or controller came or changed.
-    Workload(Workload),
+    Workload(Box<Workload>),
     /// A service or controller went.
     WorkloadGone {
         /// Kind.
@@ -37,7 +39,7 @@ pub enum Change {
         name: Text,
     },
     /// A disruption budget came or changed.
-    Budget(DisruptionBudget),
+    Budget(Box<DisruptionBudget>),
     /// A disruption budget went.
     BudgetGone {
         /// Namespace.
@@ -46,7 +48,7 @@ pub enum Change {
         name: Text,
     },
     /// A storage object came or changed.
-    Storage(Storage),
+    Storage(Box<Storage>),
     /// A storage object went.
     StorageGone(StorageName),
     /// A device class came or changed.

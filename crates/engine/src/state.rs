@@ -298,11 +298,10 @@ impl State {
 /// Nodes.
 impl State {
     /// Adds a node or takes over its new version. Returns the old one.
-    pub(crate) fn set_node(&mut self, node: Node) -> Option<Arc<Node>> {
+    pub(crate) fn set_node(&mut self, node: &Arc<Node>) -> Option<Arc<Node>> {
         let index = self.nodes.slot(&node.name);
-        let node = Arc::new(node);
-        let old = self.nodes.set_object(index, Arc::clone(&node), &mut self.resources);
-        if old.as_deref() == Some(&*node) {
+        let old = self.nodes.set_object(index, Arc::clone(node), &mut self.resources);
+        if old.as_ref() == Some(node) {
             return old;
         }
         if let Some(old) = &old {

@@ -21,7 +21,7 @@ use crate::state::volumes::Volumes;
 pub fn state(nodes: impl IntoIterator<Item = Node>, pods: impl IntoIterator<Item = Pod>) -> State {
     let mut state = State::default();
     for node in nodes {
-        state.set_node(node);
+        state.set_node(&node.into());
     }
     for pod in pods {
         state.add_pod(pod);

@@ -37,6 +37,32 @@ pub fn not_negative(vectors: impl Vectors, numbers: &[i64; 64]) -> u64 {
     !bits
 }
 
+/// How many bits are set.
+#[inline(always)]
+pub fn count(words: &[u64]) -> usize {
+    words.iter().map(|word| word.count_ones() as usize).sum()
+}
+
+/// How many bits are set in one of two only.
+#[inline(always)]
+pub fn differing(words: &[u64], others: &[u64]) -> usize {
+    words.iter().zip(others).map(|(word, other)| (word ^ other).count_ones() as usize).sum()
+}
+
+/// The place of the bit that so many set ones are before; 63 if there are not so many.
+#[inline(always)]
+pub fn nth(word: u64, mut before: u32) -> u32 {
+    let (mut rest, mut place) = (word, 0);
+    for width in [32, 16, 8, 4, 2, 1] {
+        let low = (rest & ((1 << width) - 1)).count_ones();
+        let beyond = before >= low;
+        before -= if beyond { low } else { 0 };
+        place += if beyond { width } else { 0 };
+        rest >>= if beyond { width } else { 0 };
+    }
+    place
+}
+
 /// Which of up to 64 numbers equal one; the first is the lowest bit.
 #[inline(always)]
 pub fn equal(vectors: impl Vectors, numbers: &[i64], wanted: i64) -> u64 {
@@ -76,6 +102,19 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #[test]
+        fn bits_are_found_by_their_rank(word: u64, words: [u64; 9], others: [u64; 9]) {
+            let set: Vec<u32> = (0..64).filter(|place| word >> place & 1 == 1).collect();
+            for (before, place) in set.iter().enumerate() {
+                prop_assert_eq!(wide!(_ => nth(word, before as u32)), *place);
+            }
+            let bits = |words: &[u64]| words.iter().map(|word| word.count_ones() as usize).sum::<usize>();
+            let either = words.iter().zip(&others).map(|(word, other)| word ^ other);
+            prop_assert_eq!(wide!(_ => count(&words)), bits(&words));
+            let either = bits(&either.collect::<Vec<_>>());
+            prop_assert_eq!(wide!(_ => differing(&words, &others)), either);
+        }
+
         #[test]
         fn all_forms_agree_with_plain_loops(
             numbers in prop::collection::vec(prop_oneof![-3i64..3, any::<i64>()], 0..=64),

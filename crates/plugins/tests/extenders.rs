@@ -44,7 +44,7 @@ impl Stage {
         let engine = Engine::new(profiles, Settings::default());
         let mut stage = Self { engine, now: 1000 * SECOND, commands: Vec::new() };
         for name in nodes {
-            stage.tell(Change::Node(Node { allocatable: amounts(4000, 4), ..node(name) }));
+            stage.tell(Change::Node(Node { allocatable: amounts(4000, 4), ..node(name) }.into()));
         }
         stage
     }
@@ -165,9 +165,8 @@ fn a_pod_that_extenders_turn_down_everywhere_waits_for_anything_to_happen() {
     assert!(message.starts_with(refusal), "{message}");
     assert_eq!(stage.place("p"), Some(Place::Unschedulable));
     stage.now += 60 * SECOND;
-    stage.tell(Change::Storage(engine::change::Storage::CsiDriver(
-        engine::object::volume::CsiDriver { name: "d".into(), ..Default::default() },
-    )));
+    let driver = engine::object::volume::CsiDriver { name: "d".into(), ..Default::default() };
+    stage.tell(Change::Storage(engine::change::Storage::CsiDriver(driver).into()));
     question(&stage.schedule());
 }
 
@@ -198,7 +197,7 @@ fn what_no_longer_fits_is_not_taken_and_what_came_to_fit_is_asked_about() {
     let mut stage = Stage::new(vec![extender()], &["a"]);
     stage.add(on_gpus("p", 3000));
     let (ticket, _) = question(&stage.schedule());
-    stage.tell(Change::Node(Node { allocatable: amounts(4000, 4), ..node("b") }));
+    stage.tell(Change::Node(Node { allocatable: amounts(4000, 4), ..node("b") }.into()));
     stage.add(Pod { spec: spec(3000, 0).into(), node: "a".into(), ..pod("q") });
     let commands = stage.advise(ticket, Ok(passed(&[("a", 10)])));
     let (ticket, nodes) = question(&commands);
@@ -213,7 +212,7 @@ fn attempts_end_even_if_nodes_change_all_the_time() {
     let mut commands = stage.schedule();
     for name in ["b", "c"] {
         let (ticket, _) = question(&commands);
-        stage.tell(Change::Node(Node { allocatable: amounts(4000, 4), ..node(name) }));
+        stage.tell(Change::Node(Node { allocatable: amounts(4000, 4), ..node(name) }.into()));
         commands = stage.advise(ticket, Ok(Advice::default()));
     }
     let (ticket, _) = question(&commands);

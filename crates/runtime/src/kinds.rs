@@ -3,7 +3,7 @@
 use api::lower::{self, Lowered, Problem, Siblings, Source};
 use api::protobuf::{Message, schema};
 use engine::change::{Change, Storage, StorageName};
-use engine::object::{Uid, WorkloadKind};
+use engine::object::{Uid, Workload, WorkloadKind};
 
 /// Names an object within its kind.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +61,11 @@ fn storage<T>(
     (object, problems): Lowered<T>,
     wrap: fn(T) -> Storage,
 ) -> (Option<Change>, Vec<Problem>) {
-    (object.map(|object| Change::Storage(wrap(object))), problems)
+    (object.map(|object| Change::Storage(Box::new(wrap(object)))), problems)
+}
+
+fn workload(workload: Workload) -> Change {
+    Change::Workload(workload.into())
 }
 
 fn workload_gone(kind: WorkloadKind, key: Key<'_>) -> Change {
@@ -74,7 +78,7 @@ pub const KINDS: &[Kind] = &[
         "Node",
         "/api/v1/nodes",
         &schema::NODE,
-        |source, siblings| change(siblings.node(source), Change::Node),
+        |source, siblings| change(siblings.node(source), |node| Change::Node(node.into())),
         |key| Change::NodeGone(key.name.into()),
     ),
     Kind {
@@ -98,35 +102,37 @@ pub const KINDS: &[Kind] = &[
         "Service",
         "/api/v1/services",
         &schema::SERVICE,
-        |source, _| change(lower::service(source), Change::Workload),
+        |source, _| change(lower::service(source), workload),
         |key| workload_gone(WorkloadKind::Service, key),
     ),
     kind(
         "ReplicationController",
         "/api/v1/replicationcontrollers",
         &schema::REPLICATION_CONTROLLER,
-        |source, _| change(lower::replication_controller(source), Change::Workload),
+        |source, _| change(lower::replication_controller(source), workload),
         |key| workload_gone(WorkloadKind::ReplicationController, key),
     ),
     kind(
         "ReplicaSet",
         "/apis/apps/v1/replicasets",
         &schema::REPLICA_SET,
-        |source, _| change(lower::replica_set(source), Change::Workload),
+        |source, _| change(lower::replica_set(source), workload),
         |key| workload_gone(WorkloadKind::ReplicaSet, key),
     ),
     kind(
         "StatefulSet",
         "/apis/apps/v1/statefulsets",
         &schema::STATEFUL_SET,
-        |source, _| change(lower::stateful_set(source), Change::Workload),
+        |source, _| change(lower::stateful_set(source), workload),
         |key| workload_gone(WorkloadKind::StatefulSet, key),
     ),
     kind(
         "PodDisruptionBudget",
         "/apis/policy/v1/poddisruptionbudgets",
         &schema::POD_DISRUPTION_BUDGET,
-        |source, _| change(lower::disruption_budget(source), Change::Budget),
+        |source, _| {
+            change(lower::disruption_budget(source), |budget| Change::Budget(budget.into()))
+        },
         |key| Change::BudgetGone { namespace: key.namespace.into(), name: key.name.into() },
     ),
     kind(

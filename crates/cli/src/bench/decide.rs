@@ -138,7 +138,7 @@ impl Driver {
 
     fn load(&mut self, work: Work) -> Result<Box<dyn Iterator<Item = Pod>>> {
         for node in work.nodes {
-            self.tell(Change::Node(node));
+            self.tell(Change::Node(node.into()));
         }
         for object in work.objects {
             self.tell(object);
@@ -222,7 +222,7 @@ pub fn footprint(profiles: Vec<Profile>, family: &Family, nodes: usize) -> Resul
     let mut driver = Driver::new(profiles, false);
     let mut growth = Growth::begin()?;
     for node in work.nodes {
-        driver.tell(Change::Node(node));
+        driver.tell(Change::Node(node.into()));
     }
     let by_nodes = growth.step()?;
     for object in work.objects {

@@ -301,12 +301,13 @@ fn preferred_spreading(count: usize) -> Work {
 }
 
 fn default_spreading(count: usize) -> Work {
-    let service = Change::Workload(Workload {
+    let service = Workload {
         kind: WorkloadKind::Service,
         namespace: "ns".into(),
         name: "web".into(),
         selector: Some(selector("app", "web")),
-    });
+    };
+    let service = Change::Workload(service.into());
     let make = |name: &str, _| with_owner(default_pod("ns", name, &[("app", "web")]), "web");
     let work = work(nodes(count, 3), many("init", count, make), many("pod", 2 * count, make));
     Work { objects: Box::new(std::iter::once(service)), ..work }
@@ -375,7 +376,7 @@ fn csi_volumes(count: usize) -> Work {
         };
         [Storage::Volume(volume), Storage::Claim(claim)]
     });
-    let objects = drivers.chain(volumes).map(Change::Storage);
+    let objects = drivers.chain(volumes).map(|storage| Change::Storage(storage.into()));
     let work = work(nodes(count, 0), pods("init", initial), pods("pod", measured));
     Work { objects: Box::new(objects), ..work }
 }

@@ -8,7 +8,7 @@ use crate::state::node_order::Visit;
 use crate::wide;
 use crate::wide::Vectors;
 
-use super::choose::{preorder_first, preorder_key, preorder_search};
+use super::choose::{Positions, preorder_first, preorder_key, preorder_search};
 use super::turned::Turned;
 
 /// So many positions are looked at before ties are gathered. Where they are many, one of the first wins.
@@ -16,6 +16,9 @@ const PROBED: usize = 64;
 
 /// So many ties are compared one by one; the first of more is found in their set.
 const COMPARED: usize = 32;
+
+/// So many words are looked at before the right one is searched for.
+const GUESSED: usize = 4;
 
 /// Maxima of blocks of 64 nodes, and the nodes that are equally good.
 pub(crate) struct Best {
@@ -107,7 +110,17 @@ impl Best {
     /// The best node, of equal ones the one upstream's heap brings up. `start` is the place at
     /// which the visit begins.
     pub(crate) fn choose(&mut self, totals: &[i64], start: usize) -> Option<NodeIdx> {
-        let level = wide!(_ => maximum(&self.block_max));
+        wide!(vectors => self.choose_by(vectors, totals, start))
+    }
+
+    #[inline(always)]
+    fn choose_by(
+        &mut self,
+        vectors: impl Vectors,
+        totals: &[i64],
+        start: usize,
+    ) -> Option<NodeIdx> {
+        let level = maximum(&self.block_max);
         if level == i64::MIN {
             return None;
         }
@@ -122,13 +135,13 @@ impl Best {
                 self.equals.stale = true;
                 return Some(node_at(self, position));
             }
-            self.gather_equals(totals, level);
+            self.gather_equals(vectors, totals, level);
         }
         self.ties.copy_from(&self.equals.places);
         self.ties.intersect(&self.places);
-        if self.ties.count() > COMPARED {
-            let any = |first, last| self.any_tied(first + skipped, last + skipped);
-            return Some(node_at(self, preorder_first(count, any)?));
+        if wide::count(self.ties.words()) > COMPARED {
+            let tied = Tied { best: self, skipped };
+            return Some(node_at(self, preorder_first(count, &tied)?));
         }
         let position = |place: usize| {
             let rank = self.rank_of_place(place);
@@ -139,12 +152,13 @@ impl Best {
         Some(self.visit.order[place])
     }
 
-    fn gather_equals(&mut self, totals: &[i64], level: i64) {
+    #[inline(always)]
+    fn gather_equals(&mut self, vectors: impl Vectors, totals: &[i64], level: i64) {
         let Equals { places, .. } = &mut self.equals;
         places.clear();
         for (block, place_of) in self.visit.place_of.chunks(64).enumerate() {
             let totals = block_of(totals, block);
-            let mut equal = wide!(vectors => wide::equal(vectors, totals, level));
+            let mut equal = wide::equal(vectors, totals, level);
             while equal != 0 {
                 let slot = equal.trailing_zeros() as usize;
                 // There may be slots without a node, and no places for the last of them.
@@ -158,19 +172,14 @@ impl Best {
         self.equals.stale = false;
     }
 
-    /// Whether any node between two ranks, both included, is tied; ranks go round once.
+    /// Whether any node between two ranks, both included, is tied.
+    #[inline(always)]
     fn any_tied(&self, first: usize, last: usize) -> bool {
-        let count = self.feasible_count;
-        if first >= count {
-            return self.any_tied(first - count, last - count);
-        }
-        if last >= count {
-            return self.any_tied(first, count - 1) || self.any_tied(0, last - count);
-        }
         self.ties.any_between(self.place_of_rank(first), self.place_of_rank(last))
     }
 
     /// Counts feasible places before each word.
+    #[inline(always)]
     fn count_places(&mut self) {
         if self.before_is_current {
             return;
@@ -186,6 +195,7 @@ impl Best {
     }
 
     /// How many feasible nodes are visited before a place when the visit begins at the first.
+    #[inline(always)]
     fn rank_of_place(&self, place: usize) -> usize {
         if self.feasible_count == self.visit.order.len() {
             return place;
@@ -195,16 +205,54 @@ impl Best {
         self.before[place / 64] as usize + lower.count_ones() as usize
     }
 
+    #[inline(always)]
     fn place_of_rank(&self, rank: usize) -> usize {
         if self.feasible_count == self.visit.order.len() {
             return rank;
         }
-        let word = self.before.partition_point(|before| *before as usize <= rank) - 1;
-        let mut bits = self.places.words()[word];
-        for _ in 0..rank - self.before[word] as usize {
-            bits &= bits - 1;
+        let word = self.word_of_rank(rank as u32);
+        let before = rank as u32 - self.before[word];
+        word * 64 + wide::nth(self.places.words()[word], before) as usize
+    }
+
+    /// The word of `places` that has the node of a rank.
+    #[inline(always)]
+    fn word_of_rank(&self, rank: u32) -> usize {
+        let before = |word: usize| self.before.get(word).copied().unwrap_or(u32::MAX);
+        // Mostly they are spread evenly, and it is where it would be then, or close to it.
+        let mut word = rank as usize * self.before.len() / self.feasible_count.max(1);
+        for _ in 0..GUESSED {
+            if before(word) > rank {
+                word = word.saturating_sub(1);
+            } else if before(word + 1) <= rank {
+                word += 1;
+            } else {
+                return word;
+            }
         }
-        word * 64 + bits.trailing_zeros() as usize
+        self.before.partition_point(|before| *before <= rank) - 1
+    }
+}
+
+/// Nodes that are tied, by their position in a visit that begins after some that are feasible.
+struct Tied<'a> {
+    best: &'a Best,
+    skipped: usize,
+}
+
+impl Positions for Tied<'_> {
+    #[inline(always)]
+    fn any(&self, first: usize, last: usize) -> bool {
+        let Self { best, skipped } = self;
+        let (first, last) = (first + skipped, last + skipped);
+        // Ranks go round once.
+        let count = best.feasible_count;
+        let rounds = if first < count { 0 } else { count };
+        let (first, last) = (first - rounds, last - rounds);
+        match last.checked_sub(count) {
+            None => best.any_tied(first, last),
+            Some(last) => best.any_tied(first, count - 1) || best.any_tied(0, last),
+        }
     }
 }
 

@@ -9,6 +9,7 @@
 ///
 /// Counted from one, a position in binary spells the path from the root: after the leading one, 0 is
 /// left and 1 is right. Pre-order is the order of these strings, with prefixes first.
+#[inline(always)]
 pub fn preorder_key(position: usize) -> u64 {
     let path = position as u64 + 1;
     let depth = u64::from(path.ilog2());
@@ -25,6 +26,7 @@ pub fn heap_winner(totals: &[i64]) -> Option<usize> {
 }
 
 /// Visits positions below `count` in pre-order until `found` says yes, at most `limit` of them.
+#[inline(always)]
 pub fn preorder_search(
     count: usize,
     limit: usize,
@@ -43,31 +45,40 @@ pub fn preorder_search(
     None
 }
 
-/// The first position below `count` in pre-order that is in a set, by asking only whether the set has
-/// anything between two positions (both included).
-pub fn preorder_first(count: usize, any: impl Fn(usize, usize) -> bool) -> Option<usize> {
-    // A subtree is one stretch of positions on each level below its root.
-    let in_subtree = |root: usize| {
-        let (mut first, mut last) = (root, root);
-        while first < count {
-            if any(first, last.min(count - 1)) {
-                return true;
-            }
-            (first, last) = (2 * first + 1, 2 * last + 2);
-        }
-        false
-    };
+/// A set of positions.
+pub trait Positions {
+    /// Whether any between two, both included, is in.
+    fn any(&self, first: usize, last: usize) -> bool;
+}
+
+/// The first position below `count` in pre-order that is in a set.
+#[inline(always)]
+pub fn preorder_first(count: usize, set: &impl Positions) -> Option<usize> {
     let mut position = 0;
-    if !in_subtree(position) {
+    if !in_subtree(position, count, set) {
         return None;
     }
-    while !any(position, position) {
+    while !set.any(position, position) {
         let left = 2 * position + 1;
-        position = if in_subtree(left) { left } else { left + 1 };
+        position = if in_subtree(left, count, set) { left } else { left + 1 };
     }
     Some(position)
 }
 
+/// Whether anything in a subtree, which is one stretch of positions on each level, is in a set.
+#[inline(always)]
+fn in_subtree(root: usize, count: usize, set: &impl Positions) -> bool {
+    let (mut first, mut last) = (root, root);
+    while first < count {
+        if set.any(first, last.min(count - 1)) {
+            return true;
+        }
+        (first, last) = (2 * first + 1, 2 * last + 2);
+    }
+    false
+}
+
+#[inline(always)]
 fn preorder_next(position: usize, count: usize) -> Option<usize> {
     if 2 * position + 1 < count {
         return Some(2 * position + 1);
@@ -88,6 +99,14 @@ fn preorder_next(position: usize, count: usize) -> Option<usize> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    struct Members<'a>(&'a [bool]);
+
+    impl Positions for Members<'_> {
+        fn any(&self, first: usize, last: usize) -> bool {
+            self.0[first..=last].contains(&true)
+        }
+    }
 
     /// Go's `container/heap` as documented: heapify, then the root.
     fn by_heap(totals: &[i64]) -> usize {
@@ -135,10 +154,9 @@ mod tests {
 
         #[test]
         fn asking_for_stretches_finds_the_first(members in prop::collection::vec(any::<bool>(), 1..200)) {
-            let any = |first: usize, last: usize| members[first..=last].contains(&true);
             let ties: Vec<i64> = members.iter().map(|member| i64::from(*member)).collect();
             let wanted = heap_winner(&ties).filter(|winner| members[*winner]);
-            prop_assert_eq!(preorder_first(members.len(), any), wanted);
+            prop_assert_eq!(preorder_first(members.len(), &Members(&members)), wanted);
         }
 
         #[test]

@@ -15,17 +15,17 @@ impl Engine {
     /// Takes over a change of anything but pods.
     pub(super) fn change_cluster(&mut self, change: Change, now: i64) {
         match change {
-            Change::Node(node) => self.set_node(node, now),
+            Change::Node(node) => self.set_node(&node, now),
             Change::NodeGone(name) => self.remove_node(&name, now),
             Change::Namespace(namespace) => self.state.set_namespace(namespace),
             Change::NamespaceGone(name) => self.state.remove_namespace(&name),
-            Change::Workload(workload) => self.state.set_workload(workload),
+            Change::Workload(workload) => self.state.set_workload(*workload),
             Change::WorkloadGone { kind, namespace, name } => {
                 self.state.remove_workload(kind, &namespace, &name);
             }
-            Change::Budget(budget) => self.state.set_budget(budget),
+            Change::Budget(budget) => self.state.set_budget(*budget),
             Change::BudgetGone { namespace, name } => self.state.remove_budget(&namespace, &name),
-            Change::Storage(storage) => self.set_storage(storage, now),
+            Change::Storage(storage) => self.set_storage(*storage, now),
             Change::StorageGone(name) => self.remove_storage(&name, now),
             Change::DeviceClass { name, extended_resource } => {
                 self.state.set_device_class(name, extended_resource);
@@ -43,16 +43,13 @@ impl Engine {
         self.queue.move_all(&context_of!(self), &event, Scope::Everyone, now);
     }
 
-    fn set_node(&mut self, node: Node, now: i64) {
-        let name = node.name.clone();
-        let old = self.state.set_node(node);
-        let Some(index) = self.state.nodes.find(&name) else { return };
-        let new = self.state.nodes.shared_object(index);
-        let object = Object::Node { old: old.as_deref(), new: Some(&new) };
+    fn set_node(&mut self, new: &Arc<Node>, now: i64) {
+        let old = self.state.set_node(new);
+        let object = Object::Node { old: old.as_deref(), new: Some(new) };
         match &old {
             None => self.wake(Resource::Node, Action::ADD, object, now),
             Some(old) => {
-                for action in changed_aspects(old, &new) {
+                for action in changed_aspects(old, new) {
                     self.wake(Resource::Node, action, object, now);
                 }
             }

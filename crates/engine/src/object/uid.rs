@@ -77,28 +77,33 @@ impl fmt::Debug for Uid {
 /// The UUID that a text is, if it would come out again as it is.
 fn uuid(text: &str) -> Option<Uuid> {
     let text: &[u8; Hyphenated::LENGTH] = text.as_bytes().try_into().ok()?;
-    let (mut bytes, mut wrong, mut place) = ([0; 16], 0, 0);
-    for byte in &mut bytes {
-        if matches!(place, 8 | 13 | 18 | 23) {
-            wrong |= text[place] ^ b'-';
-            place += 1;
-        }
-        let (high, low) = (digit(text[place]), digit(text[place + 1]));
+    let mut wrong = 0;
+    for hyphen in [8, 13, 18, 23] {
+        wrong |= text[hyphen] ^ b'-';
+    }
+    let mut bytes = [0; 16];
+    for (byte, place) in bytes.iter_mut().zip(DIGITS_AT) {
+        let high = VALUES[usize::from(text[place])];
+        let low = VALUES[usize::from(text[place + 1])];
         wrong |= (high | low) & 0xf0;
         *byte = high << 4 | low & 0xf;
-        place += 2;
     }
     (wrong == 0).then(|| Uuid::from_bytes(bytes))
 }
 
-/// The value of a digit, above 15 if it is none.
-fn digit(character: u8) -> u8 {
-    match character {
-        b'0'..=b'9' => character - b'0',
-        b'a'..=b'f' => character - b'a' + 10,
-        _ => u8::MAX,
+/// Where the digits of each byte are.
+const DIGITS_AT: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
+
+/// The values of digits, above 15 of what is none.
+static VALUES: [u8; 256] = {
+    let mut values = [u8::MAX; 256];
+    let mut value = 0;
+    while value < 16 {
+        values[b"0123456789abcdef"[value as usize] as usize] = value;
+        value += 1;
     }
-}
+    values
+};
 
 #[cfg(test)]
 mod tests {

@@ -246,7 +246,9 @@ impl Hard {
         }
         let whole = self.large.get_or_insert_with(domain, || {
             let mut whole = NodeSet::new(state.nodes.slots());
-            nodes.iter().for_each(|node| whole.insert(*node));
+            for node in nodes {
+                whole.insert(*node);
+            }
             whole
         });
         self.full.toggle(whole);

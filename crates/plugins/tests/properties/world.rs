@@ -116,7 +116,7 @@ impl World {
         match step {
             Step::Node(node) => {
                 self.nodes.insert(node.name.clone(), (*node).clone());
-                self.tell(Change::Node(*node))?;
+                self.tell(Change::Node((*node).into()))?;
             }
             Step::NodeGone(which) => {
                 let name = node_name(which);
@@ -169,13 +169,13 @@ impl World {
                 let name = NAMESPACES[which % NAMESPACES.len()].into();
                 self.tell_quietly(Change::NamespaceGone(name))?;
             }
-            Step::Workload(workload) => self.tell(Change::Workload(workload))?,
+            Step::Workload(workload) => self.tell(Change::Workload(workload.into()))?,
             Step::WorkloadGone(workload) => self.tell(Change::WorkloadGone {
                 kind: workload.kind,
                 namespace: workload.namespace,
                 name: workload.name,
             })?,
-            Step::Budget(budget) => self.tell(Change::Budget(budget))?,
+            Step::Budget(budget) => self.tell(Change::Budget(budget.into()))?,
             Step::BudgetGone(which) => {
                 let namespace = NAMESPACES[which % NAMESPACES.len()].into();
                 self.tell(Change::BudgetGone { namespace, name: "budget".into() })?;
@@ -254,7 +254,7 @@ impl World {
 
     fn change_storage(&mut self, step: Step) -> Result<(), String> {
         match step {
-            Step::Class(class) => self.tell(Change::Storage(Storage::Class(class))),
+            Step::Class(class) => self.tell(Change::Storage(Storage::Class(class).into())),
             Step::ClassGone(class) => {
                 self.tell_quietly(Change::StorageGone(StorageName::Class(class.name)))
             }
@@ -302,28 +302,31 @@ impl World {
                 }
                 self.join(&claim, &volume)
             }
-            Step::CsiNode(node) => self.tell(Change::Storage(Storage::CsiNode(node))),
+            Step::CsiNode(node) => self.tell(Change::Storage(Storage::CsiNode(node).into())),
             Step::CsiNodeGone(which) => {
                 self.tell_quietly(Change::StorageGone(StorageName::CsiNode(node_name(which))))
             }
-            Step::Driver(driver) => self.tell(Change::Storage(Storage::CsiDriver(driver))),
+            Step::Driver(driver) => self.tell(Change::Storage(Storage::CsiDriver(driver).into())),
             Step::DriverGone => {
                 let name = StorageName::CsiDriver("csi.example.com".into());
                 self.tell_quietly(Change::StorageGone(name))
             }
-            Step::Capacity(capacity) => self.tell(Change::Storage(Storage::Capacity(capacity))),
+            Step::Capacity(capacity) => {
+                self.tell(Change::Storage(Storage::Capacity(capacity).into()))
+            }
             Step::CapacityGone(capacity) => {
                 let (namespace, name) = (capacity.namespace, capacity.name);
                 self.tell_quietly(Change::StorageGone(StorageName::Capacity { namespace, name }))
             }
             Step::Attach(volume, node) => {
                 let volume_name = VOLUMES[volume % VOLUMES.len()];
-                self.tell(Change::Storage(Storage::Attachment(VolumeAttachment {
+                let attachment = VolumeAttachment {
                     name: attachment(volume_name, node),
                     attacher: "csi.example.com".into(),
                     node: node_name(node),
                     volume_name: Some(volume_name.into()),
-                })))
+                };
+                self.tell(Change::Storage(Storage::Attachment(attachment).into()))
             }
             Step::Detach(volume, node) => {
                 let name = attachment(VOLUMES[volume % VOLUMES.len()], node);
@@ -391,13 +394,13 @@ impl World {
     fn set_claim(&mut self, mut claim: PersistentVolumeClaim) -> Result<(), String> {
         claim.resource_version = self.next_version().to_string().into();
         self.claims.insert((claim.namespace.clone(), claim.name.clone()), claim.clone());
-        self.tell(Change::Storage(Storage::Claim(claim)))
+        self.tell(Change::Storage(Storage::Claim(claim).into()))
     }
 
     fn set_volume(&mut self, mut volume: PersistentVolume) -> Result<(), String> {
         volume.resource_version = self.next_version().to_string().into();
         self.volumes.insert(volume.name.clone(), volume.clone());
-        self.tell(Change::Storage(Storage::Volume(volume)))
+        self.tell(Change::Storage(Storage::Volume(volume).into()))
     }
 
     /// Binds a claim and a volume to each other.

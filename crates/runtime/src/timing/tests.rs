@@ -19,7 +19,7 @@ fn engine(metrics: &Metrics) -> (Engine, Sampler) {
 fn node(name: &str) -> Change {
     let amount = json!({"cpu": "1000", "memory": "64Gi", "pods": "10000"});
     let value = json!({"metadata": {"name": name}, "status": {"allocatable": amount}});
-    Change::Node(api::lower::node(&value).0.unwrap())
+    Change::Node(api::lower::node(&value).0.unwrap().into())
 }
 
 fn pod(name: &str, cpu: &str) -> Change {
