@@ -20,7 +20,7 @@ use engine::command::PodName;
 use engine::object::{Text, Uid};
 use http::{Method, StatusCode};
 use serde_json::Value;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::answer::{JSON, PROTOBUF_OR_JSON, may_pass, refusal, refused, retry_after};
 use crate::body::Json;
@@ -256,15 +256,14 @@ impl Binder {
             return Answer::Refused(error.to_string());
         }
         let unknown = |why: String| Answer::Unknown(why, Duration::ZERO);
-        let response = match timeout(REQUEST_TIMEOUT, self.link.send(ask)).await {
-            Err(_) => return unknown("the API server did not answer".to_owned()),
-            Ok(Err(error)) => return unknown(format!("{error:#}")),
-            Ok(Ok(response)) => response,
+        let response = match self.link.send(ask).await {
+            Err(error) => return unknown(format!("{error:#}")),
+            Ok(response) if response.status().is_success() => return Answer::Bound,
+            Ok(response) => response,
         };
         // Whoever asks for more is not asked again at all.
         let wait = retry_after(&response).unwrap_or(PAUSE).clamp(PAUSE_MIN, TRYING_MAX);
         match response.status() {
-            status if status.is_success() => Answer::Bound,
             // Turned away before anything was done.
             StatusCode::TOO_MANY_REQUESTS => Answer::Later(wait),
             status if may_pass(status) => Answer::Unknown(refused(&response).to_string(), wait),
@@ -295,10 +294,16 @@ impl Binder {
     /// Reads a pod consistently.
     async fn read(&self, pod: &PodName) -> Result<Standing> {
         let path = format!("/api/v1/namespaces/{}/pods/{}", pod.namespace, pod.name);
-        let ask = Ask { method: Method::GET, path, accept: JSON.into(), content: None };
+        let ask = Ask {
+            method: Method::GET,
+            path,
+            accept: JSON.into(),
+            content: None,
+            brief: false,
+            within: Some(2 * REQUEST_TIMEOUT),
+        };
         self.gate.read().await;
-        let response = timeout(2 * REQUEST_TIMEOUT, self.link.send(ask)).await;
-        let response = response.context("the API server did not answer")??;
+        let response = self.link.send(ask).await?;
         match response.status() {
             StatusCode::OK => standing(&serde_json::from_slice(response.body())?, pod),
             StatusCode::NOT_FOUND => Ok(Standing::Gone),
@@ -332,7 +337,14 @@ fn binding(pod: &PodName, version: u64, node: &Text, since: Option<Instant>) -> 
     }
     let body = body.raw(r#"},"target":{"kind":"Node","name":"#).text(node).end("}}");
     let content = Some((JSON.into(), body));
-    Ask { method: Method::POST, path, accept: PROTOBUF_OR_JSON.into(), content }
+    Ask {
+        method: Method::POST,
+        path,
+        accept: PROTOBUF_OR_JSON.into(),
+        content,
+        brief: true,
+        within: Some(REQUEST_TIMEOUT),
+    }
 }
 
 fn assigned(pod: &PodName, node: &str) -> String {

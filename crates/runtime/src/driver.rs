@@ -15,6 +15,7 @@ use engine::map::Map;
 use engine::object::{Text, Uid};
 use engine::queue::{EventLabel, QueuedPod};
 use prometheus::Histogram;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
 
@@ -178,7 +179,13 @@ impl Clock {
 
     /// What time it is.
     pub fn now(&self) -> i64 {
-        self.epoch.saturating_add(self.started.elapsed().as_nanos() as i64)
+        self.time(Instant::now())
+    }
+
+    /// What time it was.
+    fn time(&self, instant: Instant) -> i64 {
+        let since = instant.saturating_duration_since(self.started);
+        self.epoch.saturating_add(since.as_nanos() as i64)
     }
 
     /// When it was that time; the start if it was before.
@@ -259,13 +266,15 @@ impl Driver {
             } else if !inputs.is_empty() {
                 inputs.recv_many(&mut taken, INPUTS_AT_ONCE).await;
             }
+            // To read a clock is not for nothing: where one thing ends, the next one begins.
+            let mut now = Instant::now();
             for input in taken.drain(..) {
-                self.take(input);
+                now = self.take(input, now);
             }
             if self.stopped {
                 return;
             }
-            self.apply(Change::Tick);
+            self.apply(Change::Tick, now);
             self.hand_over(None).await;
             for _ in 0..DECISIONS_AT_ONCE {
                 if !self.can_decide() {
@@ -273,7 +282,7 @@ impl Driver {
                 }
                 let begun = Instant::now();
                 self.sampler.begin(&mut self.engine);
-                self.apply(Change::Schedule { limit: 1 });
+                self.apply(Change::Schedule { limit: 1 }, begun);
                 self.metrics.algorithm(begun.elapsed().as_secs_f64());
                 self.sampler.end(&mut self.engine);
                 self.hand_over(Some(begun)).await;
@@ -333,14 +342,18 @@ impl Driver {
             && self.engine.queue().has_next()
     }
 
-    fn take(&mut self, input: Input) {
+    /// Takes an input over. What time it is then, unless that hardly took any.
+    fn take(&mut self, input: Input, begun: Instant) -> Instant {
         match input {
-            Input::Change(Change::Bound { uid, failure }) => self.bound(&uid, failure),
+            Input::Change(Change::Bound { uid, failure }) => self.bound(&uid, failure, begun),
             Input::Change(change) => {
-                let (event, begun) = (self.event(&change), Instant::now());
-                self.apply(change);
+                let event = self.event(&change);
+                self.apply(change, begun);
                 if let Some(event) = event {
-                    self.handling[event as usize].observe(begun.elapsed().as_secs_f64());
+                    let ended = Instant::now();
+                    let took = ended.duration_since(begun).as_secs_f64();
+                    self.handling[event as usize].observe(took);
+                    return ended;
                 }
             }
             Input::Synced => self.synced += 1,
@@ -356,8 +369,10 @@ impl Driver {
                     tracing::info!("the audit found nothing wrong");
                 }
                 self.audited(found);
+                return Instant::now();
             }
         }
+        begun
     }
 
     /// What happens to a pod or a node by a change.
@@ -386,10 +401,10 @@ impl Driver {
     }
 
     /// A bind ended. The engine says nothing of a pod that the watch showed first.
-    fn bound(&mut self, uid: &Uid, failure: Option<Text>) {
+    fn bound(&mut self, uid: &Uid, failure: Option<Text>, now: Instant) {
         self.binding = self.binding.saturating_sub(1);
         let (before, failed) = (self.commands.len(), failure.is_some());
-        self.apply(Change::Bound { uid: uid.clone(), failure });
+        self.apply(Change::Bound { uid: uid.clone(), failure }, now);
         if self.commands[before..].iter().any(|command| subject(command).uid == *uid) {
             return;
         }
@@ -403,8 +418,8 @@ impl Driver {
         }
     }
 
-    fn apply(&mut self, change: Change) {
-        self.engine.apply(change, self.clock.now(), &mut self.commands);
+    fn apply(&mut self, change: Change, now: Instant) {
+        self.engine.apply(change, self.clock.time(now), &mut self.commands);
     }
 
     /// Hands commands over; `attempt` is when the attempt began that they come from.
@@ -415,7 +430,7 @@ impl Driver {
             let mut order = self.order(command, pod);
             victims += usize::from(matches!(order.command, Command::Evict { .. }));
             self.count(&mut order, pod, attempt);
-            if self.orders.send(order).await.is_err() {
+            if !hand(&self.orders, order).await {
                 // Nobody does anything any more.
                 self.stopped = true;
                 return;
@@ -439,7 +454,7 @@ impl Driver {
             match command {
                 Command::Bind { pod, .. } if !self.leading => {
                     let failure = Some("this process does not lead any more".into());
-                    self.apply(Change::Bound { uid: pod.uid, failure });
+                    self.apply(Change::Bound { uid: pod.uid, failure }, Instant::now());
                 }
                 command @ Command::Bind { .. } if !room => self.held.push_back(command),
                 command => return Some(command),
@@ -469,9 +484,10 @@ impl Driver {
                     if flushed {
                         self.metrics.scheduled_after_flush();
                     }
-                    let waited = self.clock.now().saturating_sub(first) as f64 / 1e9;
+                    let now = Instant::now();
+                    let waited = self.clock.time(now).saturating_sub(first) as f64 / 1e9;
                     self.metrics.scheduled(number, waited);
-                    let seconds = begun.elapsed().as_secs_f64();
+                    let seconds = now.saturating_duration_since(begun).as_secs_f64();
                     self.metrics.attempt(&order.scheduler, AttemptResult::Scheduled, seconds);
                 }
             }
@@ -592,6 +608,15 @@ impl Driver {
                 self.metrics.unschedulable(profile.plugin_name(plugin), &profile.name, pods);
             }
         }
+    }
+}
+
+/// Hands something over, whether there is room for it at once or not. Whether somebody takes it.
+pub(crate) async fn hand<T>(to: &mpsc::Sender<T>, thing: T) -> bool {
+    match to.try_send(thing) {
+        Ok(()) => true,
+        Err(TrySendError::Full(thing)) => to.send(thing).await.is_ok(),
+        Err(TrySendError::Closed(_)) => false,
     }
 }
 

@@ -20,7 +20,7 @@ use k8s_openapi::jiff::Timestamp;
 use k8s_openapi::jiff::fmt::temporal::DateTimePrinter;
 use serde_json::json;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, interval, sleep, timeout};
+use tokio::time::{Instant, interval, sleep};
 
 use crate::answer::{JSON, PROTOBUF_OR_JSON, may_pass};
 use crate::body::Json;
@@ -295,8 +295,8 @@ impl Writer {
         async move {
             for attempt in 1..=TRIES_MAX {
                 throttle.wait().await;
-                let why = match timeout(WRITE_MAX, link.send(job.ask())).await {
-                    Ok(Ok(response)) => match response.status() {
+                let why = match link.send(job.ask()).await {
+                    Ok(response) => match response.status() {
                         status if status.is_success() => return (job, true),
                         // An earlier try that was not answered had done it.
                         StatusCode::CONFLICT if attempt > 1 => return (job, true),
@@ -306,8 +306,7 @@ impl Writer {
                             return (job, false);
                         }
                     },
-                    Ok(Err(error)) => format!("{error:#}"),
-                    Err(_) => "no answer".to_owned(),
+                    Err(error) => format!("{error:#}"),
                 };
                 tracing::debug!(reason = job.reason, attempt, "cannot write an event: {why}");
                 if attempt < TRIES_MAX {
@@ -338,7 +337,14 @@ impl Job {
             _ => (Method::PATCH, "application/merge-patch+json"),
         };
         let content = Some((form.into(), self.body.clone()));
-        Ask { method, path: self.path.clone(), accept: PROTOBUF_OR_JSON.into(), content }
+        Ask {
+            method,
+            path: self.path.clone(),
+            accept: PROTOBUF_OR_JSON.into(),
+            content,
+            brief: true,
+            within: Some(WRITE_MAX),
+        }
     }
 }
 

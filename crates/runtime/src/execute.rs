@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::answer::failure;
 use crate::bind::Binder;
-use crate::driver::Input;
+use crate::driver::{Input, hand};
 use crate::events::{Events, PodEvent, Reference, second_time};
 use crate::extenders::Extenders;
 use crate::gate::Gate;
@@ -98,14 +98,14 @@ impl Executor {
                                 Box::pin(executor.bind_by(extender, &pod, &node)).await
                             }
                         };
-                        metrics.extension_point(
-                            "Bind",
-                            status(&bound),
-                            &scheduler,
-                            seconds_since(begun),
-                        );
-                        if let Err(message) = &bound {
-                            tracing::warn!(pod = %pod.name, node = %node, "not bound: {message}");
+                        let took = seconds_since(begun);
+                        match &bound {
+                            Ok(()) => metrics.bound(&scheduler, took),
+                            Err(message) => {
+                                metrics.extension_point("Bind", status(&bound), &scheduler, took);
+                                let PodName { name, .. } = &pod;
+                                tracing::warn!(pod = %name, node = %node, "not bound: {message}");
+                            }
                         }
                         match (span, &bound) {
                             (Some(span), Ok(())) => span.placed("bound", &node),
@@ -239,7 +239,7 @@ impl Executor {
     }
 
     async fn answer(&self, change: Change) {
-        let _ = self.inputs.send(Input::Change(change)).await;
+        hand(&self.inputs, Input::Change(change)).await;
     }
 
     /// Says why on the pod, then deletes it.

@@ -27,13 +27,14 @@ use kube::client::{Body, ConfigExt as _};
 use rustls::pki_types::ServerName;
 use tokio::io::BufStream;
 use tokio::net::TcpStream;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::TlsConnector;
 use tower::{Layer as _, ServiceExt as _};
 
 use crate::answer::JSON;
 use crate::connect::{CONNECT_TIMEOUT, server_name};
 use connection::{Answer, BUFFER_BYTES, Connection};
+use conversation::Asking;
 use head::{Asked, write_secret};
 
 /// Bytes of an answer, which may be a pod; etcd takes 1.5 MB, and JSON is at most a few times that.
@@ -57,6 +58,10 @@ pub struct Ask {
     pub accept: Cow<'static, str>,
     /// The body with its form.
     pub content: Option<(Cow<'static, str>, Bytes)>,
+    /// If the answer is that it is done, nothing else is wanted of it: no header, no body.
+    pub brief: bool,
+    /// How long all of it may take, if [`Link::send`] is to see to that.
+    pub within: Option<Duration>,
 }
 
 impl Ask {
@@ -97,7 +102,7 @@ impl Ask {
             form => Some((form.unwrap_or(JSON.into()), body)),
         };
         let path = head.uri.path_and_query().map_or("/", PathAndQuery::as_str).to_owned();
-        Ok(Self { method: head.method, path, accept, content })
+        Ok(Self { method: head.method, path, accept, content, brief: false, within: None })
     }
 }
 
@@ -140,8 +145,20 @@ impl Link {
     /// Sends a request to a path and waits for the whole answer. After an error it may have been
     /// carried out all the same.
     pub async fn send(&self, ask: Ask) -> Result<Response<Bytes>> {
-        let (head, body) = self.open(ask).await?.into_parts();
-        Ok(Response::from_parts(head, body.whole(ANSWER_BYTES_MAX).await?))
+        if let Way::Direct(direct) = &self.0 {
+            ask.check()?;
+            let (head, body) = direct.begin(ask).await?.whole(ANSWER_BYTES_MAX).await?;
+            return Ok(head.into_response(body));
+        }
+        let within = ask.within;
+        let answer = async {
+            let (head, body) = self.open(ask).await?.into_parts();
+            Ok(Response::from_parts(head, body.whole(ANSWER_BYTES_MAX).await?))
+        };
+        match within {
+            Some(within) => timeout(within, answer).await.unwrap_or_else(|_| Err(no_answer())),
+            None => answer.await,
+        }
     }
 
     /// Sends a request to a path and waits for the head of the answer.
@@ -261,20 +278,34 @@ impl Direct {
     }
 
     async fn open(&self, ask: Ask) -> Result<Response<Pieces>> {
-        let answer = match self.ready() {
-            Some(ready) => self.ask(ask, ready)?,
+        let (head, answer) = self.begin(ask).await?.head().await?;
+        Ok(head.into_response(Pieces::Direct(answer)))
+    }
+
+    /// Has a request sent.
+    async fn begin(&self, ask: Ask) -> Result<Answer> {
+        let due = ask.within.map(|within| Instant::now() + within);
+        match self.ready() {
+            Some(ready) => self.ask(ask, due, ready),
             // Apart, so that requests are not as large as what it takes to connect.
-            None => self.ask(ask, Box::pin(self.get_ready()).await?)?,
-        };
-        let (head, answer) = answer.head().await?;
-        let mut response = Response::new(Pieces::Direct(answer));
-        *response.status_mut() = head.status;
-        response.headers_mut().extend(head.headers);
-        Ok(response)
+            None => self.ask(ask, due, Box::pin(self.get_ready_until(due)).await?),
+        }
+    }
+
+    async fn get_ready_until(&self, due: Option<Instant>) -> Result<(Bytes, Arc<Connection>)> {
+        match due {
+            Some(due) => timeout_at(due, self.get_ready()).await.map_err(|_| no_answer())?,
+            None => self.get_ready().await,
+        }
     }
 
     /// Hands a request to a connection.
-    fn ask(&self, ask: Ask, (identity, connection): (Bytes, Arc<Connection>)) -> Result<Answer> {
+    fn ask(
+        &self,
+        ask: Ask,
+        due: Option<Instant>,
+        (identity, connection): (Bytes, Arc<Connection>),
+    ) -> Result<Answer> {
         let (form, body) = ask.content.unzip();
         let asked = Asked {
             method: &ask.method,
@@ -287,7 +318,7 @@ impl Direct {
         };
         let mut head = Vec::with_capacity(256 + ask.path.len() + identity.len());
         asked.write(&mut head);
-        connection.ask(head, body.unwrap_or_default())
+        connection.ask(Asking { head, body: body.unwrap_or_default(), brief: ask.brief, due })
     }
 
     /// Headers that say who we are, and a connection that takes requests.
@@ -335,6 +366,10 @@ impl Direct {
         ensure!(spoken == Some(b"h2"), "the API server does not speak HTTP/2");
         Ok(Connection::start(tls))
     }
+}
+
+fn no_answer() -> anyhow::Error {
+    anyhow!("the API server did not answer")
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -15,7 +15,7 @@ mod slis;
 mod table;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use engine::queue::{Counters, EventLabel};
 use prometheus::{Histogram, IntCounter, Registry, TextEncoder};
@@ -36,8 +36,42 @@ pub struct Metrics(Arc<Inner>);
 
 struct Inner {
     table: Table,
+    /// Of what happens to nearly every pod.
+    usual: Usual,
     slis: Slis,
     lease: String,
+}
+
+/// Metrics that are not looked up by their labels each time, once they were.
+#[derive(Default)]
+struct Usual {
+    scheduled: ByProfile<(IntCounter, Histogram)>,
+    bound: ByProfile<Histogram>,
+    binds: OnceLock<IntCounter>,
+    at_once: OnceLock<Histogram>,
+}
+
+/// Something of each profile; there are few.
+struct ByProfile<T>(RwLock<Vec<(String, T)>>);
+
+impl<T> Default for ByProfile<T> {
+    fn default() -> Self {
+        Self(RwLock::default())
+    }
+}
+
+impl<T> ByProfile<T> {
+    /// Uses what is a profile's, which is made the first time.
+    fn with(&self, profile: &str, make: impl FnOnce() -> T, put: impl FnOnce(&T)) {
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, known)) = known.iter().find(|(name, _)| name == profile) {
+            return put(known);
+        }
+        drop(known);
+        let new = make();
+        put(&new);
+        self.0.write().unwrap_or_else(PoisonError::into_inner).push((profile.to_owned(), new));
+    }
 }
 
 /// How an attempt ended.
@@ -112,7 +146,8 @@ impl Metrics {
     pub fn new(lease: &str) -> Self {
         let table = Table::new();
         let slis = Slis::new(table.process.start_seconds.clone());
-        Self(Arc::new(Inner { table, slis, lease: lease.to_owned() }))
+        let usual = Usual::default();
+        Self(Arc::new(Inner { table, usual, slis, lease: lease.to_owned() }))
     }
 
     /// The text that Prometheus reads.
@@ -139,9 +174,27 @@ impl Metrics {
 
     /// An attempt ended. For a scheduled pod the time runs until the bind is done.
     pub fn attempt(&self, profile: &str, result: AttemptResult, seconds: f64) {
+        let table = &self.0.table;
         let labels = [result.name(), profile];
-        self.0.table.attempts.with_label_values(&labels).inc();
-        self.0.table.attempt_seconds.with_label_values(&labels).observe(seconds);
+        let make = || {
+            let attempts = table.attempts.with_label_values(&labels);
+            (attempts, table.attempt_seconds.with_label_values(&labels))
+        };
+        let put = |(attempts, times): &(IntCounter, Histogram)| {
+            attempts.inc();
+            times.observe(seconds);
+        };
+        match result {
+            AttemptResult::Scheduled => self.0.usual.scheduled.with(profile, make, put),
+            AttemptResult::Unschedulable | AttemptResult::Error => put(&make()),
+        }
+    }
+
+    /// A pod of a profile was bound after this time.
+    pub fn bound(&self, profile: &str, seconds: f64) {
+        let labels = ["Bind", "Success", profile];
+        let make = || self.0.table.point_seconds.with_label_values(&labels);
+        self.0.usual.bound.with(profile, make, |times| times.observe(seconds));
     }
 
     /// The plugins of an extension point were run.
@@ -189,8 +242,12 @@ impl Metrics {
     /// A pod was bound, at the given attempt and so long after it could first be tried.
     pub fn scheduled(&self, attempts: u32, sli_seconds: f64) {
         self.0.table.pod_attempts.observe(f64::from(attempts));
-        let label = attempts_label(attempts);
-        self.0.table.sli_seconds.with_label_values(&[label]).observe(sli_seconds);
+        let times =
+            |attempts| self.0.table.sli_seconds.with_label_values(&[attempts_label(attempts)]);
+        match attempts {
+            1 => self.0.usual.at_once.get_or_init(|| times(1)).observe(sli_seconds),
+            _ => times(attempts).observe(sli_seconds),
+        }
     }
 
     /// A pod was bound that only the periodic flush had brought back: an event was missed.
@@ -262,7 +319,11 @@ impl Metrics {
 
     /// A bind was answered, or not.
     pub fn bind(&self, result: BindResult) {
-        self.0.table.binds.with_label_values(&[result.name()]).inc();
+        let binds = || self.0.table.binds.with_label_values(&[result.name()]);
+        match result {
+            BindResult::Bound => self.0.usual.binds.get_or_init(binds).inc(),
+            BindResult::Rejected | BindResult::Ambiguous => binds().inc(),
+        }
     }
 
     /// How many binds are under way now.

@@ -37,7 +37,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::answer::{Form, JSON, PROTOBUF_OR_JSON, Said, failure, refusal};
-use crate::driver::Input;
+use crate::driver::{Input, hand};
 use crate::extenders::NodeObjects;
 use crate::gate::Throttle;
 use crate::kinds::Kind;
@@ -294,12 +294,12 @@ impl Follower {
                 }
             };
             let Some(data) = data else { return Ok(End::Closed) };
-            let data = data?;
+            let mut data = data?;
             heard = Instant::now();
             self.hear();
             // Not all at once, or as much would be kept for as long as the watch goes on.
-            for portion in data.chunks(PORTION_BYTES) {
-                pieces.push(portion);
+            while !data.is_empty() {
+                pieces.push(data.split_to(data.len().min(PORTION_BYTES)));
                 while let Some(event) = pieces.next_event() {
                     // One that cannot be read is skipped: it would come again each time.
                     match event {
@@ -444,7 +444,7 @@ impl Follower {
                 nodes.forget(name);
             }
             // If nobody listens, following ends.
-            let _ = self.inputs.send(Input::Change(change)).await;
+            hand(&self.inputs, Input::Change(change)).await;
         }
     }
 
@@ -452,7 +452,14 @@ impl Follower {
         let path = format!("{}?{query}", self.kind.path);
         // Extenders are sent nodes as JSON.
         let accept = if self.nodes.is_some() { JSON } else { PROTOBUF_OR_JSON };
-        let ask = Ask { method: Method::GET, path, accept: accept.into(), content: None };
+        let ask = Ask {
+            method: Method::GET,
+            path,
+            accept: accept.into(),
+            content: None,
+            brief: false,
+            within: None,
+        };
         let response = timeout(HEAD_MAX, self.link.open(ask));
         response.await.context("the API server did not answer")?
     }

@@ -65,7 +65,7 @@ async fn check(client: &kube::Client, kind: &Kind) -> Result<()> {
 
 /// What the engine is told of an object.
 fn shown(kind: &Kind, object: Source<'_>) -> String {
-    let (change, problems) = (kind.lower)(object, &mut Siblings::new(0));
+    let (change, problems) = (kind.lower)(object, &mut Siblings::default());
     format!("{change:?} {problems:?}")
 }
 

@@ -43,7 +43,7 @@ fn driver_of(engine: Engine) -> (Driver, mpsc::Receiver<Order>) {
 fn node(name: &str) -> Change {
     let amount = json!({"cpu": "64", "memory": "64Gi", "pods": "1000"});
     let value = json!({"metadata": {"name": name}, "status": {"allocatable": amount}});
-    Change::Node(api::lower::node(&value).0.unwrap())
+    Change::Node(api::lower::node(&value).0.unwrap().into())
 }
 
 fn pod(name: &str, on: Option<&str>) -> Change {
@@ -391,10 +391,10 @@ fn attempts_leave_no_span_behind() {
         driver.leading = true;
         driver.synced = KINDS;
         for change in [node("n1"), pod("a", None), pod("b", None), pod("c", None)] {
-            driver.take(Input::Change(change));
+            driver.take(Input::Change(change), Instant::now());
         }
         for _ in 0..3 {
-            driver.apply(Change::Schedule { limit: 1 });
+            driver.apply(Change::Schedule { limit: 1 }, Instant::now());
             driver.hand_over(Some(Instant::now())).await;
         }
         assert_eq!(driver.spans.len(), 3);
@@ -403,10 +403,10 @@ fn attempts_leave_no_span_behind() {
             let span = driver.spans.get(&subject(&order.command).uid).unwrap();
             assert_eq!(order.trace, Some(span.context()), "the bind belongs to its attempt");
         }
-        driver.take(Input::Change(bound("a", None)));
-        driver.take(Input::Change(bound("b", Some("no"))));
-        driver.take(Input::Change(Change::PodGone { uid: "c".into() }));
-        driver.take(Input::Change(bound("c", Some("gone"))));
+        driver.take(Input::Change(bound("a", None)), Instant::now());
+        driver.take(Input::Change(bound("b", Some("no"))), Instant::now());
+        driver.take(Input::Change(Change::PodGone { uid: "c".into() }), Instant::now());
+        driver.take(Input::Change(bound("c", Some("gone"))), Instant::now());
         driver.hand_over(None).await;
         assert!(driver.spans.is_empty() && driver.attempts.is_empty());
         drop(driver);

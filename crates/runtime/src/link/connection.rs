@@ -7,17 +7,17 @@ use std::task::{Context, Poll};
 
 use anyhow::{Context as _, Result, bail};
 use bytes::Bytes;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncBufRead, AsyncWrite};
 use tokio::time::{Instant, sleep_until};
 
-use super::conversation::{Conversation, Windows};
+use super::conversation::{Asking, Conversation, Windows, frame_length};
 use super::head::Head;
 use crate::connect::{CONNECTION_BYTES, PING_AFTER, PING_TIMEOUT, STREAM_BYTES};
 
 #[cfg(test)]
 mod tests;
 
-/// Bytes that are read at once; a frame fits in.
+/// Bytes that are read at once.
 pub(super) const BUFFER_BYTES: usize = 32 << 10;
 
 /// Bytes that are read until those who wait for them have their turn, so that they do not pile up.
@@ -28,7 +28,7 @@ pub(super) struct Connection(Arc<Mutex<Conversation>>);
 
 impl Connection {
     /// Begins to talk.
-    pub(super) fn start<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(server: T) -> Self {
+    pub(super) fn start<T: AsyncBufRead + AsyncWrite + Unpin + Send + 'static>(server: T) -> Self {
         let windows = Windows { stream: STREAM_BYTES, connection: CONNECTION_BYTES };
         let conversation = Arc::new(Mutex::new(Conversation::new(windows)));
         tokio::spawn(run(server, Arc::clone(&conversation)));
@@ -41,8 +41,8 @@ impl Connection {
     }
 
     /// Sends a request, which will be answered.
-    pub(super) fn ask(&self, head: Vec<u8>, body: Bytes) -> Result<Answer> {
-        let id = lock(&self.0).ask(head, body)?;
+    pub(super) fn ask(&self, asking: Asking) -> Result<Answer> {
+        let id = lock(&self.0).ask(asking)?;
         Ok(Answer { conversation: Arc::clone(&self.0), id })
     }
 }
@@ -66,6 +66,11 @@ impl Answer {
         Ok((head, self))
     }
 
+    /// Waits for all of it, if it has at most so many bytes.
+    pub(super) async fn whole(self, limit: usize) -> Result<(Head, Bytes)> {
+        poll_fn(|context| lock(&self.conversation).poll_whole(self.id, limit, context)).await
+    }
+
     /// What has come since the last time; `None` at the end.
     pub(super) async fn next(&mut self) -> Option<Result<Bytes>> {
         poll_fn(|context| lock(&self.conversation).poll_data(self.id, context)).await
@@ -83,17 +88,29 @@ fn lock(conversation: &Mutex<Conversation>) -> MutexGuard<'_, Conversation> {
 }
 
 /// Runs a connection until it ends or is dead; then its requests fail.
-async fn run<T: AsyncRead + AsyncWrite + Unpin>(server: T, conversation: Arc<Mutex<Conversation>>) {
+async fn run<T: AsyncBufRead + AsyncWrite + Unpin>(
+    server: T,
+    conversation: Arc<Mutex<Conversation>>,
+) {
     let mut carrier = Carrier::new(server, Arc::clone(&conversation));
     let mut silence = pin!(sleep_until(carrier.heard + PING_AFTER));
     let mut is_asked = false;
+    let mut alarm = pin!(sleep_until(carrier.heard));
+    let mut alarm_is_set = false;
     let why = loop {
         tokio::select! {
             biased;
-            ended = poll_fn(|context| carrier.poll(context)) => match ended {
-                Ok(()) => break "the connection was closed".to_owned(),
+            news = poll_fn(|context| carrier.poll(context)) => match news {
+                Ok(News::Alarm(at)) => {
+                    alarm.as_mut().reset(at);
+                    alarm_is_set = true;
+                }
+                Ok(News::Closed) => break "the connection was closed".to_owned(),
                 Err(error) => break format!("the connection broke off: {error:#}"),
             },
+            () = &mut alarm, if alarm_is_set => {
+                alarm_is_set = false;
+            }
             () = &mut silence => {
                 let due = carrier.heard + PING_AFTER;
                 if due > Instant::now() {
@@ -114,6 +131,14 @@ async fn run<T: AsyncRead + AsyncWrite + Unpin>(server: T, conversation: Arc<Mut
     lock(&conversation).end(&why);
 }
 
+/// Why carrying bytes was interrupted.
+enum News {
+    /// Something is due then.
+    Alarm(Instant),
+    /// There is nothing to be carried any more.
+    Closed,
+}
+
 /// Carries bytes to and fro.
 struct Carrier<T> {
     server: T,
@@ -123,48 +148,54 @@ struct Carrier<T> {
     sent: usize,
     /// Something was written that may not have left yet.
     unflushed: bool,
-    buffer: Box<[u8]>,
-    /// Bytes in the buffer: the beginning of a frame.
-    filled: usize,
+    /// The beginning of a frame.
+    begun: Vec<u8>,
     /// When something was heard last.
     heard: Instant,
 }
 
-impl<T: AsyncRead + AsyncWrite + Unpin> Carrier<T> {
+impl<T: AsyncBufRead + AsyncWrite + Unpin> Carrier<T> {
     fn new(server: T, conversation: Arc<Mutex<Conversation>>) -> Self {
-        let buffer = vec![0; BUFFER_BYTES].into();
-        let (out, heard) = (Vec::new(), Instant::now());
-        let (sent, filled, unflushed) = (0, 0, false);
-        Self { server, conversation, out, sent, unflushed, buffer, filled, heard }
+        let (out, begun, heard) = (Vec::new(), Vec::new(), Instant::now());
+        Self { server, conversation, out, sent: 0, unflushed: false, begun, heard }
     }
 
-    /// Goes on until there is nothing to be carried; ready when there will never be.
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<()>> {
-        let mut read = 0;
-        loop {
-            let is_done = lock(&self.conversation).poll_out(context, &mut self.out);
-            self.send(context)?;
-            if is_done {
-                return Poll::Ready(Ok(()));
-            }
-            if read > READ_AT_ONCE {
-                context.waker().wake_by_ref();
-                return Poll::Pending;
-            }
-            let mut space = ReadBuf::new(&mut self.buffer[self.filled..]);
-            match Pin::new(&mut self.server).poll_read(context, &mut space)? {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(()) if space.filled().is_empty() => return Poll::Ready(Ok(())),
-                Poll::Ready(()) => {
-                    read += space.filled().len();
-                    self.filled += space.filled().len();
-                }
-            }
-            self.heard = Instant::now();
-            let taken = lock(&self.conversation).hear(&self.buffer[..self.filled])?;
-            self.buffer.copy_within(taken..self.filled, 0);
-            self.filled -= taken;
+    /// Goes on until there is nothing to be carried, or there is news.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<News>> {
+        // After a long sleep, what is overdue must not be sent any more.
+        lock(&self.conversation).give_up(Instant::now());
+        // An answer may have the next request sent. All that has come is read first, so that these
+        // requests leave together.
+        let is_closed = self.read(context)?;
+        let (is_done, alarm) = {
+            let mut conversation = lock(&self.conversation);
+            (conversation.poll_out(context, &mut self.out), conversation.set_alarm())
+        };
+        self.send(context)?;
+        if is_done || is_closed {
+            return Poll::Ready(Ok(News::Closed));
         }
+        alarm.map_or(Poll::Pending, |alarm| Poll::Ready(Ok(News::Alarm(alarm))))
+    }
+
+    /// Reads what has come. Whether that was all.
+    fn read(&mut self, context: &mut Context<'_>) -> Result<bool> {
+        let mut read = 0;
+        while read <= READ_AT_ONCE {
+            let mut server = Pin::new(&mut self.server);
+            let heard = match server.as_mut().poll_fill_buf(context)? {
+                Poll::Pending => return Ok(false),
+                Poll::Ready([]) => return Ok(true),
+                Poll::Ready(heard) => heard,
+            };
+            let count = heard.len();
+            hear(&mut lock(&self.conversation), &mut self.begun, heard)?;
+            server.consume(count);
+            read += count;
+            self.heard = Instant::now();
+        }
+        context.waker().wake_by_ref();
+        Ok(false)
     }
 
     /// Sends as much as the server takes.
@@ -189,4 +220,24 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Carrier<T> {
         }
         Ok(())
     }
+}
+
+/// Has a conversation hear what came after the beginning of a frame, of which only frames that came in
+/// pieces are copied.
+fn hear(conversation: &mut Conversation, begun: &mut Vec<u8>, mut heard: &[u8]) -> Result<()> {
+    while !begun.is_empty() {
+        let missing = frame_length(begun)?.saturating_sub(begun.len());
+        let Some((more, rest)) = heard.split_at_checked(missing) else {
+            begun.extend_from_slice(heard);
+            return Ok(());
+        };
+        begun.extend_from_slice(more);
+        heard = rest;
+        if conversation.hear(begun)? > 0 {
+            begun.clear();
+        }
+    }
+    let taken = conversation.hear(heard)?;
+    begun.extend_from_slice(&heard[taken..]);
+    Ok(())
 }

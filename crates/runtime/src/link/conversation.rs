@@ -11,6 +11,7 @@ use std::task::{Context, Poll, Waker};
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use bytes::{Bytes, BytesMut};
 use hashbrown::HashMap;
+use tokio::time::Instant;
 
 use super::head::{Head, Lately};
 
@@ -83,6 +84,10 @@ pub(super) struct Conversation {
     waiting: VecDeque<u32>,
     /// Streams whose bodies the server has no room for, in order.
     stuck: VecDeque<u32>,
+    /// When answers are due, the first one first; some of them are here already.
+    due: VecDeque<(Instant, u32)>,
+    /// The time at which somebody looks for what is overdue.
+    alarm: Option<Instant>,
     /// Streams that count for the server.
     open: usize,
     open_max: usize,
@@ -101,6 +106,18 @@ pub(super) struct Conversation {
     leaving: bool,
     /// There is no connection any more.
     ended: bool,
+}
+
+/// What is asked.
+#[derive(Debug, Default)]
+pub(super) struct Asking {
+    /// The head, as it is sent.
+    pub(super) head: Vec<u8>,
+    pub(super) body: Bytes,
+    /// If the answer is that it is done, nothing else is wanted of it.
+    pub(super) brief: bool,
+    /// When the answer must be here.
+    pub(super) due: Option<Instant>,
 }
 
 /// Bytes that the server may send ahead.
@@ -125,7 +142,13 @@ struct Stream {
     room: i64,
     head: Option<Head>,
     has_head: bool,
+    /// See [`Asking`].
+    brief: bool,
+    /// What comes of the body is not wanted.
+    unwanted: bool,
     data: BytesMut,
+    /// Bytes of it that count as taken.
+    counted: u32,
     /// Bytes that were taken and that the server does not know of.
     taken: u32,
     /// Bytes that the server may send.
@@ -171,6 +194,8 @@ impl Conversation {
             next_stream: 1,
             waiting: VecDeque::new(),
             stuck: VecDeque::new(),
+            due: VecDeque::new(),
+            alarm: None,
             open: 0,
             open_max: STREAMS_FIRST,
             room: WINDOW_FIRST,
@@ -201,17 +226,71 @@ impl Conversation {
     }
 
     /// Puts a request in; the number of its stream.
-    pub(super) fn ask(&mut self, head: Vec<u8>, body: Bytes) -> Result<u32> {
+    pub(super) fn ask(&mut self, asking: Asking) -> Result<u32> {
+        let Asking { head, body, brief, due } = asking;
         ensure!(self.takes_requests(), "the connection is at its end");
         ensure!(head.len() <= FRAME_MAX, "the head of a request has {} bytes", head.len());
         let id = self.next_stream;
         self.next_stream += 2;
         let expected = self.windows.stream.into();
-        self.streams
-            .insert(id, Stream { request: Some(head), body, expected, ..Stream::default() });
+        let stream = Stream { request: Some(head), body, brief, expected, ..Stream::default() };
+        self.streams.insert(id, stream);
         self.waiting.push_back(id);
         self.send_requests();
+        if let Some(due) = due {
+            self.expect(due, id);
+        }
         Ok(id)
+    }
+
+    /// Notes when an answer is due.
+    fn expect(&mut self, due: Instant, id: u32) {
+        while let Some((_, id)) = self.due.front()
+            && !self.streams.contains_key(id)
+        {
+            self.due.pop_front();
+        }
+        // Nearly always it is the last one.
+        let earlier = self.due.iter().rev().position(|(other, _)| *other <= due);
+        let place = self.due.len() - earlier.unwrap_or(self.due.len());
+        self.due.insert(place, (due, id));
+        if self.alarm.is_none_or(|alarm| due < alarm) {
+            self.wake_sender();
+        }
+    }
+
+    /// When to look for what is overdue, if that is sooner than it was to be.
+    pub(super) fn set_alarm(&mut self) -> Option<Instant> {
+        let (due, _) = *self.due.front()?;
+        if self.alarm.is_some_and(|alarm| alarm <= due) {
+            return None;
+        }
+        self.alarm = Some(due);
+        self.alarm
+    }
+
+    /// Gives up what is overdue, if it is time to look. [`Self::set_alarm`] says when that is again.
+    pub(super) fn give_up(&mut self, now: Instant) {
+        if self.alarm.is_none_or(|alarm| alarm > now) {
+            return;
+        }
+        self.alarm = None;
+        while let Some((due, id)) = self.due.front().copied() {
+            let is_open = self.streams.get(&id).is_some_and(Stream::is_open);
+            if is_open && due > now {
+                return;
+            }
+            self.due.pop_front();
+            if !is_open {
+                continue;
+            }
+            if self.streams.get(&id).is_some_and(|stream| stream.request.is_some()) {
+                self.waiting.retain(|waiting| *waiting != id);
+            } else {
+                self.frame(kind::RESET, 0, id, &CANCEL.to_be_bytes());
+            }
+            self.fail(id, "the API server did not answer".to_owned());
+        }
     }
 
     /// The head of the answer.
@@ -240,14 +319,8 @@ impl Conversation {
         if !stream.data.is_empty() {
             // What is free of its buffer, or all of it once this is dropped, is used again.
             let data = stream.data.split().freeze();
-            let length = data.len() as u32;
-            stream.taken += length;
-            if stream.is_open() && stream.taken >= self.windows.stream / 2 {
-                stream.expected += i64::from(stream.taken);
-                let taken = std::mem::take(&mut stream.taken);
-                self.allow(id, taken);
-            }
-            self.take(length);
+            let counted = std::mem::take(&mut stream.counted);
+            self.count(id, data.len() as u32 - counted);
             return Poll::Ready(Some(Ok(data)));
         }
         match &stream.state {
@@ -260,10 +333,54 @@ impl Conversation {
         }
     }
 
+    /// The whole answer, once it is there, if it has at most so many bytes.
+    pub(super) fn poll_whole(
+        &mut self,
+        id: u32,
+        limit: usize,
+        context: &Context<'_>,
+    ) -> Poll<Result<(Head, Bytes)>> {
+        let Some(stream) = self.streams.get_mut(&id) else { return Poll::Ready(Err(lost())) };
+        if stream.data.len() > limit {
+            return Poll::Ready(Err(anyhow!("the answer is larger than {limit} bytes")));
+        }
+        let length = stream.data.len() as u32;
+        let news = length - std::mem::replace(&mut stream.counted, length);
+        match &stream.state {
+            State::Failed(why) => return Poll::Ready(Err(anyhow!("{why}"))),
+            State::Ended => {
+                stream.counted = 0;
+                let (head, data) = (stream.head.take(), stream.data.split().freeze());
+                self.count(id, news);
+                let head = head.ok_or_else(|| anyhow!("an answer without a head"));
+                return Poll::Ready(head.map(|head| (head, data)));
+            }
+            State::Open => stream.wait(context),
+        }
+        self.count(id, news);
+        Poll::Pending
+    }
+
+    /// Bytes of a stream were taken.
+    fn count(&mut self, id: u32, length: u32) {
+        if length == 0 {
+            return;
+        }
+        if let Some(stream) = self.streams.get_mut(&id) {
+            stream.taken += length;
+            if stream.is_open() && stream.taken >= self.windows.stream / 2 {
+                stream.expected += i64::from(stream.taken);
+                let taken = std::mem::take(&mut stream.taken);
+                self.allow(id, taken);
+            }
+        }
+        self.take(length);
+    }
+
     /// Nobody wants to know any more about a stream.
     pub(super) fn forget(&mut self, id: u32) {
         let Some(stream) = self.streams.remove(&id) else { return };
-        self.take(stream.data.len() as u32);
+        self.take(stream.data.len() as u32 - stream.counted);
         if stream.request.is_some() {
             self.waiting.retain(|waiting| *waiting != id);
         } else if stream.is_open() {
@@ -304,11 +421,10 @@ impl Conversation {
         // The one who hears is the one who sends.
         self.sender = None;
         let mut rest = heard;
-        while let Some((head, after)) = rest.split_first_chunk::<FRAME_HEAD>() {
-            let [l0, l1, l2, kind, flags, s0, s1, s2, s3] = *head;
-            let length = u32::from_be_bytes([0, l0, l1, l2]) as usize;
-            ensure!(length <= FRAME_MAX, "a frame of {length} bytes");
-            let Some((payload, after)) = after.split_at_checked(length) else { break };
+        while let Some((head, _)) = rest.split_first_chunk::<FRAME_HEAD>() {
+            let [_, _, _, kind, flags, s0, s1, s2, s3] = *head;
+            let Some((frame, after)) = rest.split_at_checked(frame_length(rest)?) else { break };
+            let payload = &frame[FRAME_HEAD..];
             let stream = u32::from_be_bytes([s0 & 0x7f, s1, s2, s3]);
             self.take_frame(kind, flags, stream, payload)?;
             rest = after;
@@ -408,16 +524,17 @@ impl Conversation {
         };
         stream.expected -= i64::from(length);
         ensure!(stream.expected >= 0, "the server sends more than there is room for");
-        let filling = length - data.len() as u32;
-        stream.taken += filling;
-        stream.data.extend_from_slice(data);
-        stream.wake();
+        let mut taken = length - data.len() as u32;
+        if stream.unwanted {
+            taken = length;
+        } else {
+            stream.data.extend_from_slice(data);
+            stream.wake();
+        }
         if flags & flag::END > 0 {
             self.finish(id);
         }
-        if filling > 0 {
-            self.take(filling);
-        }
+        self.count(id, taken);
         Ok(())
     }
 
@@ -427,13 +544,19 @@ impl Conversation {
         };
         // What comes after the body is not read, and neither is what comes before the answer.
         if !stream.has_head {
-            let head = Head::read(block, &mut self.lately)?;
+            let mut head = Head::read(block, &mut self.lately)?;
             if !head.status.is_informational() {
+                stream.unwanted = stream.brief && head.status.is_success();
+                if stream.unwanted {
+                    head.headers.clear();
+                }
                 stream.head = Some(head);
                 stream.has_head = true;
             }
         }
-        stream.wake();
+        if !stream.unwanted {
+            stream.wake();
+        }
         if ends {
             self.finish(id);
         }
@@ -479,6 +602,7 @@ impl Conversation {
     fn finish(&mut self, id: u32) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         stream.state = State::Ended;
+        stream.wake();
         if !stream.body.is_empty() {
             // The server did not want all of the request.
             self.frame(kind::RESET, 0, id, &CANCEL.to_be_bytes());
@@ -577,6 +701,14 @@ impl Conversation {
             sender.wake();
         }
     }
+}
+
+/// Bytes of a frame by its beginning; those of its head as long as that is not complete.
+pub(super) fn frame_length(begun: &[u8]) -> Result<usize> {
+    let Some([l0, l1, l2, ..]) = begun.first_chunk::<FRAME_HEAD>() else { return Ok(FRAME_HEAD) };
+    let length = u32::from_be_bytes([0, *l0, *l1, *l2]) as usize;
+    ensure!(length <= FRAME_MAX, "a frame of {length} bytes");
+    Ok(FRAME_HEAD + length)
 }
 
 fn lost() -> anyhow::Error {

@@ -4,7 +4,7 @@
 
 use anyhow::{Context as _, Result, bail};
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
-use http::{Method, StatusCode};
+use http::{Method, Response, StatusCode};
 
 use super::huffman;
 
@@ -130,6 +130,14 @@ impl Lately {
 const LATELY_BYTES_MAX: usize = 256;
 
 impl Head {
+    /// An answer with this head.
+    pub(super) fn into_response<B>(self, body: B) -> Response<B> {
+        let mut response = Response::new(body);
+        *response.status_mut() = self.status;
+        response.headers_mut().extend(self.headers);
+        response
+    }
+
     /// Reads the head of an answer.
     pub(super) fn read(mut block: &[u8], lately: &mut Lately) -> Result<Self> {
         let (mut status, mut headers) = (None, Vec::new());
@@ -193,8 +201,12 @@ impl Name {
     fn take(block: &mut &[u8], bits: u32) -> Result<Self> {
         let place = take_integer(block, bits)?;
         let Some(place) = check(place)? else {
-            let name = Text::take(block)?.read().unwrap_or_default();
-            return Ok(match &*name {
+            let name = Text::take(block)?;
+            // Most are others, which is known by their length.
+            if !matches!((name.coded, name.bytes.len()), (true, 5 | 8 | 9) | (false, 7 | 11 | 12)) {
+                return Ok(Self::Other);
+            }
+            return Ok(match &*name.read().unwrap_or_default() {
                 ":status" => Self::Status,
                 "content-type" => Self::Known(CONTENT_TYPE),
                 "retry-after" => Self::Known(RETRY_AFTER),
@@ -285,7 +297,10 @@ mod tests {
         let mut block = vec![0x48, 0x82, 0x10, 0x03, 0x61, 0x01, b'x', 0x0f, 0x10, 0x03];
         block.extend(b"a/b");
         assert_eq!(read(&block), head(201, &[(CONTENT_TYPE, "a/b")]));
-        // With names in full.
+        // With names in full, by Huffman and in plain letters.
+        let mut block = vec![0x00, 0x85, 0xb8, 0x84, 0x8d, 0x36, 0xa3, 0x82, 0x10, 0x01];
+        block.extend([0x00, 0x89, 0x21, 0xea, 0x49, 0x6a, 0x4a, 0xc9, 0xf5, 0x59, 0x7f, 0x03]);
+        block.extend(b"a/b\x00\x88\xb0\xb2\x96\xc2\xd9\x48\x54\xb1\x0217");
         let mut block = vec![0x00, 0x07];
         block.extend(b":status\x03429\x10\x0bretry-after\x0217\x00\x03odd\x01\xff");
         assert_eq!(read(&block), head(429, &[(RETRY_AFTER, "17")]));

@@ -127,6 +127,8 @@ fn ask(number: usize, body: String) -> Ask {
         path: format!("/api/v1/pods?timeout={number}s"),
         accept: "text/plain".into(),
         content: Some(("text/plain".into(), body.into())),
+        brief: false,
+        within: None,
     }
 }
 
@@ -155,8 +157,14 @@ async fn requests_at_once_share_a_connection_and_keep_their_answers() {
 #[tokio::test]
 async fn without_a_body() {
     let server = Server::start(&[Manner::Echo]).await;
-    let ask =
-        Ask { method: Method::PUT, path: "/".to_owned(), accept: "*/*".into(), content: None };
+    let ask = Ask {
+        method: Method::PUT,
+        path: "/".to_owned(),
+        accept: "*/*".into(),
+        content: None,
+        brief: false,
+        within: None,
+    };
     let response = server.link().send(ask).await.unwrap();
     assert_eq!(&response.body()[..], b"PUT /clusters/one/ Bearer secret none ");
 }

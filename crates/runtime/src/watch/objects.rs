@@ -1,13 +1,13 @@
 //! What is known of all objects of one kind, and what becomes news by what is heard.
 
-use std::hash::{BuildHasher as _, RandomState};
+use std::hash::BuildHasher as _;
 
 use anyhow::{Result, anyhow, bail};
 use api::lower::{Siblings, Source};
 use engine::change::Change;
 use engine::object::Uid;
 use engine::slab::Slab;
-use hashbrown::HashTable;
+use hashbrown::{DefaultHashBuilder, HashTable};
 
 use crate::kinds::{Key, Kind};
 
@@ -17,7 +17,7 @@ pub(super) struct Objects {
     known: Slab<Known>,
     /// Slots of those by namespace and name.
     by_name: HashTable<u32>,
-    hasher: RandomState,
+    hasher: DefaultHashBuilder,
     siblings: Siblings,
     /// The newest version seen.
     pub(super) version: u64,
@@ -88,7 +88,7 @@ impl Objects {
             known: Slab::default(),
             by_name: HashTable::new(),
             siblings: Siblings::default(),
-            hasher: RandomState::new(),
+            hasher: DefaultHashBuilder::default(),
             version: 0,
             complete: false,
             floor: 0,

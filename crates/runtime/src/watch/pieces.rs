@@ -3,6 +3,7 @@
 use anyhow::Result;
 use api::lower::Source;
 use api::protobuf::{Message, wire};
+use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -50,9 +51,10 @@ impl Pieces {
         }
     }
 
-    pub(super) fn push(&mut self, data: &[u8]) {
+    /// To be called when there is no next event any more.
+    pub(super) fn push(&mut self, data: Bytes) {
         match self {
-            Self::Json(lines) => lines.push(data),
+            Self::Json(lines) => lines.push(&data),
             Self::Protobuf(frames) => frames.push(data),
         }
     }

@@ -113,7 +113,7 @@ impl<'a> Own<'a> {
 }
 
 /// An entry of a map.
-fn pair<'a>(payload: Payload<'a>) -> Result<(&'a str, &'a str), Error> {
+fn pair(payload: Payload<'_>) -> Result<(&str, &str), Error> {
     let (mut key, mut value) = ("", "");
     let mut entry = payload.bytes()?;
     while let Some((number, payload)) = next_field(&mut entry)? {

@@ -2,6 +2,8 @@
 
 use proptest::prelude::*;
 
+use tokio::time::timeout;
+
 use super::*;
 use crate::testing::in_virtual_time;
 

@@ -71,7 +71,7 @@ fn large(name: &str, claim: Option<&str>, more: &Value) -> Change {
 fn small(name: &str) -> Change {
     let value =
         json!({"metadata": {"name": name}, "status": {"allocatable": {"cpu": "1", "pods": "9"}}});
-    Change::Node(api::lower::node(&value).0.unwrap())
+    Change::Node(api::lower::node(&value).0.unwrap().into())
 }
 
 fn slow() -> Change {
@@ -114,8 +114,8 @@ impl Scene {
         });
         let class = api::lower::storage_class(&class).0.unwrap();
         let claim = api::lower::persistent_volume_claim(&claim).0.unwrap();
-        scene.tell(Change::Storage(Storage::Class(class))).await;
-        scene.tell(Change::Storage(Storage::Claim(claim))).await;
+        scene.tell(Change::Storage(Storage::Class(class).into())).await;
+        scene.tell(Change::Storage(Storage::Claim(claim).into())).await;
         scene.tell(node("n1")).await;
         assert_eq!(scene.tell(slow()).await, ["Nominate slow"]);
         if stage == Stage::Permit {
@@ -134,15 +134,15 @@ impl Scene {
 
     /// Lets something happen, decides what can be decided, and checks all that is kept.
     async fn tell(&mut self, change: Change) -> Vec<String> {
-        self.driver.take(Input::Change(change));
+        self.driver.take(Input::Change(change), Instant::now());
         self.go_on().await
     }
 
     async fn go_on(&mut self) -> Vec<String> {
-        self.driver.apply(Change::Tick);
+        self.driver.apply(Change::Tick, Instant::now());
         self.driver.hand_over(None).await;
         while self.driver.can_decide() {
-            self.driver.apply(Change::Schedule { limit: 1 });
+            self.driver.apply(Change::Schedule { limit: 1 }, Instant::now());
             self.driver.hand_over(Some(Instant::now())).await;
         }
         self.driver.engine.audit().unwrap();
@@ -283,7 +283,7 @@ fn a_failure_at_any_stage_gives_the_place_back_and_the_pod_is_tried_again() {
 fn a_leader_that_loses_its_lease_binds_nothing_whose_volumes_become_ready() {
     local(async {
         let mut scene = Scene::at(Stage::Volumes).await;
-        scene.driver.take(Input::Lead(false));
+        scene.driver.take(Input::Lead(false), Instant::now());
         let ordered = scene.tell(volumes(None)).await;
         assert_eq!(ordered, ["ReportFailure slow"], "no bind is begun");
         assert_eq!((scene.node_of("slow"), scene.driver.binding), (None, 0));

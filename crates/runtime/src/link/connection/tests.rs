@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufStream, DuplexStream, duplex};
 use tokio::time::sleep;
 
 use super::*;
@@ -31,15 +31,19 @@ async fn serve(mut client: DuplexStream, answers: &'static [u8], lives: bool) ->
 /// Status 200 on the first stream, with a body that does not end.
 const OPEN_ANSWER: &[u8] = b"\0\0\x01\x01\x04\0\0\0\x01\x88\0\0\x02\0\0\0\0\0\x01hi";
 
+fn asking() -> Asking {
+    Asking { head: b"\x82".to_vec(), ..Asking::default() }
+}
+
 async fn ask(connection: &Connection) -> Result<(Head, Answer)> {
-    connection.ask(b"\x82".to_vec(), Bytes::new())?.head().await
+    connection.ask(asking())?.head().await
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_lives_may_be_silent_for_long() {
     let (ours, theirs) = duplex(1 << 16);
     let server = tokio::spawn(serve(theirs, OPEN_ANSWER, true));
-    let connection = Connection::start(ours);
+    let connection = Connection::start(BufStream::new(ours));
     let (head, mut answer) = ask(&connection).await.unwrap();
     assert_eq!(head.status, 200);
     assert_eq!(answer.next().await.unwrap().unwrap(), "hi");
@@ -53,7 +57,7 @@ async fn a_server_that_lives_may_be_silent_for_long() {
 async fn a_dead_one_is_given_up() {
     let (ours, theirs) = duplex(1 << 16);
     tokio::spawn(serve(theirs, OPEN_ANSWER, false));
-    let connection = Connection::start(ours);
+    let connection = Connection::start(BufStream::new(ours));
     let (_, mut answer) = ask(&connection).await.unwrap();
     let begun = Instant::now();
     assert_eq!(answer.next().await.unwrap().unwrap(), "hi");
@@ -61,14 +65,59 @@ async fn a_dead_one_is_given_up() {
     assert_eq!(error.to_string(), "the server went silent");
     assert_eq!(begun.elapsed(), PING_AFTER + PING_TIMEOUT);
     assert!(!connection.takes_requests());
-    assert!(connection.ask(Vec::new(), Bytes::new()).is_err());
+    assert!(connection.ask(Asking::default()).is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_overdue_does_not_wait_for_the_connection_to_die() {
+    let (ours, theirs) = duplex(1 << 16);
+    let server = tokio::spawn(serve(theirs, b"", true));
+    let connection = Connection::start(BufStream::new(ours));
+    let begun = Instant::now();
+    let within = |seconds| {
+        let due = Some(begun + Duration::from_secs(seconds));
+        connection.ask(Asking { due, ..asking() }).unwrap().whole(10)
+    };
+    let (later, sooner) = (within(7), within(4));
+    let waits = connection.ask(asking()).unwrap();
+    for (answer, seconds) in [(sooner, 4), (later, 7)] {
+        let error = answer.await.unwrap_err();
+        assert_eq!(error.to_string(), "the API server did not answer");
+        assert_eq!(begun.elapsed().as_secs(), seconds);
+    }
+    assert!(connection.takes_requests());
+    drop((waits, connection));
+    assert_eq!(server.await.unwrap(), 0);
 }
 
 #[tokio::test]
 async fn a_broken_one_says_why() {
     let (ours, theirs) = duplex(1 << 16);
     tokio::spawn(serve(theirs, b"\xff\xff\xff\0\0\0\0\0\0", true));
-    let connection = Connection::start(ours);
+    let connection = Connection::start(BufStream::new(ours));
     let error = ask(&connection).await.err().unwrap();
     assert_eq!(error.to_string(), "the connection broke off: a frame of 16777215 bytes");
+}
+
+#[test]
+fn frames_are_heard_however_they_come() {
+    let windows = Windows { stream: 1000, connection: 100_000 };
+    let heads = [b"\0\0\x01\x01\x04\0\0\0\x01\x88".to_vec(), b"\0\0\0\x04\x01\0\0\0\0".to_vec()];
+    let data = |text: &str, flags| {
+        let length = text.len() as u8;
+        [&[0, 0, length, 0, flags, 0, 0, 0, 1], text.as_bytes()].concat()
+    };
+    let bytes = [heads.concat(), data("one two ", 0), data("", 0), data("three", 1)].concat();
+    for cut in 1..bytes.len() {
+        let mut conversation = Conversation::new(windows);
+        conversation.ask(asking()).unwrap();
+        let mut begun = Vec::new();
+        for piece in bytes.chunks(cut) {
+            hear(&mut conversation, &mut begun, piece).unwrap();
+        }
+        assert!(begun.is_empty());
+        let context = Context::from_waker(futures::task::noop_waker_ref());
+        let Poll::Ready(whole) = conversation.poll_whole(1, 100, &context) else { panic!("{cut}") };
+        assert_eq!(whole.unwrap().1, "one two three", "{cut}");
+    }
 }

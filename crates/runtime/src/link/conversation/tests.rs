@@ -73,7 +73,8 @@ fn more_room(stream: u32, bytes: u32) -> Frame {
 }
 
 fn ask(conversation: &mut Conversation, body: &str) -> u32 {
-    conversation.ask(b"head".to_vec(), body.to_owned().into()).unwrap()
+    let (head, body) = (b"head".to_vec(), body.to_owned().into());
+    conversation.ask(Asking { head, body, ..Asking::default() }).unwrap()
 }
 
 fn status(conversation: &mut Conversation, id: u32) -> Poll<Result<u16, String>> {
@@ -221,6 +222,110 @@ fn what_is_taken_may_be_sent_again() {
     assert_eq!(accounted(&conversation), i64::from(WINDOWS.connection));
 }
 
+fn whole(conversation: &mut Conversation, id: u32) -> Poll<Result<(u16, usize), String>> {
+    let whole = conversation.poll_whole(id, 3000, &context());
+    let whole = whole.map_ok(|(head, data)| (head.status.as_u16(), data.len()));
+    whole.map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_whole_answer_may_be_larger_than_the_room_for_it() {
+    let mut conversation = begun();
+    let id = ask(&mut conversation, "");
+    let other = ask(&mut conversation, "");
+    said(&mut conversation);
+    let half = "x".repeat(WINDOWS.stream as usize / 2);
+    hear(&mut conversation, &[ok(id, 0), ok(other, 0)]);
+    for _ in 0..5 {
+        hear(&mut conversation, &[data(id, 0, &half), data(other, 0, &half)]);
+        assert!(whole(&mut conversation, id).is_pending());
+        assert!(whole(&mut conversation, other).is_pending());
+        let room = [more_room(id, half.len() as u32), more_room(other, half.len() as u32)];
+        assert_eq!(said(&mut conversation), room);
+    }
+    hear(&mut conversation, &[data(id, flag::END, &half), data(other, 0, &half)]);
+    assert_eq!(whole(&mut conversation, id), Poll::Ready(Ok((200, 3000))));
+    hear(&mut conversation, &[data(other, 0, "x")]);
+    let error = "the answer is larger than 3000 bytes".to_owned();
+    assert_eq!(whole(&mut conversation, other), Poll::Ready(Err(error)));
+    for id in [id, other] {
+        conversation.forget(id);
+    }
+    assert_eq!(accounted(&conversation), i64::from(WINDOWS.connection));
+}
+
+#[test]
+fn of_a_brief_answer_only_a_failure_is_kept() {
+    let mut conversation = begun();
+    let mut ask = || conversation.ask(Asking { brief: true, ..Asking::default() }).unwrap();
+    let [done, refused, cut] = [ask(), ask(), ask()];
+    said(&mut conversation);
+    let teapot = (kind::HEADERS, flag::HEAD_ENDS, refused, b"\x08\x03418".to_vec());
+    let half = "x".repeat(WINDOWS.stream as usize / 2);
+    hear(&mut conversation, &[ok(done, 0), teapot, ok(cut, 0)]);
+    for _ in 0..9 {
+        hear(&mut conversation, &[data(done, 0, &half)]);
+        assert_eq!(said(&mut conversation), [more_room(done, half.len() as u32)]);
+    }
+    assert!(whole(&mut conversation, done).is_pending());
+    hear(&mut conversation, &[data(done, flag::END, "end"), data(refused, flag::END, "no")]);
+    assert_eq!(whole(&mut conversation, done), Poll::Ready(Ok((200, 0))));
+    assert_eq!(whole(&mut conversation, refused), Poll::Ready(Ok((418, 2))));
+    // Before its end, nobody knows that it is done.
+    assert!(whole(&mut conversation, cut).is_pending());
+    conversation.end("gone");
+    assert_eq!(whole(&mut conversation, cut), Poll::Ready(Err("gone".to_owned())));
+    for id in [done, refused, cut] {
+        conversation.forget(id);
+    }
+    assert_eq!(accounted(&conversation), i64::from(WINDOWS.connection));
+}
+
+#[test]
+fn what_is_overdue_is_given_up() {
+    let mut conversation = begun();
+    hear(&mut conversation, &[settings(&[(setting::STREAMS_MAX, 2)])]);
+    let start = Instant::now();
+    let seconds = |seconds| start + std::time::Duration::from_secs(seconds);
+    let mut ask = |due| conversation.ask(Asking { due: Some(due), ..Asking::default() }).unwrap();
+    let [late, answered, early, timely] =
+        [ask(seconds(9)), ask(seconds(3)), ask(seconds(5)), ask(seconds(9))];
+    said(&mut conversation);
+    assert_eq!(conversation.set_alarm(), Some(seconds(3)));
+    assert_eq!(conversation.set_alarm(), None, "it is set");
+    hear(&mut conversation, &[ok(answered, flag::END)]);
+    assert_eq!(whole(&mut conversation, answered), Poll::Ready(Ok((200, 0))));
+    said(&mut conversation);
+    conversation.give_up(seconds(3));
+    assert_eq!(conversation.set_alarm(), Some(seconds(5)));
+    conversation.give_up(seconds(5));
+    let error = || Poll::Ready(Err("the API server did not answer".to_owned()));
+    assert_eq!(whole(&mut conversation, early), error());
+    assert_eq!(conversation.set_alarm(), Some(seconds(9)));
+    let cancel = |id| (kind::RESET, 0, id, CANCEL.to_be_bytes().to_vec());
+    let head = |id| (kind::HEADERS, flag::HEAD_ENDS | flag::END, id, Vec::new());
+    assert_eq!(said(&mut conversation), [cancel(early), head(timely)], "the next has its turn");
+    let waits = conversation.ask(Asking { due: Some(seconds(10)), ..Asking::default() }).unwrap();
+    assert_eq!(said(&mut conversation), []);
+    hear(&mut conversation, &[ok(timely, flag::END)]);
+    hear(&mut conversation, &[settings(&[(setting::STREAMS_MAX, 0)])]);
+    said(&mut conversation);
+    let never = conversation.ask(Asking { due: Some(seconds(10)), ..Asking::default() }).unwrap();
+    conversation.give_up(seconds(10));
+    for id in [late, waits, never] {
+        assert_eq!(whole(&mut conversation, id), error());
+    }
+    assert_eq!(whole(&mut conversation, timely), Poll::Ready(Ok((200, 0))));
+    assert_eq!(said(&mut conversation), [cancel(late), cancel(waits)], "the last was never sent");
+    assert_eq!(conversation.set_alarm(), None);
+    hear(&mut conversation, &[settings(&[(setting::STREAMS_MAX, 9)])]);
+    assert_eq!(said(&mut conversation).len(), 1, "nothing but that settings are heard");
+    for id in [late, answered, early, timely, waits, never] {
+        conversation.forget(id);
+    }
+    assert_eq!((said(&mut conversation), conversation.open), (Vec::new(), 0));
+}
+
 #[test]
 fn who_is_not_listened_to_any_more_is_told() {
     let mut conversation = begun();
@@ -239,7 +344,7 @@ fn a_server_that_leaves_answers_what_it_took() {
     let [first, second, third] = [(); 3].map(|()| ask(&mut conversation, ""));
     hear(&mut conversation, &[(kind::LEAVE, 0, 0, [first.to_be_bytes(), [0; 4]].concat())]);
     assert!(!conversation.takes_requests());
-    assert!(conversation.ask(Vec::new(), Bytes::new()).is_err());
+    assert!(conversation.ask(Asking::default()).is_err());
     for id in [second, third] {
         let why = "the server closes the connection".to_owned();
         assert_eq!(status(&mut conversation, id), Poll::Ready(Err(why)));
@@ -332,6 +437,7 @@ proptest! {
                 conversation.end("wrong");
             }
             let _ = conversation.poll_data(ids[0], &context());
+            let _ = conversation.poll_whole(ids[1], 10, &context());
         }
         for id in ids {
             conversation.forget(id);
