@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn only_so_many_texts_are_remembered() {
+    fn texts_are_read_right_whether_remembered_or_not() {
         let mut lately = Lately::default();
         for number in (100_u16..999).chain(100..999) {
             let digit = |place: u32| b"012"[usize::from(number / 10_u16.pow(place) % 3)];

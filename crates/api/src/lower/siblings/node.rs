@@ -15,6 +15,9 @@ impl Siblings {
     pub fn node(&mut self, source: Source<'_>) -> Lowered<Node> {
         let Source::Protobuf(_, bytes) = source else { return lower::node(source) };
         let Self { nodes, pile, .. } = self;
+        if bytes.len() > BYTES_MAX {
+            return lower::node(source);
+        }
         let Ok(own) = split(bytes, pile) else { return lower::node(source) };
         if let Some(sibling) = nodes.get(pile.bytes())
             && own.is_usual()
@@ -24,7 +27,6 @@ impl Siblings {
         let (node, problems) = lower::node(source);
         if let Some(node) = &node
             && problems.is_empty()
-            && bytes.len() <= BYTES_MAX
             && pile.bytes().len() <= SHARED_BYTES_MAX
         {
             if nodes.len() >= FAMILIES_MAX {
@@ -44,15 +46,13 @@ struct Own<'a> {
     labels: Vec<(&'a str, &'a str)>,
     annotations: Vec<(&'a str, &'a str)>,
     images: Vec<Image>,
-    /// Bytes of all of the node.
-    bytes: usize,
 }
 
 impl Own<'_> {
     /// Whether all is as API servers write it.
     fn is_usual(&self) -> bool {
         let annotations = self.annotations.is_sorted_by(|one, next| one.0 < next.0);
-        !self.name.is_empty() && annotations && self.bytes <= BYTES_MAX
+        !self.name.is_empty() && annotations
     }
 
     fn lower(self, sibling: &Node) -> Node {
@@ -74,7 +74,7 @@ impl Own<'_> {
 /// Puts together all that siblings share. What is the node's own.
 fn split<'a>(mut node: &'a [u8], shared: &mut Pile) -> Result<Own<'a>, Error> {
     shared.clear();
-    let mut own = Own { bytes: node.len(), ..Own::default() };
+    let mut own = Own::default();
     while let Some((number, payload)) = next_field(&mut node)? {
         match number {
             1 if !own.name.is_empty() => return Err(Error::new("found its metadata twice")),
