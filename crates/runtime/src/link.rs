@@ -34,7 +34,7 @@ use tower::{Layer as _, ServiceExt as _};
 use crate::answer::JSON;
 use crate::connect::{CONNECT_TIMEOUT, server_name};
 use connection::{Answer, BUFFER_BYTES, Connection};
-use conversation::Asking;
+use conversation::{Asking, NO_ANSWER};
 use head::{Asked, write_secret};
 
 /// Bytes of an answer, which may be a pod; etcd takes 1.5 MB, and JSON is at most a few times that.
@@ -369,7 +369,7 @@ impl Direct {
 }
 
 fn no_answer() -> anyhow::Error {
-    anyhow!("the API server did not answer")
+    anyhow!(NO_ANSWER)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -162,13 +162,15 @@ impl<T: AsyncBufRead + AsyncWrite + Unpin> Carrier<T> {
 
     /// Goes on until there is nothing to be carried, or there is news.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<News>> {
-        // After a long sleep, what is overdue must not be sent any more.
-        lock(&self.conversation).give_up(Instant::now());
+        // After a long sleep, what is overdue must not be sent any more, but answers that are here count.
+        let now = Instant::now();
+        lock(&self.conversation).withdraw(now);
         // An answer may have the next request sent. All that has come is read first, so that these
         // requests leave together.
         let is_closed = self.read(context)?;
         let (is_done, alarm) = {
             let mut conversation = lock(&self.conversation);
+            conversation.give_up(now);
             (conversation.poll_out(context, &mut self.out), conversation.set_alarm())
         };
         self.send(context)?;

@@ -72,6 +72,9 @@ mod setting {
 /// A request will not be answered any more.
 const CANCEL: u32 = 8;
 
+/// What is said of a request that is overdue.
+pub(super) const NO_ANSWER: &str = "the API server did not answer";
+
 /// The state of a connection.
 pub(super) struct Conversation {
     /// To be sent.
@@ -269,11 +272,25 @@ impl Conversation {
         self.alarm
     }
 
+    /// Gives up what is overdue and was not sent, if it is time to look.
+    pub(super) fn withdraw(&mut self, now: Instant) {
+        if self.alarm.is_none_or(|alarm| alarm > now) {
+            return;
+        }
+        let overdue = self.due.iter().take_while(|(due, _)| *due <= now).map(|(_, id)| *id);
+        let waits = |id: &u32| self.streams.get(id).is_some_and(|stream| stream.request.is_some());
+        for id in overdue.filter(waits).collect::<Vec<_>>() {
+            self.waiting.retain(|waiting| *waiting != id);
+            self.fail(id, NO_ANSWER.to_owned());
+        }
+    }
+
     /// Gives up what is overdue, if it is time to look. [`Self::set_alarm`] says when that is again.
     pub(super) fn give_up(&mut self, now: Instant) {
         if self.alarm.is_none_or(|alarm| alarm > now) {
             return;
         }
+        self.withdraw(now);
         self.alarm = None;
         while let Some((due, id)) = self.due.front().copied() {
             let is_open = self.streams.get(&id).is_some_and(Stream::is_open);
@@ -284,12 +301,8 @@ impl Conversation {
             if !is_open {
                 continue;
             }
-            if self.streams.get(&id).is_some_and(|stream| stream.request.is_some()) {
-                self.waiting.retain(|waiting| *waiting != id);
-            } else {
-                self.frame(kind::RESET, 0, id, &CANCEL.to_be_bytes());
-            }
-            self.fail(id, "the API server did not answer".to_owned());
+            self.frame(kind::RESET, 0, id, &CANCEL.to_be_bytes());
+            self.fail(id, NO_ANSWER.to_owned());
         }
     }
 

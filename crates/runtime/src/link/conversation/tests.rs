@@ -327,6 +327,23 @@ fn what_is_overdue_is_given_up() {
 }
 
 #[test]
+fn an_answer_that_is_here_counts_however_late_it_is_heard() {
+    let mut conversation = begun();
+    hear(&mut conversation, &[settings(&[(setting::STREAMS_MAX, 1)])]);
+    let now = Instant::now();
+    let mut ask = || conversation.ask(Asking { due: Some(now), ..Asking::default() }).unwrap();
+    let [sent, waits] = [ask(), ask()];
+    said(&mut conversation);
+    conversation.set_alarm();
+    conversation.withdraw(now);
+    hear(&mut conversation, &[ok(sent, flag::END)]);
+    conversation.give_up(now);
+    assert_eq!(whole(&mut conversation, sent), Poll::Ready(Ok((200, 0))));
+    assert_eq!(whole(&mut conversation, waits), Poll::Ready(Err(NO_ANSWER.to_owned())));
+    assert_eq!(said(&mut conversation), [], "its turn came too late");
+}
+
+#[test]
 fn who_is_not_listened_to_any_more_is_told() {
     let mut conversation = begun();
     let id = ask(&mut conversation, "");
