@@ -15,16 +15,26 @@ use super::turned::Turned;
 const PROBED: usize = 64;
 
 /// So many ties are compared one by one; the first of more is found in their set.
-const COMPARED: usize = 32;
+const COMPARED: usize = 64;
 
 /// So many words are looked at before the right one is searched for.
 const GUESSED: usize = 4;
 
 /// Maxima of blocks of 64 nodes, and the nodes that are equally good.
+///
+/// Which nodes are feasible changes for whole zones at once, totals change for a few nodes. So the
+/// best of all nodes is always known, and as long as a feasible one is as good, nothing else is.
 pub(crate) struct Best {
+    /// The largest total of each block, feasible or not.
+    tops: Vec<i64>,
+    /// Blocks whose totals changed.
+    touched: NodeSet,
+    /// The largest total of the feasible nodes of each block.
     block_max: Vec<i64>,
-    /// Blocks whose maximum is to be found anew.
+    /// Blocks for which that is to be found anew.
     stale_blocks: NodeSet,
+    /// The total of the last node chosen.
+    level: i64,
     /// The visiting order of nodes.
     visit: Arc<Visit>,
     /// Feasible nodes by their place in the visiting order.
@@ -58,8 +68,11 @@ impl Best {
         };
         let equals = NodeSet::new(visit.order.len());
         Self {
+            tops: vec![i64::MIN; blocks],
+            touched: NodeSet::new(blocks),
             block_max: vec![i64::MIN; blocks],
             stale_blocks: NodeSet::new(blocks),
+            level: i64::MIN,
             visit: Arc::clone(visit),
             places,
             before: Vec::new(),
@@ -71,32 +84,25 @@ impl Best {
         }
     }
 
-    /// Takes over all totals.
-    pub(crate) fn rebuild(&mut self, totals: &[i64], feasible: &NodeSet) {
-        wide!(vectors => maxima(vectors, totals, feasible, &mut self.block_max));
+    /// All totals may have changed.
+    pub(crate) fn rebuild(&mut self) {
+        self.touched = NodeSet::full(self.tops.len());
+        self.stale_blocks = self.touched.clone();
         self.equals.stale = true;
-        self.stale_blocks.clear();
     }
 
-    /// Notes the total of a node that may have changed; [`Self::settle`] takes all such totals over.
+    /// Notes the total of a node that may have changed.
     pub(crate) fn touch(&mut self, node: NodeIdx, total: i64) {
-        self.stale_blocks.insert(NodeIdx::from(node.at() / 64));
+        let block = NodeIdx::from(node.at() / 64);
+        self.touched.insert(block);
+        self.stale_blocks.insert(block);
         if !self.equals.stale {
             let place = NodeIdx(self.visit.place_of[node.at()]);
             self.equals.places.set(place, total == self.equals.level);
         }
     }
 
-    /// Takes over the totals of the nodes that were touched.
-    pub(crate) fn settle(&mut self, totals: &[i64], feasible: &NodeSet) {
-        for block in self.stale_blocks.iter() {
-            let (totals, word) = (block_of(totals, block.at()), feasible.words()[block.at()]);
-            self.block_max[block.at()] = wide!(vectors => wide::largest(vectors, totals, word));
-        }
-        self.stale_blocks.clear();
-    }
-
-    /// Notes which nodes became feasible or ceased to be, which [`Self::settle`] takes over as well.
+    /// Notes which nodes became feasible or ceased to be.
     pub(crate) fn turn(&mut self, old: &NodeSet, new: &NodeSet) {
         for (block, (old, new)) in old.words().iter().zip(new.words()).enumerate() {
             if old != new {
@@ -107,10 +113,15 @@ impl Best {
         self.before_is_current = false;
     }
 
-    /// The best node, of equal ones the one upstream's heap brings up. `start` is the place at
-    /// which the visit begins.
-    pub(crate) fn choose(&mut self, totals: &[i64], start: usize) -> Option<NodeIdx> {
-        wide!(vectors => self.choose_by(vectors, totals, start))
+    /// The best feasible node, of equal ones the one upstream's heap brings up. `start` is the place
+    /// at which the visit begins.
+    pub(crate) fn choose(
+        &mut self,
+        totals: &[i64],
+        feasible: &NodeSet,
+        start: usize,
+    ) -> Option<NodeIdx> {
+        wide!(vectors => self.choose_by(vectors, totals, feasible, start))
     }
 
     #[inline(always)]
@@ -118,16 +129,44 @@ impl Best {
         &mut self,
         vectors: impl Vectors,
         totals: &[i64],
+        feasible: &NodeSet,
         start: usize,
     ) -> Option<NodeIdx> {
-        let level = maximum(&self.block_max);
-        if level == i64::MIN {
+        for block in self.touched.iter().map(NodeIdx::at) {
+            self.tops[block] = wide::largest(vectors, block_of(totals, block), u64::MAX);
+        }
+        self.touched.clear();
+        self.count_places();
+        // Mostly the best of all nodes is as good as the one chosen last, and some are feasible.
+        if maximum(&self.tops) == self.level
+            && let Some(node) = self.choose_at(vectors, totals, start)
+        {
+            return Some(node);
+        }
+        for block in self.stale_blocks.iter().map(NodeIdx::at) {
+            let counted = feasible.words()[block];
+            self.block_max[block] = wide::largest(vectors, block_of(totals, block), counted);
+        }
+        self.stale_blocks.clear();
+        self.level = maximum(&self.block_max);
+        if self.level == i64::MIN {
             return None;
         }
-        self.count_places();
-        let (count, skipped) = (self.feasible_count, self.rank_of_place(start));
+        self.choose_at(vectors, totals, start)
+    }
+
+    /// The same among the feasible nodes of `level`.
+    #[inline(always)]
+    fn choose_at(
+        &mut self,
+        vectors: impl Vectors,
+        totals: &[i64],
+        start: usize,
+    ) -> Option<NodeIdx> {
+        let (level, count, skipped) = (self.level, self.feasible_count, self.rank_of_place(start));
         let node_at = |best: &Self, position: usize| {
-            best.visit.order[best.place_of_rank((position + skipped) % count)]
+            let rank = position + skipped;
+            best.visit.order[best.place_of_rank(if rank < count { rank } else { rank - count })]
         };
         if self.equals.stale || self.equals.level != level {
             let wins = |position| totals[node_at(self, position).at()] == level;
@@ -262,14 +301,6 @@ fn block_of(totals: &[i64], block: usize) -> &[i64] {
     &totals[block * 64..totals.len().min(block * 64 + 64)]
 }
 
-/// The largest total of the feasible nodes of every block.
-#[inline(always)]
-fn maxima(vectors: impl Vectors, totals: &[i64], feasible: &NodeSet, maxima: &mut [i64]) {
-    for (block, (maximum, word)) in maxima.iter_mut().zip(feasible.words()).enumerate() {
-        *maximum = wide::largest(vectors, block_of(totals, block), *word);
-    }
-}
-
 /// The largest of any number of totals; `i64::MIN` of none.
 #[inline(always)]
 fn maximum(totals: &[i64]) -> i64 {
@@ -328,7 +359,7 @@ mod tests {
             let mut feasible = NodeSet::from_answers(feasible.into_iter());
             let mut totals = vec![0; nodes];
             let mut best = Best::new(&visit, &feasible);
-            best.rebuild(&totals, &feasible);
+            best.rebuild();
             for (news, start) in rounds {
                 for news in news {
                     match news {
@@ -352,16 +383,15 @@ mod tests {
                             for (slot, total) in totals.iter_mut().enumerate() {
                                 *total = (slot as i64 * 7919) % values;
                             }
-                            best.rebuild(&totals, &feasible);
+                            best.rebuild();
                         }
                     }
                 }
-                best.settle(&totals, &feasible);
                 let visited = visit.order[start..].iter().chain(&visit.order[..start]);
                 let visited: Vec<_> = visited.filter(|node| feasible.contains(**node)).collect();
                 let visited_totals: Vec<i64> = visited.iter().map(|n| totals[n.at()]).collect();
                 let wanted = heap_winner(&visited_totals).map(|position| *visited[position]);
-                prop_assert_eq!(best.choose(&totals, start), wanted);
+                prop_assert_eq!(best.choose(&totals, &feasible, start), wanted);
             }
         }
     }

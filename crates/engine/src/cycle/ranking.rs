@@ -338,7 +338,6 @@ impl Ranking {
                 self.totals[node.at()] = total;
                 self.best.touch(*node, total);
             }
-            self.best.settle(&self.totals, &self.feasible);
         }
         self.touched = touched;
         true
@@ -358,7 +357,7 @@ impl Ranking {
 
     /// The best feasible node.
     pub(crate) fn choose(&mut self, start: usize) -> Option<NodeIdx> {
-        self.best.choose(&self.totals, start)
+        self.best.choose(&self.totals, &self.feasible, start)
     }
 
     /// Total of a feasible node.
@@ -433,7 +432,7 @@ impl Ranking {
                 scorer.scorer.add_normalised(raw, extremes, scorer.weight, &mut self.totals);
             }
         }
-        self.best.rebuild(&self.totals, &self.feasible);
+        self.best.rebuild();
     }
 
     fn total_of(&self, node: NodeIdx) -> i64 {
