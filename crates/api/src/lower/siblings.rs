@@ -3,8 +3,9 @@
 //! Nearly all pods have siblings, and each pod is seen again and again while it lives, with a spec that
 //! stays the same. Of a pod in protobuf form, all that its spec is lowered from is put together. A spec
 //! that was lowered from the same is used again, and what is the pod's own is read in the same pass.
-//! Nodes are read in this way as well.
+//! Nodes are read in this way as well. Most pods are not even gone through: see [`alike`].
 
+mod alike;
 mod node;
 mod pile;
 
@@ -17,6 +18,7 @@ use super::limits::{LIST_ENTRIES_MAX, MAP_BYTES_MAX};
 use super::{Lowered, Source, raw};
 use crate::protobuf::wire::{Payload, find, next_field, seconds_and_nanos};
 use crate::protobuf::{Error, schema};
+use alike::{Alike, Place, Places};
 use pile::{ALL, Pile};
 
 #[cfg(test)]
@@ -41,6 +43,7 @@ pub struct Siblings {
     pods: Map<Box<[u8]>, SharedByPods>,
     /// The specs of it, equal ones once: labels change when a pod comes to a node, its spec does not.
     specs: Map<Arc<PodSpec>, Arc<PodSpec>>,
+    alike: Alike,
     /// Of each family of nodes one, without what is its own, by what it was lowered from.
     nodes: Map<Box<[u8]>, Node>,
     /// To put that together in.
@@ -58,8 +61,24 @@ impl Siblings {
     /// Lowers a pod, as [`super::pod`] does.
     pub fn pod(&mut self, source: Source<'_>) -> Lowered<Pod> {
         let Source::Protobuf(_, bytes) = source else { return super::pod(source) };
+        if let Some(pod) = self.alike.lower(bytes) {
+            return (Some(pod), Vec::new());
+        }
+        let Ok(Some(own)) = split(bytes, &mut self.pile) else { return super::pod(source) };
+        let (pod, problems) = self.as_sibling(source, &own);
+        if let Some(pod) = &pod
+            && problems.is_empty()
+            && own.is_named()
+            && !own.is_resizing
+        {
+            self.alike.add(bytes, self.pile.left_out(), &own, pod);
+        }
+        (pod, problems)
+    }
+
+    /// Lowers a pod of which all that siblings share was put together.
+    fn as_sibling(&mut self, source: Source<'_>, own: &Own<'_>) -> Lowered<Pod> {
         let Self { pods, specs, pile, .. } = self;
-        let Ok(Some(own)) = split(bytes, pile) else { return super::pod(source) };
         if let Some(shared) = pods.get(pile.bytes())
             && let Some(lowered) = own.lower(shared)
         {
@@ -84,7 +103,7 @@ impl Siblings {
 
 /// Puts together all that siblings share. What is the pod's own; `None` if no sibling can have the same.
 fn split<'a>(pod: &'a [u8], shared: &mut Pile) -> Result<Option<Own<'a>>, Error> {
-    shared.clear();
+    shared.begin(pod);
     if pod.len() > BYTES_MAX {
         return Ok(None);
     }
@@ -108,6 +127,8 @@ struct Own<'a> {
     started: Time,
     nominated_node: &'a str,
     preempted: bool,
+    is_resizing: bool,
+    places: Places,
 }
 
 /// Seconds and nanoseconds since the epoch, both zero if there is none.
@@ -115,6 +136,10 @@ struct Own<'a> {
 struct Time(i64, i64);
 
 impl Time {
+    fn read(payload: Payload<'_>) -> Result<Self, Error> {
+        seconds_and_nanos(payload).map(|(seconds, nanos)| Self(seconds, nanos))
+    }
+
     fn is_set(self) -> bool {
         self != Self::default()
     }
@@ -127,9 +152,13 @@ impl Time {
 }
 
 impl Own<'_> {
+    fn is_named(&self) -> bool {
+        !self.name.is_empty() && !self.uid.is_empty()
+    }
+
     /// The pod; `None` if something is odd.
     fn lower(&self, shared: &SharedByPods) -> Option<Lowered<Pod>> {
-        if self.name.is_empty() || self.uid.is_empty() {
+        if !self.is_named() {
             return None;
         }
         if matches!(self.phase, "Succeeded" | "Failed") {
@@ -184,14 +213,14 @@ impl<'a> Split<'a, '_> {
     fn metadata(&mut self, mut metadata: &'a [u8]) -> Result<(), Error> {
         while let Some((number, payload)) = next_field(&mut metadata)? {
             match number {
-                1 => self.own.name = payload.text()?,
-                5 => self.own.uid = payload.text()?,
-                6 => self.own.version = payload.text()?,
+                1 => (self.own.name, self.own.places.name) = self.text(payload)?,
+                5 => (self.own.uid, self.own.places.uid) = self.text(payload)?,
+                6 => (self.own.version, self.own.places.version) = self.text(payload)?,
                 7 => self.own.generation = payload.number()?.cast_signed(),
-                8 => self.own.created = time(payload)?,
-                9 => self.own.deleted = time(payload)?,
+                8 => (self.own.created, self.own.places.created) = self.time(payload)?,
+                9 => self.own.deleted = Time::read(payload)?,
                 3 | 11 | 13 => self.shared.take(&schema::OBJECT_META, number, payload, 0)?,
-                _ => {}
+                _ => self.leave_out(payload),
             }
         }
         Ok(())
@@ -204,12 +233,16 @@ impl<'a> Split<'a, '_> {
                 1 => match find(payload.bytes()?, 2)? {
                     Some(source) if is_ephemeral(source.bytes()?)? => return Ok(false),
                     // Each pod has a volume with its token, whose name is the pod's own.
-                    Some(source) if !is_known(source.bytes()?)? => {}
+                    Some(source) if !is_known(source.bytes()?)? => {
+                        find(payload.bytes()?, 1)?
+                            .into_iter()
+                            .for_each(|name| self.leave_out(name));
+                    }
                     _ => self.shared.take(&schema::POD_SPEC, number, payload, 0)?,
                 },
                 // Where the token is mounted is the pod's own.
                 2 | 20 => self.shared.take(&schema::POD_SPEC, number, payload, 1)?,
-                10 => self.own.node = payload.text()?,
+                10 => (self.own.node, self.own.places.node) = self.text(payload)?,
                 25 => self.own.priority = payload.number()?.cast_signed(),
                 38 => {
                     let name = find(payload.bytes()?, 1)?;
@@ -227,10 +260,10 @@ impl<'a> Split<'a, '_> {
             match number {
                 1 => self.own.phase = payload.text()?,
                 2 => self.condition(payload)?,
-                7 => self.own.started = time(payload)?,
+                7 => (self.own.started, self.own.places.started) = self.time(payload)?,
                 11 => self.own.nominated_node = payload.text()?,
                 8 | 10 | 19 | 20 => self.shared.take(&schema::POD_STATUS, number, payload, ALL)?,
-                _ => {}
+                _ => self.leave_out(payload),
             }
         }
         Ok(())
@@ -244,20 +277,36 @@ impl<'a> Split<'a, '_> {
                 1 => kind = payload.text()?,
                 2 => status = payload.text()?,
                 5 => reason = payload.text()?,
-                _ => {}
+                _ => self.leave_out(payload),
             }
         }
         match (kind, status, reason) {
-            ("PodResizePending", ..) => self.shared.take(&schema::POD_STATUS, 2, payload, ALL)?,
+            ("PodResizePending", ..) => {
+                self.own.is_resizing = true;
+                self.shared.take(&schema::POD_STATUS, 2, payload, ALL)?;
+            }
             ("DisruptionTarget", "True", "PreemptionByScheduler") => self.own.preempted = true,
             _ => {}
         }
         Ok(())
     }
-}
 
-fn time(payload: Payload<'_>) -> Result<Time, Error> {
-    seconds_and_nanos(payload).map(|(seconds, nanos)| Time(seconds, nanos))
+    /// A text that is the pod's own, and where it is.
+    fn text(&mut self, payload: Payload<'a>) -> Result<(&'a str, Place), Error> {
+        Ok((payload.text()?, self.shared.leave_out(payload.bytes()?)))
+    }
+
+    /// A time that is the pod's own, and where it is.
+    fn time(&mut self, payload: Payload<'a>) -> Result<(Time, Place), Error> {
+        Ok((Time::read(payload)?, self.shared.leave_out(payload.bytes()?)))
+    }
+
+    /// Passes something that nobody reads, which others need not have the same.
+    fn leave_out(&mut self, payload: Payload<'a>) {
+        if let Payload::Bytes(bytes) = payload {
+            self.shared.leave_out(bytes);
+        }
+    }
 }
 
 /// Whether a volume's claim is named after its pod.

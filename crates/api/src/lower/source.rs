@@ -69,6 +69,14 @@ impl<'a> Source<'a> {
             Self::Protobuf(_, bytes) => identity(bytes).unwrap_or_default(),
         }
     }
+
+    /// Whether it has any `status.conditions`, if it is a pod; true also when that cannot be told.
+    pub fn has_conditions(self) -> bool {
+        match self {
+            Self::Json(pod) => pod["status"]["conditions"].is_array(),
+            Self::Protobuf(_, pod) => pod_has_conditions(pod).unwrap_or(true),
+        }
+    }
 }
 
 impl<'a> From<&'a Value> for Source<'a> {
@@ -98,4 +106,10 @@ fn identity(object: &[u8]) -> Result<Identity<'_>, protobuf::Error> {
         }
     }
     Ok(identity)
+}
+
+/// By the field numbers of `Pod` and `PodStatus`.
+fn pod_has_conditions(pod: &[u8]) -> Result<bool, protobuf::Error> {
+    let Some(status) = find(pod, 3)? else { return Ok(false) };
+    Ok(find(status.bytes()?, 2)?.is_some())
 }

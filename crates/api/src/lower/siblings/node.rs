@@ -73,7 +73,7 @@ impl Own<'_> {
 
 /// Puts together all that siblings share. What is the node's own.
 fn split<'a>(mut node: &'a [u8], shared: &mut Pile) -> Result<Own<'a>, Error> {
-    shared.clear();
+    shared.begin(node);
     let mut own = Own::default();
     while let Some((number, payload)) = next_field(&mut node)? {
         match number {

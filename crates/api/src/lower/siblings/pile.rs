@@ -1,5 +1,6 @@
 //! What siblings share, put together so that it can be compared.
 
+use super::alike::Place;
 use crate::protobuf::wire::{Payload, next_field};
 use crate::protobuf::{Error, Message};
 
@@ -8,15 +9,36 @@ pub(super) const ALL: u32 = u32::MAX;
 
 /// Fields that are read, one after the other. Two piles of the same bytes have the same fields.
 #[derive(Default)]
-pub(super) struct Pile(Vec<u8>);
+pub(super) struct Pile {
+    bytes: Vec<u8>,
+    /// Where the object begins in memory.
+    begin: usize,
+    left_out: Vec<Place>,
+}
 
 impl Pile {
-    pub(super) fn clear(&mut self) {
-        self.0.clear();
+    /// Begins with an object.
+    pub(super) fn begin(&mut self, object: &[u8]) {
+        self.bytes.clear();
+        self.left_out.clear();
+        self.begin = object.as_ptr().addr();
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
-        &self.0
+        &self.bytes
+    }
+
+    /// Where in the object something is that was not taken.
+    pub(super) fn left_out(&self) -> &[Place] {
+        &self.left_out
+    }
+
+    /// Leaves a part of the object out. Where it is.
+    pub(super) fn leave_out(&mut self, part: &[u8]) -> Place {
+        let begin = (part.as_ptr().addr() - self.begin) as u32;
+        let place = begin..begin + part.len() as u32;
+        self.left_out.push(place.clone());
+        place
     }
 
     /// Takes a field, if it is read. Of messages, so many levels down, only what is read is taken. What
@@ -36,29 +58,34 @@ impl Pile {
                 if levels > 0
                     && let Some(inner) = of.inner(number) =>
             {
-                self.begin(number, 0, 0);
+                self.head(number, 0, 0);
                 while let Some((number, payload)) = next_field(&mut bytes)? {
+                    if let Payload::Bytes(bytes) = payload
+                        && !inner.reads(number)
+                    {
+                        self.leave_out(bytes);
+                    }
                     self.take(inner, number, payload, levels - 1)?;
                 }
                 // There is no field with this number.
-                self.begin(0, 0, 0);
+                self.head(0, 0, 0);
             }
             Payload::Number(value) => {
-                self.begin(number, 1, 0);
-                self.0.extend_from_slice(&value.to_le_bytes());
+                self.head(number, 1, 0);
+                self.bytes.extend_from_slice(&value.to_le_bytes());
             }
             Payload::Bytes(bytes) => {
-                self.begin(number, 2, bytes.len());
-                self.0.extend_from_slice(bytes);
+                self.head(number, 2, bytes.len());
+                self.bytes.extend_from_slice(bytes);
             }
         }
         Ok(())
     }
 
     /// Takes what tells a field from others.
-    fn begin(&mut self, number: u32, kind: u64, length: usize) {
+    fn head(&mut self, number: u32, kind: u64, length: usize) {
         debug_assert!(length < 1 << 30, "the object is not that large");
         let head = u64::from(number) << 32 | kind << 30 | length as u64;
-        self.0.extend_from_slice(&head.to_le_bytes());
+        self.bytes.extend_from_slice(&head.to_le_bytes());
     }
 }

@@ -55,6 +55,14 @@ fn pod() -> Value {
     pod
 }
 
+/// The same, as it is most of the time.
+fn settled_pod() -> Value {
+    let mut pod = pod();
+    let conditions = pod["status"]["conditions"].as_array_mut().unwrap();
+    conditions.retain(|condition| condition["type"] != "PodResizePending");
+    pod
+}
+
 fn bytes(pod: &Value) -> Vec<u8> {
     encode(&schema::POD, pod)
 }
@@ -101,7 +109,12 @@ fn variants(value: &Value) -> Vec<Value> {
         Value::String(text) if text.starts_with("2026") => {
             found.push(json!("2026-03-01T00:00:00Z"));
         }
-        Value::String(text) => found.push(json!(format!("{text}0"))),
+        Value::String(text) => {
+            found.push(json!(format!("{text}0")));
+            // Of the same length.
+            let other = if text.ends_with('1') { "2" } else { "1" };
+            found.push(json!(format!("{}{other}", &text[..text.len().saturating_sub(1)])));
+        }
         Value::Number(number) => found.push(json!(number.as_i64().unwrap() + 1)),
         Value::Bool(value) => found.push(json!(!value)),
         Value::Null => {}
@@ -153,15 +166,63 @@ fn every_field_that_is_read_is_varied() {
 
 #[test]
 fn whatever_differs_is_seen() {
-    let base = pod();
-    let variants = variants(&base);
-    assert!(variants.len() > 200, "{}", variants.len());
-    for variant in variants {
-        let mut siblings = Siblings::default();
-        for pod in [&base, &variant, &base, &variant] {
-            assert_eq!(through(&mut siblings, pod), directly(pod), "{variant}");
+    for base in [pod(), settled_pod()] {
+        let variants = variants(&base);
+        assert!(variants.len() > 300, "{}", variants.len());
+        for variant in variants {
+            let mut siblings = Siblings::default();
+            for pod in [&base, &variant, &base, &variant] {
+                assert_eq!(through(&mut siblings, pod), directly(pod), "{variant}");
+            }
         }
     }
+}
+
+#[test]
+fn whatever_differs_of_a_pod_that_is_alike_is_seen() {
+    let base = bytes(&settled_pod());
+    let [mut siblings, mut gone_through] = [(); 2].map(|()| Siblings::default());
+    for siblings in [&mut siblings, &mut gone_through] {
+        siblings.pod(Source::Protobuf(&schema::POD, &base));
+    }
+    let mut alike = 0;
+    for place in 0..base.len() {
+        for bits in [1, 2, 16, 64] {
+            let mut other = base.clone();
+            other[place] ^= bits;
+            gone_through.alike = Alike::default();
+            let wanted = gone_through.pod(Source::Protobuf(&schema::POD, &other));
+            if let Some(pod) = siblings.alike.lower(&other) {
+                assert_eq!((Some(pod), Vec::new()), wanted, "byte {place} ^ {bits}");
+                alike += 1;
+            }
+        }
+    }
+    assert!(alike > 100, "{alike}");
+}
+
+#[test]
+fn pods_are_alike_that_have_the_same_but_what_is_their_own() {
+    let is_alike = |change: &dyn Fn(&mut Value)| {
+        let mut siblings = Siblings::default();
+        let mut pod = settled_pod();
+        through(&mut siblings, &pod);
+        change(&mut pod);
+        siblings.alike.lower(&bytes(&pod)).is_some()
+    };
+    assert!(is_alike(&|pod| {
+        pod["metadata"]["name"] = json!("q");
+        pod["metadata"]["uid"] = json!("v");
+        pod["metadata"]["resourceVersion"] = json!("18");
+        pod["metadata"]["creationTimestamp"] = json!("2026-01-31T12:00:07Z");
+        pod["spec"]["nodeName"] = json!("o");
+        pod["status"]["startTime"] = json!("2026-01-31T12:00:08Z");
+        let token = pod["spec"]["volumes"].as_array_mut().unwrap().last_mut().unwrap();
+        token["name"] = json!("token-other");
+    }));
+    assert!(!is_alike(&|pod| pod["spec"]["priority"] = json!(9)));
+    assert!(!is_alike(&|pod| pod["metadata"]["name"] = json!("longer")));
+    assert!(!is_alike(&|pod| pod["status"]["phase"] = json!("Runnind")));
 }
 
 #[test]
