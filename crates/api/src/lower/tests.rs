@@ -288,7 +288,7 @@ fn selectors_are_sorted() {
         (0, &Some(Selector::default()))
     );
     assert_eq!(terms[2].selector, None);
-    assert_eq!(*terms[2].namespaces, ["y".into(), "z".into()]);
+    assert_eq!(*terms[2].namespaces, ["y", "z"]);
     assert!(spec.pod_affinity.has_affinity && !spec.pod_affinity.has_anti_affinity);
 }
 
@@ -605,7 +605,7 @@ fn nodes_are_read() {
     assert_eq!((node.allowed_pods, node.unschedulable, node.taints.len()), (110, true, 1));
     assert_eq!(node.taints[0].effect, TaintEffect::NoExecute);
     assert_eq!((node.images[0].size, &*node.images[0].names[1]), (7, "a@sha256:0"));
-    assert_eq!(*node.declared_features, ["A".into(), "B".into()]);
+    assert_eq!(*node.declared_features, ["A", "B"]);
     let (node, problems) = super::node(&json!({"metadata": {"name": "n"}}));
     assert!(node.is_some());
     assert_eq!(problems[0].severity, Severity::Warning);
@@ -757,7 +757,7 @@ fn workloads_and_budgets_are_read() {
         json!({"disruptionsAllowed": 2, "disruptedPods": {"b": "2026-01-01T00:00:00Z", "a": null}});
     let budget = disruption_budget(&budget).0.unwrap();
     assert_eq!((budget.selector, budget.disruptions_allowed), (Some(web), 2));
-    assert_eq!(*budget.disrupted_pods, ["a".into(), "b".into()]);
+    assert_eq!(*budget.disrupted_pods, ["a", "b"]);
     for nothing in [json!({}), json!(null)] {
         assert_eq!(disruption_budget(&named(nothing)).0.unwrap().selector, None);
     }

@@ -84,7 +84,7 @@ impl Engine {
         let (plugin, _) = waits.remove(position);
         let all_allow = waits.is_empty();
         if let Some(reason) = denied {
-            let rejection = Rejection::unschedulable(String::from(reason));
+            let rejection = Rejection::unschedulable(reason.to_string());
             self.deny(pod, plugin, &rejection, now, commands);
         } else if all_allow {
             self.permitted(pod, commands);

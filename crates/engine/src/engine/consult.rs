@@ -177,7 +177,7 @@ impl Engine {
         self.resume(uid, ticket, now, commands, |engine, queued, evaluation, asked, commands| {
             let About::Nodes { nominated } = asked.about else { return Progress::Going };
             match advice {
-                Err(text) => Progress::Failed(Failure::error(String::from(text))),
+                Err(text) => Progress::Failed(Failure::error(text.to_string())),
                 Ok(advice) => {
                     engine.follow(queued, evaluation, &asked, nominated, advice, now, commands)
                 }

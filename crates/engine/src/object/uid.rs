@@ -77,33 +77,46 @@ impl fmt::Debug for Uid {
 /// The UUID that a text is, if it would come out again as it is.
 fn uuid(text: &str) -> Option<Uuid> {
     let text: &[u8; Hyphenated::LENGTH] = text.as_bytes().try_into().ok()?;
-    let mut wrong = 0;
-    for hyphen in [8, 13, 18, 23] {
-        wrong |= text[hyphen] ^ b'-';
-    }
+    let hyphens = [8, 13, 18, 23].map(|place| text[place]);
+    let mut digits = [0; 32];
+    digits[..8].copy_from_slice(&text[..8]);
+    digits[8..12].copy_from_slice(&text[9..13]);
+    digits[12..16].copy_from_slice(&text[14..18]);
+    digits[16..20].copy_from_slice(&text[19..23]);
+    digits[20..].copy_from_slice(&text[24..]);
     let mut bytes = [0; 16];
-    for (byte, place) in bytes.iter_mut().zip(DIGITS_AT) {
-        let high = VALUES[usize::from(text[place])];
-        let low = VALUES[usize::from(text[place + 1])];
-        wrong |= (high | low) & 0xf0;
-        *byte = high << 4 | low & 0xf;
+    let mut wrong = u64::from(hyphens != *b"----");
+    let words = bytes.as_chunks_mut().0.iter_mut().zip(digits.as_chunks().0);
+    for (bytes, digits) in words {
+        let digits = u64::from_le_bytes(*digits);
+        let values = values(digits);
+        wrong |= values & (EACH * 0xf0) | digits_of(values) ^ digits;
+        *bytes = in_pairs(values).to_le_bytes();
     }
     (wrong == 0).then(|| Uuid::from_bytes(bytes))
 }
 
-/// Where the digits of each byte are.
-const DIGITS_AT: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
+/// One in each of eight bytes.
+const EACH: u64 = u64::from_le_bytes([1; 8]);
 
-/// The values of digits, above 15 of what is none.
-static VALUES: [u8; 256] = {
-    let mut values = [u8::MAX; 256];
-    let mut value = 0;
-    while value < 16 {
-        values[b"0123456789abcdef"[value as usize] as usize] = value;
-        value += 1;
-    }
-    values
-};
+/// The values of eight digits; of what is none, anything below 32.
+fn values(digits: u64) -> u64 {
+    let letters = digits >> 6 & EACH;
+    (digits & (EACH * 0xf)) + letters * 9
+}
+
+/// The digits of eight values.
+fn digits_of(values: u64) -> u64 {
+    let letters = (values + EACH * 6) >> 4 & EACH;
+    values + EACH * u64::from(b'0') + letters * u64::from(b'a' - b'0' - 10)
+}
+
+/// Four bytes of eight values, the higher one of each first.
+fn in_pairs(values: u64) -> u32 {
+    let pairs = (values << 4 | values >> 8) & 0x00ff_00ff_00ff_00ff;
+    let fours = (pairs | pairs >> 8) & 0x0000_ffff_0000_ffff;
+    (fours | fours >> 16) as u32
+}
 
 #[cfg(test)]
 mod tests {
@@ -122,6 +135,7 @@ mod tests {
             "01234567-89ab-cdef-0123-45678-abcdef",
             "01234567-89ab-cdef-0123-456789abcdeg",
             "01234567-89ab-cdef-0123-456789abcdé",
+            "01234567-89ab-cdef-0123_456789abcdef",
         ];
         for text in [uuid].iter().chain(&others) {
             let uid = Uid::from(*text);
@@ -130,6 +144,22 @@ mod tests {
             assert_eq!(uid, Uid::from(text.to_string()));
             assert_eq!(matches!(uid.0, Form::Uuid(_)), *text == uuid, "{text}");
             assert_eq!(uid.is_empty(), text.is_empty());
+        }
+    }
+
+    #[test]
+    fn every_character_is_a_digit_or_not_wherever_it_is() {
+        let uuid = "01234567-89ab-cdef-0123-456789abcdef";
+        for (place, was) in uuid.char_indices() {
+            for character in (0..128_u8).map(char::from) {
+                let mut text = uuid.to_owned();
+                text.replace_range(place..=place, character.encode_utf8(&mut [0; 4]));
+                let is_digit = matches!(character, '0'..='9' | 'a'..='f');
+                let is_right = if was == '-' { character == '-' } else { is_digit };
+                let uid = Uid::from(&*text);
+                assert_eq!(matches!(uid.0, Form::Uuid(_)), is_right, "{text}");
+                assert_eq!(uid.to_string(), text);
+            }
         }
     }
 
