@@ -11,8 +11,8 @@
 //! answer came, enough time passes for every request to have died.
 
 use std::num::NonZero;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
@@ -314,11 +314,10 @@ impl Binder {
 
 /// The request that binds a pod.
 fn binding(pod: &PodName, version: u64, node: &Text, since: Option<Instant>) -> Ask {
-    let milliseconds = (REQUEST_TIMEOUT.as_millis() as u64).to_string();
+    static BINDING: LazyLock<String> =
+        LazyLock::new(|| format!("/binding?timeout={}ms", REQUEST_TIMEOUT.as_millis()));
     let PodName { namespace, name, uid } = pod;
-    let path =
-        ["/api/v1/namespaces/", namespace, "/pods/", name, "/binding?timeout=", &milliseconds];
-    let path = path.concat() + "ms";
+    let path = ["/api/v1/namespaces/", namespace, "/pods/", name, &BINDING].concat();
     let mut body = Json::new(r#"{"apiVersion":"v1","kind":"Binding","metadata":{"namespace":"#)
         .text(namespace)
         .raw(r#","name":"#)

@@ -11,13 +11,13 @@ pub(crate) struct Json(Vec<u8>);
 
 impl Json {
     /// Begins with a piece of JSON as it is.
-    pub(crate) fn new(raw: &'static str) -> Self {
-        // Or it would grow step by step.
-        Self(Vec::with_capacity(1024)).raw(raw)
+    pub(crate) fn new(raw: &str) -> Self {
+        // So many are enough for most, which would otherwise grow step by step.
+        Self(Vec::with_capacity(768)).raw(raw)
     }
 
     /// A piece of JSON as it is.
-    pub(crate) fn raw(mut self, raw: &'static str) -> Self {
+    pub(crate) fn raw(mut self, raw: &str) -> Self {
         self.0.extend_from_slice(raw.as_bytes());
         self
     }
@@ -55,7 +55,12 @@ impl Json {
         if version == 0 {
             return self;
         }
-        self.raw(member).text(&version.to_string())
+        self.raw(member).text(itoa::Buffer::new().format(version))
+    }
+
+    /// A piece that was written, to be part of others.
+    pub(crate) fn into_text(self) -> String {
+        String::from_utf8(self.0).unwrap_or_default()
     }
 
     /// What was written.

@@ -430,7 +430,10 @@ impl Driver {
             let mut order = self.order(command, pod);
             victims += usize::from(matches!(order.command, Command::Evict { .. }));
             self.count(&mut order, pod, attempt);
-            if !hand(&self.orders, order).await {
+            // Mostly there is room, and nothing is copied to wait for it.
+            if let Err(refused) = self.orders.try_send(order)
+                && !hand_later(&self.orders, refused).await
+            {
                 // Nobody does anything any more.
                 self.stopped = true;
                 return;
@@ -615,8 +618,15 @@ impl Driver {
 pub(crate) async fn hand<T>(to: &mpsc::Sender<T>, thing: T) -> bool {
     match to.try_send(thing) {
         Ok(()) => true,
-        Err(TrySendError::Full(thing)) => to.send(thing).await.is_ok(),
-        Err(TrySendError::Closed(_)) => false,
+        Err(refused) => hand_later(to, refused).await,
+    }
+}
+
+/// Hands over what there was no room for. Whether somebody takes it.
+async fn hand_later<T>(to: &mpsc::Sender<T>, refused: TrySendError<T>) -> bool {
+    match refused {
+        TrySendError::Full(thing) => to.send(thing).await.is_ok(),
+        TrySendError::Closed(_) => false,
     }
 }
 

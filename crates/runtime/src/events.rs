@@ -105,6 +105,8 @@ impl Events {
             metrics: metrics.clone(),
             series: HashMap::new(),
             number: 0,
+            clock: Clock::default(),
+            said: None,
         };
         tokio::spawn(writer.run(receiver));
         Self { sender, metrics }
@@ -148,6 +150,18 @@ struct Writer {
     metrics: Metrics,
     series: HashMap<Key, Series>,
     number: u64,
+    clock: Clock,
+    /// What was said last: mostly it is the same again.
+    said: Option<Said>,
+}
+
+/// Who says what of a pod, as it stands in an event.
+struct Said {
+    scheduler: Text,
+    kind: &'static str,
+    reason: &'static str,
+    action: &'static str,
+    written: Box<str>,
 }
 
 /// Something to be sent.
@@ -217,26 +231,19 @@ impl Writer {
         };
         let time = SystemTime::now();
         self.number += 1;
-        let name = format!("{named_after}.{:x}", nanoseconds(time) + self.number);
+        let mut digits = [0; 16];
+        let number = hexadecimal(nanoseconds(time) + self.number, &mut digits);
+        let name = [named_after, ".", number];
         let list = ["/apis/events.k8s.io/v1/namespaces/", namespace, "/events"].concat();
         let mut body = Json::new(
             r#"{"apiVersion":"events.k8s.io/v1","kind":"Event","metadata":{"namespace":"#,
         )
         .text(namespace)
         .raw(r#","name":"#)
-        .text(&name)
+        .texts(&name)
         .raw(r#"},"eventTime":"#)
-        .text(&micro_time(time))
-        .raw(r#","reportingController":"#)
-        .text(&key.scheduler)
-        .raw(r#","reportingInstance":"#)
-        .texts(&[&key.scheduler, "-", &self.instance])
-        .raw(r#","action":"#)
-        .text(action)
-        .raw(r#","reason":"#)
-        .text(reason)
-        .raw(r#","type":"#)
-        .text(kind)
+        .texts(&self.clock.micro_time(time, &mut [0; 6]))
+        .raw(self.said(&key))
         .raw(r#","note":"#)
         .text(&clipped(&note));
         body = key.regarding.write(body.raw(r#","regarding":"#));
@@ -245,12 +252,36 @@ impl Writer {
         }
         let body = body.end("}");
         if repeats {
-            let path = format!("{list}/{name}");
+            let path = [&list, "/", &name.concat()].concat();
             let series =
                 Series { path, count: 1, written: 0, writing: true, last: now, last_time: time };
             self.series.insert(key.clone(), series);
         }
         Some(Job { key: repeats.then_some(key), reason, count: 1, path: list, body })
+    }
+
+    /// Who says what, as it stands in an event.
+    fn said(&mut self, key: &Key) -> &str {
+        let Key { scheduler, kind, reason, action, .. } = key;
+        let is_same = |said: &Said| {
+            (&said.scheduler, said.kind, said.reason, said.action)
+                == (scheduler, kind, reason, action)
+        };
+        if !self.said.as_ref().is_some_and(is_same) {
+            let written = Json::new(r#","reportingController":"#)
+                .text(scheduler)
+                .raw(r#","reportingInstance":"#)
+                .texts(&[scheduler, "-", &self.instance])
+                .raw(r#","action":"#)
+                .text(action)
+                .raw(r#","reason":"#)
+                .text(reason)
+                .raw(r#","type":"#)
+                .text(kind);
+            let (scheduler, written) = (scheduler.clone(), written.into_text().into());
+            self.said = Some(Said { scheduler, kind, reason, action, written });
+        }
+        self.said.as_ref().map_or("", |said| &said.written)
     }
 
     /// The request that makes an event a series, if that is what it has become.
@@ -377,6 +408,43 @@ fn clipped(note: &str) -> Cow<'_, str> {
 
 fn nanoseconds(time: SystemTime) -> u64 {
     time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+}
+
+fn hexadecimal(number: u64, digits: &mut [u8; 16]) -> &str {
+    let mut begin = digits.len();
+    let mut rest = number;
+    while rest > 0 || begin == digits.len() {
+        begin -= 1;
+        digits[begin] = b"0123456789abcdef"[rest as usize % 16];
+        rest /= 16;
+    }
+    str::from_utf8(&digits[begin..]).unwrap_or_default()
+}
+
+/// Writes times, of which many have the second in common.
+#[derive(Default)]
+struct Clock {
+    second: Option<u64>,
+    /// That second, without a zone.
+    written: String,
+}
+
+impl Clock {
+    /// The pieces of a time as Kubernetes writes it with microseconds.
+    fn micro_time<'a>(&'a mut self, time: SystemTime, digits: &'a mut [u8; 6]) -> [&'a str; 4] {
+        let nanoseconds = nanoseconds(time);
+        let second = Some(nanoseconds / 1_000_000_000);
+        if self.second != second {
+            self.second = second;
+            second_time(time).trim_end_matches('Z').clone_into(&mut self.written);
+        }
+        let mut rest = nanoseconds % 1_000_000_000 / 1000;
+        for digit in digits.iter_mut().rev() {
+            *digit = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+        [&self.written, ".", str::from_utf8(digits).unwrap_or_default(), "Z"]
+    }
 }
 
 /// As Kubernetes writes times with microseconds.

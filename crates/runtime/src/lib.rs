@@ -20,6 +20,7 @@ pub mod events;
 pub mod execute;
 pub mod extenders;
 pub mod gate;
+pub mod gong;
 pub mod http;
 pub mod kinds;
 pub mod lease;

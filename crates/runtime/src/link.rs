@@ -17,7 +17,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use bytes::{Bytes, BytesMut};
-use futures::stream;
+use futures::future::BoxFuture;
+use futures::{FutureExt as _, stream};
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Method, Request, Response, Uri};
@@ -71,6 +72,11 @@ impl Ask {
         let is_path = path.starts_with('/') && path.bytes().all(|byte| byte.is_ascii_graphic());
         ensure!(is_path, "{path:?} is no path");
         Ok(())
+    }
+
+    /// When its answer is due.
+    fn due(&self) -> Option<Instant> {
+        self.within.map(|within| Instant::now() + within)
     }
 
     /// For a client.
@@ -144,12 +150,33 @@ impl Link {
 
     /// Sends a request to a path and waits for the whole answer. After an error it may have been
     /// carried out all the same.
-    pub async fn send(&self, ask: Ask) -> Result<Response<Bytes>> {
-        if let Way::Direct(direct) = &self.0 {
-            ask.check()?;
-            let (head, body) = direct.begin(ask).await?.whole(ANSWER_BYTES_MAX).await?;
-            return Ok(head.into_response(body));
+    // All that is needed while it waits is the answer: there are hundreds that wait.
+    pub fn send(&self, ask: Ask) -> impl Future<Output = Result<Response<Bytes>>> + Send + '_ {
+        let sent = self.begin(ask);
+        async {
+            let answer = match sent? {
+                Sent::Now(answer) => answer,
+                Sent::Later(answer) => answer.await?,
+                Sent::ByClient(answer) => return answer.await,
+            };
+            let (head, body) = answer.whole(ANSWER_BYTES_MAX).await?;
+            Ok(head.into_response(body))
         }
+    }
+
+    fn begin(&self, ask: Ask) -> Result<Sent<'_>> {
+        ask.check()?;
+        let Way::Direct(direct) = &self.0 else {
+            return Ok(Sent::ByClient(self.send_by_client(ask).boxed()));
+        };
+        let due = ask.due();
+        match direct.ready() {
+            Some(ready) => Ok(Sent::Now(direct.ask(ask, due, ready)?)),
+            None => Ok(Sent::Later(direct.connect_and_ask(ask, due).boxed())),
+        }
+    }
+
+    async fn send_by_client(&self, ask: Ask) -> Result<Response<Bytes>> {
         let within = ask.within;
         let answer = async {
             let (head, body) = self.open(ask).await?.into_parts();
@@ -171,6 +198,13 @@ impl Link {
             }
         }
     }
+}
+
+/// A request that was sent, or will be.
+enum Sent<'a> {
+    Now(Answer),
+    Later(BoxFuture<'a, Result<Answer>>),
+    ByClient(BoxFuture<'a, Result<Response<Bytes>>>),
 }
 
 /// The body of an answer, piece by piece as it comes.
@@ -278,18 +312,15 @@ impl Direct {
     }
 
     async fn open(&self, ask: Ask) -> Result<Response<Pieces>> {
-        let (head, answer) = self.begin(ask).await?.head().await?;
+        let due = ask.due();
+        let (head, answer) = self.connect_and_ask(ask, due).await?.head().await?;
         Ok(head.into_response(Pieces::Direct(answer)))
     }
 
-    /// Has a request sent.
-    async fn begin(&self, ask: Ask) -> Result<Answer> {
-        let due = ask.within.map(|within| Instant::now() + within);
-        match self.ready() {
-            Some(ready) => self.ask(ask, due, ready),
-            // Apart, so that requests are not as large as what it takes to connect.
-            None => self.ask(ask, due, Box::pin(self.get_ready_until(due)).await?),
-        }
+    /// Has a request sent over a connection that may have to be made first.
+    async fn connect_and_ask(&self, ask: Ask, due: Option<Instant>) -> Result<Answer> {
+        let ready = self.get_ready_until(due).await?;
+        self.ask(ask, due, ready)
     }
 
     async fn get_ready_until(&self, due: Option<Instant>) -> Result<(Bytes, Arc<Connection>)> {

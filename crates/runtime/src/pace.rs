@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Builder;
 
+use crate::gong::Gong;
+
 /// How long after it was woken the thread waits again that talks to the API server. When binds take
 /// long, because so many are under way, a part of that time makes no difference: a quarter of those
 /// under way are answered in it, and the server has still enough to do.
@@ -16,19 +18,16 @@ pub fn rest_of_io(bind_takes: Duration) -> Duration {
     (bind_takes / 4).clamp(Duration::from_millis(2), Duration::from_millis(100))
 }
 
-/// The same for the engine's thread, which is mostly woken by the other one.
-pub fn rest_of_engine(bind_takes: Duration) -> Duration {
-    rest_of_io(bind_takes) * 9 / 10
-}
-
 /// So many times woken within so many rests is often; a thread that rests each time still is.
 const OFTEN: usize = 8;
 const OFTEN_WITHIN: u32 = OFTEN as u32 * 3 / 2;
 
-/// Has the only thread of a runtime rest, so long as `rest` says then, when it is woken often.
+/// Has the only thread of a runtime rest, so long as `rest` says then, when it is woken often. The gong
+/// is rung before.
 pub fn paced(
     runtime: &mut Builder,
     rest: impl Fn() -> Duration + Send + Sync + 'static,
+    gong: Arc<Gong>,
 ) -> &mut Builder {
     let pace = Arc::new(Mutex::new(Pace::default()));
     let woken = Arc::clone(&pace);
@@ -37,6 +36,7 @@ pub fn paced(
     };
     runtime
         .on_thread_park(move || {
+            gong.ring();
             let rest = lock(&pace, &|pace, now| pace.rest(now, rest()));
             if !rest.is_zero() {
                 std::thread::sleep(rest);
@@ -113,7 +113,6 @@ mod tests {
         let ms = Duration::from_millis;
         let takes = [5, 40, 100, 200, 5000].map(ms);
         assert_eq!(takes.map(rest_of_io), [2, 10, 25, 50, 100].map(ms));
-        assert_eq!(rest_of_engine(ms(200)), ms(45));
     }
 
     #[test]

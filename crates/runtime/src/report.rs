@@ -4,7 +4,7 @@
 //! says already is known from the watch. Whoever reports never waits for the API server.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::time::{Duration, SystemTime};
 
 use api::lower::Source;
@@ -12,6 +12,7 @@ use engine::command::PodName;
 use engine::object::{Text, Uid};
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
+use hashbrown::{HashMap, HashSet};
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Limited};
 use kube::client::Body;
@@ -75,6 +76,10 @@ impl Report {
     /// What a pod says that waits to be scheduled; `None` when it says nothing.
     pub fn seen<'a>(pod: impl Into<Source<'a>>) -> Option<Self> {
         let pod = pod.into();
+        // Most say nothing yet.
+        if !pod.has_conditions() {
+            return None;
+        }
         let Waiting { status } = pod.read().ok()?;
         let mut conditions = status.conditions.into_iter();
         let refused = conditions

@@ -21,11 +21,11 @@ use crate::events::Events;
 use crate::execute::{Executor, Order};
 use crate::extenders::Extenders;
 use crate::gate::{Gate, Throttle};
+use crate::gong::Gong;
 use crate::kinds::{KINDS, Kind};
 use crate::lease::Fence;
 use crate::link::Link;
 use crate::metrics::Metrics;
-use crate::pace::{paced, rest_of_engine};
 use crate::report::Reports;
 use crate::resources::PodResources;
 use crate::timing::Sampler;
@@ -87,16 +87,15 @@ pub fn connect_sides(
 
 impl EngineSide {
     /// Decides, on this thread, until the cluster's end is gone or says to stop.
-    pub fn run(self, engine: Engine, sampler: Sampler) -> Result<()> {
-        let binds = Arc::clone(&self.window);
-        let rest = move || rest_of_engine(binds.took());
-        let clock = paced(&mut tokio::runtime::Builder::new_current_thread(), rest)
+    /// The gong tells that the cluster's thread had its turn.
+    pub fn run(self, engine: Engine, sampler: Sampler, gong: &Arc<Gong>) -> Result<()> {
+        let clock = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .build()
             .context("the engine cannot start")?;
         let Self { inputs, orders, window, status, metrics, traces } = self;
         let driver = Driver::new(engine, orders, window, status, metrics, sampler, KINDS.len());
-        clock.block_on(driver.traced(traces).run(inputs));
+        clock.block_on(gong.wakes(driver.traced(traces).run(inputs)));
         Ok(())
     }
 }

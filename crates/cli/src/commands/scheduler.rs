@@ -17,6 +17,7 @@ use plugins::registry::Registry;
 use runtime::bind::Window;
 use runtime::connect::{self, Target};
 use runtime::gate::Throttle;
+use runtime::gong::Gong;
 use runtime::http::{Certificate, Check, ClusterAuthentication, Server, Serving};
 use runtime::lease::{self, Elector, Fence, Role};
 use runtime::metrics::Metrics;
@@ -76,7 +77,9 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
     let window = Arc::new(Window::default());
     let binds = Arc::clone(&window);
     let rest = move || rest_of_io(binds.took());
-    let io = paced(&mut tokio::runtime::Builder::new_current_thread(), rest)
+    let gong = Arc::new(Gong::default());
+    let io = &mut tokio::runtime::Builder::new_current_thread();
+    let io = paced(io, rest, Arc::clone(&gong))
         .enable_all()
         .build()
         .context("cannot start the thread that talks to the cluster")?;
@@ -85,9 +88,18 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
     let plan = Plan::new(options, configuration, throttle, metrics, traces)?;
     let cluster = std::thread::Builder::new()
         .name("cluster".to_owned())
-        .spawn(move || io.block_on(serve(cluster_side, plan)))
+        .spawn({
+            let gong = Arc::clone(&gong);
+            move || {
+                gong.strike_here();
+                let ended = io.block_on(serve(cluster_side, plan));
+                drop(io);
+                gong.ring();
+                ended
+            }
+        })
         .context("cannot start the thread that talks to the cluster")?;
-    engine_side.run(engine, sampler)?;
+    engine_side.run(engine, sampler, &gong)?;
     let ended = cluster.join().map_err(|_| anyhow!("the thread that talks to the cluster died"))?;
     ended.map(|()| ExitCode::SUCCESS)
 }

@@ -363,7 +363,13 @@ impl Conversation {
             State::Failed(why) => return Poll::Ready(Err(anyhow!("{why}"))),
             State::Ended => {
                 stream.counted = 0;
-                let (head, data) = (stream.head.take(), stream.data.split().freeze());
+                let head = stream.head.take();
+                // To split off nothing is not for nothing.
+                let data = if stream.data.is_empty() {
+                    Bytes::new()
+                } else {
+                    stream.data.split().freeze()
+                };
                 self.count(id, news);
                 let head = head.ok_or_else(|| anyhow!("an answer without a head"));
                 return Poll::Ready(head.map(|head| (head, data)));
@@ -557,12 +563,9 @@ impl Conversation {
         };
         // What comes after the body is not read, and neither is what comes before the answer.
         if !stream.has_head {
-            let mut head = Head::read(block, &mut self.lately)?;
+            let head = Head::read(block, stream.brief, &mut self.lately)?;
             if !head.status.is_informational() {
                 stream.unwanted = stream.brief && head.status.is_success();
-                if stream.unwanted {
-                    head.headers.clear();
-                }
                 stream.head = Some(head);
                 stream.has_head = true;
             }

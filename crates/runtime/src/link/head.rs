@@ -138,10 +138,13 @@ impl Head {
         response
     }
 
-    /// Reads the head of an answer.
-    pub(super) fn read(mut block: &[u8], lately: &mut Lately) -> Result<Self> {
+    /// Reads the head of an answer; if `brief`, nothing but the status of one that is a success.
+    pub(super) fn read(mut block: &[u8], brief: bool, lately: &mut Lately) -> Result<Self> {
         let (mut status, mut headers) = (None, Vec::new());
-        while let Some(&first) = block.first() {
+        let enough = |status: Option<u16>| brief && matches!(status, Some(200..300));
+        while !enough(status)
+            && let Some(&first) = block.first()
+        {
             let name = match first {
                 0x80.. => {
                     let place = take_integer(&mut block, 7)?;
@@ -287,7 +290,7 @@ mod tests {
     fn heads_are_read_in_every_form() {
         let read = |block: &[u8]| {
             let mut lately = Lately::default();
-            let heads = [(); 2].map(|()| Head::read(block, &mut lately).unwrap());
+            let heads = [(); 2].map(|()| Head::read(block, false, &mut lately).unwrap());
             assert_eq!(heads[0], heads[1], "the second time as the first");
             heads.into_iter().next().unwrap()
         };
@@ -297,10 +300,14 @@ mod tests {
         let mut block = vec![0x48, 0x82, 0x10, 0x03, 0x61, 0x01, b'x', 0x0f, 0x10, 0x03];
         block.extend(b"a/b");
         assert_eq!(read(&block), head(201, &[(CONTENT_TYPE, "a/b")]));
+        let brief = |block: &[u8]| Head::read(block, true, &mut Lately::default()).unwrap();
+        assert_eq!(brief(&block), head(201, &[]));
+        assert_eq!(brief(b"\x08\x03409\x0f\x10\x03a/b"), head(409, &[(CONTENT_TYPE, "a/b")]));
         // With names in full, by Huffman and in plain letters.
         let mut block = vec![0x00, 0x85, 0xb8, 0x84, 0x8d, 0x36, 0xa3, 0x82, 0x10, 0x01];
         block.extend([0x00, 0x89, 0x21, 0xea, 0x49, 0x6a, 0x4a, 0xc9, 0xf5, 0x59, 0x7f, 0x03]);
         block.extend(b"a/b\x00\x88\xb0\xb2\x96\xc2\xd9\x48\x54\xb1\x0217");
+        assert_eq!(read(&block), head(201, &[(CONTENT_TYPE, "a/b"), (RETRY_AFTER, "17")]));
         let mut block = vec![0x00, 0x07];
         block.extend(b":status\x03429\x10\x0bretry-after\x0217\x00\x03odd\x01\xff");
         assert_eq!(read(&block), head(429, &[(RETRY_AFTER, "17")]));
@@ -318,7 +325,7 @@ mod tests {
             (&[0x08, 0x01, b'x'], "no status"),
             (&[0x0f, 0xff, 0xff, 0xff, 0xff, 0x7f], "too large"),
         ] {
-            let error = Head::read(block, &mut Lately::default()).unwrap_err().to_string();
+            let error = Head::read(block, false, &mut Lately::default()).unwrap_err().to_string();
             assert!(error.contains(why), "{block:?}: {error}");
         }
     }
@@ -347,7 +354,8 @@ mod tests {
     proptest! {
         #[test]
         fn no_bytes_panic(block: Vec<u8>) {
-            let _ = Head::read(&block, &mut Lately::default());
+            let _ = Head::read(&block, false, &mut Lately::default());
+            let _ = Head::read(&block, true, &mut Lately::default());
         }
 
         #[test]
