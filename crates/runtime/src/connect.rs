@@ -28,7 +28,7 @@ pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Bytes that the server may send ahead on one stream, and on all of a connection together. Of a long
 /// list, so much is read each time the thread was at rest.
-pub(crate) const STREAM_BYTES: u32 = 1 << 20;
+pub(crate) const STREAM_BYTES: u32 = 512 << 10;
 pub(crate) const CONNECTION_BYTES: u32 = 16 << 20;
 
 /// Where the API server is and who we are.
