@@ -410,13 +410,13 @@ fn nanoseconds(time: SystemTime) -> u64 {
     time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }
 
-fn hexadecimal(number: u64, digits: &mut [u8; 16]) -> &str {
+/// A number above zero, as `{:x}` writes it.
+fn hexadecimal(mut number: u64, digits: &mut [u8; 16]) -> &str {
     let mut begin = digits.len();
-    let mut rest = number;
-    while rest > 0 || begin == digits.len() {
+    while number > 0 {
         begin -= 1;
-        digits[begin] = b"0123456789abcdef"[rest as usize % 16];
-        rest /= 16;
+        digits[begin] = b"0123456789abcdef"[number as usize % 16];
+        number /= 16;
     }
     str::from_utf8(&digits[begin..]).unwrap_or_default()
 }
@@ -430,7 +430,7 @@ struct Clock {
 }
 
 impl Clock {
-    /// The pieces of a time as Kubernetes writes it with microseconds.
+    /// The pieces of [`micro_time`].
     fn micro_time<'a>(&'a mut self, time: SystemTime, digits: &'a mut [u8; 6]) -> [&'a str; 4] {
         let nanoseconds = nanoseconds(time);
         let second = Some(nanoseconds / 1_000_000_000);
@@ -448,9 +448,8 @@ impl Clock {
 }
 
 /// As Kubernetes writes times with microseconds.
-pub(crate) fn micro_time(time: SystemTime) -> String {
-    const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(6));
-    PRINTER.timestamp_to_string(&Timestamp::try_from(time).unwrap_or_default())
+fn micro_time(time: SystemTime) -> String {
+    Clock::default().micro_time(time, &mut [0; 6]).concat()
 }
 
 /// As Kubernetes writes times.

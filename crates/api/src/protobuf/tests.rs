@@ -354,3 +354,16 @@ proptest! {
         let _ = lower::pod(Source::Protobuf(&schema::POD, &bytes[..cut]));
     }
 }
+
+#[test]
+fn whether_a_pod_has_conditions_is_told_without_reading_it() {
+    let mut pod = full_pod();
+    for has in [true, false] {
+        assert_eq!(Source::Json(&pod).has_conditions(), has);
+        let bytes = encode(&schema::POD, &pod);
+        assert_eq!(Source::Protobuf(&schema::POD, &bytes).has_conditions(), has);
+        pod["status"].as_object_mut().unwrap().remove("conditions");
+    }
+    assert!(!Source::Protobuf(&schema::POD, &[]).has_conditions());
+    assert!(Source::Protobuf(&schema::POD, &[0x1a, 9]).has_conditions(), "it is cut off");
+}

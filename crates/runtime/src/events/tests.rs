@@ -212,3 +212,19 @@ fn times_are_written_as_kubernetes_does() {
     assert_eq!(micro_time(time), "2023-11-14T22:13:20.000042Z");
     assert_eq!(second_time(time), "2023-11-14T22:13:20Z");
 }
+
+#[test]
+fn a_clock_that_goes_on_or_back_writes_what_a_new_one_does() {
+    let mut clock = Clock::default();
+    for micros in [42, 43, 999_999, 1_000_000, 61_000_001, 1_000_000, 86_400_000_000] {
+        let time = SystemTime::UNIX_EPOCH + Duration::from_micros(1_700_000_000_000_000 + micros);
+        assert_eq!(clock.micro_time(time, &mut [0; 6]).concat(), micro_time(time));
+    }
+}
+
+#[test]
+fn numbers_are_written_as_ever() {
+    for number in [1, 15, 16, 0xabc_def0, 1_700_000_000_000_042_001, u64::MAX] {
+        assert_eq!(hexadecimal(number, &mut [0; 16]), format!("{number:x}"));
+    }
+}
