@@ -89,6 +89,12 @@ pub(super) enum Judgement {
     },
 }
 
+impl Judgement {
+    pub(super) fn is_otherwise(&self) -> bool {
+        matches!(self, Self::Otherwise { .. })
+    }
+}
+
 impl Listed {
     pub(super) fn parse(text: &str) -> Result<Self> {
         let entries: Vec<Entry> =

@@ -44,6 +44,34 @@ pub(super) struct Command {
     pub(super) input: Option<String>,
 }
 
+/// What changes nothing, however often it is asked.
+const READING: &[&str] = &[
+    "api-resources",
+    "auth",
+    "describe",
+    "diff",
+    "events",
+    "exec",
+    "explain",
+    "get",
+    "logs",
+    "rollout history",
+    "rollout status",
+    "top",
+    "version",
+    "wait",
+];
+
+impl Command {
+    /// Whether it can be asked again.
+    pub(super) fn reads(&self) -> bool {
+        let said = self.arguments.join(" ");
+        READING.iter().any(|verb| {
+            said.strip_prefix(verb).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+        })
+    }
+}
+
 impl Script {
     pub(super) fn parse(text: &str) -> Result<Self> {
         let mut steps = Vec::new();
@@ -132,6 +160,20 @@ mod tests {
         assert_eq!(script.steps[1].kind, until(false, Some(0)));
         assert_eq!(script.steps[2].kind, until(true, Some(1)));
         assert_eq!(script.steps[1].command.text, "kubectl get pods");
+    }
+
+    #[test]
+    fn only_what_changes_nothing_can_be_asked_again() {
+        let reads = |text: &str| parse_command(text).unwrap().reads();
+        for text in ["kubectl get pods", "kubectl version", "kubectl rollout status deployment/web"]
+        {
+            assert!(reads(text), "{text}");
+        }
+        for text in
+            ["kubectl delete pod one", "kubectl rollout undo deployment/web", "kubectl gets"]
+        {
+            assert!(!reads(text), "{text}");
+        }
     }
 
     #[test]
