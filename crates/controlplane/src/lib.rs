@@ -12,6 +12,7 @@
 mod build;
 mod certificates;
 mod components;
+mod cores;
 mod manage;
 mod ports;
 mod process;
@@ -21,6 +22,7 @@ pub mod tools;
 
 pub use build::{build, built};
 pub use certificates::{write_expired_client, write_private};
+pub use cores::Cores;
 pub use manage::{all, down, up};
 pub use ports::free as free_ports;
 pub use process::{Identity, PAUSE};

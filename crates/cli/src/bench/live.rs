@@ -17,6 +17,7 @@ mod stage;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
+use controlplane::Cores;
 
 use super::families::Family;
 use crate::output::{complain, say};
@@ -46,6 +47,8 @@ pub struct Plan {
     pub kubeconfig: Option<PathBuf>,
     /// Whether it is the sandbox that is started, not upstream's control plane.
     pub sandbox: bool,
+    /// The core that schedulers have for themselves, if they have one.
+    pub cores: Option<Cores>,
     /// Where to draw the figures.
     pub plot: Option<PathBuf>,
     /// Whether to print objects for programs.
@@ -70,6 +73,7 @@ pub async fn run(plan: &Plan) -> Result<()> {
         jindou: std::env::current_exe().context("cannot find the path of this program")?,
         kubeconfig: place.scheduler_kubeconfig.clone(),
         folder: folder.path().to_owned(),
+        cores: plan.cores.as_ref(),
     };
     let (mut runs, mut closings, mut namespaces) = (Vec::new(), Vec::new(), Vec::new());
     for work in works {
@@ -110,7 +114,7 @@ pub async fn run(plan: &Plan) -> Result<()> {
 async fn measure(
     plan: &Plan,
     place: &Place,
-    contenders: &Contenders,
+    contenders: &Contenders<'_>,
     stage: &Stage,
     all: &mut Vec<Run>,
 ) -> Result<Option<Closing>> {
@@ -141,7 +145,7 @@ async fn measure(
             runs.push(run);
         }
     }
-    let closing = report::close(&runs, raw);
+    let closing = report::close(&runs, raw, plan.cores.as_ref().map(Cores::others));
     if let Some(closing) = closing.as_ref().filter(|_| plan.json) {
         say(&(serde_json::to_string(closing)? + "\n"))?;
     }

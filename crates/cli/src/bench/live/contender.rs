@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
-use controlplane::{Identity, free_ports, write_private};
+use controlplane::{Cores, Identity, free_ports, write_private};
 use serde::Serialize;
 use serde_json::json;
 
@@ -37,7 +37,7 @@ impl Contender {
 }
 
 /// Where the programs are and what they need.
-pub(super) struct Contenders {
+pub(super) struct Contenders<'a> {
     /// Program of upstream's scheduler.
     pub(super) kube: PathBuf,
     /// Program of ours.
@@ -46,6 +46,8 @@ pub(super) struct Contenders {
     pub(super) kubeconfig: PathBuf,
     /// For their configuration and logs.
     pub(super) folder: PathBuf,
+    /// The core that they have for themselves, if they have one.
+    pub(super) cores: Option<&'a Cores>,
 }
 
 /// A scheduler that runs. It ends when it is dropped.
@@ -57,7 +59,7 @@ pub(super) struct Process {
     log: PathBuf,
 }
 
-impl Contenders {
+impl Contenders<'_> {
     /// Starts one. Both get the same file.
     pub(super) fn start(&self, contender: Contender) -> Result<Process> {
         let config = self.folder.join("scheduler.yaml");
@@ -85,8 +87,11 @@ impl Contenders {
         let output =
             File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
         command.stdin(Stdio::null()).stderr(output.try_clone()?).stdout(output);
-        let mut child =
-            command.spawn().with_context(|| format!("cannot start {}", contender.name()))?;
+        let spawned = match self.cores {
+            Some(cores) => cores.start_apart(|| command.spawn())?,
+            None => command.spawn(),
+        };
+        let mut child = spawned.with_context(|| format!("cannot start {}", contender.name()))?;
         let Some(identity) = Identity::of(child.id().cast_signed()) else {
             let status = child.wait()?;
             bail!("{} ended at once: {status}\n{}", contender.name(), tail(&log));

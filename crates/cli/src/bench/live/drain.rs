@@ -33,7 +33,7 @@ const ARRIVALS_AT_ONCE: usize = 200;
 /// Drains again and again.
 pub(super) struct Drain<'a> {
     place: &'a Place,
-    contenders: &'a Contenders,
+    contenders: &'a Contenders<'a>,
     stage: &'a Stage,
     arrival_seconds: u64,
     /// Pods that arrive in a second, by what the first contender was able to do.
@@ -47,7 +47,7 @@ impl<'a> Drain<'a> {
     /// Nothing is started yet.
     pub(super) fn new(
         place: &'a Place,
-        contenders: &'a Contenders,
+        contenders: &'a Contenders<'a>,
         stage: &'a Stage,
         arrival_seconds: u64,
     ) -> Self {

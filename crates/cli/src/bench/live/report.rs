@@ -62,6 +62,8 @@ pub(super) struct Run {
 pub(super) struct Closing {
     /// Family of the workload.
     pub(super) family: &'static str,
+    /// Whether schedulers had a core of their own.
+    pub(super) pinned: bool,
     /// Median ratio of processor time.
     pub(super) cpu_ratio: f64,
     /// The pair in which it was worst.
@@ -72,6 +74,8 @@ pub(super) struct Closing {
     pub(super) drain_ratio_worst: f64,
     /// The most that the ratio could be if all cores are busy: (S+B)/(S+C), where B is the processor
     /// time of kube-scheduler, C Jindou's and S that of all others, as it was beside each of them.
+    /// If schedulers have a core of their own, the busier side counts: max(S,B)/max(S,C), with S
+    /// shared by all other cores.
     pub(super) bound: f64,
     /// How much of it was reached.
     pub(super) fraction_of_bound: f64,
@@ -106,7 +110,11 @@ pub(in crate::bench) fn median(values: impl IntoIterator<Item = f64>) -> Option<
 }
 
 /// What the runs of one family say; nothing when no pair of them counts.
-pub(super) fn close(runs: &[Run], raw_binds_per_second: f64) -> Option<Closing> {
+pub(super) fn close(
+    runs: &[Run],
+    raw_binds_per_second: f64,
+    cores_of_others: Option<usize>,
+) -> Option<Closing> {
     let of = |scheduler| runs.iter().filter(move |run| run.counted && run.scheduler == scheduler);
     let kube: Vec<&Run> = of(Contender::KubeScheduler).collect();
     let jindou: Vec<&Run> = of(Contender::Jindou).collect();
@@ -118,7 +126,11 @@ pub(super) fn close(runs: &[Run], raw_binds_per_second: f64) -> Option<Closing> 
     let drain = ratios(|run| run.pods_per_second);
     let p99 = pairs().filter_map(|(ours, theirs)| Some(ours.p99_ms? / theirs.p99_ms?));
     let used = |run: &Run| {
-        let used = run.outside_cpu_s_per_1000 + run.drain_cpu_s_per_1000;
+        let (outside, drain) = (run.outside_cpu_s_per_1000, run.drain_cpu_s_per_1000);
+        let used = match cores_of_others {
+            None => outside + drain,
+            Some(cores) => drain.max(outside / cores as f64),
+        };
         // A drain of few pods may end within one tick of the clock.
         used.max(TICK_S * 1000.0 / run.pods as f64)
     };
@@ -146,6 +158,7 @@ pub(super) fn close(runs: &[Run], raw_binds_per_second: f64) -> Option<Closing> 
     };
     Some(Closing {
         family: runs.first()?.family,
+        pinned: cores_of_others.is_some(),
         cpu_ratio: median(cpu.iter().copied())?,
         cpu_ratio_worst: cpu.iter().copied().fold(f64::MIN, f64::max),
         drain_ratio,
@@ -300,7 +313,7 @@ pub(super) mod tests {
 
     #[test]
     fn ratios_are_medians_of_pairs_and_the_first_pair_does_not_count() {
-        let closing = close(&example(), 1480.0).unwrap();
+        let closing = close(&example(), 1480.0, None).unwrap();
         assert!((closing.cpu_ratio - 0.0175).abs() < 1e-12);
         assert!((closing.cpu_ratio_worst - 0.02).abs() < 1e-12);
         assert_eq!((closing.drain_ratio, closing.rss_ratio), (4.0, 0.075));
@@ -308,7 +321,17 @@ pub(super) mod tests {
         assert!((closing.baseline_spread - 10.0 / 305.0).abs() < 1e-12);
         assert_eq!(closing.p99_ratio, Some(0.25));
         assert!(closing.valid);
-        assert!(close(&example()[..2], 1480.0).is_none());
+        assert!(close(&example()[..2], 1480.0, None).is_none());
+    }
+
+    #[test]
+    fn with_cores_of_their_own_the_busier_side_is_the_bound() {
+        // Kube-scheduler is busier than the others, and they are busier than Jindou.
+        let closing = close(&example(), 1480.0, Some(1)).unwrap();
+        assert!(closing.pinned);
+        assert!((closing.bound - 3.1).abs() < 1e-12);
+        let closing = close(&example(), 1480.0, Some(4)).unwrap();
+        assert!((closing.bound - 12.4).abs() < 1e-12);
     }
 
     #[test]
@@ -316,7 +339,7 @@ pub(super) mod tests {
         let doubt = |spoil: fn(&mut Vec<Run>)| {
             let mut runs = example();
             spoil(&mut runs);
-            let closing = close(&runs, 1.0).unwrap();
+            let closing = close(&runs, 1.0, None).unwrap();
             assert!(!closing.valid);
             closing.doubt.unwrap()
         };
@@ -338,7 +361,7 @@ pub(super) mod tests {
     #[test]
     fn tables_are_for_people() {
         let runs = example();
-        let closings = [close(&runs, 1480.0).unwrap()];
+        let closings = [close(&runs, 1480.0, None).unwrap()];
         insta::assert_snapshot!(format!("{}\n{}", runs_table(&runs), closings_table(&closings)));
     }
 
@@ -346,7 +369,7 @@ pub(super) mod tests {
     fn programs_get_one_object_for_each_run_and_family() {
         let runs = example();
         let mut lines = vec![serde_json::to_string(&runs[3]).unwrap()];
-        lines.push(serde_json::to_string(&close(&runs, 1480.0)).unwrap());
+        lines.push(serde_json::to_string(&close(&runs, 1480.0, None)).unwrap());
         insta::assert_snapshot!(lines.join("\n"));
     }
 }
