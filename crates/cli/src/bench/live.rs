@@ -49,6 +49,8 @@ pub struct Plan {
     pub sandbox: bool,
     /// The core that schedulers have for themselves, if they have one.
     pub cores: Option<Cores>,
+    /// The program to measure as Jindou, if it is not this one.
+    pub jindou: Option<PathBuf>,
     /// Where to draw the figures.
     pub plot: Option<PathBuf>,
     /// Whether to print objects for programs.
@@ -70,7 +72,10 @@ pub async fn run(plan: &Plan) -> Result<()> {
     let folder = tempfile::Builder::new().prefix("jindou-bench-").tempdir()?;
     let contenders = Contenders {
         kube: place.bin.join("kube-scheduler"),
-        jindou: std::env::current_exe().context("cannot find the path of this program")?,
+        jindou: match &plan.jindou {
+            Some(program) => program.clone(),
+            None => std::env::current_exe().context("cannot find the path of this program")?,
+        },
         kubeconfig: place.scheduler_kubeconfig.clone(),
         folder: folder.path().to_owned(),
         cores: plan.cores.as_ref(),

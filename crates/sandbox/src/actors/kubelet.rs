@@ -237,27 +237,18 @@ impl Kubelet {
         });
         let Some(object) = written else { return };
         if first {
-            for (place, container) in list(pod, &["spec", "containers"]).iter().enumerate() {
+            for container in list(pod, &["spec", "containers"]) {
                 let part = format!("spec.containers{{{}}}", text(container, &["name"]));
                 let image = text(container, &["image"]);
-                let _ = place;
-                RECORDER.note_at(&self.cluster, pod, &part, "Normal", "Pulled", &format!("Container image {image:?} already present on machine and can be accessed by the pod"));
-                RECORDER.note_at(
-                    &self.cluster,
-                    pod,
-                    &part,
-                    "Normal",
-                    "Created",
-                    "Container created",
+                let note = |reason, message: &str| {
+                    RECORDER.note_at(&self.cluster, pod, &part, "Normal", reason, message);
+                };
+                let pulled = format!(
+                    "Container image {image:?} already present on machine and can be accessed by the pod"
                 );
-                RECORDER.note_at(
-                    &self.cluster,
-                    pod,
-                    &part,
-                    "Normal",
-                    "Started",
-                    "Container started",
-                );
+                note("Pulled", &pulled);
+                note("Created", "Container created");
+                note("Started", "Container started");
             }
         }
         let of_job = list(pod, &["metadata", "ownerReferences"])

@@ -50,6 +50,9 @@ pub(super) struct Options {
     /// Give the scheduler a core of its own, and all others the rest.
     #[arg(long, conflicts_with = "control_plane")]
     pinned: bool,
+    /// Another build of Jindou to measure instead of this one.
+    #[arg(long, value_name = "PROGRAM")]
+    jindou: Option<PathBuf>,
     /// Also draw the figures, as SVG.
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
@@ -94,6 +97,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode> {
         kubeconfig: options.control_plane.clone(),
         sandbox: options.sandbox,
         cores,
+        jindou: options.jindou.clone(),
         plot: options.plot.clone(),
         json: super::json("live", options.output)?,
     };
