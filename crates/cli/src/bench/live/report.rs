@@ -68,6 +68,9 @@ pub(super) struct Closing {
     pub(super) cpu_ratio: f64,
     /// The pair in which it was worst.
     pub(super) cpu_ratio_worst: f64,
+    /// Median ratio of processor time from the first bind to the last: without the start, which is
+    /// paid once and not for each pod.
+    pub(super) drain_cpu_ratio: f64,
     /// Median ratio of pods bound in a second.
     pub(super) drain_ratio: f64,
     /// The pair in which it was worst.
@@ -131,8 +134,7 @@ pub(super) fn close(
             None => outside + drain,
             Some(cores) => drain.max(outside / cores as f64),
         };
-        // A drain of few pods may end within one tick of the clock.
-        used.max(TICK_S * 1000.0 / run.pods as f64)
+        used.max(tick(run))
     };
     let bound = median(pairs().map(|(ours, theirs)| used(theirs) / used(ours)))?;
     let drain_ratio = median(drain.iter().copied())?;
@@ -161,6 +163,7 @@ pub(super) fn close(
         pinned: cores_of_others.is_some(),
         cpu_ratio: median(cpu.iter().copied())?,
         cpu_ratio_worst: cpu.iter().copied().fold(f64::MIN, f64::max),
+        drain_cpu_ratio: median(ratios(|run| run.drain_cpu_s_per_1000.max(tick(run))))?,
         drain_ratio,
         drain_ratio_worst: drain.iter().copied().fold(f64::MAX, f64::min),
         bound,
@@ -219,6 +222,7 @@ pub(super) fn closings_table(closings: &[Closing]) -> String {
         "JINDOU / KUBE-SCHEDULER",
         "CPU",
         "WORST",
+        "CPU IN DRAIN",
         "DRAIN",
         "BOUND",
         "OF BOUND",
@@ -234,6 +238,7 @@ pub(super) fn closings_table(closings: &[Closing]) -> String {
             closing.family.to_owned(),
             parts(closing.cpu_ratio),
             parts(closing.cpu_ratio_worst),
+            parts(closing.drain_cpu_ratio),
             format!("{:.2}x", closing.drain_ratio),
             format!("{:.2}x", closing.bound),
             format!("{:.0}%", closing.fraction_of_bound * 100.0),
@@ -245,6 +250,11 @@ pub(super) fn closings_table(closings: &[Closing]) -> String {
         ]);
     }
     columns(&rows)
+}
+
+/// What one tick of the clock is for 1,000 pods. A drain of few pods may end within it.
+fn tick(run: &Run) -> f64 {
+    TICK_S * 1000.0 / run.pods as f64
 }
 
 /// A ratio as people say it.
