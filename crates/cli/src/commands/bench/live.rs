@@ -85,6 +85,10 @@ pub(super) fn run(options: &Options) -> Result<ExitCode> {
     if options.nodes == 0 || options.pods == Some(0) || options.rounds == 0 {
         bail!("--nodes, --pods and --rounds take numbers above zero");
     }
+    // Told now, not after kube-scheduler's first drain.
+    if let Some(program) = options.jindou.as_ref().filter(|program| !program.is_file()) {
+        bail!("--jindou: there is no program {}; name the file of a build", program.display());
+    }
     let families = options.family.iter().map(|name| super::find(name));
     // Before anything is started, as what is started inherits the cores.
     let cores = options.pinned.then(Cores::keep_one).transpose().context("--pinned")?;
