@@ -9,5 +9,6 @@ pub mod memory;
 pub mod metrics;
 pub mod objects;
 pub mod placements;
+pub mod preempt;
 pub mod server;
 pub mod soak;

@@ -5,10 +5,10 @@
 //!                                                     └─ pods go ◀─ check ◀─ arrivals ◀─ pods go ◀────────────┘
 //! ```
 
-mod contender;
+pub(super) mod contender;
 mod drain;
 mod manifest;
-mod observer;
+pub(super) mod observer;
 mod place;
 mod plot;
 mod report;
@@ -29,7 +29,7 @@ use report::{Closing, Run};
 use stage::Stage;
 
 pub use contender::QPS;
-pub(super) use report::median;
+pub(super) use report::{median, percentile};
 
 /// What to measure.
 pub struct Plan {

@@ -2,6 +2,7 @@
 
 mod api;
 mod live;
+mod preempt;
 mod soak;
 
 use std::future::Future;
@@ -41,6 +42,7 @@ enum Action {
         output: Format,
     },
     Live(live::Options),
+    Preempt(preempt::Options),
     Api(api::Options),
     Soak(soak::Options),
     /// A sandbox that is measured, until standard input ends.
@@ -82,6 +84,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode> {
     match &options.action {
         Action::Decide { family, nodes, output } => decide(family, nodes, *output)?,
         Action::Live(options) => return live::run(options),
+        Action::Preempt(options) => return preempt::run(options),
         Action::Api(options) => return api::run(options),
         Action::Soak(options) => return soak::run(options),
         Action::Server { kubeconfig, actors } => server::serve(kubeconfig, *actors)?,

@@ -19,7 +19,7 @@ const TAIL_LINES: usize = 15;
 /// Who is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Contender {
+pub(in crate::bench) enum Contender {
     /// Upstream's scheduler.
     KubeScheduler,
     /// Ours.
@@ -28,7 +28,7 @@ pub(super) enum Contender {
 
 impl Contender {
     /// As people call it.
-    pub(super) fn name(self) -> &'static str {
+    pub(in crate::bench) fn name(self) -> &'static str {
         match self {
             Self::KubeScheduler => "kube-scheduler",
             Self::Jindou => "jindou",
@@ -37,23 +37,23 @@ impl Contender {
 }
 
 /// Where the programs are and what they need.
-pub(super) struct Contenders<'a> {
+pub(in crate::bench) struct Contenders<'a> {
     /// Program of upstream's scheduler.
-    pub(super) kube: PathBuf,
+    pub(in crate::bench) kube: PathBuf,
     /// Program of ours.
-    pub(super) jindou: PathBuf,
+    pub(in crate::bench) jindou: PathBuf,
     /// Credentials for both.
-    pub(super) kubeconfig: PathBuf,
+    pub(in crate::bench) kubeconfig: PathBuf,
     /// For their configuration and logs.
-    pub(super) folder: PathBuf,
+    pub(in crate::bench) folder: PathBuf,
     /// The core that they have for themselves, if they have one.
-    pub(super) cores: Option<&'a Cores>,
+    pub(in crate::bench) cores: Option<&'a Cores>,
 }
 
 /// A scheduler that runs. It ends when it is dropped.
-pub(super) struct Process {
+pub(in crate::bench) struct Process {
     /// Who it is.
-    pub(super) identity: Identity,
+    pub(in crate::bench) identity: Identity,
     contender: Contender,
     child: Child,
     log: PathBuf,
@@ -61,7 +61,7 @@ pub(super) struct Process {
 
 impl Contenders<'_> {
     /// Starts one. Both get the same file.
-    pub(super) fn start(&self, contender: Contender) -> Result<Process> {
+    pub(in crate::bench) fn start(&self, contender: Contender) -> Result<Process> {
         let config = self.folder.join("scheduler.yaml");
         write_private(&config, &configuration(&self.kubeconfig))?;
         let [port] = free_ports()?;
@@ -116,7 +116,7 @@ fn configuration(kubeconfig: &Path) -> String {
 
 impl Process {
     /// Fails when it has ended by itself.
-    pub(super) fn check(&mut self) -> Result<()> {
+    pub(in crate::bench) fn check(&mut self) -> Result<()> {
         match self.child.try_wait()? {
             Some(status) => {
                 bail!("{} ended: {status}\n{}", self.contender.name(), self.tail())
@@ -126,12 +126,12 @@ impl Process {
     }
 
     /// The end of what it logged.
-    pub(super) fn tail(&self) -> String {
+    pub(in crate::bench) fn tail(&self) -> String {
         tail(&self.log)
     }
 
     /// Seconds of processor time that it has used.
-    pub(super) fn cpu_seconds(&self) -> Result<f64> {
+    pub(in crate::bench) fn cpu_seconds(&self) -> Result<f64> {
         self.identity.cpu_seconds().with_context(|| format!("{} ended", self.contender.name()))
     }
 }

@@ -21,7 +21,7 @@ const BOUND: &str = "/api/v1/pods?fieldSelector=spec.nodeName!%3D";
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Watches until it is dropped.
-pub(super) struct Observer {
+pub(in crate::bench) struct Observer {
     seen: Arc<Mutex<Seen>>,
     count: Arc<watch::Sender<usize>>,
     task: JoinHandle<()>,
@@ -29,13 +29,13 @@ pub(super) struct Observer {
 
 /// What was seen since the last time that somebody took it.
 #[derive(Default)]
-pub(super) struct Seen {
+pub(in crate::bench) struct Seen {
     /// By uid, the node of each pod and when it was first seen there.
-    pub(super) bound: HashMap<String, (String, Instant)>,
+    pub(in crate::bench) bound: HashMap<String, (String, Instant)>,
     /// When the first and the last of them were seen.
-    pub(super) span: Option<(Instant, Instant)>,
+    pub(in crate::bench) span: Option<(Instant, Instant)>,
     /// Pods that were seen on a second node.
-    pub(super) moved: Vec<String>,
+    pub(in crate::bench) moved: Vec<String>,
 }
 
 /// A pod, as far as it is looked at.
@@ -75,7 +75,7 @@ struct Version {
 
 impl Observer {
     /// Starts to watch. Pods that are bound already do not count.
-    pub(super) async fn start(requests: Requests) -> Result<Self> {
+    pub(in crate::bench) async fn start(requests: Requests) -> Result<Self> {
         let seen = Arc::new(Mutex::new(Seen::default()));
         let count = Arc::new(watch::Sender::new(0));
         let version = newest(&requests).await?;
@@ -85,18 +85,18 @@ impl Observer {
     }
 
     /// Waits until this many pods were seen on a node.
-    pub(super) async fn wait(&self, pods: usize) -> Result<()> {
+    pub(in crate::bench) async fn wait(&self, pods: usize) -> Result<()> {
         let reached = self.count.subscribe().wait_for(|count| *count >= pods).await.map(|_| ());
         reached.context("the watch of pods ended")
     }
 
     /// How many pods were seen on a node.
-    pub(super) fn count(&self) -> usize {
+    pub(in crate::bench) fn count(&self) -> usize {
         *self.count.borrow()
     }
 
     /// What was seen; from now on nothing was.
-    pub(super) fn take(&self) -> Seen {
+    pub(in crate::bench) fn take(&self) -> Seen {
         self.count.send_replace(0);
         std::mem::take(&mut *lock(&self.seen))
     }

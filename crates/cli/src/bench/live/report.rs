@@ -99,7 +99,7 @@ pub(super) struct Closing {
 }
 
 /// The value at a share of all, by nearest rank. They must be sorted.
-pub(super) fn percentile(sorted: &[f64], share: f64) -> Option<f64> {
+pub(in crate::bench) fn percentile(sorted: &[f64], share: f64) -> Option<f64> {
     let rank = (sorted.len() as f64 * share).ceil() as usize;
     sorted.get(rank.saturating_sub(1)).copied()
 }
