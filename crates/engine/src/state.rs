@@ -11,6 +11,7 @@ pub mod domains;
 pub mod driver_limits;
 pub mod groups;
 pub mod images;
+pub mod lowest;
 pub mod node_order;
 pub mod nodes;
 pub mod pods;
@@ -34,6 +35,7 @@ use crate::object::{
 use driver_limits::DriverLimits;
 use groups::Groups;
 use images::Images;
+use lowest::LowestPriorities;
 use nodes::Nodes;
 use pods::{PodRecord, Pods};
 use resources::ResourceNames;
@@ -113,6 +115,8 @@ pub struct State {
     pub nodes: Nodes,
     /// Pods.
     pub pods: Pods,
+    /// The lowest priority on each node.
+    pub lowest_priorities: LowestPriorities,
     /// Pod specs.
     pub specs: Specs,
     /// Pods by namespace and labels.
@@ -421,6 +425,7 @@ impl State {
             name => self.nodes.find(name).unwrap_or(NodeIdx::NONE),
         };
         let record = self.pods.get_mut(pod);
+        let (node, old_priority) = (record.node, record.priority);
         record.resource_version = new.resource_version;
         record.priority = new.priority;
         record.nominated = nominated;
@@ -428,6 +433,10 @@ impl State {
         record.generation = new.generation;
         record.preempted = new.preempted;
         record.gates = new.gates;
+        if node.is_some() && old_priority != new.priority {
+            self.lowest_priorities.add(node, new.priority);
+            self.leave_priority(node, old_priority);
+        }
     }
 
     /// Puts a pending pod on a node, and tells all readers.
@@ -436,6 +445,7 @@ impl State {
         debug_assert!(!record.node.is_some(), "a pod is on one node at most");
         record.node = node;
         let (group, spec, terminating) = (record.group, record.spec, record.terminating);
+        self.lowest_priorities.add(node, record.priority);
         let group_record = self.groups.get_mut(group);
         record.place_in_group = group_record.pods.len() as u32;
         group_record.pods.push(pod);
@@ -471,6 +481,7 @@ impl State {
             return;
         }
         let (group, spec, terminating) = (record.group, record.spec, record.terminating);
+        let priority = record.priority;
         let (in_group, in_spec) = (record.place_in_group as usize, record.place_in_spec as usize);
         let pods = &mut self.groups.get_mut(group).pods;
         pods.swap_remove(in_group);
@@ -483,8 +494,15 @@ impl State {
             self.pods.get_mut(*moved).place_in_spec = in_spec as u32;
         }
         self.nodes.detach(pod, node, self.specs.get(spec));
+        self.leave_priority(node, priority);
         self.usage_changed(group, spec, node, terminating, false);
         self.nodes.free_if_empty(node);
+    }
+
+    /// A pod of this priority is no longer among the pods of a node.
+    fn leave_priority(&mut self, node: NodeIdx, priority: i32) {
+        let others = self.nodes.pods(node).iter().map(|pod| self.pods.get(*pod).priority);
+        self.lowest_priorities.remove(node, priority, others);
     }
 
     fn usage_changed(

@@ -5,6 +5,7 @@ use std::ops::Range;
 use crate::index::{NodeIdx, ResourceIdx};
 
 use super::State;
+use super::lowest::LowestPriorities;
 
 impl State {
     /// Adds up the pods of these slots of nodes anew. The first difference is told.
@@ -54,6 +55,12 @@ impl State {
         let kept = (self.nodes.non_zero_cpu()[node.at()], self.nodes.non_zero_memory()[node.at()]);
         if kept != (cpu, memory) {
             return Err(format!("usage of {name}: kept {kept:?}, sum {:?}", (cpu, memory)));
+        }
+        let priorities = self.nodes.pods(node).iter().map(|pod| self.pods.get(*pod).priority);
+        let counted = LowestPriorities::recount(priorities);
+        let kept = self.lowest_priorities.kept(node);
+        if kept != counted {
+            return Err(format!("lowest priority on {name}: kept {kept:?}, counted {counted:?}"));
         }
         Ok(())
     }
