@@ -117,14 +117,14 @@ fn answer(state: &State, profile: &Profile, explanation: &Explanation) -> Answer
         answer.nodes.insert(node_name(*node), entry);
     }
     answer.feasible = answer.nodes.keys().cloned().collect();
-    for (node, plugin, rejection) in &explanation.diagnosis.nodes {
+    for (node, plugin, rejection) in explanation.diagnosis.nodes() {
         let entry = NodeAnswer {
             code: rejection.code.name(),
             plugin: plugin.map_or_else(String::new, |p| profile.plugin_name(p).to_owned()),
             reasons: rejection.reasons.iter().map(ToString::to_string).collect(),
             ..NodeAnswer::default()
         };
-        answer.nodes.insert(node_name(*node), entry);
+        answer.nodes.insert(node_name(node), entry);
     }
     if let Some((node, victims)) = &explanation.post_filter.nominated {
         answer.preemption.node = node_name(*node);

@@ -168,3 +168,9 @@ impl NodeSet {
         }
     }
 }
+
+impl Extend<NodeIdx> for NodeSet {
+    fn extend<T: IntoIterator<Item = NodeIdx>>(&mut self, nodes: T) {
+        nodes.into_iter().for_each(|node| self.insert(node));
+    }
+}

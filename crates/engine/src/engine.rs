@@ -26,6 +26,7 @@ mod binding;
 mod cluster;
 mod consult;
 mod context;
+mod decisions;
 mod pods;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -40,7 +41,7 @@ use crate::framework::Profile;
 use crate::index::PodIdx;
 use crate::map::Map;
 use crate::object::Pod;
-use crate::queue::{Queue, QueueConfig, Subscriptions};
+use crate::queue::{Nomination, Nominator, Queue, QueueConfig, Subscriptions};
 use crate::state::State;
 use crate::stopwatch::{Clock, Stopwatch, Times};
 
@@ -190,15 +191,13 @@ impl Engine {
         };
         let home = self.state.pods.get(index).node;
         self.state.displace(index);
-        let nominated: Vec<PodIdx> = self
-            .state
-            .pods
-            .iter()
-            .filter(|(_, record)| record.nominated.is_some() && !record.node.is_some())
-            .map(|(pod, _)| pod)
-            .collect();
+        let mut nominator = Nominator::default();
+        let waiting = self.state.pods.iter().filter(|(_, record)| !record.node.is_some());
+        for (pod, record) in waiting {
+            nominator.add(pod, Nomination::Keep, record.nominated);
+        }
         let class = class_of(&self.state, index, &node_name);
-        let occasion = Occasion::new(index, &nominated, now, self.random);
+        let occasion = Occasion::new(index, &nominator, now, self.random);
         let before = self.state.nodes.settle_order_for_now();
         let explanation = explain(profile, class, &mut self.state, &occasion);
         let answer = read(&self.state, profile, explanation);

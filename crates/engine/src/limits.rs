@@ -16,6 +16,10 @@ pub const TALLIES_DROPPED: usize = 256;
 /// Classes whose evaluation is kept. At 5,000 nodes one takes 0.3 to 2.5 MB.
 pub const EVALUATIONS_KEPT: usize = 256;
 
+/// Refusals in a diagnosis that is kept for the next pod of the class. There are a few for each filter,
+/// unless a plugin has something else to say about every node.
+pub const REFUSALS_KEPT: usize = 256;
+
 /// Questions to extenders that may be open at a time; further pods wait for their turn.
 pub const CONSULTATIONS_MAX: usize = 64;
 

@@ -199,6 +199,7 @@ impl Queue {
         info.priority = pod.priority;
         info.nominated = pod.nominated;
         if place == Place::InFlight {
+            self.nominator.pod_changed(pod.pod);
             self.record_own(context, pod.pod, events);
             return place;
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::bitset::NodeSet;
 use crate::cycle::diagnosis::Diagnosis;
 use crate::cycle::evaluation::Evaluation;
+use crate::cycle::rivals::Rivals;
 use crate::cycle::what_if::WhatIf;
 use crate::framework::event::Object;
 use crate::framework::scorer::EXCLUDED;
@@ -14,6 +15,7 @@ use crate::framework::{
 };
 use crate::index::PodIdx;
 use crate::object::{DisruptionBudget, Labels, Namespace, Node, Pod, PodSpec, Workload};
+use crate::queue::Nominator;
 use crate::state::State;
 use crate::state::volumes::Volumes;
 
@@ -134,7 +136,7 @@ pub fn verdicts(plugin: Box<dyn Plugin>, class: Class, state: &mut State) -> Vec
     }
     let nodes = state.nodes.order().iter().map(|node| {
         let name = state.nodes.name(*node);
-        match diagnosis.nodes.iter().find(|(other, _, _)| other == node) {
+        match diagnosis.nodes().find(|(other, _, _)| other == node) {
             Some((_, _, rejection)) => {
                 format!("{name}: {} {}", rejection.code.name(), rejection.message())
             }
@@ -233,17 +235,19 @@ pub fn verdict_if(
     let node = state.nodes.find(node).expect("tests name nodes that exist");
     let pods = |names: &[&str]| names.iter().map(|name| find(state, name)).collect::<Vec<_>>();
     let (added, removed) = (pods(added), pods(removed));
-    let mut what_if = WhatIf::new(state, &mut evaluation, PodIdx::NONE, &[], node);
+    let nominator = Nominator::default();
+    let mut what_if = WhatIf::new(state, &mut evaluation, Rivals::of_any(&nominator, 0), node);
     for pod in removed {
         what_if.remove(pod);
     }
     for pod in added {
         what_if.add(pod);
     }
-    match what_if.check_with_plugin() {
-        None => "ok".to_owned(),
-        Some((_, rejection)) => format!("{} {}", rejection.code.name(), rejection.message()),
-    }
+    let verdict = what_if.check_and_read(|evaluation, state, verdict| {
+        let (_, rejection) = evaluation.rejection(state, node, verdict);
+        format!("{} {}", rejection.code.name(), rejection.message())
+    });
+    verdict.unwrap_or_else(|| "ok".to_owned())
 }
 
 /// Puts a pending pod of namespace `default` on a node.

@@ -22,6 +22,7 @@ use engine::framework::{
     Subscription,
 };
 use engine::index::NodeIdx;
+use engine::map::Map;
 use engine::state::State;
 
 use victims::{Refusal, Search};
@@ -61,6 +62,9 @@ impl Plugin for DefaultPreemption {
             VictimAdvice::Failed(text) => return PostFilterOutcome::Error(prefixed(text)),
             VictimAdvice::Nobody | VictimAdvice::Wanted => {}
         }
+        if nobody_is_less_important(cycle) {
+            return Candidates::none(potential_count(cycle)).outcome(cycle);
+        }
         let potential = potential_nodes(cycle);
         let mut candidates = Candidates::new(self.wanted(potential.len()));
         candidates.search(cycle, &potential);
@@ -95,33 +99,55 @@ struct Candidates {
     harmful: Vec<Candidate>,
     /// Nodes without a single pod that is less important.
     without_victims: usize,
-    /// Why the pod fits not even without them; collected only until there is a candidate.
-    rejections: Vec<Rejection>,
+    /// Why the pod fits not even without them, and on how many nodes; collected only until there is a
+    /// candidate.
+    rejections: Vec<(Rejection, usize)>,
+    /// Places of the rejections in their list.
+    places: Map<Rejection, usize>,
 }
 
 impl Candidates {
     fn new(wanted: usize) -> Self {
         let (harmless, harmful, rejections) = (Vec::new(), Vec::new(), Vec::new());
-        Self { wanted, harmless, harmful, without_victims: 0, rejections }
+        let (without_victims, places) = (0, Map::default());
+        Self { wanted, harmless, harmful, without_victims, rejections, places }
+    }
+
+    /// There is nobody to remove on so many potential nodes.
+    fn none(without_victims: usize) -> Self {
+        Self { without_victims, ..Self::new(0) }
     }
 
     /// Tries one node after the other, beginning anywhere, until there are enough candidates.
     fn search(&mut self, cycle: &mut PostFilter, potential: &[NodeIdx]) {
         let mut search = Search::new(cycle);
+        let priority = cycle.state().pods.get(cycle.pod).priority;
         let offset = cycle.random.checked_rem(potential.len() as u64).unwrap_or(0) as usize;
         let (before, after) = potential.split_at(offset);
         for node in after.iter().chain(before) {
+            if cycle.state().lowest_priorities.of(*node) >= priority {
+                self.without_victims += 1;
+                continue;
+            }
             let needs_reason = self.harmless.is_empty() && self.harmful.is_empty();
             match search.victims(cycle, *node, needs_reason) {
                 Ok(victims) => self.add(victims),
-                Err(Refusal::NoVictims) => self.without_victims += 1,
-                Err(Refusal::Rejected(rejection)) => self.rejections.extend(rejection),
+                Err(Refusal(rejection)) => rejection.into_iter().for_each(|r| self.note(r)),
             }
             if !self.harmless.is_empty() && self.harmless.len() + self.harmful.len() >= self.wanted
             {
                 return;
             }
         }
+    }
+
+    fn note(&mut self, rejection: Rejection) {
+        let rejections = &mut self.rejections;
+        let place = *self.places.get_or_insert_with(rejection.clone(), || {
+            rejections.push((rejection, 0));
+            rejections.len() - 1
+        });
+        self.rejections[place].1 += 1;
     }
 
     /// As upstream, each of the two lists takes as many as are wanted and no more.
@@ -146,7 +172,8 @@ impl Candidates {
         }
         let no_victims = Rejection::unresolvable("No preemption victims found for incoming pod");
         let not_tried = Rejection::unresolvable("Preemption is not helpful for scheduling");
-        let tried = std::iter::repeat_n(&no_victims, without_victims).chain(&rejections);
+        let rejected = rejections.iter().map(|(rejection, nodes)| (rejection, *nodes));
+        let tried = std::iter::once((&no_victims, without_victims)).chain(rejected);
         let text = fit_error(cycle.state().nodes.count(), None, tried, Some(&not_tried));
         unschedulable(&text, true)
     }
@@ -206,26 +233,43 @@ fn eligible(cycle: &PostFilter) -> Result<(), &'static str> {
     if going { Err("not eligible due to a terminating pod on the nominated node.") } else { Ok(()) }
 }
 
+/// Whether no pod on any node is less important: then no node needs to be looked at.
+fn nobody_is_less_important(cycle: &PostFilter) -> bool {
+    cycle.state().lowest_priorities.of_all() >= cycle.state().pods.get(cycle.pod).priority
+}
+
 /// Nodes that removing pods could help.
 fn potential_nodes(cycle: &PostFilter) -> Vec<NodeIdx> {
     let diagnosis = cycle.diagnosis;
-    let told = diagnosis.nodes.iter();
+    let told = diagnosis.nodes();
     if diagnosis.absent_code() != Code::Unschedulable {
         let helpless = told.filter(|(_, _, rejection)| rejection.code == Code::Unschedulable);
-        return helpless.map(|(node, _, _)| *node).collect();
+        return helpless.map(|(node, _, _)| node).collect();
     }
     let mut potential = cycle.state().nodes.present().clone();
     for (node, _, rejection) in told {
-        potential.set(*node, rejection.code == Code::Unschedulable);
+        potential.set(node, rejection.code == Code::Unschedulable);
     }
     let order = cycle.state().nodes.order().iter().copied();
     order.filter(|node| potential.contains(*node)).collect()
 }
 
+/// How many they are.
+fn potential_count(cycle: &PostFilter) -> usize {
+    let diagnosis = cycle.diagnosis;
+    let told = diagnosis.count_of(Code::Unschedulable);
+    let absent = match diagnosis.absent_code() {
+        Code::Unschedulable => cycle.state().nodes.count() - diagnosis.rejected_count(),
+        _ => 0,
+    };
+    told + absent
+}
+
 /// The texts of all errors, each once, as upstream puts them together.
-fn errors(rejections: &[Rejection]) -> Option<String> {
+fn errors(rejections: &[(Rejection, usize)]) -> Option<String> {
     let mut texts: Vec<String> = Vec::new();
-    for rejection in rejections.iter().filter(|rejection| rejection.code == Code::Error) {
+    let errors = rejections.iter().map(|(rejection, _)| rejection);
+    for rejection in errors.filter(|rejection| rejection.code == Code::Error) {
         let text = rejection.message();
         if !texts.contains(&text) {
             texts.push(text);

@@ -353,6 +353,10 @@ impl Filter for Limits {
         Rejection::unschedulable("node(s) exceed max volume count")
     }
 
+    fn rejection_varies(&self, answer: Answer) -> bool {
+        answer != FULL
+    }
+
     fn reads_usage(&self) -> bool {
         self.registered.as_ref().is_ok_and(|demands| !demands.is_empty())
     }

@@ -249,6 +249,10 @@ impl<P: NodePlugin> Filter for ForClass<P> {
         rejection
     }
 
+    fn rejection_varies(&self, _answer: Answer) -> bool {
+        true
+    }
+
     fn reads_usage(&self) -> bool {
         self.plugin.reads_pods()
     }

@@ -1,16 +1,19 @@
 //! Where one pod goes.
 
+use std::sync::Arc;
+
 use crate::framework::profile::PluginPosition;
 use crate::framework::{Code, Point, Profile, Rejection};
 use crate::index::{NodeIdx, PodIdx};
+use crate::queue::Nominator;
 use crate::state::State;
 use crate::stopwatch::Stopwatch;
 
 use super::diagnosis::Diagnosis;
 use super::evaluation::Evaluation;
 use super::ranking::{Ranking, Spare};
+use super::rivals::Rivals;
 use super::scores::{Scores, ScoringFailed};
-use super::what_if::WhatIf;
 
 /// What came of one attempt.
 #[derive(Debug)]
@@ -25,15 +28,15 @@ pub enum Decision {
     /// There is no node at all.
     NoNodes,
     /// No node fits.
-    Unschedulable(Diagnosis),
+    Unschedulable(Arc<Diagnosis>),
     /// A plugin failed.
     Error(String),
 }
 
 /// Who else wants to go where: pods nominated for nodes, and the place where the visit begins.
 pub struct Circumstances<'a> {
-    /// Pods nominated for nodes, in order of nomination.
-    pub nominated: &'a [PodIdx],
+    /// Pods nominated for nodes.
+    pub nominator: &'a Nominator,
     /// Place in the visiting order at which the visit begins; moved on by each decision.
     pub start: &'a mut usize,
     /// Memory to work in.
@@ -56,29 +59,33 @@ pub fn decide(
     let begun = circumstances.stopwatch.now();
     evaluation.refresh(profile, state);
     circumstances.stopwatch.filtered(begun);
+    let rivals = Rivals::of(circumstances.nominator, state, pod);
     if evaluation.rejected.is_some() {
-        return Decision::Unschedulable(Diagnosis::new(profile, evaluation, state));
+        return Decision::Unschedulable(evaluation.diagnose(profile, state, rivals));
     }
-    let nominated = circumstances.nominated;
-    let own = match try_nominated(evaluation, state, pod, nominated) {
+    let own = match try_nominated(evaluation, state, rivals) {
         Nominated::Fits(node) => return Decision::Node { node, feasible: 1 },
         Nominated::Rejected(rejected) => Some(rejected),
         Nominated::None => None,
     };
-    let disputed = disputed_nodes(evaluation, state, pod, nominated);
     let sample = nodes_to_find(profile, evaluation, state);
-    if disputed.is_empty() && own.is_none() && sample.is_none() && !evaluation.can_fail() {
-        return decide_over_all(profile, evaluation, state, circumstances);
+    if own.is_none()
+        && sample.is_none()
+        && !evaluation.can_fail()
+        && evaluation.follow_claims(state, rivals)
+    {
+        return decide_over_all(profile, evaluation, state, rivals, circumstances);
     }
-    let verdicts = Verdicts { own, disputed };
+    let verdicts = Verdicts { own, disputed: disputed_nodes(evaluation, state, rivals) };
     decide_over_list(profile, evaluation, state, verdicts, sample, circumstances)
 }
 
-/// The usual case: every node counts and nobody else has a claim.
+/// The usual case: every node counts that the nominations of others leave open.
 fn decide_over_all(
     profile: &Profile,
     evaluation: &mut Evaluation,
     state: &mut State,
+    rivals: Rivals,
     circumstances: &mut Circumstances,
 ) -> Decision {
     let Circumstances { start, spare, stopwatch, .. } = circumstances;
@@ -87,16 +94,16 @@ fn decide_over_all(
         // A full visit ends where it began; a narrowed one moves on by the nodes it looked at.
         **start = (begun + nodes.count()) % state.nodes.count();
     }
-    let feasible = evaluation.feasible_count();
+    let feasible = evaluation.open_count();
     if feasible == 0 {
-        return Decision::Unschedulable(Diagnosis::new(profile, evaluation, state));
+        return Decision::Unschedulable(evaluation.diagnose(profile, state, rivals));
     }
     if feasible == 1 {
-        let node = evaluation.feasible().iter().next().unwrap_or(NodeIdx::NONE);
+        let node = evaluation.open().0.iter().next().unwrap_or(NodeIdx::NONE);
         return Decision::Node { node, feasible };
     }
     let time = stopwatch.now();
-    let ranking = evaluation.rank(profile, state, spare);
+    let ranking = evaluation.rank_open(profile, state, spare);
     let chosen = ranking.choose(begun);
     stopwatch.scored(time);
     let decision = match (ranking.failure(profile), chosen) {
@@ -129,9 +136,10 @@ fn decide_over_list(
         Ok(visited) => visited,
         Err(error) => return Decision::Error(error),
     };
-    **start = (**start + feasible.len() + diagnosis.nodes.len()) % state.nodes.count();
+    let looked_at = feasible.len() + diagnosis.rejected_count();
+    **start = (**start + looked_at) % state.nodes.count();
     if feasible.is_empty() {
-        return Decision::Unschedulable(diagnosis);
+        return Decision::Unschedulable(Arc::new(diagnosis));
     }
     if let [node] = *feasible {
         return Decision::Node { node, feasible: 1 };
@@ -190,7 +198,7 @@ pub(crate) type Rejected = (NodeIdx, PluginPosition, Rejection);
 pub(crate) struct Verdicts {
     /// The pod's own nominated node, where plugins narrowed the choice.
     pub(crate) own: Option<Rejected>,
-    /// Nodes that somebody else is nominated for.
+    /// Nodes that other pods are nominated for, sorted.
     pub(crate) disputed: Vec<Rejected>,
 }
 
@@ -208,14 +216,11 @@ pub(crate) enum Nominated {
 pub(crate) fn try_nominated(
     evaluation: &mut Evaluation,
     state: &mut State,
-    pod: PodIdx,
-    nominated: &[PodIdx],
+    rivals: Rivals,
 ) -> Nominated {
-    let own = state.pods.get(pod).nominated;
-    if !own.is_some() || !state.nodes.present().contains(own) {
-        return Nominated::None;
-    }
-    match two_pass(evaluation, state, pod, nominated, own) {
+    let own = rivals.own_node().filter(|own| state.nodes.present().contains(*own));
+    let Some(own) = own else { return Nominated::None };
+    match two_passes(evaluation, state, rivals, own) {
         None => Nominated::Fits(own),
         Some((plugin, rejection)) => {
             let rejected = (own, plugin, rejection);
@@ -232,64 +237,38 @@ pub(crate) fn verdict_of(
     disputed: &[Rejected],
     node: NodeIdx,
 ) -> Option<(PluginPosition, Rejection)> {
-    if let Some((_, plugin, rejection)) = disputed.iter().find(|(other, _, _)| *other == node) {
+    if let Ok(found) = disputed.binary_search_by_key(&node, |(other, _, _)| *other) {
+        let (_, plugin, rejection) = &disputed[found];
         return Some((*plugin, rejection.clone()));
     }
     let verdict = evaluation.verdict(state, node)?;
     Some(evaluation.rejection(state, node, verdict))
 }
 
-/// Nodes for which an equally or more important pod is nominated and that do not take both.
+/// Nodes for which an equally or more important pod is nominated and that do not take both, sorted.
 pub(crate) fn disputed_nodes(
     evaluation: &mut Evaluation,
     state: &mut State,
-    pod: PodIdx,
-    nominated: &[PodIdx],
+    rivals: Rivals,
 ) -> Vec<Rejected> {
-    let rivals = nominated.iter().filter(|rival| is_rival(state, pod, **rival));
-    let nodes = rivals.map(|rival| state.pods.get(*rival).nominated);
-    let mut nodes: Vec<NodeIdx> =
-        nodes.filter(|node| state.nodes.present().contains(*node)).collect();
-    nodes.sort_unstable();
-    nodes.dedup();
-    let mut disputed = Vec::new();
-    for node in nodes {
-        if let Some((plugin, rejection)) = two_pass(evaluation, state, pod, nominated, node) {
-            disputed.push((node, plugin, rejection));
-        }
-    }
-    disputed
+    let nodes = rivals.nodes(state);
+    let disputed = nodes.iter().filter_map(|node| {
+        let (plugin, rejection) = two_passes(evaluation, state, rivals, node)?;
+        Some((node, plugin, rejection))
+    });
+    disputed.collect()
 }
 
-fn is_rival(state: &State, pod: PodIdx, other: PodIdx) -> bool {
-    other != pod
-        && state.pods.get(other).nominated.is_some()
-        && state.pods.get(other).priority >= state.pods.get(pod).priority
-}
-
-/// Upstream's two passes: with the rivals on the node, then without them.
-fn two_pass(
+/// Upstream's two passes over one node: with the rivals on it, then without them.
+fn two_passes(
     evaluation: &mut Evaluation,
     state: &mut State,
-    pod: PodIdx,
-    nominated: &[PodIdx],
+    rivals: Rivals,
     node: NodeIdx,
 ) -> Option<(PluginPosition, Rejection)> {
-    let rivals: Vec<PodIdx> = nominated
-        .iter()
-        .copied()
-        .filter(|rival| is_rival(state, pod, *rival) && state.pods.get(*rival).nominated == node)
-        .collect();
-    if !rivals.is_empty() {
-        let mut with_rivals = WhatIf::new(state, evaluation, pod, &[], node);
-        for rival in &rivals {
-            with_rivals.add(*rival);
-        }
-        if let Some(rejected) = with_rivals.check_with_plugin() {
-            return Some(rejected);
-        }
-    }
-    WhatIf::new(state, evaluation, pod, &[], node).check_with_plugin()
+    rivals.two_passes(evaluation, state, node, |evaluation, state, verdict| {
+        evaluation.rejection(state, node, verdict)
+    })
 }
 
 /// How many feasible nodes are enough; `None` for all of them.
@@ -322,21 +301,38 @@ impl Evaluation {
         state: &mut State,
         spare: &mut Spare,
     ) -> &mut Ranking {
+        self.rank_nodes(profile, state, spare, false)
+    }
+
+    /// The ranking of the open nodes, brought up to date.
+    fn rank_open(
+        &mut self,
+        profile: &Profile,
+        state: &mut State,
+        spare: &mut Spare,
+    ) -> &mut Ranking {
+        self.rank_nodes(profile, state, spare, true)
+    }
+
+    fn rank_nodes(
+        &mut self,
+        profile: &Profile,
+        state: &mut State,
+        spare: &mut Spare,
+        only_open: bool,
+    ) -> &mut Ranking {
         let kept = self.ranking.take();
-        let current = kept.and_then(|mut ranking| {
-            ranking.refresh(state, self.feasible(), self.feasible_version()).then_some(ranking)
-        });
-        let ranking = current.unwrap_or_else(|| {
-            let (ranking, areas) = Ranking::new(
-                profile,
-                &self.class,
-                state,
-                (self.feasible(), self.feasible_version()),
-                spare,
-            );
-            self.depend_on(areas, state);
-            ranking
-        });
+        let (nodes, version) = if only_open { self.open() } else { self.all_feasible() };
+        let current = kept.and_then(|mut kept| kept.refresh(state, nodes, version).then_some(kept));
+        let ranking = match current {
+            Some(ranking) => ranking,
+            None => {
+                let nodes = (nodes, version);
+                let (ranking, areas) = Ranking::new(profile, &self.class, state, nodes, spare);
+                self.depend_on(areas, state);
+                ranking
+            }
+        };
         self.ranking.insert(ranking)
     }
 }

@@ -8,6 +8,8 @@ use crate::framework::{
 use crate::index::NodeIdx;
 use crate::state::{Areas, State, Versions};
 
+use super::claims::Claims;
+use super::failure::KeptDiagnosis;
 use super::ranking::Ranking;
 
 /// A prepared filter and the nodes that pass it.
@@ -40,12 +42,20 @@ pub struct Evaluation {
     pub asked: Vec<PluginPosition>,
     pub(crate) filters: Vec<PreparedFilter>,
     pub(crate) ranking: Option<Ranking>,
+    /// What pods nominated for nodes mean to the class.
+    pub(super) claims: Claims,
+    /// Why no node takes its pods, if that was so when it was last asked.
+    pub(super) failure: Option<KeptDiagnosis>,
     /// A decision was made by it.
     pub(crate) recurs: bool,
     feasible: NodeSet,
     feasible_count: usize,
     /// Counts changes of the set of feasible nodes.
     feasible_version: u64,
+    /// Counts how often the filters were prepared.
+    rebuilds: u64,
+    /// Counts how often nodes were affected other than by their own pods.
+    wide_changes: u64,
     areas: Areas,
     versions: Versions,
     usage_seen: u64,
@@ -61,10 +71,14 @@ impl Evaluation {
             asked: Vec::new(),
             filters: Vec::new(),
             ranking: None,
+            claims: Claims::default(),
+            failure: None,
             recurs: false,
             feasible: NodeSet::default(),
             feasible_count: 0,
             feasible_version: 0,
+            rebuilds: 0,
+            wide_changes: 0,
             areas: Areas::NODES,
             versions: Versions::default(),
             usage_seen: 0,
@@ -88,6 +102,21 @@ impl Evaluation {
         self.feasible_version
     }
 
+    /// How often the filters were prepared: answers of earlier ones mean nothing to later ones.
+    pub(super) fn rebuilds(&self) -> u64 {
+        self.rebuilds
+    }
+
+    /// How often nodes were affected other than by their own pods, rebuilding included.
+    pub(super) fn wide_changes(&self) -> u64 {
+        self.wide_changes
+    }
+
+    /// Whether what-if answers for a node may depend on pods on other nodes.
+    pub(super) fn reads_other_nodes(&self) -> bool {
+        self.filters.iter().any(|filter| filter.filter.reads_other_nodes())
+    }
+
     /// Whether a node may fail the attempt instead of being turned down.
     pub(crate) fn can_fail(&self) -> bool {
         self.filters.iter().any(|filter| filter.filter.can_fail())
@@ -106,6 +135,9 @@ impl Evaluation {
         self.rejected = None;
         self.narrowed = None;
         self.ranking = None;
+        self.failure = None;
+        self.rebuilds += 1;
+        self.wide_changes += 1;
         self.asked.clear();
         self.filters.clear();
         let mut preparation = Preparation::new(state);
@@ -204,6 +236,7 @@ impl Evaluation {
             }
         }
         if changed_widely {
+            self.wide_changes += 1;
             self.intersect(state);
         } else {
             // Pods may also be on nodes that are not known; these have no place in the sets.
@@ -258,6 +291,11 @@ impl Evaluation {
             let answer = filter.filter.check(state, node);
             (!answer.passes()).then_some((position, answer))
         })
+    }
+
+    /// Whether an answer of one of the filters may mean another rejection on another node.
+    pub(super) fn rejection_varies(&self, (position, answer): (usize, Answer)) -> bool {
+        self.filters[position].filter.rejection_varies(answer)
     }
 
     /// What an answer of one of the filters means.

@@ -8,6 +8,7 @@ use super::decide::{Nominated, disputed_nodes, nodes_to_find, try_nominated, ver
 use super::diagnosis::Diagnosis;
 use super::evaluation::Evaluation;
 use super::post_filter::{Occasion, PostFilterReport, post_filter};
+use super::rivals::Rivals;
 use super::scores::{Scores, ScoringFailed};
 
 /// One decision with everything that led to it.
@@ -82,7 +83,8 @@ fn visit_nodes(
     occasion: &Occasion,
     explanation: &mut Explanation,
 ) {
-    match try_nominated(evaluation, state, occasion.pod, occasion.nominated) {
+    let rivals = Rivals::of(occasion.nominator, state, occasion.pod);
+    match try_nominated(evaluation, state, rivals) {
         Nominated::Fits(node) => {
             explanation.feasible.push(node);
             return;
@@ -92,7 +94,7 @@ fn visit_nodes(
         }
         Nominated::None => {}
     }
-    let disputed = disputed_nodes(evaluation, state, occasion.pod, occasion.nominated);
+    let disputed = disputed_nodes(evaluation, state, rivals);
     let wanted = nodes_to_find(profile, evaluation, state).unwrap_or(usize::MAX);
     let narrowed = evaluation.narrowed.as_ref().map(|(_, nodes)| nodes.clone());
     let order: Vec<NodeIdx> = state.nodes.order().to_vec();

@@ -3,10 +3,12 @@
 use crate::framework::profile::PluginPosition;
 use crate::framework::{Point, PostFilterOutcome, Profile, Reason};
 use crate::index::{NodeIdx, PodIdx};
+use crate::queue::Nominator;
 use crate::state::State;
 
 use super::diagnosis::Diagnosis;
 use super::evaluation::Evaluation;
+use super::rivals::Rivals;
 use super::what_if::{Candidate, PostFilter, VictimAdvice};
 
 /// What the PostFilter plugins came to.
@@ -29,7 +31,7 @@ pub struct Occasion<'a> {
     /// The pod that fits nowhere.
     pub pod: PodIdx,
     /// Pods nominated for nodes.
-    pub nominated: &'a [PodIdx],
+    pub nominator: &'a Nominator,
     /// The time in nanoseconds since the epoch.
     pub now: i64,
     /// A random number.
@@ -40,8 +42,8 @@ pub struct Occasion<'a> {
 
 impl<'a> Occasion<'a> {
     /// One in which extenders have no say.
-    pub fn new(pod: PodIdx, nominated: &'a [PodIdx], now: i64, random: u64) -> Self {
-        Self { pod, nominated, now, random, victims: VictimAdvice::Nobody }
+    pub fn new(pod: PodIdx, nominator: &'a Nominator, now: i64, random: u64) -> Self {
+        Self { pod, nominator, now, random, victims: VictimAdvice::Nobody }
     }
 }
 
@@ -54,6 +56,7 @@ pub fn post_filter(
     occasion: &Occasion,
 ) -> PostFilterReport {
     let mut report = PostFilterReport::default();
+    let rivals = Rivals::of(occasion.nominator, state, occasion.pod);
     let mut all_reasons: Vec<Reason> = Vec::new();
     for plugin in profile.at(Point::PostFilter) {
         let mut cycle = PostFilter {
@@ -65,7 +68,7 @@ pub fn post_filter(
             victims: &occasion.victims,
             state,
             evaluation,
-            nominated: occasion.nominated,
+            rivals,
         };
         match profile.plugins[*plugin].post_filter(&mut cycle) {
             PostFilterOutcome::Unschedulable { reasons, clear_nomination } => {

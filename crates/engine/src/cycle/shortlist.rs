@@ -1,6 +1,7 @@
 //! The nodes that fit a pod, listed for extenders, and the choice among those they let pass.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::change::{Advice, FailedNode};
 use crate::framework::{Code, Profile, Rejection};
@@ -13,6 +14,7 @@ use super::decide::{
 };
 use super::diagnosis::Diagnosis;
 use super::evaluation::Evaluation;
+use super::rivals::Rivals;
 use super::scores::{Scores, ScoringFailed};
 
 /// Nodes to ask extenders about.
@@ -39,11 +41,11 @@ pub(crate) fn shortlist(
         return Err(Decision::NoNodes);
     }
     evaluation.refresh(profile, state);
+    let rivals = Rivals::of(circumstances.nominator, state, pod);
     if evaluation.rejected.is_some() {
-        return Err(Decision::Unschedulable(Diagnosis::new(profile, evaluation, state)));
+        return Err(Decision::Unschedulable(evaluation.diagnose(profile, state, rivals)));
     }
-    let rivals = circumstances.nominated;
-    let own = match try_nominated(evaluation, state, pod, rivals) {
+    let own = match try_nominated(evaluation, state, rivals) {
         Nominated::Fits(node) if nominated_first => {
             let (feasible, diagnosis) = (vec![node], Diagnosis::default());
             return Ok(Shortlist { feasible, diagnosis, nominated: true });
@@ -51,7 +53,7 @@ pub(crate) fn shortlist(
         Nominated::Rejected(rejected) => Some(rejected),
         Nominated::Fits(_) | Nominated::None => None,
     };
-    let disputed = disputed_nodes(evaluation, state, pod, rivals);
+    let disputed = disputed_nodes(evaluation, state, rivals);
     let sample = nodes_to_find(profile, evaluation, state);
     let verdicts = Verdicts { own, disputed };
     let visited = visit(profile, evaluation, state, verdicts, sample, *circumstances.start);
@@ -105,7 +107,7 @@ impl Shortlist {
         let nodes: Vec<NodeIdx> = passed.iter().map(|(node, _)| *node).collect();
         Followed::Decided(match *nodes {
             [] if unknown => return Followed::AskAgain,
-            [] => Decision::Unschedulable(diagnosis),
+            [] => Decision::Unschedulable(Arc::new(diagnosis)),
             [node] => Decision::Node { node, feasible: 1 },
             _ => match Scores::new(profile, &evaluation.class, state, &nodes) {
                 Err(ScoringFailed(text)) => Decision::Error(text),

@@ -7,6 +7,7 @@ use crate::state::State;
 
 use super::diagnosis::Diagnosis;
 use super::evaluation::Evaluation;
+use super::rivals::Rivals;
 
 /// A node on which room can be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +49,7 @@ pub struct PostFilter<'a> {
     pub victims: &'a VictimAdvice,
     pub(crate) state: &'a mut State,
     pub(crate) evaluation: &'a mut Evaluation,
-    pub(crate) nominated: &'a [PodIdx],
+    pub(crate) rivals: Rivals<'a>,
 }
 
 impl PostFilter<'_> {
@@ -69,17 +70,7 @@ impl PostFilter<'_> {
 
     /// Begins to ask what-if questions about a node.
     pub fn what_if(&mut self, node: NodeIdx) -> WhatIf<'_> {
-        WhatIf {
-            pods: self.state.nodes.pods(node).to_vec(),
-            ports: self.state.nodes.ports(node).to_vec(),
-            state: self.state,
-            evaluation: self.evaluation,
-            pod: self.pod,
-            nominated: self.nominated,
-            node,
-            removed: Vec::new(),
-            added: Vec::new(),
-        }
+        WhatIf::new(self.state, self.evaluation, self.rivals, node)
     }
 }
 
@@ -87,8 +78,7 @@ impl PostFilter<'_> {
 pub struct WhatIf<'a> {
     state: &'a mut State,
     evaluation: &'a mut Evaluation,
-    pod: PodIdx,
-    nominated: &'a [PodIdx],
+    rivals: Rivals<'a>,
     node: NodeIdx,
     pods: Vec<PodIdx>,
     ports: Vec<HostPort>,
@@ -100,23 +90,13 @@ impl<'a> WhatIf<'a> {
     pub(crate) fn new(
         state: &'a mut State,
         evaluation: &'a mut Evaluation,
-        pod: PodIdx,
-        nominated: &'a [PodIdx],
+        rivals: Rivals<'a>,
         node: NodeIdx,
     ) -> Self {
         let pods = state.nodes.pods(node).to_vec();
         let ports = state.nodes.ports(node).to_vec();
-        Self {
-            state,
-            evaluation,
-            pod,
-            nominated,
-            node,
-            pods,
-            ports,
-            removed: Vec::new(),
-            added: Vec::new(),
-        }
+        let (removed, added) = (Vec::new(), Vec::new());
+        Self { state, evaluation, rivals, node, pods, ports, removed, added }
     }
 
     /// Takes a pod that is on the node away.
@@ -144,16 +124,7 @@ impl<'a> WhatIf<'a> {
     }
 
     fn judge<E>(&mut self, explain: impl Fn(&Self, (usize, Answer)) -> E) -> Result<(), E> {
-        let priority = self.state.pods.get(self.pod).priority;
-        let rivals: Vec<PodIdx> = self
-            .nominated
-            .iter()
-            .copied()
-            .filter(|rival| {
-                let record = self.state.pods.get(*rival);
-                record.nominated == self.node && record.priority >= priority && *rival != self.pod
-            })
-            .collect();
+        let rivals = self.rivals.on(self.state, self.node);
         if !rivals.is_empty() {
             for rival in &rivals {
                 attach(self.state, self.evaluation, *rival, self.node);
@@ -169,10 +140,13 @@ impl<'a> WhatIf<'a> {
         self.check(&explain)
     }
 
-    /// As [`Self::fits`], naming the plugin of a rejection as well.
-    pub(crate) fn check_with_plugin(&mut self) -> Option<(usize, Rejection)> {
+    /// Runs the filters once, as things are in this question, and has the answer read if it is no pass.
+    pub(crate) fn check_and_read<T>(
+        &mut self,
+        read: impl FnOnce(&Evaluation, &State, (usize, Answer)) -> T,
+    ) -> Option<T> {
         let verdict = self.evaluation.check(self.state, self.node)?;
-        Some(self.evaluation.rejection(self.state, self.node, verdict))
+        Some(read(self.evaluation, self.state, verdict))
     }
 
     fn check<E>(&mut self, explain: &impl Fn(&Self, (usize, Answer)) -> E) -> Result<(), E> {

@@ -71,7 +71,7 @@ impl Engine {
             }
             let begun = engine.start;
             let mut circumstances = Circumstances {
-                nominated: engine.queue.nominator.all(),
+                nominator: &engine.queue.nominator,
                 start: &mut engine.start,
                 spare: &mut engine.spare,
                 stopwatch: &mut engine.stopwatch,
@@ -256,8 +256,8 @@ impl Engine {
             return Progress::Failed(Failure::error(text));
         }
         let random = self.next_random();
-        let nominated = self.queue.nominator.all();
-        let occasion = Occasion { victims, ..Occasion::new(queued.pod, nominated, now, random) };
+        let nominator = &self.queue.nominator;
+        let occasion = Occasion { victims, ..Occasion::new(queued.pod, nominator, now, random) };
         let profile = &self.profiles[queued.profile()];
         let report = post_filter(profile, evaluation, &mut self.state, diagnosis, &occasion);
         if !report.candidates.is_empty() {
@@ -265,7 +265,7 @@ impl Engine {
             return Progress::Going;
         }
         let mut rejectors = PluginSet::EMPTY;
-        diagnosis.rejectors.iter().for_each(|plugin| rejectors.insert(*plugin));
+        diagnosis.rejectors().into_iter().for_each(|plugin| rejectors.insert(plugin));
         let nomination = match &report.nominated {
             Some((node, _)) => Nomination::Override(*node),
             None if report.clear_nomination => Nomination::Override(NodeIdx::NONE),

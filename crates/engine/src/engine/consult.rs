@@ -104,7 +104,7 @@ impl Engine {
             }
             Ok(list) => {
                 if !list.nominated {
-                    let looked_at = list.feasible.len() + list.diagnosis.nodes.len();
+                    let looked_at = list.feasible.len() + list.diagnosis.rejected_count();
                     self.start = (begun + looked_at) % self.state.nodes.count();
                 }
                 let consultation = Consultation {
@@ -126,7 +126,7 @@ impl Engine {
         nominated_first: bool,
     ) -> Result<Shortlist, Decision> {
         let circumstances = Circumstances {
-            nominated: self.queue.nominator.all(),
+            nominator: &self.queue.nominator,
             start: &mut begun,
             spare: &mut self.spare,
             stopwatch: &mut self.stopwatch,
@@ -147,7 +147,7 @@ impl Engine {
         commands: &mut Vec<Command>,
     ) -> Progress {
         if list.feasible.is_empty() {
-            let decision = Decision::Unschedulable(list.diagnosis);
+            let decision = Decision::Unschedulable(list.diagnosis.into());
             let known = Known::by_itself(consultation.begun);
             return self.carry_out(queued, evaluation, decision, known, now, commands);
         }

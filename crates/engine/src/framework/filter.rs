@@ -23,7 +23,7 @@ impl Answer {
 /// Result of bringing a filter up to date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freshness {
-    /// Nothing changed for any node.
+    /// Nothing changed for any node: each answer is as before.
     Same,
     /// Some bits were changed.
     Changed,
@@ -46,6 +46,12 @@ pub trait Filter {
     /// Tells what an answer other than [`Answer::PASS`] means.
     fn rejection(&self, state: &State, node: NodeIdx, answer: Answer) -> Rejection;
 
+    /// Whether an answer may mean another rejection on another node. If not, the rejection is made once
+    /// for all nodes with this answer.
+    fn rejection_varies(&self, _answer: Answer) -> bool {
+        false
+    }
+
     /// Judges all nodes of the set and removes those that do not pass.
     fn filter(&mut self, state: &State, nodes: &mut NodeSet) {
         nodes.retain(|node| self.check(state, node).passes());
@@ -53,6 +59,12 @@ pub trait Filter {
 
     /// Whether the answer for a node depends on the pods on it.
     fn reads_usage(&self) -> bool {
+        false
+    }
+
+    /// Whether the answer for a node, with [`Filter::add_pod`] and [`Filter::remove_pod`] in effect on it,
+    /// may depend on the pods on other nodes.
+    fn reads_other_nodes(&self) -> bool {
         false
     }
 

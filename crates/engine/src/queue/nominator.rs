@@ -1,6 +1,8 @@
 //! Pods that are nominated for nodes: they count there for less important pods until they arrive.
 
 use crate::index::{NodeIdx, PodIdx};
+use crate::limits::NODE_CHANGES_KEPT;
+use crate::log::Log;
 use crate::map::Map;
 
 /// What a failed attempt says about the nomination of its pod.
@@ -15,11 +17,24 @@ pub enum Nomination {
 /// Nominated pods by node, and nodes by nominated pod.
 ///
 /// Nodes are slots of the node table: whoever frees one calls [`Nominator::remove_node`] first.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Nominator {
     all: Vec<PodIdx>,
     by_node: Map<NodeIdx, Vec<PodIdx>>,
     node_of: Map<PodIdx, NodeIdx>,
+    /// Nodes whose nominated pods changed.
+    changes: Log<NodeIdx>,
+}
+
+impl Default for Nominator {
+    fn default() -> Self {
+        Self {
+            all: Vec::new(),
+            by_node: Map::default(),
+            node_of: Map::default(),
+            changes: Log::new(NODE_CHANGES_KEPT),
+        }
+    }
 }
 
 impl Nominator {
@@ -31,6 +46,11 @@ impl Nominator {
     /// Pods nominated for a node, in order of nomination.
     pub fn on(&self, node: NodeIdx) -> &[PodIdx] {
         self.by_node.get(&node).map_or(&[], |pods| pods)
+    }
+
+    /// Nodes whose nominated pods changed, in order; for classes to catch up with.
+    pub fn changes(&self) -> &Log<NodeIdx> {
+        &self.changes
     }
 
     /// The node for which a pod is nominated.
@@ -51,6 +71,14 @@ impl Nominator {
         self.all.push(pod);
         self.by_node.get_or_insert_with(node, Vec::new).push(pod);
         self.node_of.insert(pod, node);
+        self.changes.push(node);
+    }
+
+    /// Notes that a pod changed, which may be nominated: it asks for more, say.
+    pub fn pod_changed(&mut self, pod: PodIdx) {
+        if let Some(node) = self.node_of(pod) {
+            self.changes.push(node);
+        }
     }
 
     /// Follows an update of the pod. What the API server has counts, unless it has nothing to say:
@@ -64,6 +92,7 @@ impl Nominator {
     /// Ends the nomination of a pod, if there is one, and tells the node.
     pub fn remove(&mut self, pod: PodIdx) -> Option<NodeIdx> {
         let node = self.node_of.remove(&pod)?;
+        self.changes.push(node);
         self.all.retain(|other| *other != pod);
         if let Some(pods) = self.by_node.get_mut(&node) {
             pods.retain(|other| *other != pod);
@@ -81,6 +110,7 @@ impl Nominator {
             self.node_of.remove(pod);
         }
         if !pods.is_empty() {
+            self.changes.push(node);
             self.all.retain(|pod| self.node_of.contains_key(pod));
         }
         pods

@@ -7,10 +7,10 @@ use super::*;
 use engine::cycle::explain::explain;
 use engine::cycle::post_filter::{Occasion, PostFilterReport};
 use engine::framework::Profile;
-use engine::index::PodIdx;
 use engine::object::{
     DisruptionBudget, Labels, Node, Operator, Pod, PodSpec, Requirement, Selector,
 };
+use engine::queue::{Nomination, Nominator};
 use engine::testing::{labels, node, pod, state, with_budget};
 
 use crate::{dynamic_resources, node_resources_fit, node_unschedulable};
@@ -64,9 +64,11 @@ fn run(state: &mut State, args: Option<&PluginArgs>, random: u64) -> (String, Po
         uid: "".into(),
         spec: Arc::new(state.spec(pod).clone()),
     };
-    let nominated: Vec<PodIdx> =
-        state.pods.iter().filter(|(_, p)| p.nominated.is_some()).map(|(pod, _)| pod).collect();
-    let occasion = Occasion::new(pod, &nominated, NOW, random);
+    let mut nominator = Nominator::default();
+    for (pod, record) in state.pods.iter() {
+        nominator.add(pod, Nomination::Keep, record.nominated);
+    }
+    let occasion = Occasion::new(pod, &nominator, NOW, random);
     let explanation = explain(&profile(args), class, state, &occasion);
     (explanation.message, explanation.post_filter)
 }

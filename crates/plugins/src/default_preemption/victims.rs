@@ -10,13 +10,9 @@ use engine::state::pods::PodRecord;
 
 use super::budgets::Budgets;
 
-/// Why a node is no candidate.
-pub(super) enum Refusal {
-    /// No pod on it is less important.
-    NoVictims,
-    /// The pod does not fit even without them; the reason is there if it was asked for.
-    Rejected(Option<Rejection>),
-}
+/// The pod does not fit on a node even without the less important pods there; the reason is there if it
+/// was asked for.
+pub(super) struct Refusal(pub(super) Option<Rejection>);
 
 /// The search for victims, one node after the other. Its lists are used again for each.
 pub(super) struct Search {
@@ -45,7 +41,8 @@ impl Search {
         }
     }
 
-    /// Takes all less important pods away, then puts back as many as possible, important ones first.
+    /// Takes all less important pods away, of which there are some, then puts back as many as possible,
+    /// important ones first.
     pub(super) fn victims(
         &mut self,
         cycle: &mut PostFilter,
@@ -56,24 +53,21 @@ impl Search {
         let pods = cycle.state().nodes.pods(node).iter().copied();
         self.potential.clear();
         self.potential.extend(pods.filter(less_important));
-        if self.potential.is_empty() {
-            return Err(Refusal::NoVictims);
-        }
         let mut what_if = cycle.what_if(node);
         for pod in &self.potential {
             what_if.remove(*pod);
         }
         if needs_reason {
-            what_if.fits().map_err(|rejection| Refusal::Rejected(Some(rejection)))?;
+            what_if.fits().map_err(|rejection| Refusal(Some(rejection)))?;
         } else if !what_if.passes() {
-            return Err(Refusal::Rejected(None));
+            return Err(Refusal(None));
         }
         let violations = self.reprieve(&mut what_if);
         drop(what_if);
         if self.victims.is_empty() {
             let name = cycle.state().nodes.name(node);
             let text = format!("expected at least one victim pod on node {name:?}");
-            return Err(Refusal::Rejected(Some(Rejection::error(text))));
+            return Err(Refusal(Some(Rejection::error(text))));
         }
         Ok(Candidate { node, victims: self.victims.clone(), violations })
     }

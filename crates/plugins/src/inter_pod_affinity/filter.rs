@@ -219,6 +219,10 @@ impl Filter for Company {
         freshness
     }
 
+    fn reads_other_nodes(&self) -> bool {
+        true
+    }
+
     fn add_pod(&mut self, state: &State, pod: PodIdx, node: NodeIdx) {
         self.count(state, pod, node, 1);
     }

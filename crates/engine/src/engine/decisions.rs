@@ -1,0 +1,112 @@
+//! Compares decisions made with what is kept of a class with decisions made from scratch.
+
+use crate::cycle::decide::{Circumstances, Decision, decide};
+use crate::cycle::evaluation::Evaluation;
+use crate::cycle::explain::{Explanation, explain};
+use crate::cycle::post_filter::{Occasion, post_filter};
+use crate::framework::profile::PluginPosition;
+use crate::index::NodeIdx;
+use crate::queue::{Place, QueuedPod};
+
+use super::Engine;
+
+impl Engine {
+    /// Decides on every pod that waits, as an attempt would do and from scratch. The first difference is
+    /// told. Nothing is carried out; attempts that a failing plugin ends are not compared.
+    ///
+    /// Costs as much as explaining every waiting pod: for tests.
+    pub fn audit_decisions(&mut self) -> Result<(), String> {
+        let before = self.state.nodes.settle_order_for_now();
+        // Attempts that extenders have a say in are under way.
+        let waits = |place| !matches!(place, Place::Binding | Place::InFlight);
+        let mut waiting: Vec<QueuedPod> = self
+            .queue
+            .iter()
+            .filter(|(_, place)| waits(*place))
+            .map(|(queued, _)| *queued)
+            .collect();
+        waiting.sort_unstable_by_key(|queued| queued.pod);
+        let found = waiting.iter().try_for_each(|queued| {
+            self.compare_decisions(queued)
+                .map_err(|found| format!("{}: {found}", self.state.full_name(queued.pod)))
+        });
+        self.state.nodes.unsettle_order(before);
+        found
+    }
+
+    fn compare_decisions(&mut self, queued: &QueuedPod) -> Result<(), String> {
+        let profile = &self.profiles[queued.profile()];
+        let evaluator = self.classes.evaluated_by(&self.state, profile, queued.class);
+        let kept = self.classes.take_evaluation(evaluator);
+        let was_kept = kept.is_some();
+        let mut evaluation = kept.unwrap_or_else(|| {
+            let class = self.classes.class(evaluator).clone();
+            Box::new(Evaluation::new(profile, class, &mut self.state))
+        });
+        let found = self.compare_with(queued, &mut evaluation);
+        if was_kept {
+            self.classes.put_back(evaluator, evaluation);
+        }
+        found
+    }
+
+    fn compare_with(
+        &mut self,
+        queued: &QueuedPod,
+        evaluation: &mut Evaluation,
+    ) -> Result<(), String> {
+        let pod = queued.pod;
+        let profile = &self.profiles[queued.profile()];
+        let state = &mut self.state;
+        let occasion = Occasion::new(pod, &self.queue.nominator, 0, self.random);
+        let class = self.classes.class(queued.class).clone();
+        let wanted = explain(profile, class, state, &occasion);
+        let mut circumstances = Circumstances {
+            nominator: &self.queue.nominator,
+            start: &mut 0,
+            spare: &mut self.spare,
+            stopwatch: &mut self.stopwatch,
+        };
+        let decision = decide(profile, evaluation, state, pod, &mut circumstances);
+        match decision {
+            _ if wanted.error.is_some() => Ok(()),
+            Decision::Error(text) => Err(format!("failed: {text}")),
+            Decision::NoNodes => Err("there are nodes".to_owned()),
+            Decision::Node { node, feasible } => {
+                let best = is_best(&wanted, node, feasible);
+                let name = state.nodes.name(node);
+                best.map_err(|why| format!("{name} of {feasible} chosen, but {why}"))
+            }
+            Decision::Unschedulable(diagnosis) => {
+                let report = post_filter(profile, evaluation, state, &diagnosis, &occasion);
+                let kept = (diagnosis.text(&report.message), sorted(diagnosis.rejectors()), report);
+                let Explanation { message, diagnosis, post_filter, .. } = wanted;
+                let fresh = (message, sorted(diagnosis.rejectors()), post_filter);
+                if kept == fresh {
+                    return Ok(());
+                }
+                Err(format!("fits nowhere: kept {kept:?}, from scratch {fresh:?}"))
+            }
+        }
+    }
+}
+
+/// Whether a node has the highest total of as many as are feasible.
+fn is_best(wanted: &Explanation, node: NodeIdx, feasible: usize) -> Result<(), String> {
+    if wanted.feasible.len() != feasible {
+        return Err(format!("{} are feasible from scratch", wanted.feasible.len()));
+    }
+    let Some(place) = wanted.feasible.iter().position(|other| *other == node) else {
+        return Err("it is not feasible from scratch".to_owned());
+    };
+    let totals = &wanted.scores.totals;
+    if totals.get(place) == totals.iter().max() || totals.is_empty() {
+        return Ok(());
+    }
+    Err(format!("its total is {:?} of {totals:?} from scratch", totals[place]))
+}
+
+fn sorted(mut plugins: Vec<PluginPosition>) -> Vec<PluginPosition> {
+    plugins.sort_unstable();
+    plugins
+}
