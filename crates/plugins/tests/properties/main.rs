@@ -2,6 +2,7 @@
 //! from scratch, pods are neither lost nor bound twice, and nobody waits for an event who fits.
 
 mod checks;
+mod decisions;
 mod shapes;
 mod steps;
 mod world;

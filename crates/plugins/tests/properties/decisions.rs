@@ -1,0 +1,238 @@
+//! Decisions made with what is kept of a class equal decisions made from scratch, whoever is nominated
+//! for which node and whatever happens in between.
+
+use std::collections::BTreeMap;
+
+use engine::change::Change;
+use engine::command::Command;
+use engine::engine::{Engine, Settings};
+use engine::object::{Labels, Node, Pod, Text, Uid};
+use plugins::registry::Registry;
+use proptest::collection::vec;
+use proptest::option::weighted;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use crate::shapes::{self, NODES, node_name};
+
+const SECOND: i64 = 1_000_000_000;
+
+/// Something that happens. Numbers that name pods are taken modulo how many there are.
+#[derive(Clone, Debug)]
+enum Step {
+    Node(Box<Node>),
+    NodeGone(usize),
+    /// Pods of a kind come, with a priority; some are on a node, some are nominated for one.
+    Pods {
+        kind: usize,
+        count: usize,
+        priority: i32,
+        node: Option<usize>,
+        nominated: Option<usize>,
+    },
+    Nominate(usize, Option<usize>),
+    Prioritise(usize, i32),
+    Relabel(usize, Labels),
+    Resize(usize, (i64, i64, i64)),
+    Terminate(usize),
+    Gone(usize),
+    Schedule(usize),
+}
+
+/// Kinds of pods, and steps, after each of which decisions are compared or not.
+type Scene = (Vec<Pod>, Vec<(Step, bool)>);
+
+fn scene() -> impl Strategy<Value = Scene> {
+    let kinds = vec(shapes::pod(), 1..=3);
+    let nodes = vec(shapes::node().prop_map(|node| (Step::Node(node.into()), false)), 3..=6);
+    (kinds, nodes, vec((step(), prop::bool::weighted(0.6)), 1..=40)).prop_map(
+        |(mut kinds, nodes, steps)| {
+            for kind in &mut kinds {
+                kind.spec_mut().scheduler_name = shapes::SCHEDULER.into();
+            }
+            (kinds, nodes.into_iter().chain(steps).collect())
+        },
+    )
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let which = || 0..64_usize;
+    let priority = || select(vec![-5_i32, 0, 0, 10]);
+    let place = prop_oneof![
+        2 => Just((None, None)),
+        2 => (0..NODES).prop_map(|node| (Some(node), None)),
+        3 => (0..NODES).prop_map(|node| (None, Some(node))),
+    ];
+    let pods = (0..3_usize, 1..=4_usize, priority(), place).prop_map(
+        |(kind, count, priority, (node, nominated))| Step::Pods {
+            kind,
+            count,
+            priority,
+            node,
+            nominated,
+        },
+    );
+    prop_oneof![
+        2 => shapes::node().prop_map(|node| Step::Node(node.into())),
+        1 => (0..NODES).prop_map(Step::NodeGone),
+        14 => pods,
+        4 => (which(), weighted(0.7, 0..NODES)).prop_map(|(pod, node)| Step::Nominate(pod, node)),
+        2 => (which(), priority()).prop_map(|(pod, priority)| Step::Prioritise(pod, priority)),
+        1 => (which(), shapes::app_labels()).prop_map(|(pod, labels)| Step::Relabel(pod, labels)),
+        1 => (which(), shapes::requests()).prop_map(|(pod, requests)| Step::Resize(pod, requests)),
+        2 => which().prop_map(Step::Terminate),
+        4 => which().prop_map(Step::Gone),
+        6 => (1..=6_usize).prop_map(Step::Schedule),
+    ]
+}
+
+/// An API server that does at once what it is told, except that pods take their time to go, with two
+/// engines: only one of them is looked into.
+struct Scheduling {
+    engine: Engine,
+    twin: Engine,
+    kinds: Vec<Pod>,
+    pods: BTreeMap<Uid, Pod>,
+    now: i64,
+    made: u64,
+}
+
+impl Scheduling {
+    fn new(kinds: Vec<Pod>) -> Self {
+        let engine = || {
+            let defaults = api::config::defaults(api::config::Gates::default());
+            let profiles = Registry::default().profiles(&defaults).expect("the defaults are right");
+            Engine::new(profiles, Settings::default())
+        };
+        let (engine, twin, pods) = (engine(), engine(), BTreeMap::new());
+        Self { engine, twin, kinds, pods, now: 1000 * SECOND, made: 0 }
+    }
+
+    fn take(&mut self, step: Step) -> Result<(), String> {
+        self.now += SECOND;
+        match step {
+            Step::Node(node) => self.tell(Change::Node((*node).into())),
+            Step::NodeGone(node) => self.tell(Change::NodeGone(node_name(node))),
+            Step::Pods { kind, count, priority, node, nominated } => {
+                for _ in 0..count {
+                    self.made += 1;
+                    let name: Text = format!("p{}", self.made).into();
+                    let name_of = |node: Option<usize>| node.map_or_else(Text::default, node_name);
+                    let mut pod = Pod {
+                        uid: name.to_string().as_str().into(),
+                        name,
+                        priority,
+                        node: name_of(node),
+                        nominated_node: name_of(nominated),
+                        ..self.kinds[kind % self.kinds.len()].clone()
+                    };
+                    shapes::name_ephemeral_claims(&mut pod);
+                    self.pods.insert(pod.uid.clone(), pod.clone());
+                    self.show(&pod.uid)?;
+                }
+                Ok(())
+            }
+            Step::Nominate(pod, node) => self.change(pod, |pod| {
+                if pod.node.is_empty() {
+                    pod.nominated_node = node.map_or_else(Text::default, node_name);
+                }
+            }),
+            Step::Prioritise(pod, priority) => self.change(pod, |pod| pod.priority = priority),
+            Step::Relabel(pod, labels) => self.change(pod, |pod| pod.labels = labels),
+            Step::Resize(pod, (cpu, memory, gpus)) => self.change(pod, |pod| {
+                shapes::set_requests(pod.spec_mut(), cpu, memory, gpus);
+            }),
+            Step::Terminate(pod) => self.change(pod, |pod| pod.terminating = true),
+            Step::Gone(pod) => {
+                let Some(uid) = self.nth(pod) else { return Ok(()) };
+                self.pods.remove(&uid);
+                self.tell(Change::PodGone { uid })
+            }
+            Step::Schedule(limit) => {
+                self.tell(Change::Tick)?;
+                self.tell(Change::Schedule { limit })
+            }
+        }
+    }
+
+    fn nth(&self, which: usize) -> Option<Uid> {
+        self.pods.keys().nth(which.checked_rem(self.pods.len())?).cloned()
+    }
+
+    fn change(&mut self, which: usize, change: impl FnOnce(&mut Pod)) -> Result<(), String> {
+        let Some(uid) = self.nth(which) else { return Ok(()) };
+        if let Some(pod) = self.pods.get_mut(&uid) {
+            change(pod);
+        }
+        self.show(&uid)
+    }
+
+    fn show(&mut self, uid: &Uid) -> Result<(), String> {
+        self.made += 1;
+        let Some(pod) = self.pods.get_mut(uid) else { return Ok(()) };
+        pod.resource_version = self.made;
+        let pod = pod.clone();
+        self.tell(Change::Pod(pod.into()))
+    }
+
+    fn tell(&mut self, change: Change) -> Result<(), String> {
+        let (mut commands, mut of_twin) = (Vec::new(), Vec::new());
+        self.engine.apply(change.clone(), self.now, &mut commands);
+        self.twin.apply(change, self.now, &mut of_twin);
+        if commands != of_twin {
+            return Err(format!("commands {commands:?}, of the twin {of_twin:?}"));
+        }
+        commands.into_iter().try_for_each(|command| self.carry_out(command))
+    }
+
+    fn carry_out(&mut self, command: Command) -> Result<(), String> {
+        match command {
+            Command::Bind { pod, node, .. } => {
+                self.tell(Change::Bound { uid: pod.uid.clone(), failure: None })?;
+                if let Some(stored) = self.pods.get_mut(&pod.uid) {
+                    stored.node = node;
+                }
+                self.show(&pod.uid)
+            }
+            Command::ReportFailure { pod, nominate: Some(node), .. } => {
+                if let Some(stored) = self.pods.get_mut(&pod.uid) {
+                    stored.nominated_node = node;
+                }
+                self.show(&pod.uid)
+            }
+            Command::Evict { victim, preemptor, .. } => {
+                if let Some(stored) = self.pods.get_mut(&victim.uid) {
+                    (stored.terminating, stored.preempted) = (true, true);
+                }
+                self.show(&victim.uid)?;
+                let (preemptor, victim) = (preemptor.uid, victim.uid);
+                self.tell(Change::VictimHandled { preemptor, victim, failure: None })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn compare(&mut self) -> Result<(), String> {
+        self.engine.audit()?;
+        self.engine.audit_decisions()
+    }
+}
+
+fn run((kinds, steps): Scene) -> Result<(), String> {
+    let mut scheduling = Scheduling::new(kinds);
+    for (number, (step, compares)) in steps.into_iter().enumerate() {
+        let taken = scheduling.take(step);
+        let compared = taken.and_then(|()| if compares { scheduling.compare() } else { Ok(()) });
+        compared.map_err(|wrong| format!("step {number}: {wrong}"))?;
+    }
+    scheduling.compare()
+}
+
+proptest! {
+    #![proptest_config(crate::config())]
+
+    #[test]
+    fn decisions_with_what_is_kept_equal_decisions_from_scratch(scene in scene()) {
+        run(scene).map_err(TestCaseError::fail)?;
+    }
+}
