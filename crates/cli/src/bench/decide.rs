@@ -3,15 +3,15 @@
 use std::collections::HashSet;
 use std::time::Instant;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use engine::change::Change;
 use engine::command::Command;
-use engine::engine::{Engine, Settings};
+use engine::engine::{AuditPart, Engine, Settings};
 use engine::framework::Profile;
 use engine::object::{Pod, Text, Uid};
 use serde::Serialize;
 
-use super::families::{Family, Work};
+use super::families::{Family, Measures, Stream, Work};
 use super::memory::{Footprint, Growth};
 
 const SECOND: i64 = 1_000_000_000;
@@ -34,9 +34,15 @@ pub struct Sample {
     pub us_p50: f64,
     /// 99th percentile of it.
     pub us_p99: f64,
-    /// What it holds in memory.
+    /// The longest.
+    pub us_max: f64,
+    /// For families with a quiet case, how many times as long an average decision takes (of an audit:
+    /// the longest part) as there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub times_quiet: Option<f64>,
+    /// What it holds in memory; not measured of families with a quiet case.
     #[serde(flatten)]
-    pub footprint: Footprint,
+    pub footprint: Option<Footprint>,
 }
 
 /// An engine with somebody who carries its commands out at once.
@@ -136,7 +142,20 @@ impl Driver {
         Ok(())
     }
 
-    fn load(&mut self, work: Work) -> Result<Box<dyn Iterator<Item = Pod>>> {
+    /// Audits everything once, and calls `each` with the time of each part.
+    fn audit(&mut self, mut each: impl FnMut(u64)) -> Result<()> {
+        let mut part = Some(AuditPart::default());
+        while let Some(next) = part {
+            let begun = Instant::now();
+            let done = self.engine.audit_part(next);
+            each(begun.elapsed().as_nanos() as u64);
+            part = done.map_err(|found| anyhow!("the audit found a difference: {found}"))?;
+        }
+        Ok(())
+    }
+
+    /// Puts everything in place, and returns the pods to be measured and those that leave meanwhile.
+    fn load(&mut self, work: Work) -> Result<(Stream<Pod>, Stream<Uid>)> {
         for node in work.nodes {
             self.tell(Change::Node(node.into()));
         }
@@ -156,27 +175,87 @@ impl Driver {
         while self.engine.queue().counts().active > 0 {
             self.decide();
         }
-        Ok(work.measured)
+        Ok((work.measured, work.leaving))
     }
 }
 
-/// Runs one family at one size.
+/// Time that passes before a pod leaves and another one comes.
+const BETWEEN_LEAVING: i64 = SECOND / 50;
+
+/// Nanoseconds of each attempt, or of each part of an audit.
+struct Measured {
+    pods: usize,
+    times: Vec<u64>,
+}
+
+impl Measured {
+    fn of(profiles: Vec<Profile>, work: Work, measures: Measures) -> Result<Self> {
+        let mut driver = Driver::new(profiles, true);
+        let (measured, mut leaving) = driver.load(work)?;
+        let mut times = Vec::new();
+        let mut pods = 0;
+        if measures == Measures::AuditParts {
+            driver.audit(|taken| times.push(taken))?;
+            return Ok(Self { pods, times });
+        }
+        let mut at_once = 0;
+        for pod in measured {
+            pods += 1;
+            let Some(uid) = leaving.next() else {
+                driver.add(pod);
+                at_once += 1;
+                continue;
+            };
+            driver.now += BETWEEN_LEAVING;
+            driver.tell(Change::Tick);
+            driver.tell(Change::PodGone { uid });
+            driver.add(pod);
+            driver.run(1, |taken| times.push(taken))?;
+        }
+        driver.run(at_once, |taken| times.push(taken))?;
+        times.shrink_to_fit();
+        Ok(Self { pods, times })
+    }
+
+    fn total(&self) -> f64 {
+        self.times.iter().sum::<u64>() as f64
+    }
+
+    fn longest(&self) -> f64 {
+        self.times.iter().max().map_or(0.0, |longest| *longest as f64)
+    }
+
+    /// What is compared with the quiet case.
+    fn typical(&self, measures: Measures) -> f64 {
+        match measures {
+            Measures::Decisions => self.total() / self.times.len().max(1) as f64,
+            Measures::AuditParts => self.longest(),
+        }
+    }
+}
+
+/// Runs one family at one size, and its quiet case if there is one.
 pub fn run(
-    profiles: Vec<Profile>,
+    profiles: impl Fn() -> Result<Vec<Profile>>,
     family: &Family,
     nodes: usize,
-    footprint: Footprint,
+    footprint: Option<Footprint>,
 ) -> Result<Sample> {
-    let mut driver = Driver::new(profiles, true);
-    let measured = driver.load((family.work)(nodes))?;
-    let mut pods = 0;
-    for pod in measured {
-        driver.add(pod);
-        pods += 1;
-    }
-    let mut times = Vec::with_capacity(pods);
-    driver.run(pods, |taken| times.push(taken))?;
-    let total: u64 = times.iter().sum();
+    let measures = family.measures;
+    let mut measured = Measured::of(profiles()?, (family.work)(nodes), measures)?;
+    let times_quiet = match family.quiet {
+        None => None,
+        Some(quiet) => {
+            let quiet = Measured::of(profiles()?, quiet(nodes), measures)?;
+            Some(measured.typical(measures) / quiet.typical(measures))
+        }
+    };
+    let (total, longest) = (measured.total(), measured.longest());
+    let decisions = match measures {
+        Measures::Decisions => measured.pods,
+        Measures::AuditParts => measured.times.len(),
+    };
+    let times = &mut measured.times;
     times.sort_unstable();
     let percentile = |share: f64| {
         let position = (times.len() as f64 * share) as usize;
@@ -185,10 +264,12 @@ pub fn run(
     Ok(Sample {
         family: family.name,
         nodes,
-        pods,
-        decisions_per_second: pods as f64 * 1e9 / total as f64,
+        pods: measured.pods,
+        decisions_per_second: decisions as f64 * 1e9 / total,
         us_p50: percentile(0.5),
         us_p99: percentile(0.99),
+        us_max: longest / 1000.0,
+        times_quiet,
         footprint,
     })
 }
@@ -198,7 +279,9 @@ pub fn run(
 /// Whatever the number, all measured pods are made, queued and left behind: two runs differ by decisions only.
 pub fn work(profiles: Vec<Profile>, family: &Family, nodes: usize, count: usize) -> Result<()> {
     let mut driver = Driver::new(profiles, false);
-    let measured = driver.load((family.work)(nodes))?;
+    let (measured, leaving) = driver.load((family.work)(nodes))?;
+    // All who leave do so in the beginning.
+    leaving.for_each(|uid| driver.tell(Change::PodGone { uid }));
     let mut pods = 0;
     for pod in measured {
         driver.add(pod);

@@ -1,12 +1,15 @@
 //! The families of workloads, under the names that Kubernetes' scheduler_perf gives them.
 
+mod disturbed;
+
 use engine::change::{Change, Storage};
 use engine::object::volume::{
     AccessModes, ClaimPhase, ClaimRef, CsiNode, NodeDriver, PersistentVolume,
     PersistentVolumeClaim, VolumePhase, VolumeSource,
 };
 use engine::object::{
-    Namespace, Node, Pod, Taint, TaintEffect, Volume, WhenUnsatisfiable, Workload, WorkloadKind,
+    Namespace, Node, Pod, Taint, TaintEffect, Uid, Volume, WhenUnsatisfiable, Workload,
+    WorkloadKind,
 };
 
 use super::objects::{
@@ -29,6 +32,9 @@ pub struct Work {
     pub waiting: Stream<Pod>,
     /// Pods that are measured.
     pub measured: Stream<Pod>,
+    /// Pods that go, each just before one of the measured pods comes, as long as there are any. Measured
+    /// pods for which none goes come all at once.
+    pub leaving: Stream<Uid>,
 }
 
 /// A family of workloads.
@@ -37,54 +43,69 @@ pub struct Family {
     pub name: &'static str,
     /// Makes the workload for a number of nodes.
     pub work: fn(nodes: usize) -> Work,
+    /// The same without what disturbs, if the family is about a disturbance.
+    pub quiet: Option<fn(nodes: usize) -> Work>,
+    /// What is measured.
+    pub measures: Measures,
 }
 
-/// All families, upstream's first.
+/// What is measured of a workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measures {
+    /// Decisions on its measured pods, and whatever else is decided meanwhile.
+    Decisions,
+    /// The parts of an audit, with everything in place.
+    AuditParts,
+}
+
+/// All families, upstream's first; those with a quiet case last.
 pub const FAMILIES: &[Family] = &[
-    Family { name: "SchedulingBasic", work: basic },
-    Family { name: "SchedulingDaemonset", work: daemon_set },
-    Family { name: "SchedulingSecrets", work: basic },
-    Family { name: "SchedulingNodeAffinity", work: node_affinity },
-    Family { name: "Unschedulable", work: unschedulable },
-    Family { name: "SchedulingWhileGated", work: gated },
-    Family {
-        name: "SchedulingGatedPodsWithPodAffinityImpactForThroughput",
-        work: gated_with_affinity,
-    },
-    Family { name: "SchedulingWithExtendedResource", work: extended_resource },
-    Family { name: "NodeDeclaredFeatures", work: declared_features },
-    Family { name: "PreemptionBasic", work: preemption },
-    Family { name: "SchedulingPodAntiAffinity", work: anti_affinity },
-    Family { name: "SchedulingPodMatchingAntiAffinity", work: matching_anti_affinity },
-    Family { name: "SchedulingPodAffinity", work: affinity },
-    Family { name: "SchedulingPreferredPodAffinity", work: preferred_affinity },
-    Family { name: "SchedulingPreferredPodAntiAffinity", work: preferred_anti_affinity },
-    Family { name: "MixedSchedulingBasePod", work: mixed },
-    Family {
-        name: "SchedulingRequiredPodAntiAffinityWithNSSelector",
-        work: |nodes| by_namespace_label(nodes, Affinity::RequiredAnti, HOSTNAME),
-    },
-    Family {
-        name: "SchedulingPreferredAntiAffinityWithNSSelector",
-        work: |nodes| by_namespace_label(nodes, Affinity::PreferredAnti, HOSTNAME),
-    },
-    Family {
-        name: "SchedulingRequiredPodAffinityWithNSSelector",
-        work: |nodes| by_namespace_label(nodes, Affinity::Required, ZONE),
-    },
-    Family {
-        name: "SchedulingPreferredAffinityWithNSSelector",
-        work: |nodes| by_namespace_label(nodes, Affinity::Preferred, HOSTNAME),
-    },
-    Family { name: "TopologySpreading", work: spreading },
-    Family { name: "PreferredTopologySpreading", work: preferred_spreading },
-    Family { name: "DefaultTopologySpreading", work: default_spreading },
-    Family { name: "SchedulingWithNodeInclusionPolicy", work: inclusion_policy },
-    Family { name: "SchedulingCSIPVs", work: csi_volumes },
-    Family { name: "BurstIdentical", work: burst_identical },
-    Family { name: "BurstOfClasses", work: burst_of_classes },
-    Family { name: "BurstAllDifferent", work: burst_all_different },
+    plain("SchedulingBasic", basic),
+    plain("SchedulingDaemonset", daemon_set),
+    plain("SchedulingSecrets", basic),
+    plain("SchedulingNodeAffinity", node_affinity),
+    plain("Unschedulable", unschedulable),
+    plain("SchedulingWhileGated", gated),
+    plain("SchedulingGatedPodsWithPodAffinityImpactForThroughput", gated_with_affinity),
+    plain("SchedulingWithExtendedResource", extended_resource),
+    plain("NodeDeclaredFeatures", declared_features),
+    plain("PreemptionBasic", preemption),
+    plain("SchedulingPodAntiAffinity", anti_affinity),
+    plain("SchedulingPodMatchingAntiAffinity", matching_anti_affinity),
+    plain("SchedulingPodAffinity", affinity),
+    plain("SchedulingPreferredPodAffinity", preferred_affinity),
+    plain("SchedulingPreferredPodAntiAffinity", preferred_anti_affinity),
+    plain("MixedSchedulingBasePod", mixed),
+    plain("SchedulingRequiredPodAntiAffinityWithNSSelector", |nodes| {
+        by_namespace_label(nodes, Affinity::RequiredAnti, HOSTNAME)
+    }),
+    plain("SchedulingPreferredAntiAffinityWithNSSelector", |nodes| {
+        by_namespace_label(nodes, Affinity::PreferredAnti, HOSTNAME)
+    }),
+    plain("SchedulingRequiredPodAffinityWithNSSelector", |nodes| {
+        by_namespace_label(nodes, Affinity::Required, ZONE)
+    }),
+    plain("SchedulingPreferredAffinityWithNSSelector", |nodes| {
+        by_namespace_label(nodes, Affinity::Preferred, HOSTNAME)
+    }),
+    plain("TopologySpreading", spreading),
+    plain("PreferredTopologySpreading", preferred_spreading),
+    plain("DefaultTopologySpreading", default_spreading),
+    plain("SchedulingWithNodeInclusionPolicy", inclusion_policy),
+    plain("SchedulingCSIPVs", csi_volumes),
+    plain("BurstIdentical", burst_identical),
+    plain("BurstOfClasses", burst_of_classes),
+    plain("BurstAllDifferent", burst_all_different),
+    disturbed::NOMINATED_1,
+    disturbed::NOMINATED_100,
+    disturbed::NOMINATED_1000,
+    disturbed::FULL_CLUSTER,
+    disturbed::AUDIT_WAITING,
 ];
+
+const fn plain(name: &'static str, work: fn(usize) -> Work) -> Family {
+    Family { name, work, quiet: None, measures: Measures::Decisions }
+}
 
 fn nodes(count: usize, zones: usize) -> Stream<Node> {
     Box::new((0..count).map(move |index| node(index, zones)))
@@ -95,7 +116,7 @@ fn none<T: 'static>() -> Stream<T> {
 }
 
 fn work(nodes: Stream<Node>, initial: Stream<Pod>, measured: Stream<Pod>) -> Work {
-    Work { nodes, objects: none(), initial, waiting: none(), measured }
+    Work { nodes, objects: none(), initial, waiting: none(), measured, leaving: none() }
 }
 
 /// Names pods `init-…` or `pod-…` and makes them one by one.

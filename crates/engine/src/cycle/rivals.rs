@@ -31,7 +31,7 @@ impl<'a> Rivals<'a> {
 
     /// Those of other pods of the same priority, as long as they are not nominated themselves.
     pub(crate) fn of_others(self) -> Self {
-        Self { pod: PodIdx::NONE, ..self }
+        Self::of_any(self.nominator, self.priority)
     }
 
     pub(crate) fn nominator(&self) -> &'a Nominator {
