@@ -47,6 +47,7 @@ use crate::framework::profile::PluginPosition;
 use crate::framework::{Event, QueueKey};
 use crate::index::{ClassIdx, PodIdx};
 
+pub use check::QueueCheck;
 pub use counters::{Counters, Counts, EventLabel, Moves, SubQueue};
 pub use entry::{PendingPod, Place, QueuedPod};
 pub use hints::Subscriptions;
@@ -137,6 +138,8 @@ pub struct Queue {
     blocked: Vec<[usize; PLUGINS_MAX]>,
     /// Number of the last arrival.
     sequence: u64,
+    /// How often pods went from place to place.
+    transfers: u64,
 }
 
 /// Coming and going.
@@ -161,6 +164,7 @@ impl Queue {
             in_flight: InFlight::default(),
             counts: [0; Place::COUNT],
             sequence: 0,
+            transfers: 0,
         }
     }
 

@@ -1,21 +1,80 @@
-//! Whether the queue is what it should be, worked out from scratch.
+//! Whether the queue is what it should be, worked out from scratch, some slots at a time.
+
+use std::ops::Range;
 
 use super::entry::Place;
 use super::plugin_set::PLUGINS_MAX;
 use super::transitions::{in_backoff_order, in_error_order, in_queue_order};
 use super::{Queue, QueueContext};
 
+/// Slots of each table that one part of a check looks at: a fraction of a millisecond.
+const SLOTS_AT_ONCE: usize = 1024;
+
+/// A check that is made part by part. The queue may change between parts: each compares what is kept
+/// by then.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QueueCheck {
+    /// The slot of every table that comes next.
+    from: usize,
+    /// How often pods had gone from place to place when the first part was made. What is counted over
+    /// all parts is compared only if none did since.
+    transfers: u64,
+    /// Pods by [`Place`].
+    counts: [usize; Place::COUNT],
+    /// Queued pods by profile and plugin in their way.
+    blocked: Vec<[usize; PLUGINS_MAX]>,
+    /// Members of groups of waiting pods.
+    members: usize,
+}
+
 impl Queue {
     /// Works everything out anew and compares: for tests.
     pub fn check(&self, context: &dyn QueueContext) -> Result<(), String> {
-        let mut counts = [0; Place::COUNT];
-        let mut blocked = vec![[0; PLUGINS_MAX]; self.blocked.len()];
-        for (slot, entry) in self.entries.iter() {
+        let mut check = QueueCheck::default();
+        while self.check_part(context, &mut check)? {}
+        Ok(())
+    }
+
+    /// Works some slots out anew and compares. Whether there are more.
+    pub fn check_part(
+        &self,
+        context: &dyn QueueContext,
+        check: &mut QueueCheck,
+    ) -> Result<bool, String> {
+        if check.from == 0 {
+            let blocked = vec![[0; PLUGINS_MAX]; self.blocked.len()];
+            *check = QueueCheck { blocked, transfers: self.transfers, ..QueueCheck::default() };
+        }
+        let slots = check.from..check.from + SLOTS_AT_ONCE;
+        check.from = slots.end;
+        self.check_entries(slots.clone(), check)?;
+        let (active, backoff) = (in_queue_order(context), in_backoff_order(context));
+        verdict(&[
+            ("active", self.active.is_sound_within(slots.clone(), active)),
+            ("backoff", self.backoff.is_sound_within(slots.clone(), backoff)),
+            ("error backoff", self.error_backoff.is_sound_within(slots.clone(), in_error_order)),
+            ("pool", self.pool.is_sound_within(slots.clone())),
+        ])?;
+        check.members += self.pool.members_within(slots);
+        let heaps = [&self.active, &self.backoff, &self.error_backoff].map(|heap| heap.slots());
+        let tables = heaps.into_iter().chain([self.entries.slots(), self.pool.slots()]);
+        if tables.max().is_some_and(|slots| check.from < slots) {
+            return Ok(true);
+        }
+        self.check_sums(check)?;
+        Ok(false)
+    }
+
+    /// Whether these pods are where they say that they are, and nowhere else.
+    fn check_entries(&self, slots: Range<usize>, check: &mut QueueCheck) -> Result<(), String> {
+        for (slot, entry) in self.entries.iter_within(slots) {
             let info = &entry.info;
             let Some(place) = entry.place else { return Err(format!("{info:?} is nowhere")) };
-            counts[place as usize] += 1;
-            if place.is_queued() {
-                info.blockers().iter().for_each(|plugin| blocked[info.profile()][plugin] += 1);
+            check.counts[place as usize] += 1;
+            if place.is_queued()
+                && let Some(blocked) = check.blocked.get_mut(info.profile())
+            {
+                info.blockers().iter().for_each(|plugin| blocked[plugin] += 1);
             }
             let is_in = [
                 (place == Place::Active, self.active.contains(slot)),
@@ -30,28 +89,92 @@ impl Queue {
                 return Err(format!("{info:?} is not (only) in {place:?}: {is_in:?}"));
             }
         }
-        let sound = [
-            ("counts", counts == self.counts),
+        Ok(())
+    }
+
+    /// Compares what is kept of all pods together.
+    fn check_sums(&self, check: &QueueCheck) -> Result<(), String> {
+        let count = |place: Place| self.counts[place as usize];
+        let waiting = count(Place::Unschedulable) + count(Place::Gated);
+        verdict(&[
             ("sum", self.counts().total() == self.entries.len()),
-            ("blocked", blocked == self.blocked),
-            ("active", self.active.is_sound(in_queue_order(context))),
-            ("backoff", self.backoff.is_sound(in_backoff_order(context))),
-            ("error backoff", self.error_backoff.is_sound(in_error_order)),
-            ("size of active", self.active.len() == counts[Place::Active as usize]),
-            ("size of backoff", self.backoff.len() == counts[Place::Backoff as usize]),
-            ("size of errors", self.error_backoff.len() == counts[Place::ErrorBackoff as usize]),
-            ("size of in flight", self.in_flight.len() == counts[Place::InFlight as usize]),
+            ("size of active", self.active.len() == count(Place::Active)),
+            ("size of backoff", self.backoff.len() == count(Place::Backoff)),
+            ("size of errors", self.error_backoff.len() == count(Place::ErrorBackoff)),
+            ("size of in flight", self.in_flight.len() == count(Place::InFlight)),
             ("in flight", self.in_flight.is_sound()),
-            (
-                "pool",
-                self.pool.is_sound(
-                    counts[Place::Unschedulable as usize] + counts[Place::Gated as usize],
-                ),
-            ),
+            ("size of pool", self.pool.is_of_size(waiting)),
             ("nominator", self.nominator.is_sound()),
-        ];
-        let wrong: Vec<_> =
-            sound.iter().filter(|(_, sound)| !sound).map(|(name, _)| *name).collect();
-        if wrong.is_empty() { Ok(()) } else { Err(format!("wrong: {}", wrong.join(", "))) }
+        ])?;
+        if check.transfers != self.transfers {
+            return Ok(());
+        }
+        verdict(&[
+            ("counts", check.counts == self.counts),
+            ("blocked", check.blocked == self.blocked),
+            ("members of groups", check.members == waiting),
+        ])
+    }
+}
+
+/// Names what is wrong.
+fn verdict(sound: &[(&str, bool)]) -> Result<(), String> {
+    let wrong: Vec<_> = sound.iter().filter(|(_, sound)| !sound).map(|(name, _)| *name).collect();
+    if wrong.is_empty() { Ok(()) } else { Err(format!("wrong: {}", wrong.join(", "))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Bench, FIT, pending};
+    use super::*;
+    use crate::index::ClassIdx;
+    use crate::queue::{PendingPod, PluginSet};
+
+    /// Pods that wait for events, each of a class of its own.
+    fn waiting(pods: u32) -> Bench {
+        let mut bench = Bench::new();
+        let Bench { queue, plugins, .. } = &mut bench;
+        for pod in 0..pods {
+            let pod = PendingPod { class: ClassIdx(pod), ..pending(pod) };
+            queue.add(plugins, &pod, 0);
+        }
+        while let Some(popped) = queue.pop(plugins) {
+            let rejectors = PluginSet::one(FIT);
+            queue.add_unschedulable(plugins, popped.pod, rejectors, PluginSet::EMPTY, 0);
+        }
+        bench
+    }
+
+    #[test]
+    fn a_check_of_many_groups_is_made_in_parts_of_so_many_slots() {
+        let Bench { queue, plugins, .. } = waiting(5000);
+        assert_eq!(queue.pool.group_count(), 5000);
+        let (mut check, mut parts) = (QueueCheck::default(), 1);
+        while queue.check_part(&plugins, &mut check).unwrap() {
+            assert_eq!(check.counts[Place::Unschedulable as usize], parts * SLOTS_AT_ONCE);
+            parts += 1;
+        }
+        assert_eq!(parts, 5000_usize.div_ceil(SLOTS_AT_ONCE));
+        assert_eq!(check.members, 5000);
+    }
+
+    #[test]
+    fn pods_may_come_and_go_between_the_parts_of_a_check() {
+        let Bench { mut queue, plugins, .. } = waiting(3000);
+        let mut check = QueueCheck::default();
+        let mut pod = 0;
+        while queue.check_part(&plugins, &mut check).unwrap() {
+            queue.delete(&plugins, pending(pod).pod);
+            queue.add(&plugins, &pending(10_000 + pod), 0);
+            pod += 1;
+        }
+        queue.check(&plugins).unwrap();
+    }
+
+    #[test]
+    fn a_count_that_drifted_is_found() {
+        let Bench { mut queue, plugins, .. } = waiting(3000);
+        queue.blocked[0][FIT] += 1;
+        assert_eq!(queue.check(&plugins), Err("wrong: blocked".to_owned()));
     }
 }

@@ -1,5 +1,7 @@
 //! A pod in the queue, and the table of all of them.
 
+use std::ops::Range;
+
 use crate::framework::QueueKey;
 use crate::framework::profile::PluginPosition;
 use crate::index::{ClassIdx, NodeIdx, PodIdx};
@@ -224,6 +226,16 @@ impl Entries {
 
     pub(super) fn len(&self) -> usize {
         self.slots.len()
+    }
+
+    pub(super) fn slots(&self) -> usize {
+        self.slots.slots()
+    }
+
+    /// The pods in these slots.
+    pub(super) fn iter_within(&self, slots: Range<usize>) -> impl Iterator<Item = (Slot, &Entry)> {
+        let entries = self.slots.iter_within(slots);
+        entries.map(|(slot, entry)| (Slot(slot as u32), entry))
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (Slot, &Entry)> {

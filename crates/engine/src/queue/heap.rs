@@ -1,6 +1,7 @@
 //! A binary heap from which any pod can be taken.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 
 use crate::column;
 use crate::framework::QueueKey;
@@ -78,11 +79,24 @@ impl Heap {
         self.settle(position, order);
     }
 
-    /// Whether every pod is where it belongs and known to be there.
-    pub(super) fn is_sound(&self, order: impl Fn(&Item, &Item) -> Ordering) -> bool {
-        let known = self.positions.iter().filter(|position| **position != NOWHERE).count();
-        known == self.items.len()
-            && self.items.iter().enumerate().all(|(position, item)| {
+    /// Length of the longer of its tables.
+    pub(super) fn slots(&self) -> usize {
+        self.items.len().max(self.positions.len())
+    }
+
+    /// Whether every pod in these slots of its tables is where it belongs and known to be there.
+    pub(super) fn is_sound_within(
+        &self,
+        slots: Range<usize>,
+        order: impl Fn(&Item, &Item) -> Ordering,
+    ) -> bool {
+        let item_of = |slot: usize| {
+            let position = self.position(Slot(slot as u32))?;
+            Some(self.items.get(position).is_some_and(|item| item.slot.at() == slot))
+        };
+        slots.clone().all(|slot| item_of(slot).unwrap_or(true))
+            && slots.take_while(|position| *position < self.items.len()).all(|position| {
+                let item = &self.items[position];
                 let parent = &self.items[position.saturating_sub(1) / 2];
                 self.position(item.slot) == Some(position) && order(parent, item).is_le()
             })

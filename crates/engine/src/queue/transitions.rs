@@ -106,6 +106,7 @@ impl Queue {
 
     /// The one way from place to place. Nowhere is only for pods that go on at once or are forgotten.
     pub(super) fn transfer(&mut self, context: &dyn QueueContext, slot: Slot, to: Option<Place>) {
+        self.transfers += 1;
         let entry = self.entries.get_mut(slot);
         let from = std::mem::replace(&mut entry.place, to);
         let info = entry.info;

@@ -4,6 +4,7 @@
 //! what a hundred thousand waiting or gated pods cost does not depend on how many they are.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use crate::framework::profile::PluginPosition;
 use crate::map::Map;
@@ -160,16 +161,52 @@ impl Pool {
             && key.wakers().iter().all(subscribed)
     }
 
-    /// Whether it holds exactly this many pods, and no group without a pod.
-    pub(super) fn is_sound(&self, pods: usize) -> bool {
-        let groups: Vec<GroupId> = self.groups().collect();
-        let subscribed: BTreeSet<GroupId> = self.subscribers.iter().flatten().copied().collect();
-        self.by_age.len() == pods
-            && self.memberships.iter().flatten().count() == pods
-            && groups.iter().map(|group| self.members(*group).len()).sum::<usize>() == pods
-            && groups.len() == self.by_key.len()
-            && groups.len() + self.free.len() == self.groups.len()
-            && subscribed.iter().all(|group| groups.contains(group))
+    /// Length of the longest of its tables.
+    pub(super) fn slots(&self) -> usize {
+        self.groups.len().max(self.memberships.len())
+    }
+
+    /// How many pods are members of the groups in these slots.
+    pub(super) fn members_within(&self, slots: Range<usize>) -> usize {
+        let groups = slots.filter_map(|slot| self.groups.get(slot));
+        groups.map(|group| group.members.len()).sum()
+    }
+
+    /// Whether the groups in these slots are found where they should be and nowhere else, and the
+    /// members in these slots are members.
+    pub(super) fn is_sound_within(&self, slots: Range<usize>) -> bool {
+        let is_member = |slot: usize| {
+            let Some(Some(membership)) = self.memberships.get(slot) else { return true };
+            let members = self.members(membership.group);
+            members.get(membership.position as usize) == Some(&Slot(slot as u32))
+        };
+        let is_free =
+            |slot: usize| self.free.get(slot).is_none_or(|group| self.members(*group).is_empty());
+        slots.clone().all(|slot| is_member(slot) && is_free(slot))
+            && slots
+                .take_while(|slot| *slot < self.groups.len())
+                .all(|slot| self.is_filed(GroupId(slot as u32)))
+    }
+
+    /// Whether a group with members is found by its key and by those that may wake it, and one without
+    /// is not.
+    fn is_filed(&self, group: GroupId) -> bool {
+        let key = self.key(group);
+        let is_used = !self.members(group).is_empty();
+        let wakers = key.wakers();
+        let is_subscribed = |at: usize, groups: &BTreeSet<GroupId>| {
+            let profile = at / PLUGINS_MAX == key.subject.profile;
+            let wakes = is_used && profile && wakers.contains(at % PLUGINS_MAX);
+            groups.contains(&group) == wakes
+        };
+        let found = self.by_key.get(key) == Some(&group);
+        found == is_used
+            && self.subscribers.iter().enumerate().all(|(at, groups)| is_subscribed(at, groups))
+    }
+
+    /// Whether as many pods are filed by age, and as many groups by key as have members.
+    pub(super) fn is_of_size(&self, pods: usize) -> bool {
+        self.by_age.len() == pods && self.by_key.len() + self.free.len() == self.groups.len()
     }
 
     fn key(&self, group: GroupId) -> &GroupKey {
