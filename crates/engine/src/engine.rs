@@ -34,6 +34,7 @@ use std::collections::{BTreeSet, VecDeque};
 use crate::change::Change;
 use crate::classes::Classes;
 use crate::command::{Command, PodName};
+use crate::cycle::choose::next_random;
 use crate::cycle::explain::{Explanation, class_of, explain};
 use crate::cycle::post_filter::Occasion;
 use crate::cycle::ranking::Spare;
@@ -55,8 +56,9 @@ pub use audit::AuditPart;
 pub struct Settings {
     /// Times of the queue.
     pub queue: QueueConfig,
-    /// Where random numbers start: equal seeds and equal changes give equal commands.
-    pub seed: u64,
+    /// Where random numbers start: equal seeds and equal changes give equal commands. One of equally
+    /// good nodes is chosen by them. Without a seed they start at zero and upstream's rule chooses it.
+    pub seed: Option<u64>,
 }
 
 /// The scheduler as a state machine.
@@ -82,6 +84,8 @@ pub struct Engine {
     spare: Spare,
     stopwatch: Stopwatch,
     random: u64,
+    /// Random numbers choose among equally good nodes.
+    draws: bool,
 }
 
 impl Engine {
@@ -102,7 +106,8 @@ impl Engine {
             start: 0,
             spare: Spare::default(),
             stopwatch: Stopwatch::default(),
-            random: settings.seed,
+            random: settings.seed.unwrap_or(0),
+            draws: settings.seed.is_some(),
         }
     }
 
@@ -219,12 +224,8 @@ impl Engine {
         }
     }
 
-    /// The next random number (splitmix64).
+    /// The next random number.
     fn next_random(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.random;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        next_random(&mut self.random)
     }
 }

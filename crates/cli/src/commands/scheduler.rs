@@ -3,6 +3,7 @@
 mod flags;
 mod log;
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -73,7 +74,10 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
     };
     let metrics = Metrics::new(&configuration.leader_election.resource_name);
     let sampler = timing::instrument(&mut profiles, &metrics);
-    let engine = Engine::new(profiles, Settings { queue, ..Settings::default() });
+    // Different in each process, so that two schedulers seldom choose the same of equally good nodes.
+    let seed = RandomState::new().hash_one(std::process::id());
+    tracing::info!(seed, "equally good nodes are chosen between by random numbers with this seed");
+    let engine = Engine::new(profiles, Settings { queue, seed: Some(seed) });
     let window = Arc::new(Window::default());
     let binds = Arc::clone(&window);
     let rest = move || rest_of_io(binds.took());

@@ -8,7 +8,9 @@ use crate::state::node_order::Visit;
 use crate::wide;
 use crate::wide::Vectors;
 
-use super::choose::{Positions, preorder_first, preorder_key, preorder_search};
+use super::choose::{
+    Positions, Tie, next_random, preorder_first, preorder_key, preorder_search, reduce,
+};
 use super::turned::Turned;
 
 /// So many positions are looked at before ties are gathered. Where they are many, one of the first wins.
@@ -113,15 +115,14 @@ impl Best {
         self.before_is_current = false;
     }
 
-    /// The best feasible node, of equal ones the one upstream's heap brings up. `start` is the place
-    /// at which the visit begins.
+    /// The best feasible node, and one of them if several are equally good.
     pub(crate) fn choose(
         &mut self,
         totals: &[i64],
         feasible: &NodeSet,
-        start: usize,
+        tie: Tie,
     ) -> Option<NodeIdx> {
-        wide!(vectors => self.choose_by(vectors, totals, feasible, start))
+        wide!(vectors => self.choose_by(vectors, totals, feasible, tie))
     }
 
     #[inline(always)]
@@ -130,7 +131,7 @@ impl Best {
         vectors: impl Vectors,
         totals: &[i64],
         feasible: &NodeSet,
-        start: usize,
+        tie: Tie,
     ) -> Option<NodeIdx> {
         for block in self.touched.iter().map(NodeIdx::at) {
             self.tops[block] = wide::largest(vectors, block_of(totals, block), u64::MAX);
@@ -139,7 +140,7 @@ impl Best {
         self.count_places();
         // Mostly the best of all nodes is as good as the one chosen last, and some are feasible.
         if maximum(&self.tops) == self.level
-            && let Some(node) = self.choose_at(vectors, totals, start)
+            && let Some(node) = self.choose_at(vectors, totals, tie)
         {
             return Some(node);
         }
@@ -152,35 +153,58 @@ impl Best {
         if self.level == i64::MIN {
             return None;
         }
-        self.choose_at(vectors, totals, start)
+        self.choose_at(vectors, totals, tie)
     }
 
     /// The same among the feasible nodes of `level`.
     #[inline(always)]
-    fn choose_at(
-        &mut self,
-        vectors: impl Vectors,
-        totals: &[i64],
-        start: usize,
-    ) -> Option<NodeIdx> {
-        let (level, count, skipped) = (self.level, self.feasible_count, self.rank_of_place(start));
-        let node_at = |best: &Self, position: usize| {
-            let rank = position + skipped;
-            best.visit.order[best.place_of_rank(if rank < count { rank } else { rank - count })]
-        };
-        if self.equals.stale || self.equals.level != level {
-            let wins = |position| totals[node_at(self, position).at()] == level;
-            if let Some(position) = preorder_search(count, PROBED, wins) {
+    fn choose_at(&mut self, vectors: impl Vectors, totals: &[i64], tie: Tie) -> Option<NodeIdx> {
+        if self.equals.stale || self.equals.level != self.level {
+            if let Some(node) = self.probe(totals, tie) {
                 self.equals.stale = true;
-                return Some(node_at(self, position));
+                return Some(node);
             }
-            self.gather_equals(vectors, totals, level);
+            self.gather_equals(vectors, totals, self.level);
         }
         self.ties.copy_from(&self.equals.places);
         self.ties.intersect(&self.places);
+        match tie {
+            Tie::First(start) => self.first_tied(start),
+            Tie::Any(random) => self.any_of_ties(random),
+        }
+    }
+
+    /// Looks for a feasible node of `level` at a few places, which finds one where there are many.
+    #[inline(always)]
+    fn probe(&self, totals: &[i64], tie: Tie) -> Option<NodeIdx> {
+        let is_best = |node: &NodeIdx| totals[node.at()] == self.level;
+        match tie {
+            Tie::First(start) => {
+                let skipped = self.rank_of_place(start);
+                let node_at = |position| self.visit.order[self.place_at(position, skipped)];
+                let wins = |position| is_best(&node_at(position));
+                preorder_search(self.feasible_count, PROBED, wins).map(node_at)
+            }
+            // All places are as likely, so those of the best nodes are.
+            Tie::Any(mut random) => {
+                let places = self.visit.order.len();
+                let mut drawn =
+                    (0..PROBED).map(|_| NodeIdx::from(reduce(next_random(&mut random), places)));
+                let is_best = |place: &NodeIdx| {
+                    self.places.contains(*place) && is_best(&self.visit.order[place.at()])
+                };
+                drawn.find(is_best).map(|place| self.visit.order[place.at()])
+            }
+        }
+    }
+
+    /// The one of the tied nodes that upstream's heap brings up.
+    #[inline(always)]
+    fn first_tied(&self, start: usize) -> Option<NodeIdx> {
+        let (count, skipped) = (self.feasible_count, self.rank_of_place(start));
         if wide::count(self.ties.words()) > COMPARED {
-            let tied = Tied { best: self, skipped };
-            return Some(node_at(self, preorder_first(count, &tied)?));
+            let position = preorder_first(count, &Tied { best: self, skipped })?;
+            return Some(self.visit.order[self.place_at(position, skipped)]);
         }
         let position = |place: usize| {
             let rank = self.rank_of_place(place);
@@ -189,6 +213,27 @@ impl Best {
         let places = self.ties.iter().map(NodeIdx::at);
         let place = places.min_by_key(|place| preorder_key(position(*place)))?;
         Some(self.visit.order[place])
+    }
+
+    /// Any of the tied nodes.
+    #[inline(always)]
+    fn any_of_ties(&self, random: u64) -> Option<NodeIdx> {
+        let mut before = reduce(random, wide::count(self.ties.words())) as u32;
+        for (index, word) in self.ties.words().iter().enumerate() {
+            let count = word.count_ones();
+            if before < count {
+                return Some(self.visit.order[index * 64 + wide::nth(*word, before) as usize]);
+            }
+            before -= count;
+        }
+        None
+    }
+
+    /// The place of a position in a visit that begins after some feasible nodes.
+    #[inline(always)]
+    fn place_at(&self, position: usize, skipped: usize) -> usize {
+        let (rank, count) = (position + skipped, self.feasible_count);
+        self.place_of_rank(if rank < count { rank } else { rank - count })
     }
 
     #[inline(always)]
@@ -333,15 +378,15 @@ mod tests {
         ]
     }
 
-    /// News before a decision, and where its visit begins.
-    type Round = (Vec<News>, usize);
+    /// News before a decision, where its visit begins, and a random number.
+    type Round = (Vec<News>, usize, u64);
 
     /// Nodes in visiting order, which of them are feasible at first, and what happens then.
     fn story() -> impl Strategy<Value = (Vec<u32>, Vec<bool>, Vec<Round>)> {
         (1usize..300).prop_flat_map(|nodes| {
             let order = Just((0..nodes as u32).collect::<Vec<_>>()).prop_shuffle();
             let feasible = prop::collection::vec(prop::bool::weighted(0.8), nodes);
-            let rounds = (prop::collection::vec(news(nodes), 0..6), 0..nodes);
+            let rounds = (prop::collection::vec(news(nodes), 0..6), 0..nodes, any::<u64>());
             (order, feasible, prop::collection::vec(rounds, 1..12))
         })
     }
@@ -360,7 +405,7 @@ mod tests {
             let mut totals = vec![0; nodes];
             let mut best = Best::new(&visit, &feasible);
             best.rebuild();
-            for (news, start) in rounds {
+            for (news, start, random) in rounds {
                 for news in news {
                     match news {
                         News::Total(node, total) => {
@@ -391,8 +436,54 @@ mod tests {
                 let visited: Vec<_> = visited.filter(|node| feasible.contains(**node)).collect();
                 let visited_totals: Vec<i64> = visited.iter().map(|n| totals[n.at()]).collect();
                 let wanted = heap_winner(&visited_totals).map(|position| *visited[position]);
-                prop_assert_eq!(best.choose(&totals, &feasible, start), wanted);
+                // Which of them another rule chooses makes no difference to this one.
+                let best_total = visited_totals.iter().max().copied();
+                let any = best.choose(&totals, &feasible, Tie::Any(random));
+                prop_assert_eq!(any.map(|node| totals[node.at()]), best_total);
+                prop_assert!(any.is_none_or(|node| feasible.contains(node)));
+                prop_assert_eq!(best.choose(&totals, &feasible, Tie::First(start)), wanted);
             }
         }
+    }
+
+    #[test]
+    fn each_of_the_best_nodes_is_as_likely_as_the_others() {
+        let nodes = 640;
+        let order: Vec<NodeIdx> = (0..nodes).rev().map(NodeIdx::from).collect();
+        let place_of = (0..nodes as u32).rev().collect();
+        let visit = Arc::new(Visit { order, place_of });
+        // Few, some and many of the best, found among all, by their set, and by looking at a few places.
+        for (step, gathered) in [(160, true), (10, true), (10, false), (1, true), (1, false)] {
+            let totals: Vec<i64> = (0..nodes).map(|node| i64::from(node % step == 0)).collect();
+            let feasible = NodeSet::full(nodes);
+            let mut best = Best::new(&visit, &feasible);
+            best.rebuild();
+            let (mut state, mut chosen) = (1, vec![0_u32; nodes]);
+            let each = 400;
+            for _ in 0..each * (nodes / step) {
+                if !gathered {
+                    best.rebuild();
+                }
+                let node = best.choose(&totals, &feasible, Tie::Any(next_random(&mut state)));
+                chosen[node.unwrap().at()] += 1;
+                if gathered && best.equals.stale {
+                    best.gather_now(&totals);
+                }
+            }
+            // Five standard deviations of a binomial distribution with this mean.
+            let (least, most) = (300, 500);
+            for (node, chosen) in chosen.iter().enumerate() {
+                let range = if node % step == 0 { least..=most } else { 0..=0 };
+                assert!(range.contains(chosen), "one in {step}: {node} was chosen {chosen} times");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+impl Best {
+    /// Gathers the best nodes now, for tests.
+    fn gather_now(&mut self, totals: &[i64]) {
+        wide!(vectors => self.gather_equals(vectors, totals, self.level));
     }
 }

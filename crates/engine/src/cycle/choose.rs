@@ -4,6 +4,42 @@
 //! heap moves an element up only past strictly smaller ones and prefers the left child, so the
 //! root is the first of the best nodes in *pre-order* of the implicit binary tree over the
 //! feasible list. That rule needs no heap: it is a comparison of positions.
+//!
+//! A rule that always prefers the same node suits a comparison with upstream, not a cluster: small pods
+//! do not change the score of a large node, so all of them would go to one, and a second scheduler would
+//! choose it as well. With a random number, each of the best nodes is as likely as the others.
+
+/// How one of equally good nodes is chosen.
+#[derive(Clone, Copy, Debug)]
+pub enum Tie {
+    /// The one that upstream's heap brings up when the visit begins at this place.
+    First(usize),
+    /// Any, by a random number.
+    Any(u64),
+}
+
+/// The number below `count` that a random number stands for.
+#[inline(always)]
+pub fn reduce(random: u64, count: usize) -> usize {
+    ((u128::from(random) * count as u128) >> 64) as usize
+}
+
+/// The random number after this one (splitmix64).
+#[inline(always)]
+pub fn next_random(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut mixed = *state;
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+/// The position of any of the best, by a random number.
+pub fn any_winner(totals: &[i64], random: u64) -> Option<usize> {
+    let best = totals.iter().max()?;
+    let ties = || totals.iter().enumerate().filter(|(_, total)| *total == best);
+    ties().nth(reduce(random, ties().count())).map(|(position, _)| position)
+}
 
 /// Sort key of a position in the feasible list: smaller keys come first in pre-order.
 ///
@@ -150,6 +186,18 @@ mod tests {
         #[test]
         fn the_rule_agrees_with_a_heap(totals in prop::collection::vec(0i64..4, 1..200)) {
             prop_assert_eq!(heap_winner(&totals), Some(by_heap(&totals)));
+        }
+
+        #[test]
+        fn any_of_the_best_may_win(totals in prop::collection::vec(0i64..4, 1..50)) {
+            let best = totals.iter().max();
+            let ties = (0..totals.len()).filter(|position| totals.get(*position) == best);
+            let mut state = 7;
+            let mut won: Vec<usize> =
+                (0..2000).filter_map(|_| any_winner(&totals, next_random(&mut state))).collect();
+            won.sort_unstable();
+            won.dedup();
+            prop_assert_eq!(won, ties.collect::<Vec<_>>());
         }
 
         #[test]

@@ -9,6 +9,7 @@ use crate::queue::Nominator;
 use crate::state::State;
 use crate::stopwatch::Stopwatch;
 
+use super::choose::{Tie, any_winner};
 use super::diagnosis::Diagnosis;
 use super::evaluation::Evaluation;
 use super::ranking::{Ranking, Spare};
@@ -39,6 +40,8 @@ pub struct Circumstances<'a> {
     pub nominator: &'a Nominator,
     /// Place in the visiting order at which the visit begins; moved on by each decision.
     pub start: &'a mut usize,
+    /// A random number that chooses among equally good nodes; without one, upstream's rule does.
+    pub draw: Option<u64>,
     /// Memory to work in.
     pub(crate) spare: &'a mut Spare,
     /// Measures, if anybody wants to know.
@@ -88,7 +91,7 @@ fn decide_over_all(
     rivals: Rivals,
     circumstances: &mut Circumstances,
 ) -> Decision {
-    let Circumstances { start, spare, stopwatch, .. } = circumstances;
+    let Circumstances { start, draw, spare, stopwatch, .. } = circumstances;
     let begun = **start % state.nodes.count();
     if let Some((_, nodes)) = &evaluation.narrowed {
         // A full visit ends where it began; a narrowed one moves on by the nodes it looked at.
@@ -104,7 +107,7 @@ fn decide_over_all(
     }
     let time = stopwatch.now();
     let ranking = evaluation.rank_open(profile, state, spare);
-    let chosen = ranking.choose(begun);
+    let chosen = ranking.choose(draw.map_or(Tie::First(begun), Tie::Any));
     stopwatch.scored(time);
     let decision = match (ranking.failure(profile), chosen) {
         (Some(ScoringFailed(text)), _) => Decision::Error(text),
@@ -128,7 +131,7 @@ fn decide_over_list(
     sample: Option<usize>,
     circumstances: &mut Circumstances,
 ) -> Decision {
-    let Circumstances { start, stopwatch, .. } = circumstances;
+    let Circumstances { start, draw, stopwatch, .. } = circumstances;
     let time = stopwatch.now();
     let visited = visit(profile, evaluation, state, verdicts, sample, **start);
     stopwatch.filtered(time);
@@ -146,7 +149,10 @@ fn decide_over_list(
     }
     let time = stopwatch.now();
     let scores = Scores::new(profile, &evaluation.class, state, &feasible);
-    let winner = scores.map(|scores| scores.winner());
+    let winner = scores.map(|scores| match draw {
+        Some(random) => any_winner(&scores.totals, *random),
+        None => scores.winner(),
+    });
     stopwatch.scored(time);
     match winner {
         Ok(Some(winner)) => Decision::Node { node: feasible[winner], feasible: feasible.len() },

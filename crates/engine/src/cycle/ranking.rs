@@ -9,6 +9,7 @@ use crate::state::{Areas, State};
 use crate::wide;
 
 use super::best::Best;
+use super::choose::Tie;
 use super::scores::ScoringFailed;
 
 /// Columns that are used again: fresh memory would have to be fetched first.
@@ -356,8 +357,8 @@ impl Ranking {
     }
 
     /// The best feasible node.
-    pub(crate) fn choose(&mut self, start: usize) -> Option<NodeIdx> {
-        self.best.choose(&self.totals, &self.feasible, start)
+    pub(crate) fn choose(&mut self, tie: Tie) -> Option<NodeIdx> {
+        self.best.choose(&self.totals, &self.feasible, tie)
     }
 
     /// Total of a feasible node.

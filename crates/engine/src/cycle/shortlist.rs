@@ -8,6 +8,7 @@ use crate::framework::{Code, Profile, Rejection};
 use crate::index::{NodeIdx, PodIdx};
 use crate::state::State;
 
+use super::choose::any_winner;
 use super::decide::{
     Circumstances, Decision, Nominated, Verdicts, disputed_nodes, nodes_to_find, try_nominated,
     visit,
@@ -115,21 +116,12 @@ impl Shortlist {
                     let own = scores.totals.iter();
                     let totals =
                         own.zip(&passed).map(|(own, (_, theirs))| own.saturating_add(*theirs));
-                    let node = any_best(&nodes, &totals.collect::<Vec<_>>(), random);
-                    Decision::Node { node, feasible: nodes.len() }
+                    match any_winner(&totals.collect::<Vec<_>>(), random) {
+                        Some(best) => Decision::Node { node: nodes[best], feasible: nodes.len() },
+                        None => Decision::Error("no best node among those let pass".to_owned()),
+                    }
                 }
             },
         })
     }
-}
-
-fn any_best(nodes: &[NodeIdx], totals: &[i64], random: u64) -> NodeIdx {
-    let best = totals.iter().max();
-    let ties: Vec<NodeIdx> = nodes
-        .iter()
-        .zip(totals)
-        .filter(|(_, total)| Some(*total) == best)
-        .map(|(n, _)| *n)
-        .collect();
-    ties[(random % ties.len() as u64) as usize]
 }

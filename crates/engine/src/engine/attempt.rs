@@ -70,9 +70,11 @@ impl Engine {
                 return engine.consult(queued, evaluation, advisers, now, commands);
             }
             let begun = engine.start;
+            let draw = engine.draws.then(|| engine.next_random());
             let mut circumstances = Circumstances {
                 nominator: &engine.queue.nominator,
                 start: &mut engine.start,
+                draw,
                 spare: &mut engine.spare,
                 stopwatch: &mut engine.stopwatch,
             };

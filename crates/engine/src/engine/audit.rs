@@ -1,5 +1,6 @@
 //! Compares what is kept up to date step by step with what comes out from scratch.
 
+use crate::cycle::choose::Tie;
 use crate::cycle::evaluation::Evaluation;
 use crate::cycle::scores::Scores;
 use crate::index::{ClassIdx, NodeIdx};
@@ -152,7 +153,7 @@ impl Engine {
                 return Err(format!("total of {name}: kept {kept}, from scratch {total}"));
             }
         }
-        let chosen = ranking.choose(0);
+        let chosen = ranking.choose(Tie::First(0));
         let wanted = scores.winner().map(|winner| feasible[winner]);
         if chosen != wanted {
             return Err(format!("best node: kept {chosen:?}, from scratch {wanted:?}"));

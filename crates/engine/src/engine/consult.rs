@@ -128,6 +128,7 @@ impl Engine {
         let circumstances = Circumstances {
             nominator: &self.queue.nominator,
             start: &mut begun,
+            draw: None,
             spare: &mut self.spare,
             stopwatch: &mut self.stopwatch,
         };

@@ -686,7 +686,7 @@ fn engine() -> Engine {
     let defaults = api::config::defaults(api::config::Gates::default());
     let config = Configuration { extenders: vec![extender], ..defaults };
     let profiles = Registry::default().profiles(&config).expect("the defaults are right");
-    Engine::new(profiles, Settings::default())
+    Engine::new(profiles, Settings { seed: Some(1), ..Settings::default() })
 }
 
 /// A pod as its controller makes it anew.
