@@ -18,6 +18,7 @@ pub mod pods;
 pub mod resources;
 pub mod selector_index;
 pub mod specs;
+mod sums;
 pub mod taints;
 pub mod tallies;
 pub mod terms;

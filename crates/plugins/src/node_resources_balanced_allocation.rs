@@ -111,7 +111,7 @@ impl Balance {
         self.parts.iter().filter_map(move |part| {
             let allocatable = state.nodes.allocatable_of(part.resource, node);
             let used = state.nodes.requested_of(part.resource, node);
-            let used = if with_pod { used.wrapping_add(part.amount) } else { used };
+            let used = if with_pod { used.saturating_add(part.amount) } else { used };
             (allocatable != 0).then(|| capped(used as f64 / allocatable as f64))
         })
     }
@@ -131,12 +131,17 @@ impl Scorer for Balance {
     }
 
     fn score_all(&mut self, state: &State, raw: &mut [i64]) {
-        if let Some([first, second]) = self.pair(state)
-            && wide!(_ => score_pair(&first, &second, raw))
+        let pair = self.pair(state);
+        if let Some([first, second]) = &pair
+            && wide!(_ => score_pair(first, second, raw))
         {
             return;
         }
-        for node in state.nodes.present().iter() {
+        // A huge number on one node, or on one that does not exist, costs only that one the fast way.
+        let is_done = |node| {
+            pair.as_ref().is_some_and(|pair| pair.iter().all(|column| column.is_small_on(node)))
+        };
+        for node in (0..raw.len()).map(NodeIdx::from).filter(|node| !is_done(*node)) {
             raw[node.at()] = self.score(state, node);
         }
     }
@@ -160,6 +165,11 @@ impl<'a> Column<'a> {
         Some(Self { allocatable, used, amount: part.amount })
     }
 
+    /// Whether the numbers of one node are below [`exact::LIMIT`].
+    fn is_small_on(&self, node: NodeIdx) -> bool {
+        exact::are_small(self.amount | self.allocatable[node.at()] | self.used[node.at()])
+    }
+
     /// (allocatable, used) by slot.
     #[inline(always)]
     fn pairs(&self) -> impl Iterator<Item = (i64, i64)> {
@@ -168,7 +178,7 @@ impl<'a> Column<'a> {
 }
 
 /// The same as [`Balance::score`] for two resources, in operations that the compiler turns into vectors.
-/// False when the numbers were too large for that: then the scores are worth nothing.
+/// False when some numbers were too large for that: the scores of their slots are worth nothing.
 #[inline(always)]
 fn score_pair(first: &Column, second: &Column, raw: &mut [i64]) -> bool {
     let mut bits = first.amount | second.amount;
@@ -302,7 +312,7 @@ mod tests {
                     ((1.0 - (apart / 2.0).abs()) * 100.0) as i64
                 };
                 let after =
-                    even(used_cpu.wrapping_add(asks.0), used_memory.wrapping_add(asks.1));
+                    even(used_cpu.saturating_add(asks.0), used_memory.saturating_add(asks.1));
                 let before = even(*used_cpu, *used_memory);
                 format!("{i}: {}", 50 + (50 + after - before) / 2)
             });
@@ -315,7 +325,7 @@ mod tests {
         prop_oneof![
             4 => 0i64..10_000,
             2 => 0i64..1 << 46,
-            1 => prop::sample::select(vec![0, 1, (1 << 46) - 1, 1 << 46, 1 << 53, i64::MAX / 2]),
+            1 => prop::sample::select(vec![0, 1, (1 << 46) - 1, 1 << 46, 1 << 53, i64::MAX / 2, i64::MAX]),
         ]
     }
 }

@@ -163,7 +163,30 @@ fn quantities_that_overflow_count_as_the_largest() {
     let fill = placed("q", "a", "")
         .replace("image: i", "image: i, resources: {requests: {cpu: 9E, memory: 8E}}");
     let run = explain(&(huge + &fill + &fill.replace("name: q", "name: r")), &pod(""), &[]);
-    assert!(run.code != 1 && !run.stderr.contains("panicked"), "{}", run.text());
+    assert!(run.code == 2 && run.stdout.contains("Insufficient cpu"), "{}", run.text());
+}
+
+#[test]
+fn huge_pods_that_are_taken_away_leave_what_the_others_hold() {
+    let asks = |pod: &str, cpu: &str| {
+        let resources = format!("image: i, resources: {{requests: {{cpu: {cpu}}}}}");
+        pod.replace("image: i", &resources)
+    };
+    let huge = |name: &str| asks(&placed(name, "a", ""), "9E");
+    let cluster = |resident: &str| {
+        let resident = asks(&placed("resident", "a", "priority: 100,"), resident);
+        node("a", "", "") + &huge("q") + &huge("r") + &resident
+    };
+    // To make room, all that are less important are taken away, and put back one by one where they fit.
+    let run = explain(&cluster("3"), &pod("priority: 10,"), &[]);
+    assert!(
+        run.stdout.contains("make room on a by removing default/q, default/r."),
+        "{}",
+        run.text()
+    );
+    // The resident alone leaves too little.
+    let run = explain(&cluster("3800m"), &pod("priority: 10,"), &[]);
+    assert!(!run.stdout.contains("make room"), "{}", run.text());
 }
 
 #[test]

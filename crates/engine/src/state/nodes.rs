@@ -16,6 +16,7 @@ use crate::object::{HostPort, Node, TaintEffect, Text, Volume};
 use super::node_order::{NodeOrder, Unsettled, Visit};
 use super::resources::ResourceNames;
 use super::specs::SpecRecord;
+use super::sums::Sums;
 use super::taints::TaintLists;
 
 /// How many volumes that scheduling reads the pods of a node have; one shared by pods counts for each.
@@ -25,6 +26,24 @@ pub struct VolumeCount {
     pub claims: u32,
     /// All others.
     pub others: u32,
+}
+
+impl VolumeCount {
+    fn of(volumes: &[Volume]) -> Self {
+        let claims = volumes.iter().filter(|volume| matches!(volume, Volume::Claim { .. }));
+        let claims = claims.count() as u32;
+        Self { claims, others: volumes.len() as u32 - claims }
+    }
+
+    fn add(&mut self, more: Self) {
+        self.claims = self.claims.wrapping_add(more.claims);
+        self.others = self.others.wrapping_add(more.others);
+    }
+
+    fn subtract(&mut self, less: Self) {
+        self.claims = self.claims.wrapping_sub(less.claims);
+        self.others = self.others.wrapping_sub(less.others);
+    }
 }
 
 /// All nodes as columns. A slot without an object is a ghost: only its pods are known.
@@ -44,9 +63,9 @@ pub struct Nodes {
     soft_tainted: NodeSet,
     taint_lists: TaintLists,
     allocatable: Vec<Vec<i64>>,
-    requested: Vec<Vec<i64>>,
-    non_zero_cpu: Vec<i64>,
-    non_zero_memory: Vec<i64>,
+    requested: Vec<Sums>,
+    non_zero_cpu: Sums,
+    non_zero_memory: Sums,
     allowed_pods: Vec<i64>,
     pod_counts: Vec<i64>,
     pods: Vec<Vec<PodIdx>>,
@@ -58,7 +77,6 @@ pub struct Nodes {
 
 impl Default for Nodes {
     fn default() -> Self {
-        let columns = || vec![Vec::new(); 3];
         Self {
             names: Vec::new(),
             by_name: HashTable::new(),
@@ -70,10 +88,10 @@ impl Default for Nodes {
             hard_tainted: NodeSet::default(),
             soft_tainted: NodeSet::default(),
             taint_lists: TaintLists::default(),
-            allocatable: columns(),
-            requested: columns(),
-            non_zero_cpu: Vec::new(),
-            non_zero_memory: Vec::new(),
+            allocatable: vec![Vec::new(); 3],
+            requested: vec![Sums::default(); 3],
+            non_zero_cpu: Sums::default(),
+            non_zero_memory: Sums::default(),
             allowed_pods: Vec::new(),
             pod_counts: Vec::new(),
             pods: Vec::new(),
@@ -171,9 +189,10 @@ impl Nodes {
         self.allocatable.get(resource.at()).map(Vec::as_slice)
     }
 
-    /// Requested amounts of a resource by slot; `None` when nothing has requested any of it.
+    /// Requested amounts of a resource by slot; `None` when nothing has requested any of it. A sum that
+    /// 64 bits do not hold is shown as the largest number that they do.
     pub fn requested(&self, resource: ResourceIdx) -> Option<&[i64]> {
-        self.requested.get(resource.at()).map(Vec::as_slice)
+        self.requested.get(resource.at()).map(Sums::shown)
     }
 
     /// Allocatable amount on one node.
@@ -183,17 +202,17 @@ impl Nodes {
 
     /// Requested amount on one node.
     pub fn requested_of(&self, resource: ResourceIdx, node: NodeIdx) -> i64 {
-        self.requested.get(resource.at()).map_or(0, |column| column[node.at()])
+        self.requested.get(resource.at()).map_or(0, |column| column.shown()[node.at()])
     }
 
     /// Requested cpu by slot, with the default for containers that name none.
     pub fn non_zero_cpu(&self) -> &[i64] {
-        &self.non_zero_cpu
+        self.non_zero_cpu.shown()
     }
 
     /// Requested memory by slot, with the default for containers that name none.
     pub fn non_zero_memory(&self) -> &[i64] {
-        &self.non_zero_memory
+        self.non_zero_memory.shown()
     }
 
     /// How many pods a node takes, by slot.
@@ -246,11 +265,13 @@ impl Nodes {
         let node = NodeIdx::from(self.names.len());
         column::push(&mut self.names, "".into());
         column::push(&mut self.objects, None);
-        for amounts in self.allocatable.iter_mut().chain(&mut self.requested) {
+        for amounts in &mut self.allocatable {
             column::push(amounts, 0);
         }
-        column::push(&mut self.non_zero_cpu, 0);
-        column::push(&mut self.non_zero_memory, 0);
+        let Self { requested, non_zero_cpu, non_zero_memory, .. } = self;
+        for sums in requested.iter_mut().chain([non_zero_cpu, non_zero_memory]) {
+            sums.add_slot();
+        }
         column::push(&mut self.allowed_pods, 0);
         column::push(&mut self.pod_counts, 0);
         column::push(&mut self.pods, Vec::new());
@@ -280,7 +301,8 @@ impl Nodes {
             column[node.at()] = 0;
         }
         for (resource, amount) in names.vector(&object.allocatable) {
-            *cell_of(&mut self.allocatable, resource, self.names.len(), node) = amount;
+            let slots = self.names.len();
+            column_of(&mut self.allocatable, resource, || vec![0; slots])[node.at()] = amount;
         }
         self.allowed_pods[node.at()] = object.allowed_pods;
         self.unschedulable.set(node, object.unschedulable);
@@ -334,7 +356,9 @@ impl Nodes {
 
     /// Counts a pod on a node. Used alone for what-if; `State::place` also tells the readers.
     pub(crate) fn attach(&mut self, pod: PodIdx, node: NodeIdx, spec: &SpecRecord) {
-        self.count_requests(node, spec, 1);
+        self.count_requests(node, spec, Sums::add);
+        self.pod_counts[node.at()] += 1;
+        self.volumes[node.at()].add(VolumeCount::of(&spec.spec.volumes));
         self.pods[node.at()].push(pod);
         for port in &spec.spec.host_ports {
             if !self.ports[node.at()].contains(port) {
@@ -347,7 +371,9 @@ impl Nodes {
     ///
     /// As upstream, ports are a plain set: of two pods with one port, the first to go frees it.
     pub(crate) fn detach(&mut self, pod: PodIdx, node: NodeIdx, spec: &SpecRecord) {
-        self.count_requests(node, spec, -1);
+        self.count_requests(node, spec, Sums::subtract);
+        self.pod_counts[node.at()] -= 1;
+        self.volumes[node.at()].subtract(VolumeCount::of(&spec.spec.volumes));
         let pods = &mut self.pods[node.at()];
         if let Some(found) = pods.iter().position(|other| *other == pod) {
             pods.swap_remove(found);
@@ -357,24 +383,20 @@ impl Nodes {
         }
     }
 
-    fn count_requests(&mut self, node: NodeIdx, spec: &SpecRecord, sign: i64) {
-        self.pod_counts[node.at()] += sign;
-        for (resource, amount) in &spec.on_node {
-            let cell = cell_of(&mut self.requested, *resource, self.names.len(), node);
-            *cell = cell.saturating_add(sign * amount);
+    fn count_requests(
+        &mut self,
+        node: NodeIdx,
+        spec: &SpecRecord,
+        count: impl Fn(&mut Sums, NodeIdx, i64),
+    ) {
+        let slots = self.names.len();
+        // A column costs memory for every node: no pod gets one for what it requests nothing of.
+        for (resource, amount) in spec.on_node.iter().filter(|(_, amount)| *amount != 0) {
+            let column = column_of(&mut self.requested, *resource, || Sums::zeros(slots));
+            count(column, node, *amount);
         }
-        let cpu = &mut self.non_zero_cpu[node.at()];
-        *cpu = cpu.saturating_add(sign * spec.spec.non_zero_cpu);
-        let memory = &mut self.non_zero_memory[node.at()];
-        *memory = memory.saturating_add(sign * spec.spec.non_zero_memory);
-        for volume in &spec.spec.volumes {
-            let count = &mut self.volumes[node.at()];
-            let kind = match volume {
-                Volume::Claim { .. } => &mut count.claims,
-                Volume::Ephemeral { .. } | Volume::Inline(_) => &mut count.others,
-            };
-            *kind = kind.wrapping_add_signed(sign as i32);
-        }
+        count(&mut self.non_zero_cpu, node, spec.spec.non_zero_cpu);
+        count(&mut self.non_zero_memory, node, spec.spec.non_zero_memory);
     }
 
     /// Tells the readers that the pods of a node changed. Ghosts concern nobody, and readers may
@@ -401,14 +423,10 @@ fn hash(name: &str) -> u64 {
     FxBuildHasher.hash_one(name)
 }
 
-fn cell_of(
-    columns: &mut Vec<Vec<i64>>,
-    resource: ResourceIdx,
-    slots: usize,
-    node: NodeIdx,
-) -> &mut i64 {
+/// The column of a resource, made if nothing needed it yet.
+fn column_of<C>(columns: &mut Vec<C>, resource: ResourceIdx, make: impl Fn() -> C) -> &mut C {
     while columns.len() <= resource.at() {
-        columns.push(vec![0; slots]);
+        columns.push(make());
     }
-    &mut columns[resource.at()][node.at()]
+    &mut columns[resource.at()]
 }

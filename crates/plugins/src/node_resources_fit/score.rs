@@ -81,6 +81,12 @@ impl Part {
         let bits = |column: Option<&[i64]>| column.map_or(0, exact::bits_of);
         self.amount | bits(self.allocatable(state)) | bits(self.used(state))
     }
+
+    /// Whether the numbers of one node are below [`exact::LIMIT`].
+    fn is_small_on(&self, state: &State, node: NodeIdx) -> bool {
+        let bits = |column: Option<&[i64]>| column.map_or(0, |column| column[node.at()]);
+        exact::are_small(self.amount | bits(self.allocatable(state)) | bits(self.used(state)))
+    }
 }
 
 /// Scores by the resources of a node.
@@ -98,7 +104,8 @@ impl Scorer for ByResources {
                 continue;
             }
             let used = part.used(state).map_or(0, |column| column[node.at()]);
-            let requested = used.wrapping_add(part.amount);
+            // A node with more than the largest number on it must not pass for an empty one.
+            let requested = used.saturating_add(part.amount);
             let score = resource_score(&self.strategy, requested, allocatable);
             if score > 0 || !matches!(self.strategy, Strategy::Shape(_)) {
                 total = total.wrapping_add(score.wrapping_mul(part.weight));
@@ -113,8 +120,12 @@ impl Scorer for ByResources {
     }
 
     fn score_all(&mut self, state: &State, raw: &mut [i64]) {
-        if !score_columns(&self.strategy, &self.parts, state, raw) {
-            for node in state.nodes.present().iter() {
+        if score_columns(&self.strategy, &self.parts, state, raw) {
+            return;
+        }
+        // A huge number on one node, or on one that does not exist, costs only that one the fast way.
+        for node in (0..raw.len()).map(NodeIdx::from) {
+            if !self.parts.iter().all(|part| part.is_small_on(state, node)) {
                 raw[node.at()] = self.score(state, node);
             }
         }
@@ -138,10 +149,15 @@ fn resource_score(strategy: &Strategy, requested: i64, allocatable: i64) -> i64 
     }
 }
 
-/// The same as [`ByResources::score`] for all slots. False when there are numbers not below
-/// [`exact::LIMIT`]: then the scores are worth nothing. (Weights are at most 100; so is the number of
-/// resources that anybody lists.)
-fn score_columns(strategy: &Strategy, parts: &[Part], state: &State, raw: &mut [i64]) -> bool {
+/// The same as [`ByResources::score`] for all slots whose numbers are below [`exact::LIMIT`]. False when
+/// there are others: their scores are worth nothing. (Weights are at most 100, and so is the number of
+/// resources in a list.)
+pub(super) fn score_columns(
+    strategy: &Strategy,
+    parts: &[Part],
+    state: &State,
+    raw: &mut [i64],
+) -> bool {
     match (strategy, parts) {
         (Strategy::Least, [first, second]) if first.weight == second.weight => {
             wide!(_ => score_pair(first, second, state, raw, left))
@@ -220,9 +236,7 @@ struct Sums {
 /// Any number of resources.
 #[inline(always)]
 fn score_chunks(strategy: &Strategy, parts: &[Part], state: &State, raw: &mut [i64]) -> bool {
-    if !parts.iter().all(|part| exact::are_small(part.bits(state))) {
-        return false;
-    }
+    let are_small = parts.iter().all(|part| exact::are_small(part.bits(state)));
     let mut sums = Sums { totals: [0.0; CHUNK], weights: [0.0; CHUNK] };
     for (chunk, raw) in raw.chunks_mut(CHUNK).enumerate() {
         sums.totals.fill(0.0);
@@ -241,7 +255,7 @@ fn score_chunks(strategy: &Strategy, parts: &[Part], state: &State, raw: &mut [i
             Strategy::Shape(_) => sums.averages(raw, f64::round),
         }
     }
-    true
+    are_small
 }
 
 impl Sums {
@@ -274,9 +288,10 @@ impl Sums {
         for ((total, weight), (allocatable, used)) in sums.zip(allocatable.iter().zip(used)) {
             let exists = *allocatable > 0;
             let divisor = exact::double((*allocatable).max(1));
-            let requested = exact::double((used + part.amount).min(*allocatable));
-            let percent = exact::integer(exact::whole(100.0 * requested / divisor));
-            let score = scores[percent as usize];
+            let requested = used.saturating_add(part.amount).min(*allocatable);
+            let percent = exact::whole(100.0 * exact::double(requested) / divisor);
+            // Out of range only where the numbers are too large.
+            let score = scores[exact::integer(percent).clamp(0, 100) as usize];
             let counts = if exists && score > 0 { part.weight } else { 0 };
             *total += exact::double(counts * score);
             *weight += exact::double(counts);

@@ -270,6 +270,34 @@ fn hints_leave_out_what_the_filter_leaves_out() {
     assert!(!build(None).hint(&state, &class(requests(1, 0, &[])), &device_class));
 }
 
+#[test]
+fn a_huge_request_on_one_node_leaves_the_fast_scores_of_the_others_right() {
+    // Also on a node that does not exist.
+    let huge = |name: &str, node: &str| pod_on(name, node, requests(i64::MAX, i64::MAX, &[]));
+    let some = pod_on("some", "a", requests(1000, 3 << 30, &[]));
+    let pods = [some, huge("p", "b"), huge("q", "b"), huge("r", "absent")];
+    let state = state([node("a"), node("b")], pods);
+    let shape = score::Strategy::shape(&[(0, 0), (100, 100)]);
+    for strategy in [score::Strategy::Least, score::Strategy::Most, shape] {
+        for weights in [(1, 1), (3, 2)] {
+            let part = |resource, used, amount, weight| Part { resource, used, amount, weight };
+            let parts = [
+                part(ResourceIdx::CPU, Used::NonZeroCpu, 500, weights.0),
+                part(ResourceIdx::MEMORY, Used::NonZeroMemory, 1 << 30, weights.1),
+            ];
+            let mut raw = vec![-1; state.nodes.slots()];
+            assert!(!score::score_columns(&strategy, &parts, &state, &mut raw));
+            let mut scorer = ByResources { strategy: strategy.clone(), parts: parts.into() };
+            let a = state.nodes.find("a").expect("the node is there");
+            assert_eq!(raw[a.at()], scorer.score(&state, a));
+            scorer.score_all(&state, &mut raw);
+            for (slot, raw) in raw.into_iter().enumerate() {
+                assert_eq!(raw, scorer.score(&state, slot.into()), "slot {slot}");
+            }
+        }
+    }
+}
+
 /// Amounts of every size, with those that are special.
 fn amount() -> impl proptest::strategy::Strategy<Value = i64> {
     prop_oneof![
@@ -339,7 +367,7 @@ proptest! {
             1 => scoring(ScoringStrategyType::MostAllocated, &resources),
             _ => shaped(&shape, &resources),
         };
-        // Sums that wrap around are left to upstream.
+        // Beyond upstream: sums that would wrap around there are the largest number here.
         let existing = nodes.iter().enumerate().map(|(i, (_, _, cpu, memory))| {
             pod_on(&format!("p{i}"), &i.to_string(), requests(*cpu, *memory, &[]))
         });
@@ -351,8 +379,8 @@ proptest! {
         let found = scores(&*build(Some(&args)), &class, &mut state);
         let expected = nodes.iter().enumerate().map(|(i, (cpu, memory, used_cpu, used_memory))| {
             let parts = [
-                (used_cpu.wrapping_add(asked.0), *cpu, weights.0),
-                (used_memory.wrapping_add(asked.1), *memory, weights.1),
+                (used_cpu.saturating_add(asked.0), *cpu, weights.0),
+                (used_memory.saturating_add(asked.1), *memory, weights.1),
             ];
             format!("{i}: {}", by_formula(kind, &shape, &parts))
         });

@@ -84,8 +84,9 @@ impl World {
         }
         for resource in asked_for(&known.pod.spec.requests) {
             let amounts = there.iter().map(|k| k.pod.spec.requests_on_node.amount(resource));
-            let (used, room) = (amounts.sum::<i64>(), node.allocatable.amount(resource));
-            if used > room {
+            let (used, room) =
+                (amounts.map(i128::from).sum::<i128>(), node.allocatable.amount(resource));
+            if used > i128::from(room) {
                 return Err(format!("{used} of {room} {resource} used on {name} by {uid}"));
             }
         }

@@ -141,6 +141,24 @@ pub(crate) fn requests() -> impl Strategy<Value = (i64, i64, i64)> {
         .prop_map(|(cpu, memory, gpus)| (cpu, memory * MIB, gpus))
 }
 
+/// Amounts of which two do not fit into 64 bits, and none.
+pub(crate) fn hostile_requests() -> impl Strategy<Value = (i64, i64, i64)> {
+    let amount = || select(vec![0_i64, 1, i64::MAX / 2 + 1, i64::MAX - 1, i64::MAX]);
+    (amount(), amount(), amount())
+}
+
+/// A pod that asks for such amounts; for none of a device in so many words.
+pub(crate) fn hostile_pod() -> impl Strategy<Value = Pod> {
+    (pod(), hostile_requests()).prop_map(|(mut pod, (cpu, memory, gpus))| {
+        let spec = pod.spec_mut();
+        set_requests(spec, cpu, memory, gpus);
+        for requests in [&mut spec.requests, &mut spec.requests_on_node] {
+            requests.scalars = [(Text::from(GPU), gpus)].into();
+        }
+        pod
+    })
+}
+
 fn node_term() -> impl Strategy<Value = NodeTerm> {
     let values = vec(text(&ZONES), 1..=2).prop_map(|zones| is_in(ZONE, &zones));
     let operator = select(vec![Operator::NotIn, Operator::Exists, Operator::DoesNotExist]);

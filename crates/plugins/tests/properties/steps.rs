@@ -137,6 +137,10 @@ fn of_pods() -> impl Strategy<Value = Step> {
     prop_oneof![
         18 => pods(),
         2 => (pod(), 0..shapes::NODES).prop_map(|(pod, node)| Step::Foreign(pod, node)),
+        1 => (shapes::hostile_pod().prop_map(Box::new), 0..shapes::NODES)
+            .prop_map(|(pod, node)| Step::Foreign(pod, node)),
+        1 => (which(), shapes::hostile_requests())
+            .prop_map(|(pod, requests)| Step::Resize(pod, requests)),
         1 => (which(), 0..shapes::NODES).prop_map(|(pod, node)| Step::Steal(pod, node)),
         2 => (which(), shapes::app_labels()).prop_map(|(pod, labels)| Step::Relabel(pod, labels)),
         1 => which().prop_map(Step::Ungate),

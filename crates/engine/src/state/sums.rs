@@ -1,0 +1,108 @@
+//! Columns of sums that stay exact, whatever is added and taken away.
+//!
+//! One pod may request as much as 64 bits hold, so the sum of two does not fit into them. A sum that
+//! stopped at the bound would be wrong once a pod leaves, and one that wrapped around would make the
+//! node look empty while both are there. So readers see the nearest 64-bit number, and the rest is
+//! kept beside the column.
+
+use std::collections::BTreeMap;
+
+use crate::column;
+use crate::index::NodeIdx;
+
+/// A column of sums, one for each slot of a node.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sums {
+    shown: Vec<i64>,
+    /// What to add to the number shown, by slot, where 64 bits do not hold the sum. Nearly always empty.
+    beyond: BTreeMap<NodeIdx, i128>,
+}
+
+impl Sums {
+    /// Zero for each of so many slots.
+    pub(super) fn zeros(slots: usize) -> Self {
+        Self { shown: vec![0; slots], beyond: BTreeMap::new() }
+    }
+
+    pub(super) fn add_slot(&mut self) {
+        column::push(&mut self.shown, 0);
+    }
+
+    /// The sums by slot. One that 64 bits do not hold is the largest or the smallest number that they do.
+    pub(super) fn shown(&self) -> &[i64] {
+        &self.shown
+    }
+
+    /// The sum of one slot.
+    pub(super) fn sum(&self, node: NodeIdx) -> i128 {
+        i128::from(self.shown[node.at()]) + self.beyond.get(&node).copied().unwrap_or(0)
+    }
+
+    #[inline]
+    pub(super) fn add(&mut self, node: NodeIdx, amount: i64) {
+        match self.shown[node.at()].checked_add(amount) {
+            Some(sum) if self.beyond.is_empty() => self.shown[node.at()] = sum,
+            _ => self.set(node, self.sum(node) + i128::from(amount)),
+        }
+    }
+
+    #[inline]
+    pub(super) fn subtract(&mut self, node: NodeIdx, amount: i64) {
+        match self.shown[node.at()].checked_sub(amount) {
+            Some(sum) if self.beyond.is_empty() => self.shown[node.at()] = sum,
+            _ => self.set(node, self.sum(node) - i128::from(amount)),
+        }
+    }
+
+    pub(super) fn set(&mut self, node: NodeIdx, sum: i128) {
+        let shown = sum.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64;
+        self.shown[node.at()] = shown;
+        match sum - i128::from(shown) {
+            0 => self.beyond.remove(&node),
+            beyond => self.beyond.insert(node, beyond),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn amount() -> impl Strategy<Value = i64> {
+        prop_oneof![
+            -1000i64..1000,
+            any::<i64>(),
+            prop::sample::select(vec![i64::MIN, i64::MIN + 1, i64::MAX - 1, i64::MAX]),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn sums_are_exact_in_whatever_order_amounts_come_and_go(
+            amounts in prop::collection::vec((0u32..3, amount()), 0..40),
+            leaving in any::<prop::sample::Index>(),
+            order in any::<u64>(),
+        ) {
+            let mut sums = Sums::zeros(2);
+            sums.add_slot();
+            let mut exact = [0i128; 3];
+            for (slot, amount) in &amounts {
+                sums.add(NodeIdx(*slot), *amount);
+                exact[*slot as usize] += i128::from(*amount);
+                prop_assert_eq!(sums.sum(NodeIdx(*slot)), exact[*slot as usize]);
+            }
+            let mut left = amounts.clone();
+            let rotation = leaving.index(amounts.len().max(1));
+            left.rotate_left(rotation);
+            left.sort_by_key(|(_, amount)| amount.wrapping_mul(order.cast_signed()));
+            for (slot, amount) in left {
+                sums.subtract(NodeIdx(slot), amount);
+                exact[slot as usize] -= i128::from(amount);
+                let nearest = exact[slot as usize].clamp(i64::MIN.into(), i64::MAX.into());
+                prop_assert_eq!(i128::from(sums.shown()[slot as usize]), nearest);
+            }
+            prop_assert_eq!((sums.shown(), sums.beyond.len()), (&[0; 3][..], 0));
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! What pods hold on nodes is counted exactly, however much one of them asks for.
+
+use engine::change::Change;
+use engine::command::Command;
+use engine::engine::{Engine, Settings};
+use engine::index::ResourceIdx;
+use engine::object::{Pod, PodSpec, Resources, Text};
+use engine::testing::node;
+use plugins::registry::Registry;
+
+const GIB: i64 = 1 << 30;
+/// `8Ei`, which is lowered to as much as 64 bits hold.
+const HUGE: i64 = i64::MAX;
+
+/// An engine and the time.
+struct Stage {
+    engine: Engine,
+    now: i64,
+}
+
+impl Stage {
+    /// With nodes of 4 cores and 8 GiB.
+    fn new(nodes: &[&str]) -> Self {
+        let defaults = api::config::defaults(api::config::Gates::default());
+        let profiles = Registry::default().profiles(&defaults).expect("the defaults are right");
+        let mut stage = Self { engine: Engine::new(profiles, Settings::default()), now: 0 };
+        for name in nodes {
+            stage.tell(Change::Node(node(name).into()));
+        }
+        stage
+    }
+
+    /// Tells the engine something, and checks all that it keeps.
+    fn tell(&mut self, change: Change) -> Vec<Command> {
+        let mut commands = Vec::new();
+        self.now += 60_000_000_000;
+        self.engine.apply(change, self.now, &mut commands);
+        self.engine.audit().expect("what is kept is right");
+        commands
+    }
+
+    fn come(&mut self, name: &str, node: &str, memory: i64) {
+        self.tell(Change::Pod(Box::new(pod(name, node, memory))));
+    }
+
+    fn go(&mut self, name: &str) {
+        self.tell(Change::PodGone { uid: name.into() });
+    }
+
+    /// Which nodes the pods are bound to that can be placed.
+    fn bound(&mut self) -> Vec<Text> {
+        let commands = self.tell(Change::Schedule { limit: 100 });
+        let bound = commands.into_iter().filter_map(|command| match command {
+            Command::Bind { node, .. } => Some(node),
+            _ => None,
+        });
+        bound.collect()
+    }
+
+    fn requested(&self, node: &str) -> i64 {
+        let nodes = &self.engine.state().nodes;
+        nodes.requested_of(ResourceIdx::MEMORY, nodes.find(node).expect("the node is there"))
+    }
+}
+
+fn spec(memory: i64) -> PodSpec {
+    let requests = Resources { memory, ..Resources::default() };
+    PodSpec {
+        scheduler_name: "default-scheduler".into(),
+        requests_for_score: requests.clone(),
+        requests_on_node: requests.clone(),
+        requests,
+        non_zero_cpu: 100,
+        non_zero_memory: memory,
+        ..PodSpec::default()
+    }
+}
+
+/// A pod whose uid is its name.
+fn pod(name: &str, node: &str, memory: i64) -> Pod {
+    Pod {
+        uid: name.into(),
+        node: node.into(),
+        spec: spec(memory).into(),
+        ..engine::testing::pod(name)
+    }
+}
+
+#[test]
+fn a_pod_that_asked_for_8ei_and_left_leaves_its_node_as_full_as_before() {
+    let mut stage = Stage::new(&["n"]);
+    stage.come("resident", "n", 6 * GIB);
+    stage.come("huge", "n", HUGE);
+    stage.go("huge");
+    assert_eq!(stage.requested("n"), 6 * GIB);
+    stage.come("next", "", 6 * GIB);
+    assert_eq!(stage.bound(), [""; 0]);
+    stage.go("resident");
+    assert_eq!(stage.bound(), ["n"]);
+}
+
+#[test]
+fn a_node_with_several_huge_pods_is_full_until_the_last_of_them_left() {
+    let mut stage = Stage::new(&["n"]);
+    for name in ["a", "b", "c"] {
+        stage.come(name, "n", HUGE);
+    }
+    stage.come("next", "", 1);
+    for name in ["a", "b", "c"] {
+        assert_eq!((stage.requested("n"), stage.bound()), (HUGE, vec![]));
+        stage.go(name);
+    }
+    assert_eq!((stage.requested("n"), stage.bound()), (0, vec!["n".into()]));
+}
+
+#[test]
+fn a_pod_that_is_resized_to_8ei_and_back_counts_for_what_it_asks_for() {
+    let mut stage = Stage::new(&["n"]);
+    stage.come("resident", "n", 6 * GIB);
+    stage.come("resized", "n", GIB);
+    for (memory, requested) in [(HUGE, HUGE), (HUGE - 1, HUGE), (GIB, 7 * GIB)] {
+        stage.come("resized", "n", memory);
+        assert_eq!(stage.requested("n"), requested);
+    }
+}
+
+#[test]
+fn a_node_that_gets_the_slot_of_one_with_a_huge_pod_begins_empty() {
+    let mut stage = Stage::new(&["a"]);
+    stage.come("resident", "a", GIB);
+    stage.come("huge", "a", HUGE);
+    stage.go("huge");
+    stage.go("resident");
+    stage.tell(Change::NodeGone("a".into()));
+    stage.tell(Change::Node(node("b").into()));
+    assert_eq!(stage.requested("b"), 0);
+}
+
+#[test]
+fn a_node_with_a_huge_pod_is_liked_less_than_an_empty_one() {
+    // Pods that ask for no memory fit beside it, and are scored by the default.
+    let mut stage = Stage::new(&["huge", "empty"]);
+    stage.come("huge", "huge", HUGE);
+    stage.come("huge-too", "huge", HUGE);
+    let small = Pod {
+        spec: PodSpec {
+            requests: Resources { cpu: 100, ..Resources::default() },
+            requests_on_node: Resources { cpu: 100, ..Resources::default() },
+            requests_for_score: Resources { cpu: 100, memory: 200 << 20, ..Resources::default() },
+            ..spec(0)
+        }
+        .into(),
+        ..pod("small", "", 0)
+    };
+    stage.tell(Change::Pod(Box::new(small)));
+    assert_eq!(stage.bound(), ["empty"]);
+}
+
+#[test]
+fn nothing_is_kept_for_each_node_of_what_pods_ask_nothing_of() {
+    let mut stage = Stage::new(&["n"]);
+    let name = |number: i64| Text::from(format!("example.com/r{number:04}"));
+    let scalars: Box<[_]> = (0..1000).map(|number| (name(number), 0)).collect();
+    let mut none = spec(0);
+    none.requests_on_node.scalars = scalars.clone();
+    none.requests.scalars = scalars;
+    let none = Pod { spec: none.into(), ..pod("none", "n", 0) };
+    stage.tell(Change::Pod(Box::new(none)));
+    let state = stage.engine.state();
+    let last = state.resources.get(&name(999)).expect("the name is known");
+    assert!(state.nodes.requested(last).is_none(), "there is no column for it");
+}
