@@ -171,6 +171,14 @@ impl Classes {
         taken
     }
 
+    /// Drops the evaluation of a class; it is made anew for the next pod.
+    pub(crate) fn drop_evaluation(&mut self, state: &mut State, class: ClassIdx) {
+        self.take_evaluation(class);
+        if self.get(class).pods == 0 {
+            self.forget(state, class);
+        }
+    }
+
     /// Puts the evaluation of an attempt back, if it is likely to be used again: there are many classes
     /// of which one pod comes and no other ever.
     pub(crate) fn keep_if_recurring(
@@ -232,10 +240,7 @@ impl Classes {
             .collect();
         ages.sort_unstable();
         for (_, class) in ages.into_iter().take(EVALUATIONS_DROPPED) {
-            self.take_evaluation(class);
-            if self.get(class).pods == 0 {
-                self.forget(state, class);
-            }
+            self.drop_evaluation(state, class);
         }
     }
 

@@ -147,6 +147,16 @@ struct Audit {
     /// Where the present one stands, and what it took so far.
     part: Option<AuditPart>,
     took: Duration,
+    /// The present one found something.
+    failed: bool,
+    /// It was asked for, and does not wait until there is nothing else to do.
+    asked: bool,
+}
+
+impl Audit {
+    fn due(due: Instant) -> Self {
+        Self { due, part: None, took: Duration::ZERO, failed: false, asked: false }
+    }
 }
 
 /// An attempt whose binding is under way.
@@ -222,7 +232,7 @@ impl Driver {
             spans: Map::default(),
             held: VecDeque::new(),
             shown: Instant::now(),
-            audit: Audit { due: Instant::now() + AUDIT_EVERY, part: None, took: Duration::ZERO },
+            audit: Audit::due(Instant::now() + AUDIT_EVERY),
             blocked: HashSet::new(),
             kinds,
             synced: 0,
@@ -250,7 +260,8 @@ impl Driver {
     async fn decide(&mut self, inputs: &mut mpsc::Receiver<Input>) {
         let mut taken = Vec::with_capacity(INPUTS_AT_ONCE);
         while !self.stopped {
-            if self.is_idle() && inputs.is_empty() && self.audit.due <= Instant::now() {
+            let idle = self.is_idle() && inputs.is_empty();
+            if self.audit.asked || idle && self.audit.due <= Instant::now() {
                 self.audit_part();
                 tokio::task::yield_now().await;
             } else if !self.can_decide() {
@@ -263,7 +274,8 @@ impl Driver {
                     }
                     () = sleep(wait) => {}
                 }
-            } else if !inputs.is_empty() {
+            }
+            if taken.is_empty() && !inputs.is_empty() {
                 inputs.recv_many(&mut taken, INPUTS_AT_ONCE).await;
             }
             // To read a clock is not for nothing: where one thing ends, the next one begins.
@@ -311,28 +323,25 @@ impl Driver {
     /// Does one part of the audit that is due.
     fn audit_part(&mut self) {
         let begun = Instant::now();
-        let part = self.audit.part.unwrap_or_default();
-        let found = self.engine.audit_part(part);
+        let part = self.audit.part.take().unwrap_or_default();
+        let (next, found) = self.engine.audit_part(part);
         self.audit.took += begun.elapsed();
-        match found {
-            Ok(Some(next)) => {
-                self.audit.part = Some(next);
-                return;
-            }
-            Ok(None) => self.audited(Ok(())),
-            Err(wrong) => self.audited(Err(wrong)),
-        }
-        let rest = AUDIT_EVERY.max(self.audit.took.saturating_mul(AUDIT_REST));
-        self.audit = Audit { due: Instant::now() + rest, part: None, took: Duration::ZERO };
-    }
-
-    /// An audit ended.
-    fn audited(&self, found: Result<(), String>) {
-        self.metrics.audited(found.is_ok());
         if let Err(wrong) = found {
             tracing::error!("the audit found: {wrong}");
             self.metrics.invariant_violated();
+            self.audit.failed = true;
         }
+        if next.is_some() {
+            self.audit.part = next;
+            return;
+        }
+        let Audit { took, failed, asked, .. } = self.audit;
+        self.metrics.audited(!failed);
+        if asked && !failed {
+            tracing::info!("the audit found nothing wrong");
+        }
+        let rest = AUDIT_EVERY.max(took.saturating_mul(AUDIT_REST));
+        self.audit = Audit::due(Instant::now() + rest);
     }
 
     fn can_decide(&self) -> bool {
@@ -363,14 +372,8 @@ impl Driver {
                 let _ = reply.send(Page::new(self.engine.state(), from));
             }
             Input::Stop => self.stopped = true,
-            Input::Audit => {
-                let found = self.engine.audit();
-                if found.is_ok() {
-                    tracing::info!("the audit found nothing wrong");
-                }
-                self.audited(found);
-                return Instant::now();
-            }
+            // Made part by part in the next turns, so that no decision waits for all of it.
+            Input::Audit => self.audit = Audit { asked: true, ..Audit::due(begun) },
         }
         begun
     }

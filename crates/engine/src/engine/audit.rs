@@ -1,10 +1,10 @@
-//! Compares what is kept up to date step by step with what comes out from scratch.
+//! Compares what is kept up to date step by step with what comes out from scratch, and corrects it.
 
 use crate::cycle::choose::Tie;
 use crate::cycle::evaluation::Evaluation;
 use crate::cycle::scores::Scores;
 use crate::index::{ClassIdx, NodeIdx};
-use crate::queue::Place;
+use crate::queue::{Place, QueueCheck};
 
 use super::Engine;
 
@@ -14,16 +14,17 @@ const PODS_AT_ONCE: usize = 4096;
 
 /// The part of an audit that comes next. Changes may be applied between parts: each compares what is
 /// kept by then.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditPart(Part);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
     /// Nodes from this slot on.
     Nodes(usize),
     /// Pods from this slot on.
     Pods(usize),
-    Queue,
+    /// The queue, as far as it was not checked yet.
+    Queue(QueueCheck),
     /// The first class from this index on.
     Class(usize),
 }
@@ -35,45 +36,53 @@ impl Default for Part {
 }
 
 impl Engine {
-    /// Checks state, queue, and every kept evaluation. The first difference is told.
+    /// Checks state, queue, and every kept evaluation. Returns the first difference.
     ///
-    /// Costs as much as evaluating every class anew: for tests, and for operators who ask.
+    /// Costs as much as evaluating every class anew: for tests.
     pub fn audit(&mut self) -> Result<(), String> {
         let mut part = Some(AuditPart::default());
+        let mut all = Ok(());
         while let Some(next) = part {
-            part = self.audit_part(next)?;
+            let found;
+            (part, found) = self.audit_part(next);
+            all = all.and(found);
         }
-        Ok(())
+        all
     }
 
-    /// Does one part of an audit: some nodes, some pods, the queue, or one class. The part that comes
-    /// next, if there is one.
-    pub fn audit_part(&mut self, part: AuditPart) -> Result<Option<AuditPart>, String> {
-        let next = match part.0 {
+    /// Does one part of an audit: some nodes, some pods, some of the queue, or one class. Returns the part
+    /// that comes next, if there is one, and the differences found.
+    ///
+    /// Sums of nodes that differ are corrected; an evaluation that differs is dropped, so that the next
+    /// pod of its class has it made anew. Other differences are only reported.
+    pub fn audit_part(&mut self, part: AuditPart) -> (Option<AuditPart>, Result<(), String>) {
+        let (next, found) = match part.0 {
             Part::Nodes(from) => {
                 let to = from + NODES_AT_ONCE;
-                self.state.audit_nodes(from..to)?;
-                if to < self.state.nodes.slots() { Part::Nodes(to) } else { Part::Pods(0) }
+                let found = self.state.audit_nodes(from..to);
+                let more = to < self.state.nodes.slots();
+                (if more { Part::Nodes(to) } else { Part::Pods(0) }, found)
             }
             Part::Pods(from) => {
                 let to = from + PODS_AT_ONCE;
-                self.state.audit_pods(from..to)?;
-                if to < self.state.pods.slots() { Part::Pods(to) } else { Part::Queue }
+                let found = self.state.audit_pods(from..to);
+                let more = to < self.state.pods.slots();
+                (if more { Part::Pods(to) } else { Part::Queue(QueueCheck::default()) }, found)
             }
-            Part::Queue => {
-                self.queue.check(&context_of!(self))?;
-                Part::Class(0)
-            }
+            Part::Queue(mut check) => match self.queue.check_part(&context_of!(self), &mut check) {
+                Ok(true) => (Part::Queue(check), Ok(())),
+                Ok(false) => (Part::Class(0), Ok(())),
+                Err(wrong) => (Part::Class(0), Err(format!("queue: {wrong}"))),
+            },
             Part::Class(from) => {
-                let Some(class) = self.classes.next_from(from) else { return Ok(None) };
+                let Some(class) = self.classes.next_from(from) else { return (None, Ok(())) };
                 let before = self.state.nodes.settle_order_for_now();
                 let found = self.audit_class(class);
                 self.state.nodes.unsettle_order(before);
-                found?;
-                Part::Class(class.at() + 1)
+                (Part::Class(class.at() + 1), found)
             }
         };
-        Ok(Some(AuditPart(next)))
+        (Some(AuditPart(next)), found)
     }
 
     fn audit_class(&mut self, class: ClassIdx) -> Result<(), String> {
@@ -82,6 +91,10 @@ impl Engine {
         let Some(mut kept) = self.classes.take_evaluation(evaluator) else { return Ok(()) };
         let ranked = kept.ranking.is_some();
         let found = self.compare(&mut kept, class);
+        if found.is_err() {
+            self.classes.drop_evaluation(&mut self.state, evaluator);
+            return found;
+        }
         // To be looked at is no use: what is kept, and for how long, stays as it was.
         if !ranked && let Some(ranking) = kept.ranking.take() {
             ranking.recycle(&mut self.spare);
@@ -159,5 +172,59 @@ impl Engine {
             return Err(format!("best node: kept {chosen:?}, from scratch {wanted:?}"));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::change::Change;
+    use crate::engine::Settings;
+    use crate::index::ResourceIdx;
+    use crate::object::{Pod, PodSpec, Resources};
+    use crate::testing::{node, pod};
+
+    /// An engine with a node, and a pod on it that requests 1000m and 100 bytes.
+    fn engine() -> (Engine, NodeIdx) {
+        let mut engine = Engine::new(Vec::new(), Settings::default());
+        let requests_on_node = Resources { cpu: 1000, memory: 100, ..Resources::default() };
+        let spec = PodSpec { requests_on_node, non_zero_cpu: 1000, ..PodSpec::default() };
+        let pod = Pod { node: "n".into(), spec: spec.into(), ..pod("p") };
+        let mut commands = Vec::new();
+        engine.apply(Change::Node(node("n").into()), 0, &mut commands);
+        engine.apply(Change::Pod(Box::new(pod)), 0, &mut commands);
+        let node = engine.state.nodes.find("n").unwrap();
+        (engine, node)
+    }
+
+    #[test]
+    fn a_sum_that_drifted_is_told_and_corrected() {
+        for by in [-1000, 7, i64::MAX] {
+            let (mut engine, node) = engine();
+            assert_eq!(engine.audit(), Ok(()));
+            let seen = engine.state.nodes.usage_changes().end();
+            engine.state.nodes.corrupt(ResourceIdx::CPU, node, by);
+            let kept = 1000 + i128::from(by);
+            let told = format!("requested cpu on node \"n\": kept {kept}, sum of its pods 1000");
+            assert_eq!(engine.audit(), Err(format!("{told}: corrected")));
+            assert_eq!(engine.state.nodes.requested_of(ResourceIdx::CPU, node), 1000);
+            let changed = engine.state.nodes.usage_changes().since(seen);
+            assert_eq!(changed.map(<[_]>::to_vec), Some(vec![node]), "classes look at it again");
+            assert_eq!(engine.audit(), Ok(()));
+        }
+    }
+
+    #[test]
+    fn an_audit_goes_on_after_a_part_with_a_difference() {
+        let (mut engine, node) = engine();
+        engine.state.nodes.corrupt(ResourceIdx::MEMORY, node, 1);
+        let (mut part, mut parts, mut differences) = (Some(AuditPart::default()), 0, 0);
+        while let Some(next) = part {
+            let found;
+            (part, found) = engine.audit_part(next);
+            parts += 1;
+            differences += usize::from(found.is_err());
+        }
+        assert_eq!((parts, differences), (4, 1), "nodes, pods, queue, classes");
     }
 }

@@ -1,19 +1,30 @@
-//! Checks the columns against the objects they were made from.
+//! Checks the columns against the objects they were made from, and corrects them.
 
 use std::ops::Range;
 
-use crate::index::{NodeIdx, ResourceIdx};
+use crate::index::NodeIdx;
 
 use super::State;
 use super::lowest::LowestPriorities;
 
+/// Differences that one part of an audit returns as text; the others are only counted.
+const DIFFERENCES_TOLD: usize = 8;
+
 impl State {
-    /// Adds up the pods of these slots of nodes anew. The first difference is told.
-    pub(crate) fn audit_nodes(&self, slots: Range<usize>) -> Result<(), String> {
+    /// Sums up anew what the pods of these slots of nodes use. Corrects the sums that differ and returns
+    /// them.
+    pub(crate) fn audit_nodes(&mut self, slots: Range<usize>) -> Result<(), String> {
+        let mut found = Vec::new();
         for index in slots.start..slots.end.min(self.nodes.slots()) {
-            self.audit_node(index.into())?;
+            found.append(&mut self.audit_node(index.into()));
         }
-        Ok(())
+        if found.is_empty() {
+            return Ok(());
+        }
+        let left_out = found.len().saturating_sub(DIFFERENCES_TOLD);
+        found.truncate(DIFFERENCES_TOLD);
+        let more = if left_out > 0 { format!("; and {left_out} more") } else { String::new() };
+        Err(format!("{}{more}: corrected", found.join("; ")))
     }
 
     /// Looks whether the pods of these slots are listed where they are. The first that is not is told.
@@ -32,36 +43,22 @@ impl State {
         Ok(())
     }
 
-    fn audit_node(&self, node: NodeIdx) -> Result<(), String> {
-        let name = self.nodes.name(node);
-        let mut requested = vec![0i64; self.resources.count()];
-        let (mut cpu, mut memory) = (0i64, 0i64);
-        for pod in self.nodes.pods(node) {
-            let spec = self.specs.get(self.pods.get(*pod).spec);
-            for (resource, amount) in &spec.on_node {
-                requested[resource.at()] += amount;
-            }
-            cpu += spec.spec.non_zero_cpu;
-            memory += spec.spec.non_zero_memory;
+    fn audit_node(&mut self, node: NodeIdx) -> Vec<String> {
+        let Self { nodes, pods, specs, resources, .. } = self;
+        let on_node = nodes.pods(node).to_vec();
+        let specs = on_node.iter().map(|pod| specs.get(pods.get(*pod).spec));
+        let mut found = nodes.recount(node, specs, resources);
+        if !found.is_empty() {
+            nodes.usage_changed(node);
         }
-        for (index, sum) in requested.iter().enumerate() {
-            let resource = ResourceIdx::from(index);
-            let kept = self.nodes.requested_of(resource, node);
-            if kept != *sum {
-                let resource = self.resources.name(resource);
-                return Err(format!("{resource} requested on {name}: kept {kept}, sum {sum}"));
-            }
-        }
-        let kept = (self.nodes.non_zero_cpu()[node.at()], self.nodes.non_zero_memory()[node.at()]);
-        if kept != (cpu, memory) {
-            return Err(format!("usage of {name}: kept {kept:?}, sum {:?}", (cpu, memory)));
-        }
-        let priorities = self.nodes.pods(node).iter().map(|pod| self.pods.get(*pod).priority);
+        let priorities = on_node.iter().map(|pod| pods.get(*pod).priority);
         let counted = LowestPriorities::recount(priorities);
         let kept = self.lowest_priorities.kept(node);
         if kept != counted {
-            return Err(format!("lowest priority on {name}: kept {kept:?}, counted {counted:?}"));
+            self.lowest_priorities.correct(node, counted);
+            let name = self.nodes.name(node);
+            found.push(format!("lowest priority on {name}: kept {kept:?}, counted {counted:?}"));
         }
-        Ok(())
+        found
     }
 }

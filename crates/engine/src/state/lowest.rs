@@ -51,6 +51,15 @@ impl LowestPriorities {
         }
     }
 
+    /// Replaces what is known of a node by what was counted anew.
+    pub(super) fn correct(&mut self, node: NodeIdx, (lowest, holders): (i32, u32)) {
+        if self.lowest.len() <= node.at() {
+            self.lowest.resize(node.at() + 1, i32::MAX);
+            self.holders.resize(node.at() + 1, 0);
+        }
+        (self.lowest[node.at()], self.holders[node.at()]) = (lowest, holders);
+    }
+
     /// The lowest of these priorities and how many of them are equal to it.
     pub(super) fn recount(priorities: impl Iterator<Item = i32>) -> (i32, u32) {
         priorities.fold((i32::MAX, 0), |(lowest, holders), priority| {

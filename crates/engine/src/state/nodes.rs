@@ -1,5 +1,7 @@
 //! The node table: one column for each thing that scheduling reads of a node.
 
+mod recount;
+
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
 

@@ -302,6 +302,22 @@ fn what_is_kept_is_audited_now_and_then_while_nothing_is_to_be_done() {
     });
 }
 
+#[test]
+fn an_audit_on_request_does_not_wait_for_binds() {
+    local(async {
+        let mut stage = Stage::leading(3).await;
+        assert_eq!(stage.ordered().await.len(), 3);
+        stage.send(Input::Audit).await;
+        sleep(Duration::from_millis(1)).await;
+        assert_eq!(audits(&stage.metrics, "passed"), 1, "binds are under way");
+        for uid in ["p0", "p1", "p2"] {
+            stage.tell(bound(uid, None)).await;
+        }
+        sleep(Duration::from_secs(1)).await;
+        assert_eq!(audits(&stage.metrics, "passed"), 1);
+    });
+}
+
 /// Changes its mind about nodes without any reason that the engine could know of.
 struct Moody(Arc<AtomicBool>);
 
@@ -336,6 +352,9 @@ fn what_differs_from_what_comes_out_from_scratch_is_found() {
         sleep(AUDIT_EVERY + Duration::from_secs(1)).await;
         assert_eq!((audits(&stage.metrics, "passed"), audits(&stage.metrics, "failed")), (1, 1));
         assert!(stage.metrics.text().contains("jindou_invariant_violations_total 1\n"));
+        sleep(AUDIT_EVERY + Duration::from_secs(1)).await;
+        let counted = (audits(&stage.metrics, "passed"), audits(&stage.metrics, "failed"));
+        assert_eq!(counted, (2, 1), "what was wrong was made anew");
     });
 }
 
