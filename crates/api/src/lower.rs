@@ -7,10 +7,10 @@
 //! ```
 //!
 //! Every function returns the object and all problems found in it.
-//! There is no object if upstream could not have decoded it: a wrong type, an unreadable quantity or time, no name,
-//! or more entries than an object in a cluster can have.
+//! There is no object if upstream could not have decoded it: a wrong type, an unreadable quantity or time, or no name.
+//! No object and no problem means that the object plays no part in scheduling any more.
 //! Otherwise the object is there even if a cluster would have refused it, and behaves as upstream's scheduler would:
-//! a selector that cannot be read matches nothing.
+//! a selector that cannot be read matches nothing, and a pod with more entries than are worked with is not scheduled.
 //! Defaults that the API server fills in when an object is created (requests from limits, say) are not filled in here.
 
 mod affinity;

@@ -170,3 +170,31 @@ fn nothing_is_kept_for_each_node_of_what_pods_ask_nothing_of() {
     let last = state.resources.get(&name(999)).expect("the name is known");
     assert!(state.nodes.requested(last).is_none(), "there is no column for it");
 }
+
+#[test]
+fn a_pod_that_is_too_large_is_not_scheduled_and_people_are_told_why() {
+    let reason = "spec.tolerations: found 16385 entries, expected at most 16384";
+    let too_large = |name: &str, node: &str| Pod {
+        spec: PodSpec { too_large: Some(reason.into()), ..spec(6 * GIB) }.into(),
+        ..pod(name, node, 0)
+    };
+    let mut stage = Stage::new(&["n"]);
+    stage.tell(Change::Pod(Box::new(too_large("waits", ""))));
+    let commands = stage.tell(Change::Schedule { limit: 100 });
+    let told: Vec<_> = commands
+        .iter()
+        .filter_map(|command| match command {
+            Command::ReportFailure { reason, message, .. } => Some((*reason, &**message)),
+            _ => None,
+        })
+        .collect();
+    let [("Unschedulable", message)] = *told else { panic!("{commands:?}") };
+    assert!(message.starts_with(&format!("0/1 nodes are available: {reason}.")), "{message}");
+    // Nor does it try again and again.
+    stage.tell(Change::Tick);
+    assert_eq!(stage.tell(Change::Schedule { limit: 100 }), []);
+    // On a node it counts.
+    stage.tell(Change::Pod(Box::new(too_large("runs", "n"))));
+    stage.come("next", "", 6 * GIB);
+    assert_eq!((stage.requested("n"), stage.bound()), (6 * GIB, vec![]));
+}

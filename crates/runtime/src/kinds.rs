@@ -26,7 +26,8 @@ pub struct Kind {
     pub message: &'static Message,
     /// Which of them, if not all.
     pub field_selector: &'static str,
-    /// An object as a change; `None` when it does not count (any more).
+    /// An object as a change; `None` when it does not count (any more), or cannot be read, which is a
+    /// problem.
     pub lower: LowerFn,
     /// An object that is gone.
     pub gone: GoneFn,

@@ -1,7 +1,8 @@
 //! How much one object may hold.
 //!
 //! A cluster stores an object in one request of at most 1.5 MiB, so whatever is larger was never in a cluster.
-//! Everything below these bounds is processed in full.
+//! Everything below these bounds is processed in full. An object beyond them is there all the same: what it holds
+//! counts, and files with such objects are refused.
 
 /// Entries of one list: tolerations, affinity terms, values of an expression, containers, taints, images and so on.
 ///

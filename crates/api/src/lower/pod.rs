@@ -168,7 +168,7 @@ impl Lower for RawPod {
     }
 
     fn lower(self, report: &mut Report) -> Pod {
-        let shared = self.lower_spec(&Path::Root.field("spec"), report);
+        let mut shared = self.lower_spec(&Path::Root.field("spec"), report);
         let (meta, spec, status) = (&self.metadata, &self.spec, &self.status);
         let path = Path::Root.field("spec");
         let preempted = status.conditions.iter().any(|condition| {
@@ -178,6 +178,11 @@ impl Lower for RawPod {
         });
         let status_path = Path::Root.field("status");
         report.bounded(&status_path.field("conditions"), &status.conditions);
+        let gates = names(&path.field("schedulingGates"), &spec.scheduling_gates, report);
+        shared.too_large = report.too_large().map(|what| {
+            format!("the pod is too large to be scheduled: {what}; create it anew with fewer")
+                .into()
+        });
         Pod {
             namespace: meta.namespace(),
             name: meta.name.0.clone(),
@@ -186,7 +191,7 @@ impl Lower for RawPod {
             priority: spec.priority.0,
             node: spec.node_name.0.clone(),
             nominated_node: status.nominated_node_name.0.clone(),
-            gates: names(&path.field("schedulingGates"), &spec.scheduling_gates, report),
+            gates,
             terminating: meta.deletion_timestamp.is_some(),
             preempted,
             start_time: raw::timestamp(&status_path.field("startTime"), &status.start_time, report),
@@ -244,6 +249,7 @@ impl RawPod {
             resource_claims: names(&path.field("resourceClaims"), &spec.resource_claims, report),
             required_features: self.required_features(),
             owner,
+            too_large: None,
         }
     }
 

@@ -78,6 +78,8 @@ pub(super) struct Report {
     left_out: usize,
     /// Upstream could not even have decoded the object.
     unusable: bool,
+    /// The first list or map that is larger than any is worked with, and its size.
+    too_large: Option<String>,
 }
 
 impl Report {
@@ -104,12 +106,30 @@ impl Report {
 
     /// Whether a list is short enough; says so if not.
     pub(super) fn bounded<T>(&mut self, path: &Path<'_>, list: &[T]) -> bool {
-        let fits = list.len() <= LIST_ENTRIES_MAX;
-        if !fits {
-            let found = list.len();
-            self.fatal(path, format!("found {found} entries, expected at most {LIST_ENTRIES_MAX}"));
+        self.within(path, list.len(), LIST_ENTRIES_MAX, "entries")
+    }
+
+    /// Returns whether a size is within its limit, and reports it if not. The object stays usable: what
+    /// it holds on its node counts.
+    pub(super) fn within(
+        &mut self,
+        path: &Path<'_>,
+        found: usize,
+        most: usize,
+        of_what: &str,
+    ) -> bool {
+        if found <= most {
+            return true;
         }
-        fits
+        let message = format!("found {found} {of_what}, expected at most {most}");
+        self.too_large.get_or_insert_with(|| format!("{path}: {message}"));
+        self.error(path, message);
+        false
+    }
+
+    /// What is too large, with its path, if anything is.
+    pub(super) fn too_large(&self) -> Option<&str> {
+        self.too_large.as_deref()
     }
 
     /// Whether the object cannot be used at all.

@@ -215,7 +215,5 @@ pub(super) fn quantity(path: &Path<'_>, raw: &RawQuantity, report: &mut Report) 
 
 fn check_size(path: &Path<'_>, map: &Labels, report: &mut Report) {
     let bytes: usize = map.iter().map(|(key, value)| key.len() + value.len()).sum();
-    if bytes > MAP_BYTES_MAX {
-        report.fatal(path, format!("found {bytes} bytes, expected at most {MAP_BYTES_MAX}"));
-    }
+    report.within(path, bytes, MAP_BYTES_MAX, "bytes");
 }

@@ -528,7 +528,7 @@ fn wrong_types_are_reported_with_their_path() {
 }
 
 #[test]
-fn large_objects_are_taken_and_larger_ones_are_refused() {
+fn larger_objects_than_are_worked_with_are_there_but_not_scheduled() {
     let with_tolerations = |count: usize| {
         let tolerations: Vec<_> =
             (0..count).map(|i| json!({"key": format!("k{i}"), "operator": "Exists"})).collect();
@@ -536,7 +536,14 @@ fn large_objects_are_taken_and_larger_ones_are_refused() {
     };
     assert_eq!(lowered(&with_tolerations(10_000)).spec.tolerations.len(), 10_000);
     let (object, problems) = super::pod(&with_tolerations(20_000));
-    assert_eq!(object, None);
+    assert_eq!(
+        object.unwrap().spec.too_large.as_deref(),
+        Some(
+            "the pod is too large to be scheduled: spec.tolerations: found 20000 entries, \
+             expected at most 16384; create it anew with fewer"
+        ),
+    );
+    assert!(problems.iter().all(|problem| problem.severity == Severity::Error));
     assert_eq!(
         texts(&problems),
         ["Pod default/web-1: spec.tolerations: found 20000 entries, expected at most 16384"],
@@ -556,7 +563,8 @@ fn large_objects_are_taken_and_larger_ones_are_refused() {
     };
     assert_eq!(lowered(&with_labels(1 << 20)).labels.len(), 1 << 16);
     let (object, problems) = super::pod(&with_labels(2 << 20));
-    assert_eq!(object, None);
+    let object = object.unwrap();
+    assert_eq!((object.labels.len(), object.spec.too_large.is_some()), (1 << 17, true));
     assert_eq!(
         texts(&problems),
         ["Pod default/a: metadata.labels: found 2097152 bytes, expected at most 1572864"],

@@ -177,6 +177,13 @@ impl Evaluation {
         preparation: &mut Preparation,
     ) -> Vec<(PluginPosition, Option<Box<dyn Filter>>)> {
         let mut filters = Vec::new();
+        if let Some(reason) = &self.class.spec.too_large {
+            // Attributed to a PreEnqueue plugin, so that events of nodes do not cause attempts in vain.
+            let plugin = profile.at(Point::PreEnqueue).first().copied();
+            let rejection = Rejection::unresolvable(reason.to_string());
+            self.rejected = Some(PreFilterRejection { plugin, rejection });
+            return filters;
+        }
         for plugin in profile.at(Point::PreFilter) {
             self.asked.push(*plugin);
             match profile.plugins[*plugin].prepare_filter(&self.class, preparation) {

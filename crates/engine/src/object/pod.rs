@@ -91,6 +91,9 @@ pub struct PodSpec {
     pub required_features: Box<[Text]>,
     /// The owner reference with `controller: true`.
     pub owner: Option<Owner>,
+    /// Why the pod is not scheduled whatever nodes there are: something of it is larger than is worked
+    /// with. What it requests still counts on the node that it is on.
+    pub too_large: Option<Text>,
 }
 
 /// Owner reference of the controller.

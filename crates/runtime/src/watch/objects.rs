@@ -111,9 +111,12 @@ impl Objects {
             return Taken::default();
         }
         let (change, problems) = (self.kind.lower)(object, &mut self.siblings);
-        let gone = match change {
-            Some(_) => self.note(news, slot),
-            None => slot.and_then(|slot| self.remove(slot)),
+        // An object that cannot be read is there all the same: its last version that could be read
+        // still counts. One without a problem has ended.
+        let gone = if change.is_none() && problems.is_empty() {
+            slot.and_then(|slot| self.remove(slot))
+        } else {
+            self.note(news, slot)
         };
         Taken {
             gone: gone.map(|known| (self.kind.gone)(known.key())),

@@ -1,6 +1,7 @@
 //! Following against a server with a history, in virtual time.
 
 mod faults;
+mod odd;
 mod properties;
 mod protobuf;
 mod server;
