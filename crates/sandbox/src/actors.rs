@@ -24,6 +24,7 @@ mod volumes;
 mod workload;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -37,9 +38,22 @@ pub struct Settings {
     pub speed: f64,
 }
 
+/// The least speed that counts.
+const SPEED_LEAST: f64 = 0.001;
+/// The longest that an actor waits for anything: 34 years.
+const WAIT_LONGEST: Duration = Duration::from_secs(1 << 30);
+
 impl Default for Settings {
     fn default() -> Self {
         Self { speed: 1.0 }
+    }
+}
+
+impl Settings {
+    /// How long an actor waits for so much of its time to pass.
+    fn wait(self, time: Duration) -> Duration {
+        let seconds = time.as_secs_f64() / self.speed.max(SPEED_LEAST);
+        Duration::try_from_secs_f64(seconds).map_or(WAIT_LONGEST, |wait| wait.min(WAIT_LONGEST))
     }
 }
 

@@ -37,6 +37,8 @@ struct Set {
     present: i64,
     ready: i64,
     available: i64,
+    /// Pods that were deleted and still run.
+    ending: i64,
 }
 
 impl Set {
@@ -45,7 +47,8 @@ impl Set {
         let (wanted, present) = (count(&["spec", "replicas"]), count(&["status", "replicas"]));
         let (ready, available) =
             (count(&["status", "readyReplicas"]), count(&["status", "availableReplicas"]));
-        Self { value, wanted, present, ready, available }
+        let ending = count(&["status", "terminatingReplicas"]);
+        Self { value, wanted, present, ready, available, ending }
     }
 
     fn revision(&self) -> i64 {
@@ -136,7 +139,7 @@ fn make_set(cluster: &Cluster, place: &str, deployment: &Value, old: &[Set]) -> 
     slot(&mut selector, &["matchLabels"])[HASH] = hash.as_str().into();
     let revision = old.iter().map(Set::revision).max().unwrap_or(0) + 1;
     let wanted = if text(deployment, &["spec", "strategy", "type"]) == "Recreate"
-        && old.iter().any(|set| set.present > 0)
+        && old.iter().any(|set| set.present + set.ending > 0)
     {
         0
     } else {
@@ -260,7 +263,7 @@ fn recreate(
     for set in old.iter_mut() {
         scale(cluster, place, deployment, set, 0)?;
     }
-    if old.iter().any(|set| set.present > 0) {
+    if old.iter().any(|set| set.present + set.ending > 0) {
         return Ok(());
     }
     scale(cluster, place, deployment, new, int(deployment, &["spec", "replicas"]).unwrap_or(1))
@@ -342,7 +345,7 @@ impl Deployments {
         let (present, ready, available) =
             (sum(|set| set.present), sum(|set| set.ready), sum(|set| set.available));
         let updated = new.map_or(0, |set| set.present);
-        let ending = sum(|set| int(&set.value, &["status", "terminatingReplicas"]).unwrap_or(0));
+        let ending = sum(|set| set.ending);
         let replicas = int(deployment, &["spec", "replicas"]).unwrap_or(1);
         let unavailable = share(
             at(deployment, &["spec", "strategy", "rollingUpdate", "maxUnavailable"]),

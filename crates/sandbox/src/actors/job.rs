@@ -153,6 +153,8 @@ fn count(cluster: &Cluster, job: &Value) -> Count {
                 }
             }
             "Succeeded" => count.succeeded += 1,
+            // It was stopped, and its object goes next.
+            "Failed" if pod.object.deleting => {}
             "Failed" => count.failed += 1,
             _ if pod.object.deleting => {}
             _ => {

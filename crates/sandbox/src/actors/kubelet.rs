@@ -1,66 +1,48 @@
-//! Kubelets: pods that were bound run, and those that shall go end.
+//! Kubelets: pods that were bound are admitted and run, and those that were deleted stop.
 //!
-//! Annotations of a pod change how it runs, see [`RUNS_FOR`], [`EXIT_CODE`] and [`STARTS_AFTER`].
+//! Annotations of a pod change how it runs: [`life::STARTS_AFTER`], [`life::RUNS_FOR`],
+//! [`life::EXIT_CODE`] and [`life::STOPS_AFTER`]. The life of a pod is in [`life`]. The kubelet plans the
+//! steps that follow from each version of a pod, and when one is due it reads the pod again and takes
+//! the step only if the pod is still at the stage for it.
 
-use std::collections::BTreeMap;
+mod agenda;
+mod life;
+mod status;
+
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
 
+use self::agenda::{Agenda, Task};
+pub(super) use self::life::duration;
+use self::life::{Pace, Stage, Step};
 use super::Settings;
 use super::follow::Follower;
 use super::recorder::Recorder;
 use crate::cluster::{Cluster, DeleteOptions, Part, WriteOptions, seconds};
-use crate::json::{at, int, list, members, name, slot, text};
+use crate::failure::Answer;
+use crate::json::{at, int, list, text};
 use crate::kinds::Resource;
 use crate::store::{Change, ChangeKind, Object};
-use crate::subresources::set_condition;
 
-/// How long the containers of a pod run before they end by themselves, such as `5s`.
-pub(crate) const RUNS_FOR: &str = "sandbox.novasphere.dev/runs-for";
-/// With which code they end.
-pub(crate) const EXIT_CODE: &str = "sandbox.novasphere.dev/exit-code";
-/// How long a pod takes to start.
-pub(crate) const STARTS_AFTER: &str = "sandbox.novasphere.dev/starts-after";
-
-/// Conditions of a pod that a kubelet writes, in its order.
-const CONDITIONS: [&str; 5] =
-    ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
-
-/// How long the pods of jobs run when nobody says.
-const JOB_RUNS_FOR: Duration = Duration::from_secs(1);
-/// How long a container that has ended waits for its next try, doubled with every try.
-const BACKOFF_FIRST: Duration = Duration::from_secs(10);
-const BACKOFF_LONGEST: Duration = Duration::from_mins(5);
-/// Pods that are looked at before others get their turn.
+/// Pods that are looked at, or steps that are taken, before others get their turn.
 const TURN: usize = 64;
+/// When a step that could not be written is tried again.
+const RETRY: Duration = Duration::from_secs(1);
 
 static RECORDER: Recorder = Recorder::new("kubelet");
-
-/// What is to be done with a pod, and when.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Deed {
-    Start,
-    End,
-    Restart,
-}
-
-/// Key and uid of a pod, and what is to be done with it.
-type Entry = (Arc<str>, Box<str>, Deed);
 
 struct Kubelet {
     cluster: Arc<Cluster>,
     pods: Arc<Resource>,
     nodes: Arc<Resource>,
-    speed: f64,
+    settings: Settings,
     addresses: AtomicU32,
-    /// Deeds by time; each names its pod by key and uid. At most one per pod and state of it.
-    agenda: BTreeMap<(Instant, u64), Entry>,
-    entries: u64,
+    agenda: Agenda,
 }
 
 /// Runs all kubelets for ever.
@@ -72,10 +54,9 @@ pub(super) async fn run(cluster: &Arc<Cluster>, settings: Settings) {
         cluster: Arc::clone(cluster),
         nodes: Arc::clone(&nodes.resource),
         pods,
-        speed: settings.speed.max(0.001),
+        settings,
         addresses: AtomicU32::new(1),
-        agenda: BTreeMap::new(),
-        entries: 0,
+        agenda: Agenda::default(),
     };
     loop {
         let changes = follower.poll();
@@ -91,12 +72,12 @@ pub(super) async fn run(cluster: &Arc<Cluster>, settings: Settings) {
         if nodes.missed() {
             kubelet.end_the_lost();
         }
-        kubelet.act();
-        if !changes.is_empty() {
+        let busy = kubelet.act();
+        if busy || !changes.is_empty() {
             tokio::task::yield_now().await;
             continue;
         }
-        let next = kubelet.agenda.keys().next().map(|(at, _)| *at);
+        let next = kubelet.agenda.next();
         tokio::select! {
             () = follower.changed() => {}
             () = nodes.changed() => {}
@@ -106,22 +87,32 @@ pub(super) async fn run(cluster: &Arc<Cluster>, settings: Settings) {
 }
 
 impl Kubelet {
+    /// Plans the steps that follow from the newest version of a pod.
     fn see(&mut self, change: &Change) {
         let object = &change.object;
-        if change.kind == ChangeKind::Deleted || object.field_named("spec.nodeName").is_empty() {
+        if change.kind == ChangeKind::Deleted {
+            self.agenda.forget(&object.uid);
             return;
         }
-        if object.deleting {
-            self.let_go(object);
-        } else if object.field_named("status.phase") == "Pending" && self.is_here(object) {
-            let pod = object.value();
-            // A container that waits for its next try is on the agenda already.
-            if list(&pod, &["status", "containerStatuses"]).is_empty() {
-                match time_in(&pod, STARTS_AFTER) {
-                    Some(wait) => self.plan(object, Deed::Start, wait),
-                    None => self.start(&pod),
-                }
-            }
+        let newest = self.pods.objects.get(&object.key);
+        if newest.is_none_or(|newest| newest.version != object.version) {
+            // Its own change follows.
+            return;
+        }
+        let here = self.is_here(object);
+        if !here && !object.deleting {
+            self.agenda.forget(&object.uid);
+            return;
+        }
+        let pod = object.value();
+        let mut steps =
+            life::plan(&pod, Pace { now: self.cluster.now(), speed: self.settings.speed });
+        for (_, wait) in &mut steps {
+            // Nothing of a deleted pod runs when its node is gone.
+            *wait = if here { self.settings.wait(*wait) } else { Duration::ZERO };
+        }
+        if self.agenda.plan(object, &steps).contains(&Step::Stop) {
+            self.note_killing(&pod);
         }
     }
 
@@ -132,9 +123,7 @@ impl Kubelet {
             if change.kind == ChangeKind::Deleted {
                 let options = DeleteOptions::now(&pod.uid);
                 let _ = self.cluster.delete(&self.pods, &pod.namespace, &pod.name, &options);
-            } else if change.kind == ChangeKind::Added
-                && pod.field_named("status.phase") == "Pending"
-            {
+            } else if change.kind == ChangeKind::Added {
                 self.see(&Change::present(pod));
             }
         }
@@ -150,206 +139,151 @@ impl Kubelet {
         }
     }
 
+    /// Whether the node of a pod exists.
     fn is_here(&self, pod: &Object) -> bool {
         self.nodes.objects.get(pod.field_named("spec.nodeName")).is_some()
     }
 
-    fn plan(&mut self, pod: &Object, deed: Deed, wait: Duration) {
-        self.entries += 1;
-        let at = Instant::now() + wait.div_f64(self.speed);
-        self.agenda.insert((at, self.entries), (Arc::clone(&pod.key), pod.uid.clone(), deed));
-    }
-
-    fn act(&mut self) {
-        let now = Instant::now();
-        while let Some(entry) = self.agenda.first_entry().filter(|entry| entry.key().0 <= now) {
-            let (key, uid, deed) = entry.remove();
-            let Some(object) = self.pods.objects.get(&key).filter(|object| object.uid == uid)
-            else {
+    /// Takes steps that are due; whether there may be more.
+    fn act(&mut self) -> bool {
+        for _ in 0..TURN {
+            let Some(Task { key, uid, step }) = self.agenda.take() else { return false };
+            let Some(pod) = self.pods.objects.get(&key).filter(|pod| pod.uid == uid) else {
                 continue;
             };
-            if object.deleting {
-                continue;
-            }
-            let pod = object.value();
-            match deed {
-                Deed::Start | Deed::Restart => self.start(&pod),
-                Deed::End => self.end(&object, &pod),
-            }
-        }
-    }
-
-    /// Runs the containers of a pod.
-    fn start(&mut self, pod: &Value) {
-        let now = seconds(self.cluster.now());
-        let node =
-            self.nodes.objects.get(text(pod, &["spec", "nodeName"])).map(|node| node.value());
-        let host = node.as_ref().map_or_else(String::new, |node| {
-            let addresses = list(node, &["status", "addresses"]).iter();
-            let internal = addresses.filter(|one| text(one, &["type"]) == "InternalIP");
-            internal.map(|one| text(one, &["address"]).to_owned()).next().unwrap_or_default()
-        });
-        let own = at(pod, &["status", "podIP"]).and_then(Value::as_str).map(str::to_owned);
-        let address = own.unwrap_or_else(|| {
-            if crate::json::truth(pod, &["spec", "hostNetwork"]) {
-                host.clone()
-            } else {
-                self.address()
-            }
-        });
-        let first = list(pod, &["status", "containerStatuses"]).is_empty();
-        let written = self.write(pod, |before| {
-            let mut pod = before.clone();
-            let statuses = containers(before, &now);
-            let inits = init_containers(before, &now);
-            let status = slot(&mut pod, &["status"]);
-            status["phase"] = "Running".into();
-            status["hostIP"] = host.as_str().into();
-            status["hostIPs"] = json!([{"ip": host}]);
-            status["podIP"] = address.as_str().into();
-            status["podIPs"] = json!([{"ip": address}]);
-            crate::json::default(status, "startTime", now.as_str());
-            status["containerStatuses"] = statuses.into();
-            if !inits.is_empty() {
-                status["initContainerStatuses"] = inits.into();
-            }
-            let generation = before["metadata"].get("generation").cloned();
-            if let Some(generation) = &generation {
-                status["observedGeneration"] = generation.clone();
-            }
-            for kind in CONDITIONS {
-                let mut condition = json!({
-                    "type": kind, "status": "True", "lastTransitionTime": now,
-                });
-                if let Some(generation) = &generation {
-                    condition["observedGeneration"] = generation.clone();
+            match self.take(&pod, step) {
+                Err(failure) if failure.code != 404 => {
+                    tracing::warn!(pod = %key, ?step, message = %failure.message, "a step of a pod failed and will be tried again");
+                    self.agenda.plan(&pod, &[(step, RETRY)]);
                 }
-                set_condition(status, condition);
-            }
-            if let Some(Value::Array(conditions)) = status.get_mut("conditions") {
-                let place = |condition: &Value| {
-                    CONDITIONS.iter().position(|kind| *kind == text(condition, &["type"]))
-                };
-                // Those of others come first, as a kubelet leaves them.
-                conditions.sort_by_key(place);
-            }
-            pod
-        });
-        let Some(object) = written else { return };
-        if first {
-            for container in list(pod, &["spec", "containers"]) {
-                let part = format!("spec.containers{{{}}}", text(container, &["name"]));
-                let image = text(container, &["image"]);
-                let note = |reason, message: &str| {
-                    RECORDER.note_at(&self.cluster, pod, &part, "Normal", reason, message);
-                };
-                let pulled = format!(
-                    "Container image {image:?} already present on machine and can be accessed by the pod"
-                );
-                note("Pulled", &pulled);
-                note("Created", "Container created");
-                note("Started", "Container started");
+                _ => {}
             }
         }
-        let of_job = list(pod, &["metadata", "ownerReferences"])
-            .iter()
-            .any(|owner| text(owner, &["kind"]) == "Job");
-        let runs_for = time_in(pod, RUNS_FOR).or(of_job.then_some(JOB_RUNS_FOR));
-        if let Some(runs_for) = runs_for {
-            self.plan(&object, Deed::End, runs_for);
-        }
+        true
     }
 
-    /// The containers of a pod end by themselves.
-    fn end(&mut self, object: &Arc<Object>, pod: &Value) {
-        let code = text(pod, &["metadata", "annotations", EXIT_CODE]).parse::<i64>().unwrap_or(0);
-        let again = match text(pod, &["spec", "restartPolicy"]) {
-            "Always" => true,
-            "OnFailure" => code != 0,
-            _ => false,
-        };
+    fn take(&self, pod: &Object, step: Step) -> Answer<()> {
         let now = seconds(self.cluster.now());
-        let reason = if code == 0 { "Completed" } else { "Error" };
-        let mut restarts = 0;
-        self.write(pod, |before| {
-            let mut pod = before.clone();
-            let status = slot(&mut pod, &["status"]);
-            if !again {
-                status["phase"] = if code == 0 { "Succeeded" } else { "Failed" }.into();
-            }
-            if let Some(Value::Array(containers)) = status.get_mut("containerStatuses") {
-                for container in containers {
-                    let started = at(container, &["state", "running", "startedAt"]).cloned();
-                    let ended = json!({"terminated": {
-                        "exitCode": code, "reason": reason, "startedAt": started, "finishedAt": now,
-                        "containerID": container["containerID"],
-                    }});
-                    container["ready"] = false.into();
-                    container["started"] = false.into();
-                    if again {
-                        restarts = int(container, &["restartCount"]).unwrap_or(0) + 1;
-                        container["restartCount"] = restarts.into();
-                        container["lastState"] = ended;
-                        let message = format!("back-off restarting failed container={} pod={}", text(container, &["name"]), name(before));
-                        container["state"] = json!({"waiting": {"reason": "CrashLoopBackOff", "message": message}});
+        match step {
+            Step::Admit => {
+                let after = self.write(pod, step, |pod| {
+                    if life::starts_after(pod).is_some() {
+                        status::creating(pod, &now, &self.host(pod))
                     } else {
-                        container["state"] = ended;
+                        self.started(pod, &now)
                     }
+                })?;
+                self.note_started(after.as_ref());
+            }
+            Step::Start => {
+                let after = self.write(pod, step, |pod| self.started(pod, &now))?;
+                self.note_started(after.as_ref());
+            }
+            Step::Exit => {
+                let after = self.write(pod, step, |pod| status::exited(pod, &now))?;
+                if let Some(pod) = after
+                    && Stage::of(&pod) == Some(Stage::BackOff)
+                {
+                    let message = "Back-off restarting failed container";
+                    RECORDER.note(&self.cluster, &pod, "Warning", "BackOff", message);
                 }
             }
-            let why = if again { "ContainersNotReady" } else if code == 0 { "PodCompleted" } else { "PodFailed" };
-            for kind in ["Ready", "ContainersReady"] {
-                set_condition(status, json!({"type": kind, "status": "False", "reason": why, "lastTransitionTime": now}));
+            Step::Expire => {}
+            Step::Stop => {
+                self.write(pod, step, |pod| status::stopped(pod, &now))?;
             }
-            pod
-        });
-        if again {
-            let doublings = u32::try_from(restarts - 1).unwrap_or(0).min(8);
-            let wait = BACKOFF_FIRST.saturating_mul(1 << doublings).min(BACKOFF_LONGEST);
-            RECORDER.note(
-                &self.cluster,
-                pod,
-                "Warning",
-                "BackOff",
-                "Back-off restarting failed container",
+            Step::Remove => {
+                let options = DeleteOptions::now(&pod.uid);
+                self.cluster.delete(&self.pods, &pod.namespace, &pod.name, &options)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The pod with running containers.
+    fn started(&self, pod: &Value, now: &str) -> Value {
+        let host = self.host(pod);
+        let own = text(pod, &["status", "podIP"]);
+        let address = if !own.is_empty() {
+            own.to_owned()
+        } else if crate::json::truth(pod, &["spec", "hostNetwork"]) {
+            host.clone()
+        } else {
+            self.address()
+        };
+        status::started(pod, now, &host, &address)
+    }
+
+    /// Tells of containers that were started for the first time.
+    fn note_started(&self, pod: Option<&Value>) {
+        let first = |status: &Value| {
+            int(status, &["restartCount"]) == Some(0) && at(status, &["state", "running"]).is_some()
+        };
+        let Some(pod) =
+            pod.filter(|pod| list(pod, &["status", "containerStatuses"]).iter().all(first))
+        else {
+            return;
+        };
+        for container in list(pod, &["spec", "containers"]) {
+            let part = format!("spec.containers{{{}}}", text(container, &["name"]));
+            let image = text(container, &["image"]);
+            let note = |reason, message: &str| {
+                RECORDER.note_at(&self.cluster, pod, &part, "Normal", reason, message);
+            };
+            let pulled = format!(
+                "Container image {image:?} already present on machine and can be accessed by the pod"
             );
-            self.plan(object, Deed::Restart, wait);
+            note("Pulled", &pulled);
+            note("Created", "Container created");
+            note("Started", "Container started");
         }
     }
 
-    /// Ends a pod that shall go. Its containers need no time to stop.
-    fn let_go(&self, object: &Object) {
-        let pod = object.value();
-        RECORDER.note(&self.cluster, &pod, "Normal", "Killing", "Stopping container");
-        let options = DeleteOptions::now(&object.uid);
-        if let Err(failure) =
-            self.cluster.delete(&self.pods, &object.namespace, &object.name, &options)
-        {
-            tracing::debug!(pod = %object.key, message = %failure.message, "a pod could not be ended");
+    /// Says once for each container of a deleted pod that it is being stopped.
+    fn note_killing(&self, pod: &Value) {
+        for container in list(pod, &["status", "containerStatuses"]) {
+            if at(container, &["state", "running"]).is_some() {
+                let name = text(container, &["name"]);
+                let part = format!("spec.containers{{{name}}}");
+                let message = format!("Stopping container {name}");
+                RECORDER.note_at(&self.cluster, pod, &part, "Normal", "Killing", &message);
+            }
         }
     }
 
-    fn write(&self, pod: &Value, edit: impl FnMut(&Value) -> Value) -> Option<Arc<Object>> {
-        let mut edit = edit;
+    /// Writes what a step makes of a pod, unless the pod is not at the stage for it any more. Returns
+    /// what was written.
+    fn write(
+        &self,
+        pod: &Object,
+        step: Step,
+        edit: impl Fn(&Value) -> Value,
+    ) -> Answer<Option<Value>> {
         let options = WriteOptions::default();
-        let uid = crate::json::uid(pod).to_owned();
-        let place = (crate::json::namespace(pod), name(pod));
-        let written = self.cluster.change(
+        let mut after = None;
+        let place = (&*pod.namespace, &*pod.name);
+        self.cluster.change(
             &self.pods,
             place.0,
             place.1,
             Part::Status,
             &options,
-            |current, before| Ok((*current.uid == *uid && !current.deleting).then(|| edit(before))),
-        );
-        match written {
-            Ok(written) => Some(written.object),
-            Err(failure) if failure.code == 404 => None,
-            Err(failure) => {
-                tracing::warn!(pod = place.1, message = %failure.message, "the status of a pod could not be written");
-                None
-            }
-        }
+            |current, before| {
+                let allowed = Stage::of(before).is_some_and(|stage| stage.allows(step));
+                after = (allowed && current.uid == pod.uid).then(|| edit(before));
+                Ok(after.clone())
+            },
+        )?;
+        Ok(after)
+    }
+
+    /// The address of the node of a pod.
+    fn host(&self, pod: &Value) -> String {
+        let node = self.nodes.objects.get(text(pod, &["spec", "nodeName"]));
+        let node = node.map(|node| node.value()).unwrap_or_default();
+        let addresses = list(&node, &["status", "addresses"]).iter();
+        let mut internal = addresses.filter(|one| text(one, &["type"]) == "InternalIP");
+        internal.next().map(|one| text(one, &["address"]).to_owned()).unwrap_or_default()
     }
 
     fn address(&self) -> String {
@@ -358,70 +292,5 @@ impl Kubelet {
     }
 }
 
-fn containers(pod: &Value, now: &str) -> Vec<Value> {
-    let old = list(pod, &["status", "containerStatuses"]);
-    list(pod, &["spec", "containers"])
-        .iter()
-        .map(|container| {
-            let name = text(container, &["name"]);
-            let before = old.iter().find(|status| text(status, &["name"]) == name);
-            running(container, before, now)
-        })
-        .collect()
-}
-
-fn init_containers(pod: &Value, now: &str) -> Vec<Value> {
-    list(pod, &["spec", "initContainers"])
-        .iter()
-        .map(|container| {
-            let mut status = running(container, None, now);
-            if text(container, &["restartPolicy"]) != "Always" {
-                status["started"] = false.into();
-                status["state"] = json!({"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": now, "finishedAt": now}});
-            }
-            status
-        })
-        .collect()
-}
-
-fn running(container: &Value, before: Option<&Value>, now: &str) -> Value {
-    let image = text(container, &["image"]);
-    let restarts = before.and_then(|before| int(before, &["restartCount"])).unwrap_or(0);
-    let last =
-        before.and_then(|before| before.get("lastState")).cloned().unwrap_or_else(|| json!({}));
-    let mut status = json!({
-        "name": container["name"], "image": image, "imageID": format!("sandbox://{image}"),
-        "containerID": format!("sandbox://{}", uuid::Uuid::new_v4().simple()),
-        "ready": true, "started": true, "restartCount": restarts,
-        "state": {"running": {"startedAt": now}}, "lastState": last,
-    });
-    if let Some(resources) = container
-        .get("resources")
-        .filter(|resources| resources.as_object().is_some_and(|all| !all.is_empty()))
-    {
-        status["resources"] = resources.clone();
-    }
-    members(&mut status).retain(|_, value| !value.is_null());
-    status
-}
-
-/// A time in an annotation.
-fn time_in(pod: &Value, annotation: &str) -> Option<Duration> {
-    duration(text(pod, &["metadata", "annotations", annotation]))
-}
-
-/// A time such as `500ms`, `5s` or `2m`.
-pub(super) fn duration(given: &str) -> Option<Duration> {
-    let end = given.find(|c: char| c.is_ascii_alphabetic())?;
-    let (number, unit) = given.split_at(end);
-    let number: f64 =
-        number.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)?;
-    let seconds = match unit {
-        "ms" => number / 1000.0,
-        "s" => number,
-        "m" => number * 60.0,
-        "h" => number * 3600.0,
-        _ => return None,
-    };
-    Duration::try_from_secs_f64(seconds).ok()
-}
+#[cfg(test)]
+mod tests;

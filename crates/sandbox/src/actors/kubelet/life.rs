@@ -1,0 +1,313 @@
+//! The life of a pod on its node: the stage that its object shows, and the steps that follow.
+//!
+//! Nothing here reads a clock or writes an object: [`Stage::of`] and [`plan`] are functions of a pod and
+//! of the time that they get. The kubelet plans the steps and takes each one when its time has come.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::json::{at, int, list, text};
+
+/// How long the containers of a pod run before they exit by themselves, such as `5s`.
+pub(crate) const RUNS_FOR: &str = "sandbox.novasphere.dev/runs-for";
+/// The exit code of containers that exit by themselves.
+pub(crate) const EXIT_CODE: &str = "sandbox.novasphere.dev/exit-code";
+/// How long a pod takes to start.
+pub(crate) const STARTS_AFTER: &str = "sandbox.novasphere.dev/starts-after";
+/// How long the containers of a deleted pod take to stop, at most its grace period.
+pub(crate) const STOPS_AFTER: &str = "sandbox.novasphere.dev/stops-after";
+
+/// How long the pods of jobs run without an annotation.
+const JOB_RUNS_FOR: Duration = Duration::from_secs(1);
+/// How long containers take to stop without an annotation.
+const USUAL_STOP: Duration = Duration::from_secs(1);
+/// How long a container that has exited waits for its restart, doubled with every restart.
+const BACKOFF_FIRST: Duration = Duration::from_secs(10);
+const BACKOFF_LONGEST: Duration = Duration::from_mins(5);
+
+/// How identifiers of containers begin that a kubelet of the sandbox has started.
+pub(super) const CONTAINER_SCHEME: &str = "sandbox://";
+
+/// What a pod on a node has come to, as its object shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// It was bound, and its kubelet has not admitted it yet.
+    Bound,
+    /// It was admitted, and its containers do not run yet.
+    Creating,
+    /// Its containers run.
+    Running,
+    /// Its containers have exited and wait for their restart.
+    BackOff,
+    /// It has succeeded or failed.
+    Ended,
+    /// It was deleted, and its containers have not stopped yet.
+    Stopping,
+    /// It was deleted, and nothing of it runs.
+    Stopped,
+}
+
+/// What a kubelet does with a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Checks that the pod fits on the node.
+    Admit,
+    /// Starts its containers, for the first time or again.
+    Start,
+    /// Its containers exit by themselves.
+    Exit,
+    /// Its `activeDeadlineSeconds` have passed.
+    Expire,
+    /// Stops the containers of a deleted pod.
+    Stop,
+    /// Removes the object of a deleted pod.
+    Remove,
+}
+
+/// The present, and how many seconds of a pod pass in one second.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    pub(super) now: Timestamp,
+    pub(super) speed: f64,
+}
+
+impl Stage {
+    /// The stage of a pod; `None` without a node.
+    pub(super) fn of(pod: &Value) -> Option<Self> {
+        if text(pod, &["spec", "nodeName"]).is_empty() {
+            return None;
+        }
+        let ended = crate::pods::ended(pod);
+        if at(pod, &["metadata", "deletionTimestamp"]).is_some() {
+            return Some(if ended { Self::Stopped } else { Self::Stopping });
+        }
+        Some(match text(pod, &["status", "phase"]) {
+            _ if ended => Self::Ended,
+            "Running" if waiting(pod) => Self::BackOff,
+            "Running" => Self::Running,
+            _ if at(pod, &["status", "startTime"]).is_some() => Self::Creating,
+            _ => Self::Bound,
+        })
+    }
+
+    /// Whether a step may be taken in this stage.
+    pub(super) fn allows(self, step: Step) -> bool {
+        match step {
+            Step::Admit => self == Self::Bound,
+            Step::Start => matches!(self, Self::Creating | Self::BackOff),
+            Step::Exit => self == Self::Running,
+            Step::Expire => matches!(self, Self::Creating | Self::Running | Self::BackOff),
+            Step::Stop => self == Self::Stopping,
+            Step::Remove => self == Self::Stopped,
+        }
+    }
+}
+
+/// The steps of a pod that follow from its present stage, and how much later each is due.
+pub(super) fn plan(pod: &Value, pace: Pace) -> Vec<(Step, Duration)> {
+    let mut steps = Vec::new();
+    let mut add = |step, wait: Option<Duration>| steps.extend(wait.map(|wait| (step, wait)));
+    let at_once = Some(Duration::ZERO);
+    let Some(stage) = Stage::of(pod) else { return steps };
+    match stage {
+        Stage::Bound => add(Step::Admit, at_once),
+        Stage::Creating => add(Step::Start, Some(starts_after(pod).unwrap_or_default())),
+        Stage::Running => add(Step::Exit, runs_for(pod)),
+        Stage::BackOff => add(Step::Start, Some(backoff(pod))),
+        Stage::Stopping => add(Step::Stop, Some(stops_after(pod))),
+        // With a grace period of 0 a finalizer holds it, and its end removes the object.
+        Stage::Stopped => add(Step::Remove, at_once.filter(|_| grace(pod) != 0)),
+        Stage::Ended => {}
+    }
+    if stage.allows(Step::Expire) {
+        add(Step::Expire, deadline(pod, pace));
+    }
+    steps
+}
+
+/// How long the containers of a pod take to start, if it says so.
+pub(super) fn starts_after(pod: &Value) -> Option<Duration> {
+    time_in(pod, STARTS_AFTER)
+}
+
+/// The exit code of the containers of a pod when they exit by themselves.
+pub(super) fn exit_code(pod: &Value) -> i64 {
+    text(pod, &["metadata", "annotations", EXIT_CODE]).parse().unwrap_or(0)
+}
+
+fn runs_for(pod: &Value) -> Option<Duration> {
+    // What a snapshot shows as running stays as it is.
+    let ours = list(pod, &["status", "containerStatuses"])
+        .iter()
+        .any(|status| text(status, &["containerID"]).starts_with(CONTAINER_SCHEME));
+    let of_job = list(pod, &["metadata", "ownerReferences"])
+        .iter()
+        .any(|owner| text(owner, &["kind"]) == "Job");
+    time_in(pod, RUNS_FOR).or((ours && of_job).then_some(JOB_RUNS_FOR))
+}
+
+fn stops_after(pod: &Value) -> Duration {
+    if text(pod, &["status", "phase"]) != "Running" || waiting(pod) {
+        return Duration::ZERO;
+    }
+    let grace = Duration::from_secs(u64::try_from(grace(pod)).unwrap_or(0));
+    time_in(pod, STOPS_AFTER).unwrap_or(USUAL_STOP).min(grace)
+}
+
+fn grace(pod: &Value) -> i64 {
+    int(pod, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0)
+}
+
+fn backoff(pod: &Value) -> Duration {
+    let statuses = list(pod, &["status", "containerStatuses"]).iter();
+    let restarts = statuses.filter_map(|status| int(status, &["restartCount"])).max().unwrap_or(0);
+    let doublings = u32::try_from(restarts - 1).unwrap_or(0).min(8);
+    BACKOFF_FIRST.saturating_mul(1 << doublings).min(BACKOFF_LONGEST)
+}
+
+fn deadline(pod: &Value, pace: Pace) -> Option<Duration> {
+    let allowed = int(pod, &["spec", "activeDeadlineSeconds"])?;
+    let start: Timestamp = text(pod, &["status", "startTime"]).parse().ok()?;
+    let passed = (pace.now.as_second() - start.as_second()).max(0) as f64 * pace.speed;
+    Some(Duration::try_from_secs_f64(allowed as f64 - passed).unwrap_or_default())
+}
+
+/// Whether the containers of a pod wait to be started, and none runs.
+fn waiting(pod: &Value) -> bool {
+    let any = |state: &str| {
+        let mut statuses = list(pod, &["status", "containerStatuses"]).iter();
+        statuses.any(|status| at(status, &["state", state]).is_some())
+    };
+    any("waiting") && !any("running")
+}
+
+/// A time in an annotation.
+fn time_in(pod: &Value, annotation: &str) -> Option<Duration> {
+    duration(text(pod, &["metadata", "annotations", annotation]))
+}
+
+/// A time such as `500ms`, `5s` or `2m`.
+pub(crate) fn duration(given: &str) -> Option<Duration> {
+    let end = given.find(|c: char| c.is_ascii_alphabetic())?;
+    let (number, unit) = given.split_at(end);
+    let number: f64 =
+        number.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)?;
+    let seconds = match unit {
+        "ms" => number / 1000.0,
+        "s" => number,
+        "m" => number * 60.0,
+        "h" => number * 3600.0,
+        _ => return None,
+    };
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const PACE: Pace = Pace { now: Timestamp::UNIX_EPOCH, speed: 1.0 };
+
+    fn pod(phase: &str, state: Option<&str>) -> Value {
+        let mut pod = json!({"metadata": {"annotations": {}}, "spec": {"nodeName": "n"}, "status": {"phase": phase}});
+        if let Some(state) = state {
+            pod["status"]["startTime"] = "1970-01-01T00:00:00Z".into();
+            pod["status"]["containerStatuses"] =
+                json!([{"restartCount": 2, "containerID": "other://1", "state": {state: {}}}]);
+        }
+        pod
+    }
+
+    fn deleted(mut pod: Value, grace: i64) -> Value {
+        pod["metadata"]["deletionTimestamp"] = "1970-01-01T00:00:00Z".into();
+        pod["metadata"]["deletionGracePeriodSeconds"] = grace.into();
+        pod
+    }
+
+    #[test]
+    fn every_stage_leads_to_its_step() {
+        let mut free = pod("Pending", None);
+        free["spec"]["nodeName"] = "".into();
+        let seconds = Duration::from_secs;
+        for (pod, stage, steps) in [
+            (free, None, vec![]),
+            (pod("Pending", None), Some(Stage::Bound), vec![(Step::Admit, seconds(0))]),
+            (
+                pod("Pending", Some("waiting")),
+                Some(Stage::Creating),
+                vec![(Step::Start, seconds(0))],
+            ),
+            (pod("Running", Some("running")), Some(Stage::Running), vec![]),
+            (
+                pod("Running", Some("waiting")),
+                Some(Stage::BackOff),
+                vec![(Step::Start, seconds(20))],
+            ),
+            (pod("Succeeded", Some("terminated")), Some(Stage::Ended), vec![]),
+            (
+                deleted(pod("Running", Some("running")), 30),
+                Some(Stage::Stopping),
+                vec![(Step::Stop, seconds(1))],
+            ),
+            (
+                deleted(pod("Pending", None), 30),
+                Some(Stage::Stopping),
+                vec![(Step::Stop, seconds(0))],
+            ),
+            (
+                deleted(pod("Failed", Some("terminated")), 30),
+                Some(Stage::Stopped),
+                vec![(Step::Remove, seconds(0))],
+            ),
+            (deleted(pod("Failed", Some("terminated")), 0), Some(Stage::Stopped), vec![]),
+        ] {
+            assert_eq!(Stage::of(&pod), stage, "{pod}");
+            assert_eq!(plan(&pod, PACE), steps, "{pod}");
+            for (step, _) in plan(&pod, PACE) {
+                assert!(stage.is_some_and(|stage| stage.allows(step)), "{step:?}: {pod}");
+            }
+        }
+    }
+
+    #[test]
+    fn containers_never_take_longer_to_stop_than_the_grace_period() {
+        let stop = |given: &str, grace: i64| {
+            let mut pod = deleted(pod("Running", Some("running")), grace);
+            pod["metadata"]["annotations"][STOPS_AFTER] = given.into();
+            plan(&pod, PACE)[0].1.as_secs()
+        };
+        assert_eq!(
+            [stop("20s", 30), stop("20s", 5), stop("nonsense", 30), stop("0s", 30), stop("20s", 0)],
+            [20, 5, 1, 0, 0]
+        );
+    }
+
+    #[test]
+    fn a_deadline_counts_from_the_start_time_and_with_the_speed() {
+        let mut pod = pod("Running", Some("running"));
+        pod["spec"]["activeDeadlineSeconds"] = 100.into();
+        let pace = |second, speed| Pace { now: Timestamp::from_second(second).unwrap(), speed };
+        let left = |pace| plan(&pod, pace)[0].1.as_secs();
+        assert_eq!(
+            [left(pace(0, 1.0)), left(pace(30, 1.0)), left(pace(4, 20.0)), left(pace(500, 1.0))],
+            [100, 70, 20, 0]
+        );
+        // A clock that was set back does not make the time longer.
+        assert_eq!(left(pace(-50, 1.0)), 100);
+    }
+
+    #[test]
+    fn only_what_the_sandbox_started_ends_as_a_job_by_itself() {
+        let mut pod = pod("Running", Some("running"));
+        pod["metadata"]["ownerReferences"] = json!([{"kind": "Job"}]);
+        assert_eq!(plan(&pod, PACE), []);
+        pod["status"]["containerStatuses"][0]["containerID"] = "sandbox://1".into();
+        assert_eq!(plan(&pod, PACE), [(Step::Exit, JOB_RUNS_FOR)]);
+        pod["metadata"]["annotations"][RUNS_FOR] = "7s".into();
+        assert_eq!(plan(&pod, PACE), [(Step::Exit, Duration::from_secs(7))]);
+    }
+}

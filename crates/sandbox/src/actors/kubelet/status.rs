@@ -1,0 +1,238 @@
+//! What a kubelet writes into the status of a pod, for each step of its life.
+
+use serde_json::{Value, json};
+
+use super::life::{CONTAINER_SCHEME, exit_code};
+use crate::json::{at, int, list, members, name, slot, text};
+use crate::subresources::set_condition;
+
+/// Conditions of a pod that a kubelet writes, in its order.
+const CONDITIONS: [&str; 5] =
+    ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
+
+/// The exit code of a program that was ended by SIGTERM.
+const TERMINATED: i64 = 143;
+/// The exit code that a kubelet gives to containers that it knows nothing of.
+const UNKNOWN_EXIT: i64 = 137;
+
+/// The pod was admitted, and its containers are being created.
+pub(super) fn creating(before: &Value, now: &str, host: &str) -> Value {
+    let mut pod = before.clone();
+    let statuses: Vec<Value> = list(before, &["spec", "containers"])
+        .iter()
+        .map(|container| {
+            json!({
+                "name": container["name"], "image": container["image"], "imageID": "",
+                "ready": false, "started": false, "restartCount": 0, "lastState": {},
+                "state": {"waiting": {"reason": "ContainerCreating"}},
+            })
+        })
+        .collect();
+    let status = slot(&mut pod, &["status"]);
+    begin(before, status, now, host);
+    status["containerStatuses"] = statuses.into();
+    let unready = unready(before);
+    for (kind, truth) in [
+        ("PodReadyToStartContainers", "False"),
+        ("Initialized", "True"),
+        ("Ready", "False"),
+        ("ContainersReady", "False"),
+        ("PodScheduled", "True"),
+    ] {
+        let mut one = condition(before, kind, truth, now);
+        if ["Ready", "ContainersReady"].contains(&kind) {
+            one["reason"] = "ContainersNotReady".into();
+            one["message"] = unready.as_str().into();
+        }
+        set_condition(status, one);
+    }
+    sort_conditions(status);
+    pod
+}
+
+/// The containers of the pod run, for the first time or again.
+pub(super) fn started(before: &Value, now: &str, host: &str, address: &str) -> Value {
+    let mut pod = before.clone();
+    let statuses = containers(before, now);
+    let inits = init_containers(before, now);
+    let status = slot(&mut pod, &["status"]);
+    begin(before, status, now, host);
+    status["phase"] = "Running".into();
+    status["podIP"] = address.into();
+    status["podIPs"] = json!([{"ip": address}]);
+    status["containerStatuses"] = statuses.into();
+    if !inits.is_empty() {
+        status["initContainerStatuses"] = inits.into();
+    }
+    for kind in CONDITIONS {
+        set_condition(status, condition(before, kind, "True", now));
+    }
+    sort_conditions(status);
+    pod
+}
+
+/// The containers of the pod have exited by themselves, and wait for their restart if there is one.
+pub(super) fn exited(before: &Value, now: &str) -> Value {
+    let code = exit_code(before);
+    let again = match text(before, &["spec", "restartPolicy"]) {
+        "Always" => true,
+        "OnFailure" => code != 0,
+        _ => false,
+    };
+    if !again {
+        return end(before, now, code);
+    }
+    let mut pod = before.clone();
+    let status = slot(&mut pod, &["status"]);
+    for container in container_statuses(status) {
+        let restarts = int(container, &["restartCount"]).unwrap_or(0) + 1;
+        let message = format!(
+            "back-off restarting failed container={} pod={}",
+            text(container, &["name"]),
+            name(before)
+        );
+        container["lastState"] = terminated(container, now, code);
+        container["ready"] = false.into();
+        container["started"] = false.into();
+        container["restartCount"] = restarts.into();
+        container["state"] = json!({"waiting": {"reason": "CrashLoopBackOff", "message": message}});
+    }
+    for kind in ["Ready", "ContainersReady"] {
+        let mut one = condition(before, kind, "False", now);
+        one["reason"] = "ContainersNotReady".into();
+        set_condition(status, one);
+    }
+    pod
+}
+
+/// The containers of a deleted pod have stopped. A server ends well when it is told to; what should
+/// have run to its end was interrupted.
+pub(super) fn stopped(before: &Value, now: &str) -> Value {
+    let served = text(before, &["spec", "restartPolicy"]) == "Always";
+    end(before, now, if served { 0 } else { TERMINATED })
+}
+
+/// All containers of the pod have ended for good: those that run end with this code.
+fn end(before: &Value, now: &str, code: i64) -> Value {
+    let mut pod = before.clone();
+    let status = slot(&mut pod, &["status"]);
+    let mut codes = Vec::new();
+    for container in container_statuses(status) {
+        container["state"] = if at(container, &["state", "terminated"]).is_some() {
+            container["state"].clone()
+        } else if at(container, &["state", "running"]).is_some() {
+            terminated(container, now, code)
+        } else if at(container, &["lastState", "terminated"]).is_some() {
+            container["lastState"].clone()
+        } else {
+            json!({"terminated": {
+                "exitCode": UNKNOWN_EXIT, "reason": "ContainerStatusUnknown",
+                "message": "The container could not be located when the pod was terminated",
+                "startedAt": null, "finishedAt": null,
+            }})
+        };
+        container["ready"] = false.into();
+        container["started"] = false.into();
+        codes.push(int(container, &["state", "terminated", "exitCode"]));
+    }
+    let succeeded = !codes.is_empty() && codes.iter().all(|code| *code == Some(0));
+    status["phase"] = if succeeded { "Succeeded" } else { "Failed" }.into();
+    for kind in ["Ready", "ContainersReady"] {
+        let mut one = condition(before, kind, "False", now);
+        one["reason"] = if succeeded { "PodCompleted" } else { "PodFailed" }.into();
+        set_condition(status, one);
+    }
+    pod
+}
+
+/// What is set as soon as a kubelet has admitted a pod.
+fn begin(before: &Value, status: &mut Value, now: &str, host: &str) {
+    status["hostIP"] = host.into();
+    status["hostIPs"] = json!([{"ip": host}]);
+    crate::json::default(status, "startTime", now);
+    if let Some(generation) = before["metadata"].get("generation") {
+        status["observedGeneration"] = generation.clone();
+    }
+}
+
+fn condition(pod: &Value, kind: &str, truth: &str, now: &str) -> Value {
+    let mut condition = json!({"type": kind, "status": truth, "lastTransitionTime": now});
+    if let Some(generation) = pod["metadata"].get("generation") {
+        condition["observedGeneration"] = generation.clone();
+    }
+    condition
+}
+
+/// Conditions of others come first, as a kubelet leaves them.
+fn sort_conditions(status: &mut Value) {
+    if let Some(Value::Array(conditions)) = status.get_mut("conditions") {
+        conditions.sort_by_key(|condition| {
+            CONDITIONS.iter().position(|kind| *kind == text(condition, &["type"]))
+        });
+    }
+}
+
+fn unready(pod: &Value) -> String {
+    let names = list(pod, &["spec", "containers"]).iter();
+    let names: Vec<&str> = names.map(|container| text(container, &["name"])).collect();
+    format!("containers with unready status: [{}]", names.join(" "))
+}
+
+fn container_statuses(status: &mut Value) -> impl Iterator<Item = &mut Value> {
+    status.get_mut("containerStatuses").and_then(Value::as_array_mut).into_iter().flatten()
+}
+
+fn terminated(container: &Value, now: &str, code: i64) -> Value {
+    json!({"terminated": {
+        "exitCode": code, "reason": if code == 0 { "Completed" } else { "Error" },
+        "startedAt": at(container, &["state", "running", "startedAt"]), "finishedAt": now,
+        "containerID": container["containerID"],
+    }})
+}
+
+fn containers(pod: &Value, now: &str) -> Vec<Value> {
+    let old = list(pod, &["status", "containerStatuses"]);
+    list(pod, &["spec", "containers"])
+        .iter()
+        .map(|container| {
+            let name = text(container, &["name"]);
+            let before = old.iter().find(|status| text(status, &["name"]) == name);
+            running(container, before, now)
+        })
+        .collect()
+}
+
+fn init_containers(pod: &Value, now: &str) -> Vec<Value> {
+    list(pod, &["spec", "initContainers"])
+        .iter()
+        .map(|container| {
+            let mut status = running(container, None, now);
+            if text(container, &["restartPolicy"]) != "Always" {
+                status["started"] = false.into();
+                status["state"] = json!({"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": now, "finishedAt": now}});
+            }
+            status
+        })
+        .collect()
+}
+
+fn running(container: &Value, before: Option<&Value>, now: &str) -> Value {
+    let image = text(container, &["image"]);
+    let restarts = before.and_then(|before| int(before, &["restartCount"])).unwrap_or(0);
+    let last =
+        before.and_then(|before| before.get("lastState")).cloned().unwrap_or_else(|| json!({}));
+    let mut status = json!({
+        "name": container["name"], "image": image, "imageID": format!("{CONTAINER_SCHEME}{image}"),
+        "containerID": format!("{CONTAINER_SCHEME}{}", uuid::Uuid::new_v4().simple()),
+        "ready": true, "started": true, "restartCount": restarts,
+        "state": {"running": {"startedAt": now}}, "lastState": last,
+    });
+    if let Some(resources) = container
+        .get("resources")
+        .filter(|resources| resources.as_object().is_some_and(|all| !all.is_empty()))
+    {
+        status["resources"] = resources.clone();
+    }
+    members(&mut status).retain(|_, value| !value.is_null());
+    status
+}

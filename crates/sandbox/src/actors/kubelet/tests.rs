@@ -1,0 +1,271 @@
+//! Kubelets with pods in virtual time.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::task::JoinHandle;
+
+use super::*;
+use crate::json::{condition, holds, members, slot};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A cluster with one node and its kubelet at work.
+struct Yard {
+    cluster: Arc<Cluster>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Yard {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Yard {
+    fn new(speed: f64) -> Self {
+        let cluster = Arc::new(crate::testing::cluster());
+        let node = crate::actors::nodes::plain(0);
+        cluster.create(&cluster.kind("", "nodes"), "", node, &WriteOptions::default()).unwrap();
+        let of = Arc::clone(&cluster);
+        let task = tokio::spawn(async move { run(&of, Settings { speed }).await });
+        Self { cluster, task }
+    }
+
+    fn pods(&self) -> Arc<Resource> {
+        self.cluster.kind("", "pods")
+    }
+
+    /// Creates a pod with annotations, bound to a node unless its name is empty.
+    fn make(&self, name: &str, node: &str, edit: impl FnOnce(&mut Value)) {
+        let mut pod = crate::testing::pod(name);
+        if !node.is_empty() {
+            pod["spec"]["nodeName"] = node.into();
+        }
+        edit(&mut pod);
+        self.cluster.create(&self.pods(), "default", pod, &WriteOptions::default()).unwrap();
+    }
+
+    fn get(&self, name: &str) -> Option<Value> {
+        self.cluster.value(&self.pods(), "default", name)
+    }
+
+    fn delete(&self, name: &str, grace: Option<i64>) {
+        let options = DeleteOptions { grace, ..DeleteOptions::default() };
+        self.cluster.delete(&self.pods(), "default", name, &options).unwrap();
+    }
+
+    fn edit(&self, name: &str, part: Part, edit: impl Fn(&mut Value)) {
+        let options = WriteOptions::default();
+        let written =
+            self.cluster.change(&self.pods(), "default", name, part, &options, |_, before| {
+                let mut pod = before.clone();
+                edit(&mut pod);
+                Ok(Some(pod))
+            });
+        written.unwrap();
+    }
+
+    /// Waits in virtual time until a pod is as it should be; `None` when it is gone.
+    async fn until(&self, name: &str, holds: impl Fn(Option<&Value>) -> bool) -> Option<Value> {
+        for _ in 0..100_000 {
+            let pod = self.get(name);
+            if holds(pod.as_ref()) {
+                return pod;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("{name} did not come to what was expected: {:#?}", self.get(name));
+    }
+
+    async fn phase(&self, name: &str, phase: &str) -> Value {
+        let pod = self.until(name, |pod| pod.is_some_and(|pod| pod["status"]["phase"] == phase));
+        pod.await.unwrap()
+    }
+
+    async fn gone(&self, name: &str) {
+        self.until(name, |pod| pod.is_none()).await;
+    }
+
+    /// The reasons of all events about a pod, in order.
+    fn events(&self, name: &str) -> Vec<String> {
+        let events = self.cluster.kind("", "events").objects.list("").objects;
+        let mut events: Vec<_> =
+            events.iter().map(|event| (event.version, event.value())).collect();
+        events.sort_by_key(|(version, _)| *version);
+        let about = events.iter().filter(|(_, event)| event["involvedObject"]["name"] == name);
+        about.map(|(_, event)| text(event, &["reason"]).to_owned()).collect()
+    }
+
+    /// What was told of a pod since it was made: what happened, its phase, and whether it was deleted.
+    fn told(&self, name: &str) -> Vec<(ChangeKind, String, bool)> {
+        let batch = self.pods().objects.after(0, 1000).unwrap();
+        let about = batch.changes.iter().filter(|change| &*change.object.name == name);
+        about
+            .map(|change| {
+                let phase = change.object.field_named("status.phase").to_owned();
+                (change.kind, phase, change.object.deleting)
+            })
+            .collect()
+    }
+}
+
+fn annotated(annotation: &str, value: &str) -> impl FnOnce(&mut Value) {
+    move |pod| slot(pod, &["metadata", "annotations"])[annotation] = value.into()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_pod_stops_after_its_time_and_is_removed_then() {
+    let yard = Yard::new(1.0);
+    yard.make("a", "node-0", annotated(life::STOPS_AFTER, "20s"));
+    yard.phase("a", "Running").await;
+    yard.delete("a", None);
+    let start = Instant::now();
+    tokio::time::sleep(19 * SECOND).await;
+    let pod = yard.get("a").unwrap();
+    assert!(holds(&pod, "Ready") && pod["status"]["phase"] == "Running", "{pod:#}");
+    assert_eq!(pod["metadata"]["deletionGracePeriodSeconds"], 30);
+    yard.gone("a").await;
+    let took = start.elapsed();
+    assert!(took >= 20 * SECOND && took < 21 * SECOND, "{took:?}");
+    let told = yard.told("a");
+    assert_eq!(
+        told[told.len() - 2..],
+        [
+            (ChangeKind::Modified, "Succeeded".to_owned(), true),
+            (ChangeKind::Deleted, "Succeeded".to_owned(), true)
+        ]
+    );
+    assert_eq!(yard.events("a"), ["Pulled", "Created", "Started", "Killing"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_grace_period_and_the_speed_bound_how_long_stopping_takes() {
+    let yard = Yard::new(10.0);
+    for (name, stops_after, grace, expected) in [
+        ("usual", "", None, 100),
+        ("annotated", "20s", None, 2000),
+        ("impatient", "20s", Some(5), 500),
+        ("at-once", "20s", Some(0), 0),
+    ] {
+        yard.make(name, "node-0", annotated(life::STOPS_AFTER, stops_after));
+        yard.phase(name, "Running").await;
+        let start = Instant::now();
+        yard.delete(name, grace);
+        yard.gone(name).await;
+        let took = start.elapsed().as_millis();
+        assert!(took >= expected && took < expected + 50, "{name}: {took} ms, not {expected} ms");
+    }
+    yard.make("shortened", "node-0", annotated(life::STOPS_AFTER, "10m"));
+    yard.phase("shortened", "Running").await;
+    let start = Instant::now();
+    yard.delete("shortened", Some(600));
+    tokio::time::sleep(SECOND).await;
+    yard.delete("shortened", Some(10));
+    yard.gone("shortened").await;
+    assert!(start.elapsed() < 3 * SECOND, "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_finalizer_holds_a_stopped_pod_in_a_terminal_phase() {
+    let yard = Yard::new(1.0);
+    let held = |policy: &'static str| {
+        move |pod: &mut Value| {
+            pod["metadata"]["finalizers"] = json!(["example.com/hold"]);
+            pod["spec"]["restartPolicy"] = policy.into();
+        }
+    };
+    for (name, policy, phase) in [("server", "Always", "Succeeded"), ("task", "Never", "Failed")] {
+        yard.make(name, "node-0", held(policy));
+        yard.phase(name, "Running").await;
+        yard.delete(name, None);
+        let pod = yard.phase(name, phase).await;
+        assert_eq!(condition(&pod, "Ready").unwrap()["status"], "False");
+        assert!(at(&pod["status"]["containerStatuses"][0], &["state", "terminated"]).is_some());
+        // It is told nothing more, however often it changes.
+        yard.edit(name, Part::Main, |pod| {
+            slot(pod, &["metadata", "labels"])["changed"] = "yes".into();
+        });
+        tokio::time::sleep(60 * SECOND).await;
+        assert_eq!(yard.get(name).unwrap()["status"]["phase"], phase);
+        let killing = yard.events(name).iter().filter(|reason| *reason == "Killing").count();
+        assert_eq!(killing, 1, "{:?}", yard.events(name));
+        yard.edit(name, Part::Main, |pod| {
+            members(&mut pod["metadata"]).remove("finalizers");
+        });
+        assert!(yard.get(name).is_none());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_without_a_running_container_go_at_once() {
+    let yard = Yard::new(1.0);
+    yard.make("free", "", |_| {});
+    yard.delete("free", None);
+    assert!(yard.get("free").is_none());
+    yard.make("slow", "node-0", annotated(life::STARTS_AFTER, "10m"));
+    yard.until("slow", |pod| Stage::of(pod.unwrap()) == Some(Stage::Creating)).await;
+    yard.make("lost", "node-7", |_| {});
+    for name in ["slow", "lost"] {
+        let start = Instant::now();
+        yard.delete(name, None);
+        yard.gone(name).await;
+        assert!(start.elapsed() < SECOND, "{name}");
+        assert!(!yard.events(name).contains(&"Killing".to_owned()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_changes_while_it_waits_starts_once_and_on_time() {
+    let yard = Yard::new(1.0);
+    let start = Instant::now();
+    yard.make("a", "node-0", |pod| {
+        annotated(life::STARTS_AFTER, "10s")(pod);
+        annotated(life::RUNS_FOR, "30s")(pod);
+        pod["spec"]["restartPolicy"] = "Never".into();
+    });
+    for number in 0..8 {
+        tokio::time::sleep(SECOND).await;
+        yard.edit("a", Part::Main, |pod| {
+            slot(pod, &["metadata", "labels"])["number"] = number.to_string().into();
+        });
+    }
+    let pod = yard.get("a").unwrap();
+    assert_eq!(
+        pod["status"]["containerStatuses"][0]["state"]["waiting"]["reason"],
+        "ContainerCreating"
+    );
+    yard.phase("a", "Running").await;
+    assert!(start.elapsed() >= 10 * SECOND && start.elapsed() < 11 * SECOND);
+    yard.phase("a", "Succeeded").await;
+    assert!(start.elapsed() >= 40 * SECOND && start.elapsed() < 41 * SECOND);
+    tokio::time::sleep(60 * SECOND).await;
+    let reasons = yard.events("a");
+    assert_eq!(reasons, ["Pulled", "Created", "Started"]);
+    let starts = yard.told("a").windows(2).filter(|two| two[0].1 != two[1].1).count();
+    assert_eq!(starts, 2, "Pending, Running, Succeeded: {:?}", yard.told("a"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn containers_that_exit_are_restarted_later_and_later() {
+    let yard = Yard::new(1.0);
+    yard.make("a", "node-0", |pod| {
+        annotated(life::RUNS_FOR, "5s")(pod);
+        annotated(life::EXIT_CODE, "3")(pod);
+    });
+    let restarts = |count: i64, state: &'static str| {
+        move |pod: Option<&Value>| {
+            let status = &pod.unwrap()["status"]["containerStatuses"][0];
+            status["restartCount"] == count && at(status, &["state", state]).is_some()
+        }
+    };
+    let start = Instant::now();
+    let mut expected = 0;
+    for (count, wait) in [(1, 10), (2, 20), (3, 40)] {
+        let pod = yard.until("a", restarts(count, "waiting")).await.unwrap();
+        assert!(!holds(&pod, "Ready"));
+        yard.until("a", restarts(count, "running")).await;
+        expected += 5 + wait;
+        assert_eq!(start.elapsed().as_secs(), expected);
+    }
+}
