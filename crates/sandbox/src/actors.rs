@@ -3,6 +3,7 @@
 //! Each controller is woken by changes of the objects that it is about, brings one object at a time
 //! to where it should be, and remembers nothing that it could not find out again.
 
+mod affinity;
 mod custom;
 mod daemon_set;
 mod deployment;

@@ -53,6 +53,9 @@ pub(crate) fn amount(pod: &Value, kind: &str, resource: &str) -> Quantity {
         }
     }
     let most = if highest > sum { highest } else { sum };
+    // What the pod says for all its containers counts instead of what they say.
+    let whole = crate::json::at(pod, &["spec", "resources", kind, resource]);
+    let most = whole.and_then(Value::as_str).and_then(Quantity::parse).unwrap_or(most);
     let overhead = crate::json::at(pod, &["spec", "overhead", resource]);
     most.plus(overhead.and_then(Value::as_str).and_then(Quantity::parse).unwrap_or(Quantity::ZERO))
 }

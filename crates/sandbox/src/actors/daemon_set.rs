@@ -1,18 +1,19 @@
 //! Daemon sets: one pod on each node that takes it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::affinity;
 use super::follow::{Controller, Key, own};
-use super::nodes::tolerates;
 use super::recorder::Recorder;
 use super::revision::{self, REVISION};
 use super::workload::{Pod, controller_of, create, delete_pod, from_template, pods_of, share};
 use crate::cluster::{Cluster, Part, WriteOptions};
 use crate::failure::Answer;
-use crate::json::{at, list, map, members, name, slot, text, uid};
+use crate::json::{at, list, members, name, slot, text, uid};
 use crate::store::{Change, ChangeKind};
 
 /// Taints that the pods of daemon sets tolerate, with their effects.
@@ -24,6 +25,10 @@ const TOLERATED: &[(&str, &str)] = &[
     ("node.kubernetes.io/pid-pressure", "NoSchedule"),
     ("node.kubernetes.io/unschedulable", "NoSchedule"),
 ];
+
+/// A pod that has ended is replaced when it is so old, so that one that fails at once is not made anew
+/// without a pause.
+const REPLACE_AFTER: Duration = Duration::from_secs(1);
 
 static RECORDER: Recorder = Recorder::new("daemonset-controller");
 
@@ -68,16 +73,29 @@ impl Controller for DaemonSets {
             by_node.entry(node_of(&pod)).or_default().push(pod);
         }
         let nodes = cluster.kind("", "nodes").objects.list("").objects;
-        let mut wanted: Vec<String> = Vec::new();
+        let (mut wanted, mut kept) = (Vec::<String>::new(), BTreeSet::<String>::new());
         for node in &nodes {
-            if fits(&template, &node.value()) {
-                wanted.push(node.name.to_string());
+            let (name, node) = (node.name.to_string(), node.value());
+            if !affinity::labels_match(&template, &node)
+                || !affinity::tolerates_all(&template, &node, &["NoExecute"])
+            {
+                continue;
             }
+            // A taint against new pods leaves those that are there.
+            if affinity::tolerates_all(&template, &node, &["NoSchedule"]) {
+                wanted.push(name.clone());
+            }
+            kept.insert(name);
         }
         let pods = cluster.kind("", "pods");
+        let mut wait = None;
         for node in &wanted {
             let present = by_node.get(node).map_or(&[][..], Vec::as_slice);
             if present.iter().all(|pod| pod.ended() && !pod.object.deleting) {
+                if present.iter().any(|pod| young(pod, cluster.now())) {
+                    wait = Some(REPLACE_AFTER);
+                    continue;
+                }
                 for pod in present {
                     delete_pod(cluster, &pod.object)?;
                 }
@@ -93,15 +111,25 @@ impl Controller for DaemonSets {
                 );
             }
         }
-        for (_, pods) in by_node.iter().filter(|(node, _)| !wanted.contains(node)) {
+        for (_, pods) in by_node.iter().filter(|(node, _)| !kept.contains(*node)) {
             for pod in pods.iter().filter(|pod| !pod.object.deleting) {
                 delete_pod(cluster, &pod.object)?;
             }
         }
         roll(cluster, &set, &by_node, &wanted, &revision)?;
         write_status(cluster, place, &set, &wanted, &revision)?;
-        Ok(None)
+        Ok(wait)
     }
+}
+
+/// Whether a pod was created less than [`REPLACE_AFTER`] ago.
+fn young(pod: &Pod, now: Timestamp) -> bool {
+    let value = pod.value();
+    let created: Option<Timestamp> = text(&value, &["metadata", "creationTimestamp"]).parse().ok();
+    created.is_some_and(|created| {
+        let age = now.as_second() - created.as_second();
+        u64::try_from(age).is_ok_and(|age| age <= REPLACE_AFTER.as_secs())
+    })
 }
 
 fn template(set: &Value, revision: &str) -> Value {
@@ -161,46 +189,6 @@ fn node_of(pod: &Pod) -> String {
         .find_map(Value::as_str)
         .unwrap_or_default()
         .to_owned()
-}
-
-/// Whether a node takes the pods of a set.
-fn fits(pod: &Value, node: &Value) -> bool {
-    let labels = at(node, &["metadata", "labels"]).unwrap_or(&Value::Null);
-    let selected =
-        map(pod, &["spec", "nodeSelector"]).all(|(key, value)| labels.get(key) == Some(value));
-    let path = [
-        "spec",
-        "affinity",
-        "nodeAffinity",
-        "requiredDuringSchedulingIgnoredDuringExecution",
-        "nodeSelectorTerms",
-    ];
-    let terms = list(pod, &path);
-    let matched = terms.is_empty()
-        || terms
-            .iter()
-            .any(|term| list(term, &["matchExpressions"]).iter().all(|one| holds(one, labels)));
-    let taints = list(node, &["spec", "taints"]).iter();
-    let tolerated = taints
-        .filter(|taint| ["NoSchedule", "NoExecute"].contains(&text(taint, &["effect"])))
-        .all(|taint| tolerates(pod, taint));
-    selected && matched && tolerated
-}
-
-fn holds(expression: &Value, labels: &Value) -> bool {
-    let value = labels.get(text(expression, &["key"]));
-    let listed = value.is_some_and(|value| list(expression, &["values"]).contains(value));
-    let number = |value: &Value| value.as_str().and_then(|text| text.parse::<i64>().ok());
-    let bound = list(expression, &["values"]).first().and_then(number);
-    match text(expression, &["operator"]) {
-        "In" => listed,
-        "NotIn" => !listed,
-        "Exists" => value.is_some(),
-        "DoesNotExist" => value.is_none(),
-        "Gt" => value.and_then(number).zip(bound).is_some_and(|(value, bound)| value > bound),
-        "Lt" => value.and_then(number).zip(bound).is_some_and(|(value, bound)| value < bound),
-        _ => false,
-    }
 }
 
 /// Replaces pods of older templates, a few at a time.

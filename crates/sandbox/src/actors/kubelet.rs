@@ -7,6 +7,7 @@
 
 mod agenda;
 mod life;
+mod room;
 mod status;
 
 use std::net::Ipv4Addr;
@@ -20,6 +21,7 @@ use tokio::time::{Instant, sleep_until};
 use self::agenda::{Agenda, Task};
 pub(super) use self::life::duration;
 use self::life::{Pace, Stage, Step};
+use self::room::Room;
 use super::Settings;
 use super::follow::Follower;
 use super::recorder::Recorder;
@@ -43,6 +45,8 @@ struct Kubelet {
     settings: Settings,
     addresses: AtomicU32,
     agenda: Agenda,
+    /// What admitted pods take. It follows from the objects and is made anew when changes were missed.
+    room: Room,
 }
 
 /// Runs all kubelets for ever.
@@ -57,9 +61,13 @@ pub(super) async fn run(cluster: &Arc<Cluster>, settings: Settings) {
         settings,
         addresses: AtomicU32::new(1),
         agenda: Agenda::default(),
+        room: Room::default(),
     };
     loop {
         let changes = follower.poll();
+        if follower.missed() {
+            kubelet.room = Room::default();
+        }
         for (place, change) in changes.iter().enumerate() {
             kubelet.see(change);
             if place % TURN == TURN - 1 {
@@ -92,6 +100,7 @@ impl Kubelet {
         let object = &change.object;
         if change.kind == ChangeKind::Deleted {
             self.agenda.forget(&object.uid);
+            self.room.give_back(&object.uid);
             return;
         }
         let newest = self.pods.objects.get(&object.key);
@@ -105,6 +114,11 @@ impl Kubelet {
             return;
         }
         let pod = object.value();
+        if life::takes_room(&pod) {
+            self.room.take(&pod);
+        } else {
+            self.room.give_back(&object.uid);
+        }
         let mut steps =
             life::plan(&pod, Pace { now: self.cluster.now(), speed: self.settings.speed });
         for (_, wait) in &mut steps {
@@ -162,19 +176,10 @@ impl Kubelet {
         true
     }
 
-    fn take(&self, pod: &Object, step: Step) -> Answer<()> {
+    fn take(&mut self, pod: &Object, step: Step) -> Answer<()> {
         let now = seconds(self.cluster.now());
         match step {
-            Step::Admit => {
-                let after = self.write(pod, step, |pod| {
-                    if life::starts_after(pod).is_some() {
-                        status::creating(pod, &now, &self.host(pod))
-                    } else {
-                        self.started(pod, &now)
-                    }
-                })?;
-                self.note_started(after.as_ref());
-            }
+            Step::Admit => self.admit(pod, &now)?,
             Step::Start => {
                 let after = self.write(pod, step, |pod| self.started(pod, &now))?;
                 self.note_started(after.as_ref());
@@ -196,6 +201,30 @@ impl Kubelet {
                 let options = DeleteOptions::now(&pod.uid);
                 self.cluster.delete(&self.pods, &pod.namespace, &pod.name, &options)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Admits a pod and starts it, unless it takes time to start or does not fit on the node.
+    fn admit(&mut self, pod: &Object, now: &str) -> Answer<()> {
+        let node = self.nodes.objects.get(pod.field_named("spec.nodeName"));
+        let node = node.map(|node| node.value()).unwrap_or_default();
+        let after = self.write(pod, Step::Admit, |pod| match self.room.check(pod, &node) {
+            Err(rejection) => status::rejected(pod, now, &rejection),
+            Ok(()) if life::starts_after(pod).is_some() => {
+                status::creating(pod, now, &self.host(pod))
+            }
+            Ok(()) => self.started(pod, now),
+        })?;
+        let Some(after) = after else { return Ok(()) };
+        if life::takes_room(&after) {
+            // The next pod of this turn must find it counted.
+            self.room.take(&after);
+            self.note_started(Some(&after));
+        } else {
+            let of = |field| text(&after, &["status", field]);
+            let message = of("message").trim_start_matches("Pod was rejected: ");
+            RECORDER.note(&self.cluster, &after, "Warning", of("reason"), message);
         }
         Ok(())
     }

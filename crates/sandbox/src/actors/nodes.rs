@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::affinity::tolerations;
 use super::follow::{Controller, Key, own};
 use crate::cluster::{Cluster, DeleteOptions, Part, WriteOptions, micros, seconds};
 use crate::failure::Answer;
@@ -166,21 +167,12 @@ fn evict(cluster: &Cluster, node: &Value) -> Answer<()> {
     let pods = cluster.kind("", "pods");
     for pod in pods.objects.by_field(crate::json::name(node)).objects {
         let value = pod.value();
-        if !pod.deleting && !strict.iter().all(|taint| tolerates(&value, taint)) {
+        if !pod.deleting && !strict.iter().all(|taint| tolerations(&value, taint).next().is_some())
+        {
             super::workload::delete_pod(cluster, &pod)?;
         }
     }
     Ok(())
-}
-
-/// Whether a pod tolerates a taint.
-pub(super) fn tolerates(pod: &Value, taint: &Value) -> bool {
-    list(pod, &["spec", "tolerations"]).iter().any(|toleration| {
-        let of = |name: &str| text(toleration, &[name]);
-        let effect = of("effect").is_empty() || of("effect") == text(taint, &["effect"]);
-        let key = of("key").is_empty() || of("key") == text(taint, &["key"]);
-        effect && key && (of("operator") == "Exists" || of("value") == text(taint, &["value"]))
-    })
 }
 
 fn renew_lease(cluster: &Cluster, name: &str) -> Answer<()> {

@@ -174,6 +174,18 @@ fn deadline(pod: &Value, pace: Pace) -> Option<Duration> {
     Some(Duration::try_from_secs_f64(allowed as f64 - passed).unwrap_or_default())
 }
 
+/// Whether a pod was admitted and has not ended, so that it takes what it requests.
+pub(super) fn takes_room(pod: &Value) -> bool {
+    match Stage::of(pod) {
+        Some(Stage::Creating | Stage::Running | Stage::BackOff) => true,
+        Some(Stage::Stopping) => {
+            at(pod, &["status", "startTime"]).is_some()
+                || text(pod, &["status", "phase"]) == "Running"
+        }
+        _ => false,
+    }
+}
+
 /// Whether the containers of a pod wait to be started, and none runs.
 fn waiting(pod: &Value) -> bool {
     let any = |state: &str| {

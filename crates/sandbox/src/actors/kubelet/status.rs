@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::life::{CONTAINER_SCHEME, exit_code};
+use super::room::Rejection;
 use crate::json::{at, int, list, members, name, slot, text};
 use crate::subresources::set_condition;
 
@@ -14,6 +15,18 @@ const CONDITIONS: [&str; 5] =
 const TERMINATED: i64 = 143;
 /// The exit code that a kubelet gives to containers that it knows nothing of.
 const UNKNOWN_EXIT: i64 = 137;
+
+/// The pod does not fit on the node.
+pub(super) fn rejected(before: &Value, now: &str, rejection: &Rejection) -> Value {
+    let mut pod = before.clone();
+    let status = slot(&mut pod, &["status"]);
+    status["phase"] = "Failed".into();
+    status["reason"] = rejection.reason.as_str().into();
+    status["message"] = format!("Pod was rejected: {}", rejection.message).into();
+    crate::json::default(status, "startTime", now);
+    observe(before, status);
+    pod
+}
 
 /// The pod was admitted, and its containers are being created.
 pub(super) fn creating(before: &Value, now: &str, host: &str) -> Value {
@@ -150,6 +163,10 @@ fn begin(before: &Value, status: &mut Value, now: &str, host: &str) {
     status["hostIP"] = host.into();
     status["hostIPs"] = json!([{"ip": host}]);
     crate::json::default(status, "startTime", now);
+    observe(before, status);
+}
+
+fn observe(before: &Value, status: &mut Value) {
     if let Some(generation) = before["metadata"].get("generation") {
         status["observedGeneration"] = generation.clone();
     }

@@ -269,3 +269,103 @@ async fn containers_that_exit_are_restarted_later_and_later() {
         assert_eq!(start.elapsed().as_secs(), expected);
     }
 }
+
+fn requests(resource: &'static str, amount: &'static str) -> impl Fn(&mut Value) {
+    move |pod| {
+        pod["spec"]["containers"][0]["resources"]["requests"][resource] = amount.into();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_does_not_fit_fails_as_on_a_real_node() {
+    let yard = Yard::new(1.0);
+    yard.make("a", "node-0", requests("cpu", "31"));
+    yard.make("b", "node-0", requests("cpu", "2"));
+    yard.make("c", "node-0", requests("cpu", "1"));
+    for (name, phase) in [("a", "Running"), ("b", "Failed"), ("c", "Running")] {
+        yard.phase(name, phase).await;
+    }
+    let pod = yard.get("b").unwrap();
+    assert_eq!(pod["status"]["reason"], "OutOfcpu");
+    let why =
+        "Node didn't have enough resource: cpu, requested: 2000, used: 31000, capacity: 32000";
+    assert_eq!(pod["status"]["message"], format!("Pod was rejected: {why}"));
+    assert!(pod["status"].get("containerStatuses").is_none());
+    assert_eq!(yard.events("b"), ["OutOfcpu"]);
+    // What has failed or is gone takes nothing.
+    yard.delete("a", None);
+    yard.gone("a").await;
+    yard.make("d", "node-0", requests("cpu", "31"));
+    yard.phase("d", "Running").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_that_run_already_are_counted_and_not_checked() {
+    let yard = Yard::new(1.0);
+    let running = |pod: &mut Value| {
+        requests("cpu", "20")(pod);
+        pod["status"]["phase"] = "Running".into();
+    };
+    yard.make("a", "node-0", running);
+    yard.make("b", "node-0", running);
+    for name in ["a", "b"] {
+        yard.edit(name, Part::Status, |pod| pod["status"]["phase"] = "Running".into());
+    }
+    yard.phase("a", "Running").await;
+    yard.phase("b", "Running").await;
+    yard.make("c", "node-0", requests("cpu", "1"));
+    let pod = yard.phase("c", "Failed").await;
+    assert!(pod["status"]["message"].as_str().unwrap().contains("used: 40000"), "{pod:#}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn room_is_counted_anew_when_changes_were_missed() {
+    let yard = Yard::new(1.0);
+    yard.make("a", "node-0", requests("cpu", "20"));
+    yard.phase("a", "Running").await;
+    yard.pods().objects.shorten_log(1);
+    // No kubelet runs between these, so the deletion is forgotten before it is seen.
+    yard.delete("a", Some(0));
+    yard.make("b", "node-0", requests("cpu", "20"));
+    yard.make("c", "node-0", requests("cpu", "20"));
+    yard.phase("b", "Running").await;
+    yard.phase("c", "Failed").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_preempted_victim_is_terminating_before_it_makes_room() {
+    let yard = Yard::new(1.0);
+    yard.make("victim", "node-0", |pod| {
+        requests("cpu", "20")(pod);
+        annotated(life::STOPS_AFTER, "20s")(pod);
+    });
+    yard.phase("victim", "Running").await;
+    yard.delete("victim", None);
+    // A scheduler that does not wait for its victim overcommits the node.
+    yard.make("hasty", "node-0", requests("cpu", "20"));
+    assert_eq!(yard.phase("hasty", "Failed").await["status"]["reason"], "OutOfcpu");
+    tokio::time::sleep(15 * SECOND).await;
+    let victim = yard.get("victim").unwrap();
+    assert!(at(&victim, &["metadata", "deletionTimestamp"]).is_some() && holds(&victim, "Ready"));
+    yard.gone("victim").await;
+    yard.make("patient", "node-0", requests("cpu", "20"));
+    yard.phase("patient", "Running").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_pod_takes_room_from_its_admission_to_its_end() {
+    let yard = Yard::new(1.0);
+    let slow = |pod: &mut Value| {
+        requests("memory", "100Gi")(pod);
+        annotated(life::STARTS_AFTER, "30s")(pod);
+        annotated(life::RUNS_FOR, "30s")(pod);
+        pod["spec"]["restartPolicy"] = "Never".into();
+    };
+    yard.make("a", "node-0", slow);
+    yard.until("a", |pod| Stage::of(pod.unwrap()) == Some(Stage::Creating)).await;
+    yard.make("b", "node-0", slow);
+    assert_eq!(yard.phase("b", "Failed").await["status"]["reason"], "OutOfmemory");
+    yard.phase("a", "Succeeded").await;
+    yard.make("c", "node-0", slow);
+    yard.phase("c", "Running").await;
+}

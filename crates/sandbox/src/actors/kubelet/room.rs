@@ -1,0 +1,326 @@
+//! What the admitted pods of each node take, and whether one more fits.
+//!
+//! The sums are kept up to date with every pod that comes and goes, so a check costs as much as the pod
+//! asks for, however many pods the node has.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::actors::affinity;
+use crate::json::{at, int, list, map, text, truth};
+use crate::quantity::Quantity;
+
+/// Why a pod was not admitted.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Rejection {
+    pub(super) reason: String,
+    pub(super) message: String,
+}
+
+/// Amounts by resource: thousandths for CPU, whole units for all others.
+type Amounts = BTreeMap<String, i128>;
+
+/// A port of a node: protocol, number, and the address that it is taken on.
+type Port = (String, i64, String);
+
+/// What one pod takes of its node.
+#[derive(Debug, PartialEq, Eq)]
+struct Share {
+    node: String,
+    amounts: Amounts,
+    ports: Vec<Port>,
+}
+
+/// What all pods of a node take together.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Sum {
+    pods: i128,
+    amounts: Amounts,
+    ports: BTreeMap<Port, usize>,
+}
+
+/// What the pods of all nodes take.
+#[derive(Debug, Default)]
+pub(super) struct Room {
+    shares: BTreeMap<Box<str>, Share>,
+    nodes: BTreeMap<String, Sum>,
+}
+
+impl Room {
+    /// Counts an admitted pod, once, with what it asks for now.
+    pub(super) fn take(&mut self, pod: &Value) {
+        let share = Share::of(pod);
+        let uid = crate::json::uid(pod);
+        if self.shares.get(uid) == Some(&share) {
+            return;
+        }
+        self.give_back(uid);
+        let sum = self.nodes.entry(share.node.clone()).or_default();
+        sum.pods += 1;
+        for (resource, amount) in &share.amounts {
+            *sum.amounts.entry(resource.clone()).or_default() += amount;
+        }
+        for port in &share.ports {
+            *sum.ports.entry(port.clone()).or_default() += 1;
+        }
+        self.shares.insert(uid.into(), share);
+    }
+
+    /// Counts a pod no more.
+    pub(super) fn give_back(&mut self, uid: &str) {
+        let Some(share) = self.shares.remove(uid) else { return };
+        let Some(sum) = self.nodes.get_mut(&share.node) else { return };
+        sum.pods -= 1;
+        for (resource, amount) in &share.amounts {
+            *sum.amounts.entry(resource.clone()).or_default() -= amount;
+        }
+        for port in &share.ports {
+            if let Some(count) = sum.ports.get_mut(port) {
+                *count -= 1;
+            }
+        }
+        sum.amounts.retain(|_, amount| *amount != 0);
+        sum.ports.retain(|_, count| *count > 0);
+        if sum.pods == 0 {
+            self.nodes.remove(&share.node);
+        }
+    }
+
+    /// Whether a pod that is not counted yet fits on a node, checked in upstream's order.
+    pub(super) fn check(&self, pod: &Value, node: &Value) -> Result<(), Rejection> {
+        let share = Share::of(pod);
+        let none = Sum::default();
+        let sum = self.nodes.get(crate::json::name(node)).unwrap_or(&none);
+        check_amounts(&share, sum, node)?;
+        if !affinity::matches(pod, node) {
+            let message = "node(s) didn't match Pod's node affinity/selector";
+            return Err(Rejection::predicate("NodeAffinity", message));
+        }
+        if share.ports.iter().any(|port| sum.conflicts(port)) {
+            let message = "node(s) didn't have free ports for the requested pod ports";
+            return Err(Rejection::predicate("NodePorts", message));
+        }
+        // A kubelet looks at no other effect.
+        if !affinity::tolerates_all(pod, node, &["NoExecute"]) {
+            let message = "node(s) had taints that the pod didn't tolerate";
+            return Err(Rejection::predicate("TaintToleration", message));
+        }
+        Ok(())
+    }
+}
+
+impl Rejection {
+    fn predicate(name: &str, message: &str) -> Self {
+        Self { reason: name.to_owned(), message: format!("Predicate {name} failed: {message}") }
+    }
+
+    fn resource(name: &str, requested: i128, used: i128, capacity: i128) -> Self {
+        Self {
+            reason: format!("OutOf{name}"),
+            message: format!(
+                "Node didn't have enough resource: {name}, requested: {requested}, used: {used}, capacity: {capacity}"
+            ),
+        }
+    }
+}
+
+fn check_amounts(share: &Share, sum: &Sum, node: &Value) -> Result<(), Rejection> {
+    let given = |part| at(node, &["status", part]).filter(|given| given.is_object());
+    // Without either the node has not said yet what it has.
+    let Some(given) = given("allocatable").or_else(|| given("capacity")) else { return Ok(()) };
+    let capacity = |resource: &str| {
+        let quantity = given.get(resource).and_then(Value::as_str).and_then(Quantity::parse);
+        quantity.map(|quantity| units(resource, quantity))
+    };
+    let pods = capacity("pods").unwrap_or(0);
+    if sum.pods + 1 > pods {
+        return Err(Rejection::resource("pods", 1, sum.pods, pods));
+    }
+    let first = ["cpu", "memory", "ephemeral-storage"];
+    let others = share.amounts.keys().map(String::as_str).filter(|name| !first.contains(name));
+    for resource in first.into_iter().chain(others) {
+        let requested = share.amounts.get(resource).copied().unwrap_or(0);
+        let capacity = match capacity(resource) {
+            Some(capacity) => capacity,
+            // Extended resources that a node does not have are managed for the whole cluster.
+            None if extended(resource) => continue,
+            None => 0,
+        };
+        let used = sum.amounts.get(resource).copied().unwrap_or(0);
+        if requested > 0 && requested > capacity - used {
+            return Err(Rejection::resource(resource, requested, used, capacity));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a resource is not one of Kubernetes' own.
+fn extended(resource: &str) -> bool {
+    let domain = resource.split_once('/').map_or("", |(domain, _)| domain);
+    !domain.is_empty() && domain != "kubernetes.io" && !domain.ends_with(".kubernetes.io")
+}
+
+fn units(resource: &str, quantity: Quantity) -> i128 {
+    i128::from(if resource == "cpu" { quantity.milli() } else { quantity.whole() })
+}
+
+impl Share {
+    fn of(pod: &Value) -> Self {
+        let mut names = crate::pods::resources(pod, "requests");
+        names.extend(map(pod, &["spec", "overhead"]).map(|(name, _)| name.clone()));
+        names.extend(map(pod, &["spec", "resources", "requests"]).map(|(name, _)| name.clone()));
+        let amounts = names.into_iter().map(|name| {
+            let amount = units(&name, crate::pods::amount(pod, "requests", &name));
+            (name, amount)
+        });
+        Self {
+            node: text(pod, &["spec", "nodeName"]).to_owned(),
+            amounts: amounts.filter(|(_, amount)| *amount > 0).collect(),
+            ports: ports(pod),
+        }
+    }
+}
+
+impl Sum {
+    /// Whether a port is taken, on the same address or on all.
+    fn conflicts(&self, (protocol, number, address): &Port) -> bool {
+        let of_number = (protocol.clone(), *number, String::new())..;
+        let taken = self.ports.range(of_number).map(|(port, _)| port);
+        let mut taken = taken.take_while(|port| port.0 == *protocol && port.1 == *number);
+        taken.any(|port| port.2 == ANY || *address == ANY || port.2 == *address)
+    }
+}
+
+const ANY: &str = "0.0.0.0";
+
+/// The ports of its node that a pod takes.
+fn ports(pod: &Value) -> Vec<Port> {
+    let host = truth(pod, &["spec", "hostNetwork"]);
+    let sidecars = list(pod, &["spec", "initContainers"])
+        .iter()
+        .filter(|container| text(container, &["restartPolicy"]) == "Always");
+    let containers = list(pod, &["spec", "containers"]).iter().chain(sidecars);
+    let ports = containers.flat_map(|container| list(container, &["ports"]));
+    ports
+        .filter_map(|port| {
+            let own = || int(port, &["containerPort"]).filter(|_| host);
+            let number = int(port, &["hostPort"]).filter(|number| *number > 0).or_else(own)?;
+            let or = |field: &str, usual: &str| {
+                let given = text(port, &[field]);
+                if given.is_empty() { usual.to_owned() } else { given.to_owned() }
+            };
+            Some((or("protocol", "TCP"), number, or("hostIP", ANY)))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn node() -> Value {
+        json!({"metadata": {"name": "n", "labels": {"zone": "z"}}, "status": {"allocatable": {
+            "cpu": "1", "memory": "1Gi", "pods": "3", "example.com/gpu": "2"}}})
+    }
+
+    fn pod(uid: &str, requests: &Value) -> Value {
+        json!({"metadata": {"name": uid, "uid": uid}, "spec": {"nodeName": "n", "containers": [
+            {"name": "c", "resources": {"requests": requests}}]}})
+    }
+
+    fn refused(room: &Room, pod: &Value) -> (String, String) {
+        let rejection = room.check(pod, &node()).unwrap_err();
+        (rejection.reason, rejection.message)
+    }
+
+    #[test]
+    fn a_pod_that_asks_for_more_than_is_left_is_refused_in_upstreams_words() {
+        let mut room = Room::default();
+        room.take(&pod("a", &json!({"cpu": "900m", "example.com/gpu": "1"})));
+        assert_eq!(
+            refused(&room, &pod("b", &json!({"cpu": "101m", "memory": "2Gi"}))),
+            (
+                "OutOfcpu".to_owned(),
+                "Node didn't have enough resource: cpu, requested: 101, used: 900, capacity: 1000"
+                    .to_owned()
+            )
+        );
+        for (requests, reason) in [
+            (json!({"memory": "1025Mi"}), "OutOfmemory"),
+            (json!({"ephemeral-storage": "1"}), "OutOfephemeral-storage"),
+            (json!({"example.com/gpu": "2"}), "OutOfexample.com/gpu"),
+        ] {
+            assert_eq!(refused(&room, &pod("b", &requests)).0, reason);
+        }
+        for requests in
+            [json!({"cpu": "100m", "memory": "1Gi"}), json!({"example.com/other": "9"}), json!({})]
+        {
+            assert_eq!(room.check(&pod("b", &requests), &node()), Ok(()), "{requests}");
+        }
+        room.take(&pod("b", &json!({})));
+        room.take(&pod("c", &json!({})));
+        assert_eq!(refused(&room, &pod("d", &json!({}))).0, "OutOfpods");
+    }
+
+    #[test]
+    fn what_comes_and_goes_leaves_the_sums_as_they_were() {
+        let mut room = Room::default();
+        let mut first = pod("a", &json!({"cpu": "500m"}));
+        first["spec"]["containers"][0]["ports"] =
+            json!([{"containerPort": 80, "hostPort": 80}, {"containerPort": 81, "hostPort": 80}]);
+        room.take(&first);
+        room.take(&first);
+        assert_eq!(room.nodes["n"].amounts["cpu"], 500);
+        first["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "700m".into();
+        room.take(&first);
+        assert_eq!(room.nodes["n"].amounts["cpu"], 700);
+        assert_eq!(refused(&room, &pod("b", &json!({"cpu": "301m"}))).0, "OutOfcpu");
+        room.give_back("a");
+        room.give_back("a");
+        assert!(room.nodes.is_empty() && room.shares.is_empty());
+    }
+
+    #[test]
+    fn ports_labels_and_taints_are_looked_at_as_a_kubelet_does() {
+        let mut room = Room::default();
+        let with_port = |uid: &str, address: &str, protocol: &str| {
+            let mut pod = pod(uid, &json!({}));
+            pod["spec"]["containers"][0]["ports"] = json!([
+                {"containerPort": 8080, "hostPort": 80, "hostIP": address, "protocol": protocol}]);
+            pod
+        };
+        room.take(&with_port("a", "10.0.0.1", "TCP"));
+        for (address, protocol, taken) in [
+            ("10.0.0.1", "TCP", true),
+            ("", "TCP", true),
+            ("10.0.0.2", "TCP", false),
+            ("10.0.0.1", "UDP", false),
+        ] {
+            let pod = with_port("b", address, protocol);
+            assert_eq!(room.check(&pod, &node()).is_err(), taken, "{address} {protocol}");
+        }
+        let mut host = pod("c", &json!({}));
+        host["spec"]["hostNetwork"] = true.into();
+        host["spec"]["containers"][0]["ports"] = json!([{"containerPort": 80}]);
+        assert_eq!(refused(&room, &host).0, "NodePorts");
+        let mut elsewhere = pod("d", &json!({}));
+        elsewhere["spec"]["nodeSelector"] = json!({"zone": "y"});
+        assert_eq!(
+            refused(&room, &elsewhere),
+            (
+                "NodeAffinity".to_owned(),
+                "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"
+                    .to_owned()
+            )
+        );
+        let mut tainted = node();
+        for (effect, reason) in [("NoSchedule", None), ("NoExecute", Some("TaintToleration"))] {
+            tainted["spec"]["taints"] = json!([{"key": "k", "effect": effect}]);
+            let rejection = Room::default().check(&pod("e", &json!({})), &tainted).err();
+            assert_eq!(rejection.map(|one| one.reason).as_deref(), reason);
+        }
+    }
+}
