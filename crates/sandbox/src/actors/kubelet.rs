@@ -193,7 +193,15 @@ impl Kubelet {
                     RECORDER.note(&self.cluster, &pod, "Warning", "BackOff", message);
                 }
             }
-            Step::Expire => {}
+            Step::Judge => {
+                self.write(pod, step, |pod| status::judged(pod, &now))?;
+            }
+            Step::Expire => {
+                if let Some(pod) = self.write(pod, step, |pod| status::expired(pod, &now))? {
+                    let (reason, message) = (status::EXPIRED, status::EXPIRED_MESSAGE);
+                    RECORDER.note(&self.cluster, &pod, "Normal", reason, message);
+                }
+            }
             Step::Stop => {
                 self.write(pod, step, |pod| status::stopped(pod, &now))?;
             }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::json::{at, int, list, text};
+use crate::json::{at, holds, int, list, text, truth};
 
 /// How long the containers of a pod run before they exit by themselves, such as `5s`.
 pub(crate) const RUNS_FOR: &str = "sandbox.novasphere.dev/runs-for";
@@ -56,6 +56,8 @@ pub(super) enum Step {
     Admit,
     /// Starts its containers, for the first time or again.
     Start,
+    /// Says anew whether it is ready.
+    Judge,
     /// Its containers exit by themselves.
     Exit,
     /// Its `activeDeadlineSeconds` have passed.
@@ -97,7 +99,7 @@ impl Stage {
         match step {
             Step::Admit => self == Self::Bound,
             Step::Start => matches!(self, Self::Creating | Self::BackOff),
-            Step::Exit => self == Self::Running,
+            Step::Judge | Step::Exit => self == Self::Running,
             Step::Expire => matches!(self, Self::Creating | Self::Running | Self::BackOff),
             Step::Stop => self == Self::Stopping,
             Step::Remove => self == Self::Stopped,
@@ -114,7 +116,10 @@ pub(super) fn plan(pod: &Value, pace: Pace) -> Vec<(Step, Duration)> {
     match stage {
         Stage::Bound => add(Step::Admit, at_once),
         Stage::Creating => add(Step::Start, Some(starts_after(pod).unwrap_or_default())),
-        Stage::Running => add(Step::Exit, runs_for(pod)),
+        Stage::Running => {
+            add(Step::Judge, at_once.filter(|_| misjudged(pod)));
+            add(Step::Exit, runs_for(pod));
+        }
         Stage::BackOff => add(Step::Start, Some(backoff(pod))),
         Stage::Stopping => add(Step::Stop, Some(stops_after(pod))),
         // With a grace period of 0 a finalizer holds it, and its end removes the object.
@@ -172,6 +177,25 @@ fn deadline(pod: &Value, pace: Pace) -> Option<Duration> {
     let start: Timestamp = text(pod, &["status", "startTime"]).parse().ok()?;
     let passed = (pace.now.as_second() - start.as_second()).max(0) as f64 * pace.speed;
     Some(Duration::try_from_secs_f64(allowed as f64 - passed).unwrap_or_default())
+}
+
+/// Whether all containers of a pod are ready. Without their statuses it is not known.
+pub(super) fn containers_ready(pod: &Value) -> Option<bool> {
+    let statuses = list(pod, &["status", "containerStatuses"]);
+    let ready = statuses.iter().all(|status| truth(status, &["ready"]));
+    (!statuses.is_empty()).then_some(ready)
+}
+
+/// The conditions in the readiness gates of a pod that are not `True`.
+pub(super) fn closed_gates(pod: &Value) -> impl Iterator<Item = &str> {
+    let gates = list(pod, &["spec", "readinessGates"]).iter();
+    gates.map(|gate| text(gate, &["conditionType"])).filter(|kind| !holds(pod, kind))
+}
+
+/// Whether the condition `Ready` of a pod is not what its containers and gates make it.
+fn misjudged(pod: &Value) -> bool {
+    containers_ready(pod)
+        .is_some_and(|ready| holds(pod, "Ready") != (ready && closed_gates(pod).next().is_none()))
 }
 
 /// Whether a pod was admitted and has not ended, so that it takes what it requests.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::life::{CONTAINER_SCHEME, exit_code};
+use super::life::{CONTAINER_SCHEME, closed_gates, containers_ready, exit_code};
 use super::room::Rejection;
 use crate::json::{at, int, list, members, name, slot, text};
 use crate::subresources::set_condition;
@@ -10,6 +10,11 @@ use crate::subresources::set_condition;
 /// Conditions of a pod that a kubelet writes, in its order.
 const CONDITIONS: [&str; 5] =
     ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
+
+/// Why a pod failed that was active for longer than its `activeDeadlineSeconds`.
+pub(super) const EXPIRED: &str = "DeadlineExceeded";
+pub(super) const EXPIRED_MESSAGE: &str =
+    "Pod was active on the node longer than the specified deadline";
 
 /// The exit code of a program that was ended by SIGTERM.
 const TERMINATED: i64 = 143;
@@ -77,11 +82,48 @@ pub(super) fn started(before: &Value, now: &str, host: &str, address: &str) -> V
     if !inits.is_empty() {
         status["initContainerStatuses"] = inits.into();
     }
-    for kind in CONDITIONS {
+    for kind in CONDITIONS.into_iter().filter(|kind| *kind != "Ready") {
         set_condition(status, condition(before, kind, "True", now));
     }
+    let ready = ready(&pod, now);
+    let status = slot(&mut pod, &["status"]);
+    set_condition(status, ready);
     sort_conditions(status);
     pod
+}
+
+/// The pod says anew whether it is ready.
+pub(super) fn judged(before: &Value, now: &str) -> Value {
+    let mut pod = before.clone();
+    set_condition(slot(&mut pod, &["status"]), ready(before, now));
+    pod
+}
+
+/// The condition `Ready`: all containers are ready, and all readiness gates are open.
+fn ready(pod: &Value, now: &str) -> Value {
+    if containers_ready(pod) != Some(true) {
+        let mut one = condition(pod, "Ready", "False", now);
+        one["reason"] = "ContainersNotReady".into();
+        one["message"] = unready(pod).into();
+        return one;
+    }
+    let closed: Vec<String> = closed_gates(pod)
+        .map(|gate| match crate::json::condition(pod, gate) {
+            Some(found) => format!(
+                "the status of pod readiness gate {gate:?} is not \"True\", but {}",
+                text(found, &["status"])
+            ),
+            None => {
+                format!("corresponding condition of pod readiness gate {gate:?} does not exist.")
+            }
+        })
+        .collect();
+    let mut one = condition(pod, "Ready", if closed.is_empty() { "True" } else { "False" }, now);
+    if !closed.is_empty() {
+        one["reason"] = "ReadinessGatesNotReady".into();
+        one["message"] = closed.join(", ").into();
+    }
+    one
 }
 
 /// The containers of the pod have exited by themselves, and wait for their restart if there is one.
@@ -123,6 +165,21 @@ pub(super) fn exited(before: &Value, now: &str) -> Value {
 pub(super) fn stopped(before: &Value, now: &str) -> Value {
     let served = text(before, &["spec", "restartPolicy"]) == "Always";
     end(before, now, if served { 0 } else { TERMINATED })
+}
+
+/// The pod was active for too long.
+pub(super) fn expired(before: &Value, now: &str) -> Value {
+    let mut pod = end(before, now, TERMINATED);
+    let status = slot(&mut pod, &["status"]);
+    status["phase"] = "Failed".into();
+    status["reason"] = EXPIRED.into();
+    status["message"] = EXPIRED_MESSAGE.into();
+    for kind in ["Ready", "ContainersReady"] {
+        let mut one = condition(before, kind, "False", now);
+        one["reason"] = "PodFailed".into();
+        set_condition(status, one);
+    }
+    pod
 }
 
 /// All containers of the pod have ended for good: those that run end with this code.

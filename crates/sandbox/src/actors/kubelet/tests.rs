@@ -369,3 +369,51 @@ async fn a_slow_pod_takes_room_from_its_admission_to_its_end() {
     yard.make("c", "node-0", slow);
     yard.phase("c", "Running").await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_is_ready_when_its_gates_are_open() {
+    let yard = Yard::new(1.0);
+    yard.make("a", "node-0", |pod| {
+        pod["spec"]["readinessGates"] = json!([{"conditionType": "example.com/ok"}]);
+    });
+    let pod = yard.phase("a", "Running").await;
+    assert!(holds(&pod, "ContainersReady"));
+    let ready = condition(&pod, "Ready").unwrap();
+    assert_eq!(
+        (&ready["status"], &ready["reason"]),
+        (&json!("False"), &json!("ReadinessGatesNotReady"))
+    );
+    for (status, open) in [("True", true), ("False", false), ("True", true)] {
+        yard.edit("a", Part::Status, |pod| {
+            let gate = json!({"type": "example.com/ok", "status": status});
+            crate::subresources::set_condition(&mut pod["status"], gate);
+        });
+        yard.until("a", |pod| holds(pod.unwrap(), "Ready") == open).await;
+    }
+    // A closed gate alone writes nothing more.
+    let count = yard.told("a").len();
+    tokio::time::sleep(60 * SECOND).await;
+    assert_eq!(yard.told("a").len(), count);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_active_for_too_long_fails() {
+    let yard = Yard::new(1.0);
+    for (name, starts_after) in [("quick", "0s"), ("slow", "10h")] {
+        yard.make(name, "node-0", |pod| {
+            annotated(life::STARTS_AFTER, starts_after)(pod);
+            pod["spec"]["activeDeadlineSeconds"] = 100.into();
+        });
+    }
+    let start = Instant::now();
+    for name in ["quick", "slow"] {
+        let pod = yard.phase(name, "Failed").await;
+        assert_eq!(pod["status"]["reason"], "DeadlineExceeded");
+        assert!(!holds(&pod, "Ready"));
+        assert!(at(&pod["status"]["containerStatuses"][0], &["state", "terminated"]).is_some());
+        assert!(yard.events(name).contains(&"DeadlineExceeded".to_owned()));
+    }
+    // Start times have whole seconds.
+    let took = start.elapsed();
+    assert!(took >= 99 * SECOND && took < 101 * SECOND, "{took:?}");
+}
