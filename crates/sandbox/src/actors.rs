@@ -15,14 +15,18 @@ mod job;
 mod kubelet;
 mod namespace;
 pub mod nodes;
+mod outage;
 mod quota;
 mod recorder;
 mod replica_set;
 mod revision;
 mod stateful_set;
+mod taint_eviction;
 pub mod usage;
 mod volumes;
 mod workload;
+#[cfg(test)]
+mod yard;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,6 +73,7 @@ pub fn start(cluster: &Arc<Cluster>, settings: Settings, stop: &CancellationToke
         Box::new(job::Jobs::new(settings)),
         Box::new(namespace::Namespaces),
         Box::new(nodes::Nodes),
+        Box::new(outage::Outages::new(settings)),
         Box::new(quota::Quotas),
         Box::new(replica_set::ReplicaSets::new("apps", "replicasets", "ReplicaSet")),
         Box::new(replica_set::ReplicaSets::new(
@@ -77,6 +82,7 @@ pub fn start(cluster: &Arc<Cluster>, settings: Settings, stop: &CancellationToke
             "ReplicationController",
         )),
         Box::new(stateful_set::StatefulSets),
+        Box::new(taint_eviction::TaintEvictions::new(settings)),
         Box::new(volumes::Claims),
     ];
     for controller in controllers {

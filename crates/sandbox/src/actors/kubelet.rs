@@ -10,6 +10,7 @@ mod life;
 mod room;
 mod status;
 
+use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -24,6 +25,7 @@ use self::life::{Pace, Stage, Step};
 use self::room::Room;
 use super::Settings;
 use super::follow::Follower;
+use super::outage;
 use super::recorder::Recorder;
 use crate::cluster::{Cluster, DeleteOptions, Part, WriteOptions, seconds};
 use crate::failure::Answer;
@@ -47,6 +49,8 @@ struct Kubelet {
     agenda: Agenda,
     /// What admitted pods take. It follows from the objects and is made anew when changes were missed.
     room: Room,
+    /// The names of nodes that fail.
+    down: BTreeSet<Box<str>>,
 }
 
 /// Runs all kubelets for ever.
@@ -62,6 +66,7 @@ pub(super) async fn run(cluster: &Arc<Cluster>, settings: Settings) {
         addresses: AtomicU32::new(1),
         agenda: Agenda::default(),
         room: Room::default(),
+        down: BTreeSet::new(),
     };
     loop {
         let changes = follower.poll();
@@ -119,6 +124,10 @@ impl Kubelet {
         } else {
             self.room.give_back(&object.uid);
         }
+        if self.is_down(object) {
+            self.agenda.forget(&object.uid);
+            return;
+        }
         let mut steps =
             life::plan(&pod, Pace { now: self.cluster.now(), speed: self.settings.speed });
         for (_, wait) in &mut steps {
@@ -130,14 +139,21 @@ impl Kubelet {
         }
     }
 
-    /// A node that comes up starts the pods that wait for it; the pods of one that is gone go, too.
+    /// A node that comes up, or fails no more, goes on with its pods. The pods of one that is gone go, too.
     fn see_node(&mut self, change: &Change) {
-        let pods = self.pods.objects.by_field(&change.object.name).objects;
-        for pod in pods {
-            if change.kind == ChangeKind::Deleted {
+        let node = &change.object;
+        let gone = change.kind == ChangeKind::Deleted;
+        let fails = !gone && outage::fails(&node.value());
+        let changed =
+            if fails { self.down.insert(node.name.clone()) } else { self.down.remove(&node.name) };
+        if !(gone || changed || change.kind == ChangeKind::Added) {
+            return;
+        }
+        for pod in self.pods.objects.by_field(&node.name).objects {
+            if gone {
                 let options = DeleteOptions::now(&pod.uid);
                 let _ = self.cluster.delete(&self.pods, &pod.namespace, &pod.name, &options);
-            } else if change.kind == ChangeKind::Added {
+            } else {
                 self.see(&Change::present(pod));
             }
         }
@@ -158,13 +174,17 @@ impl Kubelet {
         self.nodes.objects.get(pod.field_named("spec.nodeName")).is_some()
     }
 
+    /// Whether the node of a pod fails, so that its kubelet does nothing.
+    fn is_down(&self, pod: &Object) -> bool {
+        self.down.contains(pod.field_named("spec.nodeName"))
+    }
+
     /// Takes steps that are due; whether there may be more.
     fn act(&mut self) -> bool {
         for _ in 0..TURN {
             let Some(Task { key, uid, step }) = self.agenda.take() else { return false };
-            let Some(pod) = self.pods.objects.get(&key).filter(|pod| pod.uid == uid) else {
-                continue;
-            };
+            let pod = self.pods.objects.get(&key).filter(|pod| pod.uid == uid);
+            let Some(pod) = pod.filter(|pod| !self.is_down(pod)) else { continue };
             match self.take(&pod, step) {
                 Err(failure) if failure.code != 404 => {
                     tracing::warn!(pod = %key, ?step, message = %failure.message, "a step of a pod failed and will be tried again");

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::affinity::tolerations;
 use super::follow::{Controller, Key, own};
 use crate::cluster::{Cluster, DeleteOptions, Part, WriteOptions, micros, seconds};
 use crate::failure::Answer;
@@ -58,7 +57,7 @@ pub fn group_node(name: &str, group: &Value) -> Value {
     node
 }
 
-/// The controller: registers nodes, keeps their taints, and ends what may not stay on them.
+/// The controller: registers nodes, keeps the taints of cordoned ones, and renews their leases.
 pub(super) struct Nodes;
 
 impl Controller for Nodes {
@@ -80,8 +79,10 @@ impl Controller for Nodes {
         let Some(node) = cluster.value(&nodes, "", node_name) else { return Ok(None) };
         register(cluster, node_name)?;
         taint(cluster, &node)?;
-        evict(cluster, &node)?;
-        renew_lease(cluster, node_name)?;
+        // The kubelet of a node that fails does not renew it.
+        if !super::outage::fails(&node) {
+            renew_lease(cluster, node_name)?;
+        }
         Ok(Some(HEARTBEAT))
     }
 }
@@ -96,17 +97,7 @@ fn register(cluster: &Cluster, name: &str) -> Answer<()> {
         }
         let mut node = before.clone();
         let status = slot(&mut node, &["status"]);
-        for (kind, truth, reason, message) in [
-            ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
-            ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
-            ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
-            ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
-        ] {
-            set_condition(status, json!({
-                "type": kind, "status": truth, "reason": reason, "message": message,
-                "lastHeartbeatTime": now, "lastTransitionTime": now,
-            }));
-        }
+        set_healthy(status, &now);
         let address = Ipv4Addr::from(u32::from(Ipv4Addr::new(172, 20, 0, 0)) + (current.version % (1 << 16)) as u32);
         crate::json::default(status, "addresses", json!([
             {"type": "InternalIP", "address": address.to_string()}, {"type": "Hostname", "address": name},
@@ -125,6 +116,29 @@ fn register(cluster: &Cluster, name: &str) -> Answer<()> {
         Ok(Some(node))
     })?;
     Ok(())
+}
+
+/// The conditions of a node whose kubelet works.
+pub(super) fn set_healthy(status: &mut Value, now: &str) {
+    for (kind, truth, reason, message) in [
+        (
+            "MemoryPressure",
+            "False",
+            "KubeletHasSufficientMemory",
+            "kubelet has sufficient memory available",
+        ),
+        ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+        ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+        ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+    ] {
+        set_condition(
+            status,
+            json!({
+                "type": kind, "status": truth, "reason": reason, "message": message,
+                "lastHeartbeatTime": now, "lastTransitionTime": now,
+            }),
+        );
+    }
 }
 
 /// A cordoned node is tainted, and the taint goes with the cordon.
@@ -152,26 +166,6 @@ fn taint(cluster: &Cluster, node: &Value) -> Answer<()> {
         }
         Ok(Some(node))
     })?;
-    Ok(())
-}
-
-/// Ends pods that do not tolerate what a node says about staying.
-fn evict(cluster: &Cluster, node: &Value) -> Answer<()> {
-    let strict: Vec<&Value> = list(node, &["spec", "taints"])
-        .iter()
-        .filter(|taint| text(taint, &["effect"]) == "NoExecute")
-        .collect();
-    if strict.is_empty() {
-        return Ok(());
-    }
-    let pods = cluster.kind("", "pods");
-    for pod in pods.objects.by_field(crate::json::name(node)).objects {
-        let value = pod.value();
-        if !pod.deleting && !strict.iter().all(|taint| tolerations(&value, taint).next().is_some())
-        {
-            super::workload::delete_pod(cluster, &pod)?;
-        }
-    }
     Ok(())
 }
 

@@ -6,6 +6,7 @@ mod exercise;
 mod faults;
 mod kubectl;
 mod objects;
+mod pods;
 mod requests;
 mod scheduler;
 mod stage;

@@ -1,118 +1,13 @@
 //! Kubelets with pods in virtual time.
 
-use std::time::Duration;
+use serde_json::{Value, json};
+use tokio::time::Instant;
 
-use serde_json::json;
-use tokio::task::JoinHandle;
-
-use super::*;
-use crate::json::{condition, holds, members, slot};
-
-const SECOND: Duration = Duration::from_secs(1);
-
-/// A cluster with one node and its kubelet at work.
-struct Yard {
-    cluster: Arc<Cluster>,
-    task: JoinHandle<()>,
-}
-
-impl Drop for Yard {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-impl Yard {
-    fn new(speed: f64) -> Self {
-        let cluster = Arc::new(crate::testing::cluster());
-        let node = crate::actors::nodes::plain(0);
-        cluster.create(&cluster.kind("", "nodes"), "", node, &WriteOptions::default()).unwrap();
-        let of = Arc::clone(&cluster);
-        let task = tokio::spawn(async move { run(&of, Settings { speed }).await });
-        Self { cluster, task }
-    }
-
-    fn pods(&self) -> Arc<Resource> {
-        self.cluster.kind("", "pods")
-    }
-
-    /// Creates a pod with annotations, bound to a node unless its name is empty.
-    fn make(&self, name: &str, node: &str, edit: impl FnOnce(&mut Value)) {
-        let mut pod = crate::testing::pod(name);
-        if !node.is_empty() {
-            pod["spec"]["nodeName"] = node.into();
-        }
-        edit(&mut pod);
-        self.cluster.create(&self.pods(), "default", pod, &WriteOptions::default()).unwrap();
-    }
-
-    fn get(&self, name: &str) -> Option<Value> {
-        self.cluster.value(&self.pods(), "default", name)
-    }
-
-    fn delete(&self, name: &str, grace: Option<i64>) {
-        let options = DeleteOptions { grace, ..DeleteOptions::default() };
-        self.cluster.delete(&self.pods(), "default", name, &options).unwrap();
-    }
-
-    fn edit(&self, name: &str, part: Part, edit: impl Fn(&mut Value)) {
-        let options = WriteOptions::default();
-        let written =
-            self.cluster.change(&self.pods(), "default", name, part, &options, |_, before| {
-                let mut pod = before.clone();
-                edit(&mut pod);
-                Ok(Some(pod))
-            });
-        written.unwrap();
-    }
-
-    /// Waits in virtual time until a pod is as it should be; `None` when it is gone.
-    async fn until(&self, name: &str, holds: impl Fn(Option<&Value>) -> bool) -> Option<Value> {
-        for _ in 0..100_000 {
-            let pod = self.get(name);
-            if holds(pod.as_ref()) {
-                return pod;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        panic!("{name} did not come to what was expected: {:#?}", self.get(name));
-    }
-
-    async fn phase(&self, name: &str, phase: &str) -> Value {
-        let pod = self.until(name, |pod| pod.is_some_and(|pod| pod["status"]["phase"] == phase));
-        pod.await.unwrap()
-    }
-
-    async fn gone(&self, name: &str) {
-        self.until(name, |pod| pod.is_none()).await;
-    }
-
-    /// The reasons of all events about a pod, in order.
-    fn events(&self, name: &str) -> Vec<String> {
-        let events = self.cluster.kind("", "events").objects.list("").objects;
-        let mut events: Vec<_> =
-            events.iter().map(|event| (event.version, event.value())).collect();
-        events.sort_by_key(|(version, _)| *version);
-        let about = events.iter().filter(|(_, event)| event["involvedObject"]["name"] == name);
-        about.map(|(_, event)| text(event, &["reason"]).to_owned()).collect()
-    }
-
-    /// What was told of a pod since it was made: what happened, its phase, and whether it was deleted.
-    fn told(&self, name: &str) -> Vec<(ChangeKind, String, bool)> {
-        let batch = self.pods().objects.after(0, 1000).unwrap();
-        let about = batch.changes.iter().filter(|change| &*change.object.name == name);
-        about
-            .map(|change| {
-                let phase = change.object.field_named("status.phase").to_owned();
-                (change.kind, phase, change.object.deleting)
-            })
-            .collect()
-    }
-}
-
-fn annotated(annotation: &str, value: &str) -> impl FnOnce(&mut Value) {
-    move |pod| slot(pod, &["metadata", "annotations"])[annotation] = value.into()
-}
+use super::life::{self, Stage};
+use crate::actors::yard::{SECOND, Yard, annotated, requests};
+use crate::cluster::Part;
+use crate::json::{at, condition, holds, members, slot};
+use crate::store::ChangeKind;
 
 #[tokio::test(start_paused = true)]
 async fn a_deleted_pod_stops_after_its_time_and_is_removed_then() {
@@ -267,12 +162,6 @@ async fn containers_that_exit_are_restarted_later_and_later() {
         yard.until("a", restarts(count, "running")).await;
         expected += 5 + wait;
         assert_eq!(start.elapsed().as_secs(), expected);
-    }
-}
-
-fn requests(resource: &'static str, amount: &'static str) -> impl Fn(&mut Value) {
-    move |pod| {
-        pod["spec"]["containers"][0]["resources"]["requests"][resource] = amount.into();
     }
 }
 

@@ -1,0 +1,222 @@
+//! Nodes that fail: the annotation [`FAILS`] of a node makes it unreachable until it is taken away.
+//!
+//! A node that fails is treated as upstream's node lifecycle controller treats one whose kubelet is
+//! silent, but at once: its conditions become `Unknown`, it gets the taints of unreachable nodes, and its
+//! pods are not ready. Its kubelet does nothing meanwhile, so deleted pods stay until they are forced.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::Settings;
+use super::follow::{Controller, Key, own};
+use super::kubelet::duration;
+use super::recorder::Recorder;
+use crate::cluster::{Cluster, Part, WriteOptions, micros, seconds};
+use crate::failure::Answer;
+use crate::json::{condition, list, members, slot, text};
+use crate::store::{Change, ChangeKind};
+use crate::subresources::set_condition;
+
+/// Makes a node fail: `true` until the annotation is taken away, or for a time such as `5m`.
+pub(crate) const FAILS: &str = "sandbox.novasphere.dev/fails";
+/// Since when a node fails; it shows that the annotation was seen, and what to undo after it.
+const FAILED_AT: &str = "sandbox.novasphere.dev/failed-at";
+
+const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
+const UNKNOWN: &str = "NodeStatusUnknown";
+const SILENT: &str = "Kubelet stopped posting node status.";
+
+static RECORDER: Recorder = Recorder::new("node-controller");
+
+/// What the annotation of a node says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wish {
+    /// The node works.
+    Works,
+    /// The node fails until the annotation is taken away.
+    Fails,
+    /// The node fails for this long.
+    FailsFor(Duration),
+    /// The value cannot be read, and the node works.
+    Unreadable,
+}
+
+impl Wish {
+    fn of(node: &Value) -> Self {
+        match text(node, &["metadata", "annotations", FAILS]) {
+            "" | "false" => Self::Works,
+            "true" => Self::Fails,
+            given => duration(given).map_or(Self::Unreadable, Self::FailsFor),
+        }
+    }
+}
+
+/// Whether a node fails now.
+pub(super) fn fails(node: &Value) -> bool {
+    matches!(Wish::of(node), Wish::Fails | Wish::FailsFor(_))
+}
+
+/// The controller.
+pub(super) struct Outages {
+    settings: Settings,
+}
+
+impl Outages {
+    pub(super) fn new(settings: Settings) -> Self {
+        Self { settings }
+    }
+}
+
+impl Controller for Outages {
+    fn sources(&self) -> &'static [(&'static str, &'static str)] {
+        &[("", "nodes")]
+    }
+
+    fn concerned(&self, _: &Cluster, _: usize, change: &Change) -> Vec<Key> {
+        if change.kind == ChangeKind::Deleted { Vec::new() } else { vec![own(change)] }
+    }
+
+    fn reconcile(&self, cluster: &Cluster, (_, node_name): &Key) -> Answer<Option<Duration>> {
+        let nodes = cluster.kind("", "nodes");
+        let Some(node) = cluster.value(&nodes, "", node_name) else { return Ok(None) };
+        let failed_at = text(&node, &["metadata", "annotations", FAILED_AT]);
+        let length = match Wish::of(&node) {
+            Wish::FailsFor(length) => Some(length),
+            Wish::Fails => None,
+            wish => {
+                if wish == Wish::Unreadable {
+                    warn(cluster, &node);
+                }
+                if !failed_at.is_empty() {
+                    recover(cluster, node_name)?;
+                }
+                return Ok(None);
+            }
+        };
+        let passed = failed_at.parse::<Timestamp>().map_or(Duration::ZERO, |since| {
+            let passed = cluster.now().duration_since(since).as_secs_f64() * self.settings.speed;
+            Duration::try_from_secs_f64(passed).unwrap_or_default()
+        });
+        let left = length.map(|length| length.saturating_sub(passed));
+        if left.is_some_and(|left| left.is_zero()) && !failed_at.is_empty() {
+            recover(cluster, node_name)?;
+            return Ok(None);
+        }
+        fail(cluster, node_name)?;
+        Ok(left.map(|left| self.settings.wait(left)))
+    }
+}
+
+/// Says what is wrong with the annotation.
+fn warn(cluster: &Cluster, node: &Value) {
+    let message = format!(
+        "metadata.annotations[{FAILS}]: found {:?}, which is not \"true\", \"false\" or a time such as \"5m\"; the node does not fail",
+        text(node, &["metadata", "annotations", FAILS])
+    );
+    RECORDER.note(cluster, node, "Warning", "InvalidAnnotation", &message);
+}
+
+/// Makes a node what it is when its kubelet is silent.
+fn fail(cluster: &Cluster, node_name: &str) -> Answer<()> {
+    let nodes = cluster.kind("", "nodes");
+    let (time, now) = (cluster.now(), seconds(cluster.now()));
+    let options = WriteOptions::default();
+    cluster.change(&nodes, "", node_name, Part::Status, &options, |_, before| {
+        let mut node = before.clone();
+        crate::json::default(
+            slot(&mut node, &["metadata", "annotations"]),
+            FAILED_AT,
+            micros(time),
+        );
+        let status = slot(&mut node, &["status"]);
+        for kind in ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"] {
+            let heartbeat = condition(before, kind).and_then(|one| one.get("lastHeartbeatTime"));
+            set_condition(
+                status,
+                json!({
+                    "type": kind, "status": "Unknown", "reason": UNKNOWN, "message": SILENT,
+                    "lastHeartbeatTime": heartbeat, "lastTransitionTime": now,
+                }),
+            );
+        }
+        Ok(Some(node))
+    })?;
+    cluster.change(&nodes, "", node_name, Part::Main, &options, |_, before| {
+        let mut node = before.clone();
+        let mut taints = list(before, &["spec", "taints"]).to_vec();
+        for effect in ["NoSchedule", "NoExecute"] {
+            let present = taints.iter().any(|taint| {
+                text(taint, &["key"]) == UNREACHABLE && text(taint, &["effect"]) == effect
+            });
+            if !present {
+                taints.push(json!({"key": UNREACHABLE, "effect": effect, "timeAdded": now}));
+            }
+        }
+        slot(&mut node, &["spec"])["taints"] = taints.into();
+        Ok(Some(node))
+    })?;
+    let pods = cluster.kind("", "pods");
+    for pod in pods.objects.by_field(node_name).objects.iter().filter(|pod| pod.ready) {
+        let marked = cluster.change(
+            &pods,
+            &pod.namespace,
+            &pod.name,
+            Part::Status,
+            &options,
+            |current, before| {
+                let mut pod_now = before.clone();
+                let ready = json!({"type": "Ready", "status": "False", "lastTransitionTime": now});
+                set_condition(slot(&mut pod_now, &["status"]), ready);
+                Ok((current.uid == pod.uid && current.ready).then_some(pod_now))
+            },
+        );
+        match marked {
+            Ok(_) => {
+                let message = "Node is not ready";
+                RECORDER.note(cluster, &pod.value(), "Warning", "NodeNotReady", message);
+            }
+            Err(failure) if failure.code == 404 => {}
+            Err(failure) => return Err(failure),
+        }
+    }
+    Ok(())
+}
+
+/// Brings a node back that failed.
+fn recover(cluster: &Cluster, node_name: &str) -> Answer<()> {
+    let nodes = cluster.kind("", "nodes");
+    let now = seconds(cluster.now());
+    let options = WriteOptions::default();
+    cluster.change(&nodes, "", node_name, Part::Main, &options, |_, before| {
+        let mut node = before.clone();
+        let taints = list(before, &["spec", "taints"]).iter();
+        let taints: Vec<Value> =
+            taints.filter(|taint| text(taint, &["key"]) != UNREACHABLE).cloned().collect();
+        let spec = slot(&mut node, &["spec"]);
+        if taints.is_empty() {
+            members(spec).remove("taints");
+        } else {
+            spec["taints"] = taints.into();
+        }
+        Ok(Some(node))
+    })?;
+    // The annotations go last: as long as they are there, this is tried again.
+    cluster.change(&nodes, "", node_name, Part::Status, &options, |_, before| {
+        let mut node = before.clone();
+        super::nodes::set_healthy(slot(&mut node, &["status"]), &now);
+        let annotations = members(slot(&mut node, &["metadata", "annotations"]));
+        annotations.remove(FAILED_AT);
+        annotations.remove(FAILS);
+        if annotations.is_empty() {
+            members(slot(&mut node, &["metadata"])).remove("annotations");
+        }
+        Ok(Some(node))
+    })?;
+    tracing::debug!(node = node_name, "a node that failed is back");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

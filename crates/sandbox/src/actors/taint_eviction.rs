@@ -1,0 +1,157 @@
+//! Taint eviction: pods leave nodes whose `NoExecute` taints they do not tolerate, or not any longer.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::Settings;
+use super::affinity::tolerations;
+use super::follow::{Controller, Key, own};
+use super::recorder::Recorder;
+use super::workload::delete_pod;
+use crate::cluster::{Cluster, Part, WriteOptions, seconds};
+use crate::failure::Answer;
+use crate::json::{int, list, slot, text};
+use crate::store::{Change, Object};
+use crate::subresources::set_condition;
+
+/// How often a tainted node is looked at for pods that came later.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+static RECORDER: Recorder = Recorder::new("taint-eviction-controller");
+
+/// Since when each pod of a node is on it together with the taints, by its uid.
+type Stays = BTreeMap<Box<str>, Instant>;
+
+/// The controller.
+pub(super) struct TaintEvictions {
+    settings: Settings,
+    /// By node. A controller that starts anew measures anew, as upstream's does.
+    stays: Mutex<BTreeMap<String, Stays>>,
+}
+
+impl TaintEvictions {
+    pub(super) fn new(settings: Settings) -> Self {
+        Self { settings, stays: Mutex::default() }
+    }
+}
+
+impl Controller for TaintEvictions {
+    fn sources(&self) -> &'static [(&'static str, &'static str)] {
+        &[("", "nodes")]
+    }
+
+    fn concerned(&self, _: &Cluster, _: usize, change: &Change) -> Vec<Key> {
+        vec![own(change)]
+    }
+
+    fn reconcile(&self, cluster: &Cluster, (_, node_name): &Key) -> Answer<Option<Duration>> {
+        let mut all = self.stays.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = all.remove(node_name).unwrap_or_default();
+        let node = cluster.value(&cluster.kind("", "nodes"), "", node_name).unwrap_or_default();
+        let strict: Vec<&Value> = list(&node, &["spec", "taints"])
+            .iter()
+            .filter(|taint| text(taint, &["effect"]) == "NoExecute")
+            .collect();
+        if strict.is_empty() {
+            return Ok(None);
+        }
+        let now = Instant::now();
+        let mut wait = self.settings.wait(LOOK_AGAIN);
+        let (mut stays, mut leaving) = (Stays::new(), Vec::new());
+        for pod in cluster.kind("", "pods").objects.by_field(node_name).objects {
+            if pod.deleting {
+                continue;
+            }
+            let since = before.get(&pod.uid).copied().unwrap_or(now);
+            stays.insert(pod.uid.clone(), since);
+            let Some(stay) = stay(&pod.value(), &strict) else { continue };
+            match (since + self.settings.wait(stay)).checked_duration_since(now) {
+                Some(left) if !left.is_zero() => wait = wait.min(left),
+                _ => leaving.push(pod),
+            }
+        }
+        all.insert(node_name.clone(), stays);
+        drop(all);
+        for pod in leaving {
+            evict(cluster, &pod)?;
+        }
+        Ok(Some(wait))
+    }
+}
+
+/// How long a pod may stay with these taints; `None` for ever.
+fn stay(pod: &Value, taints: &[&Value]) -> Option<Duration> {
+    let mut shortest = None;
+    for taint in taints {
+        let Some(toleration) = tolerations(pod, taint).next() else { return Some(Duration::ZERO) };
+        if let Some(seconds) = int(toleration, &["tolerationSeconds"]) {
+            let stay = Duration::from_secs(u64::try_from(seconds).unwrap_or(0).min(1 << 32));
+            shortest = Some(shortest.map_or(stay, |other: Duration| other.min(stay)));
+        }
+    }
+    shortest
+}
+
+fn evict(cluster: &Cluster, pod: &Object) -> Answer<()> {
+    let now = seconds(cluster.now());
+    let options = WriteOptions::default();
+    let pods = cluster.kind("", "pods");
+    let marked = cluster.change(
+        &pods,
+        &pod.namespace,
+        &pod.name,
+        Part::Status,
+        &options,
+        |current, before| {
+            let mut pod_now = before.clone();
+            let target = json!({
+                "type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager",
+                "message": "Taint manager: deleting due to NoExecute taint",
+                "lastTransitionTime": now,
+            });
+            set_condition(slot(&mut pod_now, &["status"]), target);
+            Ok((current.uid == pod.uid).then_some(pod_now))
+        },
+    );
+    match marked {
+        Err(failure) if failure.code != 404 => return Err(failure),
+        _ => {}
+    }
+    let message = format!("Marking for deletion Pod {}", pod.key);
+    RECORDER.note(cluster, &pod.value(), "Normal", "TaintManagerEviction", &message);
+    delete_pod(cluster, pod)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_stays_as_long_as_its_least_patient_toleration_says() {
+        let taint = |key: &str| json!({"key": key, "effect": "NoExecute"});
+        let pod = |seconds: &[(&str, Option<i64>)]| {
+            let tolerations = seconds.iter().map(|(key, seconds)| {
+                json!({"key": key, "operator": "Exists", "tolerationSeconds": seconds})
+            });
+            json!({"spec": {"tolerations": tolerations.collect::<Vec<_>>()}})
+        };
+        let (a, b) = (taint("a"), taint("b"));
+        let seconds = |seconds| Some(Duration::from_secs(seconds));
+        for (tolerated, expected) in [
+            (pod(&[]), seconds(0)),
+            (pod(&[("a", None)]), seconds(0)),
+            (pod(&[("a", None), ("b", None)]), None),
+            (pod(&[("a", Some(300)), ("b", None)]), seconds(300)),
+            (pod(&[("a", Some(300)), ("b", Some(20))]), seconds(20)),
+            (pod(&[("a", Some(-5)), ("b", None)]), seconds(0)),
+            // The first toleration of a taint counts.
+            (pod(&[("a", Some(10)), ("a", Some(5)), ("b", None)]), seconds(10)),
+        ] {
+            assert_eq!(stay(&tolerated, &[&a, &b]), expected, "{tolerated}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The life of pods on their nodes, and nodes that fail, as clients see them.
+
+use http::{Method, Request};
+use kube::client::Body;
+use sandbox::Options;
+use serde_json::{Value, json};
+
+use crate::stage::{Stage, pod, schedule};
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+
+fn large(name: &str) -> Value {
+    let mut pod = pod(name);
+    pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "20".into();
+    pod
+}
+
+/// The column `STATUS` of a pod, as kubectl shows it.
+async fn shown(stage: &Stage, name: &str) -> String {
+    let request = Request::builder()
+        .method(Method::GET)
+        .uri(format!("{PODS}/{name}"))
+        .header("accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
+        .body(Body::empty())
+        .expect("a request");
+    let response = stage.client.send(request).await.expect("an answer");
+    let bytes = response.into_body().collect_bytes().await.expect("a body");
+    let table: Value = serde_json::from_slice(&bytes).expect("JSON");
+    table["rows"][0]["cells"][2].as_str().unwrap_or_default().to_owned()
+}
+
+#[tokio::test]
+async fn a_scheduler_that_overcommits_makes_pods_that_fail() {
+    let stage = Stage::new(1).await;
+    // It binds every pod to the only node, which has 32 CPUs.
+    let scheduler = schedule(&stage).await;
+    for name in ["a", "b", "c"] {
+        stage.make(PODS, &large(name)).await;
+        stage.until(&format!("{PODS}/{name}"), |pod| pod["status"]["phase"] != "Pending").await;
+    }
+    let list = stage.get(PODS).await.1;
+    let phases: Vec<&Value> =
+        list["items"].as_array().unwrap().iter().map(|pod| &pod["status"]["phase"]).collect();
+    assert_eq!(phases, ["Running", "Failed", "Failed"]);
+    assert_eq!(shown(&stage, "b").await, "OutOfcpu");
+    // A replica set makes another pod for one that failed, until there is room.
+    let set = json!({"metadata": {"name": "web"}, "spec": {"replicas": 1,
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {"metadata": {"labels": {"app": "web"}}, "spec": large("web")["spec"]}}});
+    stage.make("/apis/apps/v1/namespaces/default/replicasets", &set).await;
+    let of_set = format!("{PODS}?labelSelector=app%3Dweb");
+    let count = |list: &Value, phase: &str| {
+        let items = list["items"].as_array().map_or(&[][..], Vec::as_slice);
+        items.iter().filter(|pod| pod["status"]["phase"] == phase).count()
+    };
+    stage.until(&of_set, |list| count(list, "Failed") > 1).await;
+    stage.delete(&format!("{PODS}/a")).await;
+    stage.until(&of_set, |list| count(list, "Running") == 1).await;
+    scheduler.abort();
+    stage.end().await;
+}
+
+#[tokio::test]
+async fn a_deleted_pod_is_shown_as_terminating_until_it_has_stopped() {
+    let stage = Stage::new(1).await;
+    let scheduler = schedule(&stage).await;
+    let mut victim = large("victim");
+    // Longer than the test: the second deletion ends it.
+    victim["metadata"]["annotations"]["sandbox.novasphere.dev/stops-after"] = "10m".into();
+    victim["spec"]["terminationGracePeriodSeconds"] = 600.into();
+    stage.make(PODS, &victim).await;
+    let path = format!("{PODS}/victim");
+    stage.until(&path, |pod| pod["status"]["phase"] == "Running").await;
+    assert_eq!(stage.delete(&path).await.0, 200);
+    assert_eq!(shown(&stage, "victim").await, "Terminating");
+    stage.make(PODS, &large("hasty")).await;
+    let hasty = format!("{PODS}/hasty");
+    let hasty = stage.until(&hasty, |pod| pod["status"]["phase"] != "Pending").await;
+    assert_eq!(hasty["status"]["reason"], "OutOfcpu");
+    let at_once = json!({"gracePeriodSeconds": 1}).to_string();
+    stage.send(Method::DELETE, &path, "application/json", at_once).await;
+    stage.until(&path, |answer| answer["code"] == 404).await;
+    stage.make(PODS, &large("patient")).await;
+    stage.until(&format!("{PODS}/patient"), |pod| pod["status"]["phase"] == "Running").await;
+    scheduler.abort();
+    stage.end().await;
+}
+
+#[tokio::test]
+async fn a_node_fails_for_as_long_as_its_annotation_says() {
+    let stage = Stage::with(&Options { nodes: 1, speed: 20.0, ..Options::default() }).await;
+    let path = "/api/v1/nodes/node-0";
+    let ready = |node: &Value, status: &str| {
+        let conditions = node["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
+        conditions.iter().any(|one| one["type"] == "Ready" && one["status"] == status)
+    };
+    stage.until(path, |node| ready(node, "True")).await;
+    let fails = json!({"metadata": {"annotations": {"sandbox.novasphere.dev/fails": "20s"}}});
+    stage.patch(path, "merge-patch+json", &fails).await;
+    let failed = stage.until(path, |node| ready(node, "Unknown")).await;
+    assert!(
+        failed["metadata"]["annotations"]["sandbox.novasphere.dev/failed-at"].is_string(),
+        "{failed:#}"
+    );
+    let back = stage.until(path, |node| ready(node, "True")).await;
+    assert!(back["metadata"].get("annotations").is_none(), "{back:#}");
+    assert!(back["spec"].get("taints").is_none(), "{back:#}");
+    stage.end().await;
+}
