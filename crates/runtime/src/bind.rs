@@ -2,10 +2,14 @@
 //!
 //! ```text
 //! send ──► 201: bound
-//!   ▲  ──► 409, 404 and the like: read the pod ──► on our node: bound
-//!   │  ──► no answer: wait, read the pod            on another, gone, deleting, gated: not bound
+//!   ▲  ──► 403, 404, 422 and the like: not bound
+//!   │  ──► 409 for a known reason: read the pod ──► on our node: bound
+//!   │  ──► no answer, 5xx, other 409: wait, read     on another, gone, deleting, gated: not bound
 //!   └──────────────────────────────────────────────── on none: send again, to the same node
 //! ```
+//!
+//! The API server turns every error of its store into 409 on this endpoint, also "etcdserver: leader
+//! changed" for a transaction that was committed, so only known reasons prove that nothing was done.
 //!
 //! The engine keeps the place reserved until there is proof. Before a node is given up although no
 //! answer came, enough time passes for every request to have died.
@@ -29,6 +33,7 @@ use crate::lease::{REQUEST_TIMEOUT, SLACK};
 use crate::link::{Ask, Link};
 use crate::metrics::{BindResult, Metrics};
 
+mod conflict;
 #[cfg(test)]
 mod tests;
 
@@ -127,8 +132,10 @@ pub struct Binder {
 /// What a request came to.
 enum Answer {
     Bound,
-    /// Refused for a reason that reading the pod explains.
+    /// Refused; sending it again would only be refused again.
     Refused(String),
+    /// Refused for a state of the pod that reading the pod shows.
+    Conflict(String),
     /// Not done; to be sent again after this time.
     Later(Duration),
     /// It may have been done or not; not to be sent again before this time.
@@ -202,7 +209,12 @@ impl Binder {
                     sleep_until(give_up.min(Instant::now() + wait)).await;
                     continue;
                 }
-                Answer::Refused(message) => why = message,
+                // The queue's backoff is the pause before the next attempt.
+                Answer::Refused(message) => {
+                    why = message;
+                    break;
+                }
+                Answer::Conflict(message) => why = message,
                 Answer::Unknown(message, wait) => {
                     why = message;
                     unanswered = Some(sent);
@@ -267,6 +279,14 @@ impl Binder {
             // Turned away before anything was done.
             StatusCode::TOO_MANY_REQUESTS => Answer::Later(wait),
             status if may_pass(status) => Answer::Unknown(refused(&response).to_string(), wait),
+            StatusCode::CONFLICT => {
+                let refused = refused(&response);
+                if conflict::is_proof(&refused.message) {
+                    Answer::Conflict(refused.to_string())
+                } else {
+                    Answer::Unknown(refused.to_string(), wait)
+                }
+            }
             _ => Answer::Refused(refused(&response).to_string()),
         }
     }

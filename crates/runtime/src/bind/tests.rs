@@ -70,16 +70,19 @@ impl World {
         let Some(pod) = self.pod.clone() else { return Reply::failure(404, "not found") };
         let meta = |object: &Value, field: &str| object["metadata"][field].clone();
         if meta(&pod, "uid") != meta(binding, "uid") {
-            return Reply::failure(409, "another uid");
+            return conflict("Precondition failed: UID in precondition: 1, UID in object meta: 2");
         }
         if meta(&pod, "resourceVersion") != meta(binding, "resourceVersion") {
-            return Reply::failure(409, "the object has been modified");
+            return conflict("Precondition failed: ResourceVersion in precondition: 1");
         }
         if !pod["spec"]["nodeName"].is_null() {
-            return Reply::failure(409, "already assigned");
+            return conflict("pod pod is already assigned to node \"a\"");
         }
-        if !meta(&pod, "deletionTimestamp").is_null() || !pod["spec"]["schedulingGates"].is_null() {
-            return Reply::failure(409, "not to be bound");
+        if !meta(&pod, "deletionTimestamp").is_null() {
+            return conflict("pod pod is being deleted, cannot be assigned to a host");
+        }
+        if !pod["spec"]["schedulingGates"].is_null() {
+            return conflict("pod pod has non-empty .spec.schedulingGates");
         }
         let node = binding["target"]["name"].as_str().unwrap().to_owned();
         self.touch(|pod| pod["spec"]["nodeName"] = json!(node));
@@ -112,6 +115,12 @@ impl World {
             .as_ref()
             .is_some_and(|pod| pod["metadata"]["uid"] == "uid-1" && pod["spec"]["nodeName"] == node)
     }
+}
+
+/// A refusal of which the API server gives the reason.
+fn conflict(reason: &str) -> Reply {
+    let message = format!("Operation cannot be fulfilled on pods/binding \"pod\": {reason}");
+    Reply::failure(409, &message)
 }
 
 fn pod(uid: &str, version: u64) -> Value {
@@ -242,9 +251,9 @@ async fn a_conflict_is_explained_by_the_pod() {
     lock(&ours.world).touch(|pod| pod["spec"]["nodeName"] = json!(OURS));
     assert_eq!(ours.bind().await, Ok(()), "somebody repeats what we sent");
 
-    for (meddling, expected, sends) in [
+    for (meddling, expected, reads) in [
         (Meddling::Steal, "pod pod is already assigned to node \"node-2\"", 1),
-        (Meddling::Delete, "pods \"pod\" not found", 1),
+        (Meddling::Delete, "404 Not Found: not found", 0),
         (Meddling::Replace, "pods \"pod\" not found", 1),
         (Meddling::Terminate, "the pod is being deleted", 1),
         (Meddling::Gate, "the pod has scheduling gates", 1),
@@ -253,7 +262,7 @@ async fn a_conflict_is_explained_by_the_pod() {
         lock(&stage.world).meddle(&meddling);
         let begun = Instant::now();
         assert_eq!(stage.bind().await, Err(expected.to_owned()), "{meddling:?}");
-        assert_eq!((stage.sends().len(), stage.reads().len()), (sends, 1), "{meddling:?}");
+        assert_eq!((stage.sends().len(), stage.reads().len()), (1, reads), "{meddling:?}");
         assert!(seconds_since(begun) < 0.1, "nothing was sent that could still arrive");
         assert!(stage.counted("result=\"rejected\""), "{}", stage.metrics.text());
     }
@@ -275,7 +284,7 @@ async fn a_pod_that_changes_all_the_time_goes_back_into_the_queue() {
     lock(&stage.world).meddle(&Meddling::Touch);
     // Whatever is read has changed when the bind arrives.
     lock(&stage.world).reads.extend((0..20).map(|_| Reply::json(200, &pod("uid-1", 7))));
-    assert!(stage.bind().await.unwrap_err().contains("modified"));
+    assert!(stage.bind().await.unwrap_err().contains("Precondition failed"));
     assert_eq!(stage.sends().len(), TRIES_MAX as usize);
 }
 
@@ -402,11 +411,35 @@ async fn a_pod_is_told_how_long_it_took_only_if_that_is_wanted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_without_anything_open_needs_no_explanation() {
-    let stage = Stage::of(&[Step::Status(401, false, None)]);
-    lock(&stage.world).reads.extend([Reply::failure(401, "Unauthorized")]);
-    assert!(stage.bind().await.unwrap_err().contains("401"));
-    assert_eq!((stage.sends().len(), stage.reads().len()), (1, 1));
+async fn a_refusal_that_is_no_conflict_ends_the_attempt_after_one_request() {
+    for status in [400, 401, 403, 404, 422] {
+        let stage = Stage::of(&vec![Step::Status(status, false, None); 6]);
+        let begun = Instant::now();
+        assert!(stage.bind().await.unwrap_err().contains(&status.to_string()));
+        assert_eq!((stage.sends().len(), stage.reads().len()), (1, 0), "{status}");
+        assert_eq!(seconds_since(begun), 0.0, "nothing was sent that could still arrive");
+    }
+    // An earlier request may have been carried out, so its time is waited for.
+    let stage = Stage::of(&[Step::Late(2 * REQUEST_TIMEOUT), Step::Status(403, false, None)]);
+    assert_eq!(stage.bind().await, Ok(()));
+    assert_eq!(stage.sends().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conflict_that_may_be_an_error_of_the_store_proves_nothing() {
+    // Done, and the read that follows fails as well.
+    let done = Stage::of(&[Step::Status(409, true, None)]);
+    lock(&done.world).reads.extend([Reply::failure(500, "etcdserver: no leader")]);
+    assert_eq!(done.bind().await, Ok(()));
+    assert_eq!((done.sends().len(), done.reads().len()), (1, 2));
+
+    // Never done: the place is kept until no request can be carried out any more.
+    let lost = Stage::of(&vec![Step::Status(409, false, None); 100]);
+    assert!(lost.bind().await.unwrap_err().contains("409"));
+    assert_eq!(lost.sends().len(), TRIES_MAX as usize);
+    let last = lost.sends().last().unwrap().at;
+    assert!(last.elapsed() >= 2 * REQUEST_TIMEOUT + SLACK, "{:?}", last.elapsed());
+    assert!(lost.sends().windows(2).all(|pair| pair[1].at - pair[0].at >= PAUSE));
 }
 
 #[tokio::test(start_paused = true)]

@@ -13,7 +13,8 @@ fn within_its_life() -> impl Strategy<Value = Duration> {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let status = prop_oneof![Just(500_u16), Just(502), Just(503), Just(504), Just(408)];
+    let status = prop_oneof![Just(500_u16), Just(502), Just(503), Just(504), Just(408), Just(409)];
+    let refusal = prop_oneof![Just(401_u16), Just(403), Just(422)];
     let wait = prop::option::of(0..90_u64);
     prop_oneof![
         2 => Just(Step::Healthy),
@@ -23,6 +24,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => within_its_life().prop_map(Step::Late),
         1 => (status, any::<bool>(), wait.clone()).prop_map(|(s, done, w)| Step::Status(s, done, w)),
         1 => wait.prop_map(|wait| Step::Status(429, false, wait)),
+        1 => refusal.prop_map(|status| Step::Status(status, false, None)),
         1 => Just(Step::Headless(500)),
     ]
 }

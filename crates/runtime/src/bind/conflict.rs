@@ -1,0 +1,52 @@
+//! Which answers 409 to a binding prove that nothing was written.
+
+/// Parts of the messages with which an API server refuses to bind a pod because of the pod's state. It
+/// looks at the pod before it writes, so none of these follows a write.
+const KNOWN: [&str; 5] = [
+    "is being deleted, cannot be assigned to a host",
+    "is already assigned to node ",
+    "has non-empty .spec.schedulingGates",
+    // Of the uid or the resourceVersion.
+    "Precondition failed: ",
+    "the object has been modified",
+];
+
+/// Whether a 409 with this message proves that the request changed nothing. Any other one may carry an
+/// error of etcd, after which the binding may be there or not.
+pub(super) fn is_proof(message: &str) -> bool {
+    KNOWN.iter().any(|known| message.contains(known))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_refusals_for_the_state_of_the_pod_are_proof() {
+        const REFUSED: &str = "Operation cannot be fulfilled on pods/binding \"a\": ";
+        for (message, proof) in [
+            ("pod a is being deleted, cannot be assigned to a host", true),
+            ("pod a is already assigned to node \"n1\"", true),
+            ("pod a has non-empty .spec.schedulingGates", true),
+            (
+                "StorageError: invalid object, Code: 4, Key: /pods/ns/a, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: 1, UID in object meta: 2",
+                true,
+            ),
+            (
+                "StorageError: invalid object, Code: 4, Key: /pods/ns/a, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: ResourceVersion in precondition: 7, ResourceVersion in object meta: 8",
+                true,
+            ),
+            (
+                "the object has been modified; please apply your changes to the latest version and try again",
+                true,
+            ),
+            ("rpc error: code = Unavailable desc = error reading from server: EOF", false),
+            ("etcdserver: leader changed", false),
+            ("etcdserver: request timed out", false),
+            ("context deadline exceeded", false),
+            ("", false),
+        ] {
+            assert_eq!(is_proof(&format!("{REFUSED}{message}")), proof, "{message}");
+        }
+    }
+}
