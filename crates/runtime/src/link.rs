@@ -34,6 +34,8 @@ use tower::{Layer as _, ServiceExt as _};
 
 use crate::answer::JSON;
 use crate::connect::{CONNECT_TIMEOUT, server_name};
+#[cfg(target_os = "linux")]
+use crate::lease::REQUEST_TIMEOUT;
 use connection::{Answer, BUFFER_BYTES, Connection};
 use conversation::{Asking, NO_ANSWER};
 use head::{Asked, write_secret};
@@ -126,9 +128,19 @@ enum Way {
 impl Link {
     /// A link that is not connected yet.
     pub fn new(config: &kube::Config) -> Result<Self> {
+        Self::of(config, false)
+    }
+
+    /// The same for requests that must be dead at the end of their time: what is not known to have
+    /// arrived by then never arrives. A proxy that buffers requests weakens this.
+    pub fn fenced(config: &kube::Config) -> Result<Self> {
+        Self::of(config, true)
+    }
+
+    fn of(config: &kube::Config, fenced: bool) -> Result<Self> {
         let way = match config.cluster_url.scheme_str() {
             Some("http") => Way::Client(kube::Client::try_from(config.clone())?),
-            _ => Way::Direct(Arc::new(Direct::new(config)?)),
+            _ => Way::Direct(Arc::new(Direct::new(config, fenced)?)),
         };
         Ok(Self(way))
     }
@@ -284,13 +296,15 @@ struct Direct {
     tls: TlsConnector,
     name: ServerName<'static>,
     identity: Identity,
+    /// See [`Link::fenced`].
+    fenced: bool,
     connection: Mutex<Option<Arc<Connection>>>,
     /// Held by the one who connects.
     connecting: tokio::sync::Mutex<()>,
 }
 
 impl Direct {
-    fn new(config: &kube::Config) -> Result<Self> {
+    fn new(config: &kube::Config, fenced: bool) -> Result<Self> {
         let uri = &config.cluster_url;
         let authority = uri.authority().context("the API server's address has no host")?;
         let mut tls =
@@ -306,6 +320,7 @@ impl Direct {
             tls: TlsConnector::from(Arc::new(tls)),
             name: server_name(config)?,
             identity: Identity::new(config)?,
+            fenced,
             connection: Mutex::default(),
             connecting: tokio::sync::Mutex::default(),
         })
@@ -391,12 +406,26 @@ impl Direct {
     async fn connect(&self) -> Result<Connection> {
         let tcp = TcpStream::connect((self.host.as_str(), self.port)).await?;
         tcp.set_nodelay(true)?;
+        if self.fenced {
+            fence(&tcp)?;
+        }
         let tcp = BufStream::with_capacity(BUFFER_BYTES, BUFFER_BYTES, tcp);
         let tls = self.tls.connect(self.name.clone(), tcp).await?;
         let spoken = tls.get_ref().1.alpn_protocol();
         ensure!(spoken == Some(b"h2"), "the API server does not speak HTTP/2");
-        Ok(Connection::start(tls))
+        Ok(if self.fenced { Connection::start_fenced(tls) } else { Connection::start(tls) })
     }
+}
+
+/// Has the kernel drop what it has not delivered: after the time of a request without any
+/// acknowledgement, and whenever the socket is closed, also by the end of this process. Otherwise it
+/// would go on sending the same bytes for minutes.
+fn fence(tcp: &TcpStream) -> Result<()> {
+    tcp.set_zero_linger().context("SO_LINGER")?;
+    #[cfg(target_os = "linux")]
+    rustix::net::sockopt::set_tcp_user_timeout(tcp, REQUEST_TIMEOUT.as_millis() as u32)
+        .context("TCP_USER_TIMEOUT")?;
+    Ok(())
 }
 
 fn no_answer() -> anyhow::Error {

@@ -187,7 +187,7 @@ impl Scheduler {
         let executor = Executor {
             extenders,
             annotate_latency,
-            binder: Binder::new(Link::new(config)?, gate.clone(), window, metrics.clone()),
+            binder: Binder::new(Link::fenced(config)?, gate.clone(), window, metrics.clone()),
             client: writing,
             gate,
             events,

@@ -23,14 +23,31 @@ pub(super) const BUFFER_BYTES: usize = 32 << 10;
 /// Bytes that are read until those who wait for them have their turn, so that they do not pile up.
 const READ_AT_ONCE: usize = 64 << 10;
 
+const WINDOWS: Windows = Windows { stream: STREAM_BYTES, connection: CONNECTION_BYTES };
+
 /// A connection that runs by itself. It ends when nobody holds it and all its requests are answered.
 pub(super) struct Connection(Arc<Mutex<Conversation>>);
 
 impl Connection {
     /// Begins to talk.
     pub(super) fn start<T: AsyncBufRead + AsyncWrite + Unpin + Send + 'static>(server: T) -> Self {
-        let windows = Windows { stream: STREAM_BYTES, connection: CONNECTION_BYTES };
-        let conversation = Arc::new(Mutex::new(Conversation::new(windows)));
+        Self::run(server, Conversation::new(WINDOWS))
+    }
+
+    /// Begins to talk; the connection ends when a request is overdue of which it is not known whether
+    /// it arrived. Then the server must be dropped in a way that nothing more arrives.
+    pub(super) fn start_fenced<T>(server: T) -> Self
+    where
+        T: AsyncBufRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        Self::run(server, Conversation::new(WINDOWS).fenced())
+    }
+
+    fn run<T>(server: T, conversation: Conversation) -> Self
+    where
+        T: AsyncBufRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let conversation = Arc::new(Mutex::new(conversation));
         tokio::spawn(run(server, Arc::clone(&conversation)));
         Self(conversation)
     }
@@ -128,6 +145,8 @@ async fn run<T: AsyncBufRead + AsyncWrite + Unpin>(
         }
     };
     tracing::debug!("a connection to the API server ended: {why}");
+    // Before its requests fail, so that nothing of them is sent after that.
+    drop(carrier);
     lock(&conversation).end(&why);
 }
 
@@ -170,8 +189,9 @@ impl<T: AsyncBufRead + AsyncWrite + Unpin> Carrier<T> {
         let is_closed = self.read(context)?;
         let (is_done, alarm) = {
             let mut conversation = lock(&self.conversation);
-            conversation.give_up(now);
-            (conversation.poll_out(context, &mut self.out), conversation.set_alarm())
+            // What is left in `out` is dropped with the connection.
+            conversation.give_up(now)?;
+            (conversation.poll_out(context, &mut self.out), conversation.set_alarm(now))
         };
         self.send(context)?;
         if is_done || is_closed {

@@ -14,7 +14,9 @@ use hashbrown::HashMap;
 use tokio::time::Instant;
 
 use super::head::{Head, Lately};
+use arrival::{ASK_EVERY, Arrival};
 
+mod arrival;
 #[cfg(test)]
 mod tests;
 
@@ -105,6 +107,7 @@ pub(super) struct Conversation {
     /// The head of an answer that goes on in the next frame.
     partial: Option<Partial>,
     lately: Lately,
+    arrival: Arrival,
     /// No more requests are taken: the server leaves, or nobody needs it any more.
     leaving: bool,
     /// There is no connection any more.
@@ -142,6 +145,8 @@ struct Stream {
     request: Option<Vec<u8>>,
     /// What is not sent yet of its body.
     body: Bytes,
+    /// Where all of it ends among the bytes of the connection; zero until it is sent.
+    end: u64,
     room: i64,
     head: Option<Head>,
     has_head: bool,
@@ -208,6 +213,7 @@ impl Conversation {
             expected: windows.connection.into(),
             partial: None,
             lately: Lately::default(),
+            arrival: Arrival::default(),
             leaving: false,
             ended: false,
         };
@@ -221,6 +227,13 @@ impl Conversation {
         this.frame(kind::SETTINGS, 0, 0, &settings);
         this.allow(0, windows.connection.saturating_sub(WINDOW_FIRST as u32));
         this
+    }
+
+    /// The same, whose requests are dead when they are overdue: without proof that the server has all
+    /// of an overdue request, the connection is at its end.
+    pub(super) fn fenced(mut self) -> Self {
+        self.arrival.needed = true;
+        self
     }
 
     /// Whether requests are taken.
@@ -263,18 +276,28 @@ impl Conversation {
     }
 
     /// When to look for what is overdue, if that is sooner than it was to be.
-    pub(super) fn set_alarm(&mut self) -> Option<Instant> {
-        let (due, _) = *self.due.front()?;
-        if self.alarm.is_some_and(|alarm| alarm <= due) {
+    pub(super) fn set_alarm(&mut self, now: Instant) -> Option<Instant> {
+        let (mut at, _) = *self.due.front()?;
+        if self.arrival.needed {
+            at = at.min(now + ASK_EVERY);
+        }
+        if self.alarm.is_some_and(|alarm| alarm <= at) {
             return None;
         }
-        self.alarm = Some(due);
+        self.alarm = Some(at);
         self.alarm
+    }
+
+    /// Whether it is time to look for what is overdue. There may be no alarm for what was asked since
+    /// the last look, and this process may have been stopped meanwhile.
+    fn is_time(&self, now: Instant) -> bool {
+        self.alarm.is_some_and(|alarm| alarm <= now)
+            || self.due.front().is_some_and(|(due, _)| *due <= now)
     }
 
     /// Gives up what is overdue and was not sent, if it is time to look.
     pub(super) fn withdraw(&mut self, now: Instant) {
-        if self.alarm.is_none_or(|alarm| alarm > now) {
+        if !self.is_time(now) {
             return;
         }
         let overdue = self.due.iter().take_while(|(due, _)| *due <= now).map(|(_, id)| *id);
@@ -286,24 +309,30 @@ impl Conversation {
     }
 
     /// Gives up what is overdue, if it is time to look. [`Self::set_alarm`] says when that is again.
-    pub(super) fn give_up(&mut self, now: Instant) {
-        if self.alarm.is_none_or(|alarm| alarm > now) {
-            return;
+    /// After an error nothing may be sent any more, and what was sent must not be sent again.
+    pub(super) fn give_up(&mut self, now: Instant) -> Result<()> {
+        if !self.is_time(now) {
+            return Ok(());
         }
         self.withdraw(now);
         self.alarm = None;
         while let Some((due, id)) = self.due.front().copied() {
-            let is_open = self.streams.get(&id).is_some_and(Stream::is_open);
-            if is_open && due > now {
-                return;
+            let open = self.streams.get(&id).filter(|stream| stream.is_open());
+            if open.is_some() && due > now {
+                break;
             }
             self.due.pop_front();
-            if !is_open {
-                continue;
-            }
+            let Some(stream) = open else { continue };
+            ensure!(!self.arrival.is_missing(stream.end), "an overdue request may still arrive");
             self.frame(kind::RESET, 0, id, &CANCEL.to_be_bytes());
             self.fail(id, NO_ANSWER.to_owned());
         }
+        if !self.due.is_empty()
+            && let Some(position) = self.arrival.ask()
+        {
+            self.frame(kind::PING, 0, 0, &position);
+        }
+        Ok(())
     }
 
     /// The head of the answer.
@@ -504,9 +533,13 @@ impl Conversation {
             kind::SETTINGS => self.take_settings(payload),
             kind::PUSH => bail!("the server sends what nobody asked for"),
             kind::PING => {
-                ensure!(payload.len() == 8, "a ping of {} bytes", payload.len());
+                let Ok(payload) = <[u8; 8]>::try_from(payload) else {
+                    bail!("a ping of {} bytes", payload.len())
+                };
                 if flags & flag::ACKNOWLEDGED == 0 {
-                    self.frame(kind::PING, flag::ACKNOWLEDGED, 0, payload);
+                    self.frame(kind::PING, flag::ACKNOWLEDGED, 0, &payload);
+                } else {
+                    self.arrival.acknowledged(payload);
                 }
                 Ok(())
             }
@@ -565,6 +598,7 @@ impl Conversation {
         if !stream.has_head {
             let head = Head::read(block, stream.brief, &mut self.lately)?;
             if !head.status.is_informational() {
+                self.arrival.answered(stream.end);
                 stream.unwanted = stream.brief && head.status.is_success();
                 stream.head = Some(head);
                 stream.has_head = true;
@@ -656,7 +690,9 @@ impl Conversation {
             self.open += 1;
             let flags = flag::HEAD_ENDS | if is_whole { flag::END } else { 0 };
             self.frame(kind::HEADERS, flags, id, &head);
-            if !is_whole {
+            if is_whole {
+                self.is_sent(id);
+            } else {
                 self.stuck.push_back(id);
                 self.send_bodies();
             }
@@ -681,9 +717,17 @@ impl Conversation {
                 let flags = if is_last { flag::END } else { 0 };
                 self.frame(kind::DATA, flags, id, &part);
                 if is_last {
+                    self.is_sent(id);
                     break;
                 }
             }
+        }
+    }
+
+    /// All frames of a request are made.
+    fn is_sent(&mut self, id: u32) {
+        if let Some(stream) = self.streams.get_mut(&id) {
+            stream.end = self.arrival.complete();
         }
     }
 
@@ -709,6 +753,7 @@ impl Conversation {
         let [s0, s1, s2, s3] = stream.to_be_bytes();
         self.out.extend_from_slice(&[l0, l1, l2, kind, flags, s0, s1, s2, s3]);
         self.out.extend_from_slice(payload);
+        self.arrival.frame(FRAME_HEAD + payload.len());
         self.wake_sender();
     }
 

@@ -1,12 +1,14 @@
 //! Against a server that speaks TLS and HTTP/2.
 
+mod fenced;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use h2::RecvStream;
 use h2::server::SendResponse;
 use http::StatusCode;
 use kube::config::AuthInfo;
-use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
@@ -32,14 +34,7 @@ struct Server {
 
 impl Server {
     async fn start(manners: &'static [Manner]) -> Self {
-        let certified = rcgen::generate_simple_self_signed(vec!["api.example".to_owned()]).unwrap();
-        let certificate = certified.cert.der().clone();
-        let key = PrivateKeyDer::Pkcs8(certified.signing_key.serialize_der().into());
-        let mut tls = rustls::ServerConfig::builder()
-            .with_no_client_auth()
-            .with_single_cert(vec![certificate.clone()], key)
-            .unwrap();
-        tls.alpn_protocols = vec![b"h2".to_vec()];
+        let (tls, certificate) = server_tls();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let connections = Arc::new(AtomicUsize::new(0));
@@ -56,13 +51,7 @@ impl Server {
                 );
             }
         });
-        let uri = format!("https://127.0.0.1:{port}/clusters/one/").parse().unwrap();
-        let mut config = kube::Config::new(uri);
-        config.root_cert = Some(vec![certificate.to_vec()]);
-        config.tls_server_name = Some("api.example".to_owned());
-        config.auth_info =
-            AuthInfo { token: Some("secret".to_owned().into()), ..AuthInfo::default() };
-        Self { config, connections }
+        Self { config: config(port, &certificate), connections }
     }
 
     fn link(&self) -> Link {
@@ -72,6 +61,28 @@ impl Server {
     fn connections(&self) -> usize {
         self.connections.load(Ordering::Relaxed)
     }
+}
+
+/// Of a server whose certificate vouches for itself.
+fn server_tls() -> (rustls::ServerConfig, CertificateDer<'static>) {
+    let certified = rcgen::generate_simple_self_signed(vec!["api.example".to_owned()]).unwrap();
+    let certificate = certified.cert.der().clone();
+    let key = PrivateKeyDer::Pkcs8(certified.signing_key.serialize_der().into());
+    let mut tls = rustls::ServerConfig::builder()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.clone()], key)
+        .unwrap();
+    tls.alpn_protocols = vec![b"h2".to_vec()];
+    (tls, certificate)
+}
+
+fn config(port: u16, certificate: &CertificateDer<'_>) -> kube::Config {
+    let uri = format!("https://127.0.0.1:{port}/clusters/one/").parse().unwrap();
+    let mut config = kube::Config::new(uri);
+    config.root_cert = Some(vec![certificate.to_vec()]);
+    config.tls_server_name = Some("api.example".to_owned());
+    config.auth_info = AuthInfo { token: Some("secret".to_owned().into()), ..AuthInfo::default() };
+    config
 }
 
 async fn serve(tls: tokio_rustls::server::TlsStream<TcpStream>, manner: Manner) {

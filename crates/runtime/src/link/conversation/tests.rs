@@ -291,17 +291,17 @@ fn what_is_overdue_is_given_up() {
     let [late, answered, early, timely] =
         [ask(seconds(9)), ask(seconds(3)), ask(seconds(5)), ask(seconds(9))];
     said(&mut conversation);
-    assert_eq!(conversation.set_alarm(), Some(seconds(3)));
-    assert_eq!(conversation.set_alarm(), None, "it is set");
+    assert_eq!(conversation.set_alarm(seconds(0)), Some(seconds(3)));
+    assert_eq!(conversation.set_alarm(seconds(0)), None, "it is set");
     hear(&mut conversation, &[ok(answered, flag::END)]);
     assert_eq!(whole(&mut conversation, answered), Poll::Ready(Ok((200, 0))));
     said(&mut conversation);
-    conversation.give_up(seconds(3));
-    assert_eq!(conversation.set_alarm(), Some(seconds(5)));
-    conversation.give_up(seconds(5));
+    conversation.give_up(seconds(3)).unwrap();
+    assert_eq!(conversation.set_alarm(seconds(3)), Some(seconds(5)));
+    conversation.give_up(seconds(5)).unwrap();
     let error = || Poll::Ready(Err("the API server did not answer".to_owned()));
     assert_eq!(whole(&mut conversation, early), error());
-    assert_eq!(conversation.set_alarm(), Some(seconds(9)));
+    assert_eq!(conversation.set_alarm(seconds(5)), Some(seconds(9)));
     let cancel = |id| (kind::RESET, 0, id, CANCEL.to_be_bytes().to_vec());
     let head = |id| (kind::HEADERS, flag::HEAD_ENDS | flag::END, id, Vec::new());
     assert_eq!(said(&mut conversation), [cancel(early), head(timely)], "the next has its turn");
@@ -311,13 +311,13 @@ fn what_is_overdue_is_given_up() {
     hear(&mut conversation, &[settings(&[(setting::STREAMS_MAX, 0)])]);
     said(&mut conversation);
     let never = conversation.ask(Asking { due: Some(seconds(10)), ..Asking::default() }).unwrap();
-    conversation.give_up(seconds(10));
+    conversation.give_up(seconds(10)).unwrap();
     for id in [late, waits, never] {
         assert_eq!(whole(&mut conversation, id), error());
     }
     assert_eq!(whole(&mut conversation, timely), Poll::Ready(Ok((200, 0))));
     assert_eq!(said(&mut conversation), [cancel(late), cancel(waits)], "the last was never sent");
-    assert_eq!(conversation.set_alarm(), None);
+    assert_eq!(conversation.set_alarm(seconds(10)), None);
     hear(&mut conversation, &[settings(&[(setting::STREAMS_MAX, 9)])]);
     assert_eq!(said(&mut conversation).len(), 1, "nothing but that settings are heard");
     for id in [late, answered, early, timely, waits, never] {
@@ -334,13 +334,86 @@ fn an_answer_that_is_here_counts_however_late_it_is_heard() {
     let mut ask = || conversation.ask(Asking { due: Some(now), ..Asking::default() }).unwrap();
     let [sent, waits] = [ask(), ask()];
     said(&mut conversation);
-    conversation.set_alarm();
+    conversation.set_alarm(now);
     conversation.withdraw(now);
     hear(&mut conversation, &[ok(sent, flag::END)]);
-    conversation.give_up(now);
+    conversation.give_up(now).unwrap();
     assert_eq!(whole(&mut conversation, sent), Poll::Ready(Ok((200, 0))));
     assert_eq!(whole(&mut conversation, waits), Poll::Ready(Err(NO_ANSWER.to_owned())));
     assert_eq!(said(&mut conversation), [], "its turn came too late");
+}
+
+/// A fenced one and a clock.
+fn fenced() -> (Conversation, impl Fn(u64) -> Instant) {
+    let mut conversation = Conversation::new(WINDOWS).fenced();
+    said(&mut conversation);
+    let start = Instant::now();
+    (conversation, move |milliseconds| start + std::time::Duration::from_millis(milliseconds))
+}
+
+fn ask_until(conversation: &mut Conversation, due: Instant) -> u32 {
+    let body = Bytes::from_static(b"body");
+    conversation.ask(Asking { due: Some(due), body, ..Asking::default() }).unwrap()
+}
+
+/// The payload of the only frame that is said, a ping.
+#[track_caller]
+fn pinged(conversation: &mut Conversation) -> Vec<u8> {
+    let said = said(conversation);
+    let [(kind::PING, 0, 0, payload)] = &said[..] else { panic!("{said:?}") };
+    payload.clone()
+}
+
+#[test]
+fn a_fenced_connection_ends_when_an_overdue_request_may_still_arrive() {
+    let (mut conversation, at) = fenced();
+    ask_until(&mut conversation, at(2500));
+    said(&mut conversation);
+    assert_eq!(conversation.set_alarm(at(0)), Some(at(0) + ASK_EVERY));
+    conversation.give_up(at(625)).unwrap();
+    pinged(&mut conversation);
+    for milliseconds in [1250, 2499] {
+        conversation.give_up(at(milliseconds)).unwrap();
+        assert_eq!(said(&mut conversation), [], "one ping is enough");
+    }
+    let error = conversation.give_up(at(2500)).unwrap_err().to_string();
+    assert_eq!(error, "an overdue request may still arrive");
+}
+
+#[test]
+fn a_fenced_connection_goes_on_after_an_overdue_request_that_arrived() {
+    let (mut conversation, at) = fenced();
+    let overdue = ask_until(&mut conversation, at(2500));
+    said(&mut conversation);
+    conversation.set_alarm(at(0));
+    conversation.give_up(at(700)).unwrap();
+    let payload = pinged(&mut conversation);
+    ask_until(&mut conversation, at(3000));
+    said(&mut conversation);
+    hear(&mut conversation, &[(kind::PING, flag::ACKNOWLEDGED, 0, payload)]);
+    // A payload that was never sent proves nothing.
+    hear(&mut conversation, &[(kind::PING, flag::ACKNOWLEDGED, 0, vec![0x7f; 8])]);
+    conversation.give_up(at(2500)).unwrap();
+    let cancel = (kind::RESET, 0, overdue, CANCEL.to_be_bytes().to_vec());
+    let said = said(&mut conversation);
+    assert_eq!(said[0], cancel);
+    assert!(matches!(said[1..], [(kind::PING, ..)]), "{said:?}");
+    conversation.give_up(at(3000)).unwrap_err();
+
+    let (mut conversation, at) = fenced();
+    let [first, second] = [2500, 2500].map(|due| ask_until(&mut conversation, at(due)));
+    hear(&mut conversation, &[ok(second, flag::END)]);
+    conversation.give_up(at(2500)).unwrap();
+    assert!(whole(&mut conversation, first).is_ready(), "an answer proves what was before it");
+}
+
+#[test]
+fn what_a_stopped_process_had_not_sent_is_not_sent_after_its_time() {
+    let (mut conversation, at) = fenced();
+    ask_until(&mut conversation, at(2500));
+    // The process is stopped here, before anything was sent or an alarm was set.
+    conversation.withdraw(at(20_000));
+    conversation.give_up(at(20_000)).unwrap_err();
 }
 
 #[test]
