@@ -7,31 +7,44 @@
 //! Scenarios run one after the other, since nodes are for everybody. Nothing is timed; whatever is
 //! waited for has a deadline, which is far away because machines are slow.
 
+mod absent;
 mod apiserver;
+mod bare;
 mod constraints;
 mod custom;
 mod deployment;
+mod draw;
+mod etcd;
 mod events;
 mod extenders;
 mod failover;
 mod faults;
 mod forms;
 mod gates;
+mod handover;
 mod history;
+mod ledger;
+mod load;
 mod mistakes;
 mod pages;
+mod partition;
 mod placements;
 mod preemption;
 mod profiles;
+mod programs;
 mod proxy;
+mod replicas;
 mod restart;
 mod scene;
 mod schedulers;
 mod vanishing;
+mod verdict;
 mod volumes;
+mod watch;
 
 use std::fmt::Write as _;
 use std::fs;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -39,10 +52,11 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::controlplane::{ControlPlane, Options as PlaneOptions, Scheduler};
 use crate::shell::{run as run_shown, say, target_folder};
-use scene::Scene;
+use scene::{Scene, Size};
 
 /// Run Jindou on upstream's control plane and use it as people do.
 #[derive(Default, clap::Args)]
+#[command(after_long_help = LONG_FORMS)]
 pub(crate) struct Options {
     /// Run only this scenario; may be given several times.
     #[arg(long, value_name = "NAME")]
@@ -50,7 +64,28 @@ pub(crate) struct Options {
     /// Leave the control plane running, and what failed as it is.
     #[arg(long)]
     keep: bool,
+    /// Run this program instead of a debug build of the checkout.
+    #[arg(long, value_name = "PROGRAM")]
+    jindou: Option<PathBuf>,
+    /// Run the long forms of etcd, handover, partition and absent; see below.
+    #[arg(long)]
+    long: bool,
+    /// Kills, hand-overs or partitions of those scenarios, instead of those of the form.
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    rounds: Option<u32>,
+    /// What those scenarios draw their times from.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
 }
+
+const LONG_FORMS: &str = "\
+The long forms (`--long`) of scenarios that count overcommits, double binds and late binds:
+  etcd       20 kills of etcd under load, 3 in the short form; about 3 minutes
+  handover   50 hand-overs by SIGTERM with slow, refused and lost binds, 6 in the short form; about 6 minutes
+  partition  20 partitions of the leader, 5 to 40 s each, with the default lease of 15 s; 2 of 6 to
+             14 s with a lease of 8 s in the short form; about 15 minutes
+  absent     the API server is away for 60 s at the start and in the middle, 10 s in the short form;
+             the long form fails if kube-scheduler binds earlier; about 5 minutes";
 
 /// One scenario: what it is called, and what it does.
 struct Scenario {
@@ -167,6 +202,26 @@ const SCENARIOS: &[Scenario] = &[
         shows: "the API server is killed and started again in the middle of 500 pods",
         run: apiserver::run,
     },
+    Scenario {
+        name: "etcd",
+        shows: "etcd is killed again and again under load on nodes that are nearly full",
+        run: etcd::run,
+    },
+    Scenario {
+        name: "handover",
+        shows: "replicas hand over by SIGTERM while binds are slow, refused and lost",
+        run: handover::run,
+    },
+    Scenario {
+        name: "partition",
+        shows: "the leader is partitioned from the API server, and what it sent arrives late",
+        run: partition::run,
+    },
+    Scenario {
+        name: "absent",
+        shows: "the API server is away at the start and in the middle, beside kube-scheduler",
+        run: absent::run,
+    },
 ];
 
 /// What came of a scenario.
@@ -179,8 +234,18 @@ struct Outcome {
 /// Runs the scenarios; succeeds if all of them do.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let chosen = choose(&options.only)?;
-    run_shown("cargo", &["build", "--package", "cli", "--bin", "jindou"])?;
-    let built = target_folder()?.join("debug/jindou");
+    let built = match &options.jindou {
+        Some(program) => program.clone(),
+        None => {
+            run_shown("cargo", &["build", "--package", "cli", "--bin", "jindou"])?;
+            target_folder()?.join("debug/jindou")
+        }
+    };
+    let size = Size {
+        long: options.long,
+        rounds: options.rounds.map(|rounds| rounds as usize),
+        seed: options.seed,
+    };
     let began = Instant::now();
     let running = ControlPlane::start(&PlaneOptions::owned(Scheduler::None)?)?;
     say(&format!("{} answers after {:.1?}", running.plane.server, began.elapsed()));
@@ -190,7 +255,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let mut outcomes = Vec::new();
     for scenario in chosen {
         let began = Instant::now();
-        let failure = attempt(scenario, &running.plane, &jindou, options.keep).err();
+        let failure = attempt(scenario, &running.plane, &jindou, size, options.keep).err();
         let failure = failure.map(|error| format!("{error:#}"));
         let outcome = Outcome { scenario, took: began.elapsed(), failure };
         say(&line(&outcome));
@@ -229,9 +294,10 @@ fn attempt(
     scenario: &Scenario,
     plane: &ControlPlane,
     jindou: &std::path::Path,
+    size: Size,
     keep: bool,
 ) -> Result<()> {
-    let scene = Scene::open(plane, jindou, scenario.name).context("cannot set the scene")?;
+    let scene = Scene::open(plane, jindou, scenario.name, size).context("cannot set the scene")?;
     let done = (scenario.run)(&scene);
     if done.is_err() {
         say(&scene.describe());

@@ -2,21 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
-use http::Request;
-use http_body_util::BodyExt as _;
-use kube::client::Body;
-use runtime::connect::{self, Target};
+use anyhow::{Result, bail};
 use serde_json::Value;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
-use super::scene::{PATIENCE, Scene, text};
+use super::scene::{Scene, text};
+use super::watch;
 use crate::controlplane::PAUSE;
-
-/// A watch that says nothing for this long is begun again.
-const SILENCE_MAX: Duration = Duration::from_mins(1);
 
 /// Follows pods until it is dropped.
 pub(crate) struct History {
@@ -36,17 +29,7 @@ struct Seen {
 impl History {
     /// Starts to follow. What happens before a pod is first seen stays unknown.
     pub(crate) fn start(scene: &Scene) -> Result<Self> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .context("cannot start a watch")?;
-        let target =
-            Target { kubeconfig: Some(scene.plane.kubeconfig.clone()), ..Target::default() };
-        let client = runtime.block_on(async {
-            let config = connect::config(&target).await?;
-            connect::client(&config)
-        })?;
+        let (runtime, client) = watch::client(scene)?;
         let path = format!("/api/v1/namespaces/{}/pods", scene.namespace);
         let seen = Arc::new(Mutex::new(Seen::default()));
         let version = runtime.block_on(list(&client, &path, &seen))?;
@@ -102,9 +85,7 @@ impl Seen {
 
 /// Lists all pods, and returns the version of the list.
 async fn list(client: &kube::Client, path: &str, seen: &Mutex<Seen>) -> Result<String> {
-    let request = Request::get(path).body(Vec::new())?;
-    let answer = timeout(PATIENCE, client.request::<Value>(request));
-    let mut list = answer.await.context("the list of pods does not come")??;
+    let mut list = watch::list(client, path).await?;
     for pod in list["items"].as_array_mut().into_iter().flatten() {
         lock(seen).take(pod.take());
     }
@@ -114,8 +95,10 @@ async fn list(client: &kube::Client, path: &str, seen: &Mutex<Seen>) -> Result<S
 /// Watches on, and lists again whenever a watch ends: the API server closes those that are slow.
 async fn follow(client: kube::Client, path: String, mut version: String, seen: Arc<Mutex<Seen>>) {
     loop {
+        let query = format!("{path}?watch=true&resourceVersion={version}");
+        let take = |mut event: Value| lock(&seen).take(event["object"].take());
         // Whatever ends it, the next list tells what was missed.
-        let _ = stream(&client, &path, &version, &seen).await;
+        let _ = watch::stream(&client, &query, take).await;
         version = loop {
             match list(&client, &path, &seen).await {
                 Ok(version) => break version,
@@ -123,30 +106,6 @@ async fn follow(client: kube::Client, path: String, mut version: String, seen: A
             }
         };
     }
-}
-
-async fn stream(
-    client: &kube::Client,
-    path: &str,
-    version: &str,
-    seen: &Mutex<Seen>,
-) -> Result<()> {
-    let query = format!("{path}?watch=true&resourceVersion={version}");
-    let response = client.send(Request::get(query).body(Body::empty())?).await?;
-    let mut body = response.into_body();
-    let mut bytes = Vec::new();
-    while let Some(frame) = timeout(SILENCE_MAX, body.frame()).await? {
-        bytes.extend_from_slice(&frame?.into_data().unwrap_or_default());
-        while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = bytes.drain(..=end).collect();
-            let mut event: Value = serde_json::from_slice(&line)?;
-            if event["type"] == "ERROR" {
-                bail!("{event}");
-            }
-            lock(seen).take(event["object"].take());
-        }
-    }
-    Ok(())
 }
 
 fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {

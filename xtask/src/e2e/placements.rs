@@ -11,10 +11,47 @@ use super::scene::{Scene, text};
 
 /// What a node has, or what its pods ask for.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Amounts {
+pub(crate) struct Amounts {
     milli_cpu: i64,
     memory: i64,
     pods: i64,
+}
+
+impl Amounts {
+    /// What a node has.
+    pub(crate) fn of_node(node: &Value) -> Result<Self> {
+        amounts(&node["status"]["allocatable"])
+    }
+
+    /// What a pod asks for, its place among the pods of a node included.
+    pub(crate) fn of_pod(pod: &Value) -> Result<Self> {
+        let mut sum = Self { pods: 1, ..Self::default() };
+        for container in list(pod, "/spec/containers") {
+            sum = sum.plus(amounts(&container["resources"]["requests"])?);
+        }
+        Ok(sum)
+    }
+
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            milli_cpu: self.milli_cpu + other.milli_cpu,
+            memory: self.memory + other.memory,
+            pods: self.pods + other.pods,
+        }
+    }
+
+    pub(crate) fn minus(self, other: Self) -> Self {
+        Self {
+            milli_cpu: self.milli_cpu - other.milli_cpu,
+            memory: self.memory - other.memory,
+            pods: self.pods - other.pods,
+        }
+    }
+
+    /// Whether no amount is larger than that of a node.
+    pub(crate) fn fit(self, node: Self) -> bool {
+        self.milli_cpu <= node.milli_cpu && self.memory <= node.memory && self.pods <= node.pods
+    }
 }
 
 /// Checks all pods of the namespace against all nodes: nobody asks for more than there is, and
@@ -49,21 +86,13 @@ fn problems(nodes: &[Value], pods: &[Value]) -> Result<Vec<String>> {
             }
         }
         let usage = used.entry(on).or_default();
-        usage.pods += 1;
-        for container in list(pod, "/spec/containers") {
-            let requests = amounts(&container["resources"]["requests"])?;
-            usage.milli_cpu += requests.milli_cpu;
-            usage.memory += requests.memory;
-        }
+        *usage = usage.plus(Amounts::of_pod(pod)?);
     }
     for node in nodes {
         let name = text(node, "/metadata/name");
-        let there = amounts(&node["status"]["allocatable"])?;
+        let there = Amounts::of_node(node)?;
         let usage = used.get(name).copied().unwrap_or_default();
-        let fits = usage.milli_cpu <= there.milli_cpu
-            && usage.memory <= there.memory
-            && usage.pods <= there.pods;
-        if !fits {
+        if !usage.fit(there) {
             wrong.push(format!("{name} has {there:?} and its pods ask for {usage:?}"));
         }
     }

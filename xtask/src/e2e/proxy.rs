@@ -5,10 +5,13 @@
 //! ```
 //!
 //! Every connection of the scheduler gets one of its own to the API server. What is done to a request
-//! depends on counts, never on chance.
+//! depends on counts, never on chance. All writes are recorded.
+
+mod record;
+mod wire;
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -31,6 +34,7 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
 use super::scene::Scene;
+pub(crate) use record::{Aim, Record, Run, Write, double_binds};
 
 /// Bytes that are on the line at once.
 const LINE_BYTES: usize = 16 << 10;
@@ -90,6 +94,15 @@ struct Line {
     epoch: u64,
     /// No byte passes.
     stalled: bool,
+    /// No segment arrives, and none is sent.
+    partitioned: bool,
+}
+
+impl Line {
+    /// Whether bytes reach the scheduler.
+    fn reaches(&self) -> bool {
+        !self.stalled && !self.partitioned
+    }
 }
 
 /// A proxy that runs until it is dropped.
@@ -98,6 +111,10 @@ pub(crate) struct Proxy {
     pub(crate) kubeconfig: PathBuf,
     line: watch::Sender<Line>,
     rules: Rules,
+    /// All writes.
+    pub(crate) record: Arc<Record>,
+    /// The run that new connections belong to.
+    run: Arc<AtomicU32>,
     /// Ends all connections when it is dropped.
     _runtime: tokio::runtime::Runtime,
 }
@@ -110,6 +127,11 @@ type Rules = Arc<Mutex<Arc<[Counted]>>>;
 impl Proxy {
     /// Starts one that lets everything pass.
     pub(crate) fn start(scene: &Scene) -> Result<Self> {
+        Self::start_as(scene, "proxy", Arc::default())
+    }
+
+    /// Starts one with files of its own, and a record that others may share.
+    pub(crate) fn start_as(scene: &Scene, name: &str, record: Arc<Record>) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -118,8 +140,8 @@ impl Proxy {
         let (acceptor, certificate) = acceptor()?;
         let listener = runtime.block_on(TcpListener::bind(("127.0.0.1", 0)))?;
         let server = format!("https://127.0.0.1:{}", listener.local_addr()?.port());
-        let ca = scene.write("proxy.crt", &certificate)?;
-        let kubeconfig = scene.write("proxy.kubeconfig", &kubeconfig(&server, &ca))?;
+        let ca = scene.write(&format!("{name}.crt"), &certificate)?;
+        let kubeconfig = scene.write(&format!("{name}.kubeconfig"), &kubeconfig(&server, &ca))?;
         let line = watch::Sender::new(Line::default());
         let rules = Rules::new(Mutex::new(Arc::new([])));
         let target = Target {
@@ -127,9 +149,17 @@ impl Proxy {
             ..Target::default()
         };
         let config = runtime.block_on(connect::config(&target))?;
-        let door = Door { acceptor, config, line: line.subscribe(), rules: Arc::clone(&rules) };
+        let run = Arc::new(AtomicU32::new(0));
+        let door = Door {
+            acceptor,
+            config,
+            line: line.subscribe(),
+            rules: Arc::clone(&rules),
+            record: Arc::clone(&record),
+            run: Arc::clone(&run),
+        };
         runtime.spawn(door.open(listener));
-        Ok(Self { kubeconfig, line, rules, _runtime: runtime })
+        Ok(Self { kubeconfig, line, rules, record, run, _runtime: runtime })
     }
 
     /// From now on these rules hold, and no others.
@@ -161,6 +191,17 @@ impl Proxy {
     /// Lets no byte pass, or all again.
     pub(crate) fn stall(&self, stalled: bool) {
         self.line.send_modify(|line| line.stalled = stalled);
+    }
+
+    /// Lets no segment arrive or leave, or all again. What the scheduler's kernel sends meanwhile is
+    /// not acknowledged, and arrives later if it is sent again.
+    pub(crate) fn partition(&self, partitioned: bool) {
+        self.line.send_modify(|line| line.partitioned = partitioned);
+    }
+
+    /// Connections that are made from now on belong to this run of a scheduler.
+    pub(crate) fn serve(&self, run: Run) {
+        self.run.store(run, Ordering::Relaxed);
     }
 }
 
@@ -195,32 +236,49 @@ struct Door {
     config: kube::Config,
     line: watch::Receiver<Line>,
     rules: Rules,
+    record: Arc<Record>,
+    run: Arc<AtomicU32>,
 }
 
 impl Door {
-    async fn open(self, listener: TcpListener) {
-        while let Ok((tcp, _)) = listener.accept().await {
+    async fn open(self, listener: TcpListener) -> Result<()> {
+        tokio::spawn(wire::partition(wire::share(&listener)?, self.line.clone()));
+        loop {
+            let (mut tcp, _) = listener.accept().await?;
             let door = self.clone();
             tokio::spawn(async move {
                 let mut line = door.line.clone();
                 let epoch = line.borrow_and_update().epoch;
+                let run = door.run.load(Ordering::Relaxed);
+                let Ok(shared) = wire::share(&tcp) else { return };
                 tokio::select! {
                     // Whatever ends a connection is what the scheduler has to live with.
-                    _ = door.connect(tcp) => {}
+                    _ = door.connect(&mut tcp, run) => {}
+                    _ = wire::partition(shared, line.clone()) => {}
                     _ = line.wait_for(|line| line.epoch > epoch) => {}
                 }
+                // The end of a connection does not get through a partition either.
+                let _ = line.wait_for(|line| !line.partitioned).await;
             });
         }
     }
 
-    async fn connect(self, tcp: TcpStream) -> Result<()> {
+    async fn connect(&self, tcp: &mut TcpStream, run: Run) -> Result<()> {
         let client = connect::client(&self.config)?;
         let (near, far) = tokio::io::duplex(LINE_BYTES);
-        let (tcp_in, tcp_out) = tcp.into_split();
+        let (tcp_in, tcp_out) = tcp.split();
         let (near_in, near_out) = tokio::io::split(near);
         let serve = async {
             let tls = self.acceptor.accept(far).await?;
-            let serve = |request| pass(client.clone(), Arc::clone(&self.rules), request);
+            let serve = |request| {
+                let passage = Passage {
+                    client: client.clone(),
+                    rules: Arc::clone(&self.rules),
+                    record: Arc::clone(&self.record),
+                    run,
+                };
+                passage.pass(request)
+            };
             hyper::server::conn::http2::Builder::new(TokioExecutor::new())
                 .serve_connection(TokioIo::new(tls), service_fn(serve))
                 .await?;
@@ -228,17 +286,19 @@ impl Door {
         };
         tokio::select! {
             ended = serve => ended,
-            ended = carry(tcp_in, near_out, self.line.clone()) => ended,
-            ended = carry(near_in, tcp_out, self.line.clone()) => ended,
+            // What arrived before a partition is not held back by it.
+            ended = carry(tcp_in, near_out, self.line.clone(), |line| !line.stalled) => ended,
+            ended = carry(near_in, tcp_out, self.line.clone(), Line::reaches) => ended,
         }
     }
 }
 
-/// Carries bytes as long as the line is not stalled.
+/// Carries bytes as long as the line lets them through.
 async fn carry(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
     mut line: watch::Receiver<Line>,
+    passes: impl Fn(&Line) -> bool,
 ) -> Result<()> {
     let mut bytes = vec![0; LINE_BYTES];
     loop {
@@ -246,45 +306,54 @@ async fn carry(
         if count == 0 {
             return Ok(());
         }
-        line.wait_for(|line| !line.stalled).await?;
+        line.wait_for(&passes).await?;
         to.write_all(&bytes[..count]).await?;
     }
 }
 
-/// Passes a request on, or does what a rule says.
-async fn pass(
+/// The way of requests of one connection.
+struct Passage {
     client: kube::Client,
     rules: Rules,
-    request: Request<Incoming>,
-) -> Result<Response<Answer>> {
-    let rules = Arc::clone(&*rules.lock().unwrap_or_else(PoisonError::into_inner));
-    let fault = fault(&rules, request.method(), request.uri());
-    match fault {
-        Some(Fault::Answer(status)) => return refusal(status),
-        Some(Fault::Delay(time)) => tokio::time::sleep(time).await,
-        _ => {}
-    }
-    let (mut parts, body) = request.into_parts();
-    let path = parts.uri.path_and_query().context("a request without a path")?;
-    parts.uri = path.as_str().parse()?;
-    // These belong to the connection, and the client makes its own.
-    parts.headers.remove("host");
-    parts.version = http::Version::default();
-    parts.extensions = http::Extensions::new();
-    let body = Body::from(body.collect().await?.to_bytes().to_vec());
-    let response = client.send(Request::from_parts(parts, body)).await?;
-    match fault {
-        Some(Fault::Deny(status)) => refusal(status),
-        Some(Fault::Lose) => Err(anyhow!("the answer is lost")),
-        Some(Fault::Swallow) => std::future::pending().await,
-        _ => {
-            let (mut parts, body) = response.into_parts();
-            parts.version = http::Version::default();
-            let body = match fault {
-                Some(Fault::Lag(time)) => late(body, time),
-                _ => body.map_err(anyhow::Error::from).boxed_unsync(),
-            };
-            Ok(Response::from_parts(parts, body))
+    record: Arc<Record>,
+    run: Run,
+}
+
+impl Passage {
+    /// Passes a request on, or does what a rule says.
+    async fn pass(self, request: Request<Incoming>) -> Result<Response<Answer>> {
+        let rules = Arc::clone(&*self.rules.lock().unwrap_or_else(PoisonError::into_inner));
+        let fault = fault(&rules, request.method(), request.uri());
+        match fault {
+            Some(Fault::Answer(status)) => return refusal(status),
+            Some(Fault::Delay(time)) => tokio::time::sleep(time).await,
+            _ => {}
+        }
+        let (mut parts, body) = request.into_parts();
+        let path = parts.uri.path_and_query().context("a request without a path")?;
+        parts.uri = path.as_str().parse()?;
+        // These belong to the connection, and the client makes its own.
+        parts.headers.remove("host");
+        parts.version = http::Version::default();
+        parts.extensions = http::Extensions::new();
+        let body = body.collect().await?.to_bytes();
+        let place = self.record.send(self.run, &parts.method, &parts.uri, &body);
+        let request = Request::from_parts(parts, Body::from(body.to_vec()));
+        let response = self.client.send(request).await?;
+        self.record.answer(place, response.status().as_u16());
+        match fault {
+            Some(Fault::Deny(status)) => refusal(status),
+            Some(Fault::Lose) => Err(anyhow!("the answer is lost")),
+            Some(Fault::Swallow) => std::future::pending().await,
+            _ => {
+                let (mut parts, body) = response.into_parts();
+                parts.version = http::Version::default();
+                let body = match fault {
+                    Some(Fault::Lag(time)) => late(body, time),
+                    _ => body.map_err(anyhow::Error::from).boxed_unsync(),
+                };
+                Ok(Response::from_parts(parts, body))
+            }
         }
     }
 }

@@ -32,6 +32,30 @@ pub(crate) struct Scene<'a> {
     pub(crate) namespace: &'static str,
     /// For its files; what ends in `.log` is shown when it fails.
     pub(crate) folder: PathBuf,
+    /// How much the scenarios of faults do.
+    pub(crate) size: Size,
+}
+
+/// How much the scenarios of faults do, and the seed of what they draw.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Size {
+    /// Whether the long form is run.
+    pub(crate) long: bool,
+    /// Rounds instead of those of the form.
+    pub(crate) rounds: Option<usize>,
+    pub(crate) seed: u64,
+}
+
+impl Size {
+    /// How many rounds, given those of the short and of the long form.
+    pub(crate) fn rounds(self, short: usize, long: usize) -> usize {
+        self.rounds.unwrap_or(self.pick(short, long))
+    }
+
+    /// What belongs to the form.
+    pub(crate) fn pick<T>(self, short: T, long: T) -> T {
+        if self.long { long } else { short }
+    }
 }
 
 impl<'a> Scene<'a> {
@@ -40,10 +64,11 @@ impl<'a> Scene<'a> {
         plane: &'a ControlPlane,
         jindou: &'a Path,
         namespace: &'static str,
+        size: Size,
     ) -> Result<Self> {
         let folder = plane.folder.join("e2e").join(namespace);
         fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        let scene = Self { plane, jindou, namespace, folder };
+        let scene = Self { plane, jindou, namespace, folder, size };
         scene.kubectl(&["create", "namespace", namespace])?;
         scene.wait("a service account for pods", || {
             scene.kubectl(&["get", "serviceaccount", "default"]).map(|_| ())

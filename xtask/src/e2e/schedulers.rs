@@ -18,6 +18,9 @@ pub(crate) const PLAIN: &str = "conformance/e2e/scheduler.yaml";
 /// Configuration of a scheduler that binds 100 pods per second.
 pub(crate) const UNHURRIED: &str = "conformance/e2e/unhurried.yaml";
 
+/// Configuration of a scheduler that binds as fast as it can.
+pub(crate) const EAGER: &str = "conformance/e2e/eager.yaml";
+
 /// A scheduler that runs.
 pub(crate) struct Process {
     name: String,
@@ -140,6 +143,18 @@ impl Process {
         let signal = if frozen { Signal::STOP } else { Signal::CONT };
         kill_process(Pid::from_child(&self.child), signal)
             .with_context(|| format!("cannot stop {}", self.name))
+    }
+
+    /// Which process it is, unless it has ended.
+    pub(crate) fn identity(&self) -> Option<Identity> {
+        Identity::of(self.child.id().cast_signed())
+    }
+
+    /// How it ended, if it did by itself.
+    pub(crate) fn has_ended(&mut self) -> Result<Option<ExitStatus>> {
+        let status = self.child.try_wait()?;
+        self.ended |= status.is_some();
+        Ok(status)
     }
 
     /// Waits until it ends by itself.

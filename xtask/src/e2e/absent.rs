@@ -1,0 +1,183 @@
+//! The API server is away when schedulers start, and again later; Jindou beside kube-scheduler.
+//!
+//! Both are started again when they end, after pauses as kubelet makes them for static pods.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use http::Method;
+
+use super::bare::{self, Bare};
+use super::load::{pod, send_until_done};
+use super::programs::Program;
+use super::scene::{PATIENCE, Scene};
+use super::schedulers::{self, Process};
+use super::watch;
+use crate::shell::say;
+
+const PROGRAM: &str = "kube-apiserver";
+
+/// The sides, by the names that pods ask for, which those of pods begin with.
+const SIDES: [&str; 2] = ["jindou-side", "kube-side"];
+
+/// Pods of each side.
+const PODS: usize = 10;
+
+/// How much later than kube-scheduler a bind may be before it counts as later.
+const NOISE: Duration = Duration::from_secs(1);
+
+/// How often is looked.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The first pause of kubelet before it starts a container again that has ended twice.
+const FIRST_PAUSE: Duration = Duration::from_secs(10);
+const PAUSE_MAX: Duration = Duration::from_mins(5);
+
+/// A scheduler that is started again when it ends.
+struct Side<'a> {
+    scene: &'a Scene<'a>,
+    name: &'static str,
+    process: Option<Process>,
+    ends: usize,
+    due: Instant,
+    pause: Duration,
+}
+
+impl<'a> Side<'a> {
+    fn new(scene: &'a Scene<'a>, name: &'static str) -> Self {
+        let due = Instant::now();
+        Self { scene, name, process: None, ends: 0, due, pause: Duration::ZERO }
+    }
+
+    /// Starts it if it does not run and its pause is over.
+    fn look(&mut self) -> Result<()> {
+        if let Some(process) = &mut self.process {
+            if process.has_ended()?.is_none() {
+                return Ok(());
+            }
+            self.process = None;
+            self.ends += 1;
+            self.due = Instant::now() + self.pause;
+            self.pause = (self.pause * 2).clamp(FIRST_PAUSE, PAUSE_MAX);
+        }
+        if Instant::now() >= self.due {
+            let config = format!("conformance/e2e/{}.yaml", self.name);
+            let start = if self.name == SIDES[0] { schedulers::jindou } else { schedulers::kube };
+            self.process = Some(start(self.scene, &config)?);
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn run(outer: &Scene) -> Result<()> {
+    bare::run(outer, &[PROGRAM], compare)
+}
+
+fn compare(bare: &Bare) -> Result<()> {
+    let Bare { scene, ledger, .. } = bare;
+    let away = scene.size.pick(Duration::from_secs(10), Duration::from_mins(1));
+    let mut server = Program::of(scene, bare.plane, PROGRAM)?;
+    let mut sides = SIDES.map(|name| Side::new(scene, name));
+    let mut later = Vec::new();
+    let mut told = Vec::new();
+    for when in ["start", "middle"] {
+        server.kill()?;
+        let until = Instant::now() + away;
+        while Instant::now() < until {
+            look(&mut sides)?;
+        }
+        server.start()?;
+        let began = Instant::now();
+        let created = create_pods(scene, when)?;
+        let first = wait_for_first(bare, &mut sides, when, began)?;
+        let [own, kube] = first.map(|time| format!("{:.2} s", time.as_secs_f64()));
+        told.push(format!(
+            "away {} s at the {when}: first bind {own} after the API server was started again, by \
+             kube-scheduler {kube} (the first pod was created after {:.2} s)",
+            away.as_secs(),
+            created.saturating_duration_since(began).as_secs_f64(),
+        ));
+        if first[0] > first[1] + NOISE {
+            later.push(format!("{when}: {own} and {kube}"));
+        }
+    }
+    scene.wait("all pods to be bound", || {
+        let counts = ledger.book().counts();
+        ensure!(counts == (4 * PODS, 4 * PODS), "{counts:?} are there and bound");
+        Ok(())
+    })?;
+    {
+        let book = ledger.book();
+        say(&format!(
+            "absent: {}; ended by themselves {} and {} times; {} pods, {} versions seen ({} gaps); \
+             overcommits {}, moved pods {}",
+            told.join("; "),
+            sides[0].ends,
+            sides[1].ends,
+            book.counts().0,
+            book.versions,
+            book.gaps,
+            book.overcommits.len(),
+            book.moves.len(),
+        ));
+    }
+    ledger.check()?;
+    // A short absence is less than what separates two tries of either.
+    if scene.size.long && !later.is_empty() {
+        bail!("kube-scheduler bound earlier: {}", later.join("; "));
+    }
+    for side in &mut sides {
+        let process = side.process.take().with_context(|| format!("{} has ended", side.name))?;
+        process.stop()?;
+    }
+    Ok(())
+}
+
+/// Creates pods of both sides as soon as the API server takes them, and returns when the first was.
+fn create_pods(scene: &Scene, when: &str) -> Result<Instant> {
+    let (runtime, client) = watch::client(scene)?;
+    let path = format!("/api/v1/namespaces/{}/pods", scene.namespace);
+    let mut first = None;
+    for index in 0..PODS {
+        for side in SIDES {
+            let body = pod(&format!("{side}-{when}-{index}"), side).to_string();
+            runtime.block_on(send_until_done(&client, Method::POST, path.clone(), Some(body)))?;
+            first.get_or_insert(Instant::now());
+        }
+    }
+    first.context("no pods are to be made")
+}
+
+/// Waits until each side has bound a pod, and returns how long after the start of the API server.
+fn wait_for_first(
+    bare: &Bare,
+    sides: &mut [Side; 2],
+    when: &str,
+    began: Instant,
+) -> Result<[Duration; 2]> {
+    let deadline = began + 2 * PATIENCE;
+    loop {
+        look(sides)?;
+        let found = SIDES.map(|side| {
+            let book = bare.ledger.book();
+            let prefix = format!("{side}-{when}-");
+            let first = book.binds.iter().find(|bind| bind.pod.starts_with(&prefix));
+            first.map(|bind| bind.seen.saturating_duration_since(began))
+        });
+        match found {
+            [Some(own), Some(kube)] => return Ok([own, kube]),
+            _ if Instant::now() > deadline => {
+                bail!("waited {} s for both to bind a pod: {found:?}", 2 * PATIENCE.as_secs())
+            }
+            _ => {}
+        }
+    }
+}
+
+fn look(sides: &mut [Side; 2]) -> Result<()> {
+    for side in sides {
+        side.look()?;
+    }
+    std::thread::sleep(LOOK);
+    Ok(())
+}

@@ -1,0 +1,72 @@
+//! A control plane of one scenario, without controllers and kubelets: its programs can be killed
+//! without harm to other scenarios, and the processor is left to the scheduler.
+
+use std::sync::Arc;
+
+use anyhow::{Result, ensure};
+use serde_json::json;
+
+use super::ledger::Ledger;
+use super::load::{self, PER_NODE};
+use super::scene::Scene;
+use crate::controlplane::{ControlPlane, Options, Scheduler};
+use crate::shell::say;
+
+/// Nodes, all alike.
+const NODES: usize = 20;
+
+/// Pods that fit.
+pub(crate) const ROOM: usize = NODES * PER_NODE;
+
+/// What a scenario works with.
+pub(crate) struct Bare<'a> {
+    pub(crate) scene: &'a Scene<'a>,
+    /// All that runs, what the scenario kills included.
+    pub(crate) plane: &'a ControlPlane,
+    /// Follows all pods and the lease.
+    pub(crate) ledger: Arc<Ledger>,
+}
+
+/// Runs a scenario in such a control plane, of which it may kill the programs of these names.
+pub(crate) fn run(
+    outer: &Scene,
+    killed: &[&str],
+    act: impl FnOnce(&Bare) -> Result<()>,
+) -> Result<()> {
+    let quiet = Options { kwok: false, controllers: false, ..Options::owned(Scheduler::None)? };
+    let running = ControlPlane::start(&quiet)?;
+    let done = prepare(outer, &running.plane, killed, act);
+    done.and(running.stop())
+}
+
+fn prepare(
+    outer: &Scene,
+    all: &ControlPlane,
+    killed: &[&str],
+    act: impl FnOnce(&Bare) -> Result<()>,
+) -> Result<()> {
+    let mut plane = all.clone();
+    // Waiting is not to fail because these have ended.
+    plane.processes.retain(|(name, _)| !killed.contains(&name.as_str()));
+    let folder = plane.folder.join("e2e");
+    std::fs::create_dir_all(&folder)?;
+    let scene = Scene { plane: &plane, folder, ..*outer };
+    scene.kubectl(&["create", "namespace", scene.namespace])?;
+    // No controller makes one, and no pod is admitted without.
+    let account = json!({
+        "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"},
+    });
+    scene.create("account", &[account])?;
+    scene.create("nodes", &load::nodes(scene.namespace, NODES))?;
+    // New nodes are not ready, and no kubelet says otherwise.
+    scene.kubectl(&["taint", "nodes", "--all", "node.kubernetes.io/not-ready-"])?;
+    let tainted = scene.list("nodes")?.iter().any(|node| !node["spec"]["taints"].is_null());
+    ensure!(!tainted, "nodes are still tainted");
+    let ledger = Arc::new(Ledger::start(&scene)?);
+    let bare = Bare { scene: &scene, plane: all, ledger };
+    let done = act(&bare);
+    if done.is_err() {
+        say(&scene.describe());
+    }
+    done
+}

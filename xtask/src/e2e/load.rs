@@ -1,0 +1,209 @@
+//! Pods that keep arriving and being deleted, so that nodes are nearly full and room is always scarce.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use futures::StreamExt as _;
+use http::{Method, Request, StatusCode};
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+use super::draw::Draw;
+use super::ledger::Ledger;
+use super::scene::{Scene, text};
+use super::watch;
+
+/// Pods that fit on a node: four cores, of which each pod asks for a quarter.
+pub(crate) const PER_NODE: usize = 16;
+
+/// Requests under way at once.
+const AT_ONCE: usize = 16;
+
+/// How long a request may take, and the wait until a failed one is sent again.
+const REQUEST_MAX: Duration = Duration::from_secs(5);
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// How much comes and goes.
+#[derive(Clone, Copy)]
+pub(crate) struct Plan {
+    /// Pods that there are at any time.
+    pub(crate) pods: usize,
+    /// Pods that are deleted and replaced at once.
+    pub(crate) burst: usize,
+    /// The time between two bursts.
+    pub(crate) pause: Duration,
+}
+
+/// Deletes and creates pods until it is told to finish.
+pub(crate) struct Load {
+    stop: Arc<AtomicBool>,
+    worker: JoinHandle<Result<(usize, usize)>>,
+    runtime: tokio::runtime::Runtime,
+}
+
+/// Nodes that pods can go to at once, for a control plane without controllers.
+pub(crate) fn nodes(prefix: &str, count: usize) -> Vec<Value> {
+    let node = |index: usize| {
+        let name = format!("{prefix}-{index}");
+        json!({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+            "status": {"capacity": {"cpu": "4", "memory": "16Gi", "pods": "110"}},
+        })
+    };
+    (0..count).map(node).collect()
+}
+
+/// A pod that asks for a quarter of a core, for a scheduler.
+pub(crate) fn pod(name: &str, scheduler: &str) -> Value {
+    let container = json!({
+        "name": "main", "image": "example.com/none",
+        "resources": {"requests": {"cpu": "250m", "memory": "64Mi"}},
+    });
+    json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
+        "spec": {"schedulerName": scheduler, "containers": [container]},
+    })
+}
+
+impl Load {
+    /// Creates the pods; once they are there, they come and go.
+    pub(crate) fn start(
+        scene: &Scene,
+        ledger: &Arc<Ledger>,
+        plan: Plan,
+        seed: u64,
+    ) -> Result<Self> {
+        let (runtime, client) = watch::client(scene)?;
+        let path = format!("/api/v1/namespaces/{}/pods", scene.namespace);
+        let stop = Arc::new(AtomicBool::new(false));
+        let churn =
+            Churn { client, path, ledger: Arc::clone(ledger), alive: BTreeSet::new(), made: 0 };
+        let worker = runtime.spawn(churn.run(plan, Draw::new(seed), Arc::clone(&stop)));
+        Ok(Self { stop, worker, runtime })
+    }
+
+    /// Lets what is under way end, and returns how many pods there are and how many there ever were.
+    pub(crate) fn finish(self) -> Result<(usize, usize)> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.runtime.block_on(self.worker)?
+    }
+}
+
+struct Churn {
+    client: kube::Client,
+    path: String,
+    ledger: Arc<Ledger>,
+    /// Names of the pods that there are.
+    alive: BTreeSet<String>,
+    /// Pods that were ever made.
+    made: usize,
+}
+
+impl Churn {
+    async fn run(
+        mut self,
+        plan: Plan,
+        mut draw: Draw,
+        stop: Arc<AtomicBool>,
+    ) -> Result<(usize, usize)> {
+        self.fill(plan.pods).await?;
+        while !stop.load(Ordering::Relaxed) {
+            sleep(plan.pause).await;
+            let mut bound = self.ledger.book().bound();
+            bound.retain(|name| self.alive.contains(name));
+            let count = plan.burst.min(bound.len());
+            let chosen: Vec<_> =
+                (0..count).map(|_| bound.swap_remove(draw.index(bound.len()))).collect();
+            for name in &chosen {
+                self.alive.remove(name);
+            }
+            let delete = |name| {
+                let path = format!("{}/{name}?gracePeriodSeconds=0", self.path);
+                send_until_done(&self.client, Method::DELETE, path, None)
+            };
+            run_all(chosen.into_iter().map(delete)).await?;
+            self.fill(plan.pods).await?;
+        }
+        Ok((self.alive.len(), self.made))
+    }
+
+    /// Creates pods until there are so many.
+    async fn fill(&mut self, pods: usize) -> Result<()> {
+        let missing = pods.saturating_sub(self.alive.len());
+        let names: Vec<_> = (self.made..self.made + missing).map(|i| format!("w-{i}")).collect();
+        self.made += missing;
+        let create = |name: &String| {
+            let body = pod(name, "default-scheduler").to_string();
+            send_until_done(&self.client, Method::POST, self.path.clone(), Some(body))
+        };
+        run_all(names.iter().map(create)).await?;
+        self.alive.extend(names);
+        Ok(())
+    }
+}
+
+/// Waits for requests, of which some are under way at once.
+async fn run_all(requests: impl Iterator<Item = impl Future<Output = Result<()>>>) -> Result<()> {
+    let mut answers = futures::stream::iter(requests).buffer_unordered(AT_ONCE);
+    while let Some(answer) = answers.next().await {
+        answer?;
+    }
+    Ok(())
+}
+
+/// Sends a request until it is certain that it was done: a server that is away comes back.
+pub(crate) async fn send_until_done(
+    client: &kube::Client,
+    method: Method,
+    path: String,
+    body: Option<String>,
+) -> Result<()> {
+    loop {
+        let request = Request::builder()
+            .method(method.clone())
+            .uri(&path)
+            .header("content-type", "application/json")
+            .body(Body::from(body.clone().unwrap_or_default().into_bytes()))?;
+        let answer = timeout(REQUEST_MAX, client.send(request)).await;
+        if let Ok(Ok(response)) = answer {
+            let status = response.status();
+            // What an earlier try did is done.
+            let done = match method {
+                Method::DELETE => status == StatusCode::NOT_FOUND,
+                _ => status == StatusCode::CONFLICT,
+            };
+            if status.is_success() || done {
+                return Ok(());
+            }
+            let passes = status.is_server_error() || matches!(status.as_u16(), 403 | 409 | 429);
+            ensure!(passes, "{method} {path} was answered {status}");
+        }
+        sleep(AGAIN).await;
+    }
+}
+
+/// How many pods are on nodes, of all that there are.
+pub(crate) fn wait_until_full(
+    scene: &Scene,
+    ledger: &Ledger,
+    pods: usize,
+    room: usize,
+) -> Result<()> {
+    let want = (pods, pods.min(room));
+    scene.wait(&format!("{} of {pods} pods to be bound", want.1), || {
+        let there = ledger.book().counts();
+        ensure!(there == want, "there are {} pods and {} are bound", there.0, there.1);
+        Ok(())
+    })?;
+    // The watch might be behind the API server.
+    let pods = scene.list("pods")?;
+    let bound = pods.iter().filter(|pod| !text(pod, "/spec/nodeName").is_empty()).count();
+    ensure!(bound == want.1, "the watch told of {} bound pods and there are {bound}", want.1);
+    Ok(())
+}

@@ -1,0 +1,118 @@
+//! The leader is partitioned from the API server: segments are dropped, not refused, so what it sent
+//! is retransmitted by its kernel and arrives when the partition is over, perhaps long after the
+//! process has ended and another replica leads.
+
+use std::ops::Range;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+
+use super::bare::{self, Bare, ROOM};
+use super::draw::Draw;
+use super::load::{self, Load, Plan};
+use super::proxy::double_binds;
+use super::replicas::Replicas;
+use super::scene::Scene;
+use super::verdict::{Verdict, gaps, middle_and_longest};
+use crate::shell::say;
+
+const LOAD: Plan = Plan { pods: ROOM + 80, burst: 30, pause: Duration::from_millis(50) };
+
+/// The time that a leader has until it is partitioned.
+const BETWEEN: Range<Duration> = Duration::from_millis(500)..Duration::from_secs(2);
+
+/// How long a partition takes, in the short and in the long form.
+const SHORT: Range<Duration> = Duration::from_secs(6)..Duration::from_secs(14);
+const LONG: Range<Duration> = Duration::from_secs(5)..Duration::from_secs(40);
+
+/// A lease that expires within the shorter partitions, and the default one.
+const SHORT_LEASE: &[&str] = &[
+    "--leader-elect",
+    "--leader-elect-lease-duration=8s",
+    "--leader-elect-renew-deadline=6s",
+    "--leader-elect-retry-period=1s",
+];
+const LONG_LEASE: &[&str] = &["--leader-elect"];
+
+pub(crate) fn run(outer: &Scene) -> Result<()> {
+    bare::run(outer, &[], drain)
+}
+
+fn drain(bare: &Bare) -> Result<()> {
+    let Bare { scene, ledger, .. } = bare;
+    let count = scene.size.rounds(2, 20);
+    let range = scene.size.pick(SHORT, LONG);
+    let mut draw = Draw::new(scene.size.seed);
+    let mut replicas = Replicas::start(bare, scene.size.pick(SHORT_LEASE, LONG_LEASE))?;
+    let load = Load::start(scene, ledger, LOAD, scene.size.seed)?;
+    scene.wait("nodes to be nearly full", || {
+        let (_, bound) = ledger.book().counts();
+        ensure!(bound >= ROOM - LOAD.burst, "{bound} pods are bound");
+        Ok(())
+    })?;
+    let (mut times, mut ended) = (Vec::new(), 0);
+    // Until then the kernel may retransmit what was sent in a partition: the pauses between its
+    // tries are never longer than the time since the first.
+    let mut quiet = Instant::now();
+    for _ in 0..count {
+        let leader = replicas.wait_for_leader()?;
+        sleep(draw.time(&BETWEEN));
+        let time = draw.time(&range);
+        replicas.proxy(leader).partition(true);
+        sleep(time);
+        replicas.proxy(leader).partition(false);
+        quiet = quiet.max(Instant::now() + time);
+        times.push(time);
+        let bound = ledger.book().binds.len();
+        scene.wait("pods to be bound again", || {
+            let now = ledger.book().binds.len();
+            ensure!(now > bound, "none was since the partition");
+            Ok(())
+        })?;
+        for slot in 0..2 {
+            if let Some(status) = replicas.take_ended(slot)? {
+                ensure!(status.code() == Some(1), "a replica ended with {status}");
+                ended += 1;
+                replicas.launch(slot)?;
+            }
+        }
+    }
+    replicas.wait_for_leader()?;
+    sleep(quiet.saturating_duration_since(Instant::now()));
+    let (pods, made) = load.finish()?;
+    let full = load::wait_until_full(scene, ledger, pods, ROOM);
+    let writes = replicas.writes();
+    let twice = double_binds(&writes);
+    let verdict = {
+        let book = ledger.book();
+        let verdict = Verdict::of(&book, &writes);
+        let Verdict { late_binds, stale, unknown, .. } = &verdict;
+        say(&format!(
+            "partition: {count} partitions (seed {}: {}), {} changes of the lease, {ended} replicas \
+             ended, {made} pods, {} binds, {} versions seen ({} gaps); {} of {ROOM} places taken at \
+             the end; overcommits {}, moved pods {}, double binds {}, late binds {} ({stale} \
+             requests to bind without the lease, {unknown} binds unknown); time without binds: {}",
+            scene.size.seed,
+            middle_and_longest(times),
+            book.holds.len().saturating_sub(1),
+            book.binds.len(),
+            book.versions,
+            book.gaps,
+            book.counts().1,
+            book.overcommits.len(),
+            book.moves.len(),
+            twice.len(),
+            late_binds.len(),
+            middle_and_longest(gaps(&book.holds, &writes)),
+        ));
+        verdict
+    };
+    full?;
+    ledger.check()?;
+    verdict.check()?;
+    ensure!(twice.is_empty(), "{}", twice.join("\n"));
+    let leader = replicas.wait_for_leader()?;
+    replicas.stop(1 - leader)?;
+    replicas.stop(leader)
+}

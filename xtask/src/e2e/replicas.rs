@@ -1,0 +1,104 @@
+//! Two replicas, each behind a proxy of its own, so that every write is known by its sender.
+
+use std::process::ExitStatus;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use super::bare::Bare;
+use super::proxy::{Proxy, Record, Run, Write};
+use super::schedulers::{self, EAGER, Process};
+use super::verdict::runs;
+use crate::shell::root;
+
+/// Both replicas.
+pub(crate) struct Replicas<'a> {
+    bare: &'a Bare<'a>,
+    election: &'a [&'a str],
+    slots: [Slot; 2],
+    record: Arc<Record>,
+    /// Processes that were started.
+    started: Run,
+}
+
+/// A replica's place, and the process that runs in it.
+struct Slot {
+    proxy: Proxy,
+    running: Option<(Run, Process)>,
+}
+
+impl<'a> Replicas<'a> {
+    /// Starts both with these arguments for the election.
+    pub(crate) fn start(bare: &'a Bare<'a>, election: &'a [&'a str]) -> Result<Self> {
+        let record = Arc::new(Record::default());
+        let slot = |name| -> Result<Slot> {
+            let proxy = Proxy::start_as(bare.scene, name, Arc::clone(&record))?;
+            Ok(Slot { proxy, running: None })
+        };
+        let slots = [slot("one")?, slot("two")?];
+        let mut replicas = Self { bare, election, slots, record, started: 0 };
+        replicas.launch(0)?;
+        replicas.launch(1)?;
+        Ok(replicas)
+    }
+
+    /// The proxy of a replica.
+    pub(crate) fn proxy(&self, slot: usize) -> &Proxy {
+        &self.slots[slot].proxy
+    }
+
+    /// The proxies of both.
+    pub(crate) fn proxies(&self) -> impl Iterator<Item = &Proxy> {
+        self.slots.iter().map(|slot| &slot.proxy)
+    }
+
+    /// All writes of all processes.
+    pub(crate) fn writes(&self) -> Vec<Write> {
+        self.record.writes()
+    }
+
+    /// Starts a new process in a place that is free.
+    pub(crate) fn launch(&mut self, slot: usize) -> Result<()> {
+        self.started += 1;
+        let (run, scene) = (self.started, self.bare.scene);
+        let Slot { proxy, running } = &mut self.slots[slot];
+        ensure!(running.is_none(), "a replica already runs in place {slot}");
+        proxy.serve(run);
+        let name = format!("replica-{run}");
+        let config = root().join(EAGER);
+        let process =
+            schedulers::jindou_by(scene, &name, &config, &proxy.kubeconfig, self.election)?;
+        *running = Some((run, process));
+        Ok(())
+    }
+
+    /// Waits until a process that runs holds the lease, and returns its place.
+    pub(crate) fn wait_for_leader(&self) -> Result<usize> {
+        self.bare.scene.wait("a replica to lead", || {
+            let holder = self.bare.ledger.book().holder();
+            let writes = self.writes();
+            let run = runs(&writes).get(holder.as_str()).copied();
+            let leads = |slot: &Slot| slot.running.as_ref().map(|(run, _)| *run) == run;
+            match self.slots.iter().position(leads) {
+                Some(slot) if run.is_some() => Ok(slot),
+                _ => bail!("{holder:?} holds the lease, which is run {run:?}"),
+            }
+        })
+    }
+
+    /// Asks the process of a place to stop, and waits until it has.
+    pub(crate) fn stop(&mut self, slot: usize) -> Result<()> {
+        let (_, process) = self.slots[slot].running.take().context("no replica runs there")?;
+        process.stop()
+    }
+
+    /// How the process of a place ended, if it did by itself; the place is free then.
+    pub(crate) fn take_ended(&mut self, slot: usize) -> Result<Option<ExitStatus>> {
+        let Some((_, process)) = &mut self.slots[slot].running else { return Ok(None) };
+        let ended = process.has_ended()?;
+        if ended.is_some() {
+            self.slots[slot].running = None;
+        }
+        Ok(ended)
+    }
+}
