@@ -147,9 +147,10 @@ impl Driver {
         let mut part = Some(AuditPart::default());
         while let Some(next) = part {
             let begun = Instant::now();
-            let done = self.engine.audit_part(next);
+            let (following, found) = self.engine.audit_part(next);
             each(begun.elapsed().as_nanos() as u64);
-            part = done.map_err(|found| anyhow!("the audit found a difference: {found}"))?;
+            found.map_err(|found| anyhow!("the audit found a difference: {found}"))?;
+            part = following;
         }
         Ok(())
     }

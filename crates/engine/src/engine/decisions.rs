@@ -64,6 +64,7 @@ impl Engine {
         let mut circumstances = Circumstances {
             nominator: &self.queue.nominator,
             start: &mut 0,
+            draw: None,
             spare: &mut self.spare,
             stopwatch: &mut self.stopwatch,
         };
