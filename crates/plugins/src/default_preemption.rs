@@ -132,7 +132,8 @@ impl Candidates {
             let needs_reason = self.harmless.is_empty() && self.harmful.is_empty();
             match search.victims(cycle, *node, needs_reason) {
                 Ok(victims) => self.add(victims),
-                Err(Refusal(rejection)) => rejection.into_iter().for_each(|r| self.note(r)),
+                Err(Refusal(Some(rejection))) => self.note(rejection),
+                Err(Refusal(None)) => {}
             }
             if !self.harmless.is_empty() && self.harmless.len() + self.harmful.len() >= self.wanted
             {

@@ -330,14 +330,13 @@ impl Evaluation {
         let kept = self.ranking.take();
         let (nodes, version) = if only_open { self.open() } else { self.all_feasible() };
         let current = kept.and_then(|mut kept| kept.refresh(state, nodes, version).then_some(kept));
-        let ranking = match current {
-            Some(ranking) => ranking,
-            None => {
-                let nodes = (nodes, version);
-                let (ranking, areas) = Ranking::new(profile, &self.class, state, nodes, spare);
-                self.depend_on(areas, state);
-                ranking
-            }
+        let ranking = if let Some(ranking) = current {
+            ranking
+        } else {
+            let nodes = (nodes, version);
+            let (ranking, areas) = Ranking::new(profile, &self.class, state, nodes, spare);
+            self.depend_on(areas, state);
+            ranking
         };
         self.ranking.insert(ranking)
     }

@@ -105,7 +105,9 @@ impl<'a> Rivals<'a> {
             return None;
         }
         let mut with_rivals = WhatIf::new(state, evaluation, *self, node);
-        rivals.into_iter().for_each(|rival| with_rivals.add(rival));
+        for rival in rivals {
+            with_rivals.add(rival);
+        }
         with_rivals.check_and_read(read)
     }
 }

@@ -1,0 +1,136 @@
+//! What a decision costs is counted by a plugin: nothing is asked about nodes on which nothing changed.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use engine::change::Change;
+use engine::command::Command;
+use engine::engine::{Engine, Settings};
+use engine::object::Pod;
+use engine::testing::{labels, node, pod, profile};
+use plugins::simple::{self, Class, NodePlugin, NodeView, Point, Rejection};
+
+const NODES: usize = 200;
+const NOW: i64 = 1_000_000_000;
+const POINTS: &[Point] = &[Point::Filter, Point::Score];
+
+/// Lets two pods on each node, and none that is too large; counts how often it is asked.
+struct Counting(Arc<AtomicUsize>);
+
+impl NodePlugin for Counting {
+    fn filter(&self, pod: &Class, node: &NodeView) -> Result<(), Rejection> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        if pod.labels.get("size") == Some("large") {
+            return Err(Rejection::unresolvable("too large"));
+        }
+        if node.requested("pods") < 2 { Ok(()) } else { Err(Rejection::unschedulable("full")) }
+    }
+
+    fn score(&self, _pod: &Class, _node: &NodeView) -> i64 {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        50
+    }
+}
+
+struct Scheduler {
+    engine: Engine,
+    asked: Arc<AtomicUsize>,
+}
+
+impl Scheduler {
+    fn new() -> Self {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let plugin = simple::plugin("Counting", POINTS, Counting(Arc::clone(&asked)));
+        let engine = Engine::new(vec![profile(plugin)], Settings::default());
+        let mut scheduler = Self { engine, asked };
+        for index in 0..NODES {
+            scheduler.tell(Change::Node(node(&format!("n{index}")).into()));
+        }
+        scheduler
+    }
+
+    fn tell(&mut self, change: Change) -> Vec<Command> {
+        let mut commands = Vec::new();
+        self.engine.apply(change, NOW, &mut commands);
+        commands
+    }
+
+    fn add(&mut self, mut pod: Pod) {
+        pod.uid = (&*pod.name).into();
+        pod.spec_mut().scheduler_name = "default-scheduler".into();
+        self.tell(Change::Pod(pod.into()));
+    }
+
+    /// Adds a pod and tries it. What came of it, and how often the plugin was asked meanwhile.
+    fn decide(&mut self, pod: Pod) -> (Vec<Command>, usize) {
+        self.add(pod);
+        let before = self.asked.load(Ordering::Relaxed);
+        let commands = self.tell(Change::Schedule { limit: 1 });
+        (commands, self.asked.load(Ordering::Relaxed) - before)
+    }
+
+    /// Puts so many pods on each node.
+    fn fill(&mut self, on_each: usize) {
+        for index in 0..NODES * on_each {
+            let node = format!("n{}", index % NODES).as_str().into();
+            self.add(Pod { node, ..pod(&format!("there-{index}")) });
+        }
+    }
+}
+
+fn failure(commands: &[Command]) -> &str {
+    match commands {
+        [Command::ReportFailure { message, .. }] => message,
+        other => panic!("no failure: {other:?}"),
+    }
+}
+
+#[test]
+fn nominated_pods_do_not_have_every_node_looked_at_for_each_decision() {
+    const NOMINATED: usize = 100;
+    let mut scheduler = Scheduler::new();
+    scheduler.fill(1);
+    for index in 0..NOMINATED {
+        let mut large = pod(&format!("large-{index}"));
+        large.labels = labels(&[("size", "large")]);
+        large.nominated_node = format!("n{index}").as_str().into();
+        large.priority = 10;
+        let (commands, _) = scheduler.decide(large);
+        assert_eq!(
+            failure(&commands),
+            format!("0/{NODES} nodes are available: {NODES} too large.")
+        );
+    }
+    // The first decisions of a class work out what the others use.
+    for name in ["first", "second", "third"] {
+        scheduler.decide(pod(name));
+    }
+    for index in 0..NODES - NOMINATED - 3 {
+        let (commands, asked) = scheduler.decide(pod(&format!("pod-{index}")));
+        let [Command::Bind { node, .. }] = &*commands else { panic!("{commands:?}") };
+        let number: usize = node[1..].parse().expect("nodes have numbers");
+        assert!(number >= NOMINATED, "{node} has no room beside the pod nominated for it");
+        assert!(asked <= 10, "asked {asked} times");
+    }
+    let (commands, _) = scheduler.decide(pod("last"));
+    assert_eq!(failure(&commands), format!("0/{NODES} nodes are available: {NODES} full."));
+}
+
+#[test]
+fn equal_pods_that_fit_nowhere_are_diagnosed_once() {
+    let mut scheduler = Scheduler::new();
+    scheduler.fill(2);
+    let full = format!("0/{NODES} nodes are available: {NODES} full.");
+    for index in 0..3 {
+        let (commands, _) = scheduler.decide(pod(&format!("first-{index}")));
+        assert_eq!(failure(&commands), full);
+    }
+    let (commands, asked) = scheduler.decide(pod("again"));
+    assert_eq!((failure(&commands), asked), (&*full, 0));
+    // One pod goes, another one comes: there is one node to look at.
+    scheduler.tell(Change::PodGone { uid: "there-7".into() });
+    scheduler.add(Pod { node: "n7".into(), ..pod("another") });
+    let (commands, asked) = scheduler.decide(pod("once-more"));
+    assert_eq!(failure(&commands), full);
+    assert!((1..=10).contains(&asked), "asked {asked} times");
+}
