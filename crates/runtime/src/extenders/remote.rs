@@ -12,6 +12,9 @@ use rustls::pki_types::pem::PemObject as _;
 use serde_json::Value;
 use tokio::time::timeout;
 
+#[cfg(test)]
+mod tests;
+
 /// Bytes of an answer: thousands of nodes, whole.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 
@@ -26,6 +29,8 @@ impl Remote {
     pub(super) fn new(extender: &Extender) -> Result<Self> {
         let address = extender.url_prefix.trim_end_matches('/');
         let mut config = kube::Config::new(address.parse().context("urlPrefix")?);
+        // An extender may have done what it was asked although it answers 503 or 504.
+        config.default_retry = false;
         config.read_timeout = None;
         config.write_timeout = None;
         if extender.enable_https {
