@@ -6,7 +6,8 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context as _, Result, anyhow};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use http::{HeaderValue, header};
+use kube::config::{Cluster, KubeConfigOptions, Kubeconfig};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use x509_cert::der::Decode as _;
@@ -14,8 +15,13 @@ use x509_cert::der::Decode as _;
 use crate::events::second_time;
 use crate::link::Link;
 
+pub(crate) mod exec;
+mod proxy;
 #[cfg(test)]
 mod tests;
+
+/// The `User-Agent` of requests; API servers derive the manager of fields from it.
+const USER_AGENT: &str = concat!("jindou/", env!("CARGO_PKG_VERSION"));
 
 /// How long an HTTP/2 connection may be silent before it is asked whether it lives.
 pub(crate) const PING_AFTER: Duration = Duration::from_secs(10);
@@ -42,16 +48,24 @@ pub struct Target {
 
 /// Reads where the API server is.
 pub async fn config(target: &Target) -> Result<kube::Config> {
+    let mut proxy = None;
     let mut config = if let Some(path) = &target.kubeconfig {
         let shown = path.display();
         let file = Kubeconfig::read_from(path).map_err(|error| {
             anyhow!("cannot read the kubeconfig {shown}: {}", innermost(&error))
         })?;
         let options = KubeConfigOptions::default();
+        let cluster = current_cluster(&file).cloned().unwrap_or_default();
         let config = kube::Config::from_custom_kubeconfig(file, &options);
-        config.await.map_err(|error| {
+        let mut config = config.await.map_err(|error| {
             anyhow!("the kubeconfig {shown} cannot be used: {}", innermost(&error))
-        })?
+        })?;
+        // A bundle in a file is read again when it changes.
+        if cluster.certificate_authority_data.is_none() {
+            config.root_cert_file = cluster.certificate_authority.map(PathBuf::from);
+        }
+        proxy = cluster.proxy_url.filter(|proxy| !proxy.is_empty());
+        config
     } else if target.master.is_empty() {
         kube::Config::incluster().context(
             "no kubeconfig was given and this is not a pod with a service account: use --kubeconfig",
@@ -63,11 +77,24 @@ pub async fn config(target: &Target) -> Result<kube::Config> {
         config.cluster_url =
             target.master.parse().with_context(|| format!("--master {:?}", target.master))?;
     }
+    config.proxy_url = match proxy {
+        Some(proxy) => Some(proxy::parse(&proxy).with_context(|| format!("proxy-url {proxy:?}"))?),
+        None => proxy::of_environment(&config.cluster_url, |name| std::env::var(name).ok())?,
+    };
+    config.headers.push((header::USER_AGENT, HeaderValue::from_static(USER_AGENT)));
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     // Watches are silent for long; each request has its own limit.
     config.read_timeout = None;
     config.write_timeout = None;
     Ok(config)
+}
+
+/// The cluster of the current context.
+fn current_cluster(file: &Kubeconfig) -> Option<&Cluster> {
+    let current = file.current_context.as_ref()?;
+    let context = file.contexts.iter().find(|context| context.name == *current)?;
+    let name = &context.context.as_ref()?.cluster;
+    file.clusters.iter().find(|cluster| cluster.name == *name)?.cluster.as_ref()
 }
 
 /// A client of its own: one HTTP/2 connection, so that what goes over it is not held up by others.

@@ -6,13 +6,17 @@
 
 mod connection;
 mod conversation;
+mod credentials;
+mod dial;
+mod fallback;
 mod head;
 mod huffman;
+mod identity;
 #[cfg(test)]
 mod tests;
 
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
@@ -21,30 +25,26 @@ use futures::future::BoxFuture;
 use futures::{FutureExt as _, stream};
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::uri::PathAndQuery;
-use http::{HeaderValue, Method, Request, Response, Uri};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::Frame;
-use kube::client::{Body, ConfigExt as _};
+use kube::client::Body;
 use rustls::pki_types::ServerName;
 use tokio::io::BufStream;
-use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
-use tokio_rustls::TlsConnector;
-use tower::{Layer as _, ServiceExt as _};
 
 use crate::answer::JSON;
 use crate::connect::{CONNECT_TIMEOUT, server_name};
-#[cfg(target_os = "linux")]
-use crate::lease::REQUEST_TIMEOUT;
 use connection::{Answer, BUFFER_BYTES, Connection};
 use conversation::{Asking, NO_ANSWER};
-use head::{Asked, write_secret};
+use credentials::Credentials;
+use dial::Dial;
+use fallback::Fallback;
+use head::Asked;
+use identity::Identity;
 
 /// Bytes of an answer, which may be a pod; etcd takes 1.5 MB, and JSON is at most a few times that.
 pub(crate) const ANSWER_BYTES_MAX: usize = 32 << 20;
-
-/// How long headers that say who we are may be used: tokens are replaced from time to time.
-const IDENTITY_MAX: Duration = Duration::from_secs(5);
 
 /// Bytes that are encrypted together. With what goes around them they fit into 16 KiB: most allocators
 /// have such blocks, and larger ones only of sizes that nothing else has.
@@ -121,28 +121,20 @@ pub struct Link(Way);
 #[derive(Clone)]
 enum Way {
     Direct(Arc<Direct>),
-    /// For servers without TLS, which need not speak HTTP/2.
+    /// A client that was handed in.
     Client(kube::Client),
 }
 
 impl Link {
     /// A link that is not connected yet.
     pub fn new(config: &kube::Config) -> Result<Self> {
-        Self::of(config, false)
+        Ok(Self(Way::Direct(Arc::new(Direct::new(config, false)?))))
     }
 
     /// The same for requests that must be dead at the end of their time: what is not known to have
     /// arrived by then never arrives. A proxy that buffers requests weakens this.
     pub fn fenced(config: &kube::Config) -> Result<Self> {
-        Self::of(config, true)
-    }
-
-    fn of(config: &kube::Config, fenced: bool) -> Result<Self> {
-        let way = match config.cluster_url.scheme_str() {
-            Some("http") => Way::Client(kube::Client::try_from(config.clone())?),
-            _ => Way::Direct(Arc::new(Direct::new(config, fenced)?)),
-        };
-        Ok(Self(way))
+        Ok(Self(Way::Direct(Arc::new(Direct::new(config, true)?))))
     }
 
     /// A client whose requests all go over this link.
@@ -168,55 +160,77 @@ impl Link {
         async {
             let answer = match sent? {
                 Sent::Now(answer) => answer,
-                Sent::Later(answer) => answer.await?,
-                Sent::ByClient(answer) => return answer.await,
+                Sent::Later(answer) => return answer.await,
             };
             let (head, body) = answer.whole(ANSWER_BYTES_MAX).await?;
-            Ok(head.into_response(body))
+            let response = head.into_response(body);
+            self.look_at(&response);
+            Ok(response)
         }
     }
 
     fn begin(&self, ask: Ask) -> Result<Sent<'_>> {
         ask.check()?;
-        let Way::Direct(direct) = &self.0 else {
-            return Ok(Sent::ByClient(self.send_by_client(ask).boxed()));
-        };
-        let due = ask.due();
-        match direct.ready() {
-            Some(ready) => Ok(Sent::Now(direct.ask(ask, due, ready)?)),
-            None => Ok(Sent::Later(direct.connect_and_ask(ask, due).boxed())),
+        if let Way::Direct(direct) = &self.0
+            && let Some(ready) = direct.ready()
+        {
+            let due = ask.due();
+            return Ok(Sent::Now(direct.ask(ask, due, ready)?));
         }
+        Ok(Sent::Later(self.open_whole(ask).boxed()))
     }
 
-    async fn send_by_client(&self, ask: Ask) -> Result<Response<Bytes>> {
-        let within = ask.within;
-        let answer = async {
-            let (head, body) = self.open(ask).await?.into_parts();
-            Ok(Response::from_parts(head, body.whole(ANSWER_BYTES_MAX).await?))
-        };
-        match within {
-            Some(within) => timeout(within, answer).await.unwrap_or_else(|_| Err(no_answer())),
-            None => answer.await,
-        }
+    /// Opens and waits for the whole answer, all in the time that the request has.
+    async fn open_whole(&self, ask: Ask) -> Result<Response<Bytes>> {
+        let due = ask.due();
+        let (head, body) = self.open(ask).await?.into_parts();
+        // A connection of ours sees to the time by itself, and must: it knows what may still arrive.
+        let due = due.filter(|_| matches!(body, Pieces::Client(_)));
+        let body = until(due, body.whole(ANSWER_BYTES_MAX)).await?;
+        Ok(Response::from_parts(head, body))
     }
 
     /// Sends a request to a path and waits for the head of the answer.
     pub async fn open(&self, ask: Ask) -> Result<Response<Pieces>> {
         ask.check()?;
-        match &self.0 {
-            Way::Direct(direct) => direct.open(ask).await,
-            Way::Client(client) => {
-                Ok(Box::pin(client.send(ask.into_request()?)).await?.map(Pieces::from))
+        let response = match &self.0 {
+            Way::Direct(direct) => {
+                direct.open(ask).await.map_err(|error| direct.identity.explain(error))?
             }
+            Way::Client(client) => by_client(client, ask).await?,
+        };
+        self.look_at(&response);
+        Ok(response)
+    }
+
+    /// Credentials that are not accepted may have been replaced meanwhile.
+    fn look_at<B>(&self, response: &Response<B>) {
+        if let Way::Direct(direct) = &self.0
+            && response.status() == StatusCode::UNAUTHORIZED
+        {
+            direct.identity.refused();
         }
+    }
+}
+
+async fn by_client(client: &kube::Client, ask: Ask) -> Result<Response<Pieces>> {
+    let due = ask.due();
+    let request = ask.into_request()?;
+    let answer = async { Ok(Box::pin(client.send(request)).await?.map(Pieces::from)) };
+    until(due, answer).await
+}
+
+async fn until<T>(due: Option<Instant>, work: impl Future<Output = Result<T>>) -> Result<T> {
+    match due {
+        Some(due) => timeout_at(due, work).await.unwrap_or_else(|_| Err(no_answer())),
+        None => work.await,
     }
 }
 
 /// A request that was sent, or will be.
 enum Sent<'a> {
     Now(Answer),
-    Later(BoxFuture<'a, Result<Answer>>),
-    ByClient(BoxFuture<'a, Result<Response<Bytes>>>),
+    Later(BoxFuture<'a, Result<Response<Bytes>>>),
 }
 
 /// The body of an answer, piece by piece as it comes.
@@ -288,60 +302,65 @@ impl From<kube::Client> for Link {
 }
 
 struct Direct {
-    host: String,
-    port: u16,
+    dial: Arc<Dial>,
     authority: String,
     /// What stands before every path, without a slash at its end.
     prefix: String,
-    tls: TlsConnector,
     name: ServerName<'static>,
     identity: Identity,
     /// See [`Link::fenced`].
     fenced: bool,
-    connection: Mutex<Option<Arc<Connection>>>,
+    /// With the number of the credentials it was made with.
+    connection: Mutex<Option<(u64, Arc<Connection>)>>,
     /// Held by the one who connects.
     connecting: tokio::sync::Mutex<()>,
+    /// For servers without HTTP/2; set when that is known.
+    fallback: OnceLock<Fallback>,
+}
+
+/// How a request goes out.
+enum Ready {
+    /// With headers that say who we are, over a connection that takes requests.
+    Connection(Bytes, Arc<Connection>),
+    Client(kube::Client),
 }
 
 impl Direct {
     fn new(config: &kube::Config, fenced: bool) -> Result<Self> {
         let uri = &config.cluster_url;
         let authority = uri.authority().context("the API server's address has no host")?;
-        let mut tls =
-            config.rustls_client_config().context("cannot set up TLS for the API server")?;
-        tls.alpn_protocols = vec![b"h2".to_vec()];
-        tls.max_fragment_size = Some(RECORD_BYTES);
+        let fallback = OnceLock::new();
+        // Servers without TLS need not speak HTTP/2.
+        if uri.scheme_str() == Some("http") {
+            fallback.get_or_init(Fallback::default);
+        }
         Ok(Self {
-            // In an address, an IPv6 host has brackets.
-            host: authority.host().trim_matches(['[', ']']).to_owned(),
-            port: authority.port_u16().unwrap_or(443),
+            dial: Arc::new(Dial::new(config, fenced)?),
             authority: authority.to_string(),
             prefix: uri.path().trim_end_matches('/').to_owned(),
-            tls: TlsConnector::from(Arc::new(tls)),
             name: server_name(config)?,
             identity: Identity::new(config)?,
             fenced,
             connection: Mutex::default(),
             connecting: tokio::sync::Mutex::default(),
+            fallback,
         })
     }
 
-    async fn open(&self, ask: Ask) -> Result<Response<Pieces>> {
+    /// Sends a request over a connection that may have to be made first.
+    async fn open(self: &Arc<Self>, ask: Ask) -> Result<Response<Pieces>> {
         let due = ask.due();
-        let (head, answer) = self.connect_and_ask(ask, due).await?.head().await?;
-        Ok(head.into_response(Pieces::Direct(answer)))
-    }
-
-    /// Has a request sent over a connection that may have to be made first.
-    async fn connect_and_ask(&self, ask: Ask, due: Option<Instant>) -> Result<Answer> {
-        let ready = self.get_ready_until(due).await?;
-        self.ask(ask, due, ready)
-    }
-
-    async fn get_ready_until(&self, due: Option<Instant>) -> Result<(Bytes, Arc<Connection>)> {
-        match due {
-            Some(due) => timeout_at(due, self.get_ready()).await.map_err(|_| no_answer())?,
-            None => self.get_ready().await,
+        let this = Arc::clone(self);
+        // By a task of its own, which goes on when this request has no time left, so that a later one
+        // finds a connection.
+        let ready = tokio::spawn(async move { this.get_ready().await });
+        let ready = async { ready.await.context("connecting was interrupted")? };
+        match until(due, ready).await? {
+            Ready::Connection(headers, connection) => {
+                let (head, answer) = self.ask(ask, due, (headers, connection))?.head().await?;
+                Ok(head.into_response(Pieces::Direct(answer)))
+            }
+            Ready::Client(client) => by_client(&client, Ask { within: left(due), ..ask }).await,
         }
     }
 
@@ -350,7 +369,7 @@ impl Direct {
         &self,
         ask: Ask,
         due: Option<Instant>,
-        (identity, connection): (Bytes, Arc<Connection>),
+        (headers, connection): (Bytes, Arc<Connection>),
     ) -> Result<Answer> {
         let (form, body) = ask.content.unzip();
         let asked = Asked {
@@ -360,72 +379,83 @@ impl Direct {
             path: &ask.path,
             accept: &ask.accept,
             content_type: form.as_deref(),
-            more: &identity,
+            more: &headers,
         };
-        let mut head = Vec::with_capacity(256 + ask.path.len() + identity.len());
+        let mut head = Vec::with_capacity(256 + ask.path.len() + headers.len());
         asked.write(&mut head);
         connection.ask(Asking { head, body: body.unwrap_or_default(), brief: ask.brief, due })
     }
 
     /// Headers that say who we are, and a connection that takes requests.
     fn ready(&self) -> Option<(Bytes, Arc<Connection>)> {
-        Some((self.identity.fresh()?, self.living_connection()?))
+        let (generation, headers) = self.identity.fresh()?;
+        Some((headers, self.living_connection(generation)?))
     }
 
-    async fn get_ready(&self) -> Result<(Bytes, Arc<Connection>)> {
-        let identity = match self.identity.fresh() {
-            Some(headers) => headers,
-            None => self.identity.ask().await?,
+    async fn get_ready(&self) -> Result<Ready> {
+        let is_ready = |generation| {
+            self.fallback.get().is_some() || self.living_connection(generation).is_some()
         };
-        let connection = match self.living_connection() {
-            Some(connection) => connection,
-            None => self.new_connection().await?,
+        // Before a new connection there is a look in any case.
+        let (generation, headers) = match self.identity.fresh() {
+            Some((generation, headers)) if is_ready(generation) => (generation, headers),
+            _ => self.identity.look().await?,
         };
-        Ok((identity, connection))
-    }
-
-    async fn new_connection(&self) -> Result<Arc<Connection>> {
-        let _turn = self.connecting.lock().await;
-        // Another one may have connected meanwhile.
-        if let Some(connection) = self.living_connection() {
-            return Ok(connection);
+        if self.fallback.get().is_none() {
+            let connection = match self.living_connection(generation) {
+                Some(connection) => Some(connection),
+                None => self.new_connection().await?,
+            };
+            if let Some(connection) = connection {
+                return Ok(Ready::Connection(headers, connection));
+            }
         }
-        let connected = timeout(CONNECT_TIMEOUT, self.connect()).await;
+        let fallback = self.fallback.get_or_init(Fallback::default);
+        Ok(Ready::Client(fallback.client(&self.dial, &self.identity.credentials())?))
+    }
+
+    /// `None` if the server does not speak HTTP/2.
+    async fn new_connection(&self) -> Result<Option<Arc<Connection>>> {
+        let _turn = self.connecting.lock().await;
+        let credentials = self.identity.credentials();
+        // Another one may have connected meanwhile.
+        if let Some(connection) = self.living_connection(credentials.generation) {
+            return Ok(Some(connection));
+        }
+        let connected = timeout(CONNECT_TIMEOUT, self.connect(&credentials)).await;
         // That time ran out would be what is shown of it.
         let connected = connected
             .map_err(|_| anyhow!("the API server did not answer for {CONNECT_TIMEOUT:?}"))?;
-        let connection = Arc::new(connected?);
-        *lock(&self.connection) = Some(Arc::clone(&connection));
-        Ok(connection)
+        let Some(connection) = connected? else { return Ok(None) };
+        let connection = Arc::new(connection);
+        // One with older credentials goes on until all its requests are answered.
+        *lock(&self.connection) = Some((credentials.generation, Arc::clone(&connection)));
+        Ok(Some(connection))
     }
 
-    fn living_connection(&self) -> Option<Arc<Connection>> {
-        lock(&self.connection).clone().filter(|connection| connection.takes_requests())
+    /// The connection, if it was made with the credentials of this number.
+    fn living_connection(&self, generation: u64) -> Option<Arc<Connection>> {
+        let connection = lock(&self.connection);
+        let (made_with, connection) = connection.as_ref()?;
+        let is_good = *made_with == generation && connection.takes_requests();
+        is_good.then(|| Arc::clone(connection))
     }
 
-    async fn connect(&self) -> Result<Connection> {
-        let tcp = TcpStream::connect((self.host.as_str(), self.port)).await?;
-        tcp.set_nodelay(true)?;
-        if self.fenced {
-            fence(&tcp)?;
-        }
+    async fn connect(&self, credentials: &Credentials) -> Result<Option<Connection>> {
+        let tcp = self.dial.connect().await?;
         let tcp = BufStream::with_capacity(BUFFER_BYTES, BUFFER_BYTES, tcp);
-        let tls = self.tls.connect(self.name.clone(), tcp).await?;
-        let spoken = tls.get_ref().1.alpn_protocol();
-        ensure!(spoken == Some(b"h2"), "the API server does not speak HTTP/2");
-        Ok(if self.fenced { Connection::start_fenced(tls) } else { Connection::start(tls) })
+        let tls = credentials.tls.connect(self.name.clone(), tcp).await?;
+        if tls.get_ref().1.alpn_protocol() != Some(b"h2") {
+            fallback::say("the API server does not speak HTTP/2");
+            return Ok(None);
+        }
+        Ok(Some(if self.fenced { Connection::start_fenced(tls) } else { Connection::start(tls) }))
     }
 }
 
-/// Has the kernel drop what it has not delivered: after the time of a request without any
-/// acknowledgement, and whenever the socket is closed, also by the end of this process. Otherwise it
-/// would go on sending the same bytes for minutes.
-fn fence(tcp: &TcpStream) -> Result<()> {
-    tcp.set_zero_linger().context("SO_LINGER")?;
-    #[cfg(target_os = "linux")]
-    rustix::net::sockopt::set_tcp_user_timeout(tcp, REQUEST_TIMEOUT.as_millis() as u32)
-        .context("TCP_USER_TIMEOUT")?;
-    Ok(())
+/// The time until then.
+fn left(due: Option<Instant>) -> Option<Duration> {
+    due.map(|due| due.saturating_duration_since(Instant::now()))
 }
 
 fn no_answer() -> anyhow::Error {
@@ -434,45 +464,4 @@ fn no_answer() -> anyhow::Error {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Headers that say who we are.
-struct Identity {
-    /// Answers a request with its own headers, after the layers of `kube` were through with it.
-    echo: tower::util::BoxCloneSyncService<Request<Body>, Response<Body>, tower::BoxError>,
-    /// As they were last written, and when.
-    last: Mutex<Option<(Instant, Bytes)>>,
-}
-
-impl Identity {
-    fn new(config: &kube::Config) -> Result<Self> {
-        let echo = tower::service_fn(|request: Request<Body>| async {
-            let mut response = Response::new(Body::empty());
-            *response.headers_mut() = request.into_parts().0.headers;
-            Ok::<_, tower::BoxError>(response)
-        });
-        let layers = config.auth_layer().context("cannot set up the credentials")?;
-        let echo = tower::util::option_layer(layers).layer(echo);
-        let echo = tower::util::BoxCloneSyncService::new(echo);
-        Ok(Self { echo, last: Mutex::default() })
-    }
-
-    /// The headers, unless it is time to ask again.
-    fn fresh(&self) -> Option<Bytes> {
-        let last = lock(&self.last);
-        let (since, headers) = last.as_ref()?;
-        (since.elapsed() < IDENTITY_MAX).then(|| headers.clone())
-    }
-
-    async fn ask(&self) -> Result<Bytes> {
-        let echoed = self.echo.clone().oneshot(Request::new(Body::empty())).await;
-        let echoed = echoed.map_err(|error| anyhow!("no credentials: {error}"))?;
-        let mut written = Vec::new();
-        for (name, value) in echoed.headers() {
-            write_secret(name, value, &mut written);
-        }
-        let written = Bytes::from(written);
-        *lock(&self.last) = Some((Instant::now(), written.clone()));
-        Ok(written)
-    }
 }

@@ -15,6 +15,43 @@ fn config_around(time: SystemTime) -> kube::Config {
     config
 }
 
+/// What is read of a kubeconfig whose cluster has these fields.
+async fn read(cluster: &str) -> Result<kube::Config> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kubeconfig");
+    let ca = rcgen::generate_simple_self_signed(Vec::new()).unwrap().cert.pem();
+    std::fs::write(folder.path().join("ca.crt"), ca).unwrap();
+    let file = format!(
+        "apiVersion: v1
+kind: Config
+clusters:
+- {{name: other, cluster: {{server: 'https://other', proxy-url: 'http://other:1'}}}}
+- {{name: ours, cluster: {{server: 'https://api.example:6443', {cluster}}}}}
+users: [{{name: me, user: {{as: someone}}}}]
+contexts: [{{name: here, context: {{cluster: ours, user: me}}}}]
+current-context: here
+"
+    );
+    std::fs::write(&path, file).unwrap();
+    config(&Target { kubeconfig: Some(path), master: String::new() }).await
+}
+
+#[tokio::test]
+async fn of_a_kubeconfig_everything_about_the_way_is_kept() {
+    let config =
+        read("certificate-authority: ca.crt, proxy-url: 'http://proxy:3128'").await.unwrap();
+    assert_eq!(config.proxy_url.unwrap().to_string(), "http://proxy:3128/");
+    assert!(config.root_cert_file.unwrap().ends_with("ca.crt"), "to be read again");
+    assert_eq!(config.auth_info.impersonate.as_deref(), Some("someone"));
+    let agent = HeaderValue::from_static(USER_AGENT);
+    assert!(USER_AGENT.starts_with("jindou/"));
+    assert_eq!(config.headers, [(header::USER_AGENT, agent)]);
+    let config = read("insecure-skip-tls-verify: true").await.unwrap();
+    assert_eq!((config.proxy_url, config.root_cert_file), (None, None));
+    let error = read("proxy-url: 'http://a b'").await.unwrap_err().to_string();
+    assert!(error.starts_with("the kubeconfig /"), "{error}");
+}
+
 #[test]
 fn certificates_that_are_out_of_date_are_told() {
     let noon = SystemTime::UNIX_EPOCH + Duration::from_hours(491_628);

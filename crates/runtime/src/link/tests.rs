@@ -1,6 +1,8 @@
 //! Against a server that speaks TLS and HTTP/2.
 
 mod fenced;
+mod rotation;
+mod ways;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -9,7 +11,7 @@ use h2::server::SendResponse;
 use http::StatusCode;
 use kube::config::AuthInfo;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
 use super::*;
@@ -108,7 +110,7 @@ async fn answer_to(request: Request<RecvStream>, mut answer: SendResponse<Bytes>
         whole.extend_from_slice(&piece);
     }
     let header = |name| head.headers.get(name).map_or("none", |value| value.to_str().unwrap());
-    let echo = format!(
+    let mut echo = format!(
         "{} {} {} {} {}",
         head.method,
         head.uri.path_and_query().unwrap(),
@@ -116,6 +118,17 @@ async fn answer_to(request: Request<RecvStream>, mut answer: SendResponse<Bytes>
         header("content-type"),
         String::from_utf8(whole).unwrap()
     );
+    let all = |name| {
+        let values = head.headers.get_all(name).iter().map(|value| value.to_str().unwrap());
+        values.collect::<Vec<_>>().join(", ")
+    };
+    for (name, before) in
+        [("impersonate-user", "as"), ("impersonate-group", "of"), ("user-agent", "by")]
+    {
+        if head.headers.contains_key(name) {
+            echo += &[" ", before, " ", &all(name)].concat();
+        }
+    }
     let response = Response::builder()
         .status(StatusCode::CREATED)
         .header("content-type", header("accept"))

@@ -44,7 +44,7 @@ async fn nothing_of_an_overdue_request_arrives_when_the_server_reads_again() {
     let fenced = async {
         loop {
             if let Way::Direct(direct) = &link.0
-                && direct.living_connection().is_some()
+                && direct.living_connection(0).is_some()
             {
                 break;
             }
@@ -67,9 +67,11 @@ async fn nothing_of_an_overdue_request_arrives_when_the_server_reads_again() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn the_kernel_drops_what_is_not_acknowledged_in_time() {
+    use crate::lease::REQUEST_TIMEOUT;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let tcp = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-    fence(&tcp).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let config = config(port, &server_tls().1);
+    let tcp = Dial::new(&config, true).unwrap().connect().await.unwrap();
     let limit = rustix::net::sockopt::tcp_user_timeout(&tcp).unwrap();
     assert_eq!(u128::from(limit), REQUEST_TIMEOUT.as_millis());
     assert_eq!(rustix::net::sockopt::socket_linger(&tcp).unwrap(), Some(Duration::ZERO));
