@@ -16,6 +16,7 @@ mod kubelet;
 mod namespace;
 pub mod nodes;
 mod outage;
+mod pod_gc;
 mod quota;
 mod recorder;
 mod replica_set;
@@ -94,6 +95,10 @@ pub fn start(cluster: &Arc<Cluster>, settings: Settings, stop: &CancellationToke
     let (of, until) = (Arc::clone(cluster), stop.clone());
     tasks.spawn(async move {
         until.run_until_cancelled(kubelet::run(&of, settings)).await;
+    });
+    let (of, until) = (Arc::clone(cluster), stop.clone());
+    tasks.spawn(async move {
+        until.run_until_cancelled(pod_gc::run(&of, settings)).await;
     });
     let (of, until) = (Arc::clone(cluster), stop.clone());
     tasks.spawn(async move {

@@ -1,0 +1,84 @@
+//! Pod garbage collection: of the pods that have ended, so many stay.
+//!
+//! A workload whose pods fail at once makes new ones without end, so their number must be bounded.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Settings;
+use crate::cluster::{Cluster, DeleteOptions};
+use crate::json::text;
+
+/// How many pods that have ended stay, as upstream has it.
+const KEPT: usize = 12_500;
+const PERIOD: Duration = Duration::from_secs(20);
+
+/// Removes pods for ever.
+pub(super) async fn run(cluster: &Arc<Cluster>, settings: Settings) {
+    let mut ticks = tokio::time::interval(settings.wait(PERIOD).max(Duration::from_millis(100)));
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        collect(cluster, KEPT);
+    }
+}
+
+/// Removes the oldest pods that have ended, until so many are left.
+fn collect(cluster: &Cluster, kept: usize) {
+    let pods = cluster.kind("", "pods");
+    let mut ended = pods.objects.list("").objects;
+    ended.retain(|pod| ["Succeeded", "Failed"].contains(&pod.field_named("status.phase")));
+    let surplus = ended.len().saturating_sub(kept);
+    if surplus == 0 {
+        return;
+    }
+    // Times of creation sort as texts.
+    ended.sort_by_cached_key(|pod| {
+        (text(&pod.value(), &["metadata", "creationTimestamp"]).to_owned(), pod.version)
+    });
+    for pod in ended.iter().take(surplus) {
+        let options = DeleteOptions::now(&pod.uid);
+        if let Err(failure) = cluster.delete(&pods, &pod.namespace, &pod.name, &options) {
+            tracing::debug!(pod = %pod.key, message = %failure.message, "a pod that has ended could not be removed");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::{Part, WriteOptions};
+
+    #[test]
+    fn the_oldest_pods_that_have_ended_are_removed() {
+        let cluster = crate::testing::cluster();
+        let pods = cluster.kind("", "pods");
+        for (name, phase) in [
+            ("a", "Running"),
+            ("b", "Failed"),
+            ("c", "Succeeded"),
+            ("d", "Failed"),
+            ("e", "Failed"),
+        ] {
+            let options = WriteOptions::default();
+            cluster.create(&pods, "default", crate::testing::pod(name), &options).unwrap();
+            let edit = |before: &serde_json::Value| {
+                let mut pod = before.clone();
+                pod["status"]["phase"] = phase.into();
+                pod
+            };
+            cluster
+                .change(&pods, "default", name, Part::Status, &options, |_, before| {
+                    Ok(Some(edit(before)))
+                })
+                .unwrap();
+        }
+        let left = || -> Vec<String> {
+            pods.objects.list("").objects.iter().map(|pod| pod.name.to_string()).collect()
+        };
+        collect(&cluster, 4);
+        assert_eq!(left(), ["a", "b", "c", "d", "e"]);
+        collect(&cluster, 2);
+        assert_eq!(left(), ["a", "d", "e"]);
+    }
+}
