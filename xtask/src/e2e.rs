@@ -234,12 +234,11 @@ struct Outcome {
 /// Runs the scenarios; succeeds if all of them do.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let chosen = choose(&options.only)?;
-    let built = match &options.jindou {
-        Some(program) => program.clone(),
-        None => {
-            run_shown("cargo", &["build", "--package", "cli", "--bin", "jindou"])?;
-            target_folder()?.join("debug/jindou")
-        }
+    let built = if let Some(program) = &options.jindou {
+        program.clone()
+    } else {
+        run_shown("cargo", &["build", "--package", "cli", "--bin", "jindou"])?;
+        target_folder()?.join("debug/jindou")
     };
     let size = Size {
         long: options.long,

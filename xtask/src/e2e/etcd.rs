@@ -3,7 +3,7 @@
 //! To kube-apiserver a bind whose transaction got no answer is a conflict, although etcd may have
 //! committed it. A scheduler that takes the conflict for proof gives the place to another pod.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 
@@ -11,7 +11,7 @@ use super::bare::{self, Bare, ROOM};
 use super::draw::Draw;
 use super::load::{self, Load, Plan};
 use super::programs::Program;
-use super::proxy::{Proxy, double_binds};
+use super::proxy::{Proxy, bind_answers, double_binds};
 use super::scene::Scene;
 use super::schedulers;
 use crate::shell::{root, say};
@@ -31,8 +31,21 @@ const BETWEEN: std::ops::Range<Duration> = Duration::from_millis(200)..Duration:
 const FREEZE: Duration = Duration::from_millis(700);
 const THAW: std::ops::Range<Duration> = Duration::ZERO..Duration::from_millis(25);
 
+/// Binds that are to be under way at a kill, how long to wait for them, and how often to look.
+const UNDER_WAY: usize = 12;
+const WAIT_MAX: Duration = Duration::from_secs(3);
+const LOOK: Duration = Duration::from_millis(1);
+
 pub(crate) fn run(outer: &Scene) -> Result<()> {
     bare::run(outer, &[PROGRAM], drain)
+}
+
+/// Waits until many binds are under way, or long enough: a kill without them is a fault as well.
+fn wait_for_binds_under_way(proxy: &Proxy) {
+    let deadline = Instant::now() + WAIT_MAX;
+    while proxy.record.binds_under_way() < UNDER_WAY && Instant::now() < deadline {
+        std::thread::sleep(LOOK);
+    }
 }
 
 fn drain(bare: &Bare) -> Result<()> {
@@ -51,6 +64,7 @@ fn drain(bare: &Bare) -> Result<()> {
     })?;
     for kill in 0..kills {
         std::thread::sleep(draw.time(&BETWEEN));
+        wait_for_binds_under_way(&proxy);
         if kill % 2 == 1 {
             etcd.freeze(FREEZE)?;
             std::thread::sleep(draw.time(&THAW));
@@ -67,13 +81,15 @@ fn drain(bare: &Bare) -> Result<()> {
     }
     let (pods, made) = load.finish()?;
     load::wait_until_full(scene, ledger, pods, ROOM)?;
-    let twice = double_binds(&proxy.record.writes());
+    let writes = proxy.record.writes();
+    let twice = double_binds(&writes);
     {
         let book = ledger.book();
         say(&format!(
-            "etcd: {kills} kills, {made} pods, {} binds, {} versions seen ({} gaps); \
-             {} of {ROOM} places taken at the end; overcommits {}, moved pods {}, double binds {}",
+            "etcd: {kills} kills, {made} pods, {} binds (requests \
+             answered: {}), {} versions seen ({} gaps); {} of {ROOM} places taken at the end; overcommits {}, moved pods {}, double binds {}",
             book.binds.len(),
+            bind_answers(&writes),
             book.versions,
             book.gaps,
             book.counts().1,

@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use super::bare::{self, Bare, ROOM};
 use super::draw::Draw;
 use super::load::{self, Load, Plan};
-use super::proxy::{Fault, Kind, Rule, double_binds};
+use super::proxy::{Fault, Kind, Rule, bind_answers, double_binds};
 use super::replicas::Replicas;
 use super::scene::Scene;
 use super::verdict::{Verdict, gaps, middle_and_longest};
@@ -65,12 +65,13 @@ fn drain(bare: &Bare) -> Result<()> {
         let verdict = Verdict::of(&book, &writes);
         let Verdict { late_binds, late_writes, late_events, stale, unknown } = &verdict;
         say(&format!(
-            "handover: {count} hand-overs, {made} pods, {} binds, {} versions seen ({} gaps); \
-             {} of {ROOM} places taken at the end; overcommits {}, moved pods {}, double binds {}, \
+            "handover: {count} hand-overs, {made} pods, {} binds (requests \
+             answered: {}), {} versions seen ({} gaps); {} of {ROOM} places taken at the end; overcommits {}, moved pods {}, double binds {}, \
              late binds {} ({stale} requests to bind without the lease, {unknown} binds unknown), \
              late writes {} (and {late_events} events); \
              time without binds: {}; time to stop: {}",
             book.binds.len(),
+            bind_answers(&writes),
             book.versions,
             book.gaps,
             book.counts().1,

@@ -39,7 +39,6 @@ pub(crate) struct Bind {
     pub(crate) pod: String,
     pub(crate) node: String,
     pub(crate) revision: u64,
-    pub(crate) seen: Instant,
 }
 
 /// The lease changed hands; without a holder it was given back.
@@ -149,7 +148,7 @@ impl Book {
         if place.is_empty() && !now.node.is_empty() {
             let Pod { name, node, .. } = &now;
             let (pod, node) = (name.clone(), node.clone());
-            self.binds.push(Bind { pod, node, revision, seen: Instant::now() });
+            self.binds.push(Bind { pod, node, revision });
         } else if place != now.node {
             let (name, node) = (&now.name, &now.node);
             self.moves.push(format!("{name} went from {place:?} to {node:?} at {revision}"));
@@ -244,13 +243,23 @@ async fn follow(
                 told.contains("410") || told.contains("Expired")
             }
         };
-        while expired {
-            if let Ok(listed) = list(&client, &path, &book, take).await {
-                lock(&book).gaps += 1;
-                version = listed;
-                break;
-            }
-            sleep(RESUME).await;
+        if expired {
+            version = list_until_it_comes(&client, &path, &book, take).await;
+            lock(&book).gaps += 1;
+        }
+        sleep(RESUME).await;
+    }
+}
+
+async fn list_until_it_comes(
+    client: &kube::Client,
+    path: &str,
+    book: &Mutex<Book>,
+    take: Take,
+) -> String {
+    loop {
+        if let Ok(version) = list(client, path, book, take).await {
+            return version;
         }
         sleep(RESUME).await;
     }

@@ -11,7 +11,7 @@ use anyhow::{Result, ensure};
 use super::bare::{self, Bare, ROOM};
 use super::draw::Draw;
 use super::load::{self, Load, Plan};
-use super::proxy::double_binds;
+use super::proxy::{bind_answers, double_binds};
 use super::replicas::Replicas;
 use super::scene::Scene;
 use super::verdict::{Verdict, gaps, middle_and_longest};
@@ -90,13 +90,14 @@ fn drain(bare: &Bare) -> Result<()> {
         let Verdict { late_binds, stale, unknown, .. } = &verdict;
         say(&format!(
             "partition: {count} partitions (seed {}: {}), {} changes of the lease, {ended} replicas \
-             ended, {made} pods, {} binds, {} versions seen ({} gaps); {} of {ROOM} places taken at \
-             the end; overcommits {}, moved pods {}, double binds {}, late binds {} ({stale} \
+             ended, {made} pods, {} binds (requests answered: {}), {} versions seen ({} gaps); \
+             {} of {ROOM} places taken at the end; overcommits {}, moved pods {}, double binds {}, late binds {} ({stale} \
              requests to bind without the lease, {unknown} binds unknown); time without binds: {}",
             scene.size.seed,
             middle_and_longest(times),
             book.holds.len().saturating_sub(1),
             book.binds.len(),
+            bind_answers(&writes),
             book.versions,
             book.gaps,
             book.counts().1,
@@ -112,7 +113,10 @@ fn drain(bare: &Bare) -> Result<()> {
     ledger.check()?;
     verdict.check()?;
     ensure!(twice.is_empty(), "{}", twice.join("\n"));
+    // One that lost the lease may just be ending.
     let leader = replicas.wait_for_leader()?;
-    replicas.stop(1 - leader)?;
+    if replicas.take_ended(1 - leader)?.is_none() {
+        replicas.stop(1 - leader)?;
+    }
     replicas.stop(leader)
 }

@@ -34,7 +34,7 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
 use super::scene::Scene;
-pub(crate) use record::{Aim, Record, Run, Write, double_binds};
+pub(crate) use record::{Aim, Record, Run, Write, bind_answers, double_binds};
 
 /// Bytes that are on the line at once.
 const LINE_BYTES: usize = 16 << 10;
@@ -337,10 +337,12 @@ impl Passage {
         parts.version = http::Version::default();
         parts.extensions = http::Extensions::new();
         let body = body.collect().await?.to_bytes();
-        let place = self.record.send(self.run, &parts.method, &parts.uri, &body);
+        let waiting = self.record.send(self.run, &parts.method, &parts.uri, &body);
         let request = Request::from_parts(parts, Body::from(body.to_vec()));
         let response = self.client.send(request).await?;
-        self.record.answer(place, response.status().as_u16());
+        if let Some(waiting) = waiting {
+            waiting.answer(response.status().as_u16());
+        }
         match fault {
             Some(Fault::Deny(status)) => refusal(status),
             Some(Fault::Lose) => Err(anyhow!("the answer is lost")),

@@ -164,7 +164,7 @@ mod tests {
     }
 
     fn bound(pod: &str, revision: u64) -> Bind {
-        Bind { pod: pod.into(), node: "n".into(), revision, seen: Instant::now() }
+        Bind { pod: pod.into(), node: "n".into(), revision }
     }
 
     fn held(holder: &str, revision: u64) -> Hold {

@@ -1,7 +1,8 @@
 //! What went through a proxy: every write, who sent it, and what the API server answered.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use http::{Method, Uri};
@@ -45,23 +46,57 @@ impl Write {
 
 /// Writes in the order in which they went to the API server.
 #[derive(Debug, Default)]
-pub(crate) struct Record(Mutex<Vec<Write>>);
+pub(crate) struct Record {
+    writes: Mutex<Vec<Write>>,
+    binds_under_way: AtomicUsize,
+}
 
-impl Record {
-    /// Notes that a request goes to the API server. Returns its place, if it is a write.
-    pub(super) fn send(&self, run: Run, method: &Method, uri: &Uri, body: &[u8]) -> Option<usize> {
-        let aim = aim(method, uri, body)?;
-        let mut writes = self.lock();
-        writes.push(Write { run, aim, sent: Instant::now(), answered: None });
-        Some(writes.len() - 1)
-    }
+/// A write that waits for its answer, until it is dropped.
+pub(super) struct Waiting {
+    record: Arc<Record>,
+    place: usize,
+    bind: bool,
+}
 
+impl Waiting {
     /// Notes how it was answered.
-    pub(super) fn answer(&self, place: Option<usize>, status: u16) {
-        let mut writes = self.lock();
-        if let Some(write) = place.and_then(|place| writes.get_mut(place)) {
+    pub(super) fn answer(self, status: u16) {
+        if let Some(write) = self.record.lock().get_mut(self.place) {
             write.answered = Some((Instant::now(), status));
         }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if self.bind {
+            self.record.binds_under_way.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Record {
+    /// Notes that a request goes to the API server, if it is a write.
+    pub(super) fn send(
+        self: &Arc<Self>,
+        run: Run,
+        method: &Method,
+        uri: &Uri,
+        body: &[u8],
+    ) -> Option<Waiting> {
+        let aim = aim(method, uri, body)?;
+        let bind = matches!(aim, Aim::Bind { .. });
+        if bind {
+            self.binds_under_way.fetch_add(1, Ordering::Relaxed);
+        }
+        let mut writes = self.lock();
+        writes.push(Write { run, aim, sent: Instant::now(), answered: None });
+        Some(Waiting { record: Arc::clone(self), place: writes.len() - 1, bind })
+    }
+
+    /// How many requests to bind wait for the answer of the API server.
+    pub(crate) fn binds_under_way(&self) -> usize {
+        self.binds_under_way.load(Ordering::Relaxed)
     }
 
     /// All writes up to now.
@@ -70,8 +105,21 @@ impl Record {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Write>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.writes.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// How the API server answered requests to bind: how many by status, 0 for no answer.
+pub(crate) fn bind_answers(writes: &[Write]) -> String {
+    let mut counts: BTreeMap<u16, usize> = BTreeMap::new();
+    for write in writes.iter().filter(|write| matches!(write.aim, Aim::Bind { .. })) {
+        *counts.entry(write.answered.map_or(0, |(_, status)| status)).or_default() += 1;
+    }
+    let told = counts.iter().map(|(status, count)| match status {
+        0 => format!("{count} without an answer"),
+        _ => format!("{count} with {status}"),
+    });
+    told.collect::<Vec<_>>().join(", ")
 }
 
 /// Pods that the API server said twice to have bound.
@@ -109,22 +157,27 @@ fn aim(method: &Method, uri: &Uri, body: &[u8]) -> Option<Aim> {
 mod tests {
     use super::*;
 
-    fn send(record: &Record, method: Method, path: &'static str, body: &str) -> Option<usize> {
-        record.send(1, &method, &Uri::from_static(path), body.as_bytes())
+    fn send(
+        record: &Arc<Record>,
+        method: &Method,
+        path: &'static str,
+        body: &str,
+    ) -> Option<Waiting> {
+        record.send(1, method, &Uri::from_static(path), body.as_bytes())
     }
 
     #[test]
     fn writes_are_told_apart_and_reads_are_left_out() {
-        let record = Record::default();
+        let record = Arc::new(Record::default());
         let bind = r#"{"target":{"name":"n"}}"#;
         let lease = r#"{"spec":{"holderIdentity":"me"}}"#;
-        send(&record, Method::POST, "/api/v1/namespaces/a/pods/p/binding?timeout=1s", bind);
+        send(&record, &Method::POST, "/api/v1/namespaces/a/pods/p/binding?timeout=1s", bind);
         let leases = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler";
-        send(&record, Method::PUT, leases, lease);
-        send(&record, Method::PUT, leases, r#"{"spec":{"holderIdentity":""}}"#);
-        send(&record, Method::POST, "/apis/events.k8s.io/v1/namespaces/a/events", "{}");
-        send(&record, Method::PATCH, "/api/v1/namespaces/a/pods/p/status", "{}");
-        assert_eq!(send(&record, Method::GET, "/api/v1/pods", ""), None);
+        send(&record, &Method::PUT, leases, lease);
+        send(&record, &Method::PUT, leases, r#"{"spec":{"holderIdentity":""}}"#);
+        send(&record, &Method::POST, "/apis/events.k8s.io/v1/namespaces/a/events", "{}");
+        send(&record, &Method::PATCH, "/api/v1/namespaces/a/pods/p/status", "{}");
+        assert!(send(&record, &Method::GET, "/api/v1/pods", "").is_none());
         let aims: Vec<_> = record.writes().into_iter().map(|write| write.aim).collect();
         assert_eq!(
             aims,
@@ -140,16 +193,20 @@ mod tests {
 
     #[test]
     fn a_pod_is_bound_twice_when_two_requests_were_accepted() {
-        let record = Record::default();
+        let record = Arc::new(Record::default());
         let bind = r#"{"target":{"name":"n"}}"#;
         let path = "/api/v1/namespaces/a/pods/p/binding";
         for status in [201, 409] {
-            let place = send(&record, Method::POST, path, bind);
-            record.answer(place, status);
+            let waiting = send(&record, &Method::POST, path, bind);
+            assert_eq!(record.binds_under_way(), 1);
+            waiting.unwrap().answer(status);
         }
         assert_eq!(double_binds(&record.writes()), [""; 0]);
-        let place = send(&record, Method::POST, path, bind);
-        record.answer(place, 201);
+        send(&record, &Method::POST, path, bind).unwrap().answer(201);
+        drop(send(&record, &Method::POST, path, bind));
+        assert_eq!(record.binds_under_way(), 0);
         assert_eq!(double_binds(&record.writes()).len(), 1);
+        let answers = "1 without an answer, 2 with 201, 1 with 409";
+        assert_eq!(bind_answers(&record.writes()), answers);
     }
 }
