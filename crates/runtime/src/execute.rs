@@ -162,16 +162,17 @@ impl Executor {
                     tokio::spawn(async move { executor.evict(eviction).await });
                 }
                 Command::Nominate { pod, node } => {
-                    let generation = known.generation;
-                    let nominate = Some(node);
-                    let report = Report::Status { pod, generation, failure: None, nominate };
+                    let Known { generation, version } = known;
+                    let (failure, nominate) = (None, Some(node));
+                    let report = Report::Status { pod, generation, version, failure, nominate };
                     this.reports.tell(report).await;
                 }
                 Command::ReportFailure { pod, reason, message, nominate } => {
-                    let generation = known.generation;
-                    this.warn(&pod, known.version, scheduler, message.clone());
+                    let Known { generation, version } = known;
+                    this.warn(&pod, version, scheduler, message.clone());
                     let failure = Some((reason, message));
-                    this.reports.tell(Report::Status { pod, generation, failure, nominate }).await;
+                    let report = Report::Status { pod, generation, version, failure, nominate };
+                    this.reports.tell(report).await;
                 }
                 Command::Warn { pod, message } => {
                     this.warn(&pod, known.version, scheduler, message);

@@ -2,6 +2,9 @@
 //!
 //! Of one pod only the latest report is written, and none that would change nothing: what the pod
 //! says already is known from the watch. Whoever reports never waits for the API server.
+//!
+//! A write carries the version of the pod that it was made for. A pod that was bound meanwhile has
+//! another one, so a write that arrives late changes nothing.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -12,14 +15,15 @@ use engine::command::PodName;
 use engine::object::{Text, Uid};
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
-use hashbrown::{HashMap, HashSet};
-use http::{Request, Response};
+use hashbrown::HashMap;
+use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use kube::client::Body;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
 
 use crate::answer::{failure, may_pass, retry_after};
 use crate::events::second_time;
@@ -56,6 +60,8 @@ pub enum Report {
         pod: PodName,
         /// `metadata.generation` that was looked at.
         generation: i64,
+        /// `metadata.resourceVersion` that was looked at; zero if it is not known.
+        version: u64,
         /// Reason and message of the condition `PodScheduled: False`, if it is to be written.
         failure: Option<(&'static str, String)>,
         /// The nominated node, if it is to be written; empty takes it away.
@@ -160,15 +166,15 @@ struct Writer {
     /// Latest report of each pod that waits, and their order.
     waiting: HashMap<Uid, Job>,
     order: VecDeque<Uid>,
-    writing: HashSet<Uid>,
-    /// Pods that need no more reports although one is being written.
-    leaving: HashSet<Uid>,
+    /// Reports that are being written, each cancelled when its pod needs no more reports.
+    writing: HashMap<Uid, CancellationToken>,
 }
 
 #[derive(Clone, Debug)]
 struct Job {
     pod: PodName,
     generation: i64,
+    version: u64,
     failure: Option<(&'static str, String)>,
     nominate: Option<Text>,
 }
@@ -181,8 +187,7 @@ impl Writer {
             written: HashMap::new(),
             waiting: HashMap::new(),
             order: VecDeque::new(),
-            writing: HashSet::new(),
-            leaving: HashSet::new(),
+            writing: HashMap::new(),
         }
     }
 
@@ -190,10 +195,10 @@ impl Writer {
         let mut under_way = FuturesUnordered::new();
         loop {
             while under_way.len() < WRITING_MAX
-                && let Some(job) = self.next()
+                && let Some((job, cancelled)) = self.next()
             {
                 let (client, gate) = (self.client.clone(), self.gate.clone());
-                under_way.push(write(client, gate, self.patch(&job), job));
+                under_way.push(write(client, gate, self.patch(&job), job, cancelled));
             }
             tokio::select! {
                 report = reports.recv() => match report {
@@ -201,8 +206,8 @@ impl Writer {
                     None => return,
                 },
                 Some((job, version)) = under_way.next(), if !under_way.is_empty() => {
-                    self.writing.remove(&job.pod.uid);
-                    if !self.leaving.remove(&job.pod.uid)
+                    let cancelled = self.writing.remove(&job.pod.uid);
+                    if !cancelled.is_some_and(|cancelled| cancelled.is_cancelled())
                         && let Some(version) = version
                     {
                         self.remember(job, version);
@@ -217,17 +222,17 @@ impl Writer {
             Report::Done(uid) => {
                 self.written.remove(&uid);
                 self.waiting.remove(&uid);
-                if self.writing.contains(&uid) {
-                    self.leaving.insert(uid);
+                if let Some(cancelled) = self.writing.get(&uid) {
+                    cancelled.cancel();
                 }
                 if self.order.len() > 2 * self.waiting.len() + WRITING_MAX {
                     self.order.retain(|uid| self.waiting.contains_key(uid));
                 }
             }
             Report::Seen { uid, status } => self.see(uid, status),
-            Report::Status { pod, generation, failure, nominate } => {
+            Report::Status { pod, generation, version, failure, nominate } => {
                 let uid = pod.uid.clone();
-                let job = Job { pod, generation, failure, nominate };
+                let job = Job { pod, generation, version, failure, nominate };
                 if let Some(waiting) = self.waiting.get_mut(&uid) {
                     let earlier = std::mem::replace(waiting, job);
                     waiting.failure = waiting.failure.take().or(earlier.failure);
@@ -241,21 +246,23 @@ impl Writer {
     }
 
     /// The next report that changes something, of a pod of which none is being written.
-    fn next(&mut self) -> Option<Job> {
+    fn next(&mut self) -> Option<(Job, CancellationToken)> {
         for _ in 0..self.order.len() {
             let uid = self.order.pop_front()?;
-            if self.writing.contains(&uid) {
+            if self.writing.contains_key(&uid) {
                 self.order.push_back(uid);
                 continue;
             }
             let Some(mut job) = self.waiting.remove(&uid) else { continue };
             if let Some(written) = self.written.get(&uid) {
+                job.version = job.version.max(written.version);
                 job.failure = job.failure.filter(|new| !written.says(new));
                 job.nominate = job.nominate.filter(|new| written.nominated.as_ref() != Some(new));
             }
             if job.failure.is_some() || job.nominate.is_some() {
-                self.writing.insert(uid);
-                return Some(job);
+                let cancelled = CancellationToken::new();
+                self.writing.insert(uid, cancelled.clone());
+                return Some((job, cancelled));
             }
         }
         None
@@ -297,7 +304,7 @@ impl Writer {
     /// The watch may be behind what was written, and knows of what others wrote.
     fn see(&mut self, uid: Uid, status: Written) {
         let known = self.written.get(&uid).map_or(0, |written| written.version);
-        if status.version > known && !self.writing.contains(&uid) {
+        if status.version > known && !self.writing.contains_key(&uid) {
             self.make_room();
             self.written.insert(uid, status);
         }
@@ -316,19 +323,29 @@ impl Written {
     }
 }
 
-/// Writes until it is done, refused for good, or tried too often. Tells the version of the pod that
-/// says so, if it is done.
-async fn write(client: kube::Client, gate: Gate, patch: Value, job: Job) -> (Job, Option<u64>) {
+/// Writes until it is done, cancelled, refused for good, or tried too often. Returns the version of the
+/// pod that says so, if it is done.
+async fn write(
+    client: kube::Client,
+    gate: Gate,
+    mut patch: Value,
+    job: Job,
+    cancelled: CancellationToken,
+) -> (Job, Option<u64>) {
     let PodName { namespace, name, .. } = &job.pod;
     let limit = REQUEST_TIMEOUT.as_millis();
     let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/status?timeout={limit}ms");
-    let body = patch.to_string();
+    let mut version = job.version;
     for attempt in 1..=TRIES_MAX {
+        if version > 0 {
+            patch["metadata"]["resourceVersion"] = version.to_string().into();
+        }
+        let body = patch.to_string();
         let request = Request::patch(&path)
             .header("content-type", "application/strategic-merge-patch+json")
-            .body(Body::from(body.clone().into_bytes()));
+            .body(Body::from(body.into_bytes()));
         let Ok(request) = request else { return (job, None) };
-        if gate.write().await.is_err() {
+        if gate.write().await.is_err() || cancelled.is_cancelled() {
             return (job, None);
         }
         let mut pause = PAUSE_FIRST * 4_u32.pow(attempt - 1);
@@ -336,6 +353,17 @@ async fn write(client: kube::Client, gate: Gate, patch: Value, job: Job) -> (Job
             Ok(Ok(response)) if response.status().is_success() => {
                 let version = version_of(response).await;
                 return (job, Some(version));
+            }
+            Ok(Ok(response)) if response.status() == StatusCode::CONFLICT && version > 0 => {
+                // It changed, or another pod has its name.
+                match waiting_version(&client, &gate, &job.pod).await {
+                    Ok(Some(found)) if found != version => {
+                        version = found;
+                        continue;
+                    }
+                    Ok(_) => return (job, None),
+                    Err(why) => why,
+                }
             }
             Ok(Ok(response)) => {
                 pause = retry_after(&response).map_or(pause, |wait| wait.max(pause));
@@ -355,9 +383,57 @@ async fn write(client: kube::Client, gate: Gate, patch: Value, job: Job) -> (Job
         if attempt == TRIES_MAX || pause > PAUSE_MAX {
             break;
         }
-        sleep(pause).await;
+        if cancelled.run_until_cancelled(sleep(pause)).await.is_none() {
+            break;
+        }
     }
     (job, None)
+}
+
+/// What is read of a pod that changed while its status was being written.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Changed {
+    metadata: ChangedMetadata,
+    spec: ChangedSpec,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ChangedMetadata {
+    uid: String,
+    resource_version: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ChangedSpec {
+    node_name: String,
+}
+
+/// Reads the version of a pod; `None` when it is on a node or gone: then nothing is to be written.
+async fn waiting_version(
+    client: &kube::Client,
+    gate: &Gate,
+    pod: &PodName,
+) -> Result<Option<u64>, String> {
+    let path = format!("/api/v1/namespaces/{}/pods/{}", pod.namespace, pod.name);
+    let request = Request::get(path).body(Body::empty()).map_err(|error| error.to_string())?;
+    gate.read().await;
+    let response = match timeout(REQUEST_TIMEOUT, client.send(request)).await {
+        Ok(Ok(response)) if response.status().is_success() => response,
+        Ok(Ok(response)) if response.status() == StatusCode::NOT_FOUND => return Ok(None),
+        Ok(Ok(response)) => return Err(failure(response).await.to_string()),
+        Ok(Err(error)) => return Err(error.to_string()),
+        Err(_) => return Err("no answer".to_owned()),
+    };
+    let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect();
+    let body = timeout(REQUEST_TIMEOUT, body).await.map_err(|_| "no answer".to_owned())?;
+    let body = body.map_err(|error| error.to_string())?.to_bytes();
+    let found: Changed = serde_json::from_slice(&body).map_err(|error| error.to_string())?;
+    let same = Uid::from(&*found.metadata.uid) == pod.uid;
+    let waits = same && found.spec.node_name.is_empty();
+    Ok(found.metadata.resource_version.parse().ok().filter(|_| waits))
 }
 
 /// The version of a pod that was written; zero if it cannot be read, which any other is newer than.

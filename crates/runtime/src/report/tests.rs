@@ -16,17 +16,20 @@ fn pod(name: &str) -> PodName {
 
 fn failed(name: &str, message: &str) -> Report {
     let failure = Some(("Unschedulable", message.to_owned()));
-    Report::Status { pod: pod(name), generation: 3, failure, nominate: None }
+    Report::Status { pod: pod(name), generation: 3, version: 7, failure, nominate: None }
 }
 
 fn nominated(name: &str, node: &str) -> Report {
-    Report::Status { pod: pod(name), generation: 3, failure: None, nominate: Some(node.into()) }
+    with_nomination(
+        Report::Status { pod: pod(name), generation: 3, version: 7, failure: None, nominate: None },
+        node,
+    )
 }
 
 fn with_nomination(report: Report, node: &str) -> Report {
     match report {
-        Report::Status { pod, generation, failure, .. } => {
-            Report::Status { pod, generation, failure, nominate: Some(node.into()) }
+        Report::Status { pod, generation, version, failure, .. } => {
+            Report::Status { pod, generation, version, failure, nominate: Some(node.into()) }
         }
         other => other,
     }
@@ -163,7 +166,7 @@ async fn a_pod_that_is_done_is_forgotten() {
 
 #[tokio::test(start_paused = true)]
 async fn what_may_pass_is_tried_again_and_what_stays_is_not() {
-    for (status, tries) in [(500, 4), (503, 4), (429, 4), (404, 1), (409, 1), (403, 1), (422, 1)] {
+    for (status, tries) in [(500, 4), (503, 4), (429, 4), (404, 1), (403, 1), (422, 1)] {
         let (fake, reports) = start(move |_| Reply::failure(status, "no"));
         reports.tell(failed("a", "1")).await;
         sleep(Duration::from_mins(5)).await;
@@ -199,6 +202,95 @@ async fn places_in_the_line_do_not_grow_without_end() {
     }
     assert!(writer.order.len() <= 2 * WRITING_MAX, "{}", writer.order.len());
     assert_eq!((writer.waiting.len(), writer.written.len()), (0, 0));
+}
+
+/// An API server with one pod, which answers a write for another version with a conflict.
+struct OnePod {
+    version: Mutex<u64>,
+    node: Mutex<&'static str>,
+}
+
+impl OnePod {
+    fn new(version: u64) -> Arc<Self> {
+        Arc::new(Self { version: Mutex::new(version), node: Mutex::default() })
+    }
+
+    fn is_bound(&self) {
+        *lock(&self.version) += 1;
+        *lock(&self.node) = "n1";
+    }
+
+    fn answer(&self, asked: &Asked) -> Reply {
+        let mut version = lock(&self.version);
+        if asked.method == http::Method::PATCH {
+            if asked.body["metadata"]["resourceVersion"] != version.to_string() {
+                return Reply::failure(409, "the object has been modified");
+            }
+            *version += 1;
+        }
+        let metadata = json!({"uid": "uid-a", "resourceVersion": version.to_string()});
+        Reply::json(200, &json!({"metadata": metadata, "spec": {"nodeName": *lock(&self.node)}}))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_is_tried_again_changes_no_pod_that_was_bound_meanwhile() {
+    let pod = OnePod::new(7);
+    let server = Arc::clone(&pod);
+    let (fake, reports) = start(move |asked| match asked.method {
+        http::Method::PATCH if *lock(&server.version) == 7 => {
+            server.is_bound();
+            Reply::never()
+        }
+        _ => server.answer(asked),
+    });
+    reports.tell(with_nomination(failed("a", "no room"), "n1")).await;
+    sleep(Duration::from_mins(1)).await;
+    assert_eq!(*lock(&pod.version), 8, "the binding is the last change");
+    let methods: Vec<_> = fake.asked().iter().map(|asked| asked.method.clone()).collect();
+    assert_eq!(methods, [http::Method::PATCH, http::Method::PATCH, http::Method::GET]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_done_is_not_written_again_after_a_failure() {
+    let (fake, reports) = start(|_| Reply::failure(500, "no"));
+    reports.tell(failed("a", "no room")).await;
+    sleep(Duration::from_millis(100)).await;
+    reports.tell(Report::Done("uid-a".into())).await;
+    sleep(Duration::from_mins(1)).await;
+    assert_eq!(fake.asked().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_others_changed_is_written_in_its_new_version() {
+    let pod = OnePod::new(9);
+    let server = Arc::clone(&pod);
+    let (fake, reports) = start(move |asked| server.answer(asked));
+    reports.tell(failed("a", "no room")).await;
+    sleep(SECOND).await;
+    let versions: Vec<Value> = fake
+        .asked_by(&http::Method::PATCH)
+        .iter()
+        .map(|asked| asked.body["metadata"]["resourceVersion"].clone())
+        .collect();
+    assert_eq!(versions, ["7", "9"]);
+    // What was written is known before the watch shows it.
+    reports.tell(failed("a", "still none")).await;
+    sleep(SECOND).await;
+    assert_eq!(fake.asked().last().unwrap().body["metadata"]["resourceVersion"], "10");
+    assert_eq!(*lock(&pod.version), 11);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_another_one_replaced_is_not_written() {
+    let pod = json!({"metadata": {"uid": "another", "resourceVersion": "9"}, "spec": {}});
+    let (fake, reports) = start(move |asked| match asked.method {
+        http::Method::PATCH => Reply::failure(409, "uid"),
+        _ => Reply::json(200, &pod),
+    });
+    reports.tell(failed("a", "no room")).await;
+    sleep(Duration::from_mins(5)).await;
+    assert_eq!(fake.asked().len(), 2, "one write and one read");
 }
 
 fn waiting_pod(version: u64, message: &str, node: &str) -> Value {
