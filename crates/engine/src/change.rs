@@ -71,6 +71,8 @@ pub enum Change {
     VolumesReady {
         /// Uid of the pod.
         uid: Uid,
+        /// That of the command: the pod may have been tried again since.
+        ticket: u64,
         /// `None`, or why it failed.
         failure: Option<Text>,
     },
@@ -83,7 +85,7 @@ pub enum Change {
         /// `None` allows; otherwise why it is turned away.
         denied: Option<Text>,
     },
-    /// The pods a victim's place was taken from are to be deleted; this tells that one was.
+    /// What came of a command to delete a pod to make room for another.
     VictimHandled {
         /// Uid of the pod for which room is made.
         preemptor: Uid,

@@ -55,6 +55,8 @@ pub enum Command {
     PrepareVolumes {
         /// The pod.
         pod: PodName,
+        /// To be given back with the answer.
+        ticket: u64,
         /// The node.
         node: Text,
         /// What to write.
@@ -97,6 +99,15 @@ pub enum Command {
     /// Mark a pod as disrupted and delete it to make room; answer with `VictimHandled`.
     Evict {
         /// The pod to delete.
+        victim: PodName,
+        /// The pod for which room is made.
+        preemptor: PodName,
+        /// The node.
+        node: Text,
+    },
+    /// Write an event of reason `Preempted` only: the pod was not bound yet and is tried again.
+    ReportPreempted {
+        /// The pod that gave its place up.
         victim: PodName,
         /// The pod for which room is made.
         preemptor: PodName,

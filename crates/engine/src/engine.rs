@@ -5,7 +5,8 @@
 //!                  ├─ pods      pods that come, change and go   ─▶ state and queue
 //!                  ├─ attempt   the next pod: filter, score, assume, reserve, permit
 //!                  ├─ consult   attempts in which extenders have a say
-//!                  └─ binding   what comes after: volumes, bind, and their failures
+//!                  ├─ binding   what comes after: volumes, bind, and their failures
+//!                  └─ preemption, nominations   room made for pods, and kept free for them
 //! ```
 
 /// What the queue asks, borrowed from the parts of the engine that the queue is not.
@@ -27,7 +28,9 @@ mod cluster;
 mod consult;
 mod context;
 mod decisions;
+mod nominations;
 mod pods;
+mod preemption;
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -48,6 +51,8 @@ use crate::stopwatch::{Clock, Stopwatch, Times};
 
 use binding::Binding;
 use consult::Consultation;
+use nominations::Nominations;
+use preemption::Preemption;
 
 pub use audit::AuditPart;
 
@@ -77,8 +82,10 @@ pub struct Engine {
     lined_up: VecDeque<PodIdx>,
     /// Number of the last question.
     tickets: u64,
-    /// Pods for which room is being made, and how many pods have yet to be deleted for each.
-    preempting: context::Preempting,
+    /// Pods for which others are being deleted.
+    preempting: Map<PodIdx, Preemption>,
+    /// Nodes that waiting pods are nominated for, as decided and as shown.
+    nominations: Nominations,
     /// Place in the visiting order of nodes at which the next visit begins.
     start: usize,
     spare: Spare,
@@ -102,7 +109,8 @@ impl Engine {
             consulting: Map::default(),
             lined_up: VecDeque::new(),
             tickets: 0,
-            preempting: context::Preempting::default(),
+            preempting: Map::default(),
+            nominations: Nominations::default(),
             start: 0,
             spare: Spare::default(),
             stopwatch: Stopwatch::default(),
@@ -142,14 +150,14 @@ impl Engine {
             Change::Pod(pod) => self.set_pod(*pod, now, commands),
             Change::PodGone { uid } => self.remove_pod(&uid, now, commands),
             Change::Bound { uid, failure } => self.bound(&uid, failure, now, commands),
-            Change::VolumesReady { uid, failure } => {
-                self.volumes_ready(&uid, failure, now, commands);
+            Change::VolumesReady { uid, ticket, failure } => {
+                self.volumes_ready(&uid, ticket, failure, now, commands);
             }
             Change::Permission { uid, plugin, denied } => {
                 self.permission(&uid, &plugin, denied, now, commands);
             }
-            Change::VictimHandled { preemptor, failure, .. } => {
-                self.victim_handled(&preemptor, failure.is_some(), now);
+            Change::VictimHandled { preemptor, victim, failure } => {
+                self.victim_handled(&preemptor, &victim, failure.is_some(), now);
             }
             Change::Advised { uid, ticket, advice } => {
                 self.advised(&uid, ticket, advice, now, commands);

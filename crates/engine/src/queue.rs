@@ -52,7 +52,7 @@ pub use counters::{Counters, Counts, EventLabel, Moves, SubQueue};
 pub use entry::{PendingPod, Place, QueuedPod};
 pub use hints::Subscriptions;
 pub use in_flight::{EVENTS_KEPT, KeptObject, KeptPod};
-pub use nominator::{Nomination, Nominator};
+pub use nominator::Nominator;
 pub use plugin_set::{PLUGINS_MAX, PluginSet};
 
 use entry::{Entries, NEVER, Slot};
@@ -120,7 +120,7 @@ pub enum Scope {
 /// Pods that wait to be scheduled.
 #[derive(Clone, Debug)]
 pub struct Queue {
-    /// Pods that are nominated for nodes.
+    /// Pods that are nominated for nodes, as the engine says.
     pub nominator: Nominator,
     /// What was done so far.
     pub counters: Counters,
@@ -197,17 +197,14 @@ impl Queue {
             return self.take_in(context, pod, EventLabel::POD_UPDATE, now);
         }
         let info = &mut self.entries.get_mut(slot).info;
-        let old_nominated = info.nominated;
         let regroup = info.class != pod.class;
         info.class = pod.class;
         info.priority = pod.priority;
-        info.nominated = pod.nominated;
         if place == Place::InFlight {
             self.nominator.pod_changed(pod.pod);
             self.record_own(context, pod.pod, events);
             return place;
         }
-        self.nominator.update(pod.pod, old_nominated, pod.nominated);
         match place {
             Place::Active => {
                 let item = Item::new(slot, &self.entries.get(slot).info);
@@ -238,7 +235,6 @@ impl Queue {
 
     /// Forgets a pod that is gone or assigned, wherever it is. Whether it was known.
     pub fn delete(&mut self, context: &dyn QueueContext, pod: PodIdx) -> bool {
-        self.nominator.remove(pod);
         let Some((slot, _)) = self.find(pod) else { return false };
         self.transfer(context, slot, None);
         self.entries.remove(slot);
@@ -355,19 +351,6 @@ impl Queue {
         info.flush_timestamp = NEVER;
         let strategy = self.replay(context, slot);
         Some(self.requeue(context, slot, strategy, EventLabel::ScheduleAttemptFailure, now))
-    }
-
-    /// Nominates a pod for a node, or ends its nomination.
-    pub fn nominate(&mut self, pod: PodIdx, nomination: Nomination) {
-        match self.find(pod) {
-            Some((slot, _)) => {
-                let on_server = self.entries.get(slot).info.nominated;
-                self.nominator.add(pod, nomination, on_server);
-            }
-            None => {
-                self.nominator.remove(pod);
-            }
-        }
     }
 
     /// What the events mean that came while the pod was tried.

@@ -335,10 +335,9 @@ impl State {
     pub(crate) fn add_pod(&mut self, pod: Pod) -> PodIdx {
         let group = self.acquire_group(&pod.namespace, &pod.labels);
         let spec = self.acquire_spec(pod.spec);
-        let nominated = match &*pod.nominated_node {
-            "" => NodeIdx::NONE,
-            name => self.nodes.find(name).unwrap_or(NodeIdx::NONE),
-        };
+        let named =
+            Some(&*pod.nominated_node).filter(|name| pod.node.is_empty() && !name.is_empty());
+        let nominated = named.and_then(|name| self.nodes.find(name)).unwrap_or(NodeIdx::NONE);
         let index = self.pods.insert(PodRecord {
             uid: pod.uid,
             name: pod.name,
@@ -388,8 +387,8 @@ impl State {
         }
     }
 
-    /// Takes over a new version of a known pod, which keeps its index. Its node is not touched:
-    /// see [`Self::place`] and [`Self::displace`].
+    /// Takes over a new version of a known pod, which keeps its index. Neither its node is touched nor
+    /// the one it is nominated for: see [`Self::place`], [`Self::displace`], [`Self::set_nominated`].
     pub(crate) fn update_pod(&mut self, pod: PodIdx, new: Pod) {
         let record = self.pods.get(pod);
         let group_record = self.groups.get(record.group);
@@ -421,18 +420,14 @@ impl State {
         if starts_to_terminate {
             self.set_terminating(pod);
         }
-        let nominated = match &*new.nominated_node {
-            "" => NodeIdx::NONE,
-            name => self.nodes.find(name).unwrap_or(NodeIdx::NONE),
-        };
         let record = self.pods.get_mut(pod);
         let (node, old_priority) = (record.node, record.priority);
         record.resource_version = new.resource_version;
         record.priority = new.priority;
-        record.nominated = nominated;
         record.start_time = new.start_time.unwrap_or(i64::MAX);
         record.generation = new.generation;
-        record.preempted = new.preempted;
+        // A version from before the deletion may come after the answer to the deletion.
+        record.preempted = new.preempted || record.preempted && record.terminating;
         record.gates = new.gates;
         if node.is_some() && old_priority != new.priority {
             self.lowest_priorities.add(node, new.priority);
@@ -541,6 +536,12 @@ impl State {
         for tally in &self.groups.get(record.group).tallies {
             self.tallies.note_terminating(*tally, record.node);
         }
+    }
+
+    /// Notes that a pod was deleted to make room for another.
+    pub(crate) fn set_preempted(&mut self, pod: PodIdx) {
+        self.set_terminating(pod);
+        self.pods.get_mut(pod).preempted = true;
     }
 
     fn acquire_group(&mut self, namespace: &str, labels: &Labels) -> GroupIdx {

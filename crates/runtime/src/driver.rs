@@ -431,7 +431,9 @@ impl Driver {
         while let Some(command) = self.next_command() {
             let pod = self.engine.state().pods.find(&subject(&command).uid);
             let mut order = self.order(command, pod);
-            victims += usize::from(matches!(order.command, Command::Evict { .. }));
+            let preempts =
+                matches!(order.command, Command::Evict { .. } | Command::ReportPreempted { .. });
+            victims += usize::from(preempts);
             self.count(&mut order, pod, attempt);
             // Mostly there is room, and nothing is copied to wait for it.
             if let Err(refused) = self.orders.try_send(order)
@@ -557,7 +559,9 @@ impl Driver {
         };
         let scheduler = pod.map(|pod| state.spec(pod).scheduler_name.clone());
         let victim = match &command {
-            Command::Evict { victim, .. } => state.pods.find(&victim.uid).map(known),
+            Command::Evict { victim, .. } | Command::ReportPreempted { victim, .. } => {
+                state.pods.find(&victim.uid).map(known)
+            }
             _ => None,
         };
         Order {
@@ -644,6 +648,6 @@ fn subject(command: &Command) -> &PodName {
         | Command::ReportFailure { pod, .. }
         | Command::Warn { pod, .. }
         | Command::ReportScheduled { pod, .. } => pod,
-        Command::Evict { preemptor, .. } => preemptor,
+        Command::Evict { preemptor, .. } | Command::ReportPreempted { preemptor, .. } => preemptor,
     }
 }

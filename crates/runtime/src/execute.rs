@@ -37,7 +37,7 @@ pub struct Order {
     pub scheduler: Text,
     /// Of the pod.
     pub known: Known,
-    /// Of the pod that is to be deleted for it, if one is.
+    /// Of the pod that leaves its node for it, if one does.
     pub victim: Known,
     /// When the pod could first be tried, if it is to be bound.
     pub ready: Option<Instant>,
@@ -132,7 +132,7 @@ impl Executor {
                         executor.answer(change).await;
                     });
                 }
-                Command::PrepareVolumes { pod, requests, timeout, .. } => {
+                Command::PrepareVolumes { pod, ticket, requests, timeout, .. } => {
                     tokio::spawn(async move {
                         let limit = Duration::from_nanos(timeout.max(0) as u64);
                         let Self { client, gate, metrics, .. } = &*executor;
@@ -148,7 +148,8 @@ impl Executor {
                             metrics.volume_bind_failed();
                         }
                         let failure = ready.err().map(|error| format!("{error:#}").into());
-                        executor.answer(Change::VolumesReady { uid: pod.uid, failure }).await;
+                        let change = Change::VolumesReady { uid: pod.uid, ticket, failure };
+                        executor.answer(change).await;
                     });
                 }
                 Command::Evict { victim, preemptor, node } => {
@@ -160,6 +161,15 @@ impl Executor {
                         scheduler,
                     };
                     tokio::spawn(async move { executor.evict(eviction).await });
+                }
+                Command::ReportPreempted { victim, preemptor, node } => {
+                    let uid = &preemptor.uid;
+                    let note = format!(
+                        "Preempted by pod {uid} on node {node} (in kube-scheduler memory)."
+                    );
+                    let victim = Reference { pod: victim, version: victim_known.version };
+                    let preemptor = Reference { pod: preemptor, version: known.version };
+                    this.tell_preempted(victim, preemptor, scheduler, note);
                 }
                 Command::Nominate { pod, node } => {
                     let Known { generation, version } = known;
@@ -214,6 +224,25 @@ impl Executor {
         });
     }
 
+    /// Writes an event about a pod that has to give its place up.
+    fn tell_preempted(
+        &self,
+        victim: Reference,
+        preemptor: Reference,
+        scheduler: Text,
+        note: String,
+    ) {
+        self.events.tell(PodEvent {
+            regarding: victim,
+            related: Some(preemptor),
+            scheduler,
+            kind: "Normal",
+            reason: "Preempted",
+            action: "Preempting",
+            note,
+        });
+    }
+
     /// Deletes a pod, and tells it and the engine.
     async fn evict(&self, eviction: Eviction) {
         let done = self.delete(&eviction).await;
@@ -223,15 +252,10 @@ impl Executor {
             Err(message) => {
                 tracing::warn!(pod = %victim.pod.name, "cannot delete: {message}");
             }
-            Ok(Deletion::Done) => self.events.tell(PodEvent {
-                regarding: victim,
-                scheduler,
-                kind: "Normal",
-                reason: "Preempted",
-                action: "Preempting",
-                note: format!("Preempted by pod {preemptor_uid} on node {node}"),
-                related: Some(preemptor),
-            }),
+            Ok(Deletion::Done) => {
+                let note = format!("Preempted by pod {preemptor_uid} on node {node}");
+                self.tell_preempted(victim, preemptor, scheduler, note);
+            }
             Ok(Deletion::WasGone) => {}
         }
         let (victim, preemptor) = (victim_uid, preemptor_uid);

@@ -114,8 +114,8 @@ impl Driver {
                     };
                     self.engine.apply(handled, self.now, &mut self.commands);
                 }
-                Command::PrepareVolumes { pod, .. } => {
-                    let ready = Change::VolumesReady { uid: pod.uid, failure: None };
+                Command::PrepareVolumes { pod, ticket, .. } => {
+                    let ready = Change::VolumesReady { uid: pod.uid, ticket, failure: None };
                     self.engine.apply(ready, self.now, &mut self.commands);
                 }
                 _ => {}

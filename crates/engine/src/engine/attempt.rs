@@ -9,12 +9,12 @@ use crate::cycle::what_if::VictimAdvice;
 use crate::framework::profile::PluginPosition;
 use crate::framework::{Code, Permit, Point, Rejection, Reservation};
 use crate::index::{NodeIdx, PodIdx};
-use crate::object::Text;
-use crate::queue::{Nomination, PluginSet, QueuedPod};
+use crate::queue::{PluginSet, QueuedPod};
 
 use super::Engine;
 use super::binding::{Binding, Stage};
 use super::consult::{Known, Progress};
+use super::nominations::Nomination;
 
 /// Why an attempt failed, and what is known of it.
 pub(super) struct Failure {
@@ -64,6 +64,7 @@ impl Engine {
 
     /// Begins the attempt of a pod.
     pub(super) fn begin(&mut self, queued: &QueuedPod, now: i64, commands: &mut Vec<Command>) {
+        self.claim_nomination(queued.pod);
         self.try_pod(queued, now, commands, |engine, evaluation, commands| {
             let advisers = engine.advisers(queued, |extender| extender.filters || extender.scores);
             if !advisers.is_empty() {
@@ -163,8 +164,7 @@ impl Engine {
     ) -> Result<(), Failure> {
         let pod = queued.pod;
         self.state.assume(pod, node);
-        let nominated = self.queue.nominator.remove(pod);
-        self.state.set_nominated(pod, NodeIdx::NONE);
+        let nominated = self.end_nomination(pod);
         if nominated.is_some_and(|other| other != node) {
             // Beyond upstream: what was kept free for it elsewhere is there for others.
             let old = self.keep(pod);
@@ -199,8 +199,7 @@ impl Engine {
         self.bindings.insert(pod, binding);
         if waits_for_permission {
             self.waiting.insert(pod);
-            let node = Text::from(self.state.nodes.name(node));
-            commands.push(Command::Nominate { pod: self.name(pod), node });
+            self.tell_node(pod, node, commands);
         } else {
             self.permitted(pod, commands);
         }
@@ -281,7 +280,7 @@ impl Engine {
             nomination,
         };
         if let (Some((node, victims)), Some(plugin)) = (report.nominated, report.plugin) {
-            self.make_room(queued.pod, plugin, node, &victims, commands);
+            self.make_room(queued, plugin, node, &victims, now, commands);
         }
         Progress::Failed(failure)
     }
@@ -296,22 +295,18 @@ impl Engine {
     ) {
         let (rejectors, pending) = (failure.rejectors, failure.pending);
         self.queue.add_unschedulable(&context_of!(self), pod, rejectors, pending, now);
-        self.queue.nominate(pod, failure.nomination);
-        let nominated = self.queue.nominator.node_of(pod).unwrap_or(NodeIdx::NONE);
-        self.state.set_nominated(pod, nominated);
-        let nominate = match failure.nomination {
-            Nomination::Keep => None,
-            Nomination::Override(node) if node.is_some() => {
-                Some(Text::from(self.state.nodes.name(node)))
-            }
-            Nomination::Override(_) => Some("".into()),
-        };
+        let nominate = self.decide_nomination(pod, failure.nomination, now);
         commands.push(Command::ReportFailure {
             pod: self.name(pod),
             reason: failure.reason,
             message: failure.message,
             nominate,
         });
+        if let Nomination::Override(node) = failure.nomination
+            && node.is_some()
+        {
+            self.outrank(pod, node, now, commands);
+        }
     }
 }
 

@@ -66,6 +66,7 @@ impl Engine {
             Part::Pods(from) => {
                 let to = from + PODS_AT_ONCE;
                 let found = self.state.audit_pods(from..to);
+                let found = found.and(self.audit_nominations(from..to));
                 let more = to < self.state.pods.slots();
                 (if more { Part::Pods(to) } else { Part::Queue(QueueCheck::default()) }, found)
             }

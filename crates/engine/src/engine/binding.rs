@@ -27,8 +27,8 @@ pub(super) struct Binding {
 pub(super) enum Stage {
     /// Waits for these plugins, each until a time.
     Permit { waits: Vec<(PluginPosition, i64)> },
-    /// Its volumes are being prepared.
-    Volumes,
+    /// Its volumes are being prepared, by the command with this ticket.
+    Volumes { ticket: u64 },
     /// The bind command is out.
     Bind,
 }
@@ -132,10 +132,20 @@ impl Engine {
             self.send_bind(pod, commands);
             return;
         }
-        binding.stage = Stage::Volumes;
-        let node = Text::from(self.state.nodes.name(binding.node));
-        commands.push(Command::Nominate { pod: self.name(pod), node: node.clone() });
-        commands.push(Command::PrepareVolumes { pod: self.name(pod), node, requests, timeout });
+        self.tickets += 1;
+        let ticket = self.tickets;
+        binding.stage = Stage::Volumes { ticket };
+        let node = binding.node;
+        self.tell_node(pod, node, commands);
+        let (pod, node) = (self.name(pod), Text::from(self.state.nodes.name(node)));
+        commands.push(Command::PrepareVolumes { pod, ticket, node, requests, timeout });
+    }
+
+    /// Tells other components where a pod is going that cannot be bound yet.
+    pub(super) fn tell_node(&mut self, pod: PodIdx, node: NodeIdx, commands: &mut Vec<Command>) {
+        let node = Text::from(self.state.nodes.name(node));
+        self.nominations.write(pod, node.clone());
+        commands.push(Command::Nominate { pod: self.name(pod), node });
     }
 
     fn send_bind(&mut self, pod: PodIdx, commands: &mut Vec<Command>) {
@@ -153,12 +163,13 @@ impl Engine {
     pub(super) fn volumes_ready(
         &mut self,
         uid: &Uid,
+        ticket: u64,
         failure: Option<Text>,
         now: i64,
         commands: &mut Vec<Command>,
     ) {
         let Some(pod) = self.state.pods.find(uid) else { return };
-        let waits = |binding: &Binding| matches!(binding.stage, Stage::Volumes);
+        let waits = |binding: &Binding| matches!(binding.stage, Stage::Volumes { ticket: t } if t == ticket);
         if !self.bindings.get(&pod).is_some_and(waits) {
             return;
         }
@@ -215,55 +226,6 @@ impl Engine {
         self.wake(Resource::AssignedPod, Action::DELETE, object, now);
         if binding.is_some() {
             self.fail(pod, Failure::error(text.to_owned()), now, commands);
-        }
-    }
-
-    /// Has pods deleted so that another gets their place.
-    pub(super) fn make_room(
-        &mut self,
-        pod: PodIdx,
-        plugin: PluginPosition,
-        node: NodeIdx,
-        victims: &[PodIdx],
-        commands: &mut Vec<Command>,
-    ) {
-        let preemptor = self.name(pod);
-        let priority = self.state.pods.get(pod).priority;
-        for rival in self.queue.nominator.on(node).to_vec() {
-            if self.state.pods.get(rival).priority < priority {
-                self.queue.nominator.remove(rival);
-                self.state.set_nominated(rival, NodeIdx::NONE);
-                commands.push(Command::Nominate { pod: self.name(rival), node: "".into() });
-            }
-        }
-        let mut left = 0;
-        let node_name = Text::from(self.state.nodes.name(node));
-        for victim in victims {
-            if self.state.pods.get(*victim).terminating {
-                continue;
-            }
-            left += 1;
-            commands.push(Command::Evict {
-                victim: self.name(*victim),
-                preemptor: preemptor.clone(),
-                node: node_name.clone(),
-            });
-        }
-        if left > 0 {
-            self.preempting.insert(pod, (plugin, left));
-        }
-    }
-
-    /// A victim was deleted, or could not be.
-    pub(super) fn victim_handled(&mut self, preemptor: &Uid, failed: bool, now: i64) {
-        let Some(pod) = self.state.pods.find(preemptor) else { return };
-        let Some((_, left)) = self.preempting.get_mut(&pod) else { return };
-        *left -= 1;
-        let finished = *left == 0;
-        if finished || failed {
-            self.preempting.remove(&pod);
-            // The deletion itself may have been seen while the pod was still kept out.
-            self.queue.activate(&context_of!(self), &[pod], now);
         }
     }
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::change::{Change, Storage, StorageName};
 use crate::framework::event::Object;
 use crate::framework::{Action, Event, Resource};
-use crate::index::NodeIdx;
 use crate::object::Node;
 use crate::queue::Scope;
 
@@ -47,7 +46,10 @@ impl Engine {
         let old = self.state.set_node(new);
         let object = Object::Node { old: old.as_deref(), new: Some(new) };
         match &old {
-            None => self.wake(Resource::Node, Action::ADD, object, now),
+            None => {
+                self.claim_nominations_for(&new.name);
+                self.wake(Resource::Node, Action::ADD, object, now);
+            }
             Some(old) => {
                 for action in changed_aspects(old, new) {
                     self.wake(Resource::Node, action, object, now);
@@ -61,10 +63,7 @@ impl Engine {
         let old: Arc<Node> = self.state.nodes.shared_object(index);
         let object = Object::Node { old: Some(&old), new: None };
         self.wake(Resource::Node, Action::DELETE, object, now);
-        for pod in self.queue.nominator.on(index).to_vec() {
-            self.state.set_nominated(pod, NodeIdx::NONE);
-        }
-        self.queue.nominator.remove_node(index);
+        self.end_nominations_for(index);
         self.state.remove_node(name);
         self.start = 0;
     }

@@ -10,15 +10,14 @@ use crate::map::Map;
 use crate::queue::QueueContext;
 use crate::state::State;
 
-/// Pods for which room is being made: the plugin that does it, and how many victims are left.
-pub(super) type Preempting = Map<PodIdx, (PluginPosition, usize)>;
+use super::preemption::Preemption;
 
 /// The parts of the engine that answer the queue.
 pub(super) struct Context<'a> {
     pub(super) state: &'a State,
     pub(super) profiles: &'a [Profile],
     pub(super) classes: &'a Classes,
-    pub(super) preempting: &'a Preempting,
+    pub(super) preempting: &'a Map<PodIdx, Preemption>,
 }
 
 impl QueueContext for Context<'_> {
@@ -28,8 +27,8 @@ impl QueueContext for Context<'_> {
         profile: usize,
         first: Option<PluginPosition>,
     ) -> Result<(), PluginPosition> {
-        if let Some((plugin, _)) = self.preempting.get(&pod) {
-            return Err(*plugin);
+        if let Some(preemption) = self.preempting.get(&pod) {
+            return Err(preemption.plugin);
         }
         let profile = &self.profiles[profile];
         let others = profile.at(Point::PreEnqueue).iter().copied().filter(|p| Some(*p) != first);

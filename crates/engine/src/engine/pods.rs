@@ -26,12 +26,14 @@ impl Engine {
 
     fn add_pending(&mut self, pod: Pod, now: i64) {
         let Some(profile) = self.profile_of(&pod.spec) else { return };
+        let nominated = pod.nominated_node.clone();
         let index = self.state.add_pod(pod);
+        self.state.set_nominated(index, NodeIdx::NONE);
         let class = self.classes.acquire(&mut self.state, index, profile as u32);
-        let record = self.state.pods.get(index);
-        let (priority, nominated) = (record.priority, record.nominated);
-        let pending = PendingPod { pod: index, profile, class, priority, nominated };
+        let priority = self.state.pods.get(index).priority;
+        let pending = PendingPod { pod: index, profile, class, priority };
         self.queue.add(&context_of!(self), &pending, now);
+        self.show_nomination(index, &nominated, None, now);
     }
 
     fn profile_of(&self, spec: &PodSpec) -> Option<usize> {
@@ -110,6 +112,7 @@ impl Engine {
     /// binding ends.
     fn update_assumed(&mut self, index: PodIdx, pod: Pod, now: i64, commands: &mut Vec<Command>) {
         let deleted = pod.terminating;
+        self.note_nomination(index, &pod.nominated_node);
         self.update_assigned(index, pod, now);
         // Should binding fail, the pod is tried as it is now.
         if let Some(queued) = self.queue.get(index).copied() {
@@ -125,14 +128,12 @@ impl Engine {
     fn update_pending(&mut self, index: PodIdx, pod: Pod, now: i64) {
         let Some(queued) = self.queue.get(index).copied() else { return };
         let old = self.keep(index);
-        let old_nominated = queued.nominated;
+        let nominated = pod.nominated_node.clone();
         self.state.update_pod(index, pod);
         let new = self.keep(index);
         let class = self.classes.acquire(&mut self.state, index, queued.profile() as u32);
-        let record = self.state.pods.get(index);
-        let (priority, nominated) = (record.priority, record.nominated);
-        let pending =
-            PendingPod { pod: index, profile: queued.profile(), class, priority, nominated };
+        let priority = self.state.pods.get(index).priority;
+        let pending = PendingPod { pod: index, profile: queued.profile(), class, priority };
         let object = Object::Pod { old: Some(old.view()), new: Some(new.view()) };
         let mut actions = changed_aspects(&old, &new);
         if actions.is_empty() {
@@ -144,12 +145,7 @@ impl Engine {
             .collect();
         self.queue.update(&context_of!(self), &pending, &events, now);
         self.classes.release(&mut self.state, queued.class);
-        let nominated_now = self.queue.nominator.node_of(index).unwrap_or(NodeIdx::NONE);
-        self.state.set_nominated(index, nominated_now);
-        if old_nominated.is_some() && old_nominated != nominated {
-            let old = KeptPod { nominated: true, ..old };
-            self.wake_up_to(index, &old, now);
-        }
+        self.show_nomination(index, &nominated, Some(&old), now);
     }
 
     /// Takes over that a pod is gone.
@@ -182,6 +178,8 @@ impl Engine {
         self.bindings.remove(&index);
         self.waiting.remove(&index);
         self.drop_questions(index);
+        self.nominations.forget(index);
+        self.queue.nominator.remove(index);
         let class = self.queue.get(index).map(|queued| queued.class);
         self.queue.delete(&context_of!(self), index);
         if let Some(class) = class {
@@ -193,15 +191,6 @@ impl Engine {
         let new = self.keep(index);
         let object = Object::Pod { old: None, new: Some(new.view()) };
         self.wake(Resource::AssignedPod, action, object, now);
-    }
-
-    /// A nominated pod gave its place up: for those no more important, as if it had been deleted.
-    pub(super) fn wake_up_to(&mut self, index: PodIdx, old: &KeptPod, now: i64) {
-        let priority = self.state.pods.get(index).priority;
-        let object = Object::Pod { old: Some(old.view()), new: None };
-        let (resource, action) = (Resource::AssignedPod, Action::DELETE);
-        let event = Event { resource, action, object, own: false };
-        self.queue.move_all(&context_of!(self), &event, Scope::UpTo(priority), now);
     }
 
     /// A pod as events show it, independent of what becomes of it.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::framework::QueueKey;
 use crate::framework::profile::PluginPosition;
-use crate::index::{ClassIdx, NodeIdx, PodIdx};
+use crate::index::{ClassIdx, PodIdx};
 use crate::slab::Slab;
 
 use super::plugin_set::PluginSet;
@@ -53,8 +53,6 @@ pub struct PendingPod {
     pub class: ClassIdx,
     /// Its priority.
     pub priority: i32,
-    /// `status.nominatedNodeName` as the API server has it; `NONE` when empty or unknown.
-    pub nominated: NodeIdx,
 }
 
 /// The time of what has not happened.
@@ -72,8 +70,6 @@ pub struct QueuedPod {
     pub class: ClassIdx,
     /// Its priority.
     pub priority: i32,
-    /// `status.nominatedNodeName` as the API server has it.
-    pub nominated: NodeIdx,
     /// When it came or last failed.
     pub timestamp: i64,
     /// Orders pods of one timestamp; renewed with it.
@@ -106,7 +102,6 @@ impl QueuedPod {
             profile: pod.profile as u32,
             class: pod.class,
             priority: pod.priority,
-            nominated: pod.nominated,
             timestamp: now,
             sequence,
             attempts: 0,

@@ -5,18 +5,9 @@ use crate::limits::NODE_CHANGES_KEPT;
 use crate::log::Log;
 use crate::map::Map;
 
-/// What a failed attempt says about the nomination of its pod.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Nomination {
-    /// Nothing: what the API server has counts (upstream's `ModeNoop`).
-    Keep,
-    /// It is for this node; `NONE` takes it away (upstream's `ModeOverride`).
-    Override(NodeIdx),
-}
-
 /// Nominated pods by node, and nodes by nominated pod.
 ///
-/// Nodes are slots of the node table: whoever frees one calls [`Nominator::remove_node`] first.
+/// Nodes are slots of the node table: before one is freed, [`Nominator::remove_node`] is called.
 #[derive(Clone, Debug)]
 pub struct Nominator {
     all: Vec<PodIdx>,
@@ -58,13 +49,9 @@ impl Nominator {
         self.node_of.get(&pod).copied()
     }
 
-    /// Nominates a pod, last in order; `on_server` is what the API server has.
-    pub fn add(&mut self, pod: PodIdx, nomination: Nomination, on_server: NodeIdx) {
+    /// Nominates a pod, last in order; `NONE` ends its nomination.
+    pub fn nominate(&mut self, pod: PodIdx, node: NodeIdx) {
         self.remove(pod);
-        let node = match nomination {
-            Nomination::Keep => on_server,
-            Nomination::Override(node) => node,
-        };
         if !node.is_some() {
             return;
         }
@@ -81,15 +68,7 @@ impl Nominator {
         }
     }
 
-    /// Follows an update of the pod. What the API server has counts, unless it has nothing to say:
-    /// then a nomination that is still on its way there stays.
-    pub fn update(&mut self, pod: PodIdx, old: NodeIdx, new: NodeIdx) {
-        let on_its_way = self.node_of(pod).filter(|_| !old.is_some() && !new.is_some());
-        let nomination = on_its_way.map_or(Nomination::Keep, Nomination::Override);
-        self.add(pod, nomination, new);
-    }
-
-    /// Ends the nomination of a pod, if there is one, and tells the node.
+    /// Ends the nomination of a pod, if there is one, and returns the node.
     pub fn remove(&mut self, pod: PodIdx) -> Option<NodeIdx> {
         let node = self.node_of.remove(&pod)?;
         self.changes.push(node);
@@ -103,7 +82,7 @@ impl Nominator {
         Some(node)
     }
 
-    /// Ends all nominations for a node and tells whose they were.
+    /// Ends all nominations for a node and returns the pods.
     pub fn remove_node(&mut self, node: NodeIdx) -> Vec<PodIdx> {
         let pods = self.by_node.remove(&node).unwrap_or_default();
         for pod in &pods {
@@ -130,8 +109,6 @@ impl Nominator {
 mod tests {
     use super::*;
 
-    const NONE: NodeIdx = NodeIdx::NONE;
-
     fn pods(nominator: &Nominator, node: u32) -> Vec<u32> {
         assert!(nominator.is_sound());
         nominator.on(NodeIdx(node)).iter().map(|pod| pod.0).collect()
@@ -140,56 +117,31 @@ mod tests {
     #[test]
     fn pods_of_a_node_are_in_order_of_nomination() {
         let mut nominator = Nominator::default();
-        nominator.add(PodIdx(3), Nomination::Override(NodeIdx(1)), NONE);
-        nominator.add(PodIdx(1), Nomination::Keep, NodeIdx(1));
-        nominator.add(PodIdx(2), Nomination::Keep, NodeIdx(2));
+        nominator.nominate(PodIdx(3), NodeIdx(1));
+        nominator.nominate(PodIdx(1), NodeIdx(1));
+        nominator.nominate(PodIdx(2), NodeIdx(2));
         assert_eq!(pods(&nominator, 1), [3, 1]);
-        nominator.add(PodIdx(3), Nomination::Override(NodeIdx(1)), NONE);
+        nominator.nominate(PodIdx(3), NodeIdx(1));
         assert_eq!(pods(&nominator, 1), [1, 3], "a new nomination is the last");
         assert_eq!(nominator.all(), [PodIdx(1), PodIdx(2), PodIdx(3)]);
         assert_eq!(nominator.node_of(PodIdx(2)), Some(NodeIdx(2)));
     }
 
     #[test]
-    fn overriding_with_nothing_takes_the_nomination_away() {
+    fn nominating_for_no_node_ends_a_nomination() {
         let mut nominator = Nominator::default();
-        nominator.add(PodIdx(1), Nomination::Keep, NodeIdx(1));
-        nominator.add(PodIdx(1), Nomination::Override(NONE), NodeIdx(1));
+        nominator.nominate(PodIdx(1), NodeIdx(1));
+        nominator.nominate(PodIdx(1), NodeIdx::NONE);
         assert_eq!(pods(&nominator, 1), []);
         assert_eq!(nominator.all(), []);
-        nominator.add(PodIdx(1), Nomination::Override(NodeIdx(1)), NONE);
-        nominator.add(PodIdx(1), Nomination::Keep, NONE);
         assert_eq!(nominator.node_of(PodIdx(1)), None);
-    }
-
-    #[test]
-    fn an_update_keeps_a_nomination_that_the_server_does_not_know_yet() {
-        // (in memory, on the server before, on the server after, in memory after)
-        let (one, two) = (NodeIdx(1), NodeIdx(2));
-        let table = [
-            (one, NONE, NONE, Some(one)),
-            (one, NONE, two, Some(two)),
-            (one, one, NONE, None),
-            (one, one, two, Some(two)),
-            (one, one, one, Some(one)),
-            (NONE, NONE, NONE, None),
-            (NONE, NONE, one, Some(one)),
-            (two, one, NONE, None),
-        ];
-        for (before, old, new, want) in table {
-            let mut nominator = Nominator::default();
-            nominator.add(PodIdx(7), Nomination::Override(before), NONE);
-            nominator.update(PodIdx(7), old, new);
-            assert_eq!(nominator.node_of(PodIdx(7)), want, "{before:?}: {old:?} to {new:?}");
-            assert!(nominator.is_sound());
-        }
     }
 
     #[test]
     fn a_removed_node_takes_its_nominations_along() {
         let mut nominator = Nominator::default();
         for pod in 0..4 {
-            nominator.add(PodIdx(pod), Nomination::Keep, NodeIdx(pod % 2));
+            nominator.nominate(PodIdx(pod), NodeIdx(pod % 2));
         }
         assert_eq!(nominator.remove_node(NodeIdx(0)), [PodIdx(0), PodIdx(2)]);
         assert_eq!(nominator.remove_node(NodeIdx(0)), []);

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use crate::framework::event::Object;
 use crate::framework::profile::PluginPosition;
 use crate::framework::{Action, Event, QueueKey, Resource, Subscription};
-use crate::index::{ClassIdx, NodeIdx, PodIdx};
+use crate::index::{ClassIdx, PodIdx};
 
 use super::{
     PendingPod, Place, PluginSet, Queue, QueueConfig, QueueContext, QueuedPod, Subscriptions,
@@ -111,13 +111,7 @@ pub(super) fn event((resource, action): (Resource, Action), own: bool) -> Event<
 
 /// A pod with the number of its class in its name: pod 12 is of class 2.
 pub(super) fn pending(pod: u32) -> PendingPod {
-    PendingPod {
-        pod: PodIdx(pod),
-        profile: 0,
-        class: ClassIdx(pod % 10),
-        priority: 0,
-        nominated: NodeIdx::NONE,
-    }
+    PendingPod { pod: PodIdx(pod), profile: 0, class: ClassIdx(pod % 10), priority: 0 }
 }
 
 pub(super) fn queued(pod: u32) -> QueuedPod {

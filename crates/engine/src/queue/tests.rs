@@ -2,7 +2,7 @@
 
 mod model;
 
-use crate::index::{ClassIdx, NodeIdx, PodIdx};
+use crate::index::{ClassIdx, PodIdx};
 
 use super::testing::*;
 use super::waking::FLUSH_BATCH;
@@ -699,40 +699,6 @@ fn an_update_moves_a_waiting_pod_to_its_new_group() {
     bench.plugins.willing.set(|_, class, _| class == ClassIdx(5));
     assert_eq!(bench.event(POD_GONE), 1);
     assert_eq!(bench.place(1), Some(Place::Backoff));
-}
-
-#[test]
-fn nominations_follow_the_pod() {
-    let (node, other) = (NodeIdx(3), NodeIdx(4));
-    let mut bench = Bench::new();
-    let nominated = PendingPod { nominated: node, ..pending(1) };
-    bench.add_pod(&nominated);
-    assert_eq!(bench.queue.nominator.on(node), [PodIdx(1)]);
-    bench.pop();
-    bench.queue.nominator.remove(PodIdx(1));
-    bench.fail(1, &[FIT]);
-    bench.queue.nominate(PodIdx(1), Nomination::Keep);
-    assert_eq!(bench.queue.nominator.node_of(PodIdx(1)), Some(node));
-    bench.queue.nominate(PodIdx(1), Nomination::Override(other));
-    bench.update(1, &[UPDATED]);
-    assert_eq!(bench.queue.nominator.node_of(PodIdx(1)), None, "taken away on the server");
-    bench.queue.nominate(PodIdx(1), Nomination::Override(other));
-    bench.update(1, &[UPDATED]);
-    assert_eq!(bench.queue.nominator.node_of(PodIdx(1)), Some(other), "the server never knew");
-    bench.delete(1);
-    assert_eq!(bench.queue.nominator.node_of(PodIdx(1)), None);
-    bench.queue.nominate(PodIdx(1), Nomination::Override(other));
-    assert_eq!(bench.queue.nominator.all(), [], "it is gone");
-}
-
-#[test]
-fn a_gated_pod_is_not_nominated() {
-    let mut bench = Bench::new();
-    let nominated = PendingPod { nominated: NodeIdx(3), ..pending(1) };
-    bench.gate(1, GATES).add_pod(&nominated);
-    assert_eq!(bench.queue.nominator.all(), []);
-    bench.open(1).update_pod(&nominated, &[UNGATED]);
-    assert_eq!(bench.queue.nominator.all(), [PodIdx(1)]);
 }
 
 #[test]

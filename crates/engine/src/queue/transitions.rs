@@ -7,7 +7,6 @@ use super::counters::{EventLabel, SubQueue};
 use super::entry::{Place, QueuedPod, Slot};
 use super::heap::Item;
 use super::hints::Strategy;
-use super::nominator::Nomination;
 use super::plugin_set::PluginSet;
 use super::{Queue, QueueContext};
 
@@ -67,12 +66,7 @@ impl Queue {
         label: EventLabel,
         now: i64,
     ) -> Place {
-        let info = &mut self.entries.get_mut(slot).info;
-        info.activated(now);
-        let QueuedPod { pod, nominated, .. } = *info;
-        if label == EventLabel::POD_ADD || label == EventLabel::POD_UPDATE {
-            self.nominator.add(pod, Nomination::Keep, nominated);
-        }
+        self.entries.get_mut(slot).info.activated(now);
         self.arrive(context, slot, Place::Active, label)
     }
 

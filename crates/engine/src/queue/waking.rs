@@ -56,6 +56,15 @@ impl Queue {
         }
     }
 
+    /// Lets a pod in whose gate opened: an event since then may help it, or it would not be at the gate.
+    /// It is tried after its backoff.
+    pub fn let_in_after_backoff(&mut self, context: &dyn QueueContext, pod: PodIdx, now: i64) {
+        if let Some((slot, Place::Gated)) = self.find(pod) {
+            let label = EventLabel::ForceActivate;
+            self.requeue(context, slot, Strategy::AfterBackoff, label, now);
+        }
+    }
+
     /// When [`Queue::tick`] has something to do; a time that has passed means now.
     pub fn next_deadline(&self) -> Option<i64> {
         let heads = [self.backoff.peek(), self.error_backoff.peek()];

@@ -1,15 +1,26 @@
 //! What must be true after every step.
 
-use engine::object::{Resources, Uid};
+use std::collections::BTreeSet;
+
+use engine::framework::Code;
+use engine::object::{Resources, Text, Uid};
 use engine::queue::Place;
 
 use crate::world::{Known, World};
+
+/// Where room was made for a pod last.
+pub(crate) struct Room {
+    node: Text,
+    /// Victims of which the deletion succeeded.
+    pub(crate) deleted: BTreeSet<Uid>,
+}
 
 impl World {
     /// Checks everything.
     pub(crate) fn check(&mut self) -> Result<(), String> {
         self.engine.audit()?;
         self.check_places()?;
+        self.check_nominations()?;
         // A pod that was just placed wakes others only when the watch shows it.
         if self.is_settled() { self.check_waiting() } else { Ok(()) }
     }
@@ -67,6 +78,55 @@ impl World {
         Ok(())
     }
 
+    /// Room is made for a pod on one node, as long as that helps.
+    pub(crate) fn check_room_for(&mut self, preemptor: &Uid, node: &Text) -> Result<(), String> {
+        if self.rooms.get(preemptor).is_none_or(|room| room.node != *node) {
+            let room = Room { node: node.clone(), deleted: BTreeSet::new() };
+            if let Some(before) = self.rooms.insert(preemptor.clone(), room)
+                && self.nominations.nodes.get(preemptor) == Some(&before.node)
+                && self.waits_in(preemptor, &before)
+            {
+                let before = before.node;
+                return Err(format!("room is made for {preemptor} on {before}, and on {node} too"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether pods are leaving a node for a pod that may fit there then.
+    fn waits_in(&mut self, preemptor: &Uid, room: &Room) -> bool {
+        let Some(pod) = self.known.get(preemptor).map(|known| known.pod.clone()) else {
+            return false;
+        };
+        let leaves = |uid: &Uid| {
+            self.known.get(uid).is_some_and(|victim| {
+                victim.node() == Some(&room.node) && victim.pod.priority < pod.priority
+            })
+        };
+        if !room.deleted.iter().any(leaves) {
+            return false;
+        }
+        let code = self.engine.explain(pod, self.now, |state, _, explanation| {
+            state.nodes.find(&room.node).map(|node| explanation.diagnosis.code(node))
+        });
+        code.flatten() == Some(Code::Unschedulable)
+    }
+
+    /// A nomination ends when its pod is placed, bound or deleted, when its node goes, or when the
+    /// engine or the API server says so; and not otherwise.
+    fn check_nominations(&self) -> Result<(), String> {
+        let (state, queue) = (self.engine.state(), self.engine.queue());
+        for uid in self.known.keys() {
+            let node = state.pods.find(uid).and_then(|pod| queue.nominator.node_of(pod));
+            let node = node.map(|node| state.nodes.name(node));
+            let wanted = self.nominations.nodes.get(uid).map(|node| &**node);
+            if node != wanted {
+                return Err(format!("{uid} is nominated for {node:?}, not for {wanted:?}"));
+            }
+        }
+        Ok(())
+    }
+
     /// A node on which a pod was placed has enough of everything that the pod asks for.
     pub(crate) fn check_room(&self, uid: &Uid) -> Result<(), String> {
         let Some(known) = self.known.get(uid) else { return Ok(()) };
@@ -100,9 +160,10 @@ fn is_right(known: &Known, place: Option<Place>, asked_about: bool) -> bool {
         Some(Place::InFlight) => asked_about,
         Some(_) => true,
     };
+    let terminates = known.pod.terminating || known.deleted;
     match (known.node(), known.bound) {
         // One that is being deleted is given up without being forgotten.
-        (None, _) => waits || known.pod.terminating && place == Some(Place::Binding),
+        (None, _) => waits || terminates && place == Some(Place::Binding),
         (Some(_), false) if known.pod.node.is_empty() => place == Some(Place::Binding),
         (Some(_), _) => place.is_none(),
     }

@@ -3,6 +3,8 @@
 
 mod checks;
 mod decisions;
+mod evictions;
+mod nominations;
 mod shapes;
 mod steps;
 mod world;

@@ -21,6 +21,12 @@ pub(crate) enum Step {
     Foreign(Box<Pod>, usize),
     /// Somebody else puts a waiting pod on a node.
     Steal(usize, usize),
+    /// A pod comes that was nominated before, for a node that need not exist.
+    Nominated(Box<Pod>, usize),
+    /// Something else nominates a waiting pod; for the first node, it ends a nomination.
+    Nominate(usize, usize),
+    /// The API server carries out the first write of a nomination of a pod.
+    Write(usize),
     Relabel(usize, Labels),
     Ungate(usize),
     Resize(usize, (i64, i64, i64)),
@@ -98,23 +104,19 @@ pub(crate) struct Story {
     pub(crate) steps: Vec<Step>,
 }
 
-/// A few nodes, and then anything.
+/// A few nodes and what pods need on them, and then anything.
 pub(crate) fn story(most: usize) -> impl Strategy<Value = Story> {
     let nodes = vec(shapes::node().prop_map(|node| Step::Node(Box::new(node))), 3..=6);
     let classes = vec(shapes::storage_class().prop_map(Step::Class), 2..=3);
     let storage = vec(of_storage(), 0..=8);
-    (any::<bool>(), nodes, classes, storage, vec(pods(), 0..=4), vec(step(), 1..=most)).prop_map(
-        |(prompt, nodes, classes, storage, pods, steps)| Story {
-            prompt,
-            steps: nodes
-                .into_iter()
-                .chain(classes)
-                .chain(storage)
-                .chain(pods)
-                .chain(steps)
-                .collect(),
-        },
-    )
+    // There is no order between kinds: pods may be read before their nodes.
+    let before = (nodes, classes, storage, vec(pods(), 0..=4))
+        .prop_map(|(nodes, classes, storage, pods)| [nodes, classes, storage, pods].concat())
+        .prop_shuffle();
+    (any::<bool>(), before, vec(step(), 1..=most)).prop_map(|(prompt, before, steps)| Story {
+        prompt,
+        steps: before.into_iter().chain(steps).collect(),
+    })
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -142,6 +144,8 @@ fn of_pods() -> impl Strategy<Value = Step> {
         1 => (which(), shapes::hostile_requests())
             .prop_map(|(pod, requests)| Step::Resize(pod, requests)),
         1 => (which(), 0..shapes::NODES).prop_map(|(pod, node)| Step::Steal(pod, node)),
+        2 => (pod(), 0..shapes::NODES).prop_map(|(pod, node)| Step::Nominated(pod, node)),
+        1 => (which(), 0..shapes::NODES).prop_map(|(pod, node)| Step::Nominate(pod, node)),
         2 => (which(), shapes::app_labels()).prop_map(|(pod, labels)| Step::Relabel(pod, labels)),
         1 => which().prop_map(Step::Ungate),
         2 => (which(), shapes::requests()).prop_map(|(pod, requests)| Step::Resize(pod, requests)),
@@ -211,6 +215,7 @@ fn answers() -> impl Strategy<Value = Step> {
         3 => (which(), rarely(), any::<bool>()).prop_map(|(which, fails, at_once)| {
             Step::AnswerEviction { which, fails, at_once }
         }),
+        3 => which().prop_map(Step::Write),
         3 => which().prop_map(Step::Show),
         1 => Just(Step::ShowAll),
     ]

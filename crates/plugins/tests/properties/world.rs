@@ -14,6 +14,8 @@ use engine::object::{
 };
 use plugins::registry::Registry;
 
+use crate::checks::Room;
+use crate::nominations::Nominations;
 use crate::shapes::{self, GPU, NAMESPACES, SCHEDULER, VOLUMES, node_name};
 use crate::steps::Step;
 
@@ -29,6 +31,10 @@ pub(crate) struct Known {
     pub(crate) held: Option<Text>,
     /// They were told that binding it succeeded.
     pub(crate) bound: bool,
+    /// They were told that it was deleted to make room.
+    pub(crate) deleted: bool,
+    /// Of the preparation of its volumes that they wait for.
+    ticket: Option<u64>,
 }
 
 impl Known {
@@ -50,6 +56,7 @@ struct Bind {
 /// A command to prepare volumes that was not answered yet.
 struct Preparation {
     uid: Uid,
+    ticket: u64,
     requests: Vec<VolumeRequest>,
 }
 
@@ -64,7 +71,7 @@ pub(crate) struct World {
     pub(crate) engine: Engine,
     /// … and to this one, which is not: looking must make no difference.
     pub(crate) twin: Engine,
-    now: i64,
+    pub(crate) now: i64,
     versions: u64,
     /// What the API server has.
     pub(crate) nodes: BTreeMap<Text, Node>,
@@ -78,6 +85,9 @@ pub(crate) struct World {
     binds: Vec<Bind>,
     preparations: Vec<Preparation>,
     evictions: Vec<Eviction>,
+    /// Where room was made, by the pod for which it was.
+    pub(crate) rooms: BTreeMap<Uid, Room>,
+    pub(crate) nominations: Nominations,
     /// Questions to extenders that were not answered yet.
     questions: Vec<Command>,
     /// Nodes that extenders left, for pods that concern them.
@@ -104,6 +114,8 @@ impl World {
             binds: Vec::new(),
             preparations: Vec::new(),
             evictions: Vec::new(),
+            rooms: BTreeMap::new(),
+            nominations: Nominations::default(),
             questions: Vec::new(),
             left: BTreeMap::new(),
             wanted: Vec::new(),
@@ -116,11 +128,14 @@ impl World {
         match step {
             Step::Node(node) => {
                 self.nodes.insert(node.name.clone(), (*node).clone());
+                self.nominations.claim(&self.nodes, &self.known);
                 self.tell(Change::Node((*node).into()))?;
             }
             Step::NodeGone(which) => {
                 let name = node_name(which);
-                self.nodes.remove(&name);
+                if self.nodes.remove(&name).is_some() {
+                    self.nominations.end_on(&name);
+                }
                 self.tell(Change::NodeGone(name))?;
             }
             Step::Pods(pod, count) => {
@@ -136,6 +151,11 @@ impl World {
                     }
                 })?;
             }
+            Step::Nominated(pod, node) => {
+                self.come(Pod { nominated_node: node_name(node), ..*pod })?;
+            }
+            Step::Nominate(which, node) => self.nominate(which, node)?,
+            Step::Write(which) => self.write(which)?,
             Step::Relabel(which, labels) => self.change_pod(which, |pod| pod.labels = labels)?,
             Step::Ungate(which) => self.change_pod(which, |pod| pod.gates = [].into())?,
             Step::Resize(which, (cpu, memory, _)) => {
@@ -230,12 +250,17 @@ impl World {
         while !self.evictions.is_empty() {
             self.answer_eviction(0, false, true)?;
         }
+        while !self.nominations.writes.is_empty() {
+            self.write(0)?;
+        }
         self.take(Step::ShowAll)
     }
 
     /// Whether nothing is on its way: the API server and the engines agree on who is where.
     pub(crate) fn is_settled(&self) -> bool {
-        let answered = self.unseen.is_empty() && self.questions.is_empty();
+        let answered = self.unseen.is_empty()
+            && self.questions.is_empty()
+            && self.nominations.writes.is_empty();
         answered && self.known.values().all(|known| known.held.is_none())
     }
 
@@ -351,6 +376,9 @@ impl World {
             pod.gates = [].into();
         }
         let uid = pod.uid.clone();
+        if !pod.nominated_node.is_empty() {
+            self.nominations.foreign.insert(uid.clone());
+        }
         self.pods.insert(uid.clone(), pod);
         self.show(&uid)
     }
@@ -369,6 +397,8 @@ impl World {
         let version = self.next_version();
         let Some(pod) = self.pods.get_mut(uid) else {
             self.known.remove(uid);
+            self.nominations.forget(uid);
+            self.rooms.remove(uid);
             return self.tell(Change::PodGone { uid: uid.clone() });
         };
         pod.resource_version = version;
@@ -381,6 +411,8 @@ impl World {
             pod: pod.clone(),
             held: None,
             bound: false,
+            deleted: false,
+            ticket: None,
         });
         // Pods that terminate are no longer counted for spreading; the event comes when they are gone.
         self.unannounced |= pod.terminating && !known.pod.terminating;
@@ -388,7 +420,49 @@ impl World {
         if !pod.node.is_empty() || pod.terminating && !known.bound {
             known.held = None;
         }
+        let held = known.held.is_some();
+        if !pod.node.is_empty() {
+            self.nominations.forget(uid);
+        } else {
+            self.nominations.show(uid, &pod.nominated_node, held);
+        }
+        self.nominations.claim(&self.nodes, &self.known);
         self.tell(Change::Pod(Box::new(pod)))
+    }
+
+    /// Something else than the engines nominates a waiting pod; not while they are about to.
+    fn nominate(&mut self, which: usize, node: usize) -> Result<(), String> {
+        let Some(uid) = nth(&self.pods, which) else { return Ok(()) };
+        let node = if node == 0 { "".into() } else { node_name(node) };
+        let is_written = self.nominations.writes.iter().any(|(written, _)| *written == uid);
+        let Some(pod) = self.pods.get_mut(&uid) else { return Ok(()) };
+        if is_written
+            || self.unseen.contains(&uid)
+            || !pod.node.is_empty()
+            || pod.nominated_node == node
+        {
+            return Ok(());
+        }
+        pod.nominated_node = node;
+        self.nominations.foreign.insert(uid.clone());
+        self.show(&uid)
+    }
+
+    /// Carries out the first write of a nomination of a pod.
+    fn write(&mut self, which: usize) -> Result<(), String> {
+        let Some((uid, node)) = self.nominations.next_write(which) else { return Ok(()) };
+        if self.unseen.contains(&uid) {
+            // The watch shows every change.
+            self.show(&uid)?;
+        }
+        if let Some(stored) = self.pods.get_mut(&uid)
+            && stored.node.is_empty()
+            && stored.nominated_node != node
+        {
+            stored.nominated_node = node;
+            self.unseen.push(uid);
+        }
+        Ok(())
     }
 
     fn set_claim(&mut self, mut claim: PersistentVolumeClaim) -> Result<(), String> {
@@ -472,19 +546,22 @@ impl World {
             return Ok(());
         }
         let which = which % self.preparations.len();
-        let Preparation { uid, requests } = self.preparations.remove(which);
+        let Preparation { uid, ticket, requests } = self.preparations.remove(which);
         if fails {
-            if let Some(known) = self.known.get_mut(&uid) {
+            if let Some(known) = self.known.get_mut(&uid)
+                && known.ticket == Some(ticket)
+            {
                 known.held = None;
             }
             let failure = Some("timed out".into());
-            return self.tell(Change::VolumesReady { uid, failure });
+            return self.tell(Change::VolumesReady { uid, ticket, failure });
         }
+        let ready = Change::VolumesReady { uid, ticket, failure: None };
         if shown_first {
             self.prepare(&requests)?;
-            self.tell(Change::VolumesReady { uid, failure: None })
+            self.tell(ready)
         } else {
-            self.tell(Change::VolumesReady { uid, failure: None })?;
+            self.tell(ready)?;
             self.prepare(&requests)
         }
     }
@@ -524,7 +601,17 @@ impl World {
             pod.preempted = true;
             self.unseen.push(victim.clone());
         }
-        let failure = fails.then(|| "not found".into());
+        if !fails {
+            if let Some(known) = self.known.get_mut(&victim) {
+                // As when the watch shows that it terminates.
+                self.unannounced |= !known.pod.terminating;
+                known.deleted = true;
+            }
+            if let Some(room) = self.rooms.get_mut(&preemptor) {
+                room.deleted.insert(victim.clone());
+            }
+        }
+        let failure = fails.then(|| "forbidden".into());
         self.tell(Change::VictimHandled { preemptor, victim, failure })
     }
 
@@ -613,19 +700,17 @@ impl World {
                 }
                 self.binds.push(Bind { uid: pod.uid, node, landed: None });
             }
-            Command::PrepareVolumes { pod, node, requests, .. } => {
+            Command::PrepareVolumes { pod, ticket, node, requests, .. } => {
                 self.hold(&pod.uid, &node)?;
-                self.preparations.push(Preparation { uid: pod.uid, requests });
+                if let Some(known) = self.known.get_mut(&pod.uid) {
+                    known.ticket = Some(ticket);
+                }
+                self.preparations.push(Preparation { uid: pod.uid, ticket, requests });
             }
             Command::Nominate { pod, node }
             | Command::ReportFailure { pod, nominate: Some(node), .. } => {
-                if let Some(stored) = self.pods.get_mut(&pod.uid)
-                    && stored.node.is_empty()
-                    && stored.nominated_node != node
-                {
-                    stored.nominated_node = node;
-                    self.unseen.push(pod.uid);
-                }
+                let held = self.known.get(&pod.uid).is_some_and(|known| known.held.is_some());
+                self.nominations.decide(&pod.uid, node, held);
             }
             Command::ReportScheduled { pod, node } => {
                 let held = self.known.get(&pod.uid).and_then(|known| known.held.as_ref());
@@ -633,7 +718,15 @@ impl World {
                     return Err(format!("{pod:?} is said to be on {node}, but is on {held:?}"));
                 }
             }
-            Command::Evict { victim, preemptor, .. } => {
+            Command::ReportPreempted { victim, .. } => {
+                let known = self.known.get_mut(&victim.uid).filter(|known| !known.bound);
+                let Some(known) = known.filter(|known| known.held.is_some()) else {
+                    return Err(format!("{victim:?} is not on its way to a node"));
+                };
+                (known.held, known.ticket) = (None, None);
+            }
+            Command::Evict { victim, preemptor, node } => {
+                self.check_room_for(&preemptor.uid, &node)?;
                 if self.known.get(&victim.uid).is_none_or(|known| known.node().is_none()) {
                     return Err(format!("{victim:?} has no place to give up"));
                 }
@@ -659,6 +752,7 @@ impl World {
         match &known.held {
             None => {
                 known.held = Some(node.clone());
+                self.nominations.forget(uid);
                 self.check_left(uid, node)?;
                 self.check_room(uid)
             }

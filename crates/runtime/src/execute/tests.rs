@@ -110,6 +110,25 @@ async fn a_victim_is_told_why_and_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_victim_that_was_not_bound_yet_gets_an_event_and_is_not_deleted() {
+    let stage = Stage::start(Fence::always(), healthy);
+    let (victim, preemptor, node) = (pod("victim"), pod("preemptor"), "n1".into());
+    stage.order(Command::ReportPreempted { victim, preemptor, node }).await;
+    sleep(Duration::from_secs(1)).await;
+    let asked = stage.fake.asked();
+    assert_eq!((asked.len(), &asked[0].method), (1, &Method::POST));
+    let event = &asked[0].body;
+    assert_eq!(
+        (&event["reason"], &event["regarding"]["name"]),
+        (&"Preempted".into(), &"victim".into())
+    );
+    assert_eq!(
+        event["note"],
+        "Preempted by pod uid-preemptor on node n1 (in kube-scheduler memory)."
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_victim_that_is_gone_is_no_failure_and_no_news() {
     for status in [404, 409] {
         let mut stage = Stage::start(Fence::always(), move |_| Reply::failure(status, "gone"));

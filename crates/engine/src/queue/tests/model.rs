@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use crate::framework::{Action, Event, Resource, Subscription};
-use crate::index::{ClassIdx, NodeIdx, PodIdx};
+use crate::index::{ClassIdx, PodIdx};
 use crate::queue::testing::*;
 use crate::queue::{NEVER, PendingPod, Place, PluginSet, QueuedPod, Scope};
 
@@ -349,7 +349,6 @@ impl Pair {
             profile: 0,
             class: ClassIdx(class),
             priority,
-            nominated: NodeIdx::NONE,
         };
         let set = |bits: u8| (0..8).filter(|plugin| bits >> plugin & 1 == 1).collect::<PluginSet>();
         match *step {

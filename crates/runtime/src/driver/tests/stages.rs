@@ -50,6 +50,8 @@ impl Plugin for Patience {
 struct Scene {
     driver: Driver,
     orders: mpsc::Receiver<Order>,
+    /// Of the last command to prepare volumes.
+    ticket: u64,
 }
 
 /// A pod that fills a node.
@@ -83,20 +85,6 @@ fn permission(denied: Option<&str>) -> Change {
     Change::Permission { uid, plugin, denied: denied.map(Text::from) }
 }
 
-fn volumes(failure: Option<&str>) -> Change {
-    Change::VolumesReady { uid: "slow".into(), failure: failure.map(Text::from) }
-}
-
-/// What comes back at a stage, if anything does.
-fn answer(stage: Stage, failure: Option<&str>) -> Option<Change> {
-    match stage {
-        Stage::Permit => Some(permission(failure)),
-        Stage::Volumes => Some(volumes(failure)),
-        Stage::Sent => Some(bound("slow", failure)),
-        Stage::Answered => None,
-    }
-}
-
 impl Scene {
     /// One node, and a pod that has come this far on its way to it.
     async fn at(stage: Stage) -> Self {
@@ -105,7 +93,7 @@ impl Scene {
         let registry = Registry::default().with("NodeName", POINTS, Box::new(build));
         let (mut driver, orders) = driver_of(engine(&registry));
         (driver.leading, driver.synced) = (true, KINDS);
-        let mut scene = Self { driver, orders };
+        let mut scene = Self { driver, orders, ticket: 0 };
         let class = json!({"metadata": {"name": "late"}, "provisioner": "example.com/disks", "volumeBindingMode": "WaitForFirstConsumer"});
         let claim = json!({
             "metadata": {"namespace": "ns", "name": "claim", "uid": "claim"},
@@ -125,7 +113,7 @@ impl Scene {
         if stage == Stage::Volumes {
             return scene;
         }
-        assert_eq!(scene.tell(volumes(None)).await, ["Bind slow"]);
+        assert_eq!(scene.tell(scene.volumes(None)).await, ["Bind slow"]);
         if stage == Stage::Answered {
             assert_eq!(scene.tell(bound("slow", None)).await, ["ReportScheduled slow"]);
         }
@@ -148,11 +136,29 @@ impl Scene {
         self.driver.engine.audit().unwrap();
         let mut ordered = Vec::new();
         while let Ok(order) = self.orders.try_recv() {
+            if let Command::PrepareVolumes { ticket, .. } = order.command {
+                self.ticket = ticket;
+            }
             let shown = format!("{:?}", order.command);
             let kind = shown.split(' ').next().unwrap();
             ordered.push(format!("{kind} {}", subject(&order.command).name));
         }
         ordered
+    }
+
+    fn volumes(&self, failure: Option<&str>) -> Change {
+        let (uid, ticket) = ("slow".into(), self.ticket);
+        Change::VolumesReady { uid, ticket, failure: failure.map(Text::from) }
+    }
+
+    /// What comes back at a stage, if anything does.
+    fn answer(&self, stage: Stage, failure: Option<&str>) -> Option<Change> {
+        match stage {
+            Stage::Permit => Some(permission(failure)),
+            Stage::Volumes => Some(self.volumes(failure)),
+            Stage::Sent => Some(bound("slow", failure)),
+            Stage::Answered => None,
+        }
     }
 
     /// The node that a pod is on by what is known here.
@@ -176,7 +182,7 @@ fn a_pod_that_is_deleted_at_any_stage_leaves_its_place_to_others() {
                 assert!(ordered.contains(&"Bind next".to_owned()), "{stage:?}: {ordered:?}");
                 assert_eq!(scene.node_of("next").as_deref(), Some("n1"));
                 // What was on its way comes back late and means nothing any more.
-                if let Some(late) = answer(stage, failure) {
+                if let Some(late) = scene.answer(stage, failure) {
                     assert_eq!(scene.tell(late).await, Vec::<String>::new(), "{stage:?}");
                 }
                 assert_eq!(scene.tell(bound("next", None)).await, ["ReportScheduled next"]);
@@ -200,7 +206,7 @@ fn a_pod_that_is_being_deleted_is_not_bound_any_more() {
             let ordered = scene.tell(going).await;
             assert!(!ordered.contains(&"Bind slow".to_owned()), "{stage:?}: {ordered:?}");
             assert_eq!(scene.node_of("slow"), None, "{stage:?}");
-            let ordered = scene.tell(answer(stage, None).unwrap()).await;
+            let ordered = scene.tell(scene.answer(stage, None).unwrap()).await;
             assert!(!ordered.contains(&"Bind slow".to_owned()), "{stage:?}: {ordered:?}");
             assert_eq!(
                 scene.tell(large("next", None, &json!({}))).await,
@@ -220,7 +226,7 @@ fn a_pod_whose_node_goes_is_tried_elsewhere_when_it_was_not_bound() {
             let mut scene = Scene::at(stage).await;
             scene.tell(Change::NodeGone("n1".into())).await;
             scene.tell(node("n2")).await;
-            let ordered = scene.tell(answer(stage, Some("the node is gone")).unwrap()).await;
+            let ordered = scene.tell(scene.answer(stage, Some("the node is gone")).unwrap()).await;
             // Where a node that came meanwhile may have helped, it is tried again at once.
             assert_eq!(ordered[0], "ReportFailure slow", "{stage:?}");
             sleep(Duration::from_secs(30)).await;
@@ -241,7 +247,7 @@ fn a_pod_whose_node_goes_although_it_was_bound_is_known_until_it_goes_too() {
             scene.tell(Change::NodeGone("n1".into())).await;
             let begun = STAGES.iter().position(|other| *other == stage).unwrap();
             for stage in &STAGES[begun..] {
-                if let Some(answer) = answer(*stage, None) {
+                if let Some(answer) = scene.answer(*stage, None) {
                     scene.tell(answer).await;
                 }
             }
@@ -263,7 +269,8 @@ fn a_failure_at_any_stage_gives_the_place_back_and_the_pod_is_tried_again() {
         local(async {
             let mut scene = Scene::at(stage).await;
             for round in 0..3 {
-                let failed = scene.tell(answer(stage, Some("500 Internal Server Error")).unwrap());
+                let failed =
+                    scene.tell(scene.answer(stage, Some("500 Internal Server Error")).unwrap());
                 assert_eq!(failed.await, ["ReportFailure slow"], "{stage:?}");
                 assert_eq!(scene.node_of("slow"), None, "{stage:?}");
                 sleep(Duration::from_secs(30)).await;
@@ -272,7 +279,7 @@ fn a_failure_at_any_stage_gives_the_place_back_and_the_pod_is_tried_again() {
                 assert_eq!(scene.node_of("slow").as_deref(), Some("n1"), "{stage:?}");
                 let begun = STAGES.iter().position(|other| *other == stage).unwrap();
                 for before in &STAGES[..begun] {
-                    scene.tell(answer(*before, None).unwrap()).await;
+                    scene.tell(scene.answer(*before, None).unwrap()).await;
                 }
             }
         });
@@ -284,7 +291,7 @@ fn a_leader_that_loses_its_lease_binds_nothing_whose_volumes_become_ready() {
     local(async {
         let mut scene = Scene::at(Stage::Volumes).await;
         scene.driver.take(Input::Lead(false), Instant::now());
-        let ordered = scene.tell(volumes(None)).await;
+        let ordered = scene.tell(scene.volumes(None)).await;
         assert_eq!(ordered, ["ReportFailure slow"], "no bind is begun");
         assert_eq!((scene.node_of("slow"), scene.driver.binding), (None, 0));
     });

@@ -1,0 +1,110 @@
+//! Room that is made for a pod: others are deleted, or give up a node that they were not bound to yet.
+//!
+//! ```text
+//! victims chosen ─┬─ bound, or being bound ──▶ Evict ──▶ VictimHandled ─┬─ all deleted: their Delete events
+//!                 │                                                     │  wake the preemptor
+//!                 │                                                     └─ one failed: tried again at once
+//!                 └─ waits for permission or volumes ──▶ back to the queue, tried again after a backoff
+//! ```
+//!
+//! Until each deletion is answered, PreEnqueue keeps the preemptor out: it would see victims that are
+//! not terminating yet, and choose others.
+
+use crate::command::Command;
+use crate::framework::profile::PluginPosition;
+use crate::index::{NodeIdx, PodIdx};
+use crate::object::{Text, Uid};
+use crate::queue::QueuedPod;
+
+use super::Engine;
+use super::binding::Stage;
+
+/// Deletions under way for one pod.
+pub(super) struct Preemption {
+    /// The plugin that chose the victims.
+    pub(super) plugin: PluginPosition,
+    /// Victims whose deletion is not answered yet.
+    unanswered: Vec<Uid>,
+    /// All that have to leave, also those that were terminating before.
+    victims: Vec<Uid>,
+    /// One of them could not be deleted.
+    failed: bool,
+}
+
+impl Engine {
+    /// Has pods leave a node so that another gets their place.
+    pub(super) fn make_room(
+        &mut self,
+        preemptor: &QueuedPod,
+        plugin: PluginPosition,
+        node: NodeIdx,
+        victims: &[PodIdx],
+        now: i64,
+        commands: &mut Vec<Command>,
+    ) {
+        let pod = preemptor.pod;
+        let (preemptor_name, node_name) = (self.name(pod), Text::from(self.state.nodes.name(node)));
+        let mut preemption =
+            Preemption { plugin, unanswered: Vec::new(), victims: Vec::new(), failed: false };
+        for victim in victims {
+            let name = self.name(*victim);
+            let (preemptor_name, node) = (preemptor_name.clone(), node_name.clone());
+            if let Some(reason) = self.reason_to_give_up(*victim, preemptor.profile(), plugin) {
+                let (victim_name, preemptor) = (name, preemptor_name);
+                commands.push(Command::ReportPreempted { victim: victim_name, preemptor, node });
+                self.binding_ends(*victim, &reason, now, commands);
+                continue;
+            }
+            preemption.victims.push(name.uid.clone());
+            if !self.state.pods.get(*victim).terminating {
+                preemption.unanswered.push(name.uid.clone());
+                commands.push(Command::Evict { victim: name, preemptor: preemptor_name, node });
+            }
+        }
+        if !preemption.unanswered.is_empty() {
+            self.preempting.insert(pod, preemption);
+        }
+    }
+
+    /// Why a victim that is not being bound yet is tried again instead of being deleted.
+    fn reason_to_give_up(
+        &self,
+        victim: PodIdx,
+        profile: usize,
+        plugin: PluginPosition,
+    ) -> Option<String> {
+        match self.bindings.get(&victim)?.stage {
+            Stage::Permit { .. } => Some("preempted".to_owned()),
+            Stage::Volumes { .. } => {
+                Some(format!("preempted by {}", self.profiles[profile].plugin_name(plugin)))
+            }
+            Stage::Bind => None,
+        }
+    }
+
+    /// A victim was deleted, or could not be. The watch may have shown it before or will do so later.
+    pub(super) fn victim_handled(&mut self, preemptor: &Uid, victim: &Uid, failed: bool, now: i64) {
+        if let Some(victim) = self.state.pods.find(victim).filter(|_| !failed) {
+            self.state.set_preempted(victim);
+        }
+        let Some(pod) = self.state.pods.find(preemptor) else { return };
+        let Some(preemption) = self.preempting.get_mut(&pod) else { return };
+        // An answer that belongs to an earlier attempt is about a victim that is not awaited.
+        let Some(place) = preemption.unanswered.iter().position(|uid| uid == victim) else {
+            return;
+        };
+        preemption.unanswered.swap_remove(place);
+        preemption.failed |= failed;
+        if !preemption.unanswered.is_empty() {
+            return;
+        }
+        let Some(Preemption { victims, failed, .. }) = self.preempting.remove(&pod) else { return };
+        let on_node = |pod: PodIdx| self.state.pods.get(pod).node.is_some();
+        let all_left = !victims.iter().any(|uid| self.state.pods.find(uid).is_some_and(on_node));
+        if failed || all_left {
+            self.queue.activate(&context_of!(self), &[pod], now);
+        } else {
+            self.queue.let_in_after_backoff(&context_of!(self), pod, now);
+        }
+    }
+}

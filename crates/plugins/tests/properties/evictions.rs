@@ -1,0 +1,292 @@
+//! Full nodes, and pods that need room on them: in whatever order deletions are answered and shown,
+//! as many pods are deleted as must be.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use engine::change::Change;
+use engine::command::Command;
+use engine::engine::{Engine, Settings};
+use engine::object::{Node, Pod, PodSpec, Resources, Text, Uid};
+use plugins::registry::Registry;
+use proptest::prelude::*;
+
+const MILLISECOND: i64 = 1_000_000;
+const CORES: i64 = 4000;
+
+/// How many there are.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    nodes: usize,
+    /// Pods on each node, which fill it.
+    victims: usize,
+    /// Pods that need a whole node each.
+    preemptors: usize,
+    /// Pods that fit as soon as a victim is gone, and displace none.
+    small: usize,
+}
+
+/// A deletion that was asked for.
+struct Deletion {
+    victim: Uid,
+    preemptor: Uid,
+}
+
+/// An API server whose parts are as fast as the test wants.
+struct Cluster {
+    engine: Engine,
+    now: i64,
+    pods: BTreeMap<Uid, Pod>,
+    deletions: Vec<Deletion>,
+    /// Answers on their way.
+    answers: Vec<Change>,
+    /// Pods that terminate.
+    terminating: Vec<Uid>,
+    /// Nominations to be written, in order.
+    writes: VecDeque<(Uid, Text)>,
+    /// What the watch has yet to show, in order.
+    shown: VecDeque<Change>,
+    deleted: BTreeSet<Uid>,
+    /// Nodes on which room was made, by the pod for which it was.
+    rooms: BTreeMap<Uid, BTreeSet<Text>>,
+    bound: BTreeMap<Uid, Text>,
+}
+
+impl Cluster {
+    fn new(shape: Shape) -> Self {
+        let configuration = api::config::defaults(api::config::Gates::default());
+        let profiles =
+            Registry::default().profiles(&configuration).expect("the defaults are right");
+        let mut cluster = Self {
+            engine: Engine::new(profiles, Settings::default()),
+            now: 1_000_000 * MILLISECOND,
+            pods: BTreeMap::new(),
+            deletions: Vec::new(),
+            answers: Vec::new(),
+            terminating: Vec::new(),
+            writes: VecDeque::new(),
+            shown: VecDeque::new(),
+            deleted: BTreeSet::new(),
+            rooms: BTreeMap::new(),
+            bound: BTreeMap::new(),
+        };
+        for number in 0..shape.nodes {
+            let name = format!("n{number}");
+            let allocatable = amounts(CORES);
+            cluster.tell(Change::Node(Node { allocatable, ..engine::testing::node(&name) }.into()));
+            for victim in 0..shape.victims {
+                let milli = CORES / shape.victims as i64;
+                let low = pod(&format!("low-{number}-{victim}"), milli, 0);
+                cluster.come(Pod { node: (&*name).into(), start_time: Some(1), ..low });
+            }
+        }
+        for number in 0..shape.preemptors {
+            cluster.come(pod(&format!("high-{number}"), CORES, 10));
+        }
+        for number in 0..shape.small {
+            let mut small = pod(&format!("small-{number}"), 1000, 5);
+            small.spec_mut().never_preempts = true;
+            cluster.come(small);
+        }
+        cluster
+    }
+
+    fn come(&mut self, pod: Pod) {
+        self.pods.insert(pod.uid.clone(), pod.clone());
+        self.tell(Change::Pod(Box::new(pod)));
+    }
+
+    fn tell(&mut self, change: Change) {
+        let mut commands = Vec::new();
+        self.engine.apply(change, self.now, &mut commands);
+        for command in commands {
+            self.carry_out(command);
+        }
+    }
+
+    fn carry_out(&mut self, command: Command) {
+        match command {
+            Command::Bind { pod, node, .. } => {
+                self.bound.insert(pod.uid.clone(), node.clone());
+                self.change(&pod.uid, |pod| pod.node = node);
+                self.answers.push(Change::Bound { uid: pod.uid, failure: None });
+            }
+            Command::Nominate { pod, node }
+            | Command::ReportFailure { pod, nominate: Some(node), .. } => {
+                self.writes.push_back((pod.uid, node));
+            }
+            Command::Evict { victim, preemptor, node } => {
+                self.deleted.insert(victim.uid.clone());
+                self.rooms.entry(preemptor.uid.clone()).or_default().insert(node);
+                self.deletions.push(Deletion { victim: victim.uid, preemptor: preemptor.uid });
+            }
+            _ => {}
+        }
+    }
+
+    /// Changes a pod on the API server; the watch shows it later.
+    fn change(&mut self, uid: &Uid, change: impl FnOnce(&mut Pod)) {
+        if let Some(pod) = self.pods.get_mut(uid) {
+            change(pod);
+            self.shown.push_back(Change::Pod(Box::new(pod.clone())));
+        }
+    }
+
+    /// Does one of the things that can happen.
+    fn step(&mut self, kind: u8, which: usize) {
+        match kind {
+            0 => {
+                if let Some(place) = which.checked_rem(self.deletions.len()) {
+                    let Deletion { victim, preemptor } = self.deletions.swap_remove(place);
+                    self.change(&victim, |pod| pod.preempted = true);
+                    self.change(&victim, |pod| pod.terminating = true);
+                    if self.pods.contains_key(&victim) && !self.terminating.contains(&victim) {
+                        self.terminating.push(victim.clone());
+                    }
+                    self.answers.push(Change::VictimHandled { preemptor, victim, failure: None });
+                }
+            }
+            1 => {
+                if let Some(place) = which.checked_rem(self.answers.len()) {
+                    let answer = self.answers.swap_remove(place);
+                    self.tell(answer);
+                }
+            }
+            2 => {
+                if let Some(place) = which.checked_rem(self.terminating.len()) {
+                    let uid = self.terminating.swap_remove(place);
+                    self.pods.remove(&uid);
+                    self.shown.push_back(Change::PodGone { uid });
+                }
+            }
+            3 => {
+                if let Some((uid, node)) = self.writes.pop_front()
+                    && self.pods.get(&uid).is_some_and(|pod| pod.nominated_node != node)
+                {
+                    self.change(&uid, |pod| pod.nominated_node = node);
+                }
+            }
+            4 | 5 => {
+                if let Some(change) = self.shown.pop_front() {
+                    self.tell(change);
+                }
+            }
+            6 => {
+                self.now += which as i64 * 20 * MILLISECOND;
+                self.tell(Change::Tick);
+            }
+            _ => self.tell(Change::Schedule { limit: 1 + which % 3 }),
+        }
+    }
+
+    /// Lets everything happen that is on its way.
+    fn settle(&mut self) {
+        let idle = |cluster: &Self| {
+            cluster.deletions.is_empty()
+                && cluster.answers.is_empty()
+                && cluster.terminating.is_empty()
+                && cluster.writes.is_empty()
+                && cluster.shown.is_empty()
+        };
+        for _ in 0..30 {
+            while !idle(self) || self.engine.queue().has_next() {
+                (0..=7).for_each(|kind| self.step(kind, 0));
+            }
+            self.now += 2000 * MILLISECOND;
+            self.tell(Change::Tick);
+        }
+    }
+
+    fn check(&mut self, shape: Shape) -> Result<(), String> {
+        self.engine.audit()?;
+        let needed = shape.preemptors.min(shape.nodes) * shape.victims;
+        if self.deleted.len() != needed {
+            return Err(format!("{} pods were deleted, not {needed}", self.deleted.len()));
+        }
+        if let Some((preemptor, nodes)) = self.rooms.iter().find(|(_, nodes)| nodes.len() != 1) {
+            return Err(format!("room was made for {preemptor} on {nodes:?}"));
+        }
+        let bound = self.bound.keys().filter(|uid| uid.to_string().starts_with("high")).count();
+        if bound != shape.preemptors.min(shape.nodes) {
+            return Err(format!("{bound} of {} pods were bound", shape.preemptors));
+        }
+        Ok(())
+    }
+
+    /// A scheduler that starts now, and reads kinds in any order, keeps the same nominations.
+    fn check_restart(&self, pods_first: bool) -> Result<(), String> {
+        let mut other = Self::new(Shape { nodes: 0, victims: 1, preemptors: 0, small: 0 });
+        let state = self.engine.state();
+        let nodes = state.nodes.present().iter().map(|node| state.nodes.object(node).clone());
+        let nodes: Vec<Change> = nodes.map(|node| Change::Node(node.into())).collect();
+        let pods = self.pods.values().map(|pod| Change::Pod(Box::new(pod.clone()))).collect();
+        let kinds: [Vec<Change>; 2] = if pods_first { [pods, nodes] } else { [nodes, pods] };
+        kinds.into_iter().flatten().for_each(|change| other.tell(change));
+        other.engine.audit()?;
+        for pod in self.pods.values().filter(|pod| pod.node.is_empty()) {
+            let engine = &other.engine;
+            let index = engine.state().pods.find(&pod.uid).ok_or("a pod is not known")?;
+            let node = engine.queue().nominator.node_of(index);
+            let node = node.map_or("", |node| engine.state().nodes.name(node));
+            if node != pod.nominated_node {
+                return Err(format!("{} is nominated for {node:?} after a restart", pod.uid));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn amounts(cpu: i64) -> Resources {
+    Resources { cpu, memory: 1 << 30, ephemeral: 0, scalars: Box::default() }
+}
+
+fn pod(name: &str, milli: i64, priority: i32) -> Pod {
+    let requests = Resources { memory: 0, ..amounts(milli) };
+    let spec = PodSpec {
+        scheduler_name: "default-scheduler".into(),
+        requests: requests.clone(),
+        requests_on_node: requests,
+        ..PodSpec::default()
+    };
+    Pod { uid: name.into(), priority, spec: spec.into(), ..engine::testing::pod(name) }
+}
+
+fn shape() -> impl Strategy<Value = Shape> {
+    (1..=8_usize, 1..=4_usize, 1..=8_usize, 0..=4_usize)
+        .prop_map(|(nodes, victims, preemptors, small)| Shape { nodes, victims, preemptors, small })
+}
+
+proptest! {
+    #![proptest_config(crate::config())]
+
+    #[test]
+    fn as_many_pods_are_deleted_as_must_be(
+        shape in shape(),
+        steps in prop::collection::vec((0..=9_u8, 0..64_usize), 1..200),
+        pods_first in any::<bool>(),
+    ) {
+        let mut cluster = Cluster::new(shape);
+        for (kind, which) in steps {
+            cluster.step(kind, which);
+            cluster.engine.audit().map_err(TestCaseError::fail)?;
+        }
+        cluster.check_restart(pods_first).map_err(TestCaseError::fail)?;
+        cluster.settle();
+        cluster.check(shape).map_err(TestCaseError::fail)?;
+    }
+}
+
+#[test]
+fn many_preemptors_at_once_delete_no_more_than_they_need() {
+    for (nodes, preemptors) in [(50, 20), (50, 30), (300, 200)] {
+        let shape = Shape { nodes, victims: 1, preemptors, small: 5 };
+        let mut cluster = Cluster::new(shape);
+        let mut number = 7_u64;
+        for _ in 0..10 * nodes {
+            number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let (kind, which) = ((number >> 33) % 10, (number >> 40) as usize % 1024);
+            cluster.step(kind as u8, which % 64);
+        }
+        cluster.settle();
+        assert_eq!(cluster.check(shape), Ok(()), "{nodes} nodes, {preemptors} preemptors");
+    }
+}
