@@ -9,6 +9,7 @@ use tokio::task::{JoinHandle, LocalSet, spawn_local};
 
 use super::*;
 
+mod preemption;
 mod stages;
 
 const KINDS: usize = 3;
