@@ -45,7 +45,7 @@ use crate::framework::Profile;
 use crate::index::PodIdx;
 use crate::map::Map;
 use crate::object::Pod;
-use crate::queue::{Nomination, Nominator, Queue, QueueConfig, Subscriptions};
+use crate::queue::{Nominator, Queue, QueueConfig, Subscriptions};
 use crate::state::State;
 use crate::stopwatch::{Clock, Stopwatch, Times};
 
@@ -207,7 +207,7 @@ impl Engine {
         let mut nominator = Nominator::default();
         let waiting = self.state.pods.iter().filter(|(_, record)| !record.node.is_some());
         for (pod, record) in waiting {
-            nominator.add(pod, Nomination::Keep, record.nominated);
+            nominator.nominate(pod, record.nominated);
         }
         let class = class_of(&self.state, index, &node_name);
         let occasion = Occasion::new(index, &nominator, now, self.random);

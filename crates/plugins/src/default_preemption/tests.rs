@@ -10,7 +10,7 @@ use engine::framework::Profile;
 use engine::object::{
     DisruptionBudget, Labels, Node, Operator, Pod, PodSpec, Requirement, Selector,
 };
-use engine::queue::{Nomination, Nominator};
+use engine::queue::Nominator;
 use engine::testing::{labels, node, pod, state, with_budget};
 
 use crate::{dynamic_resources, node_resources_fit, node_unschedulable};
@@ -66,7 +66,7 @@ fn run(state: &mut State, args: Option<&PluginArgs>, random: u64) -> (String, Po
     };
     let mut nominator = Nominator::default();
     for (pod, record) in state.pods.iter() {
-        nominator.add(pod, Nomination::Keep, record.nominated);
+        nominator.nominate(pod, record.nominated);
     }
     let occasion = Occasion::new(pod, &nominator, NOW, random);
     let explanation = explain(&profile(args), class, state, &occasion);
