@@ -5,6 +5,7 @@ mod delete;
 pub(crate) mod read;
 mod update;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use jiff::Timestamp;
@@ -16,7 +17,9 @@ pub use read::{ListQuery, Page};
 pub use update::Part;
 
 use crate::failure::{Answer, Failure, Named};
+use crate::held::Held;
 use crate::kinds::{Kinds, Resource, SchemaSource};
+use crate::limits::OBJECTS_MAX;
 use crate::schema::{Quantities, SCHEMAS};
 use crate::store::{Object, Store};
 
@@ -29,6 +32,10 @@ pub struct Cluster {
     pub kinds: Kinds,
     /// Whoever takes from a quota holds this, so that two pods do not take the same.
     pub(crate) quotas: Mutex<()>,
+    /// What is left as a snapshot has it.
+    pub(crate) held: Held,
+    /// How many objects may be stored.
+    pub(crate) objects_max: AtomicUsize,
     /// How many addresses were given to services.
     pub(crate) addresses: std::sync::atomic::AtomicU32,
 }
@@ -80,7 +87,19 @@ impl Cluster {
     pub fn new() -> Self {
         let store = Store::default();
         let kinds = Kinds::new(&store);
-        Self { store, kinds, quotas: Mutex::new(()), addresses: 1.into() }
+        Self {
+            store,
+            kinds,
+            quotas: Mutex::new(()),
+            held: Held::default(),
+            objects_max: OBJECTS_MAX.into(),
+            addresses: 1.into(),
+        }
+    }
+
+    /// Changes how many objects may be stored. What is there stays.
+    pub fn limit_objects(&self, max: usize) {
+        self.objects_max.store(max, Ordering::Relaxed);
     }
 
     /// The present.
@@ -189,7 +208,8 @@ pub(crate) fn decode_with(
 
 const METADATA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
-fn depth_of(value: &Value) -> usize {
+/// How deep a value is nested.
+pub(crate) fn depth_of(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(depth_of).max().unwrap_or(0),
         Value::Object(members) => 1 + members.values().map(depth_of).max().unwrap_or(0),

@@ -8,8 +8,9 @@ use super::{Cluster, WriteOptions, Written, absent, complete, decode};
 use crate::admission;
 use crate::failure::{Answer, Failure};
 use crate::json::{at, list, members, slot, text, uid};
-use crate::kinds::{Resource, SchemaSource};
+use crate::kinds::{Kind, Resource, SchemaSource};
 use crate::limits::WRITE_TRIES_MAX;
+use crate::patch::apply::given;
 use crate::store::{ChangeKind, Draft, Object, Refusal, key_of};
 
 /// Which part of an object is written.
@@ -149,6 +150,7 @@ impl Cluster {
             }
         }
         members(metadata).remove("resourceVersion");
+        check_managers(resource, &mut object, before)?;
         if part == Part::Main {
             admission::update(resource, &mut object, before);
         }
@@ -170,6 +172,23 @@ impl Cluster {
         crate::patch::apply::note_updated(resource, &mut object, before, part, options, self.now());
         Ok(object)
     }
+}
+
+/// Checks the managed fields that a client sent.
+fn check_managers(resource: &Resource, object: &mut Value, before: &Value) -> Answer<()> {
+    if object["metadata"].get("managedFields") == before["metadata"].get("managedFields") {
+        return Ok(());
+    }
+    if !given::is_readable(object) {
+        restore(slot(object, &["metadata"]), &before["metadata"], "managedFields");
+        return Ok(());
+    }
+    let problems = given::problems(object);
+    if problems.is_empty() {
+        return Ok(());
+    }
+    let Kind { group, kind, .. } = &resource.kind;
+    Err(Failure::invalid(group, kind, crate::json::name(object), &problems))
 }
 
 /// Takes a member from another object, or takes it away if there is none.

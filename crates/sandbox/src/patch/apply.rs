@@ -6,6 +6,9 @@
 //! it knows no managers of.
 
 mod fields;
+pub(crate) mod given;
+
+use std::collections::HashMap;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -190,14 +193,23 @@ fn merge(kind: &Kind, value: &mut Value, config: &Value, path: &mut Vec<String>)
                 *value = Value::Array(Vec::new());
             }
             let Value::Array(items) = value else { return };
+            let identity = |item: &Value| match &merging {
+                Merging::Atomic => None,
+                Merging::Set => Some(item.to_string()),
+                Merging::Keyed(keys) => Some(fields::key(item, keys)),
+            };
+            let mut places: HashMap<String, usize> = HashMap::new();
+            for (place, item) in items.iter().enumerate() {
+                if let Some(own) = identity(item) {
+                    places.entry(own).or_insert(place);
+                }
+            }
             for change in changes {
-                let found = match &merging {
-                    Merging::Atomic => None,
-                    Merging::Set => items.iter().position(|item| item == change),
-                    Merging::Keyed(keys) => items
-                        .iter()
-                        .position(|item| fields::key(item, keys) == fields::key(change, keys)),
-                };
+                let own = identity(change);
+                let found = own.as_ref().and_then(|own| places.get(own).copied());
+                if let (None, Some(own)) = (found, own) {
+                    places.insert(own, items.len());
+                }
                 match (found, &merging) {
                     (Some(place), Merging::Keyed(_)) => {
                         merge(kind, &mut items[place], change, path);

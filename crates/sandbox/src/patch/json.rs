@@ -2,8 +2,67 @@
 
 use serde_json::Value;
 
+use crate::cluster::depth_of;
+use crate::limits::DEPTH_MAX;
+
 /// Operations in one patch, as upstream has it.
 const OPERATIONS_MAX: usize = 10_000;
+
+/// Bytes that the `copy` operations of one patch may add in all, as upstream has it: each can double
+/// the object.
+const COPIED_BYTES_MAX: usize = 3 << 20;
+
+/// Members of lists that the insertions and removals of one patch may move in all: they are in the way
+/// when a long list is changed at its beginning again and again.
+const SHIFTED_MAX: usize = 1 << 26;
+
+/// What a patch has done so far, for its limits.
+#[derive(Default)]
+struct Work {
+    copied: usize,
+    shifted: usize,
+}
+
+impl Work {
+    fn copy(&mut self, value: &Value) -> Result<(), String> {
+        self.copied += size_of_json(value);
+        if self.copied > COPIED_BYTES_MAX {
+            return Err(format!(
+                "copy operations add {} bytes in all; at most {COPIED_BYTES_MAX} are allowed",
+                self.copied
+            ));
+        }
+        Ok(())
+    }
+
+    fn shift(&mut self, members: usize) -> Result<(), String> {
+        self.shifted += members;
+        if self.shifted > SHIFTED_MAX {
+            return Err(format!(
+                "the operations move more than {SHIFTED_MAX} members of lists; replace the lists as a whole"
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Bytes of a value as JSON.
+fn size_of_json(value: &Value) -> usize {
+    struct Count(usize);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    // Counting cannot fail.
+    let _ = serde_json::to_writer(&mut count, value);
+    count.0
+}
 
 /// Applies a patch. What is wrong with it, if anything; the value is then half changed.
 pub(super) fn patch(value: &mut Value, patch: &Value) -> Result<(), String> {
@@ -14,10 +73,11 @@ pub(super) fn patch(value: &mut Value, patch: &Value) -> Result<(), String> {
             operations.len()
         ));
     }
-    operations.iter().try_for_each(|operation| apply(value, operation))
+    let mut work = Work::default();
+    operations.iter().try_for_each(|operation| apply(value, operation, &mut work))
 }
 
-fn apply(value: &mut Value, operation: &Value) -> Result<(), String> {
+fn apply(value: &mut Value, operation: &Value, work: &mut Work) -> Result<(), String> {
     let text = |name: &str| operation.get(name).and_then(Value::as_str);
     let path = text("path").ok_or("an operation without a path")?;
     let given = || {
@@ -28,20 +88,24 @@ fn apply(value: &mut Value, operation: &Value) -> Result<(), String> {
     };
     let source = || text("from").ok_or_else(|| format!("an operation on {path:?} without `from`"));
     match text("op").unwrap_or_default() {
-        "add" => add(value, path, given()?),
-        "remove" => remove(value, path).map(drop),
+        "add" => add(value, path, given()?, work),
+        "remove" => remove(value, path, work).map(drop),
         "replace" => {
+            let new = given()?;
+            check_depth(path, &new)?;
             let slot = find_mut(value, path)?;
-            *slot = given()?;
+            *slot = new;
             Ok(())
         }
         "move" => {
-            let moved = remove(value, source()?)?;
-            add(value, path, moved)
+            let moved = remove(value, source()?, work)?;
+            add(value, path, moved, work)
         }
         "copy" => {
-            let copied = value.pointer(source()?).cloned().ok_or_else(|| missing(path))?;
-            add(value, path, copied)
+            let copied = value.pointer(source()?).ok_or_else(|| missing(path))?;
+            work.copy(copied)?;
+            let copied = copied.clone();
+            add(value, path, copied, work)
         }
         "test" => match value.pointer(path) {
             found if found.unwrap_or(&Value::Null) == &given()? => Ok(()),
@@ -66,7 +130,18 @@ fn split(path: &str) -> Result<(&str, String), String> {
     Ok((parent, last.replace("~1", "/").replace("~0", "~")))
 }
 
-fn add(value: &mut Value, path: &str, new: Value) -> Result<(), String> {
+/// Refuses a value that is nested too deeply at its place. Checked at each operation, so that no
+/// function that goes down into the object runs out of stack.
+fn check_depth(path: &str, new: &Value) -> Result<(), String> {
+    let depth = path.matches('/').count() + depth_of(new);
+    if depth > DEPTH_MAX {
+        return Err(format!("{path}: nested {depth} deep; at most {DEPTH_MAX} are allowed"));
+    }
+    Ok(())
+}
+
+fn add(value: &mut Value, path: &str, new: Value, work: &mut Work) -> Result<(), String> {
+    check_depth(path, &new)?;
     if path.is_empty() {
         *value = new;
         return Ok(());
@@ -82,6 +157,7 @@ fn add(value: &mut Value, path: &str, new: Value) -> Result<(), String> {
             if place > items.len() {
                 return Err(format!("index out of bounds: {path}"));
             }
+            work.shift(items.len() - place)?;
             items.insert(place, new);
             Ok(())
         }
@@ -89,12 +165,13 @@ fn add(value: &mut Value, path: &str, new: Value) -> Result<(), String> {
     }
 }
 
-fn remove(value: &mut Value, path: &str) -> Result<Value, String> {
+fn remove(value: &mut Value, path: &str, work: &mut Work) -> Result<Value, String> {
     let (parent, last) = split(path)?;
     let removed = match find_mut(value, parent)? {
         Value::Object(members) => members.remove(&last),
         Value::Array(items) => {
             let place = place(&last)?;
+            work.shift(items.len().saturating_sub(place))?;
             (place < items.len()).then(|| items.remove(place))
         }
         _ => None,
@@ -155,5 +232,47 @@ mod tests {
             let done = patch(&mut value, &operations);
             assert_eq!(done.is_ok().then_some(value), after, "{operations}");
         }
+    }
+
+    #[test]
+    fn copies_may_add_as_much_as_a_request_may_hold() {
+        let mut value = json!({"a": "x".repeat(1000)});
+        // 1002 bytes, doubled with each operation.
+        let doublings: Vec<Value> =
+            (0..40).map(|n| json!({"op": "copy", "from": "", "path": format!("/{n}")})).collect();
+        let refused = patch(&mut value, &doublings.into()).unwrap_err();
+        assert!(refused.contains("at most 3145728 are allowed"), "{refused}");
+        assert!(size_of_json(&value) < 2 * COPIED_BYTES_MAX);
+        let mut value = json!({"a": "x".repeat(1 << 20), "b": {}});
+        let two = json!([{"op": "copy", "from": "/a", "path": "/b/c"}, {"op": "copy", "from": "/a", "path": "/b/d"}]);
+        patch(&mut value, &two).unwrap();
+    }
+
+    #[test]
+    fn patches_nest_no_deeper_than_objects_may() {
+        let mut value = json!({"x": {}});
+        let nest = json!({"op": "copy", "from": "/x", "path": "/x/a"});
+        let refused = patch(&mut value, &vec![nest; 10_000].into()).unwrap_err();
+        assert!(refused.contains("at most 120 are allowed"), "{refused}");
+        assert!(depth_of(&value) <= DEPTH_MAX);
+        let mut value = json!({"x": {"a": {}}, "y": 1});
+        let mut deep = json!(1);
+        for _ in 0..DEPTH_MAX - 2 {
+            deep = json!({"a": deep});
+        }
+        for (op, path) in [("add", "/x/a/b"), ("replace", "/x/a")] {
+            let operations = json!([{"op": op, "path": path, "value": deep}]);
+            assert!(patch(&mut value, &operations).unwrap_err().contains("nested"), "{op}");
+        }
+    }
+
+    #[test]
+    fn long_lists_are_not_moved_again_and_again() {
+        let mut value = json!({"list": vec![0; 100_000]});
+        let first = json!({"op": "add", "path": "/list/0", "value": 1});
+        let refused = patch(&mut value, &vec![first; 10_000].into()).unwrap_err();
+        assert!(refused.contains("replace the lists as a whole"), "{refused}");
+        let last = json!({"op": "add", "path": "/list/-", "value": 1});
+        patch(&mut value, &vec![last; 10_000].into()).unwrap();
     }
 }

@@ -1,5 +1,7 @@
 //! Strategic merge patches: merges that know which lists are maps in disguise.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::{Map, Value};
 
 use super::lists::{Strategic, strategic};
@@ -49,6 +51,7 @@ fn merge(
         if let Some(list) = name.strip_prefix(DELETE_VALUES)
             && let (Some(Value::Array(items)), Some(gone)) = (target.get_mut(list), gone.as_array())
         {
+            let gone: HashSet<&Value> = gone.iter().collect();
             items.retain(|item| !gone.contains(item));
         }
     }
@@ -119,8 +122,9 @@ fn without_directives(changes: &[Value]) -> Value {
 }
 
 fn add_values(items: &mut Vec<Value>, changes: &[Value]) {
+    let mut present: HashSet<Value> = items.iter().cloned().collect();
     for change in changes {
-        if !items.contains(change) {
+        if present.insert(change.clone()) {
             items.push(change.clone());
         }
     }
@@ -137,6 +141,14 @@ fn items_by_key(
         *items = changes.iter().filter(|item| item.get(DIRECTIVE).is_none()).cloned().collect();
         return Ok(());
     }
+    // The first member with each key. Members that were deleted keep their places until the end.
+    let mut places: HashMap<Value, usize> = HashMap::new();
+    for (place, item) in items.iter().enumerate() {
+        if let Some(own) = item.get(key) {
+            places.entry(own.clone()).or_insert(place);
+        }
+    }
+    let mut deleted: HashSet<usize> = HashSet::new();
     for change in changes {
         let changed = change
             .as_object()
@@ -144,30 +156,40 @@ fn items_by_key(
         let Some(wanted) = changed.get(key) else {
             return Err(format!("map: {change} does not contain declared merge key: {key}"));
         };
-        let found = items.iter().position(|item| item.get(key) == Some(wanted));
+        let found = places.get(wanted).copied();
         let delete = changed.get(DIRECTIVE).and_then(Value::as_str) == Some("delete");
         match (found, delete) {
-            (Some(place), true) => drop(items.remove(place)),
+            (Some(place), true) => {
+                deleted.insert(place);
+                places.remove(wanted);
+            }
             (None, true) => {}
             (Some(place), false) => merge(kind, &mut items[place], changed, path)?,
             (None, false) => {
                 let mut item = Value::Object(Map::new());
                 merge(kind, &mut item, changed, path)?;
+                places.insert(wanted.clone(), items.len());
                 items.push(item);
             }
         }
+    }
+    if !deleted.is_empty() {
+        let mut place = 0..;
+        items.retain(|_| place.next().is_none_or(|place| !deleted.contains(&place)));
     }
     Ok(())
 }
 
 /// Brings members into the order that the patch asks for; others stay behind the one they followed.
 fn reorder(items: &mut [Value], order: &[Value], key: Option<&str>) {
-    let place_of = |item: &Value| {
-        order.iter().position(|wanted| match key {
-            Some(key) => wanted.get(key).is_some() && wanted.get(key) == item.get(key),
-            None => wanted == item,
-        })
-    };
+    let own = |item: &Value| key.map_or(Some(item), |key| item.get(key)).cloned();
+    let mut places: HashMap<Value, usize> = HashMap::new();
+    for (place, wanted) in order.iter().enumerate() {
+        if let Some(wanted) = own(wanted) {
+            places.entry(wanted).or_insert(place);
+        }
+    }
+    let place_of = |item: &Value| own(item).and_then(|own| places.get(&own).copied());
     let mut last = None;
     let mut keyed: Vec<(Option<usize>, Value)> = items
         .iter()
@@ -242,5 +264,29 @@ mod tests {
             &json!({"spec": {"volumes": [{"name": "a", "hostPath": {"path": "/"}, "$retainKeys": ["name", "hostPath"]}]}}),
             &json!({"spec": {"volumes": [{"name": "a", "hostPath": {"path": "/"}}]}}),
         );
+    }
+
+    #[test]
+    fn long_lists_are_merged_in_one_pass() {
+        let count = 200_000;
+        let names = |from: usize| -> Vec<Value> {
+            (from..from + count).map(|n| json!(format!("example.com/{n}"))).collect()
+        };
+        let before = json!({"metadata": {"finalizers": names(0)}});
+        let change = json!({"metadata": {"finalizers": names(count / 2), "$setElementOrder/finalizers": names(count / 2),
+            "$deleteFromPrimitiveList/finalizers": names(0)}});
+        check(before, &change, &json!({"metadata": {"finalizers": names(count / 2)}}));
+        let containers = |image: &str| -> Vec<Value> {
+            (0..count).map(|n| json!({"name": format!("c{n}"), "image": image})).collect()
+        };
+        let gone: Vec<Value> =
+            (0..count).map(|n| json!({"name": format!("c{n}"), "$patch": "delete"})).collect();
+        let before = json!({"spec": {"containers": containers("a")}});
+        check(
+            before.clone(),
+            &json!({"spec": {"containers": containers("b")}}),
+            &json!({"spec": {"containers": containers("b")}}),
+        );
+        check(before, &json!({"spec": {"containers": gone}}), &json!({"spec": {"containers": []}}));
     }
 }

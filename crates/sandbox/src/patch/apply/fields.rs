@@ -33,6 +33,45 @@ pub(super) struct Fields {
     inner: BTreeMap<String, Fields>,
 }
 
+/// The kinds of steps.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// A member of an object.
+    Field,
+    /// A member of a set.
+    Value,
+    /// A member of a list that has keys.
+    Key,
+    /// None of those, such as a place in a list: nothing is there.
+    Other,
+}
+
+/// The kind of a step, and what follows it.
+fn parts(step: &str) -> (Step, &str) {
+    [("f:", Step::Field), ("v:", Step::Value), ("k:", Step::Key)]
+        .into_iter()
+        .find_map(|(head, kind)| Some((kind, step.strip_prefix(head)?)))
+        .unwrap_or((Step::Other, step))
+}
+
+/// Whether a value is `FieldsV1`: objects all the way down, and steps that can be read.
+pub(super) fn is_readable(value: &Value) -> bool {
+    value.as_object().is_some_and(|members| {
+        members.iter().all(|(step, inner)| {
+            let good = match parts(step) {
+                (Step::Field, _) => true,
+                (Step::Value, value) => serde_json::from_str::<Value>(value).is_ok(),
+                (Step::Key, keys) => serde_json::from_str::<Map<String, Value>>(keys).is_ok(),
+                (Step::Other, ".") => true,
+                (Step::Other, step) => {
+                    step.strip_prefix("i:").is_some_and(|place| place.parse::<u64>().is_ok())
+                }
+            };
+            good && is_readable(inner)
+        })
+    })
+}
+
 /// A path of steps.
 pub(super) type Steps = Vec<String>;
 
@@ -214,18 +253,19 @@ pub(super) fn get<'a>(value: &'a Value, path: &[String]) -> Option<&'a Value> {
     let mut at = value;
     let mut last_is_item = false;
     for step in path {
-        let (kind, name) = step.split_at(step.len().min(2));
-        last_is_item = kind == "k:";
+        let (kind, name) = parts(step);
+        last_is_item = kind == Step::Key;
         at = match kind {
-            "f:" => at.get(name)?,
-            "v:" => {
+            Step::Field => at.get(name)?,
+            Step::Value => {
                 let wanted: Value = serde_json::from_str(name).ok()?;
                 at.as_array()?.iter().find(|item| **item == wanted)?
             }
-            _ => {
+            Step::Key => {
                 let keys: Value = serde_json::from_str(name).ok()?;
                 at.as_array()?.iter().find(|item| matches(item, &keys))?
             }
+            Step::Other => return None,
         };
     }
     Some(if last_is_item { &PRESENT } else { at })
@@ -234,11 +274,13 @@ pub(super) fn get<'a>(value: &'a Value, path: &[String]) -> Option<&'a Value> {
 /// Takes away what is at a path.
 pub(super) fn delete(value: &mut Value, path: &[String]) {
     let Some((step, rest)) = path.split_first() else { return };
-    let (kind, name) = step.split_at(step.len().min(2));
-    let keys: Value =
-        if kind == "f:" { Value::Null } else { serde_json::from_str(name).unwrap_or_default() };
+    let (kind, name) = parts(step);
+    let keys: Value = match kind {
+        Step::Value | Step::Key => serde_json::from_str(name).unwrap_or_default(),
+        Step::Field | Step::Other => Value::Null,
+    };
     match (value, kind) {
-        (value @ Value::Object(_), "f:") => {
+        (value @ Value::Object(_), Step::Field) => {
             let object = members(value);
             if rest.is_empty() {
                 object.remove(name);
@@ -251,10 +293,10 @@ pub(super) fn delete(value: &mut Value, path: &[String]) {
                 }
             }
         }
-        (Value::Array(items), kind) => {
-            let found = items
-                .iter()
-                .position(|item| if kind == "v:" { *item == keys } else { matches(item, &keys) });
+        (Value::Array(items), Step::Value | Step::Key) => {
+            let found = items.iter().position(|item| {
+                if kind == Step::Value { *item == keys } else { matches(item, &keys) }
+            });
             match found {
                 Some(place) if rest.is_empty() => drop(items.remove(place)),
                 Some(place) => delete(&mut items[place], rest),
@@ -269,13 +311,13 @@ pub(super) fn delete(value: &mut Value, path: &[String]) {
 pub(super) fn shown(path: &[String]) -> String {
     let mut text = String::new();
     for step in path {
-        let (kind, name) = step.split_at(step.len().min(2));
+        let (kind, name) = parts(step);
         match kind {
-            "f:" => {
+            Step::Field => {
                 text.push('.');
                 text.push_str(name);
             }
-            "k:" => {
+            Step::Key => {
                 let keys: Value = serde_json::from_str(name).unwrap_or_default();
                 let parts: Vec<String> = keys
                     .as_object()
@@ -285,7 +327,7 @@ pub(super) fn shown(path: &[String]) -> String {
                     .collect();
                 let _ = write!(text, "[{}]", parts.join(","));
             }
-            _ => drop(write!(text, "[={name}]")),
+            Step::Value | Step::Other => drop(write!(text, "[={name}]")),
         }
     }
     text
