@@ -1,10 +1,28 @@
 //! What went wrong, as a Kubernetes `Status`.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
 use crate::problem::Problem;
+
+/// Problems that one answer names, and bytes after which it names no more. A request may have a hundred
+/// thousand, each with a long value.
+const PROBLEMS_MAX: usize = 256;
+const PROBLEM_BYTES_MAX: usize = 64 << 10;
+
+/// Bytes of one problem.
+const TEXT_BYTES_MAX: usize = 8 << 10;
+
+/// A text that is not longer than the limit.
+fn cut(mut text: String) -> String {
+    if text.len() > TEXT_BYTES_MAX {
+        text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
+        text.push('…');
+    }
+    text
+}
 
 /// An answer other than success.
 #[derive(Clone, Debug, PartialEq)]
@@ -116,10 +134,21 @@ impl Failure {
     /// The object breaks rules; `kind` is its kind, not its resource.
     pub fn invalid(group: &str, kind: &str, name: &str, problems: &[Problem]) -> Self {
         let mut texts: Vec<String> = Vec::new();
-        for text in problems.iter().map(ToString::to_string) {
-            if !texts.contains(&text) {
+        let mut seen: HashSet<String> = HashSet::new();
+        let (mut bytes, mut told) = (0, 0);
+        for problem in problems.iter().take(PROBLEMS_MAX) {
+            if bytes >= PROBLEM_BYTES_MAX {
+                break;
+            }
+            let text = cut(problem.to_string());
+            told += 1;
+            bytes += text.len();
+            if seen.insert(text.clone()) {
                 texts.push(text);
             }
+        }
+        if told < problems.len() {
+            texts.push(format!("and {} more problems", problems.len() - told));
         }
         let shown = match &*texts {
             [one] => one.clone(),
@@ -132,8 +161,8 @@ impl Failure {
         let message = format!("{qualified} \"{name}\" is invalid: {shown}");
         let failure =
             Self::new(422, "Invalid", message).about(Named { group, resource: kind }, name);
-        problems.iter().fold(failure, |failure, problem| {
-            failure.cause(problem.what.reason(), &problem.body(), &problem.field)
+        problems.iter().take(told).fold(failure, |failure, problem| {
+            failure.cause(problem.what.reason(), &cut(problem.body()), &problem.field)
         })
     }
 
@@ -279,5 +308,32 @@ impl Failure {
             status["details"] = Value::Object(self.details.clone());
         }
         status
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_about_many_problems_are_short() {
+        let many: Vec<Problem> = (0..100_000)
+            .map(|n| Problem::invalid("metadata.annotations", format!("Ä{n}"), "no"))
+            .collect();
+        let long = Problem::invalid("spec.x", "ä".repeat(1 << 20), "too long");
+        for (problems, end) in [
+            (many, "and 99744 more problems]"),
+            (vec![long; 1000], "and 992 more problems]"),
+            (vec![Problem::required("a", ""); 200], "a: Required value"),
+        ] {
+            let failure = Failure::invalid("", "Pod", "p", &problems);
+            assert!(
+                failure.message.ends_with(end),
+                "{}",
+                &failure.message[failure.message.len() - 40..]
+            );
+            let bytes = failure.to_json().to_string().len();
+            assert!(bytes < 1 << 18, "{bytes}");
+        }
     }
 }

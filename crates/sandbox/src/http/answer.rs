@@ -117,10 +117,24 @@ pub(super) fn done(code: u16, details: Option<Value>) -> Response<Body> {
     json_value(code, &status)
 }
 
-/// Adds warnings for the client to show.
+/// Bytes of one warning and of all warnings of an answer, as upstream has it. There may be one for each
+/// field of a request, and so many headers are not possible.
+const WARNING_BYTES_MAX: usize = 256;
+const WARNINGS_BYTES_MAX: usize = 4 << 10;
+
+/// Warnings of an answer: some clients read no more than 100 headers.
+const WARNINGS_MAX: usize = 64;
+
+/// Adds warnings for the client to show, as many as fit.
 pub(super) fn warn(response: &mut Response<Body>, warnings: &[String]) {
-    for warning in warnings {
-        let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
+    let mut left = WARNINGS_BYTES_MAX;
+    for warning in warnings.iter().take(WARNINGS_MAX) {
+        let shown = &warning[..warning.floor_char_boundary(WARNING_BYTES_MAX)];
+        if shown.len() > left {
+            return;
+        }
+        left -= shown.len();
+        let quoted = shown.replace('\\', "\\\\").replace('"', "\\\"");
         if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
             response.headers_mut().append(WARNING, value);
         }

@@ -1,5 +1,7 @@
 //! The rules that the metadata of all kinds follow.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use crate::json::{at, list, map, text};
@@ -69,7 +71,7 @@ fn new_finalizers(object: &Value, before: &Value, problems: &mut Vec<Problem>) {
     if at(before, &["metadata", "deletionTimestamp"]).is_none() {
         return;
     }
-    let had = list(before, &["metadata", "finalizers"]);
+    let had: HashSet<&Value> = list(before, &["metadata", "finalizers"]).iter().collect();
     let added: Vec<&Value> = list(object, &["metadata", "finalizers"])
         .iter()
         .filter(|finalizer| !had.contains(finalizer))
