@@ -1,6 +1,8 @@
 //! The schema of a custom kind: what it keeps, fills in and refuses.
 
-use regex_lite::Regex;
+use std::collections::{HashMap, HashSet};
+
+use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
 
 use crate::json::{at, list, truth};
@@ -12,6 +14,35 @@ use crate::quantity::Quantity;
 pub struct Structure {
     /// The schema as it was written.
     pub schema: Value,
+    patterns: Patterns,
+}
+
+/// The patterns of a schema by their text, compiled once.
+type Patterns = HashMap<String, Regex>;
+
+/// Bytes that a compiled pattern may take. A pattern of 20 bytes can ask for gigabytes.
+const PATTERN_BYTES_MAX: usize = 256 << 10;
+
+/// Patterns of one schema. They take 64 MiB at most.
+const PATTERNS_MAX: usize = 256;
+
+/// Compiles the patterns of a schema and of all schemas in it.
+fn compile(schema: &Value, patterns: &mut Patterns) {
+    match schema {
+        Value::Object(members) => {
+            if let Some(Value::String(pattern)) = members.get("pattern")
+                && patterns.len() < PATTERNS_MAX
+                && !patterns.contains_key(pattern)
+                && let Ok(compiled) =
+                    RegexBuilder::new(pattern).size_limit(PATTERN_BYTES_MAX).build()
+            {
+                patterns.insert(pattern.clone(), compiled);
+            }
+            members.values().for_each(|inner| compile(inner, patterns));
+        }
+        Value::Array(items) => items.iter().for_each(|inner| compile(inner, patterns)),
+        _ => {}
+    }
 }
 
 /// Members that every object has.
@@ -20,7 +51,9 @@ const OWN: &[&str] = &["apiVersion", "kind", "metadata"];
 impl Structure {
     /// A structure of a schema.
     pub fn new(schema: Value) -> Self {
-        Self { schema }
+        let mut patterns = Patterns::new();
+        compile(&schema, &mut patterns);
+        Self { schema, patterns }
     }
 
     /// Takes away what the schema does not know; returns the paths.
@@ -38,7 +71,7 @@ impl Structure {
     /// What is wrong with an object.
     pub(crate) fn validate(&self, object: &Value) -> Vec<Problem> {
         let mut problems = Vec::new();
-        check(&self.schema, object, "", &mut problems);
+        Checker { patterns: &self.patterns }.check(&self.schema, object, "", &mut problems);
         // Values that do not exist are told last, as upstream has it.
         problems.sort_by_key(|problem| matches!(problem.what, What::NotSupported(..)));
         problems
@@ -132,64 +165,177 @@ fn default(schema: &Value, value: &mut Value) {
     }
 }
 
-fn check(schema: &Value, value: &Value, path: &str, problems: &mut Vec<Problem>) {
-    if value.is_null() && truth(schema, &["nullable"]) {
-        return;
-    }
-    if !of_type(schema, value) {
-        let wanted = crate::json::text(schema, &["type"]);
-        let why = format!("{path} in body must be of type {wanted}: {:?}", kind_of(value));
-        problems.push(Problem::invalid(path, kind_of(value), &why));
-        return;
-    }
-    if let Some(allowed) = schema.get("enum").and_then(Value::as_array)
-        && !allowed.contains(value)
-    {
-        let allowed: Vec<String> = allowed
-            .iter()
-            .map(|one| one.as_str().map_or_else(|| one.to_string(), str::to_owned))
-            .collect();
-        problems.push(Problem {
-            field: path.to_owned(),
-            what: What::NotSupported(value.clone(), allowed),
-        });
-    }
-    match value {
-        Value::Object(members) => object(schema, members, path, problems),
-        Value::Array(items) => array(schema, items, path, problems),
-        Value::String(text) => string(schema, text, path, problems),
-        Value::Number(number) => {
-            if let Some(number) = number.as_f64() {
-                self::number(schema, number, value, path, problems);
-            }
-        }
-        _ => {}
-    }
-    for inner in list(schema, &["allOf"]) {
-        check(inner, value, path, problems);
-    }
-    combinations(schema, value, path, problems);
+/// Checks objects of a schema whose patterns are compiled.
+struct Checker<'a> {
+    patterns: &'a Patterns,
 }
 
-fn combinations(schema: &Value, value: &Value, path: &str, problems: &mut Vec<Problem>) {
-    let holds = |inner: &Value| {
-        let mut found = Vec::new();
-        check(inner, value, path, &mut found);
-        found.is_empty()
-    };
-    let any = list(schema, &["anyOf"]);
-    if !any.is_empty() && !any.iter().any(holds) {
-        let why = format!("{path} in body must validate at least one schema (anyOf)");
-        problems.push(Problem::invalid(path, value.clone(), &why));
+impl Checker<'_> {
+    fn check(&self, schema: &Value, value: &Value, path: &str, problems: &mut Vec<Problem>) {
+        if value.is_null() && truth(schema, &["nullable"]) {
+            return;
+        }
+        if !of_type(schema, value) {
+            let wanted = crate::json::text(schema, &["type"]);
+            let why = format!("{path} in body must be of type {wanted}: {:?}", kind_of(value));
+            problems.push(Problem::invalid(path, kind_of(value), &why));
+            return;
+        }
+        if let Some(allowed) = schema.get("enum").and_then(Value::as_array)
+            && !allowed.contains(value)
+        {
+            let allowed: Vec<String> = allowed
+                .iter()
+                .map(|one| one.as_str().map_or_else(|| one.to_string(), str::to_owned))
+                .collect();
+            problems.push(Problem {
+                field: path.to_owned(),
+                what: What::NotSupported(value.clone(), allowed),
+            });
+        }
+        match value {
+            Value::Object(members) => self.object(schema, members, path, problems),
+            Value::Array(items) => self.array(schema, items, path, problems),
+            Value::String(text) => self.string(schema, text, path, problems),
+            Value::Number(number) => {
+                if let Some(number) = number.as_f64() {
+                    self::number(schema, number, value, path, problems);
+                }
+            }
+            _ => {}
+        }
+        for inner in list(schema, &["allOf"]) {
+            self.check(inner, value, path, problems);
+        }
+        self.combinations(schema, value, path, problems);
     }
-    let one = list(schema, &["oneOf"]);
-    if !one.is_empty() && one.iter().filter(|inner| holds(inner)).count() != 1 {
-        let why = format!("{path} in body must validate one and only one schema (oneOf)");
-        problems.push(Problem::invalid(path, value.clone(), &why));
+
+    fn combinations(&self, schema: &Value, value: &Value, path: &str, problems: &mut Vec<Problem>) {
+        let holds = |inner: &Value| {
+            let mut found = Vec::new();
+            self.check(inner, value, path, &mut found);
+            found.is_empty()
+        };
+        let any = list(schema, &["anyOf"]);
+        if !any.is_empty() && !any.iter().any(holds) {
+            let why = format!("{path} in body must validate at least one schema (anyOf)");
+            problems.push(Problem::invalid(path, value.clone(), &why));
+        }
+        let one = list(schema, &["oneOf"]);
+        if !one.is_empty() && one.iter().filter(|inner| holds(inner)).count() != 1 {
+            let why = format!("{path} in body must validate one and only one schema (oneOf)");
+            problems.push(Problem::invalid(path, value.clone(), &why));
+        }
+        if schema.get("not").is_some_and(holds) {
+            let why = format!("{path} in body must not validate the schema (not)");
+            problems.push(Problem::invalid(path, value.clone(), &why));
+        }
     }
-    if schema.get("not").is_some_and(holds) {
-        let why = format!("{path} in body must not validate the schema (not)");
-        problems.push(Problem::invalid(path, value.clone(), &why));
+
+    fn object(
+        &self,
+        schema: &Value,
+        members: &Map<String, Value>,
+        path: &str,
+        problems: &mut Vec<Problem>,
+    ) {
+        for name in list(schema, &["required"]).iter().filter_map(Value::as_str) {
+            if !members.contains_key(name) {
+                problems.push(Problem::required(join(path, name), ""));
+            }
+        }
+        let properties = schema.get("properties").and_then(Value::as_object);
+        let others = schema.get("additionalProperties").filter(|inner| inner.is_object());
+        for (name, member) in members {
+            if path.is_empty() && OWN.contains(&&**name) {
+                continue;
+            }
+            if let Some(inner) = properties.and_then(|all| all.get(name)).or(others) {
+                self.check(inner, member, &join(path, name), problems);
+            }
+        }
+        let count = members.len() as u64;
+        if at(schema, &["minProperties"]).and_then(Value::as_u64).is_some_and(|min| count < min) {
+            let why = format!(
+                "{path} in body should have at least {} properties",
+                schema["minProperties"]
+            );
+            problems.push(Problem::invalid(path, count, &why));
+        }
+        if let Some(max) =
+            at(schema, &["maxProperties"]).and_then(Value::as_u64).filter(|max| count > *max)
+        {
+            let what = What::TooMany(members.len(), max as usize);
+            problems.push(Problem { field: path.to_owned(), what });
+        }
+    }
+
+    fn array(&self, schema: &Value, items: &[Value], path: &str, problems: &mut Vec<Problem>) {
+        if let Some(inner) = schema.get("items") {
+            for (place, item) in items.iter().enumerate() {
+                self.check(inner, item, &format!("{path}[{place}]"), problems);
+            }
+        }
+        let limit = |name: &str| schema.get(name).and_then(Value::as_u64);
+        if let Some(min) = limit("minItems").filter(|min| (items.len() as u64) < *min) {
+            let why = format!("{path} in body should have at least {min} items");
+            problems.push(Problem::invalid(path, items.len(), &why));
+        }
+        if let Some(max) = limit("maxItems").filter(|max| items.len() as u64 > *max) {
+            let what = What::TooMany(items.len(), max as usize);
+            problems.push(Problem { field: path.to_owned(), what });
+        }
+        let unique = truth(schema, &["uniqueItems"])
+            || crate::json::text(schema, &["x-kubernetes-list-type"]) == "set";
+        let keys: Vec<&str> = list(schema, &["x-kubernetes-list-map-keys"])
+            .iter()
+            .filter_map(Value::as_str)
+            .collect();
+        if !unique && keys.is_empty() {
+            return;
+        }
+        let mut seen: HashSet<Vec<Option<&Value>>> = HashSet::with_capacity(items.len());
+        for (place, item) in items.iter().enumerate() {
+            let identity = if keys.is_empty() {
+                vec![Some(item)]
+            } else {
+                keys.iter().map(|key| item.get(key)).collect()
+            };
+            if !seen.insert(identity) {
+                problems.push(Problem::duplicate(format!("{path}[{place}]"), item.clone()));
+            }
+        }
+    }
+
+    fn string(&self, schema: &Value, text: &str, path: &str, problems: &mut Vec<Problem>) {
+        let limit = |name: &str| schema.get(name).and_then(Value::as_u64);
+        let length = text.chars().count() as u64;
+        if let Some(min) = limit("minLength").filter(|min| length < *min) {
+            let why = format!("{path} in body should be at least {min} chars long");
+            problems.push(Problem::invalid(path, text, &why));
+        }
+        if let Some(max) = limit("maxLength").filter(|max| length > *max) {
+            let what = What::TooLong(max as usize);
+            problems.push(Problem { field: path.to_owned(), what });
+        }
+        let pattern = crate::json::text(schema, &["pattern"]);
+        // A pattern that could not be compiled refuses nothing.
+        if self.patterns.get(pattern).is_some_and(|pattern| !pattern.is_match(text)) {
+            let why = format!("{path} in body should match '{pattern}'");
+            problems.push(Problem::invalid(path, text, &why));
+        }
+        let good = match crate::json::text(schema, &["format"]) {
+            "date-time" => text.parse::<jiff::Timestamp>().is_ok(),
+            "quantity" => Quantity::parse(text).is_some(),
+            _ => true,
+        };
+        if !good {
+            let why = format!(
+                "{path} in body must be of type {}: {text:?}",
+                schema["format"].as_str().unwrap_or_default()
+            );
+            problems.push(Problem::invalid(path, text, &why));
+        }
     }
 }
 
@@ -221,100 +367,6 @@ fn kind_of(value: &Value) -> &'static str {
         Value::String(_) => "string",
         Value::Array(_) => "array",
         Value::Object(_) => "object",
-    }
-}
-
-fn object(schema: &Value, members: &Map<String, Value>, path: &str, problems: &mut Vec<Problem>) {
-    for name in list(schema, &["required"]).iter().filter_map(Value::as_str) {
-        if !members.contains_key(name) {
-            problems.push(Problem::required(join(path, name), ""));
-        }
-    }
-    let properties = schema.get("properties").and_then(Value::as_object);
-    let others = schema.get("additionalProperties").filter(|inner| inner.is_object());
-    for (name, member) in members {
-        if path.is_empty() && OWN.contains(&&**name) {
-            continue;
-        }
-        if let Some(inner) = properties.and_then(|all| all.get(name)).or(others) {
-            check(inner, member, &join(path, name), problems);
-        }
-    }
-    let count = members.len() as u64;
-    if at(schema, &["minProperties"]).and_then(Value::as_u64).is_some_and(|min| count < min) {
-        let why =
-            format!("{path} in body should have at least {} properties", schema["minProperties"]);
-        problems.push(Problem::invalid(path, count, &why));
-    }
-    if let Some(max) =
-        at(schema, &["maxProperties"]).and_then(Value::as_u64).filter(|max| count > *max)
-    {
-        let what = What::TooMany(members.len(), max as usize);
-        problems.push(Problem { field: path.to_owned(), what });
-    }
-}
-
-fn array(schema: &Value, items: &[Value], path: &str, problems: &mut Vec<Problem>) {
-    if let Some(inner) = schema.get("items") {
-        for (place, item) in items.iter().enumerate() {
-            check(inner, item, &format!("{path}[{place}]"), problems);
-        }
-    }
-    let limit = |name: &str| schema.get(name).and_then(Value::as_u64);
-    if let Some(min) = limit("minItems").filter(|min| (items.len() as u64) < *min) {
-        let why = format!("{path} in body should have at least {min} items");
-        problems.push(Problem::invalid(path, items.len(), &why));
-    }
-    if let Some(max) = limit("maxItems").filter(|max| items.len() as u64 > *max) {
-        let what = What::TooMany(items.len(), max as usize);
-        problems.push(Problem { field: path.to_owned(), what });
-    }
-    let unique = truth(schema, &["uniqueItems"])
-        || crate::json::text(schema, &["x-kubernetes-list-type"]) == "set";
-    let keys: Vec<&str> =
-        list(schema, &["x-kubernetes-list-map-keys"]).iter().filter_map(Value::as_str).collect();
-    for (place, item) in items.iter().enumerate() {
-        let same = |other: &&Value| {
-            if keys.is_empty() {
-                unique && *other == item
-            } else {
-                keys.iter().all(|key| other.get(key) == item.get(key))
-            }
-        };
-        if (unique || !keys.is_empty()) && items[..place].iter().any(|other| same(&other)) {
-            problems.push(Problem::duplicate(format!("{path}[{place}]"), item.clone()));
-        }
-    }
-}
-
-fn string(schema: &Value, text: &str, path: &str, problems: &mut Vec<Problem>) {
-    let limit = |name: &str| schema.get(name).and_then(Value::as_u64);
-    let length = text.chars().count() as u64;
-    if let Some(min) = limit("minLength").filter(|min| length < *min) {
-        let why = format!("{path} in body should be at least {min} chars long");
-        problems.push(Problem::invalid(path, text, &why));
-    }
-    if let Some(max) = limit("maxLength").filter(|max| length > *max) {
-        let what = What::TooLong(max as usize);
-        problems.push(Problem { field: path.to_owned(), what });
-    }
-    let pattern = crate::json::text(schema, &["pattern"]);
-    // A pattern that cannot be read refuses nothing.
-    if !pattern.is_empty() && Regex::new(pattern).is_ok_and(|pattern| !pattern.is_match(text)) {
-        let why = format!("{path} in body should match '{pattern}'");
-        problems.push(Problem::invalid(path, text, &why));
-    }
-    let good = match crate::json::text(schema, &["format"]) {
-        "date-time" => text.parse::<jiff::Timestamp>().is_ok(),
-        "quantity" => Quantity::parse(text).is_some(),
-        _ => true,
-    };
-    if !good {
-        let why = format!(
-            "{path} in body must be of type {}: {text:?}",
-            schema["format"].as_str().unwrap_or_default()
-        );
-        problems.push(Problem::invalid(path, text, &why));
     }
 }
 
@@ -408,5 +460,35 @@ mod tests {
             let found = structure().validate(&json!({"spec": spec}));
             assert_eq!(found.first().map(ToString::to_string).as_deref(), Some(expected));
         }
+    }
+
+    #[test]
+    fn long_sets_are_checked_in_one_pass() {
+        let structure = Structure::new(json!({"properties": {
+            "set": {"type": "array", "x-kubernetes-list-type": "set"},
+            "map": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["a", "b"]},
+        }}));
+        let count = 400_000;
+        let mut set: Vec<Value> = (0..count).map(Value::from).collect();
+        set.push(json!(7));
+        let map = json!([{"a": 1, "b": 2}, {"a": 1}, {"a": 1, "b": 3}, {"a": 1}]);
+        let found = structure.validate(&json!({"set": set, "map": map}));
+        let fields: Vec<&str> = found.iter().map(|problem| &*problem.field).collect();
+        assert_eq!(fields, ["map[3]", "set[400000]"]);
+    }
+
+    #[test]
+    fn patterns_are_compiled_once_and_their_size_is_bounded() {
+        let structure = Structure::new(json!({"properties": {
+            "a": {"type": "string", "pattern": "^[a-z]+$"},
+            "b": {"type": "array", "items": {"type": "string", "pattern": "^[a-z]+$"}},
+            "huge": {"type": "string", "pattern": "^(((a{100}){100}){100}){100}$"},
+            "letters": {"type": "string", "pattern": "^\\p{L}+$"},
+        }}));
+        assert_eq!(structure.patterns.len(), 2);
+        let found = structure
+            .validate(&json!({"a": "A", "b": vec!["a"; 100_000], "huge": "x", "letters": "1"}));
+        let fields: Vec<&str> = found.iter().map(|problem| &*problem.field).collect();
+        assert_eq!(fields, ["a", "letters"]);
     }
 }
