@@ -1,5 +1,6 @@
 //! The cluster over HTTP: paths and forms become requests to [`Cluster`], and answers JSON.
 
+mod addresses;
 mod answer;
 mod certificate;
 mod counts;
@@ -21,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use answer::Body;
 pub use certificate::Identity;
+pub(crate) use certificate::{local_url, url};
 pub use handler::Handler;
 pub use listen::{ListenError, Server};
 

@@ -57,6 +57,12 @@ pub(crate) const STREAMS_MAX: u32 = 1024;
 /// For the handshake of TLS.
 pub(crate) const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 
+/// How long a connection may send no request before it is closed. Clients connect when they have one.
+pub(crate) const SILENCE_TIME: Duration = Duration::from_secs(30);
+
+/// How often connections of HTTP/2 are asked whether the other side lives; it has 20 s to answer.
+pub(crate) const PING_EVERY: Duration = Duration::from_secs(30);
+
 /// How long requests may go on when the server ends.
 pub(crate) const GRACE_TIME: Duration = Duration::from_secs(2);
 
@@ -68,6 +74,9 @@ pub(crate) const CUSTOM_KINDS_MAX: usize = 1000;
 
 /// How long an event is kept, as upstream has it.
 pub(crate) const EVENT_TIME: Duration = Duration::from_hours(1);
+
+/// Objects of all kinds. A pod with its events takes about 10 kB, so this many take 10 GB.
+pub(crate) const OBJECTS_MAX: usize = 1_000_000;
 
 /// Nodes of one group. Each costs a few kilobytes, and a heartbeat.
 pub(crate) const NODES_MAX: usize = 100_000;

@@ -1,6 +1,7 @@
 //! The certificate that the server shows, and the kubeconfig that trusts it.
 
-use std::net::SocketAddr;
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
@@ -8,6 +9,8 @@ use base64::engine::general_purpose::STANDARD;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
 use ring::rand::SecureRandom as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+
+use super::addresses;
 
 /// Longer than anybody keeps a sandbox.
 const VALIDITY: Duration = Duration::from_hours(365 * 24);
@@ -27,8 +30,9 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// A new one, for these names and addresses.
-    pub fn new(names: &[String]) -> Result<Self, rcgen::Error> {
+    /// A new one for a server that listens on an address, with further names that clients use.
+    pub fn new(address: IpAddr, more: &[String]) -> Result<Self, rcgen::Error> {
+        let names = names(address, more);
         let authority_key = KeyPair::generate()?;
         let mut params = subject("jindou-sandbox-ca", &[])?;
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -36,7 +40,9 @@ impl Identity {
         let authority_pem = params.self_signed(&authority_key)?.pem();
         let authority = Issuer::new(params, authority_key);
         let key = KeyPair::generate()?;
-        let mut params = subject("kube-apiserver", names)?;
+        let mut params = subject("kube-apiserver", &names)?;
+        // Strict clients, such as Python 3.13, refuse certificates that do not say which key signed them.
+        params.use_authority_key_identifier_extension = true;
         params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ServerAuth];
         let certificate = params.signed_by(&key, &authority)?.der().clone();
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
@@ -59,18 +65,53 @@ impl Identity {
         Ok(config)
     }
 
-    /// A kubeconfig for this server.
-    pub fn kubeconfig(&self, address: SocketAddr) -> String {
+    /// A kubeconfig for this server at a URL; its cluster, user and context have this name.
+    pub(crate) fn kubeconfig(&self, url: &str, name: &str) -> String {
         let authority = STANDARD.encode(&self.authority_pem);
-        let host = match address.ip() {
-            ip if ip.is_unspecified() => format!("127.0.0.1:{}", address.port()),
-            _ => address.to_string(),
-        };
         let token = &self.token;
         format!(
-            "apiVersion: v1\nkind: Config\nclusters:\n- name: jindou\n  cluster:\n    server: https://{host}\n    certificate-authority-data: {authority}\nusers:\n- name: jindou\n  user:\n    token: {token}\ncontexts:\n- name: jindou\n  context:\n    cluster: jindou\n    user: jindou\n    namespace: default\ncurrent-context: jindou\n"
+            "apiVersion: v1\nkind: Config\nclusters:\n- name: {name}\n  cluster:\n    server: {url}\n    certificate-authority-data: {authority}\nusers:\n- name: {name}\n  user:\n    token: {token}\ncontexts:\n- name: {name}\n  context:\n    cluster: {name}\n    user: {name}\n    namespace: default\ncurrent-context: {name}\n"
         )
     }
+}
+
+/// The URL for clients on this machine.
+pub(crate) fn local_url(address: SocketAddr) -> String {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ip => ip,
+    };
+    format!("https://{}", SocketAddr::new(ip, address.port()))
+}
+
+/// The URL for clients on this machine and, if the server listens on all addresses, on others.
+pub(crate) fn url(address: SocketAddr) -> String {
+    let reached = address.ip().is_unspecified().then(|| addresses::outgoing(address.is_ipv6()));
+    match reached.flatten() {
+        Some(ip) => format!("https://{}", SocketAddr::new(ip, address.port())),
+        None => local_url(address),
+    }
+}
+
+/// Every name and address by which clients may reach the server.
+fn names(address: IpAddr, more: &[String]) -> Vec<String> {
+    let own = [
+        "localhost",
+        "127.0.0.1",
+        "::1",
+        "kubernetes",
+        "kubernetes.default",
+        "kubernetes.default.svc",
+    ];
+    let addresses =
+        if address.is_unspecified() { addresses::local() } else { BTreeSet::from([address]) };
+    let mut names: Vec<String> = own.iter().map(|&name| name.to_owned()).collect();
+    names.extend(addresses.iter().map(IpAddr::to_string));
+    names.extend_from_slice(more);
+    names.sort();
+    names.dedup();
+    names
 }
 
 fn subject(name: &str, names: &[String]) -> Result<CertificateParams, rcgen::Error> {
@@ -82,4 +123,41 @@ fn subject(name: &str, names: &[String]) -> Result<CertificateParams, rcgen::Err
     params.distinguished_name.push(DnType::CommonName, name);
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     Ok(params)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_certificate_says_which_key_signed_it_and_all_names() {
+        let more = ["cluster.example".to_owned(), "192.0.2.7".to_owned()];
+        let identity = Identity::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), &more).unwrap();
+        let has =
+            |bytes: &[u8]| identity.certificate.windows(bytes.len()).any(|part| part == bytes);
+        // The object identifier 2.5.29.35, authority key identifier.
+        assert!(has(&[0x06, 0x03, 0x55, 0x1d, 0x23]));
+        assert!(has(b"cluster.example") && has(&[192, 0, 2, 7]) && has(&[127, 0, 0, 1]));
+        for ip in addresses::local() {
+            let octets = match ip {
+                IpAddr::V4(ip) => ip.octets().to_vec(),
+                IpAddr::V6(ip) => ip.octets().to_vec(),
+            };
+            assert!(has(&octets), "{ip}");
+        }
+        assert!(Identity::new(IpAddr::V4(Ipv4Addr::LOCALHOST), &["\u{e4}".to_owned()]).is_err());
+    }
+
+    #[test]
+    fn kubeconfigs_name_an_address_that_can_be_reached() {
+        let any = SocketAddr::from(([0, 0, 0, 0], 7));
+        assert_eq!(local_url(any), "https://127.0.0.1:7");
+        assert!(!url(any).contains("0.0.0.0"));
+        assert_eq!(local_url("[::]:7".parse().unwrap()), "https://[::1]:7");
+        let one = SocketAddr::from(([127, 0, 0, 2], 7));
+        assert_eq!(
+            (url(one), local_url(one)),
+            ("https://127.0.0.2:7".into(), "https://127.0.0.2:7".into())
+        );
+    }
 }
