@@ -1,5 +1,7 @@
 //! Following collections, and the loop that all controllers share.
 
+mod timers;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +14,7 @@ use crate::failure::Answer;
 use crate::kinds::Resource;
 use crate::limits::WATCH_BATCH_MAX;
 use crate::store::Change;
+use timers::Timers;
 
 /// Namespace and name.
 pub(super) type Key = (String, String);
@@ -118,9 +121,9 @@ pub(super) async fn run(cluster: &Arc<Cluster>, controller: &dyn Controller) {
         .map(|(group, plural)| Follower::new(cluster.kind(group, plural)))
         .collect();
     let mut due: BTreeSet<Key> = BTreeSet::new();
-    let mut later: BTreeMap<Key, Instant> = BTreeMap::new();
+    let mut later = Timers::default();
     let mut failures: BTreeMap<Key, u32> = BTreeMap::new();
-    let mut resting: BTreeMap<Key, Instant> = BTreeMap::new();
+    let mut resting = Timers::default();
     loop {
         let mut busy = false;
         for (source, follower) in followers.iter_mut().enumerate() {
@@ -131,15 +134,14 @@ pub(super) async fn run(cluster: &Arc<Cluster>, controller: &dyn Controller) {
         }
         busy |= renew_if_missed(&mut followers);
         let now = Instant::now();
-        due.extend(later.iter().filter(|(_, at)| **at <= now).map(|(key, _)| key.clone()));
-        later.retain(|_, at| *at > now);
-        resting.retain(|_, until| *until > now);
+        due.extend(later.take_due(now));
+        resting.take_due(now);
         for key in std::mem::take(&mut due) {
             if let Some(until) = resting.get(&key) {
-                later.insert(key, *until);
+                later.set(key, until);
                 continue;
             }
-            later.remove(&key);
+            later.forget(&key);
             let start = Instant::now();
             let wait = match controller.reconcile(cluster, &key) {
                 Ok(wait) => {
@@ -159,10 +161,10 @@ pub(super) async fn run(cluster: &Arc<Cluster>, controller: &dyn Controller) {
             let rest = (end.duration_since(start) * REST_FACTOR).min(REST_LONGEST);
             let rest = if busy { Duration::ZERO } else { rest };
             if rest > REST_LEAST {
-                resting.insert(key.clone(), end + rest);
+                resting.set(key.clone(), end + rest);
             }
             if let Some(wait) = wait {
-                later.insert(key, end + wait.max(rest));
+                later.set(key, end + wait.max(rest));
             }
             tokio::task::yield_now().await;
         }
@@ -170,7 +172,7 @@ pub(super) async fn run(cluster: &Arc<Cluster>, controller: &dyn Controller) {
             tokio::task::yield_now().await;
             continue;
         }
-        let next = later.values().min().copied();
+        let next = later.next();
         tokio::select! {
             () = any_changed(&mut followers) => {}
             () = sleep_until(next.unwrap_or(now + RETRY_LONGEST)), if next.is_some() => {}

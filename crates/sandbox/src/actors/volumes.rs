@@ -1,5 +1,8 @@
 //! Claims get volumes: those that are there, or new ones of their class.
 
+mod index;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -9,14 +12,24 @@ use super::workload::create;
 use crate::cluster::{Cluster, DeleteOptions, Part, WriteOptions};
 use crate::failure::Answer;
 use crate::json::{at, list, name, namespace, slot, text, uid};
-use crate::quantity::Quantity;
 use crate::store::{Change, ChangeKind};
+use index::{Index, allows, size};
 
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
 /// The controller.
-pub(super) struct Claims;
+#[derive(Default)]
+pub(super) struct Claims {
+    index: Mutex<Index>,
+}
+
+impl Claims {
+    fn index(&self) -> MutexGuard<'_, Index> {
+        // Nothing panics while it holds the lock; if it did, the index would only propose less.
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 impl Controller for Claims {
     fn sources(&self) -> &'static [(&'static str, &'static str)] {
@@ -34,15 +47,18 @@ impl Controller for Claims {
         if source == 1 && change.kind != ChangeKind::Deleted {
             settle_volume(cluster, &change.object.name);
         }
-        let claims = cluster.kind("", "persistentvolumeclaims");
-        if source == 0 {
-            return vec![own(change)];
+        let mut index = self.index();
+        match source {
+            0 => {
+                index.see_claim(&own(change), change);
+                vec![own(change)]
+            }
+            1 => {
+                index.see_volume(change);
+                index.claims_for(&change.object.name)
+            }
+            _ => index.open_of(&change.object.name),
         }
-        let open = claims.objects.list("").objects;
-        open.iter()
-            .filter(|claim| text(&claim.value(), &["status", "phase"]) != "Bound")
-            .map(|claim| (claim.namespace.to_string(), claim.name.to_string()))
-            .collect()
     }
 
     fn reconcile(&self, cluster: &Cluster, (place, claim_name): &Key) -> Answer<Option<Duration>> {
@@ -53,7 +69,7 @@ impl Controller for Claims {
         {
             return Ok(None);
         }
-        if let Some(volume) = reserved(cluster, &claim) {
+        if let Some(volume) = self.reserved(cluster, &claim) {
             return bind(cluster, &claim, &volume).map(|()| None);
         }
         let class = text(&claim, &["spec", "storageClassName"]).to_owned();
@@ -65,7 +81,7 @@ impl Controller for Claims {
         if waits && node.is_empty() {
             return Ok(None);
         }
-        if !waits && let Some(volume) = matching(cluster, &claim) {
+        if !waits && let Some(volume) = self.matching(cluster, &claim) {
             return bind(cluster, &claim, &volume).map(|()| None);
         }
         match class {
@@ -78,45 +94,35 @@ impl Controller for Claims {
     }
 }
 
-/// The volume that somebody has chosen for a claim.
-fn reserved(cluster: &Cluster, claim: &Value) -> Option<Value> {
-    let volumes = cluster.kind("", "persistentvolumes");
-    let named = text(claim, &["spec", "volumeName"]);
-    if !named.is_empty() {
-        return cluster.value(&volumes, "", named);
-    }
-    let all = volumes.objects.list("").objects;
-    all.iter().map(|volume| volume.value()).find(|volume| {
-        text(volume, &["spec", "claimRef", "namespace"]) == namespace(claim)
-            && text(volume, &["spec", "claimRef", "name"]) == name(claim)
-            && ["", uid(claim)].contains(&text(volume, &["spec", "claimRef", "uid"]))
-    })
-}
-
-/// The smallest free volume that is large enough.
-fn matching(cluster: &Cluster, claim: &Value) -> Option<Value> {
-    let size = |value: &Value, path: &[&str]| {
-        at(value, path).and_then(Value::as_str).and_then(Quantity::parse)
-    };
-    let wanted = size(claim, &["spec", "resources", "requests", "storage"])?;
-    let all = cluster.kind("", "persistentvolumes").objects.list("").objects;
-    let mut fitting: Vec<(Quantity, Value)> = all
-        .iter()
-        .map(|volume| volume.value())
-        .filter(|volume| {
-            at(volume, &["spec", "claimRef"]).is_none()
-                && text(volume, &["spec", "storageClassName"])
-                    == text(claim, &["spec", "storageClassName"])
-                && text(volume, &["spec", "volumeMode"]) == text(claim, &["spec", "volumeMode"])
-                && list(claim, &["spec", "accessModes"])
-                    .iter()
-                    .all(|mode| list(volume, &["spec", "accessModes"]).contains(mode))
+impl Claims {
+    /// The volume that a claim names, or that names the claim.
+    fn reserved(&self, cluster: &Cluster, claim: &Value) -> Option<Value> {
+        let volumes = cluster.kind("", "persistentvolumes");
+        let named = text(claim, &["spec", "volumeName"]);
+        if !named.is_empty() {
+            return cluster.value(&volumes, "", named);
+        }
+        let key = (namespace(claim).to_owned(), name(claim).to_owned());
+        let names = self.index().reserved(&key);
+        names.iter().filter_map(|name| cluster.value(&volumes, "", name)).find(|volume| {
+            text(volume, &["spec", "claimRef", "namespace"]) == namespace(claim)
+                && text(volume, &["spec", "claimRef", "name"]) == name(claim)
+                && ["", uid(claim)].contains(&text(volume, &["spec", "claimRef", "uid"]))
         })
-        .filter_map(|volume| Some((size(&volume, &["spec", "capacity", "storage"])?, volume)))
-        .filter(|(capacity, _)| *capacity >= wanted)
-        .collect();
-    fitting.sort_by_key(|(capacity, _)| capacity.whole());
-    fitting.into_iter().next().map(|(_, volume)| volume)
+    }
+
+    /// The smallest free volume that is large enough.
+    fn matching(&self, cluster: &Cluster, claim: &Value) -> Option<Value> {
+        let volumes = cluster.kind("", "persistentvolumes");
+        let wanted = size(claim, &["spec", "resources", "requests", "storage"])?;
+        let names = self.index().fitting(claim);
+        names.iter().filter_map(|name| cluster.value(&volumes, "", name)).find(|volume| {
+            at(volume, &["spec", "claimRef"]).is_none()
+                && size(volume, &["spec", "capacity", "storage"])
+                    .is_some_and(|capacity| capacity >= wanted)
+                && allows(volume, claim)
+        })
+    }
 }
 
 fn provision(cluster: &Cluster, claim: &Value, class: &Value, node: &str) -> Answer<Value> {
@@ -134,6 +140,8 @@ fn provision(cluster: &Cluster, claim: &Value, class: &Value, node: &str) -> Ans
             "persistentVolumeReclaimPolicy": class["reclaimPolicy"],
             "storageClassName": name(class),
             "csi": {"driver": class["provisioner"], "volumeHandle": volume_name},
+            // From the start, so that no other claim takes it.
+            "claimRef": reference(claim),
         },
     });
     // A volume lives where the class says, or in the zone of the chosen node.
@@ -150,13 +158,18 @@ fn provision(cluster: &Cluster, claim: &Value, class: &Value, node: &str) -> Ans
     create(cluster, &volumes, "", volume).map(|made| made.value())
 }
 
+/// How a volume names its claim.
+fn reference(claim: &Value) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": namespace(claim),
+        "name": name(claim), "uid": uid(claim),
+    })
+}
+
 fn bind(cluster: &Cluster, claim: &Value, volume: &Value) -> Answer<()> {
     let options = WriteOptions::default();
     let volumes = cluster.kind("", "persistentvolumes");
-    let reference = json!({
-        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": namespace(claim),
-        "name": name(claim), "uid": uid(claim),
-    });
+    let reference = reference(claim);
     cluster.change(&volumes, "", name(volume), Part::Whole, &options, |_, before| {
         let mut object = before.clone();
         object["spec"]["claimRef"] = reference.clone();
