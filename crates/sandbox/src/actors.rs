@@ -5,12 +5,12 @@
 
 mod affinity;
 mod custom;
-mod daemon_set;
+pub(crate) mod daemon_set;
 mod deployment;
 mod disruption;
 mod expiry;
 mod follow;
-mod gc;
+pub(crate) mod gc;
 mod job;
 mod kubelet;
 mod namespace;
@@ -20,7 +20,7 @@ mod pod_gc;
 mod quota;
 mod recorder;
 mod replica_set;
-mod revision;
+pub(crate) mod revision;
 mod stateful_set;
 mod taint_eviction;
 pub mod usage;
@@ -28,6 +28,8 @@ mod volumes;
 mod workload;
 #[cfg(test)]
 mod yard;
+
+pub(crate) use workload::fingerprint;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -84,7 +86,7 @@ pub fn start(cluster: &Arc<Cluster>, settings: Settings, stop: &CancellationToke
         )),
         Box::new(stateful_set::StatefulSets),
         Box::new(taint_eviction::TaintEvictions::new(settings)),
-        Box::new(volumes::Claims),
+        Box::new(volumes::Claims::default()),
     ];
     for controller in controllers {
         let (cluster, stop) = (Arc::clone(cluster), stop.clone());

@@ -1,14 +1,34 @@
-//! Clusters from files: groups of nodes, and snapshots of real clusters.
+//! Clusters from files: groups of nodes, snapshots of real clusters, and manifests.
+
+mod groups;
+mod manifests;
+
+use std::collections::HashSet;
 
 use serde_json::{Value, json};
 use thiserror::Error;
 
-use crate::actors::nodes;
+use crate::actors::daemon_set::{GENERATION, TEMPLATE_GENERATION};
+use crate::actors::gc;
+use crate::actors::revision::REVISION;
 use crate::cluster::{Cluster, Strictness, WriteOptions, complete, decode, seconds};
-use crate::json::{at, int, list, members, name, namespace, slot, text};
+use crate::json::{at, members, name, namespace, slot, text, uid};
 use crate::kinds::{Verbs, type_of};
-use crate::limits::{DEPTH_MAX, NODES_MAX};
+use crate::limits::DEPTH_MAX;
 use crate::store::Draft;
+
+pub use groups::node_groups;
+pub use manifests::{ApplyError, Manifest, apply};
+
+/// Kinds whose controllers create and delete objects of other kinds.
+const WORKLOADS: &[(&str, &str)] = &[
+    ("apps", "deployments"),
+    ("apps", "replicasets"),
+    ("", "replicationcontrollers"),
+    ("apps", "statefulsets"),
+    ("apps", "daemonsets"),
+    ("batch", "jobs"),
+];
 
 /// Why a file cannot be used.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -36,64 +56,12 @@ pub enum ImportError {
 pub struct Imported {
     /// How many objects.
     pub objects: usize,
-    /// Kinds that were left out, since nobody knows them here.
+    /// Kinds that were left out, since the cluster does not have them.
     pub unknown: Vec<String>,
-}
-
-/// The nodes of a file of groups.
-///
-/// ```yaml
-/// groups:
-/// - name: gpu
-///   count: 8
-///   zones: [a, b]
-///   labels: {accelerator: h100}
-///   taints: [{key: gpu, effect: NoSchedule}]
-///   capacity: {cpu: 96, memory: 1Ti, nvidia.com/gpu: 8}
-/// ```
-pub fn node_groups(text_of_file: &str) -> Result<Vec<Value>, ImportError> {
-    const KNOWN: &[&str] = &["name", "count", "zones", "labels", "taints", "capacity"];
-    let file: Value = serde_saphyr::from_str(text_of_file)
-        .map_err(|error| ImportError::Syntax(error.to_string()))?;
-    let wrong = |message: String| ImportError::Form(message);
-    let groups = file.get("groups").and_then(Value::as_array).ok_or_else(|| {
-        wrong("a list `groups` is needed, each with `name` and `count`".to_owned())
-    })?;
-    let mut all = Vec::new();
-    for (place, group) in groups.iter().enumerate() {
-        let unknown =
-            group.as_object().into_iter().flatten().find(|(key, _)| !KNOWN.contains(&&***key));
-        if let Some((key, _)) = unknown {
-            return Err(wrong(format!(
-                "groups[{place}].{key} is not known; known are {}",
-                KNOWN.join(", ")
-            )));
-        }
-        let group_name = text(group, &["name"]);
-        crate::names::label(group_name)
-            .map_err(|why| wrong(format!("groups[{place}].name: {why}")))?;
-        let count = int(group, &["count"]).filter(|count| (0..=NODES_MAX as i64).contains(count));
-        let count = count.ok_or_else(|| {
-            wrong(format!("groups[{place}].count: a number from 0 to {NODES_MAX} is needed"))
-        })?;
-        for (resource, amount) in crate::json::map(group, &["capacity"]) {
-            let shown = amount.as_str().map_or_else(|| amount.to_string(), str::to_owned);
-            if crate::quantity::Quantity::parse(&shown).is_none() {
-                return Err(wrong(format!(
-                    "groups[{place}].capacity.{resource}: {shown:?} is no quantity"
-                )));
-            }
-        }
-        let zones: Vec<&str> = list(group, &["zones"]).iter().filter_map(Value::as_str).collect();
-        for number in 0..count {
-            let mut node = nodes::group_node(&format!("{group_name}-{number}"), group);
-            if let Some(zone) = zones.get(number as usize % zones.len().max(1)) {
-                node["metadata"]["labels"]["topology.kubernetes.io/zone"] = (*zone).into();
-            }
-            all.push(node);
-        }
-    }
-    Ok(all)
+    /// How many objects have an owner that is not in the snapshot. They stay nevertheless.
+    pub without_owner: usize,
+    /// How many workloads are left alone by their controllers until something of them changes.
+    pub held: usize,
 }
 
 /// Takes the objects of a snapshot, such as `kubectl get nodes,pods,… -A -o yaml` prints it, as they are:
@@ -112,10 +80,14 @@ pub fn snapshot(cluster: &Cluster, text_of_file: &str) -> Result<Imported, Impor
         "Pod" => 4,
         _ => 3,
     });
+    // What was in a cluster has a uid; a manifest is still to be brought to life.
+    let lived: HashSet<String> =
+        objects.iter().map(|object| uid(object).to_owned()).filter(|uid| !uid.is_empty()).collect();
     let mut imported = Imported::default();
     for object in objects {
         take(cluster, object, &mut imported)?;
     }
+    hold(cluster, &lived, &mut imported);
     imported.unknown.sort();
     imported.unknown.dedup();
     Ok(imported)
@@ -197,6 +169,43 @@ fn take(cluster: &Cluster, mut object: Value, imported: &mut Imported) -> Result
     Ok(())
 }
 
+/// Keeps controllers and garbage collection from what the snapshot holds.
+fn hold(cluster: &Cluster, lived: &HashSet<String>, imported: &mut Imported) {
+    for (group, plural) in WORKLOADS {
+        for object in cluster.kind(group, plural).objects.list("").objects {
+            if lived.contains(&*object.uid) {
+                let workload = object.value();
+                cluster.held.hold(&workload, revision_of(cluster, &workload));
+                imported.held += 1;
+            }
+        }
+    }
+    let mut without_owner: HashSet<String> = HashSet::new();
+    for resource in cluster.kinds.all() {
+        for object in resource.objects.list("").objects {
+            for owner in &object.owners {
+                if !gc::exists(cluster, &object.namespace, owner) {
+                    cluster.held.hold_owner(owner);
+                    without_owner.insert(object.uid.to_string());
+                }
+            }
+        }
+    }
+    imported.without_owner = without_owner.len();
+    cluster.held.imported_at(cluster.store.version());
+}
+
+/// The revision that pods of a stateful set or daemon set bear if they are not outdated.
+fn revision_of(cluster: &Cluster, workload: &Value) -> String {
+    if type_of(workload).1 == "StatefulSet" {
+        return text(workload, &["status", "updateRevision"]).to_owned();
+    }
+    let newest = text(workload, &["metadata", "annotations", TEMPLATE_GENERATION]);
+    let pods = cluster.kind("", "pods").objects.owned_by(uid(workload));
+    let pod = pods.iter().find(|pod| pod.label(GENERATION).is_some_and(|one| one == newest));
+    pod.and_then(|pod| pod.label(REVISION)).unwrap_or_default().to_owned()
+}
+
 fn kind_is_definition(object: &Value) -> bool {
     type_of(object).1 == "CustomResourceDefinition" && at(object, &["spec", "versions"]).is_some()
 }
@@ -219,43 +228,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_become_nodes() {
-        let nodes = node_groups("groups: [{name: gpu, count: 3, zones: [a, b], labels: {x: y}, taints: [{key: k, effect: NoSchedule}], capacity: {nvidia.com/gpu: 8, cpu: 96}}]").unwrap();
-        assert_eq!(nodes.len(), 3);
-        assert_eq!(nodes[2]["metadata"]["name"], "gpu-2");
-        assert_eq!(nodes[2]["metadata"]["labels"]["topology.kubernetes.io/zone"], "a");
-        assert_eq!(nodes[0]["status"]["capacity"]["nvidia.com/gpu"], "8");
-        assert_eq!(nodes[0]["spec"]["taints"][0]["key"], "k");
-    }
-
-    #[test]
-    fn wrong_groups_are_told() {
-        for (file, told) in [
-            ("nodes: 3", "a list `groups` is needed, each with `name` and `count`"),
-            (
-                "groups: [{name: a, count: 1, colour: red}]",
-                "groups[0].colour is not known; known are name, count, zones, labels, taints, capacity",
-            ),
-            ("groups: [{name: a}]", "groups[0].count: a number from 0 to 100000 is needed"),
-            (
-                "groups: [{name: a, count: 1, capacity: {cpu: much}}]",
-                "groups[0].capacity.cpu: \"much\" is no quantity",
-            ),
-        ] {
-            assert_eq!(node_groups(file).unwrap_err().to_string(), told);
-        }
-        assert!(node_groups("groups: [{name: A, count: 1}]").is_err());
-        assert!(node_groups("{").is_err());
-    }
-
-    #[test]
     fn snapshots_are_taken_as_they_are() {
         let cluster = crate::testing::cluster();
         let file = "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod, metadata: {name: p, namespace: team, uid: u1, resourceVersion: '5'}, spec: {nodeName: n1, containers: [{name: c, image: i}]}, status: {phase: Running}}\n- {apiVersion: v1, kind: Node, metadata: {name: n1}}\n---\napiVersion: example.com/v1\nkind: Thing\nmetadata: {name: t}\n";
         let imported = snapshot(&cluster, file).unwrap();
         assert_eq!(
             imported,
-            Imported { objects: 2, unknown: vec!["example.com/v1 Thing".to_owned()] }
+            Imported {
+                objects: 2,
+                unknown: vec!["example.com/v1 Thing".to_owned()],
+                ..Imported::default()
+            }
         );
         let pod = cluster.value(&cluster.kind("", "pods"), "team", "p").unwrap();
         assert_eq!(

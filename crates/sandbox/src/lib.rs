@@ -18,6 +18,7 @@ mod defaults;
 mod events;
 pub mod failure;
 pub mod faults;
+mod held;
 pub mod http;
 pub mod import;
 mod json;
@@ -40,4 +41,4 @@ mod tables;
 mod testing;
 mod validation;
 
-pub use sandbox::{Options, Sandbox, furnish};
+pub use sandbox::{Options, Sandbox, StartError, furnish};

@@ -4,15 +4,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use thiserror::Error;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::actors::usage::Usage;
 use crate::actors::{self, Settings, nodes};
 use crate::cluster::{Cluster, WriteOptions};
-use crate::failure::Answer;
+use crate::failure::{Answer, Failure};
 use crate::faults::Faults;
-use crate::http::{Identity, ListenError, Server};
+use crate::http::{Identity, ListenError, Server, local_url, url};
 
 /// Namespaces that every cluster has.
 const NAMESPACES: &[&str] = &["default", "kube-node-lease", "kube-public", "kube-system"];
@@ -26,6 +27,8 @@ pub struct Options {
     pub nodes: usize,
     /// More nodes to begin with, see [`crate::import::node_groups`].
     pub more_nodes: Vec<Value>,
+    /// Further names and addresses of the server in its certificate.
+    pub names: Vec<String>,
     /// How fast time runs for actors.
     pub speed: f64,
     /// Whether there are kubelets and controllers. Without them nothing happens by itself.
@@ -38,10 +41,32 @@ impl Default for Options {
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
             nodes: 0,
             more_nodes: Vec::new(),
+            names: Vec::new(),
             speed: 1.0,
             actors: true,
         }
     }
+}
+
+/// Why a sandbox cannot start.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// Its server cannot.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// A node has a name that another one has.
+    #[error(
+        "node {0:?} is there already: names of --nodes (node-0, node-1, …), of node groups and of the snapshot must differ; rename the group"
+    )]
+    Taken(String),
+    /// A node is refused.
+    #[error("node {name:?} is refused: {message}")]
+    Node {
+        /// Its name.
+        name: String,
+        /// What is wrong with it.
+        message: String,
+    },
 }
 
 /// A sandbox at work. It ends with [`Sandbox::stop`].
@@ -59,29 +84,20 @@ pub struct Sandbox {
 
 impl Sandbox {
     /// Makes a cluster and serves it.
-    pub async fn start(options: &Options) -> Result<Self, ListenError> {
+    pub async fn start(options: &Options) -> Result<Self, StartError> {
         let cluster = Arc::new(Cluster::new());
         furnish(&cluster);
         Self::serve(cluster, options).await
     }
 
     /// Serves a cluster that has what every cluster has, and more.
-    pub async fn serve(cluster: Arc<Cluster>, options: &Options) -> Result<Self, ListenError> {
+    pub async fn serve(cluster: Arc<Cluster>, options: &Options) -> Result<Self, StartError> {
         let plain = (0..options.nodes).map(nodes::plain);
         for node in plain.chain(options.more_nodes.iter().cloned()) {
-            add(&cluster, "", "nodes", "", node);
+            add_node(&cluster, node)?;
         }
-        let mut names = vec![
-            "localhost".to_owned(),
-            "127.0.0.1".to_owned(),
-            "::1".to_owned(),
-            "kubernetes.default.svc".to_owned(),
-        ];
         let ip = options.address.ip();
-        if !ip.is_unspecified() {
-            names.push(ip.to_string());
-        }
-        let identity = Identity::new(&names)?;
+        let identity = Identity::new(ip, &options.names).map_err(ListenError::from)?;
         let usage = Usage::new(options.speed);
         let faults = Arc::new(Faults::default());
         let server = Server::bind(
@@ -108,9 +124,19 @@ impl Sandbox {
         self.address
     }
 
-    /// A kubeconfig for it. Whoever has it may do everything.
+    /// A kubeconfig for clients on this machine. It permits everything.
     pub fn kubeconfig(&self) -> String {
-        self.identity.kubeconfig(self.address)
+        self.identity.kubeconfig(&local_url(self.address), "jindou")
+    }
+
+    /// The URL of the server. If it listens on all addresses: at one that other machines reach.
+    pub fn url(&self) -> String {
+        url(self.address)
+    }
+
+    /// A kubeconfig for clients that reach [`Sandbox::url`]; cluster, user and context have this name.
+    pub fn kubeconfig_named(&self, name: &str) -> String {
+        self.identity.kubeconfig(&self.url(), name)
     }
 
     /// Ends it. Requests under way have a moment to end.
@@ -147,6 +173,16 @@ pub fn furnish(cluster: &Cluster) {
         "spec": {"clusterIP": "10.96.0.1", "ports": [{"name": "https", "port": 443, "targetPort": 6443}]},
     });
     add(cluster, "", "services", "default", service);
+}
+
+fn add_node(cluster: &Cluster, node: Value) -> Result<(), StartError> {
+    let name = crate::json::name(&node).to_owned();
+    let resource = cluster.kind("", "nodes");
+    match cluster.create(&resource, "", node, &WriteOptions::default()) {
+        Ok(_) => Ok(()),
+        Err(failure) if failure.reason == "AlreadyExists" => Err(StartError::Taken(name)),
+        Err(Failure { message, .. }) => Err(StartError::Node { name, message }),
+    }
 }
 
 fn add(cluster: &Cluster, group: &str, plural: &str, namespace: &str, object: Value) {

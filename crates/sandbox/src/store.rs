@@ -16,7 +16,7 @@ mod log;
 mod object;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 pub use collection::{Batch, Change, ChangeKind, Collection, Expired, Listing, Refusal};
 pub(crate) use object::frame;
@@ -26,18 +26,25 @@ pub use object::{Draft, FieldPath, Object, Owner, key_of};
 #[derive(Clone, Debug, Default)]
 pub struct Store {
     version: Arc<AtomicU64>,
+    /// How many objects all collections hold.
+    count: Arc<AtomicUsize>,
 }
 
 impl Store {
     /// A store whose first version comes after the given one.
     pub fn starting_at(version: u64) -> Self {
-        Self { version: Arc::new(AtomicU64::new(version)) }
+        Self { version: Arc::new(AtomicU64::new(version)), count: Arc::default() }
     }
 
     /// A new and empty collection of objects with these selectable fields; the field at `indexed` is
     /// looked up quickly.
     pub fn collection(&self, fields: &'static [FieldPath], indexed: Option<usize>) -> Collection {
-        Collection::new(Arc::clone(&self.version), fields, indexed)
+        Collection::new(Arc::clone(&self.version), Arc::clone(&self.count), fields, indexed)
+    }
+
+    /// How many objects all collections hold.
+    pub fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
     }
 
     /// The latest version.

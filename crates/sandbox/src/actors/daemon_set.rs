@@ -30,6 +30,10 @@ const TOLERATED: &[(&str, &str)] = &[
 /// without a pause.
 const REPLACE_AFTER: Duration = Duration::from_secs(1);
 
+/// Annotation of a set with the number of its template, which its pods have as a label.
+pub(crate) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+pub(crate) const GENERATION: &str = "pod-template-generation";
+
 static RECORDER: Recorder = Recorder::new("daemonset-controller");
 
 /// The controller.
@@ -55,6 +59,9 @@ impl Controller for DaemonSets {
                     return Vec::new();
                 }
                 let sets = cluster.kind("apps", "daemonsets").objects.list("").objects;
+                if change.object.version > cluster.held.version() {
+                    sets.iter().for_each(|set| cluster.held.release(&set.uid));
+                }
                 sets.iter().map(|set| (set.namespace.to_string(), set.name.to_string())).collect()
             }
         }
@@ -86,6 +93,10 @@ impl Controller for DaemonSets {
                 wanted.push(name.clone());
             }
             kept.insert(name);
+        }
+        if cluster.held.keeps(&set) {
+            write_status(cluster, place, &set, &wanted, &revision)?;
+            return Ok(None);
         }
         let pods = cluster.kind("", "pods");
         let mut wait = None;
@@ -137,10 +148,8 @@ fn template(set: &Value, revision: &str) -> Value {
     pod["metadata"]["generateName"] = format!("{}-", name(set)).into();
     let labels = slot(&mut pod, &["metadata", "labels"]);
     labels[REVISION] = revision.into();
-    if let Some(generation) =
-        at(set, &["metadata", "annotations", "deprecated.daemonset.template.generation"])
-    {
-        labels["pod-template-generation"] = generation.clone();
+    if let Some(generation) = at(set, &["metadata", "annotations", TEMPLATE_GENERATION]) {
+        labels[GENERATION] = generation.clone();
     }
     let tolerations =
         members(slot(&mut pod, &["spec"])).entry("tolerations").or_insert_with(|| json!([]));

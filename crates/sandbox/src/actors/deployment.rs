@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::Settings;
 use super::follow::{Controller, Key, own};
 use super::recorder::Recorder;
+use super::replica_set::FAILURE;
 use super::workload::{controller_of, controls, create, fingerprint, owner, share};
 use crate::cluster::{Cluster, DeleteOptions, Part, WriteOptions, seconds};
 use crate::failure::Answer;
@@ -78,6 +79,13 @@ impl Controller for Deployments {
             return Ok(None);
         }
         let (mut new, mut old) = sets_of(cluster, &deployment);
+        if cluster.held.keeps(&deployment) {
+            // Without the replica sets, the status of the snapshot is better than none.
+            if new.is_none() {
+                return Ok(None);
+            }
+            return self.write_status(cluster, place, &deployment, new.as_ref(), &old);
+        }
         if !truth(&deployment, &["spec", "paused"]) {
             let made = new.is_none();
             let set = match new.take() {
@@ -393,6 +401,14 @@ impl Deployments {
                 json!({"type": "Available", "status": "False", "reason": "MinimumReplicasUnavailable", "message": "Deployment does not have minimum availability.", "lastTransitionTime": time, "lastUpdateTime": time})
             };
             put(status, minimum, progressed);
+            let refused = all().find_map(|set| condition(&set.value, FAILURE));
+            if let Some(refused) = refused {
+                let mut refused = refused.clone();
+                refused["lastUpdateTime"] = time.as_str().into();
+                put(status, refused, false);
+            } else if let Some(Value::Array(conditions)) = status.get_mut("conditions") {
+                conditions.retain(|one| text(one, &["type"]) != FAILURE);
+            }
             if !set_name.is_empty() {
                 let progress = if complete {
                     json!({"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable", "message": format!("ReplicaSet {set_name:?} has successfully progressed."), "lastTransitionTime": time, "lastUpdateTime": time})

@@ -1,6 +1,6 @@
 //! Garbage collection: objects whose owners are gone go, too.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -65,9 +65,10 @@ fn dependents(cluster: &Cluster, uid: &str) -> Vec<(Arc<Resource>, Arc<Object>)>
     let kinds = cluster.kinds.all();
     let stored = kinds.into_iter().filter(|resource| resource.kind.behaviour.stored_as.is_none());
     let mut found: Vec<(Arc<Resource>, Arc<Object>)> = Vec::new();
+    let mut seen: HashSet<Box<str>> = HashSet::new();
     for resource in stored {
         for object in resource.objects.owned_by(uid) {
-            if !found.iter().any(|(_, other)| other.uid == object.uid) {
+            if seen.insert(object.uid.clone()) {
                 found.push((Arc::clone(&resource), object));
             }
         }
@@ -91,7 +92,10 @@ fn check(cluster: &Cluster, resource: &Resource, object: &Object) -> Answer<()> 
     end(cluster, resource, object, Propagation::Background)
 }
 
-fn exists(cluster: &Cluster, namespace: &str, owner: &Owner) -> bool {
+pub(crate) fn exists(cluster: &Cluster, namespace: &str, owner: &Owner) -> bool {
+    if cluster.held.is_absent_owner(&owner.uid) {
+        return true;
+    }
     // Nobody knows some kinds; their objects may be anywhere.
     let Some(resource) = cluster.kinds.of_object(&owner.api_version, &owner.kind) else {
         return true;

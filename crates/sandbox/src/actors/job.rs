@@ -1,5 +1,6 @@
 //! Jobs: pods that run to their end, so many of them.
 
+use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -12,7 +13,7 @@ use super::workload::{Pod, controller_of, create, delete_pod, from_template, pod
 use crate::cluster::{Cluster, DeleteOptions, Part, Propagation, WriteOptions, seconds};
 use crate::failure::Answer;
 use crate::json::{at, holds, int, members, name, slot, text, truth, uid};
-use crate::store::Change;
+use crate::store::{Change, Object};
 use crate::subresources::set_condition;
 
 /// Pods that are made at a time, as upstream has it.
@@ -38,7 +39,10 @@ struct Count {
     ready: i64,
     succeeded: i64,
     failed: i64,
-    done: Vec<String>,
+    /// Indexes that have succeeded.
+    done: BTreeSet<i64>,
+    /// Indexes that are at work.
+    at_work: HashSet<i64>,
 }
 
 impl Controller for Jobs {
@@ -46,8 +50,16 @@ impl Controller for Jobs {
         &[("batch", "jobs"), ("", "pods")]
     }
 
-    fn concerned(&self, _: &Cluster, source: usize, change: &Change) -> Vec<Key> {
-        if source == 0 { vec![own(change)] } else { controller_of(change, "Job") }
+    fn concerned(&self, cluster: &Cluster, source: usize, change: &Change) -> Vec<Key> {
+        if source == 0 {
+            return vec![own(change)];
+        }
+        // A pod that ends is progress: the job goes on.
+        let ended = |object: &Object| Pod::phase_is_last(object);
+        if change.previous.as_ref().is_some_and(|before| !ended(before)) && ended(&change.object) {
+            change.object.owners.iter().for_each(|owner| cluster.held.release(&owner.uid));
+        }
+        controller_of(change, "Job")
     }
 
     fn reconcile(&self, cluster: &Cluster, (place, job_name): &Key) -> Answer<Option<Duration>> {
@@ -58,6 +70,9 @@ impl Controller for Jobs {
         }
         if holds(&job, "Complete") || holds(&job, "Failed") {
             return self.retire(cluster, place, &job);
+        }
+        if cluster.held.keeps(&job) {
+            return Ok(None);
         }
         let count = count(cluster, &job);
         let limit = int(&job, &["spec", "backoffLimit"]).unwrap_or(6);
@@ -87,16 +102,20 @@ impl Controller for Jobs {
         };
         let suspended = truth(&job, &["spec", "suspend"]);
         let mut active = count.active.len() as i64;
+        let mut grown = Ok(());
         if verdict.is_some() || suspended {
             for pod in &count.active {
                 delete_pod(cluster, &pod.object)?;
             }
             active = 0;
         } else {
-            active += grow(cluster, place, &job, &count, wanted)?;
+            let (more, done) = grow(cluster, place, &job, &count, wanted);
+            active += more;
+            grown = done;
         }
+        // Whatever was refused: what is there is told first.
         write_status(cluster, place, &job, &count, active, verdict, suspended)?;
-        Ok(wait)
+        grown.map(|()| wait)
     }
 }
 
@@ -141,17 +160,19 @@ impl Jobs {
 
 fn count(cluster: &Cluster, job: &Value) -> Count {
     let indexed = text(job, &["spec", "completionMode"]) == "Indexed";
-    let mut count =
-        Count { active: Vec::new(), ready: 0, succeeded: 0, failed: 0, done: Vec::new() };
+    let mut count = Count {
+        active: Vec::new(),
+        ready: 0,
+        succeeded: 0,
+        failed: 0,
+        done: BTreeSet::new(),
+        at_work: HashSet::new(),
+    };
     for pod in pods_of(cluster, uid(job)) {
-        let index = pod.label(INDEX).to_owned();
+        // A label that somebody changed to no number stands for no index.
+        let index = pod.label(INDEX).parse::<i64>().unwrap_or(-1);
         match pod.phase() {
-            "Succeeded" if indexed => {
-                if !count.done.contains(&index) {
-                    count.done.push(index);
-                    count.succeeded += 1;
-                }
-            }
+            "Succeeded" if indexed => count.succeeded += i64::from(count.done.insert(index)),
             "Succeeded" => count.succeeded += 1,
             // It was stopped, and its object goes next.
             "Failed" if pod.object.deleting => {}
@@ -159,6 +180,7 @@ fn count(cluster: &Cluster, job: &Value) -> Count {
             _ if pod.object.deleting => {}
             _ => {
                 count.ready += i64::from(pod.ready());
+                count.at_work.insert(index);
                 count.active.push(pod);
             }
         }
@@ -173,13 +195,14 @@ fn count(cluster: &Cluster, job: &Value) -> Count {
     count
 }
 
+/// Makes or ends pods. Returns by how many there are more, also when one of them was refused.
 fn grow(
     cluster: &Cluster,
     place: &str,
     job: &Value,
     count: &Count,
     wanted: Option<i64>,
-) -> Answer<i64> {
+) -> (i64, Answer<()>) {
     let parallel = int(job, &["spec", "parallelism"]).unwrap_or(1).max(0);
     let active = count.active.len() as i64;
     let most = match wanted {
@@ -190,35 +213,39 @@ fn grow(
     let missing = (most - active).clamp(0, BURST);
     let pods = cluster.kind("", "pods");
     let indexed = text(job, &["spec", "completionMode"]) == "Indexed";
-    let mut free = (0..wanted.unwrap_or(0)).map(|index| index.to_string()).filter(|index| {
-        !count.done.contains(index) && !count.active.iter().any(|pod| pod.label(INDEX) == index)
-    });
-    for _ in 0..missing {
+    let mut free = (0..wanted.unwrap_or(0))
+        .filter(|index| !count.done.contains(index) && !count.at_work.contains(index));
+    for made in 0..missing {
         let mut pod = from_template(job);
         pod["metadata"]["generateName"] = format!("{}-", name(job)).into();
         if indexed {
-            let Some(index) = free.next() else { break };
+            let Some(index) = free.next().map(|index| index.to_string()) else { break };
             pod["metadata"]["generateName"] = format!("{}-{index}-", name(job)).into();
             pod["spec"]["hostname"] = format!("{}-{index}", name(job)).into();
             slot(&mut pod, &["metadata", "labels"])[INDEX] = index.as_str().into();
             slot(&mut pod, &["metadata", "annotations"])[INDEX] = index.into();
         }
-        let made = create(cluster, &pods, place, pod)?;
-        RECORDER.note(
-            cluster,
-            job,
-            "Normal",
-            "SuccessfulCreate",
-            &format!("Created pod: {}", made.name),
-        );
+        match create(cluster, &pods, place, pod) {
+            Ok(pod) => {
+                let message = format!("Created pod: {}", pod.name);
+                RECORDER.note(cluster, job, "Normal", "SuccessfulCreate", &message);
+            }
+            Err(failure) => {
+                let message = format!("Error creating: {}", failure.message);
+                RECORDER.note(cluster, job, "Warning", "FailedCreate", &message);
+                return (made, Err(failure));
+            }
+        }
     }
     if active > most && active > 0 {
-        for pod in count.active.iter().take((active - most) as usize) {
-            delete_pod(cluster, &pod.object)?;
+        for (ended, pod) in count.active.iter().take((active - most) as usize).enumerate() {
+            if let Err(failure) = delete_pod(cluster, &pod.object) {
+                return (-(ended as i64), Err(failure));
+            }
         }
-        return Ok(most - active);
+        return (most - active, Ok(()));
     }
-    Ok(missing)
+    (missing, Ok(()))
 }
 
 fn write_status(
@@ -246,9 +273,7 @@ fn write_status(
         status["terminating"] = 0.into();
         status["uncountedTerminatedPods"] = json!({});
         if !count.done.is_empty() {
-            let mut done: Vec<i64> = count.done.iter().filter_map(|index| index.parse().ok()).collect();
-            done.sort_unstable();
-            status["completedIndexes"] = ranges(&done).into();
+            status["completedIndexes"] = ranges(&count.done).into();
         }
         if let Some((kind, reason, message)) = verdict {
             let first = if kind == "Complete" { "SuccessCriteriaMet" } else { "FailureTarget" };
@@ -279,9 +304,9 @@ fn write_status(
 }
 
 /// Numbers as ranges, such as `0-3,5`.
-fn ranges(numbers: &[i64]) -> String {
+fn ranges(numbers: &BTreeSet<i64>) -> String {
     let mut parts: Vec<(i64, i64)> = Vec::new();
-    for &number in numbers {
+    for &number in numbers.range(0..) {
         match parts.last_mut() {
             Some((_, last)) if *last + 1 == number => *last = number,
             _ => parts.push((number, number)),

@@ -2,18 +2,22 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::follow::{Controller, Key, own};
 use super::recorder::Recorder;
 use super::workload::{Pod, controller_of, create, delete_pod, from_template, pods_of};
-use crate::cluster::{Cluster, Part, WriteOptions};
-use crate::failure::Answer;
-use crate::json::{at, int, map, name, slot, text, uid};
+use crate::cluster::{Cluster, Part, WriteOptions, seconds};
+use crate::failure::{Answer, Failure};
+use crate::json::{at, int, map, members, name, slot, text, uid};
 use crate::store::Change;
+use crate::subresources::set_condition;
 
 /// Pods that are made or ended at a time, as upstream has it.
 const BURST: usize = 500;
+
+/// Condition of a set whose last pod was refused.
+pub(super) const FAILURE: &str = "ReplicaFailure";
 
 static RECORDER: Recorder = Recorder::new("replicaset-controller");
 
@@ -50,15 +54,27 @@ impl Controller for ReplicaSets {
         let ending = at(&set, &["metadata", "deletionTimestamp"]).is_some();
         let wanted = int(&set, &["spec", "replicas"]).unwrap_or(1).max(0) as usize;
         let active = pods.iter().filter(|pod| pod.active()).count();
-        let mut again = false;
-        if !ending && active < wanted {
-            again = grow(cluster, place, &set, wanted - active)?;
-        } else if !ending && active > wanted {
-            shrink(cluster, &set, &pods, active - wanted)?;
-        }
+        // The pods of a snapshot stay as they are.
+        let done = if ending || cluster.held.keeps(&set) {
+            Ok(false)
+        } else if active < wanted {
+            grow(cluster, place, &set, wanted - active).map_err(|why| ("FailedCreate", why))
+        } else if active > wanted {
+            shrink(cluster, &set, &pods, active - wanted)
+                .map(|()| false)
+                .map_err(|why| ("FailedDelete", why))
+        } else {
+            Ok(false)
+        };
+        // Whatever was refused: what is there is told first.
         let pods = pods_of(cluster, uid(&set));
-        let wait = write_status(cluster, &sets, place, &set, &pods)?;
-        Ok(if again { Some(Duration::ZERO) } else { wait })
+        let refused = done.as_ref().err();
+        let wait = write_status(cluster, &sets, place, &set, &pods, refused)?;
+        match done {
+            Ok(true) => Ok(Some(Duration::ZERO)),
+            Ok(false) => Ok(wait),
+            Err((_, failure)) => Err(failure),
+        }
     }
 }
 
@@ -109,6 +125,7 @@ fn write_status(
     place: &str,
     set: &Value,
     pods: &[Pod],
+    refused: Option<&(&str, Failure)>,
 ) -> Answer<Option<Duration>> {
     let now = cluster.now();
     let ready_for = int(set, &["spec", "minReadySeconds"]).unwrap_or(0);
@@ -144,6 +161,17 @@ fn write_status(
             ] {
                 if count > 0 || status.get(field).is_some() {
                     status[field] = count.into();
+                }
+            }
+            if let Some((reason, failure)) = refused {
+                set_condition(
+                    status,
+                    json!({"type": FAILURE, "status": "True", "reason": reason, "message": failure.message, "lastTransitionTime": seconds(now)}),
+                );
+            } else if let Some(Value::Array(conditions)) = status.get_mut("conditions") {
+                conditions.retain(|one| text(one, &["type"]) != FAILURE);
+                if conditions.is_empty() {
+                    members(status).remove("conditions");
                 }
             }
             status["observedGeneration"] = before["metadata"]["generation"].clone();

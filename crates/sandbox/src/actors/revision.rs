@@ -8,7 +8,7 @@ use crate::failure::Answer;
 use crate::json::{at, int, name, uid};
 
 /// The label of a pod that says which template it was made of.
-pub(super) const REVISION: &str = "controller-revision-hash";
+pub(crate) const REVISION: &str = "controller-revision-hash";
 
 /// Writes the template of a set down as a revision, once. What its pods bear as their label, of the
 /// name and the hash of the revision.
@@ -18,6 +18,9 @@ pub(super) fn keep(
     set: &Value,
     label: fn(String, String) -> String,
 ) -> Answer<String> {
+    if let Some(revision) = cluster.held.revision(set) {
+        return Ok(revision);
+    }
     let data = json!({"spec": {"template": set["spec"]["template"]}});
     let hash = fingerprint(&data);
     let revision_name = format!("{}-{hash}", name(set));

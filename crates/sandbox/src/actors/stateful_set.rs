@@ -34,11 +34,15 @@ impl Controller for StatefulSets {
             return Ok(None);
         }
         let update = revision::keep(cluster, place, &set, |name, _| name)?;
-        let pods = pods_of(cluster, uid(&set));
-        advance(cluster, place, &set, &pods, &update)?;
+        let mut done = Ok(());
+        if !cluster.held.keeps(&set) {
+            let pods = pods_of(cluster, uid(&set));
+            done = advance(cluster, place, &set, &pods, &update);
+        }
+        // Whatever was refused: what is there is told first.
         let pods = pods_of(cluster, uid(&set));
         write_status(cluster, place, &set, &pods, &update)?;
-        Ok(None)
+        done.map(|()| None)
     }
 }
 

@@ -33,7 +33,12 @@ impl Pod {
 
     /// Whether it has come to its end.
     pub(super) fn ended(&self) -> bool {
-        ["Succeeded", "Failed"].contains(&self.phase())
+        Self::phase_is_last(&self.object)
+    }
+
+    /// Whether an object that is a pod has come to its end.
+    pub(super) fn phase_is_last(pod: &Object) -> bool {
+        ["Succeeded", "Failed"].contains(&pod.field_named("status.phase"))
     }
 
     /// Whether it counts: it has not ended and nobody wants it gone.
@@ -134,7 +139,7 @@ pub(super) fn share(value: Option<&Value>, of: i64, up: bool) -> i64 {
 }
 
 /// A short text that is the same for equal values.
-pub(super) fn fingerprint(value: &Value) -> String {
+pub(crate) fn fingerprint(value: &Value) -> String {
     const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
     // FNV: small, and the same in every run.
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;

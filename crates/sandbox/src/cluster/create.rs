@@ -1,6 +1,7 @@
 //! New objects.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
 
@@ -112,12 +113,25 @@ impl Cluster {
         Ok(())
     }
 
+    /// Refuses objects that memory may not have room for.
+    fn check_room(&self, resource: &Resource, name: &str) -> Answer<()> {
+        let (count, max) = (self.store.count(), self.objects_max.load(Ordering::Relaxed));
+        if count < max {
+            return Ok(());
+        }
+        let why = format!(
+            "the cluster holds {count} objects, and --objects-max allows {max}; delete some or start it with more"
+        );
+        Err(Failure::forbidden(resource.named(), name, &why))
+    }
+
     fn store_new(
         &self,
         resource: &Resource,
         mut object: Value,
         options: &WriteOptions,
     ) -> Answer<Arc<store::Object>> {
+        self.check_room(resource, name(&object))?;
         complete_names(self, resource, &mut object)?;
         let taken = admission::create(self, resource, &mut object, options.dry_run)?;
         // Counting anew takes the same lock.

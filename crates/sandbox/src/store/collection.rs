@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use tokio::sync::watch;
@@ -16,6 +16,8 @@ use crate::limits::WATCH_PIECE_BYTES;
 pub struct Collection {
     /// Shared by all collections of a store.
     version: Arc<AtomicU64>,
+    /// How many objects all collections of a store hold.
+    count: Arc<AtomicUsize>,
     fields: &'static [FieldPath],
     indexed: Option<usize>,
     inner: RwLock<Inner>,
@@ -118,6 +120,7 @@ pub struct Expired {
 impl Collection {
     pub(super) fn new(
         version: Arc<AtomicU64>,
+        count: Arc<AtomicUsize>,
         fields: &'static [FieldPath],
         indexed: Option<usize>,
     ) -> Self {
@@ -130,7 +133,7 @@ impl Collection {
             log: Log::new(now),
         };
         let news = watch::Sender::new(now);
-        Self { version, fields, indexed, inner: RwLock::new(inner), news }
+        Self { version, count, fields, indexed, inner: RwLock::new(inner), news }
     }
 
     /// The selectable fields of its objects.
@@ -189,6 +192,7 @@ impl Collection {
         let object = Arc::new(draft.seal(self.next_version(), ChangeKind::Deleted));
         inner.objects.remove(&previous.key);
         inner.live_bytes -= previous.bytes;
+        self.count.fetch_sub(1, Ordering::Relaxed);
         inner.unindex(&previous, self.indexed);
         self.note(&mut inner, ChangeKind::Deleted, Arc::clone(&object), Some(previous));
         Ok(object)
@@ -205,6 +209,8 @@ impl Collection {
         if let Some(previous) = &previous {
             inner.live_bytes -= previous.bytes;
             inner.unindex(previous, self.indexed);
+        } else {
+            self.count.fetch_add(1, Ordering::Relaxed);
         }
         inner.live_bytes += object.bytes;
         inner.index(&object, self.indexed);
@@ -336,6 +342,12 @@ fn current(objects: &Objects, object: &Object) -> bool {
 fn expect(inner: &Inner, key: &str, expected: u64) -> Result<Arc<Object>, Refusal> {
     let object = inner.objects.get(key).ok_or(Refusal::Missing)?;
     if object.version == expected { Ok(Arc::clone(object)) } else { Err(Refusal::Changed) }
+}
+
+impl Drop for Collection {
+    fn drop(&mut self) {
+        self.count.fetch_sub(self.len(), Ordering::Relaxed);
+    }
 }
 
 impl Inner {

@@ -107,7 +107,17 @@ fn definition() -> Value {
             "names": {"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"},
             "versions": [{"name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
                 "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object",
-                    "properties": {"size": {"type": "integer", "minimum": 1, "default": 2}}}}}}}]}})
+                    "properties": {"size": {"type": "integer", "minimum": 1, "default": 2},
+                        "tags": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string", "pattern": "^[a-z]+$"}},
+                        "parts": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
+                            "items": {"type": "object", "properties": {"name": {"type": "string"}}}}}}}}}}]}})
+}
+
+/// Managers as nobody but a client would write them.
+fn managers() -> Value {
+    json!([{"manager": "fuzz", "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {
+        "f:data": {".": {}, "f:x": {}, "aé": {}, "é": {}, "k:{\"name\":1}": {"f:x": {}}, "v:": {}, "i:1": {}}, "": {}}},
+        {"manager": "y", "operation": "Update", "fieldsV1": {"f:metadata": {"f:labels": {}}}}])
 }
 
 /// Bodies to begin with; most are changed before they are sent.
@@ -140,6 +150,16 @@ fn bodies() -> Vec<Value> {
         json!({"metadata": {"name": "c"}, "value": 5, "globalDefault": true}),
         json!({"metadata": {"name": "c"}, "involvedObject": {"kind": "Pod", "name": "a", "namespace": "default"}, "reason": "X", "message": "y", "type": "Normal"}),
         json!({"spec": {"token": "x", "resourceAttributes": {"verb": "get", "resource": "pods"}}}),
+        json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"},
+            "spec": {"tags": ["a", "b", "a", "1"], "parts": [{"name": "x"}, {"name": "x"}]}}),
+        json!({"metadata": {"managedFields": managers()}}),
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "managedFields": managers()}, "data": {"x": "z"}}),
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"x": "applied"}}),
+        json!([{"op": "add", "path": "/metadata/managedFields", "value": managers()}]),
+        vec![json!({"op": "copy", "from": "/metadata", "path": "/metadata/annotations"}); 200]
+            .into(),
+        vec![json!({"op": "copy", "from": "/data", "path": "/data/x"}); 200].into(),
+        vec![json!({"op": "copy", "from": "", "path": "/copy"}); 200].into(),
         json!({"metadata": {"name": "c"}, "spec": {"completions": 1, "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "b"}]}}}}),
     ]
 }

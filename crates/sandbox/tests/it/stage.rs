@@ -31,7 +31,11 @@ impl Stage {
     }
 
     pub(crate) async fn with(options: &Options) -> Self {
-        let sandbox = Sandbox::start(options).await.expect("it starts");
+        Self::of(Sandbox::start(options).await.expect("it starts")).await
+    }
+
+    /// A client of a sandbox.
+    pub(crate) async fn of(sandbox: Sandbox) -> Self {
         let kubeconfig = Kubeconfig::from_yaml(&sandbox.kubeconfig()).expect("a kubeconfig");
         let options = KubeConfigOptions::default();
         let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options);

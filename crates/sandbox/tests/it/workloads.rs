@@ -168,3 +168,77 @@ async fn claims_that_wait_get_volumes_once_a_node_is_chosen() {
     );
     stage.end().await;
 }
+
+#[tokio::test]
+async fn workloads_tell_their_state_although_a_quota_refuses_pods() {
+    let stage = Stage::new(1).await;
+    let quotas = "/api/v1/namespaces/default/resourcequotas";
+    stage.make(quotas, &json!({"metadata": {"name": "q"}, "spec": {"hard": {"pods": "3"}}})).await;
+    let sets = "/apis/apps/v1/namespaces/default/replicasets";
+    let template = json!({"metadata": {"labels": {"app": "x"}}, "spec": {"restartPolicy": "Always", "containers": [{"name": "c", "image": "i"}]}});
+    let set = json!({"metadata": {"name": "s"}, "spec": {"replicas": 5, "selector": {"matchLabels": {"app": "x"}}, "template": template}});
+    stage.make(sets, &set).await;
+    let set = format!("{sets}/s");
+    let failure = |object: &Value| {
+        let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.into_iter().find(|one| one["type"] == "ReplicaFailure")
+    };
+    let full =
+        stage.until(&set, |set| set["status"]["replicas"] == 3 && failure(set).is_some()).await;
+    let told = failure(&full).unwrap();
+    assert_eq!((&told["status"], &told["reason"]), (&json!("True"), &json!("FailedCreate")));
+    assert!(told["message"].as_str().unwrap().contains("exceeded quota"), "{told}");
+    // The condition goes with its reason.
+    stage
+        .patch(
+            &format!("{quotas}/q"),
+            "merge-patch+json",
+            &json!({"spec": {"hard": {"pods": "5"}}}),
+        )
+        .await;
+    stage.until(&set, |set| set["status"]["replicas"] == 5 && failure(set).is_none()).await;
+    // A job that gets only a part of its pods says how many.
+    stage
+        .patch(
+            &format!("{quotas}/q"),
+            "merge-patch+json",
+            &json!({"spec": {"hard": {"pods": "7"}}}),
+        )
+        .await;
+    let jobs = "/apis/batch/v1/namespaces/default/jobs";
+    let job = json!({"metadata": {"name": "j"}, "spec": {"parallelism": 4, "completions": 4, "completionMode": "Indexed",
+        "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}});
+    stage.make(jobs, &job).await;
+    stage.until(&format!("{jobs}/j"), |job| job["status"]["active"] == 2).await;
+    stage.end().await;
+}
+
+#[tokio::test]
+async fn claims_take_the_smallest_volume_that_fits() {
+    let stage = Stage::new(0).await;
+    let (volumes, claims) =
+        ("/api/v1/persistentvolumes", "/api/v1/namespaces/default/persistentvolumeclaims");
+    let claim = |name: &str, size: &str| json!({"metadata": {"name": name}, "spec": {"storageClassName": "", "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}}});
+    // Claims that come before their volumes, and after.
+    stage.make(claims, &claim("early", "5Gi")).await;
+    for (name, size) in [("large", "20Gi"), ("small", "1Gi"), ("medium", "10Gi")] {
+        let volume = json!({"metadata": {"name": name}, "spec": {"capacity": {"storage": size}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/x"}}});
+        stage.make(volumes, &volume).await;
+        if name == "large" {
+            stage
+                .until(&format!("{claims}/early"), |one| one["spec"]["volumeName"] == "large")
+                .await;
+        }
+    }
+    stage.make(claims, &claim("late", "5Gi")).await;
+    stage.until(&format!("{claims}/late"), |one| one["spec"]["volumeName"] == "medium").await;
+    // A volume that names its claim waits for it.
+    let reserved = json!({"metadata": {"name": "mine"}, "spec": {"capacity": {"storage": "50Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/x"},
+        "claimRef": {"namespace": "default", "name": "chosen"}}});
+    stage.make(volumes, &reserved).await;
+    stage.make(claims, &claim("chosen", "1Gi")).await;
+    stage.until(&format!("{claims}/chosen"), |one| one["spec"]["volumeName"] == "mine").await;
+    let free = stage.get(&format!("{volumes}/small")).await.1;
+    assert_eq!(free["spec"]["claimRef"], Value::Null);
+    stage.end().await;
+}

@@ -1,0 +1,190 @@
+//! Groups of nodes from a file.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::ImportError;
+use crate::actors::nodes;
+use crate::json::{int, text};
+use crate::limits::NODES_MAX;
+use crate::quantity::Quantity;
+
+/// Members of a group.
+const KNOWN: &[&str] = &["name", "count", "zones", "labels", "taints", "capacity"];
+
+/// The members of a group whose values are texts, as they are written: `true`, `1.10` and `007` stay so,
+/// although YAML alone would make a truth value and numbers of them.
+#[derive(Deserialize)]
+struct Texts {
+    name: String,
+    #[serde(default)]
+    zones: Vec<String>,
+    #[serde(default)]
+    labels: BTreeMap<String, Option<String>>,
+    #[serde(default)]
+    taints: Vec<BTreeMap<String, Option<String>>>,
+    #[serde(default)]
+    capacity: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+struct File {
+    groups: Vec<Texts>,
+}
+
+/// The nodes of a file of groups.
+///
+/// ```yaml
+/// groups:
+/// - name: gpu
+///   count: 8
+///   zones: [a, b]
+///   labels: {accelerator: h100}
+///   taints: [{key: gpu, effect: NoSchedule}]
+///   capacity: {cpu: 96, memory: 1Ti, nvidia.com/gpu: 8}
+/// ```
+pub fn node_groups(text_of_file: &str) -> Result<Vec<Value>, ImportError> {
+    let syntax = |error: serde_saphyr::Error| ImportError::Syntax(error.to_string());
+    let wrong = ImportError::Form;
+    let options = || serde_saphyr::options! { with_snippet: false };
+    let file: Value =
+        serde_saphyr::from_str_with_options(text_of_file, options()).map_err(syntax)?;
+    let groups = file.get("groups").and_then(Value::as_array).ok_or_else(|| {
+        wrong("a list `groups` is needed, each with `name` and `count`".to_owned())
+    })?;
+    for (place, group) in groups.iter().enumerate() {
+        let members = group.as_object().ok_or_else(|| {
+            wrong(format!("groups[{place}]: a map with `name` and `count` is needed"))
+        })?;
+        if let Some(key) = members.keys().find(|key| !KNOWN.contains(&&***key)) {
+            let known = KNOWN.join(", ");
+            return Err(wrong(format!("groups[{place}].{key} is not known; known are {known}")));
+        }
+        if text(group, &["name"]).is_empty() && group.get("name").is_none_or(Value::is_null) {
+            return Err(wrong(format!("groups[{place}].name: a name is needed")));
+        }
+    }
+    let texts: File =
+        serde_saphyr::from_str_with_options(text_of_file, options()).map_err(syntax)?;
+    let mut all: Vec<Value> = Vec::new();
+    let mut names: BTreeSet<String> = BTreeSet::new();
+    for (place, (group, texts)) in groups.iter().zip(texts.groups).enumerate() {
+        crate::names::label(&texts.name)
+            .map_err(|why| wrong(format!("groups[{place}].name: {why}")))?;
+        let count = int(group, &["count"]).filter(|count| (0..=NODES_MAX as i64).contains(count));
+        let count = count.ok_or_else(|| {
+            wrong(format!("groups[{place}].count: a number from 0 to {NODES_MAX} is needed"))
+        })?;
+        if all.len() + count as usize > NODES_MAX {
+            return Err(wrong(format!(
+                "groups[{place}].count: with the groups before it there are more than {NODES_MAX} nodes"
+            )));
+        }
+        for (resource, amount) in &texts.capacity {
+            if Quantity::parse(amount).is_none() {
+                return Err(wrong(format!(
+                    "groups[{place}].capacity.{resource}: {amount:?} is no quantity"
+                )));
+            }
+        }
+        let filled = |map: &BTreeMap<String, Option<String>>| -> Value {
+            map.iter()
+                .map(|(key, value)| (key.clone(), value.clone().unwrap_or_default()))
+                .collect()
+        };
+        let mut group = json!({"labels": filled(&texts.labels), "capacity": texts.capacity});
+        if !texts.taints.is_empty() {
+            group["taints"] = texts.taints.iter().map(filled).collect();
+        }
+        for number in 0..count {
+            let name = format!("{}-{number}", texts.name);
+            if !names.insert(name.clone()) {
+                return Err(wrong(format!(
+                    "groups[{place}].name: node {name:?} belongs to an earlier group, too; rename one of them"
+                )));
+            }
+            let mut node = nodes::group_node(&name, &group);
+            if let Some(zone) = texts.zones.get(number as usize % texts.zones.len().max(1)) {
+                node["metadata"]["labels"]["topology.kubernetes.io/zone"] = zone.as_str().into();
+            }
+            all.push(node);
+        }
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_become_nodes() {
+        let nodes = node_groups("groups: [{name: gpu, count: 3, zones: [a, b], labels: {x: y}, taints: [{key: k, effect: NoSchedule}], capacity: {nvidia.com/gpu: 8, cpu: 96}}]").unwrap();
+        assert_eq!(nodes.len(), 3);
+        assert_eq!(nodes[2]["metadata"]["name"], "gpu-2");
+        assert_eq!(nodes[2]["metadata"]["labels"]["topology.kubernetes.io/zone"], "a");
+        assert_eq!(nodes[0]["status"]["capacity"]["nvidia.com/gpu"], "8");
+        assert_eq!(nodes[0]["spec"]["taints"][0]["key"], "k");
+    }
+
+    #[test]
+    fn wrong_groups_are_told() {
+        for (file, told) in [
+            ("nodes: 3", "a list `groups` is needed, each with `name` and `count`"),
+            (
+                "groups: [{name: a, count: 1, colour: red}]",
+                "groups[0].colour is not known; known are name, count, zones, labels, taints, capacity",
+            ),
+            ("groups: [{name: a}]", "groups[0].count: a number from 0 to 100000 is needed"),
+            (
+                "groups: [{name: a, count: 1, capacity: {cpu: much}}]",
+                "groups[0].capacity.cpu: \"much\" is no quantity",
+            ),
+        ] {
+            assert_eq!(node_groups(file).unwrap_err().to_string(), told);
+        }
+        assert!(node_groups("groups: [{name: A, count: 1}]").is_err());
+        assert!(node_groups("{").is_err());
+    }
+
+    #[test]
+    fn values_that_yaml_takes_for_truth_values_and_numbers_are_texts() {
+        let file = "groups:\n- name: 7\n  count: 1\n  zones: [1]\n  labels: {gpu: true, rack: 012, version: 1.10, empty: , yes: no}\n  taints: [{key: gpu, value: true, effect: NoSchedule}]\n  capacity: {cpu: 1.5, nvidia.com/gpu: 8}\n";
+        let nodes = node_groups(file).unwrap();
+        let labels = &nodes[0]["metadata"]["labels"];
+        for (key, value) in [
+            ("gpu", "true"),
+            ("rack", "012"),
+            ("version", "1.10"),
+            ("empty", ""),
+            ("yes", "no"),
+            ("topology.kubernetes.io/zone", "1"),
+        ] {
+            assert_eq!(labels[key], value, "{key}");
+        }
+        assert_eq!(nodes[0]["metadata"]["name"], "7-0");
+        assert_eq!(nodes[0]["spec"]["taints"][0]["value"], "true");
+        assert_eq!(nodes[0]["status"]["capacity"]["cpu"], "1.5");
+        // The API server takes them as they are.
+        let cluster = crate::testing::cluster();
+        let resource = cluster.kind("", "nodes");
+        cluster
+            .create(&resource, "", nodes[0].clone(), &crate::cluster::WriteOptions::default())
+            .unwrap();
+    }
+
+    #[test]
+    fn groups_whose_nodes_have_the_same_names_are_refused() {
+        for file in [
+            "groups: [{name: a, count: 1}, {name: a, count: 2}]",
+            "groups: [{name: a, count: 2}, {name: b, count: 1}, {name: a, count: 1}]",
+        ] {
+            let error = node_groups(file).unwrap_err().to_string();
+            assert!(error.contains("node \"a-0\" belongs to an earlier group"), "{error}");
+        }
+        let many = "groups: [{name: a, count: 60000}, {name: b, count: 60000}]";
+        assert!(node_groups(many).unwrap_err().to_string().contains("more than 100000 nodes"));
+    }
+}

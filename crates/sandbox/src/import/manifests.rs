@@ -1,0 +1,174 @@
+//! Manifests: objects from files, applied as `kubectl apply --server-side` does.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request};
+use http_body_util::{BodyExt as _, Full};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::Value;
+use thiserror::Error;
+use tokio::time::timeout;
+
+use super::{ImportError, documents, flatten};
+use crate::cluster::Cluster;
+use crate::http::Handler;
+use crate::json::{holds, name, namespace, text};
+use crate::kinds::{Resource, type_of};
+
+/// How long a new definition may take until its kind is served. It takes milliseconds.
+const ESTABLISH_TIME: Duration = Duration::from_secs(10);
+
+/// An object of a file.
+#[derive(Debug)]
+pub struct Manifest {
+    /// The file, for messages.
+    pub file: Arc<str>,
+    object: Value,
+}
+
+/// Why a manifest cannot be applied.
+#[derive(Debug, Error)]
+#[error("{file}: {kind} {name:?}: {message}")]
+pub struct ApplyError {
+    file: Arc<str>,
+    kind: String,
+    name: String,
+    message: String,
+}
+
+impl Manifest {
+    /// The objects of a file, YAML or JSON; those of lists one by one.
+    pub fn read(file: &str, text_of_file: &str) -> Result<Vec<Self>, ImportError> {
+        let mut objects = Vec::new();
+        for document in documents(text_of_file)? {
+            flatten(document, &mut objects);
+        }
+        let file: Arc<str> = file.into();
+        let manifest = |(place, object): (usize, Value)| {
+            let missing = |field: &str| {
+                ImportError::Form(format!("object {} of the file: {field} is missing", place + 1))
+            };
+            let (api_version, kind) = type_of(&object);
+            if api_version.is_empty() {
+                return Err(missing("apiVersion"));
+            }
+            if kind.is_empty() {
+                return Err(missing("kind"));
+            }
+            if name(&object).is_empty() && text(&object, &["metadata", "generateName"]).is_empty() {
+                return Err(missing("metadata.name"));
+            }
+            Ok(Self { file: Arc::clone(&file), object })
+        };
+        objects.into_iter().enumerate().map(manifest).collect()
+    }
+
+    /// Its place in the order of application: what others need comes first.
+    fn rank(&self) -> u8 {
+        match type_of(&self.object).1 {
+            "CustomResourceDefinition" => 0,
+            "Namespace" => 1,
+            "Node" | "PriorityClass" | "StorageClass" | "CSIDriver" | "ServiceAccount" => 2,
+            "ResourceQuota" | "LimitRange" | "PersistentVolume" => 3,
+            "ConfigMap" | "Secret" | "Service" | "PersistentVolumeClaim" => 4,
+            _ => 5,
+        }
+    }
+
+    fn error(&self, message: impl Into<String>) -> ApplyError {
+        ApplyError {
+            file: Arc::clone(&self.file),
+            kind: type_of(&self.object).1.to_owned(),
+            name: name(&self.object).to_owned(),
+            message: message.into(),
+        }
+    }
+}
+
+/// Applies manifests: definitions first, which are waited for, then namespaces, then the rest. Within a
+/// step the order of the files counts. The first failure ends it.
+pub async fn apply(
+    cluster: &Arc<Cluster>,
+    mut manifests: Vec<Manifest>,
+) -> Result<usize, ApplyError> {
+    manifests.sort_by_key(Manifest::rank);
+    let token = uuid::Uuid::new_v4().to_string();
+    let handler = Handler::new(Arc::clone(cluster), &token);
+    for manifest in &manifests {
+        let (api_version, kind) = type_of(&manifest.object);
+        let resource = cluster.kinds.of_object(api_version, kind).ok_or_else(|| {
+            manifest.error(format!("no kind {kind} in version {api_version} is served here; apply its CustomResourceDefinition, too"))
+        })?;
+        send(&handler, &token, &resource, manifest).await?;
+        if manifest.rank() == 0 {
+            established(cluster, manifest).await?;
+        }
+    }
+    Ok(manifests.len())
+}
+
+async fn send(
+    handler: &Handler,
+    token: &str,
+    resource: &Resource,
+    manifest: &Manifest,
+) -> Result<(), ApplyError> {
+    let (kind, object) = (&resource.kind, &manifest.object);
+    let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+    let mut path = match &*kind.group {
+        "" => format!("/api/{}", kind.version),
+        group => format!("/apis/{group}/{}", kind.version),
+    };
+    if kind.namespaced {
+        let place = Some(namespace(object)).filter(|place| !place.is_empty());
+        path += &format!("/namespaces/{}", encoded(place.unwrap_or("default")));
+    }
+    path += &format!("/{}", kind.plural);
+    let (method, content_type) = if name(object).is_empty() {
+        path += "?fieldManager=jindou-up";
+        (Method::POST, "application/json")
+    } else {
+        path += &format!("/{}?fieldManager=jindou-up&force=true", encoded(name(object)));
+        (Method::PATCH, "application/apply-patch+yaml")
+    };
+    path += "&fieldValidation=Strict";
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header("authorization", format!("Bearer {token}"))
+        .header("content-type", content_type)
+        .body(Full::new(Bytes::from(object.to_string())))
+        .map_err(|error| manifest.error(error.to_string()))?;
+    let answer = handler.answer(request).await;
+    if answer.status().is_success() {
+        return Ok(());
+    }
+    let code = answer.status();
+    let body = answer.into_body().collect().await.map(http_body_util::Collected::to_bytes);
+    let status: Value = serde_json::from_slice(&body.unwrap_or_default()).unwrap_or_default();
+    let message = text(&status, &["message"]);
+    Err(manifest.error(if message.is_empty() { code.to_string() } else { message.to_owned() }))
+}
+
+/// Waits until the kinds of a definition are served.
+async fn established(cluster: &Cluster, manifest: &Manifest) -> Result<(), ApplyError> {
+    let definitions = cluster.kind("apiextensions.k8s.io", "customresourcedefinitions");
+    let mut news = definitions.objects.news();
+    let wait = async {
+        loop {
+            news.borrow_and_update();
+            let definition = cluster.value(&definitions, "", name(&manifest.object));
+            if definition.is_some_and(|definition| holds(&definition, "Established"))
+                || news.changed().await.is_err()
+            {
+                return;
+            }
+        }
+    };
+    let seconds = ESTABLISH_TIME.as_secs();
+    timeout(ESTABLISH_TIME, wait)
+        .await
+        .map_err(|_| manifest.error(format!("it was not established within {seconds} s")))
+}
