@@ -446,6 +446,11 @@ mod tests {
         }
     }
 
+    fn gather_now(best: &mut Best, totals: &[i64]) {
+        let level = best.level;
+        wide!(vectors => best.gather_equals(vectors, totals, level));
+    }
+
     #[test]
     fn each_of_the_best_nodes_is_as_likely_as_the_others() {
         let nodes = 640;
@@ -467,7 +472,7 @@ mod tests {
                 let node = best.choose(&totals, &feasible, Tie::Any(next_random(&mut state)));
                 chosen[node.unwrap().at()] += 1;
                 if gathered && best.equals.stale {
-                    best.gather_now(&totals);
+                    gather_now(&mut best, &totals);
                 }
             }
             // Five standard deviations of a binomial distribution with this mean.
@@ -477,13 +482,5 @@ mod tests {
                 assert!(range.contains(chosen), "one in {step}: {node} was chosen {chosen} times");
             }
         }
-    }
-}
-
-#[cfg(test)]
-impl Best {
-    /// Gathers the best nodes now, for tests.
-    fn gather_now(&mut self, totals: &[i64]) {
-        wide!(vectors => self.gather_equals(vectors, totals, self.level));
     }
 }

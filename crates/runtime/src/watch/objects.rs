@@ -111,12 +111,16 @@ impl Objects {
             return Taken::default();
         }
         let (change, problems) = (self.kind.lower)(object, &mut self.siblings);
-        // An object that cannot be read is there all the same: its last version that could be read
-        // still counts. One without a problem has ended.
-        let gone = if change.is_none() && problems.is_empty() {
-            slot.and_then(|slot| self.remove(slot))
-        } else {
-            self.note(news, slot)
+        let known = slot.and_then(|slot| self.known.get_mut(slot));
+        let gone = match (&change, known) {
+            (Some(_), _) => self.note(news, slot),
+            // It cannot be read but is there: the last version that could be read still counts.
+            (None, Some(known)) if !problems.is_empty() && known.uid == news.uid => {
+                known.version = news.version;
+                None
+            }
+            // It has ended, or is not the object that had the name before.
+            (None, _) => slot.and_then(|slot| self.remove(slot)),
         };
         Taken {
             gone: gone.map(|known| (self.kind.gone)(known.key())),
