@@ -75,10 +75,10 @@ struct Stage {
 
 impl Stage {
     fn new(nodes: &[&str]) -> Self {
-        Self::with(Registry::default(), nodes)
+        Self::with(&Registry::default(), nodes)
     }
 
-    fn with(registry: Registry, nodes: &[&str]) -> Self {
+    fn with(registry: &Registry, nodes: &[&str]) -> Self {
         let configuration = api::config::defaults(Gates::default());
         let profiles = registry.profiles(&configuration).expect("the defaults are right");
         let engine = Engine::new(profiles, Settings::default());
@@ -442,7 +442,7 @@ impl Plugin for Patience {
 fn a_victim_that_waits_for_permission_is_tried_again_instead_of_being_deleted() {
     let build = |_: Option<&_>| Ok(Box::new(Patience) as Box<dyn Plugin>);
     let registry = Registry::default().with("NodeName", &[Point::Permit], Box::new(build));
-    let mut stage = Stage::with(registry, &["n1"]);
+    let mut stage = Stage::with(&registry, &["n1"]);
     stage.show(low("v", "n1", 2000));
     stage.show(pod("slow", 2000, 0));
     stage.schedule();

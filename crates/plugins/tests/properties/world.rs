@@ -421,10 +421,10 @@ impl World {
             known.held = None;
         }
         let held = known.held.is_some();
-        if !pod.node.is_empty() {
-            self.nominations.forget(uid);
-        } else {
+        if pod.node.is_empty() {
             self.nominations.show(uid, &pod.nominated_node, held);
+        } else {
+            self.nominations.forget(uid);
         }
         self.nominations.claim(&self.nodes, &self.known);
         self.tell(Change::Pod(Box::new(pod)))
