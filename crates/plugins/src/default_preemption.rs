@@ -62,7 +62,7 @@ impl Plugin for DefaultPreemption {
             VictimAdvice::Failed(text) => return PostFilterOutcome::Error(prefixed(text)),
             VictimAdvice::Nobody | VictimAdvice::Wanted => {}
         }
-        if nobody_is_less_important(cycle) {
+        if no_pod_is_less_important(cycle) {
             return Candidates::none(potential_count(cycle)).outcome(cycle);
         }
         let potential = potential_nodes(cycle);
@@ -113,7 +113,7 @@ impl Candidates {
         Self { wanted, harmless, harmful, without_victims, rejections, places }
     }
 
-    /// There is nobody to remove on so many potential nodes.
+    /// No pod can be removed on any of so many potential nodes.
     fn none(without_victims: usize) -> Self {
         Self { without_victims, ..Self::new(0) }
     }
@@ -235,7 +235,7 @@ fn eligible(cycle: &PostFilter) -> Result<(), &'static str> {
 }
 
 /// Whether no pod on any node is less important: then no node needs to be looked at.
-fn nobody_is_less_important(cycle: &PostFilter) -> bool {
+fn no_pod_is_less_important(cycle: &PostFilter) -> bool {
     cycle.state().lowest_priorities.of_all() >= cycle.state().pods.get(cycle.pod).priority
 }
 

@@ -281,7 +281,7 @@ pub fn run(
 pub fn work(profiles: Vec<Profile>, family: &Family, nodes: usize, count: usize) -> Result<()> {
     let mut driver = Driver::new(profiles, false);
     let (measured, leaving) = driver.load((family.work)(nodes))?;
-    // All who leave do so in the beginning.
+    // All pods that leave do so before the first attempt.
     leaving.for_each(|uid| driver.tell(Change::PodGone { uid }));
     let mut pods = 0;
     for pod in measured {

@@ -43,7 +43,7 @@ pub struct Family {
     pub name: &'static str,
     /// Makes the workload for a number of nodes.
     pub work: fn(nodes: usize) -> Work,
-    /// The same without what disturbs, if the family is about a disturbance.
+    /// The same without the disturbance, if the family is about one.
     pub quiet: Option<fn(nodes: usize) -> Work>,
     /// What is measured.
     pub measures: Measures,

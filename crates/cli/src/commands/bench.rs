@@ -31,7 +31,7 @@ pub(super) struct Options {
 enum Action {
     /// The engine alone, in this process: decisions per second, time of one decision, memory, growth.
     ///
-    /// Some families are measured twice, with and without what disturbs: X QUIET (times_quiet) says how
+    /// Some families are measured twice, with and without a disturbance: X QUIET (times_quiet) says how
     /// many times as long an average decision takes with it. Nominated1, Nominated100 and Nominated1000
     /// decide while so many pods are nominated for nodes on which their victims terminate; FullCluster
     /// while twice as many pods as nodes fit nowhere and are tried again, since pods come and go.

@@ -2,7 +2,7 @@
 //!
 //! A pod may go to a node only if it fits there together with the equally and more important pods
 //! nominated for that node, and without them. The second is what the feasible nodes of the class are. The
-//! first is asked once per node with such pods and remembered until something changes that may change
+//! first is found out once per node with such pods and cached until something changes that may change
 //! the answer: the pods on the node, its nominations, or, for filters that read them, other nodes.
 
 use crate::bitset::NodeSet;
@@ -77,7 +77,7 @@ pub(crate) struct Claims {
 }
 
 impl Claims {
-    /// Nobody is nominated for any node.
+    /// No pod is nominated for any node.
     fn none(&mut self) {
         self.cursor = None;
         self.closed_count = 0;
@@ -122,7 +122,7 @@ impl Claims {
         }
     }
 
-    /// Asks anew about one node. True if the answer changed.
+    /// Runs the filters on one node anew. True if it was closed or opened.
     fn judge(
         &mut self,
         evaluation: &mut Evaluation,
@@ -148,8 +148,10 @@ impl Claims {
 }
 
 impl Evaluation {
-    /// Takes the nominations of others into account: see [`Self::open`]. Whether that is all there is to
-    /// them. If not, a filter fails, or the pod has a nomination of its own to be taken into account.
+    /// Takes the nominations of others into account: see [`Self::open`].
+    ///
+    /// Returns false when [`Self::open`] is not true of the pod: a filter fails on a node, or the pod's own
+    /// nomination counts against others on a node that is feasible.
     pub(crate) fn follow_claims(&mut self, state: &mut State, rivals: Rivals) -> bool {
         if rivals.are_none() {
             self.claims.none();

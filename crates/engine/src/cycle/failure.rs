@@ -21,7 +21,7 @@ pub(crate) struct KeptDiagnosis {
 }
 
 impl Evaluation {
-    /// Why no node takes a pod: what is kept of that is brought up to date, node by node.
+    /// Why no node takes a pod. The cached diagnosis is brought up to date, node by node.
     pub(crate) fn diagnose(
         &mut self,
         profile: &Profile,

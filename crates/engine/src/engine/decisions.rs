@@ -1,4 +1,4 @@
-//! Compares decisions made with what is kept of a class with decisions made from scratch.
+//! Compares decisions made with the cached evaluation of a class with decisions made from scratch.
 
 use crate::cycle::decide::{Circumstances, Decision, decide};
 use crate::cycle::evaluation::Evaluation;
@@ -11,8 +11,8 @@ use crate::queue::{Place, QueuedPod};
 use super::Engine;
 
 impl Engine {
-    /// Decides on every pod that waits, as an attempt would do and from scratch. The first difference is
-    /// told. Nothing is carried out; attempts that a failing plugin ends are not compared.
+    /// Decides on every pod that waits, as an attempt would do and from scratch, and returns the first
+    /// difference. Nothing is carried out; attempts that a failing plugin ends are not compared.
     ///
     /// Costs as much as explaining every waiting pod: for tests.
     pub fn audit_decisions(&mut self) -> Result<(), String> {

@@ -61,7 +61,7 @@ impl Nominator {
         self.changes.push(node);
     }
 
-    /// Notes that a pod changed, which may be nominated: it asks for more, say.
+    /// Notes that a pod changed, its requests for example; it may be nominated.
     pub fn pod_changed(&mut self, pod: PodIdx) {
         if let Some(node) = self.node_of(pod) {
             self.changes.push(node);

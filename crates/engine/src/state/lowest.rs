@@ -71,7 +71,7 @@ impl LowestPriorities {
         })
     }
 
-    /// What is kept of a node: see [`Self::recount`].
+    /// The cached numbers of a node: see [`Self::recount`].
     pub(super) fn kept(&self, node: NodeIdx) -> (i32, u32) {
         (self.of(node), self.holders.get(node.at()).copied().unwrap_or(0))
     }

@@ -1,5 +1,5 @@
-//! Decisions made with what is kept of a class equal decisions made from scratch, whoever is nominated
-//! for which node and whatever happens in between.
+//! Decisions made with the cached evaluation of a class equal decisions made from scratch, with any
+//! nominations and after any sequence of changes.
 
 use std::collections::BTreeMap;
 
@@ -87,7 +87,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// An API server that does at once what it is told, except that pods take their time to go, with two
-/// engines: only one of them is looked into.
+/// engines: decisions of one of them are compared, which must make no difference to it.
 struct Scheduling {
     engine: Engine,
     twin: Engine,
@@ -232,7 +232,7 @@ proptest! {
     #![proptest_config(crate::config())]
 
     #[test]
-    fn decisions_with_what_is_kept_equal_decisions_from_scratch(scene in scene()) {
+    fn cached_decisions_equal_decisions_from_scratch(scene in scene()) {
         run(scene).map_err(TestCaseError::fail)?;
     }
 }

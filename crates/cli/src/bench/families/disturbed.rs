@@ -1,4 +1,4 @@
-//! Workloads with a disturbance, each with the same workload without it: how many times slower is it?
+//! Workloads with a disturbance, each compared with the same workload without it.
 
 use engine::change::Change;
 use engine::object::{Pod, Volume};
@@ -67,7 +67,7 @@ fn nominated(count: usize, nominated: usize) -> Work {
     Work { waiting, ..undisputed(count, nominated) }
 }
 
-/// The same before anybody is nominated.
+/// The same without the nominated pods.
 fn undisputed(count: usize, nominated: usize) -> Work {
     let nominated = nominated.min(count);
     let nodes = nodes(count, 0).enumerate().map(move |(index, mut node)| {
