@@ -7,3 +7,4 @@ mod placements;
 mod replicas;
 mod scheduling;
 mod stage;
+mod victims;
