@@ -159,7 +159,7 @@ impl Kubelet {
         }
     }
 
-    /// Ends the pods of nodes that are gone, when nobody can tell which ones those were.
+    /// Removes the pods of nodes that are gone, after changes of nodes were missed.
     fn end_the_lost(&self) {
         for pod in self.pods.objects.list("").objects {
             if !pod.field_named("spec.nodeName").is_empty() && !self.is_here(&pod) {

@@ -107,3 +107,74 @@ async fn a_node_fails_for_as_long_as_its_annotation_says() {
     assert!(back["spec"].get("taints").is_none(), "{back:#}");
     stage.end().await;
 }
+
+#[tokio::test]
+async fn daemon_sets_replace_failed_pods_and_keep_those_that_a_taint_leaves() {
+    let stage = Stage::new(1).await;
+    let scheduler = schedule(&stage).await;
+    stage.make(PODS, &large("a")).await;
+    stage.until(&format!("{PODS}/a"), |pod| pod["status"]["phase"] == "Running").await;
+    let sets = "/apis/apps/v1/namespaces/default/daemonsets";
+    let set = json!({"metadata": {"name": "agent"}, "spec": {
+        "selector": {"matchLabels": {"app": "agent"}},
+        "template": {"metadata": {"labels": {"app": "agent"}}, "spec": large("agent")["spec"]}}});
+    stage.make(sets, &set).await;
+    let of_set = format!("{PODS}?labelSelector=app%3Dagent");
+    let failed = stage.until(&of_set, |list| list["items"][0]["status"]["phase"] == "Failed").await;
+    let first = &failed["items"][0]["metadata"]["uid"];
+    stage.delete(&format!("{PODS}/a")).await;
+    let status = format!("{sets}/agent");
+    stage.until(&status, |set| set["status"]["numberReady"] == 1).await;
+    let running = stage.get(&of_set).await.1;
+    assert_ne!(&running["items"][0]["metadata"]["uid"], first);
+    let taint = |effect: &str| json!({"spec": {"taints": [{"key": "own", "effect": effect}]}});
+    let node = "/api/v1/nodes/node-0";
+    stage.patch(node, "merge-patch+json", &taint("NoSchedule")).await;
+    stage
+        .until(&status, |set| {
+            set["status"]["desiredNumberScheduled"] == 0 && set["status"]["numberMisscheduled"] == 1
+        })
+        .await;
+    let kept = stage.get(&of_set).await.1;
+    assert!(kept["items"][0]["metadata"].get("deletionTimestamp").is_none(), "{kept:#}");
+    stage.patch(node, "merge-patch+json", &taint("NoExecute")).await;
+    stage.until(&of_set, |list| list["items"] == json!([])).await;
+    scheduler.abort();
+    stage.end().await;
+}
+
+#[tokio::test]
+async fn a_deployment_that_recreates_waits_until_its_old_pods_have_stopped() {
+    let stage = Stage::new(2).await;
+    let scheduler = schedule(&stage).await;
+    let all = "/apis/apps/v1/namespaces/default/deployments";
+    let mut web = crate::stage::deployment("web", 2);
+    web["spec"]["strategy"] = json!({"type": "Recreate"});
+    // Longer than the test: second deletions end them.
+    web["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 600.into();
+    web["spec"]["template"]["metadata"]["annotations"] =
+        json!({"sandbox.novasphere.dev/stops-after": "10m"});
+    stage.make(all, &web).await;
+    let path = format!("{all}/web");
+    stage.until(&path, |web| web["status"]["availableReplicas"] == 2).await;
+    let image = json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "image": "app:2"}]}}}});
+    stage.patch(&path, "strategic-merge-patch+json", &image).await;
+    stage.until(&path, |web| web["status"]["terminatingReplicas"] == 2).await;
+    let pods = stage.get(PODS).await.1;
+    let pods = pods["items"].as_array().unwrap();
+    assert!(
+        pods.len() == 2 && pods.iter().all(|pod| pod["spec"]["containers"][0]["image"] == "app:1")
+    );
+    for pod in pods {
+        let path = format!("{PODS}/{}", pod["metadata"]["name"].as_str().unwrap());
+        let at_once = json!({"gracePeriodSeconds": 1}).to_string();
+        stage.send(Method::DELETE, &path, "application/json", at_once).await;
+    }
+    stage
+        .until(&path, |web| {
+            web["status"]["updatedReplicas"] == 2 && web["status"]["availableReplicas"] == 2
+        })
+        .await;
+    scheduler.abort();
+    stage.end().await;
+}
