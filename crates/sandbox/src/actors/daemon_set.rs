@@ -60,7 +60,9 @@ impl Controller for DaemonSets {
                 }
                 let sets = cluster.kind("apps", "daemonsets").objects.list("").objects;
                 if change.object.version > cluster.held.version() {
-                    sets.iter().for_each(|set| cluster.held.release(&set.uid));
+                    for set in &sets {
+                        cluster.held.release(&set.uid);
+                    }
                 }
                 sets.iter().map(|set| (set.namespace.to_string(), set.name.to_string())).collect()
             }

@@ -57,7 +57,9 @@ impl Controller for Jobs {
         // A pod that ends is progress: the job goes on.
         let ended = |object: &Object| Pod::phase_is_last(object);
         if change.previous.as_ref().is_some_and(|before| !ended(before)) && ended(&change.object) {
-            change.object.owners.iter().for_each(|owner| cluster.held.release(&owner.uid));
+            for owner in &change.object.owners {
+                cluster.held.release(&owner.uid);
+            }
         }
         controller_of(change, "Job")
     }

@@ -149,7 +149,9 @@ impl Cluster {
                 return Ok(if gone { Deleted::Gone(object) } else { Deleted::Ending(object) });
             }
             // Before the change is seen: the controller must know by then that it has to act.
-            current.owners.iter().for_each(|owner| self.held.release(&owner.uid));
+            for owner in &current.owners {
+                self.held.release(&owner.uid);
+            }
             let done = if gone {
                 resource.objects.remove(draft, current.version).map(Deleted::Gone)
             } else {

@@ -117,23 +117,27 @@ async fn send(
 ) -> Result<(), ApplyError> {
     let (kind, object) = (&resource.kind, &manifest.object);
     let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
-    let mut path = match &*kind.group {
+    let group = match &*kind.group {
         "" => format!("/api/{}", kind.version),
         group => format!("/apis/{group}/{}", kind.version),
     };
-    if kind.namespaced {
-        let place = Some(namespace(object)).filter(|place| !place.is_empty());
-        path += &format!("/namespaces/{}", encoded(place.unwrap_or("default")));
-    }
-    path += &format!("/{}", kind.plural);
-    let (method, content_type) = if name(object).is_empty() {
-        path += "?fieldManager=jindou-up";
-        (Method::POST, "application/json")
-    } else {
-        path += &format!("/{}?fieldManager=jindou-up&force=true", encoded(name(object)));
-        (Method::PATCH, "application/apply-patch+yaml")
+    let space = match namespace(object) {
+        _ if !kind.namespaced => String::new(),
+        "" => "/namespaces/default".to_owned(),
+        place => format!("/namespaces/{}", encoded(place)),
     };
-    path += "&fieldValidation=Strict";
+    // A name that the server makes can only be posted.
+    let (method, content_type, place) = match name(object) {
+        "" => (Method::POST, "application/json", "?".to_owned()),
+        name => {
+            let place = format!("/{}?force=true&", encoded(name));
+            (Method::PATCH, "application/apply-patch+yaml", place)
+        }
+    };
+    let path = format!(
+        "{group}{space}/{}{place}fieldManager=jindou-up&fieldValidation=Strict",
+        kind.plural
+    );
     let request = Request::builder()
         .method(method)
         .uri(path)

@@ -91,15 +91,15 @@ fn snapshot() -> Value {
 async fn serve() -> (Stage, import::Imported) {
     let cluster = Arc::new(Cluster::new());
     furnish(&cluster);
-    let imported = import::snapshot(&cluster, &snapshot().to_string()).unwrap();
-    let sandbox = Sandbox::serve(cluster, &Options::default()).await.unwrap();
+    let imported = import::snapshot(&cluster, &snapshot().to_string()).expect("it is taken");
+    let sandbox = Sandbox::serve(cluster, &Options::default()).await.expect("it starts");
     (Stage::of(sandbox).await, imported)
 }
 
 async fn names(stage: &Stage) -> BTreeSet<String> {
     let list = stage.get(PODS).await.1;
-    let names = list["items"].as_array().unwrap().iter();
-    names.map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+    let names = list["items"].as_array().expect("a list").iter();
+    names.map(|pod| pod["metadata"]["name"].as_str().expect("a name").to_owned()).collect()
 }
 
 /// Makes one object for each controller and waits until it was looked at. Controllers look at what
@@ -109,7 +109,7 @@ async fn all_controllers_have_looked(stage: &Stage) {
     let spec = |more: Value| {
         let mut spec = json!({"selector": {"matchLabels": {"app": "zz"}}, "template": {"metadata": {"labels": {"app": "zz"}},
             "spec": {"nodeSelector": {"none": "such"}, "containers": [{"name": "c", "image": "i"}]}}});
-        for (key, value) in more.as_object().unwrap() {
+        for (key, value) in more.as_object().expect("an object") {
             spec[key] = value.clone();
         }
         spec
