@@ -69,10 +69,10 @@ impl Sides {
         let mut up = Process::new(&program);
         up.args(["up", "--nodes=0", "--kubeconfig"]).arg(&sandbox.kubeconfig);
         let mut up = Ours::start(plane, "up", up, Stdio::piped())?;
-        let mut line = String::new();
         let stdout = up.0.stdout.take().context("`jindou up` has no output")?;
-        BufReader::new(stdout).read_line(&mut line)?;
-        if line != "ready\n" {
+        // The address and the kubeconfig come before.
+        let mut lines = BufReader::new(stdout).lines().map_while(Result::ok);
+        if !lines.any(|line| line == "ready") {
             let log = fs::read_to_string(plane.folder.join("compare/up.log")).unwrap_or_default();
             bail!("`jindou up` does not get ready: {}", log.trim());
         }

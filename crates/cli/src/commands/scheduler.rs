@@ -1,5 +1,6 @@
 //! `jindou scheduler`: the scheduler on a cluster, in kube-scheduler's place.
 
+mod embedding;
 mod flags;
 mod log;
 
@@ -32,7 +33,8 @@ use tokio_util::sync::CancellationToken;
 use super::config::load_as_written;
 use crate::output::complain;
 
-pub(super) use flags::Options;
+pub(super) use embedding::Embedding;
+pub(super) use flags::{LogFormat, Options};
 
 use flags::{Lookup, Place};
 
@@ -60,7 +62,9 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
             return Ok(ExitCode::FAILURE);
         }
     };
-    log::start(options);
+    if options.place == Place::Cluster {
+        log::start(options);
+    }
     if configuration.delay_cache_until_active {
         tracing::warn!(
             "delayCacheUntilActive has no effect: a replica that waits watches too, to take over at once"
@@ -143,6 +147,7 @@ struct Plan {
     tls_min: runtime::http::TlsMin,
     always_allowed: Vec<String>,
     annotate_latency: bool,
+    embedding: Option<Embedding>,
 }
 
 impl Plan {
@@ -177,6 +182,7 @@ impl Plan {
             tls_min: options.tls_min()?,
             always_allowed: options.authorization_always_allow_paths.clone(),
             annotate_latency: options.annotate_latency,
+            embedding: options.embedding.clone(),
         })
     }
 }
@@ -222,7 +228,10 @@ async fn serve(side: ClusterSide, plan: Plan) -> Result<()> {
         None => {
             plan.metrics.leading(true);
             scheduler.lead(true).await;
-            let ended = signalled(&scheduler).await;
+            let ended = match &plan.embedding {
+                Some(embedding) => embedding.asked(&scheduler).await,
+                None => signalled(&scheduler).await,
+            };
             stop_deciding(&scheduler).await;
             ended
         }

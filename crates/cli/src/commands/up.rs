@@ -1,41 +1,52 @@
-//! `jindou up`: a cluster in memory with the scheduler at work, for whoever has none.
+//! `jindou up`: a cluster in memory with the scheduler at work.
 
-use std::fs::OpenOptions;
-use std::io::{IsTerminal as _, Write as _};
+mod announce;
+mod child;
+mod files;
+mod kubeconfig;
+mod signals;
+
+use std::ffi::OsString;
+use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use api::config::Gates;
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use plugins::registry::Registry;
 use sandbox::Sandbox;
 use sandbox::cluster::Cluster;
-use sandbox::import;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::config::load_as_written;
-use super::scheduler;
-use crate::output::{STRONG, complain, painted, say};
+use super::scheduler::{self, Embedding, LogFormat};
+use crate::output::{Format, complain};
+use announce::About;
+use kubeconfig::Merged;
+use signals::Signals;
 
-/// Nodes when nobody says how many.
+/// Nodes without --nodes and without a file that has some.
 const NODES: usize = 100;
 
 /// Most nodes that can be asked for. Each costs a few kilobytes.
 const NODES_MAX: usize = 100_000;
 
-/// How often the status line is written.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
-
 /// Start a cluster in memory, with nodes that only exist there and the scheduler at work.
 #[derive(Args)]
-#[command(
-    after_help = "Ctrl-C ends it. Exit codes: 0 when asked to stop, 1 when anything is wrong."
-)]
+#[command(after_help = "\
+The last line on standard output is `ready` (with -o json or yaml: one document) once the API server
+answers and the scheduler has seen the cluster. With a COMMAND, nothing is printed: the command runs
+instead, with KUBECONFIG set, and the cluster ends with it.
+
+Ctrl-C ends the cluster, a second one at once. The entries in the kubeconfig are removed again.
+
+Exit codes: that of COMMAND, 128 and its signal if one killed it, 126 or 127 if it cannot be run;
+otherwise 0 when asked to stop and 1 when anything is wrong.")]
 pub(super) struct Options {
     /// Nodes to begin with, all alike; 100 unless a file says which ones there are.
     #[arg(long, value_name = "COUNT")]
@@ -43,149 +54,221 @@ pub(super) struct Options {
     /// YAML file with groups of nodes: `groups: [{name, count, zones, labels, taints, capacity}]`.
     #[arg(long, value_name = "FILE")]
     node_groups: Option<PathBuf>,
-    /// Objects of a real cluster to begin with, as `kubectl get nodes,pods,… -A -o yaml` prints them.
+    /// Objects of a real cluster to begin with, as `kubectl get nodes,pods,… -A -o yaml` prints them. Controllers leave its workloads alone until something of them changes.
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
+    /// Apply the objects of a file, or of all .yaml, .yml and .json files in a folder, before the scheduler starts. Can be given several times; definitions and namespaces come first.
+    #[arg(long, value_name = "PATH")]
+    apply: Vec<PathBuf>,
+    /// Most objects that the cluster stores; more are refused.
+    #[arg(long, value_name = "COUNT", default_value_t = 1_000_000)]
+    objects_max: usize,
     /// Port of the API server; 0 takes any that is free.
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     port: u16,
     /// Address to listen on. Others than loopback let other machines in, if they have the token.
     #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     address: IpAddr,
-    /// Where to write the kubeconfig; without it, into the cache folder.
+    /// Further name or address of the API server in its certificate; can be given several times.
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    tls_san: Vec<String>,
+    /// Kubeconfig to merge the cluster into, as context jindou-PORT, until it ends. Other entries stay. Without it, a file of its own.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// KubeSchedulerConfiguration of the scheduler.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "no_scheduler")]
     config: Option<PathBuf>,
+    /// Start no scheduler, so that another one can be tried.
+    #[arg(long)]
+    no_scheduler: bool,
     /// How many seconds pass in one second, for usage and for the timeouts of the simulated cluster.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     speed: f64,
+    /// How address and kubeconfig are printed.
+    #[arg(short, long, value_enum, default_value_t, conflicts_with = "command")]
+    output: Format,
+    /// How much is logged: 0 only what goes wrong, 4 and 5 also what controllers retry, 6 and more everything of ours, 10 also of libraries.
+    #[arg(short, long, value_name = "LEVEL", default_value_t = 0)]
+    v: u8,
+    /// Form of the log.
+    #[arg(long, value_enum, default_value_t)]
+    logging_format: LogFormat,
+    /// Command to run on the cluster, with KUBECONFIG set; the cluster ends with it.
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+impl Options {
+    /// Refuses values that make no sense together. Returns the number of nodes that are all alike.
+    fn check(&self) -> Result<usize> {
+        let from_files = self.node_groups.is_some() || self.snapshot.is_some();
+        let nodes = self.nodes.unwrap_or(if from_files { 0 } else { NODES });
+        if nodes > NODES_MAX {
+            bail!("--nodes {nodes}: at most {NODES_MAX} are possible");
+        }
+        if !self.speed.is_finite() || self.speed <= 0.0 {
+            bail!("--speed {}: must be greater than 0", self.speed);
+        }
+        Ok(nodes)
+    }
 }
 
 pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
-    let from_files = options.node_groups.is_some() || options.snapshot.is_some();
-    let nodes = options.nodes.unwrap_or(if from_files { 0 } else { NODES });
-    if nodes > NODES_MAX {
-        bail!("--nodes {nodes}: at most {NODES_MAX} are possible");
-    }
-    if !options.speed.is_finite() || options.speed <= 0.0 {
-        bail!("--speed {}: must be greater than 0", options.speed);
-    }
-    // What is wrong with the configuration is told before anything starts.
+    let nodes = options.check()?;
+    // A wrong configuration is reported before anything starts.
     load_as_written(options.config.as_deref(), Gates::default(), registry)?;
+    let embedding = Embedding::default();
+    let mut scheduler = scheduler::Options::embedded(options.config.as_deref(), &embedding)?;
+    scheduler.log(options.v, options.logging_format);
     let io = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .thread_name("sandbox")
         .enable_all()
         .build()
         .context("cannot start the threads of the API server")?;
+    let signals = io.block_on(async { Signals::listen() }).context("cannot listen for signals")?;
     let cluster = Arc::new(Cluster::new());
+    cluster.limit_objects(options.objects_max);
     sandbox::furnish(&cluster);
-    let more_nodes = fill(&cluster, options)?;
+    let more_nodes = files::fill(&cluster, options)?;
+    let manifests = files::manifests(&options.apply)?;
     let settings = sandbox::Options {
         address: SocketAddr::new(options.address, options.port),
         nodes,
         more_nodes,
+        names: options.tls_san.clone(),
         speed: options.speed,
         actors: true,
     };
     let sandbox = io.block_on(Sandbox::serve(cluster, &settings))?;
+    io.block_on(sandbox::import::apply(&sandbox.cluster, manifests)).context("--apply")?;
+    // Its own, so that it does not depend on what becomes of the file of the user.
+    let own = private(&sandbox.kubeconfig())?;
+    scheduler.kubeconfig(own.path());
+    let port = sandbox.address().port();
     let path = match &options.kubeconfig {
         Some(path) => std::path::absolute(path).context("--kubeconfig")?,
-        None => default_path(sandbox.address().port())?,
+        None => default_path(port)?,
     };
-    write_private(&path, &sandbox.kubeconfig())?;
-    let ending = CancellationToken::new();
-    welcome(&sandbox, &path)?;
-    if std::io::stderr().is_terminal() {
-        io.spawn(ending.clone().run_until_cancelled_owned(tell(Arc::clone(&sandbox.cluster))));
+    let merged =
+        Arc::new(Merged::new(&path, &sandbox.kubeconfig_named(&format!("jindou-{port}")))?);
+    let attendant = Attendant {
+        about: About::new(&sandbox, &path, !options.no_scheduler),
+        cluster: Arc::clone(&sandbox.cluster),
+        format: options.output,
+        status_line: options.v == 0,
+        command: options.command.clone(),
+        embedding: embedding.clone(),
+        merged: Arc::clone(&merged),
+        signals,
+    };
+    if options.no_scheduler {
+        embedding.ready.notify_one();
     }
-    let ended = scheduler::Options::embedded(&path, options.config.as_deref())
-        .and_then(|options| scheduler::run(&options, registry));
-    ending.cancel();
+    let attendant: JoinHandle<Result<ExitCode>> = io.spawn(attendant.run());
+    let ended = if options.no_scheduler {
+        io.block_on(embedding.stop.cancelled());
+        Ok(ExitCode::SUCCESS)
+    } else {
+        scheduler::run(&scheduler, registry)
+    };
+    embedding.stop.cancel();
+    let attended = io.block_on(attendant).context("the thread of the API server ended")?;
     io.block_on(sandbox.stop());
-    if options.kubeconfig.is_none() {
-        // Nobody can use it any more.
-        let _ = std::fs::remove_file(&path);
+    if let Err(error) = merged.remove() {
+        complain(&format!("{error:#}"));
     }
-    ended
+    match ended? {
+        code if code == ExitCode::SUCCESS => attended,
+        code => Ok(code),
+    }
 }
 
-/// Reads the files that say what the cluster holds; the nodes of groups.
-fn fill(cluster: &Cluster, options: &Options) -> Result<Vec<serde_json::Value>> {
-    let read = |path: &Path| {
-        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
-    };
-    if let Some(path) = &options.snapshot {
-        let imported = import::snapshot(cluster, &read(path)?)
-            .with_context(|| format!("--snapshot {}", path.display()))?;
-        if !imported.unknown.is_empty() {
-            complain(&format!(
-                "left out, since nobody knows these kinds here: {}",
-                imported.unknown.join(", ")
-            ));
+/// Announces the cluster once it is ready, runs the command, and listens for signals.
+struct Attendant {
+    about: About,
+    cluster: Arc<Cluster>,
+    format: Format,
+    status_line: bool,
+    command: Vec<OsString>,
+    embedding: Embedding,
+    merged: Arc<Merged>,
+    signals: Signals,
+}
+
+impl Attendant {
+    /// Returns when the cluster is asked to end, with the code of the command if there is one.
+    async fn run(mut self) -> Result<ExitCode> {
+        let code = self.attend().await;
+        self.embedding.stop.cancel();
+        // From now on everything ends in a bounded time; a second signal does not wait for that.
+        let (mut signals, merged) = (self.signals, self.merged);
+        tokio::spawn(async move {
+            let signal = signals.next().await;
+            let _ = merged.remove();
+            end(signals::code(signal));
+        });
+        code
+    }
+
+    async fn attend(&mut self) -> Result<ExitCode> {
+        let stop: &CancellationToken = &self.embedding.stop;
+        tokio::select! {
+            () = self.embedding.ready.notified() => {}
+            _ = self.signals.next() => return Ok(ExitCode::SUCCESS),
+            () = stop.cancelled() => return Ok(ExitCode::SUCCESS),
         }
-    }
-    match &options.node_groups {
-        None => Ok(Vec::new()),
-        Some(path) => import::node_groups(&read(path)?)
-            .with_context(|| format!("--node-groups {}", path.display())),
+        if let Some((program, arguments)) = self.command.split_first() {
+            let kubeconfig = &self.about.kubeconfig;
+            return child::run(program, arguments, kubeconfig, &mut self.signals, stop).await;
+        }
+        self.about.say(self.format)?;
+        let status = async {
+            if self.status_line {
+                announce::status(&self.cluster).await;
+            } else {
+                std::future::pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            () = status => {}
+            _ = self.signals.next() => {}
+            () = stop.cancelled() => {}
+        }
+        if self.status_line {
+            announce::end_of_status();
+        }
+        Ok(ExitCode::SUCCESS)
     }
 }
 
-/// A file of its own for each sandbox.
+/// Ends the process at once.
+#[expect(
+    clippy::exit,
+    reason = "the second signal asks for it; threads that are busy cannot be ended otherwise"
+)]
+fn end(code: u8) -> ! {
+    std::process::exit(i32::from(code))
+}
+
+/// A file of its own for each cluster, in a folder that other users cannot enter.
 fn default_path(port: u16) -> Result<PathBuf> {
-    let cache = std::env::var_os("XDG_CACHE_HOME")
+    let base = std::env::var_os("XDG_RUNTIME_DIR")
+        .or_else(|| std::env::var_os("XDG_CACHE_HOME"))
+        .filter(|folder| !folder.is_empty())
         .map(PathBuf::from)
         .or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache")));
-    let folder =
-        cache.context("neither HOME nor XDG_CACHE_HOME is set: use --kubeconfig")?.join("jindou");
+    let folder = base
+        .context("none of XDG_RUNTIME_DIR, XDG_CACHE_HOME and HOME is set: use --kubeconfig")?
+        .join("jindou");
     std::fs::create_dir_all(&folder)
         .with_context(|| format!("cannot make {}", folder.display()))?;
     Ok(folder.join(format!("up-{port}.kubeconfig")))
 }
 
-/// Writes a file that only its owner may read.
-fn write_private(path: &Path, text: &str) -> Result<()> {
-    let mut options = OpenOptions::new();
-    let file = options.write(true).create(true).truncate(true).mode(0o600).open(path);
-    file.and_then(|mut file| file.write_all(text.as_bytes()))
-        .with_context(|| format!("cannot write the kubeconfig {}", path.display()))
-}
-
-fn welcome(sandbox: &Sandbox, path: &Path) -> Result<()> {
-    if !std::io::stdout().is_terminal() {
-        return say("ready\n");
-    }
-    let (nodes, shown) = (sandbox.cluster.kind("", "nodes").objects.len(), path.display());
-    let title = painted(STRONG, "A cluster is up");
-    let ready = painted(STRONG, &format!("export KUBECONFIG={shown}"));
-    say(&format!(
-        "{title} at https://{}: {nodes} simulated nodes, and Jindou schedules.\n\n  {ready}\n\nThen try, in another terminal:\n\n  kubectl get nodes\n  kubectl create deployment web --image=nginx --replicas=300 && kubectl get pods -o wide --watch\n  kubectl drain node-0 --ignore-daemonsets && kubectl get events\n\nCtrl-C ends it, and everything in it is gone.\n",
-        sandbox.address(),
-    ))
-}
-
-/// Writes how things are, again and again, on one line.
-async fn tell(cluster: Arc<Cluster>) {
-    let (pods, nodes) = (cluster.kind("", "pods"), cluster.kind("", "nodes"));
-    let mut last = String::new();
-    loop {
-        tokio::time::sleep(LOOK_EVERY).await;
-        let all = pods.objects.list("").objects;
-        let running = all.iter().filter(|pod| pod.field_named("status.phase") == "Running").count();
-        let pending = all.iter().filter(|pod| pod.field_named("status.phase") == "Pending").count();
-        let line = format!(
-            "{} nodes, {} pods: {running} running, {pending} pending",
-            nodes.objects.len(),
-            all.len()
-        );
-        if line != last {
-            let mut out = std::io::stderr().lock();
-            // Nobody is left to tell when this fails.
-            let _ = write!(out, "\r\u{1b}[K{line}").and_then(|()| out.flush());
-            last = line;
-        }
-    }
+/// A temporary file that only its owner may read.
+fn private(text: &str) -> Result<tempfile::NamedTempFile> {
+    let mut file = tempfile::NamedTempFile::new().context("cannot make a temporary file")?;
+    file.write_all(text.as_bytes()).context("cannot write a temporary file")?;
+    Ok(file)
 }

@@ -11,6 +11,8 @@ use runtime::http::{Certificate, TlsMin};
 use runtime::traces::Traces;
 use tokio::runtime::Handle;
 
+use super::Embedding;
+
 /// Schedule the pods of a cluster, in kube-scheduler's place and with its configuration file.
 #[derive(Args)]
 #[command(
@@ -119,6 +121,9 @@ pub(in crate::commands) struct Options {
     /// Where it runs.
     #[arg(skip)]
     pub(super) place: Place,
+    /// The program around, if it waits for the start and asks for the end.
+    #[arg(skip)]
+    pub(super) embedding: Option<Embedding>,
 }
 
 /// The flags alone, for programs that start a scheduler themselves.
@@ -141,7 +146,7 @@ pub(super) enum Place {
 
 /// Form of the log.
 #[derive(Clone, Copy, Default, ValueEnum)]
-pub(super) enum LogFormat {
+pub(in crate::commands) enum LogFormat {
     /// Lines for people.
     #[default]
     Text,
@@ -174,14 +179,28 @@ impl FromStr for Span {
 
 impl Options {
     /// Options of a scheduler that is the only one of a cluster in the same process.
-    pub(in crate::commands) fn embedded(kubeconfig: &Path, config: Option<&Path>) -> Result<Self> {
+    pub(in crate::commands) fn embedded(
+        config: Option<&Path>,
+        embedding: &Embedding,
+    ) -> Result<Self> {
         let mut options =
             Alone::try_parse_from(["scheduler", "--secure-port=0", "--leader-elect=false"])?
                 .options;
-        options.kubeconfig = Some(kubeconfig.to_owned());
         options.config = config.map(Path::to_owned);
         options.place = Place::Embedded;
+        options.embedding = Some(embedding.clone());
         Ok(options)
+    }
+
+    /// Sets how the cluster is reached.
+    pub(in crate::commands) fn kubeconfig(&mut self, path: &Path) {
+        self.kubeconfig = Some(path.to_owned());
+    }
+
+    /// Starts the log of an embedded scheduler and of the program around.
+    pub(in crate::commands) fn log(&mut self, v: u8, format: LogFormat) {
+        (self.v, self.logging_format) = (v, format);
+        super::log::start(self);
     }
 
     /// Refuses what is not supported.
