@@ -11,7 +11,7 @@ use super::bare::{self, Bare, ROOM};
 use super::draw::Draw;
 use super::load::{self, Load, Plan};
 use super::programs::Program;
-use super::proxy::{Proxy, bind_answers, double_binds};
+use super::proxy::{Fault, Kind, Proxy, Rule, bind_answers, double_binds};
 use super::scene::Scene;
 use super::schedulers;
 use crate::shell::{root, say};
@@ -30,6 +30,12 @@ const BETWEEN: std::ops::Range<Duration> = Duration::from_millis(200)..Duration:
 /// some of them are committed and not answered.
 const FREEZE: Duration = Duration::from_millis(700);
 const THAW: std::ops::Range<Duration> = Duration::ZERO..Duration::from_millis(25);
+
+/// How long etcd is down: for short, reads wait until it is back; for long, they fail.
+const DOWN: std::ops::Range<Duration> = Duration::ZERO..Duration::from_secs(4);
+
+/// Watches are late, so that what was committed is not known at once by another way.
+const RULES: &[Rule] = &[Rule(Kind::List, 1, Fault::Lag(Duration::from_secs(1)))];
 
 /// Binds that are to be under way at a kill, how long to wait for them, and how often to look.
 const UNDER_WAY: usize = 12;
@@ -54,6 +60,7 @@ fn drain(bare: &Bare) -> Result<()> {
     let mut draw = Draw::new(scene.size.seed);
     let mut etcd = Program::of(scene, bare.plane, PROGRAM)?;
     let proxy = Proxy::start(scene)?;
+    proxy.rule(RULES);
     let config = root().join(schedulers::EAGER);
     let scheduler = schedulers::jindou_by(scene, "jindou", &config, &proxy.kubeconfig, &[])?;
     let load = Load::start(scene, ledger, LOAD, scene.size.seed)?;
@@ -70,6 +77,7 @@ fn drain(bare: &Bare) -> Result<()> {
             std::thread::sleep(draw.time(&THAW));
         }
         etcd.kill()?;
+        std::thread::sleep(draw.time(&DOWN));
         let bound = ledger.book().binds.len();
         etcd.start()?;
         scene.wait("pods to be bound again", || {
