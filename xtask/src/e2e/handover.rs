@@ -10,6 +10,7 @@ use super::load::{self, Load, Plan};
 use super::proxy::{Fault, Kind, Rule, bind_answers, double_binds};
 use super::replicas::Replicas;
 use super::scene::Scene;
+use super::schedulers::EAGER;
 use super::verdict::{Verdict, gaps, middle_and_longest};
 use crate::shell::say;
 
@@ -36,7 +37,7 @@ fn drain(bare: &Bare) -> Result<()> {
     let Bare { scene, ledger, .. } = bare;
     let count = scene.size.rounds(6, 50);
     let mut draw = Draw::new(scene.size.seed);
-    let mut replicas = Replicas::start(bare, &["--leader-elect"])?;
+    let mut replicas = Replicas::start(bare, EAGER, &["--leader-elect"])?;
     let load = Load::start(scene, ledger, LOAD, scene.size.seed)?;
     scene.wait("nodes to be nearly full", || {
         let (_, bound) = ledger.book().counts();

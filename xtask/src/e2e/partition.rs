@@ -14,10 +14,13 @@ use super::load::{self, Load, Plan};
 use super::proxy::{bind_answers, double_binds};
 use super::replicas::Replicas;
 use super::scene::Scene;
+use super::schedulers::UNHURRIED;
 use super::verdict::{Verdict, gaps, middle_and_longest};
 use crate::shell::say;
 
-const LOAD: Plan = Plan { pods: ROOM + 80, burst: 30, pause: Duration::from_millis(50) };
+/// More than a replica may bind: it always has binds that wait for their turn, and goes on sending
+/// them when the partition has begun.
+const LOAD: Plan = Plan { pods: ROOM + 200, burst: 120, pause: Duration::from_millis(300) };
 
 /// The time that a leader has until it is partitioned.
 const BETWEEN: Range<Duration> = Duration::from_millis(500)..Duration::from_secs(2);
@@ -44,7 +47,7 @@ fn drain(bare: &Bare) -> Result<()> {
     let count = scene.size.rounds(2, 20);
     let range = scene.size.pick(SHORT, LONG);
     let mut draw = Draw::new(scene.size.seed);
-    let mut replicas = Replicas::start(bare, scene.size.pick(SHORT_LEASE, LONG_LEASE))?;
+    let mut replicas = Replicas::start(bare, UNHURRIED, scene.size.pick(SHORT_LEASE, LONG_LEASE))?;
     let load = Load::start(scene, ledger, LOAD, scene.size.seed)?;
     scene.wait("nodes to be nearly full", || {
         let (_, bound) = ledger.book().counts();

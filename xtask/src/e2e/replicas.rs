@@ -7,13 +7,14 @@ use anyhow::{Context as _, Result, bail, ensure};
 
 use super::bare::Bare;
 use super::proxy::{Proxy, Record, Run, Write};
-use super::schedulers::{self, EAGER, Process};
+use super::schedulers::{self, Process};
 use super::verdict::runs;
 use crate::shell::root;
 
 /// Both replicas.
 pub(crate) struct Replicas<'a> {
     bare: &'a Bare<'a>,
+    config: &'a str,
     election: &'a [&'a str],
     slots: [Slot; 2],
     record: Arc<Record>,
@@ -28,15 +29,19 @@ struct Slot {
 }
 
 impl<'a> Replicas<'a> {
-    /// Starts both with these arguments for the election.
-    pub(crate) fn start(bare: &'a Bare<'a>, election: &'a [&'a str]) -> Result<Self> {
+    /// Starts both with a configuration file of the checkout and arguments for the election.
+    pub(crate) fn start(
+        bare: &'a Bare<'a>,
+        config: &'a str,
+        election: &'a [&'a str],
+    ) -> Result<Self> {
         let record = Arc::new(Record::default());
         let slot = |name| -> Result<Slot> {
             let proxy = Proxy::start_as(bare.scene, name, Arc::clone(&record))?;
             Ok(Slot { proxy, running: None })
         };
         let slots = [slot("one")?, slot("two")?];
-        let mut replicas = Self { bare, election, slots, record, started: 0 };
+        let mut replicas = Self { bare, config, election, slots, record, started: 0 };
         replicas.launch(0)?;
         replicas.launch(1)?;
         Ok(replicas)
@@ -65,7 +70,7 @@ impl<'a> Replicas<'a> {
         ensure!(running.is_none(), "a replica already runs in place {slot}");
         proxy.serve(run);
         let name = format!("replica-{run}");
-        let config = root().join(EAGER);
+        let config = root().join(self.config);
         let process =
             schedulers::jindou_by(scene, &name, &config, &proxy.kubeconfig, self.election)?;
         *running = Some((run, process));
