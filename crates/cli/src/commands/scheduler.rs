@@ -301,6 +301,10 @@ async fn serving(plan: &Plan, scheduler: &Arc<Scheduler>, fence: &Fence) -> Resu
     });
     let fence = fence.clone();
     let elected = Check::new("leaderElection", move || fence.watchdog(tokio::time::Instant::now()));
+    let credentials = connect::config(&plan.target).await?;
+    let credentials = Check::new("client-certificate", move || {
+        connect::outdated_certificate(&credentials, SystemTime::now()).map_or(Ok(()), Err)
+    });
     let configuration: serde_json::Value =
         serde_saphyr::from_str(&config::write(&plan.configuration))
             .context("the configuration cannot be shown")?;
@@ -316,7 +320,7 @@ async fn serving(plan: &Plan, scheduler: &Arc<Scheduler>, fence: &Fence) -> Resu
         resources: Some(scheduler.resources()),
         health: vec![Check::ping(), elected.clone()],
         live: vec![Check::ping()],
-        ready: vec![Check::ping(), elected, synced],
+        ready: vec![Check::ping(), elected, synced, credentials],
         ..Serving::new(reviewer, plan.metrics.clone())
     })
 }
