@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::entry::Place;
+use super::heap::Heap;
 use super::plugin_set::PLUGINS_MAX;
 use super::transitions::{in_backoff_order, in_error_order, in_queue_order};
 use super::{Queue, QueueContext};
@@ -56,7 +57,7 @@ impl Queue {
             ("pool", self.pool.is_sound_within(slots.clone())),
         ])?;
         check.members += self.pool.members_within(slots);
-        let heaps = [&self.active, &self.backoff, &self.error_backoff].map(|heap| heap.slots());
+        let heaps = [&self.active, &self.backoff, &self.error_backoff].map(Heap::slots);
         let tables = heaps.into_iter().chain([self.entries.slots(), self.pool.slots()]);
         if tables.max().is_some_and(|slots| check.from < slots) {
             return Ok(true);
