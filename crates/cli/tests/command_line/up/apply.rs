@@ -30,7 +30,7 @@ async fn a_folder_is_applied_in_an_order_that_works() {
         ),
         (
             "c.yml",
-            "{apiVersion: v1, kind: Namespace, metadata: {name: team}}\n---\n{apiVersion: v1, kind: Namespace, metadata: {name: default, labels: {x: y}}}\n",
+            "{apiVersion: v1, kind: Namespace, metadata: {name: team}}\n---\n{apiVersion: v1, kind: Namespace, metadata: {name: default, labels: {x: one}}}\n",
         ),
         ("d.yaml", THINGS),
         ("notes.txt", "no manifest"),
@@ -40,7 +40,7 @@ async fn a_folder_is_applied_in_an_order_that_works() {
     let client = client(&folder.0.join("config")).await;
     let thing = get(&client, "/apis/example.com/v1/namespaces/team/things/t").await;
     assert_eq!(thing["spec"]["size"], 2);
-    assert_eq!(get(&client, "/api/v1/namespaces/default").await["metadata"]["labels"]["x"], "y");
+    assert_eq!(get(&client, "/api/v1/namespaces/default").await["metadata"]["labels"]["x"], "one");
     get(&client, "/api/v1/namespaces/team/configmaps/c").await;
     assert_eq!(up.end().0, Some(0));
 }

@@ -146,7 +146,7 @@ fn links_are_followed_and_stay() {
     for _ in 0..2 {
         let merged = Merged::new(&link, &own(1, "a")).unwrap();
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
-        assert_eq!(names(&value(&real), "users"), ["jindou-1"]);
+        assert!(names(&value(&real), "users").contains(&"jindou-1".to_owned()));
         merged.remove().unwrap();
         fs::write(&real, OTHERS).unwrap();
     }
