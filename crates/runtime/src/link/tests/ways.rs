@@ -73,6 +73,28 @@ async fn a_server_with_tls_and_without_http_2_is_served_by_http_1() {
 }
 
 #[tokio::test]
+async fn a_server_without_tls_is_served_by_http_1() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        loop {
+            let (tcp, _) = listener.accept().await.unwrap();
+            let answer = service_fn(|request| {
+                answer_as_before(request, Arc::default(), StatusCode::CREATED)
+            });
+            let server = hyper::server::conn::http1::Builder::new();
+            tokio::spawn(server.serve_connection(TokioIo::new(tcp), answer));
+        }
+    });
+    let mut config = config(port, &server_tls().1);
+    config.cluster_url = format!("http://127.0.0.1:{port}/clusters/one").parse().unwrap();
+    let link = Link::fenced(&config).unwrap();
+    for number in 0..3 {
+        assert_eq!(post(&link, number).await.unwrap(), echo(number));
+    }
+}
+
+#[tokio::test]
 async fn by_http_1_nothing_is_sent_twice() {
     for status in [429, 503, 504] {
         let status = StatusCode::from_u16(status).unwrap();
