@@ -11,11 +11,12 @@ use anyhow::{Result, ensure};
 use super::bare::{self, Bare, ROOM};
 use super::draw::Draw;
 use super::load::{self, Load, Plan};
-use super::proxy::{bind_answers, double_binds};
+use super::proxy::{Run, bind_answers, double_binds};
 use super::replicas::Replicas;
-use super::scene::Scene;
+use super::scene::{PATIENCE, Scene};
 use super::schedulers::UNHURRIED;
 use super::verdict::{Verdict, gaps, middle_and_longest};
+use crate::controlplane::PAUSE;
 use crate::shell::say;
 
 /// More than a replica may bind: it always has binds that wait for their turn, and goes on sending
@@ -42,6 +43,30 @@ pub(crate) fn run(outer: &Scene) -> Result<()> {
     bare::run(outer, &[], drain)
 }
 
+/// Waits after a partition until pods are bound again and both replicas run: the one that led either
+/// still does, or has lost the lease, ended, and been started again. Returns how many ended.
+fn recover(replicas: &mut Replicas, bare: &Bare, leader: usize, run: Option<Run>) -> Result<usize> {
+    let binds = || bare.ledger.book().binds.len();
+    let (before, deadline) = (binds(), Instant::now() + PATIENCE);
+    let mut ended = 0;
+    loop {
+        for slot in 0..2 {
+            if let Some(status) = replicas.take_ended(slot)? {
+                ensure!(status.code() == Some(1), "a replica ended with {status}");
+                ended += 1;
+                replicas.launch(slot)?;
+            }
+        }
+        let leads = replicas.leader().ok();
+        let settled = leads == Some(leader) || leads.is_some() && replicas.run(leader) != run;
+        if settled && binds() > before {
+            return Ok(ended);
+        }
+        ensure!(Instant::now() < deadline, "no work {} s after a partition", PATIENCE.as_secs());
+        sleep(PAUSE);
+    }
+}
+
 fn drain(bare: &Bare) -> Result<()> {
     let Bare { scene, ledger, .. } = bare;
     let count = scene.size.rounds(2, 20);
@@ -62,24 +87,13 @@ fn drain(bare: &Bare) -> Result<()> {
         let leader = replicas.wait_for_leader()?;
         sleep(draw.time(&BETWEEN));
         let time = draw.time(&range);
+        let run = replicas.run(leader);
         replicas.proxy(leader).partition(true);
         sleep(time);
         replicas.proxy(leader).partition(false);
         quiet = quiet.max(Instant::now() + time);
         times.push(time);
-        let bound = ledger.book().binds.len();
-        scene.wait("pods to be bound again", || {
-            let now = ledger.book().binds.len();
-            ensure!(now > bound, "none was since the partition");
-            Ok(())
-        })?;
-        for slot in 0..2 {
-            if let Some(status) = replicas.take_ended(slot)? {
-                ensure!(status.code() == Some(1), "a replica ended with {status}");
-                ended += 1;
-                replicas.launch(slot)?;
-            }
-        }
+        ended += recover(&mut replicas, bare, leader, run)?;
     }
     replicas.wait_for_leader()?;
     sleep(quiet.saturating_duration_since(Instant::now()));

@@ -28,6 +28,12 @@ struct Slot {
     running: Option<(Run, Process)>,
 }
 
+impl Slot {
+    fn run(&self) -> Option<Run> {
+        self.running.as_ref().map(|(run, _)| *run)
+    }
+}
+
 impl<'a> Replicas<'a> {
     /// Starts both with a configuration file of the checkout and arguments for the election.
     pub(crate) fn start(
@@ -79,16 +85,23 @@ impl<'a> Replicas<'a> {
 
     /// Waits until a process that runs holds the lease, and returns its place.
     pub(crate) fn wait_for_leader(&self) -> Result<usize> {
-        self.bare.scene.wait("a replica to lead", || {
-            let holder = self.bare.ledger.book().holder();
-            let writes = self.writes();
-            let run = runs(&writes).get(holder.as_str()).copied();
-            let leads = |slot: &Slot| slot.running.as_ref().map(|(run, _)| *run) == run;
-            match self.slots.iter().position(leads) {
-                Some(slot) if run.is_some() => Ok(slot),
-                _ => bail!("{holder:?} holds the lease, which is run {run:?}"),
-            }
-        })
+        self.bare.scene.wait("a replica to lead", || self.leader())
+    }
+
+    /// The place of the process that holds the lease.
+    pub(crate) fn leader(&self) -> Result<usize> {
+        let holder = self.bare.ledger.book().holder();
+        let writes = self.writes();
+        let run = runs(&writes).get(holder.as_str()).copied();
+        match self.slots.iter().position(|slot| slot.run() == run) {
+            Some(slot) if run.is_some() => Ok(slot),
+            _ => bail!("{holder:?} holds the lease, which is run {run:?}"),
+        }
+    }
+
+    /// Which process runs in a place.
+    pub(crate) fn run(&self, slot: usize) -> Option<Run> {
+        self.slots[slot].run()
     }
 
     /// Asks the process of a place to stop, and waits until it has.
