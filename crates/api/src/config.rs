@@ -17,7 +17,7 @@ mod duration;
 mod expand;
 mod extender;
 mod fields;
-mod gates;
+pub mod gates;
 mod merge;
 mod names;
 mod point;

@@ -3,6 +3,7 @@
 mod bench;
 mod config;
 mod explain;
+mod invocation;
 mod scheduler;
 mod up;
 
@@ -13,6 +14,8 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use plugins::registry::Registry;
 
 use crate::output::complain;
+
+pub use scheduler::upstream;
 
 /// Kubernetes scheduling: decide, explain, measure.
 #[derive(Parser)]
@@ -39,12 +42,16 @@ pub fn run() -> ExitCode {
 /// Runs the command that the arguments name, as a program of another name with plugins of its own.
 pub fn run_with(program: &'static str, registry: &Registry) -> ExitCode {
     let command = Arguments::command().name(program);
+    let given: Vec<_> = std::env::args_os().collect();
     // As `kubectl-NAME` on the path it is a command of kubectl, and help says so.
-    let own = std::env::args_os().next();
+    let own = given.first().cloned();
     let plugin = own.as_deref().and_then(|own| Path::new(own).file_stem()?.to_str());
+    let is_command =
+        |name: &str| name == "help" || command.get_subcommands().any(|one| one.get_name() == name);
+    let given = invocation::arguments(given, is_command);
     let parsed = match plugin.and_then(|name| name.strip_prefix("kubectl-")) {
-        Some(name) => command.bin_name(format!("kubectl {name}")).try_get_matches(),
-        None => command.try_get_matches(),
+        Some(name) => command.bin_name(format!("kubectl {name}")).try_get_matches_from(given),
+        None => command.try_get_matches_from(given),
     };
     let arguments = match parsed.and_then(|matches| Arguments::from_arg_matches(&matches)) {
         Ok(arguments) => arguments,

@@ -26,8 +26,11 @@ use crate::resources::Page;
 use crate::timing::Sampler;
 use crate::traces::{self, Traces};
 
+mod liveness;
 #[cfg(test)]
 mod tests;
+
+pub use liveness::{Liveness, STEP_MAX};
 
 /// Inputs that may wait; then watches wait.
 pub const INPUTS_MAX: usize = 1024;
@@ -79,6 +82,8 @@ pub struct DriverStatus {
     pub binding: AtomicUsize,
     /// Whether decisions are made.
     pub leading: AtomicBool,
+    /// Whether the loop goes round.
+    pub liveness: Liveness,
 }
 
 /// The engine and its surroundings.
@@ -255,17 +260,21 @@ impl Driver {
         self.decide(&mut inputs).await;
         self.leading = false;
         self.show();
+        self.status.liveness.wait_for_input();
     }
 
     async fn decide(&mut self, inputs: &mut mpsc::Receiver<Input>) {
         let mut taken = Vec::with_capacity(INPUTS_AT_ONCE);
+        let status = Arc::clone(&self.status);
         while !self.stopped {
+            status.liveness.begin_step();
             let idle = self.is_idle() && inputs.is_empty();
             if self.audit.asked || idle && self.audit.due <= Instant::now() {
                 self.audit_part();
                 tokio::task::yield_now().await;
             } else if !self.can_decide() {
                 let wait = self.time_to_wait();
+                status.liveness.wait_for_input();
                 tokio::select! {
                     count = inputs.recv_many(&mut taken, INPUTS_AT_ONCE) => {
                         if count == 0 {
@@ -274,6 +283,7 @@ impl Driver {
                     }
                     () = sleep(wait) => {}
                 }
+                status.liveness.begin_step();
             }
             if taken.is_empty() && !inputs.is_empty() {
                 inputs.recv_many(&mut taken, INPUTS_AT_ONCE).await;
@@ -292,6 +302,7 @@ impl Driver {
                 if !self.can_decide() {
                     break;
                 }
+                status.liveness.begin_step();
                 let begun = Instant::now();
                 self.sampler.begin(&mut self.engine);
                 self.apply(Change::Schedule { limit: 1 }, begun);

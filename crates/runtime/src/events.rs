@@ -8,19 +8,23 @@
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use engine::command::PodName;
 use engine::object::{Text, Uid};
-use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
+use futures::{FutureExt as _, StreamExt as _};
 use http::{Method, StatusCode};
 use k8s_openapi::jiff::Timestamp;
 use k8s_openapi::jiff::fmt::temporal::DateTimePrinter;
 use serde_json::json;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, interval, sleep};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, interval, sleep, timeout};
+use tokio_util::sync::CancellationToken;
 
 use crate::answer::{JSON, PROTOBUF_OR_JSON, may_pass};
 use crate::body::Json;
@@ -87,6 +91,8 @@ pub struct PodEvent {
 pub struct Events {
     sender: mpsc::Sender<PodEvent>,
     metrics: Metrics,
+    ending: CancellationToken,
+    writer: Arc<Mutex<Option<JoinHandle<()>>>>,
 }
 
 impl Events {
@@ -108,8 +114,20 @@ impl Events {
             clock: Clock::default(),
             said: None,
         };
-        tokio::spawn(writer.run(receiver));
-        Self { sender, metrics }
+        let ending = CancellationToken::new();
+        let writer = tokio::spawn(writer.run(receiver, ending.clone()));
+        Self { sender, metrics, ending, writer: Arc::new(Mutex::new(Some(writer))) }
+    }
+
+    /// Takes no more events. Those that wait are written within this time, or dropped.
+    pub async fn end(&self, within: Duration) {
+        self.ending.cancel();
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(mut writer) = writer else { return };
+        if timeout(within, &mut writer).await.is_err() {
+            writer.abort();
+            let _ = writer.await;
+        }
     }
 
     /// Has an event written, if there is room for it.
@@ -177,7 +195,8 @@ struct Job {
 }
 
 impl Writer {
-    async fn run(mut self, mut events: mpsc::Receiver<PodEvent>) {
+    async fn run(mut self, mut events: mpsc::Receiver<PodEvent>, ending: CancellationToken) {
+        let mut ending = pin!(ending.cancelled_owned().fuse());
         let mut under_way = FuturesUnordered::new();
         let mut waiting = VecDeque::new();
         let mut look = interval(LOOK_EVERY);
@@ -192,6 +211,7 @@ impl Writer {
                     Some(event) => waiting.extend(self.take(event)),
                     None => break,
                 },
+                () = &mut ending => events.close(),
                 Some((job, done)) = under_way.next(), if !under_way.is_empty() => {
                     waiting.extend(self.end(&job, done));
                 }

@@ -302,8 +302,12 @@ impl Executor {
     /// Sends a request that names a pod by its uid.
     async fn send(&self, request: http::Result<Request<Body>>) -> Result<Deletion, String> {
         let request = request.map_err(|error| error.to_string())?;
-        self.gate.write().await.map_err(|closed| closed.to_string())?;
-        match timeout(REQUEST_TIMEOUT, self.client.send(request)).await {
+        let write = self.gate.begin_write().await.map_err(|closed| closed.to_string())?;
+        let answer = timeout(REQUEST_TIMEOUT, self.client.send(request)).await;
+        if let Ok(Ok(response)) = &answer {
+            write.answered(response.status());
+        }
+        match answer {
             Ok(Ok(response)) if response.status().is_success() => Ok(Deletion::Done),
             // Not there, or another pod of this name is.
             Ok(Ok(response))

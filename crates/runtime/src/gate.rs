@@ -1,6 +1,8 @@
 //! When a request may go out: not faster than the configuration allows, and a write only as long as
 //! this process leads.
 
+mod under_way;
+
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -8,11 +10,15 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::lease::Fence;
 
+use under_way::UnderWay;
+pub use under_way::Write;
+
 /// Asked before each request. Clones share the state.
 #[derive(Clone, Debug)]
 pub struct Gate {
     fence: Fence,
     throttle: Throttle,
+    under_way: Arc<UnderWay>,
 }
 
 /// Writes may not be sent any more.
@@ -30,7 +36,7 @@ impl std::error::Error for Closed {}
 impl Gate {
     /// Lets writes pass as long as the fence is open, and nothing faster than the throttle allows.
     pub fn new(fence: Fence, throttle: Throttle) -> Self {
-        Self { fence, throttle }
+        Self { fence, throttle, under_way: Arc::default() }
     }
 
     /// Waits until something may be read.
@@ -42,6 +48,25 @@ impl Gate {
     pub async fn write(&self) -> Result<(), Closed> {
         self.throttle.wait().await;
         if self.fence.may_send(Instant::now()) { Ok(()) } else { Err(Closed) }
+    }
+
+    /// Like [`Gate::write`], for a write that [`Gate::is_settled`] accounts for until it is dropped.
+    /// Binds are accounted for by the driver instead, from their decision to their proof.
+    pub async fn begin_write(&self) -> Result<Write, Closed> {
+        self.throttle.wait().await;
+        // Counted before the fence is asked: after it closed, the count misses no write.
+        let write = UnderWay::begin(&self.under_way);
+        if self.fence.may_send(Instant::now()) { Ok(write) } else { Err(write.unsent()) }
+    }
+
+    /// Lets no write pass any more, for good.
+    pub fn close(&self) {
+        self.fence.close();
+    }
+
+    /// Whether every write that began with [`Gate::begin_write`] was answered or is too old to land.
+    pub fn is_settled(&self, now: Instant) -> bool {
+        self.under_way.is_settled(now)
     }
 }
 

@@ -12,6 +12,7 @@
 mod access;
 mod cache;
 mod certificate;
+mod ciphers;
 mod client_ca;
 mod cluster_authentication;
 mod connection;
@@ -28,7 +29,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 
 use crate::metrics::Metrics;
 use crate::resources::PodResources;
@@ -40,13 +41,19 @@ use connection::Connections;
 use paths::AllowedPaths;
 use routes::Routes;
 
-pub use cluster_authentication::ClusterAuthentication;
+pub use ciphers::Ciphers;
+pub use cluster_authentication::{Authorities, ClusterAuthentication};
 pub use health::Check;
+
+/// Connections that the system accepts before the server does.
+const WAITING_CONNECTIONS_MAX: u32 = 1024;
 
 /// What to serve, where and to whom.
 pub struct Serving {
     /// Where to listen; port 0 switches the server off.
     pub address: SocketAddr,
+    /// Whether other processes may listen at the same address and port (SO_REUSEPORT).
+    pub shares_port: bool,
     /// What the server shows as its identity.
     pub certificate: Certificate,
     /// Authorities whose client certificates are taken for identities, in PEM.
@@ -55,12 +62,16 @@ pub struct Serving {
     pub cluster: Option<ClusterAuthentication>,
     /// The oldest version of TLS that is spoken.
     pub tls_min: TlsMin,
+    /// Cipher suites and key exchanges.
+    pub ciphers: Ciphers,
     /// Whether HTTP/2 is spoken.
     pub http2: bool,
     /// Paths that anybody may read; `/x/*` stands for all below `/x/`.
     pub always_allowed: Vec<String>,
-    /// Asks the API server who somebody is and what they may do.
+    /// Asks the API server who somebody is, and what they may do unless there is another one for that.
     pub client: kube::Client,
+    /// Asks the API server what somebody may do.
+    pub access_client: Option<kube::Client>,
     /// For `/metrics`.
     pub metrics: Metrics,
     /// For `/metrics/resources`, which is not there without it.
@@ -103,13 +114,16 @@ impl Serving {
     pub fn new(client: kube::Client, metrics: Metrics) -> Self {
         Self {
             address: SocketAddr::from(([0, 0, 0, 0], 10259)),
+            shares_port: false,
             certificate: Certificate::SelfSigned,
             client_ca: None,
             cluster: None,
             tls_min: TlsMin::V1_2,
+            ciphers: Ciphers::default(),
             http2: true,
             always_allowed: ["/healthz", "/readyz", "/livez"].map(str::to_owned).to_vec(),
             client,
+            access_client: None,
             metrics,
             resources: None,
             configuration: serde_json::Value::Null,
@@ -128,14 +142,21 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens at the address of the options.
-    pub async fn bind(serving: Serving) -> anyhow::Result<Self> {
+    /// Listens at the address of the options; `None` if the server is switched off.
+    pub fn bind(serving: Serving) -> anyhow::Result<Option<Self>> {
         let address = serving.address;
-        let listener = match TcpListener::bind(address).await {
-            Ok(listener) => listener,
-            Err(error) => return Err(cannot_listen(address, &error)),
-        };
-        Self::with_listener(listener, serving)
+        if address.port() == 0 {
+            return Ok(None);
+        }
+        let listener = listen(address, serving.shares_port);
+        let listener = listener.map_err(|error| cannot_listen(address, &error))?;
+        Self::with_listener(listener, serving).map(Some)
+    }
+
+    /// Who vouches for clients by the cluster's word, if that counts.
+    pub fn authorities(&self) -> Option<Authorities> {
+        let cluster = self.cluster.as_ref()?;
+        Some(cluster.authorities(Arc::clone(self.connections.client_ca()?)))
     }
 
     /// Serves at a socket that is already open; the address of the options is not used.
@@ -158,9 +179,15 @@ impl Server {
             &serving.configuration,
             [serving.health, serving.live, serving.ready],
         );
-        let access = Access::new(serving.client, allowed, client_ca.clone())?;
-        let tls =
-            connection::tls(&certificate, client_ca.as_ref(), serving.tls_min, serving.http2)?;
+        let clients = [serving.client.clone(), serving.access_client.unwrap_or(serving.client)];
+        let access = Access::new(clients, allowed, client_ca.clone())?;
+        let tls = connection::tls(
+            &certificate,
+            client_ca.as_ref(),
+            serving.tls_min,
+            &serving.ciphers,
+            serving.http2,
+        )?;
         let connections =
             Connections::new(tls, serving.http2, access, routes, certificate, client_ca);
         Ok(Self { listener, connections, cluster: serving.cluster })
@@ -177,14 +204,13 @@ impl Server {
     }
 }
 
-/// Listens and answers until `shutdown` is done. With port 0 it only waits for that.
-pub async fn serve(serving: Serving, shutdown: impl Future<Output = ()>) -> anyhow::Result<()> {
-    if serving.address.port() == 0 {
-        shutdown.await;
-        return Ok(());
-    }
-    Server::bind(serving).await?.run(shutdown).await;
-    Ok(())
+/// Opens a port, also one on which connections of an earlier process are still being closed.
+fn listen(address: SocketAddr, shared: bool) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    socket.set_reuseaddr(true)?;
+    socket.set_reuseport(shared)?;
+    socket.bind(address)?;
+    socket.listen(WAITING_CONNECTIONS_MAX)
 }
 
 fn cannot_listen(address: SocketAddr, error: &io::Error) -> anyhow::Error {

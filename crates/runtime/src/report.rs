@@ -345,11 +345,17 @@ async fn write(
             .header("content-type", "application/strategic-merge-patch+json")
             .body(Body::from(body.into_bytes()));
         let Ok(request) = request else { return (job, None) };
-        if gate.write().await.is_err() || cancelled.is_cancelled() {
+        let Ok(under_way) = gate.begin_write().await else { return (job, None) };
+        if cancelled.is_cancelled() {
+            let _ = under_way.unsent();
             return (job, None);
         }
         let mut pause = PAUSE_FIRST * 4_u32.pow(attempt - 1);
-        let why = match timeout(REQUEST_TIMEOUT, client.send(request)).await {
+        let answer = timeout(REQUEST_TIMEOUT, client.send(request)).await;
+        if let Ok(Ok(response)) = &answer {
+            under_way.answered(response.status());
+        }
+        let why = match answer {
             Ok(Ok(response)) if response.status().is_success() => {
                 let version = version_of(response).await;
                 return (job, Some(version));

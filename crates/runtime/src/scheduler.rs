@@ -1,7 +1,9 @@
 //! The scheduler on a cluster: watches, engine and writes, tied together.
 
+mod hand_over;
+mod reach;
+
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
@@ -12,7 +14,6 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep};
 
 use crate::bind::{Binder, Window};
 use crate::connect;
@@ -32,6 +33,8 @@ use crate::timing::Sampler;
 use crate::traces::Traces;
 use crate::watch::{Follower, WatchStatus};
 
+pub use reach::reach;
+
 /// How long the first answer of the API server may take.
 const FIRST_ANSWER_MAX: Duration = Duration::from_secs(30);
 
@@ -40,9 +43,6 @@ const LISTED_TO_LEAD: [&str; 2] = ["Node", "Pod"];
 
 /// How long their first list waits for it to be known whether this process leads.
 const HEAD_START: Duration = Duration::from_secs(1);
-
-/// How often it is looked whether all is done.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// The engine's end of what connects it with the cluster.
 pub struct EngineSide {
@@ -60,8 +60,30 @@ pub struct ClusterSide {
     orders: mpsc::Receiver<Order>,
     window: Arc<Window>,
     status: Arc<DriverStatus>,
+    watches: Watches,
     metrics: Metrics,
     traces: Traces,
+}
+
+/// What is known of each kind's watch, by its name. Clones share it.
+#[derive(Clone)]
+pub struct Watches(Arc<[(&'static str, Arc<WatchStatus>)]>);
+
+impl Watches {
+    fn new() -> Self {
+        Self(KINDS.iter().map(|kind| (kind.name, Arc::default())).collect())
+    }
+
+    /// The kinds that were not seen completely yet.
+    pub fn missing(&self) -> Vec<&'static str> {
+        let missing = self.0.iter().filter(|(_, watch)| !watch.is_synced());
+        missing.map(|(kind, _)| *kind).collect()
+    }
+
+    /// Returns when all kinds were seen completely.
+    pub async fn synced(&self) {
+        futures::future::join_all(self.0.iter().map(|(_, watch)| watch.synced())).await;
+    }
 }
 
 /// Both ends. They belong to different threads: one decides, one does the I/O.
@@ -81,8 +103,33 @@ pub fn connect_sides(
         metrics: metrics.clone(),
         traces: traces.clone(),
     };
-    let (metrics, traces) = (metrics.clone(), traces.clone());
-    (engine, ClusterSide { inputs: to_engine, orders: to_cluster, window, status, metrics, traces })
+    let cluster = ClusterSide {
+        inputs: to_engine,
+        orders: to_cluster,
+        window,
+        status,
+        watches: Watches::new(),
+        metrics: metrics.clone(),
+        traces: traces.clone(),
+    };
+    (engine, cluster)
+}
+
+impl ClusterSide {
+    /// What is known of the watches.
+    pub fn watches(&self) -> Watches {
+        self.watches.clone()
+    }
+
+    /// What is known of the engine's loop.
+    pub fn status(&self) -> Arc<DriverStatus> {
+        Arc::clone(&self.status)
+    }
+
+    /// What pods request.
+    pub fn resources(&self) -> PodResources {
+        PodResources::new(self.inputs.clone())
+    }
 }
 
 impl EngineSide {
@@ -103,8 +150,9 @@ impl EngineSide {
 /// A scheduler at work on a cluster.
 pub struct Scheduler {
     inputs: mpsc::Sender<Input>,
-    /// What is known of each kind's watch, by its name.
-    pub watches: Vec<(&'static str, Arc<WatchStatus>)>,
+    watches: Watches,
+    gate: Gate,
+    events: Events,
     /// What is known of the loop.
     pub status: Arc<DriverStatus>,
     /// Lists before it begins to decide.
@@ -174,7 +222,7 @@ impl Scheduler {
         instance: String,
         annotate_latency: bool,
     ) -> Result<Self> {
-        let ClusterSide { inputs, orders, window, status, metrics, traces } = side;
+        let ClusterSide { inputs, orders, window, status, watches, metrics, traces } = side;
         let watching = Link::new(config)?;
         let writing = connect::client(config)?;
         // Events have limits of their own, as upstream's client for them does.
@@ -189,22 +237,21 @@ impl Scheduler {
             annotate_latency,
             binder: Binder::new(Link::fenced(config)?, gate.clone(), window, metrics.clone()),
             client: writing,
-            gate,
-            events,
+            gate: gate.clone(),
+            events: events.clone(),
             reports: reports.clone(),
             inputs: inputs.clone(),
             metrics: metrics.clone(),
             traces,
         };
         tokio::spawn(executor.run(orders));
-        let mut watches = Vec::new();
-        for kind in KINDS {
-            let watch = Arc::new(WatchStatus::default());
-            watches.push((kind.name, Arc::clone(&watch)));
-            let follower =
-                Follower::new(kind, watching.clone(), inputs.clone(), watch, metrics.clone())
-                    .throttled(throttle.clone());
-            let follower = if LISTED_TO_LEAD.contains(&kind.name) {
+        // With an election, this process leads only after the first lists.
+        let leads_at_once = !configuration.leader_election.leader_elect;
+        for (kind, (_, watch)) in KINDS.iter().zip(&*watches.0) {
+            let (inputs, watch) = (inputs.clone(), Arc::clone(watch));
+            let follower = Follower::new(kind, watching.clone(), inputs, watch, metrics.clone())
+                .throttled(throttle.clone());
+            let follower = if leads_at_once && LISTED_TO_LEAD.contains(&kind.name) {
                 follower.beginning_with_call(HEAD_START)
             } else {
                 follower
@@ -217,7 +264,7 @@ impl Scheduler {
             };
             tokio::spawn(follower.run());
         }
-        Ok(Self { inputs, watches, status, beginning: Mutex::default() })
+        Ok(Self { inputs, watches, gate, events, status, beginning: Mutex::default() })
     }
 
     /// Begins or stops to decide. To begin takes until nodes and pods were listed anew: what is
@@ -232,7 +279,7 @@ impl Scheduler {
             let _ = self.inputs.send(Input::Lead(false)).await;
             return;
         }
-        let needed = self.watches.iter().filter(|(kind, _)| LISTED_TO_LEAD.contains(kind));
+        let needed = self.watches.0.iter().filter(|(kind, _)| LISTED_TO_LEAD.contains(kind));
         let needed: Vec<Arc<WatchStatus>> = needed.map(|(_, watch)| Arc::clone(watch)).collect();
         let inputs = self.inputs.clone();
         *beginning = Some(tokio::spawn(async move {
@@ -251,33 +298,14 @@ impl Scheduler {
         let _ = self.inputs.send(Input::Audit).await;
     }
 
-    /// What pods request, for those who ask.
-    pub fn resources(&self) -> PodResources {
-        PodResources::new(self.inputs.clone())
+    /// Returns when all kinds were seen completely.
+    pub async fn synced(&self) {
+        self.watches.synced().await;
     }
 
-    /// The kinds that were not seen completely yet.
-    pub fn missing(&self) -> Vec<&'static str> {
-        let missing = self.watches.iter().filter(|(_, watch)| !watch.is_synced());
-        missing.map(|(kind, _)| *kind).collect()
-    }
-
-    /// Waits until no decision is made and nothing is being bound any more, at most so long.
-    /// Whether it is so.
-    pub async fn drain(&self, limit: Duration) -> bool {
-        let give_up = Instant::now() + limit;
-        loop {
-            // In this order: once no decision is made, nothing new is bound.
-            let leading = self.status.leading.load(Ordering::Acquire);
-            let binding = self.status.binding.load(Ordering::Relaxed);
-            if !leading && binding == 0 {
-                return true;
-            }
-            if Instant::now() >= give_up {
-                return false;
-            }
-            sleep(LOOK_EVERY).await;
-        }
+    /// Returns when the engine's loop has ended.
+    pub async fn engine_ended(&self) {
+        self.inputs.closed().await;
     }
 }
 

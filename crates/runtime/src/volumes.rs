@@ -167,8 +167,13 @@ async fn merge(client: &kube::Client, gate: &Gate, path: &str, patch: &Value) ->
     let request = Request::patch(format!("{path}?timeout={}ms", REQUEST_TIMEOUT.as_millis()))
         .header("content-type", "application/merge-patch+json")
         .body(Body::from(patch.to_string().into_bytes()))?;
-    gate.write().await?;
-    send(client, request, REQUEST_TIMEOUT).await.map(|_| ())
+    let write = gate.begin_write().await?;
+    let done = send(client, request, REQUEST_TIMEOUT).await;
+    let status = done.as_ref().map_or_else(refusal, |_| Some(StatusCode::OK));
+    if let Some(status) = status {
+        write.answered(status);
+    }
+    done.map(|_| ())
 }
 
 async fn send(client: &kube::Client, request: Request<Body>, limit: Duration) -> Result<Value> {

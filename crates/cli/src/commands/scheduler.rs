@@ -3,13 +3,14 @@
 mod embedding;
 mod flags;
 mod log;
+mod serve;
+mod signals;
+pub mod upstream;
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, anyhow};
 use api::config::{self, Configuration, v1};
@@ -17,36 +18,35 @@ use engine::engine::{Engine, Settings};
 use engine::queue::QueueConfig;
 use plugins::registry::Registry;
 use runtime::bind::Window;
-use runtime::connect::{self, Target};
+use runtime::connect::Target;
 use runtime::gate::Throttle;
 use runtime::gong::Gong;
-use runtime::http::{Certificate, Check, ClusterAuthentication, Server, Serving};
-use runtime::lease::{self, Elector, Fence, Role};
+use runtime::http::{Certificate, Ciphers, TlsMin};
 use runtime::metrics::Metrics;
 use runtime::pace::{paced, rest_of_io};
-use runtime::scheduler::{ClusterSide, Scheduler, check_connection, check_rights, connect_sides};
+use runtime::scheduler::connect_sides;
 use runtime::timing;
 use runtime::traces::Traces;
-use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 
 use super::config::load_as_written;
-use crate::output::complain;
+use crate::output::{complain, say};
 
 pub(super) use embedding::Embedding;
 pub(super) use flags::{LogFormat, Options};
 
 use flags::{Lookup, Place};
 
-/// How long binds that are under way may take when we are told to stop.
-const DRAIN_MAX: Duration = Duration::from_secs(8);
-
 const SECOND: i64 = 1_000_000_000;
 
 pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
-    options.check()?;
+    if let Some(text) = upstream::version(&options.version) {
+        say(&text)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let gates = options.gates()?;
-    let (mut configuration, written) = load_as_written(options.config.as_deref(), gates, registry)?;
+    let (mut configuration, written) =
+        load_as_written(options.config.as_deref(), gates.gates, registry)?;
+    let limits = options.override_limits(&mut configuration.client_connection);
     options.override_leader_election(&mut configuration.leader_election)?;
     if let Some(path) = &options.write_config_to {
         std::fs::write(path, config::write(&configuration))
@@ -65,12 +65,15 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
     if options.place == Place::Cluster {
         log::start(options);
     }
+    for warning in options.warnings(&gates) {
+        tracing::warn!("{warning}");
+    }
     if configuration.delay_cache_until_active {
         tracing::warn!(
             "delayCacheUntilActive has no effect: a replica that waits watches too, to take over at once"
         );
     }
-    let throttle = throttle(&configuration, &written);
+    let throttle = throttle(&configuration, &written, limits);
     let queue = QueueConfig {
         initial_backoff: configuration.pod_initial_backoff_seconds.saturating_mul(SECOND),
         max_backoff: configuration.pod_max_backoff_seconds.saturating_mul(SECOND),
@@ -94,13 +97,17 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
     let traces = options.traces(&host_name(), io.handle())?;
     let (engine_side, cluster_side) = connect_sides(window, &metrics, &traces);
     let plan = Plan::new(options, configuration, throttle, metrics, traces)?;
+    let status = cluster_side.status();
     let cluster = std::thread::Builder::new()
         .name("cluster".to_owned())
         .spawn({
             let gong = Arc::clone(&gong);
             move || {
                 gong.strike_here();
-                let ended = io.block_on(serve(cluster_side, plan));
+                let ended = io.block_on(serve::serve(cluster_side, plan));
+                if let (Err(error), Err(_)) = (&ended, status.liveness.check()) {
+                    end_without_engine(error);
+                }
                 drop(io);
                 gong.ring();
                 ended
@@ -112,13 +119,25 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
     ended.map(|()| ExitCode::SUCCESS)
 }
 
+/// Ends the process although its first thread, which decides, is stuck and cannot return.
+#[expect(clippy::exit, reason = "the first thread does not return")]
+fn end_without_engine(error: &anyhow::Error) {
+    complain(&format!("error: {error:#}"));
+    std::process::exit(1);
+}
+
 /// Limits that somebody wrote are kept. Upstream's defaults, which everybody has to raise, are not
 /// imposed: how much goes out at once follows from how fast the API server answers.
-fn throttle(configuration: &Configuration, written: &v1::KubeSchedulerConfiguration) -> Throttle {
-    let given = written.client_connection.as_ref().is_some_and(|connection| {
-        connection.qps.is_some_and(|qps| qps != 0.0)
-            || connection.burst.is_some_and(|burst| burst != 0)
-    });
+fn throttle(
+    configuration: &Configuration,
+    written: &v1::KubeSchedulerConfiguration,
+    by_flag: bool,
+) -> Throttle {
+    let given = by_flag
+        || written.client_connection.as_ref().is_some_and(|connection| {
+            connection.qps.is_some_and(|qps| qps != 0.0)
+                || connection.burst.is_some_and(|burst| burst != 0)
+        });
     if !given {
         return Throttle::none();
     }
@@ -134,8 +153,8 @@ fn throttle(configuration: &Configuration, written: &v1::KubeSchedulerConfigurat
 /// What the I/O thread needs to know.
 struct Plan {
     target: Target,
-    /// Who asks about those who come to our own port.
-    reviewer: Target,
+    /// For questions about clients of our own port: who they are, and what they may do.
+    reviewers: [Target; 2],
     configuration: Configuration,
     throttle: Throttle,
     metrics: Metrics,
@@ -144,7 +163,10 @@ struct Plan {
     certificate: Certificate,
     client_ca: Option<PathBuf>,
     lookup: Lookup,
-    tls_min: runtime::http::TlsMin,
+    shares_port: bool,
+    http2: bool,
+    tls_min: TlsMin,
+    ciphers: Ciphers,
     always_allowed: Vec<String>,
     annotate_latency: bool,
     embedding: Option<Embedding>,
@@ -164,13 +186,15 @@ impl Plan {
         let in_file = counts.then(|| PathBuf::from(written));
         let kubeconfig = in_file.or_else(|| options.kubeconfig.clone());
         let target = Target { kubeconfig, master: options.master.clone() };
-        let reviewer = match options.review_kubeconfig()? {
-            Some(path) => Target { kubeconfig: Some(path.to_owned()), master: String::new() },
-            None => target.clone(),
+        let other = |path: &Option<PathBuf>, otherwise: &Target| match path {
+            Some(_) => Target { kubeconfig: path.clone(), master: String::new() },
+            None => otherwise.clone(),
         };
+        let authentication = other(&options.authentication_kubeconfig, &target);
+        let authorization = other(&options.authorization_kubeconfig, &authentication);
         Ok(Self {
             target,
-            reviewer,
+            reviewers: [authentication, authorization],
             configuration,
             throttle,
             metrics,
@@ -179,196 +203,15 @@ impl Plan {
             certificate: options.certificate()?,
             client_ca: options.client_ca_file.clone(),
             lookup: options.lookup(),
+            shares_port: options.permit_port_sharing,
+            http2: !options.disable_http2_serving,
             tls_min: options.tls_min()?,
+            ciphers: options.ciphers()?,
             always_allowed: options.authorization_always_allow_paths.clone(),
             annotate_latency: options.annotate_latency,
             embedding: options.embedding.clone(),
         })
     }
-}
-
-/// Connects, elects, schedules and serves until asked to stop.
-async fn serve(side: ClusterSide, plan: Plan) -> Result<()> {
-    let config = connect::config(&plan.target).await?;
-    let address = config.cluster_url.clone();
-    let client = connect::client(&config)?;
-    let explain =
-        |error: anyhow::Error| match connect::outdated_certificate(&config, SystemTime::now()) {
-            Some(why) => error.context(why),
-            None => error,
-        };
-    let version = check_connection(&client)
-        .await
-        .map_err(explain)
-        .with_context(|| format!("cannot talk to the API server at {address}"))?;
-    tracing::info!("connected to {address}, Kubernetes {version}");
-    check_rights(&client).await.map_err(explain)?;
-    // Its connection would only be asked from time to time whether it lives.
-    drop(client);
-
-    let election = &plan.configuration.leader_election;
-    let elector = election.leader_elect.then(|| elector(&config, election)).transpose()?;
-    let fence = elector.as_ref().map_or_else(Fence::always, Elector::fence);
-    let Plan { throttle, configuration, .. } = &plan;
-    let scheduler = Scheduler::start(
-        side,
-        &config,
-        fence.clone(),
-        throttle,
-        configuration,
-        host_name(),
-        plan.annotate_latency,
-    )?;
-    let scheduler = Arc::new(scheduler);
-    let stopping = CancellationToken::new();
-    let server = Server::bind(serving(&plan, &scheduler, &fence).await?).await?;
-    let server = tokio::spawn(server.run(stopping.clone().cancelled_owned()));
-
-    let ended = match elector {
-        None => {
-            plan.metrics.leading(true);
-            scheduler.lead(true).await;
-            let ended = match &plan.embedding {
-                Some(embedding) => embedding.asked(&scheduler).await,
-                None => signalled(&scheduler).await,
-            };
-            stop_deciding(&scheduler).await;
-            ended
-        }
-        Some(elector) => lead_when_elected(&scheduler, elector, &plan.metrics).await,
-    };
-    tracing::info!("stopping");
-    stopping.cancel();
-    scheduler.stop().await;
-    server.await.map_err(|_| anyhow!("the HTTPS server died"))?;
-    plan.traces.end().await;
-    ended
-}
-
-fn elector(config: &kube::Config, election: &config::LeaderElection) -> Result<Elector> {
-    let settings = lease::Settings {
-        lease_duration: election.lease_duration.to_std(),
-        renew_deadline: election.renew_deadline.to_std(),
-        retry_period: election.retry_period.to_std(),
-        ..lease::Settings::new(&election.resource_namespace, &election.resource_name)
-    };
-    Elector::new(connect::client(config)?, settings)
-}
-
-/// Decides while this process leads. Losing the lease is an error: somebody else decides now, and
-/// only a new start is sure to know nothing old.
-async fn lead_when_elected(
-    scheduler: &Scheduler,
-    elector: Elector,
-    metrics: &Metrics,
-) -> Result<()> {
-    let (changes, mut roles) = watch::channel(Role::Waiting);
-    let stop = CancellationToken::new();
-    let election = tokio::spawn(elector.run(changes, stop.clone()));
-    let signal = signalled(scheduler);
-    tokio::pin!(signal);
-    let ended = loop {
-        tokio::select! {
-            asked = &mut signal => break asked,
-            changed = roles.changed() => {
-                if changed.is_err() {
-                    break Err(anyhow!("the election ended unexpectedly"));
-                }
-                let role = *roles.borrow_and_update();
-                metrics.leading(role == Role::Leading);
-                scheduler.lead(role == Role::Leading).await;
-                if role == Role::Lost {
-                    break Err(anyhow!("the lease was lost; another replica may lead now"));
-                }
-            }
-        }
-    };
-    // What is under way ends, or is sure to be dead, before the lease is given back.
-    if !stop_deciding(scheduler).await {
-        tokio::time::sleep(lease::MARGIN).await;
-    }
-    stop.cancel();
-    let _ = election.await;
-    ended
-}
-
-async fn serving(plan: &Plan, scheduler: &Arc<Scheduler>, fence: &Fence) -> Result<Serving> {
-    let reviewer = connect::config(&plan.reviewer).await?;
-    let synced = Arc::clone(scheduler);
-    let synced = Check::new("sched-handler-sync", move || match synced.missing() {
-        missing if missing.is_empty() => Ok(()),
-        missing => Err(format!("not seen completely yet: {}", missing.join(", "))),
-    });
-    let fence = fence.clone();
-    let elected = Check::new("leaderElection", move || fence.watchdog(tokio::time::Instant::now()));
-    let credentials = connect::config(&plan.target).await?;
-    let credentials = Check::new("client-certificate", move || {
-        connect::outdated_certificate(&credentials, SystemTime::now()).map_or(Ok(()), Err)
-    });
-    let configuration: serde_json::Value =
-        serde_saphyr::from_str(&config::write(&plan.configuration))
-            .context("the configuration cannot be shown")?;
-    let reviewer = connect::client(&reviewer)?;
-    Ok(Serving {
-        cluster: cluster_authentication(plan, &reviewer).await?,
-        address: plan.address,
-        certificate: plan.certificate.clone(),
-        client_ca: plan.client_ca.clone(),
-        tls_min: plan.tls_min,
-        always_allowed: plan.always_allowed.clone(),
-        configuration,
-        resources: Some(scheduler.resources()),
-        health: vec![Check::ping(), elected.clone()],
-        live: vec![Check::ping()],
-        ready: vec![Check::ping(), elected, synced, credentials],
-        ..Serving::new(reviewer, plan.metrics.clone())
-    })
-}
-
-/// Who vouches for clients by the cluster's word, unless that does not count or nobody can come.
-async fn cluster_authentication(
-    plan: &Plan,
-    reviewer: &kube::Client,
-) -> Result<Option<ClusterAuthentication>> {
-    if plan.lookup == Lookup::Skip || plan.address.port() == 0 {
-        return Ok(None);
-    }
-    let mut cluster = ClusterAuthentication::new(reviewer.clone());
-    if let Err(error) = cluster.look_up().await {
-        let error = error.context("cannot look up who vouches for client certificates");
-        if plan.lookup == Lookup::Must {
-            return Err(error.context("--authentication-tolerate-lookup-failure=false"));
-        }
-        tracing::warn!("{error:#}; until that works, they count as no identity");
-    }
-    Ok(Some(cluster))
-}
-
-/// Returns when the process is asked to stop; answers other signals meanwhile.
-async fn signalled(scheduler: &Scheduler) -> Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut dump = signal(SignalKind::user_defined2())?;
-    loop {
-        tokio::select! {
-            _ = terminate.recv() => break,
-            _ = interrupt.recv() => break,
-            _ = dump.recv() => scheduler.audit().await,
-        }
-    }
-    Ok(())
-}
-
-/// Lets what is under way come to its end. Whether it did.
-async fn stop_deciding(scheduler: &Scheduler) -> bool {
-    scheduler.lead(false).await;
-    let drained = scheduler.drain(DRAIN_MAX).await;
-    if !drained {
-        let binding = scheduler.status.binding.load(Ordering::Relaxed);
-        tracing::warn!("{binding} binds are still under way after {} s", DRAIN_MAX.as_secs());
-    }
-    drained
 }
 
 fn host_name() -> String {
@@ -395,7 +238,7 @@ mod tests {
                 "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nclientConnection: {connection}\n"
             );
             let read = config::read(&text);
-            let throttle = throttle(&read.config.unwrap(), &read.v1.unwrap());
+            let throttle = throttle(&read.config.unwrap(), &read.v1.unwrap(), false);
             assert_eq!(throttle.is_limited(), limited, "{connection}");
         }
     }

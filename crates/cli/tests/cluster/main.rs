@@ -8,3 +8,4 @@ mod replicas;
 mod scheduling;
 mod stage;
 mod victims;
+mod waiting;

@@ -16,7 +16,7 @@ use tokio::process::Child;
 use tokio::time::timeout;
 
 /// How long anything may take here, on a machine that is busy.
-const PATIENCE: Duration = Duration::from_mins(4);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(4);
 
 pub(crate) const PODS: &str = "/api/v1/namespaces/default/pods";
 
@@ -183,6 +183,33 @@ impl Scheduler {
             ended = self.child.wait() => panic!("the scheduler ended: {ended:?}"),
             done = work => done,
         }
+    }
+
+    /// Waits until its log holds a text.
+    pub(crate) async fn says(&mut self, text: &str) {
+        let log = self.log.clone();
+        let holds = async {
+            while !std::fs::read_to_string(&log).unwrap_or_default().contains(text) {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        let said = self.does(timeout(PATIENCE, holds)).await;
+        assert!(said.is_ok(), "the log does not hold {text:?}");
+    }
+
+    /// How many TCP sockets of it wait for connections.
+    pub(crate) fn listening_sockets(&self) -> usize {
+        let process = PathBuf::from(format!("/proc/{}", self.child.id().expect("it runs")));
+        let links = std::fs::read_dir(process.join("fd")).expect("its files");
+        let links = links.filter_map(|link| std::fs::read_link(link.ok()?.path()).ok());
+        let own: Vec<_> = links.map(|link| link.to_string_lossy().into_owned()).collect();
+        let tables = ["net/tcp", "net/tcp6"].map(|table| process.join(table));
+        let rows = tables.map(|table| std::fs::read_to_string(table).unwrap_or_default()).concat();
+        let rows = rows.lines().map(|row| row.split_whitespace().collect::<Vec<_>>());
+        // The fourth column is the state, and 0A is listening; the tenth is the number of the socket.
+        let listening = rows.filter(|row| row.get(3) == Some(&"0A"));
+        let is_own = |row: &Vec<&str>| own.contains(&format!("socket:[{}]", row[9]));
+        listening.filter(is_own).count()
     }
 
     /// Asks it to end, and waits.

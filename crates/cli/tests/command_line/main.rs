@@ -4,6 +4,7 @@ mod config;
 mod decisions;
 mod examples;
 mod hostile;
+mod invocation;
 mod snapshots;
 mod suggestions;
 mod up;

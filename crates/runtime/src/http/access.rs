@@ -32,11 +32,11 @@ pub(super) struct Access {
 
 impl Access {
     pub(super) fn new(
-        client: kube::Client,
+        clients: [kube::Client; 2],
         allowed: AllowedPaths,
         client_ca: Option<Arc<ClientCa>>,
     ) -> anyhow::Result<Self> {
-        Ok(Self { allowed, client_ca, reviews: Reviews::new(client)? })
+        Ok(Self { allowed, client_ca, reviews: Reviews::new(clients)? })
     }
 
     /// Lets a request pass or not. `served` says whether there is anything behind its path.

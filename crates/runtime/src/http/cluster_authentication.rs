@@ -34,6 +34,19 @@ pub struct ClusterAuthentication {
     said: Said,
 }
 
+/// The authorities of a server that runs.
+pub struct Authorities {
+    cluster: ClusterAuthentication,
+    client_ca: Arc<ClientCa>,
+}
+
+impl Authorities {
+    /// Looks once, so that it is known whether that works, and the server need not find out later.
+    pub async fn look_up(&self) -> Result<()> {
+        tell(&self.client_ca, &self.cluster.look().await?.0)
+    }
+}
+
 /// What it says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Said {
@@ -65,6 +78,12 @@ impl ClusterAuthentication {
     pub async fn look_up(&mut self) -> Result<()> {
         self.said = self.look().await?.0;
         Ok(())
+    }
+
+    /// Those of a server that takes over what is said here.
+    pub(super) fn authorities(&self, client_ca: Arc<ClientCa>) -> Authorities {
+        let cluster = Self { api: self.api.clone(), said: Said::default() };
+        Authorities { cluster, client_ca }
     }
 
     /// What was seen last.

@@ -23,7 +23,8 @@ use tracing::{debug, info, warn};
 
 use super::TlsMin;
 use super::access::Access;
-use super::certificate::{Resolver, provider};
+use super::certificate::Resolver;
+use super::ciphers::Ciphers;
 use super::client_ca::ClientCa;
 use super::cluster_authentication::ClusterAuthentication;
 use super::routes::{Answer, Routes, failure, refuse, without_body};
@@ -62,14 +63,15 @@ pub(super) fn tls(
     certificate: &Arc<Resolver>,
     client_ca: Option<&Arc<ClientCa>>,
     tls_min: TlsMin,
+    ciphers: &Ciphers,
     http2: bool,
 ) -> anyhow::Result<TlsAcceptor> {
     let versions = match tls_min {
         TlsMin::V1_2 => &[&TLS13, &TLS12][..],
         TlsMin::V1_3 => &[&TLS13],
     };
-    let builder =
-        rustls::ServerConfig::builder_with_provider(provider()).with_protocol_versions(versions)?;
+    let builder = rustls::ServerConfig::builder_with_provider(ciphers.provider())
+        .with_protocol_versions(versions)?;
     let builder = match client_ca {
         Some(client_ca) => builder.with_client_cert_verifier(Arc::<ClientCa>::clone(client_ca)),
         None => builder.with_no_client_auth(),
@@ -106,6 +108,11 @@ impl Connections {
     ) -> Self {
         let (crowded, ending) = (watch::Sender::new(false), CancellationToken::new());
         Self { tls, http: http(http2), access, routes, certificate, client_ca, crowded, ending }
+    }
+
+    /// Who vouches for clients, if anybody may.
+    pub(super) fn client_ca(&self) -> Option<&Arc<ClientCa>> {
+        self.client_ca.as_ref()
     }
 
     /// Takes connections until the end is announced, then lets them end in a bounded time.

@@ -34,7 +34,8 @@ pub(super) enum Decision {
 
 /// Asks, and remembers answers.
 pub(super) struct Reviews {
-    client: kube::Client,
+    token_client: kube::Client,
+    access_client: kube::Client,
     hasher: Hasher,
     tokens: Cache<Option<Identity>>,
     tokens_asked: Semaphore,
@@ -43,9 +44,12 @@ pub(super) struct Reviews {
 }
 
 impl Reviews {
-    pub(super) fn new(client: kube::Client) -> anyhow::Result<Self> {
+    /// Asks with the first client whose token it is, and with the second who may do what.
+    pub(super) fn new(clients: [kube::Client; 2]) -> anyhow::Result<Self> {
+        let [token_client, access_client] = clients;
         Ok(Self {
-            client,
+            token_client,
+            access_client,
             hasher: Hasher::new()?,
             tokens: Cache::new(TIME_TO_LIVE, ANSWERS_MAX),
             tokens_asked: Semaphore::new(QUESTIONS_MAX),
@@ -62,7 +66,8 @@ impl Reviews {
         }
         let spec = TokenReviewSpec { token: token.to_owned(), ..TokenReviewSpec::default() };
         let review = TokenReview { spec, ..TokenReview::default() };
-        let review = self.ask(&self.tokens_asked, &review).await.context("token review")?;
+        let review =
+            ask(&self.token_client, &self.tokens_asked, &review).await.context("token review")?;
         let status = review.status.unwrap_or_default();
         let accepted =
             status.authenticated == Some(true) && status.error.is_none_or(|error| error.is_empty());
@@ -93,7 +98,9 @@ impl Reviews {
             ..SubjectAccessReviewSpec::default()
         };
         let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
-        let review = self.ask(&self.decisions_asked, &review).await.context("access review")?;
+        let review = ask(&self.access_client, &self.decisions_asked, &review)
+            .await
+            .context("access review")?;
         let status = review.status.unwrap_or_default();
         let decision = if status.allowed && status.denied != Some(true) {
             Decision::Allowed
@@ -103,23 +110,23 @@ impl Reviews {
         self.decisions.put(key, decision.clone());
         Ok(decision)
     }
+}
 
-    async fn ask<K>(&self, asked: &Semaphore, review: &K) -> anyhow::Result<K>
-    where
-        K: kube::Resource<Scope = k8s_openapi::ClusterResourceScope>
-            + Clone
-            + std::fmt::Debug
-            + serde::Serialize
-            + serde::de::DeserializeOwned,
-        K::DynamicType: Default,
-    {
-        let api: Api<K> = Api::all(self.client.clone());
-        let answer = timeout(ANSWER_TIME, async {
-            let _permit = asked.acquire().await?;
-            anyhow::Ok(api.create(&PostParams::default(), review).await?)
-        });
-        answer.await.with_context(|| format!("no answer for {ANSWER_TIME:?}"))?
-    }
+async fn ask<K>(client: &kube::Client, asked: &Semaphore, review: &K) -> anyhow::Result<K>
+where
+    K: kube::Resource<Scope = k8s_openapi::ClusterResourceScope>
+        + Clone
+        + std::fmt::Debug
+        + serde::Serialize
+        + serde::de::DeserializeOwned,
+    K::DynamicType: Default,
+{
+    let api: Api<K> = Api::all(client.clone());
+    let answer = timeout(ANSWER_TIME, async {
+        let _permit = asked.acquire().await?;
+        anyhow::Ok(api.create(&PostParams::default(), review).await?)
+    });
+    answer.await.with_context(|| format!("no answer for {ANSWER_TIME:?}"))?
 }
 
 /// Everything that an answer depends on.

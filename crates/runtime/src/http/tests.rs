@@ -556,7 +556,7 @@ async fn a_port_in_use_gives_one_clear_sentence() {
     let address = taken.local_addr().unwrap();
     let client = Arc::new(Reviewer::default()).client();
     let serving = Serving { address, ..Serving::new(client, Metrics::new("x")) };
-    let error = serve(serving, std::future::pending()).await.unwrap_err();
+    let error = Server::bind(serving).map(|_| ()).unwrap_err();
     let want = format!("cannot listen on {address}: address in use; choose another --secure-port");
     assert_eq!(format!("{error:#}"), want);
 }
@@ -566,7 +566,7 @@ async fn port_0_switches_the_server_off() {
     let client = Arc::new(Reviewer::default()).client();
     let address = SocketAddr::from(([127, 0, 0, 1], 0));
     let serving = Serving { address, ..Serving::new(client, Metrics::new("x")) };
-    serve(serving, std::future::ready(())).await.unwrap();
+    assert!(Server::bind(serving).unwrap().is_none());
 }
 
 #[tokio::test]

@@ -98,7 +98,7 @@ impl Fence {
     }
 
     /// Closes for good.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         self.0.until.store(NEVER, Ordering::Release);
     }
 }

@@ -1,22 +1,27 @@
 //! Beginning and ending to decide.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
 
 use rcgen::{CertificateParams, KeyPair};
 use rustls::pki_types::PrivateKeyDer;
 use tokio::net::TcpListener;
+use tokio::time::{Instant, sleep};
 use tokio_rustls::TlsAcceptor;
 
 use serde_json::json;
 
 use super::*;
+use crate::lease::MARGIN;
 use crate::testing::{Fake, Reply};
 
 fn scheduler() -> (Scheduler, mpsc::Receiver<Input>) {
     let (inputs, receiver) = mpsc::channel(100);
-    let watches = KINDS.iter().map(|kind| (kind.name, Arc::default())).collect();
     let status = Arc::new(DriverStatus::default());
-    (Scheduler { inputs, watches, status, beginning: Mutex::default() }, receiver)
+    let fake = Fake::new(|_| Reply::json(201, &json!({})));
+    let events = Events::start(fake.client(), Throttle::none(), "x".into(), Metrics::new("x"));
+    let (watches, gate) = (Watches::new(), Gate::from(Fence::always()));
+    let beginning = Mutex::default();
+    (Scheduler { inputs, watches, gate, events, status, beginning }, receiver)
 }
 
 /// Why a server with such a certificate is not talked to, by a client that trusts it or does not.
@@ -50,6 +55,11 @@ async fn refused(name: &str, trusted: bool, change: impl FnOnce(&mut Certificate
     let root = if trusted { &certificate } else { other.cert.der() };
     config.root_cert = Some(vec![root.to_vec()]);
     let error = check_connection(&connect::client(&config).unwrap()).await.unwrap_err();
+    // What cannot pass is not waited for.
+    if !trusted || name != "127.0.0.1" {
+        let waited = tokio::time::timeout(Duration::from_mins(1), reach(&config)).await;
+        assert!(waited.expect("it ends at once").is_err());
+    }
     server.abort();
     format!("{error:#}")
 }
@@ -110,21 +120,73 @@ async fn a_leader_does_not_decide_before_a_new_list() {
     assert!(inputs.is_empty(), "the lead that was lost does not begin later");
 }
 
-#[tokio::test(start_paused = true)]
-async fn draining_waits_for_decisions_and_binds() {
-    let (scheduler, _inputs) = scheduler();
-    let limit = Duration::from_secs(8);
-    assert!(scheduler.drain(limit).await, "nothing is under way");
-    let set = |leading: bool, binding: usize| {
-        scheduler.status.binding.store(binding, Ordering::Relaxed);
-        AtomicBool::store(&scheduler.status.leading, leading, Ordering::Release);
-    };
+/// What the engine shows of itself.
+fn show(scheduler: &Scheduler, leading: bool, binding: usize) {
+    scheduler.status.binding.store(binding, Ordering::Relaxed);
+    scheduler.status.leading.store(leading, Ordering::Release);
+}
+
+/// How long it takes to end to write; afterwards nothing may be sent.
+async fn stop_writing(scheduler: &Scheduler) -> Duration {
     let begun = Instant::now();
-    set(true, 0);
-    assert!(!scheduler.drain(limit).await, "decisions are still made");
-    set(false, 1);
-    assert!(!scheduler.drain(limit).await, "a bind is under way");
-    assert!(begun.elapsed() >= 2 * limit);
-    set(false, 0);
-    assert!(scheduler.drain(limit).await);
+    scheduler.stop_writing().await;
+    assert!(scheduler.gate.begin_write().await.is_err(), "it may still write");
+    begun.elapsed()
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_nothing_under_way_writing_ends_at_once() {
+    let (scheduler, mut inputs) = scheduler();
+    let answered = scheduler.gate.begin_write().await.unwrap();
+    answered.answered(StatusCode::OK);
+    assert!(stop_writing(&scheduler).await < Duration::from_millis(100));
+    assert!(matches!(inputs.recv().await, Some(Input::Lead(false))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn writing_ends_when_what_is_under_way_is_answered_or_too_old_to_land() {
+    let second = Duration::from_secs(1);
+    // A write that is answered soon after the gate closed.
+    let (scheduler, _inputs) = scheduler();
+    let write = scheduler.gate.begin_write().await.unwrap();
+    let answer = async {
+        sleep(second).await;
+        write.answered(StatusCode::OK);
+    };
+    let (took, ()) = tokio::join!(stop_writing(&scheduler), answer);
+    assert!(took >= second && took < 2 * second, "{took:?}");
+    // One that is never answered.
+    let (scheduler, _inputs) = self::scheduler();
+    drop(scheduler.gate.begin_write().await.unwrap());
+    sleep(second).await;
+    let took = stop_writing(&scheduler).await;
+    assert!(took >= MARGIN - second && took < MARGIN, "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn binds_that_do_not_end_and_an_engine_that_takes_no_input_end_in_a_bounded_time() {
+    let limit = 3 * MARGIN;
+    let (scheduler, _inputs) = scheduler();
+    show(&scheduler, false, 1);
+    let took = stop_writing(&scheduler).await;
+    assert!(took >= MARGIN && took < limit, "{took:?}");
+    // Its inputs are full.
+    let (scheduler, _inputs) = self::scheduler();
+    show(&scheduler, true, 0);
+    while scheduler.inputs.try_send(Input::Audit).is_ok() {}
+    let took = stop_writing(&scheduler).await;
+    assert!(took >= MARGIN && took < limit, "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_binds_go_on_they_may_be_sent_again_for_a_moment() {
+    let (scheduler, _inputs) = scheduler();
+    show(&scheduler, false, 1);
+    let binds = async {
+        sleep(Duration::from_secs(1)).await;
+        assert!(scheduler.gate.write().await.is_ok());
+        show(&scheduler, false, 0);
+    };
+    let (took, ()) = tokio::join!(stop_writing(&scheduler), binds);
+    assert!(took < Duration::from_secs(2), "{took:?}");
 }

@@ -1,14 +1,12 @@
 //! What others may know and want of a watch.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use tokio::sync::watch;
 
 /// What others may know of a watch.
 #[derive(Debug, Default)]
 pub struct WatchStatus {
     /// All objects were seen once.
-    synced: AtomicBool,
+    synced: watch::Sender<bool>,
     /// Calls for a list so far.
     calls: watch::Sender<u64>,
     /// The last call that was answered by a list begun after it.
@@ -18,7 +16,12 @@ pub struct WatchStatus {
 impl WatchStatus {
     /// Whether all objects were seen once.
     pub fn is_synced(&self) -> bool {
-        self.synced.load(Ordering::Relaxed)
+        *self.synced.borrow()
+    }
+
+    /// Returns when all objects were seen once.
+    pub async fn synced(&self) {
+        let _ = self.synced.subscribe().wait_for(|synced| *synced).await;
     }
 
     /// Has everything listed anew, and returns when it was.
@@ -44,6 +47,6 @@ impl WatchStatus {
     /// Takes over that a list which was begun after a call is complete. Whether it is the first.
     pub(super) fn listed(&self, call: u64) -> bool {
         self.answered.send_modify(|answered| *answered = call.max(*answered));
-        !self.synced.swap(true, Ordering::Relaxed)
+        !self.synced.send_replace(true)
     }
 }

@@ -1,22 +1,25 @@
-//! The flags, by kube-scheduler's names. What is not supported is refused, never ignored.
+//! The flags that act, by kube-scheduler's names, and those of our own. `upstream.rs` has the others.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use anyhow::{Context as _, Result, bail};
-use api::config::{Duration, Gates, LeaderElection};
+use anyhow::{Context as _, Result, anyhow, bail};
+use api::config::gates::{self, Gates, parse_bool};
+use api::config::{ClientConnection, Duration, LeaderElection};
 use clap::{Args, Parser as _, ValueEnum};
-use runtime::http::{Certificate, TlsMin};
+use runtime::http::{Certificate, Ciphers, TlsMin};
 use runtime::traces::Traces;
 use tokio::runtime::Handle;
 
 use super::Embedding;
+use super::upstream::Inert;
 
 /// Schedule the pods of a cluster, in kube-scheduler's place and with its configuration file.
 #[derive(Args)]
 #[command(
-    after_help = "Exit codes: 0 when asked to stop, 1 when anything is wrong or the lease was lost."
+    args_override_self = true,
+    after_help = "All other flags of kube-scheduler are accepted, too; docs/reference/flags.md says what each does here.\n\nExit codes: 0 when asked to stop, 1 when anything is wrong or the lease was lost."
 )]
 pub(in crate::commands) struct Options {
     /// KubeSchedulerConfiguration, YAML or JSON.
@@ -33,7 +36,7 @@ pub(in crate::commands) struct Options {
     pub(super) master: String,
 
     /// Elect a leader among replicas; overrides the configuration file. So do the next ones.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = truth)]
     leader_elect: Option<bool>,
     /// How long others wait for a leader that does not renew.
     #[arg(long, value_name = "DURATION")]
@@ -60,7 +63,16 @@ pub(in crate::commands) struct Options {
     /// Address to listen on.
     #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::UNSPECIFIED))]
     pub(super) bind_address: IpAddr,
-    /// Certificate to show, in PEM; without it one is made for localhost.
+    /// Let other processes listen at the same address and port.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value_t = false, action = clap::ArgAction::Set, value_parser = truth)]
+    pub(super) permit_port_sharing: bool,
+    /// Speak HTTP/1.1 only.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value_t = false, action = clap::ArgAction::Set, value_parser = truth)]
+    pub(super) disable_http2_serving: bool,
+    /// Folder with kube-scheduler.crt and kube-scheduler.key; without both, a certificate is made for localhost.
+    #[arg(long, value_name = "FOLDER")]
+    cert_dir: Option<String>,
+    /// Certificate to show, in PEM; wins over the folder.
     #[arg(long, value_name = "FILE")]
     tls_cert_file: Option<PathBuf>,
     /// Its private key.
@@ -69,21 +81,27 @@ pub(in crate::commands) struct Options {
     /// The oldest TLS: VersionTLS12 or VersionTLS13.
     #[arg(long, value_name = "VERSION", default_value = "VersionTLS12")]
     tls_min_version: String,
+    /// Cipher suites of TLS 1.2; without it, all that are safe.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    tls_cipher_suites: Vec<String>,
+    /// Numbers of key exchanges; without it, all that are safe.
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
+    tls_curve_preferences: Vec<u16>,
     /// Authorities whose client certificates are taken for identities, in PEM; without it, those that the cluster names.
     #[arg(long, value_name = "FILE")]
     pub(super) client_ca_file: Option<PathBuf>,
     /// Do not ask the cluster which authorities vouch for clients and for front proxies.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value_t = false, action = clap::ArgAction::Set)]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value_t = false, action = clap::ArgAction::Set, value_parser = truth)]
     authentication_skip_lookup: bool,
     /// Go on when the cluster cannot be asked that; it is asked again later.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value_t = true, action = clap::ArgAction::Set)]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value_t = true, action = clap::ArgAction::Set, value_parser = truth)]
     authentication_tolerate_lookup_failure: bool,
     /// Kubeconfig for asking who somebody is; without it, the one of the cluster.
     #[arg(long, value_name = "FILE")]
-    authentication_kubeconfig: Option<PathBuf>,
-    /// Kubeconfig for asking what somebody may do; must be the same as for authentication.
+    pub(super) authentication_kubeconfig: Option<PathBuf>,
+    /// Kubeconfig for asking what somebody may do; without it, the one for authentication.
     #[arg(long, value_name = "FILE")]
-    authorization_kubeconfig: Option<PathBuf>,
+    pub(super) authorization_kubeconfig: Option<PathBuf>,
     /// Paths that anybody may read.
     #[arg(
         long,
@@ -96,9 +114,12 @@ pub(in crate::commands) struct Options {
     /// Feature gates, such as `A=true,B=false`.
     #[arg(long, value_name = "GATES", value_delimiter = ',')]
     feature_gates: Vec<String>,
-    /// Must be false if given: profiles are not served.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    profiling: Option<bool>,
+    /// Requests per second to the API server, without --config; no limit unless this or the next one is given.
+    #[arg(long, value_name = "NUMBER")]
+    kube_api_qps: Option<f32>,
+    /// Requests at once after a rest, without --config.
+    #[arg(long, value_name = "COUNT")]
+    kube_api_burst: Option<i32>,
     /// How long a pod may wait for an event before it is tried anyway.
     #[arg(long, value_name = "DURATION", default_value = "5m")]
     pub(super) pod_max_in_unschedulable_pods_duration: Span,
@@ -113,10 +134,18 @@ pub(in crate::commands) struct Options {
     tracing_sampling_rate_per_million: u32,
     /// How much is logged: 0 to 3 tell what matters to operators, 4 and 5 details, 6 and more everything of ours, 10 also of libraries.
     #[arg(short, long, value_name = "LEVEL", default_value_t = 0)]
-    pub(super) v: u8,
+    pub(super) v: u32,
     /// Form of the log.
     #[arg(long, value_enum, default_value_t)]
     pub(super) logging_format: LogFormat,
+
+    /// Print the version of Kubernetes whose decisions are made, and exit.
+    #[arg(long, value_name = "FORM", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false")]
+    pub(super) version: Version,
+
+    /// Flags of kube-scheduler that do nothing here.
+    #[command(flatten)]
+    inert: Inert,
 
     /// Where it runs.
     #[arg(skip)]
@@ -128,9 +157,9 @@ pub(in crate::commands) struct Options {
 
 /// The flags alone, for programs that start a scheduler themselves.
 #[derive(clap::Parser)]
-struct Alone {
+pub(super) struct Alone {
     #[command(flatten)]
-    options: Options,
+    pub(super) options: Options,
 }
 
 /// Where a scheduler runs.
@@ -152,6 +181,38 @@ pub(in crate::commands) enum LogFormat {
     Text,
     /// Objects for programs.
     Json,
+}
+
+/// What `--version` asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Version {
+    /// Nothing.
+    No,
+    /// A line.
+    Line,
+    /// All parts of it.
+    Raw,
+    /// To report another one, which is not done.
+    Other(String),
+}
+
+impl FromStr for Version {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match (text, parse_bool(text)) {
+            ("raw", _) => Ok(Self::Raw),
+            (_, Some(true)) => Ok(Self::Line),
+            (_, Some(false)) => Ok(Self::No),
+            _ if text.starts_with('v') => Ok(Self::Other(text.to_owned())),
+            _ => Err("give nothing, raw, true or false".to_owned()),
+        }
+    }
+}
+
+/// Reads a truth value as Go does.
+fn truth(text: &str) -> Result<bool, String> {
+    parse_bool(text).ok_or_else(|| "give true or false".to_owned())
 }
 
 /// Whether the cluster is asked who vouches for clients.
@@ -203,29 +264,43 @@ impl Options {
         super::log::start(self);
     }
 
-    /// Refuses what is not supported.
-    pub(super) fn check(&self) -> Result<()> {
-        if self.profiling == Some(true) {
-            bail!("--profiling: profiles are not served; leave the flag out or set it to false");
+    /// What is to be told of flags and feature gates that do nothing.
+    pub(super) fn warnings(&self, parsed: &gates::Parsed) -> Vec<String> {
+        let mut warnings: Vec<_> = self.inert.warnings().collect();
+        if self.config.is_some() && (self.kube_api_qps.is_some() || self.kube_api_burst.is_some()) {
+            warnings.push(
+                "--kube-api-qps and --kube-api-burst have no effect with --config, as in kube-scheduler: write clientConnection there"
+                    .to_owned(),
+            );
         }
-        Ok(())
+        if let Version::Other(version) = &self.version {
+            warnings.push(format!(
+                "--version={version} has no effect here: the reported version is that of the program"
+            ));
+        }
+        if !parsed.elsewhere.is_empty() {
+            warnings.push(format!(
+                "--feature-gates: {} do nothing here: they concern other components, or how a scheduler works and not what it decides",
+                parsed.elsewhere.join(", ")
+            ));
+        }
+        warnings
+    }
+
+    /// The limits of flags, which count without a configuration file. Whether there are any.
+    pub(super) fn override_limits(&self, connection: &mut ClientConnection) -> bool {
+        if self.config.is_some() {
+            return false;
+        }
+        connection.qps = self.kube_api_qps.unwrap_or(connection.qps);
+        connection.burst = self.kube_api_burst.unwrap_or(connection.burst);
+        self.kube_api_qps.is_some() || self.kube_api_burst.is_some()
     }
 
     /// The feature gates.
-    pub(super) fn gates(&self) -> Result<Gates> {
-        let mut gates = Gates::default();
-        for setting in self.feature_gates.iter().filter(|setting| !setting.is_empty()) {
-            let (name, value) = setting.split_once('=').unwrap_or((setting, ""));
-            let Ok(value) = value.parse() else {
-                bail!("--feature-gates: {setting:?} is not of the form NAME=true or NAME=false");
-            };
-            let Some(gate) = gates.by_name(name) else {
-                let known = Gates::NAMES.join(", ");
-                bail!("--feature-gates: {name:?} is not known; known are {known}");
-            };
-            *gate = value;
-        }
-        Ok(gates)
+    pub(super) fn gates(&self) -> Result<gates::Parsed> {
+        let settings = self.feature_gates.iter().map(String::as_str);
+        Gates::parse(settings).map_err(|wrong| anyhow!("--feature-gates: {wrong}"))
     }
 
     /// Flags that were given override the file.
@@ -254,7 +329,20 @@ impl Options {
     /// The certificate to show.
     pub(super) fn certificate(&self) -> Result<Certificate> {
         match (&self.tls_cert_file, &self.tls_private_key_file) {
-            (None, None) => Ok(Certificate::SelfSigned),
+            (None, None) => {
+                let folder = self.cert_dir.as_deref().filter(|folder| !folder.is_empty());
+                let Some(folder) = folder.map(Path::new) else {
+                    return Ok(Certificate::SelfSigned);
+                };
+                let [certificate, key] =
+                    ["kube-scheduler.crt", "kube-scheduler.key"].map(|file| folder.join(file));
+                let is_there = certificate.exists() && key.exists();
+                Ok(if is_there {
+                    Certificate::Files { certificate, key }
+                } else {
+                    Certificate::SelfSigned
+                })
+            }
             (Some(certificate), Some(key)) => {
                 Ok(Certificate::Files { certificate: certificate.clone(), key: key.clone() })
             }
@@ -278,22 +366,23 @@ impl Options {
         }
     }
 
-    /// The oldest TLS.
+    /// The oldest TLS. Nothing older than 1.2 is spoken.
     pub(super) fn tls_min(&self) -> Result<TlsMin> {
         match &*self.tls_min_version {
-            "VersionTLS12" => Ok(TlsMin::V1_2),
+            "VersionTLS10" | "VersionTLS11" | "VersionTLS12" | "" => Ok(TlsMin::V1_2),
             "VersionTLS13" => Ok(TlsMin::V1_3),
             other => bail!("--tls-min-version: {other:?} is not VersionTLS12 or VersionTLS13"),
         }
     }
 
-    /// The kubeconfig for questions about others.
-    pub(super) fn review_kubeconfig(&self) -> Result<Option<&Path>> {
-        match (&self.authentication_kubeconfig, &self.authorization_kubeconfig) {
-            (Some(one), Some(other)) if one != other => {
-                bail!("--authentication-kubeconfig and --authorization-kubeconfig must be the same")
-            }
-            (one, other) => Ok(one.as_deref().or(other.as_deref())),
+    /// Cipher suites and key exchanges.
+    pub(super) fn ciphers(&self) -> Result<Ciphers> {
+        let (ciphers, unspoken) =
+            Ciphers::choose(&self.tls_cipher_suites, &self.tls_curve_preferences)
+                .context("--tls-cipher-suites, --tls-curve-preferences")?;
+        if !unspoken.is_empty() {
+            tracing::warn!("--tls-cipher-suites: {} are not spoken", unspoken.join(", "));
         }
+        Ok(ciphers)
     }
 }

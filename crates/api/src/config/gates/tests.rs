@@ -1,0 +1,75 @@
+//! What `--feature-gates` is taken for.
+
+use super::*;
+
+fn parse(text: &str) -> Result<Parsed, String> {
+    Gates::parse(text.split(','))
+}
+
+#[test]
+fn gates_of_other_components_are_accepted_and_told() {
+    let parsed =
+        parse("KubeletPSI=true,RotateKubeletServerCertificate=true, kube:NodeSwap=true,").unwrap();
+    assert_eq!(parsed.gates, Gates::default());
+    assert_eq!(parsed.elsewhere, ["KubeletPSI", "NodeSwap", "RotateKubeletServerCertificate"]);
+    assert_eq!(parse(""), Ok(Parsed::default()));
+}
+
+#[test]
+fn the_last_setting_of_a_gate_wins() {
+    let parsed = parse("StorageCapacityScoring=false,StorageCapacityScoring=T").unwrap();
+    assert!(parsed.gates.storage_capacity_scoring);
+}
+
+#[test]
+fn what_is_not_a_setting_of_a_known_gate_is_refused() {
+    for (text, want) in [
+        ("Nonsense=true", "\"Nonsense\" is no feature gate"),
+        ("NodeDeclaredFeatures", "not of the form"),
+        ("NodeDeclaredFeatures=yes", "not of the form"),
+        ("NodeDeclaredFeatures=", "not of the form"),
+        ("wardle:NodeDeclaredFeatures=true", "component \"wardle\""),
+        ("DynamicResourceAllocation=false", "locked to true"),
+        ("SidecarContainers=false", "locked to true"),
+    ] {
+        let error = parse(text).unwrap_err();
+        assert!(error.contains(want), "{text}: {error}");
+    }
+    assert!(parse("DynamicResourceAllocation=true").is_ok());
+}
+
+#[test]
+fn a_gate_that_changes_decisions_is_refused_away_from_its_default_only() {
+    for gate in Gates::ALL.iter().filter(|gate| gate.effect == Effect::Decides) {
+        let (same, other) = (gate.default, !gate.default);
+        assert!(parse(&format!("{}={same}", gate.name)).is_ok(), "{}", gate.name);
+        let error = parse(&format!("{}={other}", gate.name)).unwrap_err();
+        assert!(error.contains(gate.name), "{error}");
+    }
+}
+
+#[test]
+fn what_stands_for_many_gates_is_refused_with_those_that_change_decisions() {
+    let error = parse("AllAlpha=true").unwrap_err();
+    assert!(error.contains("TaintTolerationComparisonOperators=true"), "{error}");
+    let error = parse("AllBeta=false").unwrap_err();
+    assert!(error.contains("PodLevelResources=false"), "{error}");
+    assert_eq!(parse("AllAlpha=false"), Ok(Parsed::default()));
+    // Each that changes decisions is at its default by name, which wins.
+    let defaults = Gates::ALL.iter().filter(|gate| gate.effect == Effect::Decides);
+    let mut text = "AllAlpha=true,GangScheduling=false".to_owned();
+    for gate in defaults {
+        text += &format!(",{}={}", gate.name, gate.default);
+    }
+    let gates = parse(&text).unwrap().gates;
+    assert!(gates.storage_capacity_scoring && !gates.gang_scheduling);
+}
+
+#[test]
+fn every_gate_that_acts_has_a_switch_with_the_default_of_the_table() {
+    for gate in Gates::ALL {
+        let own = Gates::default().by_name(gate.name).copied();
+        assert_eq!(own, (gate.effect == Effect::Acts).then_some(gate.default), "{}", gate.name);
+    }
+    assert!(Gates::ALL.is_sorted_by_key(|gate| gate.name));
+}

@@ -1,0 +1,56 @@
+//! The reference of all flags and feature gates, made from the tables.
+
+use std::fmt::Write as _;
+
+use api::config::gates::{Effect as GateEffect, Gates};
+
+use super::{Effect, FLAGS, command};
+
+/// The page, in Markdown.
+pub fn page() -> String {
+    let mut text = String::from(
+        "# Flags\n\nMade from the tables of flags and feature gates by `cargo xtask codegen`.\n\n\
+         `jindou scheduler` takes every flag of kube-scheduler v1.36. The command may be left out: \
+         `jindou --config=…` works, and so does a program whose name ends in `-scheduler`. \
+         A flag without effect is told in one warning, unless its value holds anyway.\n\n\
+         | flag | takes | effect | note |\n| --- | --- | --- | --- |\n",
+    );
+    for flag in FLAGS {
+        let effect = match flag.effect {
+            Effect::Acts => "acts".to_owned(),
+            Effect::Nothing(_) => "none".to_owned(),
+            Effect::Only(values) => {
+                let values: Vec<_> = values.iter().filter(|value| !value.is_empty()).collect();
+                let shown: Vec<_> = values.iter().map(|value| format!("`{value}`")).collect();
+                format!("others than {} are refused", shown.join(" and "))
+            }
+        };
+        let (name, value, note) = (flag.name, flag.value.shown(), flag.note);
+        let _ = writeln!(text, "| `--{name}` | {value} | {effect} | {note} |");
+    }
+    text += "\n## Flags of Jindou alone\n\n| flag | does |\n| --- | --- |\n";
+    for own in command().get_arguments() {
+        let Some(name) = own.get_long().filter(|name| FLAGS.iter().all(|flag| flag.name != *name))
+        else {
+            continue;
+        };
+        let help = own.get_help().map(ToString::to_string).unwrap_or_default();
+        let _ = writeln!(text, "| `--{name}` | {} |", help.replace('|', "\\|"));
+    }
+    text += "\n## Feature gates\n\n\
+         `--feature-gates` takes every gate that kube-scheduler v1.36 knows, `AllAlpha` and `AllBeta`. \
+         A gate that changes decisions either acts, or is refused away from its default. \
+         A gate without effect concerns other components, or how a scheduler works and not what it decides.\n\n\
+         | gate | stage | default | effect |\n| --- | --- | --- | --- |\n";
+    for gate in Gates::ALL {
+        let effect = match gate.effect {
+            GateEffect::Acts if gate.locked => "acts, locked",
+            GateEffect::Acts => "acts",
+            GateEffect::Elsewhere => "none",
+            GateEffect::Decides => "refused away from its default",
+        };
+        let stage = format!("{:?}", gate.stage).to_lowercase();
+        let _ = writeln!(text, "| `{}` | {stage} | {} | {effect} |", gate.name, gate.default);
+    }
+    text
+}
