@@ -1,4 +1,4 @@
-//! Files made from the code: the plugin reference and the default configuration.
+//! Files made from the code: the references of plugins and flags, and the default configuration.
 
 use std::fmt::Write as _;
 
@@ -12,6 +12,7 @@ pub(crate) fn run(check: bool) -> Result<()> {
     let files = [
         ("docs/reference/plugins.md", plugins_reference()),
         ("docs/reference/default-config.yaml", defaults),
+        ("docs/reference/flags.md", cli::commands::upstream::page()),
     ];
     let mut stale = Vec::new();
     for (file, text) in files {

@@ -19,6 +19,7 @@ mod events;
 mod extenders;
 mod failover;
 mod faults;
+mod flags;
 mod forms;
 mod gates;
 mod handover;
@@ -146,6 +147,11 @@ const SCENARIOS: &[Scenario] = &[
         name: "events",
         shows: "events and conditions equal those of kube-scheduler beside it",
         run: events::run,
+    },
+    Scenario {
+        name: "flags",
+        shows: "the tables of flags and feature gates are those of kube-scheduler",
+        run: flags::run,
     },
     Scenario {
         name: "mistakes",

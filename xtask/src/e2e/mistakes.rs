@@ -1,7 +1,7 @@
-//! Whatever is wrong when the scheduler starts, it ends soon, with one sentence that says what.
+//! Whatever is wrong when the scheduler starts and cannot pass, it ends soon, with one sentence that
+//! says what.
 
 use std::fs::{self, File};
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::scene::Scene;
 use super::schedulers::{self, PLAIN};
-use crate::controlplane::{free_ports, write_expired_client};
+use crate::controlplane::write_expired_client;
 use crate::shell::root;
 
 /// Lines on standard error, at most: the sentence, and what the configuration is told.
@@ -26,10 +26,7 @@ struct Mistake {
 }
 
 pub(crate) fn run(scene: &Scene) -> Result<()> {
-    // Accepts connections and never says a word.
-    let silent = TcpListener::bind(("127.0.0.1", 0))?;
-    let silent = format!("https://127.0.0.1:{}", silent.local_addr()?.port());
-    let mistakes = mistakes(scene, &silent)?;
+    let mistakes = mistakes(scene)?;
     // All at once: some of them wait for an answer for a while.
     let started: Result<Vec<_>> = mistakes.iter().map(|mistake| start(scene, mistake)).collect();
     let mut children = started?;
@@ -44,14 +41,12 @@ pub(crate) fn run(scene: &Scene) -> Result<()> {
     if wrong.is_empty() { Ok(()) } else { bail!("{}", wrong.join("\n")) }
 }
 
-fn mistakes(scene: &Scene, silent: &str) -> Result<Vec<Mistake>> {
+fn mistakes(scene: &Scene) -> Result<Vec<Mistake>> {
     scene.kubectl(&["create", "serviceaccount", "nobody"])?;
     let token = scene.kubectl(&["create", "token", "nobody"])?;
     let server = &scene.plane.server;
     let ca = scene.plane.ca.clone();
     let other_ca = ca.with_file_name("etcd-ca.crt");
-    let [closed] = free_ports()?;
-    let closed = format!("https://127.0.0.1:{closed}");
     let scheduler = &scene.plane.scheduler_kubeconfig;
     let kubeconfig = |name: &str, server: &str, ca: &Path, token: &str| -> Result<String> {
         let path = scene.write(&format!("{name}.kubeconfig"), &access(server, ca, token))?;
@@ -78,16 +73,6 @@ fn mistakes(scene: &Scene, silent: &str) -> Result<Vec<Mistake>> {
     Ok(vec![
         with("no-kubeconfig", absent.clone(), &["cannot read the kubeconfig", "absent"]),
         with("damaged-kubeconfig", damaged, &["kubeconfig", "damaged"]),
-        with(
-            "closed",
-            kubeconfig("closed", &closed, &ca, "")?,
-            &["cannot talk to the API server at https://127.0.0.1:", "refused"],
-        ),
-        with(
-            "silent",
-            kubeconfig("silent", silent, &ca, "")?,
-            &["cannot talk to the API server at https://127.0.0.1:", "did not answer"],
-        ),
         with(
             "other-authority",
             kubeconfig("other-authority", server, &other_ca, "")?,
