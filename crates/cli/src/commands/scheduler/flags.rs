@@ -21,6 +21,7 @@ use super::upstream::Inert;
     args_override_self = true,
     after_help = "All other flags of kube-scheduler are accepted, too; docs/reference/flags.md says what each does here.\n\nExit codes: 0 when asked to stop, 1 when anything is wrong or the lease was lost."
 )]
+#[expect(clippy::struct_excessive_bools, reason = "each flag is given on its own")]
 pub(in crate::commands) struct Options {
     /// KubeSchedulerConfiguration, YAML or JSON.
     #[arg(long, value_name = "FILE")]
