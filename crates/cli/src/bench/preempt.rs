@@ -104,9 +104,10 @@ pub async fn run(plan: &Plan) -> Result<()> {
     if cfg!(debug_assertions) {
         complain("warning: this is a debug build; its figures say nothing");
     }
-    let kube = match plan.against {
-        true => tokio::task::spawn_blocking(controlplane::build).await??.join("kube-scheduler"),
-        false => PathBuf::new(),
+    let kube = if plan.against {
+        tokio::task::spawn_blocking(controlplane::build).await??.join("kube-scheduler")
+    } else {
+        PathBuf::new()
     };
     let mut outcomes = Vec::new();
     for contender in [Contender::KubeScheduler, Contender::Jindou] {

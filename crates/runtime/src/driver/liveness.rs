@@ -96,7 +96,7 @@ mod tests {
         let busy = async {
             for _ in 0..100 {
                 liveness.begin_step();
-                sleep(STEP_MAX - 2 * LOOK_EVERY).await;
+                sleep(STEP_MAX.saturating_sub(2 * LOOK_EVERY)).await;
             }
         };
         tokio::select! {

@@ -83,11 +83,11 @@ async fn version(link: &Link) -> Result<String, Unreachable> {
         git_version: String,
     }
     let is_refusal = |status| matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
-    let mut response = get(link, "/version").await.map_err(judge)?;
+    let mut response = get(link, "/version").await.map_err(|error| judge(&error))?;
     let refused_by_ready = is_refusal(response.status()) && is_ready(link).await;
     if refused_by_ready {
         // It may have become ready only after it refused.
-        response = get(link, "/version").await.map_err(judge)?;
+        response = get(link, "/version").await.map_err(|error| judge(&error))?;
     }
     match response.status() {
         StatusCode::OK => {
@@ -125,7 +125,7 @@ async fn get(link: &Link, path: &str) -> Result<Response<Bytes>> {
 }
 
 /// Whether the reason why no answer came may pass.
-fn judge(error: anyhow::Error) -> Unreachable {
+fn judge(error: &anyhow::Error) -> Unreachable {
     let tls = error.chain().find_map(|cause| {
         let inner = cause.downcast_ref::<std::io::Error>()?.get_ref()?;
         inner.downcast_ref::<rustls::Error>()

@@ -57,11 +57,9 @@ fn what_stands_for_many_gates_is_refused_with_those_that_change_decisions() {
     assert_eq!(parse("AllAlpha=false"), Ok(Parsed::default()));
     // Each that changes decisions is at its default by name, which wins.
     let defaults = Gates::ALL.iter().filter(|gate| gate.effect == Effect::Decides);
-    let mut text = "AllAlpha=true,GangScheduling=false".to_owned();
-    for gate in defaults {
-        text += &format!(",{}={}", gate.name, gate.default);
-    }
-    let gates = parse(&text).unwrap().gates;
+    let mut settings = vec!["AllAlpha=true".to_owned(), "GangScheduling=false".to_owned()];
+    settings.extend(defaults.map(|gate| format!("{}={}", gate.name, gate.default)));
+    let gates = parse(&settings.join(",")).unwrap().gates;
     assert!(gates.storage_capacity_scoring && !gates.gang_scheduling);
 }
 

@@ -20,6 +20,6 @@ impl Embedding {
     pub(super) async fn announce(&self, scheduler: &Scheduler) {
         scheduler.synced().await;
         self.ready.notify_one();
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }

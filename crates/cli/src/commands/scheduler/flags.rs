@@ -261,7 +261,7 @@ impl Options {
 
     /// Starts the log of an embedded scheduler and of the program around.
     pub(in crate::commands) fn log(&mut self, v: u8, format: LogFormat) {
-        (self.v, self.logging_format) = (v, format);
+        (self.v, self.logging_format) = (v.into(), format);
         super::log::start(self);
     }
 

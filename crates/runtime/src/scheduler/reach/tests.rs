@@ -74,7 +74,7 @@ fn a_certificate_for_another_name_or_by_another_authority_is_final() {
             std::io::ErrorKind::InvalidData,
             rustls::Error::InvalidCertificate(why),
         );
-        matches!(judge(error.into()), Unreachable::Final(_))
+        matches!(judge(&error.into()), Unreachable::Final(_))
     };
     assert!(is_final(CertificateError::NotValidForName));
     assert!(is_final(CertificateError::UnknownIssuer));
