@@ -201,7 +201,6 @@ impl Queue {
         info.class = pod.class;
         info.priority = pod.priority;
         if place == Place::InFlight {
-            self.nominator.pod_changed(pod.pod);
             self.record_own(context, pod.pod, events);
             return place;
         }

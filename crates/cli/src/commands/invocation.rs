@@ -8,7 +8,8 @@ const OWN_FLAGS: [&str; 4] = ["-h", "--help", "-V", "--version"];
 
 /// The arguments with the command `scheduler` first if they mean it: the program's name is that of a
 /// scheduler, or the first argument is a flag. Names of commands keep their meaning, since
-/// kube-scheduler takes no names. As with kube-scheduler, `_` in a flag's name is `-`.
+/// kube-scheduler takes no names. Help and version are those of kube-scheduler only under its very name:
+/// a scheduler built from this one shows its own. As with kube-scheduler, `_` in a flag's name is `-`.
 pub(super) fn arguments(given: Vec<OsString>, is_command: impl Fn(&str) -> bool) -> Vec<OsString> {
     let mut given = given.into_iter();
     let program = given.next().unwrap_or_default();
@@ -19,9 +20,8 @@ pub(super) fn arguments(given: Vec<OsString>, is_command: impl Fn(&str) -> bool)
     let is_written = first == Some("scheduler");
     let is_meant = match first {
         Some(first) if is_command(first) => false,
-        Some(first) => {
-            is_named_scheduler || (first.starts_with('-') && !OWN_FLAGS.contains(&first))
-        }
+        Some(first) if OWN_FLAGS.contains(&first) => named == Some("kube-scheduler"),
+        Some(first) => is_named_scheduler || first.starts_with('-'),
         None => is_named_scheduler,
     };
     if is_written {
@@ -78,6 +78,7 @@ mod tests {
             "jindou up --node_groups a",
             "custom-scheduler up",
             "custom-scheduler help",
+            "custom-scheduler --version",
             "scheduler",
         ] {
             assert_eq!(meant(given), given);

@@ -130,6 +130,7 @@ impl Engine {
         let old = self.keep(index);
         let nominated = pod.nominated_node.clone();
         self.state.update_pod(index, pod);
+        self.queue.nominator.pod_changed(index);
         let new = self.keep(index);
         let class = self.classes.acquire(&mut self.state, index, queued.profile() as u32);
         let priority = self.state.pods.get(index).priority;
