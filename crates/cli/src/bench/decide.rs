@@ -180,6 +180,10 @@ impl Driver {
     }
 }
 
+/// Audits of which the shortest time of each part counts: other processes make a part longer, never
+/// shorter.
+const AUDITS: usize = 5;
+
 /// Time that passes before a pod leaves and another one comes.
 const BETWEEN_LEAVING: i64 = SECOND / 50;
 
@@ -196,7 +200,16 @@ impl Measured {
         let mut times = Vec::new();
         let mut pods = 0;
         if measures == Measures::AuditParts {
-            driver.audit(|taken| times.push(taken))?;
+            for _ in 0..AUDITS {
+                let mut part = 0;
+                driver.audit(|taken| {
+                    match times.get_mut(part) {
+                        Some(shortest) => *shortest = taken.min(*shortest),
+                        None => times.push(taken),
+                    }
+                    part += 1;
+                })?;
+            }
             return Ok(Self { pods, times });
         }
         let mut at_once = 0;
