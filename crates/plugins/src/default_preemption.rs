@@ -113,7 +113,7 @@ impl Candidates {
         Self { wanted, harmless, harmful, without_victims, rejections, places }
     }
 
-    /// No pod can be removed on any of so many potential nodes.
+    /// No pod can be removed on any of this number of potential nodes.
     fn none(without_victims: usize) -> Self {
         Self { without_victims, ..Self::new(0) }
     }

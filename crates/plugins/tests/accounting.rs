@@ -35,7 +35,7 @@ impl Stage {
         let mut commands = Vec::new();
         self.now += 60_000_000_000;
         self.engine.apply(change, self.now, &mut commands);
-        self.engine.audit().expect("what is kept is right");
+        self.engine.audit().expect("incremental state equals state from scratch");
         commands
     }
 

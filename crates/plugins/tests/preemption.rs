@@ -92,7 +92,7 @@ impl Stage {
     fn tell(&mut self, change: Change) -> Vec<Command> {
         let mut commands = Vec::new();
         self.engine.apply(change, self.now, &mut commands);
-        self.engine.audit().expect("what is kept is right");
+        self.engine.audit().expect("incremental state equals state from scratch");
         commands
     }
 

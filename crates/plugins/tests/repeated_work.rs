@@ -69,7 +69,7 @@ impl Scheduler {
         (commands, self.asked.load(Ordering::Relaxed) - before)
     }
 
-    /// Puts so many pods on each node.
+    /// Puts this number of pods on each node.
     fn fill(&mut self, on_each: usize) {
         for index in 0..NODES * on_each {
             let node = format!("n{}", index % NODES).as_str().into();

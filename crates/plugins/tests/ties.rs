@@ -48,7 +48,7 @@ fn placements(seed: Option<u64>) -> Vec<Text> {
     });
     let bound: Vec<Text> = bound.collect();
     assert_eq!(bound.len(), PODS);
-    engine.audit().expect("what is kept is right");
+    engine.audit().expect("incremental state equals state from scratch");
     bound
 }
 

@@ -68,9 +68,9 @@ pub struct Serving {
     pub http2: bool,
     /// Paths that anybody may read; `/x/*` stands for all below `/x/`.
     pub always_allowed: Vec<String>,
-    /// Asks the API server who somebody is, and what they may do unless there is another one for that.
+    /// Sends TokenReviews, and SubjectAccessReviews unless there is another client for these.
     pub client: kube::Client,
-    /// Asks the API server what somebody may do.
+    /// Sends SubjectAccessReviews.
     pub access_client: Option<kube::Client>,
     /// For `/metrics`.
     pub metrics: Metrics,

@@ -44,7 +44,7 @@ use crate::kinds::Kind;
 use crate::link::{self, Ask, Link};
 use crate::metrics::Metrics;
 use crate::report::{Report, Reports};
-use backoff::{BACKOFF_FIRST, BACKOFF_LAST, backoff};
+use backoff::{BACKOFF_FIRST, BACKOFF_LAST, Failures};
 use complaints::{Complaints, explain};
 use objects::{Identity, Objects, identity};
 use page::Page;
@@ -94,6 +94,8 @@ pub struct Follower {
     /// How long the first list waits for a call.
     head_start: Duration,
     streaming_lists: bool,
+    /// Whether the last request was answered, in whatever way.
+    answered: bool,
     problems_told: usize,
     complaints: Complaints,
     throttle: Throttle,
@@ -137,6 +139,7 @@ impl Follower {
             call: 0,
             head_start: Duration::ZERO,
             streaming_lists: true,
+            answered: false,
             problems_told: 0,
             complaints: Complaints::default(),
             throttle: Throttle::none(),
@@ -180,14 +183,14 @@ impl Follower {
     }
 
     async fn follow(&mut self) {
-        let mut failures = 0;
+        let mut failures = Failures::default();
         let _ = timeout(self.head_start, self.status.called_after(0)).await;
         loop {
             let begun = Instant::now();
             let end = self.list_or_watch().await;
             let lasted = begun.elapsed();
             if lasted > BACKOFF_LAST {
-                failures = 0;
+                failures = Failures::default();
             }
             match end {
                 Ok(End::Listed) => continue,
@@ -197,13 +200,17 @@ impl Follower {
                 }
                 // A server that closes at once is not asked at once.
                 Ok(End::Closed) => {
-                    failures = if lasted > BACKOFF_FIRST { 0 } else { failures + 1 };
+                    if lasted > BACKOFF_FIRST {
+                        failures = Failures::default();
+                    } else {
+                        failures.add(true);
+                    }
                 }
                 Ok(End::Expired) => {
                     tracing::info!(kind = self.kind.name, "the watch is too old, listing again");
                     self.metrics.relisted(self.kind.name, "expired");
                     self.objects.distrust();
-                    failures += 1;
+                    failures.add(true);
                 }
                 Ok(End::NoStreamingLists) => self.streaming_lists = false,
                 Err(error)
@@ -215,7 +222,7 @@ impl Follower {
                     self.objects.begin();
                     self.finish(0).await;
                     self.objects.distrust();
-                    failures = 0;
+                    failures = Failures::default();
                     sleep(BACKOFF_LAST).await;
                 }
                 Err(error) => {
@@ -225,11 +232,11 @@ impl Follower {
                     if self.complaints.are_due(&text) {
                         tracing::warn!(kind = self.kind.name, "{text}");
                     }
-                    failures += 1;
+                    failures.add(self.answered);
                 }
             }
-            if failures > 0 {
-                sleep(backoff(failures)).await;
+            if let Some(wait) = failures.wait() {
+                sleep(wait).await;
             }
         }
     }
@@ -448,7 +455,7 @@ impl Follower {
         }
     }
 
-    async fn get(&self, query: &str) -> Result<Response<link::Pieces>> {
+    async fn get(&mut self, query: &str) -> Result<Response<link::Pieces>> {
         let path = format!("{}?{query}", self.kind.path);
         // Extenders are sent nodes as JSON.
         let accept = if self.nodes.is_some() { JSON } else { PROTOBUF_OR_JSON };
@@ -460,8 +467,11 @@ impl Follower {
             brief: false,
             within: None,
         };
+        self.answered = false;
         let response = timeout(HEAD_MAX, self.link.open(ask));
-        response.await.context("the API server did not answer")?
+        let response = response.await.context("the API server did not answer")??;
+        self.answered = true;
+        Ok(response)
     }
 
     fn selector(&self) -> String {

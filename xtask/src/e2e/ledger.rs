@@ -120,7 +120,7 @@ impl Book {
         bound.map(|pod| pod.name.clone()).collect()
     }
 
-    /// Who holds the lease; empty when nobody does.
+    /// The holder of the lease; empty when it is free.
     pub(crate) fn holder(&self) -> String {
         self.holds.last().map(|hold| hold.holder.clone()).unwrap_or_default()
     }

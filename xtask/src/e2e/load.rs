@@ -39,7 +39,7 @@ pub(crate) struct Plan {
     pub(crate) pause: Duration,
 }
 
-/// Deletes and creates pods until it is told to finish.
+/// Deletes and creates pods until it is asked to finish.
 pub(crate) struct Load {
     stop: Arc<AtomicBool>,
     worker: JoinHandle<Result<(usize, usize)>>,
@@ -133,7 +133,7 @@ impl Churn {
         Ok((self.alive.len(), self.made))
     }
 
-    /// Creates pods until there are so many.
+    /// Creates pods until there are this many.
     async fn fill(&mut self, pods: usize) -> Result<()> {
         let missing = pods.saturating_sub(self.alive.len());
         let names: Vec<_> = (self.made..self.made + missing).map(|i| format!("w-{i}")).collect();

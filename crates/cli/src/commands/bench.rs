@@ -33,7 +33,7 @@ enum Action {
     ///
     /// Some families are measured twice, with and without a disturbance: X QUIET (times_quiet) says how
     /// many times as long an average decision takes with it. Nominated1, Nominated100 and Nominated1000
-    /// decide while so many pods are nominated for nodes on which their victims terminate; FullCluster
+    /// decide while 1, 100 and 1,000 pods are nominated for nodes on which their victims terminate; FullCluster
     /// while twice as many pods as nodes fit nowhere and are tried again, since pods come and go.
     /// AuditWaiting measures the parts of the engine's audit instead of decisions, and compares the
     /// longest, with up to 100,000 different pods waiting.

@@ -1,4 +1,4 @@
-//! Compares what is kept up to date step by step with what comes out from scratch, and corrects it.
+//! Compares incremental state with state computed from scratch, and corrects it.
 
 use crate::cycle::choose::Tie;
 use crate::cycle::evaluation::Evaluation;

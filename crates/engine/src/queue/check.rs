@@ -11,8 +11,8 @@ use super::{Queue, QueueContext};
 /// Slots of each table that one part of a check looks at: a fraction of a millisecond.
 const SLOTS_AT_ONCE: usize = 1024;
 
-/// A check that is made part by part. The queue may change between parts: each compares what is kept
-/// by then.
+/// A check that is made part by part. The queue may change between parts: each compares the queue
+/// as it is by then.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueCheck {
     /// The slot of every table that comes next.
@@ -93,7 +93,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Compares what is kept of all pods together.
+    /// Compares the counts of all pods together.
     fn check_sums(&self, check: &QueueCheck) -> Result<(), String> {
         let count = |place: Place| self.counts[place as usize];
         let waiting = count(Place::Unschedulable) + count(Place::Gated);

@@ -19,7 +19,7 @@ pub(super) struct Sums {
 }
 
 impl Sums {
-    /// Zero for each of so many slots.
+    /// Zero for each of this number of slots.
     pub(super) fn zeros(slots: usize) -> Self {
         Self { shown: vec![0; slots], beyond: BTreeMap::new() }
     }

@@ -86,7 +86,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// An API server that does at once what it is told, except that pods take their time to go, with two
+/// An API server that carries out requests at once, except that pods take their time to go, with two
 /// engines: decisions of one of them are compared, which must make no difference to it.
 struct Scheduling {
     engine: Engine,

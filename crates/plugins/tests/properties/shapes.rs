@@ -147,7 +147,7 @@ pub(crate) fn hostile_requests() -> impl Strategy<Value = (i64, i64, i64)> {
     (amount(), amount(), amount())
 }
 
-/// A pod that asks for such amounts; for none of a device in so many words.
+/// A pod that asks for such amounts, and explicitly for zero of a device.
 pub(crate) fn hostile_pod() -> impl Strategy<Value = Pod> {
     (pod(), hostile_requests()).prop_map(|(mut pod, (cpu, memory, gpus))| {
         let spec = pod.spec_mut();

@@ -13,7 +13,7 @@ use super::Scheduler;
 use crate::lease::{MARGIN, REQUEST_TIMEOUT, SLACK};
 
 /// How long binds that are under way may take, tries after refusals included: one request, and the
-/// read that says what came of it. Nobody else decides until then.
+/// read that says what came of it. No replica decides until then.
 const BINDS_MAX: Duration =
     Duration::from_millis(REQUEST_TIMEOUT.as_millis() as u64 + SLACK.as_millis() as u64);
 

@@ -6,8 +6,41 @@ use std::time::Duration;
 pub(super) const BACKOFF_FIRST: Duration = Duration::from_millis(200);
 pub(super) const BACKOFF_LAST: Duration = Duration::from_secs(30);
 
-/// How long to wait after so many failures.
-pub(super) fn backoff(failures: u32) -> Duration {
+/// The longest wait while no answer comes at all. A refused connection costs the API server nothing, and
+/// a replica that waits for half a minute after the API server is back decides on old state until then.
+pub(super) const UNANSWERED_LAST: Duration = Duration::from_secs(2);
+
+/// Failures in a row.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Failures {
+    /// Requests without an answer since the last answer.
+    unanswered: u32,
+    /// Answers that were no success since the last one that was.
+    refused: u32,
+}
+
+impl Failures {
+    /// Counts a failure; whether the API server answered is known by then.
+    pub(super) fn add(&mut self, answered: bool) {
+        if answered {
+            *self = Self { unanswered: 0, refused: self.refused.saturating_add(1) };
+        } else {
+            self.unanswered = self.unanswered.saturating_add(1);
+        }
+    }
+
+    /// How long to wait before the next request, if at all.
+    pub(super) fn wait(self) -> Option<Duration> {
+        match self {
+            Self { unanswered: 0, refused: 0 } => None,
+            Self { unanswered: 0, refused } => Some(backoff(refused)),
+            Self { unanswered, .. } => Some(backoff(unanswered).min(UNANSWERED_LAST)),
+        }
+    }
+}
+
+/// How long to wait after this number of failures.
+fn backoff(failures: u32) -> Duration {
     let wait = BACKOFF_FIRST.saturating_mul(1 << failures.min(16).saturating_sub(1));
     wait.min(BACKOFF_LAST).mul_f64(0.5 + jitter())
 }
@@ -21,6 +54,18 @@ fn jitter() -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_answer_ends_the_failures_before_it() {
+        let mut failures = Failures::default();
+        assert_eq!(failures.wait(), None);
+        for _ in 0..1000 {
+            failures.add(false);
+            assert!(failures.wait() <= Some(UNANSWERED_LAST), "{failures:?}");
+        }
+        failures.add(true);
+        assert!(failures.wait() <= Some(BACKOFF_FIRST), "{failures:?}");
+    }
 
     #[test]
     fn waits_double_up_to_the_last() {

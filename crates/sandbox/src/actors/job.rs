@@ -115,7 +115,7 @@ impl Controller for Jobs {
             active += more;
             grown = done;
         }
-        // Whatever was refused: what is there is told first.
+        // The status is written even when a pod was refused.
         write_status(cluster, place, &job, &count, active, verdict, suspended)?;
         grown.map(|()| wait)
     }
@@ -171,7 +171,7 @@ fn count(cluster: &Cluster, job: &Value) -> Count {
         at_work: HashSet::new(),
     };
     for pod in pods_of(cluster, uid(job)) {
-        // A label that somebody changed to no number stands for no index.
+        // A label that is not a number stands for no index.
         let index = pod.label(INDEX).parse::<i64>().unwrap_or(-1);
         match pod.phase() {
             "Succeeded" if indexed => count.succeeded += i64::from(count.done.insert(index)),

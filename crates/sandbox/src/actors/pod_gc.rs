@@ -1,4 +1,4 @@
-//! Pod garbage collection: of the pods that have ended, so many stay.
+//! Pod garbage collection: bounds the number of pods that have ended.
 //!
 //! A workload whose pods fail at once makes new ones without end, so their number must be bounded.
 
@@ -23,7 +23,7 @@ pub(super) async fn run(cluster: &Arc<Cluster>, settings: Settings) {
     }
 }
 
-/// Removes the oldest pods that have ended, until so many are left.
+/// Removes the oldest pods that have ended, until the bound holds.
 fn collect(cluster: &Cluster, kept: usize) {
     let pods = cluster.kind("", "pods");
     let mut ended = pods.objects.list("").objects;

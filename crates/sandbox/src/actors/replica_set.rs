@@ -66,7 +66,7 @@ impl Controller for ReplicaSets {
         } else {
             Ok(false)
         };
-        // Whatever was refused: what is there is told first.
+        // The status is written even when a pod was refused.
         let pods = pods_of(cluster, uid(&set));
         let refused = done.as_ref().err();
         let wait = write_status(cluster, &sets, place, &set, &pods, refused)?;

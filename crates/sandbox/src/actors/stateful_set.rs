@@ -39,7 +39,7 @@ impl Controller for StatefulSets {
             let pods = pods_of(cluster, uid(&set));
             done = advance(cluster, place, &set, &pods, &update);
         }
-        // Whatever was refused: what is there is told first.
+        // The status is written even when a pod was refused.
         let pods = pods_of(cluster, uid(&set));
         write_status(cluster, place, &set, &pods, &update)?;
         done.map(|()| None)

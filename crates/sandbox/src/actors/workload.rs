@@ -36,7 +36,7 @@ impl Pod {
         Self::phase_is_last(&self.object)
     }
 
-    /// Whether an object that is a pod has come to its end.
+    /// Whether an object that is a pod is Succeeded or Failed.
     pub(super) fn phase_is_last(pod: &Object) -> bool {
         ["Succeeded", "Failed"].contains(&pod.field_named("status.phase"))
     }

@@ -118,7 +118,7 @@ pub(super) fn done(code: u16, details: Option<Value>) -> Response<Body> {
 }
 
 /// Bytes of one warning and of all warnings of an answer, as upstream has it. There may be one for each
-/// field of a request, and so many headers are not possible.
+/// field of a request, more than a head can hold.
 const WARNING_BYTES_MAX: usize = 256;
 const WARNINGS_BYTES_MAX: usize = 4 << 10;
 

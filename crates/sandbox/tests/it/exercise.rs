@@ -113,7 +113,7 @@ fn definition() -> Value {
                             "items": {"type": "object", "properties": {"name": {"type": "string"}}}}}}}}}}]}})
 }
 
-/// Managers as nobody but a client would write them.
+/// Managed fields as only a client would forge them.
 fn managers() -> Value {
     json!([{"manager": "fuzz", "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {
         "f:data": {".": {}, "f:x": {}, "aé": {}, "é": {}, "k:{\"name\":1}": {"f:x": {}}, "v:": {}, "i:1": {}}, "": {}}},

@@ -97,10 +97,10 @@ pub(in crate::commands) struct Options {
     /// Go on when the cluster cannot be asked that; it is asked again later.
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value_t = true, action = clap::ArgAction::Set, value_parser = truth)]
     authentication_tolerate_lookup_failure: bool,
-    /// Kubeconfig for asking who somebody is; without it, the one of the cluster.
+    /// Kubeconfig for TokenReviews; without it, the one of the cluster.
     #[arg(long, value_name = "FILE")]
     pub(super) authentication_kubeconfig: Option<PathBuf>,
-    /// Kubeconfig for asking what somebody may do; without it, the one for authentication.
+    /// Kubeconfig for SubjectAccessReviews; without it, the one for authentication.
     #[arg(long, value_name = "FILE")]
     pub(super) authorization_kubeconfig: Option<PathBuf>,
     /// Paths that anybody may read.

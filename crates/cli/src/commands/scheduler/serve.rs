@@ -39,7 +39,7 @@ pub(super) async fn serve(side: ClusterSide, plan: Plan) -> Result<()> {
     let election = &plan.configuration.leader_election;
     let elector = election.leader_elect.then(|| elector(&config, election)).transpose()?;
     let fence = elector.as_ref().map_or_else(Fence::always, Elector::fence);
-    // Health is told while the API server is waited for: a probe must not end the wait.
+    // Health is served during the wait for the API server: a failing probe would end the process.
     let [authentication, authorization] = &plan.reviewers;
     let reviewers = [
         connect::client(&connect::config(authentication).await?)?,
@@ -125,7 +125,7 @@ async fn api_server(
         };
     let version = reach(config).await.map_err(explain)?;
     tracing::info!("connected to {}, Kubernetes {version}", config.cluster_url);
-    // A connection of its own, which ends with this check: nobody would find out when it breaks.
+    // A connection of its own, which ends with this check: later it would break unnoticed.
     check_rights(&connect::client(config)?).await.map_err(explain)?;
     let Some(authorities) = authorities else { return Ok(()) };
     if let Err(error) = authorities.look_up().await {

@@ -260,7 +260,7 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // A file that stays is named by whoever waits for it.
+        // A lock file that cannot be removed is named in the error of the next writer.
         let _ = fs::remove_file(&self.0);
     }
 }

@@ -2,6 +2,7 @@
 
 use server::{line, object_of};
 
+use super::super::backoff::UNANSWERED_LAST;
 use super::*;
 
 fn named(name: &str, version: u64) -> Value {
@@ -218,6 +219,28 @@ async fn failures_are_answered_by_longer_waits_until_a_watch_lasts() {
     stage.wait(MINUTE).await;
     let again = stage.fake.asked().last().unwrap().at;
     assert!(again - broken <= BACKOFF_FIRST + Duration::from_millis(5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_was_away_is_followed_again_within_seconds() {
+    let mut stage = Stage::start("Namespace", |server| server.put("a"));
+    stage.settle().await;
+    let before = stage.fake.asked().len();
+    {
+        let mut server = lock(&stage.server);
+        server.script.extend((0..60).map(|_| Some(Reply::broken())));
+        // It has lost its history when it is back.
+        server.script.push_back(Some(Reply::failure(410, "old")));
+        server.disconnect();
+        server.put("b");
+    }
+    stage.wait(3 * MINUTE).await;
+    stage.agree();
+    let times: Vec<Instant> = stage.fake.asked().iter().map(|asked| asked.at).collect();
+    let waits: Vec<_> = times[before..].windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let slack = Duration::from_millis(5);
+    assert!(waits[..60].iter().all(|wait| *wait <= UNANSWERED_LAST + slack), "{waits:?}");
+    assert!(waits[60] <= BACKOFF_FIRST + slack, "{waits:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -160,8 +160,8 @@ pub(super) fn exited(before: &Value, now: &str) -> Value {
     pod
 }
 
-/// The containers of a deleted pod have stopped. A server ends well when it is told to; what should
-/// have run to its end was interrupted.
+/// The containers of a deleted pod have stopped. One that restarts always is a server and exits
+/// with 0; another was interrupted.
 pub(super) fn stopped(before: &Value, now: &str) -> Value {
     let served = text(before, &["spec", "restartPolicy"]) == "Always";
     end(before, now, if served { 0 } else { TERMINATED })

@@ -77,7 +77,7 @@ async fn a_finalizer_holds_a_stopped_pod_in_a_terminal_phase() {
         let pod = yard.phase(name, phase).await;
         assert_eq!(condition(&pod, "Ready").unwrap()["status"], "False");
         assert!(at(&pod["status"]["containerStatuses"][0], &["state", "terminated"]).is_some());
-        // It is told nothing more, however often it changes.
+        // No further event is written, however often it changes.
         yard.edit(name, Part::Main, |pod| {
             slot(pod, &["metadata", "labels"])["changed"] = "yes".into();
         });

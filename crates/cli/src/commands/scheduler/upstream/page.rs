@@ -12,7 +12,7 @@ pub fn page() -> String {
         "# Flags\n\nMade from the tables of flags and feature gates by `cargo xtask codegen`.\n\n\
          `jindou scheduler` takes every flag of kube-scheduler v1.36. The command may be left out: \
          `jindou --config=…` works, and so does a program whose name ends in `-scheduler`. \
-         A flag without effect is told in one warning, unless its value holds anyway.\n\n\
+         A flag without effect is logged in one warning, unless its value is what the program does anyway.\n\n\
          | flag | takes | effect | note |\n| --- | --- | --- | --- |\n",
     );
     for flag in FLAGS {
