@@ -8,8 +8,8 @@ use super::plugin_set::PLUGINS_MAX;
 use super::transitions::{in_backoff_order, in_error_order, in_queue_order};
 use super::{Queue, QueueContext};
 
-/// Slots of each table that one part of a check looks at: a fraction of a millisecond.
-const SLOTS_AT_ONCE: usize = 1024;
+/// Slots of each table that one part of a check looks at: about a tenth of a millisecond.
+const SLOTS_AT_ONCE: usize = 256;
 
 /// A check that is made part by part. The queue may change between parts: each compares the queue
 /// as it is by then.
