@@ -21,7 +21,12 @@ const PROGRAM: &str = "etcd";
 /// Pods that do not fit, so that every place is taken as soon as it is free.
 const WAITING: usize = 80;
 
-const LOAD: Plan = Plan { pods: ROOM + WAITING, burst: 60, pause: Duration::from_millis(200) };
+const LOAD: Plan = Plan {
+    pods: ROOM + WAITING,
+    bound_min: ROOM - 120,
+    burst: 60,
+    pause: Duration::from_millis(200),
+};
 
 /// The time from the first bind after a start to the next kill.
 const BETWEEN: std::ops::Range<Duration> = Duration::from_millis(200)..Duration::from_millis(1500);
@@ -66,7 +71,7 @@ fn drain(bare: &Bare) -> Result<()> {
     let load = Load::start(scene, ledger, LOAD, scene.size.seed)?;
     scene.wait("nodes to be full", || {
         let (_, bound) = ledger.book().counts();
-        ensure!(bound >= ROOM - LOAD.burst, "{bound} pods are bound");
+        ensure!(bound >= LOAD.bound_min, "{bound} pods are bound");
         Ok(())
     })?;
     for kill in 0..kills {

@@ -14,7 +14,12 @@ use super::schedulers::EAGER;
 use super::verdict::{Verdict, gaps, middle_and_longest};
 use crate::shell::say;
 
-const LOAD: Plan = Plan { pods: ROOM + 80, burst: 30, pause: Duration::from_millis(100) };
+const LOAD: Plan = Plan {
+    pods: ROOM + 80,
+    bound_min: ROOM - 60,
+    burst: 30,
+    pause: Duration::from_millis(100),
+};
 
 /// The time that a leader has until it is asked to stop.
 const BETWEEN: std::ops::Range<Duration> = Duration::from_millis(500)..Duration::from_secs(2);
@@ -41,7 +46,7 @@ fn drain(bare: &Bare) -> Result<()> {
     let load = Load::start(scene, ledger, LOAD, scene.size.seed)?;
     scene.wait("nodes to be nearly full", || {
         let (_, bound) = ledger.book().counts();
-        ensure!(bound >= ROOM - LOAD.burst, "{bound} pods are bound");
+        ensure!(bound >= LOAD.bound_min, "{bound} pods are bound");
         Ok(())
     })?;
     replicas.proxies().for_each(|proxy| proxy.rule(RULES));

@@ -33,6 +33,9 @@ const AGAIN: Duration = Duration::from_millis(100);
 pub(crate) struct Plan {
     /// Pods that there are at any time.
     pub(crate) pods: usize,
+    /// Bound pods that are never deleted, so that nodes stay nearly full however slowly pods are
+    /// bound.
+    pub(crate) bound_min: usize,
     /// Pods that are deleted and replaced at once.
     pub(crate) burst: usize,
     /// The time between two bursts.
@@ -117,7 +120,7 @@ impl Churn {
             sleep(plan.pause).await;
             let mut bound = self.ledger.book().bound();
             bound.retain(|name| self.alive.contains(name));
-            let count = plan.burst.min(bound.len());
+            let count = plan.burst.min(bound.len().saturating_sub(plan.bound_min));
             let chosen: Vec<_> =
                 (0..count).map(|_| bound.swap_remove(draw.index(bound.len()))).collect();
             for name in &chosen {

@@ -21,7 +21,12 @@ use crate::shell::say;
 
 /// More than a replica may bind: it always has binds that wait for their turn, and goes on sending
 /// them when the partition has begun.
-const LOAD: Plan = Plan { pods: ROOM + 200, burst: 120, pause: Duration::from_millis(300) };
+const LOAD: Plan = Plan {
+    pods: ROOM + 200,
+    bound_min: ROOM - 240,
+    burst: 120,
+    pause: Duration::from_millis(300),
+};
 
 /// The time that a leader has until it is partitioned.
 const BETWEEN: Range<Duration> = Duration::from_millis(500)..Duration::from_secs(2);
@@ -76,7 +81,7 @@ fn drain(bare: &Bare) -> Result<()> {
     let load = Load::start(scene, ledger, LOAD, scene.size.seed)?;
     scene.wait("nodes to be nearly full", || {
         let (_, bound) = ledger.book().counts();
-        ensure!(bound >= ROOM - LOAD.burst, "{bound} pods are bound");
+        ensure!(bound >= LOAD.bound_min, "{bound} pods are bound");
         Ok(())
     })?;
     let (mut times, mut ended) = (Vec::new(), 0);
