@@ -256,28 +256,33 @@ impl Failure {
 
     /// Server-side apply would take fields from other managers.
     pub fn apply_conflicts(conflicts: &[(String, String)]) -> Self {
-        let mut managers: Vec<&str> = conflicts.iter().map(|(manager, _)| &**manager).collect();
-        managers.dedup();
         let head = match conflicts {
             [_] => "Apply failed with 1 conflict".to_owned(),
             all => format!("Apply failed with {} conflicts", all.len()),
         };
-        let body = if let [(manager, field)] = conflicts {
-            format!("conflict with {manager}: {field}")
-        } else if managers.len() == 1 {
-            let fields: Vec<String> =
-                conflicts.iter().map(|(_, field)| format!("- {field}")).collect();
-            format!("conflicts with {}:\n{}", managers[0], fields.join("\n"))
-        } else {
-            let mut text = String::new();
-            for manager in &managers {
-                let _ = write!(text, "conflicts with {manager}:");
-                for (_, field) in conflicts.iter().filter(|(of, _)| of == manager) {
-                    let _ = write!(text, "\n- {field}");
-                }
-                text.push('\n');
+        // The conflicts with one manager follow each other.
+        let by_manager: Vec<&[(String, String)]> =
+            conflicts.chunk_by(|(one, _), (other, _)| one == other).collect();
+        let body = match &*by_manager {
+            [[(manager, field)]] => format!("conflict with {manager}: {field}"),
+            [fields @ [(manager, _), ..]] => {
+                let fields: Vec<String> =
+                    fields.iter().map(|(_, field)| format!("- {field}")).collect();
+                format!("conflicts with {manager}:\n{}", fields.join("\n"))
             }
-            text.trim_end().to_owned()
+            all => {
+                let mut text = String::new();
+                for fields in all {
+                    if let [(manager, _), ..] = fields {
+                        let _ = write!(text, "conflicts with {manager}:");
+                    }
+                    for (_, field) in *fields {
+                        let _ = write!(text, "\n- {field}");
+                    }
+                    text.push('\n');
+                }
+                text.trim_end().to_owned()
+            }
         };
         let failure = Self::new(409, "Conflict", format!("{head}: {body}"));
         conflicts.iter().fold(failure, |failure, (manager, field)| {

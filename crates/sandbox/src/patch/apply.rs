@@ -7,6 +7,7 @@
 
 mod fields;
 pub(crate) mod given;
+mod list_index;
 
 use std::collections::HashMap;
 
@@ -18,7 +19,7 @@ use crate::cluster::{Part, WriteOptions, seconds};
 use crate::failure::{Answer, Failure};
 use crate::json::{list, members, slot, text};
 use crate::kinds::{Kind, Resource};
-use fields::Fields;
+use fields::FieldSet;
 
 /// Kinds whose managers are not written down before the first apply.
 const LAZY: &[&str] = &["pods", "events", "leases", "nodes", "endpointslices", "csinodes"];
@@ -35,7 +36,7 @@ pub(crate) fn note_created(
     if options.manager.is_empty() || LAZY.contains(&&*resource.kind.plural) {
         return;
     }
-    let fields = Fields::of(&resource.kind, object);
+    let fields = FieldSet::of(&resource.kind, object);
     let entry = Entry::new(&options.manager, "Update", &resource.kind, fields, now);
     write_entries(object, &[entry]);
 }
@@ -69,19 +70,19 @@ pub(crate) fn note_updated(
         return;
     }
     let kind = &resource.kind;
-    let (had, has) = (Fields::of(kind, before), Fields::of(kind, object));
-    let changed =
-        has.leaves_where(&mut |path| fields::get(before, path) != fields::get(object, path));
-    let removed = had.minus(&has);
+    let (had, has) = (FieldSet::of(kind, before), FieldSet::of(kind, object));
+    let changed = has.differing(before, object);
+    let mut removed = had;
+    removed.subtract(&has);
     let subresource = if part == Part::Status { "status" } else { "" };
     for entry in &mut entries {
         let own = entry.manager == options.manager
             && entry.operation == "Update"
             && entry.subresource == subresource;
         if !own {
-            entry.fields = entry.fields.minus(&changed);
+            entry.fields.subtract(&changed);
         }
-        entry.fields = entry.fields.minus(&removed);
+        entry.fields.subtract(&removed);
     }
     if !changed.is_empty() {
         let own = entries.iter_mut().find(|entry| {
@@ -90,7 +91,7 @@ pub(crate) fn note_updated(
                 && entry.subresource == subresource
         });
         if let Some(own) = own {
-            own.fields = own.fields.plus(&changed);
+            own.fields.add(&changed);
             own.time = seconds(now);
         } else {
             let mut entry = Entry::new(&options.manager, "Update", kind, changed, now);
@@ -113,27 +114,24 @@ pub(crate) fn apply(
     let kind = &resource.kind;
     let mut entries = read_entries(live);
     if entries.is_empty() && live.get("metadata").is_some() {
-        let mut fields = Fields::of(kind, live);
+        let mut fields = FieldSet::of(kind, live);
         fields.remove("f:status");
         entries.push(Entry::new(BEFORE, "Update", kind, fields, now));
     }
-    let wanted = Fields::of(kind, config);
+    let wanted = FieldSet::of(kind, config);
+    let changed = wanted.differing(live, config);
     let mut conflicts: Vec<(String, String)> = Vec::new();
     for entry in &entries {
         if entry.manager == options.manager && entry.operation == "Apply" {
             continue;
         }
-        let taken = entry
-            .fields
-            .common(&wanted)
-            .leaves_where(&mut |path| fields::get(live, path) != fields::get(config, path));
-        for path in taken.paths() {
+        for path in entry.fields.intersection(&changed).paths() {
             let shown = if entry.operation == "Apply" {
                 format!("{:?}", entry.manager)
             } else {
                 format!("{:?} using {}", entry.manager, entry.version)
             };
-            conflicts.push((shown, fields::shown(&path)));
+            conflicts.push((shown, fields::display(&path)));
         }
     }
     if !conflicts.is_empty() && !options.force {
@@ -145,21 +143,18 @@ pub(crate) fn apply(
     let before =
         entries.iter().find(|entry| entry.manager == options.manager && entry.operation == "Apply");
     if let Some(before) = before {
-        let mut dropped = before.fields.minus(&wanted);
+        let mut dropped = before.fields.clone();
+        dropped.subtract(&wanted);
         for entry in &entries {
             if entry.manager != options.manager || entry.operation != "Apply" {
-                dropped = dropped.minus(&entry.fields);
+                dropped.subtract(&entry.fields);
             }
         }
-        for path in dropped.paths() {
-            fields::delete(&mut object, &path);
-        }
+        dropped.remove_from(&mut object);
     }
-    let changed =
-        wanted.leaves_where(&mut |path| fields::get(live, path) != fields::get(config, path));
     for entry in &mut entries {
         if entry.manager != options.manager || entry.operation != "Apply" {
-            entry.fields = entry.fields.minus(&changed);
+            entry.fields.subtract(&changed);
         }
     }
     entries.retain(|entry| {
@@ -196,7 +191,7 @@ fn merge(kind: &Kind, value: &mut Value, config: &Value, path: &mut Vec<String>)
             let identity = |item: &Value| match &merging {
                 Merging::Atomic => None,
                 Merging::Set => Some(item.to_string()),
-                Merging::Keyed(keys) => Some(fields::key(item, keys)),
+                Merging::Keyed(keys) => Some(fields::key_text(item, keys)),
             };
             let mut places: HashMap<String, usize> = HashMap::new();
             for (place, item) in items.iter().enumerate() {
@@ -231,11 +226,11 @@ struct Entry {
     version: String,
     time: String,
     subresource: String,
-    fields: Fields,
+    fields: FieldSet,
 }
 
 impl Entry {
-    fn new(manager: &str, operation: &str, kind: &Kind, fields: Fields, now: Timestamp) -> Self {
+    fn new(manager: &str, operation: &str, kind: &Kind, fields: FieldSet, now: Timestamp) -> Self {
         Self {
             manager: manager.to_owned(),
             operation: operation.to_owned(),
@@ -257,7 +252,7 @@ fn read_entries(object: &Value) -> Vec<Entry> {
             version: owned(entry, "apiVersion"),
             time: owned(entry, "time"),
             subresource: owned(entry, "subresource"),
-            fields: Fields::read(entry.get("fieldsV1").unwrap_or(&Value::Null)),
+            fields: FieldSet::read(entry.get("fieldsV1").unwrap_or(&Value::Null)),
         })
         .collect()
 }

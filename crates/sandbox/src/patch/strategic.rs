@@ -45,7 +45,8 @@ fn merge(
     }
     let target = members(value);
     if let Some(kept) = changes.get(RETAIN).and_then(Value::as_array) {
-        target.retain(|name, _| kept.iter().any(|keep| keep == name));
+        let kept: HashSet<&str> = kept.iter().filter_map(Value::as_str).collect();
+        target.retain(|name, _| kept.contains(&**name));
     }
     for (name, gone) in changes {
         if let Some(list) = name.strip_prefix(DELETE_VALUES)
@@ -99,7 +100,7 @@ fn member(
         Value::Array(changes) => {
             let merging = strategic(kind, path);
             if merging == Strategic::Replaced {
-                target.insert(name.to_owned(), without_directives(changes));
+                target.insert(name.to_owned(), without_directives(changes).into());
                 return Ok(());
             }
             let slot = target.entry(name.to_owned()).or_insert_with(|| Value::Array(Vec::new()));
@@ -117,7 +118,7 @@ fn member(
     Ok(())
 }
 
-fn without_directives(changes: &[Value]) -> Value {
+fn without_directives(changes: &[Value]) -> Vec<Value> {
     changes.iter().filter(|item| item.get(DIRECTIVE).is_none()).cloned().collect()
 }
 
@@ -138,7 +139,7 @@ fn items_by_key(
     path: &mut Vec<String>,
 ) -> Result<(), String> {
     if changes.iter().any(|item| item.get(DIRECTIVE).and_then(Value::as_str) == Some("replace")) {
-        *items = changes.iter().filter(|item| item.get(DIRECTIVE).is_none()).cloned().collect();
+        *items = without_directives(changes);
         return Ok(());
     }
     // The first member with each key. Members that were deleted keep their places until the end.

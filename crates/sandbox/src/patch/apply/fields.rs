@@ -1,17 +1,17 @@
-//! Sets of fields, in the form of `FieldsV1`.
+//! Field sets: the fields that a manager owns, as `FieldsV1` writes them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-use crate::json::members;
+use super::list_index::ListIndex;
 use crate::kinds::Kind;
 use crate::patch::lists::{self, Merging};
 
-/// Fields that nobody manages.
-const NOBODYS: &[&str] = &["apiVersion", "kind"];
-const NOBODYS_METADATA: &[&str] = &[
+/// Fields without a manager, as upstream strips them.
+const UNMANAGED: &[&str] = &["apiVersion", "kind"];
+const UNMANAGED_METADATA: &[&str] = &[
     "name",
     "namespace",
     "generateName",
@@ -25,143 +25,219 @@ const NOBODYS_METADATA: &[&str] = &[
     "selfLink",
 ];
 
-/// A set of fields as a tree. Steps are those of `FieldsV1`: `f:name`, `k:{keys}`, `v:value`.
+/// A set of fields as a tree of path elements: `f:name`, `k:{keys}`, `v:value`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Fields {
-    /// Whether the place itself is a member.
+pub(super) struct FieldSet {
+    /// Whether the path to this node is itself a member.
     here: bool,
-    inner: BTreeMap<String, Fields>,
+    children: BTreeMap<String, FieldSet>,
 }
 
-/// The kinds of steps.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Step {
+/// One step of a path of `FieldsV1`, without its prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PathElement<'a> {
     /// A member of an object.
-    Field,
-    /// A member of a set.
-    Value,
-    /// A member of a list that has keys.
-    Key,
-    /// None of those, such as a place in a list: nothing is there.
-    Other,
+    Field(&'a str),
+    /// An item of a set, as JSON.
+    Value(&'a str),
+    /// An item of a keyed list: its keys as a JSON object.
+    Key(&'a str),
+    /// Anything else, such as an index into a list. No value has it.
+    Other(&'a str),
 }
 
-/// The kind of a step, and what follows it.
-fn parts(step: &str) -> (Step, &str) {
-    [("f:", Step::Field), ("v:", Step::Value), ("k:", Step::Key)]
-        .into_iter()
-        .find_map(|(head, kind)| Some((kind, step.strip_prefix(head)?)))
-        .unwrap_or((Step::Other, step))
+impl<'a> PathElement<'a> {
+    pub(super) fn parse(element: &'a str) -> Self {
+        if let Some(name) = element.strip_prefix("f:") {
+            Self::Field(name)
+        } else if let Some(value) = element.strip_prefix("v:") {
+            Self::Value(value)
+        } else if let Some(keys) = element.strip_prefix("k:") {
+            Self::Key(keys)
+        } else {
+            Self::Other(element)
+        }
+    }
 }
 
-/// Whether a value is `FieldsV1`: objects all the way down, and steps that can be read.
+/// Returns `true` if a value is valid `FieldsV1`: nested objects whose names are path elements.
 pub(super) fn is_readable(value: &Value) -> bool {
     value.as_object().is_some_and(|members| {
-        members.iter().all(|(step, inner)| {
-            let good = match parts(step) {
-                (Step::Field, _) => true,
-                (Step::Value, value) => serde_json::from_str::<Value>(value).is_ok(),
-                (Step::Key, keys) => serde_json::from_str::<Map<String, Value>>(keys).is_ok(),
-                (Step::Other, ".") => true,
-                (Step::Other, step) => {
-                    step.strip_prefix("i:").is_some_and(|place| place.parse::<u64>().is_ok())
+        members.iter().all(|(element, inner)| {
+            let is_valid = match PathElement::parse(element) {
+                PathElement::Field(_) | PathElement::Other(".") => true,
+                PathElement::Value(value) => serde_json::from_str::<Value>(value).is_ok(),
+                PathElement::Key(keys) => serde_json::from_str::<Map<String, Value>>(keys).is_ok(),
+                PathElement::Other(element) => {
+                    element.strip_prefix("i:").is_some_and(|index| index.parse::<u64>().is_ok())
                 }
             };
-            good && is_readable(inner)
+            is_valid && is_readable(inner)
         })
     })
 }
 
-/// A path of steps.
-pub(super) type Steps = Vec<String>;
+/// A path of path elements.
+pub(super) type FieldPath = Vec<String>;
 
-impl Fields {
-    /// The fields of an object that somebody can manage.
+impl FieldSet {
+    /// Returns the fields of an object that can have a manager.
     pub(super) fn of(kind: &Kind, object: &Value) -> Self {
         let mut fields = Self::default();
         for (name, member) in object.as_object().into_iter().flatten() {
-            if NOBODYS.contains(&&**name) {
+            if UNMANAGED.contains(&&**name) {
                 continue;
             }
             let mut path = vec![name.clone()];
             let mut inner = tree(kind, member, &mut path);
             if name == "metadata" {
-                for gone in NOBODYS_METADATA {
-                    inner.inner.remove(&format!("f:{gone}"));
+                for unmanaged in UNMANAGED_METADATA {
+                    inner.children.remove(&format!("f:{unmanaged}"));
                 }
-                if inner.inner.is_empty() {
+                if inner.children.is_empty() {
                     continue;
                 }
             }
-            fields.inner.insert(format!("f:{name}"), inner);
+            fields.children.insert(format!("f:{name}"), inner);
         }
         fields
     }
 
-    pub(super) fn remove(&mut self, step: &str) {
-        self.inner.remove(step);
+    /// Removes a field of the root with everything below it.
+    pub(super) fn remove(&mut self, element: &str) {
+        self.children.remove(element);
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        !self.here && self.inner.is_empty()
+        !self.here && self.children.is_empty()
     }
 
-    pub(super) fn plus(&self, other: &Self) -> Self {
-        let mut sum = self.clone();
-        sum.here |= other.here;
-        for (step, inner) in &other.inner {
-            let own = sum.inner.entry(step.clone()).or_default();
-            *own = own.plus(inner);
-        }
-        sum
-    }
-
-    pub(super) fn minus(&self, other: &Self) -> Self {
-        self.keep(&mut |path| !other.contains(path), &mut Vec::new())
-    }
-
-    pub(super) fn common(&self, other: &Self) -> Self {
-        self.keep(&mut |path| other.contains(path), &mut Vec::new())
-    }
-
-    /// The members for which something holds.
-    pub(super) fn leaves_where(&self, holds: &mut dyn FnMut(&[String]) -> bool) -> Self {
-        self.keep(holds, &mut Vec::new())
-    }
-
-    fn keep(&self, holds: &mut dyn FnMut(&[String]) -> bool, path: &mut Steps) -> Self {
-        let mut kept = Self { here: self.here && holds(path), inner: BTreeMap::new() };
-        for (step, inner) in &self.inner {
-            path.push(step.clone());
-            let inner = inner.keep(holds, path);
-            path.pop();
-            if !inner.is_empty() {
-                kept.inner.insert(step.clone(), inner);
+    /// Adds the members of another set.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.here |= other.here;
+        for (element, theirs) in &other.children {
+            match self.children.get_mut(element) {
+                Some(own) => own.add(theirs),
+                None => drop(self.children.insert(element.clone(), theirs.clone())),
             }
         }
-        kept
     }
 
-    fn contains(&self, path: &[String]) -> bool {
-        match path.split_first() {
-            None => self.here,
-            Some((step, rest)) => self.inner.get(step).is_some_and(|inner| inner.contains(rest)),
+    /// Removes the members of another set. Takes time in the smaller of both at each node, as there
+    /// may be many managers and one large set.
+    pub(super) fn subtract(&mut self, other: &Self) {
+        self.here &= !other.here;
+        if other.children.len() < self.children.len() {
+            for (element, theirs) in &other.children {
+                if let Some(own) = self.children.get_mut(element) {
+                    own.subtract(theirs);
+                    if own.is_empty() {
+                        self.children.remove(element);
+                    }
+                }
+            }
+        } else {
+            self.children.retain(|element, own| {
+                if let Some(theirs) = other.children.get(element) {
+                    own.subtract(theirs);
+                }
+                !own.is_empty()
+            });
         }
     }
 
-    /// All members.
-    pub(super) fn paths(&self) -> Vec<Steps> {
+    /// Returns the members that both sets have.
+    pub(super) fn intersection(&self, other: &Self) -> Self {
+        if other.children.len() < self.children.len() {
+            return other.intersection(self);
+        }
+        let mut common = Self { here: self.here && other.here, children: BTreeMap::new() };
+        for (element, own) in &self.children {
+            if let Some(theirs) = other.children.get(element) {
+                let inner = own.intersection(theirs);
+                if !inner.is_empty() {
+                    common.children.insert(element.clone(), inner);
+                }
+            }
+        }
+        common
+    }
+
+    /// Returns the members whose values differ in two objects. An item of a keyed list differs only
+    /// if one object lacks it: its members have paths of their own.
+    pub(super) fn differing(&self, left: &Value, right: &Value) -> Self {
+        self.differing_below(false, Some(left), Some(right))
+    }
+
+    fn differing_below(&self, is_item: bool, left: Option<&Value>, right: Option<&Value>) -> Self {
+        let differs = || {
+            if is_item { left.is_some() != right.is_some() } else { left != right }
+        };
+        let mut result = Self { here: self.here && differs(), children: BTreeMap::new() };
+        if left.is_none() && right.is_none() {
+            return result;
+        }
+        let (mut left, mut right) = (Children::new(left), Children::new(right));
+        for (element, inner) in &self.children {
+            let is_item = matches!(PathElement::parse(element), PathElement::Key(_));
+            let inner = inner.differing_below(is_item, left.get(element), right.get(element));
+            if !inner.is_empty() {
+                result.children.insert(element.clone(), inner);
+            }
+        }
+        result
+    }
+
+    /// Removes the members from an object, with the maps and lists that become empty by it.
+    pub(super) fn remove_from(&self, value: &mut Value) {
+        match value {
+            Value::Object(members) => {
+                for (element, inner) in &self.children {
+                    let PathElement::Field(name) = PathElement::parse(element) else { continue };
+                    let Some(member) = members.get_mut(name) else { continue };
+                    if !inner.here {
+                        inner.remove_from(member);
+                    }
+                    if inner.here || is_empty_container(member) {
+                        members.remove(name);
+                    }
+                }
+            }
+            Value::Array(items) => {
+                let mut index = ListIndex::new(items);
+                let found: Vec<(usize, &Self)> = self
+                    .children
+                    .iter()
+                    .filter_map(|(element, inner)| Some((index.position(element)?, inner)))
+                    .collect();
+                let mut is_removed = vec![false; items.len()];
+                for (position, inner) in found {
+                    if inner.here {
+                        is_removed[position] = true;
+                    } else {
+                        inner.remove_from(&mut items[position]);
+                    }
+                }
+                let mut is_removed = is_removed.into_iter();
+                items.retain(|_| !is_removed.next().unwrap_or(false));
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns the paths of all members.
+    pub(super) fn paths(&self) -> Vec<FieldPath> {
         let mut paths = Vec::new();
         self.collect(&mut Vec::new(), &mut paths);
         paths
     }
 
-    fn collect(&self, path: &mut Steps, paths: &mut Vec<Steps>) {
+    fn collect(&self, path: &mut FieldPath, paths: &mut Vec<FieldPath>) {
         if self.here {
             paths.push(path.clone());
         }
-        for (step, inner) in &self.inner {
-            path.push(step.clone());
+        for (element, inner) in &self.children {
+            path.push(element.clone());
             inner.collect(path, paths);
             path.pop();
         }
@@ -172,8 +248,8 @@ impl Fields {
         let mut fields = Self::default();
         let Some(members) = value.as_object() else { return fields };
         fields.here = members.is_empty() || members.contains_key(".");
-        for (step, inner) in members.iter().filter(|(step, _)| *step != ".") {
-            fields.inner.insert(step.clone(), Self::read(inner));
+        for (element, inner) in members.iter().filter(|(element, _)| *element != ".") {
+            fields.children.insert(element.clone(), Self::read(inner));
         }
         fields
     }
@@ -181,24 +257,53 @@ impl Fields {
     /// Writes `FieldsV1`.
     pub(super) fn write(&self) -> Value {
         let mut value = Map::new();
-        if self.here && !self.inner.is_empty() {
+        if self.here && !self.children.is_empty() {
             value.insert(".".to_owned(), Value::Object(Map::new()));
         }
-        for (step, inner) in &self.inner {
-            value.insert(step.clone(), inner.write());
+        for (element, inner) in &self.children {
+            value.insert(element.clone(), inner.write());
         }
         Value::Object(value)
     }
 }
 
-fn tree(kind: &Kind, value: &Value, path: &mut Vec<String>) -> Fields {
-    let leaf = || Fields { here: true, inner: BTreeMap::new() };
+/// The values directly below one value.
+struct Children<'a> {
+    value: Option<&'a Value>,
+    list: ListIndex<'a>,
+}
+
+impl<'a> Children<'a> {
+    fn new(value: Option<&'a Value>) -> Self {
+        let items = value.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        Self { value, list: ListIndex::new(items) }
+    }
+
+    /// Returns the value that a path element names.
+    fn get(&mut self, element: &str) -> Option<&'a Value> {
+        match PathElement::parse(element) {
+            PathElement::Field(name) => self.value?.get(name),
+            _ => self.value?.get(self.list.position(element)?),
+        }
+    }
+}
+
+fn is_empty_container(value: &Value) -> bool {
+    match value {
+        Value::Object(members) => members.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    }
+}
+
+fn tree(kind: &Kind, value: &Value, path: &mut Vec<String>) -> FieldSet {
+    let leaf = || FieldSet { here: true, children: BTreeMap::new() };
     match value {
         Value::Object(members) if !members.is_empty() && !lists::atomic_map(kind, path) => {
-            let mut fields = Fields::default();
+            let mut fields = FieldSet::default();
             for (name, member) in members {
                 path.push(name.clone());
-                fields.inner.insert(format!("f:{name}"), tree(kind, member, path));
+                fields.children.insert(format!("f:{name}"), tree(kind, member, path));
                 path.pop();
             }
             fields
@@ -206,18 +311,18 @@ fn tree(kind: &Kind, value: &Value, path: &mut Vec<String>) -> Fields {
         Value::Array(items) if !items.is_empty() => match lists::apply(kind, path) {
             Merging::Atomic => leaf(),
             Merging::Set => {
-                let mut fields = Fields::default();
+                let mut fields = FieldSet::default();
                 for item in items {
-                    fields.inner.insert(format!("v:{item}"), leaf());
+                    fields.children.insert(format!("v:{item}"), leaf());
                 }
                 fields
             }
             Merging::Keyed(keys) => {
-                let mut fields = Fields::default();
+                let mut fields = FieldSet::default();
                 for item in items {
                     let mut inner = tree(kind, item, path);
                     inner.here = true;
-                    fields.inner.insert(format!("k:{}", key(item, &keys)), inner);
+                    fields.children.insert(format!("k:{}", key_text(item, &keys)), inner);
                 }
                 fields
             }
@@ -226,8 +331,9 @@ fn tree(kind: &Kind, value: &Value, path: &mut Vec<String>) -> Fields {
     }
 }
 
-/// The keys of a member of a list, as text.
-pub(super) fn key(item: &Value, keys: &[String]) -> String {
+/// Returns the keys of a list item as the JSON text that follows `k:`. `protocol` defaults to `TCP`, as
+/// the keys of ports have it upstream.
+pub(super) fn key_text(item: &Value, keys: &[String]) -> String {
     let mut members = Map::new();
     for key in keys {
         let value = match item.get(key) {
@@ -240,94 +346,28 @@ pub(super) fn key(item: &Value, keys: &[String]) -> String {
     Value::Object(members).to_string()
 }
 
-fn matches(item: &Value, keys: &Value) -> bool {
-    keys.as_object().into_iter().flatten().all(|(name, value)| match item.get(name) {
-        Some(own) => own == value,
-        None => name == "protocol" && value == "TCP",
-    })
-}
-
-/// The value at a path. What is only a place (a member of a list as such) counts as present.
-pub(super) fn get<'a>(value: &'a Value, path: &[String]) -> Option<&'a Value> {
-    static PRESENT: Value = Value::Bool(true);
-    let mut at = value;
-    let mut last_is_item = false;
-    for step in path {
-        let (kind, name) = parts(step);
-        last_is_item = kind == Step::Key;
-        at = match kind {
-            Step::Field => at.get(name)?,
-            Step::Value => {
-                let wanted: Value = serde_json::from_str(name).ok()?;
-                at.as_array()?.iter().find(|item| **item == wanted)?
-            }
-            Step::Key => {
-                let keys: Value = serde_json::from_str(name).ok()?;
-                at.as_array()?.iter().find(|item| matches(item, &keys))?
-            }
-            Step::Other => return None,
-        };
-    }
-    Some(if last_is_item { &PRESENT } else { at })
-}
-
-/// Takes away what is at a path.
-pub(super) fn delete(value: &mut Value, path: &[String]) {
-    let Some((step, rest)) = path.split_first() else { return };
-    let (kind, name) = parts(step);
-    let keys: Value = match kind {
-        Step::Value | Step::Key => serde_json::from_str(name).unwrap_or_default(),
-        Step::Field | Step::Other => Value::Null,
-    };
-    match (value, kind) {
-        (value @ Value::Object(_), Step::Field) => {
-            let object = members(value);
-            if rest.is_empty() {
-                object.remove(name);
-            } else if let Some(inner) = object.get_mut(name) {
-                delete(inner, rest);
-                if inner.as_object().is_some_and(Map::is_empty)
-                    || inner.as_array().is_some_and(Vec::is_empty)
-                {
-                    object.remove(name);
-                }
-            }
-        }
-        (Value::Array(items), Step::Value | Step::Key) => {
-            let found = items.iter().position(|item| {
-                if kind == Step::Value { *item == keys } else { matches(item, &keys) }
-            });
-            match found {
-                Some(place) if rest.is_empty() => drop(items.remove(place)),
-                Some(place) => delete(&mut items[place], rest),
-                None => {}
-            }
-        }
-        _ => {}
-    }
-}
-
-/// A path for people.
-pub(super) fn shown(path: &[String]) -> String {
+/// Returns a path as error messages show it: `.spec.containers[name="a"].image`.
+pub(super) fn display(path: &[String]) -> String {
     let mut text = String::new();
-    for step in path {
-        let (kind, name) = parts(step);
-        match kind {
-            Step::Field => {
+    for element in path {
+        match PathElement::parse(element) {
+            PathElement::Field(name) => {
                 text.push('.');
                 text.push_str(name);
             }
-            Step::Key => {
-                let keys: Value = serde_json::from_str(name).unwrap_or_default();
-                let parts: Vec<String> = keys
+            PathElement::Key(keys) => {
+                let keys: Value = serde_json::from_str(keys).unwrap_or_default();
+                let pairs: Vec<String> = keys
                     .as_object()
                     .into_iter()
                     .flatten()
                     .map(|(key, value)| format!("{key}={value}"))
                     .collect();
-                let _ = write!(text, "[{}]", parts.join(","));
+                let _ = write!(text, "[{}]", pairs.join(","));
             }
-            Step::Value | Step::Other => drop(write!(text, "[={name}]")),
+            PathElement::Value(value) | PathElement::Other(value) => {
+                let _ = write!(text, "[={value}]");
+            }
         }
     }
     text

@@ -97,3 +97,30 @@ fn updates_take_fields_over() {
         "Apply failed with 1 conflict: conflict with \"kubectl\" using apps/v1: .spec.replicas"
     );
 }
+
+#[test]
+fn each_list_is_indexed_once_however_many_of_its_items_are_applied() {
+    const ITEMS: usize = 20_000;
+    let config = |items: std::ops::Range<usize>, image: &str| {
+        let finalizers: Vec<Value> =
+            items.clone().map(|n| json!(format!("example.com/{n}"))).collect();
+        let containers: Vec<Value> =
+            items.map(|n| json!({"name": format!("c{n}"), "image": image})).collect();
+        json!({"metadata": {"finalizers": finalizers}, "spec": {"template": {"spec": {"containers": containers}}}})
+    };
+    let (alice, bob) = (as_manager("alice", false), as_manager("bob", true));
+    list_index::take_visited();
+    let live = run(&json!({}), &config(0..ITEMS, "a"), &alice).unwrap();
+    let live = run(&live, &config(0..ITEMS, "b"), &bob).unwrap();
+    let live = run(&live, &config(0..ITEMS / 2, "b"), &alice).unwrap();
+    let live = run(&live, &config(0..1, "b"), &bob).unwrap();
+    assert_eq!(without_managers(live.clone()), config(0..ITEMS / 2, "b"));
+    let deployments = Cluster::new().kind("apps", "deployments");
+    let mut updated = live.clone();
+    updated["spec"] = config(0..ITEMS, "c")["spec"].clone();
+    let options = as_manager("carol", false);
+    note_updated(&deployments, &mut updated, &live, Part::Main, &options, Timestamp::UNIX_EPOCH);
+    // Five writes of two lists, which each index up to four versions of a list.
+    let visited = list_index::take_visited();
+    assert!(visited <= 5 * 2 * 4 * ITEMS, "{visited} list items were visited");
+}
