@@ -8,9 +8,9 @@ use serde_json::Value;
 use super::follow::{Follower, any_changed, renew_if_missed};
 use crate::cluster::{Cluster, DeleteOptions, Part, Propagation, WriteOptions};
 use crate::failure::Answer;
-use crate::json::{list, name, text, truth};
+use crate::json::{list, name, text};
 use crate::kinds::{Resource, Verbs};
-use crate::store::{ChangeKind, Object, Owner, key_of};
+use crate::store::{ChangeKind, Collection, Object, Owner, key_of};
 
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
@@ -60,14 +60,19 @@ pub(super) async fn run(cluster: &Arc<Cluster>) {
     }
 }
 
-/// All that an object owns.
-fn dependents(cluster: &Cluster, uid: &str) -> Vec<(Arc<Resource>, Arc<Object>)> {
-    let kinds = cluster.kinds.all();
-    let stored = kinds.into_iter().filter(|resource| resource.kind.behaviour.stored_as.is_none());
+/// Returns the dependents of an owner among all kinds, each once: two versions of a kind share their
+/// objects.
+fn dependents(
+    cluster: &Cluster,
+    uid: &str,
+    of: impl Fn(&Collection, &str) -> Vec<Arc<Object>>,
+) -> Vec<(Arc<Resource>, Arc<Object>)> {
     let mut found: Vec<(Arc<Resource>, Arc<Object>)> = Vec::new();
     let mut seen: HashSet<Box<str>> = HashSet::new();
-    for resource in stored {
-        for object in resource.objects.owned_by(uid) {
+    for resource in stored_kinds(cluster) {
+        for object in of(&resource.objects, uid) {
+            #[cfg(test)]
+            VISITED.set(VISITED.get() + 1);
             if seen.insert(object.uid.clone()) {
                 found.push((Arc::clone(&resource), object));
             }
@@ -76,8 +81,18 @@ fn dependents(cluster: &Cluster, uid: &str) -> Vec<(Arc<Resource>, Arc<Object>)>
     found
 }
 
+/// Returns `true` if a dependent blocks the deletion of an owner in the foreground.
+fn is_blocked(cluster: &Cluster, uid: &str) -> bool {
+    stored_kinds(cluster).any(|resource| resource.objects.blocks_deletion(uid))
+}
+
+fn stored_kinds(cluster: &Cluster) -> impl Iterator<Item = Arc<Resource>> {
+    let kinds = cluster.kinds.all().into_iter();
+    kinds.filter(|resource| resource.kind.behaviour.stored_as.is_none())
+}
+
 fn owner_gone(cluster: &Cluster, uid: &str) -> Answer<()> {
-    for (resource, object) in dependents(cluster, uid) {
+    for (resource, object) in dependents(cluster, uid, Collection::owned_by) {
         check(cluster, &resource, &object)?;
     }
     Ok(())
@@ -134,25 +149,16 @@ fn ending(cluster: &Cluster, resource: &Resource, object: &Object) -> Answer<()>
         list(&value, &["metadata", "finalizers"]).iter().any(|one| one == finalizer)
     };
     if has(ORPHAN) {
-        for (resource, dependent) in dependents(cluster, &object.uid) {
+        for (resource, dependent) in dependents(cluster, &object.uid, Collection::owned_by) {
             disown(cluster, &resource, &dependent, &object.uid)?;
         }
         return release(cluster, resource, object, ORPHAN);
     }
     if has(FOREGROUND) {
-        let mut blocked = false;
-        for (of, dependent) in dependents(cluster, &object.uid) {
-            let blocks =
-                list(&dependent.value(), &["metadata", "ownerReferences"]).iter().any(|owner| {
-                    text(owner, &["uid"]) == &*object.uid && truth(owner, &["blockOwnerDeletion"])
-                });
-            blocked |= blocks;
-            if !dependent.deleting {
-                end(cluster, &of, &dependent, Propagation::Foreground)?;
-            }
+        for (of, dependent) in dependents(cluster, &object.uid, Collection::live_dependents) {
+            end(cluster, &of, &dependent, Propagation::Foreground)?;
         }
-        let left = dependents(cluster, &object.uid);
-        if !blocked || left.is_empty() {
+        if !is_blocked(cluster, &object.uid) {
             return release(cluster, resource, object, FOREGROUND);
         }
     }
@@ -166,7 +172,11 @@ fn wake_owners(cluster: &Cluster, object: &Object) -> Answer<()> {
             continue;
         };
         let found = find(&resource, &object.namespace, owner);
-        if let Some(found) = found.filter(|found| found.deleting) {
+        let Some(found) = found.filter(|found| found.deleting) else { continue };
+        // Until the last of its dependents is gone there is nothing to do, and nothing to parse.
+        let waits = is_blocked(cluster, &found.uid)
+            && stored_kinds(cluster).all(|of| of.objects.live_dependents(&found.uid).is_empty());
+        if !waits {
             ending(cluster, &resource, &found)?;
         }
     }
@@ -217,3 +227,18 @@ fn edit(
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+thread_local! {
+    /// Dependents that this thread has looked at.
+    static VISITED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// Returns the number of dependents visited by this thread since the last call.
+#[cfg(test)]
+fn take_visited() -> usize {
+    VISITED.take()
+}
+
+#[cfg(test)]
+mod tests;

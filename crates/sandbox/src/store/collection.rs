@@ -27,13 +27,23 @@ pub struct Collection {
 type Objects = BTreeMap<Arc<str>, Arc<Object>>;
 type Index = HashMap<Box<str>, Objects>;
 
+/// The dependents of one owner, so that foreground deletion visits each of them once.
+#[derive(Debug, Default)]
+struct Dependents {
+    objects: Objects,
+    /// Those without a deletion timestamp.
+    live: Objects,
+    /// References that block the deletion of the owner.
+    blocking: usize,
+}
+
 #[derive(Debug)]
 pub(super) struct Inner {
     objects: Objects,
     /// Bytes of all objects.
     live_bytes: usize,
     /// Objects by the uid of each of their owners.
-    by_owner: Index,
+    by_owner: HashMap<Box<str>, Dependents>,
     /// Objects by the value of the indexed field, unless it is empty.
     by_field: Index,
     pub(super) log: Log,
@@ -128,7 +138,7 @@ impl Collection {
         let inner = Inner {
             objects: Objects::new(),
             live_bytes: 0,
-            by_owner: Index::new(),
+            by_owner: HashMap::new(),
             by_field: Index::new(),
             log: Log::new(now),
         };
@@ -292,7 +302,18 @@ impl Collection {
     /// The objects that somebody owns.
     pub fn owned_by(&self, uid: &str) -> Vec<Arc<Object>> {
         let inner = self.read();
-        all_of(inner.by_owner.get(uid))
+        all_of(inner.by_owner.get(uid).map(|dependents| &dependents.objects))
+    }
+
+    /// Returns the dependents of an owner that are not being deleted.
+    pub fn live_dependents(&self, uid: &str) -> Vec<Arc<Object>> {
+        let inner = self.read();
+        all_of(inner.by_owner.get(uid).map(|dependents| &dependents.live))
+    }
+
+    /// Returns `true` if a dependent blocks the deletion of an owner in the foreground.
+    pub fn blocks_deletion(&self, uid: &str) -> bool {
+        self.read().by_owner.get(uid).is_some_and(|dependents| dependents.blocking > 0)
     }
 
     /// The objects whose indexed field has this value.
@@ -359,39 +380,45 @@ impl Inner {
     }
 
     fn index(&mut self, object: &Arc<Object>, indexed: Option<usize>) {
-        let add = |index: &mut Index, under: &str| {
-            let objects = index.entry(under.into()).or_default();
+        let add = |objects: &mut Objects| {
             objects.insert(Arc::clone(&object.key), Arc::clone(object));
         };
         for owner in &object.owners {
-            add(&mut self.by_owner, &owner.uid);
+            let dependents = self.by_owner.entry(owner.uid.clone()).or_default();
+            add(&mut dependents.objects);
+            if !object.deleting {
+                add(&mut dependents.live);
+            }
+            dependents.blocking += usize::from(owner.blocks_deletion);
         }
         let value = indexed.map_or("", |place| object.field(place));
         if !value.is_empty() {
-            add(&mut self.by_field, value);
+            add(self.by_field.entry(value.into()).or_default());
         }
     }
 
     fn unindex(&mut self, object: &Object, indexed: Option<usize>) {
         for owner in &object.owners {
-            forget(&mut self.by_owner, &owner.uid, &object.key);
+            if let Some(dependents) = self.by_owner.get_mut(&owner.uid) {
+                dependents.objects.remove(&object.key);
+                dependents.live.remove(&object.key);
+                dependents.blocking -= usize::from(owner.blocks_deletion);
+                // An object may name an owner twice: its second reference still counts.
+                if dependents.objects.is_empty() && dependents.blocking == 0 {
+                    self.by_owner.remove(&owner.uid);
+                }
+            }
         }
         let value = indexed.map_or("", |place| object.field(place));
-        if !value.is_empty() {
-            forget(&mut self.by_field, value, &object.key);
+        if let Some(objects) = self.by_field.get_mut(value) {
+            objects.remove(&object.key);
+            if objects.is_empty() {
+                self.by_field.remove(value);
+            }
         }
     }
 }
 
 fn all_of(objects: Option<&Objects>) -> Vec<Arc<Object>> {
     objects.into_iter().flat_map(BTreeMap::values).cloned().collect()
-}
-
-fn forget(index: &mut Index, under: &str, key: &str) {
-    if let Some(objects) = index.get_mut(under) {
-        objects.remove(key);
-        if objects.is_empty() {
-            index.remove(under);
-        }
-    }
 }

@@ -24,6 +24,9 @@ pub struct Owner {
     pub uid: Box<str>,
     /// Whether it manages the object.
     pub controller: bool,
+    /// Whether the owner, deleted in the foreground, waits until the object is gone
+    /// (`blockOwnerDeletion`).
+    pub blocks_deletion: bool,
     /// Its `apiVersion`.
     pub api_version: Box<str>,
     /// Its kind.
@@ -152,9 +155,11 @@ impl Draft {
         let owners = owners.into_iter().flatten().map(|owner| {
             let text =
                 |name: &str| owner.get(name).and_then(Value::as_str).unwrap_or_default().into();
+            let truth = |name: &str| owner.get(name).and_then(Value::as_bool).unwrap_or(false);
             Owner {
                 uid: text("uid"),
-                controller: owner.get("controller").and_then(Value::as_bool).unwrap_or(false),
+                controller: truth("controller"),
+                blocks_deletion: truth("blockOwnerDeletion"),
                 api_version: text("apiVersion"),
                 kind: text("kind"),
                 name: text("name"),

@@ -1,0 +1,80 @@
+//! Foreground deletion.
+
+use serde_json::json;
+
+use super::*;
+
+/// Creates a config map owned by `owner`, which it blocks from being deleted if `blocks` is set.
+fn create(
+    cluster: &Cluster,
+    name: &str,
+    owner: Option<&Object>,
+    blocks: bool,
+    finalizers: &[&str],
+) -> Arc<Object> {
+    let owners: Vec<Value> = owner
+        .iter()
+        .map(|owner| {
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "name": &*owner.name, "uid": &*owner.uid,
+                "blockOwnerDeletion": blocks})
+        })
+        .collect();
+    let object = json!({"metadata": {"name": name, "ownerReferences": owners, "finalizers": finalizers}});
+    let maps = cluster.kind("", "configmaps");
+    cluster.create(&maps, "default", object, &WriteOptions::default()).unwrap().object
+}
+
+fn delete_in_foreground(cluster: &Cluster, name: &str) {
+    let options =
+        DeleteOptions { propagation: Some(Propagation::Foreground), ..DeleteOptions::default() };
+    cluster.delete(&cluster.kind("", "configmaps"), "default", name, &options).unwrap();
+}
+
+async fn collect_until(cluster: &Arc<Cluster>, done: impl Fn(&Resource) -> bool) {
+    let maps = cluster.kind("", "configmaps");
+    let of = Arc::clone(cluster);
+    let collector = tokio::spawn(async move { run(&of).await });
+    for _ in 0..10_000 {
+        if done(&maps) {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    collector.abort();
+    assert!(done(&maps), "{} config maps are left", maps.objects.len());
+}
+
+#[tokio::test]
+async fn foreground_deletion_takes_time_linear_in_the_dependents() {
+    const DEPENDENTS: usize = 2_000;
+    let cluster = Arc::new(crate::testing::cluster());
+    let owner = create(&cluster, "owner", None, false, &[]);
+    for n in 0..DEPENDENTS {
+        create(&cluster, &format!("dependent-{n}"), Some(&owner), true, &[]);
+    }
+    delete_in_foreground(&cluster, "owner");
+    take_visited();
+    collect_until(&cluster, |maps| maps.objects.is_empty()).await;
+    let visited = take_visited();
+    assert!(visited <= 4 * DEPENDENTS, "{visited} dependents were visited");
+}
+
+#[tokio::test]
+async fn an_owner_waits_for_blocking_dependents_only() {
+    let cluster = Arc::new(crate::testing::cluster());
+    let owner = create(&cluster, "owner", None, false, &[]);
+    create(&cluster, "blocking", Some(&owner), true, &["example.com/wait"]);
+    create(&cluster, "other", Some(&owner), false, &["example.com/wait"]);
+    delete_in_foreground(&cluster, "owner");
+    let is_deleting = |maps: &Resource, name: &str| {
+        maps.objects.get(&key_of("default", name)).is_some_and(|object| object.deleting)
+    };
+    collect_until(&cluster, |maps| is_deleting(maps, "blocking") && is_deleting(maps, "other"))
+        .await;
+    let maps = cluster.kind("", "configmaps");
+    assert!(is_deleting(&maps, "owner"));
+    let blocking = maps.objects.get("default/blocking").unwrap();
+    release(&cluster, &maps, &blocking, "example.com/wait").unwrap();
+    collect_until(&cluster, |maps| maps.objects.get("default/owner").is_none()).await;
+    assert!(is_deleting(&maps, "other"));
+}
