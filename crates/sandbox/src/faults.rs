@@ -24,6 +24,8 @@ pub enum Fault {
     Reset,
     /// A read is answered by a replica that is so many versions behind, as far as changes are remembered.
     Stale(u64),
+    /// The request handler panics before the request is carried out.
+    Panic,
 }
 
 /// Marks an answer in whose place the connection is closed.

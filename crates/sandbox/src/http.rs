@@ -5,6 +5,7 @@ mod answer;
 mod certificate;
 mod counts;
 mod discovery;
+mod guard;
 mod handler;
 mod listen;
 mod openapi;
@@ -23,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 pub use answer::Body;
 pub use certificate::Identity;
 pub(crate) use certificate::{local_url, url};
+pub use guard::handles_request;
 pub use handler::Handler;
 pub use listen::{ListenError, Server};
 

@@ -41,4 +41,5 @@ mod tables;
 mod testing;
 mod validation;
 
+pub use http::handles_request;
 pub use sandbox::{Options, Sandbox, StartError, furnish};

@@ -12,6 +12,7 @@ use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
 use super::answer::{Body, failed, json_bytes, json_value, text};
+use super::guard::catch_panic;
 use super::query::Query;
 use super::{Shared, discovery, openapi, read, reviews, write};
 use crate::failure::{Answer, Failure};
@@ -42,6 +43,7 @@ impl Target {
 /// A request without its body.
 pub(super) struct Call {
     pub(super) method: Method,
+    pub(super) path: String,
     pub(super) query: Query,
     headers: HeaderMap,
     /// What goes wrong on demand.
@@ -67,8 +69,20 @@ impl Call {
     }
 }
 
-/// Answers a request, whatever brings its body.
+/// Answers a request, whatever brings its body. All requests are dispatched here, so a panic of any
+/// handler is caught here and costs one request.
 pub(super) async fn answer<B>(shared: &Arc<Shared>, request: Request<B>) -> Response<Body>
+where
+    B: Sent<Data = Bytes, Error: Into<BoxError>>,
+{
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let handled = catch_panic(&method, &path, handle(shared, request)).await;
+    handled.unwrap_or_else(|| {
+        failed(&Failure::internal("the handler of the request panicked; the server's log has more"))
+    })
+}
+
+async fn handle<B>(shared: &Arc<Shared>, request: Request<B>) -> Response<Body>
 where
     B: Sent<Data = Bytes, Error: Into<BoxError>>,
 {
@@ -76,7 +90,7 @@ where
     let path = head.uri.path().to_owned();
     let query = Query::parse(head.uri.query().unwrap_or_default());
     let fault = shared.faults.meet(&head.method, &head.uri);
-    let call = Call { method: head.method, query, headers: head.headers, fault };
+    let call = Call { method: head.method, path, query, headers: head.headers, fault };
     let refused = match &call.fault {
         Some(Fault::Fail(code)) => Some(faults::failure(*code)),
         Some(Fault::Swallow(time)) => {
@@ -92,11 +106,12 @@ where
             tokio::time::sleep(*time).await;
             None
         }
+        Some(Fault::Panic) => panic!("this request was to panic"),
         _ => None,
     };
     let answer = match refused {
         Some(failure) => Err(failure),
-        None => dispatch(shared, &path, &call, body).await,
+        None => dispatch(shared, &call, body).await,
     };
     if let Some(Fault::DropAnswer(time)) = call.fault {
         tokio::time::sleep(time).await;
@@ -105,16 +120,12 @@ where
     answer.unwrap_or_else(|failure| failed(&failure))
 }
 
-async fn dispatch<B>(
-    shared: &Arc<Shared>,
-    path: &str,
-    call: &Call,
-    body: B,
-) -> Answer<Response<Body>>
+async fn dispatch<B>(shared: &Arc<Shared>, call: &Call, body: B) -> Answer<Response<Body>>
 where
     B: Sent<Data = Bytes, Error: Into<BoxError>>,
 {
-    let segments: Vec<Cow<'_, str>> = path
+    let segments: Vec<Cow<'_, str>> = call
+        .path
         .split('/')
         .filter(|segment| !segment.is_empty())
         .map(|segment| percent_decode_str(segment).decode_utf8_lossy())

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures::stream;
-use http::Response;
+use http::{Method, Response};
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::Frame;
 use serde_json::{Value, json};
@@ -17,6 +17,7 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use super::Shared;
 use super::answer::{Body, Form, form_of, with_body};
+use super::guard::catch_panic;
 use super::read::{as_of, metadata_of, stale_version, table, value_of};
 use super::routes::{Call, Target};
 use crate::cluster::{ListQuery, read};
@@ -124,12 +125,13 @@ pub(super) fn answer(shared: &Arc<Shared>, call: &Call, target: &Target) -> Answ
             _ => None,
         },
     };
-    let pieces = stream::unfold(watch, |mut watch| async move {
+    let pieces = stream::unfold((watch, call.path.clone()), |(mut watch, path)| async move {
         if let Some(left) = &mut watch.pieces_left {
             *left = left.checked_sub(1)?;
         }
-        let piece = watch.next().await?;
-        Some((Ok::<_, Infallible>(Frame::data(piece)), watch))
+        // A watch that panics ends; the client resumes or lists again.
+        let piece = catch_panic(&Method::GET, &path, watch.next()).await??;
+        Some((Ok::<_, Infallible>(Frame::data(piece)), (watch, path)))
     });
     let kind = if form == Form::Protobuf { PROTOBUF_STREAM } else { "application/json" };
     Ok(with_body(200, kind, StreamBody::new(pieces).boxed_unsync()))

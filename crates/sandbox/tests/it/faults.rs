@@ -41,6 +41,24 @@ async fn requests_fail_wait_or_lose_their_answers() {
 }
 
 #[tokio::test]
+async fn a_panic_in_a_handler_costs_one_request() {
+    let stage = Stage::new(0).await;
+    stage.sandbox.faults.add(Rule {
+        method: Some(Method::POST),
+        path: "/pods".to_owned(),
+        every: 1,
+        times: 1,
+        fault: Fault::Panic,
+    });
+    let (status, failure) = stage.post(PODS, &pod("a")).await;
+    assert_eq!((status.as_u16(), &failure["kind"]), (500, &json!("Status")));
+    assert_eq!((&failure["reason"], &failure["code"]), (&json!("InternalError"), &json!(500)));
+    assert_eq!(stage.get(&format!("{PODS}/a")).await.0, 404);
+    assert_eq!(stage.post(PODS, &pod("a")).await.0, 201);
+    stage.end().await;
+}
+
+#[tokio::test]
 async fn a_connection_is_reset_and_the_request_is_not_carried_out() {
     let stage = Stage::new(0).await;
     stage.sandbox.faults.add(Rule {

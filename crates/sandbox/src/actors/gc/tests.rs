@@ -19,7 +19,8 @@ fn create(
                 "blockOwnerDeletion": blocks})
         })
         .collect();
-    let object = json!({"metadata": {"name": name, "ownerReferences": owners, "finalizers": finalizers}});
+    let object =
+        json!({"metadata": {"name": name, "ownerReferences": owners, "finalizers": finalizers}});
     let maps = cluster.kind("", "configmaps");
     cluster.create(&maps, "default", object, &WriteOptions::default()).unwrap().object
 }

@@ -32,8 +32,7 @@ impl<'a> ListIndex<'a> {
             PathElement::Value(text) => {
                 let wanted: Value = serde_json::from_str(text).ok()?;
                 let items = self.items;
-                let index =
-                    self.by_value.get_or_insert_with(|| positions(items, Value::to_string));
+                let index = self.by_value.get_or_insert_with(|| positions(items, Value::to_string));
                 index.get(&wanted.to_string()).copied()
             }
             PathElement::Key(text) => {
