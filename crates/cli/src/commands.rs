@@ -14,6 +14,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use plugins::registry::Registry;
 
 use crate::output::complain;
+use crate::panics;
 
 pub use scheduler::upstream;
 
@@ -41,6 +42,7 @@ pub fn run() -> ExitCode {
 
 /// Runs the command that the arguments name, as a program of another name with plugins of its own.
 pub fn run_with(program: &'static str, registry: &Registry) -> ExitCode {
+    panics::abort_on_panic(panics::handles_request);
     let command = Arguments::command().name(program);
     let given: Vec<_> = std::env::args_os().collect();
     // As `kubectl-NAME` on the path it is a command of kubectl, and help says so.

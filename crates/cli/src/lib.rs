@@ -1,8 +1,8 @@
-//! The command line of Jindou: arguments, wiring, and what people see.
+//! The command line of Jindou: arguments, wiring and output.
 
-pub mod bench;
+pub mod api_client;
 pub mod cluster;
 pub mod commands;
 pub mod explain;
 pub mod output;
-mod requests;
+pub mod panics;

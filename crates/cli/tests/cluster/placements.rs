@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use cli::bench::placements::violations;
+use bench::placements::violations;
 use serde_json::{Value, json};
 
 use crate::stage::{Scheduler, Stage};

@@ -11,8 +11,8 @@ use runtime::kinds::KINDS;
 use runtime::scheduler::{check_connection, check_rights};
 use serde_json::Value;
 
+use crate::api_client::{ApiClient, UnexpectedStatus, pods_path};
 use crate::output::complain;
-use crate::requests::{Refusal, Requests, pods_path};
 
 /// Which pod of which cluster.
 pub(super) struct Asked<'a> {
@@ -33,14 +33,14 @@ pub(super) fn read(asked: &Asked<'_>) -> Result<(Snapshot, Pod)> {
     runtime.block_on(async {
         let config = configuration(asked).await?;
         let namespace = asked.namespace.unwrap_or(&config.default_namespace);
-        let requests = Requests::with(&config)?;
-        check_connection(requests.client())
+        let client = ApiClient::with(&config)?;
+        check_connection(client.client())
             .await
             .with_context(|| format!("cannot reach the cluster at {}", config.cluster_url))?;
         // Asked for first: a name that is wrong is told before thousands of objects are read.
-        let pod = pod(&requests, namespace, name).await?;
-        check_rights(requests.client()).await?;
-        Ok((cluster(&requests).await?, pod))
+        let pod = pod(&client, namespace, name).await?;
+        check_rights(client.client()).await?;
+        Ok((cluster(&client).await?, pod))
     })
 }
 
@@ -78,10 +78,10 @@ async fn configuration(asked: &Asked<'_>) -> Result<kube::Config> {
     config.map_err(root).context("the kubeconfig cannot be used")
 }
 
-async fn pod(requests: &Requests, namespace: &str, name: &str) -> Result<Pod> {
+async fn pod(client: &ApiClient, namespace: &str, name: &str) -> Result<Pod> {
     let path = format!("{}/{name}", pods_path(namespace));
-    let mut object = requests.get(&path).await.map_err(|error| {
-        let status = error.downcast_ref::<Refusal>().map(|refusal| refusal.status);
+    let mut object = client.get(&path).await.map_err(|error| {
+        let status = error.downcast_ref::<UnexpectedStatus>().map(|error| error.status);
         match status {
             Some(StatusCode::NOT_FOUND) => {
                 anyhow!("there is no pod {name:?} in the namespace {namespace:?}")
@@ -112,7 +112,7 @@ fn unplace(pod: &mut Value) {
     }
 }
 
-async fn cluster(requests: &Requests) -> Result<Snapshot> {
+async fn cluster(client: &ApiClient) -> Result<Snapshot> {
     let mut lists = Vec::new();
     for kind in KINDS {
         let query = match kind.field_selector {
@@ -120,10 +120,10 @@ async fn cluster(requests: &Requests) -> Result<Snapshot> {
             // Nothing else in a selector means something in an address.
             selector => format!("&fieldSelector={}", selector.replace('=', "%3D")),
         };
-        match requests.pages(kind.path, &query).await {
+        match client.pages(kind.path, &query).await {
             Ok(pages) => lists.extend(pages),
             Err(error) => {
-                let status = error.downcast_ref::<Refusal>().map(|refusal| refusal.status);
+                let status = error.downcast_ref::<UnexpectedStatus>().map(|error| error.status);
                 if !(kind.optional && status == Some(StatusCode::NOT_FOUND)) {
                     return Err(error.context(format!("cannot list objects of kind {}", kind.name)));
                 }

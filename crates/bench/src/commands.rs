@@ -1,0 +1,274 @@
+//! The command line of `jindou-bench`.
+
+mod api;
+mod live;
+mod preempt;
+mod soak;
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use ::api::config::{self, Gates};
+use cli::output::{Format, columns, complain, say};
+use anyhow::{Context as _, Result, bail};
+use clap::{Parser, Subcommand};
+use plugins::registry::Registry;
+
+use crate::decide::{self, Sample};
+use crate::families::{FAMILIES, Family};
+use crate::memory::Footprint;
+use crate::{programs, server};
+
+/// Measure: decisions alone and beside kube-scheduler, the sandbox beside kube-apiserver and over a long time.
+#[derive(Parser)]
+#[command(name = "jindou-bench", version, arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// The engine alone, in this process: decisions per second, time of one decision, memory, growth.
+    ///
+    /// Some families are measured twice, with and without a disturbance: X QUIET (times_quiet) says how
+    /// many times as long an average decision takes with it. Nominated1, Nominated100 and Nominated1000
+    /// decide while 1, 100 and 1,000 pods are nominated for nodes on which their victims terminate; FullCluster
+    /// while twice as many pods as nodes fit nowhere and are tried again, since pods come and go.
+    /// AuditWaiting measures the parts of the engine's audit instead of decisions, and compares the
+    /// longest, with up to 100,000 different pods waiting.
+    Decide {
+        /// Families to run, by name; all if not given.
+        #[arg(long, value_delimiter = ',')]
+        family: Vec<String>,
+        /// Numbers of nodes.
+        #[arg(long, value_delimiter = ',', default_values_t = [500, 5000, 50_000])]
+        nodes: Vec<usize>,
+        /// Form of the output; JSON is one object per line.
+        #[arg(short, long, value_enum, default_value_t)]
+        output: Format,
+    },
+    Live(live::Options),
+    Preempt(preempt::Options),
+    Api(api::Options),
+    Soak(soak::Options),
+    /// A sandbox that is measured, until standard input ends.
+    #[command(hide = true)]
+    Server {
+        /// Where to write the kubeconfig.
+        #[arg(long)]
+        kubeconfig: PathBuf,
+        /// With kubelets and controllers.
+        #[arg(long)]
+        actors: bool,
+    },
+    /// Memory of one family in a fresh process, as JSON.
+    #[command(hide = true)]
+    Footprint {
+        /// Family.
+        #[arg(long)]
+        family: String,
+        /// Number of nodes.
+        #[arg(long)]
+        nodes: usize,
+    },
+    /// Schedule some pods of one family and tell nothing, for instruction counts.
+    #[command(hide = true)]
+    Work {
+        /// Family.
+        #[arg(long)]
+        family: String,
+        /// Number of nodes.
+        #[arg(long)]
+        nodes: usize,
+        /// Number of measured pods to schedule.
+        #[arg(long)]
+        pods: usize,
+    },
+}
+
+/// Runs the measurement that the arguments name. Everything that is wrong exits with code 1.
+pub fn run() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // A closed terminal leaves nothing to report to.
+            let _ = error.print();
+            return if error.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+        }
+    };
+    perform(&arguments.action).unwrap_or_else(|error| {
+        complain(&format!("error: {error:#}"));
+        ExitCode::FAILURE
+    })
+}
+
+fn perform(action: &Action) -> Result<ExitCode> {
+    match action {
+        Action::Decide { family, nodes, output } => decide(family, nodes, *output)?,
+        Action::Live(options) => return live::run(options),
+        Action::Preempt(options) => return preempt::run(options),
+        Action::Api(options) => return api::run(options),
+        Action::Soak(options) => return soak::run(options),
+        Action::Server { kubeconfig, actors } => server::serve(kubeconfig, *actors)?,
+        Action::Footprint { family, nodes } => {
+            let footprint = decide::footprint(profiles()?, find(family)?, *nodes)?;
+            say(&(serde_json::to_string(&footprint)? + "\n"))?;
+        }
+        Action::Work { family, nodes, pods } => {
+            decide::work(profiles()?, find(family)?, *nodes, *pods)?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether to print JSON instead of text; nothing else is printed by what measures whole programs.
+fn json(command: &str, output: Format) -> Result<bool> {
+    match output {
+        Format::Table => Ok(false),
+        Format::Json => Ok(true),
+        Format::Yaml => bail!("`bench {command}` prints no YAML; use --output table or json"),
+    }
+}
+
+/// Measures, unless asked to stop. What is dropped half-done ends its processes.
+fn until_interrupted(work: impl Future<Output = Result<()>>) -> Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        tokio::select! {
+            done = work => done,
+            asked = interrupted() => asked.and_then(|()| bail!("interrupted")),
+        }
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn interrupted() -> Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
+}
+
+fn profiles() -> Result<Vec<engine::framework::Profile>> {
+    let built = Registry::default().profiles(&config::defaults(Gates::default()));
+    built.map_err(|problems| anyhow::anyhow!("{problems:?}"))
+}
+
+fn find(name: &str) -> Result<&'static Family> {
+    let found = FAMILIES.iter().find(|family| family.name == name);
+    found.with_context(|| {
+        let names: Vec<_> = FAMILIES.iter().map(|family| family.name).collect();
+        format!("no family is called {name:?}; there are {}", names.join(", "))
+    })
+}
+
+fn decide(names: &[String], sizes: &[usize], output: Format) -> Result<()> {
+    let families: Vec<&Family> = if names.is_empty() {
+        FAMILIES.iter().collect()
+    } else {
+        names.iter().map(|name| find(name)).collect::<Result<_>>()?
+    };
+    if sizes.contains(&0) {
+        bail!("--nodes takes numbers above zero");
+    }
+    let mut samples: Vec<Sample> = Vec::new();
+    for family in families {
+        for nodes in sizes {
+            complain(&format!("{} with {nodes} nodes …", family.name));
+            let footprint = match family.quiet {
+                None => Some(footprint_in_child(family, *nodes)?),
+                Some(_) => None,
+            };
+            let sample = decide::run(profiles, family, *nodes, footprint)
+                .with_context(|| format!("{} with {nodes} nodes", family.name))?;
+            match output {
+                Format::Json => say(&(serde_json::to_string(&sample)? + "\n"))?,
+                Format::Yaml => say(&format!("---\n{}", serde_saphyr::to_string(&sample)?))?,
+                Format::Table => {}
+            }
+            samples.push(sample);
+        }
+    }
+    if output == Format::Table {
+        say(&table(&samples))?;
+    }
+    Ok(())
+}
+
+/// Memory is measured in a process of its own, so that nothing freed before is used again.
+fn footprint_in_child(family: &Family, nodes: usize) -> Result<Footprint> {
+    let nodes = nodes.to_string();
+    let child = std::process::Command::new(programs::own()?)
+        .args(["footprint", "--family", family.name, "--nodes", &nodes])
+        .output()
+        .context("cannot start a process to measure memory in")?;
+    if !child.status.success() {
+        bail!("measuring memory failed: {}", String::from_utf8_lossy(&child.stderr).trim());
+    }
+    Ok(serde_json::from_slice(&child.stdout)?)
+}
+
+fn table(samples: &[Sample]) -> String {
+    let head = [
+        "FAMILY",
+        "NODES",
+        "PODS",
+        "DECISIONS/S",
+        "P50 US",
+        "P99 US",
+        "MAX US",
+        "X QUIET",
+        "BYTES/POD",
+        "CLASSES",
+        "BYTES/CLASS",
+        "BYTES/NODE",
+        "GROWTH",
+    ];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for sample in samples {
+        let of_memory = |number: fn(&Footprint) -> String| {
+            sample.footprint.as_ref().map_or_else(String::new, number)
+        };
+        rows.push(vec![
+            sample.family.to_owned(),
+            sample.nodes.to_string(),
+            sample.pods.to_string(),
+            format!("{:.0}", sample.decisions_per_second),
+            format!("{:.2}", sample.us_p50),
+            format!("{:.2}", sample.us_p99),
+            format!("{:.2}", sample.us_max),
+            sample.times_quiet.map_or_else(String::new, |times| format!("{times:.1}")),
+            of_memory(|footprint| format!("{:.0}", footprint.bytes_per_pod)),
+            of_memory(|footprint| footprint.classes.to_string()),
+            of_memory(|footprint| format!("{:.0}", footprint.bytes_per_class)),
+            of_memory(|footprint| format!("{:.0}", footprint.bytes_per_node)),
+            growth(samples, sample.family).map_or_else(String::new, |g| format!("{g:.2}")),
+        ]);
+    }
+    columns(&rows)
+}
+
+/// Exponent of the time per decision over the number of nodes, fitted on logarithms.
+fn growth(samples: &[Sample], family: &str) -> Option<f64> {
+    let of_family = samples.iter().filter(|sample| sample.family == family);
+    let points: Vec<(f64, f64)> = of_family
+        .map(|sample| ((sample.nodes as f64).ln(), -sample.decisions_per_second.ln()))
+        .collect();
+    if points.len() < 2 {
+        return None;
+    }
+    let count = points.len() as f64;
+    let (mean_x, mean_y) = (
+        points.iter().map(|(x, _)| x).sum::<f64>() / count,
+        points.iter().map(|(_, y)| y).sum::<f64>() / count,
+    );
+    let covariance: f64 = points.iter().map(|(x, y)| (x - mean_x) * (y - mean_y)).sum();
+    let variance: f64 = points.iter().map(|(x, _)| (x - mean_x).powi(2)).sum();
+    (variance > 0.0).then(|| covariance / variance)
+}

@@ -1,0 +1,52 @@
+//! `jindou bench api`: the sandbox beside kube-apiserver.
+
+use std::process::ExitCode;
+
+use cli::output::Format;
+use anyhow::{Result, bail};
+use clap::{Args, ValueEnum};
+
+use crate::api::{self, Plan};
+
+/// The sandbox and kube-apiserver with etcd in turn, each answering the same requests.
+///
+/// What is counted is the processor time of the server: of kube-apiserver and etcd together on one
+/// side, and of a sandbox without scheduler, kubelets and controllers on the other. Both are asked by
+/// the same client over one connection, with TLS and in JSON, and run on this machine.
+#[derive(Args)]
+pub(super) struct Options {
+    /// Whom to compare with.
+    #[arg(long, value_enum, default_value_t = Against::KubeApiserver)]
+    against: Against,
+    /// Number of pods that are created, read, patched, watched, bound and deleted.
+    #[arg(long, default_value_t = 3000)]
+    pods: usize,
+    /// How often each does everything; the first time does not count if there are others.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Fail unless the sandbox does at least so many times as much for a second of processor time.
+    #[arg(long, value_name = "FACTOR")]
+    at_least: Option<f64>,
+    /// Form of the output; JSON is one object per line: one for each run, then one for each operation.
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Against {
+    KubeApiserver,
+}
+
+pub(super) fn run(options: &Options) -> Result<ExitCode> {
+    let Against::KubeApiserver = options.against;
+    if options.rounds == 0 {
+        bail!("--rounds takes a number above zero");
+    }
+    let plan = Plan {
+        pods: options.pods,
+        rounds: options.rounds,
+        at_least: options.at_least,
+        json: super::json("api", options.output)?,
+    };
+    super::until_interrupted(api::run(&plan))
+}

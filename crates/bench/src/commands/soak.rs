@@ -1,0 +1,46 @@
+//! `jindou bench soak`: whether the sandbox's memory stays what it is.
+
+use std::process::ExitCode;
+
+use cli::output::Format;
+use anyhow::{Result, bail};
+use clap::Args;
+
+use crate::soak::{self, Plan};
+
+/// Create and delete many pods in a sandbox while somebody watches, and compare its memory.
+///
+/// The sandbox is a process of its own with kubelets and controllers, and without nodes. Its resident
+/// memory when a tenth of the pods has come and gone is compared with that at the end.
+#[derive(Args)]
+pub(super) struct Options {
+    /// Pods that are created in all.
+    #[arg(long, default_value_t = 1_000_000)]
+    pods: usize,
+    /// Pods that live at once.
+    #[arg(long, default_value_t = 1000)]
+    alive: usize,
+    /// Requests at once.
+    #[arg(long, default_value_t = 16)]
+    at_once: usize,
+    /// Mebibytes by which memory may grow.
+    #[arg(long, value_name = "MEBIBYTES", default_value_t = 16)]
+    margin: u64,
+    /// Form of the output.
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+}
+
+pub(super) fn run(options: &Options) -> Result<ExitCode> {
+    if options.pods == 0 || options.alive == 0 || options.at_once == 0 {
+        bail!("--pods, --alive and --at-once take numbers above zero");
+    }
+    let plan = Plan {
+        pods: options.pods,
+        alive: options.alive,
+        at_once: options.at_once,
+        margin: options.margin << 20,
+        json: super::json("soak", options.output)?,
+    };
+    super::until_interrupted(soak::run(&plan))
+}

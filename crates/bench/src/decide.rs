@@ -1,0 +1,359 @@
+//! How fast decisions are made: the engine alone, on one thread, every node scored.
+
+use std::collections::HashSet;
+use std::time::Instant;
+
+use anyhow::{Result, anyhow, bail};
+use engine::change::Change;
+use engine::command::Command;
+use engine::engine::{AuditPart, Engine, Settings};
+use engine::framework::Profile;
+use engine::object::{Pod, Text, Uid};
+use serde::Serialize;
+
+use crate::families::{Family, Measures, Stream, Work};
+use crate::memory::{Footprint, Growth};
+
+const SECOND: i64 = 1_000_000_000;
+
+/// Attempts without progress after which a workload is given up.
+const IDLE_SECONDS_MAX: usize = 1000;
+
+/// What was measured of one family at one size.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Sample {
+    /// Family.
+    pub(crate) family: &'static str,
+    /// How many nodes.
+    pub(crate) nodes: usize,
+    /// How many pods were measured.
+    pub(crate) pods: usize,
+    /// Decisions made in a second of deciding.
+    pub(crate) decisions_per_second: f64,
+    /// Median microseconds of one decision.
+    pub us_p50: f64,
+    /// 99th percentile of it.
+    pub us_p99: f64,
+    /// The longest.
+    pub(crate) us_max: f64,
+    /// For families with a quiet case, how many times as long an average decision takes (of an audit:
+    /// the longest part) as there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) times_quiet: Option<f64>,
+    /// What it holds in memory; not measured of families with a quiet case.
+    #[serde(flatten)]
+    pub(crate) footprint: Option<Footprint>,
+}
+
+/// An engine with somebody who carries its commands out at once.
+struct Driver {
+    engine: Engine,
+    now: i64,
+    commands: Vec<Command>,
+    /// Pods by uid, for the watch to show them on their nodes.
+    pods: std::collections::BTreeMap<Uid, Pod>,
+    bound: usize,
+    /// Whether bound pods are shown on their nodes again, as a watch would.
+    shows: bool,
+}
+
+impl Driver {
+    fn new(profiles: Vec<Profile>, shows: bool) -> Self {
+        Self {
+            engine: Engine::new(profiles, Settings::default()),
+            now: 1000 * SECOND,
+            commands: Vec::new(),
+            pods: std::collections::BTreeMap::new(),
+            bound: 0,
+            shows,
+        }
+    }
+
+    fn tell(&mut self, change: Change) {
+        self.engine.apply(change, self.now, &mut self.commands);
+        self.carry_out();
+    }
+
+    fn add(&mut self, pod: Pod) {
+        if self.shows {
+            self.pods.insert(pod.uid.clone(), pod.clone());
+        }
+        self.tell(Change::Pod(Box::new(pod)));
+    }
+
+    /// Lets the engine try one pod and returns the nanoseconds that took.
+    fn decide(&mut self) -> u64 {
+        let begun = Instant::now();
+        self.engine.apply(Change::Schedule { limit: 1 }, self.now, &mut self.commands);
+        let taken = begun.elapsed().as_nanos() as u64;
+        self.carry_out();
+        taken
+    }
+
+    fn carry_out(&mut self) {
+        while let Some(command) = self.commands.pop() {
+            match command {
+                Command::Bind { pod, node, .. } => {
+                    self.bound += 1;
+                    let uid = pod.uid.clone();
+                    let done = Change::Bound { uid, failure: None };
+                    self.engine.apply(done, self.now, &mut self.commands);
+                    if let Some(mut shown) = self.pods.remove(&pod.uid) {
+                        shown.node = node;
+                        let change = Change::Pod(Box::new(shown));
+                        self.engine.apply(change, self.now, &mut self.commands);
+                    }
+                }
+                Command::Evict { victim, preemptor, .. } => {
+                    let gone = Change::PodGone { uid: victim.uid.clone() };
+                    self.engine.apply(gone, self.now, &mut self.commands);
+                    let handled = Change::VictimHandled {
+                        preemptor: preemptor.uid,
+                        victim: victim.uid,
+                        failure: None,
+                    };
+                    self.engine.apply(handled, self.now, &mut self.commands);
+                }
+                Command::PrepareVolumes { pod, ticket, .. } => {
+                    let ready = Change::VolumesReady { uid: pod.uid, ticket, failure: None };
+                    self.engine.apply(ready, self.now, &mut self.commands);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Schedules until this many more pods are bound, and calls `each` with the time of each attempt.
+    fn run(&mut self, count: usize, mut each: impl FnMut(u64)) -> Result<()> {
+        let goal = self.bound + count;
+        let mut idle = 0;
+        while self.bound < goal {
+            if self.engine.queue().has_next() {
+                each(self.decide());
+                continue;
+            }
+            idle += 1;
+            if idle > IDLE_SECONDS_MAX {
+                bail!("{} pods found no place", goal - self.bound);
+            }
+            self.now += SECOND;
+            self.tell(Change::Tick);
+        }
+        Ok(())
+    }
+
+    /// Audits everything once, and calls `each` with the time of each part.
+    fn audit(&mut self, mut each: impl FnMut(u64)) -> Result<()> {
+        let mut part = Some(AuditPart::default());
+        while let Some(next) = part {
+            let begun = Instant::now();
+            let (following, found) = self.engine.audit_part(next);
+            each(begun.elapsed().as_nanos() as u64);
+            found.map_err(|found| anyhow!("the audit found a difference: {found}"))?;
+            part = following;
+        }
+        Ok(())
+    }
+
+    /// Puts everything in place, and returns the pods to be measured and those that leave meanwhile.
+    fn load(&mut self, work: Work) -> Result<(Stream<Pod>, Stream<Uid>)> {
+        for node in work.nodes {
+            self.tell(Change::Node(node.into()));
+        }
+        for object in work.objects {
+            self.tell(object);
+        }
+        let mut initial = 0;
+        for pod in work.initial {
+            self.add(pod);
+            initial += 1;
+        }
+        self.run(initial, |_| {})?;
+        for pod in work.waiting {
+            self.add(pod);
+        }
+        // What never fits is tried once before measuring.
+        while self.engine.queue().counts().active > 0 {
+            self.decide();
+        }
+        Ok((work.measured, work.leaving))
+    }
+}
+
+/// Audits of which the shortest time of each part counts: other processes make a part longer, never
+/// shorter.
+const AUDITS: usize = 5;
+
+/// Time that passes before a pod leaves and another one comes.
+const BETWEEN_LEAVING: i64 = SECOND / 50;
+
+/// Nanoseconds of each attempt, or of each part of an audit.
+struct Measured {
+    pods: usize,
+    times: Vec<u64>,
+}
+
+impl Measured {
+    fn of(profiles: Vec<Profile>, work: Work, measures: Measures) -> Result<Self> {
+        let mut driver = Driver::new(profiles, true);
+        let (measured, mut leaving) = driver.load(work)?;
+        let mut times = Vec::new();
+        let mut pods = 0;
+        if measures == Measures::AuditParts {
+            for _ in 0..AUDITS {
+                let mut part = 0;
+                driver.audit(|taken| {
+                    match times.get_mut(part) {
+                        Some(shortest) => *shortest = taken.min(*shortest),
+                        None => times.push(taken),
+                    }
+                    part += 1;
+                })?;
+            }
+            return Ok(Self { pods, times });
+        }
+        let mut at_once = 0;
+        for pod in measured {
+            pods += 1;
+            let Some(uid) = leaving.next() else {
+                driver.add(pod);
+                at_once += 1;
+                continue;
+            };
+            driver.now += BETWEEN_LEAVING;
+            driver.tell(Change::Tick);
+            driver.tell(Change::PodGone { uid });
+            driver.add(pod);
+            driver.run(1, |taken| times.push(taken))?;
+        }
+        driver.run(at_once, |taken| times.push(taken))?;
+        times.shrink_to_fit();
+        Ok(Self { pods, times })
+    }
+
+    fn total(&self) -> f64 {
+        self.times.iter().sum::<u64>() as f64
+    }
+
+    fn longest(&self) -> f64 {
+        self.times.iter().max().map_or(0.0, |longest| *longest as f64)
+    }
+
+    /// What is compared with the quiet case.
+    fn typical(&self, measures: Measures) -> f64 {
+        match measures {
+            Measures::Decisions => self.total() / self.times.len().max(1) as f64,
+            Measures::AuditParts => self.longest(),
+        }
+    }
+}
+
+/// Runs one family at one size, and its quiet case if there is one.
+pub(crate) fn run(
+    profiles: impl Fn() -> Result<Vec<Profile>>,
+    family: &Family,
+    nodes: usize,
+    footprint: Option<Footprint>,
+) -> Result<Sample> {
+    let measures = family.measures;
+    let mut measured = Measured::of(profiles()?, (family.work)(nodes), measures)?;
+    let times_quiet = match family.quiet {
+        None => None,
+        Some(quiet) => {
+            let quiet = Measured::of(profiles()?, quiet(nodes), measures)?;
+            Some(measured.typical(measures) / quiet.typical(measures))
+        }
+    };
+    let (total, longest) = (measured.total(), measured.longest());
+    let decisions = match measures {
+        Measures::Decisions => measured.pods,
+        Measures::AuditParts => measured.times.len(),
+    };
+    let times = &mut measured.times;
+    times.sort_unstable();
+    let percentile = |share: f64| {
+        let position = (times.len() as f64 * share) as usize;
+        times.get(position.min(times.len().saturating_sub(1))).map_or(0.0, |t| *t as f64 / 1000.0)
+    };
+    Ok(Sample {
+        family: family.name,
+        nodes,
+        pods: measured.pods,
+        decisions_per_second: decisions as f64 * 1e9 / total,
+        us_p50: percentile(0.5),
+        us_p99: percentile(0.99),
+        us_max: longest / 1000.0,
+        times_quiet,
+        footprint,
+    })
+}
+
+/// Schedules exactly this many of a family's measured pods, for those who count instructions.
+///
+/// Whatever the number, all measured pods are made, queued and left behind: two runs differ by decisions only.
+pub(crate) fn work(profiles: Vec<Profile>, family: &Family, nodes: usize, count: usize) -> Result<()> {
+    let mut driver = Driver::new(profiles, false);
+    let (measured, leaving) = driver.load((family.work)(nodes))?;
+    // All pods that leave do so before the first attempt.
+    leaving.for_each(|uid| driver.tell(Change::PodGone { uid }));
+    let mut pods = 0;
+    for pod in measured {
+        driver.add(pod);
+        pods += 1;
+    }
+    if count > pods {
+        bail!("{} has {pods} measured pods with {nodes} nodes", family.name);
+    }
+    driver.run(count, |_| {})?;
+    // Taking it apart takes longer the more was placed.
+    std::mem::forget(driver);
+    Ok(())
+}
+
+/// Measures in this process how much memory a family's nodes, classes and pods take.
+///
+/// The family is placed; then each of its pods gets a twin that is on a node already. A twin brings
+/// nothing new but itself, so what is left of the first growth is what the classes take.
+pub(crate) fn footprint(profiles: Vec<Profile>, family: &Family, nodes: usize) -> Result<Footprint> {
+    let work = (family.work)(nodes);
+    let mut driver = Driver::new(profiles, false);
+    let mut growth = Growth::begin()?;
+    for node in work.nodes {
+        driver.tell(Change::Node(node.into()));
+    }
+    let by_nodes = growth.step()?;
+    for object in work.objects {
+        driver.tell(object);
+    }
+    growth.step()?;
+    let mut pods = 0;
+    for pod in work.initial.chain(work.measured) {
+        driver.add(pod);
+        driver.run(1, |_| {})?;
+        pods += 1;
+    }
+    let by_family = growth.step()?;
+    let work = (family.work)(nodes);
+    let places: Vec<Text> = work.nodes.map(|node| node.name).collect();
+    growth.step()?;
+    let before = driver.engine.state().pods.count();
+    for (pod, node) in work.initial.chain(work.measured).zip(places.iter().cycle()) {
+        driver.add(twin(pod, node.clone()));
+    }
+    let by_twins = growth.step()?;
+    let twins = driver.engine.state().pods.count() - before;
+    if twins != pods {
+        bail!("{} has {pods} pods and {twins} twins of them", family.name);
+    }
+    let work = (family.work)(nodes);
+    let kinds = work.initial.chain(work.measured).map(|pod| (pod.namespace, pod.labels, pod.spec));
+    let classes = kinds.collect::<HashSet<_>>().len();
+    Ok(Footprint::new(nodes, classes, pods, by_nodes, by_family, by_twins))
+}
+
+/// A pod of the same kind on a node, its names as long as they were.
+fn twin(pod: Pod, node: Text) -> Pod {
+    let rename = |name: &str| Text::from(format!("~{}", name.get(1..).unwrap_or_default()));
+    let (name, uid) = (rename(&pod.name), rename(&pod.uid.to_string()));
+    Pod { name, uid: uid.into(), node, ..pod }
+}

@@ -1,0 +1,207 @@
+//! One contender drains one workload: what it costs, and how long pods wait.
+
+use std::cell::RefCell;
+use std::time::{Duration, Instant};
+
+use cli::output::complain;
+use cli::api_client::pods_path;
+use anyhow::{Result, bail};
+
+use crate::workers::for_each_concurrent;
+use super::contender::{Contender, Contenders, Process};
+use super::place::Place;
+use super::report::{Run, percentile};
+use super::stage::{Made, Stage, tell};
+
+/// How long nothing may happen before a scheduler is given up.
+const STALL_MAX: Duration = Duration::from_mins(1);
+
+/// How often a process is looked at.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// A process rests when it used less than this share of a core for a second.
+const REST_SHARE: f64 = 0.03;
+
+/// How long it may take to come to rest; what it does after that is not its work but its habit.
+const REST_MAX: Duration = Duration::from_secs(30);
+
+/// Share of the baseline's capacity at which pods arrive one by one.
+const ARRIVAL_SHARE: f64 = 0.6;
+
+/// Creations under way at once; an arrival beyond that would be late anyway.
+const ARRIVALS_AT_ONCE: usize = 200;
+
+/// Drains again and again.
+pub(super) struct Drain<'a> {
+    place: &'a Place,
+    contenders: &'a Contenders<'a>,
+    stage: &'a Stage,
+    arrival_seconds: u64,
+    /// Pods that arrive in a second, by what the first contender was able to do.
+    arrivals_per_second: Option<f64>,
+}
+
+/// Latency of pods that arrived one by one, in milliseconds and sorted.
+struct Latency(Vec<f64>);
+
+impl<'a> Drain<'a> {
+    /// Nothing is started yet.
+    pub(super) fn new(
+        place: &'a Place,
+        contenders: &'a Contenders<'a>,
+        stage: &'a Stage,
+        arrival_seconds: u64,
+    ) -> Self {
+        Self { place, contenders, stage, arrival_seconds, arrivals_per_second: None }
+    }
+
+    /// Makes the pods, starts a contender, and measures until it rests.
+    pub(super) async fn run(&mut self, contender: Contender) -> Result<Run> {
+        let (stage, requests) = (self.stage, &self.stage.requests);
+        stage.make_pods().await?;
+        let pods = stage.pods();
+        let (binds_before, events_before) = stage.written().await?;
+        let before = self.place.usage(requests).await?;
+        let began = Instant::now();
+        let mut process = self.contenders.start(contender)?;
+        self.place.adopt(contender.name(), &process.identity)?;
+        wait_for(stage, &mut process, 1).await?;
+        let (first_cpu, first) = (process.cpu_seconds()?, self.place.usage(requests).await?);
+        wait_for(stage, &mut process, pods).await?;
+        let (last_cpu, last) = (process.cpu_seconds()?, self.place.usage(requests).await?);
+        let cpu = rest(&mut process).await?;
+        let after = self.place.usage(requests).await?;
+        let rss = process.identity.memory_bytes_max().unwrap_or(0);
+
+        let seen = stage.observer.take();
+        let Some((first_seen, last_seen)) = seen.span else { bail!("no pod was seen on a node") };
+        let (binds, events) = stage.written().await?;
+        let mut violations = stage.violations().await?;
+        violations += bound_twice(&seen.moved, binds - binds_before, pods);
+        stage.delete_pods().await?;
+
+        let per_1000 = |seconds: f64| seconds * 1000.0 / pods as f64;
+        let drain_s = last_seen.duration_since(first_seen).as_secs_f64();
+        let pods_per_second = pods as f64 / drain_s.max(1e-3);
+        let rate = *self.arrivals_per_second.get_or_insert(pods_per_second * ARRIVAL_SHARE);
+        let latency = self.arrive(&mut process, rate, &mut violations).await?;
+        Ok(Run {
+            family: stage.family(),
+            nodes: stage.nodes(),
+            pods,
+            scheduler: contender,
+            round: 0,
+            counted: false,
+            cpu_s_per_1000: per_1000(cpu),
+            pods_per_second,
+            p50_ms: latency.as_ref().and_then(|all| percentile(&all.0, 0.5)),
+            p99_ms: latency.as_ref().and_then(|all| percentile(&all.0, 0.99)),
+            arrivals_per_second: latency.is_some().then_some(rate),
+            rss_mb: rss as f64 / 1e6,
+            apiserver_cpu_s: after.apiserver - before.apiserver,
+            first_bind_s: first_seen.duration_since(began).as_secs_f64(),
+            drain_s,
+            drain_cpu_s_per_1000: per_1000(last_cpu - first_cpu),
+            outside_cpu_s_per_1000: per_1000(last.outside - first.outside),
+            events: events - events_before,
+            violations,
+        })
+    }
+
+    /// Lets pods arrive at a fixed rate and measures how long each waits to be bound.
+    async fn arrive(
+        &self,
+        process: &mut Process,
+        rate: f64,
+        violations: &mut usize,
+    ) -> Result<Option<Latency>> {
+        let stage = self.stage;
+        let wanted = (rate * self.arrival_seconds as f64) as usize;
+        if wanted == 0 {
+            return Ok(None);
+        }
+        let pods = &stage.measured()[..stage.pods().min(wanted)];
+        // What was deleted is known by then.
+        rest(process).await?;
+        stage.observer.take();
+        let created = RefCell::new(Vec::with_capacity(pods.len()));
+        let began = Instant::now();
+        let arrivals = pods.iter().enumerate();
+        for_each_concurrent(arrivals, ARRIVALS_AT_ONCE, |(index, made)| {
+            let due = began + Duration::from_secs_f64(index as f64 / rate);
+            let created = &created;
+            async move {
+                tokio::time::sleep_until(due.into()).await;
+                let uid = create(stage, made).await?;
+                created.borrow_mut().push((uid, due));
+                Ok(())
+            }
+        })
+        .await?;
+        wait_for(stage, process, pods.len()).await?;
+        let seen = stage.observer.take();
+        *violations += stage.violations().await?;
+        *violations += bound_twice(&seen.moved, pods.len() as u64, pods.len());
+        let waits = created.into_inner().into_iter().filter_map(|(uid, due)| {
+            let (_, bound) = seen.bound.get(&uid)?;
+            Some(bound.saturating_duration_since(due).as_secs_f64() * 1000.0)
+        });
+        let mut waits: Vec<f64> = waits.collect();
+        waits.sort_by(f64::total_cmp);
+        stage.delete_pods().await?;
+        Ok(Some(Latency(waits)))
+    }
+}
+
+async fn create(stage: &Stage, made: &Made) -> Result<String> {
+    stage.requests.create(&pods_path(&made.namespace), &made.object).await
+}
+
+/// Waits until so many pods are bound, as long as some are.
+async fn wait_for(stage: &Stage, process: &mut Process, pods: usize) -> Result<()> {
+    let mut progress = (stage.observer.count(), Instant::now());
+    loop {
+        if tokio::time::timeout(LOOK, stage.observer.wait(pods)).await.is_ok() {
+            return Ok(());
+        }
+        process.check()?;
+        let count = stage.observer.count();
+        if count != progress.0 {
+            progress = (count, Instant::now());
+        }
+        if progress.1.elapsed() > STALL_MAX {
+            let seconds = STALL_MAX.as_secs();
+            bail!(
+                "{count} of {pods} pods are bound, and no more for {seconds} s\n{}",
+                process.tail()
+            );
+        }
+    }
+}
+
+/// Waits until a process does nothing any more, and returns the seconds that it used until then.
+async fn rest(process: &mut Process) -> Result<f64> {
+    let deadline = Instant::now() + REST_MAX;
+    let mut used = process.cpu_seconds()?;
+    while Instant::now() < deadline {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        process.check()?;
+        let now = process.cpu_seconds()?;
+        if now - used < REST_SHARE {
+            return Ok(now);
+        }
+        used = now;
+    }
+    complain("warning: the scheduler does not come to rest");
+    Ok(used)
+}
+
+/// How many binds there were too many, and tells of pods that moved.
+fn bound_twice(moved: &[String], binds: u64, pods: usize) -> usize {
+    tell(moved);
+    let surplus = binds.saturating_sub(pods as u64) as usize;
+    if surplus > 0 {
+        tell(&[format!("{pods} pods were bound {binds} times")]);
+    }
+    moved.len() + surplus
+}
