@@ -6,10 +6,12 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use cli::output::{columns, complain, say};
-use cli::api_client::{ApiClient, pods_path};
 use anyhow::{Context as _, Result, bail};
-use controlplane::{ControlPlane, Identity, Options, Running, Scheduler};
+use cli::api_client::{ApiClient, pods_path};
+use cli::output::{columns, complain, say};
+use controlplane::{
+    ControlPlane, ProcessIdentity, RunningControlPlane, SchedulerChoice, StartOptions,
+};
 use futures::future::try_join_all;
 use http::{Method, Request};
 use http_body_util::BodyExt as _;
@@ -140,13 +142,13 @@ struct Contender {
     requests: ApiClient,
     /// Watches have a connection of their own, as those of a client do.
     watches: ApiClient,
-    processes: Vec<Identity>,
+    processes: Vec<ProcessIdentity>,
     /// Processor seconds in a second of doing nothing.
     idle: f64,
 }
 
 impl Contender {
-    async fn new(side: Side, kubeconfig: &Path, processes: Vec<Identity>) -> Result<Self> {
+    async fn new(side: Side, kubeconfig: &Path, processes: Vec<ProcessIdentity>) -> Result<Self> {
         let (requests, watches) =
             (ApiClient::connect(kubeconfig).await?, ApiClient::connect(kubeconfig).await?);
         let mut contender = Self { side, requests, watches, processes, idle: 0.0 };
@@ -171,7 +173,7 @@ impl Contender {
     }
 
     fn cpu_seconds(&self) -> Result<f64> {
-        let times = self.processes.iter().map(Identity::cpu_seconds);
+        let times = self.processes.iter().map(ProcessIdentity::cpu_seconds);
         times.sum::<Option<f64>>().context("a server ended")
     }
 
@@ -321,7 +323,7 @@ pub(crate) async fn run(plan: &Plan) -> Result<()> {
     }
     complain("starting kube-apiserver with etcd …");
     let running = start_upstream().await?;
-    let upstream: Vec<Identity> =
+    let upstream: Vec<ProcessIdentity> =
         running.plane.processes.iter().map(|(_, identity)| identity.clone()).collect();
     let server = tokio::task::spawn_blocking(|| Server::start(false)).await??;
     let contenders = [
@@ -368,8 +370,12 @@ pub(crate) async fn run(plan: &Plan) -> Result<()> {
     }
 }
 
-async fn start_upstream() -> Result<Running> {
-    let options = Options { kwok: false, controllers: false, ..Options::owned(Scheduler::None)? };
+async fn start_upstream() -> Result<RunningControlPlane> {
+    let options = StartOptions {
+        kwok: false,
+        controllers: false,
+        ..StartOptions::owned(SchedulerChoice::None)?
+    };
     tokio::task::spawn_blocking(move || ControlPlane::start(&options)).await?
 }
 

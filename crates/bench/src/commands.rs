@@ -10,9 +10,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use ::api::config::{self, Gates};
-use cli::output::{Format, columns, complain, say};
 use anyhow::{Context as _, Result, bail};
 use clap::{Parser, Subcommand};
+use cli::output::{Format, columns, complain, say};
 use plugins::registry::Registry;
 
 use crate::decide::{self, Sample};

@@ -291,7 +291,12 @@ pub(crate) fn run(
 /// Schedules exactly this many of a family's measured pods, for those who count instructions.
 ///
 /// Whatever the number, all measured pods are made, queued and left behind: two runs differ by decisions only.
-pub(crate) fn work(profiles: Vec<Profile>, family: &Family, nodes: usize, count: usize) -> Result<()> {
+pub(crate) fn work(
+    profiles: Vec<Profile>,
+    family: &Family,
+    nodes: usize,
+    count: usize,
+) -> Result<()> {
     let mut driver = Driver::new(profiles, false);
     let (measured, leaving) = driver.load((family.work)(nodes))?;
     // All pods that leave do so before the first attempt.
@@ -314,7 +319,11 @@ pub(crate) fn work(profiles: Vec<Profile>, family: &Family, nodes: usize, count:
 ///
 /// The family is placed; then each of its pods gets a twin that is on a node already. A twin brings
 /// nothing new but itself, so what is left of the first growth is what the classes take.
-pub(crate) fn footprint(profiles: Vec<Profile>, family: &Family, nodes: usize) -> Result<Footprint> {
+pub(crate) fn footprint(
+    profiles: Vec<Profile>,
+    family: &Family,
+    nodes: usize,
+) -> Result<Footprint> {
     let work = (family.work)(nodes);
     let mut driver = Driver::new(profiles, false);
     let mut growth = Growth::begin()?;

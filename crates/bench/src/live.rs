@@ -16,13 +16,13 @@ mod stage;
 
 use std::path::PathBuf;
 
-use cli::output::{complain, say};
-use cli::api_client::ApiClient;
 use anyhow::{Context as _, Result, bail};
+use cli::api_client::ApiClient;
+use cli::output::{complain, say};
 use controlplane::Cores;
 
-use crate::programs;
 use crate::families::Family;
+use crate::programs;
 use contender::{Contender, Contenders};
 use drain::Drain;
 use place::Place;

@@ -5,13 +5,13 @@ pub fn sum(metrics: &str, name: &str, labels: &[(&str, &str)]) -> f64 {
     let lines = metrics.lines().filter(|line| {
         let rest = line.strip_prefix(name).unwrap_or("");
         rest.starts_with(['{', ' '])
-            && labels.iter().all(|(key, value)| label(rest, key) == Some(*value))
+            && labels.iter().all(|(key, value)| label_value(rest, key) == Some(*value))
     });
     lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
 }
 
 /// The value of a label in a line of a metric.
-pub fn label<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+pub fn label_value<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     let wanted = format!("{name}=\"");
     // One label's name may be the end of another's.
     let mut found = line.match_indices(&wanted);

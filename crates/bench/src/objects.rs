@@ -29,7 +29,13 @@ pub(crate) fn node(index: usize, zones: usize) -> Node {
 }
 
 /// A pod of a namespace with requests and labels.
-pub(crate) fn pod(namespace: &str, name: &str, cpu: i64, memory: i64, labels: &[(&str, &str)]) -> Pod {
+pub(crate) fn pod(
+    namespace: &str,
+    name: &str,
+    cpu: i64,
+    memory: i64,
+    labels: &[(&str, &str)],
+) -> Pod {
     let mut pod = Pod {
         namespace: namespace.into(),
         name: name.into(),

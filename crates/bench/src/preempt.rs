@@ -11,17 +11,17 @@ use std::cell::RefCell;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use cli::output::{columns, complain, say};
-use cli::api_client::{ApiClient, pods_path};
 use anyhow::{Context as _, Result, bail};
+use cli::api_client::{ApiClient, pods_path};
+use cli::output::{columns, complain, say};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::programs;
 use crate::live::contender::{Contender, Contenders, Process};
 use crate::live::observer::{Observer, Seen};
 use crate::live::percentile;
 use crate::placements;
+use crate::programs;
 use crate::server::Server;
 use crate::workers::{WORKERS, for_each_concurrent};
 
@@ -107,7 +107,7 @@ pub(crate) async fn run(plan: &Plan) -> Result<()> {
         complain("warning: this is a debug build; its figures say nothing");
     }
     let kube = if plan.against {
-        tokio::task::spawn_blocking(controlplane::build).await??.join("kube-scheduler")
+        tokio::task::spawn_blocking(controlplane::build_programs).await??.join("kube-scheduler")
     } else {
         PathBuf::new()
     };

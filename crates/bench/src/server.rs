@@ -4,9 +4,9 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use cli::output::say;
 use anyhow::{Context as _, Result, bail};
-use controlplane::{Identity, write_private};
+use cli::output::say;
+use controlplane::{ProcessIdentity, write_private};
 use sandbox::Sandbox;
 
 use crate::programs;
@@ -19,7 +19,7 @@ pub(crate) struct Server {
     /// Access to it.
     pub(crate) kubeconfig: PathBuf,
     /// Who it is.
-    pub(crate) identity: Identity,
+    pub(crate) identity: ProcessIdentity,
     child: Child,
     _folder: tempfile::TempDir,
 }
@@ -43,7 +43,7 @@ impl Server {
         if let Some(output) = child.stdout.take() {
             BufReader::new(output).read_line(&mut ready)?;
         }
-        match Identity::of(child.id().cast_signed()) {
+        match ProcessIdentity::of(child.id().cast_signed()) {
             Some(identity) if !ready.is_empty() => {
                 Ok(Self { kubeconfig, identity, child, _folder: folder })
             }

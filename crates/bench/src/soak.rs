@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use cli::output::{complain, say};
-use cli::api_client::{ApiClient, pods_path};
 use anyhow::{Context as _, Result, bail};
+use cli::api_client::{ApiClient, pods_path};
+use cli::output::{complain, say};
 use http::Request;
 use http_body_util::BodyExt as _;
 use kube::client::Body;

@@ -126,8 +126,9 @@ impl ApiClient {
         let mut pages = Vec::new();
         let mut next = String::new();
         while pages.len() < PAGES_MAX {
-            let page =
-                self.get(&format!("{path}?limit={PAGE_OBJECTS_MAX}&continue={next}{query}")).await?;
+            let page = self
+                .get(&format!("{path}?limit={PAGE_OBJECTS_MAX}&continue={next}{query}"))
+                .await?;
             page["metadata"]["continue"].as_str().unwrap_or("").clone_into(&mut next);
             pages.push(page);
             if next.is_empty() {

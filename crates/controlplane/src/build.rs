@@ -60,13 +60,13 @@ struct Versions {
 }
 
 /// The folder that holds all programs, if they are built.
-pub fn built() -> Result<Option<PathBuf>> {
+pub fn installed_programs() -> Result<Option<PathBuf>> {
     let bin = folder(&versions()?)?;
     Ok(is_complete(&bin).then_some(bin))
 }
 
 /// Builds what is not built yet and returns the folder that holds all programs.
-pub fn build() -> Result<PathBuf> {
+pub fn build_programs() -> Result<PathBuf> {
     let versions = versions()?;
     let bin = folder(&versions)?;
     let kubernetes = &versions.kubernetes;

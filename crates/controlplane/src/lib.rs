@@ -6,7 +6,7 @@
 //! certificates, ports ────────────┴─▶ start ─▶ processes ─▶ state (what runs, in a folder) ─▶ down
 //! ```
 //!
-//! `ControlPlane::start(&Options::owned(…)?)` starts one that ends when it is dropped; [`up`] starts
+//! `ControlPlane::start(&StartOptions::owned(…)?)` starts one that ends when it is dropped; [`up`] starts
 //! one that runs until somebody says [`down`].
 
 mod build;
@@ -20,11 +20,11 @@ mod start;
 mod state;
 pub mod tools;
 
-pub use build::{build, built};
+pub use build::{build_programs, installed_programs};
 pub use certificates::{write_expired_client, write_private};
 pub use cores::Cores;
-pub use manage::{all, down, up};
+pub use manage::{down, load_all, up};
 pub use ports::free as free_ports;
-pub use process::{Identity, PAUSE};
-pub use start::{Options, Running, folder_of};
-pub use state::{ControlPlane, Scheduler};
+pub use process::{POLL_INTERVAL, ProcessIdentity};
+pub use start::{RunningControlPlane, StartOptions, state_folder};
+pub use state::{ControlPlane, SchedulerChoice};

@@ -5,14 +5,14 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 
-use super::start::{self, Options};
+use super::start::{self, StartOptions};
 use super::state::{self, ControlPlane};
 use super::{build, tools::say};
 
 /// Starts one, or finds that it already runs.
-pub fn up(options: &Options) -> Result<ControlPlane> {
+pub fn up(options: &StartOptions) -> Result<ControlPlane> {
     start::sweep()?;
-    let bin = build::build()?;
+    let bin = build::build_programs()?;
     let held = state::hold(&options.folder)?;
     let prior = ControlPlane::load(&options.folder)?.filter(|plane| !plane.is_down());
     let Some(plane) = prior else {
@@ -20,7 +20,10 @@ pub fn up(options: &Options) -> Result<ControlPlane> {
     };
     let name = &options.name;
     if !plane.is_up() {
-        bail!("{name} runs only in part, without {}; end it with `down` first", plane.missing());
+        bail!(
+            "{name} runs only in part, without {}; end it with `down` first",
+            plane.describe_missing()
+        );
     }
     if (plane.scheduler, plane.kwok) != (options.scheduler, options.kwok) {
         bail!("{name} already runs with another scheduler or kwok; end it with `down` first");
@@ -43,8 +46,8 @@ pub fn down(folder: &Path) -> Result<bool> {
 }
 
 /// All that were not given a folder, by name.
-pub fn all() -> Result<Vec<ControlPlane>> {
-    let Ok(entries) = fs::read_dir(start::folder_of_all()?) else { return Ok(Vec::new()) };
+pub fn load_all() -> Result<Vec<ControlPlane>> {
+    let Ok(entries) = fs::read_dir(start::state_folders()?) else { return Ok(Vec::new()) };
     let mut planes = Vec::new();
     for entry in entries {
         planes.extend(ControlPlane::load(&entry?.path())?);

@@ -10,14 +10,14 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
 /// How often waiting looks again.
-pub const PAUSE: Duration = Duration::from_millis(100);
+pub const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How long a process may take to end by itself.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// One process and no other: numbers are given again, but not with the same start in the same boot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Identity {
+pub struct ProcessIdentity {
     /// Number of the process.
     pub pid: i32,
     /// When it was started, in clock ticks since the boot.
@@ -26,7 +26,7 @@ pub struct Identity {
     boot: String,
 }
 
-impl Identity {
+impl ProcessIdentity {
     /// The process that has this number now, unless it has ended.
     pub fn of(pid: i32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -54,7 +54,7 @@ impl Identity {
             self.send(signal)?;
             let deadline = Instant::now() + PATIENCE;
             while self.is_alive() && Instant::now() < deadline {
-                std::thread::sleep(PAUSE);
+                std::thread::sleep(POLL_INTERVAL);
             }
         }
         if self.is_alive() {
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn this_process_uses_time_and_memory() {
-        let own = Identity::own().unwrap();
+        let own = ProcessIdentity::own().unwrap();
         assert!(own.cpu_seconds().is_some());
         assert!(own.memory_bytes_max().unwrap() > 1 << 20);
     }
@@ -156,8 +156,8 @@ mod tests {
     #[test]
     fn another_process_with_the_same_number_is_not_ended() {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
-        let real = Identity::of(child.id().cast_signed()).unwrap();
-        let former = Identity { start: real.start - 1, ..real.clone() };
+        let real = ProcessIdentity::of(child.id().cast_signed()).unwrap();
+        let former = ProcessIdentity { start: real.start - 1, ..real.clone() };
         assert!(real.is_alive() && !former.is_alive());
         former.end().unwrap();
         assert!(real.is_alive());

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 
 use super::components::{self, Ports, STAGES};
-use super::process::{self, Identity, PAUSE};
-use super::state::{self, ControlPlane, Scheduler};
+use super::process::{self, POLL_INTERVAL, ProcessIdentity};
+use super::state::{self, ControlPlane, SchedulerChoice};
 use super::{build, certificates};
 use crate::tools::{cache, say};
 
@@ -26,11 +26,11 @@ const TAIL_LINES: usize = 15;
 
 /// What to start, and where.
 #[derive(Clone)]
-pub struct Options {
+pub struct StartOptions {
     pub name: String,
     /// Folder of its state.
     pub folder: PathBuf,
-    pub scheduler: Scheduler,
+    pub scheduler: SchedulerChoice,
     /// Whether kwok plays the kubelets.
     pub kwok: bool,
     /// Whether controllers run. Without them nothing happens to objects by itself, and whoever creates
@@ -40,14 +40,14 @@ pub struct Options {
     pub owned: bool,
 }
 
-impl Options {
+impl StartOptions {
     /// A control plane that belongs to this process, in a folder of its own: what a test wants.
-    pub fn owned(scheduler: Scheduler) -> Result<Self> {
+    pub fn owned(scheduler: SchedulerChoice) -> Result<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let count = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("owned-{}-{count}", std::process::id());
         Ok(Self {
-            folder: folder_of(&name)?,
+            folder: state_folder(&name)?,
             name,
             scheduler,
             kwok: true,
@@ -58,21 +58,21 @@ impl Options {
 }
 
 /// Where all control planes are that were not given a folder.
-pub(crate) fn folder_of_all() -> Result<PathBuf> {
+pub(crate) fn state_folders() -> Result<PathBuf> {
     Ok(cache()?.join("controlplane/run"))
 }
 
 /// Where a control plane is that was only given a name.
-pub fn folder_of(name: &str) -> Result<PathBuf> {
+pub fn state_folder(name: &str) -> Result<PathBuf> {
     let fine = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if name.is_empty() || name.len() > 40 || !name.chars().all(fine) {
         bail!("a name is up to 40 small letters, digits and `-`, not {name:?}");
     }
-    Ok(folder_of_all()?.join(name))
+    Ok(state_folders()?.join(name))
 }
 
 /// A control plane whose processes are children of this one. They end when it is dropped.
-pub struct Running {
+pub struct RunningControlPlane {
     /// How to reach it.
     pub plane: ControlPlane,
     children: Vec<Child>,
@@ -82,9 +82,9 @@ pub struct Running {
 
 impl ControlPlane {
     /// Builds, starts, and waits until pods can be created.
-    pub fn start(options: &Options) -> Result<Running> {
+    pub fn start(options: &StartOptions) -> Result<RunningControlPlane> {
         sweep()?;
-        let bin = build::build()?;
+        let bin = build::build_programs()?;
         let held = state::hold(&options.folder)?;
         if let Some(plane) = Self::load(&options.folder)?.filter(|plane| !plane.is_down()) {
             bail!("a control plane already runs in {}; end it first", plane.folder.display());
@@ -94,7 +94,11 @@ impl ControlPlane {
 }
 
 /// Starts in a folder that is held and in which nothing runs.
-pub(crate) fn start_held(options: &Options, bin: &Path, _held: &File) -> Result<Running> {
+pub(crate) fn start_held(
+    options: &StartOptions,
+    bin: &Path,
+    _held: &File,
+) -> Result<RunningControlPlane> {
     for attempt in 1.. {
         let error = match launch(options, bin) {
             Ok(running) => return Ok(running),
@@ -115,11 +119,11 @@ pub(crate) fn start_held(options: &Options, bin: &Path, _held: &File) -> Result<
 
 /// Ends control planes whose owners died without ending them.
 pub(crate) fn sweep() -> Result<()> {
-    let Ok(entries) = fs::read_dir(folder_of_all()?) else { return Ok(()) };
+    let Ok(entries) = fs::read_dir(state_folders()?) else { return Ok(()) };
     for entry in entries {
         let folder = entry?.path();
         let Ok(Some(plane)) = ControlPlane::load(&folder) else { continue };
-        if plane.owner.as_ref().is_none_or(Identity::is_alive) {
+        if plane.owner.as_ref().is_none_or(ProcessIdentity::is_alive) {
             continue;
         }
         let _held = state::hold(&folder)?;
@@ -129,7 +133,7 @@ pub(crate) fn sweep() -> Result<()> {
     Ok(())
 }
 
-fn launch(options: &Options, bin: &Path) -> Result<Running> {
+fn launch(options: &StartOptions, bin: &Path) -> Result<RunningControlPlane> {
     let folder = std::path::absolute(&options.folder)?;
     state::clear(&folder)?;
     let ports = Ports::free()?;
@@ -144,7 +148,7 @@ fn launch(options: &Options, bin: &Path) -> Result<Running> {
         scheduler: options.scheduler,
         kwok: options.kwok,
         ready: false,
-        owner: if options.owned { Some(Identity::own()?) } else { None },
+        owner: if options.owned { Some(ProcessIdentity::own()?) } else { None },
         processes: Vec::new(),
     };
     plane.save()?;
@@ -155,12 +159,12 @@ fn launch(options: &Options, bin: &Path) -> Result<Running> {
     certificates::write(&folder.join("certificates"))?;
     components::write_kubeconfigs(folder, &plane.server)?;
     fs::write(folder.join("stages.yaml"), STAGES)?;
-    let mut running = Running { plane, children: Vec::new(), ports, kept: false };
+    let mut running = RunningControlPlane { plane, children: Vec::new(), ports, kept: false };
     running.bring_up(options.controllers)?;
     Ok(running)
 }
 
-impl Running {
+impl RunningControlPlane {
     fn bring_up(&mut self, controllers: bool) -> Result<()> {
         self.spawn("etcd")?;
         self.wait_for_port("etcd")?;
@@ -171,7 +175,7 @@ impl Running {
         let mut rest = Vec::new();
         rest.extend(controllers.then_some("kube-controller-manager"));
         rest.extend(self.plane.kwok.then_some("kwok"));
-        rest.extend((self.plane.scheduler == Scheduler::Kube).then_some("kube-scheduler"));
+        rest.extend((self.plane.scheduler == SchedulerChoice::Kube).then_some("kube-scheduler"));
         for program in &rest {
             self.spawn(program)?;
         }
@@ -194,7 +198,7 @@ impl Running {
         let arguments = components::arguments(program, folder, self.ports);
         let binary = self.plane.bin.join(program);
         let mut child = process::spawn(&binary, &arguments, folder, &self.log(program))?;
-        let Some(identity) = Identity::of(child.id().cast_signed()) else {
+        let Some(identity) = ProcessIdentity::of(child.id().cast_signed()) else {
             let status = child.wait()?;
             bail!("{program} ended at once: {status}\n{}", self.tail(program));
         };
@@ -228,7 +232,7 @@ impl Running {
                     error.context(format!("{program} {complaint} after {seconds} s\n{tail}"))
                 );
             }
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
@@ -278,7 +282,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningControlPlane {
     fn drop(&mut self) {
         if self.kept {
             return;

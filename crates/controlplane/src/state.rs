@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::certificates::write_private;
-use super::process::Identity;
+use super::process::ProcessIdentity;
 
 /// The file that says what runs. A folder without it was not made by us and is never removed.
 const RECORD: &str = "controlplane.json";
@@ -21,7 +21,7 @@ const LOCK: &str = "controlplane.lock";
 /// Which scheduler is started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
-pub enum Scheduler {
+pub enum SchedulerChoice {
     /// Upstream's.
     Kube,
     /// None: Jindou or a test does it.
@@ -44,14 +44,14 @@ pub struct ControlPlane {
     pub ca: PathBuf,
     /// Folder of the programs, `kubectl` among them.
     pub bin: PathBuf,
-    pub scheduler: Scheduler,
+    pub scheduler: SchedulerChoice,
     pub kwok: bool,
     /// Whether starting came to its end.
     pub ready: bool,
     /// The process that ends it; without one it runs until somebody says `down`.
-    pub owner: Option<Identity>,
+    pub owner: Option<ProcessIdentity>,
     /// What was started, in this order.
-    pub processes: Vec<(String, Identity)>,
+    pub processes: Vec<(String, ProcessIdentity)>,
 }
 
 impl ControlPlane {
@@ -83,24 +83,24 @@ impl ControlPlane {
     }
 
     /// Names of the processes that have ended.
-    pub fn ended(&self) -> Vec<&str> {
+    pub fn exited_processes(&self) -> Vec<&str> {
         let ended = self.processes.iter().filter(|(_, identity)| !identity.is_alive());
         ended.map(|(name, _)| name.as_str()).collect()
     }
 
     /// Whether all of it runs.
     pub fn is_up(&self) -> bool {
-        self.ready && self.ended().is_empty()
+        self.ready && self.exited_processes().is_empty()
     }
 
     /// Whether nothing of it runs.
     pub fn is_down(&self) -> bool {
-        self.ended().len() == self.processes.len()
+        self.exited_processes().len() == self.processes.len()
     }
 
     /// What keeps it from running whole.
-    pub fn missing(&self) -> String {
-        let ended = self.ended();
+    pub fn describe_missing(&self) -> String {
+        let ended = self.exited_processes();
         if ended.is_empty() {
             "having come to the end of its start".to_owned()
         } else {
@@ -121,7 +121,7 @@ impl ControlPlane {
     }
 
     /// Adds a process to the record: if this one is killed, the next run ends it with the rest.
-    pub fn adopt(&self, name: &str, identity: Identity) -> Result<()> {
+    pub fn record_process(&self, name: &str, identity: ProcessIdentity) -> Result<()> {
         let Some(mut recorded) = Self::load(&self.folder)? else { return Ok(()) };
         recorded.processes.retain(|(_, identity)| identity.is_alive());
         recorded.processes.push((name.to_owned(), identity));

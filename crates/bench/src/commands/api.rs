@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use cli::output::Format;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
+use cli::output::Format;
 
 use crate::api::{self, Plan};
 

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use cli::output::Format;
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
+use cli::output::Format;
 use controlplane::Cores;
 
 use crate::live::{self, Plan, QPS};

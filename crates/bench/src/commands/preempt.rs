@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use cli::output::Format;
 use anyhow::{Result, bail};
 use clap::Args;
+use cli::output::Format;
 
 use crate::preempt::{self, Plan};
 

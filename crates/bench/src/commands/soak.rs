@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use cli::output::Format;
 use anyhow::{Result, bail};
 use clap::Args;
+use cli::output::Format;
 
 use crate::soak::{self, Plan};
 

@@ -3,8 +3,8 @@
 use engine::change::Change;
 use engine::object::{Pod, Volume};
 
-use crate::objects::{HOSTNAME, default_pod, is_in, labels, pod, with_node_affinity};
 use super::{Family, Measures, Stream, Work, basic, many, nodes, none, work};
+use crate::objects::{HOSTNAME, default_pod, is_in, labels, pod, with_node_affinity};
 
 pub(super) const NOMINATED_1: Family = Family {
     name: "Nominated1",

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
-use controlplane::{Cores, Identity, free_ports, write_private};
+use controlplane::{Cores, ProcessIdentity, free_ports, write_private};
 use serde::Serialize;
 use serde_json::json;
 
@@ -53,7 +53,7 @@ pub(crate) struct Contenders<'a> {
 /// A scheduler that runs. It ends when it is dropped.
 pub(crate) struct Process {
     /// Who it is.
-    pub(crate) identity: Identity,
+    pub(crate) identity: ProcessIdentity,
     contender: Contender,
     child: Child,
     log: PathBuf,
@@ -92,7 +92,7 @@ impl Contenders<'_> {
             None => command.spawn(),
         };
         let mut child = spawned.with_context(|| format!("cannot start {}", contender.name()))?;
-        let Some(identity) = Identity::of(child.id().cast_signed()) else {
+        let Some(identity) = ProcessIdentity::of(child.id().cast_signed()) else {
             let status = child.wait()?;
             bail!("{} ended at once: {status}\n{}", contender.name(), tail(&log));
         };

@@ -3,15 +3,15 @@
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
-use cli::output::complain;
-use cli::api_client::pods_path;
 use anyhow::{Result, bail};
+use cli::api_client::pods_path;
+use cli::output::complain;
 
-use crate::workers::for_each_concurrent;
 use super::contender::{Contender, Contenders, Process};
 use super::place::Place;
 use super::report::{Run, percentile};
 use super::stage::{Made, Stage, tell};
+use crate::workers::for_each_concurrent;
 
 /// How long nothing may happen before a scheduler is given up.
 const STALL_MAX: Duration = Duration::from_mins(1);

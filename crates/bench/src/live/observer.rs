@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use cli::api_client::ApiClient;
 use anyhow::{Context as _, Result};
+use cli::api_client::ApiClient;
 use futures::TryStreamExt as _;
 use http::Request;
 use kube::core::WatchEvent;

@@ -2,10 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use cli::output::complain;
-use cli::api_client::ApiClient;
 use anyhow::{Context as _, Result, bail};
-use controlplane::{ControlPlane, Identity, Options, Running, Scheduler};
+use cli::api_client::ApiClient;
+use cli::output::complain;
+use controlplane::{
+    ControlPlane, ProcessIdentity, RunningControlPlane, SchedulerChoice, StartOptions,
+};
 
 use crate::metrics;
 use crate::server::Server;
@@ -21,7 +23,7 @@ pub(super) struct Place {
     /// What is known of it, if it runs on this machine and was started by us.
     plane: Option<ControlPlane>,
     /// Ends it, if it is our own.
-    running: Option<Running>,
+    running: Option<RunningControlPlane>,
     /// The sandbox, if it is one.
     sandbox: Option<Server>,
 }
@@ -39,8 +41,11 @@ impl Place {
     /// Starts one without controllers: nodes are what they are made as, and nothing else uses the API server.
     pub(super) async fn start() -> Result<Self> {
         complain("starting a control plane …");
-        let options =
-            Options { kwok: false, controllers: false, ..Options::owned(Scheduler::None)? };
+        let options = StartOptions {
+            kwok: false,
+            controllers: false,
+            ..StartOptions::owned(SchedulerChoice::None)?
+        };
         let running = tokio::task::spawn_blocking(move || ControlPlane::start(&options)).await??;
         let plane = running.plane.clone();
         Ok(Self {
@@ -55,7 +60,7 @@ impl Place {
 
     /// Starts a sandbox without kubelets and controllers.
     pub(super) async fn sandbox() -> Result<Self> {
-        let bin = tokio::task::spawn_blocking(controlplane::build).await??;
+        let bin = tokio::task::spawn_blocking(controlplane::build_programs).await??;
         let server = Server::start(false)?;
         let kubeconfig = server.kubeconfig.clone();
         Ok(Self {
@@ -77,7 +82,7 @@ impl Place {
         // One of `cargo xtask controlplane` tells more beside it.
         let plane = kubeconfig.parent().map(ControlPlane::load).transpose()?.flatten();
         let plane = plane.filter(ControlPlane::is_up);
-        let bin = tokio::task::spawn_blocking(controlplane::build).await??;
+        let bin = tokio::task::spawn_blocking(controlplane::build_programs).await??;
         let scheduler = plane.as_ref().map(|plane| plane.scheduler_kubeconfig.clone());
         Ok(Self {
             scheduler_kubeconfig: scheduler.unwrap_or_else(|| kubeconfig.clone()),
@@ -95,14 +100,16 @@ impl Place {
     }
 
     /// Ends a process with this one, even if this one is killed: the next start of a control plane sees to it.
-    pub(super) fn adopt(&self, name: &str, identity: &Identity) -> Result<()> {
+    pub(super) fn adopt(&self, name: &str, identity: &ProcessIdentity) -> Result<()> {
         let own = self.plane.as_ref().filter(|_| self.is_own());
-        own.map_or(Ok(()), |plane| plane.adopt(name, identity.clone()))
+        own.map_or(Ok(()), |plane| plane.record_process(name, identity.clone()))
     }
 
     /// What has been used until now.
     pub(super) async fn usage(&self, requests: &ApiClient) -> Result<Usage> {
-        let own = Identity::own()?.cpu_seconds().context("cannot read the time of this process")?;
+        let own = ProcessIdentity::own()?
+            .cpu_seconds()
+            .context("cannot read the time of this process")?;
         if let Some(sandbox) = &self.sandbox {
             let apiserver = sandbox.identity.cpu_seconds().context("the sandbox ended")?;
             return Ok(Usage { apiserver, outside: apiserver + own });

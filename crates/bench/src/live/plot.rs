@@ -129,8 +129,8 @@ fn text(svg: &mut String, (x, y): (f64, f64), size: &str, content: &str) {
 
 #[cfg(test)]
 mod tests {
-    use crate::live::report::tests::example;
     use super::*;
+    use crate::live::report::tests::example;
 
     #[test]
     fn every_scheduler_gets_a_bar_in_every_panel() {

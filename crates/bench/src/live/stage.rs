@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use cli::output::complain;
-use cli::api_client::{ApiClient, pods_path};
 use anyhow::{Context as _, Result, bail};
+use cli::api_client::{ApiClient, pods_path};
+use cli::output::complain;
 use engine::change::Change;
 use engine::object::Labels;
 use http::{Method, StatusCode};
@@ -15,8 +15,8 @@ use super::manifest;
 use super::observer::Observer;
 use super::place::Place;
 use crate::families::Family;
-use crate::{metrics, placements};
 use crate::workers::{WORKERS, for_each_concurrent};
+use crate::{metrics, placements};
 
 /// Binds under way at once when the API server's limit is looked for: a connection's worth.
 const BINDS_AT_ONCE: usize = 100;

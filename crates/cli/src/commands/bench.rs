@@ -34,7 +34,9 @@ pub(super) fn run(options: &Options) -> Result<ExitCode> {
     }
     let absent = absent();
     if options.arguments.first().is_none_or(|first| first == "--help" || first == "-h") {
-        say(&format!("`jindou bench` runs the program {PROGRAM}, which has its own help.\n{absent}\n"))?;
+        say(&format!(
+            "`jindou bench` runs the program {PROGRAM}, which has its own help.\n{absent}\n"
+        ))?;
         return Ok(ExitCode::SUCCESS);
     }
     bail!("{absent}");

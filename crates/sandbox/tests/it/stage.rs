@@ -14,7 +14,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
 
 /// One of upstream's programs, as `cargo xtask controlplane` builds them. CI has them all.
 pub(crate) fn program(name: &str) -> Option<PathBuf> {
-    let programs = controlplane::built().expect("the cache can be read");
+    let programs = controlplane::installed_programs().expect("the cache can be read");
     assert!(programs.is_some() || std::env::var_os("CI").is_none(), "{name} was not built");
     programs.map(|folder| folder.join(name))
 }

@@ -15,11 +15,11 @@ use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory as _, Error, From
 
 use super::flags::{Alone, Span, Version};
 
-pub use page::page;
+pub use page::reference_page;
 pub use table::FLAGS;
 
 /// The version of Kubernetes whose flags and decisions these are.
-pub const KUBERNETES: &str = "v1.36.4";
+pub const KUBERNETES_VERSION: &str = "v1.36.4";
 
 /// The parser of all flags.
 fn command() -> Command {
@@ -31,9 +31,9 @@ pub(super) fn version(asked: &Version) -> Option<String> {
     let own = env!("CARGO_PKG_VERSION");
     match asked {
         Version::No | Version::Other(_) => None,
-        Version::Line => Some(format!("Kubernetes {KUBERNETES} (Jindou {own})\n")),
+        Version::Line => Some(format!("Kubernetes {KUBERNETES_VERSION} (Jindou {own})\n")),
         Version::Raw => Some(format!(
-            "version.Info{{Major:\"1\", Minor:\"36\", GitVersion:\"{KUBERNETES}\", Jindou:\"{own}\"}}\n"
+            "version.Info{{Major:\"1\", Minor:\"36\", GitVersion:\"{KUBERNETES_VERSION}\", Jindou:\"{own}\"}}\n"
         )),
     }
 }

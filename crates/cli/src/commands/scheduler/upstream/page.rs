@@ -7,7 +7,7 @@ use api::config::gates::{Effect as GateEffect, Gates};
 use super::{Effect, FLAGS, command};
 
 /// The page, in Markdown.
-pub fn page() -> String {
+pub fn reference_page() -> String {
     let mut text = String::from(
         "# Flags\n\nMade from the tables of flags and feature gates by `cargo xtask codegen`.\n\n\
          `jindou scheduler` takes every flag of kube-scheduler v1.36. The command may be left out: \
