@@ -36,7 +36,7 @@ pub(crate) fn test(all: bool) -> Result<ExitCode> {
     let go = go();
     if go.is_some() {
         say("programs of upstream's control plane");
-        controlplane::build()?;
+        controlplane::build_programs()?;
     }
     run("cargo", &["test", "--workspace", "--all-features"])?;
     instructions::check(all)?;

@@ -12,7 +12,7 @@ pub(crate) fn run(check: bool) -> Result<()> {
     let files = [
         ("docs/reference/plugins.md", plugins_reference()),
         ("docs/reference/default-config.yaml", defaults),
-        ("docs/reference/flags.md", cli::commands::upstream::page()),
+        ("docs/reference/flags.md", cli::commands::upstream::reference_page()),
     ];
     let mut stale = Vec::new();
     for (file, text) in files {

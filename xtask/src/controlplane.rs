@@ -11,8 +11,8 @@ use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
 pub(crate) use ::controlplane::{
-    ControlPlane, Identity, Options, PAUSE, Scheduler, free_ports, write_expired_client,
-    write_private,
+    ControlPlane, POLL_INTERVAL, ProcessIdentity, SchedulerChoice, StartOptions, free_ports,
+    write_expired_client, write_private,
 };
 
 use crate::shell::say;
@@ -32,7 +32,7 @@ enum Command {
         place: Place,
         /// Which scheduler to start.
         #[arg(long, value_enum, default_value = "none")]
-        scheduler: Scheduler,
+        scheduler: SchedulerChoice,
         /// Let kwok play the kubelets of all nodes, which is the default.
         #[arg(long, overrides_with = "no_kwok")]
         kwok: bool,
@@ -103,13 +103,13 @@ impl Place {
             return Ok((name.to_string_lossy().into_owned(), folder));
         }
         let name = self.name.as_deref().unwrap_or("default");
-        Ok((name.to_owned(), ::controlplane::folder_of(name)?))
+        Ok((name.to_owned(), ::controlplane::state_folder(name)?))
     }
 }
 
-fn up(place: &Place, scheduler: Scheduler, kwok: bool, output: Output) -> Result<()> {
+fn up(place: &Place, scheduler: SchedulerChoice, kwok: bool, output: Output) -> Result<()> {
     let (name, folder) = place.resolve()?;
-    let options = Options { name, folder, scheduler, kwok, controllers: true, owned: false };
+    let options = StartOptions { name, folder, scheduler, kwok, controllers: true, owned: false };
     let plane = ::controlplane::up(&options)?;
     match output {
         Output::Table => print(&table(&plane)),
@@ -133,7 +133,7 @@ fn status(place: &Place, output: Output) -> Result<ExitCode> {
     let planes = if place.name.is_some() || place.folder.is_some() {
         ControlPlane::load(&place.resolve()?.1)?.into_iter().collect()
     } else {
-        ::controlplane::all()?
+        ::controlplane::load_all()?
     };
     match output {
         Output::Json => {
@@ -150,7 +150,7 @@ fn status(place: &Place, output: Output) -> Result<ExitCode> {
 fn status_row(plane: &ControlPlane) -> Value {
     let mut row = plane.summary();
     row["up"] = plane.is_up().into();
-    row["ended"] = plane.ended().into();
+    row["ended"] = plane.exited_processes().into();
     row
 }
 
@@ -160,7 +160,7 @@ fn table(plane: &ControlPlane) -> String {
     } else if plane.is_down() {
         "does not run".to_owned()
     } else {
-        format!("runs in part, without {}", plane.missing())
+        format!("runs in part, without {}", plane.describe_missing())
     };
     let mut rows = vec![
         ("name", plane.name.clone()),

@@ -51,7 +51,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::controlplane::{ControlPlane, Options as PlaneOptions, Scheduler};
+use crate::controlplane::{ControlPlane, SchedulerChoice, StartOptions};
 use crate::shell::{run as run_shown, say, target_folder};
 use scene::{Scene, Size};
 
@@ -252,7 +252,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         seed: options.seed,
     };
     let began = Instant::now();
-    let running = ControlPlane::start(&PlaneOptions::owned(Scheduler::None)?)?;
+    let running = ControlPlane::start(&StartOptions::owned(SchedulerChoice::None)?)?;
     say(&format!("{} answers after {:.1?}", running.plane.server, began.elapsed()));
     // A copy, so that nobody who builds meanwhile changes what is tested.
     let jindou = running.plane.folder.join("jindou");

@@ -89,7 +89,7 @@ pub(crate) fn find_valgrind() -> bool {
 }
 
 fn count() -> Result<Counts> {
-    run_shown("cargo", &["build", "--release", "--package", "cli", "--bin", "jindou"])?;
+    run_shown("cargo", &["build", "--release", "--package", "bench"])?;
     let target = target_folder()?;
     let mut counts = Counts::new();
     for family in FAMILIES {
@@ -112,8 +112,8 @@ fn instructions(target: &Path, family: &str, decisions: usize) -> Result<u64> {
     let output = Command::new("valgrind")
         .arg("--tool=callgrind")
         .arg(profile)
-        .arg(target.join("release/jindou"))
-        .args(["bench", "work", "--family", family, "--nodes", &nodes, "--pods", &pods])
+        .arg(target.join("release/jindou-bench"))
+        .args(["work", "--family", family, "--nodes", &nodes, "--pods", &pods])
         // The size of the environment moves the stack, and that moves a few instructions.
         .env_clear()
         .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))

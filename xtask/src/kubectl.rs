@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 
-use crate::controlplane::PAUSE;
+use crate::controlplane::POLL_INTERVAL;
 use crate::shell::{root, run as run_shown, say, target_folder};
 use differences::{Judgement, Listed};
 use normal::Normal;
@@ -110,7 +110,7 @@ fn play(script: &Script, sides: &Sides, listed: &Listed, options: &Options) -> R
                 let mut again = false;
                 while judgement.is_otherwise() && command.reads() && Instant::now() < deadline {
                     again = true;
-                    std::thread::sleep(PAUSE);
+                    std::thread::sleep(POLL_INTERVAL);
                     judgement = ask()?;
                 }
                 outcome.settled += usize::from(again && !judgement.is_otherwise());

@@ -14,7 +14,7 @@ const SHELL: &[(&str, &[&str])] =
 
 /// All crates of ours.
 const OURS: &[&str] =
-    &["engine", "api", "plugins", "runtime", "sandbox", "controlplane", "cli", "xtask"];
+    &["engine", "api", "plugins", "runtime", "sandbox", "controlplane", "cli", "bench", "xtask"];
 
 /// Crates that do I/O or read a clock, by how their names begin.
 const IMPURE: &[&str] = &[

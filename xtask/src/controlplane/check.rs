@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
 
-use super::{ControlPlane, Options, PAUSE, Scheduler, write_private};
+use super::{ControlPlane, POLL_INTERVAL, SchedulerChoice, StartOptions, write_private};
 use crate::shell::say;
 
 const NODES: usize = 3;
@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// Starts, checks, ends.
 pub(crate) fn run() -> Result<()> {
     let began = Instant::now();
-    let running = ControlPlane::start(&Options::owned(Scheduler::Kube)?)?;
+    let running = ControlPlane::start(&StartOptions::owned(SchedulerChoice::Kube)?)?;
     let plane = &running.plane;
     say(&format!("{} answers after {:.1?}", plane.server, began.elapsed()));
     let version: Value = serde_json::from_str(&plane.kubectl(&["version", "-o", "json"])?)?;
@@ -62,7 +62,7 @@ fn wait(what: &str, want: usize, count: impl Fn() -> Result<usize>) -> Result<()
         if Instant::now() > deadline {
             bail!("{what}: {got} instead of {want} after {} s", PATIENCE.as_secs());
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 

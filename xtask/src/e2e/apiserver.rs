@@ -8,7 +8,7 @@ use super::programs::Program;
 use super::restart::{NODES, PODS, check_that_some_wait};
 use super::scene::{Scene, text};
 use super::schedulers::{self, UNHURRIED};
-use crate::controlplane::{ControlPlane, Options, Scheduler};
+use crate::controlplane::{ControlPlane, SchedulerChoice, StartOptions};
 
 const PROGRAM: &str = "kube-apiserver";
 
@@ -17,7 +17,7 @@ const BOUND_MIN: usize = 50;
 
 /// In a control plane of its own, since the others rely on theirs.
 pub(crate) fn run(outer: &Scene) -> Result<()> {
-    let running = ControlPlane::start(&Options::owned(Scheduler::None)?)?;
+    let running = ControlPlane::start(&StartOptions::owned(SchedulerChoice::None)?)?;
     let mut plane = running.plane.clone();
     // Who waits is not to wonder that this one has ended.
     plane.processes.retain(|(name, _)| name != PROGRAM);

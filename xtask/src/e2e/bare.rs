@@ -9,7 +9,7 @@ use serde_json::json;
 use super::ledger::Ledger;
 use super::load::{self, PER_NODE};
 use super::scene::Scene;
-use crate::controlplane::{ControlPlane, Options, Scheduler};
+use crate::controlplane::{ControlPlane, SchedulerChoice, StartOptions};
 use crate::shell::say;
 
 /// Nodes, all alike.
@@ -33,7 +33,11 @@ pub(crate) fn run(
     killed: &[&str],
     act: impl FnOnce(&Bare) -> Result<()>,
 ) -> Result<()> {
-    let quiet = Options { kwok: false, controllers: false, ..Options::owned(Scheduler::None)? };
+    let quiet = StartOptions {
+        kwok: false,
+        controllers: false,
+        ..StartOptions::owned(SchedulerChoice::None)?
+    };
     let running = ControlPlane::start(&quiet)?;
     let done = prepare(outer, &running.plane, killed, act);
     done.and(running.stop())

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 use api::config::gates::{Gates, Stage};
-use cli::commands::upstream::{FLAGS, KUBERNETES};
+use cli::commands::upstream::{FLAGS, KUBERNETES_VERSION};
 use regex_lite::Regex;
 
 use super::scene::Scene;
@@ -23,7 +23,7 @@ pub(crate) fn run(scene: &Scene) -> Result<()> {
     });
     same("feature gates", &ours.collect(), &gates(&help)?)?;
     let version = said(&program, "--version")?;
-    ensure!(version.trim() == format!("Kubernetes {KUBERNETES}"), "it is {version}");
+    ensure!(version.trim() == format!("Kubernetes {KUBERNETES_VERSION}"), "it is {version}");
     let ours = said(scene.jindou, "--v=0 --version")?;
     ensure!(ours.starts_with(version.trim()), "{ours:?} does not start with {version:?}");
     Ok(())

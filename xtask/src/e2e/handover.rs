@@ -14,12 +14,8 @@ use super::schedulers::EAGER;
 use super::verdict::{Verdict, gaps, middle_and_longest};
 use crate::shell::say;
 
-const LOAD: Plan = Plan {
-    pods: ROOM + 80,
-    bound_min: ROOM - 60,
-    burst: 30,
-    pause: Duration::from_millis(100),
-};
+const LOAD: Plan =
+    Plan { pods: ROOM + 80, bound_min: ROOM - 60, burst: 30, pause: Duration::from_millis(100) };
 
 /// The time that a leader has until it is asked to stop.
 const BETWEEN: std::ops::Range<Duration> = Duration::from_millis(500)..Duration::from_secs(2);

@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 use super::scene::{Scene, text};
 use super::watch;
-use crate::controlplane::PAUSE;
+use crate::controlplane::POLL_INTERVAL;
 
 /// Follows pods until it is dropped.
 pub(crate) struct History {
@@ -102,7 +102,7 @@ async fn follow(client: kube::Client, path: String, mut version: String, seen: A
         version = loop {
             match list(&client, &path, &seen).await {
                 Ok(version) => break version,
-                Err(_) => sleep(PAUSE).await,
+                Err(_) => sleep(POLL_INTERVAL).await,
             }
         };
     }

@@ -16,17 +16,13 @@ use super::replicas::Replicas;
 use super::scene::{PATIENCE, Scene};
 use super::schedulers::UNHURRIED;
 use super::verdict::{Verdict, gaps, middle_and_longest};
-use crate::controlplane::PAUSE;
+use crate::controlplane::POLL_INTERVAL;
 use crate::shell::say;
 
 /// More than a replica may bind: it always has binds that wait for their turn, and goes on sending
 /// them when the partition has begun.
-const LOAD: Plan = Plan {
-    pods: ROOM + 200,
-    bound_min: ROOM - 240,
-    burst: 120,
-    pause: Duration::from_millis(300),
-};
+const LOAD: Plan =
+    Plan { pods: ROOM + 200, bound_min: ROOM - 240, burst: 120, pause: Duration::from_millis(300) };
 
 /// The time that a leader has until it is partitioned.
 const BETWEEN: Range<Duration> = Duration::from_millis(500)..Duration::from_secs(2);
@@ -68,7 +64,7 @@ fn recover(replicas: &mut Replicas, bare: &Bare, leader: usize, run: Option<Run>
             return Ok(ended);
         }
         ensure!(Instant::now() < deadline, "no work {} s after a partition", PATIENCE.as_secs());
-        sleep(PAUSE);
+        sleep(POLL_INTERVAL);
     }
 }
 

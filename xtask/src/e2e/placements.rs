@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result, bail};
 use api::lower::quantity::Quantity;
-use cli::bench::metrics::label;
+use bench::metrics::label_value;
 use serde_json::Value;
 
 use super::scene::{Scene, text};
@@ -128,9 +128,10 @@ pub(crate) fn bindings(scene: &Scene) -> Result<BTreeMap<String, u64>> {
     let metrics = scene.kubectl(&["get", "--raw", "/metrics"])?;
     let mut counts = BTreeMap::new();
     for line in metrics.lines().filter(|line| line.starts_with("apiserver_request_total{")) {
-        if label(line, "subresource") == Some("binding") && label(line, "resource") == Some("pods")
+        if label_value(line, "subresource") == Some("binding")
+            && label_value(line, "resource") == Some("pods")
         {
-            let code = label(line, "code").context("a request without a code")?;
+            let code = label_value(line, "code").context("a request without a code")?;
             let count = line.rsplit(' ').next().and_then(|count| count.parse::<f64>().ok());
             *counts.entry(code.to_owned()).or_default() += count.context("no count")? as u64;
         }

@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::scene::Scene;
 use super::schedulers::{self, Process};
-use crate::controlplane::{ControlPlane, Identity};
+use crate::controlplane::{ControlPlane, ProcessIdentity};
 
 /// One program, which runs or not.
 pub(crate) struct Program<'a> {
@@ -21,7 +21,7 @@ pub(crate) struct Program<'a> {
     words: Vec<String>,
     /// Addresses that it listens on.
     addresses: Vec<String>,
-    identity: Identity,
+    identity: ProcessIdentity,
     /// Once it was started here.
     process: Option<Process>,
 }

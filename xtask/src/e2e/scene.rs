@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
 
-use crate::controlplane::{ControlPlane, PAUSE, write_private};
+use crate::controlplane::{ControlPlane, POLL_INTERVAL, write_private};
 use crate::shell::root;
 
 /// How long anything may take, on a machine that is busy with other things.
@@ -180,7 +180,7 @@ impl<'a> Scene<'a> {
                 Ok(done) => return Ok(done),
                 Err(error) => error,
             };
-            let ended = self.plane.ended();
+            let ended = self.plane.exited_processes();
             if !ended.is_empty() {
                 bail!("{} of the control plane ended", ended.join(", "));
             }
@@ -188,7 +188,7 @@ impl<'a> Scene<'a> {
                 let seconds = PATIENCE.as_secs();
                 return Err(error.context(format!("waited {seconds} s for {what}")));
             }
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 

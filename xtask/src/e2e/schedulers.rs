@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::scene::{PATIENCE, Scene};
-use crate::controlplane::{ControlPlane, Identity, PAUSE, free_ports};
+use crate::controlplane::{ControlPlane, POLL_INTERVAL, ProcessIdentity, free_ports};
 use crate::shell::root;
 
 /// Configuration of a scheduler that needs nothing special.
@@ -124,7 +124,7 @@ pub(crate) fn start(scene: &Scene, name: &str, mut command: Command) -> Result<P
 fn record(plane: &ControlPlane, name: &str, child: &Child) -> Result<()> {
     let Some(mut recorded) = ControlPlane::load(&plane.folder)? else { return Ok(()) };
     recorded.processes.retain(|(_, identity)| identity.is_alive());
-    let identity = Identity::of(child.id().cast_signed());
+    let identity = ProcessIdentity::of(child.id().cast_signed());
     recorded.processes.extend(identity.map(|identity| (name.to_owned(), identity)));
     recorded.save()
 }
@@ -146,8 +146,8 @@ impl Process {
     }
 
     /// Which process it is, unless it has ended.
-    pub(crate) fn identity(&self) -> Option<Identity> {
-        Identity::of(self.child.id().cast_signed())
+    pub(crate) fn identity(&self) -> Option<ProcessIdentity> {
+        ProcessIdentity::of(self.child.id().cast_signed())
     }
 
     /// How it ended, if it did by itself.
@@ -200,6 +200,6 @@ pub(crate) fn wait(child: &mut Child, name: &str) -> Result<ExitStatus> {
         if Instant::now() > deadline {
             bail!("{name} still runs after {} s", PATIENCE.as_secs());
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }

@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command as Process, Stdio};
 use std::time::{Duration, Instant};
 
-use ::controlplane::Running;
+use ::controlplane::RunningControlPlane;
 use anyhow::{Context as _, Result, bail};
 
 use super::script::Command;
-use crate::controlplane::{ControlPlane, Identity, Options, PAUSE, Scheduler, free_ports};
+use crate::controlplane::{
+    ControlPlane, POLL_INTERVAL, ProcessIdentity, SchedulerChoice, StartOptions, free_ports,
+};
 use crate::shell::root;
 
 /// How long one command may take, or a fact may be waited for, on a machine that is busy.
@@ -36,13 +38,13 @@ pub(super) struct Sides {
     processes: Vec<Ours>,
     upstream: Side,
     sandbox: Side,
-    running: Running,
+    running: RunningControlPlane,
 }
 
 impl Sides {
     /// Starts both, with a copy of the script's files for each.
     pub(super) fn start(jindou: &Path, files: &Path) -> Result<Self> {
-        let running = ControlPlane::start(&Options::owned(Scheduler::None)?)?;
+        let running = ControlPlane::start(&StartOptions::owned(SchedulerChoice::None)?)?;
         let plane = &running.plane;
         let folder = plane.folder.join("compare");
         let side = |name: &str, kubeconfig: PathBuf| -> Result<Side> {
@@ -169,7 +171,7 @@ impl Side {
                 let seconds = PATIENCE.as_secs();
                 bail!("waited {seconds} s; the last answer: {}{}", said.output, said.errors);
             }
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 }
@@ -185,8 +187,8 @@ impl Ours {
             File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
         command.stdin(Stdio::null()).stdout(out).stderr(log);
         let ours = Self(command.spawn().with_context(|| format!("cannot start {name}"))?);
-        if let Some(identity) = Identity::of(ours.0.id().cast_signed()) {
-            plane.adopt(name, identity)?;
+        if let Some(identity) = ProcessIdentity::of(ours.0.id().cast_signed()) {
+            plane.record_process(name, identity)?;
         }
         Ok(ours)
     }
