@@ -67,10 +67,10 @@ pub(crate) fn check(all: bool) -> Result<()> {
     compare(&count()?, &read()?)
 }
 
-pub(crate) const ABSENT: &str = "Valgrind was not found: it counts instructions. Install it, such as by `apt-get install valgrind`";
+const ABSENT: &str = "Valgrind was not found: it counts instructions. Install it, such as by `apt-get install valgrind`";
 
 /// Whether there is valgrind; tries to install it where that is allowed.
-pub(crate) fn find_valgrind() -> bool {
+fn find_valgrind() -> bool {
     let present = || output("valgrind", &["--version"]).is_ok();
     if present() {
         return true;

@@ -7,7 +7,6 @@ mod controlplane;
 mod e2e;
 mod instructions;
 mod kubectl;
-mod near;
 mod protobuf;
 mod shell;
 mod tidy;
@@ -47,8 +46,6 @@ enum Command {
         bless: bool,
     },
     Kubectl(kubectl::Options),
-    /// Find out which functions a scheduler runs, and have them laid together by the linker.
-    Near,
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -61,7 +58,6 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::E2e(options) => e2e::run(&options),
         Command::Instructions { bless } => instructions::run(bless),
         Command::Kubectl(options) => kubectl::run(&options),
-        Command::Near => near::run(),
     }
 }
 
