@@ -7,10 +7,10 @@ use anyhow::{Context as _, Result, bail};
 use crate::shell::{cache, go, root, run, run_in, say};
 use crate::{codegen, compare_fresh, e2e, instructions, kubectl, protobuf, tidy, walls};
 
-const DENY_VERSION: &str = "0.20.2";
+const CARGO_DENY_VERSION: &str = "0.20.2";
 
 /// Random cases compared with upstream in each run of the tests.
-const CASES: u64 = 2000;
+const FRESH_CASES: u64 = 2000;
 
 /// Format, lints, dependencies, walls, generated files, then all tests with nothing skipped.
 pub(crate) fn ci() -> Result<ExitCode> {
@@ -57,14 +57,14 @@ pub(crate) fn test(all: bool) -> Result<ExitCode> {
     say("fields of the protobuf form");
     protobuf::check(&oracle, &go)?;
     say("kubectl on upstream's control plane and on the sandbox");
-    if kubectl::run(&kubectl::Options::default())? != ExitCode::SUCCESS {
+    if kubectl::run(&kubectl::KubectlOptions::default())? != ExitCode::SUCCESS {
         bail!("kubectl does not say the same on both; run `cargo xtask kubectl` by itself");
     }
     say("scenarios on upstream's control plane");
-    if e2e::run(&e2e::Options::default())? != ExitCode::SUCCESS {
+    if e2e::run(&e2e::E2eOptions::default())? != ExitCode::SUCCESS {
         bail!("scenarios failed; run one by itself with `cargo xtask e2e --only NAME --keep`");
     }
-    compare_fresh(CASES)
+    compare_fresh(FRESH_CASES)
 }
 
 /// Checks licences, sources and bans with cargo-deny, which is installed if it is absent.
@@ -74,8 +74,15 @@ fn deny() -> Result<()> {
     if !program.exists() {
         say("installing cargo-deny, once");
         let tools = tools.to_string_lossy().into_owned();
-        let arguments =
-            ["install", "cargo-deny", "--version", DENY_VERSION, "--locked", "--root", &tools];
+        let arguments = [
+            "install",
+            "cargo-deny",
+            "--version",
+            CARGO_DENY_VERSION,
+            "--locked",
+            "--root",
+            &tools,
+        ];
         run("cargo", &arguments)?;
     }
     // It looks at the crates of every platform, and without the network.

@@ -42,14 +42,14 @@ use serde_json::{Value, json};
 use compare::{Difference, compare};
 use coverage::Coverage;
 use oracle::Oracle;
-use theme::Size;
+use theme::ClusterSize;
 
 /// Jindou's answer to a case, in the shape of the oracle's.
-pub(crate) type Answer = fn(&Value) -> Value;
+pub(crate) type AnswerFn = fn(&Value) -> Value;
 
 /// Compare Jindou with upstream's scheduler on random cases.
 #[derive(clap::Args)]
-pub(crate) struct Options {
+pub(crate) struct ConformanceOptions {
     /// How many random cases to run.
     #[arg(long, default_value_t = 1000)]
     cases: u64,
@@ -91,7 +91,7 @@ struct Finding {
 }
 
 /// Runs the command. Fails when a difference is not a listed exception.
-pub(crate) fn run(options: &Options, ours: Option<Answer>) -> Result<ExitCode> {
+pub(crate) fn run(options: &ConformanceOptions, ours: Option<AnswerFn>) -> Result<ExitCode> {
     let root = oracle::root()?;
     let binary = match &options.oracle {
         Some(path) => path.clone(),
@@ -99,7 +99,7 @@ pub(crate) fn run(options: &Options, ours: Option<Answer>) -> Result<ExitCode> {
     };
     let plugin = match &options.plugin {
         Some(name) => Some(theme::plugin(name).with_context(|| {
-            format!("no cases about plugin {name:?}; known: {}", known_plugins())
+            format!("no cases about plugin {name:?}; known: {}", plugin_names())
         })?),
         None => None,
     };
@@ -108,26 +108,26 @@ pub(crate) fn run(options: &Options, ours: Option<Answer>) -> Result<ExitCode> {
         bless::bless(&root, &mut oracle, plugin)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let seed = options.seed.unwrap_or_else(fresh_seed);
+    let seed = options.seed.unwrap_or_else(seed_from_clock);
     let cases = cases(options, seed, plugin)?;
     if options.sensitivity {
         sensitivity::measure(&mut oracle, seed, cases)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut subject = match ours {
-        Some(answer) if !options.self_check => Subject::Function(answer),
-        _ => Subject::Oracle(Oracle::start(&binary)?),
+    let mut system = match ours {
+        Some(answer) if !options.self_check => SystemUnderTest::Function(answer),
+        _ => SystemUnderTest::Oracle(Oracle::start(&binary)?),
     };
-    let mut session = Session::new(seed, options);
-    session.stream(&mut oracle, &mut subject, cases)?;
-    session.report(options, &mut oracle, &mut subject)
+    let mut run_state = ComparisonRun::new(seed, options);
+    run_state.stream(&mut oracle, &mut system, cases)?;
+    run_state.report(options, &mut oracle, &mut system)
 }
 
-fn known_plugins() -> String {
+fn plugin_names() -> String {
     theme::PLUGINS.map(|(name, _)| name).join(", ")
 }
 
-fn fresh_seed() -> u64 {
+fn seed_from_clock() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(1, |elapsed| elapsed.as_millis() as u64 % 1_000_000_000)
@@ -135,13 +135,14 @@ fn fresh_seed() -> u64 {
 
 /// The cases of the run, each with the topics it is about.
 fn cases(
-    options: &Options,
+    options: &ConformanceOptions,
     seed: u64,
     plugin: Option<&'static str>,
 ) -> Result<Box<dyn Iterator<Item = generate::Case>>> {
     let Some(path) = &options.replay else {
         return Ok(Box::new(
-            (0..options.cases).map(move |index| generate::case(seed, index, plugin, Size::Usual)),
+            (0..options.cases)
+                .map(move |index| generate::case(seed, index, plugin, ClusterSize::Usual)),
         ));
     };
     let text = std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
@@ -153,17 +154,17 @@ fn cases(
 }
 
 /// Who is compared with the oracle.
-enum Subject {
-    Function(Answer),
+enum SystemUnderTest {
+    Function(AnswerFn),
     Oracle(Oracle),
 }
 
-impl Subject {
+impl SystemUnderTest {
     /// The answer to one case; a panic is an answer too.
     fn answer(&mut self, case: &Value) -> Result<Value> {
         match self {
-            Subject::Oracle(oracle) => oracle.ask(case),
-            Subject::Function(function) => Ok(std::panic::catch_unwind(|| function(case))
+            SystemUnderTest::Oracle(oracle) => oracle.ask(case),
+            SystemUnderTest::Function(function) => Ok(std::panic::catch_unwind(|| function(case))
                 .unwrap_or_else(|panic| {
                     let text = panic
                         .downcast_ref::<String>()
@@ -176,7 +177,7 @@ impl Subject {
 }
 
 /// The state of one run.
-struct Session {
+struct ComparisonRun {
     seed: u64,
     coverage: Coverage,
     findings: Vec<Finding>,
@@ -185,8 +186,8 @@ struct Session {
     excepted: u64,
 }
 
-impl Session {
-    fn new(seed: u64, options: &Options) -> Self {
+impl ComparisonRun {
+    fn new(seed: u64, options: &ConformanceOptions) -> Self {
         Self {
             seed,
             coverage: Coverage::default(),
@@ -201,11 +202,11 @@ impl Session {
     fn stream(
         &mut self,
         oracle: &mut Oracle,
-        subject: &mut Subject,
+        system: &mut SystemUnderTest,
         cases: impl Iterator<Item = generate::Case>,
     ) -> Result<()> {
         oracle.stream(cases, |case, answer| {
-            let ours = subject.answer(&case.value)?;
+            let ours = system.answer(&case.value)?;
             self.judge(case, answer, ours);
             Ok(())
         })
@@ -236,9 +237,9 @@ impl Session {
     /// Prints coverage and differences, the smallest case of each kind shrunk.
     fn report(
         mut self,
-        options: &Options,
+        options: &ConformanceOptions,
         oracle: &mut Oracle,
-        subject: &mut Subject,
+        system: &mut SystemUnderTest,
     ) -> Result<ExitCode> {
         let mut out = std::io::stdout().lock();
         if std::io::stderr().is_terminal() {
@@ -248,7 +249,7 @@ impl Session {
         let kinds = report::kinds(&self.findings);
         for (signature, members) in kinds.iter().take(options.shrink) {
             let finding = &self.findings[members[0]];
-            let small = report::shrink_finding(finding, oracle, subject)?;
+            let small = report::shrink_finding(finding, oracle, system)?;
             report::print(&mut out, signature, members.len(), &small)?;
             if let Some(folder) = &options.keep {
                 report::keep(folder, signature, &small)?;

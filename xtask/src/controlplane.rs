@@ -19,17 +19,17 @@ use crate::shell::say;
 
 /// Run upstream's control plane on this machine, for tests.
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct ControlPlaneArgs {
     #[command(subcommand)]
-    command: Command,
+    command: ControlPlaneCommand,
 }
 
 #[derive(clap::Subcommand)]
-enum Command {
+enum ControlPlaneCommand {
     /// Start one, which runs until it is ended with `down`. The first time all programs are built, which takes long.
     Up {
         #[command(flatten)]
-        place: Place,
+        plane: PlaneSelector,
         /// Which scheduler to start.
         #[arg(long, value_enum, default_value = "none")]
         scheduler: SchedulerChoice,
@@ -40,27 +40,27 @@ enum Command {
         #[arg(long)]
         no_kwok: bool,
         #[command(flatten)]
-        form: Form,
+        form: OutputArgs,
     },
     /// End one, and remove its data.
     Down {
         #[command(flatten)]
-        place: Place,
+        plane: PlaneSelector,
     },
     /// Tell what runs: the one that is named, or all without a name.
     Status {
         #[command(flatten)]
-        place: Place,
+        plane: PlaneSelector,
         #[command(flatten)]
-        form: Form,
+        form: OutputArgs,
     },
-    /// Start one, let upstream's scheduler place pods, tell what happened, and end it.
+    /// Start one, let upstream's scheduler plane pods, tell what happened, and end it.
     Check,
 }
 
 /// Which control plane.
 #[derive(clap::Args)]
-struct Place {
+struct PlaneSelector {
     /// Name of the control plane [default: default]
     #[arg(long, conflicts_with = "folder")]
     name: Option<String>,
@@ -70,32 +70,32 @@ struct Place {
 }
 
 #[derive(clap::Args)]
-struct Form {
-    /// Form of the output.
+struct OutputArgs {
+    /// OutputArgs of the output.
     #[arg(short, long, value_enum, default_value = "table")]
-    output: Output,
+    output: OutputFormat,
 }
 
 #[derive(Clone, Copy, PartialEq, clap::ValueEnum)]
-enum Output {
+enum OutputFormat {
     Table,
     Json,
 }
 
 /// Runs the command.
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &ControlPlaneArgs) -> Result<ExitCode> {
     match &arguments.command {
-        Command::Up { place, scheduler, no_kwok, form, kwok: _ } => {
-            up(place, *scheduler, !no_kwok, form.output)?;
+        ControlPlaneCommand::Up { plane, scheduler, no_kwok, form, kwok: _ } => {
+            up(plane, *scheduler, !no_kwok, form.output)?;
         }
-        Command::Down { place } => down(place)?,
-        Command::Status { place, form } => return status(place, form.output),
-        Command::Check => check::run()?,
+        ControlPlaneCommand::Down { plane } => down(plane)?,
+        ControlPlaneCommand::Status { plane, form } => return status(plane, form.output),
+        ControlPlaneCommand::Check => check::run()?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-impl Place {
+impl PlaneSelector {
     fn resolve(&self) -> Result<(String, PathBuf)> {
         if let Some(folder) = &self.folder {
             let folder = std::path::absolute(folder)?;
@@ -107,19 +107,24 @@ impl Place {
     }
 }
 
-fn up(place: &Place, scheduler: SchedulerChoice, kwok: bool, output: Output) -> Result<()> {
-    let (name, folder) = place.resolve()?;
+fn up(
+    plane: &PlaneSelector,
+    scheduler: SchedulerChoice,
+    kwok: bool,
+    output: OutputFormat,
+) -> Result<()> {
+    let (name, folder) = plane.resolve()?;
     let options = StartOptions { name, folder, scheduler, kwok, controllers: true, owned: false };
     let plane = ::controlplane::up(&options)?;
     match output {
-        Output::Table => print(&table(&plane)),
-        Output::Json => print(&format!("{}\n", plane.summary())),
+        OutputFormat::Table => print(&table(&plane)),
+        OutputFormat::Json => print(&format!("{}\n", plane.summary())),
     }
     Ok(())
 }
 
-fn down(place: &Place) -> Result<()> {
-    let (name, folder) = place.resolve()?;
+fn down(plane: &PlaneSelector) -> Result<()> {
+    let (name, folder) = plane.resolve()?;
     if ::controlplane::down(&folder)? {
         say(&format!("{name} has ended"));
     } else {
@@ -129,19 +134,19 @@ fn down(place: &Place) -> Result<()> {
 }
 
 /// Succeeds when there is one and all that should run does.
-fn status(place: &Place, output: Output) -> Result<ExitCode> {
-    let planes = if place.name.is_some() || place.folder.is_some() {
-        ControlPlane::load(&place.resolve()?.1)?.into_iter().collect()
+fn status(plane: &PlaneSelector, output: OutputFormat) -> Result<ExitCode> {
+    let planes = if plane.name.is_some() || plane.folder.is_some() {
+        ControlPlane::load(&plane.resolve()?.1)?.into_iter().collect()
     } else {
         ::controlplane::load_all()?
     };
     match output {
-        Output::Json => {
+        OutputFormat::Json => {
             let rows: Vec<_> = planes.iter().map(status_row).collect();
             print(&format!("{}\n", json!(rows)));
         }
-        Output::Table if planes.is_empty() => say("no control plane runs"),
-        Output::Table => print(&planes.iter().map(table).collect::<Vec<_>>().join("\n")),
+        OutputFormat::Table if planes.is_empty() => say("no control plane runs"),
+        OutputFormat::Table => print(&planes.iter().map(table).collect::<Vec<_>>().join("\n")),
     }
     let fine = !planes.is_empty() && planes.iter().all(ControlPlane::is_up);
     Ok(if fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })

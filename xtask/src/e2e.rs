@@ -36,8 +36,8 @@ mod programs;
 mod proxy;
 mod replicas;
 mod restart;
-mod scene;
 mod schedulers;
+mod test_env;
 mod vanishing;
 mod verdict;
 mod volumes;
@@ -53,12 +53,12 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::controlplane::{ControlPlane, SchedulerChoice, StartOptions};
 use crate::shell::{run as run_shown, say, target_folder};
-use scene::{Scene, Size};
+use test_env::{RunSize, TestEnv};
 
 /// Run Jindou on upstream's control plane and use it as people do.
 #[derive(Default, clap::Args)]
 #[command(after_long_help = LONG_FORMS)]
-pub(crate) struct Options {
+pub(crate) struct E2eOptions {
     /// Run only this scenario; may be given several times.
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
@@ -94,7 +94,7 @@ struct Scenario {
     name: &'static str,
     /// What is shown to work.
     shows: &'static str,
-    run: fn(&Scene) -> Result<()>,
+    run: fn(&TestEnv) -> Result<()>,
 }
 
 const SCENARIOS: &[Scenario] = &[
@@ -231,14 +231,14 @@ const SCENARIOS: &[Scenario] = &[
 ];
 
 /// What came of a scenario.
-struct Outcome {
+struct ScenarioOutcome {
     scenario: &'static Scenario,
     took: Duration,
     failure: Option<String>,
 }
 
 /// Runs the scenarios; succeeds if all of them do.
-pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+pub(crate) fn run(options: &E2eOptions) -> Result<ExitCode> {
     let chosen = choose(&options.only)?;
     let built = if let Some(program) = &options.jindou {
         program.clone()
@@ -246,7 +246,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         run_shown("cargo", &["build", "--package", "cli", "--bin", "jindou"])?;
         target_folder()?.join("debug/jindou")
     };
-    let size = Size {
+    let size = RunSize {
         long: options.long,
         rounds: options.rounds.map(|rounds| rounds as usize),
         seed: options.seed,
@@ -262,7 +262,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         let began = Instant::now();
         let failure = attempt(scenario, &running.plane, &jindou, size, options.keep).err();
         let failure = failure.map(|error| format!("{error:#}"));
-        let outcome = Outcome { scenario, took: began.elapsed(), failure };
+        let outcome = ScenarioOutcome { scenario, took: began.elapsed(), failure };
         say(&line(&outcome));
         let failed = outcome.failure.is_some();
         outcomes.push(outcome);
@@ -299,22 +299,23 @@ fn attempt(
     scenario: &Scenario,
     plane: &ControlPlane,
     jindou: &std::path::Path,
-    size: Size,
+    size: RunSize,
     keep: bool,
 ) -> Result<()> {
-    let scene = Scene::open(plane, jindou, scenario.name, size).context("cannot set the scene")?;
-    let done = (scenario.run)(&scene);
+    let env =
+        TestEnv::open(plane, jindou, scenario.name, size).context("cannot set up the namespace")?;
+    let done = (scenario.run)(&env);
     if done.is_err() {
-        say(&scene.describe());
+        say(&env.describe());
         if keep {
             return done;
         }
     }
-    done.and(scene.close().context("cannot clean up"))
+    done.and(env.close().context("cannot clean up"))
 }
 
-fn line(outcome: &Outcome) -> String {
-    let Outcome { scenario, took, failure } = outcome;
+fn line(outcome: &ScenarioOutcome) -> String {
+    let ScenarioOutcome { scenario, took, failure } = outcome;
     let state = if failure.is_some() { "FAILED" } else { "ok" };
     let mut text = format!("{:<12}{:>6.1} s  {state}", scenario.name, took.as_secs_f64());
     if let Some(failure) = failure {
@@ -323,9 +324,9 @@ fn line(outcome: &Outcome) -> String {
     text
 }
 
-fn table(outcomes: &[Outcome]) -> String {
+fn table(outcomes: &[ScenarioOutcome]) -> String {
     let mut text = format!("\n{:<12}{:>8}  {:<8}{}\n", "SCENARIO", "TIME", "RESULT", "SHOWS");
-    for Outcome { scenario, took, failure } in outcomes {
+    for ScenarioOutcome { scenario, took, failure } in outcomes {
         let state = if failure.is_some() { "FAILED" } else { "ok" };
         let seconds = took.as_secs_f64();
         let Scenario { name, shows, .. } = scenario;

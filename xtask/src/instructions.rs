@@ -27,27 +27,27 @@ const FAMILIES: &[&str] = &[
 const NODES: usize = 500;
 
 /// Decisions of the two runs. The first ones warm up and are not counted.
-const DECISIONS: [usize; 2] = [50, 200];
+const DECISIONS_PER_RUN: [usize; 2] = [50, 200];
 
 /// By how many percent a family may differ from what is committed.
-const TOLERANCE: u64 = 10;
+const TOLERANCE_PERCENT: u64 = 10;
 
 /// Where the committed numbers are.
-const COMMITTED: &str = "bench/instructions.json";
+const COUNTS_FILE: &str = "bench/instructions.json";
 
 /// Instructions per decision by family.
-type Counts = BTreeMap<String, u64>;
+type InstructionCounts = BTreeMap<String, u64>;
 
-/// Counts, and compares with the committed numbers or commits to the new ones.
+/// InstructionCounts, and compares with the committed numbers or commits to the new ones.
 pub(crate) fn run(bless: bool) -> Result<ExitCode> {
     if !find_valgrind() {
-        bail!("{ABSENT}");
+        bail!("{VALGRIND_MISSING}");
     }
     let counted = count()?;
     if bless {
         write(&counted)?;
-        say(&table(&counted, &Counts::new()));
-        say(&format!("wrote {COMMITTED}"));
+        say(&table(&counted, &InstructionCounts::new()));
+        say(&format!("wrote {COUNTS_FILE}"));
         return Ok(ExitCode::SUCCESS);
     }
     compare(&counted, &read()?)?;
@@ -59,18 +59,20 @@ pub(crate) fn check(all: bool) -> Result<()> {
     say("instructions of one decision");
     if !find_valgrind() {
         if all {
-            bail!("{ABSENT}");
+            bail!("{VALGRIND_MISSING}");
         }
-        say(&format!("SKIPPED: the instructions of one decision were not counted. {ABSENT}"));
+        say(&format!(
+            "SKIPPED: the instructions of one decision were not counted. {VALGRIND_MISSING}"
+        ));
         return Ok(());
     }
     compare(&count()?, &read()?)
 }
 
-const ABSENT: &str = "Valgrind was not found: it counts instructions. Install it, such as by `apt-get install valgrind`";
+pub(crate) const VALGRIND_MISSING: &str = "Valgrind was not found: it counts instructions. Install it, such as by `apt-get install valgrind`";
 
 /// Whether there is valgrind; tries to install it where that is allowed.
-fn find_valgrind() -> bool {
+pub(crate) fn find_valgrind() -> bool {
     let present = || output("valgrind", &["--version"]).is_ok();
     if present() {
         return true;
@@ -88,18 +90,21 @@ fn find_valgrind() -> bool {
     installed.is_ok() && present()
 }
 
-fn count() -> Result<Counts> {
+fn count() -> Result<InstructionCounts> {
     run_shown("cargo", &["build", "--release", "--package", "bench"])?;
     let target = target_folder()?;
-    let mut counts = Counts::new();
+    let mut counts = InstructionCounts::new();
     for family in FAMILIES {
         let mut totals = [0; 2];
-        for (total, decisions) in totals.iter_mut().zip(DECISIONS) {
+        for (total, decisions) in totals.iter_mut().zip(DECISIONS_PER_RUN) {
             *total = instructions(&target, family, decisions)
                 .with_context(|| format!("cannot count {family}"))?;
         }
         let more = totals[1].saturating_sub(totals[0]);
-        counts.insert((*family).to_owned(), more / (DECISIONS[1] - DECISIONS[0]) as u64);
+        counts.insert(
+            (*family).to_owned(),
+            more / (DECISIONS_PER_RUN[1] - DECISIONS_PER_RUN[0]) as u64,
+        );
     }
     Ok(counts)
 }
@@ -133,26 +138,26 @@ fn collected(said: &str) -> Option<u64> {
 }
 
 /// The committed numbers; none when there is no file yet.
-fn read() -> Result<Counts> {
-    match std::fs::read_to_string(root().join(COMMITTED)) {
+fn read() -> Result<InstructionCounts> {
+    match std::fs::read_to_string(root().join(COUNTS_FILE)) {
         Ok(text) => serde_json::from_str(&text)
-            .with_context(|| format!("{COMMITTED} is not a map from families to numbers")),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Counts::new()),
-        Err(error) => Err(error).with_context(|| format!("cannot read {COMMITTED}")),
+            .with_context(|| format!("{COUNTS_FILE} is not a map from families to numbers")),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(InstructionCounts::new()),
+        Err(error) => Err(error).with_context(|| format!("cannot read {COUNTS_FILE}")),
     }
 }
 
-fn write(counts: &Counts) -> Result<()> {
-    let path = root().join(COMMITTED);
+fn write(counts: &InstructionCounts) -> Result<()> {
+    let path = root().join(COUNTS_FILE);
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).context("cannot make the folder of the counts")?;
     }
     let text = serde_json::to_string_pretty(counts)? + "\n";
-    std::fs::write(path, text).with_context(|| format!("cannot write {COMMITTED}"))
+    std::fs::write(path, text).with_context(|| format!("cannot write {COUNTS_FILE}"))
 }
 
 /// Shows what was counted; fails when a family needs too many.
-fn compare(counted: &Counts, committed: &Counts) -> Result<()> {
+fn compare(counted: &InstructionCounts, committed: &InstructionCounts) -> Result<()> {
     say(&table(counted, committed));
     let (better, wrong) = judge(counted, committed);
     if !better.is_empty() {
@@ -171,21 +176,24 @@ fn compare(counted: &Counts, committed: &Counts) -> Result<()> {
 }
 
 /// Families that became better, and what is wrong with others.
-fn judge<'a>(counted: &'a Counts, committed: &'a Counts) -> (Vec<&'a str>, Vec<String>) {
+fn judge<'a>(
+    counted: &'a InstructionCounts,
+    committed: &'a InstructionCounts,
+) -> (Vec<&'a str>, Vec<String>) {
     let (mut better, mut wrong) = (Vec::new(), Vec::new());
     for (family, now) in counted {
         match committed.get(family) {
-            None => wrong.push(format!("{family}: not in {COMMITTED}")),
-            Some(before) if now * 100 > before * (100 + TOLERANCE) => wrong.push(format!(
+            None => wrong.push(format!("{family}: not in {COUNTS_FILE}")),
+            Some(before) if now * 100 > before * (100 + TOLERANCE_PERCENT) => wrong.push(format!(
                 "{family}: a decision takes {now} instructions, {} more than the committed {before}",
                 percent(*now, *before)
             )),
-            Some(before) if now * 100 < before * (100 - TOLERANCE) => better.push(&**family),
+            Some(before) if now * 100 < before * (100 - TOLERANCE_PERCENT) => better.push(&**family),
             Some(_) => {}
         }
     }
     for family in committed.keys().filter(|family| !counted.contains_key(*family)) {
-        wrong.push(format!("{family}: in {COMMITTED}, but no longer counted"));
+        wrong.push(format!("{family}: in {COUNTS_FILE}, but no longer counted"));
     }
     (better, wrong)
 }
@@ -194,7 +202,7 @@ fn percent(now: u64, before: u64) -> String {
     format!("{:.1} %", (now as f64 / before as f64 - 1.0) * 100.0)
 }
 
-fn table(counted: &Counts, committed: &Counts) -> String {
+fn table(counted: &InstructionCounts, committed: &InstructionCounts) -> String {
     let mut text =
         format!("{:<28}{:>14}{:>12}{:>10}\n", "FAMILY", "INSTRUCTIONS", "COMMITTED", "CHANGE");
     for (family, now) in counted {
@@ -210,7 +218,7 @@ fn table(counted: &Counts, committed: &Counts) -> String {
 mod tests {
     use super::*;
 
-    fn counts(pairs: &[(&str, u64)]) -> Counts {
+    fn counts(pairs: &[(&str, u64)]) -> InstructionCounts {
         pairs.iter().map(|(family, count)| ((*family).to_owned(), *count)).collect()
     }
 

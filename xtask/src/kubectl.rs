@@ -2,17 +2,17 @@
 //!
 //! ```text
 //!                 ┌─▶ upstream's control plane ─▶ output, error output, exit code ─┐
-//! script, a line ─┤                                                                ├─▶ normal form ─▶ diff ─▶ listed?
+//! script, a line ─┤                                                                ├─▶ normalizer normalized_output ─▶ diff ─▶ known?
 //!                 └─▶ `jindou up` ──────────────▶ output, error output, exit code ─┘
 //! ```
 //!
-//! Jindou schedules on both, so that the scheduler is no difference. What may differ is listed line by
-//! line with its reason in `conformance/kubectl/differences.yaml`; what is listed and does not differ
+//! Jindou schedules on both, so that the scheduler is no difference. What may differ is known line by
+//! line with its reason in `conformance/kubectl/differences.yaml`; what is known and does not differ
 //! any more is a failure too. Controllers of both sides work at their own pace: a command that only
-//! reads is asked again for a while before its answers differ.
+//! is_read_only is asked again for a while before its answers differ.
 
 mod differences;
-mod normal;
+mod normalizer;
 mod script;
 mod sides;
 
@@ -26,106 +26,115 @@ use anyhow::{Context as _, Result};
 
 use crate::controlplane::POLL_INTERVAL;
 use crate::shell::{root, run as run_shown, say, target_folder};
-use differences::{Judgement, Listed};
-use normal::Normal;
-use script::{Command, Kind, Script, Step};
-use sides::{Said, Sides};
+use differences::{Comparison, KnownDifferences};
+use normalizer::Normalizer;
+use script::{KubectlCommand, Script, ScriptStep, StepKind};
+use sides::{CommandOutput, Sides};
 
-/// Where script, files and listed differences are.
+/// Where script, files and known differences are.
 const FOLDER: &str = "conformance/kubectl";
 
-/// How long controllers may take until both sides are in the same state.
-const SETTLING: Duration = Duration::from_secs(15);
+/// How long controllers may record until both sides are in the same state.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Run one script of kubectl commands on upstream's control plane and on the sandbox, and compare what they say.
 #[derive(Default, clap::Args)]
-pub(crate) struct Options {
-    /// Show what both sides said, for every command.
+pub(crate) struct KubectlOptions {
+    /// Show what both sides output, for every command.
     #[arg(long)]
     show: bool,
 }
 
 /// What the commands came to.
 #[derive(Default)]
-struct Outcome {
-    alike: usize,
+struct ScriptOutcome {
+    same: usize,
     as_listed: usize,
     /// How many had to be asked again until both sides were in the same state.
     settled: usize,
-    /// What differs otherwise, as it is shown.
-    otherwise: Vec<String>,
+    /// What differs unexpected, as it is shown.
+    unexpected: Vec<String>,
 }
 
-/// Runs the script; succeeds if all commands answer alike, or differ as listed.
-pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+/// Runs the script; succeeds if all commands answer same, or differ as known.
+pub(crate) fn run(options: &KubectlOptions) -> Result<ExitCode> {
     let folder = root().join(FOLDER);
     let script = Script::parse(&read(&folder.join("script.txt"))?)?;
-    let listed = Listed::parse(&read(&folder.join("differences.yaml"))?)?;
-    listed.check_commands(&script)?;
+    let known = KnownDifferences::parse(&read(&folder.join("differences.yaml"))?)?;
+    known.check_commands(&script)?;
     run_shown("cargo", &["build", "--package", "cli", "--bin", "jindou"])?;
     let jindou = target_folder()?.join("debug/jindou");
     let began = Instant::now();
     let sides = Sides::start(&jindou, &folder.join("files"))?;
     say(&format!("both sides answer after {:.1?}", began.elapsed()));
-    let outcome = play(&script, &sides, &listed, options)?;
+    let outcome = run_script(&script, &sides, &known, options)?;
     sides.stop()?;
     // Once more, since nobody finds them among so many lines.
-    for shown in &outcome.otherwise {
+    for shown in &outcome.unexpected {
         say(shown);
     }
-    let Outcome { alike, as_listed, settled, otherwise } = outcome;
-    let otherwise = otherwise.len();
+    let ScriptOutcome { same, as_listed, settled, unexpected } = outcome;
+    let unexpected = unexpected.len();
     say(&format!(
-        "{} commands: {alike} alike, {as_listed} differ as listed, {otherwise} differ otherwise, {settled} asked again; {:.0} s",
-        alike + as_listed + otherwise,
+        "{} commands: {same} alike, {as_listed} differ as listed, {unexpected} differ unexpectedly, {settled} retried; {:.0} s",
+        same + as_listed + unexpected,
         began.elapsed().as_secs_f64()
     ));
-    Ok(if otherwise == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if unexpected == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn read(path: &Path) -> Result<String> {
     fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
-fn play(script: &Script, sides: &Sides, listed: &Listed, options: &Options) -> Result<Outcome> {
-    let normal = Normal::new()?;
-    let mut outcome = Outcome::default();
-    for Step { line, kind, command } in &script.steps {
+fn run_script(
+    script: &Script,
+    sides: &Sides,
+    known: &KnownDifferences,
+    options: &KubectlOptions,
+) -> Result<ScriptOutcome> {
+    let normalizer = Normalizer::new()?;
+    let mut outcome = ScriptOutcome::default();
+    for ScriptStep { line, kind, command } in &script.steps {
         let at = || format!("line {line} of {FOLDER}/script.txt, `{}`", command.text);
         match kind {
-            Kind::Until { upstream_alone, lines } => {
+            StepKind::Until { upstream_alone, lines } => {
                 sides.until(command, *upstream_alone, *lines).with_context(at)?;
             }
-            Kind::Compare { sorted } => {
+            StepKind::Compare { sorted } => {
                 let ask = || {
-                    let said = sides.run(command).with_context(at)?;
-                    let [upstream, sandbox] = said.map(|said| form(&normal, &said, *sorted));
+                    let output = sides.run(command).with_context(at)?;
+                    let [upstream, sandbox] =
+                        output.map(|output| normalized_output(&normalizer, &output, *sorted));
                     if options.show {
                         say(&format!("── upstream ──\n{upstream}── sandbox ──\n{sandbox}"));
                     }
-                    anyhow::Ok(listed.judge(&command.text, &upstream, &sandbox))
+                    anyhow::Ok(known.compare(&command.text, &upstream, &sandbox))
                 };
-                let deadline = Instant::now() + SETTLING;
-                let mut judgement = ask()?;
+                let deadline = Instant::now() + SETTLE_TIMEOUT;
+                let mut comparison = ask()?;
                 let mut again = false;
-                while judgement.is_otherwise() && command.reads() && Instant::now() < deadline {
+                while comparison.is_unexpected()
+                    && command.is_read_only()
+                    && Instant::now() < deadline
+                {
                     again = true;
                     std::thread::sleep(POLL_INTERVAL);
-                    judgement = ask()?;
+                    comparison = ask()?;
                 }
-                outcome.settled += usize::from(again && !judgement.is_otherwise());
-                outcome.take(command, &judgement, again);
+                outcome.settled += usize::from(again && !comparison.is_unexpected());
+                outcome.record(command, &comparison, again);
             }
         }
     }
     Ok(outcome)
 }
 
-/// All that a command said in one text, without what differs from run to run.
-fn form(normal: &Normal, said: &Said, sorted: bool) -> String {
+/// All that a command output in one text, without what differs from run to run.
+fn normalized_output(normalizer: &Normalizer, output: &CommandOutput, sorted: bool) -> String {
     let mut text = String::new();
-    for (mark, stream) in [("", &said.output), ("stderr: ", &said.errors)] {
-        let stream = normal.apply(stream);
+    for (mark, stream) in [("", &output.output), ("stderr: ", &output.errors)] {
+        let stream = normalizer.apply(stream);
         let mut lines: Vec<&str> = stream.lines().collect();
         if sorted && lines.len() > 1 {
             lines[1..].sort_unstable();
@@ -134,33 +143,33 @@ fn form(normal: &Normal, said: &Said, sorted: bool) -> String {
             let _ = writeln!(text, "{mark}{line}");
         }
     }
-    let _ = writeln!(text, "exit: {}", said.code);
+    let _ = writeln!(text, "exit: {}", output.code);
     text
 }
 
-impl Outcome {
-    fn take(&mut self, command: &Command, judgement: &Judgement, again: bool) {
+impl ScriptOutcome {
+    fn record(&mut self, command: &KubectlCommand, comparison: &Comparison, again: bool) {
         let text = &command.text;
-        let again = if again { "  (asked again)" } else { "" };
-        match judgement {
-            Judgement::Alike => {
-                self.alike += 1;
+        let again = if again { "  (retried)" } else { "" };
+        match comparison {
+            Comparison::Same => {
+                self.same += 1;
                 say(&format!("ok       {text}{again}"));
             }
-            Judgement::AsListed => {
+            Comparison::AsListed => {
                 self.as_listed += 1;
                 say(&format!("listed   {text}{again}"));
             }
-            Judgement::Otherwise { diff, missing, unlisted } => {
+            Comparison::Unexpected { diff, missing, unlisted } => {
                 let mut shown = format!("DIFFERS  {text}{again}\n{diff}");
                 for line in unlisted {
                     let _ = write!(shown, "\n  not listed: {line}");
                 }
                 for line in missing {
-                    let _ = write!(shown, "\n  listed, but not so: {line}");
+                    let _ = write!(shown, "\n  listed but not found: {line}");
                 }
                 say(&shown);
-                self.otherwise.push(shown);
+                self.unexpected.push(shown);
             }
         }
     }

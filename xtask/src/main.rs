@@ -19,13 +19,13 @@ use clap::{Parser, Subcommand};
 /// Developer commands of Jindou.
 #[derive(Parser)]
 #[command(name = "xtask")]
-struct Arguments {
+struct XtaskArgs {
     #[command(subcommand)]
-    command: Command,
+    command: XtaskCommand,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum XtaskCommand {
     /// Everything that CI checks: format, lints, dependencies, generated files, all tests.
     Ci,
     /// Every test that this machine can run.
@@ -36,40 +36,40 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
-    Conformance(conformance::Options),
-    Controlplane(controlplane::Arguments),
-    E2e(e2e::Options),
+    Conformance(conformance::ConformanceOptions),
+    Controlplane(controlplane::ControlPlaneArgs),
+    E2e(e2e::E2eOptions),
     /// Count the instructions of one decision and compare them with the committed numbers.
     Instructions {
         /// Commit to what is counted now.
         #[arg(long)]
         bless: bool,
     },
-    Kubectl(kubectl::Options),
+    Kubectl(kubectl::KubectlOptions),
 }
 
 fn main() -> anyhow::Result<ExitCode> {
-    match Arguments::parse().command {
-        Command::Ci => ci::ci(),
-        Command::Test => ci::test(false),
-        Command::Codegen { check } => codegen::run(check).map(|()| ExitCode::SUCCESS),
-        Command::Conformance(options) => compare(&options),
-        Command::Controlplane(arguments) => controlplane::run(&arguments),
-        Command::E2e(options) => e2e::run(&options),
-        Command::Instructions { bless } => instructions::run(bless),
-        Command::Kubectl(options) => kubectl::run(&options),
+    match XtaskArgs::parse().command {
+        XtaskCommand::Ci => ci::ci(),
+        XtaskCommand::Test => ci::test(false),
+        XtaskCommand::Codegen { check } => codegen::run(check).map(|()| ExitCode::SUCCESS),
+        XtaskCommand::Conformance(options) => compare(&options),
+        XtaskCommand::Controlplane(arguments) => controlplane::run(&arguments),
+        XtaskCommand::E2e(options) => e2e::run(&options),
+        XtaskCommand::Instructions { bless } => instructions::run(bless),
+        XtaskCommand::Kubectl(options) => kubectl::run(&options),
     }
 }
 
-fn compare(options: &conformance::Options) -> anyhow::Result<ExitCode> {
+fn compare(options: &conformance::ConformanceOptions) -> anyhow::Result<ExitCode> {
     conformance::run(options, Some(cli::explain::case))
 }
 
 /// Compares fresh random cases with upstream.
 fn compare_fresh(cases: u64) -> anyhow::Result<ExitCode> {
     let cases = cases.to_string();
-    match Arguments::parse_from(["xtask", "conformance", "--cases", &cases]).command {
-        Command::Conformance(options) => compare(&options),
+    match XtaskArgs::parse_from(["xtask", "conformance", "--cases", &cases]).command {
+        XtaskCommand::Conformance(options) => compare(&options),
         _ => anyhow::bail!("the arguments name the comparison"),
     }
 }

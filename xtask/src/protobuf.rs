@@ -19,11 +19,11 @@ const DEFINITIONS: &[(&str, &str)] = &[
 ];
 
 /// A field as it is defined: `repeated`, its type, its number.
-type Defined = (String, String, u32);
+type FieldDefinition = (String, String, u32);
 
 /// Compares all messages with the definitions of the version that the oracle is built from.
 pub(crate) fn check(oracle: &Path, go: &str) -> Result<()> {
-    let mut messages: BTreeMap<String, BTreeMap<String, Defined>> = BTreeMap::new();
+    let mut messages: BTreeMap<String, BTreeMap<String, FieldDefinition>> = BTreeMap::new();
     for (module, folder) in DEFINITIONS {
         let found = output_in(oracle, go, &["list", "-m", "-f", "{{.Dir}}", module])?;
         let path = Path::new(found.trim()).join(folder).join("generated.proto");
@@ -52,7 +52,7 @@ pub(crate) fn check(oracle: &Path, go: &str) -> Result<()> {
 fn differs(
     message: &Message,
     field: &Field,
-    defined: &BTreeMap<String, Defined>,
+    defined: &BTreeMap<String, FieldDefinition>,
 ) -> Option<String> {
     let name = format!("{}.{}", message.name, field.name);
     let Some((rule, kind, number)) = defined.get(field.name) else {
@@ -80,9 +80,9 @@ fn type_name(shape: &Shape) -> &str {
 }
 
 /// Messages and their fields.
-fn parse(text: &str) -> BTreeMap<String, BTreeMap<String, Defined>> {
+fn parse(text: &str) -> BTreeMap<String, BTreeMap<String, FieldDefinition>> {
     let mut messages = BTreeMap::new();
-    let mut current: Option<(String, BTreeMap<String, Defined>)> = None;
+    let mut current: Option<(String, BTreeMap<String, FieldDefinition>)> = None;
     for line in text.lines() {
         if let Some(name) = line.strip_prefix("message ") {
             current = Some((name.trim_end_matches(" {").to_owned(), BTreeMap::new()));
@@ -97,7 +97,7 @@ fn parse(text: &str) -> BTreeMap<String, BTreeMap<String, Defined>> {
 }
 
 /// `optional string name = 1;` or `map<string, string> labels = 11;`.
-fn parse_field(line: &str) -> Option<(String, Defined)> {
+fn parse_field(line: &str) -> Option<(String, FieldDefinition)> {
     let (declared, number) = line.trim().strip_suffix(';')?.split_once(" = ")?;
     let (kind, name) = declared.rsplit_once(' ')?;
     let (rule, kind) = match kind.strip_prefix("map<string, ") {

@@ -13,7 +13,7 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 const LINES_MAX: usize = 900;
 
 /// Words that mark unfinished work. Split here so that this file does not find itself.
-const LEFT_OVERS: [&str; 4] =
+const UNFINISHED_MARKS: [&str; 4] =
     [concat!("FIX", "ME"), concat!("XX", "X:"), concat!("to", "do!("), concat!("#[ig", "nore")];
 
 /// Checks every committed file.
@@ -51,7 +51,7 @@ fn check_text(file: &Path, text: &str, wrong: &mut Vec<String>) {
         wrong.push(format!("{}: over {LINES_MAX} lines; split it", file.display()));
     }
     for (number, line) in text.lines().enumerate() {
-        if LEFT_OVERS.iter().any(|word| line.contains(word)) {
+        if UNFINISHED_MARKS.iter().any(|word| line.contains(word)) {
             wrong.push(format!("{}:{}: unfinished work", file.display(), number + 1));
         }
     }

@@ -5,19 +5,19 @@ use anyhow::{Result, bail};
 use crate::shell::output;
 
 /// Crates that do no I/O, each with those of ours that it may use.
-const PURE: &[(&str, &[&str])] =
+const PURE_CRATES: &[(&str, &[&str])] =
     &[("engine", &[]), ("api", &["engine"]), ("plugins", &["api", "engine"])];
 
 /// Crates that do I/O, each with those of ours that it may use.
-const SHELL: &[(&str, &[&str])] =
+const IO_CRATES: &[(&str, &[&str])] =
     &[("runtime", &["engine", "api", "plugins"]), ("controlplane", &[]), ("sandbox", &[])];
 
 /// All crates of ours.
-const OURS: &[&str] =
+const WORKSPACE_CRATES: &[&str] =
     &["engine", "api", "plugins", "runtime", "sandbox", "controlplane", "cli", "bench", "xtask"];
 
 /// Crates that do I/O or read a clock, by how their names begin.
-const IMPURE: &[&str] = &[
+const IO_DEPENDENCIES: &[&str] = &[
     "async-std",
     "axum",
     "chrono",
@@ -40,13 +40,13 @@ const IMPURE: &[&str] = &[
 /// Checks that no crate depends on what it must not know.
 pub(crate) fn check() -> Result<()> {
     let mut broken = Vec::new();
-    let pure = PURE.iter().map(|crate_| (crate_, true));
-    for ((name, allowed), pure) in pure.chain(SHELL.iter().map(|crate_| (crate_, false))) {
+    let pure = PURE_CRATES.iter().map(|crate_| (crate_, true));
+    for ((name, allowed), pure) in pure.chain(IO_CRATES.iter().map(|crate_| (crate_, false))) {
         let tree = output("cargo", &["tree", "-p", name, "-e", "normal", "--prefix", "none"])?;
         for line in tree.lines().skip(1) {
             let Some(dependency) = line.split_whitespace().next() else { continue };
-            let ours = OURS.contains(&dependency) && !allowed.contains(&dependency);
-            let impure = IMPURE.iter().any(|bad| {
+            let ours = WORKSPACE_CRATES.contains(&dependency) && !allowed.contains(&dependency);
+            let impure = IO_DEPENDENCIES.iter().any(|bad| {
                 dependency == *bad
                     || dependency.strip_prefix(bad).is_some_and(|r| r.starts_with('-'))
             });

@@ -1,13 +1,15 @@
-//! `KubeSchedulerConfiguration`: reading, conversion of old versions, defaults, validation and expansion.
+//! `KubeSchedulerConfiguration`: parsing, conversion of old versions, defaults, validation and
+//! expansion of profiles.
 //!
 //! ```text
 //! text ─tree─▶ Tree ─read─▶ v1 (as written) ─convert─▶ v1 ─defaults─▶ Configuration ─validate─▶ Configuration
 //!                                                                          │
-//!                                     Expanded, ProfileView ◀─expand, show─┘
+//!                                     ExpandedProfile, ProfileView ◀─expand, show─┘
 //! ```
 //!
-//! Every step adds to one list of problems and none stops at the first, so that a user sees all of them at once.
-//! The behaviour is that of Kubernetes v1.36.4, `pkg/scheduler/apis/config` and `pkg/scheduler/framework/runtime`.
+//! Every step adds to one list of problems instead of failing at the first, so that a user sees all
+//! of them at once. Behaviour and messages follow Kubernetes v1.36.4, `pkg/scheduler/apis/config`
+//! and `pkg/scheduler/framework/runtime`.
 
 pub mod args;
 mod configuration;
@@ -37,42 +39,43 @@ pub use args::PluginArgs;
 pub use configuration::{ClientConnection, Configuration, LeaderElection, Profile};
 pub use defaults::default_plugins;
 pub use duration::Duration;
-pub use expand::{Expanded, expand, expand_all};
+pub use expand::{ExpandedProfile, expand, expand_all};
 pub use extender::{Base64, Extender, ExtenderTls, ManagedResource};
 pub use gates::Gates;
 pub use merge::merge_plugin_set;
 pub use point::ExtensionPoint;
-pub use problem::Problem;
+pub use problem::ConfigProblem;
 pub use show::{ArgsView, PluginView, PointView, ProfileView, show};
 pub use v1::{Plugin, PluginConfig, PluginSet, Plugins};
 pub use version::Version;
 pub use write::{write, write_v1};
 
-use problem::Sink;
+use problem::ProblemSink;
 
-/// What came of reading a configuration file.
+/// The result of reading a configuration file.
 #[derive(Clone, Debug, Default)]
-pub struct Read {
-    /// The version the file was written in, if it is one that is read.
+pub struct ReadOutcome {
+    /// The version of the file, if it is supported.
     pub version: Option<Version>,
-    /// The file as v1, without defaults; for an old file this is its conversion. Absent if there are problems.
+    /// The file in v1 form, without defaults; an old file is converted. Absent if there are
+    /// problems.
     pub v1: Option<v1::KubeSchedulerConfiguration>,
-    /// The complete and valid configuration. Absent if there are problems.
+    /// The complete, validated configuration. Absent if there are problems.
     pub config: Option<Configuration>,
-    /// Everything that is wrong with the file.
-    pub problems: Vec<Problem>,
-    /// What was converted, and what has no effect.
+    /// All problems of the file.
+    pub problems: Vec<ConfigProblem>,
+    /// Notes on conversions and on settings without effect.
     pub notes: Vec<String>,
 }
 
 /// Reads a configuration file, YAML or JSON, with the default feature gates.
-pub fn read(text: &str) -> Read {
+pub fn read(text: &str) -> ReadOutcome {
     read_with(text, Gates::default())
 }
 
 /// Reads a configuration file, YAML or JSON.
-pub fn read_with(text: &str, gates: Gates) -> Read {
-    let sink = Sink::default();
+pub fn read_with(text: &str, gates: Gates) -> ReadOutcome {
+    let sink = ProblemSink::default();
     let mut version = None;
     let mut written = None;
     let mut config = None;
@@ -89,19 +92,19 @@ pub fn read_with(text: &str, gates: Gates) -> Read {
         written = None;
         config = None;
     }
-    Read { version, v1: written, config, problems, notes }
+    ReadOutcome { version, v1: written, config, problems, notes }
 }
 
-/// Reads a configuration file and also expands every profile, as starting the scheduler would.
+/// Reads a configuration file and expands every profile, as the scheduler does at startup.
 pub fn check(
     text: &str,
     gates: Gates,
     implements: &dyn Fn(&str, ExtensionPoint) -> bool,
-    known: &dyn Fn(&str) -> bool,
-) -> Read {
+    is_known: &dyn Fn(&str) -> bool,
+) -> ReadOutcome {
     let mut read = read_with(text, gates);
     if let Some(config) = &read.config
-        && let Err(problems) = expand_all(config, implements, known)
+        && let Err(problems) = expand_all(config, implements, is_known)
     {
         read.problems = problems;
         read.config = None;
@@ -110,7 +113,7 @@ pub fn check(
     read
 }
 
-/// The configuration of a scheduler that was given no file.
+/// Returns the configuration of a scheduler that was started without a file.
 pub fn defaults(gates: Gates) -> Configuration {
     defaults::complete(v1::KubeSchedulerConfiguration::default(), gates)
 }

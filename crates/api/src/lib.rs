@@ -1,4 +1,11 @@
-//! Every type users write, and the lowering of Kubernetes objects to engine input.
+//! The types users write, and the lowering of Kubernetes objects to engine input.
+//!
+//! ```text
+//! config    KubeSchedulerConfiguration: read, convert, default, validate, expand
+//! snapshot  a whole cluster from YAML or JSON text
+//! lower     one Kubernetes object to one engine object, with all its problems
+//! protobuf  Kubernetes' protobuf encoding as a serde data format
+//! ```
 
 pub mod config;
 pub mod lower;

@@ -1,4 +1,4 @@
-//! Lowering: Kubernetes objects as users and clusters write them, to what the engine takes.
+//! Lowering of Kubernetes objects, as users and clusters write them, to engine objects.
 //!
 //! ```text
 //! JSON or YAML ──► raw (types, fields we read) ──► checked ──► engine::object
@@ -7,14 +7,19 @@
 //! ```
 //!
 //! Every function returns the object and all problems found in it.
-//! There is no object if upstream could not have decoded it: a wrong type, an unreadable quantity or time, or no name.
-//! No object and no problem means that the object plays no part in scheduling any more.
-//! Otherwise the object is there even if a cluster would have refused it, and behaves as upstream's scheduler would:
-//! a selector that cannot be read matches nothing, and a pod with more entries than are worked with is not scheduled.
-//! Defaults that the API server fills in when an object is created (requests from limits, say) are not filled in here.
+//!
+//! - There is no object if upstream could not decode it: a wrong type, an unreadable quantity or
+//!   time, or no name.
+//! - No object and no problem means that the object no longer takes part in scheduling.
+//! - Otherwise the object is returned even if the API server would have rejected it, and behaves as
+//!   in upstream's scheduler: an invalid selector matches nothing, and a pod with more list entries
+//!   than the limits allow is not scheduled.
+//!
+//! Defaults that the API server sets on creation (such as requests from limits) are not applied.
 
 mod affinity;
 pub mod limits;
+mod lowering_cache;
 mod node;
 mod pod;
 mod problem;
@@ -22,7 +27,6 @@ pub mod quantity;
 mod raw;
 mod resources;
 mod selector;
-mod siblings;
 mod source;
 pub(crate) mod time;
 mod volume;
@@ -39,31 +43,31 @@ use engine::object::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+pub use lowering_cache::LoweringCache;
 pub use problem::{Problem, Severity};
-use problem::{Report, clip};
+use problem::{ProblemReport, clip};
 use raw::Meta;
-pub use siblings::Siblings;
-pub use source::{Identity, Source};
+pub use source::{ObjectIdentity, Source};
 
 /// The object, if it is usable, and all its problems.
 pub type Lowered<T> = (Option<T>, Vec<Problem>);
 
-/// The raw form of a kind.
+/// The deserialized form of one kind.
 trait Lower: DeserializeOwned {
-    /// What the engine takes.
+    /// The engine object it is lowered to.
     type Object;
 
     fn meta(&self) -> &Meta;
 
-    /// Whether it no longer takes part in scheduling.
+    /// Returns `true` if the object no longer takes part in scheduling.
     fn is_finished(&self) -> bool {
         false
     }
 
-    fn lower(self, report: &mut Report) -> Self::Object;
+    fn lower(self, report: &mut ProblemReport) -> Self::Object;
 }
 
-/// Lowers a pod; a finished one (`Succeeded`, `Failed`) gives no object and no problem.
+/// Lowers a pod. A finished pod (`Succeeded`, `Failed`) yields neither an object nor a problem.
 pub fn pod<'a>(source: impl Into<Source<'a>>) -> Lowered<Pod> {
     lower::<pod::RawPod>("Pod", source.into())
 }
@@ -99,54 +103,54 @@ pub fn stateful_set<'a>(source: impl Into<Source<'a>>) -> Lowered<Workload> {
     with_kind(WorkloadKind::StatefulSet, lower::<workload::RawSet>("StatefulSet", source.into()))
 }
 
-/// Lowers a disruption budget, as preemption reads it: an empty selector matches nothing.
+/// Lowers a pod disruption budget. As in upstream's preemption, an empty selector matches nothing.
 pub fn disruption_budget<'a>(source: impl Into<Source<'a>>) -> Lowered<DisruptionBudget> {
     lower::<workload::RawBudget>("PodDisruptionBudget", source.into())
 }
 
 /// Lowers a persistent volume.
 pub fn persistent_volume<'a>(source: impl Into<Source<'a>>) -> Lowered<PersistentVolume> {
-    lower::<volume::RawVolume>("PersistentVolume", source.into())
+    lower::<volume::RawPersistentVolume>("PersistentVolume", source.into())
 }
 
-/// Lowers a claim on a persistent volume.
+/// Lowers a persistent volume claim.
 pub fn persistent_volume_claim<'a>(
     source: impl Into<Source<'a>>,
 ) -> Lowered<PersistentVolumeClaim> {
-    lower::<volume::RawClaim>("PersistentVolumeClaim", source.into())
+    lower::<volume::RawPersistentVolumeClaim>("PersistentVolumeClaim", source.into())
 }
 
 /// Lowers a storage class.
 pub fn storage_class<'a>(source: impl Into<Source<'a>>) -> Lowered<StorageClass> {
-    lower::<volume::RawClass>("StorageClass", source.into())
+    lower::<volume::RawStorageClass>("StorageClass", source.into())
 }
 
-/// Lowers what drivers say of a node.
+/// Lowers a CSINode: the CSI drivers of a node.
 pub fn csi_node<'a>(source: impl Into<Source<'a>>) -> Lowered<CsiNode> {
     lower::<volume::RawCsiNode>("CSINode", source.into())
 }
 
-/// Lowers a driver.
+/// Lowers a CSI driver.
 pub fn csi_driver<'a>(source: impl Into<Source<'a>>) -> Lowered<CsiDriver> {
     lower::<volume::RawCsiDriver>("CSIDriver", source.into())
 }
 
-/// Lowers how much a driver can still provision.
+/// Lowers a CSIStorageCapacity: the capacity a driver can still provision in a topology segment.
 pub fn csi_storage_capacity<'a>(source: impl Into<Source<'a>>) -> Lowered<CsiStorageCapacity> {
-    lower::<volume::RawCapacity>("CSIStorageCapacity", source.into())
+    lower::<volume::RawCsiStorageCapacity>("CSIStorageCapacity", source.into())
 }
 
-/// Lowers an attachment of a volume to a node.
+/// Lowers a volume attachment.
 pub fn volume_attachment<'a>(source: impl Into<Source<'a>>) -> Lowered<VolumeAttachment> {
-    lower::<volume::RawAttachment>("VolumeAttachment", source.into())
+    lower::<volume::RawVolumeAttachment>("VolumeAttachment", source.into())
 }
 
-/// Lowers a class of devices.
+/// Lowers a device class.
 pub fn device_class<'a>(source: impl Into<Source<'a>>) -> Lowered<DeviceClass> {
     lower::<workload::RawDeviceClass>("DeviceClass", source.into())
 }
 
-/// Lowers a claim on devices.
+/// Lowers a resource claim.
 pub fn resource_claim<'a>(source: impl Into<Source<'a>>) -> Lowered<ResourceClaim> {
     lower::<workload::RawResourceClaim>("ResourceClaim", source.into())
 }
@@ -156,7 +160,7 @@ fn with_kind(kind: WorkloadKind, (object, problems): Lowered<Workload>) -> Lower
 }
 
 fn lower<R: Lower>(kind: &str, source: Source<'_>) -> Lowered<R::Object> {
-    let mut report = Report::default();
+    let mut report = ProblemReport::default();
     let object = match source.read::<R>() {
         _ if !check_shape(source, &mut report) => None,
         Ok(raw) if raw.is_finished() => return (None, Vec::new()),
@@ -170,13 +174,14 @@ fn lower<R: Lower>(kind: &str, source: Source<'_>) -> Lowered<R::Object> {
             None
         }
     };
-    // Most objects have no problem, and need no name.
+    // The name is formatted only if there is a problem, which is rare.
     let problems = report.finish(|| object_name(kind, source));
     (object, problems)
 }
 
-/// Whether the main parts are objects; derived readers would take a list of the fields in their order as well.
-fn check_shape(source: Source<'_>, report: &mut Report) -> bool {
+/// Returns `true` if the object and its main parts are not lists. Derived deserializers would also
+/// accept a list of the fields in declaration order.
+fn check_shape(source: Source<'_>, report: &mut ProblemReport) -> bool {
     let Source::Json(value) = source else { return true };
     let parts = ["metadata", "spec", "status"].map(|part| (part, value.get(part)));
     for (part, value) in [("", Some(value))].into_iter().chain(parts) {
@@ -188,12 +193,12 @@ fn check_shape(source: Source<'_>, report: &mut Report) -> bool {
     true
 }
 
-/// Reads once more, slower, to learn where the wrong type is.
-fn report_type_error<R: DeserializeOwned>(source: Source<'_>, report: &mut Report) {
+/// Deserializes again with path tracking, which is slower, to report where the wrong type is.
+fn report_type_error<R: DeserializeOwned>(source: Source<'_>, report: &mut ProblemReport) {
     if let Err((path, message)) = source.read_with_path::<R>() {
         let mut message = clip_message(&message);
         if let Some(start) = message.find("expected struct ") {
-            // The names of our types mean nothing to users.
+            // The names of our types are meaningless to users.
             message.replace_range(start.., "expected an object");
         }
         if message.ends_with("expected a string") {
@@ -203,7 +208,8 @@ fn report_type_error<R: DeserializeOwned>(source: Source<'_>, report: &mut Repor
     }
 }
 
-/// Shortens the message of a parser: what was found comes first and may be long, what was expected comes last.
+/// Shortens a parser's message. The value found comes first and may be long; the expected type
+/// comes last and is kept.
 pub(crate) fn clip_message(message: &str) -> String {
     match message.rsplit_once(", expected ") {
         Some((found, expected)) => format!("{}, expected {expected}", clip(found)),
@@ -211,7 +217,7 @@ pub(crate) fn clip_message(message: &str) -> String {
     }
 }
 
-/// `Pod default/web-1`.
+/// Formats kind, namespace and name, as in `Pod default/web-1`.
 fn object_name(kind: &str, source: Source<'_>) -> String {
     let identity = source.identity();
     let name = match identity.name {

@@ -1,11 +1,11 @@
-//! Kubernetes' protobuf form, read by the same types as JSON.
+//! Kubernetes' protobuf encoding, deserialized into the same types as JSON.
 //!
 //! ```text
-//! bytes + schema (numbers, names, shapes) ──► serde, with the names of JSON ──► any type
+//! bytes + schema (field numbers, names, shapes) ──► serde, with JSON's names ──► any type
 //! ```
 //!
-//! What the schema does not name is skipped without being looked at. It has no message within itself,
-//! so that reading never goes deeper than the schema does.
+//! Fields that the schema does not list are skipped unparsed. The schema is not recursive, so the
+//! depth of reading is bounded by the depth of the schema.
 
 mod read;
 pub mod schema;
@@ -13,55 +13,55 @@ pub mod schema;
 pub(crate) mod tests;
 pub mod wire;
 
-pub use read::{Error, Reader};
+pub use read::{Error, MessageDeserializer};
 
-/// A message of the schema.
+/// The descriptor of a message.
 #[derive(Debug)]
 pub struct Message {
-    /// Its name in the definitions.
+    /// Its name in the protobuf definitions.
     pub name: &'static str,
     /// The fields that are read, by number.
     pub fields: &'static [Field],
-    /// Their numbers, as bits.
+    /// The numbers of these fields as a bit set.
     pub numbers: u64,
 }
 
-/// A field of a message.
+/// The descriptor of a field.
 #[derive(Debug)]
 pub struct Field {
-    /// Its number.
+    /// Field number.
     pub number: u32,
-    /// Its name, in JSON and in the definitions.
+    /// Name in JSON and in the protobuf definitions.
     pub name: &'static str,
-    /// What it holds.
+    /// Type of the value.
     pub shape: Shape,
 }
 
-/// What a field holds.
+/// The type of a field.
 #[derive(Debug)]
 pub enum Shape {
     /// A string.
     Text,
     /// A signed integer.
     Int,
-    /// True or false.
+    /// A boolean.
     Bool,
-    /// A quantity, in JSON a string.
+    /// A quantity; in JSON a string.
     Quantity,
-    /// A time, in JSON a string, or `null` when it is zero.
+    /// A time; in JSON a string, or `null` if it is zero.
     Time,
-    /// An object.
+    /// A nested message.
     Message(&'static Message),
-    /// An object whose fields stand among those of the one around it in JSON.
+    /// A nested message whose fields belong to the enclosing object in JSON.
     Inline(&'static Message),
-    /// Any number of these.
+    /// A repeated field.
     List(&'static Self),
-    /// Any number of these, by a string.
+    /// A map with string keys.
     Map(&'static Self),
 }
 
 impl Message {
-    /// Whether a field is read.
+    /// Returns `true` if the field is read.
     pub(crate) fn reads(&self, number: u32) -> bool {
         self.numbers.checked_shr(number).is_some_and(|numbers| numbers & 1 == 1)
     }
@@ -70,8 +70,8 @@ impl Message {
         self.fields.iter().find(|field| field.number == number)
     }
 
-    /// The message that a field is, or a list of.
-    pub(crate) fn inner(&self, number: u32) -> Option<&'static Self> {
+    /// Returns the message type of a field or of its list elements.
+    pub(crate) fn nested(&self, number: u32) -> Option<&'static Self> {
         match self.field(number)?.shape {
             Shape::Message(inner) | Shape::Inline(inner) => Some(inner),
             Shape::List(&Shape::Message(inner)) => Some(inner),

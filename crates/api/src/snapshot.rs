@@ -1,6 +1,7 @@
-//! Reading a cluster from text: any mix of Kubernetes objects and lists, as YAML or JSON.
+//! Reading of a whole cluster from text: any mix of Kubernetes objects and lists, in YAML or JSON.
 //!
-//! Objects are lowered one by one while the text is read, so a large list never exists as a whole in any other form.
+//! Objects are lowered one at a time while the text is parsed, so a large list is never held in
+//! memory in another form.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -18,10 +19,10 @@ use crate::lower::{self, Lowered, Problem, Severity};
 mod document;
 mod text;
 
-/// Objects in the order in which they were read.
+/// The objects of a snapshot, in the order in which they were read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Objects {
-    /// Nodes; their order decides ties.
+    /// Nodes; their order breaks ties.
     pub nodes: Vec<Node>,
     /// Pods that have not finished.
     pub pods: Vec<Pod>,
@@ -29,104 +30,106 @@ pub struct Objects {
     pub namespaces: Vec<Namespace>,
     /// Services, replication controllers, replica sets and stateful sets.
     pub workloads: Vec<Workload>,
-    /// Disruption budgets.
+    /// Pod disruption budgets.
     pub disruption_budgets: Vec<DisruptionBudget>,
     /// Persistent volumes.
     pub persistent_volumes: Vec<PersistentVolume>,
-    /// Claims on persistent volumes.
+    /// Persistent volume claims.
     pub persistent_volume_claims: Vec<PersistentVolumeClaim>,
     /// Storage classes.
     pub storage_classes: Vec<StorageClass>,
-    /// What drivers say of nodes.
+    /// CSINodes: the CSI drivers of each node.
     pub csi_nodes: Vec<CsiNode>,
-    /// Drivers.
+    /// CSI drivers.
     pub csi_drivers: Vec<CsiDriver>,
-    /// How much drivers can still provision.
+    /// Capacities that CSI drivers can still provision.
     pub csi_storage_capacities: Vec<CsiStorageCapacity>,
-    /// Attachments of volumes to nodes.
+    /// Volume attachments.
     pub volume_attachments: Vec<VolumeAttachment>,
-    /// Classes of devices.
+    /// Device classes.
     pub device_classes: Vec<DeviceClass>,
-    /// Claims on devices.
+    /// Resource claims.
     pub resource_claims: Vec<ResourceClaim>,
 }
 
-/// What a text says about a cluster.
+/// A cluster read from text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Objects that scheduling reads.
+    /// The objects that scheduling reads.
     pub objects: Objects,
-    /// Everything that is wrong, in the order of the text.
+    /// All problems, in the order of the text.
     pub problems: Vec<Problem>,
-    /// How many objects were not read, by kind as `Deployment.apps`; finished pods are `Pod (finished)`.
+    /// Number of objects that were ignored, by kind such as `Deployment.apps`; finished pods are
+    /// counted as `Pod (finished)`.
     pub ignored: BTreeMap<String, usize>,
 }
 
-/// Reads YAML or JSON: an object, a list, several YAML documents, an array, or one JSON value after the other.
+/// Reads YAML or JSON: an object, a list, several YAML documents, an array, or concatenated JSON
+/// values.
 pub fn read(text: &str) -> Snapshot {
-    let mut reader = Reader::default();
+    let mut reader = SnapshotReader::default();
     text::read(text, &mut reader);
     reader.finish()
 }
 
-/// Takes objects and lists that are parsed already.
+/// Reads objects and lists that are already parsed.
 pub fn from_values(values: impl IntoIterator<Item = Value>) -> Snapshot {
-    let mut reader = Reader::default();
+    let mut reader = SnapshotReader::default();
     for value in values {
         reader.document += 1;
-        reader.take(&value, &Inherited::default(), 0, Position::default());
+        reader.take(&value, &ListDefaults::default(), 0, Position::default());
     }
     reader.finish()
 }
 
 /// A kind that scheduling reads.
-struct Kind {
+struct SnapshotKind {
     name: &'static str,
     group: &'static str,
     namespaced: bool,
-    take: fn(&mut Reader, &Value, Option<usize>) -> Taken,
+    take: fn(&mut SnapshotReader, &Value, Option<usize>) -> PutOutcome,
 }
 
-/// Where an object was put, or why it was not.
-enum Taken {
+/// The outcome of storing an object.
+enum PutOutcome {
     At(usize),
     Finished,
     Unusable,
 }
 
 /// All kinds that scheduling reads, the most frequent first.
-const KINDS: &[Kind] = &[
-    Kind {
+const KINDS: &[SnapshotKind] = &[
+    SnapshotKind {
         name: "Pod",
         group: "",
         namespaced: true,
         take: |reader, value, at| reader.put(lower::pod(value), at, |o| &mut o.pods),
     },
-    Kind {
+    SnapshotKind {
         name: "Node",
         group: "",
         namespaced: false,
         take: |reader, value, at| reader.put(lower::node(value), at, |o| &mut o.nodes),
     },
-    Kind {
+    SnapshotKind {
         name: "ReplicaSet",
         group: "apps",
         namespaced: true,
         take: |reader, value, at| reader.put(lower::replica_set(value), at, |o| &mut o.workloads),
     },
-    Kind {
+    SnapshotKind {
         name: "Service",
         group: "",
         namespaced: true,
         take: |reader, value, at| reader.put(lower::service(value), at, |o| &mut o.workloads),
     },
-    Kind {
+    SnapshotKind {
         name: "StatefulSet",
         group: "apps",
         namespaced: true,
         take: |reader, value, at| reader.put(lower::stateful_set(value), at, |o| &mut o.workloads),
     },
-    Kind {
+    SnapshotKind {
         name: "ReplicationController",
         group: "",
         namespaced: true,
@@ -134,13 +137,13 @@ const KINDS: &[Kind] = &[
             reader.put(lower::replication_controller(value), at, |o| &mut o.workloads)
         },
     },
-    Kind {
+    SnapshotKind {
         name: "Namespace",
         group: "",
         namespaced: false,
         take: |reader, value, at| reader.put(lower::namespace(value), at, |o| &mut o.namespaces),
     },
-    Kind {
+    SnapshotKind {
         name: "PodDisruptionBudget",
         group: "policy",
         namespaced: true,
@@ -148,7 +151,7 @@ const KINDS: &[Kind] = &[
             reader.put(lower::disruption_budget(value), at, |o| &mut o.disruption_budgets)
         },
     },
-    Kind {
+    SnapshotKind {
         name: "PersistentVolumeClaim",
         group: "",
         namespaced: true,
@@ -157,7 +160,7 @@ const KINDS: &[Kind] = &[
             reader.put(lowered, at, |o| &mut o.persistent_volume_claims)
         },
     },
-    Kind {
+    SnapshotKind {
         name: "PersistentVolume",
         group: "",
         namespaced: false,
@@ -165,7 +168,7 @@ const KINDS: &[Kind] = &[
             reader.put(lower::persistent_volume(value), at, |o| &mut o.persistent_volumes)
         },
     },
-    Kind {
+    SnapshotKind {
         name: "StorageClass",
         group: "storage.k8s.io",
         namespaced: false,
@@ -173,19 +176,19 @@ const KINDS: &[Kind] = &[
             reader.put(lower::storage_class(value), at, |o| &mut o.storage_classes)
         },
     },
-    Kind {
+    SnapshotKind {
         name: "CSINode",
         group: "storage.k8s.io",
         namespaced: false,
         take: |reader, value, at| reader.put(lower::csi_node(value), at, |o| &mut o.csi_nodes),
     },
-    Kind {
+    SnapshotKind {
         name: "CSIDriver",
         group: "storage.k8s.io",
         namespaced: false,
         take: |reader, value, at| reader.put(lower::csi_driver(value), at, |o| &mut o.csi_drivers),
     },
-    Kind {
+    SnapshotKind {
         name: "CSIStorageCapacity",
         group: "storage.k8s.io",
         namespaced: true,
@@ -193,7 +196,7 @@ const KINDS: &[Kind] = &[
             reader.put(lower::csi_storage_capacity(value), at, |o| &mut o.csi_storage_capacities)
         },
     },
-    Kind {
+    SnapshotKind {
         name: "VolumeAttachment",
         group: "storage.k8s.io",
         namespaced: false,
@@ -201,7 +204,7 @@ const KINDS: &[Kind] = &[
             reader.put(lower::volume_attachment(value), at, |o| &mut o.volume_attachments)
         },
     },
-    Kind {
+    SnapshotKind {
         name: "DeviceClass",
         group: "resource.k8s.io",
         namespaced: false,
@@ -209,7 +212,7 @@ const KINDS: &[Kind] = &[
             reader.put(lower::device_class(value), at, |o| &mut o.device_classes)
         },
     },
-    Kind {
+    SnapshotKind {
         name: "ResourceClaim",
         group: "resource.k8s.io",
         namespaced: true,
@@ -219,15 +222,15 @@ const KINDS: &[Kind] = &[
     },
 ];
 
-/// What items of a list of one kind (`PodList`) leave out, because the list says it.
+/// Type fields that the items of a typed list (`PodList`) omit because the list implies them.
 #[derive(Clone, Default)]
-struct Inherited {
+struct ListDefaults {
     api_version: Option<String>,
     kind: Option<String>,
 }
 
-impl Inherited {
-    /// From the head of a list: a plain `List` passes nothing on.
+impl ListDefaults {
+    /// Derives them from the head of a list; a plain `List` implies nothing.
     fn from_list(api_version: Option<&str>, kind: Option<&str>) -> Self {
         let kind = kind.and_then(|kind| kind.strip_suffix("List")).filter(|kind| !kind.is_empty());
         match kind {
@@ -239,34 +242,40 @@ impl Inherited {
     }
 }
 
-/// Which object of a document.
+/// The position of an object in a document.
 #[derive(Clone, Copy, Default)]
 struct Position {
     item: Option<usize>,
 }
 
-/// Collects objects.
+/// Collects the objects and problems of a snapshot.
 #[derive(Default)]
-struct Reader {
+struct SnapshotReader {
     snapshot: Snapshot,
-    /// Number of the document, from one.
+    /// Number of the current document, from one.
     document: usize,
-    /// Where objects are, by kind, namespace and name.
-    places: BTreeMap<(&'static str, Text, Text), usize>,
-    /// Problems beyond the limit.
-    left_out: usize,
+    /// Index of each object in its list, by kind, namespace and name.
+    indexes: BTreeMap<(&'static str, Text, Text), usize>,
+    /// Number of problems beyond `SNAPSHOT_PROBLEMS_MAX`.
+    omitted: usize,
 }
 
-impl Reader {
-    /// Takes an object or a list of them.
-    fn take(&mut self, value: &Value, inherited: &Inherited, depth: usize, position: Position) {
+impl SnapshotReader {
+    /// Adds an object or a list of objects.
+    fn take(
+        &mut self,
+        value: &Value,
+        list_defaults: &ListDefaults,
+        depth: usize,
+        position: Position,
+    ) {
         if !value.is_object() {
             let message = format!("found {}, expected an object", type_name(value));
             return self.problem(position, "", message);
         }
         let text = |field| value.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
-        let api_version = text("apiVersion").or(inherited.api_version.as_deref());
-        let Some(kind) = text("kind").or(inherited.kind.as_deref()) else {
+        let api_version = text("apiVersion").or(list_defaults.api_version.as_deref());
+        let Some(kind) = text("kind").or(list_defaults.kind.as_deref()) else {
             let message = "found none, expected one such as Pod: is the file cut off?";
             return self.problem(position, "kind", message);
         };
@@ -274,8 +283,8 @@ impl Reader {
             && let Some(items) =
                 value.get("items").filter(|items| items.is_array() || items.is_null())
         {
-            let inherited = Inherited::from_list(api_version, Some(kind));
-            return self.take_items(items, &inherited, depth, position);
+            let list_defaults = ListDefaults::from_list(api_version, Some(kind));
+            return self.take_items(items, &list_defaults, depth, position);
         }
         let group =
             api_version.map(|version| version.split_once('/').map_or("", |(group, _)| group));
@@ -293,7 +302,7 @@ impl Reader {
     fn take_items(
         &mut self,
         items: &Value,
-        inherited: &Inherited,
+        list_defaults: &ListDefaults,
         depth: usize,
         position: Position,
     ) {
@@ -303,11 +312,11 @@ impl Reader {
         }
         for (index, item) in items.as_array().into_iter().flatten().enumerate() {
             let position = Position { item: position.item.or(Some(index)) };
-            self.take(item, inherited, depth + 1, position);
+            self.take(item, list_defaults, depth + 1, position);
         }
     }
 
-    fn take_object(&mut self, kind: &Kind, value: &Value) {
+    fn take_object(&mut self, kind: &SnapshotKind, value: &Value) {
         let text = |field| value.pointer(field).and_then(Value::as_str).unwrap_or("");
         let namespace = match text("/metadata/namespace") {
             _ if !kind.namespaced => "",
@@ -315,49 +324,49 @@ impl Reader {
             namespace => namespace,
         };
         let key = (kind.name, Text::from(namespace), Text::from(text("/metadata/name")));
-        let earlier = self.places.get(&key).copied();
+        let earlier = self.indexes.get(&key).copied();
         match (kind.take)(self, value, earlier) {
-            Taken::At(_) if earlier.is_some() => {
+            PutOutcome::At(_) if earlier.is_some() => {
                 let (kind, namespace, name) = key;
                 let separator = if namespace.is_empty() { "" } else { "/" };
                 self.add_problem(Problem {
                     severity: Severity::Warning,
                     object: format!("{kind} {namespace}{separator}{name}"),
                     path: String::new(),
-                    message: "found it more than once: the last one counts".into(),
+                    message: "found more than once; the last occurrence counts".into(),
                 });
             }
-            Taken::At(place) => {
-                self.places.insert(key, place);
+            PutOutcome::At(index) => {
+                self.indexes.insert(key, index);
             }
-            Taken::Finished => self.ignore(format!("{} (finished)", kind.name)),
-            Taken::Unusable => {}
+            PutOutcome::Finished => self.ignore(format!("{} (finished)", kind.name)),
+            PutOutcome::Unusable => {}
         }
     }
 
-    /// Keeps a lowered object, in the place of an earlier one of the same name.
+    /// Stores a lowered object, replacing an earlier object of the same name.
     fn put<T>(
         &mut self,
         (object, problems): Lowered<T>,
         earlier: Option<usize>,
         list: fn(&mut Objects) -> &mut Vec<T>,
-    ) -> Taken {
+    ) -> PutOutcome {
         let has_problems = !problems.is_empty();
         for problem in problems {
             self.add_problem(problem);
         }
         let list = list(&mut self.snapshot.objects);
         match (object, earlier) {
-            (Some(object), Some(place)) => {
-                list[place] = object;
-                Taken::At(place)
+            (Some(object), Some(index)) => {
+                list[index] = object;
+                PutOutcome::At(index)
             }
             (Some(object), None) => {
                 list.push(object);
-                Taken::At(list.len() - 1)
+                PutOutcome::At(list.len() - 1)
             }
-            (None, _) if has_problems => Taken::Unusable,
-            (None, _) => Taken::Finished,
+            (None, _) if has_problems => PutOutcome::Unusable,
+            (None, _) => PutOutcome::Finished,
         }
     }
 
@@ -383,25 +392,26 @@ impl Reader {
         if self.snapshot.problems.len() < SNAPSHOT_PROBLEMS_MAX {
             self.snapshot.problems.push(problem);
         } else {
-            self.left_out += 1;
+            self.omitted += 1;
         }
     }
 
     fn finish(mut self) -> Snapshot {
-        self.tell_pods_apart();
-        if self.left_out > 0 {
+        self.make_uids_unique();
+        if self.omitted > 0 {
             self.snapshot.problems.push(Problem {
                 severity: Severity::Error,
                 object: "snapshot".into(),
                 path: String::new(),
-                message: format!("{} more problems are left out", self.left_out),
+                message: format!("{} more problems omitted", self.omitted),
             });
         }
         self.snapshot
     }
 
-    /// Scheduling knows pods by uid, so a uid that was copied along with a pod must not stay.
-    fn tell_pods_apart(&mut self) {
+    /// Replaces duplicate uids. Scheduling identifies pods by uid, so a uid that was copied along
+    /// with a manifest must be replaced.
+    fn make_uids_unique(&mut self) {
         let mut uids = BTreeSet::new();
         let mut copied = Vec::new();
         for pod in &mut self.snapshot.objects.pods {

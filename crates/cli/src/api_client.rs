@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
-use runtime::connect::{self, Target};
+use runtime::connect::{self, ConfigSource};
 use serde_json::Value;
 
 /// Longest wait for one response, on a machine that is busy with schedulers.
@@ -50,8 +50,9 @@ pub struct ApiClient(kube::Client);
 impl ApiClient {
     /// Connects by the current context of a kubeconfig.
     pub async fn connect(kubeconfig: &Path) -> Result<Self> {
-        let target = Target { kubeconfig: Some(kubeconfig.to_owned()), ..Target::default() };
-        Self::with(&connect::config(&target).await?)
+        let target =
+            ConfigSource { kubeconfig: Some(kubeconfig.to_owned()), ..ConfigSource::default() };
+        Self::with(&connect::load_config(&target).await?)
     }
 
     /// Connects by a configuration that was read before.

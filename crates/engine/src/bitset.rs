@@ -1,7 +1,7 @@
 //! A set of nodes as bits.
 
 use crate::index::NodeIdx;
-use crate::wide;
+use crate::{simd, simd_dispatch};
 
 /// A set of nodes, one bit for each slot of the node table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -122,7 +122,7 @@ impl NodeSet {
 
     /// Whether at most so many nodes are in one of the two sets only.
     pub fn differs_in(&self, other: &Self, most: usize) -> bool {
-        wide!(_ => wide::differing(&self.words, &other.words)) <= most
+        simd_dispatch!(_ => simd::count_differing(&self.words, &other.words)) <= most
     }
 
     /// Takes everything out.
@@ -132,7 +132,7 @@ impl NodeSet {
 
     /// How many nodes are in.
     pub fn count(&self) -> usize {
-        wide!(_ => wide::count(&self.words))
+        simd_dispatch!(_ => simd::count_ones(&self.words))
     }
 
     /// Whether no node is in.

@@ -95,22 +95,22 @@ pub enum Change {
         failure: Option<Text>,
     },
     /// What extenders say about nodes.
-    Advised {
+    ExtendersAnswered {
         /// Uid of the pod.
         uid: Uid,
         /// That of the command.
         ticket: u64,
         /// What they say, or why the attempt fails.
-        advice: Result<Advice, Text>,
+        verdict: Result<ExtenderVerdict, Text>,
     },
     /// What extenders say about victims.
-    VictimsAdvised {
+    ExtendersAnsweredAboutVictims {
         /// Uid of the pod for which room is to be made.
         uid: Uid,
         /// That of the command.
         ticket: u64,
         /// Candidates that are left, or why there is no telling.
-        candidates: Result<Vec<VictimsOn>, Text>,
+        candidates: Result<Vec<NodeVictims>, Text>,
     },
     /// Time passed.
     Tick,
@@ -123,7 +123,7 @@ pub enum Change {
 
 /// What extenders say about nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Advice {
+pub struct ExtenderVerdict {
     /// Nodes that all of them let pass, each with the sum of its weighted scores.
     pub passed: Vec<(Text, i64)>,
     /// Nodes that one of them turned down.
@@ -143,7 +143,7 @@ pub struct FailedNode {
 
 /// Pods that would have to leave a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct VictimsOn {
+pub struct NodeVictims {
     /// The node.
     pub node: Text,
     /// The pods.

@@ -8,26 +8,26 @@ use rustc_hash::FxBuildHasher;
 use crate::cycle::evaluation::Evaluation;
 use crate::cycle::explain::class_of;
 use crate::framework::{Class, Profile};
-use crate::index::{ClassIdx, GroupIdx, PodIdx, SpecIdx};
-use crate::limits::{CLASSES_REMEMBERED, EVALUATIONS_DROPPED, EVALUATIONS_KEPT};
+use crate::index::{ClassIdx, LabelSetIdx, PodIdx, SpecIdx};
+use crate::limits::{EVALUATIONS_DROP_BATCH, EVALUATIONS_MAX, SEEN_KEYS_MAX};
 use crate::map::Map;
 use crate::object::Volume;
 use crate::state::{Areas, State, Versions};
 
 /// What makes a class: the profile, the namespace and labels, the spec, and the pod itself where
 /// claims are made for it alone.
-type Key = (u32, GroupIdx, SpecIdx, PodIdx);
+type ClassKey = (u32, LabelSetIdx, SpecIdx, PodIdx);
 
 /// Whose evaluation serves a class: the profile, the spec, and what else evaluating depends on.
-type Likeness = (u32, SpecIdx, Arc<[u32]>);
+type EvaluationKey = (u32, SpecIdx, Arc<[u32]>);
 
-struct Record {
-    key: Key,
+struct ClassRecord {
+    key: ClassKey,
     class: Class,
     /// `None` when only its own evaluation serves it.
-    likeness: Option<Likeness>,
-    /// The state that the likeness is true of.
-    likeness_seen: Option<Versions>,
+    evaluation_key: Option<EvaluationKey>,
+    /// The state that the evaluation_key is true of.
+    key_versions: Option<Versions>,
     /// Pods of it that are not on a node.
     pods: u32,
     /// Taken out while it is worked with.
@@ -38,10 +38,10 @@ struct Record {
 /// All classes with pods to place or an evaluation to keep.
 #[derive(Default)]
 pub(crate) struct Classes {
-    records: Vec<Option<Record>>,
-    by_key: Map<Key, ClassIdx>,
-    /// The class that evaluates for all of a likeness.
-    by_likeness: Map<Likeness, ClassIdx>,
+    records: Vec<Option<ClassRecord>>,
+    by_key: Map<ClassKey, ClassIdx>,
+    /// The class that evaluates for all of a evaluation_key.
+    by_evaluation_key: Map<EvaluationKey, ClassIdx>,
     free: Vec<ClassIdx>,
     /// Marks of classes that were evaluated, each in the place that it determines.
     seen: Vec<u64>,
@@ -53,23 +53,23 @@ impl Classes {
     /// The class of a pod, with one more pod in it.
     pub(crate) fn acquire(&mut self, state: &mut State, pod: PodIdx, profile: u32) -> ClassIdx {
         let record = state.pods.get(pod);
-        let (group, spec) = (record.group, record.spec);
+        let (label_set, spec) = (record.label_set, record.spec);
         let volumes = &state.spec(pod).volumes;
         let alone = volumes.iter().any(|volume| matches!(volume, Volume::Ephemeral { .. }));
-        let key = (profile, group, spec, if alone { pod } else { PodIdx::NONE });
+        let key = (profile, label_set, spec, if alone { pod } else { PodIdx::NONE });
         if let Some(found) = self.by_key.get(&key) {
             let found = *found;
             self.get_mut(found).pods += 1;
             return found;
         }
-        state.groups.hold(group);
+        state.label_sets.hold(label_set);
         state.specs.hold(spec);
         let class = class_of(state, pod, "");
-        let record = Record {
+        let record = ClassRecord {
             key,
             class,
-            likeness: None,
-            likeness_seen: None,
+            evaluation_key: None,
+            key_versions: None,
             pods: 1,
             evaluation: None,
             last_used: 0,
@@ -100,51 +100,52 @@ impl Classes {
     }
 
     /// The class whose evaluation serves this one: the first of those that evaluate alike.
-    pub(crate) fn evaluated_by(
+    pub(crate) fn representative(
         &mut self,
         state: &State,
         profile: &Profile,
         class: ClassIdx,
     ) -> ClassIdx {
-        self.compare_likeness(state, profile, class);
-        let Some(likeness) = &self.get(class).likeness else { return class };
-        let Some(other) = self.by_likeness.get(likeness).copied() else {
-            let likeness = likeness.clone();
-            self.by_likeness.insert(likeness, class);
+        self.refresh_key(state, profile, class);
+        let Some(evaluation_key) = &self.get(class).evaluation_key else { return class };
+        let Some(other) = self.by_evaluation_key.get(evaluation_key).copied() else {
+            let evaluation_key = evaluation_key.clone();
+            self.by_evaluation_key.insert(evaluation_key, class);
             return class;
         };
         // What the other one is like may have changed as well since it was last looked at.
-        self.compare_likeness(state, profile, other);
-        if self.get(other).likeness == self.get(class).likeness {
+        self.refresh_key(state, profile, other);
+        if self.get(other).evaluation_key == self.get(class).evaluation_key {
             return other;
         }
-        self.evaluated_by(state, profile, class)
+        self.representative(state, profile, class)
     }
 
     /// Finds out anew what a class is like, if that may have changed.
-    fn compare_likeness(&mut self, state: &State, profile: &Profile, class: ClassIdx) {
+    fn refresh_key(&mut self, state: &State, profile: &Profile, class: ClassIdx) {
         let versions = state.versions();
         let record = self.get_mut(class);
-        let current = |seen: &Versions| versions.agree(seen, Areas::IDENTITIES);
-        if record.likeness_seen.as_ref().is_some_and(current) {
+        let current = |seen: &Versions| versions.agree(seen, Areas::EVALUATION_KEY);
+        if record.key_versions.as_ref().is_some_and(current) {
             return;
         }
         let (profile_position, _, spec, alone) = record.key;
-        let identity = if alone.is_some() { None } else { profile.identity(&record.class, state) };
-        let likeness = identity.map(|identity| (profile_position, spec, identity));
-        record.likeness_seen = Some(versions);
-        if record.likeness != likeness {
-            let before = std::mem::replace(&mut record.likeness, likeness);
-            self.leave(class, before);
+        let identity =
+            if alone.is_some() { None } else { profile.evaluation_key(&record.class, state) };
+        let evaluation_key = identity.map(|identity| (profile_position, spec, identity));
+        record.key_versions = Some(versions);
+        if record.evaluation_key != evaluation_key {
+            let before = std::mem::replace(&mut record.evaluation_key, evaluation_key);
+            self.unlink(class, before);
         }
     }
 
     /// A class is no longer, or no longer like this.
-    fn leave(&mut self, class: ClassIdx, likeness: Option<Likeness>) {
-        if let Some(likeness) = likeness
-            && self.by_likeness.get(&likeness) == Some(&class)
+    fn unlink(&mut self, class: ClassIdx, evaluation_key: Option<EvaluationKey>) {
+        if let Some(evaluation_key) = evaluation_key
+            && self.by_evaluation_key.get(&evaluation_key) == Some(&class)
         {
-            self.by_likeness.remove(&likeness);
+            self.by_evaluation_key.remove(&evaluation_key);
         }
     }
 
@@ -187,20 +188,20 @@ impl Classes {
         class: ClassIdx,
         evaluation: Box<Evaluation>,
     ) {
-        if self.get(class).pods != 1 || self.was_seen(class) {
+        if self.get(class).pods != 1 || self.seen_recently(class) {
             self.keep_evaluation(state, class, evaluation);
         }
     }
 
     /// Whether a class like this was evaluated lately; from now on it was.
-    fn was_seen(&mut self, class: ClassIdx) -> bool {
+    fn seen_recently(&mut self, class: ClassIdx) -> bool {
         let record = self.get(class);
-        let mark = match &record.likeness {
-            Some(likeness) => FxBuildHasher.hash_one(likeness),
+        let mark = match &record.evaluation_key {
+            Some(evaluation_key) => FxBuildHasher.hash_one(evaluation_key),
             None => FxBuildHasher.hash_one(record.key),
         };
-        self.seen.resize(CLASSES_REMEMBERED, 0);
-        let place = mark as usize % CLASSES_REMEMBERED;
+        self.seen.resize(SEEN_KEYS_MAX, 0);
+        let place = mark as usize % SEEN_KEYS_MAX;
         std::mem::replace(&mut self.seen[place], mark) == mark
     }
 
@@ -223,13 +224,13 @@ impl Classes {
         record.last_used = clock;
         record.evaluation = Some(evaluation);
         self.evaluations += 1;
-        if self.evaluations > EVALUATIONS_KEPT + EVALUATIONS_DROPPED {
+        if self.evaluations > EVALUATIONS_MAX + EVALUATIONS_DROP_BATCH {
             self.drop_oldest(state);
         }
     }
 
     fn drop_oldest(&mut self, state: &mut State) {
-        let kept = |record: &Record| record.evaluation.is_some();
+        let kept = |record: &ClassRecord| record.evaluation.is_some();
         let mut ages: Vec<(u64, ClassIdx)> = self
             .records
             .iter()
@@ -239,7 +240,7 @@ impl Classes {
             })
             .collect();
         ages.sort_unstable();
-        for (_, class) in ages.into_iter().take(EVALUATIONS_DROPPED) {
+        for (_, class) in ages.into_iter().take(EVALUATIONS_DROP_BATCH) {
             self.drop_evaluation(state, class);
         }
     }
@@ -247,16 +248,16 @@ impl Classes {
     fn forget(&mut self, state: &mut State, class: ClassIdx) {
         let Some(record) = self.records[class.at()].take() else { return };
         self.by_key.remove(&record.key);
-        self.leave(class, record.likeness);
+        self.unlink(class, record.evaluation_key);
         self.free.push(class);
         state.release_class(record.key.1, record.key.2);
     }
 
-    fn get(&self, class: ClassIdx) -> &Record {
+    fn get(&self, class: ClassIdx) -> &ClassRecord {
         self.records[class.at()].as_ref().expect("the index is held by a pod of the class")
     }
 
-    fn get_mut(&mut self, class: ClassIdx) -> &mut Record {
+    fn get_mut(&mut self, class: ClassIdx) -> &mut ClassRecord {
         self.records[class.at()].as_mut().expect("the index is held by a pod of the class")
     }
 }

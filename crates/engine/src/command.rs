@@ -1,6 +1,6 @@
 //! What the engine wants done.
 
-use crate::change::VictimsOn;
+use crate::change::NodeVictims;
 use crate::framework::VolumeRequest;
 use crate::object::{Text, Uid};
 
@@ -29,8 +29,8 @@ pub enum Command {
         /// The extender that binds it, by its position; usually none.
         extender: Option<usize>,
     },
-    /// Have extenders filter and score nodes; answer with `Advised`.
-    Consult {
+    /// Have extenders filter and score nodes; answer with `ExtendersAnswered`.
+    AskExtenders {
         /// The pod.
         pod: PodName,
         /// To be given back with the answer.
@@ -40,8 +40,8 @@ pub enum Command {
         /// Nodes that fit.
         nodes: Vec<Text>,
     },
-    /// Have extenders say which victims may go; answer with `VictimsAdvised`.
-    ConsultOnVictims {
+    /// Have extenders say which victims may go; answer with `ExtendersAnsweredAboutVictims`.
+    AskExtendersAboutVictims {
         /// The pod for which room is to be made.
         pod: PodName,
         /// To be given back with the answer.
@@ -49,7 +49,7 @@ pub enum Command {
         /// Whom to ask, by their positions, in this order.
         extenders: Vec<usize>,
         /// Nodes on which room can be made, and how.
-        candidates: Vec<VictimsOn>,
+        candidates: Vec<NodeVictims>,
     },
     /// Write volumes and claims and wait until all are bound; answer with `VolumesReady`.
     PrepareVolumes {

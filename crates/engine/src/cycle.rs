@@ -1,17 +1,17 @@
 //! One scheduling cycle: filter, score, choose, and what to do when nothing fits.
 
-pub mod best;
 pub mod choose;
-mod claims;
 pub mod decide;
 pub mod diagnosis;
+mod diagnosis_cache;
 pub mod evaluation;
 pub mod explain;
-mod failure;
+mod flip_cache;
+pub mod node_picker;
+mod nomination_filter;
 pub mod post_filter;
 pub mod ranking;
 pub(crate) mod rivals;
 pub mod scores;
 pub mod shortlist;
-mod turned;
 pub mod what_if;

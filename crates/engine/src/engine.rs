@@ -16,7 +16,7 @@ macro_rules! context_of {
             state: &$engine.state,
             profiles: &$engine.profiles,
             classes: &$engine.classes,
-            preempting: &$engine.preempting,
+            preemptions: &$engine.preemptions,
         }
     };
 }
@@ -25,9 +25,9 @@ mod attempt;
 mod audit;
 mod binding;
 mod cluster;
-mod consult;
 mod context;
 mod decisions;
+mod extenders;
 mod nominations;
 mod pods;
 mod preemption;
@@ -39,18 +39,18 @@ use crate::classes::Classes;
 use crate::command::{Command, PodName};
 use crate::cycle::choose::next_random;
 use crate::cycle::explain::{Explanation, class_of, explain};
-use crate::cycle::post_filter::Occasion;
-use crate::cycle::ranking::Spare;
+use crate::cycle::post_filter::PostFilterInput;
+use crate::cycle::ranking::ColumnPool;
 use crate::framework::Profile;
 use crate::index::PodIdx;
 use crate::map::Map;
 use crate::object::Pod;
 use crate::queue::{Nominator, Queue, QueueConfig, Subscriptions};
 use crate::state::State;
-use crate::stopwatch::{Clock, Stopwatch, Times};
+use crate::stopwatch::{AttemptTimes, Clock, Stopwatch};
 
-use binding::Binding;
-use consult::Consultation;
+use binding::BindingCycle;
+use extenders::ExtenderCall;
 use nominations::Nominations;
 use preemption::Preemption;
 
@@ -73,26 +73,26 @@ pub struct Engine {
     queue: Queue,
     classes: Classes,
     /// Pods between the choice of their node and the API server's word.
-    bindings: Map<PodIdx, Binding>,
+    bindings: Map<PodIdx, BindingCycle>,
     /// Those of them that wait for permission.
-    waiting: BTreeSet<PodIdx>,
+    waiting_on_permit: BTreeSet<PodIdx>,
     /// Pods about which extenders are asked.
-    consulting: Map<PodIdx, Consultation>,
+    extender_calls: Map<PodIdx, ExtenderCall>,
     /// Pods about which they are to be asked once that is possible.
-    lined_up: VecDeque<PodIdx>,
+    waiting_for_slot: VecDeque<PodIdx>,
     /// Number of the last question.
-    tickets: u64,
+    last_ticket: u64,
     /// Pods for which others are being deleted.
-    preempting: Map<PodIdx, Preemption>,
+    preemptions: Map<PodIdx, Preemption>,
     /// Nodes that waiting pods are nominated for, as decided and as shown.
     nominations: Nominations,
     /// Place in the visiting order of nodes at which the next visit begins.
-    start: usize,
-    spare: Spare,
+    visit_start: usize,
+    column_pool: ColumnPool,
     stopwatch: Stopwatch,
     random: u64,
     /// Random numbers choose among equally good nodes.
-    draws: bool,
+    is_seeded: bool,
 }
 
 impl Engine {
@@ -105,17 +105,17 @@ impl Engine {
             queue,
             classes: Classes::default(),
             bindings: Map::default(),
-            waiting: BTreeSet::new(),
-            consulting: Map::default(),
-            lined_up: VecDeque::new(),
-            tickets: 0,
-            preempting: Map::default(),
+            waiting_on_permit: BTreeSet::new(),
+            extender_calls: Map::default(),
+            waiting_for_slot: VecDeque::new(),
+            last_ticket: 0,
+            preemptions: Map::default(),
             nominations: Nominations::default(),
-            start: 0,
-            spare: Spare::default(),
+            visit_start: 0,
+            column_pool: ColumnPool::default(),
             stopwatch: Stopwatch::default(),
             random: settings.seed.unwrap_or(0),
-            draws: settings.seed.is_some(),
+            is_seeded: settings.seed.is_some(),
         }
     }
 
@@ -135,12 +135,12 @@ impl Engine {
     }
 
     /// Has the next attempts timed by a clock, or not. What was measured so far is forgotten.
-    pub fn time(&mut self, clock: Option<Clock>) {
+    pub fn set_clock(&mut self, clock: Option<Clock>) {
         self.stopwatch.set(clock);
     }
 
     /// What was measured since then.
-    pub fn times(&self) -> Times {
+    pub fn attempt_times(&self) -> AttemptTimes {
         self.stopwatch.times()
     }
 
@@ -149,21 +149,21 @@ impl Engine {
         match change {
             Change::Pod(pod) => self.set_pod(*pod, now, commands),
             Change::PodGone { uid } => self.remove_pod(&uid, now, commands),
-            Change::Bound { uid, failure } => self.bound(&uid, failure, now, commands),
+            Change::Bound { uid, failure } => self.bind_answered(&uid, failure, now, commands),
             Change::VolumesReady { uid, ticket, failure } => {
                 self.volumes_ready(&uid, ticket, failure, now, commands);
             }
             Change::Permission { uid, plugin, denied } => {
-                self.permission(&uid, &plugin, denied, now, commands);
+                self.permit_answered(&uid, &plugin, denied, now, commands);
             }
             Change::VictimHandled { preemptor, victim, failure } => {
                 self.victim_handled(&preemptor, &victim, failure.is_some(), now);
             }
-            Change::Advised { uid, ticket, advice } => {
-                self.advised(&uid, ticket, advice, now, commands);
+            Change::ExtendersAnswered { uid, ticket, verdict } => {
+                self.extenders_answered(&uid, ticket, verdict, now, commands);
             }
-            Change::VictimsAdvised { uid, ticket, candidates } => {
-                self.victims_advised(&uid, ticket, candidates, now, commands);
+            Change::ExtendersAnsweredAboutVictims { uid, ticket, candidates } => {
+                self.extenders_answered_about_victims(&uid, ticket, candidates, now, commands);
             }
             Change::Tick => {
                 self.queue.tick(&context_of!(self), now);
@@ -181,7 +181,7 @@ impl Engine {
 
     /// When [`Change::Tick`] has something to do next.
     pub fn next_deadline(&self) -> Option<i64> {
-        let permits = self.bindings_deadline();
+        let permits = self.permit_deadline();
         self.queue.next_deadline().into_iter().chain(permits).min()
     }
 
@@ -210,11 +210,11 @@ impl Engine {
             nominator.nominate(pod, record.nominated);
         }
         let class = class_of(&self.state, index, &node_name);
-        let occasion = Occasion::new(index, &nominator, now, self.random);
-        let before = self.state.nodes.settle_order_for_now();
-        let explanation = explain(profile, class, &mut self.state, &occasion);
+        let input = PostFilterInput::new(index, &nominator, now, self.random);
+        let before = self.state.nodes.peek_order();
+        let explanation = explain(profile, class, &mut self.state, &input);
         let answer = read(&self.state, profile, explanation);
-        self.state.nodes.unsettle_order(before);
+        self.state.nodes.end_peek(before);
         match known {
             None => self.state.remove_pod(index),
             Some(_) if home.is_some() => self.state.place(index, home),

@@ -10,17 +10,17 @@ pub mod extender;
 pub mod filter;
 pub mod plugin;
 pub mod profile;
+pub mod rejection;
 pub mod scorer;
-pub mod verdict;
 
 pub use class::Class;
 pub use event::{Action, Event, PodView, Resource, Subscription};
 pub use extender::Extender;
-pub use filter::{Answer, Filter, Freshness};
+pub use filter::{Filter, Freshness, NodeVerdict};
 pub use plugin::{
-    Permit, Plugin, Point, PostFilterOutcome, Preparation, Prepared, QueueKey, Reservation,
-    VolumeRequest,
+    KeyPart, Permit, Plugin, Point, PostFilterOutcome, PreFilterResult, Preparation, QueueKey,
+    Reservation, VolumeRequest,
 };
 pub use profile::Profile;
-pub use scorer::{Extremes, Groups, Scorer, Touched};
-pub use verdict::{Code, Reason, Rejection};
+pub use rejection::{Code, Reason, Rejection};
+pub use scorer::{Extremes, ScoreBuckets, ScoreChanges, Scorer};

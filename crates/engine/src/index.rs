@@ -38,7 +38,7 @@ indexes! {
     /// An interned pod spec.
     SpecIdx;
     /// An interned pair of namespace and labels.
-    GroupIdx;
+    LabelSetIdx;
     /// An interned pod affinity term that some pod carries.
     TermIdx;
     /// A running count of pods per node.

@@ -2,6 +2,7 @@
 
 pub mod bitset;
 pub mod change;
+pub mod change_log;
 mod classes;
 mod column;
 pub mod command;
@@ -10,13 +11,12 @@ pub mod engine;
 pub mod framework;
 pub mod index;
 pub mod limits;
-pub mod log;
 pub mod map;
 pub mod object;
 pub mod queue;
+pub mod simd;
 pub mod slab;
 pub mod state;
 pub mod stopwatch;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
-pub mod wide;

@@ -16,7 +16,7 @@
 //!
 //! Behaves as upstream v1.36 (`pkg/scheduler/backend/queue`) with its default feature gates. On
 //! purpose different: pods that QueueSort finds equal go in order of arrival, events are judged once
-//! per group of equal pods, and only a bounded number of events is kept for pods in flight.
+//! per set of equal pods, and only a bounded number of events is kept for pods in flight.
 //!
 //! # Invariants
 //!
@@ -48,19 +48,19 @@ use crate::framework::{Event, QueueKey};
 use crate::index::{ClassIdx, PodIdx};
 
 pub use check::QueueCheck;
-pub use counters::{Counters, Counts, EventLabel, Moves, SubQueue};
-pub use entry::{PendingPod, Place, QueuedPod};
+pub use counters::{EventLabel, QueueCounters, QueueCounts, SubQueue, WakeCounts};
+pub use entry::{PendingPod, QueueStage, QueuedPod};
 pub use hints::Subscriptions;
-pub use in_flight::{EVENTS_KEPT, KeptObject, KeptPod};
+pub use in_flight::{IN_FLIGHT_EVENTS_MAX, OwnedObject, OwnedPod};
 pub use nominator::Nominator;
 pub use plugin_set::{PLUGINS_MAX, PluginSet};
 
 use entry::{Entries, NEVER, Slot};
 use heap::{Heap, Item};
-use hints::{Interests, Strategy, Subject};
-use in_flight::{InFlight, KeptEvent};
+use hints::{Interests, Strategy, WaitingSubject};
+use in_flight::{InFlight, RecordedEvent};
 use transitions::{in_backoff_order, in_queue_order};
-use unschedulable::Pool;
+use unschedulable::UnschedulablePool;
 
 /// What the queue asks the plugins, by way of the engine.
 pub trait QueueContext {
@@ -79,8 +79,8 @@ pub trait QueueContext {
     fn hint(&self, profile: usize, plugin: PluginPosition, class: ClassIdx, event: &Event) -> bool;
 
     /// Keeps the object of an event for pods in flight. Whoever has it in an `Arc` need not copy it.
-    fn keep(&self, object: &Object) -> KeptObject {
-        KeptObject::of(object)
+    fn to_owned_object(&self, object: &Object) -> OwnedObject {
+        OwnedObject::of(object)
     }
 }
 
@@ -108,13 +108,13 @@ impl Default for QueueConfig {
 
 /// Which of the waiting pods an event can move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum WakeScope {
     /// All.
-    Everyone,
+    All,
     /// Those of at most this priority: a nominated pod only kept these away.
-    UpTo(i32),
+    UpToPriority(i32),
     /// All but the pod whose own failed binding is the event.
-    AllBut(PodIdx),
+    AllExcept(PodIdx),
 }
 
 /// Pods that wait to be scheduled.
@@ -123,17 +123,17 @@ pub struct Queue {
     /// Pods that are nominated for nodes, as the engine says.
     pub nominator: Nominator,
     /// What was done so far.
-    pub counters: Counters,
+    pub counters: QueueCounters,
     config: QueueConfig,
     interests: Interests,
     entries: Entries,
     active: Heap,
     backoff: Heap,
     error_backoff: Heap,
-    pool: Pool,
+    pool: UnschedulablePool,
     in_flight: InFlight,
     /// Pods by [`Place`].
-    counts: [usize; Place::COUNT],
+    counts: [usize; QueueStage::COUNT],
     /// Queued pods by profile and plugin that stands in their way.
     blocked: Vec<[usize; PLUGINS_MAX]>,
     /// Number of the last arrival.
@@ -152,7 +152,7 @@ impl Queue {
     pub fn new(config: QueueConfig, subscriptions: Subscriptions) -> Self {
         Self {
             nominator: Nominator::default(),
-            counters: Counters::default(),
+            counters: QueueCounters::default(),
             config,
             blocked: vec![[0; PLUGINS_MAX]; subscriptions.profiles.len()],
             interests: Interests::new(subscriptions),
@@ -160,19 +160,19 @@ impl Queue {
             active: Heap::default(),
             backoff: Heap::default(),
             error_backoff: Heap::default(),
-            pool: Pool::default(),
+            pool: UnschedulablePool::default(),
             in_flight: InFlight::default(),
-            counts: [0; Place::COUNT],
+            counts: [0; QueueStage::COUNT],
             sequence: 0,
             transfers: 0,
         }
     }
 
     /// Takes a new pod in. A pod that is known already stays where it is.
-    pub fn add(&mut self, context: &dyn QueueContext, pod: &PendingPod, now: i64) -> Place {
-        match self.place(pod.pod) {
-            Some(place) => place,
-            None => self.take_in(context, pod, EventLabel::POD_ADD, now),
+    pub fn add(&mut self, context: &dyn QueueContext, pod: &PendingPod, now: i64) -> QueueStage {
+        match self.stage(pod.pod) {
+            Some(stage) => stage,
+            None => self.insert_new(context, pod, EventLabel::POD_ADD, now),
         }
     }
 
@@ -186,49 +186,49 @@ impl Queue {
         pod: &PendingPod,
         events: &[Event],
         now: i64,
-    ) -> Place {
+    ) -> QueueStage {
         debug_assert!(events.iter().all(|event| event.own));
-        let Some((slot, place)) = self.find(pod.pod) else {
-            return self.take_in(context, pod, EventLabel::POD_UPDATE, now);
+        let Some((slot, stage)) = self.find(pod.pod) else {
+            return self.insert_new(context, pod, EventLabel::POD_UPDATE, now);
         };
-        if place == Place::Binding {
+        if stage == QueueStage::Binding {
             // Not assumed any more, or the engine would not tell: upstream starts afresh.
             self.delete(context, pod.pod);
-            return self.take_in(context, pod, EventLabel::POD_UPDATE, now);
+            return self.insert_new(context, pod, EventLabel::POD_UPDATE, now);
         }
         let info = &mut self.entries.get_mut(slot).info;
-        let regroup = info.class != pod.class;
+        let class_changed = info.class != pod.class;
         info.class = pod.class;
         info.priority = pod.priority;
-        if place == Place::InFlight {
+        if stage == QueueStage::InFlight {
             self.record_own(context, pod.pod, events);
-            return place;
+            return stage;
         }
-        match place {
-            Place::Active => {
+        match stage {
+            QueueStage::Active => {
                 let item = Item::new(slot, &self.entries.get(slot).info);
                 self.active.update(item, in_queue_order(context));
             }
-            Place::Backoff => {
+            QueueStage::Backoff => {
                 let item = Item::new(slot, &self.entries.get(slot).info);
                 self.backoff.update(item, in_backoff_order(context));
             }
-            Place::Unschedulable | Place::Gated => {
-                if regroup {
-                    self.transfer(context, slot, Some(place));
+            QueueStage::Unschedulable | QueueStage::Gated => {
+                if class_changed {
+                    self.transfer(context, slot, Some(stage));
                 }
-                return self.update_waiting(context, slot, place, events, now);
+                return self.update_waiting(context, slot, stage, events, now);
             }
             // What changed plays no part in the order of errors.
-            Place::ErrorBackoff | Place::InFlight | Place::Binding => {}
+            QueueStage::ErrorBackoff | QueueStage::InFlight | QueueStage::Binding => {}
         }
-        place
+        stage
     }
 
     /// Takes over the class of a pod that changed while it was tried or bound.
     pub fn set_class(&mut self, pod: PodIdx, class: ClassIdx) {
-        let Some((slot, place)) = self.find(pod) else { return };
-        debug_assert!(!place.is_queued(), "changes of waiting pods go through update");
+        let Some((slot, stage)) = self.find(pod) else { return };
+        debug_assert!(!stage.is_queued(), "changes of waiting pods go through update");
         self.entries.get_mut(slot).info.class = class;
     }
 
@@ -241,13 +241,13 @@ impl Queue {
         true
     }
 
-    fn take_in(
+    fn insert_new(
         &mut self,
         context: &dyn QueueContext,
         pod: &PendingPod,
         label: EventLabel,
         now: i64,
-    ) -> Place {
+    ) -> QueueStage {
         let info = QueuedPod::new(pod, now, self.next_sequence());
         let slot = self.entries.insert(info);
         self.enqueue_active(context, slot, label, now)
@@ -258,28 +258,28 @@ impl Queue {
         &mut self,
         context: &dyn QueueContext,
         slot: Slot,
-        mut place: Place,
+        mut stage: QueueStage,
         events: &[Event],
         now: i64,
-    ) -> Place {
+    ) -> QueueStage {
         for event in events {
-            let subject = Subject::of(&self.entries.get(slot).info);
-            let strategy = judge(context, &mut self.interests, &subject, event);
+            let subject = WaitingSubject::of(&self.entries.get(slot).info);
+            let strategy = strategy_for(context, &mut self.interests, &subject, event);
             if strategy == Strategy::Skip {
                 continue;
             }
-            place = self.requeue(context, slot, strategy, event.into(), now);
-            if !place.is_pool() {
+            stage = self.requeue(context, slot, strategy, event.into(), now);
+            if !stage.waits_for_event() {
                 break;
             }
         }
-        place
+        stage
     }
 
     fn record_own(&mut self, context: &dyn QueueContext, pod: PodIdx, events: &[Event]) {
         for event in events {
             if self.interests.of(event.resource, event.action).is_some() {
-                self.in_flight.record(|| KeptEvent::new(context, event, Some(pod)));
+                self.in_flight.record(|| RecordedEvent::new(context, event, Some(pod)));
             }
         }
     }
@@ -299,20 +299,20 @@ impl Queue {
             head.slot
         } else {
             let head = self.backoff.peek()?;
-            self.counters.came(SubQueue::Active, EventLabel::PopFromBackoffQ);
+            self.counters.count_incoming(SubQueue::Active, EventLabel::PopFromBackoffQ);
             head.slot
         };
         self.counters.pops += 1;
         self.entries.get_mut(slot).info.attempts += 1;
-        self.transfer(context, slot, Some(Place::InFlight));
+        self.transfer(context, slot, Some(QueueStage::InFlight));
         Some(self.entries.get(slot).info)
     }
 
     /// Ends an attempt that needs no events any more: the pod is about to be bound, or is not to be
     /// tried again. It stays known until it is deleted.
     pub fn done(&mut self, context: &dyn QueueContext, pod: PodIdx) {
-        if let Some((slot, Place::InFlight)) = self.find(pod) {
-            self.transfer(context, slot, Some(Place::Binding));
+        if let Some((slot, QueueStage::InFlight)) = self.find(pod) {
+            self.transfer(context, slot, Some(QueueStage::Binding));
         }
     }
 
@@ -327,10 +327,10 @@ impl Queue {
         rejectors: PluginSet,
         pending: PluginSet,
         now: i64,
-    ) -> Option<Place> {
-        let (slot, place) = self.find(pod)?;
-        if place.is_queued() {
-            return Some(place);
+    ) -> Option<QueueStage> {
+        let (slot, stage) = self.find(pod)?;
+        if stage.is_queued() {
+            return Some(stage);
         }
         let sequence = self.next_sequence();
         let info = &mut self.entries.get_mut(slot).info;
@@ -355,7 +355,7 @@ impl Queue {
     /// What the events mean that came while the pod was tried.
     fn replay(&mut self, context: &dyn QueueContext, slot: Slot) -> Strategy {
         let info = &self.entries.get(slot).info;
-        let subject = Subject::of(info);
+        let subject = WaitingSubject::of(info);
         if info.blockers().is_empty() {
             return Strategy::AfterBackoff;
         }
@@ -374,7 +374,7 @@ impl Queue {
                     _ => Strategy::AfterBackoff,
                 }
             } else {
-                judge(context, &mut self.interests, &subject, &event.view_for(info.pod))
+                strategy_for(context, &mut self.interests, &subject, &event.view_for(info.pod))
             };
             strategy = strategy.max(found);
         }
@@ -385,7 +385,7 @@ impl Queue {
 /// Reading.
 impl Queue {
     /// Where a pod is.
-    pub fn place(&self, pod: PodIdx) -> Option<Place> {
+    pub fn stage(&self, pod: PodIdx) -> Option<QueueStage> {
         Some(self.find(pod)?.1)
     }
 
@@ -395,8 +395,8 @@ impl Queue {
     }
 
     /// All pods, in no particular order.
-    pub fn iter(&self) -> impl Iterator<Item = (&QueuedPod, Place)> {
-        self.entries.iter().filter_map(|(_, entry)| Some((&entry.info, entry.place?)))
+    pub fn iter(&self) -> impl Iterator<Item = (&QueuedPod, QueueStage)> {
+        self.entries.iter().filter_map(|(_, entry)| Some((&entry.info, entry.stage?)))
     }
 
     /// Whether [`Queue::pop`] would find a pod.
@@ -405,15 +405,15 @@ impl Queue {
     }
 
     /// How many pods are where.
-    pub fn counts(&self) -> Counts {
-        let count = |place: Place| self.counts[place as usize];
-        Counts {
-            active: count(Place::Active),
-            backoff: count(Place::Backoff) + count(Place::ErrorBackoff),
-            unschedulable: count(Place::Unschedulable),
-            gated: count(Place::Gated),
-            in_flight: count(Place::InFlight),
-            binding: count(Place::Binding),
+    pub fn counts(&self) -> QueueCounts {
+        let count = |stage: QueueStage| self.counts[stage as usize];
+        QueueCounts {
+            active: count(QueueStage::Active),
+            backoff: count(QueueStage::Backoff) + count(QueueStage::ErrorBackoff),
+            unschedulable: count(QueueStage::Unschedulable),
+            gated: count(QueueStage::Gated),
+            in_flight: count(QueueStage::InFlight),
+            binding: count(QueueStage::Binding),
         }
     }
 
@@ -425,14 +425,14 @@ impl Queue {
     }
 
     /// `scheduler_inflight_events`: events kept for pods in flight. Upstream's `PodPopped` is
-    /// [`Counts::in_flight`].
+    /// [`QueueCounts::in_flight`].
     pub fn in_flight_events(&self) -> impl Iterator<Item = EventLabel> {
         self.in_flight.events().map(|event| event.label)
     }
 
-    fn find(&self, pod: PodIdx) -> Option<(Slot, Place)> {
+    fn find(&self, pod: PodIdx) -> Option<(Slot, QueueStage)> {
         let slot = self.entries.find(pod)?;
-        Some((slot, self.entries.get(slot).place?))
+        Some((slot, self.entries.get(slot).stage?))
     }
 
     fn assert_sum(&self) {
@@ -440,26 +440,26 @@ impl Queue {
     }
 }
 
-impl Subject {
+impl WaitingSubject {
     fn of(info: &QueuedPod) -> Self {
         let QueuedPod { class, rejectors, pending, .. } = *info;
         Self { profile: info.profile(), class, rejectors, pending }
     }
 }
 
-impl KeptEvent {
+impl RecordedEvent {
     fn new(context: &dyn QueueContext, event: &Event, about: Option<PodIdx>) -> Self {
         let Event { resource, action, .. } = *event;
-        let object = context.keep(&event.object);
+        let object = context.to_owned_object(&event.object);
         Self { label: event.into(), resource, action, about, object }
     }
 }
 
 /// What an event that is not a wildcard means for one pod.
-fn judge(
+fn strategy_for(
     context: &dyn QueueContext,
     interests: &mut Interests,
-    subject: &Subject,
+    subject: &WaitingSubject,
     event: &Event,
 ) -> Strategy {
     match interests.of(event.resource, event.action) {

@@ -9,8 +9,8 @@
 mod audit;
 pub mod domains;
 pub mod driver_limits;
-pub mod groups;
 pub mod images;
+pub mod label_sets;
 pub mod lowest;
 pub mod node_order;
 pub mod nodes;
@@ -28,20 +28,20 @@ pub mod volumes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::index::{GroupIdx, KeyIdx, NodeIdx, PodIdx, SpecIdx, TallyIdx, TermIdx};
+use crate::index::{KeyIdx, LabelSetIdx, NodeIdx, PodIdx, SpecIdx, TallyIdx, TermIdx};
 use crate::object::{
     DisruptionBudget, Labels, Namespace, Node, Pod, PodSpec, Text, Workload, WorkloadKind,
 };
 
 use driver_limits::DriverLimits;
-use groups::Groups;
 use images::Images;
+use label_sets::LabelSets;
 use lowest::LowestPriorities;
 use nodes::Nodes;
 use pods::{PodRecord, Pods};
 use resources::ResourceNames;
 use specs::Specs;
-use tallies::{Subject, Tallies, TallyRef};
+use tallies::{Tallies, TallyRef, TallySource};
 use terms::{TermKind, Terms};
 use topology::Topology;
 use volumes::{ReservedVolumes, Volumes};
@@ -71,7 +71,7 @@ impl Areas {
     pub const CLAIMS_IN_USE: Self = Self(128);
 
     /// All that tells what a pod's namespace and labels mean to others.
-    pub const IDENTITIES: Self = Self::NAMESPACES.with(Self::WORKLOADS).with(Self::TERMS);
+    pub const EVALUATION_KEY: Self = Self::NAMESPACES.with(Self::WORKLOADS).with(Self::TERMS);
 
     const ALL: [Self; 8] = [
         Self::NODES,
@@ -121,7 +121,7 @@ pub struct State {
     /// Pod specs.
     pub specs: Specs,
     /// Pods by namespace and labels.
-    pub groups: Groups,
+    pub label_sets: LabelSets,
     /// Affinity terms of existing pods.
     pub terms: Terms,
     /// Logs of pods per selector or term.
@@ -150,7 +150,7 @@ impl State {
     pub fn versions(&self) -> Versions {
         let mut versions = self.versions;
         versions.0[4] = self.terms.version();
-        versions.0[6] = self.nodes.usage_changes().end();
+        versions.0[6] = self.nodes.pod_changes().end();
         versions
     }
 
@@ -198,12 +198,12 @@ impl State {
 
     /// Namespace of a pod.
     pub fn namespace(&self, pod: PodIdx) -> &str {
-        &self.groups.get(self.pods.get(pod).group).namespace
+        &self.label_sets.get(self.pods.get(pod).label_set).namespace
     }
 
     /// Labels of a pod.
     pub fn labels(&self, pod: PodIdx) -> &Labels {
-        &self.groups.get(self.pods.get(pod).group).labels
+        &self.label_sets.get(self.pods.get(pod).label_set).labels
     }
 
     /// `namespace/name` of a pod.
@@ -219,12 +219,16 @@ impl State {
         found.map(|(pod, _)| pod)
     }
 
-    /// Calls `each` for every pod on a node that the subject speaks of, with its node.
-    pub fn for_each_subject(&self, subject: &Subject, mut each: impl FnMut(PodIdx, NodeIdx)) {
-        match subject {
-            Subject::Matching { matchers, live_only } => {
-                for group in self.groups.candidates(&matchers[0].selector) {
-                    let record = self.groups.get(group);
+    /// Calls `each` for every pod on a node that the source speaks of, with its node.
+    pub fn for_each_counted_pod(
+        &self,
+        source: &TallySource,
+        mut each: impl FnMut(PodIdx, NodeIdx),
+    ) {
+        match source {
+            TallySource::Matching { matchers, live_only } => {
+                for label_set in self.label_sets.candidates(&matchers[0].selector) {
+                    let record = self.label_sets.get(label_set);
                     let matches =
                         |m: &tallies::Matcher| m.matches(&record.namespace, &record.labels);
                     if !matchers.iter().all(matches) {
@@ -238,7 +242,7 @@ impl State {
                     }
                 }
             }
-            Subject::Carrying(term) => {
+            TallySource::Carrying(term) => {
                 for spec in &self.terms.get(*term).specs {
                     for pod in &self.specs.get(*spec).pods {
                         each(*pod, self.pods.get(*pod).node);
@@ -264,37 +268,37 @@ impl State {
         Arc::clone(self.driver_limits.get_or_insert_with(make))
     }
 
-    /// A tally of the subject, started if nobody has asked for it yet.
-    pub fn tally(&mut self, subject: &Subject) -> TallyRef {
-        if let Some(found) = self.tallies.find(subject) {
+    /// A tally of the source, started if nobody has asked for it yet.
+    pub fn tally(&mut self, source: &TallySource) -> TallyRef {
+        if let Some(found) = self.tallies.find(source) {
             return found;
         }
-        let tally = self.tallies.start(subject.clone());
-        match subject {
-            Subject::Matching { matchers, .. } => {
-                for group in self.groups.candidates(&matchers[0].selector) {
-                    let record = self.groups.get_mut(group);
+        let tally = self.tallies.insert(source.clone());
+        match source {
+            TallySource::Matching { matchers, .. } => {
+                for label_set in self.label_sets.candidates(&matchers[0].selector) {
+                    let record = self.label_sets.get_mut(label_set);
                     if matchers.iter().all(|m| m.matches(&record.namespace, &record.labels)) {
                         record.tallies.push(tally.index);
                     }
                 }
             }
-            Subject::Carrying(term) => self.terms.get_mut(*term).tally = Some(tally.index),
+            TallySource::Carrying(term) => self.terms.get_mut(*term).tally = Some(tally.index),
         }
-        for surplus in self.tallies.surplus() {
-            self.drop_tally(surplus);
+        for least_recently_read in self.tallies.least_recently_read() {
+            self.drop_tally(least_recently_read);
         }
         tally
     }
 
     fn drop_tally(&mut self, tally: TallyIdx) {
-        match self.tallies.drop(tally) {
-            Some(Subject::Matching { matchers, .. }) => {
-                for group in self.groups.candidates(&matchers[0].selector) {
-                    self.groups.get_mut(group).tallies.retain(|other| *other != tally);
+        match self.tallies.remove(tally) {
+            Some(TallySource::Matching { matchers, .. }) => {
+                for label_set in self.label_sets.candidates(&matchers[0].selector) {
+                    self.label_sets.get_mut(label_set).tallies.retain(|other| *other != tally);
                 }
             }
-            Some(Subject::Carrying(term)) => self.terms.get_mut(term).tally = None,
+            Some(TallySource::Carrying(term)) => self.terms.get_mut(term).tally = None,
             None => {}
         }
     }
@@ -333,7 +337,7 @@ impl State {
 impl State {
     /// Adds a pod, pending or on its node.
     pub(crate) fn add_pod(&mut self, pod: Pod) -> PodIdx {
-        let group = self.acquire_group(&pod.namespace, &pod.labels);
+        let label_set = self.acquire_label_set(&pod.namespace, &pod.labels);
         let spec = self.acquire_spec(pod.spec);
         let named =
             Some(&*pod.nominated_node).filter(|name| pod.node.is_empty() && !name.is_empty());
@@ -342,7 +346,7 @@ impl State {
             uid: pod.uid,
             name: pod.name,
             resource_version: pod.resource_version,
-            group,
+            label_set,
             spec,
             priority: pod.priority,
             node: NodeIdx::NONE,
@@ -350,8 +354,8 @@ impl State {
             start_time: pod.start_time.unwrap_or(i64::MAX),
             creation_time: pod.creation_time,
             generation: pod.generation,
-            place_in_group: 0,
-            place_in_spec: 0,
+            position_in_label_set: 0,
+            position_in_spec: 0,
             terminating: pod.terminating,
             preempted: pod.preempted,
             assumed: false,
@@ -368,21 +372,21 @@ impl State {
     pub(crate) fn remove_pod(&mut self, pod: PodIdx) {
         self.displace(pod);
         let Some(record) = self.pods.remove(pod) else { return };
-        self.groups.release(record.group);
+        self.label_sets.release(record.label_set);
         self.release_spec(record.spec);
     }
 
     /// Gives back what a pod class held.
-    pub(crate) fn release_class(&mut self, group: GroupIdx, spec: SpecIdx) {
-        self.groups.release(group);
+    pub(crate) fn release_class(&mut self, label_set: LabelSetIdx, spec: SpecIdx) {
+        self.label_sets.release(label_set);
         self.release_spec(spec);
     }
 
     fn release_spec(&mut self, index: SpecIdx) {
         let Some(spec) = self.specs.release(index) else { return };
         for term in &spec.terms {
-            if let Some(tally) = self.terms.drop_carrier(*term, index) {
-                self.tallies.drop(tally);
+            if let Some(tally) = self.terms.remove_carrier(*term, index) {
+                self.tallies.remove(tally);
             }
         }
     }
@@ -391,21 +395,21 @@ impl State {
     /// the one it is nominated for: see [`Self::place`], [`Self::displace`], [`Self::set_nominated`].
     pub(crate) fn update_pod(&mut self, pod: PodIdx, new: Pod) {
         let record = self.pods.get(pod);
-        let group_record = self.groups.get(record.group);
-        let same_group = group_record.labels == new.labels;
+        let set_record = self.label_sets.get(record.label_set);
+        let same_label_set = set_record.labels == new.labels;
         let spec = &self.specs.get(record.spec).spec;
         let same_spec = Arc::ptr_eq(spec, &new.spec) || *spec == new.spec;
         let starts_to_terminate = new.terminating && !record.terminating;
-        if !same_group || !same_spec {
+        if !same_label_set || !same_spec {
             let assumed = record.assumed;
-            let (old_group, old_spec) = (record.group, record.spec);
-            let namespace = group_record.namespace.clone();
+            let (old_label_set, old_spec) = (record.label_set, record.spec);
+            let namespace = set_record.namespace.clone();
             // A ghost gives its slot back with its last pod, so the name must be remembered.
             let node = record.node.is_some().then(|| Text::from(self.nodes.name(record.node)));
             self.displace(pod);
-            let group = self.acquire_group(&namespace, &new.labels);
-            self.groups.release(old_group);
-            self.pods.get_mut(pod).group = group;
+            let label_set = self.acquire_label_set(&namespace, &new.labels);
+            self.label_sets.release(old_label_set);
+            self.pods.get_mut(pod).label_set = label_set;
             if !same_spec {
                 let spec = self.acquire_spec(new.spec);
                 self.release_spec(old_spec);
@@ -440,16 +444,16 @@ impl State {
         let record = self.pods.get_mut(pod);
         debug_assert!(!record.node.is_some(), "a pod is on one node at most");
         record.node = node;
-        let (group, spec, terminating) = (record.group, record.spec, record.terminating);
+        let (label_set, spec, terminating) = (record.label_set, record.spec, record.terminating);
         self.lowest_priorities.add(node, record.priority);
-        let group_record = self.groups.get_mut(group);
-        record.place_in_group = group_record.pods.len() as u32;
-        group_record.pods.push(pod);
+        let set_record = self.label_sets.get_mut(label_set);
+        record.position_in_label_set = set_record.pods.len() as u32;
+        set_record.pods.push(pod);
         let spec_record = self.specs.get_mut(spec);
-        record.place_in_spec = spec_record.pods.len() as u32;
+        record.position_in_spec = spec_record.pods.len() as u32;
         spec_record.pods.push(pod);
         self.nodes.attach(pod, node, self.specs.get(spec));
-        self.usage_changed(group, spec, node, terminating, true);
+        self.pods_changed(label_set, spec, node, terminating, true);
     }
 
     /// Puts a pod on the node chosen for it, until the API server says so itself.
@@ -476,22 +480,23 @@ impl State {
         if !node.is_some() {
             return;
         }
-        let (group, spec, terminating) = (record.group, record.spec, record.terminating);
+        let (label_set, spec, terminating) = (record.label_set, record.spec, record.terminating);
         let priority = record.priority;
-        let (in_group, in_spec) = (record.place_in_group as usize, record.place_in_spec as usize);
-        let pods = &mut self.groups.get_mut(group).pods;
-        pods.swap_remove(in_group);
-        if let Some(moved) = pods.get(in_group) {
-            self.pods.get_mut(*moved).place_in_group = in_group as u32;
+        let (in_label_set, in_spec) =
+            (record.position_in_label_set as usize, record.position_in_spec as usize);
+        let pods = &mut self.label_sets.get_mut(label_set).pods;
+        pods.swap_remove(in_label_set);
+        if let Some(moved) = pods.get(in_label_set) {
+            self.pods.get_mut(*moved).position_in_label_set = in_label_set as u32;
         }
         let pods = &mut self.specs.get_mut(spec).pods;
         pods.swap_remove(in_spec);
         if let Some(moved) = pods.get(in_spec) {
-            self.pods.get_mut(*moved).place_in_spec = in_spec as u32;
+            self.pods.get_mut(*moved).position_in_spec = in_spec as u32;
         }
         self.nodes.detach(pod, node, self.specs.get(spec));
         self.leave_priority(node, priority);
-        self.usage_changed(group, spec, node, terminating, false);
+        self.pods_changed(label_set, spec, node, terminating, false);
         self.nodes.free_if_empty(node);
     }
 
@@ -501,30 +506,30 @@ impl State {
         self.lowest_priorities.remove(node, priority, others);
     }
 
-    fn usage_changed(
+    fn pods_changed(
         &mut self,
-        group: GroupIdx,
+        label_set: LabelSetIdx,
         spec: SpecIdx,
         node: NodeIdx,
         terminating: bool,
         added: bool,
     ) {
         let change = if added { 1 } else { -1 };
-        let group_record = self.groups.get(group);
-        for tally in &group_record.tallies {
-            self.tallies.note(*tally, node, change, terminating);
+        let set_record = self.label_sets.get(label_set);
+        for tally in &set_record.tallies {
+            self.tallies.record(*tally, node, change, terminating);
         }
         let spec_record = self.specs.get(spec);
         for term in &spec_record.terms {
             if let Some(tally) = self.terms.get(*term).tally {
-                self.tallies.note(tally, node, change, terminating);
+                self.tallies.record(tally, node, change, terminating);
             }
         }
         if !spec_record.spec.volumes.is_empty() {
-            self.volumes.count_users(&group_record.namespace, spec_record, added);
+            self.volumes.count_users(&set_record.namespace, spec_record, added);
             self.bump(Areas::CLAIMS_IN_USE);
         }
-        self.nodes.usage_changed(node);
+        self.nodes.note_pod_change(node);
     }
 
     /// Notes that a pod began to terminate.
@@ -533,8 +538,8 @@ impl State {
         if std::mem::replace(&mut record.terminating, true) || !record.node.is_some() {
             return;
         }
-        for tally in &self.groups.get(record.group).tallies {
-            self.tallies.note_terminating(*tally, record.node);
+        for tally in &self.label_sets.get(record.label_set).tallies {
+            self.tallies.record_terminating(*tally, record.node);
         }
     }
 
@@ -544,12 +549,12 @@ impl State {
         self.pods.get_mut(pod).preempted = true;
     }
 
-    fn acquire_group(&mut self, namespace: &str, labels: &Labels) -> GroupIdx {
-        let (group, new) = self.groups.acquire(namespace, labels);
+    fn acquire_label_set(&mut self, namespace: &str, labels: &Labels) -> LabelSetIdx {
+        let (label_set, new) = self.label_sets.acquire(namespace, labels);
         if new {
-            self.groups.get_mut(group).tallies = self.tallies.matching(namespace, labels);
+            self.label_sets.get_mut(label_set).tallies = self.tallies.matching(namespace, labels);
         }
-        group
+        label_set
     }
 
     fn acquire_spec(&mut self, spec: Arc<PodSpec>) -> SpecIdx {
@@ -560,7 +565,7 @@ impl State {
         let terms = self.intern_terms(&spec);
         let index = self.specs.insert(spec, on_node, terms.clone());
         for term in terms {
-            self.terms.carry(term, index);
+            self.terms.add_carrier(term, index);
         }
         index
     }

@@ -9,12 +9,12 @@ pub type Clock = fn() -> u64;
 #[derive(Clone, Debug, Default)]
 pub struct Stopwatch {
     clock: Option<Clock>,
-    times: Times,
+    times: AttemptTimes,
 }
 
 /// Times of one attempt, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Times {
+pub struct AttemptTimes {
     /// Preparing filters, and bringing the feasible nodes up to date.
     pub filter: Option<u64>,
     /// Preparing scorers, bringing scores up to date, and choosing.
@@ -27,11 +27,11 @@ pub struct Times {
 impl Stopwatch {
     /// Begins anew, with a clock or without.
     pub(crate) fn set(&mut self, clock: Option<Clock>) {
-        *self = Self { clock, times: Times::default() };
+        *self = Self { clock, times: AttemptTimes::default() };
     }
 
     /// What was measured.
-    pub(crate) fn times(&self) -> Times {
+    pub(crate) fn times(&self) -> AttemptTimes {
         self.times
     }
 

@@ -10,8 +10,8 @@ use crate::cycle::what_if::WhatIf;
 use crate::framework::event::Object;
 use crate::framework::scorer::EXCLUDED;
 use crate::framework::{
-    Action, Class, Event, Extremes, Plugin, PodView, Point, Preparation, Profile, Resource, Scorer,
-    Touched,
+    Action, Class, Event, Extremes, Plugin, PodView, Point, Preparation, Profile, Resource,
+    ScoreChanges, Scorer,
 };
 use crate::index::PodIdx;
 use crate::object::{DisruptionBudget, Labels, Namespace, Node, Pod, PodSpec, Workload};
@@ -28,7 +28,7 @@ pub fn state(nodes: impl IntoIterator<Item = Node>, pods: impl IntoIterator<Item
     for pod in pods {
         state.add_pod(pod);
     }
-    state.nodes.settle_order();
+    state.nodes.refresh_order();
     state
 }
 
@@ -190,14 +190,14 @@ pub fn catch_up(
 ) -> bool {
     raw.resize(state.nodes.slots(), 0);
     match scorer.refresh(state, feasible, feasible_changed) {
-        Touched::Nothing => {}
-        Touched::Nodes(nodes) => {
+        ScoreChanges::Nothing => {}
+        ScoreChanges::Nodes(nodes) => {
             for node in nodes {
                 raw[node.at()] = scorer.score(state, node);
             }
         }
-        Touched::All => scorer.score_all(state, raw),
-        Touched::Stale => return false,
+        ScoreChanges::All => scorer.score_all(state, raw),
+        ScoreChanges::Stale => return false,
     }
     true
 }

@@ -16,7 +16,7 @@ use std::cmp::Reverse;
 use api::config::args::DefaultPreemptionArgs;
 use api::config::{Gates, PluginArgs};
 use engine::cycle::diagnosis::fit_error;
-use engine::cycle::what_if::{Candidate, PostFilter, VictimAdvice};
+use engine::cycle::what_if::{Candidate, ExtenderPreemption, PostFilter};
 use engine::framework::{
     Action, Class, Code, Event, Plugin, Point, PostFilterOutcome, Reason, Rejection, Resource,
     Subscription,
@@ -25,7 +25,7 @@ use engine::index::NodeIdx;
 use engine::map::Map;
 use engine::state::State;
 
-use victims::{Refusal, Search};
+use victims::{InfeasibleNode, VictimSearch};
 
 pub(crate) const NAME: &str = "DefaultPreemption";
 pub(crate) const POINTS: &[Point] = &[Point::PreEnqueue, Point::PostFilter];
@@ -54,19 +54,19 @@ impl Plugin for DefaultPreemption {
     }
 
     fn post_filter(&self, cycle: &mut PostFilter) -> PostFilterOutcome {
-        if let Err(reason) = eligible(cycle) {
+        if let Err(reason) = check_eligible(cycle) {
             return unschedulable(reason, false);
         }
         match cycle.victims {
-            VictimAdvice::Given(left) => return choose(cycle, left),
-            VictimAdvice::Failed(text) => return PostFilterOutcome::Error(prefixed(text)),
-            VictimAdvice::Nobody | VictimAdvice::Wanted => {}
+            ExtenderPreemption::Answered(left) => return nominate_among(cycle, left),
+            ExtenderPreemption::Failed(text) => return PostFilterOutcome::Error(prefixed(text)),
+            ExtenderPreemption::NotNeeded | ExtenderPreemption::Required => {}
         }
-        if no_pod_is_less_important(cycle) {
-            return Candidates::none(potential_count(cycle)).outcome(cycle);
+        if has_no_lower_priority_pod(cycle) {
+            return CandidateSearch::none(potential_count(cycle)).outcome(cycle);
         }
         let potential = potential_nodes(cycle);
-        let mut candidates = Candidates::new(self.wanted(potential.len()));
+        let mut candidates = CandidateSearch::new(self.candidates_max(potential.len()));
         candidates.search(cycle, &potential);
         candidates.outcome(cycle)
     }
@@ -84,97 +84,106 @@ impl Plugin for DefaultPreemption {
 
 impl DefaultPreemption {
     /// How many candidates are enough.
-    fn wanted(&self, potential: usize) -> usize {
+    fn candidates_max(&self, potential: usize) -> usize {
         let share = potential * self.0.min_candidate_nodes_percentage.max(0) as usize / 100;
         share.max(self.0.min_candidate_nodes_absolute.max(0) as usize).min(potential)
     }
 }
 
 /// Nodes on which removing pods makes room, so far as they were tried.
-struct Candidates {
-    wanted: usize,
+struct CandidateSearch {
+    candidates_max: usize,
     /// Those that break no disruption budget.
-    harmless: Vec<Candidate>,
+    non_violating: Vec<Candidate>,
     /// The others.
-    harmful: Vec<Candidate>,
+    violating: Vec<Candidate>,
     /// Nodes without a single pod that is less important.
-    without_victims: usize,
+    nodes_without_victims: usize,
     /// Why the pod fits not even without them, and on how many nodes; collected only until there is a
     /// candidate.
     rejections: Vec<(Rejection, usize)>,
     /// Places of the rejections in their list.
-    places: Map<Rejection, usize>,
+    rejection_positions: Map<Rejection, usize>,
 }
 
-impl Candidates {
-    fn new(wanted: usize) -> Self {
-        let (harmless, harmful, rejections) = (Vec::new(), Vec::new(), Vec::new());
-        let (without_victims, places) = (0, Map::default());
-        Self { wanted, harmless, harmful, without_victims, rejections, places }
+impl CandidateSearch {
+    fn new(candidates_max: usize) -> Self {
+        let (non_violating, violating, rejections) = (Vec::new(), Vec::new(), Vec::new());
+        let (nodes_without_victims, rejection_positions) = (0, Map::default());
+        Self {
+            candidates_max,
+            non_violating,
+            violating,
+            nodes_without_victims,
+            rejections,
+            rejection_positions,
+        }
     }
 
     /// No pod can be removed on any of this number of potential nodes.
-    fn none(without_victims: usize) -> Self {
-        Self { without_victims, ..Self::new(0) }
+    fn none(nodes_without_victims: usize) -> Self {
+        Self { nodes_without_victims, ..Self::new(0) }
     }
 
     /// Tries one node after the other, beginning anywhere, until there are enough candidates.
     fn search(&mut self, cycle: &mut PostFilter, potential: &[NodeIdx]) {
-        let mut search = Search::new(cycle);
+        let mut search = VictimSearch::new(cycle);
         let priority = cycle.state().pods.get(cycle.pod).priority;
         let offset = cycle.random.checked_rem(potential.len() as u64).unwrap_or(0) as usize;
         let (before, after) = potential.split_at(offset);
         for node in after.iter().chain(before) {
             if cycle.state().lowest_priorities.of(*node) >= priority {
-                self.without_victims += 1;
+                self.nodes_without_victims += 1;
                 continue;
             }
-            let needs_reason = self.harmless.is_empty() && self.harmful.is_empty();
+            let needs_reason = self.non_violating.is_empty() && self.violating.is_empty();
             match search.victims(cycle, *node, needs_reason) {
                 Ok(victims) => self.add(victims),
-                Err(Refusal(Some(rejection))) => self.note(rejection),
-                Err(Refusal(None)) => {}
+                Err(InfeasibleNode(Some(rejection))) => self.count_rejection(rejection),
+                Err(InfeasibleNode(None)) => {}
             }
-            if !self.harmless.is_empty() && self.harmless.len() + self.harmful.len() >= self.wanted
+            if !self.non_violating.is_empty()
+                && self.non_violating.len() + self.violating.len() >= self.candidates_max
             {
                 return;
             }
         }
     }
 
-    fn note(&mut self, rejection: Rejection) {
+    fn count_rejection(&mut self, rejection: Rejection) {
         let rejections = &mut self.rejections;
-        let place = *self.places.get_or_insert_with(rejection.clone(), || {
+        let place = *self.rejection_positions.get_or_insert_with(rejection.clone(), || {
             rejections.push((rejection, 0));
             rejections.len() - 1
         });
         self.rejections[place].1 += 1;
     }
 
-    /// As upstream, each of the two lists takes as many as are wanted and no more.
+    /// As upstream, each of the two lists takes as many as are candidates_max and no more.
     fn add(&mut self, candidate: Candidate) {
-        let list = if candidate.violations == 0 { &mut self.harmless } else { &mut self.harmful };
-        if list.len() < self.wanted {
+        let list =
+            if candidate.violations == 0 { &mut self.non_violating } else { &mut self.violating };
+        if list.len() < self.candidates_max {
             list.push(candidate);
         }
     }
 
     fn outcome(self, cycle: &PostFilter) -> PostFilterOutcome {
-        let Self { harmless, harmful, without_victims, rejections, .. } = self;
-        let candidates: Vec<Candidate> = harmless.into_iter().chain(harmful).collect();
-        if *cycle.victims == VictimAdvice::Wanted && !candidates.is_empty() {
-            return PostFilterOutcome::Ask(candidates);
+        let Self { non_violating, violating, nodes_without_victims, rejections, .. } = self;
+        let candidates: Vec<Candidate> = non_violating.into_iter().chain(violating).collect();
+        if *cycle.victims == ExtenderPreemption::Required && !candidates.is_empty() {
+            return PostFilterOutcome::AskExtenders(candidates);
         }
         if let Some(best) = candidates.into_iter().min_by_key(|candidate| cost(cycle, candidate)) {
             return PostFilterOutcome::Nominate { node: best.node, victims: best.victims };
         }
-        if let Some(error) = errors(&rejections) {
+        if let Some(error) = error_text(&rejections) {
             return PostFilterOutcome::Error(prefixed(&error));
         }
         let no_victims = Rejection::unresolvable("No preemption victims found for incoming pod");
         let not_tried = Rejection::unresolvable("Preemption is not helpful for scheduling");
         let rejected = rejections.iter().map(|(rejection, nodes)| (rejection, *nodes));
-        let tried = std::iter::once((&no_victims, without_victims)).chain(rejected);
+        let tried = std::iter::once((&no_victims, nodes_without_victims)).chain(rejected);
         let text = fit_error(cycle.state().nodes.count(), None, tried, Some(&not_tried));
         unschedulable(&text, true)
     }
@@ -182,7 +191,7 @@ impl Candidates {
 
 /// Chooses among the candidates that extenders left. Meanwhile pods may have come: nobody has to go from
 /// where the preemptor would not fit even so.
-fn choose(cycle: &mut PostFilter, left: &[Candidate]) -> PostFilterOutcome {
+fn nominate_among(cycle: &mut PostFilter, left: &[Candidate]) -> PostFilterOutcome {
     let mut helpful = Vec::new();
     for candidate in left {
         let mut what_if = cycle.what_if(candidate.node);
@@ -217,7 +226,7 @@ fn cost(cycle: &PostFilter, candidate: &Candidate) -> (usize, i32, i64, usize, R
 }
 
 /// Whether the pod may make others go at all.
-fn eligible(cycle: &PostFilter) -> Result<(), &'static str> {
+fn check_eligible(cycle: &PostFilter) -> Result<(), &'static str> {
     if cycle.class().spec.never_preempts {
         return Err("not eligible due to preemptionPolicy=Never.");
     }
@@ -235,20 +244,20 @@ fn eligible(cycle: &PostFilter) -> Result<(), &'static str> {
 }
 
 /// Whether no pod on any node is less important: then no node needs to be looked at.
-fn no_pod_is_less_important(cycle: &PostFilter) -> bool {
+fn has_no_lower_priority_pod(cycle: &PostFilter) -> bool {
     cycle.state().lowest_priorities.of_all() >= cycle.state().pods.get(cycle.pod).priority
 }
 
 /// Nodes that removing pods could help.
 fn potential_nodes(cycle: &PostFilter) -> Vec<NodeIdx> {
     let diagnosis = cycle.diagnosis;
-    let told = diagnosis.nodes();
+    let diagnosed = diagnosis.nodes();
     if diagnosis.absent_code() != Code::Unschedulable {
-        let helpless = told.filter(|(_, _, rejection)| rejection.code == Code::Unschedulable);
+        let helpless = diagnosed.filter(|(_, _, rejection)| rejection.code == Code::Unschedulable);
         return helpless.map(|(node, _, _)| node).collect();
     }
     let mut potential = cycle.state().nodes.present().clone();
-    for (node, _, rejection) in told {
+    for (node, _, rejection) in diagnosed {
         potential.set(node, rejection.code == Code::Unschedulable);
     }
     let order = cycle.state().nodes.order().iter().copied();
@@ -258,19 +267,19 @@ fn potential_nodes(cycle: &PostFilter) -> Vec<NodeIdx> {
 /// How many they are.
 fn potential_count(cycle: &PostFilter) -> usize {
     let diagnosis = cycle.diagnosis;
-    let told = diagnosis.count_of(Code::Unschedulable);
+    let diagnosed = diagnosis.count_of(Code::Unschedulable);
     let absent = match diagnosis.absent_code() {
         Code::Unschedulable => cycle.state().nodes.count() - diagnosis.rejected_count(),
         _ => 0,
     };
-    told + absent
+    diagnosed + absent
 }
 
-/// The texts of all errors, each once, as upstream puts them together.
-fn errors(rejections: &[(Rejection, usize)]) -> Option<String> {
+/// The texts of all error_text, each once, as upstream puts them together.
+fn error_text(rejections: &[(Rejection, usize)]) -> Option<String> {
     let mut texts: Vec<String> = Vec::new();
-    let errors = rejections.iter().map(|(rejection, _)| rejection);
-    for rejection in errors.filter(|rejection| rejection.code == Code::Error) {
+    let error_text = rejections.iter().map(|(rejection, _)| rejection);
+    for rejection in error_text.filter(|rejection| rejection.code == Code::Error) {
         let text = rejection.message();
         if !texts.contains(&text) {
             texts.push(text);

@@ -6,8 +6,8 @@
 use api::config::PluginArgs;
 use engine::cycle::what_if::PostFilter;
 use engine::framework::{
-    Action, Answer, Class, Event, Filter, Plugin, Point, PostFilterOutcome, Preparation, Prepared,
-    Reason, Rejection, Resource, Scorer, Subscription,
+    Action, Class, Event, Filter, KeyPart, NodeVerdict, Plugin, Point, PostFilterOutcome,
+    PreFilterResult, Preparation, Reason, Rejection, Resource, Scorer, Subscription,
 };
 use engine::index::NodeIdx;
 use engine::object::{Node, PodSpec, Text};
@@ -46,25 +46,25 @@ impl Plugin for DynamicResources {
         Some("not found")
     }
 
-    fn identity(&self, class: &Class, _state: &State, _identity: &mut Vec<u32>) -> bool {
-        class.spec.resource_claims.is_empty()
+    fn evaluation_key(&self, class: &Class, _state: &State) -> KeyPart {
+        KeyPart::nothing_if(class.spec.resource_claims.is_empty())
     }
 
-    fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> Prepared {
+    fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> PreFilterResult {
         if !class.spec.resource_claims.is_empty() {
-            return Prepared::Reject(unsupported(&class.spec.resource_claims));
+            return PreFilterResult::Reject(unsupported(&class.spec.resource_claims));
         }
         let extended = extended_requests(&class.spec);
         if extended.is_empty() {
-            return Prepared::Skip;
+            return PreFilterResult::Skip;
         }
         preparation.depends_on(Areas::DEVICES);
         let (from_devices, from_nodes): (Vec<_>, Vec<_>) =
             extended.into_iter().partition(|name| preparation.state.device_class_offers(name));
         if from_devices.is_empty() {
-            return Prepared::Skip;
+            return PreFilterResult::Skip;
         }
-        Prepared::Filter(Box::new(WithoutDevices { from_devices, from_nodes }))
+        PreFilterResult::Filter(Box::new(DeviceFilter { from_devices, from_nodes }))
     }
 
     fn prepare_score(
@@ -73,11 +73,11 @@ impl Plugin for DynamicResources {
         _preparation: &mut Preparation,
     ) -> Option<Box<dyn Scorer>> {
         // Upstream does not sit out for want of claims.
-        Some(Box::new(Zero))
+        Some(Box::new(ZeroScorer))
     }
 
     fn post_filter(&self, cycle: &mut PostFilter) -> PostFilterOutcome {
-        if !cycle.was_asked(NAME) {
+        if !cycle.ran_pre_filter(NAME) {
             return PostFilterOutcome::Error(Reason::Borrowed("not found"));
         }
         let spec = &cycle.class().spec;
@@ -114,16 +114,16 @@ impl Plugin for DynamicResources {
 }
 
 /// Turns down nodes that lack an extended resource for which a device class stands in.
-struct WithoutDevices {
+struct DeviceFilter {
     /// Requested resources that a device class offers.
     from_devices: Vec<Text>,
     /// Other extended resources that are requested.
     from_nodes: Vec<Text>,
 }
 
-impl WithoutDevices {
+impl DeviceFilter {
     /// As upstream, this looks at what a node lists; whether enough is left is NodeResourcesFit's question.
-    fn lists_others(&self, node: &Node) -> bool {
+    fn lists_node_resources(&self, node: &Node) -> bool {
         self.from_nodes.iter().all(|name| node.allocatable.scalar(name).is_some())
     }
 
@@ -132,16 +132,17 @@ impl WithoutDevices {
     }
 }
 
-impl Filter for WithoutDevices {
-    fn check(&mut self, state: &State, node: NodeIdx) -> Answer {
+impl Filter for DeviceFilter {
+    fn check(&mut self, state: &State, node: NodeIdx) -> NodeVerdict {
         let node = state.nodes.object(node);
-        if !self.lists_others(node) {
-            return Answer(1);
+        if !self.lists_node_resources(node) {
+            return NodeVerdict(1);
         }
-        self.needs_devices(node).map_or(Answer::PASS, |position| Answer(position as u32 + 2))
+        self.needs_devices(node)
+            .map_or(NodeVerdict::PASS, |position| NodeVerdict(position as u32 + 2))
     }
 
-    fn rejection(&self, _state: &State, _node: NodeIdx, answer: Answer) -> Rejection {
+    fn rejection(&self, _state: &State, _node: NodeIdx, answer: NodeVerdict) -> Rejection {
         let Some(position) = (answer.0 as usize).checked_sub(2) else {
             return Rejection::unresolvable("cannot fit resource");
         };
@@ -153,9 +154,9 @@ impl Filter for WithoutDevices {
 }
 
 /// All nodes are equal to pods without claims.
-struct Zero;
+struct ZeroScorer;
 
-impl Scorer for Zero {
+impl Scorer for ZeroScorer {
     fn score(&mut self, _state: &State, _node: NodeIdx) -> i64 {
         0
     }

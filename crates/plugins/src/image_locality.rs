@@ -2,7 +2,7 @@
 
 use api::config::PluginArgs;
 use engine::framework::scorer::SCORE_MAX;
-use engine::framework::{Class, Plugin, Point, Preparation, Scorer};
+use engine::framework::{Class, KeyPart, Plugin, Point, Preparation, Scorer};
 use engine::index::NodeIdx;
 use engine::object::Text;
 use engine::state::State;
@@ -27,8 +27,8 @@ impl Plugin for ImageLocality {
         POINTS
     }
 
-    fn identity(&self, _class: &Class, _state: &State, _identity: &mut Vec<u32>) -> bool {
-        true
+    fn evaluation_key(&self, _class: &Class, _state: &State) -> KeyPart {
+        KeyPart::NOTHING
     }
 
     fn prepare_score(
@@ -39,14 +39,14 @@ impl Plugin for ImageLocality {
         let state = &*preparation.state;
         let present = class.spec.images.iter().filter_map(|name| {
             let image = state.images.get(name)?;
-            Some((name.clone(), gain(image, state.nodes.count())))
+            Some((name.clone(), scaled_score(image, state.nodes.count())))
         });
         let container_count = i64::from(class.spec.container_count);
         Some(Box::new(PresentImages { images: present.collect(), container_count }))
     }
 }
 
-/// Images of the pod that some nodes have, with what these nodes gain. One used twice counts twice.
+/// Images of the pod that some nodes have, with what these nodes scaled_score. One used twice counts twice.
 struct PresentImages {
     images: Vec<(Text, i64)>,
     container_count: i64,
@@ -55,10 +55,10 @@ struct PresentImages {
 impl PresentImages {
     fn final_score(&self, sum: i64) -> i64 {
         const MIB: i64 = 1 << 20;
-        const LEAST: i64 = 23 * MIB;
-        let most = 1000 * MIB * self.container_count;
-        let sum = if sum < LEAST { LEAST } else { sum.min(most) };
-        SCORE_MAX * (sum - LEAST) / (most - LEAST)
+        const SUM_MIN: i64 = 23 * MIB;
+        let sum_max = 1000 * MIB * self.container_count;
+        let sum = if sum < SUM_MIN { SUM_MIN } else { sum.min(sum_max) };
+        SCORE_MAX * (sum - SUM_MIN) / (sum_max - SUM_MIN)
     }
 }
 
@@ -67,15 +67,17 @@ impl Scorer for PresentImages {
         let on_node = self.images.iter().filter(|(name, _)| {
             state.images.get(name).is_some_and(|image| image.nodes.binary_search(&node).is_ok())
         });
-        self.final_score(on_node.fold(0, |sum: i64, (_, gain)| sum.wrapping_add(*gain)))
+        self.final_score(
+            on_node.fold(0, |sum: i64, (_, scaled_score)| sum.wrapping_add(*scaled_score)),
+        )
     }
 
     fn score_all(&mut self, state: &State, raw: &mut [i64]) {
         raw.fill(0);
-        for (name, gain) in &self.images {
+        for (name, scaled_score) in &self.images {
             let nodes = state.images.get(name).map_or(&[][..], |image| &image.nodes);
             for node in nodes {
-                raw[node.at()] = raw[node.at()].wrapping_add(*gain);
+                raw[node.at()] = raw[node.at()].wrapping_add(*scaled_score);
             }
         }
         // Most nodes are like their neighbours, and dividing is slow.
@@ -94,7 +96,7 @@ impl Scorer for PresentImages {
 }
 
 /// What a node that has the image gains: the more, the larger the image and the more nodes have it.
-fn gain(image: &ImageState, node_count: usize) -> i64 {
+fn scaled_score(image: &ImageState, node_count: usize) -> i64 {
     let spread = image.nodes.len() as f64 / node_count as f64;
     (image.size as f64 * spread) as i64
 }

@@ -9,8 +9,8 @@ mod tests;
 use api::config::PluginArgs;
 use engine::framework::event::Object;
 use engine::framework::{
-    Action, Class, Event, Plugin, PodView, Point, Preparation, Prepared, Resource, Scorer,
-    Subscription,
+    Action, Class, Event, KeyPart, Plugin, PodView, Point, PreFilterResult, Preparation, Resource,
+    Scorer, Subscription,
 };
 use engine::object::{Node, PodTerm};
 use engine::state::terms::TermKind;
@@ -26,18 +26,18 @@ pub(crate) const DOC: &str = "Places pods near pods that they seek and away from
 pub(crate) fn build(args: Option<&PluginArgs>) -> Box<dyn Plugin> {
     Box::new(match args {
         Some(PluginArgs::InterPodAffinity(args)) => InterPodAffinity {
-            required_weight: i64::from(args.hard_pod_affinity_weight),
-            only_own_preferences: args.ignore_preferred_terms_of_existing_pods,
+            hard_affinity_weight: i64::from(args.hard_pod_affinity_weight),
+            ignores_existing_preferences: args.ignore_preferred_terms_of_existing_pods,
         },
-        _ => InterPodAffinity { required_weight: 1, only_own_preferences: false },
+        _ => InterPodAffinity { hard_affinity_weight: 1, ignores_existing_preferences: false },
     })
 }
 
 struct InterPodAffinity {
     /// What required affinity of existing pods counts in scores; zero: nothing.
-    required_weight: i64,
+    hard_affinity_weight: i64,
     /// Pods without preferences of their own are not scored.
-    only_own_preferences: bool,
+    ignores_existing_preferences: bool,
 }
 
 impl Plugin for InterPodAffinity {
@@ -57,17 +57,17 @@ impl Plugin for InterPodAffinity {
         Some("error reading \"PreFilterInterPodAffinity\" from cycleState: not found")
     }
 
-    fn identity(&self, class: &Class, state: &State, identity: &mut Vec<u32>) -> bool {
+    fn evaluation_key(&self, class: &Class, state: &State) -> KeyPart {
         let labels = state.namespace_labels(&class.namespace);
         let terms = state.terms.matching(&class.namespace, &class.labels, labels);
-        identity.push(filter::seeks_itself(class, state).into());
-        identity.extend(terms.iter().map(|term| term.0));
-        true
+        let mut fields = vec![filter::matches_itself(class, state).into()];
+        fields.extend(terms.iter().map(|term| term.0));
+        KeyPart::Fields(fields)
     }
 
-    fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> Prepared {
+    fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> PreFilterResult {
         preparation.depends_on(Areas::NAMESPACES);
-        Prepared::Filter(Box::new(filter::Company::new(class, preparation.state)))
+        PreFilterResult::Filter(Box::new(filter::AffinityFilter::new(class, preparation.state)))
     }
 
     fn prepare_score(
@@ -77,11 +77,12 @@ impl Plugin for InterPodAffinity {
     ) -> Option<Box<dyn Scorer>> {
         let own = &class.spec.pod_affinity;
         let has_preferences = !own.preferred.is_empty() || !own.preferred_anti.is_empty();
-        if self.only_own_preferences && !has_preferences {
+        if self.ignores_existing_preferences && !has_preferences {
             return None;
         }
         preparation.depends_on(Areas::NAMESPACES);
-        let scorer = score::Preferences::new(class, self.required_weight, preparation.state);
+        let scorer =
+            score::AffinityScorer::new(class, self.hard_affinity_weight, preparation.state);
         Some(Box::new(scorer))
     }
 
@@ -117,15 +118,17 @@ fn pod_may_help(state: &State, class: &Class, old: Option<PodView>, new: Option<
     let matches = |term: &PodTerm, pod: PodView| {
         may_match(term, pod.namespace, pod.labels, state.namespace_labels(pod.namespace))
     };
-    let sought = |pod: Option<PodView>| {
+    let matches_affinity = |pod: Option<PodView>| {
         let all = |pod| own.required.iter().all(|term| matches(term, pod));
         !own.required.is_empty() && pod.is_some_and(all)
     };
-    let avoided_less = |term: &PodTerm| {
+    let no_longer_matches = |term: &PodTerm| {
         old.is_some_and(|pod| matches(term, pod)) && !new.is_some_and(|pod| matches(term, pod))
     };
-    // A pod that comes may be the company sought; when the last one goes, a new group may begin.
-    if sought(old) != sought(new) || own.required_anti.iter().any(avoided_less) {
+    // A pod that comes may be the company matches_affinity; when the last one goes, a new group may begin.
+    if matches_affinity(old) != matches_affinity(new)
+        || own.required_anti.iter().any(no_longer_matches)
+    {
         return true;
     }
     let class_labels = state.namespace_labels(&class.namespace);

@@ -8,7 +8,8 @@ mod score;
 use api::config::PluginArgs;
 use engine::framework::event::Object;
 use engine::framework::{
-    Action, Class, Event, Plugin, Point, Preparation, Prepared, Resource, Scorer, Subscription,
+    Action, Class, Event, KeyPart, Plugin, Point, PreFilterResult, Preparation, Resource, Scorer,
+    Subscription,
 };
 use engine::object::{Labels, Node, NodeTerm, PodSpec};
 use engine::state::State;
@@ -41,11 +42,11 @@ impl Plugin for NodeAffinity {
         POINTS
     }
 
-    fn identity(&self, _class: &Class, _state: &State, _identity: &mut Vec<u32>) -> bool {
-        true
+    fn evaluation_key(&self, _class: &Class, _state: &State) -> KeyPart {
+        KeyPart::NOTHING
     }
 
-    fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> Prepared {
+    fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> PreFilterResult {
         filter::prepare(self.added.required.as_deref(), &class.spec, preparation.state)
     }
 
@@ -73,7 +74,7 @@ impl Plugin for NodeAffinity {
         };
         let fitted = |old: &Node| enforced(old) && required.matches(old);
         enforced(new)
-            && (required.cannot_tell(new) || required.matches(new) && !old.is_some_and(fitted))
+            && (required.is_undecidable(new) || required.matches(new) && !old.is_some_and(fitted))
     }
 }
 
@@ -97,7 +98,7 @@ impl<'a> RequiredNodeAffinity<'a> {
     }
 
     /// Whether upstream fails to answer: no term matches, and not all of them could be read.
-    fn cannot_tell(&self, node: &Node) -> bool {
+    fn is_undecidable(&self, node: &Node) -> bool {
         let fails = |terms: &[NodeTerm]| {
             terms.iter().any(|term| term.malformed) && !any_matches(terms, node)
         };

@@ -3,8 +3,8 @@
 use api::config::PluginArgs;
 use engine::framework::event::Object;
 use engine::framework::{
-    Action, Answer, Class, Event, Filter, Plugin, Point, Preparation, Prepared, Rejection,
-    Resource, Subscription,
+    Action, Class, Event, Filter, KeyPart, NodeVerdict, Plugin, Point, PreFilterResult,
+    Preparation, Rejection, Resource, Subscription,
 };
 use engine::index::NodeIdx;
 use engine::object::Text;
@@ -33,15 +33,15 @@ impl Plugin for NodeDeclaredFeatures {
         Some("error reading \"PreFilterNodeDeclaredFeatures\" from cycle-state: not found")
     }
 
-    fn identity(&self, _class: &Class, _state: &State, _identity: &mut Vec<u32>) -> bool {
-        true
+    fn evaluation_key(&self, _class: &Class, _state: &State) -> KeyPart {
+        KeyPart::NOTHING
     }
 
-    fn prepare_filter(&self, class: &Class, _preparation: &mut Preparation) -> Prepared {
+    fn prepare_filter(&self, class: &Class, _preparation: &mut Preparation) -> PreFilterResult {
         if class.spec.required_features.is_empty() {
-            return Prepared::Skip;
+            return PreFilterResult::Skip;
         }
-        Prepared::Filter(Box::new(Required(class.spec.required_features.clone())))
+        PreFilterResult::Filter(Box::new(RequiredFeatures(class.spec.required_features.clone())))
     }
 
     fn subscriptions(&self) -> Vec<Subscription> {
@@ -69,16 +69,16 @@ impl Plugin for NodeDeclaredFeatures {
 }
 
 /// Features that a node must declare.
-struct Required(Box<[Text]>);
+struct RequiredFeatures(Box<[Text]>);
 
-impl Filter for Required {
-    fn check(&mut self, state: &State, node: NodeIdx) -> Answer {
+impl Filter for RequiredFeatures {
+    fn check(&mut self, state: &State, node: NodeIdx) -> NodeVerdict {
         let declared = &state.nodes.object(node).declared_features;
         let missing = self.0.iter().any(|feature| declared.binary_search(feature).is_err());
-        Answer(missing.into())
+        NodeVerdict(missing.into())
     }
 
-    fn rejection(&self, _state: &State, _node: NodeIdx, _answer: Answer) -> Rejection {
+    fn rejection(&self, _state: &State, _node: NodeIdx, _answer: NodeVerdict) -> Rejection {
         Rejection::unresolvable("node(s) didn't match Pod's required features")
     }
 }
@@ -106,12 +106,12 @@ mod tests {
             [declaring("none", &[]), declaring("one", &["A"]), declaring("all", &["A", "B", "C"])]
         };
         let text = "UnschedulableAndUnresolvable node(s) didn't match Pod's required features";
-        let turned_down = |name| format!("{name}: {text}");
+        let rejected = |name| format!("{name}: {text}");
         for (features, expected) in [
             (&[][..], ["none: ok".into(), "one: ok".into(), "all: ok".into()]),
-            (&["A"], [turned_down("none"), "one: ok".into(), "all: ok".into()]),
-            (&["A", "B"], [turned_down("none"), turned_down("one"), "all: ok".into()]),
-            (&["A", "D"], ["none", "one", "all"].map(turned_down)),
+            (&["A"], [rejected("none"), "one: ok".into(), "all: ok".into()]),
+            (&["A", "B"], [rejected("none"), rejected("one"), "all: ok".into()]),
+            (&["A", "D"], ["none", "one", "all"].map(rejected)),
         ] {
             let class = class(requiring(features));
             let found = verdicts(build(None), class, &mut state(nodes(), []));

@@ -2,8 +2,8 @@
 
 use api::config::PluginArgs;
 use engine::framework::{
-    Action, Answer, Class, Filter, Plugin, Point, Preparation, Prepared, Rejection, Resource,
-    Subscription,
+    Action, Class, Filter, KeyPart, NodeVerdict, Plugin, Point, PreFilterResult, Preparation,
+    Rejection, Resource, Subscription,
 };
 use engine::index::NodeIdx;
 use engine::state::State;
@@ -27,16 +27,16 @@ impl Plugin for NodeName {
         POINTS
     }
 
-    fn identity(&self, _class: &Class, _state: &State, _identity: &mut Vec<u32>) -> bool {
-        true
+    fn evaluation_key(&self, _class: &Class, _state: &State) -> KeyPart {
+        KeyPart::NOTHING
     }
 
-    fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> Prepared {
+    fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> PreFilterResult {
         if class.node_name.is_empty() {
-            return Prepared::Skip;
+            return PreFilterResult::Skip;
         }
         let named = preparation.state.nodes.find(&class.node_name);
-        Prepared::Filter(Box::new(Named(named)))
+        PreFilterResult::Filter(Box::new(NamedNode(named)))
     }
 
     fn subscriptions(&self) -> Vec<Subscription> {
@@ -45,14 +45,14 @@ impl Plugin for NodeName {
 }
 
 /// The node that is named, if it exists.
-struct Named(Option<NodeIdx>);
+struct NamedNode(Option<NodeIdx>);
 
-impl Filter for Named {
-    fn check(&mut self, _state: &State, node: NodeIdx) -> Answer {
-        if self.0 == Some(node) { Answer::PASS } else { Answer(1) }
+impl Filter for NamedNode {
+    fn check(&mut self, _state: &State, node: NodeIdx) -> NodeVerdict {
+        if self.0 == Some(node) { NodeVerdict::PASS } else { NodeVerdict(1) }
     }
 
-    fn rejection(&self, _state: &State, _node: NodeIdx, _answer: Answer) -> Rejection {
+    fn rejection(&self, _state: &State, _node: NodeIdx, _answer: NodeVerdict) -> Rejection {
         Rejection::unresolvable("node(s) didn't match the requested node name")
     }
 }

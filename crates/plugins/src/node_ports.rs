@@ -3,8 +3,8 @@
 use api::config::PluginArgs;
 use engine::framework::event::Object;
 use engine::framework::{
-    Action, Answer, Class, Event, Filter, Plugin, Point, Preparation, Prepared, Rejection,
-    Resource, Subscription,
+    Action, Class, Event, Filter, KeyPart, NodeVerdict, Plugin, Point, PreFilterResult,
+    Preparation, Rejection, Resource, Subscription,
 };
 use engine::index::NodeIdx;
 use engine::object::HostPort;
@@ -33,15 +33,15 @@ impl Plugin for NodePorts {
         Some("reading \"PreFilterNodePorts\" from cycleState: not found")
     }
 
-    fn identity(&self, _class: &Class, _state: &State, _identity: &mut Vec<u32>) -> bool {
-        true
+    fn evaluation_key(&self, _class: &Class, _state: &State) -> KeyPart {
+        KeyPart::NOTHING
     }
 
-    fn prepare_filter(&self, class: &Class, _preparation: &mut Preparation) -> Prepared {
+    fn prepare_filter(&self, class: &Class, _preparation: &mut Preparation) -> PreFilterResult {
         if class.spec.host_ports.is_empty() {
-            return Prepared::Skip;
+            return PreFilterResult::Skip;
         }
-        Prepared::Filter(Box::new(Wanted(class.spec.host_ports.clone())))
+        PreFilterResult::Filter(Box::new(RequestedPorts(class.spec.host_ports.clone())))
     }
 
     fn subscriptions(&self) -> Vec<Subscription> {
@@ -63,29 +63,29 @@ impl Plugin for NodePorts {
 }
 
 /// Ports that must be free.
-struct Wanted(Box<[HostPort]>);
+struct RequestedPorts(Box<[HostPort]>);
 
-impl Filter for Wanted {
-    fn check(&mut self, state: &State, node: NodeIdx) -> Answer {
-        Answer(any_conflict(&self.0, state.nodes.ports(node)).into())
+impl Filter for RequestedPorts {
+    fn check(&mut self, state: &State, node: NodeIdx) -> NodeVerdict {
+        NodeVerdict(any_conflict(&self.0, state.nodes.ports(node)).into())
     }
 
-    fn rejection(&self, _state: &State, _node: NodeIdx, _answer: Answer) -> Rejection {
+    fn rejection(&self, _state: &State, _node: NodeIdx, _answer: NodeVerdict) -> Rejection {
         Rejection::unschedulable("node(s) didn't have free ports for the requested pod ports")
     }
 
-    fn reads_usage(&self) -> bool {
+    fn reads_pods(&self) -> bool {
         true
     }
 }
 
-fn any_conflict(wanted: &[HostPort], used: &[HostPort]) -> bool {
-    wanted.iter().any(|wanted| used.iter().any(|used| conflict(wanted, used)))
+fn any_conflict(requested: &[HostPort], used: &[HostPort]) -> bool {
+    requested.iter().any(|requested| used.iter().any(|used| conflict(requested, used)))
 }
 
 fn conflict(a: &HostPort, b: &HostPort) -> bool {
-    const EVERY_ADDRESS: &str = "0.0.0.0";
-    let overlap = || a.ip == b.ip || *a.ip == *EVERY_ADDRESS || *b.ip == *EVERY_ADDRESS;
+    const ANY_ADDRESS: &str = "0.0.0.0";
+    let overlap = || a.ip == b.ip || *a.ip == *ANY_ADDRESS || *b.ip == *ANY_ADDRESS;
     a.port == b.port && a.protocol == b.protocol && overlap()
 }
 
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn address_protocol_and_port_decide() {
         let any = "0.0.0.0";
-        for (wanted, used, free) in [
+        for (requested, used, free) in [
             (tcp(any, 80), tcp(any, 80), false),
             (tcp(any, 80), tcp(any, 81), true),
             (tcp(any, 80), tcp("10.0.0.1", 80), false),
@@ -126,10 +126,10 @@ mod tests {
             (tcp(any, 80), HostPort { protocol: Protocol::Udp, ..tcp(any, 80) }, true),
         ] {
             let mut state = state([node("a")], [pod_using("p", "a", &[tcp(any, 1), used.clone()])]);
-            let class = class(using(&[tcp(any, 2), wanted.clone()]));
+            let class = class(using(&[tcp(any, 2), requested.clone()]));
             let verdict = if free { "ok" } else { REASON };
             let found = verdicts(build(None), class, &mut state);
-            assert_eq!(found, [format!("a: {verdict}")], "{wanted:?} {used:?}");
+            assert_eq!(found, [format!("a: {verdict}")], "{requested:?} {used:?}");
         }
     }
 

@@ -2,11 +2,11 @@
 
 use api::config::args::NodeResourcesBalancedAllocationArgs;
 use api::config::{Gates, PluginArgs};
-use engine::framework::{Class, Plugin, Point, Preparation, Scorer};
+use engine::framework::{Class, KeyPart, Plugin, Point, Preparation, Scorer};
 use engine::index::{NodeIdx, ResourceIdx};
 use engine::object::is_scalar_resource;
+use engine::simd_dispatch;
 use engine::state::State;
-use engine::wide;
 
 use crate::node_resources_fit::exact;
 
@@ -45,8 +45,8 @@ impl Plugin for BalancedAllocation {
         POINTS
     }
 
-    fn identity(&self, _class: &Class, _state: &State, _identity: &mut Vec<u32>) -> bool {
-        true
+    fn evaluation_key(&self, _class: &Class, _state: &State) -> KeyPart {
+        KeyPart::NOTHING
     }
 
     fn prepare_score(
@@ -59,44 +59,44 @@ impl Plugin for BalancedAllocation {
         if self.resources.iter().all(|name| requests.amount(name) == 0) {
             return None;
         }
-        let parts = self.resources.iter().filter_map(|name| {
+        let resources = self.resources.iter().filter_map(|name| {
             let amount = requests.amount(name);
             let counts = amount != 0 || !is_scalar_resource(name);
             // Of a resource that no object ever named, no node has any.
             let resource = preparation.state.resources.get(name).filter(|_| counts)?;
-            Some(Part { resource, amount })
+            Some(BalancedResource { resource, amount })
         });
-        Some(Box::new(Balance { parts: parts.collect() }))
+        Some(Box::new(BalanceScorer { resources: resources.collect() }))
     }
 }
 
 /// A resource that counts.
-struct Part {
+struct BalancedResource {
     resource: ResourceIdx,
     /// What the pod adds.
     amount: i64,
 }
 
 /// Scores by how the pod changes the balance of a node.
-struct Balance {
-    parts: Box<[Part]>,
+struct BalanceScorer {
+    resources: Box<[BalancedResource]>,
 }
 
-impl Balance {
+impl BalanceScorer {
     /// How even the use of resources is, with the pod or without it, from 50 to 100.
     fn evenness(&self, state: &State, node: NodeIdx, with_pod: bool) -> i64 {
         let mut first_two = [0.0; 2];
         let (mut total, mut count) = (0.0, 0);
         for fraction in self.fractions(state, node, with_pod) {
             total += fraction;
-            if let Some(place) = first_two.get_mut(count) {
-                *place = fraction;
+            if let Some(slot) = first_two.get_mut(count) {
+                *slot = fraction;
             }
             count += 1;
         }
         let deviation = match count {
             0 | 1 => 0.0,
-            2 => half_distance(first_two[0], first_two[1]),
+            2 => deviation_of_two(first_two[0], first_two[1]),
             _ => {
                 let mean = total / count as f64;
                 let fractions = self.fractions(state, node, with_pod);
@@ -108,22 +108,22 @@ impl Balance {
     }
 
     fn fractions(&self, state: &State, node: NodeIdx, with_pod: bool) -> impl Iterator<Item = f64> {
-        self.parts.iter().filter_map(move |part| {
-            let allocatable = state.nodes.allocatable_of(part.resource, node);
-            let used = state.nodes.requested_of(part.resource, node);
-            let used = if with_pod { used.saturating_add(part.amount) } else { used };
+        self.resources.iter().filter_map(move |resource| {
+            let allocatable = state.nodes.allocatable_of(resource.resource, node);
+            let used = state.nodes.requested_of(resource.resource, node);
+            let used = if with_pod { used.saturating_add(resource.amount) } else { used };
             (allocatable != 0).then(|| capped(used as f64 / allocatable as f64))
         })
     }
 
     /// The columns of the usual two resources.
-    fn pair<'a>(&self, state: &'a State) -> Option<[Column<'a>; 2]> {
-        let [first, second] = &*self.parts else { return None };
-        Some([Column::of(first, state)?, Column::of(second, state)?])
+    fn pair<'a>(&self, state: &'a State) -> Option<[ResourceColumns<'a>; 2]> {
+        let [first, second] = &*self.resources else { return None };
+        Some([ResourceColumns::of(first, state)?, ResourceColumns::of(second, state)?])
     }
 }
 
-impl Scorer for Balance {
+impl Scorer for BalanceScorer {
     fn score(&mut self, state: &State, node: NodeIdx) -> i64 {
         let after = self.evenness(state, node, true);
         let before = self.evenness(state, node, false);
@@ -133,41 +133,41 @@ impl Scorer for Balance {
     fn score_all(&mut self, state: &State, raw: &mut [i64]) {
         let pair = self.pair(state);
         if let Some([first, second]) = &pair
-            && wide!(_ => score_pair(first, second, raw))
+            && simd_dispatch!(_ => score_pair(first, second, raw))
         {
             return;
         }
         // A huge number on one node, or on one that does not exist, costs only that one the fast way.
         let is_done = |node| {
-            pair.as_ref().is_some_and(|pair| pair.iter().all(|column| column.is_small_on(node)))
+            pair.as_ref().is_some_and(|pair| pair.iter().all(|column| column.is_exact_on(node)))
         };
         for node in (0..raw.len()).map(NodeIdx::from).filter(|node| !is_done(*node)) {
             raw[node.at()] = self.score(state, node);
         }
     }
 
-    fn reads_usage(&self) -> bool {
+    fn reads_pods(&self) -> bool {
         true
     }
 }
 
 /// What all nodes have and use of one resource.
-struct Column<'a> {
+struct ResourceColumns<'a> {
     allocatable: &'a [i64],
     used: &'a [i64],
     amount: i64,
 }
 
-impl<'a> Column<'a> {
-    fn of(part: &Part, state: &'a State) -> Option<Self> {
-        let allocatable = state.nodes.allocatable(part.resource)?;
-        let used = state.nodes.requested(part.resource)?;
-        Some(Self { allocatable, used, amount: part.amount })
+impl<'a> ResourceColumns<'a> {
+    fn of(resource: &BalancedResource, state: &'a State) -> Option<Self> {
+        let allocatable = state.nodes.allocatable(resource.resource)?;
+        let used = state.nodes.requested(resource.resource)?;
+        Some(Self { allocatable, used, amount: resource.amount })
     }
 
-    /// Whether the numbers of one node are below [`exact::LIMIT`].
-    fn is_small_on(&self, node: NodeIdx) -> bool {
-        exact::are_small(self.amount | self.allocatable[node.at()] | self.used[node.at()])
+    /// Whether the numbers of one node are below [`exact::EXACT_LIMIT`].
+    fn is_exact_on(&self, node: NodeIdx) -> bool {
+        exact::all_exact(self.amount | self.allocatable[node.at()] | self.used[node.at()])
     }
 
     /// (allocatable, used) by slot.
@@ -177,30 +177,30 @@ impl<'a> Column<'a> {
     }
 }
 
-/// The same as [`Balance::score`] for two resources, in operations that the compiler turns into vectors.
+/// The same as [`BalanceScorer::score`] for two resources, in operations that the compiler turns into vectors.
 /// False when some numbers were too large for that: the scores of their slots are worth nothing.
 #[inline(always)]
-fn score_pair(first: &Column, second: &Column, raw: &mut [i64]) -> bool {
+fn score_pair(first: &ResourceColumns, second: &ResourceColumns, raw: &mut [i64]) -> bool {
     let mut bits = first.amount | second.amount;
-    let (amount0, amount1) = (exact::double(first.amount), exact::double(second.amount));
+    let (amount0, amount1) = (exact::to_f64(first.amount), exact::to_f64(second.amount));
     let pairs = first.pairs().zip(second.pairs());
     for (raw, ((allocatable0, used0), (allocatable1, used1))) in raw.iter_mut().zip(pairs) {
         bits |= allocatable0 | used0 | allocatable1 | used1;
-        let (allocatable0, used0) = (exact::double(allocatable0), exact::double(used0));
-        let (allocatable1, used1) = (exact::double(allocatable1), exact::double(used1));
+        let (allocatable0, used0) = (exact::to_f64(allocatable0), exact::to_f64(used0));
+        let (allocatable1, used1) = (exact::to_f64(allocatable1), exact::to_f64(used1));
         // Nodes that lack one of the two are even by definition.
         let lacks = allocatable0 == 0.0 || allocatable1 == 0.0;
         let divisor0 = if lacks { 1.0 } else { allocatable0 };
         let divisor1 = if lacks { 1.0 } else { allocatable1 };
         let evenness = |used0: f64, used1: f64| {
-            let apart = half_distance(capped(used0 / divisor0), capped(used1 / divisor1));
-            exact::whole((1.0 - if lacks { 0.0 } else { apart }) * 100.0)
+            let apart = deviation_of_two(capped(used0 / divisor0), capped(used1 / divisor1));
+            exact::floor((1.0 - if lacks { 0.0 } else { apart }) * 100.0)
         };
         let after = evenness(used0 + amount0, used1 + amount1);
         let before = evenness(used0, used1);
-        *raw = 50 + exact::integer(exact::whole((50.0 + after - before) * 0.5));
+        *raw = 50 + exact::to_i64(exact::floor((50.0 + after - before) * 0.5));
     }
-    exact::are_small(bits)
+    exact::all_exact(bits)
 }
 
 #[inline(always)]
@@ -210,7 +210,7 @@ fn capped(fraction: f64) -> f64 {
 
 /// The standard deviation of two numbers.
 #[inline(always)]
-fn half_distance(a: f64, b: f64) -> f64 {
+fn deviation_of_two(a: f64, b: f64) -> f64 {
     ((a - b) / 2.0).abs()
 }
 

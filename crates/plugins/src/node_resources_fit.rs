@@ -10,15 +10,15 @@ use api::config::args::{NodeResourcesFitArgs, ScoringStrategy, ScoringStrategyTy
 use api::config::{Gates, PluginArgs};
 use engine::framework::event::Object;
 use engine::framework::{
-    Action, Class, Event, Plugin, PodView, Point, Preparation, Prepared, Reason, Resource, Scorer,
-    Subscription,
+    Action, Class, Event, KeyPart, Plugin, PodView, Point, PreFilterResult, Preparation, Reason,
+    Resource, Scorer, Subscription,
 };
 use engine::index::ResourceIdx;
 use engine::object::{Node, PodSpec, Resources, is_extended_resource, is_scalar_resource};
 use engine::state::{Areas, State};
 
-use filter::{Demand, Fits};
-use score::{ByResources, Part, Strategy, Used};
+use filter::{FitFilter, ResourceDemand};
+use score::{FitStrategy, ResourceScorer, ScoredResource, UsedColumn};
 
 pub(crate) const NAME: &str = "NodeResourcesFit";
 pub(crate) const POINTS: &[Point] =
@@ -44,7 +44,7 @@ pub(crate) fn may_be_devices(resource: &str) -> bool {
 struct NodeResourcesFit {
     ignored: Vec<String>,
     ignored_groups: Vec<String>,
-    strategy: Strategy,
+    strategy: FitStrategy,
     /// Resources that are scored, with their weights.
     scored: Vec<(String, i64)>,
 }
@@ -90,7 +90,7 @@ impl NodeResourcesFit {
     }
 
     /// Whether a node has more than before of something that the pod needs.
-    fn has_grown(&self, state: &State, spec: &PodSpec, old: &Node, new: &Node) -> bool {
+    fn has_more(&self, state: &State, spec: &PodSpec, old: &Node, new: &Node) -> bool {
         new.allowed_pods > old.allowed_pods
             || self.demands(&spec.requests).any(|(name, _)| {
                 new.allocatable.amount(name) > old.allocatable.amount(name)
@@ -112,25 +112,25 @@ impl Plugin for NodeResourcesFit {
         Some("error reading \"PreFilterNodeResourcesFit\" from cycleState: not found")
     }
 
-    fn identity(&self, _class: &Class, _state: &State, _identity: &mut Vec<u32>) -> bool {
-        true
+    fn evaluation_key(&self, _class: &Class, _state: &State) -> KeyPart {
+        KeyPart::NOTHING
     }
 
-    fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> Prepared {
+    fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> PreFilterResult {
         let demands = self.demands(&class.spec.requests).map(|(name, amount)| {
             let may_be_devices = may_be_devices(name);
             if may_be_devices {
                 preparation.depends_on(Areas::DEVICES);
             }
-            Demand {
+            ResourceDemand {
                 resource: preparation.state.resources.intern(name),
                 amount,
                 delegated: may_be_devices && preparation.state.device_class_offers(name),
                 reason: insufficient(name),
             }
         });
-        let fits = Fits::new(demands.collect());
-        Prepared::Filter(Box::new(fits))
+        let fits = FitFilter::new(demands.collect());
+        PreFilterResult::Filter(Box::new(fits))
     }
 
     fn prepare_score(
@@ -140,7 +140,7 @@ impl Plugin for NodeResourcesFit {
     ) -> Option<Box<dyn Scorer>> {
         let requests = &class.spec.requests_for_score;
         let state = &preparation.state;
-        let parts = self.scored.iter().filter_map(|(name, weight)| {
+        let resources = self.scored.iter().filter_map(|(name, weight)| {
             let amount = requests.amount(name);
             if amount == 0 && is_scalar_resource(name) {
                 return None;
@@ -148,14 +148,14 @@ impl Plugin for NodeResourcesFit {
             // Of a resource that no object ever named, no node has any.
             let resource = state.resources.get(name)?;
             let used = match resource {
-                ResourceIdx::CPU => Used::NonZeroCpu,
-                ResourceIdx::MEMORY => Used::NonZeroMemory,
-                _ => Used::Requested,
+                ResourceIdx::CPU => UsedColumn::NonZeroCpu,
+                ResourceIdx::MEMORY => UsedColumn::NonZeroMemory,
+                _ => UsedColumn::Requested,
             };
-            Some(Part { resource, used, amount, weight: *weight })
+            Some(ScoredResource { resource, used, amount, weight: *weight })
         });
         let strategy = self.strategy.clone();
-        Some(Box::new(ByResources { strategy, parts: parts.collect() }))
+        Some(Box::new(ResourceScorer { strategy, resources: resources.collect() }))
     }
 
     fn subscriptions(&self) -> Vec<Subscription> {
@@ -183,7 +183,7 @@ impl Plugin for NodeResourcesFit {
             }
             Object::Node { old, new: Some(new) } => {
                 self.fits_empty(state, &class.spec, new)
-                    && old.is_none_or(|old| self.has_grown(state, &class.spec, old, new))
+                    && old.is_none_or(|old| self.has_more(state, &class.spec, old, new))
             }
             // Which resource the class offers is not told.
             _ if event.resource == Resource::DeviceClass => {
@@ -194,15 +194,15 @@ impl Plugin for NodeResourcesFit {
     }
 }
 
-fn strategy(args: &ScoringStrategy) -> Strategy {
+fn strategy(args: &ScoringStrategy) -> FitStrategy {
     match args.strategy {
-        ScoringStrategyType::LeastAllocated => Strategy::Least,
-        ScoringStrategyType::MostAllocated => Strategy::Most,
+        ScoringStrategyType::LeastAllocated => FitStrategy::Least,
+        ScoringStrategyType::MostAllocated => FitStrategy::Most,
         ScoringStrategyType::RequestedToCapacityRatio => {
             let points = args.requested_to_capacity_ratio.iter().flat_map(|ratio| &ratio.shape);
             // Configurations give scores of 0 to 10.
             let points = points.map(|p| (i64::from(p.utilization), i64::from(p.score) * 10));
-            Strategy::shape(&points.collect::<Vec<_>>())
+            FitStrategy::shape(&points.collect::<Vec<_>>())
         }
     }
 }

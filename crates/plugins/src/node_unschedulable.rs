@@ -4,8 +4,8 @@ use api::config::PluginArgs;
 use engine::bitset::NodeSet;
 use engine::framework::event::Object;
 use engine::framework::{
-    Action, Answer, Class, Event, Filter, Plugin, Point, Preparation, Prepared, Rejection,
-    Resource, Subscription,
+    Action, Class, Event, Filter, KeyPart, NodeVerdict, Plugin, Point, PreFilterResult,
+    Preparation, Rejection, Resource, Subscription,
 };
 use engine::index::NodeIdx;
 use engine::object::{PodSpec, Taint, TaintEffect};
@@ -32,14 +32,18 @@ impl Plugin for NodeUnschedulable {
         POINTS
     }
 
-    fn identity(&self, _class: &Class, _state: &State, _identity: &mut Vec<u32>) -> bool {
-        true
+    fn evaluation_key(&self, _class: &Class, _state: &State) -> KeyPart {
+        KeyPart::NOTHING
     }
 
-    fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> Prepared {
-        let nobody_is_turned_down = preparation.state.nodes.unschedulable().is_empty()
+    fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> PreFilterResult {
+        let passes_everywhere = preparation.state.nodes.unschedulable().is_empty()
             || tolerates_unschedulable(&class.spec);
-        if nobody_is_turned_down { Prepared::Skip } else { Prepared::Filter(Box::new(Schedulable)) }
+        if passes_everywhere {
+            PreFilterResult::Skip
+        } else {
+            PreFilterResult::Filter(Box::new(CordonFilter))
+        }
     }
 
     fn subscriptions(&self) -> Vec<Subscription> {
@@ -64,14 +68,14 @@ impl Plugin for NodeUnschedulable {
 }
 
 /// Turns cordoned nodes down.
-struct Schedulable;
+struct CordonFilter;
 
-impl Filter for Schedulable {
-    fn check(&mut self, state: &State, node: NodeIdx) -> Answer {
-        Answer(state.nodes.unschedulable().contains(node).into())
+impl Filter for CordonFilter {
+    fn check(&mut self, state: &State, node: NodeIdx) -> NodeVerdict {
+        NodeVerdict(state.nodes.unschedulable().contains(node).into())
     }
 
-    fn rejection(&self, _state: &State, _node: NodeIdx, _answer: Answer) -> Rejection {
+    fn rejection(&self, _state: &State, _node: NodeIdx, _answer: NodeVerdict) -> Rejection {
         Rejection::unresolvable("node(s) were unschedulable")
     }
 
@@ -115,14 +119,14 @@ mod tests {
     fn cordoned_nodes_take_only_pods_that_tolerate_it() {
         use TolerationOperator::{Equal, Exists};
         let key = "node.kubernetes.io/unschedulable";
-        let turned_down = "b: UnschedulableAndUnresolvable node(s) were unschedulable";
+        let rejected = "b: UnschedulableAndUnresolvable node(s) were unschedulable";
         for (spec, expected) in [
-            (PodSpec::default(), turned_down),
+            (PodSpec::default(), rejected),
             (tolerating(key, Exists, ""), "b: ok"),
             (tolerating(key, Equal, ""), "b: ok"),
-            (tolerating(key, Equal, "x"), turned_down),
+            (tolerating(key, Equal, "x"), rejected),
             (tolerating("", Exists, ""), "b: ok"),
-            (tolerating("other", Exists, ""), turned_down),
+            (tolerating("other", Exists, ""), rejected),
         ] {
             let mut state = state([node("a"), cordoned("b")], []);
             let found = verdicts(build(None), class(spec.clone()), &mut state);

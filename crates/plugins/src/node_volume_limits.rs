@@ -6,8 +6,8 @@ use std::sync::Arc;
 use api::config::PluginArgs;
 use engine::framework::event::{Object, PodView};
 use engine::framework::{
-    Action, Answer, Class, Event, Filter, Plugin, Point, Preparation, Prepared, Rejection,
-    Resource, Subscription,
+    Action, Class, Event, Filter, KeyPart, NodeVerdict, Plugin, Point, PreFilterResult,
+    Preparation, Rejection, Resource, Subscription,
 };
 use engine::index::NodeIdx;
 use engine::object::{
@@ -25,11 +25,11 @@ pub(crate) const POINTS: &[Point] = &[Point::PreFilter, Point::Filter];
 pub(crate) const DOC: &str = "A node takes no more volumes of a driver than the driver allows.";
 
 /// Begins the made-up handle of a volume that does not exist yet. No driver has handles like this.
-const UNBOUND: &str = "\0unbound ";
+const UNBOUND_PREFIX: &str = "\0unbound ";
 
-const FULL: Answer = Answer(1);
-const REFUSED: Answer = Answer(2);
-const BROKEN: Answer = Answer(3);
+const LIMIT_EXCEEDED: NodeVerdict = NodeVerdict(1);
+const LOOKUP_FAILED: NodeVerdict = NodeVerdict(2);
+const EXISTING_POD_FAILED: NodeVerdict = NodeVerdict(3);
 
 pub(crate) fn build(_args: Option<&PluginArgs>) -> Box<dyn Plugin> {
     Box::new(NodeVolumeLimits)
@@ -46,13 +46,13 @@ impl Plugin for NodeVolumeLimits {
         POINTS
     }
 
-    fn identity(&self, class: &Class, _state: &State, _identity: &mut Vec<u32>) -> bool {
-        !class.spec.has_claims()
+    fn evaluation_key(&self, class: &Class, _state: &State) -> KeyPart {
+        KeyPart::nothing_if(!class.spec.has_claims())
     }
 
-    fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> Prepared {
-        if !counts(&class.spec) {
-            return Prepared::Skip;
+    fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> PreFilterResult {
+        if !has_countable_volumes(&class.spec) {
+            return PreFilterResult::Skip;
         }
         preparation.depends_on(Areas::VOLUMES);
         let limits = preparation.state.driver_limits();
@@ -60,9 +60,9 @@ impl Plugin for NodeVolumeLimits {
         let unregistered = demands(&consumer, preparation.state, false, &limits).err();
         let registered = demands(&consumer, preparation.state, true, &limits);
         if unregistered.is_none() && registered.as_ref().is_ok_and(Vec::is_empty) {
-            return Prepared::Skip;
+            return PreFilterResult::Skip;
         }
-        Prepared::Filter(Box::new(Limits { limits, unregistered, registered }))
+        PreFilterResult::Filter(Box::new(VolumeLimitsFilter { limits, unregistered, registered }))
     }
 
     fn subscriptions(&self) -> Vec<Subscription> {
@@ -96,7 +96,7 @@ impl Plugin for NodeVolumeLimits {
 }
 
 /// Whether a pod has volumes that may count.
-fn counts(spec: &PodSpec) -> bool {
+fn has_countable_volumes(spec: &PodSpec) -> bool {
     spec.volumes.iter().any(|volume| match volume {
         Volume::Claim { .. } | Volume::Ephemeral { .. } => true,
         Volume::Inline(disk) => csi_migration::is_migratable(disk),
@@ -116,7 +116,7 @@ fn limit_rose(old: &CsiNode, new: &CsiNode) -> bool {
 }
 
 fn frees_volumes(deleted: &PodView) -> bool {
-    (deleted.assigned || deleted.nominated) && counts(deleted.spec)
+    (deleted.assigned || deleted.nominated) && has_countable_volumes(deleted.spec)
 }
 
 fn may_use_driver(spec: &PodSpec, deleted: &VolumeAttachment) -> bool {
@@ -130,7 +130,7 @@ fn may_use_driver(spec: &PodSpec, deleted: &VolumeAttachment) -> bool {
 }
 
 /// New volumes of one driver.
-struct Demand {
+struct VolumeDemand {
     driver: Text,
     /// Position of the driver among those with limits.
     limited: Option<usize>,
@@ -143,25 +143,29 @@ fn demands(
     state: &State,
     registered: bool,
     limits: &DriverLimits,
-) -> Result<Vec<Demand>, Rejection> {
-    let mut demands: Vec<Demand> = Vec::new();
+) -> Result<Vec<VolumeDemand>, Rejection> {
+    let mut demands: Vec<VolumeDemand> = Vec::new();
     for volume in &consumer.spec.volumes {
-        let pod = Pod { namespace: &consumer.namespace, name: &consumer.name, uid: &consumer.uid };
+        let pod = PodIdentity {
+            namespace: &consumer.namespace,
+            name: &consumer.name,
+            uid: &consumer.uid,
+        };
         let found =
-            attachable(volume, &pod, registered, &state.volumes).map_err(
-                |problem| match problem {
-                    Problem::NoClaim(name) => Rejection::unresolvable(format!(
+            handle_of_volume(volume, &pod, registered, &state.volumes).map_err(|problem| {
+                match problem {
+                    HandleError::ClaimNotFound(name) => Rejection::unresolvable(format!(
                         "looking up PVC {}/{name}: {}",
                         consumer.namespace,
                         not_found(name)
                     )),
-                    Problem::Other(text) => Rejection::error(text),
-                },
-            )?;
+                    HandleError::Other(text) => Rejection::error(text),
+                }
+            })?;
         let Some((driver, handle)) = found else { continue };
         let position = demands.iter().position(|d| *d.driver == *driver).unwrap_or_else(|| {
             let limited = limits.driver(driver);
-            demands.push(Demand { driver: driver.into(), limited, handles: Vec::new() });
+            demands.push(VolumeDemand { driver: driver.into(), limited, handles: Vec::new() });
             demands.len() - 1
         });
         let handles = &mut demands[position].handles;
@@ -173,45 +177,45 @@ fn demands(
 }
 
 /// A pod, as far as it matters whether claims are its own.
-struct Pod<'a> {
+struct PodIdentity<'a> {
     namespace: &'a str,
     name: &'a str,
     uid: &'a Uid,
 }
 
-enum Problem<'a> {
+enum HandleError<'a> {
     /// A claim of this name does not exist.
-    NoClaim(&'a str),
+    ClaimNotFound(&'a str),
     /// Something else.
     Other(String),
 }
 
 /// A driver and its name for a volume.
-type Handle<'a> = (&'a str, Cow<'a, str>);
+type DriverHandle<'a> = (&'a str, Cow<'a, str>);
 
 /// Driver and handle of a pod's volume; `None` when it does not count.
-fn attachable<'a>(
+fn handle_of_volume<'a>(
     volume: &'a Volume,
-    pod: &Pod,
+    pod: &PodIdentity,
     registered: bool,
     volumes: &'a Volumes,
-) -> Result<Option<Handle<'a>>, Problem<'a>> {
+) -> Result<Option<DriverHandle<'a>>, HandleError<'a>> {
     let (name, ephemeral) = match volume {
         Volume::Claim { name } => (name, false),
         Volume::Ephemeral { claim } => (claim, true),
         Volume::Inline(disk) => {
             let handle = csi_migration::inline_handle(disk).filter(|_| registered).transpose();
             return handle.map_err(|problem| {
-                Problem::Other(format!("converting volume() from inline to csi: {problem}"))
+                HandleError::Other(format!("converting volume() from inline to csi: {problem}"))
             });
         }
     };
     if name.is_empty() {
-        return Err(Problem::Other("PersistentVolumeClaim had no name".to_owned()));
+        return Err(HandleError::Other("PersistentVolumeClaim had no name".to_owned()));
     }
-    let claim = volumes.claim(pod.namespace, name).ok_or(Problem::NoClaim(name))?;
+    let claim = volumes.claim(pod.namespace, name).ok_or(HandleError::ClaimNotFound(name))?;
     if ephemeral {
-        check_owner(claim, pod.uid, pod.namespace, pod.name).map_err(Problem::Other)?;
+        check_owner(claim, pod.uid, pod.namespace, pod.name).map_err(HandleError::Other)?;
     }
     let handle = handle_of_claim(claim, registered, volumes);
     Ok(handle.filter(|(driver, handle)| !driver.is_empty() && !handle.is_empty()))
@@ -221,7 +225,7 @@ fn handle_of_claim<'a>(
     claim: &'a PersistentVolumeClaim,
     registered: bool,
     volumes: &'a Volumes,
-) -> Option<Handle<'a>> {
+) -> Option<DriverHandle<'a>> {
     let Some(volume) = volumes.volumes.get(&claim.volume_name) else {
         return handle_of_class(claim, registered, volumes);
     };
@@ -237,27 +241,27 @@ fn handle_of_class<'a>(
     claim: &'a PersistentVolumeClaim,
     registered: bool,
     volumes: &'a Volumes,
-) -> Option<Handle<'a>> {
+) -> Option<DriverHandle<'a>> {
     let class = volumes.classes.get(claim.class())?;
     let driver = match csi_migration::provisioner(&class.provisioner) {
         Provisioner::Migrated(driver) if registered => driver,
         Provisioner::Migrated(_) | Provisioner::NotMigrated => return None,
         Provisioner::Own(driver) => driver,
     };
-    Some((driver, Cow::Owned(format!("{UNBOUND}{}/{}", claim.namespace, claim.name))))
+    Some((driver, Cow::Owned(format!("{UNBOUND_PREFIX}{}/{}", claim.namespace, claim.name))))
 }
 
 /// Counts the volumes of nodes.
-struct Limits {
+struct VolumeLimitsFilter {
     limits: Arc<DriverLimits>,
     /// What nodes without a CSINode say.
     unregistered: Option<Rejection>,
     /// What nodes with one are asked for, or say.
-    registered: Result<Vec<Demand>, Rejection>,
+    registered: Result<Vec<VolumeDemand>, Rejection>,
 }
 
-impl Limits {
-    fn refusal(&self, node: NodeIdx) -> Option<&Rejection> {
+impl VolumeLimitsFilter {
+    fn lookup_failure(&self, node: NodeIdx) -> Option<&Rejection> {
         if self.limits.is_registered(node) {
             self.registered.as_ref().err()
         } else {
@@ -266,7 +270,7 @@ impl Limits {
     }
 
     /// Whether the volumes fit however many are shared, which saves looking at each.
-    fn fits_easily(&self, demands: &[Demand], state: &State, node: NodeIdx) -> bool {
+    fn fits_easily(&self, demands: &[VolumeDemand], state: &State, node: NodeIdx) -> bool {
         let volumes = state.nodes.volumes(node);
         let at_most = volumes.claims as usize + self.limits.attached(node).len();
         // Other volumes than claims may turn out to be broken.
@@ -280,7 +284,7 @@ impl Limits {
     }
 
     /// Whether the volumes fit, or what is wrong with a pod on the node.
-    fn fits(&self, demands: &[Demand], state: &State, node: NodeIdx) -> Result<bool, String> {
+    fn fits(&self, demands: &[VolumeDemand], state: &State, node: NodeIdx) -> Result<bool, String> {
         let in_use = in_use(state, node)?;
         Ok(demands.iter().all(|demand| {
             let Some(limit) = demand.limited.and_then(|d| self.limits.limit(d, node)) else {
@@ -300,52 +304,53 @@ impl Limits {
 }
 
 /// Volumes that the pods of a node use, each once.
-fn in_use(state: &State, node: NodeIdx) -> Result<Vec<Handle<'_>>, String> {
-    let mut in_use: Vec<Handle> = Vec::new();
+fn in_use(state: &State, node: NodeIdx) -> Result<Vec<DriverHandle<'_>>, String> {
+    let mut in_use: Vec<DriverHandle> = Vec::new();
     for pod in state.nodes.pods(node) {
         let spec = state.spec(*pod);
         if spec.volumes.is_empty() {
             continue;
         }
         let record = state.pods.get(*pod);
-        let pod = Pod { namespace: state.namespace(*pod), name: &record.name, uid: &record.uid };
+        let pod =
+            PodIdentity { namespace: state.namespace(*pod), name: &record.name, uid: &record.uid };
         for volume in &spec.volumes {
-            match attachable(volume, &pod, true, &state.volumes) {
+            match handle_of_volume(volume, &pod, true, &state.volumes) {
                 Ok(Some(handle)) if !in_use.contains(&handle) => in_use.push(handle),
-                Ok(_) | Err(Problem::NoClaim(_)) => {}
-                Err(Problem::Other(text)) => return Err(text),
+                Ok(_) | Err(HandleError::ClaimNotFound(_)) => {}
+                Err(HandleError::Other(text)) => return Err(text),
             }
         }
     }
     Ok(in_use)
 }
 
-impl Filter for Limits {
-    fn check(&mut self, state: &State, node: NodeIdx) -> Answer {
-        if self.refusal(node).is_some() {
-            return REFUSED;
+impl Filter for VolumeLimitsFilter {
+    fn check(&mut self, state: &State, node: NodeIdx) -> NodeVerdict {
+        if self.lookup_failure(node).is_some() {
+            return LOOKUP_FAILED;
         }
-        let Ok(demands) = &self.registered else { return Answer::PASS };
+        let Ok(demands) = &self.registered else { return NodeVerdict::PASS };
         if demands.is_empty()
             || !self.limits.is_limited(node)
             || self.fits_easily(demands, state, node)
         {
-            return Answer::PASS;
+            return NodeVerdict::PASS;
         }
         match self.fits(demands, state, node) {
-            Ok(true) => Answer::PASS,
-            Ok(false) => FULL,
-            Err(_) => BROKEN,
+            Ok(true) => NodeVerdict::PASS,
+            Ok(false) => LIMIT_EXCEEDED,
+            Err(_) => EXISTING_POD_FAILED,
         }
     }
 
-    fn rejection(&self, state: &State, node: NodeIdx, answer: Answer) -> Rejection {
-        if let Some(refusal) = self.refusal(node)
-            && answer == REFUSED
+    fn rejection(&self, state: &State, node: NodeIdx, answer: NodeVerdict) -> Rejection {
+        if let Some(lookup_failure) = self.lookup_failure(node)
+            && answer == LOOKUP_FAILED
         {
-            return refusal.clone();
+            return lookup_failure.clone();
         }
-        if answer == BROKEN
+        if answer == EXISTING_POD_FAILED
             && let Err(problem) = in_use(state, node)
         {
             return Rejection::error(problem);
@@ -353,11 +358,11 @@ impl Filter for Limits {
         Rejection::unschedulable("node(s) exceed max volume count")
     }
 
-    fn rejection_varies(&self, answer: Answer) -> bool {
-        answer != FULL
+    fn rejection_varies(&self, answer: NodeVerdict) -> bool {
+        answer != LIMIT_EXCEEDED
     }
 
-    fn reads_usage(&self) -> bool {
+    fn reads_pods(&self) -> bool {
         self.registered.as_ref().is_ok_and(|demands| !demands.is_empty())
     }
 }
@@ -571,7 +576,7 @@ mod tests {
         let mut state = state([node("n")], []);
         let prepared = NodeVolumeLimits
             .prepare_filter(&class(PodSpec::default()), &mut Preparation::new(&mut state));
-        assert!(matches!(prepared, Prepared::Skip));
+        assert!(matches!(prepared, PreFilterResult::Skip));
     }
 
     #[test]

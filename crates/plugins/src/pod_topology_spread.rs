@@ -10,13 +10,13 @@ use api::config::PluginArgs;
 use api::config::args::{DefaultingType, NodeInclusionPolicy, TopologySpreadConstraint};
 use engine::framework::event::Object;
 use engine::framework::{
-    Action, Class, Event, Plugin, PodView, Point, Preparation, Prepared, Resource, Scorer,
-    Subscription,
+    Action, Class, Event, KeyPart, Plugin, PodView, Point, PreFilterResult, Preparation, Resource,
+    Scorer, Subscription,
 };
 use engine::object::{Labels, Node, SpreadConstraint, WhenUnsatisfiable};
 use engine::state::State;
 
-use constraints::Defaults;
+use constraints::DefaultConstraints;
 
 pub(crate) const NAME: &str = "PodTopologySpread";
 pub(crate) const POINTS: &[Point] =
@@ -32,20 +32,21 @@ pub(crate) fn build(args: Option<&PluginArgs>) -> Box<dyn Plugin> {
         Some(PluginArgs::PodTopologySpread(args))
             if args.defaulting_type == DefaultingType::List =>
         {
-            Defaults {
+            DefaultConstraints {
                 system: false,
-                constraints: args.default_constraints.iter().map(listed).collect(),
+                constraints: args.default_constraints.iter().map(configured).collect(),
             }
         }
-        _ => {
-            Defaults { system: true, constraints: vec![by_system(HOSTNAME, 3), by_system(ZONE, 5)] }
-        }
+        _ => DefaultConstraints {
+            system: true,
+            constraints: vec![system_default(HOSTNAME, 3), system_default(ZONE, 5)],
+        },
     };
     Box::new(PodTopologySpread { defaults })
 }
 
 struct PodTopologySpread {
-    defaults: Defaults,
+    defaults: DefaultConstraints,
 }
 
 impl Plugin for PodTopologySpread {
@@ -65,23 +66,32 @@ impl Plugin for PodTopologySpread {
         Some("reading \"PreFilterPodTopologySpread\" from cycleState: not found")
     }
 
-    fn identity(&self, class: &Class, state: &State, _identity: &mut Vec<u32>) -> bool {
-        self.defaults.resolve(class, WhenUnsatisfiable::DoNotSchedule, state).constraints.is_empty()
-            && self
-                .defaults
-                .resolve(class, WhenUnsatisfiable::ScheduleAnyway, state)
+    fn evaluation_key(&self, class: &Class, state: &State) -> KeyPart {
+        KeyPart::nothing_if(
+            self.defaults
+                .resolve(class, WhenUnsatisfiable::DoNotSchedule, state)
                 .constraints
                 .is_empty()
+                && self
+                    .defaults
+                    .resolve(class, WhenUnsatisfiable::ScheduleAnyway, state)
+                    .constraints
+                    .is_empty(),
+        )
     }
 
-    fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> Prepared {
+    fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> PreFilterResult {
         let hard =
             self.defaults.resolve(class, WhenUnsatisfiable::DoNotSchedule, preparation.state);
         preparation.depends_on(hard.areas);
         if hard.constraints.is_empty() {
-            return Prepared::Skip;
+            return PreFilterResult::Skip;
         }
-        Prepared::Filter(Box::new(filter::Spread::new(class, &hard.constraints, preparation.state)))
+        PreFilterResult::Filter(Box::new(filter::SpreadFilter::new(
+            class,
+            &hard.constraints,
+            preparation.state,
+        )))
     }
 
     fn prepare_score(
@@ -97,7 +107,7 @@ impl Plugin for PodTopologySpread {
         }
         let all_keys_needed = !class.spec.spread.is_empty() || !self.defaults.system;
         let scorer =
-            score::Evenness::new(class, &soft.constraints, all_keys_needed, preparation.state);
+            score::SpreadScorer::new(class, &soft.constraints, all_keys_needed, preparation.state);
         Some(Box::new(scorer))
     }
 
@@ -128,7 +138,7 @@ impl Plugin for PodTopologySpread {
 }
 
 /// A default constraint of the arguments. Its `matchLabelKeys` say nothing, since the whole selector is deduced.
-fn listed(constraint: &TopologySpreadConstraint) -> SpreadConstraint {
+fn configured(constraint: &TopologySpreadConstraint) -> SpreadConstraint {
     use api::config::args::WhenUnsatisfiable as Listed;
     let honors = |policy: Option<NodeInclusionPolicy>, default| {
         policy.map_or(default, |policy| policy == NodeInclusionPolicy::Honor)
@@ -147,7 +157,7 @@ fn listed(constraint: &TopologySpreadConstraint) -> SpreadConstraint {
     }
 }
 
-fn by_system(topology_key: &str, max_skew: i32) -> SpreadConstraint {
+fn system_default(topology_key: &str, max_skew: i32) -> SpreadConstraint {
     SpreadConstraint {
         max_skew,
         topology_key: topology_key.into(),
@@ -179,9 +189,9 @@ fn pod_may_help(
             let tolerates_more = own
                 && old.spec.tolerations != new.spec.tolerations
                 && hard.iter().any(|constraint| constraint.honor_taints);
-            let counts_otherwise =
+            let counting_changes =
                 || hard.iter().any(|c| counts(c, old.labels) != counts(c, new.labels));
-            tolerates_more || counts_otherwise()
+            tolerates_more || counting_changes()
         }
         (Some(pod), None) | (None, Some(pod)) => hard.iter().any(|c| counts(c, pod.labels)),
         (None, None) => true,
@@ -199,17 +209,18 @@ fn node_may_help(
     match (old, new) {
         (Some(old), Some(new)) => {
             let (before, after) = (in_all_domains(old), in_all_domains(new));
-            let moved = || {
+            let domain_changes = || {
                 hard.iter()
                     .any(|c| old.labels.get(&c.topology_key) != new.labels.get(&c.topology_key))
             };
             // Upstream forgets that other labels decide whether a node is counted at all.
-            let counted_otherwise = || {
-                constraints::demands_of_nodes(class)
+            let inclusion_changes = || {
+                constraints::constrains_nodes(class)
                     && hard.iter().any(|c| c.honor_affinity)
                     && old.labels != new.labels
             };
-            before != after || after && (moved() || old.taints != new.taints || counted_otherwise())
+            before != after
+                || after && (domain_changes() || old.taints != new.taints || inclusion_changes())
         }
         (Some(node), None) | (None, Some(node)) => in_all_domains(node),
         (None, None) => true,

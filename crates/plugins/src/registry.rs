@@ -1,28 +1,30 @@
 //! From a configuration to profiles: which plugins there are, and in which order each profile asks them.
 
-use api::config::{Configuration, Expanded, ExtensionPoint, PluginArgs, Problem, expand};
+use api::config::{
+    ConfigProblem, Configuration, ExpandedProfile, ExtensionPoint, PluginArgs, expand,
+};
 use engine::framework::{Extender, Plugin, Point, Profile};
 
 use crate::table::TABLE;
 
 /// Makes a plugin from its arguments, or says what is wrong with them.
-pub type Build = Box<dyn Fn(Option<&PluginArgs>) -> Result<Box<dyn Plugin>, String>>;
+pub type PluginFactory = Box<dyn Fn(Option<&PluginArgs>) -> Result<Box<dyn Plugin>, String>>;
 
-/// The plugins that a scheduler knows: those of the table, and its own.
+/// The plugins that a scheduler contains: those of the table, and its own.
 pub struct Registry {
-    entries: Vec<Registered>,
+    entries: Vec<RegisteredPlugin>,
 }
 
-struct Registered {
+struct RegisteredPlugin {
     name: String,
     points: &'static [Point],
-    build: Build,
+    build: PluginFactory,
 }
 
 impl Default for Registry {
     /// The plugins of the table.
     fn default() -> Self {
-        let entries = TABLE.iter().map(|entry| Registered {
+        let entries = TABLE.iter().map(|entry| RegisteredPlugin {
             name: entry.name.to_owned(),
             points: entry.points,
             build: Box::new(|args| Ok((entry.build)(args))),
@@ -33,14 +35,14 @@ impl Default for Registry {
 
 impl Registry {
     /// Adds a plugin of one's own. One with the name of an older entry takes its place.
-    pub fn with(mut self, name: &str, points: &'static [Point], build: Build) -> Self {
+    pub fn with(mut self, name: &str, points: &'static [Point], build: PluginFactory) -> Self {
         self.entries.retain(|entry| entry.name != name);
-        self.entries.push(Registered { name: name.to_owned(), points, build });
+        self.entries.push(RegisteredPlugin { name: name.to_owned(), points, build });
         self
     }
 
     /// Whether there is a plugin of this name.
-    pub fn knows(&self, name: &str) -> bool {
+    pub fn contains(&self, name: &str) -> bool {
         self.find(name).is_some()
     }
 
@@ -50,22 +52,25 @@ impl Registry {
     }
 
     /// Builds the profiles of a configuration, or says everything that is wrong with it.
-    pub fn profiles(&self, configuration: &Configuration) -> Result<Vec<Profile>, Vec<Problem>> {
+    pub fn profiles(
+        &self,
+        configuration: &Configuration,
+    ) -> Result<Vec<Profile>, Vec<ConfigProblem>> {
         let mut profiles = Vec::new();
         let mut problems = Vec::new();
         for (position, profile) in configuration.profiles.iter().enumerate() {
             let implements = |name: &str, point| self.implements(name, point);
-            let expanded = expand(profile, &implements, &|name| self.knows(name));
+            let expanded = expand(profile, &implements, &|name| self.contains(name));
             let built = expanded.and_then(|expanded| self.build(profile, &expanded));
             match built {
                 Ok(mut built) => {
                     built.percentage_of_nodes_to_score = profile
                         .percentage_of_nodes_to_score
                         .or(configuration.percentage_of_nodes_to_score);
-                    built.consult(extenders(configuration));
+                    built.add_extenders(extenders(configuration));
                     profiles.push(built);
                 }
-                Err(found) => problems.extend(found.into_iter().map(|problem| Problem {
+                Err(found) => problems.extend(found.into_iter().map(|problem| ConfigProblem {
                     path: format!("profiles[{position}].{}", problem.path),
                     message: problem.message,
                 })),
@@ -74,15 +79,15 @@ impl Registry {
         if problems.is_empty() { Ok(profiles) } else { Err(problems) }
     }
 
-    fn find(&self, name: &str) -> Option<&Registered> {
+    fn find(&self, name: &str) -> Option<&RegisteredPlugin> {
         self.entries.iter().find(|entry| entry.name == name)
     }
 
     fn build(
         &self,
         profile: &api::config::Profile,
-        expanded: &Expanded,
-    ) -> Result<Profile, Vec<Problem>> {
+        expanded: &ExpandedProfile,
+    ) -> Result<Profile, Vec<ConfigProblem>> {
         let mut problems = Vec::new();
         let mut plugins = Vec::new();
         let mut names = Vec::new();
@@ -93,7 +98,7 @@ impl Registry {
                     plugins.push(plugin);
                     names.push(name);
                 }
-                Err(message) => problems.push(Problem {
+                Err(message) => problems.push(ConfigProblem {
                     path: "pluginConfig".to_owned(),
                     message: format!("initializing plugin {name:?}: {message}"),
                 }),
@@ -120,7 +125,7 @@ impl Registry {
     }
 }
 
-/// The extenders as the engine knows them, in the order in which they are asked.
+/// The extenders as the engine contains them, in the order in which they are asked.
 fn extenders(configuration: &Configuration) -> Vec<Extender> {
     let extenders = configuration.extenders_in_order().into_iter().map(|extender| Extender {
         managed: extender.managed_resources.iter().map(|managed| (*managed.name).into()).collect(),

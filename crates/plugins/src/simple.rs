@@ -18,7 +18,7 @@
 //! const POINTS: &[Point] = &[Point::Filter];
 //! let build = Box::new(|_: Option<&_>| Ok(simple::plugin("NoSpot", POINTS, NoSpot)));
 //! let registry = Registry::default().with("NoSpot", POINTS, build);
-//! assert!(registry.knows("NoSpot"));
+//! assert!(registry.contains("NoSpot"));
 //! ```
 //!
 //! A plugin that is asked for tens of thousands of nodes, or that needs to know of pods on *other*
@@ -28,7 +28,8 @@ use std::sync::Arc;
 
 use engine::framework::scorer::{proportional, proportional_reversed};
 use engine::framework::{
-    Action, Answer, Code, Extremes, Filter, Preparation, Prepared, Resource, Scorer, Subscription,
+    Action, Code, Extremes, Filter, NodeVerdict, PreFilterResult, Preparation, Resource, Scorer,
+    Subscription,
 };
 use engine::index::NodeIdx;
 use engine::object::{Labels, PodSpec, Taint};
@@ -154,7 +155,7 @@ const PODS: &str = "pods";
 
 /// Makes a plugin for the engine. Points are [`Point::Filter`], [`Point::Score`], or both.
 pub fn plugin(name: &str, points: &'static [Point], plugin: impl NodePlugin) -> Box<dyn Plugin> {
-    Box::new(Simple { name: name.to_owned(), points, plugin: Arc::new(plugin) })
+    Box::new(NodePluginAdapter { name: name.to_owned(), points, plugin: Arc::new(plugin) })
 }
 
 /// Reads the arguments of a plugin from its `pluginConfig`, or says where they are wrong and what was found.
@@ -178,19 +179,19 @@ pub fn args<T: DeserializeOwned>(args: Option<&Args>) -> Result<T, String> {
     })
 }
 
-struct Simple<P> {
+struct NodePluginAdapter<P> {
     name: String,
     points: &'static [Point],
     plugin: Arc<P>,
 }
 
-impl<P: NodePlugin> Simple<P> {
-    fn for_class(&self, class: &Class) -> ForClass<P> {
-        ForClass { plugin: Arc::clone(&self.plugin), class: class.clone() }
+impl<P: NodePlugin> NodePluginAdapter<P> {
+    fn for_class(&self, class: &Class) -> PluginForClass<P> {
+        PluginForClass { plugin: Arc::clone(&self.plugin), class: class.clone() }
     }
 }
 
-impl<P: NodePlugin> Plugin for Simple<P> {
+impl<P: NodePlugin> Plugin for NodePluginAdapter<P> {
     fn name(&self) -> &str {
         &self.name
     }
@@ -199,8 +200,8 @@ impl<P: NodePlugin> Plugin for Simple<P> {
         self.points
     }
 
-    fn prepare_filter(&self, class: &Class, _preparation: &mut Preparation) -> Prepared {
-        Prepared::Filter(Box::new(self.for_class(class)))
+    fn prepare_filter(&self, class: &Class, _preparation: &mut Preparation) -> PreFilterResult {
+        PreFilterResult::Filter(Box::new(self.for_class(class)))
     }
 
     fn prepare_score(
@@ -225,19 +226,19 @@ impl<P: NodePlugin> Plugin for Simple<P> {
 }
 
 /// The plugin with the class that it is asked about.
-struct ForClass<P> {
+struct PluginForClass<P> {
     plugin: Arc<P>,
     class: Class,
 }
 
-impl<P: NodePlugin> Filter for ForClass<P> {
-    fn check(&mut self, state: &State, node: NodeIdx) -> Answer {
+impl<P: NodePlugin> Filter for PluginForClass<P> {
+    fn check(&mut self, state: &State, node: NodeIdx) -> NodeVerdict {
         let answer = self.plugin.filter(&self.class, &NodeView { state, node });
-        if answer.is_ok() { Answer::PASS } else { Answer(1) }
+        if answer.is_ok() { NodeVerdict::PASS } else { NodeVerdict(1) }
     }
 
     /// Asks again: texts may hold anything, so keeping them could take any amount of memory.
-    fn rejection(&self, state: &State, node: NodeIdx, _answer: Answer) -> Rejection {
+    fn rejection(&self, state: &State, node: NodeIdx, _answer: NodeVerdict) -> Rejection {
         let answer = self.plugin.filter(&self.class, &NodeView { state, node });
         let mut rejection = answer.err().unwrap_or_else(|| {
             Rejection::unschedulable("node(s) were turned down for a reason that changes")
@@ -249,11 +250,11 @@ impl<P: NodePlugin> Filter for ForClass<P> {
         rejection
     }
 
-    fn rejection_varies(&self, _answer: Answer) -> bool {
+    fn rejection_varies(&self, _answer: NodeVerdict) -> bool {
         true
     }
 
-    fn reads_usage(&self) -> bool {
+    fn reads_pods(&self) -> bool {
         self.plugin.reads_pods()
     }
 }
@@ -261,13 +262,13 @@ impl<P: NodePlugin> Filter for ForClass<P> {
 /// Scores further from zero than this could overflow when they are scaled.
 const SCORE_LIMIT: i64 = i64::MAX / 100;
 
-impl<P: NodePlugin> Scorer for ForClass<P> {
+impl<P: NodePlugin> Scorer for PluginForClass<P> {
     fn score(&mut self, state: &State, node: NodeIdx) -> i64 {
         let score = self.plugin.score(&self.class, &NodeView { state, node });
         score.clamp(-SCORE_LIMIT, SCORE_LIMIT)
     }
 
-    fn reads_usage(&self) -> bool {
+    fn reads_pods(&self) -> bool {
         self.plugin.reads_pods()
     }
 
@@ -298,19 +299,19 @@ mod tests {
     const POINTS: &[Point] = &[Point::Filter, Point::Score];
 
     /// At most so many pods of the same app on a node; scores are what `score` says.
-    struct AtMost {
+    struct MaxPodsPerApp {
         count: usize,
         scale: Scale,
         score: fn(&NodeView) -> i64,
     }
 
-    impl Default for AtMost {
+    impl Default for MaxPodsPerApp {
         fn default() -> Self {
             Self { count: 1, scale: Scale::AsIs, score: |_| 50 }
         }
     }
 
-    impl NodePlugin for AtMost {
+    impl NodePlugin for MaxPodsPerApp {
         fn filter(&self, class: &Class, node: &NodeView) -> Result<(), Rejection> {
             let app = class.labels.get("app");
             let found = node.pods().filter(|pod| pod.labels.get("app") == app).count();
@@ -346,14 +347,14 @@ mod tests {
         Class { labels: labels(&[("app", "web")]), ..class(PodSpec::default()) }
     }
 
-    fn simple(implementation: AtMost) -> Box<dyn Plugin> {
-        plugin("AtMost", POINTS, implementation)
+    fn simple(implementation: MaxPodsPerApp) -> Box<dyn Plugin> {
+        plugin("MaxPodsPerApp", POINTS, implementation)
     }
 
     #[test]
     fn reasons_may_tell_of_the_node() {
         assert_eq!(
-            verdicts(simple(AtMost::default()), web_class(), &mut cluster()),
+            verdicts(simple(MaxPodsPerApp::default()), web_class(), &mut cluster()),
             ["a: Unschedulable a has 2 pods of web", "b: ok", "c: ok"]
         );
     }
@@ -365,7 +366,7 @@ mod tests {
             ("b", &["pending"], &[], "Unschedulable b has 2 pods of web"),
             ("b", &["pending"], &["w3"], "ok"),
         ] {
-            let plugin = simple(AtMost::default());
+            let plugin = simple(MaxPodsPerApp::default());
             let verdict = verdict_if(plugin, web_class(), &mut cluster(), node, added, removed);
             assert_eq!(verdict, expected, "{node} {added:?} {removed:?}");
         }
@@ -374,7 +375,7 @@ mod tests {
     #[test]
     fn answers_follow_the_pods_on_the_node() {
         let mut state = cluster();
-        let profile = profile(simple(AtMost::default()));
+        let profile = profile(simple(MaxPodsPerApp::default()));
         let mut evaluation = Evaluation::new(&profile, web_class(), &mut state);
         let mut feasible = |state: &mut State| {
             evaluation.refresh(&profile, state);
@@ -401,7 +402,7 @@ mod tests {
             (none, Scale::LessIsBetter, ["a: 100", "b: 100", "c: 100"]),
             (huge, Scale::MoreIsBetter, ["a: 100", "b: 100", "c: 100"]),
         ] {
-            let plugin = simple(AtMost { scale, score, ..AtMost::default() });
+            let plugin = simple(MaxPodsPerApp { scale, score, ..MaxPodsPerApp::default() });
             let found = scores(&*plugin, &web_class(), &mut cluster()).expect("it scores");
             assert_eq!(found, expected, "{scale:?}");
         }

@@ -4,7 +4,7 @@ use api::config::PluginArgs;
 use engine::framework::{Plugin, Point};
 
 /// One plugin.
-pub struct Entry {
+pub struct PluginEntry {
     /// Name, as in configuration files.
     pub name: &'static str,
     /// Extension points that it implements.
@@ -17,7 +17,7 @@ pub struct Entry {
 
 macro_rules! entries {
     ($($($module:ident)::+,)*) => {
-        &[$(Entry {
+        &[$(PluginEntry {
             name: crate::$($module)::+::NAME,
             points: crate::$($module)::+::POINTS,
             build: crate::$($module)::+::build,
@@ -27,7 +27,7 @@ macro_rules! entries {
 }
 
 /// All in-tree plugins, by name.
-pub const TABLE: &[Entry] = entries![
+pub const TABLE: &[PluginEntry] = entries![
     default_binder,
     default_preemption,
     dynamic_resources,
@@ -51,7 +51,7 @@ pub const TABLE: &[Entry] = entries![
 ];
 
 /// Finds a plugin by name.
-pub fn find(name: &str) -> Option<&'static Entry> {
+pub fn find(name: &str) -> Option<&'static PluginEntry> {
     TABLE.iter().find(|entry| entry.name == name)
 }
 

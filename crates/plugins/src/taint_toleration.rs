@@ -5,8 +5,8 @@ use engine::bitset::NodeSet;
 use engine::framework::event::Object;
 use engine::framework::scorer::{SCORE_MAX, proportional_reversed};
 use engine::framework::{
-    Action, Answer, Class, Event, Extremes, Filter, Plugin, Point, Preparation, Prepared,
-    Rejection, Resource, Scorer, Subscription,
+    Action, Class, Event, Extremes, Filter, KeyPart, NodeVerdict, Plugin, Point, PreFilterResult,
+    Preparation, Rejection, Resource, Scorer, Subscription,
 };
 use engine::index::{NodeIdx, TaintsIdx};
 use engine::object::{Taint, TaintEffect, Toleration};
@@ -37,16 +37,16 @@ impl Plugin for TaintToleration {
         Some("failed to read \"PreScoreTaintToleration\" from cycleState: not found")
     }
 
-    fn identity(&self, _class: &Class, _state: &State, _identity: &mut Vec<u32>) -> bool {
-        true
+    fn evaluation_key(&self, _class: &Class, _state: &State) -> KeyPart {
+        KeyPart::NOTHING
     }
 
-    fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> Prepared {
+    fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> PreFilterResult {
         let untolerated = untolerated_nodes(preparation.state, &class.spec.tolerations);
         if untolerated.is_empty() {
-            return Prepared::Skip;
+            return PreFilterResult::Skip;
         }
-        Prepared::Filter(Box::new(Untolerated(untolerated)))
+        PreFilterResult::Filter(Box::new(UntoleratedNodes(untolerated)))
     }
 
     fn prepare_score(
@@ -55,8 +55,8 @@ impl Plugin for TaintToleration {
         preparation: &mut Preparation,
     ) -> Option<Box<dyn Scorer>> {
         let lists = preparation.state.nodes.taint_lists();
-        let counts = lists.answers(|taints| count_untolerated(&class.spec.tolerations, taints));
-        Some(Box::new(FewestTaints(counts)))
+        let counts = lists.map_each(|taints| count_untolerated(&class.spec.tolerations, taints));
+        Some(Box::new(UntoleratedSoftTaints(counts)))
     }
 
     fn subscriptions(&self) -> Vec<Subscription> {
@@ -82,14 +82,14 @@ impl Plugin for TaintToleration {
 }
 
 /// Nodes with a taint that keeps the pod away.
-struct Untolerated(NodeSet);
+struct UntoleratedNodes(NodeSet);
 
-impl Filter for Untolerated {
-    fn check(&mut self, _state: &State, node: NodeIdx) -> Answer {
-        Answer(self.0.contains(node).into())
+impl Filter for UntoleratedNodes {
+    fn check(&mut self, _state: &State, node: NodeIdx) -> NodeVerdict {
+        NodeVerdict(self.0.contains(node).into())
     }
 
-    fn rejection(&self, _state: &State, _node: NodeIdx, _answer: Answer) -> Rejection {
+    fn rejection(&self, _state: &State, _node: NodeIdx, _answer: NodeVerdict) -> Rejection {
         Rejection::unresolvable("node(s) had untolerated taint(s)")
     }
 
@@ -99,15 +99,15 @@ impl Filter for Untolerated {
 }
 
 /// How many of its soft taints the pod does not tolerate, for each list of taints.
-struct FewestTaints(Vec<i64>);
+struct UntoleratedSoftTaints(Vec<i64>);
 
-impl FewestTaints {
+impl UntoleratedSoftTaints {
     fn count(&self, taints: TaintsIdx) -> i64 {
         self.0.get(taints.at()).copied().unwrap_or(0)
     }
 }
 
-impl Scorer for FewestTaints {
+impl Scorer for UntoleratedSoftTaints {
     fn score(&mut self, state: &State, node: NodeIdx) -> i64 {
         self.count(state.nodes.taint_lists().of(node))
     }

@@ -18,7 +18,7 @@ pub(crate) fn tolerates_all_hard(tolerations: &[Toleration], taints: &[Taint]) -
 /// Nodes with a taint that keeps pods with these tolerations away.
 pub(crate) fn untolerated_nodes(state: &State, tolerations: &[Toleration]) -> NodeSet {
     let lists = state.nodes.taint_lists();
-    let tolerated = lists.answers(|taints| tolerates_all_hard(tolerations, taints));
+    let tolerated = lists.map_each(|taints| tolerates_all_hard(tolerations, taints));
     let mut nodes = state.nodes.hard_tainted().clone();
     nodes.retain(|node| !tolerated[lists.of(node).at()]);
     nodes

@@ -10,8 +10,8 @@ mod tests;
 use api::config::PluginArgs;
 use engine::framework::event::Object;
 use engine::framework::{
-    Action, Class, Event, Filter, Plugin, Point, Preparation, Prepared, Rejection, Reservation,
-    Resource, Subscription, VolumeRequest,
+    Action, Class, Event, Filter, KeyPart, Plugin, Point, PreFilterResult, Preparation, Rejection,
+    Reservation, Resource, Subscription, VolumeRequest,
 };
 use engine::index::{NodeIdx, PodIdx};
 use engine::object::{CsiDriver, CsiStorageCapacity, InlineDisk, PodSpec, Volume};
@@ -19,7 +19,7 @@ use engine::state::{Areas, State};
 
 use crate::volume_claims::{Consumer, claim_name, event_concerns};
 
-use finder::Finder;
+use finder::VolumeFinder;
 use provisioning::volume_limit;
 
 pub(crate) const NAME: &str = "VolumeBinding";
@@ -35,14 +35,14 @@ pub(crate) const DOC: &str =
     "The volumes of a pod are within reach of its node, or are bound or made for it.";
 
 const DEFAULT_TIMEOUT_SECONDS: i64 = 600;
-const NANOSECONDS: i64 = 1_000_000_000;
+const NANOS_PER_SECOND: i64 = 1_000_000_000;
 
 pub(crate) fn build(args: Option<&PluginArgs>) -> Box<dyn Plugin> {
     let seconds = match args {
         Some(PluginArgs::VolumeBinding(args)) => args.bind_timeout_seconds,
         _ => DEFAULT_TIMEOUT_SECONDS,
     };
-    Box::new(VolumeBinding { timeout: seconds.saturating_mul(NANOSECONDS) })
+    Box::new(VolumeBinding { timeout: seconds.saturating_mul(NANOS_PER_SECOND) })
 }
 
 struct VolumeBinding {
@@ -63,26 +63,26 @@ impl Plugin for VolumeBinding {
         Some("not found")
     }
 
-    fn identity(&self, class: &Class, _state: &State, _identity: &mut Vec<u32>) -> bool {
-        !class.spec.has_claims()
+    fn evaluation_key(&self, class: &Class, _state: &State) -> KeyPart {
+        KeyPart::nothing_if(!class.spec.has_claims())
     }
 
-    fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> Prepared {
+    fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> PreFilterResult {
         if !has_claims(&class.spec) {
-            return Prepared::Skip;
+            return PreFilterResult::Skip;
         }
         preparation.depends_on(Areas::VOLUMES);
         let consumer = Consumer::of_class(preparation.state, class);
-        match Finder::new(&consumer, preparation.state) {
-            Err(rejection) => Prepared::Reject(rejection),
+        match VolumeFinder::new(&consumer, preparation.state) {
+            Err(rejection) => PreFilterResult::Reject(rejection),
             Ok(finder) => {
                 if finder.has_delayed() {
                     preparation.depends_on(Areas::CLAIMS_IN_USE);
                 }
                 if finder.passes_everywhere() {
-                    return Prepared::Skip;
+                    return PreFilterResult::Skip;
                 }
-                Prepared::Filter(Box::new(finder))
+                PreFilterResult::Filter(Box::new(finder))
             }
         }
     }
@@ -93,7 +93,7 @@ impl Plugin for VolumeBinding {
             return Ok(());
         }
         let consumer = Consumer::of_pod(state, *pod);
-        let mut finder = Finder::new(&consumer, state)?;
+        let mut finder = VolumeFinder::new(&consumer, state)?;
         if !finder.has_delayed() {
             return Ok(());
         }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use api::config::PluginArgs;
 use engine::framework::event::Object;
 use engine::framework::{
-    Action, Answer, Class, Event, Filter, Plugin, PodView, Point, Preparation, Prepared, Rejection,
-    Resource, Subscription,
+    Action, Class, Event, Filter, KeyPart, NodeVerdict, Plugin, PodView, Point, PreFilterResult,
+    Preparation, Rejection, Resource, Subscription,
 };
 use engine::index::{NodeIdx, PodIdx};
 use engine::object::{AccessModes, InlineDisk, PodSpec, Text, Volume};
@@ -19,8 +19,8 @@ pub(crate) const POINTS: &[Point] = &[Point::PreFilter, Point::Filter];
 pub(crate) const DOC: &str =
     "No two pods of a node mount one disk for writing, and claims for one pod serve one pod.";
 
-const DISK_CONFLICT: Answer = Answer(1);
-const CLAIM_CONFLICT: Answer = Answer(2);
+const DISK_CONFLICT: NodeVerdict = NodeVerdict(1);
+const CLAIM_CONFLICT: NodeVerdict = NodeVerdict(2);
 
 pub(crate) fn build(_args: Option<&PluginArgs>) -> Box<dyn Plugin> {
     Box::new(VolumeRestrictions)
@@ -41,28 +41,33 @@ impl Plugin for VolumeRestrictions {
         Some("cannot read \"PreFilterVolumeRestrictions\" from cycleState")
     }
 
-    fn identity(&self, class: &Class, _state: &State, _identity: &mut Vec<u32>) -> bool {
-        !class.spec.has_claims()
+    fn evaluation_key(&self, class: &Class, _state: &State) -> KeyPart {
+        KeyPart::nothing_if(!class.spec.has_claims())
     }
 
-    fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> Prepared {
+    fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> PreFilterResult {
         let spec = &class.spec;
         if spec.volumes.is_empty() {
-            return Prepared::Skip;
+            return PreFilterResult::Skip;
         }
         let exclusive = match exclusive_claims(class, preparation) {
             Ok(exclusive) => exclusive,
-            Err(reason) => return Prepared::Reject(Rejection::unresolvable(reason)),
+            Err(reason) => return PreFilterResult::Reject(Rejection::unresolvable(reason)),
         };
         let state = &*preparation.state;
         let in_use = |name: &&Text| is_in_use(state, &class.namespace, name);
         let conflicts = exclusive.iter().filter(in_use).count() as i64;
         let has_disks = disks(spec).next().is_some();
         if !has_disks && conflicts == 0 {
-            return Prepared::Skip;
+            return PreFilterResult::Skip;
         }
         let spec = Arc::clone(spec);
-        Prepared::Filter(Box::new(Restrictions { spec, has_disks, exclusive, conflicts }))
+        PreFilterResult::Filter(Box::new(RestrictionsFilter {
+            spec,
+            has_disks,
+            exclusive,
+            conflicts,
+        }))
     }
 
     fn subscriptions(&self) -> Vec<Subscription> {
@@ -127,14 +132,14 @@ fn is_in_use(state: &State, namespace: &str, claim: &str) -> bool {
 }
 
 /// Checks the disks of a node's pods, and knows how often claims for one pod are in use.
-struct Restrictions {
+struct RestrictionsFilter {
     spec: Arc<PodSpec>,
     has_disks: bool,
     exclusive: Vec<Text>,
     conflicts: i64,
 }
 
-impl Restrictions {
+impl RestrictionsFilter {
     /// Volumes of a pod that name one of our claims. As upstream, namespaces are not compared.
     fn uses(&self, state: &State, pod: PodIdx) -> i64 {
         let is_ours = |name: &&str| self.exclusive.iter().any(|ours| **ours == **name);
@@ -142,8 +147,8 @@ impl Restrictions {
     }
 }
 
-impl Filter for Restrictions {
-    fn check(&mut self, state: &State, node: NodeIdx) -> Answer {
+impl Filter for RestrictionsFilter {
+    fn check(&mut self, state: &State, node: NodeIdx) -> NodeVerdict {
         let may_conflict = self.has_disks && state.nodes.volumes(node).others > 0;
         let conflicts = |pod: &PodIdx| disks_conflict(&self.spec, state.spec(*pod));
         if may_conflict && state.nodes.pods(node).iter().any(conflicts) {
@@ -151,11 +156,11 @@ impl Filter for Restrictions {
         } else if self.conflicts > 0 {
             CLAIM_CONFLICT
         } else {
-            Answer::PASS
+            NodeVerdict::PASS
         }
     }
 
-    fn rejection(&self, _state: &State, _node: NodeIdx, answer: Answer) -> Rejection {
+    fn rejection(&self, _state: &State, _node: NodeIdx, answer: NodeVerdict) -> Rejection {
         Rejection::unschedulable(if answer == DISK_CONFLICT {
             "node(s) had no available disk"
         } else {
@@ -164,7 +169,7 @@ impl Filter for Restrictions {
         })
     }
 
-    fn reads_usage(&self) -> bool {
+    fn reads_pods(&self) -> bool {
         self.has_disks
     }
 
@@ -331,7 +336,7 @@ mod tests {
         let class = class(spec(&["one"]));
         let stranger = state.find_pod("other", "stranger").unwrap();
         let mut preparation = Preparation::new(&mut state);
-        let Prepared::Filter(mut filter) =
+        let PreFilterResult::Filter(mut filter) =
             VolumeRestrictions.prepare_filter(&class, &mut preparation)
         else {
             panic!("the claim is in use");
@@ -339,7 +344,7 @@ mod tests {
         let node = state.nodes.find("n").unwrap();
         assert_eq!(filter.check(&state, node), CLAIM_CONFLICT);
         filter.remove_pod(&state, stranger, node);
-        assert_eq!(filter.check(&state, node), Answer::PASS);
+        assert_eq!(filter.check(&state, node), NodeVerdict::PASS);
     }
 
     #[test]
@@ -375,7 +380,7 @@ mod tests {
         let mut state = state([node("n")], []);
         let prepared = VolumeRestrictions
             .prepare_filter(&class(PodSpec::default()), &mut Preparation::new(&mut state));
-        assert!(matches!(prepared, Prepared::Skip));
+        assert!(matches!(prepared, PreFilterResult::Skip));
     }
 
     #[test]

@@ -9,10 +9,10 @@ pub(crate) struct NodeLabels(Vec<Vec<LabelTest>>);
 
 struct LabelTest {
     key: KeyIdx,
-    accepts: Accepts,
+    accepts: LabelValues,
 }
 
-enum Accepts {
+enum LabelValues {
     /// These values. The usual case, and the only one that leads from values to nodes.
     Values(Vec<DomainIdx>),
     /// By value, and for nodes without the label.
@@ -39,11 +39,11 @@ impl NodeLabels {
     }
 
     /// The nodes that will do, sorted, if finding them means looking at no more than `limit`.
-    pub(crate) fn few(&self, state: &State, limit: usize) -> Option<Vec<NodeIdx>> {
+    pub(crate) fn matching_at_most(&self, state: &State, limit: usize) -> Option<Vec<NodeIdx>> {
         let mut nodes = Vec::new();
         for tests in &self.0 {
-            let narrow = tests.iter().find_map(|test| test.nodes_at_most(state, limit))?;
-            nodes.extend(narrow);
+            let candidates = tests.iter().find_map(|test| test.nodes_at_most(state, limit))?;
+            nodes.extend(candidates);
             if nodes.len() > limit {
                 return None;
             }
@@ -59,14 +59,14 @@ impl LabelTest {
     fn accepts(&self, state: &State, node: NodeIdx) -> bool {
         let domain = state.topology.column(self.key).domain(node);
         match &self.accepts {
-            Accepts::Values(values) => values.contains(&domain),
-            Accepts::Table { absent, .. } if !domain.is_some() => *absent,
-            Accepts::Table { values, .. } => values[domain.at()],
+            LabelValues::Values(values) => values.contains(&domain),
+            LabelValues::Table { absent, .. } if !domain.is_some() => *absent,
+            LabelValues::Table { values, .. } => values[domain.at()],
         }
     }
 
     fn nodes_at_most(&self, state: &State, limit: usize) -> Option<Vec<NodeIdx>> {
-        let Accepts::Values(values) = &self.accepts else { return None };
+        let LabelValues::Values(values) = &self.accepts else { return None };
         let column = state.topology.column(self.key);
         let count: usize = values.iter().map(|value| column.nodes(*value).len()).sum();
         let nodes = values.iter().flat_map(|value| column.nodes(*value)).copied();
@@ -82,11 +82,13 @@ fn test(requirement: &Requirement, state: &mut State) -> LabelTest {
     let key = state.label_column(&requirement.key);
     let column = state.topology.column(key);
     let accepts = if requirement.operator == Operator::In {
-        Accepts::Values(requirement.values.iter().filter_map(|value| column.find(value)).collect())
+        LabelValues::Values(
+            requirement.values.iter().filter_map(|value| column.find(value)).collect(),
+        )
     } else {
         let domains = (0..column.domain_count()).map(DomainIdx::from);
         let values = domains.map(|domain| requirement.accepts(Some(column.value(domain))));
-        Accepts::Table { values: values.collect(), absent: requirement.accepts(None) }
+        LabelValues::Table { values: values.collect(), absent: requirement.accepts(None) }
     };
     LabelTest { key, accepts }
 }

@@ -3,8 +3,8 @@
 use api::config::PluginArgs;
 use engine::framework::event::Object;
 use engine::framework::{
-    Action, Answer, Class, Event, Filter, Plugin, Point, Preparation, Prepared, Rejection,
-    Resource, Subscription,
+    Action, Class, Event, Filter, KeyPart, NodeVerdict, Plugin, Point, PreFilterResult,
+    Preparation, Rejection, Resource, Subscription,
 };
 use engine::index::{DomainIdx, KeyIdx, NodeIdx};
 use engine::object::{BindingMode, PersistentVolume};
@@ -18,7 +18,7 @@ pub(crate) const POINTS: &[Point] = &[Point::PreFilter, Point::Filter];
 pub(crate) const DOC: &str =
     "A pod goes to the zones and regions that its bound volumes are labelled with.";
 
-/// Labels that bind a volume to a place, in upstream's order.
+/// Labels that bind a volume to a label, in upstream's order.
 const TOPOLOGY_LABELS: [&str; 4] = [BETA_ZONE, BETA_REGION, ZONE, REGION];
 
 pub(crate) fn build(_args: Option<&PluginArgs>) -> Box<dyn Plugin> {
@@ -36,19 +36,22 @@ impl Plugin for VolumeZone {
         POINTS
     }
 
-    fn identity(&self, class: &Class, _state: &State, _identity: &mut Vec<u32>) -> bool {
-        !class.spec.has_claims()
+    fn evaluation_key(&self, class: &Class, _state: &State) -> KeyPart {
+        KeyPart::nothing_if(!class.spec.has_claims())
     }
 
-    fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> Prepared {
+    fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> PreFilterResult {
         if named_claims(&class.spec).next().is_none() {
-            return Prepared::Skip;
+            return PreFilterResult::Skip;
         }
         preparation.depends_on(Areas::VOLUMES);
-        match places(class, preparation.state) {
-            Err(reason) => Prepared::Reject(Rejection::unresolvable(reason)),
-            Ok(places) if places.is_empty() => Prepared::Skip,
-            Ok(places) => Prepared::Filter(Box::new(Zones::new(&places, preparation.state))),
+        match topology_labels(class, preparation.state) {
+            Err(reason) => PreFilterResult::Reject(Rejection::unresolvable(reason)),
+            Ok(topology_labels) if topology_labels.is_empty() => PreFilterResult::Skip,
+            Ok(topology_labels) => PreFilterResult::Filter(Box::new(ZoneFilter::new(
+                &topology_labels,
+                preparation.state,
+            ))),
         }
     }
 
@@ -72,7 +75,7 @@ impl Plugin for VolumeZone {
             }
             Object::PersistentVolumeClaim { .. } => event_concerns(class, event),
             Object::PersistentVolume { old: Some(old), new: Some(new) } => {
-                places_of(old).ne(places_of(new))
+                topology_labels_of(old).ne(topology_labels_of(new))
             }
             _ => true,
         }
@@ -81,15 +84,15 @@ impl Plugin for VolumeZone {
 
 /// A label of a volume: one of the values must be the node's.
 #[derive(PartialEq, Eq)]
-struct Place {
+struct TopologyLabel {
     key: &'static str,
     values: Vec<String>,
 }
 
 /// Where the volumes of a pod are, or why it cannot be known.
-fn places(class: &Class, state: &State) -> Result<Vec<Place>, String> {
+fn topology_labels(class: &Class, state: &State) -> Result<Vec<TopologyLabel>, String> {
     let volumes = &state.volumes;
-    let mut places = Vec::new();
+    let mut topology_labels = Vec::new();
     for name in named_claims(&class.spec) {
         if name.is_empty() {
             return Err("PersistentVolumeClaim had no name".to_owned());
@@ -103,9 +106,9 @@ fn places(class: &Class, state: &State) -> Result<Vec<Place>, String> {
             .volumes
             .get(&claim.volume_name)
             .ok_or_else(|| format!("persistentvolume \"{}\" not found", claim.volume_name))?;
-        places.extend(places_of(volume));
+        topology_labels.extend(topology_labels_of(volume));
     }
-    Ok(places)
+    Ok(topology_labels)
 }
 
 /// An unbound claim is no matter if its volume is chosen with the node.
@@ -123,10 +126,10 @@ fn check_unbound(class_name: &str, state: &State) -> Result<(), String> {
     }
 }
 
-fn places_of(volume: &PersistentVolume) -> impl Iterator<Item = Place> {
+fn topology_labels_of(volume: &PersistentVolume) -> impl Iterator<Item = TopologyLabel> {
     TOPOLOGY_LABELS.iter().filter_map(|key| {
         let values = zones(volume.labels.get(key)?)?;
-        Some(Place { key, values })
+        Some(TopologyLabel { key, values })
     })
 }
 
@@ -140,13 +143,13 @@ fn zones(label: &str) -> Option<Vec<String>> {
 }
 
 /// Checks the labels of nodes.
-struct Zones {
+struct ZoneFilter {
     labels: [KeyIdx; TOPOLOGY_LABELS.len()],
-    places: Vec<Domains>,
+    topology_labels: Vec<AllowedDomains>,
 }
 
-/// A place as domains of label columns.
-struct Domains {
+/// A label as domains of label columns.
+struct AllowedDomains {
     key: KeyIdx,
     domains: Vec<DomainIdx>,
     /// The label that stands in for an old one where a node lacks it.
@@ -154,32 +157,32 @@ struct Domains {
     substitute_domains: Vec<DomainIdx>,
 }
 
-impl Zones {
-    fn new(places: &[Place], state: &mut State) -> Self {
+impl ZoneFilter {
+    fn new(topology_labels: &[TopologyLabel], state: &mut State) -> Self {
         let labels = TOPOLOGY_LABELS.map(|label| state.label_column(label));
-        let places = places.iter().map(|place| {
-            let key = state.label_column(place.key);
-            let substitute = state.label_column(match place.key {
+        let topology_labels = topology_labels.iter().map(|label| {
+            let key = state.label_column(label.key);
+            let substitute = state.label_column(match label.key {
                 BETA_ZONE => ZONE,
                 BETA_REGION => REGION,
                 other => other,
             });
             let domains = |key| {
                 let column = state.topology.column(key);
-                place.values.iter().filter_map(|value| column.find(value)).collect()
+                label.values.iter().filter_map(|value| column.find(value)).collect()
             };
-            Domains {
+            AllowedDomains {
                 key,
                 domains: domains(key),
                 substitute,
                 substitute_domains: domains(substitute),
             }
         });
-        Self { labels, places: places.collect() }
+        Self { labels, topology_labels: topology_labels.collect() }
     }
 }
 
-impl Domains {
+impl AllowedDomains {
     fn accept(&self, state: &State, node: NodeIdx) -> bool {
         let domain = state.topology.column(self.key).domain(node);
         if domain.is_some() {
@@ -189,19 +192,19 @@ impl Domains {
     }
 }
 
-impl Filter for Zones {
-    fn check(&mut self, state: &State, node: NodeIdx) -> Answer {
+impl Filter for ZoneFilter {
+    fn check(&mut self, state: &State, node: NodeIdx) -> NodeVerdict {
         let labelled =
             self.labels.iter().any(|key| state.topology.column(*key).domain(node).is_some());
         // In a cluster of one zone, nodes need no labels.
-        if !labelled || self.places.iter().all(|place| place.accept(state, node)) {
-            Answer::PASS
+        if !labelled || self.topology_labels.iter().all(|label| label.accept(state, node)) {
+            NodeVerdict::PASS
         } else {
-            Answer(1)
+            NodeVerdict(1)
         }
     }
 
-    fn rejection(&self, _state: &State, _node: NodeIdx, _answer: Answer) -> Rejection {
+    fn rejection(&self, _state: &State, _node: NodeIdx, _answer: NodeVerdict) -> Rejection {
         Rejection::unresolvable("node(s) had no available volume zone")
     }
 }

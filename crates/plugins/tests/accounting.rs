@@ -13,25 +13,25 @@ const GIB: i64 = 1 << 30;
 const HUGE: i64 = i64::MAX;
 
 /// An engine and the time.
-struct Stage {
+struct AccountingHarness {
     engine: Engine,
     now: i64,
 }
 
-impl Stage {
+impl AccountingHarness {
     /// With nodes of 4 cores and 8 GiB.
     fn new(nodes: &[&str]) -> Self {
         let defaults = api::config::defaults(api::config::Gates::default());
         let profiles = Registry::default().profiles(&defaults).expect("the defaults are right");
-        let mut stage = Self { engine: Engine::new(profiles, Settings::default()), now: 0 };
+        let mut harness = Self { engine: Engine::new(profiles, Settings::default()), now: 0 };
         for name in nodes {
-            stage.tell(Change::Node(node(name).into()));
+            harness.apply(Change::Node(node(name).into()));
         }
-        stage
+        harness
     }
 
     /// Tells the engine something, and checks all that it keeps.
-    fn tell(&mut self, change: Change) -> Vec<Command> {
+    fn apply(&mut self, change: Change) -> Vec<Command> {
         let mut commands = Vec::new();
         self.now += 60_000_000_000;
         self.engine.apply(change, self.now, &mut commands);
@@ -39,17 +39,17 @@ impl Stage {
         commands
     }
 
-    fn come(&mut self, name: &str, node: &str, memory: i64) {
-        self.tell(Change::Pod(Box::new(pod(name, node, memory))));
+    fn add_pod(&mut self, name: &str, node: &str, memory: i64) {
+        self.apply(Change::Pod(Box::new(pod(name, node, memory))));
     }
 
-    fn go(&mut self, name: &str) {
-        self.tell(Change::PodGone { uid: name.into() });
+    fn remove_pod(&mut self, name: &str) {
+        self.apply(Change::PodGone { uid: name.into() });
     }
 
     /// Which nodes the pods are bound to that can be placed.
     fn bound(&mut self) -> Vec<Text> {
-        let commands = self.tell(Change::Schedule { limit: 100 });
+        let commands = self.apply(Change::Schedule { limit: 100 });
         let bound = commands.into_iter().filter_map(|command| match command {
             Command::Bind { node, .. } => Some(node),
             _ => None,
@@ -88,60 +88,60 @@ fn pod(name: &str, node: &str, memory: i64) -> Pod {
 
 #[test]
 fn a_pod_that_asked_for_8ei_and_left_leaves_its_node_as_full_as_before() {
-    let mut stage = Stage::new(&["n"]);
-    stage.come("resident", "n", 6 * GIB);
-    stage.come("huge", "n", HUGE);
-    stage.go("huge");
-    assert_eq!(stage.requested("n"), 6 * GIB);
-    stage.come("next", "", 6 * GIB);
-    assert_eq!(stage.bound(), [""; 0]);
-    stage.go("resident");
-    assert_eq!(stage.bound(), ["n"]);
+    let mut harness = AccountingHarness::new(&["n"]);
+    harness.add_pod("resident", "n", 6 * GIB);
+    harness.add_pod("huge", "n", HUGE);
+    harness.remove_pod("huge");
+    assert_eq!(harness.requested("n"), 6 * GIB);
+    harness.add_pod("next", "", 6 * GIB);
+    assert_eq!(harness.bound(), [""; 0]);
+    harness.remove_pod("resident");
+    assert_eq!(harness.bound(), ["n"]);
 }
 
 #[test]
 fn a_node_with_several_huge_pods_is_full_until_the_last_of_them_left() {
-    let mut stage = Stage::new(&["n"]);
+    let mut harness = AccountingHarness::new(&["n"]);
     for name in ["a", "b", "c"] {
-        stage.come(name, "n", HUGE);
+        harness.add_pod(name, "n", HUGE);
     }
-    stage.come("next", "", 1);
+    harness.add_pod("next", "", 1);
     for name in ["a", "b", "c"] {
-        assert_eq!((stage.requested("n"), stage.bound()), (HUGE, vec![]));
-        stage.go(name);
+        assert_eq!((harness.requested("n"), harness.bound()), (HUGE, vec![]));
+        harness.remove_pod(name);
     }
-    assert_eq!((stage.requested("n"), stage.bound()), (0, vec!["n".into()]));
+    assert_eq!((harness.requested("n"), harness.bound()), (0, vec!["n".into()]));
 }
 
 #[test]
 fn a_pod_that_is_resized_to_8ei_and_back_counts_for_what_it_asks_for() {
-    let mut stage = Stage::new(&["n"]);
-    stage.come("resident", "n", 6 * GIB);
-    stage.come("resized", "n", GIB);
+    let mut harness = AccountingHarness::new(&["n"]);
+    harness.add_pod("resident", "n", 6 * GIB);
+    harness.add_pod("resized", "n", GIB);
     for (memory, requested) in [(HUGE, HUGE), (HUGE - 1, HUGE), (GIB, 7 * GIB)] {
-        stage.come("resized", "n", memory);
-        assert_eq!(stage.requested("n"), requested);
+        harness.add_pod("resized", "n", memory);
+        assert_eq!(harness.requested("n"), requested);
     }
 }
 
 #[test]
 fn a_node_that_gets_the_slot_of_one_with_a_huge_pod_begins_empty() {
-    let mut stage = Stage::new(&["a"]);
-    stage.come("resident", "a", GIB);
-    stage.come("huge", "a", HUGE);
-    stage.go("huge");
-    stage.go("resident");
-    stage.tell(Change::NodeGone("a".into()));
-    stage.tell(Change::Node(node("b").into()));
-    assert_eq!(stage.requested("b"), 0);
+    let mut harness = AccountingHarness::new(&["a"]);
+    harness.add_pod("resident", "a", GIB);
+    harness.add_pod("huge", "a", HUGE);
+    harness.remove_pod("huge");
+    harness.remove_pod("resident");
+    harness.apply(Change::NodeGone("a".into()));
+    harness.apply(Change::Node(node("b").into()));
+    assert_eq!(harness.requested("b"), 0);
 }
 
 #[test]
 fn a_node_with_a_huge_pod_is_liked_less_than_an_empty_one() {
     // Pods that ask for no memory fit beside it, and are scored by the default.
-    let mut stage = Stage::new(&["huge", "empty"]);
-    stage.come("huge", "huge", HUGE);
-    stage.come("huge-too", "huge", HUGE);
+    let mut harness = AccountingHarness::new(&["huge", "empty"]);
+    harness.add_pod("huge", "huge", HUGE);
+    harness.add_pod("huge-too", "huge", HUGE);
     let small = Pod {
         spec: PodSpec {
             requests: Resources { cpu: 100, ..Resources::default() },
@@ -152,21 +152,21 @@ fn a_node_with_a_huge_pod_is_liked_less_than_an_empty_one() {
         .into(),
         ..pod("small", "", 0)
     };
-    stage.tell(Change::Pod(Box::new(small)));
-    assert_eq!(stage.bound(), ["empty"]);
+    harness.apply(Change::Pod(Box::new(small)));
+    assert_eq!(harness.bound(), ["empty"]);
 }
 
 #[test]
 fn nothing_is_kept_for_each_node_of_what_pods_ask_nothing_of() {
-    let mut stage = Stage::new(&["n"]);
+    let mut harness = AccountingHarness::new(&["n"]);
     let name = |number: i64| Text::from(format!("example.com/r{number:04}"));
     let scalars: Box<[_]> = (0..1000).map(|number| (name(number), 0)).collect();
     let mut none = spec(0);
     none.requests_on_node.scalars = scalars.clone();
     none.requests.scalars = scalars;
     let none = Pod { spec: none.into(), ..pod("none", "n", 0) };
-    stage.tell(Change::Pod(Box::new(none)));
-    let state = stage.engine.state();
+    harness.apply(Change::Pod(Box::new(none)));
+    let state = harness.engine.state();
     let last = state.resources.get(&name(999)).expect("the name is known");
     assert!(state.nodes.requested(last).is_none(), "there is no column for it");
 }
@@ -178,9 +178,9 @@ fn a_pod_that_is_too_large_is_not_scheduled_and_people_are_told_why() {
         spec: PodSpec { too_large: Some(reason.into()), ..spec(6 * GIB) }.into(),
         ..pod(name, node, 0)
     };
-    let mut stage = Stage::new(&["n"]);
-    stage.tell(Change::Pod(Box::new(too_large("waits", ""))));
-    let commands = stage.tell(Change::Schedule { limit: 100 });
+    let mut harness = AccountingHarness::new(&["n"]);
+    harness.apply(Change::Pod(Box::new(too_large("waits", ""))));
+    let commands = harness.apply(Change::Schedule { limit: 100 });
     let told: Vec<_> = commands
         .iter()
         .filter_map(|command| match command {
@@ -191,10 +191,10 @@ fn a_pod_that_is_too_large_is_not_scheduled_and_people_are_told_why() {
     let [("Unschedulable", message)] = *told else { panic!("{commands:?}") };
     assert!(message.starts_with(&format!("0/1 nodes are available: {reason}.")), "{message}");
     // Nor does it try again and again.
-    stage.tell(Change::Tick);
-    assert_eq!(stage.tell(Change::Schedule { limit: 100 }), []);
+    harness.apply(Change::Tick);
+    assert_eq!(harness.apply(Change::Schedule { limit: 100 }), []);
     // On a node it counts.
-    stage.tell(Change::Pod(Box::new(too_large("runs", "n"))));
-    stage.come("next", "", 6 * GIB);
-    assert_eq!((stage.requested("n"), stage.bound()), (6 * GIB, vec![]));
+    harness.apply(Change::Pod(Box::new(too_large("runs", "n"))));
+    harness.add_pod("next", "", 6 * GIB);
+    assert_eq!((harness.requested("n"), harness.bound()), (6 * GIB, vec![]));
 }

@@ -1,12 +1,12 @@
 //! Extenders have their say, while everybody else is placed.
 
 use api::config::{Configuration, Extender, Gates, ManagedResource};
-use engine::change::{Advice, Change, FailedNode, VictimsOn};
+use engine::change::{Change, ExtenderVerdict, FailedNode, NodeVictims};
 use engine::command::{Command, PodName};
 use engine::engine::{Engine, Settings};
-use engine::limits::CONSULTATIONS_MAX;
+use engine::limits::EXTENDER_CALLS_MAX;
 use engine::object::{Node, Pod, PodSpec, Resources, Text, Uid};
-use engine::queue::Place;
+use engine::queue::QueueStage;
 use engine::testing::node;
 use plugins::registry::Registry;
 
@@ -30,46 +30,51 @@ fn pod(name: &str) -> Pod {
 }
 
 /// An engine, the time, and what it wants.
-struct Stage {
+struct ExtenderHarness {
     engine: Engine,
     now: i64,
     commands: Vec<Command>,
 }
 
-impl Stage {
+impl ExtenderHarness {
     fn new(extenders: Vec<Extender>, nodes: &[&str]) -> Self {
         let defaults = api::config::defaults(Gates::default());
         let configuration = Configuration { extenders, ..defaults };
         let profiles = Registry::default().profiles(&configuration).expect("a right configuration");
         let engine = Engine::new(profiles, Settings::default());
-        let mut stage = Self { engine, now: 1000 * SECOND, commands: Vec::new() };
+        let mut harness = Self { engine, now: 1000 * SECOND, commands: Vec::new() };
         for name in nodes {
-            stage.tell(Change::Node(Node { allocatable: amounts(4000, 4), ..node(name) }.into()));
+            harness
+                .apply(Change::Node(Node { allocatable: amounts(4000, 4), ..node(name) }.into()));
         }
-        stage
+        harness
     }
 
     /// Tells the engine something and returns what it wants then.
-    fn tell(&mut self, change: Change) -> Vec<Command> {
+    fn apply(&mut self, change: Change) -> Vec<Command> {
         self.engine.apply(change, self.now, &mut self.commands);
         self.engine.audit().expect("what is kept is right");
         std::mem::take(&mut self.commands)
     }
 
     fn add(&mut self, pod: Pod) {
-        assert_eq!(self.tell(Change::Pod(Box::new(pod))), []);
+        assert_eq!(self.apply(Change::Pod(Box::new(pod))), []);
     }
 
     fn schedule(&mut self) -> Vec<Command> {
-        self.tell(Change::Schedule { limit: 1000 })
+        self.apply(Change::Schedule { limit: 1000 })
     }
 
-    fn advise(&mut self, (uid, ticket): (Uid, u64), advice: Result<Advice, &str>) -> Vec<Command> {
-        self.tell(Change::Advised { uid, ticket, advice: advice.map_err(Text::from) })
+    fn advise(
+        &mut self,
+        (uid, ticket): (Uid, u64),
+        verdict: Result<ExtenderVerdict, &str>,
+    ) -> Vec<Command> {
+        self.apply(Change::ExtendersAnswered { uid, ticket, verdict: verdict.map_err(Text::from) })
     }
 
-    fn place(&self, uid: &str) -> Option<Place> {
-        self.engine.queue().place(self.engine.state().pods.find(&uid.into())?)
+    fn place(&self, uid: &str) -> Option<QueueStage> {
+        self.engine.queue().stage(self.engine.state().pods.find(&uid.into())?)
     }
 }
 
@@ -92,23 +97,23 @@ fn on_gpus(name: &str, cpu: i64) -> Pod {
     Pod { spec: spec(cpu, 1).into(), ..pod(name) }
 }
 
-fn passed(nodes: &[(&str, i64)]) -> Advice {
+fn passed(nodes: &[(&str, i64)]) -> ExtenderVerdict {
     let passed = nodes.iter().map(|(node, score)| (Text::from(*node), *score)).collect();
-    Advice { passed, ..Advice::default() }
+    ExtenderVerdict { passed, ..ExtenderVerdict::default() }
 }
 
-fn failed(nodes: &[(&str, &str, bool)]) -> Advice {
+fn failed(nodes: &[(&str, &str, bool)]) -> ExtenderVerdict {
     let failed = nodes.iter().map(|(node, reason, unresolvable)| FailedNode {
         node: (*node).into(),
         reason: (*reason).into(),
         unresolvable: *unresolvable,
     });
-    Advice { failed: failed.collect(), ..Advice::default() }
+    ExtenderVerdict { failed: failed.collect(), ..ExtenderVerdict::default() }
 }
 
 /// The only command is to ask: about whom, the ticket, and which nodes.
 fn question(commands: &[Command]) -> ((Uid, u64), Vec<&str>) {
-    let [Command::Consult { pod, ticket, extenders, nodes }] = commands else {
+    let [Command::AskExtenders { pod, ticket, extenders, nodes }] = commands else {
         panic!("not one question: {commands:?}");
     };
     assert_eq!(**extenders, [0]);
@@ -132,186 +137,188 @@ fn failure(commands: &[Command]) -> (&'static str, &str) {
 
 #[test]
 fn scores_of_extenders_add_to_those_of_plugins() {
-    let mut stage = Stage::new(vec![extender()], &["a", "b", "c"]);
-    stage.add(on_gpus("p", 100));
-    let commands = stage.schedule();
+    let mut harness = ExtenderHarness::new(vec![extender()], &["a", "b", "c"]);
+    harness.add(on_gpus("p", 100));
+    let commands = harness.schedule();
     let (ticket, nodes) = question(&commands);
     assert_eq!(nodes, ["a", "b", "c"]);
-    assert_eq!(stage.place("p"), Some(Place::InFlight));
-    let commands = stage.advise(ticket, Ok(passed(&[("a", 0), ("b", 10), ("c", 0)])));
+    assert_eq!(harness.place("p"), Some(QueueStage::InFlight));
+    let commands = harness.advise(ticket, Ok(passed(&[("a", 0), ("b", 10), ("c", 0)])));
     assert_eq!(bound(&commands), [("p", "b")]);
 }
 
 #[test]
 fn nodes_that_do_not_pass_are_not_taken() {
-    let mut stage = Stage::new(vec![extender()], &["a", "b"]);
-    stage.add(on_gpus("p", 100));
-    let (ticket, _) = question(&stage.schedule());
-    let advice =
-        Advice { passed: passed(&[("b", 0)]).passed, ..failed(&[("a", "gpu is hot", false)]) };
-    assert_eq!(bound(&stage.advise(ticket, Ok(advice))), [("p", "b")]);
+    let mut harness = ExtenderHarness::new(vec![extender()], &["a", "b"]);
+    harness.add(on_gpus("p", 100));
+    let (ticket, _) = question(&harness.schedule());
+    let verdict = ExtenderVerdict {
+        passed: passed(&[("b", 0)]).passed,
+        ..failed(&[("a", "gpu is hot", false)])
+    };
+    assert_eq!(bound(&harness.advise(ticket, Ok(verdict))), [("p", "b")]);
 }
 
 #[test]
 fn a_pod_that_extenders_turn_down_everywhere_waits_for_anything_to_happen() {
-    let mut stage = Stage::new(vec![extender()], &["a", "b"]);
-    stage.add(on_gpus("p", 100));
-    let (ticket, _) = question(&stage.schedule());
-    let advice = failed(&[("a", "gpu is hot", true), ("b", "gpu is gone", true)]);
-    let commands = stage.advise(ticket, Ok(advice));
+    let mut harness = ExtenderHarness::new(vec![extender()], &["a", "b"]);
+    harness.add(on_gpus("p", 100));
+    let (ticket, _) = question(&harness.schedule());
+    let verdict = failed(&[("a", "gpu is hot", true), ("b", "gpu is gone", true)]);
+    let commands = harness.advise(ticket, Ok(verdict));
     let (reason, message) = failure(&commands);
     assert_eq!(reason, "Unschedulable");
     let refusal = "0/2 nodes are available: 1 gpu is gone, 1 gpu is hot.";
     assert!(message.starts_with(refusal), "{message}");
-    assert_eq!(stage.place("p"), Some(Place::Unschedulable));
-    stage.now += 60 * SECOND;
+    assert_eq!(harness.place("p"), Some(QueueStage::Unschedulable));
+    harness.now += 60 * SECOND;
     let driver = engine::object::volume::CsiDriver { name: "d".into(), ..Default::default() };
-    stage.tell(Change::Storage(engine::change::Storage::CsiDriver(driver).into()));
-    question(&stage.schedule());
+    harness.apply(Change::Storage(engine::change::Storage::CsiDriver(driver).into()));
+    question(&harness.schedule());
 }
 
 #[test]
 fn when_extenders_fail_the_pod_is_tried_again_later() {
-    let mut stage = Stage::new(vec![extender()], &["a"]);
-    stage.add(on_gpus("p", 100));
-    let (ticket, _) = question(&stage.schedule());
-    let commands = stage.advise(ticket, Err("no answer from the extender"));
+    let mut harness = ExtenderHarness::new(vec![extender()], &["a"]);
+    harness.add(on_gpus("p", 100));
+    let (ticket, _) = question(&harness.schedule());
+    let commands = harness.advise(ticket, Err("no answer from the extender"));
     assert_eq!(failure(&commands), ("SchedulerError", "no answer from the extender"));
-    assert_eq!(stage.place("p"), Some(Place::ErrorBackoff));
-    stage.now += 60 * SECOND;
-    stage.tell(Change::Tick);
-    question(&stage.schedule());
+    assert_eq!(harness.place("p"), Some(QueueStage::ErrorBackoff));
+    harness.now += 60 * SECOND;
+    harness.apply(Change::Tick);
+    question(&harness.schedule());
 }
 
 #[test]
 fn pods_that_do_not_concern_them_go_on() {
-    let mut stage = Stage::new(vec![extender()], &["a", "b"]);
-    stage.add(on_gpus("p", 100));
-    question(&stage.schedule());
-    stage.add(Pod { spec: spec(100, 0).into(), ..pod("q") });
-    assert_eq!(bound(&stage.schedule()).len(), 1);
+    let mut harness = ExtenderHarness::new(vec![extender()], &["a", "b"]);
+    harness.add(on_gpus("p", 100));
+    question(&harness.schedule());
+    harness.add(Pod { spec: spec(100, 0).into(), ..pod("q") });
+    assert_eq!(bound(&harness.schedule()).len(), 1);
 }
 
 #[test]
 fn what_no_longer_fits_is_not_taken_and_what_came_to_fit_is_asked_about() {
-    let mut stage = Stage::new(vec![extender()], &["a"]);
-    stage.add(on_gpus("p", 3000));
-    let (ticket, _) = question(&stage.schedule());
-    stage.tell(Change::Node(Node { allocatable: amounts(4000, 4), ..node("b") }.into()));
-    stage.add(Pod { spec: spec(3000, 0).into(), node: "a".into(), ..pod("q") });
-    let commands = stage.advise(ticket, Ok(passed(&[("a", 10)])));
+    let mut harness = ExtenderHarness::new(vec![extender()], &["a"]);
+    harness.add(on_gpus("p", 3000));
+    let (ticket, _) = question(&harness.schedule());
+    harness.apply(Change::Node(Node { allocatable: amounts(4000, 4), ..node("b") }.into()));
+    harness.add(Pod { spec: spec(3000, 0).into(), node: "a".into(), ..pod("q") });
+    let commands = harness.advise(ticket, Ok(passed(&[("a", 10)])));
     let (ticket, nodes) = question(&commands);
     assert_eq!(nodes, ["b"]);
-    assert_eq!(bound(&stage.advise(ticket, Ok(passed(&[("b", 0)])))), [("p", "b")]);
+    assert_eq!(bound(&harness.advise(ticket, Ok(passed(&[("b", 0)])))), [("p", "b")]);
 }
 
 #[test]
 fn attempts_end_even_if_nodes_change_all_the_time() {
-    let mut stage = Stage::new(vec![extender()], &["a"]);
-    stage.add(on_gpus("p", 3000));
-    let mut commands = stage.schedule();
+    let mut harness = ExtenderHarness::new(vec![extender()], &["a"]);
+    harness.add(on_gpus("p", 3000));
+    let mut commands = harness.schedule();
     for name in ["b", "c"] {
         let (ticket, _) = question(&commands);
-        stage.tell(Change::Node(Node { allocatable: amounts(4000, 4), ..node(name) }.into()));
-        commands = stage.advise(ticket, Ok(Advice::default()));
+        harness.apply(Change::Node(Node { allocatable: amounts(4000, 4), ..node(name) }.into()));
+        commands = harness.advise(ticket, Ok(ExtenderVerdict::default()));
     }
     let (ticket, _) = question(&commands);
-    let commands = stage.advise(ticket, Ok(Advice::default()));
+    let commands = harness.advise(ticket, Ok(ExtenderVerdict::default()));
     assert_eq!(failure(&commands).0, "SchedulerError");
 }
 
 #[test]
 fn late_answers_and_answers_about_pods_that_are_gone_change_nothing() {
-    let mut stage = Stage::new(vec![extender()], &["a"]);
-    stage.add(on_gpus("p", 100));
-    let (ticket, _) = question(&stage.schedule());
-    assert_eq!(stage.tell(Change::PodGone { uid: "p".into() }), []);
-    assert_eq!(stage.advise(ticket.clone(), Ok(passed(&[("a", 0)]))), []);
-    stage.add(on_gpus("p", 100));
-    let (newer, _) = question(&stage.schedule());
+    let mut harness = ExtenderHarness::new(vec![extender()], &["a"]);
+    harness.add(on_gpus("p", 100));
+    let (ticket, _) = question(&harness.schedule());
+    assert_eq!(harness.apply(Change::PodGone { uid: "p".into() }), []);
+    assert_eq!(harness.advise(ticket.clone(), Ok(passed(&[("a", 0)]))), []);
+    harness.add(on_gpus("p", 100));
+    let (newer, _) = question(&harness.schedule());
     assert_ne!(newer, ticket);
-    assert_eq!(stage.advise(ticket, Ok(passed(&[("a", 0)]))), []);
-    assert_eq!(bound(&stage.advise(newer, Ok(passed(&[("a", 0)])))), [("p", "a")]);
+    assert_eq!(harness.advise(ticket, Ok(passed(&[("a", 0)]))), []);
+    assert_eq!(bound(&harness.advise(newer, Ok(passed(&[("a", 0)])))), [("p", "a")]);
 }
 
 #[test]
 fn a_pod_deleted_meanwhile_is_not_bound() {
-    let mut stage = Stage::new(vec![extender()], &["a"]);
-    stage.add(on_gpus("p", 100));
-    let (ticket, _) = question(&stage.schedule());
-    stage.add(Pod { terminating: true, ..on_gpus("p", 100) });
-    let commands = stage.advise(ticket, Ok(passed(&[("a", 0)])));
+    let mut harness = ExtenderHarness::new(vec![extender()], &["a"]);
+    harness.add(on_gpus("p", 100));
+    let (ticket, _) = question(&harness.schedule());
+    harness.add(Pod { terminating: true, ..on_gpus("p", 100) });
+    let commands = harness.advise(ticket, Ok(passed(&[("a", 0)])));
     assert!(matches!(&*commands, [Command::Warn { .. }]), "{commands:?}");
 }
 
 #[test]
 fn only_so_many_questions_are_open_at_a_time() {
-    let mut stage = Stage::new(vec![extender()], &["a", "b"]);
-    for index in 0..CONSULTATIONS_MAX + 2 {
-        stage.add(on_gpus(&format!("p{index:03}"), 1));
+    let mut harness = ExtenderHarness::new(vec![extender()], &["a", "b"]);
+    for index in 0..EXTENDER_CALLS_MAX + 2 {
+        harness.add(on_gpus(&format!("p{index:03}"), 1));
     }
-    let commands = stage.schedule();
-    assert_eq!(commands.len(), CONSULTATIONS_MAX);
+    let commands = harness.schedule();
+    assert_eq!(commands.len(), EXTENDER_CALLS_MAX);
     let (ticket, _) = question(&commands[..1]);
-    let commands = stage.advise(ticket, Err("no answer"));
+    let commands = harness.advise(ticket, Err("no answer"));
     assert_eq!(commands.len(), 2, "one failed, one is asked about: {commands:?}");
-    assert!(matches!(commands[1], Command::Consult { .. }));
+    assert!(matches!(commands[1], Command::AskExtenders { .. }));
 }
 
 #[test]
 fn pods_in_line_get_their_turn_when_those_before_them_are_gone() {
-    let mut stage = Stage::new(vec![extender()], &["a", "b"]);
-    for index in 0..CONSULTATIONS_MAX + 2 {
-        stage.add(on_gpus(&format!("p{index:03}"), 1));
+    let mut harness = ExtenderHarness::new(vec![extender()], &["a", "b"]);
+    for index in 0..EXTENDER_CALLS_MAX + 2 {
+        harness.add(on_gpus(&format!("p{index:03}"), 1));
     }
-    let commands = stage.schedule();
+    let commands = harness.schedule();
     let questions = commands.iter().map(|command| question(std::slice::from_ref(command)).0);
     let questions: Vec<_> = questions.collect();
     for (uid, _) in &questions {
-        assert_eq!(stage.tell(Change::PodGone { uid: uid.clone() }), []);
+        assert_eq!(harness.apply(Change::PodGone { uid: uid.clone() }), []);
     }
     // One of those in line goes too, and another pod comes, which may get its place in the tables.
-    let gone = format!("p{CONSULTATIONS_MAX:03}");
-    assert_eq!(stage.tell(Change::PodGone { uid: gone.into() }), []);
-    stage.add(on_gpus("other", 1));
-    assert_eq!(stage.place("other"), Some(Place::Active));
-    let commands = stage.advise(questions[0].clone(), Ok(passed(&[("a", 0)])));
+    let gone = format!("p{EXTENDER_CALLS_MAX:03}");
+    assert_eq!(harness.apply(Change::PodGone { uid: gone.into() }), []);
+    harness.add(on_gpus("other", 1));
+    assert_eq!(harness.place("other"), Some(QueueStage::Active));
+    let commands = harness.advise(questions[0].clone(), Ok(passed(&[("a", 0)])));
     let ((uid, _), _) = question(&commands);
-    assert_eq!(uid, format!("p{:03}", CONSULTATIONS_MAX + 1).into());
-    assert_eq!(stage.advise(questions[1].clone(), Ok(passed(&[("a", 0)]))), []);
+    assert_eq!(uid, format!("p{:03}", EXTENDER_CALLS_MAX + 1).into());
+    assert_eq!(harness.advise(questions[1].clone(), Ok(passed(&[("a", 0)]))), []);
 }
 
 #[test]
 fn questions_about_victims_are_bounded_as_well() {
-    let mut stage = Stage::new(vec![preempter()], &["a"]);
-    stage.add(Pod { spec: spec(3000, 0).into(), node: "a".into(), ..pod("x") });
-    for index in 0..CONSULTATIONS_MAX + 2 {
-        stage.add(Pod { priority: 10, ..on_gpus(&format!("p{index:03}"), 3000) });
+    let mut harness = ExtenderHarness::new(vec![preempting_extender()], &["a"]);
+    harness.add(Pod { spec: spec(3000, 0).into(), node: "a".into(), ..pod("x") });
+    for index in 0..EXTENDER_CALLS_MAX + 2 {
+        harness.add(Pod { priority: 10, ..on_gpus(&format!("p{index:03}"), 3000) });
     }
-    let commands = stage.schedule();
-    assert_eq!(commands.len(), CONSULTATIONS_MAX, "{commands:?}");
-    let Command::ConsultOnVictims { pod, ticket, .. } = &commands[0] else { panic!() };
-    let answer = Change::VictimsAdvised {
+    let commands = harness.schedule();
+    assert_eq!(commands.len(), EXTENDER_CALLS_MAX, "{commands:?}");
+    let Command::AskExtendersAboutVictims { pod, ticket, .. } = &commands[0] else { panic!() };
+    let answer = Change::ExtendersAnsweredAboutVictims {
         uid: pod.uid.clone(),
         ticket: *ticket,
         candidates: Ok(Vec::new()),
     };
-    let commands = stage.tell(answer);
+    let commands = harness.apply(answer);
     assert!(matches!(&commands[0], Command::ReportFailure { .. }), "{commands:?}");
-    assert!(matches!(&commands[1..], [Command::ConsultOnVictims { .. }]), "{commands:?}");
+    assert!(matches!(&commands[1..], [Command::AskExtendersAboutVictims { .. }]), "{commands:?}");
 }
 
 #[test]
 fn the_nominated_node_is_asked_about_first() {
-    let mut stage = Stage::new(vec![extender()], &["a", "b"]);
-    stage.add(Pod { nominated_node: "b".into(), ..on_gpus("p", 100) });
-    let commands = stage.schedule();
+    let mut harness = ExtenderHarness::new(vec![extender()], &["a", "b"]);
+    harness.add(Pod { nominated_node: "b".into(), ..on_gpus("p", 100) });
+    let commands = harness.schedule();
     let (ticket, nodes) = question(&commands);
     assert_eq!(nodes, ["b"]);
-    let commands = stage.advise(ticket, Ok(failed(&[("b", "gpu is hot", false)])));
+    let commands = harness.advise(ticket, Ok(failed(&[("b", "gpu is hot", false)])));
     let (ticket, nodes) = question(&commands);
     assert_eq!(nodes, ["a", "b"]);
-    assert_eq!(bound(&stage.advise(ticket, Ok(passed(&[("a", 0)])))), [("p", "a")]);
+    assert_eq!(bound(&harness.advise(ticket, Ok(passed(&[("a", 0)])))), [("p", "a")]);
 }
 
 #[test]
@@ -322,10 +329,10 @@ fn the_extender_that_binds_is_named() {
         bind_verb: "bind".into(),
         ..extender()
     };
-    let mut stage = Stage::new(vec![binder], &["a"]);
-    stage.add(on_gpus("p", 100));
-    stage.add(Pod { spec: spec(100, 0).into(), ..pod("q") });
-    let commands = stage.schedule();
+    let mut harness = ExtenderHarness::new(vec![binder], &["a"]);
+    harness.add(on_gpus("p", 100));
+    harness.add(Pod { spec: spec(100, 0).into(), ..pod("q") });
+    let commands = harness.schedule();
     let extenders = commands.iter().map(|command| match command {
         Command::Bind { pod, extender, .. } => (&*pod.name, *extender),
         other => panic!("not a bind: {other:?}"),
@@ -334,7 +341,7 @@ fn the_extender_that_binds_is_named() {
 }
 
 /// An extender that has a say about victims only.
-fn preempter() -> Extender {
+fn preempting_extender() -> Extender {
     Extender {
         filter_verb: String::new(),
         prioritize_verb: String::new(),
@@ -345,20 +352,21 @@ fn preempter() -> Extender {
 }
 
 /// A full cluster, a pod that could push others out, and what extenders are asked about it.
-fn preempting() -> (Stage, u64, Vec<VictimsOn>) {
-    let mut stage = Stage::new(vec![preempter()], &["a", "b"]);
+fn with_extender_call_on_victims() -> (ExtenderHarness, u64, Vec<NodeVictims>) {
+    let mut harness = ExtenderHarness::new(vec![preempting_extender()], &["a", "b"]);
     for (name, home) in [("x", "a"), ("y", "b")] {
-        stage.add(Pod { spec: spec(3000, 0).into(), node: home.into(), ..pod(name) });
+        harness.add(Pod { spec: spec(3000, 0).into(), node: home.into(), ..pod(name) });
     }
-    stage.add(Pod { priority: 10, ..on_gpus("p", 3000) });
-    let commands = stage.schedule();
-    let [Command::ConsultOnVictims { pod, ticket, extenders, candidates }] = &*commands else {
+    harness.add(Pod { priority: 10, ..on_gpus("p", 3000) });
+    let commands = harness.schedule();
+    let [Command::AskExtendersAboutVictims { pod, ticket, extenders, candidates }] = &*commands
+    else {
         panic!("not one question: {commands:?}");
     };
     assert_eq!((&*pod.name, &**extenders), ("p", &[0][..]));
     let mut candidates = candidates.clone();
     candidates.sort_by(|one, other| one.node.cmp(&other.node));
-    (stage, *ticket, candidates)
+    (harness, *ticket, candidates)
 }
 
 fn evicted(commands: &[Command]) -> Vec<&PodName> {
@@ -371,34 +379,50 @@ fn evicted(commands: &[Command]) -> Vec<&PodName> {
 
 #[test]
 fn extenders_pick_among_the_candidates_of_preemption() {
-    let (mut stage, ticket, candidates) = preempting();
+    let (mut harness, ticket, candidates) = with_extender_call_on_victims();
     let names: Vec<_> = candidates.iter().map(|c| (&*c.node, &*c.victims[0].name)).collect();
     assert_eq!(names, [("a", "x"), ("b", "y")]);
     let left = Ok(vec![candidates[1].clone()]);
-    let commands = stage.tell(Change::VictimsAdvised { uid: "p".into(), ticket, candidates: left });
+    let commands = harness.apply(Change::ExtendersAnsweredAboutVictims {
+        uid: "p".into(),
+        ticket,
+        candidates: left,
+    });
     assert_eq!(evicted(&commands), [&candidates[1].victims[0]]);
 }
 
 #[test]
 fn nobody_is_evicted_from_where_the_pod_no_longer_fits() {
-    let (mut stage, ticket, candidates) = preempting();
-    stage.add(Pod { spec: spec(900, 0).into(), node: "b".into(), priority: 10, ..pod("z") });
-    stage.add(Pod { spec: spec(900, 0).into(), node: "b".into(), priority: 10, ..pod("zz") });
+    let (mut harness, ticket, candidates) = with_extender_call_on_victims();
+    harness.add(Pod { spec: spec(900, 0).into(), node: "b".into(), priority: 10, ..pod("z") });
+    harness.add(Pod { spec: spec(900, 0).into(), node: "b".into(), priority: 10, ..pod("zz") });
     let left = Ok(vec![candidates[1].clone()]);
-    let commands = stage.tell(Change::VictimsAdvised { uid: "p".into(), ticket, candidates: left });
+    let commands = harness.apply(Change::ExtendersAnsweredAboutVictims {
+        uid: "p".into(),
+        ticket,
+        candidates: left,
+    });
     assert_eq!(evicted(&commands), [] as [&PodName; 0]);
     assert!(failure(&commands).1.ends_with("preemption: no candidate node for preemption"));
 }
 
 #[test]
 fn nobody_is_evicted_when_extenders_leave_no_candidate_or_fail() {
-    let (mut stage, ticket, _) = preempting();
+    let (mut harness, ticket, _) = with_extender_call_on_victims();
     let candidates = Ok(Vec::new());
-    let commands = stage.tell(Change::VictimsAdvised { uid: "p".into(), ticket, candidates });
+    let commands = harness.apply(Change::ExtendersAnsweredAboutVictims {
+        uid: "p".into(),
+        ticket,
+        candidates,
+    });
     assert_eq!(failure(&commands).0, "Unschedulable");
-    let (mut stage, ticket, _) = preempting();
+    let (mut harness, ticket, _) = with_extender_call_on_victims();
     let candidates = Err("no answer".into());
-    let commands = stage.tell(Change::VictimsAdvised { uid: "p".into(), ticket, candidates });
+    let commands = harness.apply(Change::ExtendersAnsweredAboutVictims {
+        uid: "p".into(),
+        ticket,
+        candidates,
+    });
     assert!(failure(&commands).1.contains("no answer"), "{commands:?}");
-    assert_eq!(stage.place("p"), Some(Place::Unschedulable));
+    assert_eq!(harness.place("p"), Some(QueueStage::Unschedulable));
 }

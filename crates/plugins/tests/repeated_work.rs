@@ -1,4 +1,4 @@
-//! What a decision costs is counted by a plugin: nothing is asked about nodes on which nothing changed.
+//! What a decision costs is counted by a plugin: nothing is calls about nodes on which nothing changed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,10 +14,10 @@ const NODES: usize = 200;
 const NOW: i64 = 1_000_000_000;
 const POINTS: &[Point] = &[Point::Filter, Point::Score];
 
-/// Lets two pods on each node, and none that is too large; counts how often it is asked.
-struct Counting(Arc<AtomicUsize>);
+/// Lets two pods on each node, and none that is too large; counts how often it is calls.
+struct CountingPlugin(Arc<AtomicUsize>);
 
-impl NodePlugin for Counting {
+impl NodePlugin for CountingPlugin {
     fn filter(&self, pod: &Class, node: &NodeView) -> Result<(), Rejection> {
         self.0.fetch_add(1, Ordering::Relaxed);
         if pod.labels.get("size") == Some("large") {
@@ -32,24 +32,24 @@ impl NodePlugin for Counting {
     }
 }
 
-struct Scheduler {
+struct CountedScheduler {
     engine: Engine,
-    asked: Arc<AtomicUsize>,
+    calls: Arc<AtomicUsize>,
 }
 
-impl Scheduler {
+impl CountedScheduler {
     fn new() -> Self {
-        let asked = Arc::new(AtomicUsize::new(0));
-        let plugin = simple::plugin("Counting", POINTS, Counting(Arc::clone(&asked)));
+        let calls = Arc::new(AtomicUsize::new(0));
+        let plugin = simple::plugin("Counting", POINTS, CountingPlugin(Arc::clone(&calls)));
         let engine = Engine::new(vec![profile(plugin)], Settings::default());
-        let mut scheduler = Self { engine, asked };
+        let mut scheduler = Self { engine, calls };
         for index in 0..NODES {
-            scheduler.tell(Change::Node(node(&format!("n{index}")).into()));
+            scheduler.apply(Change::Node(node(&format!("n{index}")).into()));
         }
         scheduler
     }
 
-    fn tell(&mut self, change: Change) -> Vec<Command> {
+    fn apply(&mut self, change: Change) -> Vec<Command> {
         let mut commands = Vec::new();
         self.engine.apply(change, NOW, &mut commands);
         commands
@@ -58,15 +58,15 @@ impl Scheduler {
     fn add(&mut self, mut pod: Pod) {
         pod.uid = (&*pod.name).into();
         pod.spec_mut().scheduler_name = "default-scheduler".into();
-        self.tell(Change::Pod(pod.into()));
+        self.apply(Change::Pod(pod.into()));
     }
 
-    /// Adds a pod and tries it. What came of it, and how often the plugin was asked meanwhile.
+    /// Adds a pod and tries it. What came of it, and how often the plugin was calls meanwhile.
     fn decide(&mut self, pod: Pod) -> (Vec<Command>, usize) {
         self.add(pod);
-        let before = self.asked.load(Ordering::Relaxed);
-        let commands = self.tell(Change::Schedule { limit: 1 });
-        (commands, self.asked.load(Ordering::Relaxed) - before)
+        let before = self.calls.load(Ordering::Relaxed);
+        let commands = self.apply(Change::Schedule { limit: 1 });
+        (commands, self.calls.load(Ordering::Relaxed) - before)
     }
 
     /// Puts this number of pods on each node.
@@ -88,7 +88,7 @@ fn failure(commands: &[Command]) -> &str {
 #[test]
 fn nominated_pods_do_not_have_every_node_looked_at_for_each_decision() {
     const NOMINATED: usize = 100;
-    let mut scheduler = Scheduler::new();
+    let mut scheduler = CountedScheduler::new();
     scheduler.fill(1);
     for index in 0..NOMINATED {
         let mut large = pod(&format!("large-{index}"));
@@ -106,11 +106,11 @@ fn nominated_pods_do_not_have_every_node_looked_at_for_each_decision() {
         scheduler.decide(pod(name));
     }
     for index in 0..NODES - NOMINATED - 3 {
-        let (commands, asked) = scheduler.decide(pod(&format!("pod-{index}")));
+        let (commands, calls) = scheduler.decide(pod(&format!("pod-{index}")));
         let [Command::Bind { node, .. }] = &*commands else { panic!("{commands:?}") };
         let number: usize = node[1..].parse().expect("nodes have numbers");
         assert!(number >= NOMINATED, "{node} has no room beside the pod nominated for it");
-        assert!(asked <= 10, "asked {asked} times");
+        assert!(calls <= 10, "called {calls} times");
     }
     let (commands, _) = scheduler.decide(pod("last"));
     assert_eq!(failure(&commands), format!("0/{NODES} nodes are available: {NODES} full."));
@@ -118,19 +118,19 @@ fn nominated_pods_do_not_have_every_node_looked_at_for_each_decision() {
 
 #[test]
 fn equal_pods_that_fit_nowhere_are_diagnosed_once() {
-    let mut scheduler = Scheduler::new();
+    let mut scheduler = CountedScheduler::new();
     scheduler.fill(2);
     let full = format!("0/{NODES} nodes are available: {NODES} full.");
     for index in 0..3 {
         let (commands, _) = scheduler.decide(pod(&format!("first-{index}")));
         assert_eq!(failure(&commands), full);
     }
-    let (commands, asked) = scheduler.decide(pod("again"));
-    assert_eq!((failure(&commands), asked), (&*full, 0));
+    let (commands, calls) = scheduler.decide(pod("again"));
+    assert_eq!((failure(&commands), calls), (&*full, 0));
     // One pod goes, another one comes: there is one node to look at.
-    scheduler.tell(Change::PodGone { uid: "there-7".into() });
+    scheduler.apply(Change::PodGone { uid: "there-7".into() });
     scheduler.add(Pod { node: "n7".into(), ..pod("another") });
-    let (commands, asked) = scheduler.decide(pod("once-more"));
+    let (commands, calls) = scheduler.decide(pod("once-more"));
     assert_eq!(failure(&commands), full);
-    assert!((1..=10).contains(&asked), "asked {asked} times");
+    assert!((1..=10).contains(&calls), "called {calls} times");
 }

@@ -12,11 +12,11 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use x509_cert::der::Decode as _;
 
-use crate::events::second_time;
-use crate::link::Link;
+use crate::client::ApiConnection;
+use crate::events::rfc3339_seconds;
 
 pub(crate) mod exec;
-mod proxy;
+mod proxy_environment;
 #[cfg(test)]
 mod tests;
 
@@ -34,12 +34,12 @@ pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Bytes that the server may send ahead on one stream, and on all of a connection together. Of a long
 /// list, so much is read each time the thread was at rest.
-pub(crate) const STREAM_BYTES: u32 = 512 << 10;
-pub(crate) const CONNECTION_BYTES: u32 = 16 << 20;
+pub(crate) const STREAM_WINDOW_BYTES: u32 = 512 << 10;
+pub(crate) const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
 
 /// Where the API server is and who we are.
 #[derive(Clone, Debug, Default)]
-pub struct Target {
+pub struct ConfigSource {
     /// A kubeconfig file; `None` means the credentials of the pod that we run in.
     pub kubeconfig: Option<PathBuf>,
     /// Address that overrides the one of the kubeconfig; empty means none.
@@ -47,18 +47,18 @@ pub struct Target {
 }
 
 /// Reads where the API server is.
-pub async fn config(target: &Target) -> Result<kube::Config> {
+pub async fn load_config(target: &ConfigSource) -> Result<kube::Config> {
     let mut proxy = None;
     let mut config = if let Some(path) = &target.kubeconfig {
         let shown = path.display();
         let file = Kubeconfig::read_from(path).map_err(|error| {
-            anyhow!("cannot read the kubeconfig {shown}: {}", innermost(&error))
+            anyhow!("cannot read the kubeconfig {shown}: {}", root_cause(&error))
         })?;
         let options = KubeConfigOptions::default();
         let cluster = current_cluster(&file).cloned().unwrap_or_default();
         let config = kube::Config::from_custom_kubeconfig(file, &options);
         let mut config = config.await.map_err(|error| {
-            anyhow!("the kubeconfig {shown} cannot be used: {}", innermost(&error))
+            anyhow!("the kubeconfig {shown} cannot be used: {}", root_cause(&error))
         })?;
         // A bundle in a file is read again when it changes.
         if cluster.certificate_authority_data.is_none() {
@@ -78,8 +78,12 @@ pub async fn config(target: &Target) -> Result<kube::Config> {
             target.master.parse().with_context(|| format!("--master {:?}", target.master))?;
     }
     config.proxy_url = match proxy {
-        Some(proxy) => Some(proxy::parse(&proxy).with_context(|| format!("proxy-url {proxy:?}"))?),
-        None => proxy::of_environment(&config.cluster_url, |name| std::env::var(name).ok())?,
+        Some(proxy) => {
+            Some(proxy_environment::parse(&proxy).with_context(|| format!("proxy-url {proxy:?}"))?)
+        }
+        None => proxy_environment::from_environment(&config.cluster_url, |name| {
+            std::env::var(name).ok()
+        })?,
     };
     config.headers.push((header::USER_AGENT, HeaderValue::from_static(USER_AGENT)));
     config.connect_timeout = Some(CONNECT_TIMEOUT);
@@ -99,12 +103,12 @@ fn current_cluster(file: &Kubeconfig) -> Option<&Cluster> {
 
 /// A client of its own: one HTTP/2 connection, so that what goes over it is not held up by others.
 pub fn client(config: &kube::Config) -> Result<kube::Client> {
-    Ok(Link::new(config)?.client(&config.default_namespace))
+    Ok(ApiConnection::new(config)?.client(&config.default_namespace))
 }
 
 /// Whether the certificate that says who we are is out of date, as a sentence: the API server only
 /// says that it does not know us.
-pub fn outdated_certificate(config: &kube::Config, now: SystemTime) -> Option<String> {
+pub fn client_certificate_problem(config: &kube::Config, now: SystemTime) -> Option<String> {
     let who = &config.auth_info;
     let (pem, shown) = match (&who.client_certificate_data, &who.client_certificate) {
         (Some(data), _) => (BASE64_STANDARD.decode(data).ok()?, String::new()),
@@ -121,7 +125,7 @@ pub fn outdated_certificate(config: &kube::Config, now: SystemTime) -> Option<St
         () if now < begin => ("is not valid before", begin),
         () => return None,
     };
-    Some(format!("the client certificate{shown} {is} {}", second_time(at)))
+    Some(format!("the client certificate{shown} {is} {}", rfc3339_seconds(at)))
 }
 
 /// The name for which the API server must have a certificate.
@@ -134,12 +138,12 @@ pub(crate) fn server_name(config: &kube::Config) -> Result<ServerName<'static>> 
 }
 
 /// What is behind an error, without the sentences that repeat it.
-pub(crate) fn innermost<'a>(
+pub(crate) fn root_cause<'a>(
     error: &'a (dyn std::error::Error + 'static),
 ) -> &'a dyn std::error::Error {
-    let mut innermost = error;
-    while let Some(source) = innermost.source() {
-        innermost = source;
+    let mut root_cause = error;
+    while let Some(source) = root_cause.source() {
+        root_cause = source;
     }
-    innermost
+    root_cause
 }

@@ -1,4 +1,4 @@
-//! Events for people, of the least importance: when there are too many, some are dropped and counted.
+//! EventRecorder for people, of the least importance: when there are too many, some are dropped and counted.
 //!
 //! As upstream's recorder has it, warnings that are equal in all but their text are one series: the
 //! first is written, the second makes it a series, later ones are counted and written at its end.
@@ -26,41 +26,41 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::answer::{JSON, PROTOBUF_OR_JSON, may_pass};
-use crate::body::Json;
+use crate::api_error::{JSON, PROTOBUF_OR_JSON, is_retryable};
+use crate::client::{ApiConnection, ApiRequest};
 use crate::gate::Throttle;
-use crate::link::{Ask, Link};
+use crate::json::JsonWriter;
 use crate::metrics::Metrics;
 
-/// Events that may wait; they take some megabytes then.
-const WAITING_MAX: usize = 16_384;
+/// EventRecorder that may wait; they take some megabytes then.
+const EVENTS_QUEUED_MAX: usize = 16_384;
 
-/// Events that are written at once: enough for as many as pods are bound.
-const WRITING_MAX: usize = 128;
+/// EventRecorder that are written at once: enough for as many as pods are bound.
+const WRITES_IN_FLIGHT_MAX: usize = 128;
 
 /// Series that are remembered; beyond that the oldest repetitions are events of their own.
 const SERIES_MAX: usize = 8192;
 
 /// A series without a repetition for this long is at its end.
-const SERIES_TIME: Duration = Duration::from_mins(6);
+const SERIES_IDLE_MAX: Duration = Duration::from_mins(6);
 
 /// How often it is looked for series that are at their end.
-const LOOK_EVERY: Duration = Duration::from_mins(1);
+const SERIES_CHECK_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Bytes of a note.
-const NOTE_MAX: usize = 1024;
+const NOTE_BYTES_MAX: usize = 1024;
 
 /// Characters of a pod's name with which an event can be named after it.
-const NAMED_AFTER_MAX: usize = 253 - ".ffffffffffffffff".len();
+const POD_NAME_BYTES_MAX: usize = 253 - ".ffffffffffffffff".len();
 
 /// How long writing one may take, how often it is tried, and the first wait in between.
-const WRITE_MAX: Duration = Duration::from_secs(10);
-const TRIES_MAX: u32 = 3;
-const PAUSE_FIRST: Duration = Duration::from_secs(2);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+const ATTEMPTS_MAX: u32 = 3;
+const RETRY_DELAY_INITIAL: Duration = Duration::from_secs(2);
 
 /// A pod in one of its versions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Reference {
+pub struct PodReference {
     /// The pod.
     pub pod: PodName,
     /// `metadata.resourceVersion`.
@@ -71,9 +71,9 @@ pub struct Reference {
 #[derive(Clone, Debug)]
 pub struct PodEvent {
     /// The pod.
-    pub regarding: Reference,
+    pub regarding: PodReference,
     /// The pod that it has to do with, if any.
-    pub related: Option<Reference>,
+    pub related: Option<PodReference>,
     /// The scheduler that says so.
     pub scheduler: Text,
     /// `Normal` or `Warning`.
@@ -88,40 +88,40 @@ pub struct PodEvent {
 
 /// Takes events in and never waits.
 #[derive(Clone)]
-pub struct Events {
+pub struct EventRecorder {
     sender: mpsc::Sender<PodEvent>,
     metrics: Metrics,
-    ending: CancellationToken,
+    shutdown: CancellationToken,
     writer: Arc<Mutex<Option<JoinHandle<()>>>>,
 }
 
-impl Events {
+impl EventRecorder {
     /// Starts to write events, not faster than the throttle allows.
     pub fn start(
-        link: impl Into<Link>,
+        connection: impl Into<ApiConnection>,
         throttle: Throttle,
         instance: String,
         metrics: Metrics,
     ) -> Self {
-        let (sender, receiver) = mpsc::channel(WAITING_MAX);
-        let writer = Writer {
-            link: link.into(),
+        let (sender, receiver) = mpsc::channel(EVENTS_QUEUED_MAX);
+        let writer = EventWriter {
+            connection: connection.into(),
             throttle,
             instance,
             metrics: metrics.clone(),
             series: HashMap::new(),
             number: 0,
-            clock: Clock::default(),
-            said: None,
+            clock: TimeFormatter::default(),
+            source: None,
         };
-        let ending = CancellationToken::new();
-        let writer = tokio::spawn(writer.run(receiver, ending.clone()));
-        Self { sender, metrics, ending, writer: Arc::new(Mutex::new(Some(writer))) }
+        let shutdown = CancellationToken::new();
+        let writer = tokio::spawn(writer.run(receiver, shutdown.clone()));
+        Self { sender, metrics, shutdown, writer: Arc::new(Mutex::new(Some(writer))) }
     }
 
     /// Takes no more events. Those that wait are written within this time, or dropped.
-    pub async fn end(&self, within: Duration) {
-        self.ending.cancel();
+    pub async fn shut_down(&self, within: Duration) {
+        self.shutdown.cancel();
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(mut writer) = writer else { return };
         if timeout(within, &mut writer).await.is_err() {
@@ -131,18 +131,18 @@ impl Events {
     }
 
     /// Has an event written, if there is room for it.
-    pub fn tell(&self, event: PodEvent) {
+    pub fn record(&self, event: PodEvent) {
         if self.sender.try_send(event).is_err() {
-            self.metrics.event_dropped();
+            self.metrics.count_dropped_event();
         }
     }
 }
 
 /// What events of one series have in common.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Key {
-    regarding: Reference,
-    related: Option<Reference>,
+struct SeriesKey {
+    regarding: PodReference,
+    related: Option<PodReference>,
     scheduler: Text,
     kind: &'static str,
     reason: &'static str,
@@ -161,20 +161,20 @@ struct Series {
     last_time: SystemTime,
 }
 
-struct Writer {
-    link: Link,
+struct EventWriter {
+    connection: ApiConnection,
     throttle: Throttle,
     instance: String,
     metrics: Metrics,
-    series: HashMap<Key, Series>,
+    series: HashMap<SeriesKey, Series>,
     number: u64,
-    clock: Clock,
-    /// What was said last: mostly it is the same again.
-    said: Option<Said>,
+    clock: TimeFormatter,
+    /// What was source last: mostly it is the same again.
+    source: Option<RenderedSource>,
 }
 
 /// Who says what of a pod, as it stands in an event.
-struct Said {
+struct RenderedSource {
     scheduler: Text,
     kind: &'static str,
     reason: &'static str,
@@ -183,9 +183,9 @@ struct Said {
 }
 
 /// Something to be sent.
-struct Job {
+struct EventRequest {
     /// Of the series, if it may become one.
-    key: Option<Key>,
+    key: Option<SeriesKey>,
     reason: &'static str,
     /// What the count is when it is done.
     count: u32,
@@ -194,50 +194,50 @@ struct Job {
     body: Bytes,
 }
 
-impl Writer {
-    async fn run(mut self, mut events: mpsc::Receiver<PodEvent>, ending: CancellationToken) {
-        let mut ending = pin!(ending.cancelled_owned().fuse());
-        let mut under_way = FuturesUnordered::new();
+impl EventWriter {
+    async fn run(mut self, mut events: mpsc::Receiver<PodEvent>, shutdown: CancellationToken) {
+        let mut shutdown = pin!(shutdown.cancelled_owned().fuse());
+        let mut in_flight = FuturesUnordered::new();
         let mut waiting = VecDeque::new();
-        let mut look = interval(LOOK_EVERY);
+        let mut check = interval(SERIES_CHECK_INTERVAL);
         loop {
-            while under_way.len() < WRITING_MAX
-                && let Some(job) = waiting.pop_front()
+            while in_flight.len() < WRITES_IN_FLIGHT_MAX
+                && let Some(request) = waiting.pop_front()
             {
-                under_way.push(self.write(job));
+                in_flight.push(self.send(request));
             }
             tokio::select! {
-                event = events.recv(), if under_way.len() < WRITING_MAX => match event {
-                    Some(event) => waiting.extend(self.take(event)),
+                event = events.recv(), if in_flight.len() < WRITES_IN_FLIGHT_MAX => match event {
+                    Some(event) => waiting.extend(self.handle(event)),
                     None => break,
                 },
-                () = &mut ending => events.close(),
-                Some((job, done)) = under_way.next(), if !under_way.is_empty() => {
-                    waiting.extend(self.end(&job, done));
+                () = &mut shutdown => events.close(),
+                Some((request, done)) = in_flight.next(), if !in_flight.is_empty() => {
+                    waiting.extend(self.complete(&request, done));
                 }
-                _ = look.tick() => waiting.extend(self.finish(Instant::now())),
+                _ = check.tick() => waiting.extend(self.finish_idle_series(Instant::now())),
             }
         }
-        while under_way.next().await.is_some() {}
+        while in_flight.next().await.is_some() {}
     }
 
     /// A new event, or one more of a series. What is to be sent now, if anything.
-    fn take(&mut self, event: PodEvent) -> Option<Job> {
+    fn handle(&mut self, event: PodEvent) -> Option<EventRequest> {
         let now = Instant::now();
         let PodEvent { regarding, related, scheduler, kind, reason, action, note } = event;
         let repeats = kind == "Warning";
-        let key = Key { regarding, related, scheduler, kind, reason, action };
+        let key = SeriesKey { regarding, related, scheduler, kind, reason, action };
         if repeats
             && let Some(series) = self.series.get_mut(&key)
-            && now.duration_since(series.last) < SERIES_TIME
+            && now.duration_since(series.last) < SERIES_IDLE_MAX
         {
             series.count += 1;
             series.last = now;
             series.last_time = SystemTime::now();
-            return self.repetition(&key);
+            return self.series_update(&key);
         }
         if repeats && self.series.len() >= SERIES_MAX {
-            self.series.retain(|_, series| now.duration_since(series.last) < SERIES_TIME);
+            self.series.retain(|_, series| now.duration_since(series.last) < SERIES_IDLE_MAX);
             if self.series.len() >= SERIES_MAX {
                 self.series.clear();
             }
@@ -246,7 +246,7 @@ impl Writer {
         let namespace = if pod.namespace.is_empty() { "default" } else { &pod.namespace };
         let mut uid = [0; Uid::TEXT_BYTES];
         let named_after = match pod.name.len() {
-            0..=NAMED_AFTER_MAX => &*pod.name,
+            0..=POD_NAME_BYTES_MAX => &*pod.name,
             _ => pod.uid.text(&mut uid),
         };
         let time = SystemTime::now();
@@ -255,17 +255,17 @@ impl Writer {
         let number = hexadecimal(nanoseconds(time) + self.number, &mut digits);
         let name = [named_after, ".", number];
         let list = ["/apis/events.k8s.io/v1/namespaces/", namespace, "/events"].concat();
-        let mut body = Json::new(
+        let mut body = JsonWriter::new(
             r#"{"apiVersion":"events.k8s.io/v1","kind":"Event","metadata":{"namespace":"#,
         )
-        .text(namespace)
+        .string(namespace)
         .raw(r#","name":"#)
-        .texts(&name)
+        .string_of(&name)
         .raw(r#"},"eventTime":"#)
-        .texts(&self.clock.micro_time(time, &mut [0; 6]))
-        .raw(self.said(&key))
+        .string_of(&self.clock.rfc3339_micros(time, &mut [0; 6]))
+        .raw(self.rendered_source(&key))
         .raw(r#","note":"#)
-        .text(&clipped(&note));
+        .string(&truncated(&note));
         body = key.regarding.write(body.raw(r#","regarding":"#));
         if let Some(related) = &key.related {
             body = related.write(body.raw(r#","related":"#));
@@ -277,45 +277,46 @@ impl Writer {
                 Series { path, count: 1, written: 0, writing: true, last: now, last_time: time };
             self.series.insert(key.clone(), series);
         }
-        Some(Job { key: repeats.then_some(key), reason, count: 1, path: list, body })
+        Some(EventRequest { key: repeats.then_some(key), reason, count: 1, path: list, body })
     }
 
     /// Who says what, as it stands in an event.
-    fn said(&mut self, key: &Key) -> &str {
-        let Key { scheduler, kind, reason, action, .. } = key;
-        let is_same = |said: &Said| {
-            (&said.scheduler, said.kind, said.reason, said.action)
+    fn rendered_source(&mut self, key: &SeriesKey) -> &str {
+        let SeriesKey { scheduler, kind, reason, action, .. } = key;
+        let is_same = |source: &RenderedSource| {
+            (&source.scheduler, source.kind, source.reason, source.action)
                 == (scheduler, kind, reason, action)
         };
-        if !self.said.as_ref().is_some_and(is_same) {
-            let written = Json::new(r#","reportingController":"#)
-                .text(scheduler)
+        if !self.source.as_ref().is_some_and(is_same) {
+            let written = JsonWriter::new(r#","reportingController":"#)
+                .string(scheduler)
                 .raw(r#","reportingInstance":"#)
-                .texts(&[scheduler, "-", &self.instance])
+                .string_of(&[scheduler, "-", &self.instance])
                 .raw(r#","action":"#)
-                .text(action)
+                .string(action)
                 .raw(r#","reason":"#)
-                .text(reason)
+                .string(reason)
                 .raw(r#","type":"#)
-                .text(kind);
-            let (scheduler, written) = (scheduler.clone(), written.into_text().into());
-            self.said = Some(Said { scheduler, kind, reason, action, written });
+                .string(kind);
+            let (scheduler, written) = (scheduler.clone(), written.into_string().into());
+            self.source = Some(RenderedSource { scheduler, kind, reason, action, written });
         }
-        self.said.as_ref().map_or("", |said| &said.written)
+        self.source.as_ref().map_or("", |source| &source.written)
     }
 
     /// The request that makes an event a series, if that is what it has become.
-    fn repetition(&mut self, key: &Key) -> Option<Job> {
+    fn series_update(&mut self, key: &SeriesKey) -> Option<EventRequest> {
         let series = self.series.get_mut(key)?;
-        (!series.writing && series.written == 1 && series.count > 1).then(|| series.write(key))
+        (!series.writing && series.written == 1 && series.count > 1)
+            .then(|| series.update_request(key))
     }
 
     /// Takes over what came of a request. What is to be sent next, if anything.
-    fn end(&mut self, job: &Job, done: bool) -> Option<Job> {
+    fn complete(&mut self, request: &EventRequest, done: bool) -> Option<EventRequest> {
         if !done {
-            self.metrics.event_dropped();
+            self.metrics.count_dropped_event();
         }
-        let key = job.key.as_ref()?;
+        let key = request.key.as_ref()?;
         if !done {
             // It may not be there, and then nothing can be added to it.
             self.series.remove(key);
@@ -323,17 +324,17 @@ impl Writer {
         }
         let series = self.series.get_mut(key)?;
         series.writing = false;
-        series.written = job.count;
-        self.repetition(key)
+        series.written = request.count;
+        self.series_update(key)
     }
 
     /// Forgets series that are at their end; the last counts are to be written.
-    fn finish(&mut self, now: Instant) -> Vec<Job> {
+    fn finish_idle_series(&mut self, now: Instant) -> Vec<EventRequest> {
         let mut last = Vec::new();
         self.series.retain(|key, series| {
-            let ended = !series.writing && now.duration_since(series.last) >= SERIES_TIME;
+            let ended = !series.writing && now.duration_since(series.last) >= SERIES_IDLE_MAX;
             if ended && series.count > series.written {
-                last.push(series.write(key));
+                last.push(series.update_request(key));
             }
             !ended
         });
@@ -341,71 +342,71 @@ impl Writer {
     }
 
     /// Writes until it is done, refused for good, or tried too often. Tells whether it is done.
-    fn write(&self, job: Job) -> impl Future<Output = (Job, bool)> + use<> {
-        let (link, throttle) = (self.link.clone(), self.throttle.clone());
+    fn send(&self, request: EventRequest) -> impl Future<Output = (EventRequest, bool)> + use<> {
+        let (connection, throttle) = (self.connection.clone(), self.throttle.clone());
         async move {
-            for attempt in 1..=TRIES_MAX {
+            for attempt in 1..=ATTEMPTS_MAX {
                 throttle.wait().await;
-                let why = match link.send(job.ask()).await {
+                let why = match connection.send(request.to_request()).await {
                     Ok(response) => match response.status() {
-                        status if status.is_success() => return (job, true),
+                        status if status.is_success() => return (request, true),
                         // An earlier try that was not answered had done it.
-                        StatusCode::CONFLICT if attempt > 1 => return (job, true),
-                        status if may_pass(status) => status.to_string(),
+                        StatusCode::CONFLICT if attempt > 1 => return (request, true),
+                        status if is_retryable(status) => status.to_string(),
                         status => {
-                            tracing::debug!(reason = job.reason, "an event is lost: {status}");
-                            return (job, false);
+                            tracing::debug!(reason = request.reason, "an event is lost: {status}");
+                            return (request, false);
                         }
                     },
                     Err(error) => format!("{error:#}"),
                 };
-                tracing::debug!(reason = job.reason, attempt, "cannot write an event: {why}");
-                if attempt < TRIES_MAX {
-                    sleep(PAUSE_FIRST * 4_u32.pow(attempt - 1)).await;
+                tracing::debug!(reason = request.reason, attempt, "cannot write an event: {why}");
+                if attempt < ATTEMPTS_MAX {
+                    sleep(RETRY_DELAY_INITIAL * 4_u32.pow(attempt - 1)).await;
                 }
             }
-            (job, false)
+            (request, false)
         }
     }
 }
 
 impl Series {
     /// A request that writes the count.
-    fn write(&mut self, key: &Key) -> Job {
+    fn update_request(&mut self, key: &SeriesKey) -> EventRequest {
         self.writing = true;
-        let time = micro_time(self.last_time);
+        let time = rfc3339_micros(self.last_time);
         let body = json!({"series": {"count": self.count, "lastObservedTime": time}});
         let body = Bytes::from(body.to_string());
         let (key, reason) = (Some(key.clone()), key.reason);
-        Job { key, reason, count: self.count, path: self.path.clone(), body }
+        EventRequest { key, reason, count: self.count, path: self.path.clone(), body }
     }
 }
 
-impl Job {
-    fn ask(&self) -> Ask {
+impl EventRequest {
+    fn to_request(&self) -> ApiRequest {
         let (method, form) = match self.count {
             1 => (Method::POST, JSON),
             _ => (Method::PATCH, "application/merge-patch+json"),
         };
         let content = Some((form.into(), self.body.clone()));
-        Ask {
+        ApiRequest {
             method,
             path: self.path.clone(),
             accept: PROTOBUF_OR_JSON.into(),
             content,
-            brief: true,
-            within: Some(WRITE_MAX),
+            status_only: true,
+            timeout: Some(WRITE_TIMEOUT),
         }
     }
 }
 
-impl Reference {
+impl PodReference {
     /// As an `ObjectReference`.
-    fn write(&self, body: Json) -> Json {
+    fn write(&self, body: JsonWriter) -> JsonWriter {
         body.raw(r#"{"apiVersion":"v1","kind":"Pod","namespace":"#)
-            .text(&self.pod.namespace)
+            .string(&self.pod.namespace)
             .raw(r#","name":"#)
-            .text(&self.pod.name)
+            .string(&self.pod.name)
             .raw(r#","uid":"#)
             .uid(&self.pod.uid)
             .version(r#","resourceVersion":"#, self.version)
@@ -414,12 +415,12 @@ impl Reference {
 }
 
 /// Upstream's limit is in bytes, and it says so in the end.
-fn clipped(note: &str) -> Cow<'_, str> {
+fn truncated(note: &str) -> Cow<'_, str> {
     const MORE: &str = " ...";
-    if note.len() <= NOTE_MAX {
+    if note.len() <= NOTE_BYTES_MAX {
         return note.into();
     }
-    let mut end = NOTE_MAX - MORE.len();
+    let mut end = NOTE_BYTES_MAX - MORE.len();
     while !note.is_char_boundary(end) {
         end -= 1;
     }
@@ -443,20 +444,20 @@ fn hexadecimal(mut number: u64, digits: &mut [u8; 16]) -> &str {
 
 /// Writes times, of which many have the second in common.
 #[derive(Default)]
-struct Clock {
+struct TimeFormatter {
     second: Option<u64>,
     /// That second, without a zone.
     written: String,
 }
 
-impl Clock {
-    /// The pieces of [`micro_time`].
-    fn micro_time<'a>(&'a mut self, time: SystemTime, digits: &'a mut [u8; 6]) -> [&'a str; 4] {
+impl TimeFormatter {
+    /// The pieces of [`rfc3339_micros`].
+    fn rfc3339_micros<'a>(&'a mut self, time: SystemTime, digits: &'a mut [u8; 6]) -> [&'a str; 4] {
         let nanoseconds = nanoseconds(time);
         let second = Some(nanoseconds / 1_000_000_000);
         if self.second != second {
             self.second = second;
-            second_time(time).trim_end_matches('Z').clone_into(&mut self.written);
+            rfc3339_seconds(time).trim_end_matches('Z').clone_into(&mut self.written);
         }
         let mut rest = nanoseconds % 1_000_000_000 / 1000;
         for digit in digits.iter_mut().rev() {
@@ -468,12 +469,12 @@ impl Clock {
 }
 
 /// As Kubernetes writes times with microseconds.
-fn micro_time(time: SystemTime) -> String {
-    Clock::default().micro_time(time, &mut [0; 6]).concat()
+fn rfc3339_micros(time: SystemTime) -> String {
+    TimeFormatter::default().rfc3339_micros(time, &mut [0; 6]).concat()
 }
 
 /// As Kubernetes writes times.
-pub(crate) fn second_time(time: SystemTime) -> String {
+pub(crate) fn rfc3339_seconds(time: SystemTime) -> String {
     const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(0));
     PRINTER.timestamp_to_string(&Timestamp::try_from(time).unwrap_or_default())
 }

@@ -13,15 +13,15 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 
-use crate::answer::failure;
+use crate::api_error::read_error;
 use crate::bind::Binder;
-use crate::driver::{Input, hand};
-use crate::events::{Events, PodEvent, Reference, second_time};
+use crate::driver::{Input, send};
+use crate::events::{EventRecorder, PodEvent, PodReference, rfc3339_seconds};
 use crate::extenders::Extenders;
 use crate::gate::Gate;
 use crate::lease::REQUEST_TIMEOUT;
 use crate::metrics::Metrics;
-use crate::report::{Report, Reports};
+use crate::pod_status::{StatusUpdate, StatusWriter};
 use crate::traces::Traces;
 use crate::volumes;
 
@@ -30,15 +30,15 @@ mod tests;
 
 /// A command with what the engine knows of its pod.
 #[derive(Debug)]
-pub struct Order {
+pub struct PodCommand {
     /// The command.
     pub command: Command,
     /// `spec.schedulerName` of the pod.
     pub scheduler: Text,
     /// Of the pod.
-    pub known: Known,
+    pub pod_version: PodVersion,
     /// Of the pod that leaves its node for it, if one does.
-    pub victim: Known,
+    pub victim_version: PodVersion,
     /// When the pod could first be tried, if it is to be bound.
     pub ready: Option<Instant>,
     /// The trace of the attempt, if it has one and the pod is to be bound.
@@ -47,7 +47,7 @@ pub struct Order {
 
 /// What the engine knows of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Known {
+pub struct PodVersion {
     /// `metadata.generation`.
     pub generation: i64,
     /// `metadata.resourceVersion`.
@@ -67,9 +67,9 @@ pub struct Executor {
     /// Have a say.
     pub extenders: Extenders,
     /// Writes events.
-    pub events: Events,
+    pub events: EventRecorder,
     /// Writes pod status.
-    pub reports: Reports,
+    pub status_writer: StatusWriter,
     /// Tells the engine what came of it.
     pub inputs: mpsc::Sender<Input>,
     /// Counts what went wrong.
@@ -79,30 +79,36 @@ pub struct Executor {
 }
 
 impl Executor {
-    /// Carries out orders as they come, each by itself.
-    pub async fn run(self, mut orders: mpsc::Receiver<Order>) {
+    /// Carries out commands as they come, each by itself.
+    pub async fn run(self, mut commands: mpsc::Receiver<PodCommand>) {
         let this = Arc::new(self);
-        while let Some(order) = orders.recv().await {
+        while let Some(command) = commands.recv().await {
             let executor = Arc::clone(&this);
-            let Order { command, scheduler, known, victim: victim_known, ready, trace } = order;
+            let PodCommand { command, scheduler, pod_version, victim_version, ready, trace } =
+                command;
             match command {
                 Command::Bind { pod, resource_version, node, extender } => {
                     let since = ready.filter(|_| this.annotate_latency);
                     tokio::spawn(async move {
                         let Self { binder, metrics, .. } = &*executor;
-                        let span = executor.traces.bind(trace.as_ref(), &pod, &node);
+                        let span = executor.traces.begin_bind(trace.as_ref(), &pod, &node);
                         let begun = Instant::now();
                         let bound = match extender {
                             None => binder.bind(&pod, resource_version, &node, since).await,
                             Some(extender) => {
-                                Box::pin(executor.bind_by(extender, &pod, &node)).await
+                                Box::pin(executor.bind_by_extender(extender, &pod, &node)).await
                             }
                         };
-                        let took = seconds_since(begun);
+                        let took = begun.elapsed().as_secs_f64();
                         match &bound {
-                            Ok(()) => metrics.bound(&scheduler, took),
+                            Ok(()) => metrics.observe_bind(&scheduler, took),
                             Err(message) => {
-                                metrics.extension_point("Bind", status(&bound), &scheduler, took);
+                                metrics.observe_extension_point(
+                                    "Bind",
+                                    status(&bound),
+                                    &scheduler,
+                                    took,
+                                );
                                 let PodName { name, .. } = &pod;
                                 tracing::warn!(pod = %name, node = %node, "not bound: {message}");
                             }
@@ -113,23 +119,30 @@ impl Executor {
                             (None, _) => {}
                         }
                         let failure = bound.err().map(Text::from);
-                        executor.answer(Change::Bound { uid: pod.uid, failure }).await;
+                        executor.reply(Change::Bound { uid: pod.uid, failure }).await;
                     });
                 }
-                Command::Consult { pod, ticket, extenders, nodes } => {
+                Command::AskExtenders { pod, ticket, extenders, nodes } => {
                     tokio::spawn(async move {
-                        let advice = executor.extenders.consult(&pod, &extenders, nodes).await;
-                        let advice = advice.map_err(Text::from);
-                        executor.answer(Change::Advised { uid: pod.uid, ticket, advice }).await;
+                        let verdict =
+                            executor.extenders.filter_and_prioritize(&pod, &extenders, nodes).await;
+                        let verdict = verdict.map_err(Text::from);
+                        executor
+                            .reply(Change::ExtendersAnswered { uid: pod.uid, ticket, verdict })
+                            .await;
                     });
                 }
-                Command::ConsultOnVictims { pod, ticket, extenders, candidates } => {
+                Command::AskExtendersAboutVictims { pod, ticket, extenders, candidates } => {
                     tokio::spawn(async move {
-                        let advisers = &executor.extenders;
-                        let left = advisers.consult_on_victims(&pod, &extenders, candidates).await;
+                        let client = &executor.extenders;
+                        let left = client.process_preemption(&pod, &extenders, candidates).await;
                         let candidates = left.map_err(Text::from);
-                        let change = Change::VictimsAdvised { uid: pod.uid, ticket, candidates };
-                        executor.answer(change).await;
+                        let change = Change::ExtendersAnsweredAboutVictims {
+                            uid: pod.uid,
+                            ticket,
+                            candidates,
+                        };
+                        executor.reply(change).await;
                     });
                 }
                 Command::PrepareVolumes { pod, ticket, requests, timeout, .. } => {
@@ -138,25 +151,25 @@ impl Executor {
                         let Self { client, gate, metrics, .. } = &*executor;
                         let begun = Instant::now();
                         let ready = volumes::prepare(client, gate, &requests, limit).await;
-                        metrics.extension_point(
+                        metrics.observe_extension_point(
                             "PreBind",
                             status(&ready),
                             &scheduler,
-                            seconds_since(begun),
+                            begun.elapsed().as_secs_f64(),
                         );
                         if ready.is_err() {
-                            metrics.volume_bind_failed();
+                            metrics.count_volume_bind_failure();
                         }
                         let failure = ready.err().map(|error| format!("{error:#}").into());
                         let change = Change::VolumesReady { uid: pod.uid, ticket, failure };
-                        executor.answer(change).await;
+                        executor.reply(change).await;
                     });
                 }
                 Command::Evict { victim, preemptor, node } => {
                     let eviction = Eviction {
-                        victim: Reference { pod: victim, version: victim_known.version },
-                        generation: victim_known.generation,
-                        preemptor: Reference { pod: preemptor, version: known.version },
+                        victim: PodReference { pod: victim, version: victim_version.version },
+                        generation: victim_version.generation,
+                        preemptor: PodReference { pod: preemptor, version: pod_version.version },
                         node,
                         scheduler,
                     };
@@ -167,33 +180,35 @@ impl Executor {
                     let note = format!(
                         "Preempted by pod {uid} on node {node} (in kube-scheduler memory)."
                     );
-                    let victim = Reference { pod: victim, version: victim_known.version };
-                    let preemptor = Reference { pod: preemptor, version: known.version };
-                    this.tell_preempted(victim, preemptor, scheduler, note);
+                    let victim = PodReference { pod: victim, version: victim_version.version };
+                    let preemptor = PodReference { pod: preemptor, version: pod_version.version };
+                    this.record_preempted(victim, preemptor, scheduler, note);
                 }
                 Command::Nominate { pod, node } => {
-                    let Known { generation, version } = known;
+                    let PodVersion { generation, version } = pod_version;
                     let (failure, nominate) = (None, Some(node));
-                    let report = Report::Status { pod, generation, version, failure, nominate };
-                    this.reports.tell(report).await;
+                    let report =
+                        StatusUpdate::Write { pod, generation, version, failure, nominate };
+                    this.status_writer.enqueue(report).await;
                 }
                 Command::ReportFailure { pod, reason, message, nominate } => {
-                    let Known { generation, version } = known;
-                    this.warn(&pod, version, scheduler, message.clone());
+                    let PodVersion { generation, version } = pod_version;
+                    this.record_failed_scheduling(&pod, version, scheduler, message.clone());
                     let failure = Some((reason, message));
-                    let report = Report::Status { pod, generation, version, failure, nominate };
-                    this.reports.tell(report).await;
+                    let report =
+                        StatusUpdate::Write { pod, generation, version, failure, nominate };
+                    this.status_writer.enqueue(report).await;
                 }
                 Command::Warn { pod, message } => {
-                    this.warn(&pod, known.version, scheduler, message);
+                    this.record_failed_scheduling(&pod, pod_version.version, scheduler, message);
                 }
                 Command::ReportScheduled { pod, node } => {
-                    this.reports.tell(Report::Done(pod.uid.clone())).await;
+                    this.status_writer.enqueue(StatusUpdate::Forget(pod.uid.clone())).await;
                     let PodName { namespace, name, .. } = &pod;
                     let note = ["Successfully assigned ", namespace, "/", name, " to ", &node];
                     let note = note.concat();
-                    this.events.tell(PodEvent {
-                        regarding: Reference { pod, version: known.version },
+                    this.events.record(PodEvent {
+                        regarding: PodReference { pod, version: pod_version.version },
                         related: None,
                         scheduler,
                         kind: "Normal",
@@ -207,14 +222,19 @@ impl Executor {
     }
 
     /// Has an extender bind a pod, if this process may still have something bound.
-    async fn bind_by(&self, extender: usize, pod: &PodName, node: &Text) -> Result<(), String> {
+    async fn bind_by_extender(
+        &self,
+        extender: usize,
+        pod: &PodName,
+        node: &Text,
+    ) -> Result<(), String> {
         self.gate.write().await.map_err(|closed| closed.to_string())?;
         self.extenders.bind(extender, pod, node).await
     }
 
-    fn warn(&self, pod: &PodName, version: u64, scheduler: Text, note: String) {
-        self.events.tell(PodEvent {
-            regarding: Reference { pod: pod.clone(), version },
+    fn record_failed_scheduling(&self, pod: &PodName, version: u64, scheduler: Text, note: String) {
+        self.events.record(PodEvent {
+            regarding: PodReference { pod: pod.clone(), version },
             related: None,
             scheduler,
             kind: "Warning",
@@ -225,14 +245,14 @@ impl Executor {
     }
 
     /// Writes an event about a pod that has to give its place up.
-    fn tell_preempted(
+    fn record_preempted(
         &self,
-        victim: Reference,
-        preemptor: Reference,
+        victim: PodReference,
+        preemptor: PodReference,
         scheduler: Text,
         note: String,
     ) {
-        self.events.tell(PodEvent {
+        self.events.record(PodEvent {
             regarding: victim,
             related: Some(preemptor),
             scheduler,
@@ -254,22 +274,22 @@ impl Executor {
             }
             Ok(Deletion::Done) => {
                 let note = format!("Preempted by pod {preemptor_uid} on node {node}");
-                self.tell_preempted(victim, preemptor, scheduler, note);
+                self.record_preempted(victim, preemptor, scheduler, note);
             }
-            Ok(Deletion::WasGone) => {}
+            Ok(Deletion::AlreadyGone) => {}
         }
         let (victim, preemptor) = (victim_uid, preemptor_uid);
         let failure = done.err().map(Text::from);
-        self.answer(Change::VictimHandled { preemptor, victim, failure }).await;
+        self.reply(Change::VictimHandled { preemptor, victim, failure }).await;
     }
 
-    async fn answer(&self, change: Change) {
-        hand(&self.inputs, Input::Change(change)).await;
+    async fn reply(&self, change: Change) {
+        send(&self.inputs, Input::Change(change)).await;
     }
 
     /// Says why on the pod, then deletes it.
     async fn delete(&self, eviction: &Eviction) -> Result<Deletion, String> {
-        let Eviction { victim: Reference { pod: victim, .. }, scheduler, .. } = eviction;
+        let Eviction { victim: PodReference { pod: victim, .. }, scheduler, .. } = eviction;
         let path = format!("/api/v1/namespaces/{}/pods/{}", victim.namespace, victim.name);
         let limit = format!("timeout={}ms", REQUEST_TIMEOUT.as_millis());
         let condition = json!({
@@ -277,7 +297,7 @@ impl Executor {
             "status": "True",
             "reason": "PreemptionByScheduler",
             "message": format!("{scheduler}: preempting to accommodate a higher priority pod"),
-            "lastTransitionTime": second_time(SystemTime::now()),
+            "lastTransitionTime": rfc3339_seconds(SystemTime::now()),
             "observedGeneration": eviction.generation,
         });
         let patch = json!({
@@ -313,9 +333,9 @@ impl Executor {
             Ok(Ok(response))
                 if matches!(response.status(), StatusCode::NOT_FOUND | StatusCode::CONFLICT) =>
             {
-                Ok(Deletion::WasGone)
+                Ok(Deletion::AlreadyGone)
             }
-            Ok(Ok(response)) => Err(failure(response).await.to_string()),
+            Ok(Ok(response)) => Err(read_error(response).await.to_string()),
             Ok(Err(error)) => Err(error.to_string()),
             Err(_) => Err("the API server did not answer".to_owned()),
         }
@@ -327,16 +347,12 @@ fn status<T, E>(result: &Result<T, E>) -> &'static str {
     if result.is_ok() { "Success" } else { "Error" }
 }
 
-fn seconds_since(begun: Instant) -> f64 {
-    begun.elapsed().as_secs_f64()
-}
-
 /// A pod that is to be deleted to make room for another.
 struct Eviction {
-    victim: Reference,
+    victim: PodReference,
     /// `metadata.generation` of the victim.
     generation: i64,
-    preemptor: Reference,
+    preemptor: PodReference,
     node: Text,
     scheduler: Text,
 }
@@ -345,5 +361,5 @@ struct Eviction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Deletion {
     Done,
-    WasGone,
+    AlreadyGone,
 }

@@ -1,15 +1,15 @@
 //! Asking HTTP extenders on behalf of the engine.
 //!
 //! ```text
-//! Consult ──► filter, one extender after the other, each asked about what the last one left
-//!         ──► prioritize, all at once, when more than one node is left ──► Advised
-//! ConsultOnVictims ──► preempt, one after the other ──► VictimsAdvised
+//! AskExtenders ──► filter, one extender after the other, each asked about what the last one left
+//!         ──► prioritize, all at once, when more than one node is left ──► ExtendersAnswered
+//! AskExtendersAboutVictims ──► preempt, one after the other ──► ExtendersAnsweredAboutVictims
 //! Bind ──► bind, by the one that does
 //! ```
 //!
 //! Each question is a task of its own, so that a slow extender holds up its own pods only.
 
-mod remote;
+mod client;
 #[cfg(test)]
 mod tests;
 
@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context as _, Result, anyhow};
 use api::config::Configuration;
-use engine::change::{Advice, FailedNode, VictimsOn};
+use engine::change::{ExtenderVerdict, FailedNode, NodeVictims};
 use engine::command::PodName;
 use engine::object::{Text, Uid};
 use http::Request;
@@ -26,23 +26,23 @@ use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
 use crate::lease::REQUEST_TIMEOUT;
-use remote::Remote;
+use client::ExtenderClient;
 
 /// An extender's scores go to ten, those of plugins to a hundred.
 const SCORE_FACTOR: i64 = 10;
 
 /// Nodes as the API server shows them, for extenders that do not know them themselves.
 #[derive(Clone, Debug, Default)]
-pub struct NodeObjects(Arc<Mutex<BTreeMap<Text, Arc<Value>>>>);
+pub struct NodeStore(Arc<Mutex<BTreeMap<Text, Arc<Value>>>>);
 
-impl NodeObjects {
+impl NodeStore {
     /// A node came or changed.
-    pub fn keep(&self, name: Text, node: &Value) {
+    pub fn insert(&self, name: Text, node: &Value) {
         self.lock().insert(name, Arc::new(node.clone()));
     }
 
     /// A node went.
-    pub fn forget(&self, name: &Text) {
+    pub fn remove(&self, name: &Text) {
         self.lock().remove(name);
     }
 
@@ -58,52 +58,53 @@ impl NodeObjects {
 /// The extenders of a configuration.
 #[derive(Clone)]
 pub struct Extenders {
-    remotes: Arc<[Remote]>,
+    clients: Arc<[ExtenderClient]>,
     /// For pods, which extenders are shown whole.
     client: kube::Client,
-    nodes: NodeObjects,
+    nodes: NodeStore,
 }
 
 impl Extenders {
     /// Extenders in the order in which they are asked. Their certificates are read now.
     pub fn new(configuration: &Configuration, client: kube::Client) -> Result<Self> {
-        let remotes = configuration.extenders_in_order().into_iter().map(|extender| {
-            Remote::new(extender)
+        let clients = configuration.extenders_in_order().into_iter().map(|extender| {
+            ExtenderClient::new(extender)
                 .with_context(|| format!("the extender at {} cannot be used", extender.url_prefix))
         });
-        let remotes = remotes.collect::<Result<Vec<_>>>()?.into();
-        Ok(Self { remotes, client, nodes: NodeObjects::default() })
+        let clients = clients.collect::<Result<Vec<_>>>()?.into();
+        Ok(Self { clients, client, nodes: NodeStore::default() })
     }
 
     /// Nodes that must be kept for them; `None` when names suffice.
-    pub fn wants_nodes(&self) -> Option<NodeObjects> {
-        let wants = self.remotes.iter().any(|remote| !remote.extender.node_cache_capable);
+    pub fn node_store(&self) -> Option<NodeStore> {
+        let wants =
+            self.clients.iter().any(|extender_client| !extender_client.extender.node_cache_capable);
         wants.then(|| self.nodes.clone())
     }
 
     /// What extenders say about nodes for a pod.
-    pub async fn consult(
+    pub async fn filter_and_prioritize(
         &self,
         pod: &PodName,
         extenders: &[usize],
         nodes: Vec<Text>,
-    ) -> Result<Advice, String> {
+    ) -> Result<ExtenderVerdict, String> {
         let object = self.pod(pod).await.map_err(|error| format!("{error:#}"))?;
-        let mut advice = Advice::default();
+        let mut verdict = ExtenderVerdict::default();
         let mut left = nodes;
-        for remote in self.those(extenders) {
+        for extender_client in self.selected(extenders) {
             if left.is_empty() {
                 break;
             }
-            if remote.extender.filter_verb.is_empty() {
+            if extender_client.extender.filter_verb.is_empty() {
                 continue;
             }
-            match self.filter(remote, &object, &left).await {
+            match self.filter(extender_client, &object, &left).await {
                 Ok(filtered) => {
                     left = filtered.passed;
-                    advice.failed.extend(filtered.failed);
+                    verdict.failed.extend(filtered.failed);
                 }
-                Err(error) if remote.extender.ignorable => {
+                Err(error) if extender_client.extender.ignorable => {
                     tracing::warn!(pod = %pod.name, "an extender is left out: {error:#}");
                 }
                 Err(error) => return Err(format!("{error:#}")),
@@ -111,9 +112,11 @@ impl Extenders {
         }
         let mut scores: BTreeMap<Text, i64> = BTreeMap::new();
         if left.len() > 1 {
-            let scoring = self.those(extenders);
-            let scoring = scoring.filter(|remote| !remote.extender.prioritize_verb.is_empty());
-            let asked = scoring.map(|remote| self.prioritize(remote, &object, &left));
+            let scoring = self.selected(extenders);
+            let scoring = scoring
+                .filter(|extender_client| !extender_client.extender.prioritize_verb.is_empty());
+            let asked =
+                scoring.map(|extender_client| self.prioritize(extender_client, &object, &left));
             for answer in futures::future::join_all(asked).await {
                 match answer {
                     Ok(given) => {
@@ -131,26 +134,26 @@ impl Extenders {
             let score = scores.get(&node).copied().unwrap_or(0);
             (node, score)
         };
-        advice.passed = left.into_iter().map(with_score).collect();
-        Ok(advice)
+        verdict.passed = left.into_iter().map(with_score).collect();
+        Ok(verdict)
     }
 
     /// Which of the candidates for preemption extenders leave.
-    pub async fn consult_on_victims(
+    pub async fn process_preemption(
         &self,
         pod: &PodName,
         extenders: &[usize],
-        candidates: Vec<VictimsOn>,
-    ) -> Result<Vec<VictimsOn>, String> {
+        candidates: Vec<NodeVictims>,
+    ) -> Result<Vec<NodeVictims>, String> {
         let object = self.pod(pod).await.map_err(|error| format!("{error:#}"))?;
         let mut left = candidates;
-        for remote in self.those(extenders) {
+        for extender_client in self.selected(extenders) {
             if left.is_empty() {
                 break;
             }
-            match self.preempt(remote, &object, &left).await {
+            match self.preempt(extender_client, &object, &left).await {
                 Ok(candidates) => left = candidates,
-                Err(error) if remote.extender.ignorable => {
+                Err(error) if extender_client.extender.ignorable => {
                     tracing::warn!(pod = %pod.name, "an extender is left out: {error:#}");
                 }
                 Err(error) => return Err(format!("{error:#}")),
@@ -161,16 +164,16 @@ impl Extenders {
 
     /// Has an extender bind a pod.
     pub async fn bind(&self, extender: usize, pod: &PodName, node: &Text) -> Result<(), String> {
-        let remote = self.remotes.get(extender).ok_or("there is no such extender")?;
+        let extender_client = self.clients.get(extender).ok_or("there is no such extender")?;
         let request = json!({
             "PodName": *pod.name,
             "PodNamespace": *pod.namespace,
             "PodUID": pod.uid.to_string(),
             "Node": **node,
         });
-        let answer = remote.post(&remote.extender.bind_verb, &request).await;
-        let said = answer.and_then(|answer| error_in(&answer));
-        let Err(error) = said else { return Ok(()) };
+        let answer = extender_client.post(&extender_client.extender.bind_verb, &request).await;
+        let result = answer.and_then(|answer| error_in(&answer));
+        let Err(error) = result else { return Ok(()) };
         // It may have been done all the same.
         match self.pod(pod).await {
             Ok(object) if object.pointer("/spec/nodeName") == Some(&json!(**node)) => Ok(()),
@@ -178,8 +181,8 @@ impl Extenders {
         }
     }
 
-    fn those(&self, positions: &[usize]) -> impl Iterator<Item = &Remote> {
-        positions.iter().filter_map(|position| self.remotes.get(*position))
+    fn selected(&self, positions: &[usize]) -> impl Iterator<Item = &ExtenderClient> {
+        positions.iter().filter_map(|position| self.clients.get(*position))
     }
 
     /// A pod as the API server shows it.
@@ -197,8 +200,8 @@ impl Extenders {
     }
 
     /// What filtering and scoring are asked with.
-    fn arguments(&self, remote: &Remote, pod: &Value, nodes: &[Text]) -> Value {
-        if remote.extender.node_cache_capable {
+    fn arguments(&self, extender_client: &ExtenderClient, pod: &Value, nodes: &[Text]) -> Value {
+        if extender_client.extender.node_cache_capable {
             let names: Vec<&str> = nodes.iter().map(|name| &**name).collect();
             return json!({"Pod": pod, "Nodes": null, "NodeNames": names});
         }
@@ -207,33 +210,43 @@ impl Extenders {
         json!({"Pod": pod, "Nodes": {"metadata": {}, "items": items}, "NodeNames": null})
     }
 
-    async fn filter(&self, remote: &Remote, pod: &Value, nodes: &[Text]) -> Result<Filtered> {
-        let arguments = self.arguments(remote, pod, nodes);
-        let answer = remote.post(&remote.extender.filter_verb, &arguments).await?;
+    async fn filter(
+        &self,
+        extender_client: &ExtenderClient,
+        pod: &Value,
+        nodes: &[Text],
+    ) -> Result<FilterResult> {
+        let arguments = self.arguments(extender_client, pod, nodes);
+        let answer =
+            extender_client.post(&extender_client.extender.filter_verb, &arguments).await?;
         error_in(&answer)?;
-        Filtered::read(remote, &answer, nodes)
+        FilterResult::read(extender_client, &answer, nodes)
     }
 
     async fn prioritize(
         &self,
-        remote: &Remote,
+        extender_client: &ExtenderClient,
         pod: &Value,
         nodes: &[Text],
     ) -> Result<Vec<(Text, i64)>> {
-        let arguments = self.arguments(remote, pod, nodes);
-        let answer = remote.post(&remote.extender.prioritize_verb, &arguments).await?;
+        let arguments = self.arguments(extender_client, pod, nodes);
+        let answer =
+            extender_client.post(&extender_client.extender.prioritize_verb, &arguments).await?;
         let entries = match &answer {
             Value::Array(entries) => &**entries,
             Value::Null => &[],
-            _ => return Err(remote.wrong("an array of scores was expected")),
+            _ => return Err(extender_client.invalid_response("an array of scores was expected")),
         };
-        let factor = remote.extender.weight.saturating_mul(SCORE_FACTOR);
+        let factor = extender_client.extender.weight.saturating_mul(SCORE_FACTOR);
         let scores = entries.iter().map(|entry| {
             let host = field(entry, "Host").and_then(Value::as_str);
             let score = field(entry, "Score").map_or(Some(0), Value::as_i64);
             match (host, score) {
                 (Some(host), Some(score)) => Ok((Text::from(host), score.saturating_mul(factor))),
-                _ => Err(remote.wrong(&format!("not a score of a host: {entry}"))),
+                _ => {
+                    Err(extender_client
+                        .invalid_response(&format!("not a score of a host: {entry}")))
+                }
             }
         });
         scores.collect()
@@ -241,11 +254,11 @@ impl Extenders {
 
     async fn preempt(
         &self,
-        remote: &Remote,
+        extender_client: &ExtenderClient,
         pod: &Value,
-        candidates: &[VictimsOn],
-    ) -> Result<Vec<VictimsOn>> {
-        let by_names = remote.extender.node_cache_capable;
+        candidates: &[NodeVictims],
+    ) -> Result<Vec<NodeVictims>> {
+        let by_names = extender_client.extender.node_cache_capable;
         let mut of_nodes = Map::new();
         for candidate in candidates {
             let mut pods = Vec::new();
@@ -264,7 +277,8 @@ impl Extenders {
             if by_names { (Value::Null, of_nodes) } else { (of_nodes, Value::Null) };
         let arguments =
             json!({"Pod": pod, "NodeNameToVictims": whole, "NodeNameToMetaVictims": names});
-        let answer = remote.post(&remote.extender.preempt_verb, &arguments).await?;
+        let answer =
+            extender_client.post(&extender_client.extender.preempt_verb, &arguments).await?;
         let of_nodes = field(&answer, "NodeNameToMetaVictims").and_then(Value::as_object);
         let mut left = Vec::new();
         for (node, victims) in of_nodes.into_iter().flatten() {
@@ -278,13 +292,14 @@ impl Extenders {
             let name = |uid: Uid| known(&uid).unwrap_or(PodName { uid, ..PodName::default() });
             let pods: Vec<_> = uids.map(|uid| name(uid.into())).collect();
             if pods.is_empty() {
-                if remote.extender.ignorable {
+                if extender_client.extender.ignorable {
                     continue;
                 }
-                return Err(remote.wrong(&format!("no victim is named on node {node:?}")));
+                return Err(extender_client
+                    .invalid_response(&format!("no victim is named on node {node:?}")));
             }
             let violations = field(victims, "NumPDBViolations").and_then(Value::as_u64);
-            left.push(VictimsOn {
+            left.push(NodeVictims {
                 node: Text::from(&**node),
                 victims: pods,
                 violations: violations.unwrap_or(0) as usize,
@@ -295,15 +310,15 @@ impl Extenders {
 }
 
 /// What one extender made of some nodes.
-struct Filtered {
+struct FilterResult {
     passed: Vec<Text>,
     failed: Vec<FailedNode>,
 }
 
-impl Filtered {
-    fn read(remote: &Remote, answer: &Value, nodes: &[Text]) -> Result<Self> {
+impl FilterResult {
+    fn read(extender_client: &ExtenderClient, answer: &Value, nodes: &[Text]) -> Result<Self> {
         let names = field(answer, "NodeNames").and_then(Value::as_array);
-        let names = names.filter(|_| remote.extender.node_cache_capable);
+        let names = names.filter(|_| extender_client.extender.node_cache_capable);
         let named: Vec<&str> = if let Some(names) = names {
             names.iter().filter_map(Value::as_str).collect()
         } else {
@@ -317,7 +332,7 @@ impl Filtered {
         let mut passed = Vec::new();
         for name in named {
             if !known.contains(name) {
-                let url = &remote.extender.url_prefix;
+                let url = &extender_client.extender.url_prefix;
                 return Err(anyhow!(
                     "extender {url:?} claims a filtered node {name:?} which is not found in the input node list"
                 ));

@@ -1,7 +1,7 @@
 //! When a request may go out: not faster than the configuration allows, and a write only as long as
 //! this process leads.
 
-mod under_way;
+mod writes_in_flight;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,33 +10,33 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::lease::Fence;
 
-use under_way::UnderWay;
-pub use under_way::Write;
+pub use writes_in_flight::InFlightWrite;
+use writes_in_flight::WritesInFlight;
 
-/// Asked before each request. Clones share the state.
+/// ReceivedRequest before each request. Clones share the state.
 #[derive(Clone, Debug)]
 pub struct Gate {
     fence: Fence,
     throttle: Throttle,
-    under_way: Arc<UnderWay>,
+    in_flight: Arc<WritesInFlight>,
 }
 
 /// Writes may not be sent any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Closed;
+pub struct GateClosed;
 
-impl std::fmt::Display for Closed {
+impl std::fmt::Display for GateClosed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("the lease is not held any more")
     }
 }
 
-impl std::error::Error for Closed {}
+impl std::error::Error for GateClosed {}
 
 impl Gate {
     /// Lets writes pass as long as the fence is open, and nothing faster than the throttle allows.
     pub fn new(fence: Fence, throttle: Throttle) -> Self {
-        Self { fence, throttle, under_way: Arc::default() }
+        Self { fence, throttle, in_flight: Arc::default() }
     }
 
     /// Waits until something may be read.
@@ -45,18 +45,18 @@ impl Gate {
     }
 
     /// Waits until something may be written. It must be sent at once, since the fence is asked now.
-    pub async fn write(&self) -> Result<(), Closed> {
+    pub async fn write(&self) -> Result<(), GateClosed> {
         self.throttle.wait().await;
-        if self.fence.may_send(Instant::now()) { Ok(()) } else { Err(Closed) }
+        if self.fence.may_send(Instant::now()) { Ok(()) } else { Err(GateClosed) }
     }
 
     /// Like [`Gate::write`], for a write that [`Gate::is_settled`] accounts for until it is dropped.
     /// Binds are accounted for by the driver instead, from their decision to their proof.
-    pub async fn begin_write(&self) -> Result<Write, Closed> {
+    pub async fn begin_write(&self) -> Result<InFlightWrite, GateClosed> {
         self.throttle.wait().await;
         // Counted before the fence is asked: after it closed, the count misses no write.
-        let write = UnderWay::begin(&self.under_way);
-        if self.fence.may_send(Instant::now()) { Ok(write) } else { Err(write.unsent()) }
+        let write = WritesInFlight::begin(&self.in_flight);
+        if self.fence.may_send(Instant::now()) { Ok(write) } else { Err(write.not_sent()) }
     }
 
     /// Lets no write pass any more, for good.
@@ -66,7 +66,7 @@ impl Gate {
 
     /// Whether every write that began with [`Gate::begin_write`] was answered or is too old to land.
     pub fn is_settled(&self, now: Instant) -> bool {
-        self.under_way.is_settled(now)
+        self.in_flight.is_settled(now)
     }
 }
 
@@ -116,7 +116,7 @@ impl Throttle {
 
     /// A bucket of its own with the same limits.
     #[must_use]
-    pub fn another(&self) -> Self {
+    pub fn with_same_limits(&self) -> Self {
         Self(self.0.as_ref().map(|bucket| {
             let Bucket { period, fill, .. } = **bucket;
             Arc::new(Bucket { period, fill, last: Mutex::new(None) })
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(times(&throttle, 6).await, [0, 0, 0, 100, 200, 300]);
         tokio::time::advance(Duration::from_mins(1)).await;
         assert_eq!(times(&throttle.clone(), 5).await, [0, 0, 0, 100, 200], "a rest fills it again");
-        assert_eq!(times(&throttle.another(), 4).await, [0, 0, 0, 100]);
+        assert_eq!(times(&throttle.with_same_limits(), 4).await, [0, 0, 0, 100]);
     }
 
     #[tokio::test(start_paused = true)]
@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(gate.write().await, Ok(()));
         let second = gate.write();
         fence.close();
-        assert_eq!(second.await, Err(Closed));
+        assert_eq!(second.await, Err(GateClosed));
         gate.read().await;
     }
 }

@@ -10,16 +10,16 @@
 //! closed. Nothing here reads the body of a request.
 
 mod access;
-mod cache;
 mod certificate;
 mod ciphers;
-mod client_ca;
+mod client_authorities;
 mod cluster_authentication;
 mod connection;
 mod health;
 mod identity;
 mod paths;
 mod review;
+mod review_cache;
 mod routes;
 
 use std::future::Future;
@@ -34,28 +34,28 @@ use tokio::net::{TcpListener, TcpSocket};
 use crate::metrics::Metrics;
 use crate::resources::PodResources;
 
-use access::Access;
-use certificate::Resolver;
-use client_ca::ClientCa;
+use access::AccessControl;
+use certificate::CertificateResolver;
+use client_authorities::ClientAuthorities;
 use connection::Connections;
 use paths::AllowedPaths;
 use routes::Routes;
 
 pub use ciphers::Ciphers;
 pub use cluster_authentication::{Authorities, ClusterAuthentication};
-pub use health::Check;
+pub use health::HealthCheck;
 
 /// Connections that the system accepts before the server does.
 const WAITING_CONNECTIONS_MAX: u32 = 1024;
 
 /// What to serve, where and to whom.
-pub struct Serving {
+pub struct ServingOptions {
     /// Where to listen; port 0 switches the server off.
     pub address: SocketAddr,
     /// Whether other processes may listen at the same address and port (SO_REUSEPORT).
     pub shares_port: bool,
     /// What the server shows as its identity.
-    pub certificate: Certificate,
+    pub certificate: ServingCertificate,
     /// Authorities whose client certificates are taken for identities, in PEM.
     pub client_ca: Option<PathBuf>,
     /// Authorities of clients and front proxies as the cluster has them, if these count.
@@ -79,16 +79,16 @@ pub struct Serving {
     /// For `/configz`: the configuration in its newest version.
     pub configuration: serde_json::Value,
     /// For `/healthz`; `ping` if there are none. So for the others.
-    pub health: Vec<Check>,
+    pub health: Vec<HealthCheck>,
     /// For `/livez`.
-    pub live: Vec<Check>,
+    pub live: Vec<HealthCheck>,
     /// For `/readyz`.
-    pub ready: Vec<Check>,
+    pub ready: Vec<HealthCheck>,
 }
 
 /// What the server shows as its identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Certificate {
+pub enum ServingCertificate {
     /// Made at the start for `localhost` and `127.0.0.1`, and never written to a disk.
     SelfSigned,
     /// Files in PEM, read again when they change.
@@ -109,13 +109,13 @@ pub enum TlsMin {
     V1_3,
 }
 
-impl Serving {
+impl ServingOptions {
     /// Upstream's defaults: port 10259 on all addresses, a certificate of its own, health for all.
     pub fn new(client: kube::Client, metrics: Metrics) -> Self {
         Self {
             address: SocketAddr::from(([0, 0, 0, 0], 10259)),
             shares_port: false,
-            certificate: Certificate::SelfSigned,
+            certificate: ServingCertificate::SelfSigned,
             client_ca: None,
             cluster: None,
             tls_min: TlsMin::V1_2,
@@ -143,7 +143,7 @@ pub struct Server {
 
 impl Server {
     /// Listens at the address of the options; `None` if the server is switched off.
-    pub fn bind(serving: Serving) -> anyhow::Result<Option<Self>> {
+    pub fn bind(serving: ServingOptions) -> anyhow::Result<Option<Self>> {
         let address = serving.address;
         if address.port() == 0 {
             return Ok(None);
@@ -160,14 +160,14 @@ impl Server {
     }
 
     /// Serves at a socket that is already open; the address of the options is not used.
-    pub fn with_listener(listener: TcpListener, serving: Serving) -> anyhow::Result<Self> {
-        let certificate = Arc::new(Resolver::new(serving.certificate)?);
+    pub fn with_listener(listener: TcpListener, serving: ServingOptions) -> anyhow::Result<Self> {
+        let certificate = Arc::new(CertificateResolver::new(serving.certificate)?);
         let client_ca = match (&serving.client_ca, &serving.cluster) {
             (None, None) => None,
             (file, cluster) => {
-                let client_ca = ClientCa::new(file.clone())?;
+                let client_ca = ClientAuthorities::new(file.clone())?;
                 if let Some(cluster) = cluster {
-                    client_ca.take_over(cluster.said())?;
+                    client_ca.update(cluster.known())?;
                 }
                 Some(Arc::new(client_ca))
             }
@@ -180,7 +180,7 @@ impl Server {
             [serving.health, serving.live, serving.ready],
         );
         let clients = [serving.client.clone(), serving.access_client.unwrap_or(serving.client)];
-        let access = Access::new(clients, allowed, client_ca.clone())?;
+        let access = AccessControl::new(clients, allowed, client_ca.clone())?;
         let tls = connection::tls(
             &certificate,
             client_ca.as_ref(),

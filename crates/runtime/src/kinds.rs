@@ -1,13 +1,13 @@
 //! The kinds of objects that decisions depend on.
 
-use api::lower::{self, Lowered, Problem, Siblings, Source};
+use api::lower::{self, Lowered, LoweringCache, Problem, Source};
 use api::protobuf::{Message, schema};
 use engine::change::{Change, Storage, StorageName};
 use engine::object::{Uid, Workload, WorkloadKind};
 
 /// Names an object within its kind.
 #[derive(Clone, Copy, Debug)]
-pub struct Key<'a> {
+pub struct ObjectKey<'a> {
     /// Namespace, empty for what has none.
     pub namespace: &'a str,
     /// Name.
@@ -17,7 +17,7 @@ pub struct Key<'a> {
 }
 
 /// One kind of objects and what to do with them.
-pub struct Kind {
+pub struct WatchedKind {
     /// As in `kind`.
     pub name: &'static str,
     /// Path of the list.
@@ -32,14 +32,14 @@ pub struct Kind {
     /// An object that is gone.
     pub gone: GoneFn,
     /// A cluster may lack it.
-    pub optional: bool,
+    pub is_optional: bool,
 }
 
-/// Lowers an object; of pods and nodes, siblings are remembered.
-pub type LowerFn = fn(Source<'_>, &mut Siblings) -> (Option<Change>, Vec<Problem>);
+/// Lowers an object; of pods and nodes, lowering_cache are remembered.
+pub type LowerFn = fn(Source<'_>, &mut LoweringCache) -> (Option<Change>, Vec<Problem>);
 
 /// Tells that an object is gone.
-pub type GoneFn = fn(Key<'_>) -> Change;
+pub type GoneFn = fn(ObjectKey<'_>) -> Change;
 
 const fn kind(
     name: &'static str,
@@ -47,8 +47,8 @@ const fn kind(
     message: &'static Message,
     lower: LowerFn,
     gone: GoneFn,
-) -> Kind {
-    Kind { name, path, message, field_selector: "", lower, gone, optional: false }
+) -> WatchedKind {
+    WatchedKind { name, path, message, field_selector: "", lower, gone, is_optional: false }
 }
 
 fn change<T>(
@@ -69,26 +69,30 @@ fn workload(workload: Workload) -> Change {
     Change::Workload(workload.into())
 }
 
-fn workload_gone(kind: WorkloadKind, key: Key<'_>) -> Change {
+fn workload_gone(kind: WorkloadKind, key: ObjectKey<'_>) -> Change {
     Change::WorkloadGone { kind, namespace: key.namespace.into(), name: key.name.into() }
 }
 
 /// All kinds. Nodes come before pods only for reading: there is no order between kinds.
-pub const KINDS: &[Kind] = &[
+pub const KINDS: &[WatchedKind] = &[
     kind(
         "Node",
         "/api/v1/nodes",
         &schema::NODE,
-        |source, siblings| change(siblings.node(source), |node| Change::Node(node.into())),
+        |source, lowering_cache| {
+            change(lowering_cache.node(source), |node| Change::Node(node.into()))
+        },
         |key| Change::NodeGone(key.name.into()),
     ),
-    Kind {
+    WatchedKind {
         field_selector: "status.phase!=Succeeded,status.phase!=Failed",
         ..kind(
             "Pod",
             "/api/v1/pods",
             &schema::POD,
-            |source, siblings| change(siblings.pod(source), |pod| Change::Pod(Box::new(pod))),
+            |source, lowering_cache| {
+                change(lowering_cache.pod(source), |pod| Change::Pod(Box::new(pod)))
+            },
             |key| Change::PodGone { uid: key.uid.clone() },
         )
     },
@@ -191,8 +195,8 @@ pub const KINDS: &[Kind] = &[
         |source, _| storage(lower::volume_attachment(source), Storage::Attachment),
         |key| Change::StorageGone(StorageName::Attachment(key.name.into())),
     ),
-    Kind {
-        optional: true,
+    WatchedKind {
+        is_optional: true,
         ..kind(
             "DeviceClass",
             "/apis/resource.k8s.io/v1/deviceclasses",

@@ -33,7 +33,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use crate::connect::innermost;
+use crate::connect::root_cause;
 use fence::Moment;
 pub use fence::{Fence, MARGIN, REQUEST_TIMEOUT, SLACK};
 
@@ -59,7 +59,7 @@ pub enum Role {
 
 /// Which lease, as whom, and how often.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct LeaseSettings {
     /// Namespace of the lease.
     pub namespace: String,
     /// Name of the lease.
@@ -74,13 +74,13 @@ pub struct Settings {
     pub retry_period: Duration,
 }
 
-impl Settings {
+impl LeaseSettings {
     /// Upstream's defaults (15 s, 10 s, 2 s) and an identity of this process.
     pub fn new(namespace: &str, name: &str) -> Self {
         Self {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
-            identity: identity(),
+            identity: new_identity(),
             lease_duration: Duration::from_secs(15),
             renew_deadline: Duration::from_secs(10),
             retry_period: Duration::from_secs(2),
@@ -106,7 +106,7 @@ impl Settings {
         );
         let needed = MARGIN + *retry_period;
         anyhow::ensure!(
-            self.whole_lease_duration() > needed,
+            self.lease_duration_in_whole_seconds() > needed,
             "leaderElection.leaseDuration: {lease_duration:?} must be greater than {needed:?}, which is retryPeriod plus the time in which a request of an old leader may still land",
         );
         anyhow::ensure!(
@@ -117,7 +117,7 @@ impl Settings {
     }
 
     /// The lease holds whole seconds, and others go by what it holds.
-    fn whole_lease_duration(&self) -> Duration {
+    fn lease_duration_in_whole_seconds(&self) -> Duration {
         Duration::from_secs(self.lease_duration.as_secs())
     }
 }
@@ -125,27 +125,27 @@ impl Settings {
 /// A candidate.
 pub struct Elector {
     api: Api<Lease>,
-    settings: Settings,
+    settings: LeaseSettings,
     fence: Fence,
     leading: bool,
     /// The lease as last seen, and when its record was first seen so.
-    seen: Option<(Lease, Instant)>,
+    observed: Option<(Lease, Instant)>,
 }
 
 /// What came of a try.
-enum Outcome {
+enum AttemptOutcome {
     /// The lease is ours; the write that made it so was started at this moment.
-    Ours(Moment),
+    Held(Moment),
     /// Somebody else has it.
-    Theirs(String),
+    HeldByOther(String),
 }
 
 impl Elector {
     /// A candidate; fails when the settings contradict each other.
-    pub fn new(client: kube::Client, settings: Settings) -> anyhow::Result<Self> {
+    pub fn new(client: kube::Client, settings: LeaseSettings) -> anyhow::Result<Self> {
         settings.check()?;
         let api = Api::namespaced(client, &settings.namespace);
-        Ok(Self { api, settings, fence: Fence::never(), leading: false, seen: None })
+        Ok(Self { api, settings, fence: Fence::never(), leading: false, observed: None })
     }
 
     /// The fence of this election, to be asked before each write.
@@ -170,16 +170,16 @@ impl Elector {
 
     /// Tries until the lease is ours.
     async fn acquire(&mut self) -> Moment {
-        let Settings { namespace, name, identity, .. } = self.settings.clone();
+        let LeaseSettings { namespace, name, identity, .. } = self.settings.clone();
         let mut holder_last = None;
         loop {
-            match self.attempt(self.attempt_timeout()).await {
-                Ok(Outcome::Ours(start)) => {
-                    self.lead(start);
+            match self.acquire_or_renew_within(self.attempt_timeout()).await {
+                Ok(AttemptOutcome::Held(start)) => {
+                    self.record_renewal(start);
                     info!(lease = %format_args!("{namespace}/{name}"), %identity, "became the leader");
                     return start;
                 }
-                Ok(Outcome::Theirs(holder)) => {
+                Ok(AttemptOutcome::HeldByOther(holder)) => {
                     if holder_last.as_ref() != Some(&holder) {
                         info!(lease = %format_args!("{namespace}/{name}"), %holder, "somebody else leads");
                         holder_last = Some(holder);
@@ -203,12 +203,12 @@ impl Elector {
                 warn!(identity = %self.settings.identity, "the lease could not be renewed in time");
                 return;
             }
-            match self.attempt(left.min(self.attempt_timeout())).await {
-                Ok(Outcome::Ours(start)) => {
-                    self.lead(start);
+            match self.acquire_or_renew_within(left.min(self.attempt_timeout())).await {
+                Ok(AttemptOutcome::Held(start)) => {
+                    self.record_renewal(start);
                     renewed = start;
                 }
-                Ok(Outcome::Theirs(holder)) => {
+                Ok(AttemptOutcome::HeldByOther(holder)) => {
                     warn!(identity = %self.settings.identity, %holder, "the lease was taken");
                     return;
                 }
@@ -220,17 +220,17 @@ impl Elector {
     /// Gives the lease back if it is ours.
     async fn release(mut self, on_change: &watch::Sender<Role>) {
         self.fence.close();
-        match timeout(RELEASE_TIMEOUT, self.give_back()).await {
+        match timeout(RELEASE_TIMEOUT, self.release_lease()).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
-                warn!(error = %innermost(&error), "cannot give the lease back; it will expire");
+                warn!(error = %root_cause(&error), "cannot give the lease back; it will expire");
             }
             Err(_) => warn!("cannot give the lease back in time; it will expire"),
         }
         on_change.send_replace(Role::Released);
     }
 
-    async fn give_back(&mut self) -> Result<(), kube::Error> {
+    async fn release_lease(&mut self) -> Result<(), kube::Error> {
         let Some(mut lease) = self.api.get_opt(&self.settings.name).await? else { return Ok(()) };
         if holder(&lease) != self.settings.identity {
             return Ok(());
@@ -245,9 +245,9 @@ impl Elector {
         Ok(())
     }
 
-    fn lead(&mut self, start: Moment) {
+    fn record_renewal(&mut self, start: Moment) {
         self.leading = true;
-        self.fence.open(start, self.settings.whole_lease_duration());
+        self.fence.open(start, self.settings.lease_duration_in_whole_seconds());
     }
 
     /// Half of the deadline, so that a request that hangs leaves time for another.
@@ -255,37 +255,37 @@ impl Elector {
         self.settings.renew_deadline / 2
     }
 
-    async fn attempt(&mut self, limit: Duration) -> anyhow::Result<Outcome> {
+    async fn acquire_or_renew_within(&mut self, limit: Duration) -> anyhow::Result<AttemptOutcome> {
         match timeout(limit, self.acquire_or_renew()).await {
             Ok(outcome) => Ok(outcome?),
             Err(_) => anyhow::bail!("no answer from the API server for {limit:?}"),
         }
     }
 
-    async fn acquire_or_renew(&mut self) -> Result<Outcome, kube::Error> {
+    async fn acquire_or_renew(&mut self) -> Result<AttemptOutcome, kube::Error> {
         // Normally nobody else has written, and one request is enough.
         if self.leading
-            && let Some((lease, _)) = &self.seen
+            && let Some((lease, _)) = &self.observed
         {
             match self.write(lease.clone()).await {
-                Ok(start) => return Ok(Outcome::Ours(start)),
+                Ok(start) => return Ok(AttemptOutcome::Held(start)),
                 Err(kube::Error::Api(status)) if status.is_conflict() || status.is_not_found() => {}
                 Err(error) => return Err(error),
             }
         }
         let Some(lease) = self.api.get_opt(&self.settings.name).await? else {
-            return self.create().await.map(Outcome::Ours);
+            return self.create().await.map(AttemptOutcome::Held);
         };
-        self.see(lease.clone());
+        self.observe(lease.clone());
         let holder = holder(&lease);
         if holder == self.settings.identity {
-            return self.write(lease).await.map(Outcome::Ours);
+            return self.write(lease).await.map(AttemptOutcome::Held);
         }
         // A leader whose name is gone from the lease cannot know who led in between.
-        if self.leading || (!holder.is_empty() && !self.expired(Instant::now())) {
-            return Ok(Outcome::Theirs(holder.to_owned()));
+        if self.leading || (!holder.is_empty() && !self.is_expired(Instant::now())) {
+            return Ok(AttemptOutcome::HeldByOther(holder.to_owned()));
         }
-        self.write(lease).await.map(Outcome::Ours)
+        self.write(lease).await.map(AttemptOutcome::Held)
     }
 
     async fn create(&mut self) -> Result<Moment, kube::Error> {
@@ -294,24 +294,24 @@ impl Elector {
             name: Some(self.settings.name.clone()),
             ..ObjectMeta::default()
         };
-        let lease = self.ours(Lease { metadata, spec: None });
+        let lease = self.with_own_record(Lease { metadata, spec: None });
         let start = Moment::now();
         let lease = self.api.create(&PostParams::default(), &lease).await?;
-        self.see(lease);
+        self.observe(lease);
         Ok(start)
     }
 
     /// Writes ourselves into a lease, provided that it has not changed.
     async fn write(&mut self, lease: Lease) -> Result<Moment, kube::Error> {
-        let lease = self.ours(lease);
+        let lease = self.with_own_record(lease);
         let start = Moment::now();
         let lease = self.api.replace(&self.settings.name, &PostParams::default(), &lease).await?;
-        self.see(lease);
+        self.observe(lease);
         Ok(start)
     }
 
     /// The lease with us as its holder. Fields that other versions know stay.
-    fn ours(&self, mut lease: Lease) -> Lease {
+    fn with_own_record(&self, mut lease: Lease) -> Lease {
         let now = MicroTime(Timestamp::now());
         let already = holder(&lease) == self.settings.identity;
         let new = lease.spec.is_none();
@@ -328,17 +328,17 @@ impl Elector {
     }
 
     /// Notes what the lease is now; the time stays when its record did not change.
-    fn see(&mut self, lease: Lease) {
+    fn observe(&mut self, lease: Lease) {
         let now = Instant::now();
-        let at = match &self.seen {
+        let at = match &self.observed {
             Some((old, at)) if old.spec == lease.spec => *at,
             _ => now,
         };
-        self.seen = Some((lease, at));
+        self.observed = Some((lease, at));
     }
 
-    fn expired(&self, now: Instant) -> bool {
-        let Some((lease, at)) = &self.seen else { return false };
+    fn is_expired(&self, now: Instant) -> bool {
+        let Some((lease, at)) = &self.observed else { return false };
         let seconds = lease.spec.as_ref().and_then(|spec| spec.lease_duration_seconds);
         let duration = match seconds {
             Some(seconds) => Duration::from_secs(u64::try_from(seconds).unwrap_or(0)),
@@ -353,7 +353,7 @@ fn holder(lease: &Lease) -> &str {
 }
 
 /// Host name and a random part, as upstream makes it.
-fn identity() -> String {
+fn new_identity() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname")
         .ok()
         .or_else(|| std::env::var("HOSTNAME").ok())

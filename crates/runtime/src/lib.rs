@@ -11,23 +11,21 @@
 //! must never go wrong; [`lease`] says who may write and [`gate`] when, [`http`] and [`metrics`] what
 //! others may see.
 
-mod answer;
+mod api_error;
 pub mod bind;
-mod body;
+pub mod client;
 pub mod connect;
 pub mod driver;
 pub mod events;
 pub mod execute;
 pub mod extenders;
 pub mod gate;
-pub mod gong;
 pub mod http;
+mod json;
 pub mod kinds;
 pub mod lease;
-pub mod link;
 pub mod metrics;
-pub mod pace;
-pub mod report;
+pub mod pod_status;
 pub mod resources;
 pub mod scheduler;
 #[cfg(test)]
@@ -35,4 +33,6 @@ mod testing;
 pub mod timing;
 pub mod traces;
 pub mod volumes;
+pub mod wake_batch;
+pub mod wakeup_coalescing;
 pub mod watch;

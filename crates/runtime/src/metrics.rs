@@ -10,19 +10,19 @@
 //! where the TYPE line of a counter lacks `_total`, so that scrapers of the plain format take
 //! counters for untyped.
 
+mod families;
 mod process;
 mod slis;
-mod table;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
-use engine::queue::{Counters, EventLabel};
+use engine::queue::{EventLabel, QueueCounters};
 use prometheus::{Histogram, IntCounter, Registry, TextEncoder};
 use tokio::time::Instant;
 
+use families::Families;
 use slis::Slis;
-use table::Table;
 
 /// The type of the text that [`Metrics::text`] gives.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -32,23 +32,23 @@ pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// An observation takes no lock but the short read lock of its family, and allocates only for a
 /// combination of labels that was not seen before.
 #[derive(Clone)]
-pub struct Metrics(Arc<Inner>);
+pub struct Metrics(Arc<MetricsInner>);
 
-struct Inner {
-    table: Table,
+struct MetricsInner {
+    families: Families,
     /// Of what happens to nearly every pod.
-    usual: Usual,
+    cached: CachedHandles,
     slis: Slis,
     lease: String,
 }
 
 /// Metrics that are not looked up by their labels each time, once they were.
 #[derive(Default)]
-struct Usual {
+struct CachedHandles {
     scheduled: ByProfile<(IntCounter, Histogram)>,
     bound: ByProfile<Histogram>,
     binds: OnceLock<IntCounter>,
-    at_once: OnceLock<Histogram>,
+    first_attempt: OnceLock<Histogram>,
 }
 
 /// Something of each profile; there are few.
@@ -144,89 +144,89 @@ pub struct CacheSize {
 impl Metrics {
     /// Metrics that are all zero. `lease` is the name of the lease of the leader election.
     pub fn new(lease: &str) -> Self {
-        let table = Table::new();
-        let slis = Slis::new(table.process.start_seconds.clone());
-        let usual = Usual::default();
-        Self(Arc::new(Inner { table, usual, slis, lease: lease.to_owned() }))
+        let families = Families::new();
+        let slis = Slis::new(families.process.start_seconds.clone());
+        let cached = CachedHandles::default();
+        Self(Arc::new(MetricsInner { families, cached, slis, lease: lease.to_owned() }))
     }
 
     /// The text that Prometheus reads.
     pub fn text(&self) -> String {
-        let table = &self.0.table;
-        table.watch_staleness.refresh(Instant::now());
-        table.process.refresh();
-        encode(&table.registry)
+        let families = &self.0.families;
+        families.watch_staleness.refresh(Instant::now());
+        families.process.refresh();
+        encode(&families.registry)
     }
 
     /// The same for the page on health checks.
     pub fn slis(&self) -> String {
-        self.0.table.process.refresh();
+        self.0.families.process.refresh();
         encode(&self.0.slis.registry)
     }
 
     /// A health check was made for a page, such as `readyz`.
-    pub fn health_checked(&self, name: &str, page: &str, well: bool) {
+    pub fn record_health_check(&self, name: &str, page: &str, passed: bool) {
         let Slis { last, total, .. } = &self.0.slis;
-        last.with_label_values(&[name, page]).set(i64::from(well));
-        let status = if well { "success" } else { "error" };
+        last.with_label_values(&[name, page]).set(i64::from(passed));
+        let status = if passed { "success" } else { "error" };
         total.with_label_values(&[name, page, status]).inc();
     }
 
     /// An attempt ended. For a scheduled pod the time runs until the bind is done.
-    pub fn attempt(&self, profile: &str, result: AttemptResult, seconds: f64) {
-        let table = &self.0.table;
+    pub fn observe_attempt(&self, profile: &str, result: AttemptResult, seconds: f64) {
+        let families = &self.0.families;
         let labels = [result.name(), profile];
         let make = || {
-            let attempts = table.attempts.with_label_values(&labels);
-            (attempts, table.attempt_seconds.with_label_values(&labels))
+            let attempts = families.attempts.with_label_values(&labels);
+            (attempts, families.attempt_seconds.with_label_values(&labels))
         };
         let put = |(attempts, times): &(IntCounter, Histogram)| {
             attempts.inc();
             times.observe(seconds);
         };
         match result {
-            AttemptResult::Scheduled => self.0.usual.scheduled.with(profile, make, put),
+            AttemptResult::Scheduled => self.0.cached.scheduled.with(profile, make, put),
             AttemptResult::Unschedulable | AttemptResult::Error => put(&make()),
         }
     }
 
     /// A pod of a profile was bound after this time.
-    pub fn bound(&self, profile: &str, seconds: f64) {
+    pub fn observe_bind(&self, profile: &str, seconds: f64) {
         let labels = ["Bind", "Success", profile];
-        let make = || self.0.table.point_seconds.with_label_values(&labels);
-        self.0.usual.bound.with(profile, make, |times| times.observe(seconds));
+        let make = || self.0.families.point_seconds.with_label_values(&labels);
+        self.0.cached.bound.with(profile, make, |times| times.observe(seconds));
     }
 
     /// The plugins of an extension point were run.
-    pub fn extension_point(&self, point: &str, status: &str, profile: &str, seconds: f64) {
+    pub fn observe_extension_point(&self, point: &str, status: &str, profile: &str, seconds: f64) {
         let labels = [point, status, profile];
-        self.0.table.point_seconds.with_label_values(&labels).observe(seconds);
+        self.0.families.point_seconds.with_label_values(&labels).observe(seconds);
     }
 
     /// A plugin was run at an extension point.
-    pub fn plugin(&self, plugin: &str, point: &str, status: &str, seconds: f64) {
+    pub fn observe_plugin(&self, plugin: &str, point: &str, status: &str, seconds: f64) {
         let labels = [plugin, point, status];
-        self.0.table.plugin_seconds.with_label_values(&labels).observe(seconds);
+        self.0.families.plugin_seconds.with_label_values(&labels).observe(seconds);
     }
 
     /// A plugin had something to say.
-    pub fn plugin_evaluated(&self, plugin: &str, point: &str, profile: &str) {
-        self.0.table.plugin_evaluations.with_label_values(&[plugin, point, profile]).inc();
+    pub fn count_plugin_evaluation(&self, plugin: &str, point: &str, profile: &str) {
+        self.0.families.plugin_evaluations.with_label_values(&[plugin, point, profile]).inc();
     }
 
     /// A plugin said whether an event may help a pod.
-    pub fn hint(&self, plugin: &str, event: &str, hint: &str, seconds: f64) {
-        self.0.table.hint_seconds.with_label_values(&[plugin, event, hint]).observe(seconds);
+    pub fn observe_hint(&self, plugin: &str, event: &str, hint: &str, seconds: f64) {
+        self.0.families.hint_seconds.with_label_values(&[plugin, event, hint]).observe(seconds);
     }
 
     /// Where the times of handling an event are noted.
-    pub fn event_handling(&self, event: &EventLabel) -> Histogram {
-        self.0.table.event_seconds.with_label_values(&[&*event.to_string()])
+    pub fn event_handling_histogram(&self, event: &EventLabel) -> Histogram {
+        self.0.families.event_seconds.with_label_values(&[&*event.to_string()])
     }
 
     /// How many events of each kind are kept for pods being tried now, and how many such pods there are.
-    pub fn in_flight(&self, events: &BTreeMap<EventLabel, usize>, pods: usize) {
-        let gauges = &self.0.table.in_flight_events;
+    pub fn set_in_flight(&self, events: &BTreeMap<EventLabel, usize>, pods: usize) {
+        let gauges = &self.0.families.in_flight_events;
         gauges.reset();
         gauges.with_label_values(&["PodPopped"]).set(pods as i64);
         for (event, count) in events {
@@ -235,28 +235,28 @@ impl Metrics {
     }
 
     /// A node was looked for.
-    pub fn algorithm(&self, seconds: f64) {
-        self.0.table.algorithm_seconds.observe(seconds);
+    pub fn observe_algorithm(&self, seconds: f64) {
+        self.0.families.algorithm_seconds.observe(seconds);
     }
 
     /// A pod was bound, at the given attempt and so long after it could first be tried.
-    pub fn scheduled(&self, attempts: u32, sli_seconds: f64) {
-        self.0.table.pod_attempts.observe(f64::from(attempts));
+    pub fn observe_scheduled(&self, attempts: u32, sli_seconds: f64) {
+        self.0.families.pod_attempts.observe(f64::from(attempts));
         let times =
-            |attempts| self.0.table.sli_seconds.with_label_values(&[attempts_label(attempts)]);
+            |attempts| self.0.families.sli_seconds.with_label_values(&[attempts_label(attempts)]);
         match attempts {
-            1 => self.0.usual.at_once.get_or_init(|| times(1)).observe(sli_seconds),
+            1 => self.0.cached.first_attempt.get_or_init(|| times(1)).observe(sli_seconds),
             _ => times(attempts).observe(sli_seconds),
         }
     }
 
     /// A pod was bound that only the periodic flush had brought back: an event was missed.
-    pub fn scheduled_after_flush(&self) {
-        self.0.table.after_flush.inc();
+    pub fn count_scheduled_after_flush(&self) {
+        self.0.families.after_flush.inc();
     }
 
     /// How many pods wait now.
-    pub fn pending(&self, pods: PendingPods) {
+    pub fn set_pending_pods(&self, pods: PendingPods) {
         let PendingPods { active, backoff, unschedulable, gated } = pods;
         let rows = [
             ("active", active),
@@ -265,91 +265,91 @@ impl Metrics {
             ("gated", gated),
         ];
         for (queue, count) in rows {
-            self.0.table.pending.with_label_values(&[queue]).set(count as i64);
+            self.0.families.pending.with_label_values(&[queue]).set(count as i64);
         }
     }
 
     /// Takes over the queue's own count of pods that came in.
-    pub fn incoming_totals(&self, counters: &Counters) {
+    pub fn set_incoming_totals(&self, counters: &QueueCounters) {
         for ((queue, event), &total) in &counters.incoming {
             let labels = [queue.name(), &event.to_string()];
-            advance(&self.0.table.incoming.with_label_values(&labels), total);
+            advance(&self.0.families.incoming.with_label_values(&labels), total);
         }
     }
 
     /// How many pods of a profile a plugin keeps waiting now.
-    pub fn unschedulable(&self, plugin: &str, profile: &str, pods: usize) {
-        self.0.table.unschedulable.with_label_values(&[plugin, profile]).set(pods as i64);
+    pub fn set_unschedulable_pods(&self, plugin: &str, profile: &str, pods: usize) {
+        self.0.families.unschedulable.with_label_values(&[plugin, profile]).set(pods as i64);
     }
 
     /// What the engine keeps now.
-    pub fn cache_size(&self, size: CacheSize) {
+    pub fn set_cache_size(&self, size: CacheSize) {
         let CacheSize { nodes, pods, assumed_pods } = size;
         for (kind, count) in [("nodes", nodes), ("pods", pods), ("assumed_pods", assumed_pods)] {
-            self.0.table.cache_size.with_label_values(&[kind]).set(count as i64);
+            self.0.families.cache_size.with_label_values(&[kind]).set(count as i64);
         }
     }
 
     /// Room for a pod was looked for by preemption.
-    pub fn preemption_attempt(&self) {
-        self.0.table.preemption_attempts.inc();
+    pub fn count_preemption_attempt(&self) {
+        self.0.families.preemption_attempts.inc();
     }
 
     /// So many victims were chosen for a pod.
-    pub fn preemption_victims(&self, victims: usize) {
-        self.0.table.preemption_victims.observe(victims as f64);
+    pub fn observe_preemption_victims(&self, victims: usize) {
+        self.0.families.preemption_victims.observe(victims as f64);
     }
 
     /// Volumes of a pod could not be bound. Upstream's other steps, `predicate` and `assume`, only
     /// read what is in memory and do not fail here.
-    pub fn volume_bind_failed(&self) {
-        self.0.table.volume_errors.with_label_values(&["bind"]).inc();
+    pub fn count_volume_bind_failure(&self) {
+        self.0.families.volume_errors.with_label_values(&["bind"]).inc();
     }
 
     /// A watch proved that what is known of a kind was current at this time. The age of the last
     /// proof is computed when the metrics are read, so a watch that hangs is seen.
-    pub fn watch_fresh(&self, kind: &'static str, at: Instant) {
-        self.0.table.watch_staleness.set(kind, at);
+    pub fn note_watch_activity(&self, kind: &'static str, at: Instant) {
+        self.0.families.watch_staleness.set(kind, at);
     }
 
     /// A kind had to be listed again.
-    pub fn relisted(&self, kind: &'static str, reason: &'static str) {
-        self.0.table.relists.with_label_values(&[kind, reason]).inc();
+    pub fn count_relist(&self, kind: &'static str, reason: &'static str) {
+        self.0.families.relists.with_label_values(&[kind, reason]).inc();
     }
 
     /// A bind was answered, or not.
-    pub fn bind(&self, result: BindResult) {
-        let binds = || self.0.table.binds.with_label_values(&[result.name()]);
+    pub fn count_bind(&self, result: BindResult) {
+        let binds = || self.0.families.binds.with_label_values(&[result.name()]);
         match result {
-            BindResult::Bound => self.0.usual.binds.get_or_init(binds).inc(),
+            BindResult::Bound => self.0.cached.binds.get_or_init(binds).inc(),
             BindResult::Rejected | BindResult::Ambiguous => binds().inc(),
         }
     }
 
     /// How many binds are under way now.
-    pub fn binds_in_flight(&self, binds: usize) {
-        self.0.table.binds_in_flight.set(binds as i64);
+    pub fn set_binds_in_flight(&self, binds: usize) {
+        self.0.families.binds_in_flight.set(binds as i64);
     }
 
     /// A Kubernetes event was not written.
-    pub fn event_dropped(&self) {
-        self.0.table.events_dropped.inc();
+    pub fn count_dropped_event(&self) {
+        self.0.families.events_dropped.inc();
     }
 
     /// A check of the engine's state failed.
-    pub fn invariant_violated(&self) {
-        self.0.table.invariant_violations.inc();
+    pub fn count_invariant_violation(&self) {
+        self.0.families.invariant_violations.inc();
     }
 
     /// An audit of the engine's state ended, with or without a finding.
-    pub fn audited(&self, well: bool) {
-        let result = if well { "passed" } else { "failed" };
-        self.0.table.audits.with_label_values(&[result]).inc();
+    pub fn count_audit(&self, passed: bool) {
+        let result = if passed { "passed" } else { "failed" };
+        self.0.families.audits.with_label_values(&[result]).inc();
     }
 
     /// Whether this process leads.
-    pub fn leading(&self, leads: bool) {
-        self.0.table.master_status.with_label_values(&[&self.0.lease]).set(i64::from(leads));
+    pub fn set_leading(&self, leads: bool) {
+        self.0.families.master_status.with_label_values(&[&self.0.lease]).set(i64::from(leads));
     }
 }
 

@@ -22,24 +22,24 @@ use crate::driver::Input;
 mod tests;
 
 /// Places of pods that the engine looks at for one question: a fraction of a millisecond.
-const PODS_AT_ONCE: usize = 512;
+const PAGE_SLOTS_MAX: usize = 512;
 
 /// Readers at a time. There is one scraper, perhaps two.
 const READERS_MAX: usize = 2;
 
 /// How long the engine may take for one page, all that waits before it included.
-const PAGE_TIME: Duration = Duration::from_secs(10);
+const PAGE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A few of the pods that the engine knows.
 #[derive(Debug)]
-pub struct Page {
-    pods: Vec<Row>,
+pub struct PodPage {
+    pods: Vec<PodRow>,
     /// Where the next page begins.
     next: Option<usize>,
 }
 
 #[derive(Debug)]
-struct Row {
+struct PodRow {
     namespace: Text,
     name: Text,
     node: Text,
@@ -47,11 +47,11 @@ struct Row {
     spec: Arc<PodSpec>,
 }
 
-impl Page {
+impl PodPage {
     /// The pods from a place on.
     pub(crate) fn new(state: &State, from: usize) -> Self {
-        let to = from.saturating_add(PODS_AT_ONCE);
-        let pods = state.pods.iter_within(from..to).map(|(pod, record)| Row {
+        let to = from.saturating_add(PAGE_SLOTS_MAX);
+        let pods = state.pods.iter_within(from..to).map(|(pod, record)| PodRow {
             namespace: state.namespace(pod).into(),
             name: record.name.clone(),
             // Not before the API server says so.
@@ -75,14 +75,14 @@ pub struct PodResources {
 
 /// The two families, in the order of their names.
 #[derive(Clone, Copy)]
-enum Family {
+enum ResourceFamily {
     Limit,
     Request,
 }
 
 /// What comes next in the text.
-struct Position {
-    family: Family,
+struct StreamPosition {
+    family: ResourceFamily,
     from: usize,
     _reader: OwnedSemaphorePermit,
 }
@@ -96,12 +96,12 @@ impl PodResources {
     pub(crate) fn text(&self) -> Option<impl Stream<Item = Result<Bytes>> + Send + use<>> {
         let reader = Arc::clone(&self.readers).try_acquire_owned().ok()?;
         let inputs = self.inputs.clone();
-        let first = Position { family: Family::Limit, from: 0, _reader: reader };
+        let first = StreamPosition { family: ResourceFamily::Limit, from: 0, _reader: reader };
         let pieces = stream::try_unfold(Some(first), move |position| {
             let inputs = inputs.clone();
             async move {
                 let Some(position) = position else { return Ok(None) };
-                let page = ask(&inputs, position.from).await?;
+                let page = request_page(&inputs, position.from).await?;
                 let piece = position.family.text(position.from == 0, &page.pods);
                 Ok(Some((Bytes::from(piece), position.after(page.next))))
             }
@@ -113,8 +113,8 @@ impl PodResources {
     }
 }
 
-async fn ask(inputs: &mpsc::Sender<Input>, from: usize) -> Result<Page> {
-    let answer = timeout(PAGE_TIME, async {
+async fn request_page(inputs: &mpsc::Sender<Input>, from: usize) -> Result<PodPage> {
+    let answer = timeout(PAGE_TIMEOUT, async {
         let (reply, answer) = oneshot::channel();
         inputs.send(Input::Pods { from, reply }).await.context("the scheduler has ended")?;
         answer.await.context("the scheduler has ended")
@@ -122,18 +122,20 @@ async fn ask(inputs: &mpsc::Sender<Input>, from: usize) -> Result<Page> {
     answer.await.context("the scheduler did not answer")?
 }
 
-impl Position {
+impl StreamPosition {
     fn after(self, next: Option<usize>) -> Option<Self> {
         match (self.family, next) {
             (_, Some(from)) => Some(Self { from, ..self }),
-            (Family::Limit, None) => Some(Self { family: Family::Request, from: 0, ..self }),
-            (Family::Request, None) => None,
+            (ResourceFamily::Limit, None) => {
+                Some(Self { family: ResourceFamily::Request, from: 0, ..self })
+            }
+            (ResourceFamily::Request, None) => None,
         }
     }
 }
 
-impl Family {
-    fn text(self, first: bool, pods: &[Row]) -> String {
+impl ResourceFamily {
+    fn text(self, first: bool, pods: &[PodRow]) -> String {
         let (name, help) = match self {
             Self::Limit => ("kube_pod_resource_limit", "Most that a pod may use of a resource."),
             Self::Request => ("kube_pod_resource_request", "What a pod requests of a resource."),
@@ -143,12 +145,12 @@ impl Family {
         if first {
             let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge");
         }
-        for Row { namespace, name: pod, node, priority, spec } in pods {
+        for PodRow { namespace, name: pod, node, priority, spec } in pods {
             let amounts = match self {
                 Self::Limit => &spec.limits,
                 Self::Request => &spec.requests,
             };
-            for (resource, unit, amount) in shown(amounts) {
+            for (resource, unit, amount) in nonzero_amounts(amounts) {
                 let _ = writeln!(
                     text,
                     "{name}{{namespace=\"{}\",pod=\"{}\",node=\"{}\",scheduler=\"{}\",priority=\"{priority}\",resource=\"{}\",unit=\"{unit}\"}} {amount}",
@@ -165,7 +167,7 @@ impl Family {
 }
 
 /// Name, unit and amount of each resource of which there is any.
-fn shown(amounts: &Resources) -> impl Iterator<Item = (&str, &'static str, f64)> {
+fn nonzero_amounts(amounts: &Resources) -> impl Iterator<Item = (&str, &'static str, f64)> {
     let plain = [
         ("cpu", "cores", amounts.cpu as f64 / 1000.0),
         ("memory", "bytes", amounts.memory as f64),

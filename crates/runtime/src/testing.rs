@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 
 /// A request as the server got it.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct ReceivedRequest {
     pub(crate) at: Instant,
     pub(crate) method: Method,
     pub(crate) path: String,
@@ -26,7 +26,7 @@ pub(crate) struct Asked {
     pub(crate) body: Value,
 }
 
-impl Asked {
+impl ReceivedRequest {
     /// What the query says of a parameter.
     pub(crate) fn parameter(&self, name: &str) -> Option<String> {
         let mut pairs = form_urlencoded::parse(self.query.as_bytes());
@@ -36,7 +36,7 @@ impl Asked {
 
 /// A part of an answer's body.
 #[derive(Clone, Debug)]
-pub(crate) enum Part {
+pub(crate) enum BodyPart {
     Data(Vec<u8>),
     Wait(Duration),
     /// The connection breaks.
@@ -48,13 +48,13 @@ pub(crate) enum Part {
 /// How the server answers.
 #[derive(Clone)]
 pub(crate) struct Reply {
-    head: Head,
+    head: ResponseHead,
     delay: Duration,
     status: StatusCode,
     headers: Vec<(&'static str, String)>,
-    parts: Vec<Part>,
+    parts: Vec<BodyPart>,
     /// Parts that come as things happen.
-    more: Arc<Mutex<Option<BoxStream<'static, Part>>>>,
+    more: Arc<Mutex<Option<BoxStream<'static, BodyPart>>>>,
 }
 
 impl std::fmt::Debug for Reply {
@@ -64,7 +64,7 @@ impl std::fmt::Debug for Reply {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Head {
+enum ResponseHead {
     Comes,
     Breaks,
     Never,
@@ -72,13 +72,13 @@ enum Head {
 
 impl Reply {
     pub(crate) fn json(status: u16, body: &Value) -> Self {
-        Self::stream(status, vec![Part::Data(body.to_string().into_bytes())])
+        Self::stream(status, vec![BodyPart::Data(body.to_string().into_bytes())])
     }
 
-    pub(crate) fn stream(status: u16, parts: Vec<Part>) -> Self {
+    pub(crate) fn stream(status: u16, parts: Vec<BodyPart>) -> Self {
         let status = StatusCode::from_u16(status).unwrap();
         Self {
-            head: Head::Comes,
+            head: ResponseHead::Comes,
             delay: Duration::ZERO,
             status,
             headers: Vec::new(),
@@ -90,8 +90,8 @@ impl Reply {
     /// A body that goes on as things happen.
     pub(crate) fn endless(
         status: u16,
-        parts: Vec<Part>,
-        more: impl Stream<Item = Part> + Send + 'static,
+        parts: Vec<BodyPart>,
+        more: impl Stream<Item = BodyPart> + Send + 'static,
     ) -> Self {
         let more = Arc::new(Mutex::new(Some(more.boxed())));
         Self { more, ..Self::stream(status, parts) }
@@ -105,11 +105,11 @@ impl Reply {
 
     /// The connection breaks before any answer.
     pub(crate) fn broken() -> Self {
-        Self { head: Head::Breaks, ..Self::stream(200, Vec::new()) }
+        Self { head: ResponseHead::Breaks, ..Self::stream(200, Vec::new()) }
     }
 
     pub(crate) fn never() -> Self {
-        Self { head: Head::Never, ..Self::stream(200, Vec::new()) }
+        Self { head: ResponseHead::Never, ..Self::stream(200, Vec::new()) }
     }
 
     pub(crate) fn after(self, delay: Duration) -> Self {
@@ -124,24 +124,24 @@ impl Reply {
 
 /// The server: `answer` may change the world of the test; it is called when a request arrives.
 #[derive(Clone)]
-pub(crate) struct Fake {
-    asked: Arc<Mutex<Vec<Asked>>>,
-    answer: Arc<dyn Fn(&Asked) -> Reply + Send + Sync>,
+pub(crate) struct FakeApiServer {
+    asked: Arc<Mutex<Vec<ReceivedRequest>>>,
+    answer: Arc<dyn Fn(&ReceivedRequest) -> Reply + Send + Sync>,
 }
 
-impl Fake {
-    pub(crate) fn new(answer: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
+impl FakeApiServer {
+    pub(crate) fn new(answer: impl Fn(&ReceivedRequest) -> Reply + Send + Sync + 'static) -> Self {
         Self { asked: Arc::default(), answer: Arc::new(answer) }
     }
 
     /// All requests so far.
-    pub(crate) fn asked(&self) -> Vec<Asked> {
+    pub(crate) fn requests(&self) -> Vec<ReceivedRequest> {
         lock(&self.asked).clone()
     }
 
     /// Requests of a method so far.
-    pub(crate) fn asked_by(&self, method: &Method) -> Vec<Asked> {
-        self.asked().into_iter().filter(|asked| asked.method == method).collect()
+    pub(crate) fn requests_by(&self, method: &Method) -> Vec<ReceivedRequest> {
+        self.requests().into_iter().filter(|asked| asked.method == method).collect()
     }
 
     pub(crate) fn client(&self) -> kube::Client {
@@ -156,7 +156,7 @@ impl Fake {
                     value.unwrap_or("").to_owned()
                 };
                 let (content_type, accept) = (header("content-type"), header("accept"));
-                let asked = Asked {
+                let asked = ReceivedRequest {
                     at: Instant::now(),
                     method: parts.method,
                     path: parts.uri.path().to_owned(),
@@ -169,9 +169,9 @@ impl Fake {
                 let reply = (fake.answer)(&asked);
                 sleep(reply.delay).await;
                 match reply.head {
-                    Head::Comes => {}
-                    Head::Never => std::future::pending().await,
-                    Head::Breaks => return Err(tower::BoxError::from("connection reset")),
+                    ResponseHead::Comes => {}
+                    ResponseHead::Never => std::future::pending().await,
+                    ResponseHead::Breaks => return Err(tower::BoxError::from("connection reset")),
                 }
                 let mut response = Response::builder().status(reply.status);
                 for (name, value) in reply.headers {
@@ -186,19 +186,19 @@ impl Fake {
 }
 
 fn body_of(
-    parts: Vec<Part>,
-    more: Option<BoxStream<'static, Part>>,
+    parts: Vec<BodyPart>,
+    more: Option<BoxStream<'static, BodyPart>>,
 ) -> impl hyper::body::Body<Data = Bytes, Error = std::io::Error> + Send + 'static {
     let more = more.unwrap_or_else(|| stream::empty().boxed());
     let frames = stream::iter(parts).chain(more).filter_map(|part| async {
         match part {
-            Part::Data(bytes) => Some(Ok(Frame::data(Bytes::from(bytes)))),
-            Part::Wait(time) => {
+            BodyPart::Data(bytes) => Some(Ok(Frame::data(Bytes::from(bytes)))),
+            BodyPart::Wait(time) => {
                 sleep(time).await;
                 None
             }
-            Part::Break => Some(Err(std::io::Error::other("connection reset"))),
-            Part::Hang => {
+            BodyPart::Break => Some(Err(std::io::Error::other("connection reset"))),
+            BodyPart::Hang => {
                 let never: Infallible = std::future::pending().await;
                 match never {}
             }

@@ -14,8 +14,8 @@ use std::time::Instant;
 use engine::cycle::what_if::PostFilter;
 use engine::engine::Engine;
 use engine::framework::{
-    Class, Event, Permit, Plugin, Point, PostFilterOutcome, Preparation, Prepared, Profile,
-    QueueKey, Rejection, Reservation, Scorer, Subscription, VolumeRequest,
+    Class, Event, KeyPart, Permit, Plugin, Point, PostFilterOutcome, PreFilterResult, Preparation,
+    Profile, QueueKey, Rejection, Reservation, Scorer, Subscription, VolumeRequest,
 };
 use engine::index::{NodeIdx, PodIdx};
 use engine::queue::EventLabel;
@@ -27,7 +27,7 @@ use crate::metrics::Metrics;
 mod tests;
 
 /// One in so many attempts, hints and checks at the queue's door is timed.
-const SAMPLED: u32 = 10;
+const SAMPLING_RATIO: u32 = 10;
 
 /// Names of extension points that [`Point`] does not have.
 const UNRESERVE: &str = "Unreserve";
@@ -37,12 +37,12 @@ const SUCCESS: &str = "Success";
 const SKIP: &str = "Skip";
 
 /// Says which attempts are timed, and tells the metrics.
-pub struct Sampler(Rc<Recorder>);
+pub struct Sampler(Rc<SampleRecorder>);
 
-struct Recorder {
+struct SampleRecorder {
     metrics: Metrics,
     /// The present attempt is timed.
-    on: Cell<bool>,
+    is_timing: Cell<bool>,
     /// Calls outside of attempts, to time some of them.
     calls: Cell<u32>,
     random: Cell<u32>,
@@ -52,9 +52,9 @@ struct Recorder {
 
 /// Wraps the plugins of profiles.
 pub fn instrument(profiles: &mut [Profile], metrics: &Metrics) -> Sampler {
-    let recorder = Rc::new(Recorder {
+    let recorder = Rc::new(SampleRecorder {
         metrics: metrics.clone(),
-        on: Cell::new(false),
+        is_timing: Cell::new(false),
         calls: Cell::new(0),
         random: Cell::new(0x9e37_79b9),
         points: RefCell::default(),
@@ -66,7 +66,7 @@ pub fn instrument(profiles: &mut [Profile], metrics: &Metrics) -> Sampler {
                 plugin
             } else {
                 let (profile, recorder) = (profile.name.clone(), Rc::clone(&recorder));
-                Box::new(Timed { plugin, profile, recorder })
+                Box::new(TimedPlugin { plugin, profile, recorder })
             };
             profile.plugins.push(plugin);
         }
@@ -83,20 +83,20 @@ impl Sampler {
         let random = random ^ random >> 17;
         let random = random ^ random << 5;
         self.0.random.set(random);
-        if random.is_multiple_of(SAMPLED) {
-            self.0.on.set(true);
-            engine.time(Some(nanoseconds));
+        if random.is_multiple_of(SAMPLING_RATIO) {
+            self.0.is_timing.set(true);
+            engine.set_clock(Some(nanoseconds));
         }
     }
 
     /// The attempt ended.
     pub(crate) fn end(&self, engine: &mut Engine) {
-        if !self.0.on.replace(false) {
+        if !self.0.is_timing.replace(false) {
             return;
         }
         let points = self.0.points.take();
-        let times = engine.times();
-        engine.time(None);
+        let times = engine.attempt_times();
+        engine.set_clock(None);
         // Of attempts in which extenders have a say, or that had nothing to try, less is known.
         let Some((profile, status)) = times.attempt else { return };
         let profile = &engine.profiles()[profile].name;
@@ -110,14 +110,14 @@ impl Sampler {
         let metrics = &self.0.metrics;
         if let Some(filter) = times.filter {
             let filter = filter.saturating_sub(of("PreFilter"));
-            metrics.extension_point("Filter", status, profile, seconds(filter));
+            metrics.observe_extension_point("Filter", status, profile, seconds(filter));
         }
         if let Some(score) = times.score {
             let score = score.saturating_sub(of("PreScore"));
-            metrics.extension_point("Score", SUCCESS, profile, seconds(score));
+            metrics.observe_extension_point("Score", SUCCESS, profile, seconds(score));
         }
         for (point, nanos, status) in points {
-            metrics.extension_point(point, status, profile, seconds(nanos));
+            metrics.observe_extension_point(point, status, profile, seconds(nanos));
         }
     }
 }
@@ -131,23 +131,23 @@ fn seconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e9
 }
 
-impl Recorder {
+impl SampleRecorder {
     /// Whether a call outside of attempts is timed.
     fn is_sampled(&self) -> bool {
         let calls = self.calls.get();
-        self.calls.set(if calls == 0 { SAMPLED - 1 } else { calls - 1 });
+        self.calls.set(if calls == 0 { SAMPLING_RATIO - 1 } else { calls - 1 });
         calls == 0
     }
 }
 
 /// A plugin whose calls are timed now and then.
-struct Timed {
+struct TimedPlugin {
     plugin: Box<dyn Plugin>,
     profile: String,
-    recorder: Rc<Recorder>,
+    recorder: Rc<SampleRecorder>,
 }
 
-impl Timed {
+impl TimedPlugin {
     /// Makes a call of an attempt, and notes what it took if the attempt is timed.
     #[inline]
     fn call<T>(
@@ -156,14 +156,14 @@ impl Timed {
         call: impl FnOnce(&dyn Plugin) -> T,
         status: impl FnOnce(&T) -> &'static str,
     ) -> T {
-        if !self.recorder.on.get() {
+        if !self.recorder.is_timing.get() {
             return call(&*self.plugin);
         }
         let begun = nanoseconds();
         let answer = call(&*self.plugin);
         let took = nanoseconds().saturating_sub(begun);
         let status = status(&answer);
-        self.recorder.metrics.plugin(self.plugin.name(), point, status, seconds(took));
+        self.recorder.metrics.observe_plugin(self.plugin.name(), point, status, seconds(took));
         let mut points = self.recorder.points.borrow_mut();
         // To have nothing to say is no failure of the others.
         let status = if status == SKIP { SUCCESS } else { status };
@@ -180,11 +180,11 @@ impl Timed {
     }
 }
 
-fn of_result<T>(result: &Result<T, Rejection>) -> &'static str {
+fn status_of<T>(result: &Result<T, Rejection>) -> &'static str {
     result.as_ref().err().map_or(SUCCESS, |rejection| rejection.code.name())
 }
 
-impl Plugin for Timed {
+impl Plugin for TimedPlugin {
     fn name(&self) -> &str {
         self.plugin.name()
     }
@@ -200,7 +200,7 @@ impl Plugin for Timed {
         let begun = nanoseconds();
         let answer = self.plugin.pre_enqueue(state, pod);
         let took = seconds(nanoseconds().saturating_sub(begun));
-        self.recorder.metrics.plugin(self.name(), "PreEnqueue", of_result(&answer), took);
+        self.recorder.metrics.observe_plugin(self.name(), "PreEnqueue", status_of(&answer), took);
         answer
     }
 
@@ -208,22 +208,22 @@ impl Plugin for Timed {
         self.plugin.queue_order(a, b)
     }
 
-    fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> Prepared {
-        let status = |prepared: &Prepared| match prepared {
-            Prepared::Skip => SKIP,
-            Prepared::Reject(rejection) => rejection.code.name(),
-            Prepared::Filter(_) | Prepared::Narrow(..) => SUCCESS,
+    fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> PreFilterResult {
+        let status = |prepared: &PreFilterResult| match prepared {
+            PreFilterResult::Skip => SKIP,
+            PreFilterResult::Reject(rejection) => rejection.code.name(),
+            PreFilterResult::Filter(_) | PreFilterResult::Narrow(..) => SUCCESS,
         };
         let prepare = |plugin: &dyn Plugin| plugin.prepare_filter(class, preparation);
         let prepared = self.call("PreFilter", prepare, status);
-        if !matches!(prepared, Prepared::Skip) {
-            self.recorder.metrics.plugin_evaluated(self.name(), "PreFilter", &self.profile);
+        if !matches!(prepared, PreFilterResult::Skip) {
+            self.recorder.metrics.count_plugin_evaluation(self.name(), "PreFilter", &self.profile);
         }
         prepared
     }
 
-    fn identity(&self, class: &Class, state: &State, identity: &mut Vec<u32>) -> bool {
-        self.plugin.identity(class, state, identity)
+    fn evaluation_key(&self, class: &Class, state: &State) -> KeyPart {
+        self.plugin.evaluation_key(class, state)
     }
 
     fn filter_without_pre_filter(&self) -> Option<&'static str> {
@@ -243,7 +243,7 @@ impl Plugin for Timed {
         let status = |scorer: &Option<_>| if scorer.is_some() { SUCCESS } else { SKIP };
         let scorer = self.call("PreScore", prepare, status);
         if scorer.is_some() {
-            self.recorder.metrics.plugin_evaluated(self.name(), "PreScore", &self.profile);
+            self.recorder.metrics.count_plugin_evaluation(self.name(), "PreScore", &self.profile);
         }
         scorer
     }
@@ -251,14 +251,14 @@ impl Plugin for Timed {
     fn post_filter(&self, cycle: &mut PostFilter) -> PostFilterOutcome {
         let status = |outcome: &PostFilterOutcome| match outcome {
             PostFilterOutcome::Unschedulable { .. } => "Unschedulable",
-            PostFilterOutcome::Nominate { .. } | PostFilterOutcome::Ask(_) => SUCCESS,
+            PostFilterOutcome::Nominate { .. } | PostFilterOutcome::AskExtenders(_) => SUCCESS,
             PostFilterOutcome::Error(_) => "Error",
         };
         self.call("PostFilter", |plugin| plugin.post_filter(cycle), status)
     }
 
     fn reserve(&self, reservation: &mut Reservation) -> Result<(), Rejection> {
-        self.call("Reserve", |plugin| plugin.reserve(reservation), of_result)
+        self.call("Reserve", |plugin| plugin.reserve(reservation), status_of)
     }
 
     fn unreserve(&self, reservation: &mut Reservation) {
@@ -303,7 +303,7 @@ impl Plugin for Timed {
         let queue = self.plugin.hint(state, class, event);
         let took = seconds(nanoseconds().saturating_sub(begun));
         let (label, hint) = (EventLabel::from(event), if queue { "Queue" } else { "QueueSkip" });
-        self.recorder.metrics.hint(self.name(), &label.to_string(), hint, took);
+        self.recorder.metrics.observe_hint(self.name(), &label.to_string(), hint, took);
         queue
     }
 }

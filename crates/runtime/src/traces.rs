@@ -34,17 +34,17 @@ use tokio::time::{Instant, timeout};
 mod tests;
 
 /// Spans that may wait for the collector; more are dropped.
-const WAITING_MAX: usize = 4096;
+const SPANS_QUEUED_MAX: usize = 4096;
 /// Spans in one request.
-const BATCH_MAX: usize = 512;
+const BATCH_SPANS_MAX: usize = 512;
 /// How long spans wait for others before they are sent.
-const BATCH_TIME: Duration = Duration::from_secs(5);
+const BATCH_DELAY: Duration = Duration::from_secs(5);
 /// For one request.
-const SEND_TIME: Duration = Duration::from_secs(5);
+const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
 /// For what is left when the process ends.
-const END_TIME: Duration = Duration::from_secs(3);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 /// Bytes of an answer; the collector has little to say.
-const ANSWER_BYTES_MAX: usize = 64 << 10;
+const RESPONSE_BYTES_MAX: usize = 64 << 10;
 /// Bytes of what a pod is told that go into its span.
 const MESSAGE_BYTES_MAX: usize = 1024;
 
@@ -53,15 +53,15 @@ pub const MILLION: u32 = 1_000_000;
 
 /// Makes spans, or does nothing. Clones share the queue.
 #[derive(Clone, Default)]
-pub struct Traces(Option<Arc<Inner>>);
+pub struct Traces(Option<Arc<TraceExport>>);
 
-struct Inner {
+struct TraceExport {
     provider: SdkTracerProvider,
     tracer: SdkTracer,
 }
 
 /// The span of an attempt that is not over.
-pub(crate) struct Attempt(Span);
+pub(crate) struct AttemptSpan(Span);
 
 impl Traces {
     /// Makes no spans, at no cost.
@@ -72,20 +72,20 @@ impl Traces {
     /// Sends the spans of so many in a million attempts to a collector that takes OTLP over HTTP.
     /// `io` is the runtime that requests are made on.
     pub fn start(endpoint: &str, per_million: u32, instance: &str, io: Handle) -> Result<Self> {
-        let endpoint = address(endpoint)?;
+        let endpoint = endpoint_uri(endpoint)?;
         let client = Client::builder(TokioExecutor::new()).build_http();
         let exporter = SpanExporter::builder()
             .with_http()
             .with_protocol(Protocol::HttpBinary)
             .with_endpoint(endpoint.to_string())
-            .with_timeout(SEND_TIME)
-            .with_http_client(Courier { client, io, failed: AtomicBool::new(false) })
+            .with_timeout(EXPORT_TIMEOUT)
+            .with_http_client(OtlpHttpClient { client, io, failed: AtomicBool::new(false) })
             .build()
             .with_context(|| format!("cannot send traces to {endpoint}"))?;
         let batches = BatchConfigBuilder::default()
-            .with_max_queue_size(WAITING_MAX)
-            .with_max_export_batch_size(BATCH_MAX)
-            .with_scheduled_delay(BATCH_TIME)
+            .with_max_queue_size(SPANS_QUEUED_MAX)
+            .with_max_export_batch_size(BATCH_SPANS_MAX)
+            .with_scheduled_delay(BATCH_DELAY)
             .build();
         let processor = BatchSpanProcessor::builder(exporter).with_batch_config(batches).build();
         let resource = Resource::builder_empty().with_attributes([
@@ -100,11 +100,16 @@ impl Traces {
             .with_resource(resource.build())
             .build();
         let tracer = provider.tracer("jindou");
-        Ok(Self(Some(Arc::new(Inner { provider, tracer }))))
+        Ok(Self(Some(Arc::new(TraceExport { provider, tracer }))))
     }
 
     /// Begins the span of an attempt that began then, unless it is not among those to be traced.
-    pub(crate) fn attempt(&self, pod: &PodName, profile: &str, begun: Instant) -> Option<Attempt> {
+    pub(crate) fn begin_attempt(
+        &self,
+        pod: &PodName,
+        profile: &str,
+        begun: Instant,
+    ) -> Option<AttemptSpan> {
         let tracer = &self.0.as_ref()?.tracer;
         let builder = tracer
             .span_builder("schedule")
@@ -114,39 +119,40 @@ impl Traces {
         if !span.is_recording() {
             return None;
         }
-        span.set_attributes(of_pod(pod));
+        span.set_attributes(pod_attributes(pod));
         span.set_attribute(KeyValue::new("scheduler.profile", profile.to_owned()));
-        Some(Attempt(span))
+        Some(AttemptSpan(span))
     }
 
     /// Begins the span of a bind, if its attempt is traced.
-    pub(crate) fn bind(
+    pub(crate) fn begin_bind(
         &self,
         attempt: Option<&SpanContext>,
         pod: &PodName,
         node: &str,
-    ) -> Option<Attempt> {
+    ) -> Option<AttemptSpan> {
         let (inner, attempt) = (self.0.as_ref()?, attempt?);
         let parent = Context::new().with_remote_span_context(attempt.clone());
         let builder = inner.tracer.span_builder("bind").with_kind(SpanKind::Client);
         let mut span = inner.tracer.build_with_context(builder, &parent);
-        span.set_attributes(of_pod(pod));
+        span.set_attributes(pod_attributes(pod));
         span.set_attribute(KeyValue::new("k8s.node.name", node.to_owned()));
-        Some(Attempt(span))
+        Some(AttemptSpan(span))
     }
 
     /// Sends what waits, for a bounded time, and ends.
-    pub async fn end(self) {
+    pub async fn shut_down(self) {
         let Some(inner) = self.0 else { return };
-        let ended =
-            tokio::task::spawn_blocking(move || inner.provider.shutdown_with_timeout(END_TIME));
+        let ended = tokio::task::spawn_blocking(move || {
+            inner.provider.shutdown_with_timeout(SHUTDOWN_TIMEOUT)
+        });
         if let Ok(Err(error)) = ended.await {
             tracing::warn!("the last traces may be lost: {error}");
         }
     }
 }
 
-impl Attempt {
+impl AttemptSpan {
     /// For those who do a part of it.
     pub(crate) fn context(&self) -> SpanContext {
         self.0.span_context().clone()
@@ -171,7 +177,7 @@ impl Attempt {
     }
 }
 
-fn of_pod(pod: &PodName) -> [KeyValue; 3] {
+fn pod_attributes(pod: &PodName) -> [KeyValue; 3] {
     [
         KeyValue::new("k8s.namespace.name", pod.namespace.to_string()),
         KeyValue::new("k8s.pod.name", pod.name.to_string()),
@@ -180,7 +186,7 @@ fn of_pod(pod: &PodName) -> [KeyValue; 3] {
 }
 
 /// Where spans go: the usual path unless another one is given.
-fn address(endpoint: &str) -> Result<Uri> {
+fn endpoint_uri(endpoint: &str) -> Result<Uri> {
     let uri: Uri = endpoint
         .parse()
         .with_context(|| format!("{endpoint:?} is not a URL such as http://localhost:4318"))?;
@@ -201,7 +207,7 @@ fn address(endpoint: &str) -> Result<Uri> {
 
 /// Makes the exporter's requests on the I/O thread, and tells when they fail.
 #[derive(Debug)]
-struct Courier {
+struct OtlpHttpClient {
     client: Client<HttpConnector, Full<Bytes>>,
     io: Handle,
     /// The last request failed, which was told.
@@ -209,15 +215,15 @@ struct Courier {
 }
 
 #[async_trait::async_trait]
-impl HttpClient for Courier {
+impl HttpClient for OtlpHttpClient {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let client = self.client.clone();
         // The limit needs the clock of that runtime as well, so it is set over there.
         let sent = self.io.spawn(async move {
-            timeout(SEND_TIME, async move {
+            timeout(EXPORT_TIMEOUT, async move {
                 let response = client.request(request.map(Full::new)).await?;
                 let (head, body) = response.into_parts();
-                let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await?.to_bytes();
+                let body = Limited::new(body, RESPONSE_BYTES_MAX).collect().await?.to_bytes();
                 Ok::<_, HttpError>(Response::from_parts(head, body))
             })
             .await

@@ -10,7 +10,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
-use crate::answer::{failure, may_pass, refusal};
+use crate::api_error::{is_retryable, read_error, status_code_of};
 use crate::gate::Gate;
 use crate::lease::REQUEST_TIMEOUT;
 
@@ -18,10 +18,10 @@ use crate::lease::REQUEST_TIMEOUT;
 mod tests;
 
 /// How often claims are looked at.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long it may take to read.
-const READ_MAX: Duration = Duration::from_secs(10);
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
@@ -39,7 +39,7 @@ pub async fn prepare(
             write(client, gate, request).await?;
         }
         for request in requests {
-            wait(client, gate, request).await?;
+            wait_until_bound(client, gate, request).await?;
         }
         Ok(())
     };
@@ -79,7 +79,7 @@ async fn write(client: &kube::Client, gate: &Gate, request: &VolumeRequest) -> R
             if !for_us {
                 patch["metadata"]["annotations"] = json!({BOUND_BY_CONTROLLER: "yes"});
             }
-            merge(client, gate, &path, &patch).await
+            merge_patch(client, gate, &path, &patch).await
         }
         VolumeRequest::Provision { namespace, claim, node } => {
             let path = claim_path(namespace, claim);
@@ -91,18 +91,22 @@ async fn write(client: &kube::Client, gate: &Gate, request: &VolumeRequest) -> R
                 "resourceVersion": text(&present, "/metadata/resourceVersion"),
                 "annotations": {SELECTED_NODE: **node},
             }});
-            merge(client, gate, &path, &patch).await
+            merge_patch(client, gate, &path, &patch).await
         }
     }
 }
 
-async fn wait(client: &kube::Client, gate: &Gate, request: &VolumeRequest) -> Result<()> {
+async fn wait_until_bound(
+    client: &kube::Client,
+    gate: &Gate,
+    request: &VolumeRequest,
+) -> Result<()> {
     let (VolumeRequest::BindVolume { namespace, claim, .. }
     | VolumeRequest::Provision { namespace, claim, .. }) = request;
     let path = claim_path(namespace, claim);
     loop {
-        let Some(present) = look(client, gate, &path).await? else {
-            sleep(LOOK_EVERY).await;
+        let Some(present) = get_if_available(client, gate, &path).await? else {
+            sleep(POLL_INTERVAL).await;
             continue;
         };
         let volume = text(&present, "/spec/volumeName");
@@ -123,22 +127,24 @@ async fn wait(client: &kube::Client, gate: &Gate, request: &VolumeRequest) -> Re
             }
             VolumeRequest::BindVolume { volume, .. } => {
                 let path = format!("/api/v1/persistentvolumes/{volume}");
-                if let Some(volume_now) = look(client, gate, &path).await?
+                if let Some(volume_now) = get_if_available(client, gate, &path).await?
                     && text(&volume_now, "/spec/claimRef/uid") != text(&present, "/metadata/uid")
                 {
                     bail!("ClaimRef got reset for PV {volume:?}");
                 }
             }
         }
-        sleep(LOOK_EVERY).await;
+        sleep(POLL_INTERVAL).await;
     }
 }
 
 /// Reads an object; `None` when it cannot be had at the moment.
-async fn look(client: &kube::Client, gate: &Gate, path: &str) -> Result<Option<Value>> {
+async fn get_if_available(client: &kube::Client, gate: &Gate, path: &str) -> Result<Option<Value>> {
     match get(client, gate, path).await {
         Ok(object) => Ok(Some(object)),
-        Err(error) if refusal(&error).is_some_and(|status| !may_pass(status)) => Err(error),
+        Err(error) if status_code_of(&error).is_some_and(|status| !is_retryable(status)) => {
+            Err(error)
+        }
         Err(error) => {
             tracing::debug!("cannot read {path}: {error:#}");
             Ok(None)
@@ -160,16 +166,16 @@ fn annotation<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
 
 async fn get(client: &kube::Client, gate: &Gate, path: &str) -> Result<Value> {
     gate.read().await;
-    send(client, Request::get(path).body(Body::empty())?, READ_MAX).await
+    send(client, Request::get(path).body(Body::empty())?, READ_TIMEOUT).await
 }
 
-async fn merge(client: &kube::Client, gate: &Gate, path: &str, patch: &Value) -> Result<()> {
+async fn merge_patch(client: &kube::Client, gate: &Gate, path: &str, patch: &Value) -> Result<()> {
     let request = Request::patch(format!("{path}?timeout={}ms", REQUEST_TIMEOUT.as_millis()))
         .header("content-type", "application/merge-patch+json")
         .body(Body::from(patch.to_string().into_bytes()))?;
     let write = gate.begin_write().await?;
     let done = send(client, request, REQUEST_TIMEOUT).await;
-    let status = done.as_ref().map_or_else(refusal, |_| Some(StatusCode::OK));
+    let status = done.as_ref().map_or_else(status_code_of, |_| Some(StatusCode::OK));
     if let Some(status) = status {
         write.answered(status);
     }
@@ -180,7 +186,7 @@ async fn send(client: &kube::Client, request: Request<Body>, limit: Duration) ->
     let work = async {
         let response = client.send(request).await?;
         if response.status() != StatusCode::OK {
-            return Err(failure(response).await);
+            return Err(read_error(response).await);
         }
         let body = response.into_body().collect().await?.to_bytes();
         Ok(serde_json::from_slice(&body)?)

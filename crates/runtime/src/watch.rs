@@ -12,12 +12,12 @@
 //! come back, and whatever a new list lacks is gone.
 
 mod backoff;
-mod complaints;
+mod decoder;
+mod error_log;
 mod frames;
 mod lines;
 mod objects;
 mod page;
-mod pieces;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -36,35 +36,35 @@ use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::answer::{Form, JSON, PROTOBUF_OR_JSON, Said, failure, refusal};
-use crate::driver::{Input, hand};
-use crate::extenders::NodeObjects;
+use crate::api_error::{ApiStatus, Encoding, JSON, PROTOBUF_OR_JSON, read_error, status_code_of};
+use crate::client::{self, ApiConnection, ApiRequest};
+use crate::driver::{Input, send};
+use crate::extenders::NodeStore;
 use crate::gate::Throttle;
-use crate::kinds::Kind;
-use crate::link::{self, Ask, Link};
+use crate::kinds::WatchedKind;
 use crate::metrics::Metrics;
-use crate::report::{Report, Reports};
-use backoff::{BACKOFF_FIRST, BACKOFF_LAST, Failures};
-use complaints::{Complaints, explain};
-use objects::{Identity, Objects, identity};
-use page::Page;
-use pieces::{Event, Pieces, TooLong};
+use crate::pod_status::{StatusUpdate, StatusWriter};
+use backoff::{BACKOFF_INITIAL, BACKOFF_MAX, FailureBackoff};
+use decoder::{EventDecoder, EventTooLarge, WatchEvent};
+use error_log::{ErrorLog, explain};
+use objects::{ObjectIdentity, ObjectTable, identity_of};
+use page::ListPage;
 pub use status::WatchStatus;
 
 /// How long the server keeps a watch open.
-const WATCH_SECONDS: u64 = 290;
+const WATCH_TIMEOUT_SECONDS: u64 = 290;
 
 /// A watch without any byte for this long is dead: bookmarks come about every minute.
-const IDLE_MAX: Duration = Duration::from_secs(WATCH_SECONDS + 5);
+const SILENCE_MAX: Duration = Duration::from_secs(WATCH_TIMEOUT_SECONDS + 5);
 
 /// How long the head of an answer may take.
-const HEAD_MAX: Duration = Duration::from_secs(30);
+const RESPONSE_HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long a page of a list may take, and how long a streaming list may say nothing.
-const PAGE_MAX: Duration = Duration::from_mins(1);
+const PAGE_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Objects on a page.
-const PAGE_OBJECTS: usize = 1000;
+/// ObjectTable on a page.
+const PAGE_OBJECTS_MAX: usize = 1000;
 
 /// Bytes of a page, whatever its objects.
 const PAGE_BYTES_MAX: usize = 1 << 30;
@@ -73,41 +73,41 @@ const PAGE_BYTES_MAX: usize = 1 << 30;
 const EVENT_BYTES_MAX: usize = 32 << 20;
 
 /// Bytes of a watch that are cut into events at once.
-const PORTION_BYTES: usize = 16 << 10;
+const DECODE_CHUNK_BYTES: usize = 16 << 10;
 
 /// The annotation of the bookmark that ends a streaming list.
-const LIST_ENDS: &str = "k8s.io/initial-events-end";
+const INITIAL_EVENTS_END_ANNOTATION: &str = "k8s.io/initial-events-end";
 
 /// Problems told of one kind; a cluster full of odd objects must not fill the log.
-const PROBLEMS_TOLD: usize = 100;
+const PROBLEMS_LOGGED_MAX: usize = 100;
 
 /// Follows one kind and tells the engine.
-pub struct Follower {
-    kind: &'static Kind,
-    link: Link,
+pub struct Reflector {
+    kind: &'static WatchedKind,
+    connection: ApiConnection,
     inputs: mpsc::Sender<Input>,
     status: Arc<WatchStatus>,
     metrics: Metrics,
-    objects: Objects,
+    objects: ObjectTable,
     /// The last call for a new list that was heard.
-    call: u64,
+    relist_generation: u64,
     /// How long the first list waits for a call.
-    head_start: Duration,
+    startup_delay: Duration,
     streaming_lists: bool,
     /// Whether the last request was answered, in whatever way.
     answered: bool,
-    problems_told: usize,
-    complaints: Complaints,
+    problems_logged: usize,
+    error_log: ErrorLog,
     throttle: Throttle,
     /// Is told what pods say of themselves.
-    reports: Option<Reports>,
+    status_writer: Option<StatusWriter>,
     /// Keeps nodes as they are shown.
-    nodes: Option<NodeObjects>,
+    node_store: Option<NodeStore>,
 }
 
 /// Why a list or a watch is over.
 #[derive(Debug)]
-enum End {
+enum WatchEnd {
     /// Everything was listed.
     Listed,
     /// It can go on from the last version.
@@ -115,62 +115,62 @@ enum End {
     /// The last version is too old: everything must be listed again.
     Expired,
     /// Somebody wants a new list.
-    Called,
+    RelistRequested,
     /// The server does not list by streams.
-    NoStreamingLists,
+    StreamingListUnsupported,
 }
 
-impl Follower {
-    /// Follows a kind over a link.
+impl Reflector {
+    /// Follows a kind over a connection.
     pub fn new(
-        kind: &'static Kind,
-        link: impl Into<Link>,
+        kind: &'static WatchedKind,
+        connection: impl Into<ApiConnection>,
         inputs: mpsc::Sender<Input>,
         status: Arc<WatchStatus>,
         metrics: Metrics,
     ) -> Self {
         Self {
             kind,
-            link: link.into(),
+            connection: connection.into(),
             inputs,
             status,
             metrics,
-            objects: Objects::new(kind),
-            call: 0,
-            head_start: Duration::ZERO,
+            objects: ObjectTable::new(kind),
+            relist_generation: 0,
+            startup_delay: Duration::ZERO,
             streaming_lists: true,
             answered: false,
-            problems_told: 0,
-            complaints: Complaints::default(),
+            problems_logged: 0,
+            error_log: ErrorLog::default(),
             throttle: Throttle::none(),
-            reports: None,
-            nodes: None,
+            status_writer: None,
+            node_store: None,
         }
     }
 
     /// Lists not faster than this; watches are not counted, as in upstream's clients.
     #[must_use]
-    pub fn throttled(self, throttle: Throttle) -> Self {
+    pub fn with_throttle(self, throttle: Throttle) -> Self {
         Self { throttle, ..self }
     }
 
     /// Begins when a list is called for, or after this time: whoever calls for one soon is spared
     /// that there are two.
     #[must_use]
-    pub fn beginning_with_call(self, head_start: Duration) -> Self {
-        Self { head_start, ..self }
+    pub fn with_startup_delay(self, delay: Duration) -> Self {
+        Self { startup_delay: delay, ..self }
     }
 
     /// Tells what pods say of themselves.
     #[must_use]
-    pub fn telling(self, reports: Reports) -> Self {
-        Self { reports: Some(reports), ..self }
+    pub fn with_status_writer(self, status_writer: StatusWriter) -> Self {
+        Self { status_writer: Some(status_writer), ..self }
     }
 
     /// Also keeps nodes as they are shown.
     #[must_use]
-    pub fn keeping(self, nodes: NodeObjects) -> Self {
-        Self { nodes: Some(nodes), ..self }
+    pub fn with_node_store(self, nodes: NodeStore) -> Self {
+        Self { node_store: Some(nodes), ..self }
     }
 
     /// Goes on until nobody listens.
@@ -178,58 +178,59 @@ impl Follower {
         let inputs = self.inputs.clone();
         tokio::select! {
             () = inputs.closed() => {}
-            () = self.follow() => {}
+            () = self.run_until_closed() => {}
         }
     }
 
-    async fn follow(&mut self) {
-        let mut failures = Failures::default();
-        let _ = timeout(self.head_start, self.status.called_after(0)).await;
+    async fn run_until_closed(&mut self) {
+        let mut failures = FailureBackoff::default();
+        let _ = timeout(self.startup_delay, self.status.relist_requested_after(0)).await;
         loop {
             let begun = Instant::now();
             let end = self.list_or_watch().await;
             let lasted = begun.elapsed();
-            if lasted > BACKOFF_LAST {
-                failures = Failures::default();
+            if lasted > BACKOFF_MAX {
+                failures = FailureBackoff::default();
             }
             match end {
-                Ok(End::Listed) => continue,
-                Ok(End::Called) => {
-                    self.metrics.relisted(self.kind.name, "called");
+                Ok(WatchEnd::Listed) => continue,
+                Ok(WatchEnd::RelistRequested) => {
+                    self.metrics.count_relist(self.kind.name, "called");
                     continue;
                 }
                 // A server that closes at once is not asked at once.
-                Ok(End::Closed) => {
-                    if lasted > BACKOFF_FIRST {
-                        failures = Failures::default();
+                Ok(WatchEnd::Closed) => {
+                    if lasted > BACKOFF_INITIAL {
+                        failures = FailureBackoff::default();
                     } else {
                         failures.add(true);
                     }
                 }
-                Ok(End::Expired) => {
+                Ok(WatchEnd::Expired) => {
                     tracing::info!(kind = self.kind.name, "the watch is too old, listing again");
-                    self.metrics.relisted(self.kind.name, "expired");
-                    self.objects.distrust();
+                    self.metrics.count_relist(self.kind.name, "expired");
+                    self.objects.invalidate();
                     failures.add(true);
                 }
-                Ok(End::NoStreamingLists) => self.streaming_lists = false,
+                Ok(WatchEnd::StreamingListUnsupported) => self.streaming_lists = false,
                 Err(error)
-                    if self.kind.optional && refusal(&error) == Some(StatusCode::NOT_FOUND) =>
+                    if self.kind.is_optional
+                        && status_code_of(&error) == Some(StatusCode::NOT_FOUND) =>
                 {
-                    if self.complaints.are_news("missing") {
+                    if self.error_log.should_log_if_new("missing") {
                         tracing::info!(kind = self.kind.name, "the API server lacks this kind");
                     }
                     self.objects.begin();
                     self.finish(0).await;
-                    self.objects.distrust();
-                    failures = Failures::default();
-                    sleep(BACKOFF_LAST).await;
+                    self.objects.invalidate();
+                    failures = FailureBackoff::default();
+                    sleep(BACKOFF_MAX).await;
                 }
                 Err(error) => {
                     let listing = !self.objects.complete && !self.streaming_lists;
                     let verb = if listing { "list" } else { "watch" };
                     let text = explain(self.kind, verb, &error);
-                    if self.complaints.are_due(&text) {
+                    if self.error_log.should_log(&text) {
                         tracing::warn!(kind = self.kind.name, "{text}");
                     }
                     failures.add(self.answered);
@@ -241,72 +242,72 @@ impl Follower {
         }
     }
 
-    async fn list_or_watch(&mut self) -> Result<End> {
-        let call = self.status.call();
-        if call > self.call {
-            self.call = call;
-            self.objects.distrust();
+    async fn list_or_watch(&mut self) -> Result<WatchEnd> {
+        let call = self.status.relist_generation();
+        if call > self.relist_generation {
+            self.relist_generation = call;
+            self.objects.invalidate();
         }
         if self.objects.complete {
             return self.stream(false).await;
         }
-        self.objects.holes = false;
+        self.objects.had_unreadable = false;
         self.objects.begin();
         if self.streaming_lists { self.stream(true).await } else { self.list().await }
     }
 
     /// Watches from the last version, or lists first.
-    async fn stream(&mut self, mut listing: bool) -> Result<End> {
+    async fn stream(&mut self, mut listing: bool) -> Result<WatchEnd> {
         let from = if listing {
             "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=".to_owned()
         } else {
             format!("resourceVersion={}", self.objects.version)
         };
         let query = format!(
-            "watch=true&allowWatchBookmarks=true&timeoutSeconds={WATCH_SECONDS}&{from}{}",
+            "watch=true&allowWatchBookmarks=true&timeoutSeconds={WATCH_TIMEOUT_SECONDS}&{from}{}",
             self.selector()
         );
         let response = self.get(&query).await?;
         match response.status() {
             StatusCode::OK => {}
-            StatusCode::GONE => return Ok(End::Expired),
+            StatusCode::GONE => return Ok(WatchEnd::Expired),
             StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY if listing => {
-                return Ok(End::NoStreamingLists);
+                return Ok(WatchEnd::StreamingListUnsupported);
             }
-            _ => return Err(failure(response).await),
+            _ => return Err(read_error(response).await),
         }
         let status = Arc::clone(&self.status);
-        let called = status.called_after(self.call);
+        let called = status.relist_requested_after(self.relist_generation);
         let mut called = pin!(called);
-        let mut pieces = Pieces::new(Form::of(&response), EVENT_BYTES_MAX);
+        let mut pieces = EventDecoder::new(Encoding::of(&response), EVENT_BYTES_MAX);
         let mut body = response.into_body();
-        let limit = |listing| if listing { PAGE_MAX } else { IDLE_MAX };
+        let limit = |listing| if listing { PAGE_TIMEOUT } else { SILENCE_MAX };
         let mut heard = Instant::now();
         // Looked at when it ends, not set with each piece: that would cost more than the piece.
         let mut silence = pin!(sleep_until(heard + limit(listing)));
         loop {
             let data = tokio::select! {
                 data = body.next() => data,
-                () = &mut called => return Ok(End::Called),
+                () = &mut called => return Ok(WatchEnd::RelistRequested),
                 () = &mut silence => {
                     let limit = limit(listing);
                     match (heard + limit > Instant::now(), listing) {
                         (true, _) => silence.as_mut().reset(heard + limit),
                         // A server that does not know such lists sends all objects and no end of
                         // them.
-                        (false, true) => return Ok(End::NoStreamingLists),
+                        (false, true) => return Ok(WatchEnd::StreamingListUnsupported),
                         (false, false) => bail!("nothing was heard for {} s", limit.as_secs()),
                     }
                     continue;
                 }
             };
-            let Some(data) = data else { return Ok(End::Closed) };
+            let Some(data) = data else { return Ok(WatchEnd::Closed) };
             let mut data = data?;
             heard = Instant::now();
-            self.hear();
+            self.note_activity();
             // Not all at once, or as much would be kept for as long as the watch goes on.
             while !data.is_empty() {
-                pieces.push(data.split_to(data.len().min(PORTION_BYTES)));
+                pieces.push(data.split_to(data.len().min(DECODE_CHUNK_BYTES)));
                 while let Some(event) = pieces.next_event() {
                     // One that cannot be read is skipped: it would come again each time.
                     match event {
@@ -315,9 +316,11 @@ impl Follower {
                                 return Ok(end);
                             }
                         }
-                        Ok(Err(error)) => self.skip(&error),
-                        Err(TooLong) => {
-                            self.skip(&anyhow!("it is larger than {EVENT_BYTES_MAX} bytes"));
+                        Ok(Err(error)) => self.skip_unreadable(&error),
+                        Err(EventTooLarge) => {
+                            self.skip_unreadable(&anyhow!(
+                                "it is larger than {EVENT_BYTES_MAX} bytes"
+                            ));
                         }
                     }
                 }
@@ -328,22 +331,22 @@ impl Follower {
     /// Takes over an event.
     async fn take_event(
         &mut self,
-        Event { kind, object }: Event<'_>,
+        WatchEvent { kind, object }: WatchEvent<'_>,
         listing: &mut bool,
-    ) -> Result<Option<End>> {
+    ) -> Result<Option<WatchEnd>> {
         if kind == "ERROR" {
-            let said = Said::read(object.source(&schema::STATUS)).unwrap_or_default();
+            let said = ApiStatus::read(object.source(&schema::STATUS)).unwrap_or_default();
             let expired = matches!(said.reason.as_deref(), Some("Expired" | "Gone"));
             if expired || said.code == Some(410) {
-                return Ok(Some(End::Expired));
+                return Ok(Some(WatchEnd::Expired));
             }
             bail!("the API server says: {}", said.message());
         }
         let object = object.source(self.kind.message);
-        let identity = match identity(object) {
+        let identity = match identity_of(object) {
             Ok(identity) => identity,
             Err(error) => {
-                self.skip(&error);
+                self.skip_unreadable(&error);
                 return Ok(None);
             }
         };
@@ -352,51 +355,51 @@ impl Follower {
             "ADDED" | "MODIFIED" => self.take_object(object, identity).await,
             "DELETED" => {
                 let gone = self.objects.delete(&identity);
-                self.tell(gone).await;
+                self.send_changes(gone).await;
             }
             "BOOKMARK" => {
-                if *listing && ends_list(object) {
+                if *listing && ends_initial_events(object) {
                     *listing = false;
                     self.objects.check_list(version)?;
                     self.finish(version).await;
                 }
                 self.objects.version = self.objects.version.max(version);
             }
-            other => self.skip(&anyhow!("its type is {other:?}")),
+            other => self.skip_unreadable(&anyhow!("its type is {other:?}")),
         }
         Ok(None)
     }
 
     /// Lists by pages, consistently.
-    async fn list(&mut self) -> Result<End> {
+    async fn list(&mut self) -> Result<WatchEnd> {
         let mut token = String::new();
         loop {
-            let query = format!("limit={PAGE_OBJECTS}&continue={token}{}", self.selector());
+            let query = format!("limit={PAGE_OBJECTS_MAX}&continue={token}{}", self.selector());
             self.throttle.wait().await;
             let response = self.get(&query).await?;
             match response.status() {
                 StatusCode::OK => {}
-                StatusCode::GONE => return Ok(End::Expired),
-                _ => return Err(failure(response).await),
+                StatusCode::GONE => return Ok(WatchEnd::Expired),
+                _ => return Err(read_error(response).await),
             }
-            let form = Form::of(&response);
-            let body = timeout(PAGE_MAX, response.into_body().whole(PAGE_BYTES_MAX));
+            let form = Encoding::of(&response);
+            let body = timeout(PAGE_TIMEOUT, response.into_body().whole(PAGE_BYTES_MAX));
             let page = body.await.context("a page took too long")??;
-            self.hear();
-            let page = Page::read(form, &page).context("a list cannot be read")?;
+            self.note_activity();
+            let page = ListPage::read(form, &page).context("a list cannot be read")?;
             // Before anything of it is taken over.
             self.objects.check_list(page.version)?;
             for object in &page.objects {
                 let object = object.source(self.kind.message);
-                match identity(object) {
+                match identity_of(object) {
                     Ok(identity) => self.take_object(object, identity).await,
-                    Err(error) => self.skip(&error),
+                    Err(error) => self.skip_unreadable(&error),
                 }
             }
             token = percent_encode(&page.next);
             if token.is_empty() {
                 self.finish(page.version).await;
-                return Ok(End::Listed);
+                return Ok(WatchEnd::Listed);
             }
         }
     }
@@ -404,71 +407,71 @@ impl Follower {
     /// Everything of a version was seen.
     async fn finish(&mut self, version: u64) {
         let gone = self.objects.finish(version);
-        self.tell(gone).await;
-        if self.status.listed(self.call) {
+        self.send_changes(gone).await;
+        if self.status.complete_list(self.relist_generation) {
             let _ = self.inputs.send(Input::Synced).await;
         }
     }
 
-    async fn take_object(&mut self, object: Source<'_>, identity: Identity<'_>) {
+    async fn take_object(&mut self, object: Source<'_>, identity: ObjectIdentity<'_>) {
         let name = identity.name;
-        let taken = self.objects.take(object, identity);
-        if let Some(reports) = &self.reports
-            && taken.change.as_ref().is_some_and(waits)
-            && let Some(seen) = Report::seen(object)
+        let taken = self.objects.update(object, identity);
+        if let Some(status_writer) = &self.status_writer
+            && taken.change.as_ref().is_some_and(is_pending)
+            && let Some(seen) = StatusUpdate::observed(object)
         {
-            reports.tell(seen).await;
+            status_writer.enqueue(seen).await;
         }
         for problem in taken.problems {
-            self.tell_problem(&problem);
+            self.log_problem(&problem);
         }
-        if let Some(nodes) = self.nodes.as_ref().filter(|_| taken.change.is_some())
+        if let Some(nodes) = self.node_store.as_ref().filter(|_| taken.change.is_some())
             && let Source::Json(object) = object
         {
-            nodes.keep(name.into(), object);
+            nodes.insert(name.into(), object);
         }
-        self.tell(taken.gone.into_iter().chain(taken.change)).await;
+        self.send_changes(taken.gone.into_iter().chain(taken.change)).await;
     }
 
-    fn skip(&mut self, why: &Error) {
-        self.objects.holes = true;
-        self.tell_problem(&format!("an object or event is skipped, it cannot be read: {why:#}"));
+    fn skip_unreadable(&mut self, why: &Error) {
+        self.objects.had_unreadable = true;
+        self.log_problem(&format!("an object or event is skipped, it cannot be read: {why:#}"));
     }
 
-    fn tell_problem(&mut self, problem: &str) {
-        if self.problems_told < PROBLEMS_TOLD {
-            self.problems_told += 1;
+    fn log_problem(&mut self, problem: &str) {
+        if self.problems_logged < PROBLEMS_LOGGED_MAX {
+            self.problems_logged += 1;
             tracing::warn!(kind = self.kind.name, "{problem}");
         }
     }
 
-    async fn tell(&self, changes: impl IntoIterator<Item = Change>) {
+    async fn send_changes(&self, changes: impl IntoIterator<Item = Change>) {
         for change in changes {
-            if let (Some(reports), Change::PodGone { uid }) = (&self.reports, &change) {
-                reports.tell(Report::Done(uid.clone())).await;
+            if let (Some(status_writer), Change::PodGone { uid }) = (&self.status_writer, &change) {
+                status_writer.enqueue(StatusUpdate::Forget(uid.clone())).await;
             }
-            if let (Some(nodes), Change::NodeGone(name)) = (&self.nodes, &change) {
-                nodes.forget(name);
+            if let (Some(nodes), Change::NodeGone(name)) = (&self.node_store, &change) {
+                nodes.remove(name);
             }
             // If nobody listens, following ends.
-            hand(&self.inputs, Input::Change(change)).await;
+            send(&self.inputs, Input::Change(change)).await;
         }
     }
 
-    async fn get(&mut self, query: &str) -> Result<Response<link::Pieces>> {
+    async fn get(&mut self, query: &str) -> Result<Response<client::ResponseBody>> {
         let path = format!("{}?{query}", self.kind.path);
         // Extenders are sent nodes as JSON.
-        let accept = if self.nodes.is_some() { JSON } else { PROTOBUF_OR_JSON };
-        let ask = Ask {
+        let accept = if self.node_store.is_some() { JSON } else { PROTOBUF_OR_JSON };
+        let ask = ApiRequest {
             method: Method::GET,
             path,
             accept: accept.into(),
             content: None,
-            brief: false,
-            within: None,
+            status_only: false,
+            timeout: None,
         };
         self.answered = false;
-        let response = timeout(HEAD_MAX, self.link.open(ask));
+        let response = timeout(RESPONSE_HEAD_TIMEOUT, self.connection.open(ask));
         let response = response.await.context("the API server did not answer")??;
         self.answered = true;
         Ok(response)
@@ -481,18 +484,18 @@ impl Follower {
         }
     }
 
-    fn hear(&self) {
-        self.metrics.watch_fresh(self.kind.name, Instant::now());
+    fn note_activity(&self) {
+        self.metrics.note_watch_activity(self.kind.name, Instant::now());
     }
 }
 
 /// Whether a pod is not on a node.
-fn waits(change: &Change) -> bool {
+fn is_pending(change: &Change) -> bool {
     matches!(change, Change::Pod(pod) if pod.node.is_empty())
 }
 
 /// Whether a bookmark ends a streaming list.
-fn ends_list(bookmark: Source<'_>) -> bool {
+fn ends_initial_events(bookmark: Source<'_>) -> bool {
     #[derive(Default, Deserialize)]
     #[serde(default)]
     struct Bookmark {
@@ -504,7 +507,9 @@ fn ends_list(bookmark: Source<'_>) -> bool {
         annotations: HashMap<String, String>,
     }
     let read = bookmark.read::<Bookmark>();
-    read.is_ok_and(|bookmark| bookmark.metadata.annotations.contains_key(LIST_ENDS))
+    read.is_ok_and(|bookmark| {
+        bookmark.metadata.annotations.contains_key(INITIAL_EVENTS_END_ANNOTATION)
+    })
 }
 
 /// Encodes what stands in a query.

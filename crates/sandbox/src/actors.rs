@@ -4,12 +4,12 @@
 //! to where it should be, and remembers nothing that it could not find out again.
 
 mod affinity;
+mod controller;
 mod custom;
 pub(crate) mod daemon_set;
 mod deployment;
 mod disruption;
 mod expiry;
-mod follow;
 pub(crate) mod gc;
 mod job;
 mod kubelet;
@@ -68,7 +68,7 @@ impl Settings {
 /// Starts all actors; they end when told to stop.
 pub fn start(cluster: &Arc<Cluster>, settings: Settings, stop: &CancellationToken) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
-    let controllers: Vec<Box<dyn follow::Controller>> = vec![
+    let controllers: Vec<Box<dyn controller::Controller>> = vec![
         Box::new(custom::Definitions),
         Box::new(daemon_set::DaemonSets),
         Box::new(deployment::Deployments::new(settings)),
@@ -91,7 +91,7 @@ pub fn start(cluster: &Arc<Cluster>, settings: Settings, stop: &CancellationToke
     for controller in controllers {
         let (cluster, stop) = (Arc::clone(cluster), stop.clone());
         tasks.spawn(async move {
-            stop.run_until_cancelled(follow::run(&cluster, &*controller)).await;
+            stop.run_until_cancelled(controller::run(&cluster, &*controller)).await;
         });
     }
     let (of, until) = (Arc::clone(cluster), stop.clone());

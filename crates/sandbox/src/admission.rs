@@ -7,9 +7,9 @@ mod quota;
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
-use crate::failure::Answer;
 use crate::json::{list, members, slot, text};
 use crate::kinds::Resource;
+use crate::status_error::ApiResult;
 
 /// How long pods stay on nodes that are not ready or not reachable, as upstream has it.
 const TOLERATION_SECONDS: i64 = 300;
@@ -20,7 +20,7 @@ pub(crate) fn create<'a>(
     resource: &Resource,
     object: &mut Value,
     dry_run: bool,
-) -> Answer<Option<quota::Taken<'a>>> {
+) -> ApiResult<Option<quota::Taken<'a>>> {
     let kind = &resource.kind;
     match (&*kind.group, &*kind.plural) {
         ("", "pods") => {
@@ -28,7 +28,7 @@ pub(crate) fn create<'a>(
             tolerate(object);
             account(object);
             limit_range::pod(cluster, object)?;
-            (kind.behaviour.defaults)(object);
+            (kind.strategy.defaults)(object);
         }
         ("", "persistentvolumeclaims") => default_class(cluster, object),
         ("scheduling.k8s.io", "priorityclasses") => priority::class(cluster, object)?,
@@ -92,7 +92,7 @@ fn default_class(cluster: &Cluster, claim: &mut Value) {
     if crate::json::at(claim, &["spec", "storageClassName"]).is_some() {
         return;
     }
-    let classes = cluster.kind("storage.k8s.io", "storageclasses").objects.list("").objects;
+    let classes = cluster.resource("storage.k8s.io", "storageclasses").objects.list("").objects;
     let marked = |class: &Value| {
         let annotation = "storageclass.kubernetes.io/is-default-class";
         text(class, &["metadata", "annotations", annotation]) == "true"

@@ -12,15 +12,15 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 pub(crate) use create::random_letters;
-pub use delete::{DeleteOptions, Deleted, Propagation};
-pub use read::{ListQuery, Page};
+pub use delete::{DeleteOptions, DeleteOutcome, Propagation};
+pub use read::{ListOptions, Page};
 pub use update::Part;
 
-use crate::failure::{Answer, Failure, Named};
-use crate::held::Held;
 use crate::kinds::{Kinds, Resource, SchemaSource};
 use crate::limits::OBJECTS_MAX;
 use crate::schema::{Quantities, SCHEMAS};
+use crate::snapshot_state::SnapshotState;
+use crate::status_error::{ApiResult, GroupResource, StatusError};
 use crate::store::{Object, Store};
 
 /// A cluster: objects, kinds, and the rules that writes follow.
@@ -33,7 +33,7 @@ pub struct Cluster {
     /// Whoever takes from a quota holds this, so that two pods do not take the same.
     pub(crate) quotas: Mutex<()>,
     /// What is left as a snapshot has it.
-    pub(crate) held: Held,
+    pub(crate) snapshot_state: SnapshotState,
     /// How many objects may be stored.
     pub(crate) objects_max: AtomicUsize,
     /// How many addresses were given to services.
@@ -46,7 +46,7 @@ pub struct WriteOptions {
     /// Do everything but store it.
     pub dry_run: bool,
     /// What happens to fields that there are none of.
-    pub strictness: Strictness,
+    pub field_validation: FieldValidation,
     /// Who writes, for server-side apply.
     pub manager: String,
     /// Take fields from other managers.
@@ -55,7 +55,7 @@ pub struct WriteOptions {
 
 /// What happens to fields that there are none of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Strictness {
+pub enum FieldValidation {
     /// They are dropped silently.
     Ignore,
     /// They are dropped with a warning.
@@ -67,7 +67,7 @@ pub enum Strictness {
 
 /// What a write came to.
 #[derive(Clone, Debug)]
-pub struct Written {
+pub struct WriteResult {
     /// The object.
     pub object: Arc<Object>,
     /// Things to tell the client.
@@ -91,7 +91,7 @@ impl Cluster {
             store,
             kinds,
             quotas: Mutex::new(()),
-            held: Held::default(),
+            snapshot_state: SnapshotState::default(),
             objects_max: OBJECTS_MAX.into(),
             addresses: 1.into(),
         }
@@ -112,7 +112,7 @@ impl Cluster {
     /// # Panics
     ///
     /// If there is none; the names that this is called with are ours.
-    pub fn kind(&self, group: &str, plural: &str) -> Arc<Resource> {
+    pub fn resource(&self, group: &str, plural: &str) -> Arc<Resource> {
         self.kinds.find(group, plural).expect("a kind of the table")
     }
 
@@ -137,41 +137,41 @@ pub(crate) fn micros(time: Timestamp) -> String {
 pub(crate) fn decode(
     resource: &Resource,
     object: &mut Value,
-    strictness: Strictness,
-) -> Answer<Vec<String>> {
-    decode_with(resource, object, strictness, Quantities::Canonical)
+    field_validation: FieldValidation,
+) -> ApiResult<Vec<String>> {
+    decode_with(resource, object, field_validation, Quantities::Canonical)
 }
 
 /// The same, with a choice what happens to amounts.
 pub(crate) fn decode_with(
     resource: &Resource,
     object: &mut Value,
-    strictness: Strictness,
+    field_validation: FieldValidation,
     quantities: Quantities,
-) -> Answer<Vec<String>> {
+) -> ApiResult<Vec<String>> {
     let kind = &resource.kind;
     let expected = kind.api_version();
     let (api_version, name) = crate::kinds::type_of(object);
     if !object.is_object() {
-        return Err(Failure::bad_request(format!(
+        return Err(StatusError::bad_request(format!(
             "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct",
             if object.is_array() { "array" } else { "value" }
         )));
     }
     if !name.is_empty() && name != kind.kind {
-        return Err(Failure::bad_request(format!(
+        return Err(StatusError::bad_request(format!(
             "{name} in version {:?} cannot be handled as a {}: no kind {name:?} is registered for version {api_version:?}",
             api_version.rsplit('/').next().unwrap_or_default(),
             kind.kind
         )));
     }
     if !api_version.is_empty() && api_version != expected {
-        return Err(Failure::bad_request(format!(
+        return Err(StatusError::bad_request(format!(
             "the API version in the data ({api_version}) does not match the expected API version ({expected})"
         )));
     }
     if depth_of(object) > crate::limits::DEPTH_MAX {
-        return Err(Failure::bad_request("the object is nested too deeply"));
+        return Err(StatusError::bad_request("the object is nested too deeply"));
     }
     object["apiVersion"] = expected.into();
     object["kind"] = kind.kind.as_ref().into();
@@ -193,15 +193,15 @@ pub(crate) fn decode_with(
     let prefix =
         format!("{} in version {:?} cannot be handled as a {}", kind.kind, kind.version, kind.kind);
     if let Some(wrong) = wrong {
-        return Err(Failure::bad_request(format!("{prefix}: {wrong}")));
+        return Err(StatusError::bad_request(format!("{prefix}: {wrong}")));
     }
     let told: Vec<String> = unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
-    match strictness {
-        Strictness::Strict if !told.is_empty() => Err(Failure::bad_request(format!(
+    match field_validation {
+        FieldValidation::Strict if !told.is_empty() => Err(StatusError::bad_request(format!(
             "{prefix}: strict decoding error: {}",
             told.join(", ")
         ))),
-        Strictness::Warn => Ok(told),
+        FieldValidation::Warn => Ok(told),
         _ => Ok(Vec::new()),
     }
 }
@@ -222,14 +222,14 @@ pub(crate) fn complete(
     resource: &Resource,
     object: &mut Value,
     before: Option<&Value>,
-) -> Answer<()> {
+) -> ApiResult<()> {
     let kind = &resource.kind;
-    (kind.behaviour.defaults)(object);
+    (kind.strategy.defaults)(object);
     if let SchemaSource::Custom(structure) = &kind.schema {
         structure.default(object);
     }
-    let mut problems = crate::validation::metadata(object, kind.behaviour.names, before);
-    problems.extend((kind.behaviour.validate)(object, before));
+    let mut problems = crate::validation::metadata(object, kind.strategy.names, before);
+    problems.extend((kind.strategy.validate)(object, before));
     if let SchemaSource::Custom(structure) = &kind.schema {
         problems.extend(structure.validate(object));
     }
@@ -237,10 +237,10 @@ pub(crate) fn complete(
         return Ok(());
     }
     let name = crate::json::name(object);
-    Err(Failure::invalid(&kind.group, &kind.kind, name, &problems))
+    Err(StatusError::invalid(&kind.group, &kind.kind, name, &problems))
 }
 
 /// The failure of an absent object.
-pub(crate) fn absent(of: Named<'_>, name: &str) -> Failure {
-    Failure::not_found(of, name)
+pub(crate) fn absent(of: GroupResource<'_>, name: &str) -> StatusError {
+    StatusError::not_found(of, name)
 }

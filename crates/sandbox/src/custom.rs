@@ -9,21 +9,21 @@ use serde_json::{Value, json};
 pub(crate) use structure::Structure;
 
 use crate::cluster::{Cluster, seconds};
-use crate::failure::{Answer, Failure};
 use crate::json::{at, int, list, name, text, truth};
-use crate::kinds::{Behaviour, Columns, Kind, Resource, Scale, SchemaSource, Verbs};
+use crate::kinds::{Columns, Kind, Resource, Scale, SchemaSource, Strategy, Verbs};
 use crate::limits::CUSTOM_KINDS_MAX;
 use crate::names::NameRule;
 use crate::path::Path;
-use crate::store::{Collection, FieldPath};
+use crate::status_error::{ApiResult, StatusError};
+use crate::store::{Collection, SelectableField};
 use crate::tables::Printed;
 
-const FIELDS: &[FieldPath] = &[
-    FieldPath { name: "metadata.name", default: "" },
-    FieldPath { name: "metadata.namespace", default: "" },
+const FIELDS: &[SelectableField] = &[
+    SelectableField { name: "metadata.name", default: "" },
+    SelectableField { name: "metadata.namespace", default: "" },
 ];
 
-const BEHAVIOUR: Behaviour = Behaviour {
+const BEHAVIOUR: Strategy = Strategy {
     verbs: Verbs::All,
     subresources: &[],
     fields: FIELDS,
@@ -36,18 +36,18 @@ const BEHAVIOUR: Behaviour = Behaviour {
 };
 
 /// Refuses definitions that take the place of a kind of Kubernetes' own, or are too many.
-pub(crate) fn check_names(cluster: &Cluster, definition: &Value) -> Answer<()> {
+pub(crate) fn check_names(cluster: &Cluster, definition: &Value) -> ApiResult<()> {
     let (group, plural) =
         (text(definition, &["spec", "group"]), text(definition, &["spec", "names", "plural"]));
-    let definitions = cluster.kind("apiextensions.k8s.io", "customresourcedefinitions");
+    let definitions = cluster.resource("apiextensions.k8s.io", "customresourcedefinitions");
     let own = crate::kinds::TABLE.iter().map(crate::kinds::kind_of);
     if own.into_iter().any(|kind| kind.group == group && kind.plural == plural) {
         let why = format!("{plural}.{group} is a kind of Kubernetes' own");
-        return Err(Failure::forbidden(definitions.named(), name(definition), &why));
+        return Err(StatusError::forbidden(definitions.group_resource(), name(definition), &why));
     }
     if definitions.objects.len() >= CUSTOM_KINDS_MAX {
         let why = format!("there are {CUSTOM_KINDS_MAX} definitions already; delete some first");
-        return Err(Failure::forbidden(definitions.named(), name(definition), &why));
+        return Err(StatusError::forbidden(definitions.group_resource(), name(definition), &why));
     }
     Ok(())
 }
@@ -96,7 +96,7 @@ fn kind(definition: &Value, version: &Value) -> Kind {
         columns: Columns::Custom(Arc::new(columns(version))),
         status: at(version, &["subresources", "status"]).is_some(),
         scale,
-        behaviour: BEHAVIOUR,
+        strategy: BEHAVIOUR,
     }
 }
 

@@ -18,7 +18,7 @@ const NAMES: &[(&str, &str)] = &[
 
 /// Whether the objects of a kind are stored in the form of another one.
 pub(crate) fn converted(resource: &Resource) -> bool {
-    resource.kind.behaviour.stored_as.is_some()
+    resource.kind.strategy.stored_as.is_some()
 }
 
 /// From the form of a kind to the one that is stored.

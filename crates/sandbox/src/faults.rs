@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::{Method, Uri};
 
-use crate::failure::Failure;
+use crate::status_error::StatusError;
 
 /// What goes wrong.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,9 +13,9 @@ pub enum Fault {
     /// The answer comes later.
     Delay(Duration),
     /// The request is carried out, and its answer is lost: the connection says nothing for a while.
-    DropAnswer(Duration),
+    DropResponse(Duration),
     /// The request is not carried out, and nobody answers.
-    Swallow(Duration),
+    DropRequest(Duration),
     /// A failure of this code, without the request being carried out.
     Fail(u16),
     /// A watch ends after so many pieces.
@@ -34,7 +34,7 @@ pub(crate) struct Reset;
 
 /// Which requests a fault meets.
 #[derive(Clone, Debug)]
-pub struct Rule {
+pub struct FaultRule {
     /// Method; `None` for all.
     pub method: Option<Method>,
     /// Text that the path and query hold.
@@ -49,11 +49,11 @@ pub struct Rule {
 
 /// All rules at work. They can be changed at any time.
 #[derive(Debug, Default)]
-pub struct Faults(Mutex<Vec<(Rule, u64, u64)>>);
+pub struct Faults(Mutex<Vec<(FaultRule, u64, u64)>>);
 
 impl Faults {
     /// Adds a rule.
-    pub fn add(&self, rule: Rule) {
+    pub fn add(&self, rule: FaultRule) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push((rule, 0, 0));
     }
 
@@ -86,22 +86,24 @@ impl Faults {
 }
 
 /// The failure of a code, with upstream's words.
-pub(crate) fn failure(code: u16) -> Failure {
+pub(crate) fn failure(code: u16) -> StatusError {
     match code {
-        429 => Failure::too_many_requests(1),
-        503 => Failure::new(
+        429 => StatusError::too_many_requests(1),
+        503 => StatusError::new(
             503,
             "ServiceUnavailable",
             "the server is currently unable to handle the request",
         ),
-        504 => Failure::new(
+        504 => StatusError::new(
             504,
             "Timeout",
             "Timeout: request did not complete within the allotted timeout",
         ),
-        code => {
-            Failure::new(code, "InternalError", "Internal error occurred: a fault was asked for")
-        }
+        code => StatusError::new(
+            code,
+            "InternalError",
+            "Internal error occurred: a fault was asked for",
+        ),
     }
 }
 
@@ -112,7 +114,7 @@ mod tests {
     #[test]
     fn rules_meet_every_so_many_requests() {
         let faults = Faults::default();
-        let rule = Rule {
+        let rule = FaultRule {
             method: Some(Method::POST),
             path: "/binding".to_owned(),
             every: 3,

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 pub use answer::Body;
-pub use certificate::Identity;
+pub use certificate::ServerIdentity;
 pub(crate) use certificate::{local_url, url};
 pub use guard::handles_request;
 pub use handler::Handler;
@@ -31,11 +31,11 @@ pub use listen::{ListenError, Server};
 use crate::actors::usage::Usage;
 use crate::cluster::Cluster;
 use crate::faults::Faults;
-use counts::Counts;
+use counts::RequestCounts;
 
 /// What every request may need.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct ServerState {
     pub(crate) cluster: Arc<Cluster>,
     /// What clients must show.
     pub(crate) token: String,
@@ -46,7 +46,7 @@ pub(crate) struct Shared {
     /// What goes wrong on demand.
     pub(crate) faults: Arc<Faults>,
     /// What was answered.
-    pub(crate) counts: Counts,
+    pub(crate) counts: RequestCounts,
     /// Ends all watches.
     pub(crate) ending: CancellationToken,
 }

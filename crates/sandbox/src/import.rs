@@ -11,7 +11,7 @@ use thiserror::Error;
 use crate::actors::daemon_set::{GENERATION, TEMPLATE_GENERATION};
 use crate::actors::gc;
 use crate::actors::revision::REVISION;
-use crate::cluster::{Cluster, Strictness, WriteOptions, complete, decode, seconds};
+use crate::cluster::{Cluster, FieldValidation, WriteOptions, complete, decode, seconds};
 use crate::json::{at, members, name, namespace, slot, text, uid};
 use crate::kinds::{Verbs, type_of};
 use crate::limits::DEPTH_MAX;
@@ -133,7 +133,7 @@ fn take(cluster: &Cluster, mut object: Value, imported: &mut Imported) -> Result
         imported.unknown.push(format!("{api_version} {kind}"));
         return Ok(());
     };
-    if resource.kind.behaviour.verbs != Verbs::All {
+    if resource.kind.strategy.verbs != Verbs::All {
         return Ok(());
     }
     let refuse = |object: &Value, message: String| ImportError::Object {
@@ -151,7 +151,7 @@ fn take(cluster: &Cluster, mut object: Value, imported: &mut Imported) -> Result
     if resource.kind.namespaced && text(metadata, &["namespace"]).is_empty() {
         metadata["namespace"] = "default".into();
     }
-    decode(&resource, &mut object, Strictness::Ignore)
+    decode(&resource, &mut object, FieldValidation::Ignore)
         .map_err(|failure| refuse(&object, failure.message))?;
     crate::events::to_stored(&resource, &mut object);
     complete(&resource, &mut object, None).map_err(|failure| refuse(&object, failure.message))?;
@@ -172,10 +172,10 @@ fn take(cluster: &Cluster, mut object: Value, imported: &mut Imported) -> Result
 /// Keeps controllers and garbage collection from what the snapshot holds.
 fn hold(cluster: &Cluster, lived: &HashSet<String>, imported: &mut Imported) {
     for (group, plural) in WORKLOADS {
-        for object in cluster.kind(group, plural).objects.list("").objects {
+        for object in cluster.resource(group, plural).objects.list("").objects {
             if lived.contains(&*object.uid) {
                 let workload = object.value();
-                cluster.held.hold(&workload, revision_of(cluster, &workload));
+                cluster.snapshot_state.hold(&workload, revision_of(cluster, &workload));
                 imported.held += 1;
             }
         }
@@ -185,14 +185,14 @@ fn hold(cluster: &Cluster, lived: &HashSet<String>, imported: &mut Imported) {
         for object in resource.objects.list("").objects {
             for owner in &object.owners {
                 if !gc::exists(cluster, &object.namespace, owner) {
-                    cluster.held.hold_owner(owner);
+                    cluster.snapshot_state.hold_owner(owner);
                     without_owner.insert(object.uid.to_string());
                 }
             }
         }
     }
     imported.without_owner = without_owner.len();
-    cluster.held.imported_at(cluster.store.version());
+    cluster.snapshot_state.imported_at(cluster.store.version());
 }
 
 /// The revision that pods of a stateful set or daemon set bear if they are not outdated.
@@ -201,7 +201,7 @@ fn revision_of(cluster: &Cluster, workload: &Value) -> String {
         return text(workload, &["status", "updateRevision"]).to_owned();
     }
     let newest = text(workload, &["metadata", "annotations", TEMPLATE_GENERATION]);
-    let pods = cluster.kind("", "pods").objects.owned_by(uid(workload));
+    let pods = cluster.resource("", "pods").objects.owned_by(uid(workload));
     let pod = pods.iter().find(|pod| pod.label(GENERATION).is_some_and(|one| one == newest));
     pod.and_then(|pod| pod.label(REVISION)).unwrap_or_default().to_owned()
 }
@@ -212,7 +212,7 @@ fn kind_is_definition(object: &Value) -> bool {
 
 /// Makes a namespace that the snapshot does not hold.
 fn house(cluster: &Cluster, wanted: &str) -> Result<(), String> {
-    let namespaces = cluster.kind("", "namespaces");
+    let namespaces = cluster.resource("", "namespaces");
     if namespaces.objects.get(wanted).is_some() {
         return Ok(());
     }
@@ -240,7 +240,7 @@ mod tests {
                 ..Imported::default()
             }
         );
-        let pod = cluster.value(&cluster.kind("", "pods"), "team", "p").unwrap();
+        let pod = cluster.value(&cluster.resource("", "pods"), "team", "p").unwrap();
         assert_eq!(
             (&pod["metadata"]["uid"], &pod["status"]["phase"]),
             (&json!("u1"), &json!("Running"))

@@ -8,14 +8,14 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use serde_json::Value;
 
-pub use row::{Behaviour, Columns, Kind, Scale, SchemaSource, Verbs};
+pub use row::{Columns, Kind, Scale, SchemaSource, Strategy, Verbs};
 pub use table::TABLE;
 
 pub(crate) fn kind_of(row: &row::Row) -> Kind {
     row.kind()
 }
 
-use crate::failure::Named;
+use crate::status_error::GroupResource;
 use crate::store::{Collection, Store};
 
 /// A kind and its objects.
@@ -29,8 +29,8 @@ pub struct Resource {
 
 impl Resource {
     /// Its name in messages.
-    pub fn named(&self) -> Named<'_> {
-        Named { group: &self.kind.group, resource: &self.kind.plural }
+    pub fn group_resource(&self) -> GroupResource<'_> {
+        GroupResource { group: &self.kind.group, resource: &self.kind.plural }
     }
 
     /// The list path of a namespace (or of all, or of what has none).
@@ -57,9 +57,9 @@ impl Kinds {
         let kinds = Self::default();
         for row in TABLE {
             let shared =
-                row.behaviour.stored_as.and_then(|(group, plural)| kinds.find(group, plural));
+                row.strategy.stored_as.and_then(|(group, plural)| kinds.find(group, plural));
             let objects = shared.map_or_else(
-                || Arc::new(store.collection(row.behaviour.fields, row.behaviour.indexed)),
+                || Arc::new(store.collection(row.strategy.fields, row.strategy.indexed)),
                 |shared| Arc::clone(&shared.objects),
             );
             kinds.add(Arc::new(Resource { kind: row.kind(), objects }));

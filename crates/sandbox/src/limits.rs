@@ -3,23 +3,23 @@
 use std::time::Duration;
 
 /// Changes that one collection remembers for watches. Upstream's cache remembers as many at most.
-pub(crate) const LOG_EVENTS_MAX: usize = 100_000;
+pub(crate) const WATCH_CACHE_EVENTS_MAX: usize = 100_000;
 
 /// Changes that it remembers however old they are. Upstream's cache remembers as many at least.
-pub(crate) const LOG_EVENTS_LEAST: usize = 100;
+pub(crate) const WATCH_CACHE_EVENTS_MIN: usize = 100;
 
 /// Other changes may be forgotten when they are so old, and are when they are twice as old. Upstream
 /// compacts its store as often.
-pub(crate) const LOG_TIME: Duration = Duration::from_mins(5);
+pub(crate) const COMPACTION_INTERVAL: Duration = Duration::from_mins(5);
 
 /// Bytes that these changes may hold on to: a floor, so that a few objects which change often can be
 /// followed, and for each byte of a live object so many more, so that whoever has to list again
 /// because of it reads less than what has changed.
-pub(crate) const LOG_BYTES_LEAST: usize = 4 << 20;
-pub(crate) const LOG_SHARE_OF_LIVE: usize = 2;
+pub(crate) const WATCH_CACHE_BYTES_MIN: usize = 4 << 20;
+pub(crate) const WATCH_CACHE_BYTES_PER_LIVE_BYTE: usize = 2;
 
 /// The most bytes in all: a quarter of what a small machine has.
-pub(crate) const LOG_BYTES_MAX: usize = 256 << 20;
+pub(crate) const WATCH_CACHE_BYTES_MAX: usize = 256 << 20;
 
 /// The largest body of a request, as upstream has it.
 pub(crate) const BODY_BYTES_MAX: usize = 3 << 20;

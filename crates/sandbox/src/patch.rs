@@ -8,12 +8,12 @@ mod strategic;
 
 use serde_json::Value;
 
-use crate::failure::{Answer, Failure};
 use crate::kinds::{Resource, SchemaSource};
+use crate::status_error::{ApiResult, StatusError};
 
 /// A form of patches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum PatchType {
     /// RFC 6902.
     Json,
     /// RFC 7386.
@@ -24,7 +24,7 @@ pub(crate) enum Form {
     Apply,
 }
 
-impl Form {
+impl PatchType {
     /// The form that a content type names.
     pub(crate) fn of(content_type: &str) -> Option<Self> {
         match content_type {
@@ -42,26 +42,27 @@ pub(crate) fn patched(
     resource: &Resource,
     object: &Value,
     patch: &Value,
-    form: Form,
-) -> Answer<Value> {
+    form: PatchType,
+) -> ApiResult<Value> {
     let mut object = object.clone();
     match form {
         // What exactly is wrong is not told, as upstream has it.
-        Form::Json => json::patch(&mut object, patch).map_err(|why| {
+        PatchType::Json => json::patch(&mut object, patch).map_err(|why| {
             tracing::debug!(%why, "a JSON patch was refused");
             let message = "the server rejected our request due to an error in our request";
-            Failure::new(422, "Invalid", message)
+            StatusError::new(422, "Invalid", message)
         })?,
-        Form::Merge => merge::patch(&mut object, patch),
-        Form::Strategic => {
+        PatchType::Merge => merge::patch(&mut object, patch),
+        PatchType::Strategic => {
             if matches!(resource.kind.schema, SchemaSource::Custom(_)) {
-                return Err(Failure::unsupported_media_type(
+                return Err(StatusError::unsupported_media_type(
                     "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
                 ));
             }
-            strategic::patch(&resource.kind, &mut object, patch).map_err(Failure::bad_request)?;
+            strategic::patch(&resource.kind, &mut object, patch)
+                .map_err(StatusError::bad_request)?;
         }
-        Form::Apply => {}
+        PatchType::Apply => {}
     }
     Ok(object)
 }

@@ -8,11 +8,11 @@ const NANO: i128 = 1_000_000_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Quantity {
     nanos: i128,
-    form: Form,
+    form: QuantityFormat,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+enum QuantityFormat {
     Decimal,
     Binary,
     Exponent,
@@ -34,7 +34,7 @@ const DECIMAL: &[(&str, i32)] = &[
 
 impl Quantity {
     /// Nothing.
-    pub(crate) const ZERO: Self = Self { nanos: 0, form: Form::Decimal };
+    pub(crate) const ZERO: Self = Self { nanos: 0, form: QuantityFormat::Decimal };
 
     /// Reads a quantity; `None` if it is none.
     pub(crate) fn parse(text: &str) -> Option<Self> {
@@ -75,7 +75,7 @@ impl Quantity {
 
     /// So many thousandths.
     pub(crate) fn from_milli(milli: i64) -> Self {
-        Self { nanos: i128::from(milli) * (NANO / 1000), form: Form::Decimal }
+        Self { nanos: i128::from(milli) * (NANO / 1000), form: QuantityFormat::Decimal }
     }
 
     /// In thousandths, rounded up.
@@ -123,7 +123,7 @@ impl fmt::Display for Quantity {
             return f.write_str("0");
         }
         // Binary suffixes are for whole amounts of at least one of them.
-        if form == Form::Binary && nanos % NANO == 0 && (nanos / NANO).abs() >= 1024 {
+        if form == QuantityFormat::Binary && nanos % NANO == 0 && (nanos / NANO).abs() >= 1024 {
             let (mut amount, mut suffix) = (nanos / NANO, "");
             for (next, _) in BINARY {
                 if amount % 1024 != 0 {
@@ -139,7 +139,7 @@ impl fmt::Display for Quantity {
             amount /= 1000;
             exponent += 3;
         }
-        if form == Form::Exponent && exponent != 0 {
+        if form == QuantityFormat::Exponent && exponent != 0 {
             return write!(f, "{amount}e{exponent}");
         }
         let suffix =
@@ -148,15 +148,15 @@ impl fmt::Display for Quantity {
     }
 }
 
-fn unit(suffix: &str) -> Option<(Form, i128, i32)> {
+fn unit(suffix: &str) -> Option<(QuantityFormat, i128, i32)> {
     if let Some((_, power)) = BINARY.iter().find(|(name, _)| *name == suffix) {
-        return Some((Form::Binary, 1024_i128.pow(*power), 0));
+        return Some((QuantityFormat::Binary, 1024_i128.pow(*power), 0));
     }
     if let Some((_, exponent)) = DECIMAL.iter().find(|(name, _)| *name == suffix) {
-        return Some((Form::Decimal, 1, *exponent));
+        return Some((QuantityFormat::Decimal, 1, *exponent));
     }
     let exponent: i32 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
-    Some((Form::Exponent, 1, exponent.clamp(-30, 20)))
+    Some((QuantityFormat::Exponent, 1, exponent.clamp(-30, 20)))
 }
 
 #[cfg(test)]

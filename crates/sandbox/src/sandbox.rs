@@ -11,9 +11,9 @@ use tokio_util::sync::CancellationToken;
 use crate::actors::usage::Usage;
 use crate::actors::{self, Settings, nodes};
 use crate::cluster::{Cluster, WriteOptions};
-use crate::failure::{Answer, Failure};
 use crate::faults::Faults;
-use crate::http::{Identity, ListenError, Server, local_url, url};
+use crate::http::{ListenError, Server, ServerIdentity, local_url, url};
+use crate::status_error::{ApiResult, StatusError};
 
 /// Namespaces that every cluster has.
 const NAMESPACES: &[&str] = &["default", "kube-node-lease", "kube-public", "kube-system"];
@@ -76,7 +76,7 @@ pub struct Sandbox {
     /// What goes wrong on demand.
     pub faults: Arc<Faults>,
     address: SocketAddr,
-    identity: Identity,
+    identity: ServerIdentity,
     stop: CancellationToken,
     server: JoinHandle<()>,
     actors: JoinSet<()>,
@@ -86,7 +86,7 @@ impl Sandbox {
     /// Makes a cluster and serves it.
     pub async fn start(options: &Options) -> Result<Self, StartError> {
         let cluster = Arc::new(Cluster::new());
-        furnish(&cluster);
+        create_system_objects(&cluster);
         Self::serve(cluster, options).await
     }
 
@@ -97,7 +97,7 @@ impl Sandbox {
             add_node(&cluster, node)?;
         }
         let ip = options.address.ip();
-        let identity = Identity::new(ip, &options.names).map_err(ListenError::from)?;
+        let identity = ServerIdentity::new(ip, &options.names).map_err(ListenError::from)?;
         let usage = Usage::new(options.speed);
         let faults = Arc::new(Faults::default());
         let server = Server::bind(
@@ -148,7 +148,7 @@ impl Sandbox {
 }
 
 /// Makes what every cluster has from the start.
-pub fn furnish(cluster: &Cluster) {
+pub fn create_system_objects(cluster: &Cluster) {
     for name in NAMESPACES {
         add(cluster, "", "namespaces", "", json!({"metadata": {"name": name}}));
     }
@@ -177,17 +177,21 @@ pub fn furnish(cluster: &Cluster) {
 
 fn add_node(cluster: &Cluster, node: Value) -> Result<(), StartError> {
     let name = crate::json::name(&node).to_owned();
-    let resource = cluster.kind("", "nodes");
+    let resource = cluster.resource("", "nodes");
     match cluster.create(&resource, "", node, &WriteOptions::default()) {
         Ok(_) => Ok(()),
         Err(failure) if failure.reason == "AlreadyExists" => Err(StartError::Taken(name)),
-        Err(Failure { message, .. }) => Err(StartError::Node { name, message }),
+        Err(StatusError { message, .. }) => Err(StartError::Node { name, message }),
     }
 }
 
 fn add(cluster: &Cluster, group: &str, plural: &str, namespace: &str, object: Value) {
-    let made: Answer<_> =
-        cluster.create(&cluster.kind(group, plural), namespace, object, &WriteOptions::default());
+    let made: ApiResult<_> = cluster.create(
+        &cluster.resource(group, plural),
+        namespace,
+        object,
+        &WriteOptions::default(),
+    );
     if let Err(failure) = made {
         tracing::error!(plural, message = %failure.message, "an object of the new cluster is missing");
     }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::failure::{Answer, Failure};
+use crate::status_error::{ApiResult, StatusError};
 
 /// Labels or fields of an object, as far as selectors ask.
 pub trait Attributes {
@@ -58,12 +58,12 @@ impl Selector {
     }
 
     /// Reads a label selector of a query.
-    pub fn labels(text: &str) -> Answer<Self> {
-        Parser { text, at: 0 }.labels().map_err(Failure::bad_request)
+    pub fn labels(text: &str) -> ApiResult<Self> {
+        Parser { text, at: 0 }.labels().map_err(StatusError::bad_request)
     }
 
     /// Reads a field selector of a query.
-    pub fn fields(text: &str) -> Answer<Self> {
+    pub fn fields(text: &str) -> ApiResult<Self> {
         let mut requirements = Vec::new();
         for part in split_unescaped(text) {
             if part.is_empty() {
@@ -76,7 +76,7 @@ impl Selector {
             } else if let Some((key, value)) = part.split_once('=') {
                 (key, true, value)
             } else {
-                return Err(Failure::bad_request(format!(
+                return Err(StatusError::bad_request(format!(
                     "invalid selector: '{part}'; can't understand '{part}'"
                 )));
             };

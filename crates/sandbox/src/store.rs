@@ -12,15 +12,15 @@
 //! log; who falls behind the log's beginning is told that the version expired and lists again.
 
 mod collection;
-mod log;
 mod object;
+mod watch_cache;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-pub use collection::{Batch, Change, ChangeKind, Collection, Expired, Listing, Refusal};
+pub use collection::{Batch, Change, ChangeKind, Collection, Expired, Listing, StoreError};
 pub(crate) use object::frame;
-pub use object::{Draft, FieldPath, Object, Owner, key_of};
+pub use object::{Draft, Object, Owner, SelectableField, key_of};
 
 /// All collections of a cluster, which share one version counter.
 #[derive(Clone, Debug, Default)]
@@ -38,7 +38,11 @@ impl Store {
 
     /// A new and empty collection of objects with these selectable fields; the field at `indexed` is
     /// looked up quickly.
-    pub fn collection(&self, fields: &'static [FieldPath], indexed: Option<usize>) -> Collection {
+    pub fn collection(
+        &self,
+        fields: &'static [SelectableField],
+        indexed: Option<usize>,
+    ) -> Collection {
         Collection::new(Arc::clone(&self.version), Arc::clone(&self.count), fields, indexed)
     }
 

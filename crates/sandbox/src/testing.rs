@@ -7,7 +7,7 @@ use crate::cluster::{Cluster, WriteOptions};
 /// A cluster with the namespace `default`.
 pub(crate) fn cluster() -> Cluster {
     let cluster = Cluster::new();
-    let namespaces = cluster.kind("", "namespaces");
+    let namespaces = cluster.resource("", "namespaces");
     let object = json!({"metadata": {"name": "default"}});
     cluster.create(&namespaces, "", object, &WriteOptions::default()).unwrap();
     cluster

@@ -8,9 +8,9 @@ use serde_json::Value;
 pub(crate) use metadata::metadata;
 pub(crate) use pod::{pod, pod_spec};
 
+use crate::field_error::FieldError;
 use crate::json::{at, int, list, map, text};
 use crate::names;
-use crate::problem::Problem;
 use crate::quantity::Quantity;
 use crate::selector::{Attributes, Selector};
 
@@ -25,31 +25,31 @@ impl Attributes for Labels<'_> {
     }
 }
 
-fn immutable(now: &Value, before: Option<&Value>, path: &[&str], problems: &mut Vec<Problem>) {
+fn immutable(now: &Value, before: Option<&Value>, path: &[&str], problems: &mut Vec<FieldError>) {
     let Some(before) = before else { return };
     if at(now, path) != at(before, path) {
         let value = at(now, path).cloned().unwrap_or(Value::Null);
-        problems.push(Problem::invalid(path.join("."), value, IMMUTABLE));
+        problems.push(FieldError::invalid(path.join("."), value, IMMUTABLE));
     }
 }
 
-fn not_negative(object: &Value, path: &[&str], problems: &mut Vec<Problem>) {
+fn not_negative(object: &Value, path: &[&str], problems: &mut Vec<FieldError>) {
     if let Some(number) = int(object, path).filter(|number| *number < 0) {
-        problems.push(Problem::invalid(path.join("."), number, NOT_NEGATIVE));
+        problems.push(FieldError::invalid(path.join("."), number, NOT_NEGATIVE));
     }
 }
 
-fn one_of(object: &Value, path: &[&str], supported: &[&str], problems: &mut Vec<Problem>) {
+fn one_of(object: &Value, path: &[&str], supported: &[&str], problems: &mut Vec<FieldError>) {
     if let Some(value) = at(object, path)
         && !value.as_str().is_some_and(|value| supported.contains(&value))
     {
-        problems.push(Problem::not_supported(path.join("."), value.clone(), supported));
+        problems.push(FieldError::not_supported(path.join("."), value.clone(), supported));
     }
 }
 
-fn required(object: &Value, path: &[&str], problems: &mut Vec<Problem>) {
+fn required(object: &Value, path: &[&str], problems: &mut Vec<FieldError>) {
     if matches!(at(object, path), None | Some(Value::Null)) || text_is_empty(object, path) {
-        problems.push(Problem::required(path.join("."), ""));
+        problems.push(FieldError::required(path.join("."), ""));
     }
 }
 
@@ -58,27 +58,27 @@ fn text_is_empty(object: &Value, path: &[&str]) -> bool {
 }
 
 /// What workloads with a selector and a template have in common.
-fn workload(object: &Value, before: Option<&Value>, restart: &[&str]) -> Vec<Problem> {
+fn workload(object: &Value, before: Option<&Value>, restart: &[&str]) -> Vec<FieldError> {
     let mut problems = Vec::new();
     not_negative(object, &["spec", "replicas"], &mut problems);
     not_negative(object, &["spec", "minReadySeconds"], &mut problems);
     not_negative(object, &["spec", "revisionHistoryLimit"], &mut problems);
     let labels = at(object, &["spec", "template", "metadata", "labels"]);
     match at(object, &["spec", "selector"]) {
-        None => problems.push(Problem::required("spec.selector", "")),
+        None => problems.push(FieldError::required("spec.selector", "")),
         Some(given) => match Selector::of_object(given) {
-            None => problems.push(Problem::invalid(
+            None => problems.push(FieldError::invalid(
                 "spec.selector",
                 given.clone(),
                 "invalid label selector",
             )),
-            Some(selector) if selector.is_empty() => problems.push(Problem::invalid(
+            Some(selector) if selector.is_empty() => problems.push(FieldError::invalid(
                 "spec.selector",
                 given.clone(),
                 "empty selector is invalid for deployment",
             )),
             Some(selector) if !selector.matches(&Labels(labels)) => {
-                problems.push(Problem::invalid(
+                problems.push(FieldError::invalid(
                     "spec.template.metadata.labels",
                     labels.cloned().unwrap_or(Value::Null),
                     "`selector` does not match template `labels`",
@@ -97,26 +97,26 @@ fn workload(object: &Value, before: Option<&Value>, restart: &[&str]) -> Vec<Pro
 }
 
 /// A cron job.
-pub(crate) fn cron_job(object: &Value, _: Option<&Value>) -> Vec<Problem> {
+pub(crate) fn cron_job(object: &Value, _: Option<&Value>) -> Vec<FieldError> {
     let schedule = text(object, &["spec", "schedule"]);
     let fields: Vec<&str> = schedule.split_whitespace().collect();
     if schedule.is_empty() {
-        return vec![Problem::required("spec.schedule", "")];
+        return vec![FieldError::required("spec.schedule", "")];
     }
     if schedule.starts_with('@') || fields.len() == 5 {
         return Vec::new();
     }
     let why = format!("expected exactly 5 fields, found {}: [{}]", fields.len(), fields.join(" "));
-    vec![Problem::invalid("spec.schedule", schedule, &why)]
+    vec![FieldError::invalid("spec.schedule", schedule, &why)]
 }
 
 /// A deployment.
-pub(crate) fn deployment(object: &Value, before: Option<&Value>) -> Vec<Problem> {
+pub(crate) fn deployment(object: &Value, before: Option<&Value>) -> Vec<FieldError> {
     let mut problems = workload(object, before, &["Always"]);
     one_of(object, &["spec", "strategy", "type"], &["Recreate", "RollingUpdate"], &mut problems);
     let recreate = text(object, &["spec", "strategy", "type"]) == "Recreate";
     if recreate && at(object, &["spec", "strategy", "rollingUpdate"]).is_some() {
-        problems.push(Problem::forbidden(
+        problems.push(FieldError::forbidden(
             "spec.strategy.rollingUpdate",
             "may not be specified when strategy `type` is 'Recreate'",
         ));
@@ -129,7 +129,7 @@ pub(crate) fn deployment(object: &Value, before: Option<&Value>) -> Vec<Problem>
         _ => false,
     };
     if zero(rolling[0]) && zero(rolling[1]) {
-        problems.push(Problem::invalid(
+        problems.push(FieldError::invalid(
             "spec.strategy.rollingUpdate.maxUnavailable",
             rolling[0].cloned().unwrap_or(Value::Null),
             "may not be 0 when `maxSurge` is 0",
@@ -139,24 +139,24 @@ pub(crate) fn deployment(object: &Value, before: Option<&Value>) -> Vec<Problem>
 }
 
 /// A replica set.
-pub(crate) fn replica_set(object: &Value, before: Option<&Value>) -> Vec<Problem> {
+pub(crate) fn replica_set(object: &Value, before: Option<&Value>) -> Vec<FieldError> {
     workload(object, before, &["Always"])
 }
 
 /// A stateful set.
-pub(crate) fn stateful_set(object: &Value, before: Option<&Value>) -> Vec<Problem> {
+pub(crate) fn stateful_set(object: &Value, before: Option<&Value>) -> Vec<FieldError> {
     let mut problems = workload(object, before, &["Always"]);
     one_of(object, &["spec", "podManagementPolicy"], &["OrderedReady", "Parallel"], &mut problems);
     problems
 }
 
 /// A daemon set.
-pub(crate) fn daemon_set(object: &Value, before: Option<&Value>) -> Vec<Problem> {
+pub(crate) fn daemon_set(object: &Value, before: Option<&Value>) -> Vec<FieldError> {
     workload(object, before, &["Always"])
 }
 
 /// A job.
-pub(crate) fn job(object: &Value, before: Option<&Value>) -> Vec<Problem> {
+pub(crate) fn job(object: &Value, before: Option<&Value>) -> Vec<FieldError> {
     let mut problems = Vec::new();
     for name in ["parallelism", "completions", "backoffLimit", "activeDeadlineSeconds"] {
         not_negative(object, &["spec", name], &mut problems);
@@ -167,9 +167,9 @@ pub(crate) fn job(object: &Value, before: Option<&Value>) -> Vec<Problem> {
     if let Some(spec) = at(object, &["spec", "template", "spec"]) {
         pod_spec(spec, "spec.template.spec", &mut problems);
         if text(spec, &["restartPolicy"]) == "Always" {
-            problems.push(Problem {
+            problems.push(FieldError {
                 field: "spec.template.spec.restartPolicy".to_owned(),
-                what: crate::problem::What::NotSupported(
+                what: crate::field_error::FieldErrorKind::NotSupported(
                     "Always".into(),
                     vec!["OnFailure".to_owned(), "Never".to_owned()],
                 ),
@@ -180,31 +180,35 @@ pub(crate) fn job(object: &Value, before: Option<&Value>) -> Vec<Problem> {
 }
 
 /// A node.
-pub(crate) fn node(object: &Value, _: Option<&Value>) -> Vec<Problem> {
+pub(crate) fn node(object: &Value, _: Option<&Value>) -> Vec<FieldError> {
     let mut problems = Vec::new();
     let mut seen: Vec<(&str, &str)> = Vec::new();
     for (place, taint) in list(object, &["spec", "taints"]).iter().enumerate() {
         let path = format!("spec.taints[{place}]");
         let (key, effect) = (text(taint, &["key"]), text(taint, &["effect"]));
         if let Err(why) = names::qualified(key) {
-            problems.push(Problem::invalid(format!("{path}.key"), key, &why));
+            problems.push(FieldError::invalid(format!("{path}.key"), key, &why));
         }
         if let Err(why) = names::label_value(text(taint, &["value"])) {
-            problems.push(Problem::invalid(format!("{path}.value"), text(taint, &["value"]), &why));
+            problems.push(FieldError::invalid(
+                format!("{path}.value"),
+                text(taint, &["value"]),
+                &why,
+            ));
         }
         let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
         if !effects.contains(&effect) {
-            problems.push(Problem::not_supported(format!("{path}.effect"), effect, &effects));
+            problems.push(FieldError::not_supported(format!("{path}.effect"), effect, &effects));
         }
         if seen.contains(&(key, effect)) {
-            problems.push(Problem::duplicate(path, taint.clone()));
+            problems.push(FieldError::duplicate(path, taint.clone()));
         }
         seen.push((key, effect));
     }
     for kind in ["capacity", "allocatable"] {
         for (name, value) in map(object, &["status", kind]) {
             if value.as_str().and_then(Quantity::parse).is_some_and(Quantity::is_negative) {
-                problems.push(Problem::invalid(
+                problems.push(FieldError::invalid(
                     format!("status.{kind}.{name}"),
                     value.clone(),
                     NOT_NEGATIVE,
@@ -216,7 +220,7 @@ pub(crate) fn node(object: &Value, _: Option<&Value>) -> Vec<Problem> {
 }
 
 /// A service.
-pub(crate) fn service(object: &Value, before: Option<&Value>) -> Vec<Problem> {
+pub(crate) fn service(object: &Value, before: Option<&Value>) -> Vec<FieldError> {
     let mut problems = Vec::new();
     one_of(
         object,
@@ -227,19 +231,19 @@ pub(crate) fn service(object: &Value, before: Option<&Value>) -> Vec<Problem> {
     let ports = list(object, &["spec", "ports"]);
     let headless = text(object, &["spec", "clusterIP"]) == "None";
     if ports.is_empty() && !headless && text(object, &["spec", "type"]) != "ExternalName" {
-        problems.push(Problem::required("spec.ports", ""));
+        problems.push(FieldError::required("spec.ports", ""));
     }
     for (place, port) in ports.iter().enumerate() {
         let number = int(port, &["port"]).unwrap_or(0);
         if !(1..=65535).contains(&number) {
-            problems.push(Problem::invalid(
+            problems.push(FieldError::invalid(
                 format!("spec.ports[{place}].port"),
                 number,
                 "must be between 1 and 65535, inclusive",
             ));
         }
         if ports.len() > 1 && text(port, &["name"]).is_empty() {
-            problems.push(Problem::required(format!("spec.ports[{place}].name"), ""));
+            problems.push(FieldError::required(format!("spec.ports[{place}].name"), ""));
         }
     }
     if before.is_some_and(|before| text(before, &["spec", "type"]) != "ExternalName") {
@@ -249,11 +253,11 @@ pub(crate) fn service(object: &Value, before: Option<&Value>) -> Vec<Problem> {
 }
 
 /// A disruption budget.
-pub(crate) fn disruption_budget(object: &Value, _: Option<&Value>) -> Vec<Problem> {
+pub(crate) fn disruption_budget(object: &Value, _: Option<&Value>) -> Vec<FieldError> {
     let mut problems = Vec::new();
     let both = ["minAvailable", "maxUnavailable"].map(|name| at(object, &["spec", name]));
     if both.iter().all(Option::is_some) {
-        problems.push(Problem::invalid(
+        problems.push(FieldError::invalid(
             "spec",
             object.get("spec").cloned().unwrap_or(Value::Null),
             "minAvailable and maxUnavailable cannot be both set",
@@ -262,7 +266,7 @@ pub(crate) fn disruption_budget(object: &Value, _: Option<&Value>) -> Vec<Proble
     for (name, value) in ["minAvailable", "maxUnavailable"].into_iter().zip(both) {
         match value {
             Some(Value::Number(number)) if number.as_i64().is_some_and(|n| n < 0) => {
-                problems.push(Problem::invalid(
+                problems.push(FieldError::invalid(
                     format!("spec.{name}"),
                     number.clone(),
                     NOT_NEGATIVE,
@@ -271,9 +275,9 @@ pub(crate) fn disruption_budget(object: &Value, _: Option<&Value>) -> Vec<Proble
             Some(Value::String(text)) => {
                 let percent = text.strip_suffix('%').and_then(|n| n.parse::<u32>().ok());
                 if percent.is_none() {
-                    problems.push(Problem::invalid(format!("spec.{name}"), text.as_str(), "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"));
+                    problems.push(FieldError::invalid(format!("spec.{name}"), text.as_str(), "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"));
                 } else if percent.is_some_and(|percent| percent > 100) {
-                    problems.push(Problem::invalid(
+                    problems.push(FieldError::invalid(
                         format!("spec.{name}"),
                         text.as_str(),
                         "must not be greater than 100%",
@@ -287,20 +291,21 @@ pub(crate) fn disruption_budget(object: &Value, _: Option<&Value>) -> Vec<Proble
 }
 
 /// A persistent volume.
-pub(crate) fn persistent_volume(object: &Value, _: Option<&Value>) -> Vec<Problem> {
+pub(crate) fn persistent_volume(object: &Value, _: Option<&Value>) -> Vec<FieldError> {
     let mut problems = Vec::new();
     required(object, &["spec", "capacity"], &mut problems);
     if list(object, &["spec", "accessModes"]).is_empty() {
-        problems.push(Problem::required("spec.accessModes", ""));
+        problems.push(FieldError::required("spec.accessModes", ""));
     }
     problems
 }
 
 /// A claim.
-pub(crate) fn persistent_volume_claim(object: &Value, before: Option<&Value>) -> Vec<Problem> {
+pub(crate) fn persistent_volume_claim(object: &Value, before: Option<&Value>) -> Vec<FieldError> {
     let mut problems = Vec::new();
     if list(object, &["spec", "accessModes"]).is_empty() {
-        problems.push(Problem::required("spec.accessModes", "at least 1 access mode is required"));
+        problems
+            .push(FieldError::required("spec.accessModes", "at least 1 access mode is required"));
     }
     required(object, &["spec", "resources", "requests", "storage"], &mut problems);
     if before.is_some_and(|before| !text(before, &["spec", "volumeName"]).is_empty()) {
@@ -310,40 +315,40 @@ pub(crate) fn persistent_volume_claim(object: &Value, before: Option<&Value>) ->
 }
 
 /// A storage class.
-pub(crate) fn storage_class(object: &Value, before: Option<&Value>) -> Vec<Problem> {
+pub(crate) fn storage_class(object: &Value, before: Option<&Value>) -> Vec<FieldError> {
     let mut problems = Vec::new();
     required(object, &["provisioner"], &mut problems);
     one_of(object, &["volumeBindingMode"], &["Immediate", "WaitForFirstConsumer"], &mut problems);
     one_of(object, &["reclaimPolicy"], &["Delete", "Retain"], &mut problems);
     for name in ["provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"] {
         if before.is_some_and(|before| before.get(name) != object.get(name)) {
-            problems.push(Problem::forbidden(name, "updates to this field are forbidden."));
+            problems.push(FieldError::forbidden(name, "updates to this field are forbidden."));
         }
     }
     problems
 }
 
 /// A priority class.
-pub(crate) fn priority_class(object: &Value, before: Option<&Value>) -> Vec<Problem> {
+pub(crate) fn priority_class(object: &Value, before: Option<&Value>) -> Vec<FieldError> {
     const HIGHEST: i64 = 1_000_000_000;
     let mut problems = Vec::new();
     let system = crate::json::name(object).starts_with("system-");
     let value = int(object, &["value"]).unwrap_or(0);
     if value > HIGHEST && !system {
-        problems.push(Problem::forbidden(
+        problems.push(FieldError::forbidden(
             "value",
             "maximum allowed value of a user defined priority is 1000000000",
         ));
     }
     one_of(object, &["preemptionPolicy"], &["Never", "PreemptLowerPriority"], &mut problems);
     if before.is_some_and(|before| before.get("value") != object.get("value")) {
-        problems.push(Problem::forbidden("value", "may not be changed in an update."));
+        problems.push(FieldError::forbidden("value", "may not be changed in an update."));
     }
     problems
 }
 
 /// A custom resource definition.
-pub(crate) fn definition(object: &Value, _: Option<&Value>) -> Vec<Problem> {
+pub(crate) fn definition(object: &Value, _: Option<&Value>) -> Vec<FieldError> {
     let mut problems = Vec::new();
     let (group, plural) =
         (text(object, &["spec", "group"]), text(object, &["spec", "names", "plural"]));
@@ -352,7 +357,7 @@ pub(crate) fn definition(object: &Value, _: Option<&Value>) -> Vec<Problem> {
     }
     let wanted = format!("{plural}.{group}");
     if crate::json::name(object) != wanted {
-        problems.push(Problem::invalid(
+        problems.push(FieldError::invalid(
             "metadata.name",
             crate::json::name(object),
             "must be spec.names.plural+\".\"+spec.group",
@@ -363,7 +368,7 @@ pub(crate) fn definition(object: &Value, _: Option<&Value>) -> Vec<Problem> {
     let versions = list(object, &["spec", "versions"]);
     let stored = versions.iter().filter(|one| crate::json::truth(one, &["storage"])).count();
     if stored != 1 {
-        problems.push(Problem::invalid(
+        problems.push(FieldError::invalid(
             "spec.versions",
             at(object, &["spec", "versions"]).cloned().unwrap_or(Value::Null),
             "must have exactly one version marked as storage version",
@@ -372,7 +377,7 @@ pub(crate) fn definition(object: &Value, _: Option<&Value>) -> Vec<Problem> {
     for (place, version) in versions.iter().enumerate() {
         let path = format!("spec.versions[{place}]");
         if at(version, &["schema", "openAPIV3Schema"]).is_none() {
-            problems.push(Problem::required(
+            problems.push(FieldError::required(
                 format!("{path}.schema.openAPIV3Schema"),
                 "schemas are required",
             ));
@@ -380,7 +385,7 @@ pub(crate) fn definition(object: &Value, _: Option<&Value>) -> Vec<Problem> {
         for (column, printed) in list(version, &["additionalPrinterColumns"]).iter().enumerate() {
             let json_path = text(printed, &["jsonPath"]);
             if let Err(why) = crate::path::Path::parse(json_path) {
-                problems.push(Problem::invalid(
+                problems.push(FieldError::invalid(
                     format!("{path}.additionalPrinterColumns[{column}].jsonPath"),
                     json_path,
                     &why,

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::cluster::NAMESPACE_LABELS;
 use super::draft::{
-    Draft, HOSTNAME, NAMESPACES, REGION, TOPOLOGY_KEYS, ZONE, pod_selector, push, selector,
+    CaseDraft, HOSTNAME, NAMESPACES, REGION, TOPOLOGY_KEYS, ZONE, pod_selector, push, selector,
 };
 use super::theme::Topic;
 
@@ -19,7 +19,7 @@ const NODE_LABELS: [(&str, &[&str]); 6] = [
 ];
 
 /// Adds a node selector and node affinity to the pod.
-pub(crate) fn add_node_affinity(draft: &mut Draft, pod: &mut Value) {
+pub(crate) fn add_node_affinity(draft: &mut CaseDraft, pod: &mut Value) {
     if draft.often(Topic::NodeAffinity, 20, 25) {
         let rng = &mut draft.rng;
         pod["spec"]["nodeSelector"] = json!({});
@@ -40,7 +40,7 @@ pub(crate) fn add_node_affinity(draft: &mut Draft, pod: &mut Value) {
 }
 
 /// Node affinity as a profile adds it to all pods.
-pub(crate) fn added_affinity(draft: &mut Draft) -> Value {
+pub(crate) fn added_affinity(draft: &mut CaseDraft) -> Value {
     let mut affinity = json!({});
     if draft.rng.chance(55) {
         affinity["requiredDuringSchedulingIgnoredDuringExecution"] =
@@ -52,14 +52,14 @@ pub(crate) fn added_affinity(draft: &mut Draft) -> Value {
     affinity
 }
 
-fn required_terms(draft: &mut Draft) -> Vec<Value> {
+fn required_terms(draft: &mut CaseDraft) -> Vec<Value> {
     // Terms that all name nodes narrow the search before any node is filtered.
     let pinned = draft.rng.chance(22);
     let count = draft.rng.weighted(&[(45, 1), (40, 2), (15, 3)]);
     (0..count).map(|_| term(draft, pinned)).collect()
 }
 
-fn preferred_terms(draft: &mut Draft) -> Value {
+fn preferred_terms(draft: &mut CaseDraft) -> Value {
     let count = draft.rng.weighted(&[(3, 0), (40, 1), (35, 2), (22, 4)]);
     let terms: Vec<Value> = (0..count)
         .map(|_| {
@@ -70,7 +70,7 @@ fn preferred_terms(draft: &mut Draft) -> Value {
     json!(terms)
 }
 
-fn term(draft: &mut Draft, pinned: bool) -> Value {
+fn term(draft: &mut CaseDraft, pinned: bool) -> Value {
     let mut term = json!({});
     if draft.rng.chance(5) {
         return term;
@@ -93,7 +93,7 @@ fn term(draft: &mut Draft, pinned: bool) -> Value {
     term
 }
 
-fn node_requirement(draft: &mut Draft) -> Value {
+fn node_requirement(draft: &mut CaseDraft) -> Value {
     let rng = &mut draft.rng;
     let operator = rng.weighted(&[
         (38, "In"),
@@ -119,7 +119,7 @@ fn node_requirement(draft: &mut Draft) -> Value {
 }
 
 /// Adds affinity between pods to the pod to schedule, or to a running one.
-pub(crate) fn add_pod_affinity(draft: &mut Draft, pod: &mut Value, running: bool) {
+pub(crate) fn add_pod_affinity(draft: &mut CaseDraft, pod: &mut Value, running: bool) {
     let (required, preferred) = (
         "requiredDuringSchedulingIgnoredDuringExecution",
         "preferredDuringSchedulingIgnoredDuringExecution",
@@ -147,7 +147,7 @@ pub(crate) fn add_pod_affinity(draft: &mut Draft, pod: &mut Value, running: bool
     }
 }
 
-fn pod_term(draft: &mut Draft, own_labels: &Value) -> Value {
+fn pod_term(draft: &mut CaseDraft, own_labels: &Value) -> Value {
     let rng = &mut draft.rng;
     let key = rng.weighted(&[
         (40, TOPOLOGY_KEYS[0]),

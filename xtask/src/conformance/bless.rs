@@ -11,22 +11,22 @@ use super::compare::{compare, error_of};
 use super::generate::{self, Case};
 use super::oracle::Oracle;
 use super::shrink::drop_objects;
-use super::theme::{PLUGINS, Size};
+use super::theme::{ClusterSize, PLUGINS};
 
 /// The seed of all committed cases.
 const SEED: u64 = 20_260_101;
 /// How many cases are tried and kept per plugin.
-const TRIED: u64 = 1200;
-const KEPT: usize = 36;
+const CASES_TRIED: u64 = 1200;
+const CASES_KEPT_MAX: usize = 36;
 /// How often dropping objects that do not matter is tried per case.
-const OBJECT_TRIES: usize = 60;
-/// Size of a file.
-const BYTES_MAX: usize = 250_000;
+const SHRINK_TRIES_MAX: usize = 60;
+/// ClusterSize of a file.
+const FILE_BYTES_MAX: usize = 250_000;
 
 /// Writes the files of one plugin or of all.
 pub(super) fn bless(root: &Path, oracle: &mut Oracle, only: Option<&'static str>) -> Result<()> {
     for (plugin, _) in PLUGINS.iter().filter(|(name, _)| only.is_none_or(|only| only == *name)) {
-        let kept = choose(oracle, plugin)?;
+        let kept = select_cases(oracle, plugin)?;
         let mut texts = [String::new(), String::new()];
         for (case, answer) in &kept {
             for (text, value) in texts.iter_mut().zip([case, answer]) {
@@ -52,9 +52,10 @@ pub(super) fn bless(root: &Path, oracle: &mut Oracle, only: Option<&'static str>
 }
 
 /// Small cases that each show something new about the plugin, then cases where it matters at all.
-fn choose(oracle: &mut Oracle, plugin: &'static str) -> Result<Vec<(Value, Value)>> {
+fn select_cases(oracle: &mut Oracle, plugin: &'static str) -> Result<Vec<(Value, Value)>> {
     let mut tried: Vec<(Value, Value)> = Vec::new();
-    let cases = (0..TRIED).map(|index| generate::case(SEED, index, Some(plugin), Size::Small));
+    let cases =
+        (0..CASES_TRIED).map(|index| generate::case(SEED, index, Some(plugin), ClusterSize::Small));
     oracle.stream(cases, |Case { value, .. }, answer| {
         tried.push((value, answer));
         Ok(())
@@ -71,21 +72,21 @@ fn choose(oracle: &mut Oracle, plugin: &'static str) -> Result<Vec<(Value, Value
         }
     }
     // The simplest of the others, spread over all sizes.
-    let step = (rest.len() / KEPT.max(1)).max(1);
+    let step = (rest.len() / CASES_KEPT_MAX.max(1)).max(1);
     kept.extend(rest.into_iter().step_by(step));
     let mut stable: Vec<(Value, Value)> = Vec::new();
     let (mut case_bytes, mut answer_bytes) = (0, 0);
     for (case, answer) in kept {
         // Upstream is random here and there, and a golden file must not be.
-        if stable.len() == KEPT || !compare(&answer, &oracle.ask(&case)?).is_empty() {
+        if stable.len() == CASES_KEPT_MAX || !compare(&answer, &oracle.ask(&case)?).is_empty() {
             continue;
         }
         let same = |case: &Value| {
             Ok::<bool, anyhow::Error>(compare(&answer, &oracle.ask(case)?).is_empty())
         };
-        let case = drop_objects(&case, OBJECT_TRIES, same)?;
+        let case = drop_objects(&case, SHRINK_TRIES_MAX, same)?;
         let sizes = (case.to_string().len(), answer.to_string().len());
-        if case_bytes + sizes.0 < BYTES_MAX && answer_bytes + sizes.1 < BYTES_MAX {
+        if case_bytes + sizes.0 < FILE_BYTES_MAX && answer_bytes + sizes.1 < FILE_BYTES_MAX {
             case_bytes += sizes.0;
             answer_bytes += sizes.1;
             stable.push((case, answer));

@@ -3,11 +3,11 @@
 use serde_json::{Map, Value, json};
 
 use super::draft::{
-    Draft, HOSTNAME, NAMESPACES, REGION, REGION_BETA, ZONE, ZONE_BETA, ZONES, name_of, pod_labels,
-    time,
+    CaseDraft, HOSTNAME, NAMESPACES, REGION, REGION_BETA, ZONE, ZONE_BETA, ZONES, name_of,
+    pod_labels, time,
 };
 use super::rng::Rng;
-use super::theme::{Size, Topic};
+use super::theme::{ClusterSize, Topic};
 use super::{pod, preemption, resources};
 
 /// Image names as containers write them; the last ones lack a tag.
@@ -28,7 +28,7 @@ pub(crate) const NAMESPACE_LABELS: [(&str, &[&str]); 3] = [
 ];
 
 /// Adds namespaces and nodes.
-pub(crate) fn add_nodes(draft: &mut Draft) {
+pub(crate) fn add_nodes(draft: &mut CaseDraft) {
     for namespace in NAMESPACES {
         if !draft.rng.rarely(25) {
             draft.others.push(random_namespace(&mut draft.rng, namespace));
@@ -38,9 +38,9 @@ pub(crate) fn add_nodes(draft: &mut Draft) {
         !draft.theme.is_about(Topic::Preemption) && !draft.theme.is_about(Topic::VolumeBinding);
     let rng = &mut draft.rng;
     let count = match draft.theme.size {
-        Size::Small => rng.weighted(&[(1, 1), (3, 2), (4, 3), (3, 4), (1, 5)]),
-        Size::Usual if calm && rng.rarely(6) => rng.between(101, 140),
-        Size::Usual => match rng.below(100) {
+        ClusterSize::Small => rng.weighted(&[(1, 1), (3, 2), (4, 3), (3, 4), (1, 5)]),
+        ClusterSize::Usual if calm && rng.rarely(6) => rng.between(101, 140),
+        ClusterSize::Usual => match rng.below(100) {
             0 => 0,
             1..=5 => 1,
             6..=50 => rng.between(2, 5),
@@ -60,13 +60,13 @@ pub(crate) fn add_nodes(draft: &mut Draft) {
 }
 
 /// Adds pods to the nodes; few of them are elsewhere or nowhere.
-pub(crate) fn add_pods(draft: &mut Draft) {
+pub(crate) fn add_pods(draft: &mut CaseDraft) {
     let nodes = draft.nodes.len();
     let many = [Topic::Preemption, Topic::Resources, Topic::Spread, Topic::SpreadDefaults]
         .iter()
         .any(|topic| draft.theme.is_about(*topic));
     let per_node = if many { draft.rng.between(1, 4) } else { draft.rng.between(0, 3) };
-    let most = if draft.theme.size == Size::Small { 8 } else { 40 };
+    let most = if draft.theme.size == ClusterSize::Small { 8 } else { 40 };
     let count = if nodes == 0 {
         draft.rng.below(3)
     } else {
@@ -83,7 +83,7 @@ pub(crate) fn add_pods(draft: &mut Draft) {
 }
 
 /// A node to run on; for spreading the first nodes are taken more often.
-fn some_node(draft: &mut Draft) -> String {
+fn some_node(draft: &mut CaseDraft) -> String {
     let nodes = draft.nodes.len();
     if nodes == 0 || draft.rng.rarely(15) {
         return "gone".to_owned();
@@ -95,7 +95,7 @@ fn some_node(draft: &mut Draft) -> String {
 
 /// Start times are often equal, but not on nodes with many pods: there the order of equal ones is up to Go's sort, which is
 /// stable only for short lists.
-fn set_start_times(draft: &mut Draft) {
+fn set_start_times(draft: &mut CaseDraft) {
     let times = draft.rng.weighted(&[(20, 1), (80, 4)]);
     for index in 0..draft.pods.len() {
         let node = draft.pods[index]["spec"]["nodeName"].clone();
@@ -117,7 +117,7 @@ fn random_namespace(rng: &mut Rng, name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
 }
 
-fn node(draft: &mut Draft, index: usize) -> Value {
+fn node(draft: &mut CaseDraft, index: usize) -> Value {
     let name = format!("n{index:02}");
     let labels = node_labels(&mut draft.rng, &name);
     let allocatable = resources::allocatable(draft);
@@ -169,7 +169,7 @@ fn node_labels(rng: &mut Rng, name: &str) -> Value {
     Value::Object(labels)
 }
 
-fn add_images(draft: &mut Draft) {
+fn add_images(draft: &mut CaseDraft) {
     let megabyte = 1024 * 1024;
     for index in 0..draft.nodes.len() {
         if !draft.often(Topic::Images, 75, 120) {
@@ -200,7 +200,7 @@ fn add_images(draft: &mut Draft) {
     }
 }
 
-fn add_features(draft: &mut Draft) {
+fn add_features(draft: &mut CaseDraft) {
     let known = [
         "RestartAllContainersOnContainerExits",
         "UserNamespacesHostNetworkSupport",
@@ -217,7 +217,7 @@ fn add_features(draft: &mut Draft) {
 }
 
 /// Adds one pod that runs on the node.
-pub(crate) fn add_running_pod(draft: &mut Draft, node: &str) {
+pub(crate) fn add_running_pod(draft: &mut CaseDraft, node: &str) {
     let index = draft.pods.len();
     let rng = &mut draft.rng;
     let namespace = rng.weighted(&[(70, NAMESPACES[0]), (20, NAMESPACES[1]), (10, NAMESPACES[2])]);

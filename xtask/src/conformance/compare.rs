@@ -72,7 +72,7 @@ impl fmt::Display for Difference {
 
 /// All disagreements between the answer of the oracle and ours.
 pub(crate) fn compare(oracle: &Value, ours: &Value) -> Vec<Difference> {
-    let mut found = Found(Vec::new());
+    let mut found = DifferenceList(Vec::new());
     let broken = |answer: &Value| {
         ["crash", "panic"].iter().find_map(|key| answer[key].as_str()).map(str::to_owned)
     };
@@ -115,9 +115,9 @@ pub(crate) fn compare(oracle: &Value, ours: &Value) -> Vec<Difference> {
     found.0
 }
 
-struct Found(Vec<Difference>);
+struct DifferenceList(Vec<Difference>);
 
-impl Found {
+impl DifferenceList {
     fn add(&mut self, aspect: Aspect, node: &str, plugin: &str, oracle: &Value, ours: &Value) {
         let (node, plugin) = (node.to_owned(), plugin.to_owned());
         self.0.push(Difference {
@@ -159,7 +159,7 @@ fn texts(list: &Value) -> BTreeSet<&str> {
     list.as_array().into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-fn compare_nodes(oracle: &Value, ours: &Value, found: &mut Found) {
+fn compare_nodes(oracle: &Value, ours: &Value, found: &mut DifferenceList) {
     let names = |answer: &Value| {
         answer["nodes"]
             .as_object()
@@ -208,7 +208,7 @@ fn compare_nodes(oracle: &Value, ours: &Value, found: &mut Found) {
     }
 }
 
-fn compare_selected(oracle: &Value, ours: &Value, found: &mut Found) {
+fn compare_selected(oracle: &Value, ours: &Value, found: &mut DifferenceList) {
     let (left, right) = (
         oracle["selected"].as_str().unwrap_or_default(),
         ours["selected"].as_str().unwrap_or_default(),
@@ -230,7 +230,7 @@ fn compare_selected(oracle: &Value, ours: &Value, found: &mut Found) {
     );
 }
 
-fn compare_preemption(oracle: &Value, ours: &Value, found: &mut Found) {
+fn compare_preemption(oracle: &Value, ours: &Value, found: &mut DifferenceList) {
     let choice = |value: &Value| {
         (
             value["node"].as_str().unwrap_or_default().to_owned(),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::draft::{Draft, push};
+use super::draft::{CaseDraft, push};
 use super::rng::Rng;
 use super::theme::Topic;
 use super::{affinity, resources, spread};
@@ -38,7 +38,7 @@ const SCORES: [&str; 7] = [
 ];
 
 /// Adds a configuration, or leaves the default one.
-pub(crate) fn add_config(draft: &mut Draft) {
+pub(crate) fn add_config(draft: &mut CaseDraft) {
     let about = draft.theme.is_about(Topic::Config);
     let wanted =
         about || draft.theme.plugin.is_some() && draft.rng.chance(55) || draft.rng.chance(30);
@@ -90,7 +90,7 @@ pub(crate) fn add_config(draft: &mut Draft) {
 }
 
 /// Gives plugins arguments; those of the case's topics most often.
-fn add_args(draft: &mut Draft, profile: &mut Value) {
+fn add_args(draft: &mut CaseDraft, profile: &mut Value) {
     let mut add = |rng: &mut Rng, name: &str, mut args: Value| {
         if rng.chance(50) {
             args["apiVersion"] = json!(GROUP);

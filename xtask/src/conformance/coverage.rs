@@ -1,4 +1,4 @@
-//! Counts what the cases of a run exercised, so that a quiet run is known to have looked everywhere.
+//! CountsByName what the cases of a run exercised, so that a quiet run is known to have looked everywhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -8,27 +8,27 @@ use serde_json::Value;
 use super::compare::error_of;
 
 /// Names with how often they were seen.
-type Counts = BTreeMap<String, u64>;
+type CountsByName = BTreeMap<String, u64>;
 
 /// What the oracle's answers of a run covered.
 #[derive(Default)]
 pub(crate) struct Coverage {
     cases: u64,
-    outcomes: Counts,
-    rejecting_cases: Counts,
-    rejected_nodes: Counts,
-    scoring_cases: Counts,
-    deciding_cases: Counts,
-    reasons: Counts,
-    pre_filter: Counts,
-    post_filter: Counts,
-    errors: Counts,
-    config: Counts,
-    topics: Counts,
+    outcomes: CountsByName,
+    rejecting_cases: CountsByName,
+    rejected_nodes: CountsByName,
+    scoring_cases: CountsByName,
+    deciding_cases: CountsByName,
+    reasons: CountsByName,
+    pre_filter: CountsByName,
+    post_filter: CountsByName,
+    errors: CountsByName,
+    config: CountsByName,
+    topics: CountsByName,
 }
 
 impl Coverage {
-    /// Counts one answer.
+    /// CountsByName one answer.
     pub(crate) fn add(&mut self, case: &Value, topics: &[String], answer: &Value) {
         self.cases += 1;
         for topic in topics {
@@ -183,7 +183,7 @@ impl fmt::Display for Coverage {
         let names: BTreeSet<&String> =
             self.rejecting_cases.keys().chain(self.scoring_cases.keys()).collect();
         for name in names {
-            let count = |counts: &Counts| counts.get(name).copied().unwrap_or_default();
+            let count = |counts: &CountsByName| counts.get(name).copied().unwrap_or_default();
             let cells = [
                 &self.rejecting_cases,
                 &self.rejected_nodes,
@@ -221,7 +221,7 @@ impl fmt::Display for Coverage {
     }
 }
 
-fn bump(counts: &mut Counts, name: &str) {
+fn bump(counts: &mut CountsByName, name: &str) {
     *counts.entry(name.to_owned()).or_default() += 1;
 }
 

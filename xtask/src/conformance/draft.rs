@@ -25,7 +25,7 @@ pub(crate) const REGION_BETA: &str = "failure-domain.beta.kubernetes.io/region";
 pub(crate) const TOPOLOGY_KEYS: [&str; 4] = [ZONE, HOSTNAME, REGION, "rack"];
 
 /// The objects of a case before they are put together.
-pub(crate) struct Draft {
+pub(crate) struct CaseDraft {
     pub(crate) rng: Rng,
     pub(crate) theme: Theme,
     /// Nodes in the order in which the scheduler hears of them.
@@ -40,7 +40,7 @@ pub(crate) struct Draft {
     pub(crate) config: Value,
 }
 
-impl Draft {
+impl CaseDraft {
     /// A case without any object.
     pub(crate) fn new(rng: Rng, theme: Theme) -> Self {
         let (nodes, pods, others) = (Vec::new(), Vec::new(), Vec::new());

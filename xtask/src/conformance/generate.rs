@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::draft::Draft;
+use super::draft::CaseDraft;
 use super::rng::Rng;
-use super::theme::{Size, Theme};
+use super::theme::{ClusterSize, Theme};
 use super::{cluster, config, pod, preemption, spread, volumes};
 
 /// One case with the topics it is about.
@@ -15,12 +15,12 @@ pub(crate) struct Case {
 }
 
 /// The case `index` of a seed. The same arguments always give the same case.
-pub(crate) fn case(seed: u64, index: u64, plugin: Option<&'static str>, size: Size) -> Case {
+pub(crate) fn case(seed: u64, index: u64, plugin: Option<&'static str>, size: ClusterSize) -> Case {
     let mut rng = Rng::new(seed, index);
     let theme = Theme::random(&mut rng, plugin, size);
     let topics = theme.names();
     let id = format!("{seed}-{index}{}", if theme.hostile { "-hostile" } else { "" });
-    let mut draft = Draft::new(rng, theme);
+    let mut draft = CaseDraft::new(rng, theme);
     cluster::add_nodes(&mut draft);
     pod::add_taints(&mut draft);
     cluster::add_pods(&mut draft);
@@ -41,8 +41,8 @@ mod tests {
     fn same_seed_same_case() {
         for index in 0..50 {
             assert_eq!(
-                case(3, index, None, Size::Usual).value,
-                case(3, index, None, Size::Usual).value
+                case(3, index, None, ClusterSize::Usual).value,
+                case(3, index, None, ClusterSize::Usual).value
             );
         }
     }
@@ -50,7 +50,7 @@ mod tests {
     #[test]
     fn names_are_unique_within_a_case() {
         for index in 0..300 {
-            let case = case(11, index, None, Size::Usual).value;
+            let case = case(11, index, None, ClusterSize::Usual).value;
             let mut names: Vec<String> = case["objects"]
                 .as_array()
                 .into_iter()

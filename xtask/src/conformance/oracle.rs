@@ -16,7 +16,7 @@ use super::generate::Case;
 /// How many cases may be on their way to the oracle.
 const IN_FLIGHT_MAX: usize = 32;
 /// How long the oracle may think about one case.
-const PATIENCE: Duration = Duration::from_mins(1);
+const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The folder of the checkout, which holds `conformance/oracle`.
 pub(crate) fn root() -> Result<PathBuf> {
@@ -107,11 +107,11 @@ fn hash_sources(folder: &Path) -> Result<u64> {
 /// The oracle at work. It is started again when it dies.
 pub(crate) struct Oracle {
     binary: PathBuf,
-    process: Process,
+    process: OracleProcess,
 }
 
 /// One run of the program with the threads that feed it and listen to it.
-struct Process {
+struct OracleProcess {
     child: Child,
     cases: Option<SyncSender<String>>,
     answers: Receiver<String>,
@@ -121,7 +121,7 @@ struct Process {
 impl Oracle {
     /// Starts the program.
     pub(crate) fn start(binary: &Path) -> Result<Self> {
-        Ok(Self { binary: binary.to_path_buf(), process: Process::start(binary)? })
+        Ok(Self { binary: binary.to_path_buf(), process: OracleProcess::start(binary)? })
     }
 
     /// The answer to one case.
@@ -171,7 +171,7 @@ impl Oracle {
         let _ = self.process.child.kill();
         let _ = self.process.child.wait();
         let complaints: Vec<String> = self.process.complaints.try_iter().collect();
-        self.process = Process::start(&self.binary)?;
+        self.process = OracleProcess::start(&self.binary)?;
         let text = complaints
             .iter()
             .find(|line| line.starts_with("panic:"))
@@ -182,7 +182,7 @@ impl Oracle {
     }
 }
 
-impl Process {
+impl OracleProcess {
     fn start(binary: &Path) -> Result<Self> {
         let mut child = Command::new(binary)
             .stdin(Stdio::piped())
@@ -232,7 +232,7 @@ impl Process {
     }
 
     fn receive(&mut self) -> Result<Value, String> {
-        match self.answers.recv_timeout(PATIENCE) {
+        match self.answers.recv_timeout(ANSWER_TIMEOUT) {
             Ok(line) => serde_json::from_str(&line).map_err(|error| format!("bad answer: {error}")),
             Err(RecvTimeoutError::Timeout) => Err("the oracle took too long".to_owned()),
             Err(RecvTimeoutError::Disconnected) => Err("the oracle died".to_owned()),
@@ -240,7 +240,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for OracleProcess {
     fn drop(&mut self) {
         self.cases = None;
         let _ = self.child.kill();

@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 
 use super::cluster::IMAGES;
-use super::draft::{Draft, NAMESPACES, pod_labels, push};
+use super::draft::{CaseDraft, NAMESPACES, pod_labels, push};
 use super::rng::Rng;
 use super::theme::Topic;
 use super::{affinity, preemption, resources, spread};
 
 /// Adds the pod to schedule.
-pub(crate) fn add_pod(draft: &mut Draft) {
+pub(crate) fn add_pod(draft: &mut CaseDraft) {
     let rng = &mut draft.rng;
     let namespace = rng.weighted(&[(70, NAMESPACES[0]), (20, NAMESPACES[1]), (10, NAMESPACES[2])]);
     let mut pod = json!({
@@ -37,7 +37,7 @@ pub(crate) fn add_pod(draft: &mut Draft) {
 }
 
 /// Gives a pod containers with images, requests and ports; `running` pods also get what the kubelet reports.
-pub(crate) fn fill_containers(draft: &mut Draft, pod: &mut Value, running: bool) {
+pub(crate) fn fill_containers(draft: &mut CaseDraft, pod: &mut Value, running: bool) {
     let app = draft.rng.weighted(&[(70, 1), (22, 2), (8, 3)]);
     let init = if draft.often(Topic::Resources, 35, 100) || draft.often(Topic::Ports, 30, 0) {
         draft.rng.between(1, 3)
@@ -62,12 +62,12 @@ pub(crate) fn fill_containers(draft: &mut Draft, pod: &mut Value, running: bool)
     }
 }
 
-fn container(draft: &mut Draft, name: &str) -> Value {
+fn container(draft: &mut CaseDraft, name: &str) -> Value {
     json!({"name": name, "image": draft.rng.pick(&IMAGES)})
 }
 
 /// Adds host ports, never the same one twice in a pod.
-fn add_ports(draft: &mut Draft, pod: &mut Value, running: bool) {
+fn add_ports(draft: &mut CaseDraft, pod: &mut Value, running: bool) {
     let wanted =
         if running { draft.often(Topic::Ports, 75, 20) } else { draft.often(Topic::Ports, 95, 40) };
     if !wanted {
@@ -114,7 +114,7 @@ const EFFECTS: [(usize, &str); 3] =
     [(38, "NoSchedule"), (47, "PreferNoSchedule"), (15, "NoExecute")];
 
 /// Taints the nodes and makes some unschedulable.
-pub(crate) fn add_taints(draft: &mut Draft) {
+pub(crate) fn add_taints(draft: &mut CaseDraft) {
     let narrow = draft.theme.plugin == Some("NodeUnschedulable");
     for index in 0..draft.nodes.len() {
         if draft.often(Topic::Taints, 60, 22) {
@@ -140,7 +140,7 @@ pub(crate) fn add_taints(draft: &mut Draft) {
     }
 }
 
-fn add_tolerations(draft: &mut Draft, pod: &mut Value) {
+fn add_tolerations(draft: &mut CaseDraft, pod: &mut Value) {
     if !draft.often(Topic::Taints, 75, 150) {
         return;
     }
@@ -177,7 +177,7 @@ fn add_tolerations(draft: &mut Draft, pod: &mut Value) {
 }
 
 /// Asks for features that nodes must declare.
-fn add_features(draft: &mut Draft, pod: &mut Value) {
+fn add_features(draft: &mut CaseDraft, pod: &mut Value) {
     if draft.often(Topic::Features, 60, 6) {
         pod["spec"]["hostNetwork"] = json!(true);
         if draft.rng.chance(75) {

@@ -3,15 +3,17 @@
 use serde_json::{Value, json};
 
 use super::cluster::add_running_pod;
-use super::draft::{Draft, NAMESPACES, POD_LABELS, name_of, pod_labels, pod_selector, push, time};
+use super::draft::{
+    CaseDraft, NAMESPACES, POD_LABELS, name_of, pod_labels, pod_selector, push, time,
+};
 use super::pod::fill_containers;
-use super::theme::{Size, Topic};
+use super::theme::{ClusterSize, Topic};
 
 /// Priorities of pods: few, so that they are often equal.
 const PRIORITIES: [i64; 6] = [0, 10, 50, 100, -5, 1000];
 
 /// Sets the priority of a pod that runs.
-pub(crate) fn set_priority(draft: &mut Draft, pod: &mut Value) {
+pub(crate) fn set_priority(draft: &mut CaseDraft, pod: &mut Value) {
     if draft.often(Topic::Preemption, 85, 100) {
         let weights = [(35, 0), (25, 1), (15, 2), (8, 3), (12, 4), (5, 5)];
         pod["spec"]["priority"] = json!(PRIORITIES[draft.rng.weighted(&weights)]);
@@ -27,8 +29,8 @@ pub(crate) fn set_priority(draft: &mut Draft, pod: &mut Value) {
 }
 
 /// Fills all nodes with pods, so that the pod to schedule fits nowhere without victims.
-pub(crate) fn crowd(draft: &mut Draft) {
-    let most = if draft.theme.size == Size::Small { 2 } else { 4 };
+pub(crate) fn crowd(draft: &mut CaseDraft) {
+    let most = if draft.theme.size == ClusterSize::Small { 2 } else { 4 };
     // Equal victims on several nodes leave the choice open.
     let alike = draft.rng.chance(35);
     for name in draft.node_names() {
@@ -49,7 +51,7 @@ pub(crate) fn crowd(draft: &mut Draft) {
 }
 
 /// Sets the priority of the pod to schedule, mostly above that of others.
-pub(crate) fn set_subject_priority(draft: &mut Draft, pod: &mut Value) {
+pub(crate) fn set_subject_priority(draft: &mut CaseDraft, pod: &mut Value) {
     if draft.often(Topic::Preemption, 95, 150) {
         pod["spec"]["priority"] =
             json!(draft.rng.weighted(&[(15, 10), (20, 50), (55, 100), (5, 0), (5, 2_000_000_000)]));
@@ -66,7 +68,7 @@ pub(crate) fn set_subject_priority(draft: &mut Draft, pod: &mut Value) {
 }
 
 /// Adds pods that wait for a node to become free.
-pub(crate) fn add_nominated(draft: &mut Draft) {
+pub(crate) fn add_nominated(draft: &mut CaseDraft) {
     if draft.nodes.is_empty() || !draft.often(Topic::Preemption, 30, 25) {
         return;
     }
@@ -93,7 +95,7 @@ pub(crate) fn add_nominated(draft: &mut Draft) {
 }
 
 /// Adds disruption budgets.
-pub(crate) fn add_budgets(draft: &mut Draft) {
+pub(crate) fn add_budgets(draft: &mut CaseDraft) {
     if !draft.often(Topic::Preemption, 65, 30) {
         return;
     }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::compare::{Difference, compare};
 use super::oracle::Oracle;
 use super::shrink::shrink;
-use super::{Finding, Subject, exceptions};
+use super::{Finding, SystemUnderTest, exceptions};
 
 /// Tries per difference.
 const SHRINK_BUDGET: usize = 500;
@@ -33,16 +33,16 @@ pub(super) fn kinds(findings: &[Finding]) -> Vec<(String, Vec<usize>)> {
 pub(super) fn shrink_finding(
     finding: &Finding,
     oracle: &mut Oracle,
-    subject: &mut Subject,
+    system: &mut SystemUnderTest,
 ) -> Result<Finding> {
     let signature = finding.differences[0].signature();
     let case = shrink(&finding.case, SHRINK_BUDGET, |case| {
-        let judged = judge(case, oracle, subject)?;
+        let judged = judge(case, oracle, system)?;
         Ok::<bool, anyhow::Error>(
             judged.differences.iter().any(|difference| difference.signature() == signature),
         )
     })?;
-    let small = judge(&case, oracle, subject)?;
+    let small = judge(&case, oracle, system)?;
     if small.differences.is_empty() {
         // It does not come again: one side is not deterministic.
         let (case, oracle, ours) =
@@ -52,8 +52,8 @@ pub(super) fn shrink_finding(
     Ok(small)
 }
 
-fn judge(case: &Value, oracle: &mut Oracle, subject: &mut Subject) -> Result<Finding> {
-    let (answer, ours) = (oracle.ask(case)?, subject.answer(case)?);
+fn judge(case: &Value, oracle: &mut Oracle, system: &mut SystemUnderTest) -> Result<Finding> {
+    let (answer, ours) = (oracle.ask(case)?, system.answer(case)?);
     let differences = compare(&answer, &ours)
         .into_iter()
         .filter(|difference| exceptions::find(case, difference).is_none())

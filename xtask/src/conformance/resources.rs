@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::draft::{Draft, push};
+use super::draft::{CaseDraft, push};
 use super::rng::Rng;
 use super::theme::Topic;
 
@@ -16,7 +16,7 @@ const STORAGE: [&str; 5] = ["500Mi", "1Gi", "2G", "0", "4Gi"];
 pub(crate) const EXTENDED: [&str; 3] = ["example.com/gpu", "example.com/fpga", "ignored.io/token"];
 
 /// The allocatable resources of a node.
-pub(crate) fn allocatable(draft: &mut Draft) -> Value {
+pub(crate) fn allocatable(draft: &mut CaseDraft) -> Value {
     let about = draft.theme.is_about(Topic::Resources);
     let crowded = !about && draft.theme.is_about(Topic::Preemption);
     let rng = &mut draft.rng;
@@ -68,13 +68,13 @@ pub(crate) fn allocatable(draft: &mut Draft) -> Value {
 
 /// How much a pod asks for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Appetite {
+enum RequestSize {
     Small,
     Large,
 }
 
 /// Gives the containers of a pod requests, and the pod overhead and pod-level requests.
-pub(crate) fn add_requests(draft: &mut Draft, pod: &mut Value, running: bool) {
+pub(crate) fn add_requests(draft: &mut CaseDraft, pod: &mut Value, running: bool) {
     let about = draft.theme.is_about(Topic::Resources);
     let crowded = draft.theme.is_about(Topic::Preemption);
     let hungry = match (about, crowded, running) {
@@ -87,7 +87,8 @@ pub(crate) fn add_requests(draft: &mut Draft, pod: &mut Value, running: bool) {
     };
     let pod_level = draft.often(Topic::Resources, 14, 15);
     let rng = &mut draft.rng;
-    let appetite = if rng.chance(hungry) && !pod_level { Appetite::Large } else { Appetite::Small };
+    let appetite =
+        if rng.chance(hungry) && !pod_level { RequestSize::Large } else { RequestSize::Small };
     let none = rng.chance(12);
     for list in ["containers", "initContainers"] {
         let count = pod["spec"][list].as_array().map_or(0, Vec::len);
@@ -122,8 +123,8 @@ pub(crate) fn add_requests(draft: &mut Draft, pod: &mut Value, running: bool) {
     }
 }
 
-fn container_resources(rng: &mut Rng, about: bool, appetite: Appetite) -> Value {
-    let large = appetite == Appetite::Large;
+fn container_resources(rng: &mut Rng, about: bool, appetite: RequestSize) -> Value {
+    let large = appetite == RequestSize::Large;
     let (mut requests, mut limits) = (Map::new(), Map::new());
     let cpu = if large && rng.chance(70) { rng.pick(&CPU_LARGE) } else { rng.pick(&CPU_SMALL) };
     let memory =

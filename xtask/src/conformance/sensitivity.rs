@@ -17,7 +17,7 @@ use super::rng::Rng;
 const FIELDS_PER_CASE: usize = 8;
 
 /// Fields that a scheduler has no use for, or cannot do without.
-const UNTOLD: [&str; 17] = [
+const FIELDS_SKIPPED: [&str; 17] = [
     "apiVersion",
     "kind",
     "metadata.name",
@@ -103,7 +103,7 @@ fn collect(
     };
     for (key, child, name) in children {
         path.push(key);
-        if path.len() > 1 && !UNTOLD.iter().any(|part| name.contains(part)) {
+        if path.len() > 1 && !FIELDS_SKIPPED.iter().any(|part| name.contains(part)) {
             found.entry(name.clone()).or_default().push(path.clone());
         }
         collect(child, path, &name, found);

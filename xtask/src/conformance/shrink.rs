@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// Fields that an object needs to be what it is, so shrinking leaves them.
-const KEPT: [&str; 34] = [
+const FIELDS_REQUIRED: [&str; 34] = [
     "apiVersion",
     "kind",
     "metadata",
@@ -117,9 +117,9 @@ impl<E, F: FnMut(&Value) -> Result<bool, E>> Shrinker<'_, F> {
         Ok(())
     }
 
-    /// Drops the children of the value at `path`, or goes on inside those that must stay.
+    /// Drops the children of the value value_at `path`, or goes on inside those that must stay.
     fn reduce(&mut self, path: &[String]) -> Result<(), E> {
-        let Some(value) = at(&mut self.best, path) else { return Ok(()) };
+        let Some(value) = value_at(&mut self.best, path) else { return Ok(()) };
         let keys: Vec<String> = match value {
             Value::Object(map) => map.keys().cloned().collect(),
             Value::Array(list) => (0..list.len()).rev().map(|index| index.to_string()).collect(),
@@ -128,11 +128,14 @@ impl<E, F: FnMut(&Value) -> Result<bool, E>> Shrinker<'_, F> {
         let listed = value.is_array();
         for key in keys {
             let containers = path.last().is_some_and(|name| name == "containers");
-            let alone = at(&mut self.best, path)
+            let alone = value_at(&mut self.best, path)
                 .and_then(|value| value.as_array())
                 .is_some_and(|list| list.len() == 1);
-            let droppable =
-                if listed { !(containers && alone) } else { !KEPT.contains(&key.as_str()) };
+            let droppable = if listed {
+                !(containers && alone)
+            } else {
+                !FIELDS_REQUIRED.contains(&key.as_str())
+            };
             if droppable && self.attempt(|case| remove(case, path, &key))? {
                 continue;
             }
@@ -143,7 +146,7 @@ impl<E, F: FnMut(&Value) -> Result<bool, E>> Shrinker<'_, F> {
     }
 }
 
-fn at<'a>(value: &'a mut Value, path: &[String]) -> Option<&'a mut Value> {
+fn value_at<'a>(value: &'a mut Value, path: &[String]) -> Option<&'a mut Value> {
     path.iter().try_fold(value, |value, key| match value {
         Value::Object(map) => map.get_mut(key),
         Value::Array(list) => key.parse::<usize>().ok().and_then(|index| list.get_mut(index)),
@@ -152,7 +155,7 @@ fn at<'a>(value: &'a mut Value, path: &[String]) -> Option<&'a mut Value> {
 }
 
 fn remove(case: &mut Value, path: &[String], key: &str) {
-    match at(case, path) {
+    match value_at(case, path) {
         Some(Value::Object(map)) => {
             map.remove(key);
         }

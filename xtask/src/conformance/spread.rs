@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::draft::{Draft, POD_LABELS, TOPOLOGY_KEYS, pod_selector, push};
+use super::draft::{CaseDraft, POD_LABELS, TOPOLOGY_KEYS, pod_selector, push};
 use super::rng::Rng;
 use super::theme::Topic;
 
 /// Adds spread constraints to the pod, no two with the same key and kind.
-pub(crate) fn add_constraints(draft: &mut Draft, pod: &mut Value) {
+pub(crate) fn add_constraints(draft: &mut CaseDraft, pod: &mut Value) {
     let dense = if draft.theme.is_about(Topic::SpreadDefaults) { 20 } else { 96 };
     if !draft.often(Topic::Spread, dense, 40) {
         return;
@@ -85,7 +85,7 @@ pub(crate) fn spread_args(rng: &mut Rng) -> Value {
 }
 
 /// Adds services and owners of pods, whose selectors make up the default constraints.
-pub(crate) fn add_owners(draft: &mut Draft) {
+pub(crate) fn add_owners(draft: &mut CaseDraft) {
     let labels = draft.pod["metadata"]["labels"].clone();
     let namespace = draft.pod["metadata"]["namespace"].clone();
     if draft.often(Topic::SpreadDefaults, 60, 60) {

@@ -64,7 +64,7 @@ pub(crate) const PLUGINS: [(&str, &[Topic]); 17] = [
 
 /// How large the clusters of a run are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Size {
+pub(crate) enum ClusterSize {
     /// Mostly 2 to 12 nodes, now and then none, 30 or more than 100.
     Usual,
     /// At most 5 nodes: for committed cases.
@@ -75,7 +75,7 @@ pub(crate) enum Size {
 #[derive(Clone, Debug)]
 pub(crate) struct Theme {
     dense: Vec<Topic>,
-    pub(crate) size: Size,
+    pub(crate) size: ClusterSize,
     /// Name of the plugin that all cases of the run are about.
     pub(crate) plugin: Option<&'static str>,
     /// Whether the case may hold objects that an API server would refuse.
@@ -84,7 +84,7 @@ pub(crate) struct Theme {
 
 impl Theme {
     /// Picks one to four topics, starting from those of the plugin if one is named.
-    pub(crate) fn random(rng: &mut Rng, plugin: Option<&'static str>, size: Size) -> Self {
+    pub(crate) fn random(rng: &mut Rng, plugin: Option<&'static str>, size: ClusterSize) -> Self {
         let mut dense = Vec::new();
         let topics =
             PLUGINS.iter().find(|(name, _)| Some(*name) == plugin).map(|(_, topics)| *topics);

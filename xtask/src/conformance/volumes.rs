@@ -4,15 +4,15 @@ mod storage;
 
 use serde_json::{Value, json};
 
-use super::draft::{Draft, NAMESPACES, ZONE, ZONES, name_of, namespace_of, push};
+use super::draft::{CaseDraft, NAMESPACES, ZONE, ZONES, name_of, namespace_of, push};
 use super::rng::Rng;
 use super::theme::Topic;
 use storage::{
-    AWS_DRIVER, Claim, DRIVERS, GCE_DRIVER, add_classes, bound_volume, claim, delayed_claim,
+    AWS_DRIVER, ClaimSpec, DRIVERS, GCE_DRIVER, add_classes, bound_volume, claim, delayed_claim,
 };
 
 /// Adds volumes to the pod to schedule and to pods that run, with all objects behind them.
-pub(crate) fn add_volumes(draft: &mut Draft) {
+pub(crate) fn add_volumes(draft: &mut CaseDraft) {
     let topics = [Topic::Disks, Topic::VolumeLimits, Topic::VolumeBinding, Topic::VolumeZone];
     if !topics.iter().any(|topic| draft.theme.is_about(*topic)) && !draft.rng.rarely(70) {
         return;
@@ -26,21 +26,21 @@ pub(crate) fn add_volumes(draft: &mut Draft) {
 }
 
 /// A claim that several pods may mount.
-struct Shared {
+struct SharedClaims {
     namespace: &'static str,
     name: String,
     volume: String,
 }
 
 /// Bound claims in all namespaces; names repeat across namespaces on purpose.
-fn add_shared_claims(draft: &mut Draft) -> Vec<Shared> {
+fn add_shared_claims(draft: &mut CaseDraft) -> Vec<SharedClaims> {
     let mut shared = Vec::new();
     for namespace in NAMESPACES {
         for index in 0..draft.rng.between(1, 3) {
             let (name, volume) = (format!("shared-{index}"), format!("pv-{namespace}-{index}"));
             let once = draft.often(Topic::Disks, 45, 60);
             let mode = if once { "ReadWriteOncePod" } else { "ReadWriteOnce" };
-            let spec = Claim {
+            let spec = ClaimSpec {
                 namespace,
                 name: &name,
                 class: Some("now"),
@@ -52,14 +52,14 @@ fn add_shared_claims(draft: &mut Draft) -> Vec<Shared> {
             draft.others.push(object);
             let object = bound_volume(draft, &spec, &volume);
             draft.others.push(object);
-            shared.push(Shared { namespace, name, volume });
+            shared.push(SharedClaims { namespace, name, volume });
         }
     }
     shared
 }
 
 /// CSINodes with attach limits, and attachments.
-fn add_node_limits(draft: &mut Draft) {
+fn add_node_limits(draft: &mut CaseDraft) {
     let mut attached = 0;
     for index in 0..draft.nodes.len() {
         let name = name_of(&draft.nodes[index]);
@@ -108,7 +108,7 @@ fn add_node_limits(draft: &mut Draft) {
     }
 }
 
-fn mount_in_running_pods(draft: &mut Draft, shared: &[Shared]) {
+fn mount_in_running_pods(draft: &mut CaseDraft, shared: &[SharedClaims]) {
     for index in 0..draft.pods.len() {
         let namespace = namespace_of(&draft.pods[index]);
         for one in shared.iter().filter(|one| one.namespace == namespace) {
@@ -128,9 +128,9 @@ fn mount_in_running_pods(draft: &mut Draft, shared: &[Shared]) {
     }
 }
 
-fn mount_in_subject(draft: &mut Draft, shared: &[Shared]) {
+fn mount_in_subject(draft: &mut CaseDraft, shared: &[SharedClaims]) {
     let namespace = namespace_of(&draft.pod);
-    let own: Vec<&Shared> = shared.iter().filter(|one| one.namespace == namespace).collect();
+    let own: Vec<&SharedClaims> = shared.iter().filter(|one| one.namespace == namespace).collect();
     for one in &own {
         if draft.often(Topic::VolumeLimits, 60, 0)
             || draft.often(Topic::Disks, 45, 0)
@@ -170,7 +170,7 @@ fn mount_in_subject(draft: &mut Draft, shared: &[Shared]) {
 }
 
 /// Puts zone labels on a volume, the way cloud providers once did.
-fn label_with_zone(draft: &mut Draft, volume: &str) {
+fn label_with_zone(draft: &mut CaseDraft, volume: &str) {
     let rng = &mut draft.rng;
     let zone = match rng.below(5) {
         0 => format!("{}__{}", ZONES[0], ZONES[rng.between(1, 2)]),
@@ -200,7 +200,7 @@ fn label_with_zone(draft: &mut Draft, volume: &str) {
 }
 
 /// A claim that keeps the pod from being scheduled anywhere, or has a bound volume that does not exist.
-fn broken_claim(draft: &mut Draft, namespace: &str) {
+fn broken_claim(draft: &mut CaseDraft, namespace: &str) {
     let kind = draft.rng.weighted(&[
         (15, "missing"),
         (12, "lost"),
@@ -218,8 +218,14 @@ fn broken_claim(draft: &mut Draft, namespace: &str) {
         _ => Some("now"),
     };
     let bound_to = matches!(kind, "lost" | "deleting" | "no volume").then_some("pv-broken");
-    let spec =
-        Claim { namespace, name: "broken", class, mode: "ReadWriteOnce", size: "1Gi", bound_to };
+    let spec = ClaimSpec {
+        namespace,
+        name: "broken",
+        class,
+        mode: "ReadWriteOnce",
+        size: "1Gi",
+        bound_to,
+    };
     let mut object = claim(&spec);
     match kind {
         "missing" => return,
@@ -236,7 +242,7 @@ fn broken_claim(draft: &mut Draft, namespace: &str) {
 }
 
 /// The claim of an ephemeral volume with its volume; empty when the controller has not made it yet.
-fn ephemeral_claim(draft: &mut Draft, owner: &Value) -> Vec<Value> {
+fn ephemeral_claim(draft: &mut CaseDraft, owner: &Value) -> Vec<Value> {
     let (namespace, name) = (namespace_of(owner), name_of(owner));
     let subject = name == "subject";
     let claim_name = format!("{name}-scratch");
@@ -245,7 +251,7 @@ fn ephemeral_claim(draft: &mut Draft, owner: &Value) -> Vec<Value> {
         return Vec::new();
     }
     let volume = format!("pv-{claim_name}");
-    let spec = Claim {
+    let spec = ClaimSpec {
         namespace: &namespace,
         name: &claim_name,
         class: Some("fast"),
@@ -283,7 +289,7 @@ fn mount_ephemeral(pod: &mut Value) {
 }
 
 /// Disks named in pods, from a pool small enough to collide.
-fn add_inline_disks(draft: &mut Draft) {
+fn add_inline_disks(draft: &mut CaseDraft) {
     // One kind is common, so that pods meet.
     let common = draft.rng.below(5);
     let mut pods: Vec<Value> = std::mem::take(&mut draft.pods);

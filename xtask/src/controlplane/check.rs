@@ -12,7 +12,7 @@ const NODES: usize = 3;
 const PODS: usize = 20;
 
 /// How long the pods may take.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Starts, checks, ends.
 pub(crate) fn run() -> Result<()> {
@@ -53,14 +53,14 @@ pub(crate) fn run() -> Result<()> {
 }
 
 fn wait(what: &str, want: usize, count: impl Fn() -> Result<usize>) -> Result<()> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         let got = count()?;
         if got == want {
             return Ok(());
         }
         if Instant::now() > deadline {
-            bail!("{what}: {got} instead of {want} after {} s", PATIENCE.as_secs());
+            bail!("{what}: {got} instead of {want} after {} s", TIMEOUT.as_secs());
         }
         std::thread::sleep(POLL_INTERVAL);
     }

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail, ensure};
 use http::Method;
 
-use super::bare::{self, Bare};
+use super::bare::{self, BareControlPlane};
 use super::load::{pod, send_until_done};
-use super::programs::Program;
-use super::scene::{PATIENCE, Scene, text};
-use super::schedulers::{self, Process};
+use super::programs::ControlPlaneProgram;
+use super::schedulers::{self, SchedulerProcess};
+use super::test_env::{TIMEOUT, TestEnv, text};
 use super::watch;
 use crate::shell::say;
 
@@ -24,72 +24,72 @@ const SIDES: [&str; 2] = ["jindou-side", "kube-side"];
 const PODS: usize = 10;
 
 /// How much later than kube-scheduler a bind may be before it counts as later.
-const NOISE: Duration = Duration::from_secs(1);
+const BIND_DELAY_TOLERANCE: Duration = Duration::from_secs(1);
 
 /// How often is looked.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The first pause of kubelet before it starts a container again that has ended twice.
-const FIRST_PAUSE: Duration = Duration::from_secs(10);
-const PAUSE_MAX: Duration = Duration::from_mins(5);
+/// The first backoff of kubelet before it starts a container again that has ended twice.
+const RESTART_BACKOFF_MIN: Duration = Duration::from_secs(10);
+const RESTART_BACKOFF_MAX: Duration = Duration::from_mins(5);
 
 /// A scheduler that is started again when it ends.
-struct Side<'a> {
-    scene: &'a Scene<'a>,
+struct RestartedScheduler<'a> {
+    env: &'a TestEnv<'a>,
     name: &'static str,
-    process: Option<Process>,
+    process: Option<SchedulerProcess>,
     ends: usize,
-    due: Instant,
-    pause: Duration,
+    restart_at: Instant,
+    backoff: Duration,
 }
 
-impl<'a> Side<'a> {
-    fn new(scene: &'a Scene<'a>, name: &'static str) -> Self {
-        let due = Instant::now();
-        Self { scene, name, process: None, ends: 0, due, pause: Duration::ZERO }
+impl<'a> RestartedScheduler<'a> {
+    fn new(env: &'a TestEnv<'a>, name: &'static str) -> Self {
+        let restart_at = Instant::now();
+        Self { env, name, process: None, ends: 0, restart_at, backoff: Duration::ZERO }
     }
 
-    /// Starts it if it does not run and its pause is over.
-    fn look(&mut self) -> Result<()> {
+    /// Starts it if it does not run and its backoff is over.
+    fn poll(&mut self) -> Result<()> {
         if let Some(process) = &mut self.process {
             if process.has_ended()?.is_none() {
                 return Ok(());
             }
             self.process = None;
             self.ends += 1;
-            self.due = Instant::now() + self.pause;
-            self.pause = (self.pause * 2).clamp(FIRST_PAUSE, PAUSE_MAX);
+            self.restart_at = Instant::now() + self.backoff;
+            self.backoff = (self.backoff * 2).clamp(RESTART_BACKOFF_MIN, RESTART_BACKOFF_MAX);
         }
-        if Instant::now() >= self.due {
+        if Instant::now() >= self.restart_at {
             let config = format!("conformance/e2e/{}.yaml", self.name);
             let start = if self.name == SIDES[0] { schedulers::jindou } else { schedulers::kube };
-            self.process = Some(start(self.scene, &config)?);
+            self.process = Some(start(self.env, &config)?);
         }
         Ok(())
     }
 }
 
-pub(crate) fn run(outer: &Scene) -> Result<()> {
+pub(crate) fn run(outer: &TestEnv) -> Result<()> {
     bare::run(outer, &[PROGRAM], compare)
 }
 
-fn compare(bare: &Bare) -> Result<()> {
-    let Bare { scene, ledger, .. } = bare;
-    let away = scene.size.pick(Duration::from_secs(10), Duration::from_mins(1));
-    let mut server = Program::of(scene, bare.plane, PROGRAM)?;
-    let mut sides = SIDES.map(|name| Side::new(scene, name));
+fn compare(bare: &BareControlPlane) -> Result<()> {
+    let BareControlPlane { env, ledger, .. } = bare;
+    let away = env.size.pick(Duration::from_secs(10), Duration::from_mins(1));
+    let mut server = ControlPlaneProgram::of(env, bare.plane, PROGRAM)?;
+    let mut sides = SIDES.map(|name| RestartedScheduler::new(env, name));
     let mut later = Vec::new();
     let mut told = Vec::new();
     for when in ["start", "middle"] {
         server.kill()?;
         let until = Instant::now() + away;
         while Instant::now() < until {
-            look(&mut sides)?;
+            poll(&mut sides)?;
         }
         server.start()?;
         let began = Instant::now();
-        let created = create_pods(scene, when)?;
-        let first = wait_for_first(scene, &mut sides, when, began)?;
+        let created = create_pods(env, when)?;
+        let first = wait_for_first(env, &mut sides, when, began)?;
         let [own, kube] = first.map(|time| format!("{:.2} s", time.as_secs_f64()));
         told.push(format!(
             "away {} s at the {when}: first bind {own} after the API server was started again, by \
@@ -97,33 +97,33 @@ fn compare(bare: &Bare) -> Result<()> {
             away.as_secs(),
             created.saturating_duration_since(began).as_secs_f64(),
         ));
-        if first[0] > first[1] + NOISE {
+        if first[0] > first[1] + BIND_DELAY_TOLERANCE {
             later.push(format!("{when}: {own} and {kube}"));
         }
     }
-    scene.wait("all pods to be bound", || {
-        let counts = ledger.book().counts();
+    env.wait("all pods to be bound", || {
+        let counts = ledger.state().counts();
         ensure!(counts == (4 * PODS, 4 * PODS), "{counts:?} are there and bound");
         Ok(())
     })?;
     {
-        let book = ledger.book();
+        let state = ledger.state();
         say(&format!(
             "absent: {}; ended by themselves {} and {} times; {} pods, {} versions seen ({} gaps); \
              overcommits {}, moved pods {}",
             told.join("; "),
             sides[0].ends,
             sides[1].ends,
-            book.counts().0,
-            book.versions,
-            book.gaps,
-            book.overcommits.len(),
-            book.moves.len(),
+            state.counts().0,
+            state.versions,
+            state.gaps,
+            state.overcommits.len(),
+            state.moves.len(),
         ));
     }
     ledger.check()?;
     // A short absence is less than what separates two tries of either.
-    if scene.size.long && !later.is_empty() {
+    if env.size.long && !later.is_empty() {
         bail!("kube-scheduler bound earlier: {}", later.join("; "));
     }
     // Upstream's ends with an error when it is asked to stop; it is killed when it is dropped.
@@ -132,9 +132,9 @@ fn compare(bare: &Bare) -> Result<()> {
 }
 
 /// Creates pods of both sides as soon as the API server takes them, and returns when the first was.
-fn create_pods(scene: &Scene, when: &str) -> Result<Instant> {
-    let (runtime, client) = watch::client(scene)?;
-    let path = format!("/api/v1/namespaces/{}/pods", scene.namespace);
+fn create_pods(env: &TestEnv, when: &str) -> Result<Instant> {
+    let (runtime, client) = watch::client(env)?;
+    let path = format!("/api/v1/namespaces/{}/pods", env.namespace);
     let mut first = None;
     for index in 0..PODS {
         for side in SIDES {
@@ -148,17 +148,17 @@ fn create_pods(scene: &Scene, when: &str) -> Result<Instant> {
 
 /// Waits until each side has bound a pod, and returns how long after the start of the API server.
 fn wait_for_first(
-    scene: &Scene,
-    sides: &mut [Side; 2],
+    env: &TestEnv,
+    sides: &mut [RestartedScheduler; 2],
     when: &str,
     began: Instant,
 ) -> Result<[Duration; 2]> {
-    let deadline = began + 2 * PATIENCE;
-    let (runtime, client) = watch::client(scene)?;
-    let path = format!("/api/v1/namespaces/{}/pods", scene.namespace);
+    let deadline = began + 2 * TIMEOUT;
+    let (runtime, client) = watch::client(env)?;
+    let path = format!("/api/v1/namespaces/{}/pods", env.namespace);
     let mut found = [None; 2];
     loop {
-        look(sides)?;
+        poll(sides)?;
         // Lists and no watch, which the API server might begin late.
         let pods = runtime.block_on(watch::list(&client, &path))?;
         let now = began.elapsed();
@@ -173,17 +173,17 @@ fn wait_for_first(
         match found {
             [Some(own), Some(kube)] => return Ok([own, kube]),
             _ if Instant::now() > deadline => {
-                bail!("waited {} s for both to bind a pod: {found:?}", 2 * PATIENCE.as_secs())
+                bail!("waited {} s for both to bind a pod: {found:?}", 2 * TIMEOUT.as_secs())
             }
             _ => {}
         }
     }
 }
 
-fn look(sides: &mut [Side; 2]) -> Result<()> {
+fn poll(sides: &mut [RestartedScheduler; 2]) -> Result<()> {
     for side in sides {
-        side.look()?;
+        side.poll()?;
     }
-    std::thread::sleep(LOOK);
+    std::thread::sleep(POLL_INTERVAL);
     Ok(())
 }

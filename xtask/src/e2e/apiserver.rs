@@ -4,10 +4,10 @@ use anyhow::{Context as _, Result, ensure};
 
 use super::deployment::{deployment, nodes, wait_until_all_run};
 use super::placements;
-use super::programs::Program;
+use super::programs::ControlPlaneProgram;
 use super::restart::{NODES, PODS, check_that_some_wait};
-use super::scene::{Scene, text};
-use super::schedulers::{self, UNHURRIED};
+use super::schedulers::{self, LIMITED_CONFIG};
+use super::test_env::{TestEnv, text};
 use crate::controlplane::{ControlPlane, SchedulerChoice, StartOptions};
 
 const PROGRAM: &str = "kube-apiserver";
@@ -16,38 +16,38 @@ const PROGRAM: &str = "kube-apiserver";
 const BOUND_MIN: usize = 50;
 
 /// In a control plane of its own, since the others rely on theirs.
-pub(crate) fn run(outer: &Scene) -> Result<()> {
+pub(crate) fn run(outer: &TestEnv) -> Result<()> {
     let running = ControlPlane::start(&StartOptions::owned(SchedulerChoice::None)?)?;
     let mut plane = running.plane.clone();
     // Who waits is not to wonder that this one has ended.
     plane.processes.retain(|(name, _)| name != PROGRAM);
-    let scene = Scene::open(&plane, outer.jindou, outer.namespace, outer.size)?;
-    let done = drain(&scene, &running.plane);
+    let env = TestEnv::open(&plane, outer.jindou, outer.namespace, outer.size)?;
+    let done = kill_during_binding(&env, &running.plane);
     if done.is_err() {
-        crate::shell::say(&scene.describe());
+        crate::shell::say(&env.describe());
     }
     done.and(running.stop())
 }
 
-fn drain(scene: &Scene, plane: &ControlPlane) -> Result<()> {
-    scene.create("nodes", &nodes(scene.namespace, NODES))?;
-    scene.wait_for_nodes(NODES)?;
-    let scheduler = schedulers::jindou(scene, UNHURRIED)?;
-    scene.create("deployment", &[deployment("web", PODS)])?;
-    let bound = scene.wait("some pods to be bound", || {
-        let mut pods = scene.list("pods")?;
+fn kill_during_binding(env: &TestEnv, plane: &ControlPlane) -> Result<()> {
+    env.create("nodes", &nodes(env.namespace, NODES))?;
+    env.wait_for_nodes(NODES)?;
+    let scheduler = schedulers::jindou(env, LIMITED_CONFIG)?;
+    env.create("deployment", &[deployment("web", PODS)])?;
+    let bound = env.wait("some pods to be bound", || {
+        let mut pods = env.list("pods")?;
         pods.retain(|pod| !text(pod, "/spec/nodeName").is_empty());
         ensure!(pods.len() >= BOUND_MIN, "{} are", pods.len());
         Ok(pods)
     })?;
-    check_that_some_wait(scene)?;
-    let mut server = Program::of(scene, plane, PROGRAM)?;
+    check_that_some_wait(env)?;
+    let mut server = ControlPlaneProgram::of(env, plane, PROGRAM)?;
     server.kill()?;
     server.start()?;
-    scene.wait("the API server to come back", || scene.kubectl(&["get", "--raw=/readyz"]))?;
-    wait_until_all_run(scene, PODS)?;
-    placements::check(scene)?;
-    let pods = scene.list("pods")?;
+    env.wait("the API server to come back", || env.kubectl(&["get", "--raw=/readyz"]))?;
+    wait_until_all_run(env, PODS)?;
+    placements::check(env)?;
+    let pods = env.list("pods")?;
     for before in &bound {
         let name = text(before, "/metadata/name");
         let now = pods.iter().find(|pod| text(pod, "/metadata/name") == name);

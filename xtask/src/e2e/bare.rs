@@ -7,8 +7,8 @@ use anyhow::{Result, ensure};
 use serde_json::json;
 
 use super::ledger::Ledger;
-use super::load::{self, PER_NODE};
-use super::scene::Scene;
+use super::load::{self, PODS_PER_NODE};
+use super::test_env::TestEnv;
 use crate::controlplane::{ControlPlane, SchedulerChoice, StartOptions};
 use crate::shell::say;
 
@@ -16,11 +16,11 @@ use crate::shell::say;
 const NODES: usize = 20;
 
 /// Pods that fit.
-pub(crate) const ROOM: usize = NODES * PER_NODE;
+pub(crate) const CAPACITY_PODS: usize = NODES * PODS_PER_NODE;
 
 /// What a scenario works with.
-pub(crate) struct Bare<'a> {
-    pub(crate) scene: &'a Scene<'a>,
+pub(crate) struct BareControlPlane<'a> {
+    pub(crate) env: &'a TestEnv<'a>,
     /// All that runs, what the scenario kills included.
     pub(crate) plane: &'a ControlPlane,
     /// Follows all pods and the lease.
@@ -29,9 +29,9 @@ pub(crate) struct Bare<'a> {
 
 /// Runs a scenario in such a control plane, of which it may kill the programs of these names.
 pub(crate) fn run(
-    outer: &Scene,
+    outer: &TestEnv,
     killed: &[&str],
-    act: impl FnOnce(&Bare) -> Result<()>,
+    act: impl FnOnce(&BareControlPlane) -> Result<()>,
 ) -> Result<()> {
     let quiet = StartOptions {
         kwok: false,
@@ -44,33 +44,33 @@ pub(crate) fn run(
 }
 
 fn prepare(
-    outer: &Scene,
+    outer: &TestEnv,
     all: &ControlPlane,
     killed: &[&str],
-    act: impl FnOnce(&Bare) -> Result<()>,
+    act: impl FnOnce(&BareControlPlane) -> Result<()>,
 ) -> Result<()> {
     let mut plane = all.clone();
     // Waiting is not to fail because these have ended.
     plane.processes.retain(|(name, _)| !killed.contains(&name.as_str()));
     let folder = plane.folder.join("e2e");
     std::fs::create_dir_all(&folder)?;
-    let scene = Scene { plane: &plane, folder, ..*outer };
-    scene.kubectl(&["create", "namespace", scene.namespace])?;
+    let env = TestEnv { plane: &plane, folder, ..*outer };
+    env.kubectl(&["create", "namespace", env.namespace])?;
     // No controller makes one, and no pod is admitted without.
     let account = json!({
         "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"},
     });
-    scene.create("account", &[account])?;
-    scene.create("nodes", &load::nodes(scene.namespace, NODES))?;
+    env.create("account", &[account])?;
+    env.create("nodes", &load::nodes(env.namespace, NODES))?;
     // New nodes are not ready, and no kubelet says otherwise.
-    scene.kubectl(&["taint", "nodes", "--all", "node.kubernetes.io/not-ready-"])?;
-    let tainted = scene.list("nodes")?.iter().any(|node| !node["spec"]["taints"].is_null());
+    env.kubectl(&["taint", "nodes", "--all", "node.kubernetes.io/not-ready-"])?;
+    let tainted = env.list("nodes")?.iter().any(|node| !node["spec"]["taints"].is_null());
     ensure!(!tainted, "nodes are still tainted");
-    let ledger = Arc::new(Ledger::start(&scene)?);
-    let bare = Bare { scene: &scene, plane: all, ledger };
+    let ledger = Arc::new(Ledger::start(&env)?);
+    let bare = BareControlPlane { env: &env, plane: all, ledger };
     let done = act(&bare);
     if done.is_err() {
-        say(&scene.describe());
+        say(&env.describe());
     }
     done
 }

@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 use serde_json::{Value, json};
 
 use super::history::History;
-use super::scene::{Scene, text};
+use super::test_env::{TestEnv, text};
 use super::{placements, schedulers};
 
 const PODS: usize = 1000;
@@ -13,18 +13,18 @@ const NODES: usize = 100;
 /// Every tenth node is tainted; the other 90 have room for 1080 pods.
 const TAINTED_EVERY: usize = 10;
 
-pub(crate) fn run(scene: &Scene) -> Result<()> {
-    let before = placements::bindings(scene)?;
-    scene.create("nodes", &nodes("large", NODES))?;
-    scene.wait_for_nodes(NODES)?;
-    let scheduler = schedulers::jindou(scene, schedulers::PLAIN)?;
-    let history = History::start(scene)?;
-    scene.create("deployment", &[deployment("web", PODS)])?;
-    wait_until_all_run(scene, PODS)?;
-    placements::check(scene)?;
+pub(crate) fn run(env: &TestEnv) -> Result<()> {
+    let before = placements::bindings(env)?;
+    env.create("nodes", &nodes("large", NODES))?;
+    env.wait_for_nodes(NODES)?;
+    let scheduler = schedulers::jindou(env, schedulers::DEFAULT_CONFIG)?;
+    let history = History::start(env)?;
+    env.create("deployment", &[deployment("web", PODS)])?;
+    wait_until_all_run(env, PODS)?;
+    placements::check(env)?;
     history.check_bound_once()?;
-    placements::check_bindings(scene, &before, PODS as u64)?;
-    scene.wait("an event for each pod", || check_events(scene))?;
+    placements::check_bindings(env, &before, PODS as u64)?;
+    env.wait("an event for each pod", || check_events(env))?;
     scheduler.stop()
 }
 
@@ -66,17 +66,17 @@ pub(crate) fn deployment(name: &str, replicas: usize) -> Value {
     })
 }
 
-pub(crate) fn wait_until_all_run(scene: &Scene, pods: usize) -> Result<()> {
-    scene.wait(&format!("{pods} pods to run"), || {
+pub(crate) fn wait_until_all_run(env: &TestEnv, pods: usize) -> Result<()> {
+    env.wait(&format!("{pods} pods to run"), || {
         let running = ["get", "pods", "--field-selector=status.phase=Running", "-o", "name"];
-        let count = scene.kubectl(&running)?.lines().count();
+        let count = env.kubectl(&running)?.lines().count();
         if count == pods { Ok(()) } else { bail!("{count} run") }
     })
 }
 
 /// Each pod was scheduled once, and told so once.
-fn check_events(scene: &Scene) -> Result<()> {
-    let mut events = scene.list("events")?;
+fn check_events(env: &TestEnv) -> Result<()> {
+    let mut events = env.list("events")?;
     events.retain(|event| event["reason"] == "Scheduled");
     let mut uids: Vec<_> = events.iter().map(|event| text(event, "/involvedObject/uid")).collect();
     uids.sort_unstable();

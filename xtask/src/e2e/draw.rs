@@ -4,9 +4,9 @@ use std::ops::Range;
 use std::time::Duration;
 
 /// A sequence of numbers (`SplitMix64`).
-pub(crate) struct Draw(u64);
+pub(crate) struct SplitMix(u64);
 
-impl Draw {
+impl SplitMix {
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -39,12 +39,12 @@ mod tests {
     fn a_seed_gives_the_same_numbers_again_and_within_their_range() {
         let range = Duration::from_secs(5)..Duration::from_secs(40);
         let times = |seed| {
-            let mut draw = Draw::new(seed);
+            let mut draw = SplitMix::new(seed);
             (0..50).map(|_| draw.time(&range)).collect::<Vec<_>>()
         };
         assert_eq!(times(7), times(7));
         assert_ne!(times(7), times(8));
         assert!(times(7).iter().all(|time| range.contains(time)));
-        assert_eq!(Draw::new(1).index(0), 0);
+        assert_eq!(SplitMix::new(1).index(0), 0);
     }
 }

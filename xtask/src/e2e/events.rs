@@ -6,36 +6,36 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
 use super::history::History;
-use super::scene::{Scene, condition, text};
-use super::schedulers::{self, Process};
+use super::schedulers::{self, SchedulerProcess};
+use super::test_env::{TestEnv, condition, text};
 
 /// Names of pods, nodes and schedulers begin with their side; so they can be told apart and compared.
 const SIDES: [&str; 2] = ["jindou", "kube"];
 
 const JINDOU: &str = "conformance/e2e/jindou-side.yaml";
 
-pub(crate) fn run(scene: &Scene) -> Result<()> {
-    let jindou = schedulers::jindou(scene, JINDOU)?;
-    let kube = schedulers::kube(scene, "conformance/e2e/kube-side.yaml")?;
-    scene.apply("conformance/e2e/events.yaml", None)?;
-    scene.wait_for_nodes(4)?;
+pub(crate) fn run(env: &TestEnv) -> Result<()> {
+    let jindou = schedulers::jindou(env, JINDOU)?;
+    let kube = schedulers::kube(env, "conformance/e2e/kube-side.yaml")?;
+    env.apply("conformance/e2e/events.yaml", None)?;
+    env.wait_for_nodes(4)?;
 
     // Pods that fit come first: when they run, both schedulers are there and know all nodes.
-    create(scene, "fits", &json!({}), true)?;
+    create(env, "fits", &json!({}), true)?;
     for side in SIDES {
-        scene.wait_for_pods(&[&format!("{side}-fits")])?;
+        env.wait_for_pods(&[&format!("{side}-fits")])?;
     }
-    compare(scene, "fits", "Scheduled")?;
-    refused(scene)?;
-    let jindou = restarted(scene, jindou)?;
-    preempted(scene)?;
+    compare(env, "fits", "Scheduled")?;
+    refused(env)?;
+    let jindou = restarted(env, jindou)?;
+    preempted(env)?;
     // It ends with a failure when it is asked to stop.
     kube.kill()?;
     jindou.stop()
 }
 
 /// Pods that fit nowhere, each for other reasons.
-fn refused(scene: &Scene) -> Result<()> {
+fn refused(env: &TestEnv) -> Result<()> {
     let claim = |name: &str| json!({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": name}}]});
     let requests = |requests: Value| {
         json!({"containers": [{
@@ -69,64 +69,64 @@ fn refused(scene: &Scene) -> Result<()> {
         }),
     ];
     for (name, spec) in &cases {
-        create(scene, name, spec, false)?;
+        create(env, name, spec, false)?;
     }
     for (name, _) in &cases {
         for side in SIDES {
-            scene.wait_for_refusal(&format!("{side}-{name}"))?;
+            env.wait_for_refusal(&format!("{side}-{name}"))?;
         }
-        compare(scene, name, "FailedScheduling")?;
+        compare(env, name, "FailedScheduling")?;
     }
     Ok(())
 }
 
 /// One that starts anew says the same, so it writes nothing to pods that say so already.
-fn restarted(scene: &Scene, before: Process) -> Result<Process> {
+fn restarted(env: &TestEnv, before: SchedulerProcess) -> Result<SchedulerProcess> {
     const POD: &str = "jindou-large";
     let told = || {
-        let mut events = scene.list("events")?;
+        let mut events = env.list("events")?;
         events.retain(|event| event["involvedObject"]["name"] == POD);
         Ok::<_, anyhow::Error>(events.len())
     };
     before.stop()?;
-    let (pod, events) = (scene.get("pod", POD)?, told()?);
-    let after = schedulers::jindou(scene, JINDOU)?;
-    scene.wait("the next one to try", || {
+    let (pod, events) = (env.get("pod", POD)?, told()?);
+    let after = schedulers::jindou(env, JINDOU)?;
+    env.wait("the next one to try", || {
         let now = told()?;
         ensure!(now > events, "{now} events");
         Ok(())
     })?;
-    let now = scene.get("pod", POD)?;
+    let now = env.get("pod", POD)?;
     let versions = [&pod, &now].map(|pod| text(pod, "/metadata/resourceVersion"));
     ensure!(versions[0] == versions[1], "{POD} was written to: {pod}, then {now}");
     Ok(after)
 }
 
 /// A pod on each side has to go for another one.
-fn preempted(scene: &Scene) -> Result<()> {
+fn preempted(env: &TestEnv) -> Result<()> {
     let big = json!({"containers": [{
         "name": "main", "image": "example.com/none", "resources": {"requests": {"cpu": "1500m"}},
     }]});
-    create(scene, "victim", &big, true)?;
+    create(env, "victim", &big, true)?;
     for side in SIDES {
-        scene.wait_for_pods(&[&format!("{side}-victim")])?;
+        env.wait_for_pods(&[&format!("{side}-victim")])?;
     }
-    let known = scene.list("pods")?.len();
-    let history = History::start(scene)?;
-    scene.wait("the watch to begin", || {
+    let known = env.list("pods")?.len();
+    let history = History::start(env)?;
+    env.wait("the watch to begin", || {
         ensure!(history.pods() == known, "{} of {known} pods were seen", history.pods());
         Ok(())
     })?;
     let mut urgent = big;
     urgent["priorityClassName"] = "event-high".into();
-    create(scene, "preemptor", &urgent, true)?;
+    create(env, "preemptor", &urgent, true)?;
     for side in SIDES {
-        scene.wait_for_pods(&[&format!("{side}-preemptor")])?;
+        env.wait_for_pods(&[&format!("{side}-preemptor")])?;
     }
-    compare(scene, "preemptor", "FailedScheduling")?;
-    compare(scene, "preemptor", "Scheduled")?;
-    scene.wait("the event Preempted", || {
-        let [one, other] = SIDES.map(|side| event(scene, side, "victim", "Preempted"));
+    compare(env, "preemptor", "FailedScheduling")?;
+    compare(env, "preemptor", "Scheduled")?;
+    env.wait("the event Preempted", || {
+        let [one, other] = SIDES.map(|side| event(env, side, "victim", "Preempted"));
         let (mut one, mut other) = (one?, other?);
         // Upstream means to name the preemptor too, but v1.36 wraps it into something that no
         // reference can be made of.
@@ -151,7 +151,7 @@ fn preempted(scene: &Scene) -> Result<()> {
 }
 
 /// Creates a pod of the same spec on each side; at home means on the node of its side only.
-fn create(scene: &Scene, name: &str, spec: &Value, at_home: bool) -> Result<()> {
+fn create(env: &TestEnv, name: &str, spec: &Value, at_home: bool) -> Result<()> {
     let pods = SIDES.map(|side| {
         let mut pod = json!({
             "apiVersion": "v1", "kind": "Pod",
@@ -167,18 +167,18 @@ fn create(scene: &Scene, name: &str, spec: &Value, at_home: bool) -> Result<()> 
         }
         pod
     });
-    scene.create(name, &pods)
+    env.create(name, &pods)
 }
 
 /// Compares the first event of a kind, what `kubectl describe` shows of it, and the condition.
-fn compare(scene: &Scene, name: &str, reason: &str) -> Result<()> {
-    scene.wait(&format!("{reason} of {name} to be the same"), || {
-        let [one, other] = SIDES.map(|side| event(scene, side, name, reason));
+fn compare(env: &TestEnv, name: &str, reason: &str) -> Result<()> {
+    env.wait(&format!("{reason} of {name} to be the same"), || {
+        let [one, other] = SIDES.map(|side| event(env, side, name, reason));
         same(&format!("the event of {name}"), &one?, &other?)?;
-        let [one, other] = SIDES.map(|side| described(scene, side, name, reason));
+        let [one, other] = SIDES.map(|side| described(env, side, name, reason));
         same(&format!("what is described of {name}"), &one?, &other?)?;
         let [one, other] = SIDES.map(|side| {
-            let pod = scene.get("pod", &format!("{side}-{name}"))?;
+            let pod = env.get("pod", &format!("{side}-{name}"))?;
             let found = condition(&pod, "PodScheduled").context("there is no condition")?;
             Ok::<_, anyhow::Error>(plain_condition(found, side))
         });
@@ -194,9 +194,9 @@ fn same(what: &str, jindou: &Value, kube: &Value) -> Result<()> {
 }
 
 /// The first event of a pod for a reason, without what differs between any two events.
-fn event(scene: &Scene, side: &str, name: &str, reason: &str) -> Result<Value> {
+fn event(env: &TestEnv, side: &str, name: &str, reason: &str) -> Result<Value> {
     let pod = format!("{side}-{name}");
-    let mut events = scene.list("events")?;
+    let mut events = env.list("events")?;
     events.retain(|event| event["reason"] == reason && event["involvedObject"]["name"] == *pod);
     events.sort_by(|one, other| text(one, "/eventTime").cmp(text(other, "/eventTime")));
     let mut event =
@@ -212,15 +212,15 @@ fn event(scene: &Scene, side: &str, name: &str, reason: &str) -> Result<Value> {
     }
     // Preemption names the preemptor by its uid.
     let mut written = event.to_string();
-    for pod in scene.list("pods")? {
+    for pod in env.list("pods")? {
         written = written.replace(text(&pod, "/metadata/uid"), text(&pod, "/metadata/name"));
     }
     Ok(serde_json::from_str(&without_side(&written, side))?)
 }
 
 /// Type, reason, origin and text of the first line for a reason in what `kubectl describe` prints.
-fn described(scene: &Scene, side: &str, name: &str, reason: &str) -> Result<Value> {
-    let shown = scene.kubectl(&["describe", "pod", &format!("{side}-{name}")])?;
+fn described(env: &TestEnv, side: &str, name: &str, reason: &str) -> Result<Value> {
+    let shown = env.kubectl(&["describe", "pod", &format!("{side}-{name}")])?;
     let (_, events) = shown.split_once("\nEvents:").context("no events are described")?;
     let line = events.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let line = line.into_iter().find(|words| words.get(1) == Some(&reason));

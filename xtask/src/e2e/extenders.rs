@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
 use super::profiles::equal_nodes;
-use super::scene::{Scene, text};
+use super::test_env::{TestEnv, text};
 use super::{placements, schedulers};
 use crate::shell::root;
 
@@ -19,15 +19,15 @@ const NODES: usize = 3;
 /// Bytes of a request: the pod and names of nodes.
 const REQUEST_BYTES_MAX: usize = 1 << 20;
 
-pub(crate) fn run(scene: &Scene) -> Result<()> {
+pub(crate) fn run(env: &TestEnv) -> Result<()> {
     let mut nodes = equal_nodes("extenders", NODES);
     for node in &mut nodes {
         node["status"]["capacity"][GPU] = json!("2");
     }
-    scene.create("nodes", &nodes)?;
-    scene.wait_for_nodes(NODES)?;
+    env.create("nodes", &nodes)?;
+    env.wait_for_nodes(NODES)?;
     let extender = Extender::start()?;
-    let config = std::fs::read_to_string(root().join(schedulers::PLAIN))?;
+    let config = std::fs::read_to_string(root().join(schedulers::DEFAULT_CONFIG))?;
     let url = format!("http://127.0.0.1:{}/gpu/", extender.port);
     let extenders = json!([{
         "urlPrefix": url,
@@ -37,20 +37,20 @@ pub(crate) fn run(scene: &Scene) -> Result<()> {
         "nodeCacheCapable": true,
         "managedResources": [{"name": GPU}],
     }]);
-    let config = scene.write("scheduler.yaml", &format!("{config}\nextenders: {extenders}\n"))?;
-    let scheduler = schedulers::jindou_as(scene, "jindou", &config, &[])?;
+    let config = env.write("scheduler.yaml", &format!("{config}\nextenders: {extenders}\n"))?;
+    let scheduler = schedulers::jindou_as(env, "jindou", &config, &[])?;
 
-    scene.create("plain", &[pod("plain", false)])?;
-    scene.wait_for_pods(&["plain"])?;
+    env.create("plain", &[pod("plain", false)])?;
+    env.wait_for_pods(&["plain"])?;
     ensure!(extender.asked() == 0, "the extender was asked about a pod that does not concern it");
 
-    scene.create("pods", &[pod("picked", true), pod("nowhere", true)])?;
-    let on = scene.wait_for_pods(&["picked"])?;
+    env.create("pods", &[pod("picked", true), pod("nowhere", true)])?;
+    let on = env.wait_for_pods(&["picked"])?;
     ensure!(on == ["extenders-2"], "the extender prefers extenders-2, but the pod is on {on:?}");
-    let said = scene.wait_for_refusal("nowhere")?;
+    let said = env.wait_for_refusal("nowhere")?;
     let reason = "0/3 nodes are available: 3 gpu is gone.";
     ensure!(said.starts_with(reason), "the pod was told: {said}");
-    placements::check(scene)?;
+    placements::check(env)?;
     scheduler.stop()
 }
 

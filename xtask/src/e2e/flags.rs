@@ -4,18 +4,18 @@ use std::collections::BTreeSet;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
-use api::config::gates::{Gates, Stage};
+use api::config::gates::{GateStage, Gates};
 use cli::commands::upstream::{FLAGS, KUBERNETES_VERSION};
 use regex_lite::Regex;
 
-use super::scene::Scene;
+use super::test_env::TestEnv;
 
-pub(crate) fn run(scene: &Scene) -> Result<()> {
-    let program = scene.plane.bin.join("kube-scheduler");
+pub(crate) fn run(env: &TestEnv) -> Result<()> {
+    let program = env.plane.bin.join("kube-scheduler");
     let help = said(&program, "--help")?;
     let ours = FLAGS.iter().map(|flag| flag.name.to_owned()).collect();
     same("flags", &ours, &flags(&help)?)?;
-    let is_shown = |stage| matches!(stage, Stage::Alpha | Stage::Beta);
+    let is_shown = |stage| matches!(stage, GateStage::Alpha | GateStage::Beta);
     let ours = Gates::ALL.iter().filter(|gate| is_shown(gate.stage));
     let ours = ours.map(|gate| {
         let stage = format!("{:?}", gate.stage).to_uppercase();
@@ -24,7 +24,7 @@ pub(crate) fn run(scene: &Scene) -> Result<()> {
     same("feature gates", &ours.collect(), &gates(&help)?)?;
     let version = said(&program, "--version")?;
     ensure!(version.trim() == format!("Kubernetes {KUBERNETES_VERSION}"), "it is {version}");
-    let ours = said(scene.jindou, "--v=0 --version")?;
+    let ours = said(env.jindou, "--v=0 --version")?;
     ensure!(ours.starts_with(version.trim()), "{ours:?} does not start with {version:?}");
     Ok(())
 }

@@ -1,29 +1,29 @@
 //! The two forms of objects, as the API server itself writes them.
 
 use anyhow::{Context as _, Result, anyhow, ensure};
-use api::lower::{Siblings, Source};
+use api::lower::{LoweringCache, Source};
 use api::protobuf::wire;
 use http::Request;
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use runtime::connect;
-use runtime::kinds::{KINDS, Kind};
+use runtime::kinds::{KINDS, WatchedKind};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::scene::{PATIENCE, Scene};
+use super::test_env::{TIMEOUT, TestEnv};
 
 const OBJECTS: &str = "conformance/e2e/forms.yaml";
 
-pub(crate) fn run(scene: &Scene) -> Result<()> {
-    scene.apply(OBJECTS, None)?;
+pub(crate) fn run(env: &TestEnv) -> Result<()> {
+    env.apply(OBJECTS, None)?;
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     tokio.block_on(async {
-        let target = connect::Target {
-            kubeconfig: Some(scene.plane.kubeconfig.clone()),
+        let target = connect::ConfigSource {
+            kubeconfig: Some(env.plane.kubeconfig.clone()),
             master: String::new(),
         };
-        let client = connect::client(&connect::config(&target).await?)?;
+        let client = connect::client(&connect::load_config(&target).await?)?;
         for kind in KINDS {
             check(&client, kind).await.with_context(|| kind.name)?;
         }
@@ -31,7 +31,7 @@ pub(crate) fn run(scene: &Scene) -> Result<()> {
     })
 }
 
-async fn check(client: &kube::Client, kind: &Kind) -> Result<()> {
+async fn check(client: &kube::Client, kind: &WatchedKind) -> Result<()> {
     let json = list(client, kind, "application/json", "").await?;
     let json: Value = serde_json::from_slice(&json)?;
     let version = json["metadata"]["resourceVersion"].as_str().context("a list of no version")?;
@@ -43,7 +43,7 @@ async fn check(client: &kube::Client, kind: &Kind) -> Result<()> {
     // Controllers change objects meanwhile.
     let same = format!("?resourceVersion={version}&resourceVersionMatch=Exact");
     let bytes = list(client, kind, "application/vnd.kubernetes.protobuf", &same).await?;
-    let mut rest = wire::unwrap(&bytes)?;
+    let mut rest = wire::strip_envelope(&bytes)?;
     let mut from_protobuf = Vec::new();
     while let Some((number, payload)) = wire::next_field(&mut rest)? {
         if number == 2 {
@@ -64,12 +64,17 @@ async fn check(client: &kube::Client, kind: &Kind) -> Result<()> {
 }
 
 /// What the engine is told of an object.
-fn shown(kind: &Kind, object: Source<'_>) -> String {
-    let (change, problems) = (kind.lower)(object, &mut Siblings::default());
+fn shown(kind: &WatchedKind, object: Source<'_>) -> String {
+    let (change, problems) = (kind.lower)(object, &mut LoweringCache::default());
     format!("{change:?} {problems:?}")
 }
 
-async fn list(client: &kube::Client, kind: &Kind, form: &str, query: &str) -> Result<Vec<u8>> {
+async fn list(
+    client: &kube::Client,
+    kind: &WatchedKind,
+    form: &str,
+    query: &str,
+) -> Result<Vec<u8>> {
     let path = format!("{}{query}", kind.path);
     let request = Request::get(path).header("accept", form).body(Body::empty())?;
     let answer = async {
@@ -80,5 +85,5 @@ async fn list(client: &kube::Client, kind: &Kind, form: &str, query: &str) -> Re
         ensure!(given.to_str()?.starts_with(form), "asked for {form}, got {given:?}");
         Ok(response.into_body().collect().await?.to_bytes().to_vec())
     };
-    timeout(PATIENCE, answer).await.context("the list does not come")?
+    timeout(TIMEOUT, answer).await.context("the list does not come")?
 }

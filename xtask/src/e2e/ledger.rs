@@ -1,7 +1,7 @@
 //! Counts overcommitted nodes and moved pods at every revision of the pods that a watch delivers.
 //!
 //! ```text
-//! watch of pods, watch of the lease ─▶ book: requests per node, binds, holders ─▶ overcommits, moves
+//! watch of pods, watch of the lease ─▶ state: requests per node, binds, holders ─▶ overcommits, moves
 //! ```
 //!
 //! The order of revisions is the order in which etcd committed them, so the sum of a node is exact at
@@ -16,26 +16,26 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 use tokio::time::sleep;
 
-use super::placements::Amounts;
-use super::scene::{Scene, text};
+use super::placements::ResourceAmounts;
+use super::test_env::{TestEnv, text};
 use super::watch;
 
 /// How soon a broken watch is begun again.
-const RESUME: Duration = Duration::from_millis(20);
+const RESUME_DELAY: Duration = Duration::from_millis(20);
 
-const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
-const LEASE: &str = "fieldSelector=metadata.name%3Dkube-scheduler";
+const LEASES_PATH: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
+const LEASE_SELECTOR: &str = "fieldSelector=metadata.name%3Dkube-scheduler";
 
 /// Follows pods and the lease of schedulers until it is dropped.
 pub(crate) struct Ledger {
-    book: Arc<Mutex<Book>>,
+    state: Arc<Mutex<LedgerState>>,
     /// Ends the watches when it is dropped.
     _runtime: tokio::runtime::Runtime,
 }
 
 /// A pod that was seen on a node for the first time.
 #[derive(Clone, Debug)]
-pub(crate) struct Bind {
+pub(crate) struct BindRecord {
     pub(crate) pod: String,
     pub(crate) node: String,
     pub(crate) revision: u64,
@@ -43,7 +43,7 @@ pub(crate) struct Bind {
 
 /// The lease changed hands; without a holder it was given back.
 #[derive(Clone, Debug)]
-pub(crate) struct Hold {
+pub(crate) struct LeaseChange {
     pub(crate) holder: String,
     pub(crate) revision: u64,
     pub(crate) seen: Instant,
@@ -51,14 +51,14 @@ pub(crate) struct Hold {
 
 /// All that was seen.
 #[derive(Default)]
-pub(crate) struct Book {
-    rooms: BTreeMap<String, Amounts>,
-    used: BTreeMap<String, Amounts>,
+pub(crate) struct LedgerState {
+    allocatable: BTreeMap<String, ResourceAmounts>,
+    requested: BTreeMap<String, ResourceAmounts>,
     /// Nodes whose pods ask for more than there is, so that each time is counted once.
-    over: BTreeSet<String>,
-    pods: BTreeMap<String, Pod>,
-    pub(crate) binds: Vec<Bind>,
-    pub(crate) holds: Vec<Hold>,
+    overcommitted_nodes: BTreeSet<String>,
+    pods: BTreeMap<String, PodEntry>,
+    pub(crate) binds: Vec<BindRecord>,
+    pub(crate) lease_changes: Vec<LeaseChange>,
     /// Every time a node came to hold more than it has.
     pub(crate) overcommits: Vec<String>,
     /// Every time a pod changed its node.
@@ -69,45 +69,49 @@ pub(crate) struct Book {
     pub(crate) gaps: u64,
 }
 
-struct Pod {
+struct PodEntry {
     name: String,
     node: String,
-    asks: Amounts,
+    requests: ResourceAmounts,
 }
 
 impl Ledger {
     /// Follows the pods of the namespace on the nodes that there are now.
-    pub(crate) fn start(scene: &Scene) -> Result<Self> {
-        let (runtime, client) = watch::client(scene)?;
-        let mut book = Book::default();
-        for node in scene.list("nodes")? {
-            book.rooms.insert(text(&node, "/metadata/name").to_owned(), Amounts::of_node(&node)?);
+    pub(crate) fn start(env: &TestEnv) -> Result<Self> {
+        let (runtime, client) = watch::client(env)?;
+        let mut state = LedgerState::default();
+        for node in env.list("nodes")? {
+            state
+                .allocatable
+                .insert(text(&node, "/metadata/name").to_owned(), ResourceAmounts::of_node(&node)?);
         }
-        let book = Arc::new(Mutex::new(book));
-        let pods = format!("/api/v1/namespaces/{}/pods?", scene.namespace);
-        let leases = format!("{LEASES}?{LEASE}&");
-        for (path, take) in [(pods, Book::pod as Take), (leases, Book::lease as Take)] {
-            let version = runtime.block_on(list(&client, &path, &book, take))?;
-            runtime.spawn(follow(client.clone(), path, version, Arc::clone(&book), take));
+        let state = Arc::new(Mutex::new(state));
+        let pods = format!("/api/v1/namespaces/{}/pods?", env.namespace);
+        let leases = format!("{LEASES_PATH}?{LEASE_SELECTOR}&");
+        for (path, record) in
+            [(pods, LedgerState::pod as RecordFn), (leases, LedgerState::lease as RecordFn)]
+        {
+            let version = runtime.block_on(list(&client, &path, &state, record))?;
+            runtime.spawn(follow(client.clone(), path, version, Arc::clone(&state), record));
         }
-        Ok(Self { book, _runtime: runtime })
+        Ok(Self { state, _runtime: runtime })
     }
 
     /// What was seen up to now.
-    pub(crate) fn book(&self) -> MutexGuard<'_, Book> {
-        lock(&self.book)
+    pub(crate) fn state(&self) -> MutexGuard<'_, LedgerState> {
+        lock(&self.state)
     }
 
     /// Fails with everything that must not happen.
     pub(crate) fn check(&self) -> Result<()> {
-        let book = self.book();
+        let state = self.state();
         let wrong: Vec<_> =
-            book.overcommits.iter().chain(&book.moves).map(String::as_str).collect();
+            state.overcommits.iter().chain(&state.moves).map(String::as_str).collect();
         if wrong.is_empty() { Ok(()) } else { bail!("{}", wrong.join("\n")) }
     }
 }
 
-impl Book {
+impl LedgerState {
     /// How many pods there are, and how many of them are on a node.
     pub(crate) fn counts(&self) -> (usize, usize) {
         let bound = self.pods.values().filter(|pod| !pod.node.is_empty()).count();
@@ -122,7 +126,7 @@ impl Book {
 
     /// The holder of the lease; empty when it is free.
     pub(crate) fn holder(&self) -> String {
-        self.holds.last().map(|hold| hold.holder.clone()).unwrap_or_default()
+        self.lease_changes.last().map(|hold| hold.holder.clone()).unwrap_or_default()
     }
 
     /// Takes in a version of a pod, or its end.
@@ -131,24 +135,24 @@ impl Book {
         let revision = revision(pod)?;
         let uid = text(pod, "/metadata/uid").to_owned();
         let idle = gone || matches!(text(pod, "/status/phase"), "Succeeded" | "Failed");
-        let now = Pod {
+        let now = PodEntry {
             name: text(pod, "/metadata/name").to_owned(),
             node: text(pod, "/spec/nodeName").to_owned(),
-            asks: if idle { Amounts::default() } else { Amounts::of_pod(pod)? },
+            requests: if idle { ResourceAmounts::default() } else { ResourceAmounts::of_pod(pod)? },
         };
         let before = self.pods.remove(&uid);
-        let same = |before: &Pod| (&before.node, before.asks) == (&now.node, now.asks);
+        let same = |before: &PodEntry| (&before.node, before.requests) == (&now.node, now.requests);
         if !before.as_ref().is_some_and(same) {
-            if let Some(Pod { node, asks, .. }) = &before {
-                self.change(node, revision, |used| used.minus(*asks));
+            if let Some(PodEntry { node, requests, .. }) = &before {
+                self.change(node, revision, |requested| requested.minus(*requests));
             }
-            self.change(&now.node, revision, |used| used.plus(now.asks));
+            self.change(&now.node, revision, |requested| requested.plus(now.requests));
         }
         let place = before.map(|before| before.node).unwrap_or_default();
         if place.is_empty() && !now.node.is_empty() {
-            let Pod { name, node, .. } = &now;
+            let PodEntry { name, node, .. } = &now;
             let (pod, node) = (name.clone(), node.clone());
-            self.binds.push(Bind { pod, node, revision });
+            self.binds.push(BindRecord { pod, node, revision });
         } else if place != now.node {
             let (name, node) = (&now.name, &now.node);
             self.moves.push(format!("{name} went from {place:?} to {node:?} at {revision}"));
@@ -164,53 +168,63 @@ impl Book {
         let holder = if gone { "" } else { text(lease, "/spec/holderIdentity") };
         if self.holder() != holder {
             let (holder, revision) = (holder.to_owned(), revision(lease)?);
-            self.holds.push(Hold { holder, revision, seen: Instant::now() });
+            self.lease_changes.push(LeaseChange { holder, revision, seen: Instant::now() });
         }
         Ok(())
     }
 
-    fn change(&mut self, node: &str, revision: u64, to: impl Fn(Amounts) -> Amounts) {
+    fn change(
+        &mut self,
+        node: &str,
+        revision: u64,
+        to: impl Fn(ResourceAmounts) -> ResourceAmounts,
+    ) {
         if node.is_empty() {
             return;
         }
-        let used = self.used.entry(node.to_owned()).or_default();
-        *used = to(*used);
-        let room = self.rooms.get(node).copied().unwrap_or_default();
-        if used.fit(room) {
-            self.over.remove(node);
-        } else if self.over.insert(node.to_owned()) {
+        let requested = self.requested.entry(node.to_owned()).or_default();
+        *requested = to(*requested);
+        let room = self.allocatable.get(node).copied().unwrap_or_default();
+        if requested.fit(room) {
+            self.overcommitted_nodes.remove(node);
+        } else if self.overcommitted_nodes.insert(node.to_owned()) {
             self.overcommits.push(format!(
-                "at revision {revision} the pods of {node} ask for {used:?} and it has {room:?}"
+                "at revision {revision} the pods of {node} ask for {requested:?} and it has {room:?}"
             ));
         }
     }
 
     /// Drops what a list no longer has.
-    fn keep(&mut self, listed: &[Value], revision: u64) {
+    fn remove_unlisted(&mut self, listed: &[Value], revision: u64) {
         let there: BTreeSet<_> = listed.iter().map(|pod| text(pod, "/metadata/uid")).collect();
         let gone: Vec<_> =
             self.pods.keys().filter(|uid| !there.contains(uid.as_str())).cloned().collect();
         for uid in gone {
             if let Some(pod) = self.pods.remove(&uid) {
-                self.change(&pod.node, revision, |used| used.minus(pod.asks));
+                self.change(&pod.node, revision, |requested| requested.minus(pod.requests));
             }
         }
     }
 }
 
 /// Takes in one object, which may be gone.
-type Take = fn(&mut Book, bool, &Value) -> Result<()>;
+type RecordFn = fn(&mut LedgerState, bool, &Value) -> Result<()>;
 
 /// Lists all, and returns the version of the list.
-async fn list(client: &kube::Client, path: &str, book: &Mutex<Book>, take: Take) -> Result<String> {
+async fn list(
+    client: &kube::Client,
+    path: &str,
+    state: &Mutex<LedgerState>,
+    record: RecordFn,
+) -> Result<String> {
     let list = watch::list(client, path.trim_end_matches(['?', '&'])).await?;
     let items = list["items"].as_array().context("a list without items")?;
-    let mut book = lock(book);
+    let mut state = lock(state);
     if path.starts_with("/api/v1/") {
-        book.keep(items, revision(&list)?);
+        state.remove_unlisted(items, revision(&list)?);
     }
     for item in items {
-        take(&mut book, false, item)?;
+        record(&mut state, false, item)?;
     }
     Ok(text(&list, "/metadata/resourceVersion").to_owned())
 }
@@ -220,8 +234,8 @@ async fn follow(
     client: kube::Client,
     path: String,
     mut version: String,
-    book: Arc<Mutex<Book>>,
-    take: Take,
+    state: Arc<Mutex<LedgerState>>,
+    record: RecordFn,
 ) {
     loop {
         let query = format!("{path}watch=true&allowWatchBookmarks=true&resourceVersion={version}");
@@ -229,10 +243,10 @@ async fn follow(
             let object = &event["object"];
             let taken = match text(&event, "/type") {
                 "BOOKMARK" => Ok(()),
-                kind => take(&mut lock(&book), kind == "DELETED", object),
+                kind => record(&mut lock(&state), kind == "DELETED", object),
             };
             if let Err(error) = taken {
-                lock(&book).moves.push(format!("cannot judge {object}: {error:#}"));
+                lock(&state).moves.push(format!("cannot judge {object}: {error:#}"));
             }
             text(object, "/metadata/resourceVersion").clone_into(&mut version);
         });
@@ -244,24 +258,24 @@ async fn follow(
             }
         };
         if expired {
-            version = list_until_it_comes(&client, &path, &book, take).await;
-            lock(&book).gaps += 1;
+            version = list_with_retries(&client, &path, &state, record).await;
+            lock(&state).gaps += 1;
         }
-        sleep(RESUME).await;
+        sleep(RESUME_DELAY).await;
     }
 }
 
-async fn list_until_it_comes(
+async fn list_with_retries(
     client: &kube::Client,
     path: &str,
-    book: &Mutex<Book>,
-    take: Take,
+    state: &Mutex<LedgerState>,
+    record: RecordFn,
 ) -> String {
     loop {
-        if let Ok(version) = list(client, path, book, take).await {
+        if let Ok(version) = list(client, path, state, record).await {
             return version;
         }
-        sleep(RESUME).await;
+        sleep(RESUME_DELAY).await;
     }
 }
 
@@ -270,8 +284,8 @@ fn revision(object: &Value) -> Result<u64> {
     version.parse().with_context(|| format!("resourceVersion {version:?} is no number"))
 }
 
-fn lock(book: &Mutex<Book>) -> MutexGuard<'_, Book> {
-    book.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(state: &Mutex<LedgerState>) -> MutexGuard<'_, LedgerState> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -279,11 +293,11 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn book() -> Book {
+    fn state() -> LedgerState {
         let room = json!({"status": {"allocatable": {"cpu": "1", "memory": "1Gi", "pods": "9"}}});
-        let mut book = Book::default();
-        book.rooms.insert("one".into(), Amounts::of_node(&room).unwrap());
-        book
+        let mut state = LedgerState::default();
+        state.allocatable.insert("one".into(), ResourceAmounts::of_node(&room).unwrap());
+        state
     }
 
     fn pod(name: &str, revision: u64, node: &str) -> Value {
@@ -298,51 +312,52 @@ mod tests {
 
     #[test]
     fn a_node_that_was_too_full_between_two_revisions_is_counted_once() {
-        let mut book = book();
-        book.pod(false, &pod("a", 1, "one")).unwrap();
-        book.pod(false, &pod("b", 2, "")).unwrap();
-        assert!(book.overcommits.is_empty());
-        book.pod(false, &pod("b", 3, "one")).unwrap();
-        book.pod(false, &pod("b", 4, "one")).unwrap();
-        book.pod(true, &pod("b", 5, "one")).unwrap();
-        assert_eq!(book.overcommits.len(), 1, "{:?}", book.overcommits);
-        assert!(book.overcommits[0].contains("at revision 3"));
-        assert_eq!((book.binds.len(), book.counts()), (2, (1, 1)));
-        assert!(book.moves.is_empty());
+        let mut state = state();
+        state.pod(false, &pod("a", 1, "one")).unwrap();
+        state.pod(false, &pod("b", 2, "")).unwrap();
+        assert!(state.overcommits.is_empty());
+        state.pod(false, &pod("b", 3, "one")).unwrap();
+        state.pod(false, &pod("b", 4, "one")).unwrap();
+        state.pod(true, &pod("b", 5, "one")).unwrap();
+        assert_eq!(state.overcommits.len(), 1, "{:?}", state.overcommits);
+        assert!(state.overcommits[0].contains("at revision 3"));
+        assert_eq!((state.binds.len(), state.counts()), (2, (1, 1)));
+        assert!(state.moves.is_empty());
     }
 
     #[test]
     fn room_is_free_again_at_the_revision_of_the_deletion() {
-        let mut book = book();
-        book.pod(false, &pod("a", 1, "one")).unwrap();
-        book.pod(true, &pod("a", 2, "one")).unwrap();
-        book.pod(false, &pod("b", 3, "one")).unwrap();
-        assert!(book.overcommits.is_empty());
-        book.keep(&[], 4);
-        book.pod(false, &pod("c", 5, "one")).unwrap();
-        assert!(book.overcommits.is_empty());
+        let mut state = state();
+        state.pod(false, &pod("a", 1, "one")).unwrap();
+        state.pod(true, &pod("a", 2, "one")).unwrap();
+        state.pod(false, &pod("b", 3, "one")).unwrap();
+        assert!(state.overcommits.is_empty());
+        state.remove_unlisted(&[], 4);
+        state.pod(false, &pod("c", 5, "one")).unwrap();
+        assert!(state.overcommits.is_empty());
     }
 
     #[test]
     fn a_pod_that_changes_its_node_is_told() {
-        let mut book = book();
-        book.pod(false, &pod("a", 1, "one")).unwrap();
-        book.pod(false, &pod("a", 2, "two")).unwrap();
-        assert_eq!(book.moves.len(), 1);
-        assert!(book.overcommits[0].contains("two"), "a node that does not exist has no room");
+        let mut state = state();
+        state.pod(false, &pod("a", 1, "one")).unwrap();
+        state.pod(false, &pod("a", 2, "two")).unwrap();
+        assert_eq!(state.moves.len(), 1);
+        assert!(state.overcommits[0].contains("two"), "a node that does not exist has no room");
     }
 
     #[test]
     fn the_lease_is_told_when_it_changes_hands() {
-        let mut book = book();
+        let mut state = state();
         for (revision, holder) in [(1, "a"), (2, "a"), (3, ""), (4, "b")] {
             let version = revision.to_string();
             let lease = json!({
                 "metadata": {"resourceVersion": version}, "spec": {"holderIdentity": holder},
             });
-            book.lease(false, &lease).unwrap();
+            state.lease(false, &lease).unwrap();
         }
-        let holds: Vec<_> = book.holds.iter().map(|h| (h.revision, h.holder.as_str())).collect();
-        assert_eq!(holds, [(1, "a"), (3, ""), (4, "b")]);
+        let lease_changes: Vec<_> =
+            state.lease_changes.iter().map(|h| (h.revision, h.holder.as_str())).collect();
+        assert_eq!(lease_changes, [(1, "a"), (3, ""), (4, "b")]);
     }
 }

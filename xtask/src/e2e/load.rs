@@ -13,24 +13,24 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use super::draw::Draw;
+use super::draw::SplitMix;
 use super::ledger::Ledger;
-use super::scene::{Scene, text};
+use super::test_env::{TestEnv, text};
 use super::watch;
 
 /// Pods that fit on a node: four cores, of which each pod asks for a quarter.
-pub(crate) const PER_NODE: usize = 16;
+pub(crate) const PODS_PER_NODE: usize = 16;
 
 /// Requests under way at once.
-const AT_ONCE: usize = 16;
+const REQUESTS_IN_FLIGHT_MAX: usize = 16;
 
 /// How long a request may take, and the wait until a failed one is sent again.
-const REQUEST_MAX: Duration = Duration::from_secs(5);
-const AGAIN: Duration = Duration::from_millis(100);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+const RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// How much comes and goes.
 #[derive(Clone, Copy)]
-pub(crate) struct Plan {
+pub(crate) struct LoadProfile {
     /// Pods that there are at any time.
     pub(crate) pods: usize,
     /// Bound pods that are never deleted, so that nodes stay nearly full however slowly pods are
@@ -77,17 +77,23 @@ pub(crate) fn pod(name: &str, scheduler: &str) -> Value {
 impl Load {
     /// Creates the pods; once they are there, they come and go.
     pub(crate) fn start(
-        scene: &Scene,
+        env: &TestEnv,
         ledger: &Arc<Ledger>,
-        plan: Plan,
+        profile: LoadProfile,
         seed: u64,
     ) -> Result<Self> {
-        let (runtime, client) = watch::client(scene)?;
-        let path = format!("/api/v1/namespaces/{}/pods", scene.namespace);
+        let (runtime, client) = watch::client(env)?;
+        let path = format!("/api/v1/namespaces/{}/pods", env.namespace);
         let stop = Arc::new(AtomicBool::new(false));
-        let churn =
-            Churn { client, path, ledger: Arc::clone(ledger), alive: BTreeSet::new(), made: 0 };
-        let worker = runtime.spawn(churn.run(plan, Draw::new(seed), Arc::clone(&stop)));
+        let load_worker = LoadWorker {
+            client,
+            path,
+            ledger: Arc::clone(ledger),
+            alive: BTreeSet::new(),
+            made: 0,
+        };
+        let worker =
+            runtime.spawn(load_worker.run(profile, SplitMix::new(seed), Arc::clone(&stop)));
         Ok(Self { stop, worker, runtime })
     }
 
@@ -98,7 +104,7 @@ impl Load {
     }
 }
 
-struct Churn {
+struct LoadWorker {
     client: kube::Client,
     path: String,
     ledger: Arc<Ledger>,
@@ -108,19 +114,19 @@ struct Churn {
     made: usize,
 }
 
-impl Churn {
+impl LoadWorker {
     async fn run(
         mut self,
-        plan: Plan,
-        mut draw: Draw,
+        profile: LoadProfile,
+        mut draw: SplitMix,
         stop: Arc<AtomicBool>,
     ) -> Result<(usize, usize)> {
-        self.fill(plan.pods).await?;
+        self.fill(profile.pods).await?;
         while !stop.load(Ordering::Relaxed) {
-            sleep(plan.pause).await;
-            let mut bound = self.ledger.book().bound();
+            sleep(profile.pause).await;
+            let mut bound = self.ledger.state().bound();
             bound.retain(|name| self.alive.contains(name));
-            let count = plan.burst.min(bound.len().saturating_sub(plan.bound_min));
+            let count = profile.burst.min(bound.len().saturating_sub(profile.bound_min));
             let chosen: Vec<_> =
                 (0..count).map(|_| bound.swap_remove(draw.index(bound.len()))).collect();
             for name in &chosen {
@@ -131,7 +137,7 @@ impl Churn {
                 send_until_done(&self.client, Method::DELETE, path, None)
             };
             run_all(chosen.into_iter().map(delete)).await?;
-            self.fill(plan.pods).await?;
+            self.fill(profile.pods).await?;
         }
         Ok((self.alive.len(), self.made))
     }
@@ -153,7 +159,7 @@ impl Churn {
 
 /// Waits for requests, of which some are under way at once.
 async fn run_all(requests: impl Iterator<Item = impl Future<Output = Result<()>>>) -> Result<()> {
-    let mut answers = futures::stream::iter(requests).buffer_unordered(AT_ONCE);
+    let mut answers = futures::stream::iter(requests).buffer_unordered(REQUESTS_IN_FLIGHT_MAX);
     while let Some(answer) = answers.next().await {
         answer?;
     }
@@ -173,7 +179,7 @@ pub(crate) async fn send_until_done(
             .uri(&path)
             .header("content-type", "application/json")
             .body(Body::from(body.clone().unwrap_or_default().into_bytes()))?;
-        let answer = timeout(REQUEST_MAX, client.send(request)).await;
+        let answer = timeout(REQUEST_TIMEOUT, client.send(request)).await;
         if let Ok(Ok(response)) = answer {
             let status = response.status();
             // What an earlier try did is done.
@@ -187,25 +193,25 @@ pub(crate) async fn send_until_done(
             let passes = status.is_server_error() || matches!(status.as_u16(), 403 | 409 | 429);
             ensure!(passes, "{method} {path} was answered {status}");
         }
-        sleep(AGAIN).await;
+        sleep(RETRY_DELAY).await;
     }
 }
 
 /// How many pods are on nodes, of all that there are.
 pub(crate) fn wait_until_full(
-    scene: &Scene,
+    env: &TestEnv,
     ledger: &Ledger,
     pods: usize,
     room: usize,
 ) -> Result<()> {
     let want = (pods, pods.min(room));
-    scene.wait(&format!("{} of {pods} pods to be bound", want.1), || {
-        let there = ledger.book().counts();
+    env.wait(&format!("{} of {pods} pods to be bound", want.1), || {
+        let there = ledger.state().counts();
         ensure!(there == want, "there are {} pods and {} are bound", there.0, there.1);
         Ok(())
     })?;
     // The watch might be behind the API server.
-    let pods = scene.list("pods")?;
+    let pods = env.list("pods")?;
     let bound = pods.iter().filter(|pod| !text(pod, "/spec/nodeName").is_empty()).count();
     ensure!(bound == want.1, "the watch told of {} bound pods and there are {bound}", want.1);
     Ok(())

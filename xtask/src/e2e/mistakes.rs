@@ -8,8 +8,8 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
 
-use super::scene::Scene;
-use super::schedulers::{self, PLAIN};
+use super::schedulers::{self, DEFAULT_CONFIG};
+use super::test_env::TestEnv;
 use crate::controlplane::write_expired_client;
 use crate::shell::root;
 
@@ -25,14 +25,14 @@ struct Mistake {
     expected: &'static [&'static str],
 }
 
-pub(crate) fn run(scene: &Scene) -> Result<()> {
-    let mistakes = mistakes(scene)?;
+pub(crate) fn run(env: &TestEnv) -> Result<()> {
+    let mistakes = mistakes(env)?;
     // All at once: some of them wait for an answer for a while.
-    let started: Result<Vec<_>> = mistakes.iter().map(|mistake| start(scene, mistake)).collect();
+    let started: Result<Vec<_>> = mistakes.iter().map(|mistake| start(env, mistake)).collect();
     let mut children = started?;
     let mut wrong = Vec::new();
     for (mistake, child) in mistakes.iter().zip(&mut children) {
-        if let Err(error) = judge(scene, mistake, child) {
+        if let Err(error) = judge(env, mistake, child) {
             let _ = child.kill();
             let _ = child.wait();
             wrong.push(format!("{}: {error:#}", mistake.name));
@@ -41,30 +41,29 @@ pub(crate) fn run(scene: &Scene) -> Result<()> {
     if wrong.is_empty() { Ok(()) } else { bail!("{}", wrong.join("\n")) }
 }
 
-fn mistakes(scene: &Scene) -> Result<Vec<Mistake>> {
-    scene.kubectl(&["create", "serviceaccount", "nobody"])?;
-    let token = scene.kubectl(&["create", "token", "nobody"])?;
-    let server = &scene.plane.server;
-    let ca = scene.plane.ca.clone();
+fn mistakes(env: &TestEnv) -> Result<Vec<Mistake>> {
+    env.kubectl(&["create", "serviceaccount", "nobody"])?;
+    let token = env.kubectl(&["create", "token", "nobody"])?;
+    let server = &env.plane.server;
+    let ca = env.plane.ca.clone();
     let other_ca = ca.with_file_name("etcd-ca.crt");
-    let scheduler = &scene.plane.scheduler_kubeconfig;
+    let scheduler = &env.plane.scheduler_kubeconfig;
     let kubeconfig = |name: &str, server: &str, ca: &Path, token: &str| -> Result<String> {
-        let path = scene.write(&format!("{name}.kubeconfig"), &access(server, ca, token))?;
+        let path = env.write(&format!("{name}.kubeconfig"), &access(server, ca, token))?;
         Ok(path.to_string_lossy().into_owned())
     };
-    write_expired_client(&ca, &scene.folder, "expired-client", "system:kube-scheduler")?;
-    let expired = scene.folder.join("expired-client.crt");
+    write_expired_client(&ca, &env.folder, "expired-client", "system:kube-scheduler")?;
+    let expired = env.folder.join("expired-client.crt");
     let kubeconfig_with = |name: &str, certificate: &Path| -> Result<String> {
         let key = certificate.with_extension("key");
         let user = json!({"client-certificate": certificate, "client-key": key});
-        let path =
-            scene.write(&format!("{name}.kubeconfig"), &kubeconfig_of(server, &ca, &user))?;
+        let path = env.write(&format!("{name}.kubeconfig"), &kubeconfig_of(server, &ca, &user))?;
         Ok(path.to_string_lossy().into_owned())
     };
-    let plain = root().join(PLAIN).to_string_lossy().into_owned();
-    let absent = scene.folder.join("absent").to_string_lossy().into_owned();
+    let plain = root().join(DEFAULT_CONFIG).to_string_lossy().into_owned();
+    let absent = env.folder.join("absent").to_string_lossy().into_owned();
     let scheduler = scheduler.to_string_lossy().into_owned();
-    let damaged = scene.write("damaged.kubeconfig", "clusters: 7\n")?;
+    let damaged = env.write("damaged.kubeconfig", "clusters: 7\n")?;
     let damaged = damaged.to_string_lossy().into_owned();
     let unknown = root().join("conformance/e2e/unknown-plugins.yaml");
     let unknown = unknown.to_string_lossy().into_owned();
@@ -125,9 +124,9 @@ fn kubeconfig_of(server: &str, ca: &Path, user: &Value) -> String {
     config.to_string()
 }
 
-fn start(scene: &Scene, mistake: &Mistake) -> Result<Child> {
-    let log = File::create(scene.folder.join(format!("{}.log", mistake.name)))?;
-    Command::new(scene.jindou)
+fn start(env: &TestEnv, mistake: &Mistake) -> Result<Child> {
+    let log = File::create(env.folder.join(format!("{}.log", mistake.name)))?;
+    Command::new(env.jindou)
         .args(["scheduler", "--config", &mistake.config, "--kubeconfig", &mistake.kubeconfig])
         .args(["--secure-port=0"])
         .stdin(Stdio::null())
@@ -137,9 +136,9 @@ fn start(scene: &Scene, mistake: &Mistake) -> Result<Child> {
         .context("cannot start jindou")
 }
 
-fn judge(scene: &Scene, mistake: &Mistake, child: &mut Child) -> Result<()> {
+fn judge(env: &TestEnv, mistake: &Mistake, child: &mut Child) -> Result<()> {
     let status = schedulers::wait(child, "jindou")?;
-    let said = fs::read_to_string(scene.folder.join(format!("{}.log", mistake.name)))?;
+    let said = fs::read_to_string(env.folder.join(format!("{}.log", mistake.name)))?;
     ensure!(status.code() == Some(1), "it ended with {status} and said:\n{said}");
     let sentences = said.lines().filter(|line| line.starts_with("error: "));
     let sentences: Vec<_> = sentences.collect();

@@ -8,28 +8,32 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 
-use super::bare::{self, Bare, ROOM};
-use super::draw::Draw;
-use super::load::{self, Load, Plan};
-use super::proxy::{Run, bind_answers, double_binds};
+use super::bare::{self, BareControlPlane, CAPACITY_PODS};
+use super::draw::SplitMix;
+use super::load::{self, Load, LoadProfile};
+use super::proxy::{RunId, bind_answers, double_binds};
 use super::replicas::Replicas;
-use super::scene::{PATIENCE, Scene};
-use super::schedulers::UNHURRIED;
-use super::verdict::{Verdict, gaps, middle_and_longest};
+use super::schedulers::LIMITED_CONFIG;
+use super::test_env::{TIMEOUT, TestEnv};
+use super::verdict::{Verdict, gaps, median_and_max};
 use crate::controlplane::POLL_INTERVAL;
 use crate::shell::say;
 
 /// More than a replica may bind: it always has binds that wait for their turn, and goes on sending
 /// them when the partition has begun.
-const LOAD: Plan =
-    Plan { pods: ROOM + 200, bound_min: ROOM - 240, burst: 120, pause: Duration::from_millis(300) };
+const LOAD: LoadProfile = LoadProfile {
+    pods: CAPACITY_PODS + 200,
+    bound_min: CAPACITY_PODS - 240,
+    burst: 120,
+    pause: Duration::from_millis(300),
+};
 
 /// The time that a leader has until it is partitioned.
-const BETWEEN: Range<Duration> = Duration::from_millis(500)..Duration::from_secs(2);
+const PARTITION_INTERVAL: Range<Duration> = Duration::from_millis(500)..Duration::from_secs(2);
 
 /// How long a partition takes, in the short and in the long form.
-const SHORT: Range<Duration> = Duration::from_secs(6)..Duration::from_secs(14);
-const LONG: Range<Duration> = Duration::from_secs(5)..Duration::from_secs(40);
+const SHORT_PARTITION: Range<Duration> = Duration::from_secs(6)..Duration::from_secs(14);
+const LONG_PARTITION: Range<Duration> = Duration::from_secs(5)..Duration::from_secs(40);
 
 /// A lease that expires within the shorter partitions, and the default one.
 const SHORT_LEASE: &[&str] = &[
@@ -40,15 +44,20 @@ const SHORT_LEASE: &[&str] = &[
 ];
 const LONG_LEASE: &[&str] = &["--leader-elect"];
 
-pub(crate) fn run(outer: &Scene) -> Result<()> {
-    bare::run(outer, &[], drain)
+pub(crate) fn run(outer: &TestEnv) -> Result<()> {
+    bare::run(outer, &[], partition_repeatedly)
 }
 
 /// Waits after a partition until pods are bound again and both replicas run: the one that led either
 /// still does, or has lost the lease, ended, and been started again. Returns how many ended.
-fn recover(replicas: &mut Replicas, bare: &Bare, leader: usize, run: Option<Run>) -> Result<usize> {
-    let binds = || bare.ledger.book().binds.len();
-    let (before, deadline) = (binds(), Instant::now() + PATIENCE);
+fn recover(
+    replicas: &mut Replicas,
+    bare: &BareControlPlane,
+    leader: usize,
+    run: Option<RunId>,
+) -> Result<usize> {
+    let binds = || bare.ledger.state().binds.len();
+    let (before, deadline) = (binds(), Instant::now() + TIMEOUT);
     let mut ended = 0;
     loop {
         for slot in 0..2 {
@@ -63,20 +72,21 @@ fn recover(replicas: &mut Replicas, bare: &Bare, leader: usize, run: Option<Run>
         if settled && binds() > before {
             return Ok(ended);
         }
-        ensure!(Instant::now() < deadline, "no work {} s after a partition", PATIENCE.as_secs());
+        ensure!(Instant::now() < deadline, "no work {} s after a partition", TIMEOUT.as_secs());
         sleep(POLL_INTERVAL);
     }
 }
 
-fn drain(bare: &Bare) -> Result<()> {
-    let Bare { scene, ledger, .. } = bare;
-    let count = scene.size.rounds(2, 20);
-    let range = scene.size.pick(SHORT, LONG);
-    let mut draw = Draw::new(scene.size.seed);
-    let mut replicas = Replicas::start(bare, UNHURRIED, scene.size.pick(SHORT_LEASE, LONG_LEASE))?;
-    let load = Load::start(scene, ledger, LOAD, scene.size.seed)?;
-    scene.wait("nodes to be nearly full", || {
-        let (_, bound) = ledger.book().counts();
+fn partition_repeatedly(bare: &BareControlPlane) -> Result<()> {
+    let BareControlPlane { env, ledger, .. } = bare;
+    let count = env.size.rounds(2, 20);
+    let range = env.size.pick(SHORT_PARTITION, LONG_PARTITION);
+    let mut draw = SplitMix::new(env.size.seed);
+    let mut replicas =
+        Replicas::start(bare, LIMITED_CONFIG, env.size.pick(SHORT_LEASE, LONG_LEASE))?;
+    let load = Load::start(env, ledger, LOAD, env.size.seed)?;
+    env.wait("nodes to be nearly full", || {
+        let (_, bound) = ledger.state().counts();
         ensure!(bound >= LOAD.bound_min, "{bound} pods are bound");
         Ok(())
     })?;
@@ -86,7 +96,7 @@ fn drain(bare: &Bare) -> Result<()> {
     let mut quiet = Instant::now();
     for _ in 0..count {
         let leader = replicas.wait_for_leader()?;
-        sleep(draw.time(&BETWEEN));
+        sleep(draw.time(&PARTITION_INTERVAL));
         let time = draw.time(&range);
         let run = replicas.run(leader);
         replicas.proxy(leader).partition(true);
@@ -99,31 +109,31 @@ fn drain(bare: &Bare) -> Result<()> {
     replicas.wait_for_leader()?;
     sleep(quiet.saturating_duration_since(Instant::now()));
     let (pods, made) = load.finish()?;
-    let full = load::wait_until_full(scene, ledger, pods, ROOM);
+    let full = load::wait_until_full(env, ledger, pods, CAPACITY_PODS);
     let writes = replicas.writes();
     let twice = double_binds(&writes);
     let verdict = {
-        let book = ledger.book();
-        let verdict = Verdict::of(&book, &writes);
+        let state = ledger.state();
+        let verdict = Verdict::of(&state, &writes);
         let Verdict { late_binds, stale, unknown, .. } = &verdict;
         say(&format!(
             "partition: {count} partitions (seed {}: {}), {} changes of the lease, {ended} replicas \
              ended, {made} pods, {} binds (requests answered: {}), {} versions seen ({} gaps); \
-             {} of {ROOM} places taken at the end; overcommits {}, moved pods {}, double binds {}, late binds {} ({stale} \
+             {} of {CAPACITY_PODS} places taken at the end; overcommits {}, moved pods {}, double binds {}, late binds {} ({stale} \
              requests to bind without the lease, {unknown} binds unknown); time without binds: {}",
-            scene.size.seed,
-            middle_and_longest(times),
-            book.holds.len().saturating_sub(1),
-            book.binds.len(),
+            env.size.seed,
+            median_and_max(times),
+            state.lease_changes.len().saturating_sub(1),
+            state.binds.len(),
             bind_answers(&writes),
-            book.versions,
-            book.gaps,
-            book.counts().1,
-            book.overcommits.len(),
-            book.moves.len(),
+            state.versions,
+            state.gaps,
+            state.counts().1,
+            state.overcommits.len(),
+            state.moves.len(),
             twice.len(),
             late_binds.len(),
-            middle_and_longest(gaps(&book.holds, &writes)),
+            median_and_max(gaps(&state.lease_changes, &writes)),
         ));
         verdict
     };

@@ -7,17 +7,17 @@ use api::lower::quantity::Quantity;
 use bench::metrics::label_value;
 use serde_json::Value;
 
-use super::scene::{Scene, text};
+use super::test_env::{TestEnv, text};
 
 /// What a node has, or what its pods ask for.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Amounts {
+pub(crate) struct ResourceAmounts {
     milli_cpu: i64,
     memory: i64,
     pods: i64,
 }
 
-impl Amounts {
+impl ResourceAmounts {
     /// What a node has.
     pub(crate) fn of_node(node: &Value) -> Result<Self> {
         amounts(&node["status"]["allocatable"])
@@ -56,55 +56,55 @@ impl Amounts {
 
 /// Checks all pods of the namespace against all nodes: nobody asks for more than there is, and
 /// nobody is where a taint keeps it out.
-pub(crate) fn check(scene: &Scene) -> Result<()> {
-    let problems = wrong(scene)?;
-    if problems.is_empty() { Ok(()) } else { bail!("{}", problems.join("\n")) }
+pub(crate) fn check(env: &TestEnv) -> Result<()> {
+    let find_problems = problems(env)?;
+    if find_problems.is_empty() { Ok(()) } else { bail!("{}", find_problems.join("\n")) }
 }
 
-/// Everything that is wrong with the places of pods.
-pub(crate) fn wrong(scene: &Scene) -> Result<Vec<String>> {
-    problems(&scene.list("nodes")?, &scene.list("pods")?)
+/// Everything that is problems with the places of pods.
+pub(crate) fn problems(env: &TestEnv) -> Result<Vec<String>> {
+    find_problems(&env.list("nodes")?, &env.list("pods")?)
 }
 
-fn problems(nodes: &[Value], pods: &[Value]) -> Result<Vec<String>> {
-    let mut wrong = Vec::new();
-    let mut used: BTreeMap<&str, Amounts> = BTreeMap::new();
+fn find_problems(nodes: &[Value], pods: &[Value]) -> Result<Vec<String>> {
+    let mut problems = Vec::new();
+    let mut used: BTreeMap<&str, ResourceAmounts> = BTreeMap::new();
     for pod in pods {
         let (name, on) = (text(pod, "/metadata/name"), text(pod, "/spec/nodeName"));
         if on.is_empty() {
             continue;
         }
         let Some(node) = nodes.iter().find(|node| text(node, "/metadata/name") == on) else {
-            wrong.push(format!("{name} is on {on}, which does not exist"));
+            problems.push(format!("{name} is on {on}, which does not exist"));
             continue;
         };
         for taint in list(node, "/spec/taints") {
             let keeps_out = matches!(text(taint, "/effect"), "NoSchedule" | "NoExecute");
             let tolerated = list(pod, "/spec/tolerations").iter().any(|t| tolerates(t, taint));
             if keeps_out && !tolerated {
-                wrong.push(format!("{name} is on {on} in spite of {}", text(taint, "/key")));
+                problems.push(format!("{name} is on {on} in spite of {}", text(taint, "/key")));
             }
         }
         let usage = used.entry(on).or_default();
-        *usage = usage.plus(Amounts::of_pod(pod)?);
+        *usage = usage.plus(ResourceAmounts::of_pod(pod)?);
     }
     for node in nodes {
         let name = text(node, "/metadata/name");
-        let there = Amounts::of_node(node)?;
+        let there = ResourceAmounts::of_node(node)?;
         let usage = used.get(name).copied().unwrap_or_default();
         if !usage.fit(there) {
-            wrong.push(format!("{name} has {there:?} and its pods ask for {usage:?}"));
+            problems.push(format!("{name} has {there:?} and its pods ask for {usage:?}"));
         }
     }
-    Ok(wrong)
+    Ok(problems)
 }
 
-fn amounts(resources: &Value) -> Result<Amounts> {
+fn amounts(resources: &Value) -> Result<ResourceAmounts> {
     let read = |name: &str| -> Result<Quantity> {
         let written = resources[name].as_str().unwrap_or("0");
         Quantity::parse(written).with_context(|| format!("{name} {written:?} is no quantity"))
     };
-    Ok(Amounts {
+    Ok(ResourceAmounts {
         milli_cpu: read("cpu")?.milli_value(),
         memory: read("memory")?.value(),
         pods: read("pods")?.value(),
@@ -124,8 +124,8 @@ fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
 }
 
 /// How many requests to bind a pod the API server answered since it started, by status code.
-pub(crate) fn bindings(scene: &Scene) -> Result<BTreeMap<String, u64>> {
-    let metrics = scene.kubectl(&["get", "--raw", "/metrics"])?;
+pub(crate) fn bindings(env: &TestEnv) -> Result<BTreeMap<String, u64>> {
+    let metrics = env.kubectl(&["get", "--raw", "/metrics"])?;
     let mut counts = BTreeMap::new();
     for line in metrics.lines().filter(|line| line.starts_with("apiserver_request_total{")) {
         if label_value(line, "subresource") == Some("binding")
@@ -142,11 +142,11 @@ pub(crate) fn bindings(scene: &Scene) -> Result<BTreeMap<String, u64>> {
 /// Checks that since `before` no more binds succeeded than there are pods, so that none was bound
 /// twice. Fewer may have been confirmed only if the API server could not tell whoever had asked.
 pub(crate) fn check_bindings(
-    scene: &Scene,
+    env: &TestEnv,
     before: &BTreeMap<String, u64>,
     pods: u64,
 ) -> Result<()> {
-    let now = bindings(scene)?;
+    let now = bindings(env)?;
     let since = |code: &str| {
         let count = |counts: &BTreeMap<String, u64>| counts.get(code).copied().unwrap_or(0);
         count(&now).saturating_sub(count(before))
@@ -187,22 +187,22 @@ mod tests {
     fn full_nodes_pass_and_overfull_ones_do_not() {
         let nodes = [node(&json!([]))];
         let half = pod("500m", &json!([]));
-        assert_eq!(problems(&nodes, &[half.clone(), half.clone()]).unwrap(), [""; 0]);
+        assert_eq!(find_problems(&nodes, &[half.clone(), half.clone()]).unwrap(), [""; 0]);
         let many = [half.clone(), half, pod("0", &json!([]))];
-        assert!(problems(&nodes, &many).unwrap()[0].contains("pods: 3"));
-        assert!(problems(&nodes, &[pod("1001m", &json!([]))]).unwrap()[0].contains("1001"));
+        assert!(find_problems(&nodes, &many).unwrap()[0].contains("pods: 3"));
+        assert!(find_problems(&nodes, &[pod("1001m", &json!([]))]).unwrap()[0].contains("1001"));
     }
 
     #[test]
     fn untolerated_taints_are_told() {
         let nodes = [node(&json!([{"key": "k", "value": "v", "effect": "NoSchedule"}]))];
-        let told = problems(&nodes, &[pod("1m", &json!([]))]).unwrap();
+        let told = find_problems(&nodes, &[pod("1m", &json!([]))]).unwrap();
         assert!(told[0].contains("in spite of k"), "{told:?}");
         for toleration in [
             json!({"key": "k", "operator": "Equal", "value": "v", "effect": "NoSchedule"}),
             json!({"operator": "Exists"}),
         ] {
-            assert_eq!(problems(&nodes, &[pod("1m", &json!([toleration]))]).unwrap(), [""; 0]);
+            assert_eq!(find_problems(&nodes, &[pod("1m", &json!([toleration]))]).unwrap(), [""; 0]);
         }
     }
 }

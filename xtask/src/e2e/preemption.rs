@@ -4,38 +4,38 @@ use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
 
 use super::history::History;
-use super::scene::{Scene, condition, text};
+use super::test_env::{TestEnv, condition, text};
 use super::{placements, schedulers};
 
 const OBJECTS: &str = "conformance/e2e/preemption.yaml";
 
-pub(crate) fn run(scene: &Scene) -> Result<()> {
-    let scheduler = schedulers::jindou(scene, schedulers::PLAIN)?;
-    scene.apply(OBJECTS, Some("e2e=before"))?;
-    scene.wait_for_nodes(2)?;
-    scene.wait_for_pods(&["guarded", "open"])?;
-    scene.wait("the budget to know its pod", || {
-        let budget = scene.get("poddisruptionbudget", "guard")?;
+pub(crate) fn run(env: &TestEnv) -> Result<()> {
+    let scheduler = schedulers::jindou(env, schedulers::DEFAULT_CONFIG)?;
+    env.apply(OBJECTS, Some("e2e=before"))?;
+    env.wait_for_nodes(2)?;
+    env.wait_for_pods(&["guarded", "open"])?;
+    env.wait("the budget to know its pod", || {
+        let budget = env.get("poddisruptionbudget", "guard")?;
         let healthy = &budget["status"]["currentHealthy"];
         if healthy == 1 { Ok(()) } else { bail!("healthy: {healthy}") }
     })?;
     // There is no room for it, and it may not make any.
-    scene.apply(OBJECTS, Some("e2e=polite"))?;
-    let told = scene.wait_for_refusal("polite")?;
+    env.apply(OBJECTS, Some("e2e=polite"))?;
+    let told = env.wait_for_refusal("polite")?;
     ensure!(told.contains("preemptionPolicy=Never"), "polite was told {told:?}");
 
-    let history = History::start(scene)?;
-    scene.wait("the watch to begin", || {
+    let history = History::start(env)?;
+    env.wait("the watch to begin", || {
         if history.pods() == 3 { Ok(()) } else { bail!("{} pods were seen", history.pods()) }
     })?;
-    scene.apply(OBJECTS, Some("e2e=later"))?;
-    let on = scene.wait_for_pods(&["urgent", "guarded"])?;
+    env.apply(OBJECTS, Some("e2e=later"))?;
+    let on = env.wait_for_pods(&["urgent", "guarded"])?;
     ensure!(on == ["open-node", "guarded-node"], "urgent and guarded are on {on:?}");
     check_victim(&history.of("open"))?;
     let nominated = |version: &Value| text(version, "/status/nominatedNodeName") == "open-node";
     ensure!(history.of("urgent").iter().any(nominated), "urgent was never nominated");
-    check_event(scene)?;
-    placements::check(scene)?;
+    check_event(env)?;
+    placements::check(env)?;
     history.check_bound_once()?;
     scheduler.stop()
 }
@@ -55,11 +55,11 @@ fn check_victim(versions: &[Value]) -> Result<()> {
     Ok(())
 }
 
-fn check_event(scene: &Scene) -> Result<()> {
-    let uid = text(&scene.get("pod", "urgent")?, "/metadata/uid").to_owned();
+fn check_event(env: &TestEnv) -> Result<()> {
+    let uid = text(&env.get("pod", "urgent")?, "/metadata/uid").to_owned();
     let expected = format!("Preempted by pod {uid} on node open-node");
-    scene.wait("the event Preempted", || {
-        let events = scene.list("events")?;
+    env.wait("the event Preempted", || {
+        let events = env.list("events")?;
         let event = events.iter().find(|event| event["reason"] == "Preempted");
         let event = event.context("there is none")?;
         let (whom, what) = (text(event, "/involvedObject/name"), text(event, "/message"));

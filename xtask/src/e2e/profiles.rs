@@ -5,34 +5,34 @@ use std::collections::BTreeSet;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-use super::scene::{Scene, text};
 use super::schedulers;
+use super::test_env::{TestEnv, text};
 
 const CONFIG: &str = "conformance/e2e/two-profiles.yaml";
 const NODES: usize = 4;
 
-pub(crate) fn run(scene: &Scene) -> Result<()> {
-    scene.create("nodes", &equal_nodes("equal", NODES))?;
-    scene.wait_for_nodes(NODES)?;
-    let scheduler = schedulers::jindou(scene, CONFIG)?;
+pub(crate) fn run(env: &TestEnv) -> Result<()> {
+    env.create("nodes", &equal_nodes("equal", NODES))?;
+    env.wait_for_nodes(NODES)?;
+    let scheduler = schedulers::jindou(env, CONFIG)?;
     // First, so that there is every chance to look at it by mistake.
-    scene.create("foreign", &[pod("foreign", "nobody")])?;
+    env.create("foreign", &[pod("foreign", "nobody")])?;
 
-    let spread = pods_of(scene, "spread", "default-scheduler")?;
+    let spread = pods_of(env, "spread", "default-scheduler")?;
     let on: BTreeSet<_> = spread.iter().collect();
     ensure!(on.len() == NODES, "pods of the default profile are on {on:?}, not one on each node");
-    let packed = pods_of(scene, "packed", "packing-scheduler")?;
+    let packed = pods_of(env, "packed", "packing-scheduler")?;
     let on: BTreeSet<_> = packed.iter().collect();
     ensure!(on.len() == 1, "pods of the packing profile are on {on:?}, not on one node");
-    check_reporter(scene, "spread-0", "default-scheduler")?;
-    check_reporter(scene, "packed-0", "packing-scheduler")?;
+    check_reporter(env, "spread-0", "default-scheduler")?;
+    check_reporter(env, "packed-0", "packing-scheduler")?;
 
-    let foreign = scene.get("pod", "foreign")?;
+    let foreign = env.get("pod", "foreign")?;
     let untouched = foreign["spec"]["nodeName"].is_null()
         && foreign["status"]["conditions"].is_null()
         && foreign["status"]["nominatedNodeName"].is_null();
     ensure!(untouched, "a pod of another scheduler was touched: {foreign}");
-    let events = scene.list("events")?;
+    let events = env.list("events")?;
     let of_foreign = events.iter().find(|event| event["involvedObject"]["name"] == "foreign");
     ensure!(of_foreign.is_none(), "a pod of another scheduler has an event: {of_foreign:?}");
     scheduler.stop()
@@ -67,17 +67,17 @@ pub(crate) fn pod(name: &str, scheduler: &str) -> Value {
 }
 
 /// Creates four pods of a profile, and returns the nodes that they come to.
-pub(crate) fn pods_of(scene: &Scene, prefix: &str, scheduler: &str) -> Result<Vec<String>> {
+pub(crate) fn pods_of(env: &TestEnv, prefix: &str, scheduler: &str) -> Result<Vec<String>> {
     let names: Vec<_> = (0..4).map(|index| format!("{prefix}-{index}")).collect();
     let pods: Vec<_> = names.iter().map(|name| pod(name, scheduler)).collect();
-    scene.create(prefix, &pods)?;
-    scene.wait_for_pods(&names.iter().map(String::as_str).collect::<Vec<_>>())
+    env.create(prefix, &pods)?;
+    env.wait_for_pods(&names.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 /// The profile of a pod is who speaks about it.
-fn check_reporter(scene: &Scene, pod: &str, scheduler: &str) -> Result<()> {
-    scene.wait(&format!("an event of {pod}"), || {
-        let events = scene.list("events")?;
+fn check_reporter(env: &TestEnv, pod: &str, scheduler: &str) -> Result<()> {
+    env.wait(&format!("an event of {pod}"), || {
+        let events = env.list("events")?;
         let told = events.iter().any(|event| {
             event["involvedObject"]["name"] == pod
                 && text(event, "/reportingComponent") == scheduler

@@ -9,13 +9,13 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::scene::Scene;
-use super::schedulers::{self, Process};
+use super::schedulers::{self, SchedulerProcess};
+use super::test_env::TestEnv;
 use crate::controlplane::{ControlPlane, ProcessIdentity};
 
 /// One program, which runs or not.
-pub(crate) struct Program<'a> {
-    scene: &'a Scene<'a>,
+pub(crate) struct ControlPlaneProgram<'a> {
+    env: &'a TestEnv<'a>,
     name: &'a str,
     /// Its path and arguments.
     words: Vec<String>,
@@ -23,12 +23,12 @@ pub(crate) struct Program<'a> {
     addresses: Vec<String>,
     identity: ProcessIdentity,
     /// Once it was started here.
-    process: Option<Process>,
+    process: Option<SchedulerProcess>,
 }
 
-impl<'a> Program<'a> {
+impl<'a> ControlPlaneProgram<'a> {
     /// The program of a control plane that listens on these addresses.
-    pub(crate) fn of(scene: &'a Scene<'a>, plane: &ControlPlane, name: &'a str) -> Result<Self> {
+    pub(crate) fn of(env: &'a TestEnv<'a>, plane: &ControlPlane, name: &'a str) -> Result<Self> {
         let (_, identity) = plane
             .processes
             .iter()
@@ -42,7 +42,7 @@ impl<'a> Program<'a> {
         }
         ensure!(!addresses.is_empty(), "{name} listens nowhere: {words:?}");
         let identity = identity.clone();
-        Ok(Self { scene, name, words, addresses, identity, process: None })
+        Ok(Self { env, name, words, addresses, identity, process: None })
     }
 
     /// Stops it by SIGSTOP for a time, and continues it.
@@ -59,7 +59,7 @@ impl<'a> Program<'a> {
             process.kill()?;
         }
         // Its threads end one by one, and its ports are free when the last one has.
-        self.scene.wait(&format!("{} to end", self.name), || {
+        self.env.wait(&format!("{} to end", self.name), || {
             ensure!(!self.identity.is_alive(), "it still runs");
             for address in &self.addresses {
                 TcpListener::bind(address).with_context(|| format!("{address} is still taken"))?;
@@ -71,10 +71,10 @@ impl<'a> Program<'a> {
     /// Starts it as it was started first.
     pub(crate) fn start(&mut self) -> Result<()> {
         let (program, arguments) = self.words.split_first().context("it has no name")?;
-        let home = &self.scene.plane.folder;
+        let home = &self.env.plane.folder;
         let mut command = Command::new(program);
         command.args(arguments).env_clear().env("HOME", home).current_dir(home);
-        let process = schedulers::start(self.scene, self.name, command)?;
+        let process = schedulers::start(self.env, self.name, command)?;
         self.identity =
             process.identity().with_context(|| format!("{} ended at once", self.name))?;
         self.process = Some(process);

@@ -1,7 +1,7 @@
 //! Stands between a scheduler and the API server, and does what networks and servers do on bad days.
 //!
 //! ```text
-//! scheduler ──▶ line (cut, stalled) ──▶ TLS, HTTP/2 ──▶ rules (delay, answer, lose) ──▶ API server
+//! scheduler ──▶ link (cut, stalled) ──▶ TLS, HTTP/2 ──▶ rules (delay, answer, lose) ──▶ API server
 //! ```
 //!
 //! Every connection of the scheduler gets one of its own to the API server. What is done to a request
@@ -23,7 +23,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use kube::client::Body;
-use runtime::connect::{self, Target};
+use runtime::connect::{self, ConfigSource};
 use serde_json::json;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -33,18 +33,18 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
-use super::scene::Scene;
-pub(crate) use record::{Aim, Record, Run, Write, bind_answers, double_binds};
+use super::test_env::TestEnv;
+pub(crate) use record::{RunId, WriteLog, WritePurpose, WriteRecord, bind_answers, double_binds};
 
-/// Bytes that are on the line at once.
-const LINE_BYTES: usize = 16 << 10;
+/// Bytes that are on the link at once.
+const LINK_BUFFER_BYTES: usize = 16 << 10;
 
 /// Parts of an answer that are under way at once.
-const FRAMES_MAX: usize = 4096;
+const FRAMES_IN_FLIGHT_MAX: usize = 4096;
 
-/// Requests of one kind.
+/// Requests of one request_kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum RequestKind {
     /// To bind a pod.
     Bind,
     /// To watch from a version on.
@@ -76,20 +76,20 @@ pub(crate) enum Fault {
     Lag(Duration),
 }
 
-/// Which requests something is done to: every so many of a kind.
+/// Which requests something is done to: every so many of a request_kind.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rule(pub(crate) Kind, pub(crate) usize, pub(crate) Fault);
+pub(crate) struct Rule(pub(crate) RequestKind, pub(crate) usize, pub(crate) Fault);
 
 /// A rule and how often it was looked at and applied.
-struct Counted {
+struct CountedRule {
     rule: Rule,
     seen: AtomicUsize,
     done: AtomicUsize,
 }
 
-/// The state of the line.
+/// The state of the link.
 #[derive(Clone, Copy, Default)]
-struct Line {
+struct LinkState {
     /// Connections of an earlier epoch are cut.
     epoch: u64,
     /// No byte passes.
@@ -98,7 +98,7 @@ struct Line {
     partitioned: bool,
 }
 
-impl Line {
+impl LinkState {
     /// Whether bytes reach the scheduler.
     fn reaches(&self) -> bool {
         !self.stalled && !self.partitioned
@@ -109,10 +109,10 @@ impl Line {
 pub(crate) struct Proxy {
     /// How a scheduler gets to the API server through it.
     pub(crate) kubeconfig: PathBuf,
-    line: watch::Sender<Line>,
+    link: watch::Sender<LinkState>,
     rules: Rules,
     /// All writes.
-    pub(crate) record: Arc<Record>,
+    pub(crate) record: Arc<WriteLog>,
     /// The run that new connections belong to.
     run: Arc<AtomicU32>,
     /// Ends all connections when it is dropped.
@@ -120,18 +120,18 @@ pub(crate) struct Proxy {
 }
 
 /// The body of an answer.
-type Answer = UnsyncBoxBody<Bytes, anyhow::Error>;
+type ResponseBody = UnsyncBoxBody<Bytes, anyhow::Error>;
 
-type Rules = Arc<Mutex<Arc<[Counted]>>>;
+type Rules = Arc<Mutex<Arc<[CountedRule]>>>;
 
 impl Proxy {
-    /// Starts one that lets everything pass.
-    pub(crate) fn start(scene: &Scene) -> Result<Self> {
-        Self::start_as(scene, "proxy", Arc::default())
+    /// Starts one that lets everything forward.
+    pub(crate) fn start(env: &TestEnv) -> Result<Self> {
+        Self::start_as(env, "proxy", Arc::default())
     }
 
     /// Starts one with files of its own, and a record that others may share.
-    pub(crate) fn start_as(scene: &Scene, name: &str, record: Arc<Record>) -> Result<Self> {
+    pub(crate) fn start_as(env: &TestEnv, name: &str, record: Arc<WriteLog>) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -140,31 +140,31 @@ impl Proxy {
         let (acceptor, certificate) = acceptor()?;
         let listener = runtime.block_on(TcpListener::bind(("127.0.0.1", 0)))?;
         let server = format!("https://127.0.0.1:{}", listener.local_addr()?.port());
-        let ca = scene.write(&format!("{name}.crt"), &certificate)?;
-        let kubeconfig = scene.write(&format!("{name}.kubeconfig"), &kubeconfig(&server, &ca))?;
-        let line = watch::Sender::new(Line::default());
+        let ca = env.write(&format!("{name}.crt"), &certificate)?;
+        let kubeconfig = env.write(&format!("{name}.kubeconfig"), &kubeconfig(&server, &ca))?;
+        let link = watch::Sender::new(LinkState::default());
         let rules = Rules::new(Mutex::new(Arc::new([])));
-        let target = Target {
-            kubeconfig: Some(scene.plane.scheduler_kubeconfig.clone()),
-            ..Target::default()
+        let target = ConfigSource {
+            kubeconfig: Some(env.plane.scheduler_kubeconfig.clone()),
+            ..ConfigSource::default()
         };
-        let config = runtime.block_on(connect::config(&target))?;
+        let config = runtime.block_on(connect::load_config(&target))?;
         let run = Arc::new(AtomicU32::new(0));
-        let door = Door {
+        let server = ProxyServer {
             acceptor,
             config,
-            line: line.subscribe(),
+            link: link.subscribe(),
             rules: Arc::clone(&rules),
             record: Arc::clone(&record),
             run: Arc::clone(&run),
         };
-        runtime.spawn(door.open(listener));
-        Ok(Self { kubeconfig, line, rules, record, run, _runtime: runtime })
+        runtime.spawn(server.accept_connections(listener));
+        Ok(Self { kubeconfig, link, rules, record, run, _runtime: runtime })
     }
 
     /// From now on these rules hold, and no others.
     pub(crate) fn rule(&self, rules: &[Rule]) {
-        let count = |rule: &Rule| Counted {
+        let count = |rule: &Rule| CountedRule {
             rule: *rule,
             seen: AtomicUsize::new(0),
             done: AtomicUsize::new(0),
@@ -176,7 +176,7 @@ impl Proxy {
     /// Fails if a rule was never applied: then nothing is proved.
     pub(crate) fn check_rules(&self) -> Result<()> {
         let rules = Arc::clone(&*self.rules.lock().unwrap_or_else(PoisonError::into_inner));
-        for Counted { rule, seen, done } in &*rules {
+        for CountedRule { rule, seen, done } in &*rules {
             let (seen, done) = (seen.load(Ordering::Relaxed), done.load(Ordering::Relaxed));
             ensure!(done > 0, "of {seen} requests {rule:?} met none");
         }
@@ -185,22 +185,22 @@ impl Proxy {
 
     /// Breaks all connections.
     pub(crate) fn cut(&self) {
-        self.line.send_modify(|line| line.epoch += 1);
+        self.link.send_modify(|link| link.epoch += 1);
     }
 
-    /// Lets no byte pass, or all again.
+    /// Lets no byte forward, or all again.
     pub(crate) fn stall(&self, stalled: bool) {
-        self.line.send_modify(|line| line.stalled = stalled);
+        self.link.send_modify(|link| link.stalled = stalled);
     }
 
     /// Lets no segment arrive or leave, or all again. What the scheduler's kernel sends meanwhile is
     /// not acknowledged, and arrives later if it is sent again.
     pub(crate) fn partition(&self, partitioned: bool) {
-        self.line.send_modify(|line| line.partitioned = partitioned);
+        self.link.send_modify(|link| link.partitioned = partitioned);
     }
 
     /// Connections that are made from now on belong to this run of a scheduler.
-    pub(crate) fn serve(&self, run: Run) {
+    pub(crate) fn serve(&self, run: RunId) {
         self.run.store(run, Ordering::Relaxed);
     }
 }
@@ -231,53 +231,53 @@ fn kubeconfig(server: &str, ca: &Path) -> String {
 
 /// Where connections come in.
 #[derive(Clone)]
-struct Door {
+struct ProxyServer {
     acceptor: TlsAcceptor,
     config: kube::Config,
-    line: watch::Receiver<Line>,
+    link: watch::Receiver<LinkState>,
     rules: Rules,
-    record: Arc<Record>,
+    record: Arc<WriteLog>,
     run: Arc<AtomicU32>,
 }
 
-impl Door {
-    async fn open(self, listener: TcpListener) -> Result<()> {
-        tokio::spawn(wire::partition(wire::share(&listener)?, self.line.clone()));
+impl ProxyServer {
+    async fn accept_connections(self, listener: TcpListener) -> Result<()> {
+        tokio::spawn(wire::partition(wire::share(&listener)?, self.link.clone()));
         loop {
             let (mut tcp, _) = listener.accept().await?;
-            let door = self.clone();
+            let server = self.clone();
             tokio::spawn(async move {
-                let mut line = door.line.clone();
-                let epoch = line.borrow_and_update().epoch;
-                let run = door.run.load(Ordering::Relaxed);
+                let mut link = server.link.clone();
+                let epoch = link.borrow_and_update().epoch;
+                let run = server.run.load(Ordering::Relaxed);
                 let Ok(shared) = wire::share(&tcp) else { return };
                 tokio::select! {
                     // Whatever ends a connection is what the scheduler has to live with.
-                    _ = door.connect(&mut tcp, run) => {}
-                    _ = wire::partition(shared, line.clone()) => {}
-                    _ = line.wait_for(|line| line.epoch > epoch) => {}
+                    _ = server.connect(&mut tcp, run) => {}
+                    _ = wire::partition(shared, link.clone()) => {}
+                    _ = link.wait_for(|link| link.epoch > epoch) => {}
                 }
                 // The end of a connection does not get through a partition either.
-                let _ = line.wait_for(|line| !line.partitioned).await;
+                let _ = link.wait_for(|link| !link.partitioned).await;
             });
         }
     }
 
-    async fn connect(&self, tcp: &mut TcpStream, run: Run) -> Result<()> {
+    async fn connect(&self, tcp: &mut TcpStream, run: RunId) -> Result<()> {
         let client = connect::client(&self.config)?;
-        let (near, far) = tokio::io::duplex(LINE_BYTES);
+        let (near, far) = tokio::io::duplex(LINK_BUFFER_BYTES);
         let (tcp_in, tcp_out) = tcp.split();
         let (near_in, near_out) = tokio::io::split(near);
         let serve = async {
             let tls = self.acceptor.accept(far).await?;
             let serve = |request| {
-                let passage = Passage {
+                let passage = ProxiedConnection {
                     client: client.clone(),
                     rules: Arc::clone(&self.rules),
                     record: Arc::clone(&self.record),
                     run,
                 };
-                passage.pass(request)
+                passage.forward(request)
             };
             hyper::server::conn::http2::Builder::new(TokioExecutor::new())
                 .serve_connection(TokioIo::new(tls), service_fn(serve))
@@ -287,45 +287,45 @@ impl Door {
         tokio::select! {
             ended = serve => ended,
             // What arrived before a partition is not held back by it.
-            ended = carry(tcp_in, near_out, self.line.clone(), |line| !line.stalled) => ended,
-            ended = carry(near_in, tcp_out, self.line.clone(), Line::reaches) => ended,
+            ended = copy_while(tcp_in, near_out, self.link.clone(), |link| !link.stalled) => ended,
+            ended = copy_while(near_in, tcp_out, self.link.clone(), LinkState::reaches) => ended,
         }
     }
 }
 
-/// Carries bytes as long as the line lets them through.
-async fn carry(
+/// Carries bytes as long as the link lets them through.
+async fn copy_while(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
-    mut line: watch::Receiver<Line>,
-    passes: impl Fn(&Line) -> bool,
+    mut link: watch::Receiver<LinkState>,
+    passes: impl Fn(&LinkState) -> bool,
 ) -> Result<()> {
-    let mut bytes = vec![0; LINE_BYTES];
+    let mut bytes = vec![0; LINK_BUFFER_BYTES];
     loop {
         let count = from.read(&mut bytes).await?;
         if count == 0 {
             return Ok(());
         }
-        line.wait_for(&passes).await?;
+        link.wait_for(&passes).await?;
         to.write_all(&bytes[..count]).await?;
     }
 }
 
 /// The way of requests of one connection.
-struct Passage {
+struct ProxiedConnection {
     client: kube::Client,
     rules: Rules,
-    record: Arc<Record>,
-    run: Run,
+    record: Arc<WriteLog>,
+    run: RunId,
 }
 
-impl Passage {
+impl ProxiedConnection {
     /// Passes a request on, or does what a rule says.
-    async fn pass(self, request: Request<Incoming>) -> Result<Response<Answer>> {
+    async fn forward(self, request: Request<Incoming>) -> Result<Response<ResponseBody>> {
         let rules = Arc::clone(&*self.rules.lock().unwrap_or_else(PoisonError::into_inner));
-        let fault = fault(&rules, request.method(), request.uri());
-        match fault {
-            Some(Fault::Answer(status)) => return refusal(status),
+        let next_fault = next_fault(&rules, request.method(), request.uri());
+        match next_fault {
+            Some(Fault::Answer(status)) => return failure_response(status),
             Some(Fault::Delay(time)) => tokio::time::sleep(time).await,
             _ => {}
         }
@@ -343,15 +343,15 @@ impl Passage {
         if let Some(waiting) = waiting {
             waiting.answer(response.status().as_u16());
         }
-        match fault {
-            Some(Fault::Deny(status)) => refusal(status),
+        match next_fault {
+            Some(Fault::Deny(status)) => failure_response(status),
             Some(Fault::Lose) => Err(anyhow!("the answer is lost")),
             Some(Fault::Swallow) => std::future::pending().await,
             _ => {
                 let (mut parts, body) = response.into_parts();
                 parts.version = http::Version::default();
-                let body = match fault {
-                    Some(Fault::Lag(time)) => late(body, time),
+                let body = match next_fault {
+                    Some(Fault::Lag(time)) => delayed(body, time),
                     _ => body.map_err(anyhow::Error::from).boxed_unsync(),
                 };
                 Ok(Response::from_parts(parts, body))
@@ -361,8 +361,8 @@ impl Passage {
 }
 
 /// A body whose parts come later, in their order.
-fn late(mut body: Body, time: Duration) -> Answer {
-    let (sender, receiver) = mpsc::channel(FRAMES_MAX);
+fn delayed(mut body: Body, time: Duration) -> ResponseBody {
+    let (sender, receiver) = mpsc::channel(FRAMES_IN_FLIGHT_MAX);
     tokio::spawn(async move {
         while let Some(frame) = body.frame().await {
             if sender.send((Instant::now() + time, frame)).await.is_err() {
@@ -379,37 +379,41 @@ fn late(mut body: Body, time: Duration) -> Answer {
 }
 
 /// What is done to a request, by the first rule that has its turn.
-fn fault(rules: &[Counted], method: &Method, uri: &Uri) -> Option<Fault> {
-    let kind = kind(method, uri);
-    for Counted { rule: Rule(on, every, fault), seen, done } in rules {
-        if *on != Kind::Any && Some(*on) != kind {
+fn next_fault(rules: &[CountedRule], method: &Method, uri: &Uri) -> Option<Fault> {
+    let request_kind = request_kind(method, uri);
+    for CountedRule { rule: Rule(on, every, next_fault), seen, done } in rules {
+        if *on != RequestKind::Any && Some(*on) != request_kind {
             continue;
         }
         if seen.fetch_add(1, Ordering::Relaxed) % every == every - 1 {
             done.fetch_add(1, Ordering::Relaxed);
-            return Some(*fault);
+            return Some(*next_fault);
         }
     }
     None
 }
 
-fn kind(method: &Method, uri: &Uri) -> Option<Kind> {
+fn request_kind(method: &Method, uri: &Uri) -> Option<RequestKind> {
     let query = uri.query().unwrap_or("");
     let parts: Vec<_> = uri.path().trim_matches('/').split('/').collect();
     match (method, &parts[..]) {
-        (&Method::POST, ["api", "v1", "namespaces", _, "pods", _, "binding"]) => Some(Kind::Bind),
-        (&Method::PATCH, ["api", "v1", "namespaces", _, "pods", _, "status"]) => Some(Kind::Status),
-        (&Method::GET, ["api", "v1", "namespaces", _, "pods", _]) => Some(Kind::Read),
+        (&Method::POST, ["api", "v1", "namespaces", _, "pods", _, "binding"]) => {
+            Some(RequestKind::Bind)
+        }
+        (&Method::PATCH, ["api", "v1", "namespaces", _, "pods", _, "status"]) => {
+            Some(RequestKind::Status)
+        }
+        (&Method::GET, ["api", "v1", "namespaces", _, "pods", _]) => Some(RequestKind::Read),
         (&Method::GET, _) if query.contains("watch=true") => {
             let lists = query.contains("sendInitialEvents");
-            Some(if lists { Kind::List } else { Kind::Watch })
+            Some(if lists { RequestKind::List } else { RequestKind::Watch })
         }
         _ => None,
     }
 }
 
 /// A failure as the API server tells it.
-fn refusal(status: u16) -> Result<Response<Answer>> {
+fn failure_response(status: u16) -> Result<Response<ResponseBody>> {
     let status = StatusCode::from_u16(status)?;
     let reason = match status {
         StatusCode::GONE => "Expired",
@@ -437,29 +441,30 @@ mod tests {
     #[test]
     fn requests_are_told_apart() {
         let table = [
-            ("POST", "/api/v1/namespaces/a/pods/b/binding?timeout=2500ms", Some(Kind::Bind)),
-            ("PATCH", "/api/v1/namespaces/a/pods/b/status", Some(Kind::Status)),
-            ("GET", "/api/v1/namespaces/a/pods/b", Some(Kind::Read)),
-            ("GET", "/api/v1/pods?watch=true&resourceVersion=7", Some(Kind::Watch)),
-            ("GET", "/api/v1/pods?watch=true&sendInitialEvents=true", Some(Kind::List)),
+            ("POST", "/api/v1/namespaces/a/pods/b/binding?timeout=2500ms", Some(RequestKind::Bind)),
+            ("PATCH", "/api/v1/namespaces/a/pods/b/status", Some(RequestKind::Status)),
+            ("GET", "/api/v1/namespaces/a/pods/b", Some(RequestKind::Read)),
+            ("GET", "/api/v1/pods?watch=true&resourceVersion=7", Some(RequestKind::Watch)),
+            ("GET", "/api/v1/pods?watch=true&sendInitialEvents=true", Some(RequestKind::List)),
             ("POST", "/apis/events.k8s.io/v1/namespaces/a/events", None),
         ];
         for (method, uri, want) in table {
             let method = Method::from_bytes(method.as_bytes()).unwrap();
-            assert_eq!(kind(&method, &Uri::from_static(uri)), want, "{method} {uri}");
+            assert_eq!(request_kind(&method, &Uri::from_static(uri)), want, "{method} {uri}");
         }
     }
 
     #[test]
     fn the_first_rule_whose_turn_it_is_holds() {
-        let count = |rule| Counted { rule, seen: AtomicUsize::new(0), done: AtomicUsize::new(0) };
+        let count =
+            |rule| CountedRule { rule, seen: AtomicUsize::new(0), done: AtomicUsize::new(0) };
         let rules = [
-            count(Rule(Kind::Bind, 3, Fault::Answer(409))),
-            count(Rule(Kind::Any, 2, Fault::Answer(500))),
+            count(Rule(RequestKind::Bind, 3, Fault::Answer(409))),
+            count(Rule(RequestKind::Any, 2, Fault::Answer(500))),
         ];
         let uri = Uri::from_static("/api/v1/namespaces/a/pods/b/binding");
         let met: Vec<_> = (0..6)
-            .map(|_| match fault(&rules, &Method::POST, &uri) {
+            .map(|_| match next_fault(&rules, &Method::POST, &uri) {
                 Some(Fault::Answer(status)) => status,
                 _ => 0,
             })

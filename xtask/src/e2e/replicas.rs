@@ -5,31 +5,31 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use super::bare::Bare;
-use super::proxy::{Proxy, Record, Run, Write};
-use super::schedulers::{self, Process};
+use super::bare::BareControlPlane;
+use super::proxy::{Proxy, RunId, WriteLog, WriteRecord};
+use super::schedulers::{self, SchedulerProcess};
 use super::verdict::runs;
 use crate::shell::root;
 
 /// Both replicas.
 pub(crate) struct Replicas<'a> {
-    bare: &'a Bare<'a>,
+    bare: &'a BareControlPlane<'a>,
     config: &'a str,
     election: &'a [&'a str],
-    slots: [Slot; 2],
-    record: Arc<Record>,
+    slots: [ReplicaSlot; 2],
+    record: Arc<WriteLog>,
     /// Processes that were started.
-    started: Run,
+    started: RunId,
 }
 
 /// A replica's place, and the process that runs in it.
-struct Slot {
+struct ReplicaSlot {
     proxy: Proxy,
-    running: Option<(Run, Process)>,
+    running: Option<(RunId, SchedulerProcess)>,
 }
 
-impl Slot {
-    fn run(&self) -> Option<Run> {
+impl ReplicaSlot {
+    fn run(&self) -> Option<RunId> {
         self.running.as_ref().map(|(run, _)| *run)
     }
 }
@@ -37,14 +37,14 @@ impl Slot {
 impl<'a> Replicas<'a> {
     /// Starts both with a configuration file of the checkout and arguments for the election.
     pub(crate) fn start(
-        bare: &'a Bare<'a>,
+        bare: &'a BareControlPlane<'a>,
         config: &'a str,
         election: &'a [&'a str],
     ) -> Result<Self> {
-        let record = Arc::new(Record::default());
-        let slot = |name| -> Result<Slot> {
-            let proxy = Proxy::start_as(bare.scene, name, Arc::clone(&record))?;
-            Ok(Slot { proxy, running: None })
+        let record = Arc::new(WriteLog::default());
+        let slot = |name| -> Result<ReplicaSlot> {
+            let proxy = Proxy::start_as(bare.env, name, Arc::clone(&record))?;
+            Ok(ReplicaSlot { proxy, running: None })
         };
         let slots = [slot("one")?, slot("two")?];
         let mut replicas = Self { bare, config, election, slots, record, started: 0 };
@@ -64,33 +64,32 @@ impl<'a> Replicas<'a> {
     }
 
     /// All writes of all processes.
-    pub(crate) fn writes(&self) -> Vec<Write> {
+    pub(crate) fn writes(&self) -> Vec<WriteRecord> {
         self.record.writes()
     }
 
     /// Starts a new process in a place that is free.
     pub(crate) fn launch(&mut self, slot: usize) -> Result<()> {
         self.started += 1;
-        let (run, scene) = (self.started, self.bare.scene);
-        let Slot { proxy, running } = &mut self.slots[slot];
+        let (run, env) = (self.started, self.bare.env);
+        let ReplicaSlot { proxy, running } = &mut self.slots[slot];
         ensure!(running.is_none(), "a replica already runs in place {slot}");
         proxy.serve(run);
         let name = format!("replica-{run}");
         let config = root().join(self.config);
-        let process =
-            schedulers::jindou_by(scene, &name, &config, &proxy.kubeconfig, self.election)?;
+        let process = schedulers::jindou_by(env, &name, &config, &proxy.kubeconfig, self.election)?;
         *running = Some((run, process));
         Ok(())
     }
 
     /// Waits until a process that runs holds the lease, and returns its place.
     pub(crate) fn wait_for_leader(&self) -> Result<usize> {
-        self.bare.scene.wait("a replica to lead", || self.leader())
+        self.bare.env.wait("a replica to lead", || self.leader())
     }
 
     /// The place of the process that holds the lease.
     pub(crate) fn leader(&self) -> Result<usize> {
-        let holder = self.bare.ledger.book().holder();
+        let holder = self.bare.ledger.state().holder();
         let writes = self.writes();
         let run = runs(&writes).get(holder.as_str()).copied();
         match self.slots.iter().position(|slot| slot.run() == run) {
@@ -100,7 +99,7 @@ impl<'a> Replicas<'a> {
     }
 
     /// Which process runs in a place.
-    pub(crate) fn run(&self, slot: usize) -> Option<Run> {
+    pub(crate) fn run(&self, slot: usize) -> Option<RunId> {
         self.slots[slot].run()
     }
 

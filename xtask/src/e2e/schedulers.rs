@@ -8,87 +8,87 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::scene::{PATIENCE, Scene};
+use super::test_env::{TIMEOUT, TestEnv};
 use crate::controlplane::{ControlPlane, POLL_INTERVAL, ProcessIdentity, free_ports};
 use crate::shell::root;
 
 /// Configuration of a scheduler that needs nothing special.
-pub(crate) const PLAIN: &str = "conformance/e2e/scheduler.yaml";
+pub(crate) const DEFAULT_CONFIG: &str = "conformance/e2e/scheduler.yaml";
 
 /// Configuration of a scheduler that binds 100 pods per second.
-pub(crate) const UNHURRIED: &str = "conformance/e2e/unhurried.yaml";
+pub(crate) const LIMITED_CONFIG: &str = "conformance/e2e/unhurried.yaml";
 
 /// Configuration of a scheduler that binds as fast as it can.
-pub(crate) const EAGER: &str = "conformance/e2e/eager.yaml";
+pub(crate) const UNLIMITED_CONFIG: &str = "conformance/e2e/eager.yaml";
 
 /// A scheduler that runs.
-pub(crate) struct Process {
+pub(crate) struct SchedulerProcess {
     name: String,
     child: Child,
     ended: bool,
 }
 
 /// Starts Jindou with a configuration file of the checkout.
-pub(crate) fn jindou(scene: &Scene, config: &str) -> Result<Process> {
-    jindou_as(scene, "jindou", &root().join(config), &[])
+pub(crate) fn jindou(env: &TestEnv, config: &str) -> Result<SchedulerProcess> {
+    jindou_as(env, "jindou", &root().join(config), &[])
 }
 
 /// Starts Jindou under a name that its log is known by.
 pub(crate) fn jindou_as(
-    scene: &Scene,
+    env: &TestEnv,
     name: &str,
     config: &Path,
     more: &[&str],
-) -> Result<Process> {
-    jindou_by(scene, name, config, &scene.plane.scheduler_kubeconfig, more)
+) -> Result<SchedulerProcess> {
+    jindou_by(env, name, config, &env.plane.scheduler_kubeconfig, more)
 }
 
 /// Starts Jindou with a way to the API server.
 pub(crate) fn jindou_by(
-    scene: &Scene,
+    env: &TestEnv,
     name: &str,
     config: &Path,
     kubeconfig: &Path,
     more: &[&str],
-) -> Result<Process> {
+) -> Result<SchedulerProcess> {
     let [port] = free_ports()?;
-    jindou_with(scene, name, config, kubeconfig, port, more)
+    jindou_with(env, name, config, kubeconfig, port, more)
 }
 
 /// Starts Jindou with its pages on a port.
 pub(crate) fn jindou_at(
-    scene: &Scene,
+    env: &TestEnv,
     name: &str,
     config: &Path,
     port: u16,
     more: &[&str],
-) -> Result<Process> {
-    jindou_with(scene, name, config, &scene.plane.scheduler_kubeconfig, port, more)
+) -> Result<SchedulerProcess> {
+    jindou_with(env, name, config, &env.plane.scheduler_kubeconfig, port, more)
 }
 
 fn jindou_with(
-    scene: &Scene,
+    env: &TestEnv,
     name: &str,
     config: &Path,
     kubeconfig: &Path,
     port: u16,
     more: &[&str],
-) -> Result<Process> {
-    let mut command = Command::new(scene.jindou);
+) -> Result<SchedulerProcess> {
+    let mut command = Command::new(env.jindou);
     command.args(["scheduler", "--config"]).arg(config);
     command.arg("--kubeconfig").arg(kubeconfig);
     command.args(["--bind-address=127.0.0.1", &format!("--secure-port={port}")]);
     command.args(more).arg("-v=5");
-    start(scene, name, command)
+    start(env, name, command)
 }
 
 /// Starts upstream's scheduler with a configuration file of the checkout.
-pub(crate) fn kube(scene: &Scene, config: &str) -> Result<Process> {
-    kube_by(scene, config, &scene.plane.scheduler_kubeconfig)
+pub(crate) fn kube(env: &TestEnv, config: &str) -> Result<SchedulerProcess> {
+    kube_by(env, config, &env.plane.scheduler_kubeconfig)
 }
 
 /// Starts upstream's scheduler with a way to the API server.
-pub(crate) fn kube_by(scene: &Scene, config: &str, kubeconfig: &Path) -> Result<Process> {
+pub(crate) fn kube_by(env: &TestEnv, config: &str, kubeconfig: &Path) -> Result<SchedulerProcess> {
     let kubeconfig = kubeconfig.display();
     let [port] = free_ports()?;
     // Upstream takes the kubeconfig from the file alone when there is one.
@@ -99,24 +99,24 @@ pub(crate) fn kube_by(scene: &Scene, config: &str, kubeconfig: &Path) -> Result<
     } else {
         config + &connection
     };
-    let config = scene.write("kube-scheduler.yaml", &config)?;
-    let mut command = Command::new(scene.plane.bin.join("kube-scheduler"));
+    let config = env.write("kube-scheduler.yaml", &config)?;
+    let mut command = Command::new(env.plane.bin.join("kube-scheduler"));
     command.arg("--config").arg(config);
     command.arg(format!("--authentication-kubeconfig={kubeconfig}"));
     command.arg(format!("--authorization-kubeconfig={kubeconfig}"));
     command.args(["--bind-address=127.0.0.1", &format!("--secure-port={port}")]);
-    command.arg("--cert-dir").arg(scene.folder.join("kube-scheduler"));
-    start(scene, "kube-scheduler", command)
+    command.arg("--cert-dir").arg(env.folder.join("kube-scheduler"));
+    start(env, "kube-scheduler", command)
 }
 
 /// Starts a program of a scenario under a name that its log is known by.
-pub(crate) fn start(scene: &Scene, name: &str, mut command: Command) -> Result<Process> {
-    let path = scene.folder.join(format!("{name}.log"));
+pub(crate) fn start(env: &TestEnv, name: &str, mut command: Command) -> Result<SchedulerProcess> {
+    let path = env.folder.join(format!("{name}.log"));
     let log = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
     command.stdin(Stdio::null()).stderr(log.try_clone()?).stdout(log);
     let child = command.spawn().with_context(|| format!("cannot start {name}"))?;
-    let process = Process { name: name.to_owned(), child, ended: false };
-    record(scene.plane, name, &process.child)?;
+    let process = SchedulerProcess { name: name.to_owned(), child, ended: false };
+    record(env.plane, name, &process.child)?;
     Ok(process)
 }
 
@@ -129,7 +129,7 @@ fn record(plane: &ControlPlane, name: &str, child: &Child) -> Result<()> {
     recorded.save()
 }
 
-impl Process {
+impl SchedulerProcess {
     /// Kills it, as a machine that loses its power would.
     pub(crate) fn kill(mut self) -> Result<()> {
         self.child.kill().with_context(|| format!("cannot kill {}", self.name))?;
@@ -180,7 +180,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for SchedulerProcess {
     fn drop(&mut self) {
         if !self.ended {
             // It is ours and not waited for yet, so the number is still its own.
@@ -192,13 +192,13 @@ impl Drop for Process {
 
 /// Waits until a process ends.
 pub(crate) fn wait(child: &mut Child, name: &str) -> Result<ExitStatus> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(status);
         }
         if Instant::now() > deadline {
-            bail!("{name} still runs after {} s", PATIENCE.as_secs());
+            bail!("{name} still runs after {} s", TIMEOUT.as_secs());
         }
         std::thread::sleep(POLL_INTERVAL);
     }

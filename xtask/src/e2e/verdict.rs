@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 
-use super::ledger::{Bind, Book, Hold};
-use super::proxy::{Aim, Run, Write};
+use super::ledger::{BindRecord, LeaseChange, LedgerState};
+use super::proxy::{RunId, WritePurpose, WriteRecord};
 
 /// Late writes that are shown when a scenario fails.
-const SHOWN_MAX: usize = 10;
+const WRITES_SHOWN_MAX: usize = 10;
 
 /// What was found out about the writes of all runs.
 #[derive(Debug, Default)]
@@ -32,18 +32,18 @@ pub(crate) struct Verdict {
 }
 
 impl Verdict {
-    pub(crate) fn of(book: &Book, writes: &[Write]) -> Self {
+    pub(crate) fn of(state: &LedgerState, writes: &[WriteRecord]) -> Self {
         let mut verdict = Self::default();
         let runs = runs(writes);
-        for bind in &book.binds {
+        for bind in &state.binds {
             let Some(run) = binder(bind, writes) else {
                 verdict.unknown += 1;
                 continue;
             };
-            let hold = book.holds.iter().rev().find(|hold| hold.revision < bind.revision);
+            let hold = state.lease_changes.iter().rev().find(|hold| hold.revision < bind.revision);
             let holder = hold.map_or("", |hold| hold.holder.as_str());
             if runs.get(holder) != Some(&run) {
-                let Bind { pod, node, revision, .. } = bind;
+                let BindRecord { pod, node, revision, .. } = bind;
                 verdict.late_binds.push(format!(
                     "run {run} bound {pod} to {node} at {revision}, when {} held the lease since {}",
                     runs.get(holder).map_or("no run".to_owned(), |run| format!("run {run}")),
@@ -51,9 +51,11 @@ impl Verdict {
                 ));
             }
         }
-        for write in writes.iter().filter(|write| matches!(write.aim, Aim::Bind { .. })) {
-            let count = book.holds.partition_point(|hold| hold.seen <= write.sent);
-            let seen = book.holds[..count].iter().rev();
+        for write in
+            writes.iter().filter(|write| matches!(write.purpose, WritePurpose::Bind { .. }))
+        {
+            let count = state.lease_changes.partition_point(|hold| hold.seen <= write.sent);
+            let seen = state.lease_changes[..count].iter().rev();
             let mut held = seen.map(|hold| runs.get(hold.holder.as_str()) == Some(&write.run));
             // A new leader may be faster than the watch that tells of its lease.
             verdict.stale += usize::from(held.next() == Some(false) && held.any(|own| own));
@@ -65,15 +67,17 @@ impl Verdict {
     /// Fails with everything that must not happen.
     pub(crate) fn check(&self) -> Result<()> {
         let late: Vec<_> = self.late_binds.iter().chain(&self.late_writes).collect();
-        let shown: Vec<_> = late.iter().take(SHOWN_MAX).map(|text| text.as_str()).collect();
+        let shown: Vec<_> = late.iter().take(WRITES_SHOWN_MAX).map(|text| text.as_str()).collect();
         ensure!(late.is_empty(), "{} late writes, the first:\n{}", late.len(), shown.join("\n"));
         Ok(())
     }
 
-    fn judge_others(&mut self, writes: &[Write]) {
-        let mut given_back: BTreeMap<Run, Instant> = BTreeMap::new();
-        for Write { run, aim, answered, .. } in writes.iter().filter(|write| write.accepted()) {
-            if let (Aim::Lease { holder }, Some((at, _))) = (aim, answered)
+    fn judge_others(&mut self, writes: &[WriteRecord]) {
+        let mut given_back: BTreeMap<RunId, Instant> = BTreeMap::new();
+        for WriteRecord { run, purpose, answered, .. } in
+            writes.iter().filter(|write| write.accepted())
+        {
+            if let (WritePurpose::Lease { holder }, Some((at, _))) = (purpose, answered)
                 && holder.is_empty()
             {
                 given_back.insert(*run, *at);
@@ -83,19 +87,19 @@ impl Verdict {
             if given_back.get(&write.run).is_none_or(|at| write.sent <= *at) {
                 continue;
             }
-            match &write.aim {
-                Aim::Event => self.late_events += 1,
-                aim => self.late_writes.push(format!("run {} sent {aim:?}", write.run)),
+            match &write.purpose {
+                WritePurpose::Event => self.late_events += 1,
+                purpose => self.late_writes.push(format!("run {} sent {purpose:?}", write.run)),
             }
         }
     }
 }
 
-/// Which run holds the lease under which name.
-pub(crate) fn runs(writes: &[Write]) -> BTreeMap<&str, Run> {
+/// Which run lease_changes the lease under which name.
+pub(crate) fn runs(writes: &[WriteRecord]) -> BTreeMap<&str, RunId> {
     let mut runs = BTreeMap::new();
     for write in writes {
-        if let Aim::Lease { holder } = &write.aim
+        if let WritePurpose::Lease { holder } = &write.purpose
             && !holder.is_empty()
         {
             runs.insert(holder.as_str(), write.run);
@@ -105,10 +109,10 @@ pub(crate) fn runs(writes: &[Write]) -> BTreeMap<&str, Run> {
 }
 
 /// The run whose request bound a pod: the one that was told so, or else the only one that asked.
-fn binder(bind: &Bind, writes: &[Write]) -> Option<Run> {
+fn binder(bind: &BindRecord, writes: &[WriteRecord]) -> Option<RunId> {
     let asked = || {
         writes.iter().filter(|write| {
-            matches!(&write.aim, Aim::Bind { pod, node } if (pod, node) == (&bind.pod, &bind.node))
+            matches!(&write.purpose, WritePurpose::Bind { pod, node } if (pod, node) == (&bind.pod, &bind.node))
         })
     };
     if let Some(write) = asked().find(|write| write.accepted()) {
@@ -119,14 +123,16 @@ fn binder(bind: &Bind, writes: &[Write]) -> Option<Run> {
 }
 
 /// Without binds: from the last of each run that held the lease to the first of the next one.
-pub(crate) fn gaps(holds: &[Hold], writes: &[Write]) -> Vec<Duration> {
+pub(crate) fn gaps(lease_changes: &[LeaseChange], writes: &[WriteRecord]) -> Vec<Duration> {
     let runs = runs(writes);
     let mut held =
-        holds.iter().filter_map(|hold| runs.get(hold.holder.as_str())).collect::<Vec<_>>();
+        lease_changes.iter().filter_map(|hold| runs.get(hold.holder.as_str())).collect::<Vec<_>>();
     held.dedup();
-    let times = |run: Run| {
-        writes.iter().filter_map(move |write| match (&write.aim, write.answered) {
-            (Aim::Bind { .. }, Some((at, _))) if write.accepted() && write.run == run => Some(at),
+    let times = |run: RunId| {
+        writes.iter().filter_map(move |write| match (&write.purpose, write.answered) {
+            (WritePurpose::Bind { .. }, Some((at, _))) if write.accepted() && write.run == run => {
+                Some(at)
+            }
             _ => None,
         })
     };
@@ -139,7 +145,7 @@ pub(crate) fn gaps(holds: &[Hold], writes: &[Write]) -> Vec<Duration> {
 }
 
 /// The middle and the longest of some times, as text.
-pub(crate) fn middle_and_longest(mut times: Vec<Duration>) -> String {
+pub(crate) fn median_and_max(mut times: Vec<Duration>) -> String {
     times.sort_unstable();
     match times.last() {
         Some(longest) => format!("median {:.2?}, longest {longest:.2?}", times[times.len() / 2]),
@@ -151,24 +157,24 @@ pub(crate) fn middle_and_longest(mut times: Vec<Duration>) -> String {
 mod tests {
     use super::*;
 
-    fn lease(run: Run, holder: &str, sent: Instant) -> Write {
-        write(run, Aim::Lease { holder: holder.into() }, sent, 200)
+    fn lease(run: RunId, holder: &str, sent: Instant) -> WriteRecord {
+        write(run, WritePurpose::Lease { holder: holder.into() }, sent, 200)
     }
 
-    fn write(run: Run, aim: Aim, sent: Instant, status: u16) -> Write {
-        Write { run, aim, sent, answered: Some((sent, status)) }
+    fn write(run: RunId, purpose: WritePurpose, sent: Instant, status: u16) -> WriteRecord {
+        WriteRecord { run, purpose, sent, answered: Some((sent, status)) }
     }
 
-    fn to_bind(pod: &str) -> Aim {
-        Aim::Bind { pod: pod.into(), node: "n".into() }
+    fn to_bind(pod: &str) -> WritePurpose {
+        WritePurpose::Bind { pod: pod.into(), node: "n".into() }
     }
 
-    fn bound(pod: &str, revision: u64) -> Bind {
-        Bind { pod: pod.into(), node: "n".into(), revision }
+    fn bound(pod: &str, revision: u64) -> BindRecord {
+        BindRecord { pod: pod.into(), node: "n".into(), revision }
     }
 
-    fn held(holder: &str, revision: u64) -> Hold {
-        Hold { holder: holder.into(), revision, seen: Instant::now() }
+    fn held(holder: &str, revision: u64) -> LeaseChange {
+        LeaseChange { holder: holder.into(), revision, seen: Instant::now() }
     }
 
     #[test]
@@ -178,36 +184,36 @@ mod tests {
             lease(1, "a", now),
             write(1, to_bind("p"), now, 201),
             // Without an answer, since its sender was gone.
-            Write { answered: None, ..write(1, to_bind("q"), now, 0) },
+            WriteRecord { answered: None, ..write(1, to_bind("q"), now, 0) },
             lease(2, "b", now),
             write(2, to_bind("r"), now, 201),
         ];
-        let mut book = Book::default();
-        book.holds = vec![held("a", 1), held("b", 5)];
-        book.binds = vec![bound("p", 2), bound("q", 4), bound("r", 7)];
-        assert!(Verdict::of(&book, &writes).late_binds.is_empty());
-        book.binds[1].revision = 6;
-        let verdict = Verdict::of(&book, &writes);
+        let mut state = LedgerState::default();
+        state.lease_changes = vec![held("a", 1), held("b", 5)];
+        state.binds = vec![bound("p", 2), bound("q", 4), bound("r", 7)];
+        assert!(Verdict::of(&state, &writes).late_binds.is_empty());
+        state.binds[1].revision = 6;
+        let verdict = Verdict::of(&state, &writes);
         assert_eq!(verdict.late_binds.len(), 1, "{verdict:?}");
         assert!(verdict.late_binds[0].starts_with("run 1 bound q to n at 6, when run 2"));
-        book.binds.push(bound("unheard of", 8));
-        assert_eq!(Verdict::of(&book, &writes).unknown, 1);
+        state.binds.push(bound("unheard of", 8));
+        assert_eq!(Verdict::of(&state, &writes).unknown, 1);
     }
 
     #[test]
     fn a_write_that_is_sent_after_the_lease_was_given_back_is_late() {
         let now = Instant::now();
         let later = now + Duration::from_millis(1);
-        let status = || Aim::Other("PATCH status".into());
+        let status = || WritePurpose::Other("PATCH status".into());
         let writes = [
             lease(1, "a", now),
             write(1, status(), now, 200),
             lease(1, "", now),
             write(1, status(), later, 200),
-            write(1, Aim::Event, later, 201),
+            write(1, WritePurpose::Event, later, 201),
             write(2, status(), later, 200),
         ];
-        let verdict = Verdict::of(&Book::default(), &writes);
+        let verdict = Verdict::of(&LedgerState::default(), &writes);
         assert_eq!(verdict.late_writes, [r#"run 1 sent Other("PATCH status")"#]);
         assert_eq!(verdict.late_events, 1);
     }
@@ -225,7 +231,7 @@ mod tests {
         ];
         let found = gaps(&[held("a", 1), held("", 2), held("b", 3)], &writes);
         assert_eq!(found, [Duration::from_millis(40)]);
-        assert_eq!(middle_and_longest(found), "median 40.00ms, longest 40.00ms");
-        assert_eq!(middle_and_longest(Vec::new()), "none");
+        assert_eq!(median_and_max(found), "median 40.00ms, longest 40.00ms");
+        assert_eq!(median_and_max(Vec::new()), "none");
     }
 }

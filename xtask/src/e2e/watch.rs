@@ -6,25 +6,26 @@ use anyhow::{Context as _, Result, bail};
 use http::Request;
 use http_body_util::BodyExt as _;
 use kube::client::Body;
-use runtime::connect::{self, Target};
+use runtime::connect::{self, ConfigSource};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::scene::{PATIENCE, Scene};
+use super::test_env::{TIMEOUT, TestEnv};
 
 /// A watch without a byte for this long is begun again.
-const SILENCE_MAX: Duration = Duration::from_mins(1);
+const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A thread of its own for watches and requests, and a client as an administrator.
-pub(crate) fn client(scene: &Scene) -> Result<(tokio::runtime::Runtime, kube::Client)> {
+pub(crate) fn client(env: &TestEnv) -> Result<(tokio::runtime::Runtime, kube::Client)> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
         .build()
         .context("cannot start a thread")?;
-    let target = Target { kubeconfig: Some(scene.plane.kubeconfig.clone()), ..Target::default() };
+    let target =
+        ConfigSource { kubeconfig: Some(env.plane.kubeconfig.clone()), ..ConfigSource::default() };
     let client = runtime.block_on(async {
-        let config = connect::config(&target).await?;
+        let config = connect::load_config(&target).await?;
         connect::client(&config)
     })?;
     Ok((runtime, client))
@@ -33,7 +34,7 @@ pub(crate) fn client(scene: &Scene) -> Result<(tokio::runtime::Runtime, kube::Cl
 /// Lists all objects of a path.
 pub(crate) async fn list(client: &kube::Client, path: &str) -> Result<Value> {
     let request = Request::get(path).body(Vec::new())?;
-    let answer = timeout(PATIENCE, client.request::<Value>(request));
+    let answer = timeout(TIMEOUT, client.request::<Value>(request));
     Ok(answer.await.context("the list does not come")??)
 }
 
@@ -41,7 +42,7 @@ pub(crate) async fn list(client: &kube::Client, path: &str) -> Result<Value> {
 pub(crate) async fn stream(
     client: &kube::Client,
     query: &str,
-    mut take: impl FnMut(Value),
+    mut handle: impl FnMut(Value),
 ) -> Result<()> {
     let response = client.send(Request::get(query).body(Body::empty())?).await?;
     if !response.status().is_success() {
@@ -49,7 +50,7 @@ pub(crate) async fn stream(
     }
     let mut body = response.into_body();
     let mut bytes = Vec::new();
-    while let Some(frame) = timeout(SILENCE_MAX, body.frame()).await? {
+    while let Some(frame) = timeout(IDLE_TIMEOUT, body.frame()).await? {
         bytes.extend_from_slice(&frame?.into_data().unwrap_or_default());
         while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = bytes.drain(..=end).collect();
@@ -57,7 +58,7 @@ pub(crate) async fn stream(
             if event["type"] == "ERROR" {
                 bail!("{event}");
             }
-            take(event);
+            handle(event);
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! The differences that are known, each with its reason, and whether what was found is among them.
+//! The differences that are expected, each with its reason, and whether what was found matches among them.
 
 use std::collections::BTreeMap;
 
@@ -7,18 +7,18 @@ use regex_lite::Regex;
 use serde::Deserialize;
 use similar::{ChangeTag, TextDiff};
 
-use super::script::{Kind, Script};
+use super::script::{Script, StepKind};
 
 /// Lines around a change that are shown.
 const CONTEXT_LINES: usize = 2;
 
-/// One difference, as it is written.
+/// One difference, as it matches written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+struct ListedDifference {
     /// Commands as the script has them; each of them differs so.
     commands: Vec<String>,
-    /// Lines that only upstream prints. One that begins with `~ ` is a regular expression.
+    /// Lines that only upstream prints. One that begins with `~ ` matches a regular expression.
     #[serde(default)]
     upstream: String,
     /// Lines that only the sandbox prints.
@@ -30,24 +30,24 @@ struct Entry {
 
 /// A line that one side alone prints.
 #[derive(Clone)]
-enum Line {
+enum LinePattern {
     Exact(String),
     Pattern(Regex),
 }
 
-impl Line {
+impl LinePattern {
     fn parse(text: &str) -> Result<Self> {
         let text = text.trim();
         match text.strip_prefix("~ ") {
             Some(pattern) => Ok(Self::Pattern(
                 Regex::new(&format!("^(?:{pattern})$"))
-                    .with_context(|| format!("{pattern} is no regular expression"))?,
+                    .with_context(|| format!("{pattern} is not a regular expression"))?,
             )),
             None => Ok(Self::Exact(text.to_owned())),
         }
     }
 
-    fn is(&self, line: &str) -> bool {
+    fn matches(&self, line: &str) -> bool {
         match self {
             Self::Exact(text) => text == line.trim(),
             Self::Pattern(pattern) => pattern.is_match(line.trim()),
@@ -62,48 +62,48 @@ impl Line {
     }
 }
 
-/// What one command is known to differ in.
+/// What one command matches expected to differ in.
 #[derive(Clone, Default)]
-struct Known {
-    upstream: Vec<Line>,
-    sandbox: Vec<Line>,
+struct ExpectedLines {
+    upstream: Vec<LinePattern>,
+    sandbox: Vec<LinePattern>,
 }
 
-/// All known differences by command.
-pub(super) struct Listed {
-    known: BTreeMap<String, Known>,
+/// All expected differences by command.
+pub(super) struct KnownDifferences {
+    expected: BTreeMap<String, ExpectedLines>,
 }
 
 /// What came of a comparison.
-pub(super) enum Judgement {
-    Alike,
+pub(super) enum Comparison {
+    Same,
     AsListed,
-    /// Something is not listed, or listed and not so.
-    Otherwise {
+    /// Something matches not known, or known and not so.
+    Unexpected {
         /// All differences, empty if there are none.
         diff: String,
-        /// What is listed and was not found.
+        /// What matches known and was not found.
         missing: Vec<String>,
-        /// What was found and is not listed, with `-` for upstream and `+` for the sandbox.
+        /// What was found and matches not known, with `-` for upstream and `+` for the sandbox.
         unlisted: Vec<String>,
     },
 }
 
-impl Judgement {
-    pub(super) fn is_otherwise(&self) -> bool {
-        matches!(self, Self::Otherwise { .. })
+impl Comparison {
+    pub(super) fn is_unexpected(&self) -> bool {
+        matches!(self, Self::Unexpected { .. })
     }
 }
 
-impl Listed {
+impl KnownDifferences {
     pub(super) fn parse(text: &str) -> Result<Self> {
-        let entries: Vec<Entry> =
+        let entries: Vec<ListedDifference> =
             serde_saphyr::from_str(text).context("cannot read differences.yaml")?;
-        let mut known: BTreeMap<String, Known> = BTreeMap::new();
-        for Entry { commands, upstream, sandbox, reason } in entries {
+        let mut expected: BTreeMap<String, ExpectedLines> = BTreeMap::new();
+        for ListedDifference { commands, upstream, sandbox, reason } in entries {
             let named = || format!("differences.yaml, {}", commands.join(", "));
-            let lines = |block: &str| -> Result<Vec<Line>> {
-                block.lines().map(Line::parse).collect::<Result<_>>().with_context(named)
+            let lines = |block: &str| -> Result<Vec<LinePattern>> {
+                block.lines().map(LinePattern::parse).collect::<Result<_>>().with_context(named)
             };
             let (upstream, sandbox) = (lines(&upstream)?, lines(&sandbox)?);
             if reason.trim().is_empty() || commands.is_empty() {
@@ -113,32 +113,31 @@ impl Listed {
                 bail!("{}: no lines are listed", named());
             }
             for command in &commands {
-                let known = known.entry(command.clone()).or_default();
-                known.upstream.extend(upstream.iter().cloned());
-                known.sandbox.extend(sandbox.iter().cloned());
+                let expected = expected.entry(command.clone()).or_default();
+                expected.upstream.extend(upstream.iter().cloned());
+                expected.sandbox.extend(sandbox.iter().cloned());
             }
         }
-        Ok(Self { known })
+        Ok(Self { expected })
     }
 
-    /// Checks that the script compares every command that is listed.
+    /// Checks that the script compares every command that matches known.
     pub(super) fn check_commands(&self, script: &Script) -> Result<()> {
         let compared = |text: &str| {
-            script
-                .steps
-                .iter()
-                .any(|step| matches!(step.kind, Kind::Compare { .. }) && step.command.text == text)
+            script.steps.iter().any(|step| {
+                matches!(step.kind, StepKind::Compare { .. }) && step.command.text == text
+            })
         };
-        match self.known.keys().find(|command| !compared(command)) {
+        match self.expected.keys().find(|command| !compared(command)) {
             Some(command) => bail!("differences.yaml lists `{command}`, which the script has not"),
             None => Ok(()),
         }
     }
 
-    /// Holds what both sides said against what is listed.
-    pub(super) fn judge(&self, command: &str, upstream: &str, sandbox: &str) -> Judgement {
+    /// Holds what both sides said against what matches known.
+    pub(super) fn compare(&self, command: &str, upstream: &str, sandbox: &str) -> Comparison {
         let diff = TextDiff::from_lines(upstream, sandbox);
-        let mut left = self.known.get(command).cloned().unwrap_or_default();
+        let mut left = self.expected.get(command).cloned().unwrap_or_default();
         let mut unlisted = Vec::new();
         for change in diff.iter_all_changes() {
             let (mark, lines) = match change.tag() {
@@ -146,7 +145,7 @@ impl Listed {
                 ChangeTag::Delete => ('-', &mut left.upstream),
                 ChangeTag::Insert => ('+', &mut left.sandbox),
             };
-            match lines.iter().position(|line| line.is(change.value())) {
+            match lines.iter().position(|line| line.matches(change.value())) {
                 Some(at) => drop(lines.remove(at)),
                 None => unlisted.push(format!("{mark}{}", change.value().trim_end())),
             }
@@ -159,9 +158,9 @@ impl Listed {
         if !unlisted.is_empty() || !missing.is_empty() {
             let mut unified = diff.unified_diff();
             let unified = unified.context_radius(CONTEXT_LINES).header("upstream", "sandbox");
-            return Judgement::Otherwise { diff: unified.to_string(), missing, unlisted };
+            return Comparison::Unexpected { diff: unified.to_string(), missing, unlisted };
         }
-        if upstream == sandbox { Judgement::Alike } else { Judgement::AsListed }
+        if upstream == sandbox { Comparison::Same } else { Comparison::AsListed }
     }
 }
 
@@ -169,7 +168,7 @@ impl Listed {
 mod tests {
     use super::*;
 
-    const LISTED: &str = "
+    const KNOWN: &str = "
 - commands: [kubectl a, kubectl b]
   upstream: |
     one
@@ -184,13 +183,14 @@ mod tests {
 
     #[track_caller]
     fn check(command: &str, upstream: &str, sandbox: &str, expected: &str) {
-        let found = match Listed::parse(LISTED).unwrap().judge(command, upstream, sandbox) {
-            Judgement::Alike => "alike".to_owned(),
-            Judgement::AsListed => "as listed".to_owned(),
-            Judgement::Otherwise { missing, unlisted, .. } => {
-                [unlisted, missing].concat().join("; ")
-            }
-        };
+        let found =
+            match KnownDifferences::parse(KNOWN).unwrap().compare(command, upstream, sandbox) {
+                Comparison::Same => "alike".to_owned(),
+                Comparison::AsListed => "as listed".to_owned(),
+                Comparison::Unexpected { missing, unlisted, .. } => {
+                    [unlisted, missing].concat().join("; ")
+                }
+            };
         assert_eq!(found, expected);
     }
 
@@ -219,14 +219,14 @@ mod tests {
         for (text, told) in [
             ("- {commands: [kubectl a], sandbox: x, reason: ''}", "a reason"),
             ("- {commands: [kubectl a], reason: so}", "no lines"),
-            ("- {commands: [kubectl a], sandbox: '~ (', reason: so}", "no regular expression"),
+            ("- {commands: [kubectl a], sandbox: '~ (', reason: so}", "not a regular expression"),
             ("- {commands: [kubectl a], sandbx: x, reason: so}", "sandbx"),
         ] {
-            let error = format!("{:#}", Listed::parse(text).err().unwrap());
+            let error = format!("{:#}", KnownDifferences::parse(text).err().unwrap());
             assert!(error.contains(told), "{error}");
         }
         let script = Script::parse("kubectl a\nuntil kubectl b\n").unwrap();
-        let error = Listed::parse(LISTED).unwrap().check_commands(&script).unwrap_err();
+        let error = KnownDifferences::parse(KNOWN).unwrap().check_commands(&script).unwrap_err();
         assert!(error.to_string().contains("kubectl b"), "{error}");
     }
 }

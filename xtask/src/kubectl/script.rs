@@ -14,18 +14,18 @@
 use anyhow::{Context as _, Result, bail};
 
 pub(super) struct Script {
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<ScriptStep>,
 }
 
-pub(super) struct Step {
+pub(super) struct ScriptStep {
     /// Where it is in the file, from one.
     pub(super) line: usize,
-    pub(super) kind: Kind,
-    pub(super) command: Command,
+    pub(super) kind: StepKind,
+    pub(super) command: KubectlCommand,
 }
 
 #[derive(Debug, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum StepKind {
     /// Both sides run it and must say the same.
     Compare { sorted: bool },
     /// Both sides run it, or upstream alone, until it succeeds, and prints so many lines if a number is given.
@@ -34,18 +34,18 @@ pub(super) enum Kind {
 
 /// What is run.
 #[derive(Debug, PartialEq)]
-pub(super) struct Command {
+pub(super) struct KubectlCommand {
     /// As it is written, which listed differences name it by.
     pub(super) text: String,
     pub(super) variables: Vec<(String, String)>,
     /// What follows `kubectl`.
     pub(super) arguments: Vec<String>,
-    /// The file that it reads.
+    /// The file that it is_read_only.
     pub(super) input: Option<String>,
 }
 
 /// What changes nothing, however often it is asked.
-const READING: &[&str] = &[
+const READ_ONLY_VERBS: &[&str] = &[
     "api-resources",
     "auth",
     "describe",
@@ -62,11 +62,11 @@ const READING: &[&str] = &[
     "wait",
 ];
 
-impl Command {
+impl KubectlCommand {
     /// Whether it can be asked again.
-    pub(super) fn reads(&self) -> bool {
+    pub(super) fn is_read_only(&self) -> bool {
         let said = self.arguments.join(" ");
-        READING.iter().any(|verb| {
+        READ_ONLY_VERBS.iter().any(|verb| {
             said.strip_prefix(verb).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
         })
     }
@@ -83,13 +83,13 @@ impl Script {
             let line = index + 1;
             let (kind, command) =
                 parse_line(line_text).with_context(|| format!("line {line} of the script"))?;
-            steps.push(Step { line, kind, command });
+            steps.push(ScriptStep { line, kind, command });
         }
         Ok(Self { steps })
     }
 }
 
-fn parse_line(text: &str) -> Result<(Kind, Command)> {
+fn parse_line(text: &str) -> Result<(StepKind, KubectlCommand)> {
     if let Some(rest) = text.strip_prefix("until ") {
         let alone = rest.strip_prefix("upstream ");
         let (upstream_alone, rest) = (alone.is_some(), alone.unwrap_or(rest));
@@ -99,15 +99,15 @@ fn parse_line(text: &str) -> Result<(Kind, Command)> {
             Some((count, rest)) => (Some(count), rest),
             None => (None, rest),
         };
-        return Ok((Kind::Until { upstream_alone, lines }, parse_command(rest)?));
+        return Ok((StepKind::Until { upstream_alone, lines }, parse_command(rest)?));
     }
     match text.strip_suffix(" | sort") {
-        Some(rest) => Ok((Kind::Compare { sorted: true }, parse_command(rest)?)),
-        None => Ok((Kind::Compare { sorted: false }, parse_command(text)?)),
+        Some(rest) => Ok((StepKind::Compare { sorted: true }, parse_command(rest)?)),
+        None => Ok((StepKind::Compare { sorted: false }, parse_command(text)?)),
     }
 }
 
-fn parse_command(text: &str) -> Result<Command> {
+fn parse_command(text: &str) -> Result<KubectlCommand> {
     let words = shlex::split(text).with_context(|| format!("a quote is open in {text}"))?;
     let program = words.iter().position(|word| word == "kubectl");
     let program = program.with_context(|| format!("{text}: commands are kubectl's"))?;
@@ -127,7 +127,7 @@ fn parse_command(text: &str) -> Result<Command> {
         }
         Some(_) => bail!("{text}: one file follows <, and nothing more"),
     };
-    Ok(Command { text: text.to_owned(), variables, arguments, input })
+    Ok(KubectlCommand { text: text.to_owned(), variables, arguments, input })
 }
 
 #[cfg(test)]
@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(script.steps.len(), 4);
         assert_eq!(script.steps[0].line, 3);
         assert_eq!(script.steps[0].command.arguments, ["get", "nodes"]);
-        assert_eq!(script.steps[1].kind, Kind::Compare { sorted: true });
+        assert_eq!(script.steps[1].kind, StepKind::Compare { sorted: true });
         let patch = &script.steps[2].command;
         assert_eq!(patch.variables, [("E".to_owned(), "a b".to_owned())]);
         assert_eq!(patch.arguments[4], "{\"a\": 1}");
@@ -155,7 +155,7 @@ mod tests {
         let text = "until kubectl wait x\nuntil 0 lines kubectl get pods\n\
             until upstream 1 lines kubectl get pods\n";
         let script = Script::parse(text).unwrap();
-        let until = |upstream_alone, lines| Kind::Until { upstream_alone, lines };
+        let until = |upstream_alone, lines| StepKind::Until { upstream_alone, lines };
         assert_eq!(script.steps[0].kind, until(false, None));
         assert_eq!(script.steps[1].kind, until(false, Some(0)));
         assert_eq!(script.steps[2].kind, until(true, Some(1)));
@@ -164,15 +164,15 @@ mod tests {
 
     #[test]
     fn only_what_changes_nothing_can_be_asked_again() {
-        let reads = |text: &str| parse_command(text).unwrap().reads();
+        let is_read_only = |text: &str| parse_command(text).unwrap().is_read_only();
         for text in ["kubectl get pods", "kubectl version", "kubectl rollout status deployment/web"]
         {
-            assert!(reads(text), "{text}");
+            assert!(is_read_only(text), "{text}");
         }
         for text in
             ["kubectl delete pod one", "kubectl rollout undo deployment/web", "kubectl gets"]
         {
-            assert!(!reads(text), "{text}");
+            assert!(!is_read_only(text), "{text}");
         }
     }
 

@@ -9,24 +9,24 @@ use std::time::{Duration, Instant};
 use ::controlplane::RunningControlPlane;
 use anyhow::{Context as _, Result, bail};
 
-use super::script::Command;
+use super::script::KubectlCommand;
 use crate::controlplane::{
     ControlPlane, POLL_INTERVAL, ProcessIdentity, SchedulerChoice, StartOptions, free_ports,
 };
 use crate::shell::root;
 
 /// How long one command may take, or a fact may be waited for, on a machine that is busy.
-const PATIENCE: Duration = Duration::from_mins(2);
+const TIMEOUT: Duration = Duration::from_mins(2);
 
 /// How often an ended command is looked for.
-const GLANCE: Duration = Duration::from_millis(5);
+const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Configuration of the scheduler of upstream's side.
 const SCHEDULER: &str = "conformance/e2e/scheduler.yaml";
 
-/// What a command said.
+/// What a command output.
 #[derive(Debug)]
-pub(super) struct Said {
+pub(super) struct CommandOutput {
     pub(super) output: String,
     pub(super) errors: String,
     pub(super) code: i32,
@@ -35,7 +35,7 @@ pub(super) struct Said {
 /// Upstream's control plane and the sandbox, with Jindou as the scheduler of both.
 pub(super) struct Sides {
     // Dropped first: they use the control plane's folder.
-    processes: Vec<Ours>,
+    processes: Vec<ChildProcess>,
     upstream: Side,
     sandbox: Side,
     running: RunningControlPlane,
@@ -67,10 +67,10 @@ impl Sides {
         scheduler.args(["scheduler", "--config"]).arg(root().join(SCHEDULER));
         scheduler.arg("--kubeconfig").arg(&plane.scheduler_kubeconfig);
         scheduler.args(["--bind-address=127.0.0.1", &format!("--secure-port={port}")]);
-        let scheduler = Ours::start(plane, "scheduler", scheduler, Stdio::null())?;
+        let scheduler = ChildProcess::start(plane, "scheduler", scheduler, Stdio::null())?;
         let mut up = Process::new(&program);
         up.args(["up", "--nodes=0", "--kubeconfig"]).arg(&sandbox.kubeconfig);
-        let mut up = Ours::start(plane, "up", up, Stdio::piped())?;
+        let mut up = ChildProcess::start(plane, "up", up, Stdio::piped())?;
         let stdout = up.0.stdout.take().context("`jindou up` has no output")?;
         // The address and the kubeconfig come before.
         let mut lines = BufReader::new(stdout).lines().map_while(Result::ok);
@@ -82,14 +82,14 @@ impl Sides {
     }
 
     /// What upstream and the sandbox say.
-    pub(super) fn run(&self, command: &Command) -> Result<[Said; 2]> {
+    pub(super) fn run(&self, command: &KubectlCommand) -> Result<[CommandOutput; 2]> {
         self.both(|side| side.run(command))
     }
 
     /// Runs a command until it succeeds, and prints so many lines if a number is given.
     pub(super) fn until(
         &self,
-        command: &Command,
+        command: &KubectlCommand,
         upstream_alone: bool,
         lines: Option<usize>,
     ) -> Result<()> {
@@ -125,7 +125,7 @@ struct Side {
 }
 
 impl Side {
-    fn run(&self, command: &Command) -> Result<Said> {
+    fn run(&self, command: &KubectlCommand) -> Result<CommandOutput> {
         let path = |name: &str| self.folder.join(name);
         let mut process = Process::new(&self.kubectl);
         process
@@ -151,25 +151,25 @@ impl Side {
             }
             None => process.stdin(Stdio::null()),
         };
-        let mut child = Ours(process.spawn().context("cannot start kubectl")?);
+        let mut child = ChildProcess(process.spawn().context("cannot start kubectl")?);
         let code = child.end()?;
         let read = |name: &str| -> Result<String> {
             Ok(String::from_utf8_lossy(&fs::read(path(name))?).into_owned())
         };
-        Ok(Said { output: read("stdout")?, errors: read("stderr")?, code })
+        Ok(CommandOutput { output: read("stdout")?, errors: read("stderr")?, code })
     }
 
-    fn until(&self, command: &Command, lines: Option<usize>) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+    fn until(&self, command: &KubectlCommand, lines: Option<usize>) -> Result<()> {
+        let deadline = Instant::now() + TIMEOUT;
         loop {
-            let said = self.run(command)?;
-            let enough = lines.is_none_or(|lines| said.output.lines().count() == lines);
-            if said.code == 0 && enough {
+            let output = self.run(command)?;
+            let enough = lines.is_none_or(|lines| output.output.lines().count() == lines);
+            if output.code == 0 && enough {
                 return Ok(());
             }
             if Instant::now() > deadline {
-                let seconds = PATIENCE.as_secs();
-                bail!("waited {seconds} s; the last answer: {}{}", said.output, said.errors);
+                let seconds = TIMEOUT.as_secs();
+                bail!("waited {seconds} s; the last answer: {}{}", output.output, output.errors);
             }
             std::thread::sleep(POLL_INTERVAL);
         }
@@ -177,9 +177,9 @@ impl Side {
 }
 
 /// A process of ours, which ends with this value.
-struct Ours(Child);
+struct ChildProcess(Child);
 
-impl Ours {
+impl ChildProcess {
     /// Starts a program, with what it complains about in a file. If this run is killed, the next one ends it.
     fn start(plane: &ControlPlane, name: &str, mut command: Process, out: Stdio) -> Result<Self> {
         let path = plane.folder.join("compare").join(format!("{name}.log"));
@@ -195,20 +195,20 @@ impl Ours {
 
     /// Waits until it ends by itself, and returns its exit code.
     fn end(&mut self) -> Result<i32> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             if let Some(status) = self.0.try_wait()? {
                 return status.code().with_context(|| format!("kubectl was ended: {status}"));
             }
             if Instant::now() > deadline {
-                bail!("kubectl still runs after {} s", PATIENCE.as_secs());
+                bail!("kubectl still runs after {} s", TIMEOUT.as_secs());
             }
-            std::thread::sleep(GLANCE);
+            std::thread::sleep(EXIT_POLL_INTERVAL);
         }
     }
 }
 
-impl Drop for Ours {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
         // It is not waited for before, or has ended: the number is its own.
         let _ = self.0.kill();

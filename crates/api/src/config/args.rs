@@ -1,4 +1,4 @@
-//! The arguments of the in-tree plugins, each with its defaults and checks.
+//! Arguments of the in-tree plugins, with their defaults and validation.
 
 mod default_preemption;
 mod dynamic_resources;
@@ -32,35 +32,36 @@ use serde::{Serialize, Serializer};
 
 use super::fields::Fields;
 use super::gates::Gates;
-use super::problem::Sink;
+use super::problem::ProblemSink;
 use super::tree::Tree;
 use super::version::{GROUP, Version};
 
 /// The arguments of a plugin.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PluginArgs {
-    /// Of DefaultPreemption.
+    /// Arguments of DefaultPreemption.
     DefaultPreemption(DefaultPreemptionArgs),
-    /// Of DynamicResources.
+    /// Arguments of DynamicResources.
     DynamicResources(DynamicResourcesArgs),
-    /// Of InterPodAffinity.
+    /// Arguments of InterPodAffinity.
     InterPodAffinity(InterPodAffinityArgs),
-    /// Of NodeAffinity.
+    /// Arguments of NodeAffinity.
     NodeAffinity(NodeAffinityArgs),
-    /// Of NodeResourcesBalancedAllocation.
+    /// Arguments of NodeResourcesBalancedAllocation.
     NodeResourcesBalancedAllocation(NodeResourcesBalancedAllocationArgs),
-    /// Of NodeResourcesFit.
+    /// Arguments of NodeResourcesFit.
     NodeResourcesFit(NodeResourcesFitArgs),
-    /// Of PodTopologySpread.
+    /// Arguments of PodTopologySpread.
     PodTopologySpread(PodTopologySpreadArgs),
-    /// Of VolumeBinding.
+    /// Arguments of VolumeBinding.
     VolumeBinding(VolumeBindingArgs),
-    /// Of a plugin that is not in-tree or that takes none; kept as written.
+    /// Arguments of an out-of-tree plugin, or of an in-tree plugin that takes none; kept as
+    /// written.
     Other(serde_json::Value),
 }
 
 impl PluginArgs {
-    /// The plugins whose arguments have a type of their own.
+    /// The plugins that have a type for their arguments.
     pub(super) const PLUGINS: [&'static str; 8] = [
         "DefaultPreemption",
         "DynamicResources",
@@ -72,21 +73,21 @@ impl PluginArgs {
         "VolumeBinding",
     ];
 
-    /// The default arguments of a plugin that has a type for them.
+    /// Returns the default arguments of a plugin that has a type for them.
     pub fn default_of(plugin: &str, gates: Gates) -> Option<Self> {
-        let sink = Sink::default();
+        let sink = ProblemSink::default();
         let fields = Fields::open(Tree::Null, String::new(), &sink);
         Self::typed(plugin, fields, gates)
     }
 
-    /// Reads the arguments of a plugin; those of a plugin with a type for them are never absent.
+    /// Reads the arguments of a plugin. Returns `None` only for plugins without a type for them.
     pub(super) fn read(
         plugin: &str,
         args: Option<Tree>,
         path: String,
         version: Version,
         gates: Gates,
-        sink: &Sink,
+        sink: &ProblemSink,
     ) -> Option<Self> {
         if !Self::PLUGINS.contains(&plugin) {
             return args.map(|args| Self::Other(args.into_value(&path, sink)));
@@ -112,7 +113,7 @@ impl PluginArgs {
         })
     }
 
-    /// The kind of the arguments, such as `NodeAffinityArgs`.
+    /// Returns the kind of the arguments, such as `NodeAffinityArgs`.
     fn kind(&self) -> &'static str {
         match self {
             Self::DefaultPreemption(_) => "DefaultPreemptionArgs",
@@ -128,7 +129,7 @@ impl PluginArgs {
     }
 }
 
-/// Checks `apiVersion` and `kind`, which arguments may leave out.
+/// Checks `apiVersion` and `kind`, both of which are optional in arguments.
 fn check_type(plugin: &str, fields: &mut Fields<'_>, version: Version) {
     let api_version = fields.text("apiVersion").unwrap_or_default();
     let kind = fields.text("kind").unwrap_or_default();
@@ -173,7 +174,7 @@ impl Serialize for PluginArgs {
     }
 }
 
-/// Arguments with their version and kind in front.
+/// Arguments preceded by their version and kind.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Typed<'a, T> {

@@ -1,52 +1,54 @@
-//! The complete and valid configuration.
+//! The complete, validated configuration.
 
 use super::args::PluginArgs;
 use super::duration::Duration;
 use super::extender::Extender;
 use super::v1::{self, PluginConfig, Plugins};
 
-/// A configuration with every default filled in.
+/// A configuration with all defaults applied.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Configuration {
-    /// Workers for filtering and scoring; more than zero.
+    /// Number of workers for filtering and scoring; greater than zero.
     pub parallelism: i32,
     /// Settings of leader election.
     pub leader_election: LeaderElection,
-    /// How to reach the API server.
+    /// Connection to the API server.
     pub client_connection: ClientConnection,
-    /// Whether profiling is served.
+    /// Serves profiling.
     pub enable_profiling: bool,
-    /// Whether lock contention is profiled.
+    /// Profiles lock contention.
     pub enable_contention_profiling: bool,
-    /// The share of nodes, 0 to 100, after which filtering stops; 0 is adaptive, absent is all nodes.
+    /// Percentage of nodes, 0 to 100, after which filtering stops; 0 is adaptive, absent means all
+    /// nodes.
     pub percentage_of_nodes_to_score: Option<i32>,
-    /// The first backoff of a pod that could not be scheduled; more than zero.
+    /// Initial backoff of an unschedulable pod in seconds; greater than zero.
     pub pod_initial_backoff_seconds: i64,
-    /// The longest backoff; not less than the first.
+    /// Maximum backoff in seconds; not less than the initial backoff.
     pub pod_max_backoff_seconds: i64,
-    /// The profiles; at least one, with distinct names.
+    /// The profiles; at least one, with unique names.
     pub profiles: Vec<Profile>,
     /// The HTTP extenders, shared by all profiles.
     pub extenders: Vec<Extender>,
-    /// Whether caches are filled only once this replica leads.
+    /// Delays filling the caches until this replica becomes the leader.
     pub delay_cache_until_active: bool,
 }
 
 /// A scheduling profile.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
-    /// The name pods choose this profile by.
+    /// The name by which pods select this profile.
     pub scheduler_name: String,
-    /// Overrides the value of the whole scheduler; 0 is adaptive.
+    /// Overrides the percentage of the scheduler; 0 is adaptive.
     pub percentage_of_nodes_to_score: Option<i32>,
     /// The plugin sets, merged with the defaults.
     pub plugins: Plugins,
-    /// The arguments of plugins, those written first, then defaults by name.
+    /// Arguments of plugins: first those written in the file, then defaults in order of plugin
+    /// names.
     pub plugin_config: Vec<PluginConfig>,
 }
 
 impl Profile {
-    /// The arguments of a plugin.
+    /// Returns the arguments of a plugin.
     pub fn args(&self, plugin: &str) -> Option<&PluginArgs> {
         self.plugin_config.iter().find(|config| config.name == plugin)?.args.as_ref()
     }
@@ -55,15 +57,15 @@ impl Profile {
 /// Settings of leader election.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LeaderElection {
-    /// Whether replicas elect a leader; the rest is only checked when they do.
+    /// Elects a leader among replicas. The other fields are validated only if this is set.
     pub leader_elect: bool,
-    /// How long a lease lasts without renewal.
+    /// Time after which a lease that was not renewed expires.
     pub lease_duration: Duration,
-    /// How long the leader tries to renew before it gives up.
+    /// Time after which the leader gives up renewing.
     pub renew_deadline: Duration,
-    /// The time between tries.
+    /// Interval between attempts.
     pub retry_period: Duration,
-    /// The kind of lock, `leases`.
+    /// The type of lock, `leases`.
     pub resource_lock: String,
     /// The name of the lease.
     pub resource_name: String,
@@ -71,30 +73,30 @@ pub struct LeaderElection {
     pub resource_namespace: String,
 }
 
-/// How to reach the API server.
+/// Connection to the API server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClientConnection {
-    /// The file with the address and credentials; empty is in-cluster.
+    /// The kubeconfig file with address and credentials; empty means in-cluster configuration.
     pub kubeconfig: String,
-    /// The `Accept` header; empty is the content type.
+    /// The `Accept` header; empty means the content type.
     pub accept_content_types: String,
     /// The `Content-Type` of requests.
     pub content_type: String,
-    /// Sustained requests per second; negative is no limit.
+    /// Sustained requests per second; negative means unlimited.
     pub qps: f32,
-    /// Requests above that in a burst.
+    /// Requests allowed in a burst above the sustained rate.
     pub burst: i32,
 }
 
 impl Configuration {
-    /// The extenders in the order in which they are asked: first those that cannot be done without.
+    /// Returns the extenders in the order of their calls: those that are not ignorable come first.
     pub fn extenders_in_order(&self) -> Vec<&Extender> {
         let (last, first): (Vec<_>, Vec<_>) =
             self.extenders.iter().partition(|extender| extender.ignorable);
         first.into_iter().chain(last).collect()
     }
 
-    /// The same configuration in the written form, with every field set.
+    /// Returns the same configuration in v1 form, with every field set.
     pub fn to_v1(&self) -> v1::KubeSchedulerConfiguration {
         v1::KubeSchedulerConfiguration {
             parallelism: Some(self.parallelism),

@@ -1,13 +1,13 @@
-//! Converts v1beta2 and v1beta3 to v1, so that pods land where they did.
+//! Conversion of v1beta2 and v1beta3 to v1, preserving scheduling decisions.
 
 use super::merge::merge_plugin_set;
 use super::point::ExtensionPoint;
-use super::problem::{Sink, child, index};
+use super::problem::{ProblemSink, child, index};
 use super::v1::{KubeSchedulerConfiguration, Plugin, PluginSet, Plugins, Profile};
 use super::validate::REMOVED;
 use super::version::Version;
 
-/// The default plugins of v1beta2 at each point; a weight of zero is none.
+/// The default plugins of v1beta2 at each point; a weight of zero means unweighted.
 const V1BETA2_DEFAULTS: [(ExtensionPoint, &[(&str, i32)]); 9] = [
     (ExtensionPoint::QueueSort, &[("PrioritySort", 0)]),
     (
@@ -67,8 +67,8 @@ const V1BETA2_DEFAULTS: [(ExtensionPoint, &[(&str, i32)]); 9] = [
     (ExtensionPoint::Bind, &[("DefaultBinder", 0)]),
 ];
 
-/// Converts a file in place, with a note for each change.
-pub(super) fn to_v1(version: Version, config: &mut KubeSchedulerConfiguration, sink: &Sink) {
+/// Converts a file in place and adds a note for each change.
+pub(super) fn to_v1(version: Version, config: &mut KubeSchedulerConfiguration, sink: &ProblemSink) {
     if version == Version::V1 {
         return;
     }
@@ -83,9 +83,9 @@ pub(super) fn to_v1(version: Version, config: &mut KubeSchedulerConfiguration, s
     }
 }
 
-/// Writes out what v1 would do differently: the weights of scores, the order at points that list defaults again, and
-/// the queue sort plugin if one profile names it.
-fn keep_v1beta2_behaviour(config: &mut KubeSchedulerConfiguration, sink: &Sink) {
+/// Makes explicit what v1 would default differently: score weights, the order at points that list
+/// defaults again, and the queue sort plugin if one profile names it.
+fn keep_v1beta2_behaviour(config: &mut KubeSchedulerConfiguration, sink: &ProblemSink) {
     if config.profiles.is_empty() {
         config.profiles.push(Profile::default());
     }
@@ -105,8 +105,8 @@ fn keep_v1beta2_behaviour(config: &mut KubeSchedulerConfiguration, sink: &Sink) 
     }
 }
 
-/// Locks on endpoints and config maps are gone; a lease does the same.
-fn resource_lock(config: &mut KubeSchedulerConfiguration, sink: &Sink) {
+/// Replaces locks on Endpoints and ConfigMaps, which v1 no longer supports, by leases.
+fn resource_lock(config: &mut KubeSchedulerConfiguration, sink: &ProblemSink) {
     let Some(lock) =
         config.leader_election.as_mut().and_then(|election| election.resource_lock.as_mut())
     else {
@@ -120,15 +120,15 @@ fn resource_lock(config: &mut KubeSchedulerConfiguration, sink: &Sink) {
     }
 }
 
-/// Leaves out plugins that v1 does not have, wherever they are named.
-fn drop_removed(profile: &mut Profile, path: &str, sink: &Sink) {
+/// Removes plugins that v1 does not have from every plugin set and from the plugin configuration.
+fn drop_removed(profile: &mut Profile, path: &str, sink: &ProblemSink) {
     for (key, set) in profile.plugins.iter_mut().flat_map(Plugins::sets_mut) {
         for (list, plugins) in [("enabled", &mut set.enabled), ("disabled", &mut set.disabled)] {
             plugins.retain(|plugin| {
                 let reason = removal(&plugin.name);
                 if let Some(reason) = reason {
                     sink.note(format!(
-                        "{path}.plugins.{key}.{list}: {} was left out; {reason}",
+                        "{path}.plugins.{key}.{list}: {} was dropped; {reason}",
                         plugin.name
                     ));
                 }
@@ -140,7 +140,7 @@ fn drop_removed(profile: &mut Profile, path: &str, sink: &Sink) {
         let reason = removal(&config.name);
         if let Some(reason) = reason {
             sink.note(format!(
-                "{path}.pluginConfig: the args of {} were left out; {reason}",
+                "{path}.pluginConfig: the args of {} were dropped; {reason}",
                 config.name
             ));
         }
@@ -152,13 +152,14 @@ fn removal(plugin: &str) -> Option<&'static str> {
     match plugin {
         name if REMOVED.contains(&name) => Some("NodeVolumeLimits counts these volumes"),
         "SelectorSpread" => Some("PodTopologySpread spreads pods of the same owner by default"),
-        "NodePreferAvoidPods" => Some("the annotation it read is not supported any more"),
+        "NodePreferAvoidPods" => Some("the annotation it read is no longer supported"),
         _ => None,
     }
 }
 
-/// v1beta2 compared the queue sort of profiles with defaults merged in, v1 compares what is written.
-fn keep_queue_sort(set: &mut PluginSet, defaults: &[(&str, i32)], path: &str, sink: &Sink) {
+/// Makes an implicit queue sort plugin explicit if profiles differ: v1beta2 compared them after
+/// merging defaults, v1 compares them as written.
+fn keep_queue_sort(set: &mut PluginSet, defaults: &[(&str, i32)], path: &str, sink: &ProblemSink) {
     let enabled = merge_plugin_set(&default_set(defaults), set).enabled;
     let is_default = matches!(&enabled[..], [only] if only.name == "PrioritySort");
     let star = Plugin { name: "*".to_owned(), weight: None };
@@ -166,7 +167,7 @@ fn keep_queue_sort(set: &mut PluginSet, defaults: &[(&str, i32)], path: &str, si
     let kept = PluginSet { enabled, disabled };
     if *set != kept {
         sink.note(format!(
-            "{path}.queueSort: written out, as v1 wants it the same in all profiles"
+            "{path}.queueSort: made explicit, because v1 requires it to be the same in all profiles"
         ));
         *set = kept;
     }
@@ -177,7 +178,7 @@ fn keep_point(
     point: ExtensionPoint,
     defaults: &[(&str, i32)],
     path: &str,
-    sink: &Sink,
+    sink: &ProblemSink,
 ) {
     let defaults = default_set(defaults);
     let merged = merge_plugin_set(&defaults, set).enabled;
@@ -194,9 +195,9 @@ fn keep_point(
         let weight = |plugin: &Plugin| plugin.weight.filter(|weight| *weight != 0).unwrap_or(1);
         let weights = merged.iter().map(|plugin| format!("{} {}", plugin.name, weight(plugin)));
         let weights = weights.collect::<Vec<_>>().join(", ");
-        format!("the weights of v1beta2 were written out, as v1 has others: {weights}")
+        format!("the weights of v1beta2 were made explicit, because those of v1 differ: {weights}")
     } else {
-        "the defaults of v1beta2 were written out in their order, as v1 moves a default that is listed again to the front"
+        "the defaults of v1beta2 were made explicit in their order, because v1 moves a default that is listed again to the front"
             .to_owned()
     };
     sink.note(format!("{path}.{}.enabled: {reason}", point.key()));

@@ -1,4 +1,4 @@
-//! The defaults of v1, from `pkg/scheduler/apis/config/v1/defaults.go` and `default_plugins.go`.
+//! The defaults of v1, as in `pkg/scheduler/apis/config/v1/defaults.go` and `default_plugins.go`.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::gates::Gates;
 use super::merge::merge_plugins;
 use super::v1::{self, Plugin, PluginConfig, Plugins};
 
-/// The plugins enabled by default, all through `multiPoint`.
+/// Returns the plugins enabled by default, all of them through `multiPoint`.
 pub fn default_plugins(gates: Gates) -> Plugins {
     let mut plugins = Plugins::default();
     let enabled = &mut plugins.multi_point.enabled;
@@ -29,7 +29,8 @@ pub fn default_plugins(gates: Gates) -> Plugins {
         ("VolumeZone", None, true),
         ("PodTopologySpread", Some(2), true),
         ("InterPodAffinity", Some(2), true),
-        // Releasing an idle claim is milder than evicting a pod, so this one goes before preemption.
+        // Deallocating an idle claim is less disruptive than evicting a pod, so DynamicResources
+        // precedes preemption.
         ("DynamicResources", Some(2), gates.dynamic_resource_allocation),
         ("DefaultPreemption", None, true),
         ("NodeResourcesBalancedAllocation", Some(1), true),
@@ -47,8 +48,8 @@ pub fn default_plugins(gates: Gates) -> Plugins {
     plugins
 }
 
-/// The names of every in-tree plugin.
-pub(super) fn in_tree() -> Vec<String> {
+/// Returns the names of all in-tree plugins.
+pub(super) fn in_tree_plugins() -> Vec<String> {
     let gates = Gates {
         gang_scheduling: true,
         topology_aware_workload_scheduling: true,
@@ -57,7 +58,7 @@ pub(super) fn in_tree() -> Vec<String> {
     default_plugins(gates).multi_point.enabled.into_iter().map(|plugin| plugin.name).collect()
 }
 
-/// Fills in what a file left out.
+/// Applies the defaults to a file.
 pub(super) fn complete(mut raw: v1::KubeSchedulerConfiguration, gates: Gates) -> Configuration {
     if raw.profiles.is_empty() {
         raw.profiles.push(v1::Profile::default());
@@ -81,7 +82,7 @@ pub(super) fn complete(mut raw: v1::KubeSchedulerConfiguration, gates: Gates) ->
     }
 }
 
-/// An empty string and a duration of zero count as left out.
+/// Applies the defaults of leader election. An empty string and a zero duration count as unset.
 fn leader_election(raw: v1::LeaderElection) -> LeaderElection {
     LeaderElection {
         leader_elect: raw.leader_elect.unwrap_or(true),

@@ -4,30 +4,30 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// A signed span of time in nanoseconds, written as Go writes it.
+/// A signed duration in nanoseconds, formatted in Go's syntax.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Duration(i64);
 
 impl Duration {
-    /// No time at all.
+    /// The zero duration.
     pub const ZERO: Self = Self(0);
 
-    /// A duration of whole seconds.
+    /// Creates a duration of whole seconds.
     pub const fn from_secs(seconds: i64) -> Self {
         Self(seconds.saturating_mul(1_000_000_000))
     }
 
-    /// The nanoseconds.
+    /// Returns the number of nanoseconds.
     pub const fn nanos(self) -> i64 {
         self.0
     }
 
-    /// The same span for the standard library; a negative one becomes zero.
+    /// Converts to the standard library's type; a negative duration becomes zero.
     pub fn to_std(self) -> std::time::Duration {
         std::time::Duration::from_nanos(u64::try_from(self.0).unwrap_or(0))
     }
 
-    /// Parses Go's syntax: an optional sign, then numbers with units from `ns` to `h`.
+    /// Parses Go's syntax: an optional sign, followed by numbers with units from `ns` to `h`.
     pub fn parse(text: &str) -> Result<Self, String> {
         parse(text).ok_or_else(|| {
             let found = super::problem::quoted(text);
@@ -103,7 +103,7 @@ fn parse(text: &str) -> Option<Duration> {
     i64::try_from(total).ok().map(Duration)
 }
 
-/// Parses one number with its unit; the fraction is rounded as upstream does, through a float.
+/// Parses one number with its unit. As upstream, it rounds the fraction through a 64-bit float.
 fn parse_part(text: &str) -> Option<(u64, &str)> {
     let (whole, rest) = split_digits(text);
     let (fraction, rest) = match rest.strip_prefix('.') {
@@ -130,7 +130,7 @@ fn parse_part(text: &str) -> Option<(u64, &str)> {
     Some((nanos, &rest[end..]))
 }
 
-/// The digits of a fraction as far as they fit, and what they are to be divided by.
+/// Returns the digits of a fraction that fit in 64 bits, and their divisor.
 fn leading_fraction(fraction: &str) -> (u64, f64) {
     let mut digits: u64 = 0;
     let mut scale = 1.0;

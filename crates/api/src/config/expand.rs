@@ -1,4 +1,4 @@
-//! What a profile comes to: the plugins of each extension point, in order, with their weights.
+//! The expansion of a profile: the plugins of each extension point, in order, with their weights.
 //!
 //! The rules are those of `NewFramework` and `expandMultiPointPlugins` in
 //! `pkg/scheduler/framework/runtime/framework.go`, except that all errors are reported.
@@ -6,30 +6,30 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::configuration::{Configuration, Profile};
-use super::defaults::in_tree;
+use super::defaults::in_tree_plugins;
 use super::fields::nearest;
 use super::point::ExtensionPoint;
-use super::problem::{Problem, index};
+use super::problem::{ConfigProblem, index};
 use super::v1::{PluginSet, Plugins};
 
-/// The highest score of a plugin, which weights multiply.
+/// The maximum score of a plugin before its weight is applied.
 const SCORE_MAX: i64 = 100;
 
-/// The plugins of a profile at each extension point.
+/// The plugins of a profile at each extension point, after expansion of `multiPoint`.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Expanded {
+pub struct ExpandedProfile {
     points: [Vec<String>; ExtensionPoint::ALL.len()],
     score_weights: BTreeMap<String, i64>,
     placement_score_weights: BTreeMap<String, i64>,
 }
 
-impl Expanded {
-    /// The plugins called at a point, in order.
+impl ExpandedProfile {
+    /// Returns the plugins of an extension point in the order of their calls.
     pub fn at(&self, point: ExtensionPoint) -> &[String] {
         &self.points[point as usize]
     }
 
-    /// The weight of a plugin at one of the two points that score.
+    /// Returns the weight of a plugin at one of the two points that use weights.
     pub fn weight(&self, point: ExtensionPoint, plugin: &str) -> Option<i64> {
         match point {
             ExtensionPoint::Score => self.score_weights.get(plugin).copied(),
@@ -38,39 +38,39 @@ impl Expanded {
         }
     }
 
-    /// Every plugin of the profile, in the order of its first appearance.
+    /// Returns every plugin of the profile, in the order of first appearance.
     pub fn plugins(&self) -> Vec<&str> {
         let mut seen = BTreeSet::new();
         self.points.iter().flatten().map(String::as_str).filter(|name| seen.insert(*name)).collect()
     }
 }
 
-/// Expands a profile; problems have paths relative to it.
+/// Expands a profile; the paths of problems are relative to it.
 pub fn expand(
     profile: &Profile,
     implements: &dyn Fn(&str, ExtensionPoint) -> bool,
-    known: &dyn Fn(&str) -> bool,
-) -> Result<Expanded, Vec<Problem>> {
+    is_known: &dyn Fn(&str) -> bool,
+) -> Result<ExpandedProfile, Vec<ConfigProblem>> {
     let plugins = &profile.plugins;
     let mut problems = Vec::new();
-    check_explicit(plugins, implements, known, &mut problems);
-    check_multi_point(plugins, implements, known, &mut problems);
-    let mut expanded = Expanded::default();
+    check_explicit(plugins, implements, is_known, &mut problems);
+    check_multi_point(plugins, implements, is_known, &mut problems);
+    let mut expanded = ExpandedProfile::default();
     for point in ExtensionPoint::ALL {
-        let implements = |name: &str| known(name) && implements(name, point);
+        let implements = |name: &str| is_known(name) && implements(name, point);
         expanded.points[point as usize] =
             expand_point(plugins.at(point), &plugins.multi_point, &implements);
     }
     check_counts(profile, &expanded, &mut problems);
     for point in [ExtensionPoint::Score, ExtensionPoint::PlacementScore] {
-        let implements = |name: &str| known(name) && implements(name, point);
+        let implements = |name: &str| is_known(name) && implements(name, point);
         let weights = weights(plugins.at(point), &plugins.multi_point, &implements);
         let Some(weights) = weights else {
             let kind = if point == ExtensionPoint::Score { "score" } else { "placement score" };
             let message = format!(
                 "{kind} plugins: total score of Score plugins could overflow; lower the weights"
             );
-            problems.push(Problem { path: format!("plugins.{}", point.key()), message });
+            problems.push(ConfigProblem { path: format!("plugins.{}", point.key()), message });
             continue;
         };
         match point {
@@ -81,19 +81,19 @@ pub fn expand(
     if problems.is_empty() { Ok(expanded) } else { Err(problems) }
 }
 
-/// Expands every profile, and checks that all come to the same order of the queue.
+/// Expands every profile, and checks that all have the same queue sort.
 pub fn expand_all(
     config: &Configuration,
     implements: &dyn Fn(&str, ExtensionPoint) -> bool,
-    known: &dyn Fn(&str) -> bool,
-) -> Result<Vec<Expanded>, Vec<Problem>> {
+    is_known: &dyn Fn(&str) -> bool,
+) -> Result<Vec<ExpandedProfile>, Vec<ConfigProblem>> {
     let mut problems = Vec::new();
-    let mut all: Vec<Expanded> = Vec::new();
+    let mut all: Vec<ExpandedProfile> = Vec::new();
     for (position, profile) in config.profiles.iter().enumerate() {
         let path = index("profiles", position);
-        match expand(profile, implements, known) {
+        match expand(profile, implements, is_known) {
             Ok(expanded) => all.push(expanded),
-            Err(found) => problems.extend(found.into_iter().map(|problem| Problem {
+            Err(found) => problems.extend(found.into_iter().map(|problem| ConfigProblem {
                 path: format!("{path}.{}", problem.path),
                 message: problem.message,
             })),
@@ -106,12 +106,17 @@ pub fn expand_all(
     if problems.is_empty() { Ok(all) } else { Err(problems) }
 }
 
-/// One queue serves all profiles, so the plugin that sorts it and its arguments must be the same.
-fn check_queue_sort(config: &Configuration, all: &[Expanded], problems: &mut Vec<Problem>) {
-    let sorter = |expanded: &Expanded| {
+/// Checks that the queue sort plugin and its arguments are the same in all profiles, because they
+/// share one queue.
+fn check_queue_sort(
+    config: &Configuration,
+    all: &[ExpandedProfile],
+    problems: &mut Vec<ConfigProblem>,
+) {
+    let sorter = |expanded: &ExpandedProfile| {
         expanded.at(ExtensionPoint::QueueSort).first().cloned().unwrap_or_default()
     };
-    let Some((first, canon)) = all.first().map(sorter).zip(config.profiles.first()) else {
+    let Some((first, reference)) = all.first().map(sorter).zip(config.profiles.first()) else {
         return;
     };
     for (position, (expanded, profile)) in all.iter().zip(&config.profiles).enumerate() {
@@ -123,27 +128,27 @@ fn check_queue_sort(config: &Configuration, all: &[Expanded], problems: &mut Vec
                 "plugins.queueSort",
                 format!("different queue sort plugins for profile {name:?}: {both}"),
             )
-        } else if profile.args(&first) != canon.args(&first) {
+        } else if profile.args(&first) != reference.args(&first) {
             ("pluginConfig", format!("different queue sort plugin args for profile {name:?}"))
         } else {
             continue;
         };
-        problems.push(Problem { path: format!("profiles[{position}].{field}"), message });
+        problems.push(ConfigProblem { path: format!("profiles[{position}].{field}"), message });
     }
 }
 
 fn check_explicit(
     plugins: &Plugins,
     implements: &dyn Fn(&str, ExtensionPoint) -> bool,
-    known: &dyn Fn(&str) -> bool,
-    problems: &mut Vec<Problem>,
+    is_known: &dyn Fn(&str) -> bool,
+    problems: &mut Vec<ConfigProblem>,
 ) {
     for point in ExtensionPoint::ALL {
         let type_name = point.type_name();
         let mut seen = BTreeSet::new();
         for (position, plugin) in plugins.at(point).enabled.iter().enumerate() {
             let name = plugin.name.as_str();
-            let message = if !known(name) {
+            let message = if !is_known(name) {
                 missing(type_name, name)
             } else if !implements(name, point) {
                 format!("plugin {name:?} does not extend {type_name} plugin")
@@ -152,7 +157,7 @@ fn check_explicit(
             } else {
                 continue;
             };
-            problems.push(Problem {
+            problems.push(ConfigProblem {
                 path: format!("plugins.{}.enabled[{position}]", point.key()),
                 message,
             });
@@ -160,12 +165,13 @@ fn check_explicit(
     }
 }
 
-/// The merged list has other positions than the file, so these problems name the plugin alone.
+/// Checks the plugins of `multiPoint`. Positions in the merged list differ from those in the file,
+/// so the path of these problems has no index.
 fn check_multi_point(
     plugins: &Plugins,
     implements: &dyn Fn(&str, ExtensionPoint) -> bool,
-    known: &dyn Fn(&str) -> bool,
-    problems: &mut Vec<Problem>,
+    is_known: &dyn Fn(&str) -> bool,
+    problems: &mut Vec<ConfigProblem>,
 ) {
     let mut seen = BTreeSet::new();
     for plugin in &plugins.multi_point.enabled {
@@ -176,7 +182,7 @@ fn check_multi_point(
             let set = plugins.at(*point);
             expands(point) && implements(name, *point) && !set.disables(name) && !set.enables(name)
         };
-        let message = if known(name) {
+        let message = if is_known(name) {
             let twice = ExtensionPoint::BUILD_ORDER.iter().find(|point| !first && lands(point));
             twice.map(|point| {
                 format!("plugin {name:?} already registered as {:?}", point.type_name())
@@ -185,14 +191,15 @@ fn check_multi_point(
             let point = ExtensionPoint::BUILD_ORDER.iter().find(|point| first && expands(point));
             point.map(|point| missing(point.type_name(), name))
         };
-        problems.extend(
-            message
-                .map(|message| Problem { path: "plugins.multiPoint.enabled".to_owned(), message }),
-        );
+        problems.extend(message.map(|message| ConfigProblem {
+            path: "plugins.multiPoint.enabled".to_owned(),
+            message,
+        }));
     }
 }
 
-/// The order of a point: those listed there that `multiPoint` has too, those only `multiPoint` has, then the rest.
+/// Orders the plugins of a point: first those listed there that `multiPoint` also has, then those
+/// only `multiPoint` has, then those only the point lists.
 fn expand_point(
     set: &PluginSet,
     multi_point: &PluginSet,
@@ -224,11 +231,11 @@ fn expand_point(
     front.into_iter().chain(only_multi_point).chain(back).map(str::to_owned).collect()
 }
 
-fn check_counts(profile: &Profile, expanded: &Expanded, problems: &mut Vec<Problem>) {
+fn check_counts(profile: &Profile, expanded: &ExpandedProfile, problems: &mut Vec<ConfigProblem>) {
     let name = &profile.scheduler_name;
     let sorters = expanded.at(ExtensionPoint::QueueSort).len();
     let mut report = |point: ExtensionPoint, message: String| {
-        problems.push(Problem { path: format!("plugins.{}", point.key()), message });
+        problems.push(ConfigProblem { path: format!("plugins.{}", point.key()), message });
     };
     if sorters != 1 {
         report(
@@ -253,7 +260,8 @@ fn check_counts(profile: &Profile, expanded: &Expanded, problems: &mut Vec<Probl
     }
 }
 
-/// The weights of plugins that score; the first place a plugin is listed counts. `None` if the sum overflows.
+/// Returns the weights of scoring plugins, or `None` if their sum overflows. A plugin's first
+/// occurrence counts.
 fn weights(
     set: &PluginSet,
     multi_point: &PluginSet,
@@ -273,7 +281,7 @@ fn weights(
 }
 
 fn missing(type_name: &str, plugin: &str) -> String {
-    let in_tree = in_tree();
+    let in_tree = in_tree_plugins();
     let hint = match plugin {
         "NodeResourcesLeastAllocated" => {
             "; use NodeResourcesFit with scoringStrategy.type LeastAllocated".to_owned()

@@ -7,60 +7,60 @@ use serde::{Serialize, Serializer};
 use super::duration::Duration;
 use super::fields::Fields;
 use super::names::{is_extended_resource, qualified_name_errors};
-use super::problem::{Sink, child, index, invalid, invalid_text};
+use super::problem::{ProblemSink, child, index, invalid, invalid_text};
 
-/// The timeout of a call to an extender that sets none.
+/// The timeout of calls to an extender that sets none.
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
 
-/// An HTTP extender; an empty verb is a call it does not take.
+/// An HTTP extender. An empty verb means that the extender does not serve this call.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Extender {
-    /// The address the verbs are appended to.
+    /// The base URL to which verbs are appended.
     pub url_prefix: String,
     /// The verb that filters nodes.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub filter_verb: String,
-    /// The verb that picks victims of preemption.
+    /// The verb that processes the victims of preemption.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub preempt_verb: String,
     /// The verb that scores nodes.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub prioritize_verb: String,
-    /// The factor of its scores; positive if it scores.
+    /// The weight of its scores; greater than zero if it has a prioritize verb.
     #[serde(skip_serializing_if = "is_zero")]
     pub weight: i64,
-    /// The verb that binds; at most one extender has it.
+    /// The verb that binds; at most one extender may set it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub bind_verb: String,
-    /// Whether calls use HTTPS.
+    /// Uses HTTPS.
     #[serde(rename = "enableHTTPS", skip_serializing_if = "is_false")]
     pub enable_https: bool,
-    /// Certificates for HTTPS.
+    /// TLS settings for HTTPS.
     #[serde(rename = "tlsConfig", skip_serializing_if = "Option::is_none")]
     pub tls: Option<ExtenderTls>,
-    /// How long a call may take.
-    #[serde(rename = "httpTimeout", skip_serializing_if = "is_no_time")]
+    /// The timeout of a call.
+    #[serde(rename = "httpTimeout", skip_serializing_if = "is_zero_duration")]
     pub http_timeout: Duration,
-    /// Whether it knows the nodes, so that names suffice.
+    /// The extender caches node information, so calls carry node names only.
     #[serde(skip_serializing_if = "is_false")]
     pub node_cache_capable: bool,
-    /// The resources it manages; if there are any, only pods that ask for one are sent to it.
+    /// The resources it manages. If not empty, only pods that request one of them are sent to it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub managed_resources: Vec<ManagedResource>,
-    /// Whether scheduling goes on without it when it fails.
+    /// Failures of the extender do not fail scheduling.
     #[serde(skip_serializing_if = "is_false")]
     pub ignorable: bool,
 }
 
-/// Certificates for the connection to an extender; data goes before files.
+/// TLS settings of the connection to an extender; inline data takes precedence over files.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExtenderTls {
-    /// Whether the certificate of the server is not verified.
+    /// Does not verify the certificate of the server.
     #[serde(skip_serializing_if = "is_false")]
     pub insecure: bool,
-    /// The name for SNI and verification.
+    /// The server name for SNI and verification.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub server_name: String,
     /// The file of the client certificate.
@@ -89,20 +89,20 @@ pub struct ExtenderTls {
 pub struct ManagedResource {
     /// The extended resource.
     pub name: String,
-    /// Whether NodeResourcesFit leaves it alone.
+    /// NodeResourcesFit ignores this resource.
     #[serde(skip_serializing_if = "is_false")]
     pub ignored_by_scheduler: bool,
 }
 
-/// Bytes that files carry in base64.
+/// Bytes that are base64-encoded in files.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Base64 {
-    /// The bytes themselves.
+    /// The decoded bytes.
     pub bytes: Vec<u8>,
 }
 
 impl Base64 {
-    /// Whether there are no bytes.
+    /// Returns `true` if there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -168,7 +168,7 @@ impl Extender {
         extender
     }
 
-    /// Fills in the timeout.
+    /// Applies the default timeout.
     pub(super) fn complete(mut self) -> Self {
         if self.http_timeout == Duration::ZERO {
             self.http_timeout = TIMEOUT_DEFAULT;
@@ -176,15 +176,15 @@ impl Extender {
         self
     }
 
-    /// Whether TLS is on but nothing is there to verify the server with.
-    fn trusts_anyone(&self) -> bool {
+    /// Returns `true` if TLS is on without any means to verify the server.
+    fn skips_verification(&self) -> bool {
         let verifies = |tls: &ExtenderTls| !tls.ca_file.is_empty() || !tls.ca_data.is_empty();
         self.enable_https && !self.tls.as_ref().is_some_and(|tls| tls.insecure || verifies(tls))
     }
 }
 
-/// Checks the extenders, one by one and together.
-pub(super) fn validate(extenders: &[Extender], sink: &Sink) {
+/// Validates the extenders, individually and together.
+pub(super) fn validate(extenders: &[Extender], sink: &ProblemSink) {
     let mut names = BTreeSet::new();
     for (position, extender) in extenders.iter().enumerate() {
         let path = index("extenders", position);
@@ -211,7 +211,7 @@ pub(super) fn validate(extenders: &[Extender], sink: &Sink) {
                 );
             }
         }
-        if extender.trusts_anyone() {
+        if extender.skips_verification() {
             sink.note(format!(
                 "{path}: enableHTTPS is set without tlsConfig.caFile or caData, so the server's certificate is not verified"
             ));
@@ -253,7 +253,7 @@ fn read_base64(fields: &mut Fields<'_>, key: &'static str) -> Base64 {
         return Base64::default();
     };
     Base64::parse(&text).unwrap_or_else(|| {
-        // The value may be a private key, so it is not repeated.
+        // The value is not quoted because it may be a private key.
         fields.sink.report(
             fields.child(key),
             "illegal base64 data; write the bytes of the file in base64",
@@ -273,7 +273,7 @@ fn is_zero(value: &i64) -> bool {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_no_time(value: &Duration) -> bool {
+fn is_zero_duration(value: &Duration) -> bool {
     *value == Duration::ZERO
 }
 

@@ -1,27 +1,27 @@
-//! Takes typed fields out of an object, remembers the path, and reports what nobody took.
+//! A reader of typed fields of an object, which tracks the path and reports unknown fields.
 
 use super::duration::Duration;
-use super::problem::{Sink, child, index, quoted};
+use super::problem::{ProblemSink, child, index, quoted};
 use super::tree::{Tree, unique};
 use super::version::Version;
 
 /// An object being read.
 ///
-/// A field that is absent, null or of the wrong type reads as `None`; the last of these is reported.
-/// [`Fields::finish`] reports the fields that no call asked for.
+/// A field that is absent, null or of the wrong type reads as `None`; a wrong type is reported.
+/// [`Fields::finish`] reports the fields that were never read.
 #[derive(Debug)]
 pub(super) struct Fields<'a> {
-    /// Where in the file this object is.
+    /// Path of this object in the file.
     pub(super) path: String,
-    /// Where problems go.
-    pub(super) sink: &'a Sink,
+    /// Receives the problems.
+    pub(super) sink: &'a ProblemSink,
     entries: Vec<(String, Tree)>,
     known: Vec<&'static str>,
 }
 
 impl<'a> Fields<'a> {
-    /// Opens an object; any other value is reported and reads as an empty one.
-    pub(super) fn open(tree: Tree, path: String, sink: &'a Sink) -> Self {
+    /// Opens an object; any other value is reported and reads as an empty object.
+    pub(super) fn open(tree: Tree, path: String, sink: &'a ProblemSink) -> Self {
         let entries = match tree {
             Tree::Map(entries) => unique(entries, &path, sink),
             Tree::Null => Vec::new(),
@@ -60,7 +60,8 @@ impl<'a> Fields<'a> {
         let path = self.child(key);
         let value = match self.any(key)? {
             Tree::Number(value) => value,
-            // YAML's 1.0 is a whole number for upstream too, and what is too long for one is a float.
+            // Upstream also reads YAML's 1.0 as an integer; an integer that is too long is parsed
+            // as a float.
             Tree::Float(value) if value.fract() == 0.0 => value as i128,
             other => return self.wrong(&path, "a whole number", &other),
         };
@@ -72,7 +73,7 @@ impl<'a> Fields<'a> {
         number
     }
 
-    /// Takes a number with a fraction.
+    /// Takes a floating-point number.
     pub(super) fn float(&mut self, key: &'static str) -> Option<f32> {
         let path = self.child(key);
         let value = match self.any(key)? {
@@ -105,7 +106,8 @@ impl<'a> Fields<'a> {
         Some(Fields::open(tree, self.child(key), self.sink))
     }
 
-    /// Takes a list of objects; wrong elements are reported and read as empty, so that positions stay.
+    /// Takes a list of objects. Wrong elements are reported and read as empty objects, so that the
+    /// positions of the others are preserved.
     pub(super) fn objects(&mut self, key: &'static str) -> Option<Vec<Fields<'a>>> {
         let path = self.child(key);
         let list = self.list(key)?;
@@ -123,27 +125,27 @@ impl<'a> Fields<'a> {
     }
 
     /// Reports a field that a later version of the configuration introduced.
-    pub(super) fn later(&mut self, key: &'static str, version: Version, since: Version) {
-        self.gone(
+    pub(super) fn introduced_later(&mut self, key: &'static str, version: Version, since: Version) {
+        self.removed(
             key,
             &format!("unknown field in {}; it exists since {}", version.short(), since.short()),
         );
     }
 
-    /// Reports a field, if it is there, with a message of its own.
-    pub(super) fn gone(&mut self, key: &'static str, message: &str) {
+    /// Reports a field with its own message, if it is present.
+    pub(super) fn removed(&mut self, key: &'static str, message: &str) {
         if let Some(position) = self.entries.iter().position(|(name, _)| name == key) {
             self.entries.remove(position);
             self.sink.report(self.child(key), message);
         }
     }
 
-    /// Reports every field that was not taken.
+    /// Reports every field that was not read.
     pub(super) fn finish(self) {
         for (key, _) in &self.entries {
             let hint = match nearest(key, self.known.iter().copied()) {
                 Some(name) => format!("; did you mean {name:?}?"),
-                None if self.known.is_empty() => "; no fields are known here".to_owned(),
+                None if self.known.is_empty() => "; this object has no fields".to_owned(),
                 None => format!("; known fields: {}", self.known.join(", ")),
             };
             self.sink
@@ -151,7 +153,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The path of one of this object's fields.
+    /// Returns the path of a field of this object.
     pub(super) fn child(&self, key: &str) -> String {
         child(&self.path, key)
     }
@@ -182,7 +184,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The name that was probably meant, if one is close.
+/// Returns the known name that is closest, if one is close enough to be a typo.
 pub(super) fn nearest<'n>(found: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     if found.len() > 64 {
         return None;
@@ -195,7 +197,7 @@ pub(super) fn nearest<'n>(found: &str, names: impl Iterator<Item = &'n str>) -> 
         .map(|(_, name)| name)
 }
 
-/// The number of single-character edits between two short strings.
+/// Returns the edit distance of two short strings.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

@@ -1,5 +1,5 @@
-//! Feature gates: all that kube-scheduler knows, and those that change how a configuration is
-//! defaulted and validated.
+//! Feature gates: all gates of kube-scheduler, and those that affect defaults and validation of a
+//! configuration.
 
 mod table;
 
@@ -7,45 +7,46 @@ use std::collections::BTreeMap;
 
 /// A feature gate of kube-scheduler.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Gate {
-    /// Its name, as in `--feature-gates`.
+pub struct FeatureGate {
+    /// Its name in `--feature-gates`.
     pub name: &'static str,
-    /// How far it is.
-    pub stage: Stage,
-    /// Its value unless it is set.
+    /// Its maturity.
+    pub stage: GateStage,
+    /// Its default value.
     pub default: bool,
-    /// Whether it cannot be set to anything else.
+    /// Whether it is locked to its default value.
     pub locked: bool,
-    /// What it does here.
-    pub effect: Effect,
+    /// Its effect in this scheduler.
+    pub effect: GateEffect,
 }
 
-/// How far a feature is.
+/// The maturity of a feature, as in Kubernetes' feature gates.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Stage {
-    /// Tried out.
+pub enum GateStage {
+    /// Experimental, off by default.
     Alpha,
-    /// Nearly done.
+    /// Complete, but may still change.
     Beta,
-    /// Done.
+    /// Generally available.
     Ga,
-    /// On its way out.
+    /// Deprecated; a later version removes it.
     Deprecated,
 }
 
-/// What a feature gate does in this scheduler.
+/// The effect of a feature gate in this scheduler.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Effect {
-    /// It switches the feature.
-    Acts,
-    /// It concerns other components, or the way in which a scheduler works without changing what it
-    /// decides.
-    Elsewhere,
-    /// It changes decisions, which here are those of its default; another value is refused.
-    Decides,
+pub enum GateEffect {
+    /// The gate switches the feature.
+    Supported,
+    /// The gate is accepted without effect: it concerns other components, or an implementation
+    /// detail that does not change decisions.
+    Ignored,
+    /// The gate would change decisions, and only its default is implemented; any other value is
+    /// rejected.
+    DefaultOnly,
 }
 
-/// Feature gates seen by the configuration, with the defaults of v1.36.
+/// The gates with an effect on the configuration, with the defaults of v1.36.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "each gate is switched on its own")]
 pub struct Gates {
@@ -61,9 +62,11 @@ pub struct Gates {
     pub storage_capacity_scoring: bool,
     /// Allows `filterTimeout` in the arguments of DynamicResources.
     pub dra_scheduler_filter_timeout: bool,
-    /// Allows, with the next one, `bindingTimeout` in the arguments of DynamicResources.
+    /// Together with `dra_resource_claim_device_status`: allows `bindingTimeout` in the arguments
+    /// of DynamicResources.
     pub dra_device_binding_conditions: bool,
-    /// Allows, with the previous one, `bindingTimeout` in the arguments of DynamicResources.
+    /// Together with `dra_device_binding_conditions`: allows `bindingTimeout` in the arguments of
+    /// DynamicResources.
     pub dra_resource_claim_device_status: bool,
 }
 
@@ -82,22 +85,22 @@ impl Default for Gates {
     }
 }
 
-/// What `--feature-gates` comes to.
+/// The result of parsing `--feature-gates`.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Parsed {
-    /// The gates that act.
+pub struct ParsedGates {
+    /// Values of the supported gates.
     pub gates: Gates,
-    /// Gates that were set and do nothing here.
-    pub elsewhere: Vec<&'static str>,
+    /// Gates that were set by name but are accepted without effect.
+    pub ignored: Vec<&'static str>,
 }
 
 impl Gates {
-    /// All gates that kube-scheduler knows, but for `AllAlpha` and `AllBeta`.
-    pub const ALL: &'static [Gate] = &table::TABLE;
+    /// All feature gates of kube-scheduler, except `AllAlpha` and `AllBeta`.
+    pub const ALL: &'static [FeatureGate] = &table::TABLE;
 
-    /// Reads settings of the form `NAME=true`, with an optional `kube:` before it. Later ones win,
-    /// and gates by name win over `AllAlpha` and `AllBeta`.
-    pub fn parse<'a>(settings: impl IntoIterator<Item = &'a str>) -> Result<Parsed, String> {
+    /// Parses settings of the form `NAME=true`, optionally prefixed by `kube:`. Later settings win,
+    /// and settings of single gates win over `AllAlpha` and `AllBeta`.
+    pub fn parse<'a>(settings: impl IntoIterator<Item = &'a str>) -> Result<ParsedGates, String> {
         let mut set = BTreeMap::new();
         for setting in settings.into_iter().map(str::trim).filter(|setting| !setting.is_empty()) {
             let (name, value) = setting
@@ -118,40 +121,42 @@ impl Gates {
             set.insert(name, value);
         }
         let all = |stage| match stage {
-            Stage::Alpha => set.get("AllAlpha").copied(),
-            Stage::Beta => set.get("AllBeta").copied(),
-            Stage::Ga | Stage::Deprecated => None,
+            GateStage::Alpha => set.get("AllAlpha").copied(),
+            GateStage::Beta => set.get("AllBeta").copied(),
+            GateStage::Ga | GateStage::Deprecated => None,
         };
         let is_known = |name: &str| {
             matches!(name, "AllAlpha" | "AllBeta") || Self::ALL.iter().any(|gate| gate.name == name)
         };
         if let Some(unknown) = set.keys().find(|name| !is_known(name)) {
-            return Err(format!("{unknown:?} is no feature gate of Kubernetes 1.36; leave it out"));
+            return Err(format!(
+                "{unknown:?} is not a feature gate of Kubernetes 1.36; leave it out"
+            ));
         }
-        let mut parsed = Parsed::default();
+        let mut parsed = ParsedGates::default();
         let mut refused = Vec::new();
         for gate in Self::ALL {
             let named = set.get(gate.name).copied();
             let Some(value) = named.or_else(|| all(gate.stage)) else { continue };
             if gate.locked && value != gate.default {
-                // What stands for many gates leaves those alone that cannot be set.
+                // As upstream, `AllAlpha` and `AllBeta` skip locked gates.
                 if named.is_some() {
                     return Err(format!("{}: this gate is locked to {}", gate.name, gate.default));
                 }
                 continue;
             }
             match gate.effect {
-                Effect::Acts => {
+                GateEffect::Supported => {
                     if let Some(own) = parsed.gates.by_name(gate.name) {
                         *own = value;
                     }
                 }
-                Effect::Elsewhere if named.is_some() => parsed.elsewhere.push(gate.name),
-                Effect::Elsewhere => {}
-                Effect::Decides if value != gate.default => {
+                GateEffect::Ignored if named.is_some() => parsed.ignored.push(gate.name),
+                GateEffect::Ignored => {}
+                GateEffect::DefaultOnly if value != gate.default => {
                     refused.push(format!("{}={value}", gate.name));
                 }
-                Effect::Decides => {}
+                GateEffect::DefaultOnly => {}
             }
         }
         if refused.is_empty() {
@@ -163,7 +168,7 @@ impl Gates {
         ))
     }
 
-    /// A gate that acts, by its name.
+    /// Returns the field of a supported gate.
     fn by_name(&mut self, name: &str) -> Option<&mut bool> {
         Some(match name {
             "DynamicResourceAllocation" => &mut self.dynamic_resource_allocation,
@@ -178,13 +183,13 @@ impl Gates {
         })
     }
 
-    /// Whether `bindingTimeout` of DynamicResources has an effect.
-    pub(super) fn binding_timeout(self) -> bool {
+    /// Returns `true` if `bindingTimeout` of DynamicResources takes effect.
+    pub(super) fn has_binding_timeout(self) -> bool {
         self.dra_device_binding_conditions && self.dra_resource_claim_device_status
     }
 }
 
-/// A truth value in any of the forms that Go takes.
+/// Parses a boolean in any form that Go's `strconv.ParseBool` accepts.
 pub fn parse_bool(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),

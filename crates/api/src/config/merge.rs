@@ -1,12 +1,13 @@
-//! Merging what a file enables and disables with the defaults.
+//! Merging of the plugin sets of a file with the defaults.
 
 use super::v1::{Plugin, PluginSet, Plugins};
 
-/// Merges a set of a file into a default one.
+/// Merges a plugin set of a file into a default set.
 ///
-/// A default that the file lists again keeps its place and takes the file's weight; one that the file disables and
-/// enables goes to the end. Names listed twice stay so, for the expansion to report.
-/// See `mergePluginSet` in `pkg/scheduler/apis/config/v1/default_plugins.go`.
+/// A default that the file lists again keeps its position and takes the file's weight. A default
+/// that the file both disables and enables moves to the end. Duplicate names are kept, and the
+/// expansion reports them. See `mergePluginSet` in
+/// `pkg/scheduler/apis/config/v1/default_plugins.go`.
 pub fn merge_plugin_set(defaults: &PluginSet, custom: &PluginSet) -> PluginSet {
     let disabled: Vec<Plugin> = custom
         .disabled
@@ -20,7 +21,7 @@ pub fn merge_plugin_set(defaults: &PluginSet, custom: &PluginSet) -> PluginSet {
     let mut replacing = vec![false; custom.enabled.len()];
     if !is_disabled("*") {
         for plugin in defaults.enabled.iter().filter(|plugin| !is_disabled(&plugin.name)) {
-            // Of several entries the last one replaces the default.
+            // Of several entries with the same name the last one replaces the default.
             match custom.enabled.iter().rposition(|other| other.name == plugin.name) {
                 Some(position) => {
                     replacing[position] = true;
@@ -35,7 +36,7 @@ pub fn merge_plugin_set(defaults: &PluginSet, custom: &PluginSet) -> PluginSet {
     PluginSet { enabled, disabled }
 }
 
-/// Merges every set.
+/// Merges the plugin sets of all extension points.
 pub(super) fn merge_plugins(defaults: &Plugins, custom: &Plugins) -> Plugins {
     let mut merged = defaults.clone();
     let sets = merged.sets_mut().zip(custom.sets());

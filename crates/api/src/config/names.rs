@@ -1,4 +1,4 @@
-//! The rules Kubernetes has for names and label values, with its wording.
+//! Kubernetes' rules for names and label values, with upstream's messages.
 
 const NAME_RULE: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
     alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
@@ -10,7 +10,7 @@ const VALUE_RULE: &str = "a valid label must be an empty string or consist of al
     and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for \
     validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
-/// What is wrong with a qualified name, which is also what a label key must be.
+/// Returns the violations of the rules for a qualified name, which also apply to label keys.
 pub(super) fn qualified_name_errors(name: &str) -> Vec<String> {
     let mut errors = Vec::new();
     let parts: Vec<&str> = name.split('/').collect();
@@ -46,7 +46,7 @@ pub(super) fn qualified_name_errors(name: &str) -> Vec<String> {
     errors
 }
 
-/// What is wrong with a label value.
+/// Returns the violations of the rules for a label value.
 pub(super) fn label_value_errors(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if value.len() > 63 {
@@ -58,7 +58,7 @@ pub(super) fn label_value_errors(value: &str) -> Vec<String> {
     errors
 }
 
-/// Whether a resource is not one of Kubernetes' own and could also be put under quota.
+/// Returns `true` for an extended resource: not native to Kubernetes, and valid as a quota name.
 pub(super) fn is_extended_resource(name: &str) -> bool {
     name.contains('/')
         && !name.contains("kubernetes.io/")

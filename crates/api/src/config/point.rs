@@ -2,36 +2,36 @@
 
 use serde::{Serialize, Serializer};
 
-/// A place in the scheduling of a pod where plugins are called, in the order a pod meets them.
+/// An extension point of the scheduling framework, in the order in which a pod passes them.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum ExtensionPoint {
     /// Before a pod enters the active queue.
     PreEnqueue,
-    /// The order of the active queue.
+    /// Orders the active queue.
     QueueSort,
-    /// Once per pod before filtering.
+    /// Once per pod, before filtering.
     PreFilter,
     /// Once per pod and node.
     Filter,
-    /// When no node passed the filters.
+    /// After filtering, if no node is feasible.
     PostFilter,
-    /// Once per pod before scoring.
+    /// Once per pod, before scoring.
     PreScore,
     /// Once per pod and feasible node.
     Score,
-    /// When a node was chosen.
+    /// After a node is selected.
     Reserve,
-    /// Before binding; may hold the pod.
+    /// Before binding; may make the pod wait.
     Permit,
-    /// Work before the pod is bound.
+    /// Prepares binding, such as by provisioning volumes.
     PreBind,
-    /// The binding itself.
+    /// Binds the pod.
     Bind,
-    /// After the pod was bound.
+    /// After the pod is bound.
     PostBind,
-    /// The candidate placements of a pod group.
+    /// Generates candidate placements of a pod group.
     PlacementGenerate,
-    /// Ranks the placements of a pod group.
+    /// Scores the placements of a pod group.
     PlacementScore,
 }
 
@@ -54,7 +54,7 @@ impl ExtensionPoint {
         Self::PlacementScore,
     ];
 
-    /// The order in which upstream fills the points; it decides which point an error names.
+    /// The order in which upstream builds the points, which decides the point named by an error.
     pub(super) const BUILD_ORDER: [Self; 14] = [
         Self::PreFilter,
         Self::Filter,
@@ -72,7 +72,7 @@ impl ExtensionPoint {
         Self::PlacementScore,
     ];
 
-    /// The key of this point in a configuration file.
+    /// Returns the key of this point in a configuration file.
     pub fn key(self) -> &'static str {
         match self {
             Self::PreEnqueue => "preEnqueue",
@@ -92,7 +92,7 @@ impl ExtensionPoint {
         }
     }
 
-    /// The name of the plugin type in upstream's messages, such as `FilterPlugin`.
+    /// Returns the plugin type named in upstream's messages, such as `FilterPlugin`.
     pub fn type_name(self) -> &'static str {
         match self {
             Self::PreEnqueue => "PreEnqueuePlugin",
@@ -112,8 +112,8 @@ impl ExtensionPoint {
         }
     }
 
-    /// Whether the weight of a plugin counts at this point.
-    pub fn weighs(self) -> bool {
+    /// Returns `true` if plugin weights apply at this point.
+    pub fn uses_weights(self) -> bool {
         matches!(self, Self::Score | Self::PlacementScore)
     }
 }

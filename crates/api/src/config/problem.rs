@@ -1,20 +1,20 @@
-//! Problems with their field path, in upstream's wording.
+//! Problems of a configuration with their field paths, in upstream's wording.
 
 use std::cell::RefCell;
 use std::fmt;
 
 use serde::Serialize;
 
-/// Something wrong with a configuration file.
+/// A problem of a configuration file.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
-pub struct Problem {
+pub struct ConfigProblem {
     /// The field, such as `profiles[0].plugins.score.enabled[1]`; empty for the file as a whole.
     pub path: String,
-    /// What was found, and what to do.
+    /// The value found, and how to correct it.
     pub message: String,
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for ConfigProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.path.is_empty() {
             return f.write_str(&self.message);
@@ -25,15 +25,17 @@ impl fmt::Display for Problem {
 
 /// Collects problems and notes while a file is read.
 #[derive(Debug, Default)]
-pub(super) struct Sink {
-    problems: RefCell<Vec<Problem>>,
+pub(super) struct ProblemSink {
+    problems: RefCell<Vec<ConfigProblem>>,
     notes: RefCell<Vec<String>>,
 }
 
-impl Sink {
+impl ProblemSink {
     /// Adds a problem.
     pub(super) fn report(&self, path: impl Into<String>, message: impl Into<String>) {
-        self.problems.borrow_mut().push(Problem { path: path.into(), message: message.into() });
+        self.problems
+            .borrow_mut()
+            .push(ConfigProblem { path: path.into(), message: message.into() });
     }
 
     /// Adds a note.
@@ -41,28 +43,28 @@ impl Sink {
         self.notes.borrow_mut().push(note.into());
     }
 
-    /// How many problems there are so far.
+    /// Returns the number of problems so far.
     pub(super) fn count(&self) -> usize {
         self.problems.borrow().len()
     }
 
-    /// Ends the collection.
-    pub(super) fn into_parts(self) -> (Vec<Problem>, Vec<String>) {
+    /// Returns the problems and the notes.
+    pub(super) fn into_parts(self) -> (Vec<ConfigProblem>, Vec<String>) {
         (self.problems.into_inner(), self.notes.into_inner())
     }
 }
 
-/// The message for a value that is out of range or malformed.
+/// Formats the message for a value that is out of range or malformed.
 pub(super) fn invalid(value: impl fmt::Display, detail: &str) -> String {
     format!("Invalid value: {value}: {detail}")
 }
 
-/// The message for a string that is out of range or malformed.
+/// Formats the message for a string that is out of range or malformed.
 pub(super) fn invalid_text(value: &str, detail: &str) -> String {
     format!("Invalid value: {}: {detail}", quoted(value))
 }
 
-/// The message for a field that must be set.
+/// Formats the message for a missing required field.
 pub(super) fn required(detail: &str) -> String {
     if detail.is_empty() {
         "Required value".to_owned()
@@ -71,23 +73,23 @@ pub(super) fn required(detail: &str) -> String {
     }
 }
 
-/// The message for a field that must not be set.
+/// Formats the message for a field that must not be set.
 pub(super) fn forbidden(detail: &str) -> String {
     format!("Forbidden: {detail}")
 }
 
-/// The message for a value given twice.
+/// Formats the message for a duplicate value.
 pub(super) fn duplicate(value: &str) -> String {
     format!("Duplicate value: {}", quoted(value))
 }
 
-/// The message for a string that is not one of a fixed set.
+/// Formats the message for a string outside a fixed set.
 pub(super) fn unsupported(value: &str, supported: &[&str]) -> String {
     let supported: Vec<String> = supported.iter().map(|name| format!("{name:?}")).collect();
     format!("Unsupported value: {}: supported values: {}", quoted(value), supported.join(", "))
 }
 
-/// A string in quotes, cut where it is too long for a message.
+/// Quotes a string, truncated to 120 characters.
 pub(super) fn quoted(value: &str) -> String {
     const SHOWN_MAX: usize = 120;
     match value.char_indices().nth(SHOWN_MAX) {
@@ -96,7 +98,7 @@ pub(super) fn quoted(value: &str) -> String {
     }
 }
 
-/// The path of a field of an object.
+/// Returns the path of a field of an object.
 pub(super) fn child(path: &str, key: &str) -> String {
     let plain = key.len() <= 64
         && !key.is_empty()
@@ -108,7 +110,7 @@ pub(super) fn child(path: &str, key: &str) -> String {
     }
 }
 
-/// The path of an element of a list.
+/// Returns the path of an element of a list.
 pub(super) fn index(path: &str, position: usize) -> String {
     format!("{path}[{position}]")
 }

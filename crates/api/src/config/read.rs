@@ -1,11 +1,11 @@
-//! Reads a file into the written form.
+//! Parsing of a file into the v1 types.
 
 use super::args::PluginArgs;
 use super::extender::Extender;
 use super::fields::Fields;
 use super::gates::Gates;
 use super::point::ExtensionPoint;
-use super::problem::{Sink, quoted, required};
+use super::problem::{ProblemSink, quoted, required};
 use super::tree::Tree;
 use super::v1::{
     ClientConnection, KubeSchedulerConfiguration, LeaderElection, Plugin, PluginConfig, PluginSet,
@@ -13,11 +13,11 @@ use super::v1::{
 };
 use super::version::{GROUP, KIND, Version};
 
-/// Reads a file; `None` if it is not one of a known version.
+/// Parses a file. Returns `None` if its kind or version is unknown.
 pub(super) fn document(
     text: &str,
     gates: Gates,
-    sink: &Sink,
+    sink: &ProblemSink,
 ) -> Option<(Version, KubeSchedulerConfiguration)> {
     let tree = match Tree::parse(text) {
         Ok(Tree::Null) => {
@@ -39,7 +39,7 @@ pub(super) fn document(
     Some((version, configuration(fields, version, gates)))
 }
 
-/// Reads `apiVersion` and `kind`; without the former the rest is read as v1.
+/// Reads `apiVersion` and `kind`. If `apiVersion` is missing, the file is read as v1.
 fn header(fields: &mut Fields<'_>) -> Option<Version> {
     let before = fields.sink.count();
     let api_version = fields.text("apiVersion").unwrap_or_default();
@@ -63,7 +63,7 @@ fn header(fields: &mut Fields<'_>) -> Option<Version> {
     let found = quoted(if kind.is_empty() { KIND } else { &kind });
     let message = format!("no kind {found} is registered for version {}", quoted(&api_version));
     if of_this_kind {
-        let hint = format!("{GROUP} is read in v1, and v1beta3 and v1beta2 are converted");
+        let hint = format!("{GROUP} is supported in v1; v1beta3 and v1beta2 are converted");
         fields.sink.report("apiVersion", format!("{message}; {hint}"));
     } else {
         let hint = format!("a scheduler is configured with kind {KIND:?} of {v1:?}");
@@ -97,22 +97,24 @@ fn configuration(
     if version >= Version::V1 {
         config.delay_cache_until_active = fields.flag("delayCacheUntilActive");
     } else {
-        fields.later("delayCacheUntilActive", version, Version::V1);
+        fields.introduced_later("delayCacheUntilActive", version, Version::V1);
     }
     bind_addresses(&mut fields, version);
     fields.finish();
     config
 }
 
-/// The addresses of the insecure server, which ended with v1beta2.
+/// Handles the addresses of the insecure server, which v1beta3 removed.
 fn bind_addresses(fields: &mut Fields<'_>, version: Version) {
     for key in ["healthzBindAddress", "metricsBindAddress"] {
         let gone = "health and metrics are served on the secure port";
         if version > Version::V1beta2 {
-            fields
-                .gone(key, &format!("unknown field: it ended with v1beta2; {gone}, so remove it"));
+            fields.removed(
+                key,
+                &format!("unknown field: removed after v1beta2; {gone}, so remove it"),
+            );
         } else if let Some(address) = fields.text(key) {
-            fields.sink.note(format!("{key}: {} was left out; {gone}", quoted(&address)));
+            fields.sink.note(format!("{key}: {} was dropped; {gone}", quoted(&address)));
         }
     }
 }
@@ -149,7 +151,7 @@ fn profile(mut fields: Fields<'_>, version: Version, gates: Gates) -> Profile {
     if version >= Version::V1 {
         profile.percentage_of_nodes_to_score = fields.number("percentageOfNodesToScore");
     } else {
-        fields.later("percentageOfNodesToScore", version, Version::V1);
+        fields.introduced_later("percentageOfNodesToScore", version, Version::V1);
     }
     profile.plugins = fields.object("plugins").map(|fields| plugins(fields, version));
     let configs = fields.objects("pluginConfig").unwrap_or_default();
@@ -164,13 +166,13 @@ fn plugins(mut fields: Fields<'_>, version: Version) -> Plugins {
     if version >= Version::V1beta3 {
         plugins.multi_point = fields.object("multiPoint").map(plugin_set).unwrap_or_default();
     } else {
-        fields.later("multiPoint", version, Version::V1beta3);
+        fields.introduced_later("multiPoint", version, Version::V1beta3);
     }
     for point in ExtensionPoint::ALL {
         if matches!(point, ExtensionPoint::PlacementGenerate | ExtensionPoint::PlacementScore)
             && version < Version::V1
         {
-            fields.later(point.key(), version, Version::V1);
+            fields.introduced_later(point.key(), version, Version::V1);
         } else {
             *plugins.at_mut(point) = fields.object(point.key()).map(plugin_set).unwrap_or_default();
         }

@@ -1,25 +1,26 @@
-//! What each profile expands to, as data for a table or for JSON.
+//! The expansion of each profile, as data for a table or for JSON.
 
 use serde::Serialize;
 
 use super::args::PluginArgs;
 use super::configuration::{Configuration, Profile};
-use super::expand::{Expanded, expand_all};
+use super::expand::{ExpandedProfile, expand_all};
 use super::point::ExtensionPoint;
-use super::problem::Problem;
+use super::problem::ConfigProblem;
 
-/// A profile as it will run.
+/// An expanded profile.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProfileView {
-    /// The name pods choose it by.
+    /// The name by which pods select it.
     pub scheduler_name: String,
-    /// The share of nodes, the profile's own or that of the scheduler; absent is all nodes.
+    /// Percentage of nodes to score, from the profile or else from the scheduler; absent means all
+    /// nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub percentage_of_nodes_to_score: Option<i32>,
     /// Every extension point, in order.
     pub points: Vec<PointView>,
-    /// The arguments of the plugins that have any.
+    /// The arguments of the plugins that take any.
     pub args: Vec<ArgsView>,
 }
 
@@ -28,7 +29,7 @@ pub struct ProfileView {
 pub struct PointView {
     /// The extension point.
     pub point: ExtensionPoint,
-    /// The plugins, in the order they are called.
+    /// The plugins in the order of their calls.
     pub plugins: Vec<PluginView>,
 }
 
@@ -37,7 +38,7 @@ pub struct PointView {
 pub struct PluginView {
     /// The plugin.
     pub name: String,
-    /// Its weight, where scores are weighted.
+    /// Its weight, at extension points that use weights.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<i64>,
 }
@@ -47,17 +48,17 @@ pub struct PluginView {
 pub struct ArgsView {
     /// The plugin.
     pub name: String,
-    /// Its arguments, defaults included.
+    /// Its arguments, including defaults.
     pub args: PluginArgs,
 }
 
-/// Shows every profile, or says why one cannot be expanded.
+/// Expands every profile, or returns the problems that prevent it.
 pub fn show(
     config: &Configuration,
     implements: &dyn Fn(&str, ExtensionPoint) -> bool,
-    known: &dyn Fn(&str) -> bool,
-) -> Result<Vec<ProfileView>, Vec<Problem>> {
-    let expanded = expand_all(config, implements, known)?;
+    is_known: &dyn Fn(&str) -> bool,
+) -> Result<Vec<ProfileView>, Vec<ConfigProblem>> {
+    let expanded = expand_all(config, implements, is_known)?;
     Ok(config
         .profiles
         .iter()
@@ -66,7 +67,7 @@ pub fn show(
         .collect())
 }
 
-fn view(config: &Configuration, profile: &Profile, expanded: &Expanded) -> ProfileView {
+fn view(config: &Configuration, profile: &Profile, expanded: &ExpandedProfile) -> ProfileView {
     let plugin = |point: ExtensionPoint, name: &String| PluginView {
         name: name.clone(),
         weight: expanded.weight(point, name),

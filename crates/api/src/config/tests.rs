@@ -44,12 +44,12 @@ fn known(plugin: &str) -> bool {
     TABLE.iter().any(|(name, _)| *name == plugin)
 }
 
-/// A v1 file with this body.
+/// Returns a v1 file with this body.
 fn v1_file(body: &str) -> String {
     format!("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n{body}")
 }
 
-/// A file of another version with this body.
+/// Returns a file of another version with this body.
 fn file(version: &str, body: &str) -> String {
     v1_file(body).replace("k8s.io/v1\n", &format!("k8s.io/{version}\n"))
 }
@@ -61,7 +61,7 @@ fn valid(text: &str) -> Configuration {
     read.config.expect("a file without problems gives a configuration")
 }
 
-/// The problems of a file as lines.
+/// Returns the problems of a file as lines.
 #[track_caller]
 fn problems(text: &str) -> Vec<String> {
     let read = check(text, Gates::default(), &implements, &known);
@@ -79,7 +79,7 @@ fn refused(body: &str, want: &[&str]) {
     assert_eq!(got, want, "{body}");
 }
 
-/// The plugins of a point in the only profile of a file.
+/// Returns the plugins at a point of the only profile of a file.
 #[track_caller]
 fn plugins_at(text: &str, point: ExtensionPoint) -> Vec<String> {
     let config = valid(text);

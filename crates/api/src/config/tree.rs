@@ -1,4 +1,4 @@
-//! The untyped form of a file, which keeps the order of keys and keys that were given twice.
+//! The untyped form of a file, which preserves the order of keys and duplicate keys.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -7,7 +7,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::options::{DuplicateKeyPolicy, NonFiniteFloatPolicy, Options};
 use serde_saphyr::{Error, UserMessageFormatter};
 
-use super::problem::{Sink, child, index};
+use super::problem::{ProblemSink, child, index};
 
 /// A value of any type.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,12 +18,12 @@ pub(super) enum Tree {
     Float(f64),
     Text(String),
     List(Vec<Tree>),
-    /// The entries in order, with those whose key was there before.
+    /// The entries in order, including duplicate keys.
     Map(Vec<(String, Tree)>),
 }
 
 impl Tree {
-    /// Parses YAML or JSON; the error says where.
+    /// Parses YAML or JSON; an error includes the position.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         // JSON may be indented with tabs, which YAML forbids.
         if text.trim_start().starts_with('{')
@@ -31,7 +31,8 @@ impl Tree {
         {
             return Ok(tree);
         }
-        // The visitor sees keys given twice only under this policy, and even then not those that look like numbers.
+        // Only this policy passes duplicate keys to the visitor, and even then not those that look
+        // like numbers.
         let tree = parse_yaml(text, DuplicateKeyPolicy::LastWins).map_err(|error| {
             format!("not valid YAML: {}", error.render_with_formatter(&UserMessageFormatter))
         })?;
@@ -56,7 +57,7 @@ impl Tree {
         }
     }
 
-    /// What this is, for a message.
+    /// Describes the value for a message.
     pub(super) fn describe(&self) -> String {
         match self {
             Self::Null => "nothing".to_owned(),
@@ -69,8 +70,9 @@ impl Tree {
         }
     }
 
-    /// The value for a reader that knows its own types; keys given twice are reported.
-    pub(super) fn into_value(self, path: &str, sink: &Sink) -> serde_json::Value {
+    /// Converts to a JSON value for plugins that parse their own arguments; duplicate keys are
+    /// reported.
+    pub(super) fn into_value(self, path: &str, sink: &ProblemSink) -> serde_json::Value {
         match self {
             Self::Null => serde_json::Value::Null,
             Self::Flag(value) => value.into(),
@@ -103,8 +105,12 @@ impl Tree {
     }
 }
 
-/// Keeps the first of the entries with the same key and reports the others.
-pub(super) fn unique(entries: Vec<(String, Tree)>, path: &str, sink: &Sink) -> Vec<(String, Tree)> {
+/// Keeps the first of several entries with the same key and reports the others.
+pub(super) fn unique(
+    entries: Vec<(String, Tree)>,
+    path: &str,
+    sink: &ProblemSink,
+) -> Vec<(String, Tree)> {
     let mut seen = BTreeSet::new();
     let mut kept = Vec::with_capacity(entries.len());
     for (key, value) in entries {

@@ -1,4 +1,4 @@
-//! The configuration as written: what a file leaves out stays out.
+//! The v1 form of the configuration, with fields absent that the file omits.
 
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
@@ -7,32 +7,32 @@ use super::duration::Duration;
 use super::extender::Extender;
 use super::point::ExtensionPoint;
 
-/// The file, without `apiVersion` and `kind`.
+/// A configuration file, without `apiVersion` and `kind`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct KubeSchedulerConfiguration {
-    /// How many goroutines upstream would use.
+    /// Number of goroutines in upstream's scheduler.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parallelism: Option<i32>,
     /// Settings of leader election.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leader_election: Option<LeaderElection>,
-    /// How to reach the API server.
+    /// Connection to the API server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_connection: Option<ClientConnection>,
-    /// Whether profiling is served.
+    /// Serves profiling.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enable_profiling: Option<bool>,
-    /// Whether lock contention is profiled.
+    /// Profiles lock contention.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enable_contention_profiling: Option<bool>,
-    /// The share of nodes after which filtering stops; 0 is adaptive, absent is all nodes.
+    /// Percentage of nodes after which filtering stops; 0 is adaptive, absent means all nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub percentage_of_nodes_to_score: Option<i32>,
-    /// The first backoff of a pod that could not be scheduled.
+    /// Initial backoff of an unschedulable pod in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_initial_backoff_seconds: Option<i64>,
-    /// The longest backoff.
+    /// Maximum backoff in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_max_backoff_seconds: Option<i64>,
     /// The scheduling profiles.
@@ -41,7 +41,7 @@ pub struct KubeSchedulerConfiguration {
     /// The HTTP extenders, shared by all profiles.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub extenders: Vec<Extender>,
-    /// Whether caches are filled only once this replica leads.
+    /// Delays filling the caches until this replica becomes the leader.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_cache_until_active: Option<bool>,
 }
@@ -50,10 +50,10 @@ pub struct KubeSchedulerConfiguration {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Profile {
-    /// The name pods choose this profile by.
+    /// The name by which pods select this profile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scheduler_name: Option<String>,
-    /// Overrides the value of the whole scheduler.
+    /// Overrides the percentage of the scheduler.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub percentage_of_nodes_to_score: Option<i32>,
     /// The plugins enabled and disabled.
@@ -67,30 +67,30 @@ pub struct Profile {
 /// The plugin sets of a profile.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plugins {
-    /// The set that applies to every point a plugin implements.
+    /// The set that applies to every extension point a plugin implements.
     pub multi_point: PluginSet,
-    /// The sets of the single points, in the order of [`ExtensionPoint::ALL`].
+    /// The sets of the extension points, in the order of [`ExtensionPoint::ALL`].
     points: [PluginSet; ExtensionPoint::ALL.len()],
 }
 
 impl Plugins {
-    /// The set of one extension point.
+    /// Returns the set of an extension point.
     pub fn at(&self, point: ExtensionPoint) -> &PluginSet {
         &self.points[point as usize]
     }
 
-    /// The set of one extension point, to change it.
+    /// Returns the set of an extension point for modification.
     pub fn at_mut(&mut self, point: ExtensionPoint) -> &mut PluginSet {
         &mut self.points[point as usize]
     }
 
-    /// Every set with its key: `multiPoint` first, then the points in order.
+    /// Returns every set with its key: `multiPoint` first, then the extension points in order.
     pub fn sets(&self) -> impl Iterator<Item = (&'static str, &PluginSet)> {
         let points = ExtensionPoint::ALL.into_iter().map(|point| (point.key(), self.at(point)));
         std::iter::once(("multiPoint", &self.multi_point)).chain(points)
     }
 
-    /// Every set with its key, to change it.
+    /// Returns every set with its key for modification.
     pub(super) fn sets_mut(&mut self) -> impl Iterator<Item = (&'static str, &mut PluginSet)> {
         let points = ExtensionPoint::ALL.into_iter().map(ExtensionPoint::key).zip(&mut self.points);
         std::iter::once(("multiPoint", &mut self.multi_point)).chain(points)
@@ -107,29 +107,29 @@ impl Serialize for Plugins {
     }
 }
 
-/// What is enabled and disabled at an extension point.
+/// The plugins enabled and disabled at an extension point.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct PluginSet {
-    /// Enabled beside the defaults, in order.
+    /// Plugins enabled in addition to the defaults, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub enabled: Vec<Plugin>,
-    /// Defaults that are switched off; `*` is all of them.
+    /// Defaults that are disabled; `*` means all of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub disabled: Vec<Plugin>,
 }
 
 impl PluginSet {
-    /// Whether a plugin is disabled by its own name.
+    /// Returns `true` if a plugin is disabled by name.
     pub fn disables(&self, name: &str) -> bool {
         self.disabled.iter().any(|plugin| plugin.name == name)
     }
 
-    /// Whether all defaults are disabled.
+    /// Returns `true` if all defaults are disabled.
     pub fn disables_all(&self) -> bool {
         self.disables("*")
     }
 
-    /// Whether a plugin is listed as enabled.
+    /// Returns `true` if a plugin is listed as enabled.
     pub fn enables(&self, name: &str) -> bool {
         self.enabled.iter().any(|plugin| plugin.name == name)
     }
@@ -140,17 +140,17 @@ impl PluginSet {
 pub struct Plugin {
     /// The name it is registered under.
     pub name: String,
-    /// Its weight in scoring; zero or absent is one.
+    /// Its weight in scoring; zero or absent means one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<i32>,
 }
 
-/// The arguments of a plugin, completed with defaults where the plugin is in-tree.
+/// The arguments of a plugin; in-tree plugins get defaults for omitted fields.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PluginConfig {
     /// The plugin.
     pub name: String,
-    /// Its arguments; absent only for plugins that are not in-tree.
+    /// Its arguments; absent only for out-of-tree plugins.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub args: Option<PluginArgs>,
 }
@@ -159,19 +159,19 @@ pub struct PluginConfig {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LeaderElection {
-    /// Whether replicas elect a leader.
+    /// Elects a leader among replicas.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leader_elect: Option<bool>,
-    /// How long a lease lasts without renewal.
+    /// Time after which a lease that was not renewed expires.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease_duration: Option<Duration>,
-    /// How long the leader tries to renew before it gives up.
+    /// Time after which the leader gives up renewing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub renew_deadline: Option<Duration>,
-    /// The time between tries.
+    /// Interval between attempts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_period: Option<Duration>,
-    /// The kind of lock; only `leases` is left.
+    /// The type of lock; only `leases` remains.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource_lock: Option<String>,
     /// The name of the lease.
@@ -182,14 +182,14 @@ pub struct LeaderElection {
     pub resource_namespace: Option<String>,
 }
 
-/// The client connection as written.
+/// Connection to the API server as written.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClientConnection {
-    /// The file with the address and credentials; empty is in-cluster.
+    /// The kubeconfig file with address and credentials; empty means in-cluster configuration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kubeconfig: Option<String>,
-    /// The `Accept` header; empty is the content type.
+    /// The `Accept` header; empty means the content type.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accept_content_types: Option<String>,
     /// The `Content-Type` of requests.
@@ -198,7 +198,7 @@ pub struct ClientConnection {
     /// Sustained requests per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub qps: Option<f32>,
-    /// Requests above that in a burst.
+    /// Requests allowed in a burst above the sustained rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub burst: Option<i32>,
 }

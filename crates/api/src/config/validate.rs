@@ -1,24 +1,24 @@
-//! Checks a complete configuration, from `pkg/scheduler/apis/config/validation`.
+//! Validation of a complete configuration, as in `pkg/scheduler/apis/config/validation`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::args::PluginArgs;
 use super::configuration::{Configuration, LeaderElection, Profile};
-use super::defaults::{default_plugins, in_tree};
+use super::defaults::{default_plugins, in_tree_plugins};
 use super::duration::Duration;
 use super::extender;
 use super::gates::Gates;
 use super::point::ExtensionPoint;
-use super::problem::{Sink, child, duplicate, index, invalid, invalid_text, required};
+use super::problem::{ProblemSink, child, duplicate, index, invalid, invalid_text, required};
 use super::v1::{self, PluginSet};
 use super::version::Version;
 
-/// Volume limit plugins of the cloud providers, which NodeVolumeLimits replaced.
+/// Volume limit plugins of cloud providers, which NodeVolumeLimits replaced.
 pub(super) const REMOVED: [&str; 4] =
     ["AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"];
 
-/// Checks everything that is not a matter of one field or one plugin's arguments.
-pub(super) fn validate(mut config: Configuration, sink: &Sink) -> Configuration {
+/// Validates everything beyond single fields and the arguments of single plugins.
+pub(super) fn validate(mut config: Configuration, sink: &ProblemSink) -> Configuration {
     let burst = config.client_connection.burst;
     if burst < 0 {
         sink.report("clientConnection.burst", invalid(burst, "must be non-negative"));
@@ -43,14 +43,14 @@ pub(super) fn validate(mut config: Configuration, sink: &Sink) -> Configuration 
     config
 }
 
-/// Notes on what a file says without effect.
+/// Adds notes on settings without effect.
 pub(super) fn notes(
     raw: &v1::KubeSchedulerConfiguration,
     config: &Configuration,
     gates: Gates,
-    sink: &Sink,
+    sink: &ProblemSink,
 ) {
-    let in_tree = in_tree();
+    let in_tree = in_tree_plugins();
     for (position, (raw, profile)) in raw.profiles.iter().zip(&config.profiles).enumerate() {
         let path = index("profiles", position);
         for (key, set) in raw.plugins.iter().flat_map(v1::Plugins::sets) {
@@ -76,18 +76,25 @@ pub(super) fn notes(
     }
 }
 
-fn set_notes(path: &str, key: &str, set: &PluginSet, profile: &Profile, gates: Gates, sink: &Sink) {
-    let weighs = key == "multiPoint"
-        || ExtensionPoint::ALL.iter().any(|point| point.key() == key && point.weighs());
+fn set_notes(
+    path: &str,
+    key: &str,
+    set: &PluginSet,
+    profile: &Profile,
+    gates: Gates,
+    sink: &ProblemSink,
+) {
+    let uses_weights = key == "multiPoint"
+        || ExtensionPoint::ALL.iter().any(|point| point.key() == key && point.uses_weights());
     for (position, plugin) in set.enabled.iter().enumerate() {
         let path = index(&child(path, "enabled"), position);
         match plugin.weight {
-            Some(weight) if weight != 0 && !weighs => {
+            Some(weight) if weight != 0 && !uses_weights => {
                 sink.note(format!("{path}: the weight of {} has no effect at {key}", plugin.name));
             }
             Some(weight) if weight < 0 => {
                 sink.note(format!(
-                    "{path}: the weight of {} is negative, which turns its scores around",
+                    "{path}: the weight of {} is negative, which inverts its scores",
                     plugin.name
                 ));
             }
@@ -107,7 +114,7 @@ fn set_notes(path: &str, key: &str, set: &PluginSet, profile: &Profile, gates: G
     }
 }
 
-fn leader_election(election: &LeaderElection, sink: &Sink) {
+fn leader_election(election: &LeaderElection, sink: &ProblemSink) {
     if !election.leader_elect {
         return;
     }
@@ -126,7 +133,7 @@ fn leader_election(election: &LeaderElection, sink: &Sink) {
     if lease <= renew {
         report("leaseDuration", lease, "must be greater than `RenewDeadline`");
     }
-    // The elector waits up to a fifth longer than the retry period.
+    // The elector waits up to 20 % longer than the retry period.
     if i128::from(renew.nanos()) * 5 <= i128::from(retry.nanos()) * 6 {
         report("renewDeadline", renew, "must be greater than 1.2 times `RetryPeriod`");
     }
@@ -137,7 +144,7 @@ fn leader_election(election: &LeaderElection, sink: &Sink) {
     }
 }
 
-fn profiles(profiles: &[Profile], sink: &Sink) {
+fn profiles(profiles: &[Profile], sink: &ProblemSink) {
     let mut names: BTreeMap<&str, usize> = BTreeMap::new();
     for (position, profile) in profiles.iter().enumerate() {
         let path = index("profiles", position);
@@ -167,10 +174,10 @@ fn profiles(profiles: &[Profile], sink: &Sink) {
             }
         }
     }
-    common_queue_sort(profiles, sink);
+    check_queue_sorts(profiles, sink);
 }
 
-fn removed_plugins(profile: &Profile, path: &str, sink: &Sink) {
+fn removed_plugins(profile: &Profile, path: &str, sink: &ProblemSink) {
     let message = |name: &str| {
         let version = Version::V1.api_version();
         invalid_text(
@@ -195,21 +202,21 @@ fn removed_plugins(profile: &Profile, path: &str, sink: &Sink) {
     }
 }
 
-/// One queue serves all profiles, so they must agree on its order.
-fn common_queue_sort(profiles: &[Profile], sink: &Sink) {
+/// Checks that all profiles name the same queue sort plugin, because they share one queue.
+fn check_queue_sorts(profiles: &[Profile], sink: &ProblemSink) {
     let Some((first, others)) = profiles.split_first() else {
         return;
     };
-    let canon = first.plugins.at(ExtensionPoint::QueueSort);
-    if canon.enabled.len() > 1 {
-        let message = invalid(canon.enabled.len(), "only one queue sort plugin can be enabled");
+    let reference = first.plugins.at(ExtensionPoint::QueueSort);
+    if reference.enabled.len() > 1 {
+        let message = invalid(reference.enabled.len(), "only one queue sort plugin can be enabled");
         sink.report("profiles[0].plugins.queueSort.enabled", message);
     }
-    let sorter = canon.enabled.first().map(|plugin| plugin.name.as_str());
+    let sorter = reference.enabled.first().map(|plugin| plugin.name.as_str());
     for (position, profile) in others.iter().enumerate() {
         let path = index("profiles", position + 1);
         let found = profile.plugins.at(ExtensionPoint::QueueSort);
-        if !same_set(canon, found) {
+        if !same_set(reference, found) {
             let names: Vec<&str> =
                 found.enabled.iter().map(|plugin| plugin.name.as_str()).collect();
             let message =
@@ -237,7 +244,7 @@ fn same_set(left: &PluginSet, right: &PluginSet) -> bool {
     same(&left.enabled, &right.enabled) && same(&left.disabled, &right.disabled)
 }
 
-fn percentage(value: Option<i32>, path: &str, sink: &Sink) {
+fn percentage(value: Option<i32>, path: &str, sink: &ProblemSink) {
     if let Some(value) = value
         && !(0..=100).contains(&value)
     {
@@ -245,8 +252,9 @@ fn percentage(value: Option<i32>, path: &str, sink: &Sink) {
     }
 }
 
-/// Resources that extenders keep to themselves replace the ignored ones of every profile.
-fn ignore_managed_resources(config: &mut Configuration, sink: &Sink) {
+/// Sets the ignored resources of NodeResourcesFit in every profile to those that extenders manage
+/// exclusively.
+fn ignore_managed_resources(config: &mut Configuration, sink: &ProblemSink) {
     let managed = config.extenders.iter().flat_map(|extender| &extender.managed_resources);
     let ignored: Vec<String> = managed
         .filter(|resource| resource.ignored_by_scheduler)

@@ -1,11 +1,11 @@
-//! Node affinity, pod affinity and topology spread of a pod.
+//! Node affinity, pod affinity and topology spread constraints of a pod.
 
 use engine::object::{
     Labels, NodeAffinity, NodeTerm, PodAffinity, PodTerm, SpreadConstraint, Text, WhenUnsatisfiable,
 };
 use serde::Deserialize;
 
-use super::problem::{Path, Report, quoted};
+use super::problem::{FieldPath, ProblemReport, quoted};
 use super::raw::{List, Nullable, Str};
 use super::selector::{self, RawNodeSelector, RawNodeTerm, RawSelector};
 
@@ -77,20 +77,25 @@ const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
 impl RawAffinity {
-    pub(super) fn node(&self, path: &Path<'_>, report: &mut Report) -> NodeAffinity {
+    pub(super) fn node(&self, path: &FieldPath<'_>, report: &mut ProblemReport) -> NodeAffinity {
         let (raw, path) = (&self.node_affinity, path.field("nodeAffinity"));
         let required = raw.required.as_ref();
         let required = required.map(|raw| selector::node_terms(&path.field(REQUIRED), raw, report));
         let path = path.field(PREFERRED);
         let preferred = raw.preferred.as_ref().map(|raw| {
-            report.bounded(&path, raw);
+            report.check_entries(&path, raw);
             let terms = raw.iter().enumerate();
             terms.map(|(index, raw)| raw.lower(&path.index(index), report)).collect()
         });
         NodeAffinity { required, preferred }
     }
 
-    pub(super) fn pod(&self, path: &Path<'_>, namespace: &str, report: &mut Report) -> PodAffinity {
+    pub(super) fn pod(
+        &self,
+        path: &FieldPath<'_>,
+        namespace: &str,
+        report: &mut ProblemReport,
+    ) -> PodAffinity {
         let mut lower = |name, raw: &Option<RawPodAffinity>| match raw {
             Some(raw) => raw.lower(&path.field(name), namespace, report),
             None => Default::default(),
@@ -109,7 +114,7 @@ impl RawAffinity {
 }
 
 impl RawPreferredNodeTerm {
-    fn lower(&self, path: &Path<'_>, report: &mut Report) -> (i32, NodeTerm) {
+    fn lower(&self, path: &FieldPath<'_>, report: &mut ProblemReport) -> (i32, NodeTerm) {
         check_weight(path, self.weight.0, report);
         (self.weight.0, self.preference.lower(&path.field("preference"), report))
     }
@@ -119,15 +124,15 @@ impl RawPreferredNodeTerm {
 type PodTerms = (Box<[PodTerm]>, Box<[(i32, PodTerm)]>);
 
 impl RawPodAffinity {
-    fn lower(&self, path: &Path<'_>, namespace: &str, report: &mut Report) -> PodTerms {
+    fn lower(&self, path: &FieldPath<'_>, namespace: &str, report: &mut ProblemReport) -> PodTerms {
         let required_path = path.field(REQUIRED);
-        report.bounded(&required_path, &self.required);
+        report.check_entries(&required_path, &self.required);
         let required = self.required.iter().enumerate();
         let required = required
             .map(|(index, raw)| raw.lower(&required_path.index(index), namespace, report))
             .collect();
         let preferred_path = path.field(PREFERRED);
-        report.bounded(&preferred_path, &self.preferred);
+        report.check_entries(&preferred_path, &self.preferred);
         let preferred = self.preferred.iter().enumerate();
         let preferred = preferred
             .map(|(index, raw)| {
@@ -142,14 +147,19 @@ impl RawPodAffinity {
 }
 
 impl RawPodTerm {
-    fn lower(&self, path: &Path<'_>, own_namespace: &str, report: &mut Report) -> PodTerm {
+    fn lower(
+        &self,
+        path: &FieldPath<'_>,
+        own_namespace: &str,
+        report: &mut ProblemReport,
+    ) -> PodTerm {
         let mut lower = |name, raw: &Option<RawSelector>| {
             raw.as_ref().and_then(|raw| raw.lower(&path.field(name), report))
         };
         let selector = lower("labelSelector", &self.label_selector);
         let namespace_selector = lower("namespaceSelector", &self.namespace_selector);
         check_topology_key(path, &self.topology_key, report);
-        report.bounded(&path.field("namespaces"), &self.namespaces);
+        report.check_entries(&path.field("namespaces"), &self.namespaces);
         let mut namespaces: Vec<Text> =
             self.namespaces.iter().map(|namespace| namespace.0.clone()).collect();
         if namespaces.is_empty() && self.namespace_selector.is_none() {
@@ -167,16 +177,16 @@ impl RawPodTerm {
 }
 
 impl RawSpread {
-    /// The constraint; `None` after reporting that nobody knows what to do when it cannot be satisfied.
+    /// Returns the constraint, or reports an unknown `whenUnsatisfiable` and returns `None`.
     pub(super) fn lower(
         &self,
-        path: &Path<'_>,
+        path: &FieldPath<'_>,
         labels: &Labels,
-        report: &mut Report,
+        report: &mut ProblemReport,
     ) -> Option<SpreadConstraint> {
         let selector = self.label_selector.as_ref();
         let selector = selector.and_then(|raw| raw.lower(&path.field("labelSelector"), report));
-        report.bounded(&path.field("matchLabelKeys"), &self.match_label_keys);
+        report.check_entries(&path.field("matchLabelKeys"), &self.match_label_keys);
         let max_skew = self.max_skew.0;
         if max_skew < 1 {
             report.error(&path.field("maxSkew"), format!("found {max_skew}, expected at least 1"));
@@ -213,8 +223,8 @@ impl RawSpread {
     }
 }
 
-/// Whether the policy is to honor; `None` when unset.
-fn policy(path: &Path<'_>, text: Option<&str>, report: &mut Report) -> Option<bool> {
+/// Returns `true` for `Honor`, `false` for anything else, and `None` if the policy is unset.
+fn policy(path: &FieldPath<'_>, text: Option<&str>, report: &mut ProblemReport) -> Option<bool> {
     let text = text?;
     if !matches!(text, "Honor" | "Ignore") {
         report.error(path, format!("found {}, expected Honor or Ignore", quoted(text)));
@@ -222,13 +232,13 @@ fn policy(path: &Path<'_>, text: Option<&str>, report: &mut Report) -> Option<bo
     Some(text == "Honor")
 }
 
-fn check_weight(path: &Path<'_>, weight: i32, report: &mut Report) {
+fn check_weight(path: &FieldPath<'_>, weight: i32, report: &mut ProblemReport) {
     if !(1..=100).contains(&weight) {
         report.error(&path.field("weight"), format!("found {weight}, expected 1 to 100"));
     }
 }
 
-fn check_topology_key(path: &Path<'_>, key: &str, report: &mut Report) {
+fn check_topology_key(path: &FieldPath<'_>, key: &str, report: &mut ProblemReport) {
     if key.is_empty() {
         let expected = "expected a node label such as topology.kubernetes.io/zone";
         report.error(&path.field("topologyKey"), format!("found none, {expected}"));

@@ -1,10 +1,10 @@
-//! Nodes.
+//! Lowering of nodes.
 
 use engine::object::{Digest, Image, Node, Taint, TaintEffect, Text};
 use serde::Deserialize;
 
-use super::problem::{Path, Report, quoted};
-use super::raw::{Hashed, List, Meta, Nullable, RawAmounts, Str};
+use super::problem::{FieldPath, ProblemReport, quoted};
+use super::raw::{HashedText, List, Meta, Nullable, RawAmounts, Str};
 use super::{Lower, resources};
 
 /// `v1 Node`.
@@ -12,13 +12,13 @@ use super::{Lower, resources};
 #[serde(default)]
 pub(super) struct RawNode {
     metadata: Nullable<Meta>,
-    spec: Nullable<RawSpec>,
-    status: Nullable<RawStatus>,
+    spec: Nullable<RawNodeSpec>,
+    status: Nullable<RawNodeStatus>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct RawSpec {
+struct RawNodeSpec {
     taints: List<RawTaint>,
     unschedulable: Nullable<bool>,
 }
@@ -33,24 +33,24 @@ struct RawTaint {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct RawStatus {
+struct RawNodeStatus {
     allocatable: RawAmounts,
-    conditions: List<RawCondition>,
+    conditions: List<RawNodeCondition>,
     declared_features: List<Str>,
-    images: List<RawImage>,
+    images: List<RawContainerImage>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct RawCondition {
+struct RawNodeCondition {
     #[serde(rename = "type")]
-    kind: Nullable<Hashed>,
-    status: Nullable<Hashed>,
+    kind: Nullable<HashedText>,
+    status: Nullable<HashedText>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct RawImage {
+struct RawContainerImage {
     names: List<Str>,
     size_bytes: Nullable<i64>,
 }
@@ -62,25 +62,26 @@ impl Lower for RawNode {
         &self.metadata
     }
 
-    fn lower(self, report: &mut Report) -> Node {
+    fn lower(self, report: &mut ProblemReport) -> Node {
         let Self { metadata: Nullable(meta), spec, status } = self;
-        let path = Path::Root.field("status");
+        let path = FieldPath::Root.field("status");
         let allocatable_path = path.field("allocatable");
         if status.allocatable.is_empty() {
-            let message = "found none, expected what the node offers: no pod fits without it";
+            let message =
+                "found none, expected the resources the node offers: no pod fits without them";
             report.warning(&allocatable_path, message);
         }
         let (allocatable, allowed_pods) =
             resources::allocatable(&allocatable_path, &status.allocatable, report);
-        report.bounded(&path.field("images"), &status.images);
-        report.bounded(&path.field("conditions"), &status.conditions);
-        report.bounded(&path.field("declaredFeatures"), &status.declared_features);
+        report.check_entries(&path.field("images"), &status.images);
+        report.check_entries(&path.field("conditions"), &status.conditions);
+        report.check_entries(&path.field("declaredFeatures"), &status.declared_features);
         let images = status.images.iter().map(|image| Image {
             names: image.names.iter().map(|name| name.0.clone()).collect(),
             size: image.size_bytes.0,
         });
         let conditions = status.conditions.iter();
-        let mut conditions: Vec<(Hashed, Hashed)> =
+        let mut conditions: Vec<(HashedText, HashedText)> =
             conditions.map(|condition| (condition.kind.0, condition.status.0)).collect();
         conditions.sort_unstable();
         let mut declared_features: Vec<Text> =
@@ -102,17 +103,18 @@ impl Lower for RawNode {
     }
 }
 
-fn taints(raw: &[RawTaint], report: &mut Report) -> Box<[Taint]> {
-    let path = Path::Root.field("spec");
+fn taints(raw: &[RawTaint], report: &mut ProblemReport) -> Box<[Taint]> {
+    let path = FieldPath::Root.field("spec");
     let path = path.field("taints");
-    report.bounded(&path, raw);
+    report.check_entries(&path, raw);
     let mut taints = Vec::with_capacity(raw.len());
     for (index, raw) in raw.iter().enumerate() {
         let path = path.index(index);
         if raw.key.is_empty() {
             report.error(&path.field("key"), "found none, expected the key of the taint");
         }
-        // Scheduling looks at the three effects only, so an unknown one changes nothing.
+        // Scheduling reads these three effects only, so dropping a taint with any other changes
+        // nothing.
         if let Some(effect) = taint_effect(&path.field("effect"), &raw.effect, report) {
             taints.push(Taint { key: raw.key.0.clone(), value: raw.value.0.clone(), effect });
         }
@@ -120,11 +122,11 @@ fn taints(raw: &[RawTaint], report: &mut Report) -> Box<[Taint]> {
     taints.into()
 }
 
-/// Reads the effect of a taint or a toleration; `None` after reporting that there is no such effect.
+/// Parses the effect of a taint or a toleration, or reports an unknown effect and returns `None`.
 pub(super) fn taint_effect(
-    path: &Path<'_>,
+    path: &FieldPath<'_>,
     text: &str,
-    report: &mut Report,
+    report: &mut ProblemReport,
 ) -> Option<TaintEffect> {
     Some(match text {
         "NoSchedule" => TaintEffect::NoSchedule,

@@ -1,4 +1,4 @@
-//! Pods.
+//! Lowering of pods.
 
 use engine::object::{
     HostPort, InlineDisk, Owner, Pod, PodSpec, Protocol, Resources, Text, Toleration,
@@ -9,11 +9,11 @@ use serde::Deserialize;
 use super::Lower;
 use super::affinity::{RawAffinity, RawSpread};
 use super::node::taint_effect;
-use super::problem::{Path, Report, quoted};
+use super::problem::{FieldPath, ProblemReport, quoted};
 use super::raw::{self, List, Meta, Nullable, RawAmounts, Str, StrMap};
 use super::resources::{
-    Amounts, Container, Demand, RawContainerStatus, RawRequested, RawResources, Statuses, amounts,
-    is_pod_level,
+    Amounts, ContainerDemand, ContainerStatuses, PodDemand, RawContainerStatus,
+    RawResourceRequests, RawResources, amounts, is_pod_level,
 };
 
 /// `v1 Pod`.
@@ -21,13 +21,13 @@ use super::resources::{
 #[serde(default)]
 pub(super) struct RawPod {
     metadata: Nullable<Meta>,
-    spec: Nullable<RawSpec>,
-    status: Nullable<RawStatus>,
+    spec: Nullable<RawPodSpec>,
+    status: Nullable<RawPodStatus>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct RawSpec {
+struct RawPodSpec {
     affinity: Nullable<RawAffinity>,
     containers: List<RawContainer>,
     host_network: Nullable<bool>,
@@ -92,25 +92,25 @@ struct RawToleration {
 #[serde(default, rename_all = "camelCase")]
 struct RawVolume {
     name: Str,
-    aws_elastic_block_store: Option<RawDisk>,
-    azure_disk: Option<RawDisk>,
-    azure_file: Option<RawDisk>,
-    cinder: Option<RawDisk>,
-    csi: Option<RawDisk>,
-    ephemeral: Option<RawDisk>,
-    gce_persistent_disk: Option<RawDisk>,
+    aws_elastic_block_store: Option<RawVolumeSource>,
+    azure_disk: Option<RawVolumeSource>,
+    azure_file: Option<RawVolumeSource>,
+    cinder: Option<RawVolumeSource>,
+    csi: Option<RawVolumeSource>,
+    ephemeral: Option<RawVolumeSource>,
+    gce_persistent_disk: Option<RawVolumeSource>,
     image: Option<RawImageVolume>,
-    iscsi: Option<RawDisk>,
-    persistent_volume_claim: Option<RawDisk>,
-    portworx_volume: Option<RawDisk>,
-    rbd: Option<RawDisk>,
-    vsphere_volume: Option<RawDisk>,
+    iscsi: Option<RawVolumeSource>,
+    persistent_volume_claim: Option<RawVolumeSource>,
+    portworx_volume: Option<RawVolumeSource>,
+    rbd: Option<RawVolumeSource>,
+    vsphere_volume: Option<RawVolumeSource>,
 }
 
-/// The fields of all disks together; each kind has a few of them.
+/// The union of the fields of all volume sources; each source has a few of them.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct RawDisk {
+struct RawVolumeSource {
     claim_name: Str,
     #[serde(rename = "diskURI")]
     disk_uri: Str,
@@ -136,20 +136,20 @@ struct RawImageVolume {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct RawStatus {
+struct RawPodStatus {
     allocated_resources: RawAmounts,
-    conditions: List<RawCondition>,
+    conditions: List<RawPodCondition>,
     container_statuses: List<RawContainerStatus>,
     init_container_statuses: List<RawContainerStatus>,
     nominated_node_name: Str,
     phase: Str,
-    resources: Option<RawRequested>,
+    resources: Option<RawResourceRequests>,
     start_time: Str,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct RawCondition {
+struct RawPodCondition {
     #[serde(rename = "type")]
     kind: Str,
     status: Str,
@@ -167,21 +167,20 @@ impl Lower for RawPod {
         matches!(&**self.status.phase, "Succeeded" | "Failed")
     }
 
-    fn lower(self, report: &mut Report) -> Pod {
-        let mut shared = self.lower_spec(&Path::Root.field("spec"), report);
+    fn lower(self, report: &mut ProblemReport) -> Pod {
+        let mut shared = self.lower_spec(&FieldPath::Root.field("spec"), report);
         let (meta, spec, status) = (&self.metadata, &self.spec, &self.status);
-        let path = Path::Root.field("spec");
+        let path = FieldPath::Root.field("spec");
         let preempted = status.conditions.iter().any(|condition| {
             &**condition.kind == "DisruptionTarget"
                 && &**condition.status == "True"
                 && &**condition.reason == "PreemptionByScheduler"
         });
-        let status_path = Path::Root.field("status");
-        report.bounded(&status_path.field("conditions"), &status.conditions);
+        let status_path = FieldPath::Root.field("status");
+        report.check_entries(&status_path.field("conditions"), &status.conditions);
         let gates = names(&path.field("schedulingGates"), &spec.scheduling_gates, report);
         shared.too_large = report.too_large().map(|what| {
-            format!("the pod is too large to be scheduled: {what}; create it anew with fewer")
-                .into()
+            format!("the pod is too large to be scheduled: {what}; recreate it with fewer").into()
         });
         Pod {
             namespace: meta.namespace(),
@@ -204,7 +203,7 @@ impl Lower for RawPod {
 }
 
 impl RawPod {
-    fn lower_spec(&self, path: &Path<'_>, report: &mut Report) -> PodSpec {
+    fn lower_spec(&self, path: &FieldPath<'_>, report: &mut ProblemReport) -> PodSpec {
         let (meta, spec) = (&self.metadata, &self.spec);
         let namespace = meta.namespace();
         let labels = meta.labels();
@@ -214,7 +213,7 @@ impl RawPod {
         let (requests, overhead) = (demand.requests(), demand.overhead);
         let limits = self.limits(path, overhead, report);
         let spread_path = path.field("topologySpreadConstraints");
-        report.bounded(&spread_path, &spec.topology_spread_constraints);
+        report.check_entries(&spread_path, &spec.topology_spread_constraints);
         let spread = spec.topology_spread_constraints.iter().enumerate();
         let spread = spread
             .filter_map(|(index, raw)| raw.lower(&spread_path.index(index), &labels, report))
@@ -253,17 +252,17 @@ impl RawPod {
         }
     }
 
-    fn check_containers(&self, path: &Path<'_>, report: &mut Report) {
+    fn check_containers(&self, path: &FieldPath<'_>, report: &mut ProblemReport) {
         let spec = &self.spec;
         if spec.containers.is_empty() {
             let path = path.field("containers");
             report.warning(&path, "found none, expected at least one: is the file cut off?");
         }
-        report.bounded(&path.field("containers"), &spec.containers);
-        report.bounded(&path.field("initContainers"), &spec.init_containers);
+        report.check_entries(&path.field("containers"), &spec.containers);
+        report.check_entries(&path.field("initContainers"), &spec.init_containers);
     }
 
-    fn never_preempts(&self, path: &Path<'_>, report: &mut Report) -> bool {
+    fn never_preempts(&self, path: &FieldPath<'_>, report: &mut ProblemReport) -> bool {
         match &*self.spec.preemption_policy.0 {
             "Never" => true,
             "" | "PreemptLowerPriority" => false,
@@ -276,12 +275,13 @@ impl RawPod {
         }
     }
 
-    /// All that counts towards the requests.
-    fn demand<'a>(&'a self, path: &Path<'_>, report: &mut Report) -> Demand<'a> {
+    /// Collects the inputs of the pod's resource requests.
+    fn demand<'a>(&'a self, path: &FieldPath<'_>, report: &mut ProblemReport) -> PodDemand<'a> {
         let (spec, status) = (&self.spec, &self.status);
         let resize = status.conditions.iter().find(|c| &**c.kind == "PodResizePending");
-        let mut statuses = Statuses::new(resize.is_some_and(|c| &**c.reason == "Infeasible"));
-        let status_path = Path::Root.field("status");
+        let mut statuses =
+            ContainerStatuses::new(resize.is_some_and(|c| &**c.reason == "Infeasible"));
+        let status_path = FieldPath::Root.field("status");
         statuses.add(&status_path.field("containerStatuses"), &status.container_statuses, report);
         let init_statuses = &status.init_container_statuses;
         statuses.add(&status_path.field("initContainerStatuses"), init_statuses, report);
@@ -299,14 +299,14 @@ impl RawPod {
                     let with_status = (!is_init || is_sidecar)
                         .then(|| statuses.effective(&container.name, &requests))
                         .flatten();
-                    Container { requests, with_status, is_sidecar }
+                    ContainerDemand { requests, with_status, is_sidecar }
                 })
                 .collect()
         };
         let containers = lower("containers", &spec.containers, false);
         let init_containers = lower("initContainers", &spec.init_containers, true);
 
-        let path = Path::Root.field("spec");
+        let path = FieldPath::Root.field("spec");
         let resources = path.field("resources");
         let mut pod_level = amounts(&resources.field("requests"), &spec.resources.requests, report);
         let pod_level_with_status = status.resources.as_ref().map(|resources| {
@@ -317,7 +317,7 @@ impl RawPod {
             statuses.largest(&pod_level, &actuated, &allocated)
         });
         pod_level.retain(|name, _| is_pod_level(name));
-        Demand {
+        PodDemand {
             containers,
             init_containers,
             pod_level,
@@ -326,12 +326,12 @@ impl RawPod {
         }
     }
 
-    /// What the pod may use at most.
+    /// Returns the sum of the pod's resource limits.
     fn limits<'a>(
         &'a self,
-        path: &Path<'_>,
+        path: &FieldPath<'_>,
         overhead: Amounts<'a>,
-        report: &mut Report,
+        report: &mut ProblemReport,
     ) -> Resources {
         let spec = &self.spec;
         let mut lower = |name, containers: &'a [RawContainer], is_init: bool| {
@@ -342,7 +342,7 @@ impl RawPod {
                     let (path, raw) = (path.index(index), &container.resources.limits);
                     let requests = amounts(&path.field("resources").field("limits"), raw, report);
                     let is_sidecar = is_init && container.is_sidecar();
-                    Container { requests, with_status: None, is_sidecar }
+                    ContainerDemand { requests, with_status: None, is_sidecar }
                 })
                 .collect()
         };
@@ -352,11 +352,12 @@ impl RawPod {
         let mut pod_level = amounts(&resources.field("limits"), &spec.resources.limits, report);
         pod_level.retain(|name, _| is_pod_level(name));
         let pod_level_with_status = None;
-        Demand { containers, init_containers, pod_level, pod_level_with_status, overhead }.limits()
+        PodDemand { containers, init_containers, pod_level, pod_level_with_status, overhead }
+            .limits()
     }
 
-    /// Ports of sidecars, then of containers.
-    fn host_ports(&self, path: &Path<'_>, report: &mut Report) -> Box<[HostPort]> {
+    /// Returns the host ports of the sidecars, followed by those of the containers.
+    fn host_ports(&self, path: &FieldPath<'_>, report: &mut ProblemReport) -> Box<[HostPort]> {
         let mut ports = Vec::new();
         let sidecars = self.spec.init_containers.iter().enumerate();
         let sidecars = sidecars.filter(|(_, container)| container.is_sidecar());
@@ -380,12 +381,14 @@ impl RawPod {
         of_containers.chain(of_volumes).map(normalised_image).collect()
     }
 
-    fn volumes(&self, path: &Path<'_>, report: &mut Report) -> Box<[Volume]> {
-        report.bounded(path, &self.spec.volumes);
+    fn volumes(&self, path: &FieldPath<'_>, report: &mut ProblemReport) -> Box<[Volume]> {
+        report.check_entries(path, &self.spec.volumes);
         let pod = &self.metadata.name;
         self.spec.volumes.iter().filter_map(|volume| volume.lower(pod)).collect()
     }
 
+    /// Returns the node features the pod requires.
+    ///
     /// Upstream: component-helpers `nodedeclaredfeatures/features`, v0.36.
     fn required_features(&self) -> Box<[Text]> {
         let spec = &self.spec;
@@ -405,14 +408,19 @@ impl RawPod {
 }
 
 impl RawContainer {
-    /// Whether an init container keeps running.
+    /// Returns `true` for an init container that keeps running beside the main containers.
     fn is_sidecar(&self) -> bool {
         &**self.restart_policy == "Always"
     }
 
-    fn add_host_ports(&self, path: &Path<'_>, ports: &mut Vec<HostPort>, report: &mut Report) {
+    fn add_host_ports(
+        &self,
+        path: &FieldPath<'_>,
+        ports: &mut Vec<HostPort>,
+        report: &mut ProblemReport,
+    ) {
         let path = path.field("ports");
-        report.bounded(&path, &self.ports);
+        report.check_entries(&path, &self.ports);
         for (index, raw) in self.ports.iter().enumerate() {
             let path = path.index(index);
             let port = raw.host_port.0;
@@ -484,24 +492,29 @@ impl RawVolume {
     }
 }
 
-fn names(path: &Path<'_>, raw: &[RawNamed], report: &mut Report) -> Box<[Text]> {
-    report.bounded(path, raw);
+fn names(path: &FieldPath<'_>, raw: &[RawNamed], report: &mut ProblemReport) -> Box<[Text]> {
+    report.check_entries(path, raw);
     raw.iter().map(|named| named.name.0.clone()).collect()
 }
 
-fn tolerations(path: &Path<'_>, raw: &[RawToleration], report: &mut Report) -> Box<[Toleration]> {
-    if !report.bounded(path, raw) {
+fn tolerations(
+    path: &FieldPath<'_>,
+    raw: &[RawToleration],
+    report: &mut ProblemReport,
+) -> Box<[Toleration]> {
+    if !report.check_entries(path, raw) {
         return Box::default();
     }
     let raw = raw.iter().enumerate();
     raw.map(|(index, raw)| toleration(&path.index(index), raw, report)).collect()
 }
 
-fn toleration(path: &Path<'_>, raw: &RawToleration, report: &mut Report) -> Toleration {
+fn toleration(path: &FieldPath<'_>, raw: &RawToleration, report: &mut ProblemReport) -> Toleration {
     let mut operator = match &*raw.operator.0 {
         "" | "Equal" => TolerationOperator::Equal,
         "Exists" => TolerationOperator::Exists,
-        // Only with a feature that is off: the cluster keeps them, and they tolerate nothing.
+        // Valid only with a feature gate that is off: the API server stores them, and they tolerate
+        // nothing.
         "Lt" | "Gt" => TolerationOperator::Other,
         found => {
             let found = quoted(found);
@@ -519,7 +532,7 @@ fn toleration(path: &Path<'_>, raw: &RawToleration, report: &mut Report) -> Tole
         text => {
             let effect = taint_effect(&path.field("effect"), text, report);
             if effect.is_none() {
-                // No taint has this effect.
+                // No taint has an unknown effect, so the toleration matches nothing.
                 operator = TolerationOperator::Other;
             }
             effect
@@ -528,8 +541,8 @@ fn toleration(path: &Path<'_>, raw: &RawToleration, report: &mut Report) -> Tole
     Toleration { key: raw.key.0.clone(), operator, value: raw.value.0.clone(), effect }
 }
 
-/// The name with its tag: `:latest` when it has none.
+/// Returns the image name with its tag, `:latest` by default.
 fn normalised_image(name: &str) -> Text {
-    // `None` is before any position.
+    // `None` compares less than any position.
     if name.rfind(':') > name.rfind('/') { name.into() } else { format!("{name}:latest").into() }
 }

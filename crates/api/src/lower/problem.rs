@@ -1,28 +1,29 @@
-//! What is wrong with an object, and where.
+//! Problems of an object, with their field paths.
 
 use std::fmt;
 
 use super::limits::{FOUND_CHARS_MAX, LIST_ENTRIES_MAX, PROBLEMS_MAX};
 
-/// How bad a problem is.
+/// The severity of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Severity {
-    /// The object works, but probably not as meant.
+    /// The object works, but probably not as intended.
     Warning,
-    /// A cluster would not have taken the object.
+    /// The API server would have rejected the object.
     Error,
 }
 
-/// Something wrong with an object.
+/// A problem of one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// How bad it is.
+    /// How severe it is.
     pub severity: Severity,
-    /// Which object, as `Pod default/web-1`, or which document.
+    /// The object, such as `Pod default/web-1`, or the document.
     pub object: String,
-    /// Which field, as `spec.containers[0].resources.requests.cpu`; empty when it is the whole object.
+    /// The field, such as `spec.containers[0].resources.requests.cpu`; empty for the object as a
+    /// whole.
     pub path: String,
-    /// What was found and what was expected.
+    /// The value found and the value expected.
     pub message: String,
 }
 
@@ -35,85 +36,85 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Where in an object we are; turned into text only when there is something to say.
+/// A field path within an object. It is a linked list on the stack, formatted only for a problem.
 #[derive(Clone, Copy)]
-pub(super) enum Path<'a> {
+pub(super) enum FieldPath<'a> {
     Root,
-    Field(&'a Path<'a>, &'static str),
-    Key(&'a Path<'a>, &'a str),
-    Index(&'a Path<'a>, usize),
+    Field(&'a FieldPath<'a>, &'static str),
+    Key(&'a FieldPath<'a>, &'a str),
+    Index(&'a FieldPath<'a>, usize),
 }
 
-impl<'a> Path<'a> {
-    pub(super) fn field(&'a self, name: &'static str) -> Path<'a> {
-        Path::Field(self, name)
+impl<'a> FieldPath<'a> {
+    pub(super) fn field(&'a self, name: &'static str) -> FieldPath<'a> {
+        FieldPath::Field(self, name)
     }
 
-    pub(super) fn key(&'a self, key: &'a str) -> Path<'a> {
-        Path::Key(self, key)
+    pub(super) fn key(&'a self, key: &'a str) -> FieldPath<'a> {
+        FieldPath::Key(self, key)
     }
 
-    pub(super) fn index(&'a self, index: usize) -> Path<'a> {
-        Path::Index(self, index)
+    pub(super) fn index(&'a self, index: usize) -> FieldPath<'a> {
+        FieldPath::Index(self, index)
     }
 }
 
-impl fmt::Display for Path<'_> {
+impl fmt::Display for FieldPath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Path::Root => Ok(()),
-            Path::Field(Path::Root, name) => f.write_str(name),
-            Path::Field(parent, name) => write!(f, "{parent}.{name}"),
-            Path::Key(parent, key) => write!(f, "{parent}.{}", clip(key)),
-            Path::Index(parent, index) => write!(f, "{parent}[{index}]"),
+            FieldPath::Root => Ok(()),
+            FieldPath::Field(FieldPath::Root, name) => f.write_str(name),
+            FieldPath::Field(parent, name) => write!(f, "{parent}.{name}"),
+            FieldPath::Key(parent, key) => write!(f, "{parent}.{}", clip(key)),
+            FieldPath::Index(parent, index) => write!(f, "{parent}[{index}]"),
         }
     }
 }
 
-/// Problems of one object while it is being lowered.
+/// Collects the problems of one object while it is lowered.
 #[derive(Default)]
-pub(super) struct Report {
+pub(super) struct ProblemReport {
     problems: Vec<Problem>,
-    /// Problems beyond the limit.
-    left_out: usize,
-    /// Upstream could not even have decoded the object.
+    /// Number of problems beyond `PROBLEMS_MAX`.
+    omitted: usize,
+    /// Upstream could not have decoded the object.
     unusable: bool,
-    /// The first list or map that is larger than any is worked with, and its size.
+    /// The first list or map that exceeds its limit, with its size.
     too_large: Option<String>,
 }
 
-impl Report {
-    /// The object works, but probably not as meant.
-    pub(super) fn warning(&mut self, path: &Path<'_>, message: impl Into<String>) {
+impl ProblemReport {
+    /// Reports that the object works, but probably not as intended.
+    pub(super) fn warning(&mut self, path: &FieldPath<'_>, message: impl Into<String>) {
         self.push(Severity::Warning, path.to_string(), message.into());
     }
 
-    /// A cluster would not have taken the object, though scheduling knows what to do with it.
-    pub(super) fn error(&mut self, path: &Path<'_>, message: impl Into<String>) {
+    /// Reports that the API server would have rejected the object; the scheduler handles it.
+    pub(super) fn error(&mut self, path: &FieldPath<'_>, message: impl Into<String>) {
         self.push(Severity::Error, path.to_string(), message.into());
     }
 
-    /// The object cannot be used at all.
-    pub(super) fn fatal(&mut self, path: &Path<'_>, message: impl Into<String>) {
+    /// Reports that the object cannot be used.
+    pub(super) fn fatal(&mut self, path: &FieldPath<'_>, message: impl Into<String>) {
         self.fatal_at(path.to_string(), message.into());
     }
 
-    /// As `fatal`, with the path as text.
+    /// Like [`ProblemReport::fatal`], with the path already formatted.
     pub(super) fn fatal_at(&mut self, path: String, message: String) {
         self.unusable = true;
         self.push(Severity::Error, path, message);
     }
 
-    /// Whether a list is short enough; says so if not.
-    pub(super) fn bounded<T>(&mut self, path: &Path<'_>, list: &[T]) -> bool {
-        self.within(path, list.len(), LIST_ENTRIES_MAX, "entries")
+    /// Returns `true` if a list has at most `LIST_ENTRIES_MAX` entries, and reports it otherwise.
+    pub(super) fn check_entries<T>(&mut self, path: &FieldPath<'_>, list: &[T]) -> bool {
+        self.check_limit(path, list.len(), LIST_ENTRIES_MAX, "entries")
     }
 
-    /// Returns whether a size is within its limit, and reports it if not. The object stays usable: what
-    /// it holds on its node counts.
-    pub(super) fn within(
+    /// Returns `true` if a size is within its limit, and reports it otherwise. The object stays
+    /// usable, because its requests count towards its node.
+    pub(super) fn check_limit(
         &mut self,
-        path: &Path<'_>,
+        path: &FieldPath<'_>,
         found: usize,
         most: usize,
         of_what: &str,
@@ -127,23 +128,23 @@ impl Report {
         false
     }
 
-    /// What is too large, with its path, if anything is.
+    /// Returns the first list or map that exceeds its limit, with its path.
     pub(super) fn too_large(&self) -> Option<&str> {
         self.too_large.as_deref()
     }
 
-    /// Whether the object cannot be used at all.
+    /// Returns `true` if a fatal problem was reported.
     pub(super) fn is_unusable(&self) -> bool {
         self.unusable
     }
 
-    /// All problems, now that the object's name is known.
+    /// Returns all problems, labelled with the name of the object.
     pub(super) fn finish(mut self, object: impl FnOnce() -> String) -> Vec<Problem> {
         if self.problems.is_empty() {
             return self.problems;
         }
-        if self.left_out > 0 {
-            let message = format!("{} more problems are left out", self.left_out);
+        if self.omitted > 0 {
+            let message = format!("{} more problems omitted", self.omitted);
             self.problems.push(Problem {
                 severity: Severity::Error,
                 object: String::new(),
@@ -160,19 +161,19 @@ impl Report {
 
     fn push(&mut self, severity: Severity, path: String, message: String) {
         if self.problems.len() >= PROBLEMS_MAX {
-            self.left_out += 1;
+            self.omitted += 1;
             return;
         }
         self.problems.push(Problem { severity, object: String::new(), path, message });
     }
 }
 
-/// Quotes what was found, shortened.
+/// Quotes the offending value, shortened to `FOUND_CHARS_MAX` characters.
 pub(super) fn quoted(found: &str) -> String {
     format!("{:?}", clip(found))
 }
 
-/// The beginning of a long text.
+/// Shortens a text to `FOUND_CHARS_MAX` characters and an ellipsis.
 pub(super) fn clip(text: &str) -> std::borrow::Cow<'_, str> {
     match text.char_indices().nth(FOUND_CHARS_MAX) {
         Some((end, _)) => format!("{}…", &text[..end]).into(),

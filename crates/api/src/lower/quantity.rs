@@ -1,42 +1,43 @@
-//! Amounts such as `500m`, `2` or `1Gi`, exact down to a billionth.
+//! Kubernetes quantities such as `500m`, `2` or `1Gi`, exact to 10⁻⁹.
 //!
 //! Upstream: apimachinery `pkg/api/resource/quantity.go`, v0.36.
-//! Where upstream overflows 64 bits it reads an arbitrary number (`10E` becomes zero).
-//! Here such an amount stays at the largest number, so that nothing huge passes for small.
+//! Where upstream overflows 64 bits, it yields an arbitrary number (`10E` becomes zero). Here the
+//! value saturates, so that a huge quantity is never taken for a small one.
 
 use std::fmt;
 
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 
-/// Billionths in one unit.
+/// 10⁻⁹ parts of one unit.
 const NANO: i128 = 1_000_000_000;
-/// Billionths in one thousandth.
+/// 10⁻⁹ parts of one thousandth.
 const NANO_PER_MILLI: i128 = 1_000_000;
 
-/// An exact amount.
+/// An exact quantity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Quantity {
-    /// Billionths of a unit; stays at the bounds instead of overflowing.
+    /// Value in 10⁻⁹ units, saturating instead of overflowing.
     nano: i128,
 }
 
 impl Quantity {
-    /// Nothing.
+    /// The quantity zero.
     pub const ZERO: Self = Self { nano: 0 };
 
-    /// So many thousandths.
-    pub const fn milli(value: i64) -> Self {
+    /// Creates a quantity from thousandths.
+    pub const fn from_milli(value: i64) -> Self {
         Self { nano: value as i128 * NANO_PER_MILLI }
     }
 
-    /// So many units.
-    pub const fn units(value: i64) -> Self {
+    /// Creates a quantity from whole units.
+    pub const fn from_units(value: i64) -> Self {
         Self { nano: value as i128 * NANO }
     }
 
-    /// Reads the text form; `None` if it has none of the forms.
+    /// Parses the text form, or returns `None` if it is malformed.
     ///
-    /// Anything finer than a billionth is rounded away from zero.
+    /// Digits below 10⁻⁹ are rounded away from zero. Values with a binary suffix saturate at 2⁶³ −
+    /// 1.
     /// Amounts with a binary suffix end at 2⁶³ − 1.
     pub fn parse(text: &str) -> Option<Self> {
         let (negative, number) = match text.as_bytes().first()? {
@@ -62,28 +63,28 @@ impl Quantity {
         Some(Self { nano: if negative { -nano } else { nano } })
     }
 
-    /// Whole units, rounded away from zero, within 64 bits.
+    /// Returns the value in whole units, rounded away from zero and saturated to 64 bits.
     pub fn value(self) -> i64 {
         self.rounded(NANO)
     }
 
-    /// Whole thousandths, rounded away from zero, within 64 bits.
+    /// Returns the value in thousandths, rounded away from zero and saturated to 64 bits.
     pub fn milli_value(self) -> i64 {
         self.rounded(NANO_PER_MILLI)
     }
 
-    /// Both together.
+    /// Returns the saturating sum.
     pub fn plus(self, other: Self) -> Self {
         Self { nano: self.nano.saturating_add(other.nano) }
     }
 
-    /// Whether it is below zero.
+    /// Returns `true` if the value is below zero.
     pub fn is_negative(self) -> bool {
         self.nano < 0
     }
 
-    /// Whether 64 bits hold its units.
-    pub fn fits(self) -> bool {
+    /// Returns `true` if the value in whole units fits in 64 bits.
+    pub fn fits_i64(self) -> bool {
         self.nano.unsigned_abs() <= (i128::from(i64::MAX) * NANO).unsigned_abs()
     }
 
@@ -97,12 +98,12 @@ impl Quantity {
     }
 }
 
-/// What follows the digits.
+/// The suffix: the exponent of the multiplier.
 #[derive(Clone, Copy)]
 enum Suffix {
-    /// A power of ten.
+    /// Power of ten.
     Decimal(i32),
-    /// A power of two.
+    /// Power of two.
     Binary(u32),
 }
 
@@ -127,14 +128,14 @@ impl Suffix {
             "Ei" => Self::Binary(60),
             _ => {
                 let exponent = text.strip_prefix(['e', 'E'])?;
-                // Upstream keeps the low 32 bits of the exponent.
+                // Upstream truncates the exponent to 32 bits.
                 Self::Decimal(exponent.parse::<i64>().ok()? as i32)
             }
         })
     }
 
-    /// Upstream reads a number without digits as zero, but only on its fast path, which the largest
-    /// binary suffixes and the smallest exponents do not take.
+    /// Returns `true` if upstream accepts this suffix without digits and reads zero. Only its fast
+    /// path does, which the largest binary suffixes and the smallest exponents do not take.
     fn allows_no_digits(self) -> bool {
         match self {
             Self::Decimal(exponent) => exponent >= -9,
@@ -148,7 +149,7 @@ fn split_digits(text: &str) -> (&str, &str) {
     text.split_at(end)
 }
 
-/// Billionths in `whole.fraction × 10^exponent`, rounded up.
+/// Returns `whole.fraction × 10^exponent` in 10⁻⁹ units, rounded up.
 fn decimal(whole: &str, fraction: &str, exponent: i32) -> i128 {
     let digits = || whole.bytes().chain(fraction.bytes()).map(|b| i128::from(b - b'0'));
     let shift = i64::from(exponent) + 9 - fraction.len() as i64;
@@ -167,11 +168,11 @@ fn decimal(whole: &str, fraction: &str, exponent: i32) -> i128 {
     }
 }
 
-/// Billionths in `whole.fraction × 2^shift`, rounded up.
+/// Returns `whole.fraction × 2^shift` in 10⁻⁹ units, rounded up.
 fn binary(whole: &str, fraction: &str, shift: u32) -> i128 {
     let unit = NANO << shift;
     let whole = number(whole.bytes().map(|b| i128::from(b - b'0'))).saturating_mul(unit);
-    // From the last digit to the first, so that the sum never exceeds one unit.
+    // Summed from the last digit to the first, so that the sum never exceeds one unit.
     let (mut sum, mut rounds_up) = (0, false);
     for digit in fraction.bytes().rev().map(|b| i128::from(b - b'0')) {
         sum += digit * unit;
@@ -185,12 +186,12 @@ fn number(digits: impl Iterator<Item = i128>) -> i128 {
     digits.fold(0_i128, |number, digit| number.saturating_mul(10).saturating_add(digit))
 }
 
-/// The text of a quantity, not read yet: Kubernetes takes a string or a number.
+/// The unparsed text of a quantity. Kubernetes accepts a string or a number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RawQuantity(pub Box<str>);
 
 impl RawQuantity {
-    /// Reads it, without the blanks around it.
+    /// Parses the text after trimming white space.
     pub fn parse(&self) -> Option<Quantity> {
         Quantity::parse(self.0.trim())
     }
@@ -303,8 +304,8 @@ mod tests {
         check("1e-1000000000", 1, 1);
         check(&"9".repeat(1000), i64::MAX, i64::MAX);
         check(&format!("0.{}1", "0".repeat(1000)), 1, 1);
-        assert!(!Quantity::parse("10E").unwrap().fits());
-        assert!(Quantity::parse("8Ei").unwrap().fits());
+        assert!(!Quantity::parse("10E").unwrap().fits_i64());
+        assert!(Quantity::parse("8Ei").unwrap().fits_i64());
     }
 
     #[test]
@@ -362,12 +363,12 @@ mod tests {
     #[test]
     fn numbers_are_quantities_too() {
         let read = |json: &str| serde_json::from_str::<RawQuantity>(json).unwrap().parse();
-        assert_eq!(read("2"), Some(Quantity::units(2)));
-        assert_eq!(read("-2"), Some(Quantity::units(-2)));
-        assert_eq!(read("0.1"), Some(Quantity::milli(100)));
-        assert_eq!(read("1e3"), Some(Quantity::units(1000)));
+        assert_eq!(read("2"), Some(Quantity::from_units(2)));
+        assert_eq!(read("-2"), Some(Quantity::from_units(-2)));
+        assert_eq!(read("0.1"), Some(Quantity::from_milli(100)));
+        assert_eq!(read("1e3"), Some(Quantity::from_units(1000)));
         assert_eq!(read("null"), Some(Quantity::ZERO));
-        assert_eq!(read("\" 1 \""), Some(Quantity::units(1)));
+        assert_eq!(read("\" 1 \""), Some(Quantity::from_units(1)));
         assert!(serde_json::from_str::<RawQuantity>("true").is_err());
     }
 

@@ -1,7 +1,8 @@
-//! What all kinds have in common on the wire.
+//! Deserialization types shared by all kinds.
 //!
-//! Types here hold only fields that scheduling reads; all others are ignored.
-//! Kubernetes takes `null` for anything, which means the same as leaving it out.
+//! The types here and in the modules of the kinds hold only fields that scheduling reads; all
+//! others are ignored. Kubernetes accepts `null` for any field, with the same meaning as an absent
+//! field.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,11 +13,11 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::limits::MAP_BYTES_MAX;
-use super::problem::{Path, Report, quoted};
+use super::problem::{FieldPath, ProblemReport, quoted};
 use super::quantity::{Quantity, RawQuantity};
 use super::time;
 
-/// A value for which `null` means the default.
+/// A value whose default is used for `null`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Nullable<T>(pub(super) T);
 
@@ -34,16 +35,16 @@ impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for Nullable<T> {
     }
 }
 
-/// A string; `null` is the empty one.
+/// A string; `null` is the empty string.
 pub(super) type Str = Nullable<Text>;
-/// A list; `null` is the empty one.
+/// A list; `null` is the empty list.
 pub(super) type List<T> = Nullable<Vec<T>>;
 /// Labels or annotations.
 pub(super) type StrMap = Nullable<RawLabels>;
-/// Amounts by resource name.
+/// Quantities by resource name.
 pub(super) type RawAmounts = Nullable<BTreeMap<Text, RawQuantity>>;
 
-/// A map of strings; `null` as a value is the empty one.
+/// A map of strings; a `null` value is the empty string.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RawLabels(pub(super) Labels);
 
@@ -79,24 +80,24 @@ impl<'de> Deserialize<'de> for RawLabels {
     }
 }
 
-/// A string of which only a change matters.
+/// A string kept only as a digest, because scheduling needs to detect changes and nothing else.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Hashed(Digest);
+pub(super) struct HashedText(Digest);
 
-impl<'de> Deserialize<'de> for Hashed {
+impl<'de> Deserialize<'de> for HashedText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Once;
 
         impl Visitor<'_> for Once {
-            type Value = Hashed;
+            type Value = HashedText;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a string")
             }
 
-            fn visit_str<E>(self, text: &str) -> Result<Hashed, E> {
-                // In protobuf an empty string stands there, in JSON it does not.
-                Ok(Hashed(Digest::of(Some(text).filter(|text| !text.is_empty()))))
+            fn visit_str<E>(self, text: &str) -> Result<HashedText, E> {
+                // Protobuf encodes an empty string explicitly, JSON omits it.
+                Ok(HashedText(Digest::of(Some(text).filter(|text| !text.is_empty()))))
             }
         }
 
@@ -132,12 +133,12 @@ pub(super) struct OwnerReference {
 }
 
 impl Meta {
-    /// The namespace, `default` when unset.
+    /// Returns the namespace, `default` if unset.
     pub(super) fn namespace(&self) -> Text {
         if self.namespace.is_empty() { "default".into() } else { self.namespace.0.clone() }
     }
 
-    /// The uid, made from the name when unset.
+    /// Returns the uid, or one derived from namespace and name if unset.
     pub(super) fn uid(&self) -> Text {
         if self.uid.is_empty() {
             format!("uid-{}-{}", self.namespace(), &*self.name.0).into()
@@ -146,7 +147,7 @@ impl Meta {
         }
     }
 
-    /// The owner that manages the object.
+    /// Returns the owner reference of the managing controller.
     pub(super) fn controller(&self) -> Option<&OwnerReference> {
         self.owner_references.iter().find(|owner| owner.controller.0)
     }
@@ -155,35 +156,40 @@ impl Meta {
         self.annotations.get(key)
     }
 
-    /// Reports what is wrong with any kind of object.
-    pub(super) fn check(&self, report: &mut Report) {
-        let path = Path::Root.field("metadata");
+    /// Reports problems that any kind of object can have.
+    pub(super) fn check(&self, report: &mut ProblemReport) {
+        let path = FieldPath::Root.field("metadata");
         if self.name.is_empty() {
             report.fatal(&path.field("name"), "found none, expected the name of the object");
         }
         check_size(&path.field("labels"), &self.labels, report);
         check_size(&path.field("annotations"), &self.annotations, report);
-        report.bounded(&path.field("ownerReferences"), &self.owner_references);
+        report.check_entries(&path.field("ownerReferences"), &self.owner_references);
     }
 
     pub(super) fn labels(&self) -> Labels {
         self.labels.0.0.clone()
     }
 
-    /// `creationTimestamp` in nanoseconds since the epoch, zero when unset.
-    pub(super) fn creation_time(&self, report: &mut Report) -> i64 {
-        let path = Path::Root.field("metadata");
+    /// Returns `creationTimestamp` in nanoseconds since the Unix epoch, zero if unset.
+    pub(super) fn creation_time(&self, report: &mut ProblemReport) -> i64 {
+        let path = FieldPath::Root.field("metadata");
         timestamp(&path.field("creationTimestamp"), &self.creation_timestamp, report).unwrap_or(0)
     }
 }
 
-/// A `resourceVersion`, zero when unset or not a number.
+/// Parses a `resourceVersion`; an unset one or one that is not a number is zero.
 pub(super) fn version(text: &str) -> u64 {
     text.parse().unwrap_or(0)
 }
 
-/// Nanoseconds since the epoch; `None` when unset.
-pub(super) fn timestamp(path: &Path<'_>, text: &str, report: &mut Report) -> Option<i64> {
+/// Parses a timestamp into nanoseconds since the Unix epoch; returns `None` if unset or malformed,
+/// and reports the latter.
+pub(super) fn timestamp(
+    path: &FieldPath<'_>,
+    text: &str,
+    report: &mut ProblemReport,
+) -> Option<i64> {
     if text.is_empty() {
         return None;
     }
@@ -195,8 +201,12 @@ pub(super) fn timestamp(path: &Path<'_>, text: &str, report: &mut Report) -> Opt
     parsed
 }
 
-/// Reads a quantity; zero after reporting that it is none.
-pub(super) fn quantity(path: &Path<'_>, raw: &RawQuantity, report: &mut Report) -> Quantity {
+/// Parses a quantity, or reports that it is malformed and returns zero.
+pub(super) fn quantity(
+    path: &FieldPath<'_>,
+    raw: &RawQuantity,
+    report: &mut ProblemReport,
+) -> Quantity {
     let Some(quantity) = raw.parse() else {
         let found = quoted(&raw.0);
         report.fatal(path, format!("found {found}, expected a quantity such as 500m, 2, 1Gi"));
@@ -206,14 +216,14 @@ pub(super) fn quantity(path: &Path<'_>, raw: &RawQuantity, report: &mut Report) 
         let found = quoted(&raw.0);
         report.error(path, format!("found {found}, expected a quantity that is not negative"));
     }
-    if !quantity.fits() {
+    if !quantity.fits_i64() {
         let (found, most) = (quoted(&raw.0), i64::MAX);
         report.warning(path, format!("found {found}, which counts as {most}, the largest amount"));
     }
     quantity
 }
 
-fn check_size(path: &Path<'_>, map: &Labels, report: &mut Report) {
+fn check_size(path: &FieldPath<'_>, map: &Labels, report: &mut ProblemReport) {
     let bytes: usize = map.iter().map(|(key, value)| key.len() + value.len()).sum();
-    report.within(path, bytes, MAP_BYTES_MAX, "bytes");
+    report.check_limit(path, bytes, MAP_BYTES_MAX, "bytes");
 }

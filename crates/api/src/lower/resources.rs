@@ -1,4 +1,4 @@
-//! What pods request, in the variants that scheduling needs.
+//! Resource requests of a pod, in the variants that scheduling needs.
 //!
 //! Upstream: component-helpers `resource/helpers.go`, v0.36.
 
@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use engine::object::{Resources, is_scalar_resource};
 use serde::Deserialize;
 
-use super::problem::{Path, Report};
+use super::problem::{FieldPath, ProblemReport};
 use super::quantity::Quantity;
 use super::raw::{List, RawAmounts, Str, quantity};
 
-/// What scoring assumes of a container that requests no cpu or no memory.
+/// Requests that scoring assumes for a container that sets no cpu or no memory.
 const DEFAULTS: &[(&str, Quantity)] =
-    &[("cpu", Quantity::milli(100)), ("memory", Quantity::units(200 * 1024 * 1024))];
+    &[("cpu", Quantity::from_milli(100)), ("memory", Quantity::from_units(200 * 1024 * 1024))];
 
 /// `resources` of a container or a pod.
 #[derive(Debug, Default, Deserialize)]
@@ -23,10 +23,10 @@ pub(super) struct RawResources {
     pub(super) limits: RawAmounts,
 }
 
-/// `resources` of which limits are not read: in a status, of a claim.
+/// `resources` whose limits are not read: in a pod status or a volume claim.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct RawRequested {
+pub(super) struct RawResourceRequests {
     pub(super) requests: RawAmounts,
 }
 
@@ -35,51 +35,51 @@ pub(super) struct RawRequested {
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct RawContainerStatus {
     name: Str,
-    resources: Option<RawRequested>,
+    resources: Option<RawResourceRequests>,
     allocated_resources: RawAmounts,
 }
 
-/// Amounts by resource name.
+/// Quantities by resource name.
 pub(super) type Amounts<'a> = BTreeMap<&'a str, Quantity>;
 
-/// One container.
-pub(super) struct Container<'a> {
-    /// From the spec.
+/// The resource requests of one container.
+pub(super) struct ContainerDemand<'a> {
+    /// Requests from the spec.
     pub(super) requests: Amounts<'a>,
-    /// From spec and status, if the status has any.
+    /// Effective requests from spec and status, if the status has any.
     pub(super) with_status: Option<Amounts<'a>>,
-    /// An init container that keeps running.
+    /// An init container that keeps running beside the main containers.
     pub(super) is_sidecar: bool,
 }
 
-/// All that counts towards the requests of a pod.
+/// Everything that counts towards the requests of a pod.
 #[derive(Default)]
-pub(super) struct Demand<'a> {
+pub(super) struct PodDemand<'a> {
     /// `spec.containers`.
-    pub(super) containers: Vec<Container<'a>>,
+    pub(super) containers: Vec<ContainerDemand<'a>>,
     /// `spec.initContainers`.
-    pub(super) init_containers: Vec<Container<'a>>,
-    /// `spec.resources.requests`, only names that pods can request.
+    pub(super) init_containers: Vec<ContainerDemand<'a>>,
+    /// `spec.resources.requests`, restricted to resources allowed at pod level.
     pub(super) pod_level: Amounts<'a>,
-    /// The same with status, if the status has any.
+    /// Effective pod-level requests from spec and status, if the status has any.
     pub(super) pod_level_with_status: Option<Amounts<'a>>,
     /// `spec.overhead`.
     pub(super) overhead: Amounts<'a>,
 }
 
-/// Which variant of the requests to compute.
+/// Selects the inputs that a sum of requests includes.
 #[derive(Clone, Copy)]
-struct Variant {
-    /// Status counts beside the spec.
+struct SumOptions {
+    /// Includes the requests recorded in the status.
     status: bool,
-    /// Requests of the pod as a whole count.
+    /// Includes the pod-level requests.
     pod_level: bool,
-    /// What containers are assumed to request if they do not say.
+    /// Requests assumed for a container that sets none.
     defaults: &'static [(&'static str, Quantity)],
 }
 
 /// All variants of a pod's requests.
-pub(super) struct Requests {
+pub(super) struct PodRequests {
     pub(super) filter: Resources,
     pub(super) score: Resources,
     pub(super) on_node: Resources,
@@ -87,15 +87,15 @@ pub(super) struct Requests {
     pub(super) non_zero_memory: i64,
 }
 
-impl Demand<'_> {
-    pub(super) fn requests(&self) -> Requests {
-        let filter = self.total(Variant { status: false, pod_level: true, defaults: &[] });
-        let score = self.total(Variant { status: false, pod_level: false, defaults: DEFAULTS });
+impl PodDemand<'_> {
+    pub(super) fn requests(&self) -> PodRequests {
+        let filter = self.total(SumOptions { status: false, pod_level: true, defaults: &[] });
+        let score = self.total(SumOptions { status: false, pod_level: false, defaults: DEFAULTS });
         let with_status = self
             .has_status()
-            .then(|| self.total(Variant { status: true, pod_level: true, defaults: &[] }));
+            .then(|| self.total(SumOptions { status: true, pod_level: true, defaults: &[] }));
         let on_node = with_status.as_ref().unwrap_or(&filter);
-        // A pod that requests something as a whole gets defaults only for what nobody names.
+        // With pod-level requests, defaults apply only to resources that no request sets.
         let is_assumed = |name| self.pod_level.is_empty() || !on_node.contains_key(name);
         let defaults = match (is_assumed("cpu"), is_assumed("memory")) {
             (true, true) => DEFAULTS,
@@ -103,9 +103,9 @@ impl Demand<'_> {
             (false, true) => &DEFAULTS[1..],
             (false, false) => &[],
         };
-        let non_zero = self.total(Variant { status: true, pod_level: true, defaults });
+        let non_zero = self.total(SumOptions { status: true, pod_level: true, defaults });
         let amount = |name| non_zero.get(name).copied().unwrap_or_default();
-        Requests {
+        PodRequests {
             on_node: resources(on_node),
             score: resources(&score),
             filter: at_least_zero(resources(&filter)),
@@ -114,11 +114,11 @@ impl Demand<'_> {
         }
     }
 
-    /// The same sum where the amounts are limits. What is not limited stays so: overhead counts only
-    /// beside a limit.
+    /// Returns the same sum where the quantities are limits. Overhead is added only to resources
+    /// that are limited, so that the others stay unlimited.
     pub(super) fn limits(&self) -> Resources {
-        let variant = Variant { status: false, pod_level: true, defaults: &[] };
-        let mut total = self.total_without_overhead(variant);
+        let options = SumOptions { status: false, pod_level: true, defaults: &[] };
+        let mut total = self.total_without_overhead(options);
         for (name, amount) in &self.overhead {
             if let Some(limit) = total.get_mut(name)
                 && *limit != Quantity::default()
@@ -134,16 +134,16 @@ impl Demand<'_> {
             || self.containers.iter().chain(&self.init_containers).any(|c| c.with_status.is_some())
     }
 
-    fn total(&self, variant: Variant) -> Amounts<'_> {
-        let mut total = self.total_without_overhead(variant);
+    fn total(&self, options: SumOptions) -> Amounts<'_> {
+        let mut total = self.total_without_overhead(options);
         add(&mut total, &self.overhead);
         total
     }
 
-    fn total_without_overhead(&self, variant: Variant) -> Amounts<'_> {
-        let mut total = self.containers_total(variant);
-        if variant.pod_level {
-            let effective = self.pod_level_with_status.as_ref().filter(|_| variant.status);
+    fn total_without_overhead(&self, options: SumOptions) -> Amounts<'_> {
+        let mut total = self.containers_total(options);
+        if options.pod_level {
+            let effective = self.pod_level_with_status.as_ref().filter(|_| options.status);
             for (name, own) in &self.pod_level {
                 let amount = match effective {
                     Some(effective) => effective.get(name).copied().unwrap_or_default(),
@@ -155,51 +155,53 @@ impl Demand<'_> {
         total
     }
 
-    /// Containers run together; init containers run before them, one by one, beside the sidecars so far.
-    fn containers_total(&self, variant: Variant) -> Amounts<'_> {
+    /// Sums the containers. Main containers run concurrently; init containers run before them, one
+    /// at a time, beside the sidecars started so far.
+    fn containers_total(&self, options: SumOptions) -> Amounts<'_> {
         let mut total = Amounts::new();
         for container in &self.containers {
-            add(&mut total, &container.amounts(variant));
+            add(&mut total, &container.amounts(options));
         }
         let mut sidecars = Amounts::new();
         let mut init_peak = Amounts::new();
         for container in &self.init_containers {
-            let mut amounts = container.amounts(variant);
+            let mut amounts = container.amounts(options);
             if container.is_sidecar {
                 add(&mut total, &amounts);
                 add(&mut sidecars, &amounts);
-                raise(&mut init_peak, &sidecars);
+                raise_to_max(&mut init_peak, &sidecars);
             } else {
                 add(&mut amounts, &sidecars);
-                raise(&mut init_peak, &amounts);
+                raise_to_max(&mut init_peak, &amounts);
             }
         }
-        raise(&mut total, &init_peak);
+        raise_to_max(&mut total, &init_peak);
         total
     }
 }
 
-impl Container<'_> {
-    fn amounts(&self, variant: Variant) -> Amounts<'_> {
-        let effective = self.with_status.as_ref().filter(|_| variant.status);
+impl ContainerDemand<'_> {
+    fn amounts(&self, options: SumOptions) -> Amounts<'_> {
+        let effective = self.with_status.as_ref().filter(|_| options.status);
         let mut amounts = effective.unwrap_or(&self.requests).clone();
-        for (name, amount) in variant.defaults {
+        for (name, amount) in options.defaults {
             amounts.entry(name).or_insert(*amount);
         }
         amounts
     }
 }
 
-/// Reads a map of amounts.
+/// Parses a map of quantities.
 pub(super) fn amounts<'a>(
-    path: &Path<'_>,
+    path: &FieldPath<'_>,
     raw: &'a RawAmounts,
-    report: &mut Report,
+    report: &mut ProblemReport,
 ) -> Amounts<'a> {
     raw.iter().map(|(name, raw)| (&**name, quantity(&path.key(name), raw, report))).collect()
 }
 
-/// Amounts as the engine takes them; names that scheduling does not count are left out.
+/// Converts quantities to the engine's resources, dropping resources that scheduling does not
+/// count.
 pub(super) fn resources(amounts: &Amounts<'_>) -> Resources {
     let mut resources = Resources::default();
     let mut scalars = Vec::new();
@@ -217,25 +219,26 @@ pub(super) fn resources(amounts: &Amounts<'_>) -> Resources {
 }
 
 /// Effective requests of each container by name, from spec and status.
-pub(super) struct Statuses<'a> {
+pub(super) struct ContainerStatuses<'a> {
     by_name: BTreeMap<&'a str, (Amounts<'a>, Amounts<'a>)>,
-    /// The node said that it cannot do the resize in the spec, so the spec does not count.
+    /// The kubelet marked the pending resize as infeasible, so the spec does not count.
     infeasible: bool,
 }
 
-impl<'a> Statuses<'a> {
+impl<'a> ContainerStatuses<'a> {
     pub(super) fn new(infeasible: bool) -> Self {
         Self { by_name: BTreeMap::new(), infeasible }
     }
 
-    /// Adds `containerStatuses` or `initContainerStatuses`; the last of a name counts.
+    /// Adds `containerStatuses` or `initContainerStatuses`; for duplicate names the last entry
+    /// counts.
     pub(super) fn add(
         &mut self,
-        path: &Path<'_>,
+        path: &FieldPath<'_>,
         statuses: &'a List<RawContainerStatus>,
-        report: &mut Report,
+        report: &mut ProblemReport,
     ) {
-        report.bounded(path, statuses);
+        report.check_entries(path, statuses);
         for (index, status) in statuses.iter().enumerate() {
             let path = path.index(index);
             let allocated =
@@ -253,13 +256,13 @@ impl<'a> Statuses<'a> {
         }
     }
 
-    /// What a container of this name and spec counts for, if it has a status.
+    /// Returns the effective requests of a container, if it has a status.
     pub(super) fn effective(&self, name: &str, spec: &Amounts<'a>) -> Option<Amounts<'a>> {
         let (actuated, allocated) = self.by_name.get(name)?;
         Some(self.largest(spec, actuated, allocated))
     }
 
-    /// The largest of what is wanted, in force and set aside.
+    /// Returns the maximum of the desired, actuated and allocated requests.
     pub(super) fn largest(
         &self,
         spec: &Amounts<'a>,
@@ -267,24 +270,24 @@ impl<'a> Statuses<'a> {
         allocated: &Amounts<'a>,
     ) -> Amounts<'a> {
         let mut largest = actuated.clone();
-        raise(&mut largest, allocated);
+        raise_to_max(&mut largest, allocated);
         if !self.infeasible {
-            raise(&mut largest, spec);
+            raise_to_max(&mut largest, spec);
         }
         largest
     }
 }
 
-/// Whether a pod can request this as a whole.
+/// Returns `true` if the resource can be requested at pod level.
 pub(super) fn is_pod_level(name: &str) -> bool {
     name == "cpu" || name == "memory" || name.starts_with("hugepages-")
 }
 
-/// `allocatable` of a node: resources and the number of pods.
+/// Lowers `allocatable` of a node to its resources and its number of pods.
 pub(super) fn allocatable(
-    path: &Path<'_>,
+    path: &FieldPath<'_>,
     raw: &RawAmounts,
-    report: &mut Report,
+    report: &mut ProblemReport,
 ) -> (Resources, i64) {
     let amounts = amounts(path, raw, report);
     let pods = amounts.get("pods").copied().unwrap_or_default();
@@ -297,7 +300,7 @@ fn add<'a>(sum: &mut Amounts<'a>, more: &Amounts<'a>) {
     }
 }
 
-fn raise<'a>(largest: &mut Amounts<'a>, other: &Amounts<'a>) {
+fn raise_to_max<'a>(largest: &mut Amounts<'a>, other: &Amounts<'a>) {
     for (name, amount) in other {
         largest
             .entry(name)

@@ -1,10 +1,10 @@
-//! Label selectors and node selector terms.
+//! Lowering of label selectors and node selector terms.
 
 use engine::object::resources::{is_label_value, is_qualified_name};
 use engine::object::{Labels, NodeTerm, Operator, Requirement, Selector, Text};
 use serde::Deserialize;
 
-use super::problem::{Path, Report, quoted};
+use super::problem::{FieldPath, ProblemReport, quoted};
 use super::raw::{List, Str, StrMap};
 
 /// `LabelSelector`.
@@ -15,7 +15,7 @@ pub(super) struct RawSelector {
     match_expressions: List<RawExpression>,
 }
 
-/// One condition on a label or a field.
+/// A requirement on a label or a field.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct RawExpression {
@@ -55,10 +55,16 @@ pub(super) struct RawTopologyExpression {
 }
 
 impl RawSelector {
-    /// The selector; `None`, which matches nothing, after reporting that it is invalid.
-    pub(super) fn lower(&self, path: &Path<'_>, report: &mut Report) -> Option<Selector> {
+    /// Returns the selector, or reports that it is invalid and returns `None`, which matches
+    /// nothing.
+    pub(super) fn lower(
+        &self,
+        path: &FieldPath<'_>,
+        report: &mut ProblemReport,
+    ) -> Option<Selector> {
         let mut requirements = Vec::new();
-        let mut valid = report.bounded(&path.field("matchExpressions"), &self.match_expressions);
+        let mut valid =
+            report.check_entries(&path.field("matchExpressions"), &self.match_expressions);
         let labels = path.field("matchLabels");
         for (key, value) in self.match_labels.iter() {
             valid &= check_key(&labels, key, report);
@@ -76,12 +82,12 @@ impl RawSelector {
     }
 }
 
-/// A selector for objects that have all of these labels.
+/// Returns a selector for objects that have all of the labels.
 pub(super) fn all_of(labels: &Labels) -> Selector {
     selector(labels.iter().map(|(key, value)| equals(key, value)).collect())
 }
 
-/// The selector and, beyond it, the object's own value of each key that the object has.
+/// Adds to a selector the pod's own value of each key that the pod has (`matchLabelKeys`).
 pub(super) fn with_own_values(selector: Selector, keys: &[Str], labels: &Labels) -> Selector {
     let mut requirements = Vec::from(selector.requirements);
     for key in keys {
@@ -92,14 +98,14 @@ pub(super) fn with_own_values(selector: Selector, keys: &[Str], labels: &Labels)
     self::selector(requirements)
 }
 
-/// The terms of a node selector, one of which must match.
+/// Lowers the terms of a node selector, at least one of which must match.
 pub(super) fn node_terms(
-    path: &Path<'_>,
+    path: &FieldPath<'_>,
     raw: &RawNodeSelector,
-    report: &mut Report,
+    report: &mut ProblemReport,
 ) -> Box<[NodeTerm]> {
     let path = path.field("nodeSelectorTerms");
-    if !report.bounded(&path, &raw.node_selector_terms) {
+    if !report.check_entries(&path, &raw.node_selector_terms) {
         return Box::default();
     }
     if raw.node_selector_terms.is_empty() {
@@ -110,11 +116,11 @@ pub(super) fn node_terms(
 }
 
 impl RawNodeTerm {
-    pub(super) fn lower(&self, path: &Path<'_>, report: &mut Report) -> NodeTerm {
+    pub(super) fn lower(&self, path: &FieldPath<'_>, report: &mut ProblemReport) -> NodeTerm {
         let mut malformed = false;
         let mut lower_all = |name, raw: &[RawExpression], lower: LowerExpression| {
             let path = path.field(name);
-            malformed |= !report.bounded(&path, raw);
+            malformed |= !report.check_entries(&path, raw);
             let mut lowered = Vec::with_capacity(raw.len());
             for (index, expression) in raw.iter().enumerate() {
                 let (requirement, valid) = lower(expression, &path.index(index), report);
@@ -130,13 +136,14 @@ impl RawNodeTerm {
     }
 }
 
-/// Gives the requirement, if it has any meaning, and whether it is valid.
-type LowerExpression = fn(&RawExpression, &Path<'_>, &mut Report) -> (Option<Requirement>, bool);
+/// Returns the requirement, unless it is meaningless, and `true` if it is valid.
+type LowerExpression =
+    fn(&RawExpression, &FieldPath<'_>, &mut ProblemReport) -> (Option<Requirement>, bool);
 
 impl RawTopologyTerm {
-    pub(super) fn lower(&self, path: &Path<'_>, report: &mut Report) -> NodeTerm {
+    pub(super) fn lower(&self, path: &FieldPath<'_>, report: &mut ProblemReport) -> NodeTerm {
         let path = path.field("matchLabelExpressions");
-        let mut malformed = !report.bounded(&path, &self.match_label_expressions);
+        let mut malformed = !report.check_entries(&path, &self.match_label_expressions);
         let mut expressions = Vec::new();
         for (index, raw) in self.match_label_expressions.iter().enumerate() {
             let path = path.index(index);
@@ -149,7 +156,11 @@ impl RawTopologyTerm {
 }
 
 impl RawExpression {
-    fn label_requirement(&self, path: &Path<'_>, report: &mut Report) -> Option<Requirement> {
+    fn label_requirement(
+        &self,
+        path: &FieldPath<'_>,
+        report: &mut ProblemReport,
+    ) -> Option<Requirement> {
         let operator = match operator(&self.operator) {
             Some(Operator::Gt | Operator::Lt) | None => {
                 let found = quoted(&self.operator);
@@ -166,8 +177,8 @@ impl RawExpression {
 
     fn node_requirement(
         &self,
-        path: &Path<'_>,
-        report: &mut Report,
+        path: &FieldPath<'_>,
+        report: &mut ProblemReport,
     ) -> (Option<Requirement>, bool) {
         let Some(operator) = operator(&self.operator) else {
             let found = quoted(&self.operator);
@@ -182,8 +193,8 @@ impl RawExpression {
 
     fn field_requirement(
         &self,
-        path: &Path<'_>,
-        report: &mut Report,
+        path: &FieldPath<'_>,
+        report: &mut ProblemReport,
     ) -> (Option<Requirement>, bool) {
         let known = &**self.key == "metadata.name";
         if !known {
@@ -216,7 +227,7 @@ fn operator(text: &str) -> Option<Operator> {
     })
 }
 
-fn check_key(path: &Path<'_>, key: &str, report: &mut Report) -> bool {
+fn check_key(path: &FieldPath<'_>, key: &str, report: &mut ProblemReport) -> bool {
     let valid = is_qualified_name(key);
     if !valid {
         let found = quoted(key);
@@ -228,7 +239,7 @@ fn check_key(path: &Path<'_>, key: &str, report: &mut Report) -> bool {
     valid
 }
 
-fn check_value(path: &Path<'_>, value: &str, report: &mut Report) -> bool {
+fn check_value(path: &FieldPath<'_>, value: &str, report: &mut ProblemReport) -> bool {
     let valid = is_label_value(value);
     if !valid {
         let found = quoted(value);
@@ -242,9 +253,14 @@ fn check_value(path: &Path<'_>, value: &str, report: &mut Report) -> bool {
     valid
 }
 
-fn check_values(path: &Path<'_>, operator: Operator, values: &[Str], report: &mut Report) -> bool {
+fn check_values(
+    path: &FieldPath<'_>,
+    operator: Operator,
+    values: &[Str],
+    report: &mut ProblemReport,
+) -> bool {
     let path = path.field("values");
-    let mut valid = report.bounded(&path, values);
+    let mut valid = report.check_entries(&path, values);
     let found = values.len();
     let expected = match operator {
         Operator::In | Operator::NotIn if found == 0 => "expected at least one",
@@ -259,7 +275,7 @@ fn check_values(path: &Path<'_>, operator: Operator, values: &[Str], report: &mu
     for (index, value) in values.iter().enumerate() {
         valid &= check_value(&path.index(index), value, report);
         if matches!(operator, Operator::Gt | Operator::Lt) && value.parse::<i64>().is_err() {
-            // The cluster takes this, and then the term never matches.
+            // The API server accepts this value, and the term never matches.
             let found = quoted(value);
             report.warning(
                 &path.index(index),

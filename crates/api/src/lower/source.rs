@@ -1,24 +1,24 @@
-//! What objects are read from.
+//! Encodings that objects are lowered from, and access to single fields without lowering.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use crate::protobuf::wire::{Payload, find, next_field};
-use crate::protobuf::{self, Message, Reader};
+use crate::protobuf::wire::{Payload, find_field, next_field};
+use crate::protobuf::{self, Message, MessageDeserializer};
 
-/// An object as it was received, or as somebody wrote it.
+/// An encoded object, as received from the API server or read from a file.
 #[derive(Clone, Copy, Debug)]
 pub enum Source<'a> {
-    /// A tree of values.
+    /// A JSON tree.
     Json(&'a Value),
-    /// A message of the schema.
+    /// A protobuf message of the schema.
     Protobuf(&'static Message, &'a [u8]),
 }
 
-/// Which object it is, as far as can be told without looking at all of it.
+/// The identifying metadata of an object, read without deserializing the whole object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Identity<'a> {
+pub struct ObjectIdentity<'a> {
     /// `metadata.namespace`.
     pub namespace: &'a str,
     /// `metadata.name`.
@@ -30,36 +30,37 @@ pub struct Identity<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// Reads it as a type.
+    /// Deserializes the object.
     pub fn read<R: Deserialize<'a>>(self) -> Result<R, String> {
         match self {
             Self::Json(value) => R::deserialize(value).map_err(|error| error.to_string()),
             Self::Protobuf(message, bytes) => {
-                R::deserialize(Reader::new(message, bytes)).map_err(|error| error.to_string())
+                R::deserialize(MessageDeserializer::new(message, bytes))
+                    .map_err(|error| error.to_string())
             }
         }
     }
 
-    /// Reads it as a type; an error comes with the path of the field that it is in.
+    /// Deserializes the object; an error carries the path of the field it is in.
     pub(super) fn read_with_path<R: DeserializeOwned>(self) -> Result<R, (String, String)> {
         match self {
             Self::Json(value) => with_path::<_, R>(value),
-            // Through a tree of values: to read each type with its path from two forms would double
-            // the time to compile this.
+            // Protobuf is first turned into a JSON tree: instantiating path tracking for each type
+            // with both deserializers would double the compile time of this crate.
             Self::Protobuf(message, bytes) => {
-                let value: Value = with_path(Reader::new(message, bytes))?;
+                let value: Value = with_path(MessageDeserializer::new(message, bytes))?;
                 with_path::<_, R>(&value)?;
                 self.read().map_err(|error| (".".to_owned(), error))
             }
         }
     }
 
-    /// Which object it is; what is missing or of a wrong type is empty.
-    pub fn identity(self) -> Identity<'a> {
+    /// Returns the identifying metadata. Fields that are missing or of a wrong type are empty.
+    pub fn identity(self) -> ObjectIdentity<'a> {
         match self {
             Self::Json(value) => {
                 let text = |field| value["metadata"][field].as_str().unwrap_or("");
-                Identity {
+                ObjectIdentity {
                     namespace: text("namespace"),
                     name: text("name"),
                     uid: text("uid"),
@@ -70,7 +71,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Whether it has any `status.conditions`, if it is a pod; true also when that cannot be told.
+    /// Returns `true` if a pod has `status.conditions`, and also if the object is malformed.
     pub fn has_conditions(self) -> bool {
         match self {
             Self::Json(pod) => pod["status"]["conditions"].is_array(),
@@ -92,10 +93,10 @@ fn with_path<'a, D: Deserializer<'a>, R: Deserialize<'a>>(
         .map_err(|error| (error.path().to_string(), error.inner().to_string()))
 }
 
-/// By the field numbers of `ObjectMeta`; every kind has its metadata first.
-fn identity(object: &[u8]) -> Result<Identity<'_>, protobuf::Error> {
-    let mut identity = Identity::default();
-    let mut metadata = find(object, 1)?.map_or(Ok(&[][..]), Payload::bytes)?;
+/// Reads the identifying metadata of a message. Field 1 of every kind is its `ObjectMeta`.
+fn identity(object: &[u8]) -> Result<ObjectIdentity<'_>, protobuf::Error> {
+    let mut identity = ObjectIdentity::default();
+    let mut metadata = find_field(object, 1)?.map_or(Ok(&[][..]), Payload::bytes)?;
     while let Some((number, payload)) = next_field(&mut metadata)? {
         match number {
             1 => identity.name = payload.text()?,
@@ -108,8 +109,8 @@ fn identity(object: &[u8]) -> Result<Identity<'_>, protobuf::Error> {
     Ok(identity)
 }
 
-/// By the field numbers of `Pod` and `PodStatus`.
+/// Returns `true` if the `PodStatus` of a `Pod` message has conditions.
 fn pod_has_conditions(pod: &[u8]) -> Result<bool, protobuf::Error> {
-    let Some(status) = find(pod, 3)? else { return Ok(false) };
-    Ok(find(status.bytes()?, 2)?.is_some())
+    let Some(status) = find_field(pod, 3)? else { return Ok(false) };
+    Ok(find_field(status.bytes()?, 2)?.is_some())
 }

@@ -80,7 +80,7 @@ fn a_bare_pod_gets_its_defaults() {
 }
 
 #[test]
-fn nulls_are_as_good_as_nothing() {
+fn null_means_absent() {
     let nulls = json!({
         "metadata": {
             "name": "a", "namespace": null, "uid": null, "labels": null, "annotations": null,
@@ -153,7 +153,7 @@ fn simple_fields_of_a_pod_are_read() {
 }
 
 #[test]
-fn finished_pods_give_nothing() {
+fn finished_pods_yield_no_object() {
     for phase in ["Succeeded", "Failed"] {
         let pod = json!({"metadata": {"name": "a"}, "status": {"phase": phase}});
         assert_eq!(super::pod(&pod), (None, Vec::new()));
@@ -528,7 +528,7 @@ fn wrong_types_are_reported_with_their_path() {
 }
 
 #[test]
-fn larger_objects_than_are_worked_with_are_there_but_not_scheduled() {
+fn pods_beyond_the_limits_are_lowered_but_not_scheduled() {
     let with_tolerations = |count: usize| {
         let tolerations: Vec<_> =
             (0..count).map(|i| json!({"key": format!("k{i}"), "operator": "Exists"})).collect();
@@ -540,7 +540,7 @@ fn larger_objects_than_are_worked_with_are_there_but_not_scheduled() {
         object.unwrap().spec.too_large.as_deref(),
         Some(
             "the pod is too large to be scheduled: spec.tolerations: found 20000 entries, \
-             expected at most 16384; create it anew with fewer"
+             expected at most 16384; recreate it with fewer"
         ),
     );
     assert!(problems.iter().all(|problem| problem.severity == Severity::Error));
@@ -580,7 +580,7 @@ fn long_texts_are_shortened_in_messages_and_many_problems_are_counted() {
     let (_, problems) =
         super::pod(&a_pod(&json!({"containers": [{}], "tolerations": tolerations})));
     assert_eq!(problems.len(), 101);
-    assert_eq!(problems[100].to_string(), "Pod default/web-1: 150 more problems are left out");
+    assert_eq!(problems[100].to_string(), "Pod default/web-1: 150 more problems omitted");
 }
 
 #[test]

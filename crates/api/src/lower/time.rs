@@ -53,7 +53,8 @@ pub(crate) fn format(seconds: i64, nanoseconds: i64) -> String {
 /// Year, month and day of a day since the epoch.
 fn date(days: i64) -> (i64, i64, i64) {
     // Counted from the first of March, the day that leap years add is the last one of a year, and
-    // months have 31, 30, 31, 30 and 31 days, over and over again. Centuries add up every 400 years.
+    // months have 31, 30, 31, 30 and 31 days, over and over again. Centuries add up every 400
+    // years.
     let days = days + DAYS_TO_1970 - 60;
     let (times_400_years, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
@@ -64,8 +65,8 @@ fn date(days: i64) -> (i64, i64, i64) {
     (400 * times_400_years + year, month, day)
 }
 
-/// Adds a number with so many digits. Each object has a time, so that `format!` is seen in the profile
-/// of a start.
+/// Adds a number with so many digits. Each object has a time, so that `format!` is seen in the
+/// profile of a start.
 fn push(text: &mut String, number: i64, width: u32) {
     if !(0..10_i64.pow(width)).contains(&number) {
         text.push_str(&number.to_string());
@@ -192,7 +193,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_written_is_read(nanoseconds in -9_000_000_000_000_000_000_i64..9_000_000_000_000_000_000) {
+        fn formatted_times_parse_to_the_same_time(nanoseconds in -9_000_000_000_000_000_000_i64..9_000_000_000_000_000_000) {
             let (seconds, rest) = (nanoseconds.div_euclid(SECOND), nanoseconds.rem_euclid(SECOND));
             prop_assert_eq!(parse(&format(seconds, rest)), Some(nanoseconds));
             prop_assert_eq!(parse(&format(seconds, 0)), Some(seconds * SECOND));

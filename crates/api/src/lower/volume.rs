@@ -1,4 +1,4 @@
-//! Persistent volumes, claims, classes and what drivers say of nodes.
+//! Lowering of persistent volumes, volume claims, storage classes and CSI objects.
 
 use engine::object::{
     AccessModes, BindingMode, ClaimPhase, ClaimRef, CsiDriver, CsiNode, CsiStorageCapacity,
@@ -8,10 +8,10 @@ use engine::object::{
 use serde::Deserialize;
 
 use super::Lower;
-use super::problem::{Path, Report, quoted};
+use super::problem::{FieldPath, ProblemReport, quoted};
 use super::quantity::RawQuantity;
 use super::raw::{List, Meta, Nullable, RawAmounts, Str, quantity};
-use super::resources::RawRequested;
+use super::resources::RawResourceRequests;
 use super::selector::{self, RawNodeSelector, RawSelector, RawTopologyTerm};
 
 const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
@@ -23,9 +23,9 @@ const MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins";
 /// `v1 PersistentVolume`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct RawVolume {
+pub(super) struct RawPersistentVolume {
     metadata: Nullable<Meta>,
-    spec: Nullable<RawVolumeSpec>,
+    spec: Nullable<RawPersistentVolumeSpec>,
     status: Nullable<RawPhase>,
 }
 
@@ -37,26 +37,26 @@ struct RawPhase {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct RawVolumeSpec {
+struct RawPersistentVolumeSpec {
     access_modes: List<Str>,
-    aws_elastic_block_store: Option<RawSource>,
-    azure_disk: Option<RawSource>,
+    aws_elastic_block_store: Option<RawPersistentVolumeSource>,
+    azure_disk: Option<RawPersistentVolumeSource>,
     capacity: RawAmounts,
-    cinder: Option<RawSource>,
+    cinder: Option<RawPersistentVolumeSource>,
     claim_ref: Option<RawClaimRef>,
-    csi: Option<RawSource>,
-    gce_persistent_disk: Option<RawSource>,
+    csi: Option<RawPersistentVolumeSource>,
+    gce_persistent_disk: Option<RawPersistentVolumeSource>,
     node_affinity: Nullable<RawVolumeAffinity>,
-    portworx_volume: Option<RawSource>,
+    portworx_volume: Option<RawPersistentVolumeSource>,
     storage_class_name: Str,
     volume_attributes_class_name: Str,
     volume_mode: Str,
 }
 
-/// The fields of all sources together; each kind has a few of them.
+/// The union of the fields of all volume sources; each source has a few of them.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct RawSource {
+struct RawPersistentVolumeSource {
     #[serde(rename = "diskURI")]
     disk_uri: Str,
     driver: Str,
@@ -84,17 +84,17 @@ struct RawVolumeAffinity {
 /// `v1 PersistentVolumeClaim`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct RawClaim {
+pub(super) struct RawPersistentVolumeClaim {
     metadata: Nullable<Meta>,
-    spec: Nullable<RawClaimSpec>,
+    spec: Nullable<RawPersistentVolumeClaimSpec>,
     status: Nullable<RawPhase>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct RawClaimSpec {
+struct RawPersistentVolumeClaimSpec {
     access_modes: List<Str>,
-    resources: Nullable<RawRequested>,
+    resources: Nullable<RawResourceRequests>,
     selector: Option<RawSelector>,
     storage_class_name: Option<Text>,
     volume_attributes_class_name: Str,
@@ -105,7 +105,7 @@ struct RawClaimSpec {
 /// `storage.k8s.io/v1 StorageClass`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct RawClass {
+pub(super) struct RawStorageClass {
     metadata: Nullable<Meta>,
     allowed_topologies: List<RawTopologyTerm>,
     provisioner: Str,
@@ -123,20 +123,20 @@ pub(super) struct RawCsiNode {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct RawCsiNodeSpec {
-    drivers: List<RawNodeDriver>,
+    drivers: List<RawCsiNodeDriver>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct RawNodeDriver {
+struct RawCsiNodeDriver {
     name: Str,
-    allocatable: Nullable<RawCount>,
+    allocatable: Nullable<RawVolumeNodeResources>,
     topology_keys: List<Str>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct RawCount {
+struct RawVolumeNodeResources {
     count: Option<i32>,
 }
 
@@ -159,7 +159,7 @@ struct RawCsiDriverSpec {
 /// `storage.k8s.io/v1 CSIStorageCapacity`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct RawCapacity {
+pub(super) struct RawCsiStorageCapacity {
     metadata: Nullable<Meta>,
     capacity: Option<RawQuantity>,
     maximum_volume_size: Option<RawQuantity>,
@@ -170,35 +170,35 @@ pub(super) struct RawCapacity {
 /// `storage.k8s.io/v1 VolumeAttachment`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct RawAttachment {
+pub(super) struct RawVolumeAttachment {
     metadata: Nullable<Meta>,
-    spec: Nullable<RawAttachmentSpec>,
+    spec: Nullable<RawVolumeAttachmentSpec>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct RawAttachmentSpec {
+struct RawVolumeAttachmentSpec {
     attacher: Str,
     node_name: Str,
-    source: Nullable<RawAttachmentSource>,
+    source: Nullable<RawVolumeAttachmentSource>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct RawAttachmentSource {
+struct RawVolumeAttachmentSource {
     persistent_volume_name: Option<Text>,
 }
 
-impl Lower for RawVolume {
+impl Lower for RawPersistentVolume {
     type Object = PersistentVolume;
 
     fn meta(&self) -> &Meta {
         &self.metadata
     }
 
-    fn lower(self, report: &mut Report) -> PersistentVolume {
+    fn lower(self, report: &mut ProblemReport) -> PersistentVolume {
         let (meta, spec) = (&self.metadata, &self.spec);
-        let path = Path::Root.field("spec");
+        let path = FieldPath::Root.field("spec");
         let affinity_path = path.field("nodeAffinity");
         let required = spec.node_affinity.required.as_ref();
         let node_affinity =
@@ -238,7 +238,7 @@ impl Lower for RawVolume {
     }
 }
 
-impl RawVolumeSpec {
+impl RawPersistentVolumeSpec {
     fn source(&self) -> VolumeSource {
         let text = |text: &Str| text.0.clone();
         if let Some(source) = &self.csi {
@@ -260,16 +260,16 @@ impl RawVolumeSpec {
     }
 }
 
-impl Lower for RawClaim {
+impl Lower for RawPersistentVolumeClaim {
     type Object = PersistentVolumeClaim;
 
     fn meta(&self) -> &Meta {
         &self.metadata
     }
 
-    fn lower(self, report: &mut Report) -> PersistentVolumeClaim {
+    fn lower(self, report: &mut ProblemReport) -> PersistentVolumeClaim {
         let (meta, spec) = (&self.metadata, &self.spec);
-        let path = Path::Root.field("spec");
+        let path = FieldPath::Root.field("spec");
         let requests_path = path.field("resources");
         let requests_path = requests_path.field("requests");
         let phase = match &*self.status.phase.0 {
@@ -305,16 +305,16 @@ impl Lower for RawClaim {
     }
 }
 
-impl Lower for RawClass {
+impl Lower for RawStorageClass {
     type Object = StorageClass;
 
     fn meta(&self) -> &Meta {
         &self.metadata
     }
 
-    fn lower(self, report: &mut Report) -> StorageClass {
-        let path = Path::Root.field("allowedTopologies");
-        report.bounded(&path, &self.allowed_topologies);
+    fn lower(self, report: &mut ProblemReport) -> StorageClass {
+        let path = FieldPath::Root.field("allowedTopologies");
+        report.check_entries(&path, &self.allowed_topologies);
         let terms = self.allowed_topologies.iter().enumerate();
         let allowed_topologies =
             terms.map(|(index, term)| term.lower(&path.index(index), report)).collect();
@@ -323,10 +323,10 @@ impl Lower for RawClass {
             "WaitForFirstConsumer" => BindingMode::WaitForFirstConsumer,
             found => {
                 let found = quoted(found);
-                let path = Path::Root.field("volumeBindingMode");
+                let path = FieldPath::Root.field("volumeBindingMode");
                 let expected = "expected Immediate or WaitForFirstConsumer";
                 report.error(&path, format!("found {found}, {expected}"));
-                // Upstream waits for WaitForFirstConsumer and nothing else.
+                // Upstream delays binding for WaitForFirstConsumer only.
                 BindingMode::Immediate
             }
         });
@@ -346,9 +346,9 @@ impl Lower for RawCsiNode {
         &self.metadata
     }
 
-    fn lower(self, report: &mut Report) -> CsiNode {
-        let path = Path::Root.field("spec");
-        report.bounded(&path.field("drivers"), &self.spec.drivers);
+    fn lower(self, report: &mut ProblemReport) -> CsiNode {
+        let path = FieldPath::Root.field("spec");
+        report.check_entries(&path.field("drivers"), &self.spec.drivers);
         let drivers = self.spec.drivers.iter().map(|driver| NodeDriver {
             name: driver.name.0.clone(),
             limit: driver.allocatable.count,
@@ -374,7 +374,7 @@ impl Lower for RawCsiDriver {
         &self.metadata
     }
 
-    fn lower(self, _: &mut Report) -> CsiDriver {
+    fn lower(self, _: &mut ProblemReport) -> CsiDriver {
         CsiDriver {
             name: self.metadata.name.0.clone(),
             storage_capacity: self.spec.storage_capacity.0,
@@ -384,16 +384,16 @@ impl Lower for RawCsiDriver {
     }
 }
 
-impl Lower for RawCapacity {
+impl Lower for RawCsiStorageCapacity {
     type Object = CsiStorageCapacity;
 
     fn meta(&self) -> &Meta {
         &self.metadata
     }
 
-    fn lower(self, report: &mut Report) -> CsiStorageCapacity {
+    fn lower(self, report: &mut ProblemReport) -> CsiStorageCapacity {
         let mut bytes = |name, raw: &Option<RawQuantity>| {
-            raw.as_ref().map(|raw| quantity(&Path::Root.field(name), raw, report).value())
+            raw.as_ref().map(|raw| quantity(&FieldPath::Root.field(name), raw, report).value())
         };
         let capacity = bytes("capacity", &self.capacity);
         let maximum_volume_size = bytes("maximumVolumeSize", &self.maximum_volume_size);
@@ -403,21 +403,21 @@ impl Lower for RawCapacity {
             name: self.metadata.name.0.clone(),
             storage_class: self.storage_class_name.0.clone(),
             node_topology: topology
-                .and_then(|raw| raw.lower(&Path::Root.field("nodeTopology"), report)),
+                .and_then(|raw| raw.lower(&FieldPath::Root.field("nodeTopology"), report)),
             capacity,
             maximum_volume_size,
         }
     }
 }
 
-impl Lower for RawAttachment {
+impl Lower for RawVolumeAttachment {
     type Object = VolumeAttachment;
 
     fn meta(&self) -> &Meta {
         &self.metadata
     }
 
-    fn lower(self, _: &mut Report) -> VolumeAttachment {
+    fn lower(self, _: &mut ProblemReport) -> VolumeAttachment {
         let spec = self.spec.0;
         VolumeAttachment {
             name: self.metadata.name.0.clone(),
@@ -428,15 +428,15 @@ impl Lower for RawAttachment {
     }
 }
 
-/// Bytes of `storage`, if it is named.
-fn storage(path: &Path<'_>, raw: &RawAmounts, report: &mut Report) -> Option<i64> {
+/// Returns the bytes of the `storage` resource, if it is set.
+fn storage(path: &FieldPath<'_>, raw: &RawAmounts, report: &mut ProblemReport) -> Option<i64> {
     let raw = raw.get("storage")?;
     Some(quantity(&path.field("storage"), raw, report).value())
 }
 
-fn access_modes(path: &Path<'_>, raw: &[Str], report: &mut Report) -> AccessModes {
+fn access_modes(path: &FieldPath<'_>, raw: &[Str], report: &mut ProblemReport) -> AccessModes {
     let path = path.field("accessModes");
-    report.bounded(&path, raw);
+    report.check_entries(&path, raw);
     let mut modes = AccessModes::NONE;
     for (index, text) in raw.iter().enumerate() {
         modes = modes.with(match &*text.0 {
@@ -456,7 +456,7 @@ fn access_modes(path: &Path<'_>, raw: &[Str], report: &mut Report) -> AccessMode
     modes
 }
 
-fn volume_mode(path: &Path<'_>, text: &str, report: &mut Report) -> VolumeMode {
+fn volume_mode(path: &FieldPath<'_>, text: &str, report: &mut ProblemReport) -> VolumeMode {
     match text {
         "" | "Filesystem" => VolumeMode::Filesystem,
         "Block" => VolumeMode::Block,
@@ -469,7 +469,7 @@ fn volume_mode(path: &Path<'_>, text: &str, report: &mut Report) -> VolumeMode {
     }
 }
 
-fn phase_error(found: &str, expected: &str, report: &mut Report) {
-    let path = Path::Root.field("status");
+fn phase_error(found: &str, expected: &str, report: &mut ProblemReport) {
+    let path = FieldPath::Root.field("status");
     report.error(&path.field("phase"), format!("found {}, {expected}", quoted(found)));
 }

@@ -1,4 +1,4 @@
-//! Namespaces, services, controllers, disruption budgets and device classes.
+//! Lowering of namespaces, services, controllers, disruption budgets, device classes and claims.
 
 use std::collections::BTreeMap;
 
@@ -8,18 +8,18 @@ use engine::object::{
 use serde::Deserialize;
 
 use super::Lower;
-use super::problem::{Path, Report};
+use super::problem::{FieldPath, ProblemReport};
 use super::raw::{Meta, Nullable, StrMap};
 use super::selector::{self, RawSelector};
 
-/// An object of which scheduling reads the metadata only.
+/// `v1 Namespace`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct RawNamespace {
     metadata: Nullable<Meta>,
 }
 
-/// `v1 Service` or `v1 ReplicationController`, with a plain map as selector; lowered as a service.
+/// `v1 Service` or `v1 ReplicationController`, whose selector is a plain map; lowered as a service.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct RawMapWorkload {
@@ -91,7 +91,7 @@ impl Lower for RawNamespace {
         &self.metadata
     }
 
-    fn lower(self, _: &mut Report) -> Namespace {
+    fn lower(self, _: &mut ProblemReport) -> Namespace {
         Namespace { name: self.metadata.name.0.clone(), labels: self.metadata.labels() }
     }
 }
@@ -103,7 +103,7 @@ impl Lower for RawMapWorkload {
         &self.metadata
     }
 
-    fn lower(self, _: &mut Report) -> Workload {
+    fn lower(self, _: &mut ProblemReport) -> Workload {
         let labels = &self.spec.selector;
         let selector = (!labels.is_empty()).then(|| selector::all_of(labels));
         workload(WorkloadKind::Service, &self.metadata, selector)
@@ -117,7 +117,7 @@ impl Lower for RawSet {
         &self.metadata
     }
 
-    fn lower(self, report: &mut Report) -> Workload {
+    fn lower(self, report: &mut ProblemReport) -> Workload {
         workload(WorkloadKind::ReplicaSet, &self.metadata, self.spec.selector(report))
     }
 }
@@ -129,9 +129,10 @@ impl Lower for RawBudget {
         &self.metadata
     }
 
-    fn lower(self, report: &mut Report) -> DisruptionBudget {
+    fn lower(self, report: &mut ProblemReport) -> DisruptionBudget {
         let meta = &self.metadata;
-        // Upstream's preemption takes an empty selector for none, unlike the disruption controller.
+        // Upstream's preemption treats an empty selector as matching nothing, unlike the disruption
+        // controller.
         let selector = self.spec.selector(report).filter(|selector| !selector.is_empty());
         DisruptionBudget {
             namespace: meta.namespace(),
@@ -150,7 +151,7 @@ impl Lower for RawDeviceClass {
         &self.metadata
     }
 
-    fn lower(self, _: &mut Report) -> DeviceClass {
+    fn lower(self, _: &mut ProblemReport) -> DeviceClass {
         DeviceClass {
             name: self.metadata.name.0.clone(),
             extended_resource: self.spec.0.extended_resource_name,
@@ -165,14 +166,14 @@ impl Lower for RawResourceClaim {
         &self.metadata
     }
 
-    fn lower(self, _: &mut Report) -> ResourceClaim {
+    fn lower(self, _: &mut ProblemReport) -> ResourceClaim {
         ResourceClaim { namespace: self.metadata.namespace(), name: self.metadata.name.0.clone() }
     }
 }
 
 impl RawSetSpec {
-    fn selector(&self, report: &mut Report) -> Option<Selector> {
-        let path = Path::Root.field("spec");
+    fn selector(&self, report: &mut ProblemReport) -> Option<Selector> {
+        let path = FieldPath::Root.field("spec");
         self.selector.as_ref().and_then(|raw| raw.lower(&path.field("selector"), report))
     }
 }

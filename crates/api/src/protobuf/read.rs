@@ -1,15 +1,15 @@
-//! Reading messages through serde.
+//! A serde deserializer for protobuf messages.
 
 use std::fmt;
 
 use serde::de::{self, DeserializeSeed, IntoDeserializer as _, Visitor};
 use serde::forward_to_deserialize_any;
 
-use super::wire::{Payload, find, next_field, seconds_and_nanos};
+use super::wire::{Payload, find_field, next_field, seconds_and_nanoseconds};
 use super::{Message, Shape};
 use crate::lower::time;
 
-/// Why bytes cannot be read.
+/// The reason why bytes cannot be decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error(Box<str>);
 
@@ -19,7 +19,7 @@ impl Error {
     }
 
     pub(super) fn cut_off() -> Self {
-        Self::new("it ends too early")
+        Self::new("unexpected end of the message")
     }
 }
 
@@ -37,8 +37,8 @@ impl de::Error for Error {
     }
 }
 
-/// The schema says what there is, not the type that is read: all but options and wrappers, and what
-/// else is named, is read by `deserialize_any`.
+/// Forwards every method except those for options, newtypes and the ones named to
+/// `deserialize_any`: the schema decides which value is produced, not the requesting type.
 macro_rules! by_shape {
     ($($more:ident)?) => {
         fn deserialize_newtype_struct<V: Visitor<'de>>(
@@ -56,28 +56,28 @@ macro_rules! by_shape {
     };
 }
 
-/// Reads one message.
+/// Deserializes one message.
 #[derive(Clone, Copy, Debug)]
-pub struct Reader<'de> {
+pub struct MessageDeserializer<'de> {
     message: &'static Message,
     bytes: &'de [u8],
 }
 
-impl<'de> Reader<'de> {
-    /// Reads bytes as a message.
+impl<'de> MessageDeserializer<'de> {
+    /// Creates a deserializer for an encoded message.
     pub fn new(message: &'static Message, bytes: &'de [u8]) -> Self {
         Self { message, bytes }
     }
 }
 
-impl<'de> de::Deserializer<'de> for Reader<'de> {
+impl<'de> de::Deserializer<'de> for MessageDeserializer<'de> {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        visitor.visit_map(Fields {
+        visitor.visit_map(MessageAccess {
             message: self.message,
             rest: self.bytes,
-            around: None,
+            enclosing: None,
             current: None,
         })
     }
@@ -93,19 +93,19 @@ impl<'de> de::Deserializer<'de> for Reader<'de> {
     by_shape! {}
 }
 
-/// The fields of a message, one after the other. Those of a list or map stand together, as all known
-/// writers have it; otherwise the type that is read says that it has a field twice.
-struct Fields<'de> {
+/// The fields of a message in encoding order. All known writers encode the elements of a list or
+/// map contiguously; otherwise the deserialized type reports a duplicate field.
+struct MessageAccess<'de> {
     message: &'static Message,
     rest: &'de [u8],
-    /// What comes after an inlined message.
-    around: Option<(&'static Message, &'de [u8])>,
+    /// The enclosing message and its remaining bytes while an inlined message is read.
+    enclosing: Option<(&'static Message, &'de [u8])>,
     current: Option<(u32, &'static Shape, Payload<'de>)>,
 }
 
-impl<'de> Fields<'de> {
-    /// Takes one more value of the same field off, if that is what comes next.
-    fn next_of(&mut self, wanted: u32) -> Result<Option<Payload<'de>>, Error> {
+impl<'de> MessageAccess<'de> {
+    /// Returns the next value if the next field has this number.
+    fn next_same(&mut self, wanted: u32) -> Result<Option<Payload<'de>>, Error> {
         let mut rest = self.rest;
         match next_field(&mut rest)? {
             Some((number, payload)) if number == wanted => {
@@ -117,7 +117,7 @@ impl<'de> Fields<'de> {
     }
 }
 
-impl<'de> de::MapAccess<'de> for Fields<'de> {
+impl<'de> de::MapAccess<'de> for MessageAccess<'de> {
     type Error = Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(
@@ -126,16 +126,16 @@ impl<'de> de::MapAccess<'de> for Fields<'de> {
     ) -> Result<Option<K::Value>, Error> {
         loop {
             let Some((number, payload)) = next_field(&mut self.rest)? else {
-                let Some((message, rest)) = self.around.take() else { return Ok(None) };
+                let Some((message, rest)) = self.enclosing.take() else { return Ok(None) };
                 (self.message, self.rest) = (message, rest);
                 continue;
             };
             let Some(field) = self.message.field(number) else { continue };
             if let Shape::Inline(inner) = &field.shape {
-                if self.around.is_some() {
-                    return Err(Error::new("a message is inlined twice"));
+                if self.enclosing.is_some() {
+                    return Err(Error::new("a message is inlined within an inlined message"));
                 }
-                self.around = Some((self.message, self.rest));
+                self.enclosing = Some((self.message, self.rest));
                 (self.message, self.rest) = (inner, payload.bytes()?);
                 continue;
             }
@@ -147,47 +147,47 @@ impl<'de> de::MapAccess<'de> for Fields<'de> {
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
         let Some((number, shape, payload)) = self.current.take() else {
-            return Err(Error::new("a value was asked for before its name"));
+            return Err(Error::new("a value was requested before its key"));
         };
         let (shape, is_map) = match shape {
             Shape::List(shape) => (*shape, false),
             Shape::Map(shape) => (*shape, true),
-            shape => return seed.deserialize(One { shape, payload }),
+            shape => return seed.deserialize(ValueDeserializer { shape, payload }),
         };
-        let values = Values { fields: self, number, shape, first: Some(payload) };
-        seed.deserialize(Many { values, is_map })
+        let values = RepeatedAccess { fields: self, number, shape, first: Some(payload) };
+        seed.deserialize(RepeatedDeserializer { values, is_map })
     }
 }
 
-/// The values of one field.
-struct Values<'a, 'de> {
-    fields: &'a mut Fields<'de>,
+/// The elements of a repeated field.
+struct RepeatedAccess<'a, 'de> {
+    fields: &'a mut MessageAccess<'de>,
     number: u32,
     shape: &'static Shape,
     first: Option<Payload<'de>>,
 }
 
-impl<'de> Values<'_, 'de> {
+impl<'de> RepeatedAccess<'_, 'de> {
     fn next(&mut self) -> Result<Option<Payload<'de>>, Error> {
         match self.first.take() {
             Some(payload) => Ok(Some(payload)),
-            None => self.fields.next_of(self.number),
+            None => self.fields.next_same(self.number),
         }
     }
 }
 
 /// A list or a map.
-struct Many<'a, 'de> {
-    values: Values<'a, 'de>,
+struct RepeatedDeserializer<'a, 'de> {
+    values: RepeatedAccess<'a, 'de>,
     is_map: bool,
 }
 
-impl<'de> de::Deserializer<'de> for Many<'_, 'de> {
+impl<'de> de::Deserializer<'de> for RepeatedDeserializer<'_, 'de> {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, Error> {
         if self.is_map {
-            visitor.visit_map(Entries { values: self.values, value: None })
+            visitor.visit_map(EntryAccess { values: self.values, value: None })
         } else {
             visitor.visit_seq(&mut self.values)
         }
@@ -200,7 +200,7 @@ impl<'de> de::Deserializer<'de> for Many<'_, 'de> {
     by_shape! { ignored_any }
 }
 
-impl<'de> de::SeqAccess<'de> for &mut Values<'_, 'de> {
+impl<'de> de::SeqAccess<'de> for &mut RepeatedAccess<'_, 'de> {
     type Error = Error;
 
     fn next_element_seed<T: DeserializeSeed<'de>>(
@@ -208,17 +208,17 @@ impl<'de> de::SeqAccess<'de> for &mut Values<'_, 'de> {
         seed: T,
     ) -> Result<Option<T::Value>, Error> {
         let Some(payload) = self.next()? else { return Ok(None) };
-        seed.deserialize(One { shape: self.shape, payload }).map(Some)
+        seed.deserialize(ValueDeserializer { shape: self.shape, payload }).map(Some)
     }
 }
 
-/// A map, which stands there as a list of messages with key and value.
-struct Entries<'a, 'de> {
-    values: Values<'a, 'de>,
+/// A map, encoded as a repeated message with key and value.
+struct EntryAccess<'a, 'de> {
+    values: RepeatedAccess<'a, 'de>,
     value: Option<Payload<'de>>,
 }
 
-impl<'de> de::MapAccess<'de> for Entries<'_, 'de> {
+impl<'de> de::MapAccess<'de> for EntryAccess<'_, 'de> {
     type Error = Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(
@@ -235,34 +235,34 @@ impl<'de> de::MapAccess<'de> for Entries<'_, 'de> {
                 _ => {}
             }
         }
-        seed.deserialize(One { shape: &Shape::Text, payload: key }).map(Some)
+        seed.deserialize(ValueDeserializer { shape: &Shape::Text, payload: key }).map(Some)
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
         let Some(payload) = self.value.take() else {
-            return Err(Error::new("a value was asked for before its key"));
+            return Err(Error::new("a value was requested before its key"));
         };
-        seed.deserialize(One { shape: self.values.shape, payload })
+        seed.deserialize(ValueDeserializer { shape: self.values.shape, payload })
     }
 }
 
 /// A single value.
-struct One<'de> {
+struct ValueDeserializer<'de> {
     shape: &'static Shape,
     payload: Payload<'de>,
 }
 
-impl One<'_> {
-    /// What stands for no time.
+impl ValueDeserializer<'_> {
+    /// Returns `true` for the zero time, which JSON writes as `null`.
     fn is_null(&self) -> Result<bool, Error> {
         match self.shape {
-            Shape::Time => Ok(seconds_and_nanos(self.payload)? == (0, 0)),
+            Shape::Time => Ok(seconds_and_nanoseconds(self.payload)? == (0, 0)),
             _ => Ok(false),
         }
     }
 }
 
-impl<'de> de::Deserializer<'de> for One<'de> {
+impl<'de> de::Deserializer<'de> for ValueDeserializer<'de> {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -270,18 +270,18 @@ impl<'de> de::Deserializer<'de> for One<'de> {
             Shape::Text => visitor.visit_borrowed_str(self.payload.text()?),
             Shape::Int => visitor.visit_i64(self.payload.number()?.cast_signed()),
             Shape::Bool => visitor.visit_bool(self.payload.number()? != 0),
-            Shape::Quantity => match find(self.payload.bytes()?, 1)? {
+            Shape::Quantity => match find_field(self.payload.bytes()?, 1)? {
                 Some(text) => visitor.visit_borrowed_str(text.text()?),
                 None => visitor.visit_borrowed_str("0"),
             },
-            Shape::Time => match seconds_and_nanos(self.payload)? {
+            Shape::Time => match seconds_and_nanoseconds(self.payload)? {
                 (0, 0) => visitor.visit_unit(),
                 (seconds, nanos) => visitor.visit_string(time::format(seconds, nanos)),
             },
             Shape::Message(message) | Shape::Inline(message) => {
-                Reader::new(message, self.payload.bytes()?).deserialize_any(visitor)
+                MessageDeserializer::new(message, self.payload.bytes()?).deserialize_any(visitor)
             }
-            Shape::List(_) | Shape::Map(_) => Err(Error::new("a list within a list")),
+            Shape::List(_) | Shape::Map(_) => Err(Error::new("lists cannot be nested")),
         }
     }
 

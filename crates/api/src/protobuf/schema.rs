@@ -1,6 +1,6 @@
-//! Which fields of which messages are read, by their numbers in Kubernetes' protobuf definitions.
+//! The fields of each message that are read, by their numbers in Kubernetes' protobuf definitions.
 //!
-//! `cargo xtask ci` compares them with the definitions of the Kubernetes version that is tested with.
+//! `cargo xtask ci` compares them with the definitions of the Kubernetes version under test.
 
 use super::{Field, Message, Shape};
 use Shape::{Bool, Inline, Int, List, Map, Quantity, Text, Time};
@@ -16,7 +16,7 @@ macro_rules! messages {
             };
         )*
 
-        /// All of them.
+        /// All messages of the schema.
         pub static ALL: &[&Message] = &[$(&$constant),*];
     };
 }

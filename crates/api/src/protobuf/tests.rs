@@ -1,4 +1,4 @@
-//! Both forms of an object must be read alike.
+//! Both encodings of an object must deserialize to the same value.
 
 use proptest::prelude::*;
 use serde::Deserialize;
@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::lower::{self, Lowered, Source};
 
-/// Writes JSON as a message of the schema, in the order of numbers as Kubernetes does.
+/// Encodes JSON as a message of the schema, with fields in order of their numbers as Kubernetes
+/// does.
 pub(crate) fn encode(message: &Message, value: &Value) -> Vec<u8> {
     let mut bytes = Vec::new();
     for field in message.fields {
@@ -55,7 +56,7 @@ fn put(bytes: &mut Vec<u8>, number: u32, shape: &Shape, value: &Value) {
         Shape::Message(message) | Shape::Inline(message) => {
             put_bytes(bytes, number, &encode(message, value));
         }
-        Shape::List(_) | Shape::Map(_) => panic!("a list within a list"),
+        Shape::List(_) | Shape::Map(_) => panic!("lists cannot be nested"),
     }
 }
 
@@ -173,7 +174,7 @@ pub(crate) fn full_pod() -> Value {
 }
 
 #[test]
-fn pods_are_read_alike() {
+fn pods_lower_equally_from_both_encodings() {
     assert_alike(&schema::POD, lower::pod, &full_pod());
     let (pod, problems) =
         lower::pod(Source::Protobuf(&schema::POD, &encode(&schema::POD, &full_pod())));
@@ -186,7 +187,7 @@ fn pods_are_read_alike() {
 }
 
 #[test]
-fn nodes_and_workloads_are_read_alike() {
+fn nodes_and_workloads_lower_equally_from_both_encodings() {
     let node = json!({
         "metadata": meta(),
         "spec": {"unschedulable": true, "taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}]},
@@ -215,7 +216,7 @@ fn nodes_and_workloads_are_read_alike() {
 }
 
 #[test]
-fn storage_is_read_alike() {
+fn storage_objects_lower_equally_from_both_encodings() {
     let required =
         json!({"nodeSelectorTerms": [{"matchExpressions": [{"key": "k", "operator": "Exists"}]}]});
     let volume = json!({
@@ -262,7 +263,7 @@ fn storage_is_read_alike() {
 }
 
 #[test]
-fn unknown_fields_are_skipped_and_zero_times_are_none() {
+fn unknown_fields_are_skipped_and_zero_times_are_unset() {
     let mut bytes = Vec::new();
     put_number(&mut bytes, 999, 7);
     put_varint(&mut bytes, 998 << 3 | 1);
@@ -279,7 +280,7 @@ fn unknown_fields_are_skipped_and_zero_times_are_none() {
 }
 
 #[test]
-fn a_list_in_two_parts_is_told_and_not_half_read() {
+fn a_list_in_two_parts_is_an_error_instead_of_half_a_list() {
     let part = |spec| encode(&schema::NODE_SPEC, &spec);
     let taint = || part(json!({"taints": [{"key": "a"}]}));
     let spec = [taint(), part(json!({"unschedulable": true})), taint()].concat();
@@ -291,7 +292,7 @@ fn a_list_in_two_parts_is_told_and_not_half_read() {
 }
 
 #[test]
-fn wrong_types_are_told_with_their_path() {
+fn wrong_types_are_reported_with_their_path() {
     let mut spec = Vec::new();
     put_bytes(&mut spec, 25, b"high");
     let mut pod = encode(&schema::POD, &json!({"metadata": {"name": "p"}}));
@@ -317,7 +318,7 @@ fn events_and_envelopes_are_opened() {
     assert_eq!(wire::watch_event(&event).unwrap(), ("ADDED", &*pod));
     let identity = Source::Protobuf(&schema::POD, &pod).identity();
     assert_eq!((identity.name, identity.version, identity.namespace), ("p", "5", ""));
-    assert!(wire::unwrap(b"{}").is_err());
+    assert!(wire::strip_envelope(b"{}").is_err());
     assert!(wire::watch_event(&event[..event.len() - 1]).is_err());
 }
 
@@ -327,8 +328,9 @@ fn numbers_may_be_negative_and_must_end() {
     struct Code {
         code: i64,
     }
-    let read =
-        |bytes: &[u8]| Code::deserialize(Reader::new(&schema::STATUS, bytes)).map(|c| c.code);
+    let read = |bytes: &[u8]| {
+        Code::deserialize(MessageDeserializer::new(&schema::STATUS, bytes)).map(|c| c.code)
+    };
     let mut bytes = Vec::new();
     put_number(&mut bytes, 6, (-3_i64).cast_unsigned());
     assert_eq!(read(&bytes), Ok(-3));
@@ -341,7 +343,7 @@ proptest! {
     fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ = lower::pod(Source::Protobuf(&schema::POD, &bytes));
         let _ = wire::watch_event(&bytes);
-        let _ = wire::unwrap(&bytes);
+        let _ = wire::strip_envelope(&bytes);
     }
 
     #[test]
@@ -356,7 +358,7 @@ proptest! {
 }
 
 #[test]
-fn whether_a_pod_has_conditions_is_told_without_reading_it() {
+fn pod_conditions_are_detected_without_deserializing_the_pod() {
     let mut pod = full_pod();
     for has in [true, false] {
         assert_eq!(Source::Json(&pod).has_conditions(), has);

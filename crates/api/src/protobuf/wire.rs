@@ -1,21 +1,21 @@
-//! The encoding itself: fields with numbers, and what Kubernetes puts around an object.
+//! The protobuf wire format, and Kubernetes' envelope around an encoded object.
 
 use super::Error;
 
-/// What Kubernetes' protobuf objects begin with.
+/// Magic number at the start of Kubernetes' protobuf envelope.
 const MAGIC: &[u8] = b"k8s\0";
 
-/// A value as it stands there.
+/// The value of a field on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Payload<'a> {
-    /// A number.
+    /// A varint.
     Number(u64),
-    /// A string, a message, or other bytes.
+    /// A length-delimited or fixed-width value: a string, a message or other bytes.
     Bytes(&'a [u8]),
 }
 
 impl<'a> Payload<'a> {
-    /// The bytes of it.
+    /// Returns the bytes.
     pub fn bytes(self) -> Result<&'a [u8], Error> {
         match self {
             Self::Bytes(bytes) => Ok(bytes),
@@ -23,7 +23,7 @@ impl<'a> Payload<'a> {
         }
     }
 
-    /// The number of it.
+    /// Returns the number.
     pub fn number(self) -> Result<u64, Error> {
         match self {
             Self::Number(number) => Ok(number),
@@ -31,15 +31,15 @@ impl<'a> Payload<'a> {
         }
     }
 
-    /// The text of it.
+    /// Returns the text.
     pub fn text(self) -> Result<&'a str, Error> {
         let bytes = self.bytes()?;
-        str::from_utf8(bytes).map_err(|_| Error::new("found bytes that are no UTF-8"))
+        str::from_utf8(bytes).map_err(|_| Error::new("found bytes that are not UTF-8"))
     }
 }
 
-/// Takes the next field off: its number and its value. `None` at the end.
-// There are dozens in each object, and most of what is done with one is this.
+/// Removes the next field and returns its number and its value, or `None` at the end.
+// Inlined, because an object has dozens of fields and this is most of the work per field.
 #[inline(always)]
 pub fn next_field<'a>(rest: &mut &'a [u8]) -> Result<Option<(u32, Payload<'a>)>, Error> {
     if rest.is_empty() {
@@ -56,13 +56,13 @@ pub fn next_field<'a>(rest: &mut &'a [u8]) -> Result<Option<(u32, Payload<'a>)>,
             Payload::Bytes(take(rest, length)?)
         }
         5 => Payload::Bytes(take(rest, 4)?),
-        kind => return Err(Error::new(format!("there is no wire type {kind}"))),
+        kind => return Err(Error::new(format!("unknown wire type {kind}"))),
     };
     Ok(Some((number, payload)))
 }
 
-/// The value of a field that stands there at most once.
-pub fn find(mut message: &[u8], wanted: u32) -> Result<Option<Payload<'_>>, Error> {
+/// Returns the value of a non-repeated field; as protobuf requires, the last occurrence counts.
+pub fn find_field(mut message: &[u8], wanted: u32) -> Result<Option<Payload<'_>>, Error> {
     let mut found = None;
     while let Some((number, payload)) = next_field(&mut message)? {
         if number == wanted {
@@ -72,8 +72,8 @@ pub fn find(mut message: &[u8], wanted: u32) -> Result<Option<Payload<'_>>, Erro
     Ok(found)
 }
 
-/// What a time is made of.
-pub fn seconds_and_nanos(payload: Payload<'_>) -> Result<(i64, i64), Error> {
+/// Returns seconds and nanoseconds of an encoded time.
+pub fn seconds_and_nanoseconds(payload: Payload<'_>) -> Result<(i64, i64), Error> {
     let (mut seconds, mut nanos) = (0, 0);
     let mut time = payload.bytes()?;
     while let Some((number, payload)) = next_field(&mut time)? {
@@ -86,39 +86,39 @@ pub fn seconds_and_nanos(payload: Payload<'_>) -> Result<(i64, i64), Error> {
     Ok((seconds, nanos))
 }
 
-/// The object inside of what Kubernetes puts around it.
-pub fn unwrap(bytes: &[u8]) -> Result<&[u8], Error> {
+/// Returns the object inside Kubernetes' envelope (`runtime.Unknown`).
+pub fn strip_envelope(bytes: &[u8]) -> Result<&[u8], Error> {
     let Some(unknown) = bytes.strip_prefix(MAGIC) else {
-        return Err(Error::new("it does not begin as Kubernetes' protobuf does"));
+        return Err(Error::new("the magic number of Kubernetes' protobuf envelope is missing"));
     };
-    find(unknown, 2)?.map_or(Ok(&[]), Payload::bytes)
+    find_field(unknown, 2)?.map_or(Ok(&[]), Payload::bytes)
 }
 
-/// The type and the object of an event of a watch.
+/// Returns the type and the object of a watch event.
 pub fn watch_event(event: &[u8]) -> Result<(&str, &[u8]), Error> {
     let (mut kind, mut object) = ("", None);
     let mut rest = event;
     while let Some((number, payload)) = next_field(&mut rest)? {
         match number {
             1 => kind = payload.text()?,
-            2 => object = find(payload.bytes()?, 1)?,
+            2 => object = find_field(payload.bytes()?, 1)?,
             _ => {}
         }
     }
-    let Some(object) = object else { return Err(Error::new("an event without an object")) };
-    Ok((kind, unwrap(object.bytes()?)?))
+    let Some(object) = object else { return Err(Error::new("the watch event has no object")) };
+    Ok((kind, strip_envelope(object.bytes()?)?))
 }
 
 #[inline(always)]
 fn varint(rest: &mut &[u8]) -> Result<u64, Error> {
-    // Nearly all are short.
+    // Nearly all numbers take one byte.
     if let Some((byte, after)) = rest.split_first()
         && byte & 0x80 == 0
     {
         *rest = after;
         return Ok(u64::from(*byte));
     }
-    // The lengths of messages mostly are of two bytes.
+    // Lengths of messages mostly take two bytes.
     if let Some(([low, high], after)) = rest.split_first_chunk()
         && high & 0x80 == 0
     {
@@ -139,7 +139,7 @@ fn long_varint(rest: &mut &[u8]) -> Result<u64, Error> {
             return Ok(number);
         }
     }
-    Err(Error::new("a number is too long"))
+    Err(Error::new("a varint is longer than 10 bytes"))
 }
 
 #[inline(always)]

@@ -1,16 +1,16 @@
-//! One document of any format, taken apart while it is parsed.
+//! A serde visitor that splits one document into objects while it is parsed.
 
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-use super::{Inherited, Position, Reader};
+use super::{ListDefaults, Position, SnapshotReader};
 
-/// Passes the objects of a document to the reader as soon as they are complete.
-pub(super) struct Document<'r>(pub(super) &'r mut Reader);
+/// Passes each object of a document to the reader as soon as it is complete.
+pub(super) struct DocumentVisitor<'r>(pub(super) &'r mut SnapshotReader);
 
-impl<'de> DeserializeSeed<'de> for Document<'_> {
+impl<'de> DeserializeSeed<'de> for DocumentVisitor<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -18,7 +18,7 @@ impl<'de> DeserializeSeed<'de> for Document<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Document<'_> {
+impl<'de> Visitor<'de> for DocumentVisitor<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -31,19 +31,21 @@ impl<'de> Visitor<'de> for Document<'_> {
         let mut items = None;
         while let Some(key) = map.next_key::<String>()? {
             if key == "items" {
-                let inherited = inherited(&head);
-                items = Some(map.next_value_seed(Items { reader: &mut *reader, inherited })?);
+                let list_defaults = list_defaults(&head);
+                items = Some(
+                    map.next_value_seed(ItemsVisitor { reader: &mut *reader, list_defaults })?,
+                );
             } else {
                 head.insert(key, map.next_value()?);
             }
         }
         let Some(items) = items else {
-            reader.take(&Value::Object(head), &Inherited::default(), 0, Position::default());
+            reader.take(&Value::Object(head), &ListDefaults::default(), 0, Position::default());
             return Ok(());
         };
-        let inherited = inherited(&head);
+        let list_defaults = list_defaults(&head);
         for (index, item) in items.waiting {
-            reader.take(&item, &inherited, 1, Position { item: Some(index) });
+            reader.take(&item, &list_defaults, 1, Position { item: Some(index) });
         }
         if !head.contains_key("kind") {
             let message = "found none, expected List: the file seems to be cut off";
@@ -54,10 +56,11 @@ impl<'de> Visitor<'de> for Document<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<(), A::Error> {
         let reader = self.0;
-        let inherited = Inherited::default();
-        let taken = Items { reader: &mut *reader, inherited: inherited.clone() }.visit_seq(seq)?;
+        let list_defaults = ListDefaults::default();
+        let taken = ItemsVisitor { reader: &mut *reader, list_defaults: list_defaults.clone() }
+            .visit_seq(seq)?;
         for (index, item) in taken.waiting {
-            reader.take(&item, &inherited, 1, Position { item: Some(index) });
+            reader.take(&item, &list_defaults, 1, Position { item: Some(index) });
         }
         Ok(())
     }
@@ -68,53 +71,53 @@ impl<'de> Visitor<'de> for Document<'_> {
 }
 
 /// The items of a list.
-struct Items<'r> {
-    reader: &'r mut Reader,
-    /// What the part of the list before its items says.
-    inherited: Inherited,
+struct ItemsVisitor<'r> {
+    reader: &'r mut SnapshotReader,
+    /// Type fields read from the part of the list before its items.
+    list_defaults: ListDefaults,
 }
 
-/// What came of the items.
-struct TakenItems {
-    /// Those that cannot be taken before the end of the list says their kind, with their number.
+/// The items whose kind is not yet known.
+struct UnknownItems {
+    /// Items that wait for the end of the list, which names their kind, with their index.
     waiting: Vec<(usize, Value)>,
 }
 
-impl<'de> DeserializeSeed<'de> for Items<'_> {
-    type Value = TakenItems;
+impl<'de> DeserializeSeed<'de> for ItemsVisitor<'_> {
+    type Value = UnknownItems;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<TakenItems, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<UnknownItems, D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Items<'_> {
-    type Value = TakenItems;
+impl<'de> Visitor<'de> for ItemsVisitor<'_> {
+    type Value = UnknownItems;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a list of Kubernetes objects")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<TakenItems, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<UnknownItems, A::Error> {
         let mut waiting = Vec::new();
         let mut index = 0;
         while let Some(item) = seq.next_element::<Value>()? {
-            if item.get("kind").is_some() || self.inherited.kind.is_some() {
-                self.reader.take(&item, &self.inherited, 1, Position { item: Some(index) });
+            if item.get("kind").is_some() || self.list_defaults.kind.is_some() {
+                self.reader.take(&item, &self.list_defaults, 1, Position { item: Some(index) });
             } else {
                 waiting.push((index, item));
             }
             index += 1;
         }
-        Ok(TakenItems { waiting })
+        Ok(UnknownItems { waiting })
     }
 
-    fn visit_unit<E: Error>(self) -> Result<TakenItems, E> {
-        Ok(TakenItems { waiting: Vec::new() })
+    fn visit_unit<E: Error>(self) -> Result<UnknownItems, E> {
+        Ok(UnknownItems { waiting: Vec::new() })
     }
 }
 
-fn inherited(head: &Map<String, Value>) -> Inherited {
+fn list_defaults(head: &Map<String, Value>) -> ListDefaults {
     let text = |field| head.get(field).and_then(Value::as_str);
-    Inherited::from_list(text("apiVersion"), text("kind"))
+    ListDefaults::from_list(text("apiVersion"), text("kind"))
 }

@@ -31,7 +31,7 @@ fn problems(snapshot: &Snapshot) -> Vec<String> {
     snapshot.problems.iter().map(ToString::to_string).collect()
 }
 
-/// Reads a text that gives these pods and nothing else.
+/// Reads a text that yields these pods and nothing else.
 #[track_caller]
 fn check(text: &str, pods: &[&str]) {
     let snapshot = read(text);
@@ -39,7 +39,7 @@ fn check(text: &str, pods: &[&str]) {
     assert_eq!(names(&snapshot), pods, "{text}");
 }
 
-/// Reads a text that gives these pods and these problems.
+/// Reads a text that yields these pods and these problems.
 #[track_caller]
 fn check_problems(text: &str, pods: &[&str], want: &[&str]) {
     let snapshot = read(text);
@@ -89,7 +89,7 @@ fn all_shapes_of_text_are_read() {
 }
 
 #[test]
-fn values_are_taken_as_texts_are() {
+fn parsed_values_and_texts_yield_the_same_objects() {
     let list = json!({"apiVersion": "v1", "kind": "List", "items": [pod_json("a"), pod_json("b")]});
     let snapshot = from_values([list.clone(), pod_json("c")]);
     assert_eq!(names(&snapshot), ["a", "b", "c"]);
@@ -97,7 +97,7 @@ fn values_are_taken_as_texts_are() {
 }
 
 #[test]
-fn yaml_and_json_give_the_same() {
+fn yaml_and_json_yield_the_same_objects() {
     let json = json!({
         "apiVersion": "v1",
         "kind": "Pod",
@@ -200,13 +200,13 @@ fn the_last_of_equal_names_counts() {
     assert_eq!(snapshot.objects.pods[0].priority, 7);
     assert_eq!(
         problems(&snapshot),
-        ["Pod default/a: found it more than once: the last one counts"]
+        ["Pod default/a: found more than once; the last occurrence counts"]
     );
     assert_eq!(snapshot.problems[0].severity, Severity::Warning);
 }
 
 #[test]
-fn copied_uids_are_replaced() {
+fn duplicate_uids_are_replaced() {
     let with_uid = |name| {
         let mut pod = pod_json(name);
         pod["metadata"]["uid"] = json!("1234");
@@ -254,7 +254,7 @@ fn broken_documents_do_not_hide_the_others() {
 }
 
 #[test]
-fn documents_that_are_no_objects_are_reported() {
+fn documents_that_are_not_objects_are_reported() {
     let expected = "expected a Kubernetes object or a list of them";
     check_problems(
         "just words",

@@ -1,24 +1,25 @@
-//! Finding the documents of a text, and their format.
+//! Splitting of a text into documents, and detection of their format.
 
 use serde::de::DeserializeSeed;
 use serde_saphyr::options::NonFiniteFloatPolicy;
 
-use super::document::Document;
-use super::{Position, Reader};
+use super::document::DocumentVisitor;
+use super::{Position, SnapshotReader};
 use crate::lower::clip_message;
 use crate::lower::limits::DOCUMENT_DEPTH_MAX;
 
-/// Reads all documents.
+/// Reads all documents of a text.
 ///
-/// A line `---` or `...` separates them; neither YAML nor JSON can have such a line within a value.
-pub(super) fn read(text: &str, reader: &mut Reader) {
+/// Documents are separated by a line `---` or `...`, which can occur within neither a YAML nor a
+/// JSON value.
+pub(super) fn read(text: &str, reader: &mut SnapshotReader) {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let (mut start, mut start_line) = (0, 1);
     let mut offset = 0;
     for (index, line) in text.split_inclusive('\n').enumerate() {
         if is_separator(line) {
             read_document(&text[start..offset], start_line, reader);
-            // A document may begin behind the dashes.
+            // A document may start on the line of the separator.
             (start, start_line) = (offset + 3, index + 1);
         }
         offset += line.len();
@@ -31,7 +32,7 @@ fn is_separator(line: &str) -> bool {
     marked.is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']))
 }
 
-fn read_document(text: &str, first_line: usize, reader: &mut Reader) {
+fn read_document(text: &str, first_line: usize, reader: &mut SnapshotReader) {
     let is_blank = |line: &str| line.trim().is_empty() || line.trim_start().starts_with('#');
     if text.lines().all(|line| is_blank(line) || line.starts_with('%')) {
         return;
@@ -44,7 +45,8 @@ fn read_document(text: &str, first_line: usize, reader: &mut Reader) {
     }
 }
 
-/// Whether a text begins as JSON does; YAML can begin with a brace too, but then its keys have no quotes.
+/// Returns `true` if a text starts like JSON. YAML may start with a brace too, but then its keys
+/// are not quoted.
 fn is_json(text: &str) -> bool {
     let mut characters = text.chars().filter(|c| !c.is_whitespace());
     let (first, second) = (characters.next(), characters.next());
@@ -55,13 +57,13 @@ fn is_json(text: &str) -> bool {
     }
 }
 
-/// Reads JSON values, one after the other.
-fn read_json(text: &str, first_line: usize, reader: &mut Reader) {
+/// Reads concatenated JSON values.
+fn read_json(text: &str, first_line: usize, reader: &mut SnapshotReader) {
     let (mut text, mut first_line) = (text.trim_end(), first_line);
     while let Some((begin_line, error)) = read_json_values(text, reader) {
         let at = format!("line {} column {}", first_line + error.line() - 1, error.column());
         reader.problem(Position::default(), at, json_message(&error));
-        // A later line that begins with a brace is the next object, and may still be good.
+        // A later line that starts with a brace is taken as the next object, which may be valid.
         let before: usize = text.split_inclusive('\n').take(begin_line).map(str::len).sum();
         let skipped = match &text[before..] {
             rest if rest.starts_with('{') => 0,
@@ -76,13 +78,13 @@ fn read_json(text: &str, first_line: usize, reader: &mut Reader) {
     }
 }
 
-/// Reads values until one is broken; returns the line where that one begins, and the error.
-fn read_json_values(text: &str, reader: &mut Reader) -> Option<(usize, serde_json::Error)> {
+/// Reads values until one is malformed; returns the line where that value starts, and the error.
+fn read_json_values(text: &str, reader: &mut SnapshotReader) -> Option<(usize, serde_json::Error)> {
     let mut json = serde_json::Deserializer::from_str(text);
-    // This error is about what follows, and says where it begins.
+    // This error concerns the value that follows, and holds the position where it starts.
     while let Err(begin) = json.end() {
         reader.document += 1;
-        if let Err(error) = Document(&mut *reader).deserialize(&mut json) {
+        if let Err(error) = DocumentVisitor(&mut *reader).deserialize(&mut json) {
             return Some((begin.line(), error));
         }
     }
@@ -93,14 +95,14 @@ fn json_message(error: &serde_json::Error) -> String {
     if error.is_eof() {
         return "found the end of the text within a value: the file seems to be cut off".into();
     }
-    // The place is in the path of the problem.
+    // The position is already in the path of the problem.
     let message = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
     clip_message(message.strip_suffix(&place).unwrap_or(&message))
 }
 
-fn read_yaml(text: &str, first_line: usize, reader: &mut Reader) {
-    // Sizes are bounded by the text, which is in memory already; only aliases can make it grow.
+fn read_yaml(text: &str, first_line: usize, reader: &mut SnapshotReader) {
+    // Sizes are bounded by the text, which is already in memory; only aliases could multiply it.
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_events: usize::MAX,
@@ -113,7 +115,7 @@ fn read_yaml(text: &str, first_line: usize, reader: &mut Reader) {
         with_snippet: false,
     };
     let result = serde_saphyr::with_deserializer_from_str_with_options(text, options, |yaml| {
-        Document(&mut *reader).deserialize(yaml)
+        DocumentVisitor(&mut *reader).deserialize(yaml)
     });
     if let Err(error) = result {
         let at = error.location().map(|place| {
@@ -125,9 +127,10 @@ fn read_yaml(text: &str, first_line: usize, reader: &mut Reader) {
 
 fn yaml_message(error: &serde_saphyr::Error) -> String {
     let message = error.to_string();
-    // The parser counts lines from the document, and the path of the problem has the place already.
+    // The parser counts lines from the start of the document, and the path already has the
+    // position.
     let end = message.rfind(" at line ").unwrap_or(message.len());
-    // What programs may do about it is of no use here.
+    // The rest is advice for programmers, not for users.
     let end = message[..end].find(", set DuplicateKeyPolicy").unwrap_or(end);
     let hint = if message.starts_with("unclosed") { ": is the file cut off?" } else { "" };
     clip_message(&message[..end]) + hint

@@ -76,7 +76,7 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
 fn show(file: Option<&Path>, output: Format, registry: &Registry) -> Result<ExitCode> {
     let configuration = load(file, Gates::default(), registry)?;
     let implements = |name: &str, point| registry.implements(name, point);
-    match config::show(&configuration, &implements, &|name| registry.knows(name)) {
+    match config::show(&configuration, &implements, &|name| registry.contains(name)) {
         Ok(views) => {
             print(output, &views, || table(&views))?;
             Ok(ExitCode::SUCCESS)
@@ -89,11 +89,11 @@ fn show(file: Option<&Path>, output: Format, registry: &Registry) -> Result<Exit
 }
 
 /// Reads a file, tells its notes, and all its problems if it has any.
-fn read(file: &Path, gates: Gates, registry: &Registry) -> Result<Option<config::Read>> {
+fn read(file: &Path, gates: Gates, registry: &Registry) -> Result<Option<config::ReadOutcome>> {
     let text = super::explain::read_text(file)?;
     let mut read =
         config::check(&text, gates, &|name, point| registry.implements(name, point), &|name| {
-            registry.knows(name)
+            registry.contains(name)
         });
     // Plugins that are not in-tree check their own arguments.
     if let (true, Some(config)) = (read.problems.is_empty(), &read.config)
@@ -108,7 +108,7 @@ fn read(file: &Path, gates: Gates, registry: &Registry) -> Result<Option<config:
     Ok(read.problems.is_empty().then_some(read))
 }
 
-fn report(file: &Path, problems: &[config::Problem]) {
+fn report(file: &Path, problems: &[config::ConfigProblem]) {
     for problem in problems {
         complain(&format!("{}: {problem}", file.display()));
     }

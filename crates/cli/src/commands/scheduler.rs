@@ -17,16 +17,16 @@ use api::config::{self, Configuration, v1};
 use engine::engine::{Engine, Settings};
 use engine::queue::QueueConfig;
 use plugins::registry::Registry;
-use runtime::bind::Window;
-use runtime::connect::Target;
+use runtime::bind::BindWindow;
+use runtime::connect::ConfigSource;
 use runtime::gate::Throttle;
-use runtime::gong::Gong;
-use runtime::http::{Certificate, Ciphers, TlsMin};
+use runtime::http::{Ciphers, ServingCertificate, TlsMin};
 use runtime::metrics::Metrics;
-use runtime::pace::{paced, rest_of_io};
 use runtime::scheduler::connect_sides;
 use runtime::timing;
 use runtime::traces::Traces;
+use runtime::wake_batch::WakeBatcher;
+use runtime::wakeup_coalescing::{coalesce_wakeups, io_park_delay};
 
 use super::config::load_as_written;
 use crate::output::{complain, say};
@@ -85,12 +85,12 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
     let seed = RandomState::new().hash_one(std::process::id());
     tracing::info!(seed, "equally good nodes are chosen between by random numbers with this seed");
     let engine = Engine::new(profiles, Settings { queue, seed: Some(seed) });
-    let window = Arc::new(Window::default());
+    let window = Arc::new(BindWindow::default());
     let binds = Arc::clone(&window);
-    let rest = move || rest_of_io(binds.took());
-    let gong = Arc::new(Gong::default());
+    let park_delay = move || io_park_delay(binds.mean_latency());
+    let wake_batcher = Arc::new(WakeBatcher::default());
     let io = &mut tokio::runtime::Builder::new_current_thread();
-    let io = paced(io, rest, Arc::clone(&gong))
+    let io = coalesce_wakeups(io, park_delay, Arc::clone(&wake_batcher))
         .enable_all()
         .build()
         .context("cannot start the thread that talks to the cluster")?;
@@ -101,20 +101,20 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
     let cluster = std::thread::Builder::new()
         .name("cluster".to_owned())
         .spawn({
-            let gong = Arc::clone(&gong);
+            let wake_batcher = Arc::clone(&wake_batcher);
             move || {
-                gong.strike_here();
+                wake_batcher.defer_wakes_of_this_thread();
                 let ended = io.block_on(serve::serve(cluster_side, plan));
                 if let (Err(error), Err(_)) = (&ended, status.liveness.check()) {
                     end_without_engine(error);
                 }
                 drop(io);
-                gong.ring();
+                wake_batcher.flush();
                 ended
             }
         })
         .context("cannot start the thread that talks to the cluster")?;
-    engine_side.run(engine, sampler, &gong)?;
+    engine_side.run(engine, sampler, &wake_batcher)?;
     let ended = cluster.join().map_err(|_| anyhow!("the thread that talks to the cluster died"))?;
     ended.map(|()| ExitCode::SUCCESS)
 }
@@ -152,15 +152,15 @@ fn throttle(
 
 /// What the I/O thread needs to know.
 struct Plan {
-    target: Target,
+    target: ConfigSource,
     /// For questions about clients of our own port: who they are, and what they may do.
-    reviewers: [Target; 2],
+    reviewers: [ConfigSource; 2],
     configuration: Configuration,
     throttle: Throttle,
     metrics: Metrics,
     traces: Traces,
     address: std::net::SocketAddr,
-    certificate: Certificate,
+    certificate: ServingCertificate,
     client_ca: Option<PathBuf>,
     lookup: Lookup,
     shares_port: bool,
@@ -185,9 +185,9 @@ impl Plan {
         let counts = !written.is_empty() && options.place == Place::Cluster;
         let in_file = counts.then(|| PathBuf::from(written));
         let kubeconfig = in_file.or_else(|| options.kubeconfig.clone());
-        let target = Target { kubeconfig, master: options.master.clone() };
-        let other = |path: &Option<PathBuf>, otherwise: &Target| match path {
-            Some(_) => Target { kubeconfig: path.clone(), master: String::new() },
+        let target = ConfigSource { kubeconfig, master: options.master.clone() };
+        let other = |path: &Option<PathBuf>, otherwise: &ConfigSource| match path {
+            Some(_) => ConfigSource { kubeconfig: path.clone(), master: String::new() },
             None => otherwise.clone(),
         };
         let authentication = other(&options.authentication_kubeconfig, &target);

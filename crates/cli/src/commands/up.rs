@@ -129,7 +129,7 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
     let signals = io.block_on(async { Signals::listen() }).context("cannot listen for signals")?;
     let cluster = Arc::new(Cluster::new());
     cluster.limit_objects(options.objects_max);
-    sandbox::furnish(&cluster);
+    sandbox::create_system_objects(&cluster);
     let more_nodes = files::fill(&cluster, options)?;
     let manifests = files::manifests(&options.apply)?;
     let settings = sandbox::Options {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::Method;
-use sandbox::faults::{Fault, Rule};
+use sandbox::faults::{Fault, FaultRule};
 
 use crate::stage::{PODS, Stage, node, pod};
 
@@ -11,7 +11,7 @@ const NODES: usize = 10;
 const PLACES: usize = 10;
 
 /// As many pods as there are places: one that is taken twice would be missing in the end.
-async fn all_places_are_taken_despite(rules: Vec<Rule>) {
+async fn all_places_are_taken_despite(rules: Vec<FaultRule>) {
     let nodes = (0..NODES).map(|number| node(&format!("n{number}"), PLACES)).collect();
     let stage = Stage::new(nodes).await;
     for rule in rules {
@@ -28,23 +28,23 @@ async fn all_places_are_taken_despite(rules: Vec<Rule>) {
     stage.end().await;
 }
 
-fn on_binds(every: u64, times: u64, fault: Fault) -> Rule {
-    Rule { method: Some(Method::POST), path: "/binding".to_owned(), every, times, fault }
+fn on_binds(every: u64, times: u64, fault: Fault) -> FaultRule {
+    FaultRule { method: Some(Method::POST), path: "/binding".to_owned(), every, times, fault }
 }
 
-fn on_watches(path: &str, times: u64, fault: Fault) -> Rule {
-    Rule { method: Some(Method::GET), path: format!("{path}?watch"), every: 1, times, fault }
+fn on_watches(path: &str, times: u64, fault: Fault) -> FaultRule {
+    FaultRule { method: Some(Method::GET), path: format!("{path}?watch"), every: 1, times, fault }
 }
 
 #[tokio::test]
 async fn binds_whose_answers_are_lost() {
-    let lost = Fault::DropAnswer(Duration::from_secs(1));
+    let lost = Fault::DropResponse(Duration::from_secs(1));
     all_places_are_taken_despite(vec![on_binds(10, 5, lost)]).await;
 }
 
 #[tokio::test]
 async fn binds_that_never_arrive() {
-    let swallowed = Fault::Swallow(Duration::from_secs(1));
+    let swallowed = Fault::DropRequest(Duration::from_secs(1));
     all_places_are_taken_despite(vec![on_binds(10, 5, swallowed)]).await;
 }
 

@@ -103,7 +103,7 @@ impl Stage {
 
     /// Waits until an object or a list is as it should be, looking again whenever one of its kind changes.
     pub(crate) async fn until(&self, path: &str, holds: impl Fn(&Value) -> bool) -> Value {
-        let mut news = self.kind_at(path).objects.news();
+        let mut news = self.kind_at(path).objects.subscribe();
         let mut last = Value::Null;
         let wait = async {
             loop {
@@ -132,7 +132,7 @@ impl Stage {
         let (["namespaces", _, plural, ..] | [plural, ..]) = rest else {
             panic!("{path} leads to no kind")
         };
-        self.sandbox.cluster.kind(group, plural)
+        self.sandbox.cluster.resource(group, plural)
     }
 
     /// Waits until a pod is on a node; its name.

@@ -25,7 +25,7 @@ async fn a_preemptor_waits_until_its_victim_has_stopped() {
     let waiting = stage.get(&urgent).await;
     assert!(waiting["spec"].get("nodeName").is_none(), "{waiting:#}");
     let options = DeleteOptions { grace: Some(1), ..DeleteOptions::default() };
-    let pods = stage.sandbox.cluster.kind("", "pods");
+    let pods = stage.sandbox.cluster.resource("", "pods");
     stage.sandbox.cluster.delete(&pods, "default", "victim", &options).expect("it is there");
     // A pod that was bound too early would have failed.
     let ran = stage.until(&urgent, |pod| {

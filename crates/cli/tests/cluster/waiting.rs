@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::{Method, Request, StatusCode};
 use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use sandbox::faults::{Fault, Rule};
+use sandbox::faults::{Fault, FaultRule};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
 
@@ -134,7 +134,7 @@ async fn port_0_opens_no_port() {
 #[tokio::test]
 async fn a_replica_that_lacks_a_kind_does_not_take_the_lease() {
     let stage = Stage::new(vec![node("n", 1)]).await;
-    let fails = Rule {
+    let fails = FaultRule {
         method: Some(Method::GET),
         path: "/replicasets?".to_owned(),
         every: 1,

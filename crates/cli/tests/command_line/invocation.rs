@@ -84,7 +84,7 @@ fn what_would_change_decisions_is_refused() {
     let folder = Folder::new(&[]);
     for (argument, want) in [
         ("--feature-gates=TaintTolerationComparisonOperators=true", "would change decisions"),
-        ("--feature-gates=Nonsense=true", "\"Nonsense\" is no feature gate"),
+        ("--feature-gates=Nonsense=true", "\"Nonsense\" is not a feature gate"),
         ("--emulated-version=1.35", "no other version is emulated"),
         ("--no-such-flag", "unexpected argument"),
     ] {

@@ -11,7 +11,7 @@
 
 /// How one of equally good nodes is chosen.
 #[derive(Clone, Copy, Debug)]
-pub enum Tie {
+pub enum TieBreak {
     /// The one that upstream's heap brings up when the visit begins at this place.
     First(usize),
     /// Any, by a random number.

@@ -9,12 +9,12 @@ use crate::queue::Nominator;
 use crate::state::State;
 use crate::stopwatch::Stopwatch;
 
-use super::choose::{Tie, any_winner};
+use super::choose::{TieBreak, any_winner};
 use super::diagnosis::Diagnosis;
 use super::evaluation::Evaluation;
-use super::ranking::{Ranking, Spare};
+use super::ranking::{ColumnPool, Ranking};
 use super::rivals::Rivals;
-use super::scores::{Scores, ScoringFailed};
+use super::scores::{Scores, ScoringError};
 
 /// What came of one attempt.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub enum Decision {
 }
 
 /// Who else wants to go where: pods nominated for nodes, and the place where the visit begins.
-pub struct Circumstances<'a> {
+pub struct DecisionInputs<'a> {
     /// Pods nominated for nodes.
     pub nominator: &'a Nominator,
     /// Place in the visiting order at which the visit begins; moved on by each decision.
@@ -43,7 +43,7 @@ pub struct Circumstances<'a> {
     /// A random number that chooses among equally good nodes; without one, upstream's rule does.
     pub draw: Option<u64>,
     /// Memory to work in.
-    pub(crate) spare: &'a mut Spare,
+    pub(crate) column_pool: &'a mut ColumnPool,
     /// Measures, if anybody wants to know.
     pub(crate) stopwatch: &'a mut Stopwatch,
 }
@@ -54,15 +54,15 @@ pub fn decide(
     evaluation: &mut Evaluation,
     state: &mut State,
     pod: PodIdx,
-    circumstances: &mut Circumstances,
+    inputs: &mut DecisionInputs,
 ) -> Decision {
     if state.nodes.count() == 0 {
         return Decision::NoNodes;
     }
-    let begun = circumstances.stopwatch.now();
+    let begun = inputs.stopwatch.now();
     evaluation.refresh(profile, state);
-    circumstances.stopwatch.filtered(begun);
-    let rivals = Rivals::of(circumstances.nominator, state, pod);
+    inputs.stopwatch.filtered(begun);
+    let rivals = Rivals::of(inputs.nominator, state, pod);
     if evaluation.rejected.is_some() {
         return Decision::Unschedulable(evaluation.diagnose(profile, state, rivals));
     }
@@ -75,12 +75,12 @@ pub fn decide(
     if own.is_none()
         && sample.is_none()
         && !evaluation.can_fail()
-        && evaluation.follow_claims(state, rivals)
+        && evaluation.apply_nominations(state, rivals)
     {
-        return decide_over_all(profile, evaluation, state, rivals, circumstances);
+        return decide_over_all(profile, evaluation, state, rivals, inputs);
     }
     let verdicts = Verdicts { own, disputed: disputed_nodes(evaluation, state, rivals) };
-    decide_over_list(profile, evaluation, state, verdicts, sample, circumstances)
+    decide_over_list(profile, evaluation, state, verdicts, sample, inputs)
 }
 
 /// The usual case: every node counts that the nominations of others leave open.
@@ -89,9 +89,9 @@ fn decide_over_all(
     evaluation: &mut Evaluation,
     state: &mut State,
     rivals: Rivals,
-    circumstances: &mut Circumstances,
+    inputs: &mut DecisionInputs,
 ) -> Decision {
-    let Circumstances { start, draw, spare, stopwatch, .. } = circumstances;
+    let DecisionInputs { start, draw, column_pool, stopwatch, .. } = inputs;
     let begun = **start % state.nodes.count();
     if let Some((_, nodes)) = &evaluation.narrowed {
         // A full visit ends where it began; a narrowed one moves on by the nodes it looked at.
@@ -106,19 +106,19 @@ fn decide_over_all(
         return Decision::Node { node, feasible };
     }
     let time = stopwatch.now();
-    let ranking = evaluation.rank_open(profile, state, spare);
-    let chosen = ranking.choose(draw.map_or(Tie::First(begun), Tie::Any));
+    let ranking = evaluation.rank_open(profile, state, column_pool);
+    let chosen = ranking.choose(draw.map_or(TieBreak::First(begun), TieBreak::Any));
     stopwatch.scored(time);
     let decision = match (ranking.failure(profile), chosen) {
-        (Some(ScoringFailed(text)), _) => Decision::Error(text),
+        (Some(ScoringError(text)), _) => Decision::Error(text),
         (None, Some(node)) => Decision::Node { node, feasible },
         (None, None) => Decision::Error("no best node among the feasible ones".to_owned()),
     };
     // Many classes have one pod only. What was worked out is kept from the second decision on.
-    if !std::mem::replace(&mut evaluation.recurs, true)
+    if !std::mem::replace(&mut evaluation.is_recurring, true)
         && let Some(ranking) = evaluation.ranking.take()
     {
-        ranking.recycle(spare);
+        ranking.recycle(column_pool);
     }
     decision
 }
@@ -129,9 +129,9 @@ fn decide_over_list(
     state: &mut State,
     verdicts: Verdicts,
     sample: Option<usize>,
-    circumstances: &mut Circumstances,
+    inputs: &mut DecisionInputs,
 ) -> Decision {
-    let Circumstances { start, draw, stopwatch, .. } = circumstances;
+    let DecisionInputs { start, draw, stopwatch, .. } = inputs;
     let time = stopwatch.now();
     let visited = visit(profile, evaluation, state, verdicts, sample, **start);
     stopwatch.filtered(time);
@@ -157,7 +157,7 @@ fn decide_over_list(
     match winner {
         Ok(Some(winner)) => Decision::Node { node: feasible[winner], feasible: feasible.len() },
         Ok(None) => Decision::Error("no best node among the feasible ones".to_owned()),
-        Err(ScoringFailed(text)) => Decision::Error(text),
+        Err(ScoringError(text)) => Decision::Error(text),
     }
 }
 
@@ -305,9 +305,9 @@ impl Evaluation {
         &mut self,
         profile: &Profile,
         state: &mut State,
-        spare: &mut Spare,
+        column_pool: &mut ColumnPool,
     ) -> &mut Ranking {
-        self.rank_nodes(profile, state, spare, false)
+        self.rank_nodes(profile, state, column_pool, false)
     }
 
     /// The ranking of the open nodes, brought up to date.
@@ -315,16 +315,16 @@ impl Evaluation {
         &mut self,
         profile: &Profile,
         state: &mut State,
-        spare: &mut Spare,
+        column_pool: &mut ColumnPool,
     ) -> &mut Ranking {
-        self.rank_nodes(profile, state, spare, true)
+        self.rank_nodes(profile, state, column_pool, true)
     }
 
     fn rank_nodes(
         &mut self,
         profile: &Profile,
         state: &mut State,
-        spare: &mut Spare,
+        column_pool: &mut ColumnPool,
         only_open: bool,
     ) -> &mut Ranking {
         let kept = self.ranking.take();
@@ -334,7 +334,7 @@ impl Evaluation {
             ranking
         } else {
             let nodes = (nodes, version);
-            let (ranking, areas) = Ranking::new(profile, &self.class, state, nodes, spare);
+            let (ranking, areas) = Ranking::new(profile, &self.class, state, nodes, column_pool);
             self.depend_on(areas, state);
             ranking
         };

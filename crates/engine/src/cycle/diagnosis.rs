@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::framework::profile::PluginPosition;
-use crate::framework::{Answer, Code, Profile, Reason, Rejection};
+use crate::framework::{Code, NodeVerdict, Profile, Reason, Rejection};
 use crate::index::NodeIdx;
 use crate::map::Map;
 use crate::state::State;
@@ -19,7 +19,7 @@ pub struct Diagnosis {
     /// What nodes were turned down for, with the number of these nodes.
     refusals: Vec<Refusal>,
     /// Refusals by position of the filter and its answer, where that tells all.
-    by_answer: Map<(usize, Answer), u32>,
+    by_answer: Map<(usize, NodeVerdict), u32>,
     /// The other refusals.
     by_text: Map<(Option<PluginPosition>, Rejection), u32>,
     /// Plugins that turned something down before any node was looked at.
@@ -108,7 +108,7 @@ impl Diagnosis {
         evaluation: &Evaluation,
         state: &State,
         node: NodeIdx,
-        verdict: (usize, Answer),
+        verdict: (usize, NodeVerdict),
     ) {
         let refusal = self.refusal_by_verdict(evaluation, state, node, verdict);
         self.push(node, refusal);
@@ -133,7 +133,7 @@ impl Diagnosis {
         evaluation: &Evaluation,
         state: &State,
         node: NodeIdx,
-        verdict: (usize, Answer),
+        verdict: (usize, NodeVerdict),
     ) -> u32 {
         if evaluation.rejection_varies(verdict) {
             let (plugin, rejection) = evaluation.rejection(state, node, verdict);
@@ -175,8 +175,8 @@ impl Diagnosis {
     }
 
     /// Place of a node among the rejected ones, which are in visiting order and begin with the first.
-    pub(super) fn place_of(&self, state: &State, node: NodeIdx) -> Option<usize> {
-        let places = &state.nodes.visit().place_of;
+    pub(super) fn position_of(&self, state: &State, node: NodeIdx) -> Option<usize> {
+        let places = &state.nodes.visit_order().position_of;
         let place = places.get(node.at())?;
         self.nodes.binary_search_by_key(place, |(other, _)| places[other.at()]).ok()
     }

@@ -3,13 +3,14 @@
 use crate::bitset::NodeSet;
 use crate::framework::profile::PluginPosition;
 use crate::framework::{
-    Answer, Class, Code, Filter, Freshness, Point, Preparation, Prepared, Profile, Rejection,
+    Class, Code, Filter, Freshness, NodeVerdict, Point, PreFilterResult, Preparation, Profile,
+    Rejection,
 };
 use crate::index::NodeIdx;
 use crate::state::{Areas, State, Versions};
 
-use super::claims::Claims;
-use super::failure::KeptDiagnosis;
+use super::diagnosis_cache::CachedDiagnosis;
+use super::nomination_filter::NominationFilter;
 use super::ranking::Ranking;
 
 /// A prepared filter and the nodes that pass it.
@@ -18,7 +19,7 @@ pub(crate) struct PreparedFilter {
     name: Box<str>,
     pub(crate) filter: Box<dyn Filter>,
     passing: NodeSet,
-    reads_usage: bool,
+    reads_pods: bool,
 }
 
 /// PreFilter turned the whole class down.
@@ -39,15 +40,15 @@ pub struct Evaluation {
     /// PreFilter plugins that narrowed the nodes, and to which.
     pub narrowed: Option<(Vec<PluginPosition>, NodeSet)>,
     /// PreFilter plugins that were asked, in order.
-    pub asked: Vec<PluginPosition>,
+    pub pre_filters_run: Vec<PluginPosition>,
     pub(crate) filters: Vec<PreparedFilter>,
     pub(crate) ranking: Option<Ranking>,
     /// What pods nominated for nodes mean to the class.
-    pub(super) claims: Claims,
+    pub(super) nomination_filter: NominationFilter,
     /// Why no node takes its pods, if that was so when it was last asked.
-    pub(super) failure: Option<KeptDiagnosis>,
+    pub(super) failure: Option<CachedDiagnosis>,
     /// A decision was made by it.
-    pub(crate) recurs: bool,
+    pub(crate) is_recurring: bool,
     feasible: NodeSet,
     feasible_count: usize,
     /// Counts changes of the set of feasible nodes.
@@ -55,10 +56,10 @@ pub struct Evaluation {
     /// Counts how often the filters were prepared.
     rebuilds: u64,
     /// Counts how often nodes were affected other than by their own pods.
-    wide_changes: u64,
+    global_changes: u64,
     areas: Areas,
     versions: Versions,
-    usage_seen: u64,
+    pod_changes_seen: u64,
 }
 
 impl Evaluation {
@@ -68,20 +69,20 @@ impl Evaluation {
             class,
             rejected: None,
             narrowed: None,
-            asked: Vec::new(),
+            pre_filters_run: Vec::new(),
             filters: Vec::new(),
             ranking: None,
-            claims: Claims::default(),
+            nomination_filter: NominationFilter::default(),
             failure: None,
-            recurs: false,
+            is_recurring: false,
             feasible: NodeSet::default(),
             feasible_count: 0,
             feasible_version: 0,
             rebuilds: 0,
-            wide_changes: 0,
+            global_changes: 0,
             areas: Areas::NODES,
             versions: Versions::default(),
-            usage_seen: 0,
+            pod_changes_seen: 0,
         };
         evaluation.rebuild(profile, state);
         evaluation
@@ -108,8 +109,8 @@ impl Evaluation {
     }
 
     /// How often nodes were affected other than by their own pods, rebuilding included.
-    pub(super) fn wide_changes(&self) -> u64 {
-        self.wide_changes
+    pub(super) fn global_changes(&self) -> u64 {
+        self.global_changes
     }
 
     /// Whether what-if answers for a node may depend on pods on other nodes.
@@ -131,14 +132,14 @@ impl Evaluation {
     }
 
     fn rebuild(&mut self, profile: &Profile, state: &mut State) {
-        state.nodes.settle_order();
+        state.nodes.refresh_order();
         self.rejected = None;
         self.narrowed = None;
         self.ranking = None;
         self.failure = None;
         self.rebuilds += 1;
-        self.wide_changes += 1;
-        self.asked.clear();
+        self.global_changes += 1;
+        self.pre_filters_run.clear();
         self.filters.clear();
         let mut preparation = Preparation::new(state);
         let mut prepared = self.run_pre_filter(profile, &mut preparation);
@@ -146,17 +147,17 @@ impl Evaluation {
             for plugin in profile.at(Point::Filter) {
                 let filter = match prepared.iter().position(|(asked, _)| asked == plugin) {
                     Some(found) => prepared.swap_remove(found).1,
-                    None if self.asked.contains(plugin) => None,
+                    None if self.pre_filters_run.contains(plugin) => None,
                     None => {
                         prepare_without_pre_filter(profile, *plugin, &self.class, &mut preparation)
                     }
                 };
                 let Some(filter) = filter else { continue };
-                let reads_usage = filter.reads_usage();
+                let reads_pods = filter.reads_pods();
                 let passing = NodeSet::default();
                 let name = profile.plugin_name(*plugin).into();
                 let plugin = *plugin;
-                self.filters.push(PreparedFilter { plugin, name, filter, passing, reads_usage });
+                self.filters.push(PreparedFilter { plugin, name, filter, passing, reads_pods });
             }
         }
         self.areas = preparation.areas;
@@ -166,7 +167,7 @@ impl Evaluation {
         }
         self.intersect(state);
         self.versions = state.versions();
-        self.usage_seen = state.nodes.usage_changes().end();
+        self.pod_changes_seen = state.nodes.pod_changes().end();
     }
 
     /// Asks the PreFilter plugins in order, as upstream does: an unresolvable rejection ends it at
@@ -185,18 +186,18 @@ impl Evaluation {
             return filters;
         }
         for plugin in profile.at(Point::PreFilter) {
-            self.asked.push(*plugin);
+            self.pre_filters_run.push(*plugin);
             match profile.plugins[*plugin].prepare_filter(&self.class, preparation) {
-                Prepared::Skip => {}
-                Prepared::Filter(filter) => filters.push((*plugin, Some(filter))),
-                Prepared::Reject(rejection) => {
+                PreFilterResult::Skip => {}
+                PreFilterResult::Filter(filter) => filters.push((*plugin, Some(filter))),
+                PreFilterResult::Reject(rejection) => {
                     let last = rejection.code != Code::Unschedulable;
                     self.rejected = Some(PreFilterRejection { plugin: Some(*plugin), rejection });
                     if last {
                         return filters;
                     }
                 }
-                Prepared::Narrow(nodes, filter) => {
+                PreFilterResult::Narrow(nodes, filter) => {
                     filters.push((*plugin, filter));
                     let (plugins, left) = self.narrowed.get_or_insert_with(|| {
                         (Vec::new(), preparation.state.nodes.present().clone())
@@ -223,7 +224,7 @@ impl Evaluation {
 
     /// Follows the changes since the last time; false when that is not possible.
     fn catch_up(&mut self, state: &State) -> bool {
-        let Some(changed) = state.nodes.usage_changes().since(self.usage_seen) else {
+        let Some(changed) = state.nodes.pod_changes().since(self.pod_changes_seen) else {
             return false;
         };
         let mut changed_widely = false;
@@ -233,7 +234,7 @@ impl Evaluation {
                 Freshness::Changed => changed_widely = true,
                 Freshness::Stale => return false,
             }
-            if !filter.reads_usage {
+            if !filter.reads_pods {
                 continue;
             }
             for node in changed {
@@ -243,7 +244,7 @@ impl Evaluation {
             }
         }
         if changed_widely {
-            self.wide_changes += 1;
+            self.global_changes += 1;
             self.intersect(state);
         } else {
             // Pods may also be on nodes that are not known; these have no place in the sets.
@@ -259,7 +260,7 @@ impl Evaluation {
                 }
             }
         }
-        self.usage_seen = state.nodes.usage_changes().end();
+        self.pod_changes_seen = state.nodes.pod_changes().end();
         true
     }
 
@@ -285,7 +286,7 @@ impl Evaluation {
     }
 
     /// The first plugin that turns a node down, with its answer; `None` when the node is feasible.
-    pub(crate) fn verdict(&mut self, state: &State, node: NodeIdx) -> Option<(usize, Answer)> {
+    pub(crate) fn verdict(&mut self, state: &State, node: NodeIdx) -> Option<(usize, NodeVerdict)> {
         let position = self.filters.iter().position(|filter| !filter.passing.contains(node))?;
         let answer = self.filters[position].filter.check(state, node);
         debug_assert!(!answer.passes(), "the kept result differs from a fresh one");
@@ -293,7 +294,7 @@ impl Evaluation {
     }
 
     /// Runs all filters on one node anew, for what-if.
-    pub(crate) fn check(&mut self, state: &State, node: NodeIdx) -> Option<(usize, Answer)> {
+    pub(crate) fn check(&mut self, state: &State, node: NodeIdx) -> Option<(usize, NodeVerdict)> {
         self.filters.iter_mut().enumerate().find_map(|(position, filter)| {
             let answer = filter.filter.check(state, node);
             (!answer.passes()).then_some((position, answer))
@@ -301,7 +302,7 @@ impl Evaluation {
     }
 
     /// Whether an answer of one of the filters may mean another rejection on another node.
-    pub(super) fn rejection_varies(&self, (position, answer): (usize, Answer)) -> bool {
+    pub(super) fn rejection_varies(&self, (position, answer): (usize, NodeVerdict)) -> bool {
         self.filters[position].filter.rejection_varies(answer)
     }
 
@@ -310,7 +311,7 @@ impl Evaluation {
         &self,
         state: &State,
         node: NodeIdx,
-        (position, answer): (usize, Answer),
+        (position, answer): (usize, NodeVerdict),
     ) -> (PluginPosition, Rejection) {
         let filter = &self.filters[position];
         let mut rejection = filter.filter.rejection(state, node, answer);
@@ -333,20 +334,20 @@ fn prepare_without_pre_filter(
         return Some(Box::new(RejectAll(Rejection::error(text))));
     }
     match profile.plugins[plugin].prepare_filter(class, preparation) {
-        Prepared::Filter(filter) | Prepared::Narrow(_, Some(filter)) => Some(filter),
-        Prepared::Reject(rejection) => Some(Box::new(RejectAll(rejection))),
-        Prepared::Skip | Prepared::Narrow(_, None) => None,
+        PreFilterResult::Filter(filter) | PreFilterResult::Narrow(_, Some(filter)) => Some(filter),
+        PreFilterResult::Reject(rejection) => Some(Box::new(RejectAll(rejection))),
+        PreFilterResult::Skip | PreFilterResult::Narrow(_, None) => None,
     }
 }
 
 struct RejectAll(Rejection);
 
 impl Filter for RejectAll {
-    fn check(&mut self, _state: &State, _node: NodeIdx) -> Answer {
-        Answer(1)
+    fn check(&mut self, _state: &State, _node: NodeIdx) -> NodeVerdict {
+        NodeVerdict(1)
     }
 
-    fn rejection(&self, _state: &State, _node: NodeIdx, _answer: Answer) -> Rejection {
+    fn rejection(&self, _state: &State, _node: NodeIdx, _answer: NodeVerdict) -> Rejection {
         self.0.clone()
     }
 

@@ -7,9 +7,9 @@ use crate::state::State;
 use super::decide::{Nominated, disputed_nodes, nodes_to_find, try_nominated, verdict_of};
 use super::diagnosis::Diagnosis;
 use super::evaluation::Evaluation;
-use super::post_filter::{Occasion, PostFilterReport, post_filter};
+use super::post_filter::{PostFilterInput, PostFilterReport, post_filter};
 use super::rivals::Rivals;
-use super::scores::{Scores, ScoringFailed};
+use super::scores::{Scores, ScoringError};
 
 /// One decision with everything that led to it.
 #[derive(Clone, Debug, Default)]
@@ -35,7 +35,7 @@ pub fn explain(
     profile: &Profile,
     class: Class,
     state: &mut State,
-    occasion: &Occasion,
+    input: &PostFilterInput,
 ) -> Explanation {
     let mut explanation = Explanation::default();
     if state.nodes.count() == 0 {
@@ -45,7 +45,7 @@ pub fn explain(
     let mut evaluation = Evaluation::new(profile, class, state);
     explanation.diagnosis = Diagnosis::empty(profile, &evaluation, state, None);
     if evaluation.rejected.is_none() {
-        visit_nodes(profile, &mut evaluation, state, occasion, &mut explanation);
+        visit_nodes(profile, &mut evaluation, state, input, &mut explanation);
     } else if let Some(rejected) = &evaluation.rejected
         && rejected.rejection.code == Code::Error
     {
@@ -60,7 +60,7 @@ pub fn explain(
     match explanation.feasible.len() {
         0 => {
             let diagnosis = &explanation.diagnosis;
-            let report = post_filter(profile, &mut evaluation, state, diagnosis, occasion);
+            let report = post_filter(profile, &mut evaluation, state, diagnosis, input);
             explanation.message = diagnosis.text(&report.message);
             explanation.post_filter = report;
         }
@@ -70,7 +70,7 @@ pub fn explain(
                 explanation.selected = scores.winner().map(|winner| explanation.feasible[winner]);
                 explanation.scores = scores;
             }
-            Err(ScoringFailed(text)) => explanation.error = Some(text),
+            Err(ScoringError(text)) => explanation.error = Some(text),
         },
     }
     explanation
@@ -80,10 +80,10 @@ fn visit_nodes(
     profile: &Profile,
     evaluation: &mut Evaluation,
     state: &mut State,
-    occasion: &Occasion,
+    input: &PostFilterInput,
     explanation: &mut Explanation,
 ) {
-    let rivals = Rivals::of(occasion.nominator, state, occasion.pod);
+    let rivals = Rivals::of(input.nominator, state, input.pod);
     match try_nominated(evaluation, state, rivals) {
         Nominated::Fits(node) => {
             explanation.feasible.push(node);

@@ -9,7 +9,7 @@ use crate::state::State;
 use super::diagnosis::Diagnosis;
 use super::evaluation::Evaluation;
 use super::rivals::Rivals;
-use super::what_if::{Candidate, PostFilter, VictimAdvice};
+use super::what_if::{Candidate, ExtenderPreemption, PostFilter};
 
 /// What the PostFilter plugins came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub struct PostFilterReport {
 }
 
 /// Where and when a PostFilter runs.
-pub struct Occasion<'a> {
+pub struct PostFilterInput<'a> {
     /// The pod that fits nowhere.
     pub pod: PodIdx,
     /// Pods nominated for nodes.
@@ -37,13 +37,13 @@ pub struct Occasion<'a> {
     /// A random number.
     pub random: u64,
     /// What extenders say about victims.
-    pub victims: VictimAdvice,
+    pub victims: ExtenderPreemption,
 }
 
-impl<'a> Occasion<'a> {
+impl<'a> PostFilterInput<'a> {
     /// One in which extenders have no say.
     pub fn new(pod: PodIdx, nominator: &'a Nominator, now: i64, random: u64) -> Self {
-        Self { pod, nominator, now, random, victims: VictimAdvice::Nobody }
+        Self { pod, nominator, now, random, victims: ExtenderPreemption::NotNeeded }
     }
 }
 
@@ -53,19 +53,19 @@ pub fn post_filter(
     evaluation: &mut Evaluation,
     state: &mut State,
     diagnosis: &Diagnosis,
-    occasion: &Occasion,
+    input: &PostFilterInput,
 ) -> PostFilterReport {
     let mut report = PostFilterReport::default();
-    let rivals = Rivals::of(occasion.nominator, state, occasion.pod);
+    let rivals = Rivals::of(input.nominator, state, input.pod);
     let mut all_reasons: Vec<Reason> = Vec::new();
     for plugin in profile.at(Point::PostFilter) {
         let mut cycle = PostFilter {
             profile,
-            pod: occasion.pod,
+            pod: input.pod,
             diagnosis,
-            now: occasion.now,
-            random: occasion.random,
-            victims: &occasion.victims,
+            now: input.now,
+            random: input.random,
+            victims: &input.victims,
             state,
             evaluation,
             rivals,
@@ -80,7 +80,7 @@ pub fn post_filter(
                 report.plugin = Some(*plugin);
                 return report;
             }
-            PostFilterOutcome::Ask(candidates) => {
+            PostFilterOutcome::AskExtenders(candidates) => {
                 report.candidates = candidates;
                 return report;
             }

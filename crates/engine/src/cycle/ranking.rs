@@ -2,21 +2,21 @@
 
 use crate::bitset::NodeSet;
 use crate::framework::profile::PluginPosition;
-use crate::framework::scorer::{EXCLUDED, Extremes, SCORE_MAX, Scorer, Touched};
+use crate::framework::scorer::{EXCLUDED, Extremes, SCORE_MAX, ScoreChanges, Scorer};
 use crate::framework::{Class, Point, Preparation, Profile};
 use crate::index::NodeIdx;
+use crate::simd_dispatch;
 use crate::state::{Areas, State};
-use crate::wide;
 
-use super::best::Best;
-use super::choose::Tie;
-use super::scores::ScoringFailed;
+use super::choose::TieBreak;
+use super::node_picker::NodePicker;
+use super::scores::ScoringError;
 
 /// Columns that are used again: fresh memory would have to be fetched first.
 #[derive(Default)]
-pub(crate) struct Spare(Vec<Vec<i64>>);
+pub(crate) struct ColumnPool(Vec<Vec<i64>>);
 
-impl Spare {
+impl ColumnPool {
     /// A column of this length that holds anything.
     fn take(&mut self, slots: usize) -> Vec<i64> {
         let mut column = self.0.pop().unwrap_or_default();
@@ -37,10 +37,10 @@ pub(crate) struct Ranking {
     feasible: NodeSet,
     /// Which version of the feasible nodes that is.
     feasible_seen: u64,
-    usage_seen: u64,
-    best: Best,
+    pod_changes_seen: u64,
+    node_picker: NodePicker,
     /// A plugin could not prepare, or gave a final score outside 0..=100.
-    failed: Option<ScoringFailed>,
+    failed: Option<ScoringError>,
     /// Such a score.
     invalid: Option<(PluginPosition, i64)>,
     touched: Vec<NodeIdx>,
@@ -50,20 +50,20 @@ struct PreparedScorer {
     plugin: PluginPosition,
     weight: i64,
     scorer: Box<dyn Scorer>,
-    reads_usage: bool,
+    reads_pods: bool,
     skipped: bool,
-    part: Part,
+    contribution: Contribution,
 }
 
 /// How a scorer's results enter the total.
-enum Part {
+enum Contribution {
     Constant,
     Plain,
-    /// By [`Scorer::groups`]; the extremes that the totals were made with.
-    Grouped(Extremes),
+    /// By [`Scorer::score_buckets`]; the extremes that the totals were made with.
+    Bucketed(Extremes),
     Normalised {
         raw: Vec<i64>,
-        extremes: Tracked,
+        extremes: TrackedExtremes,
     },
 }
 
@@ -72,7 +72,7 @@ enum Part {
 /// Counting is worth its price only for scores that change node by node: it is done when a node that
 /// holds an extreme changes for the first time.
 #[derive(Clone, Copy)]
-struct Tracked {
+struct TrackedExtremes {
     extremes: Extremes,
     /// How many nodes hold the smallest and the largest, once counted.
     holders: Option<(usize, usize)>,
@@ -80,7 +80,7 @@ struct Tracked {
     uncertain: bool,
 }
 
-impl Tracked {
+impl TrackedExtremes {
     const EMPTY: Self = Self { extremes: Extremes::NONE, holders: None, uncertain: false };
 
     /// Over all feasible nodes, without counting.
@@ -173,45 +173,46 @@ impl Ranking {
         class: &Class,
         state: &mut State,
         (feasible, feasible_version): (&NodeSet, u64),
-        spare: &mut Spare,
+        column_pool: &mut ColumnPool,
     ) -> (Self, Areas) {
         let mut preparation = Preparation::new(state);
         let scorers = prepare(profile, class, &mut preparation);
-        let pre_score_failed = ScoringFailed::by_pre_score_alone(profile, class, &mut preparation);
+        let pre_score_failed = ScoringError::by_pre_score_alone(profile, class, &mut preparation);
         let areas = preparation.areas;
         let slots = state.nodes.slots();
         let mut ranking = Self {
             scorers,
             constant: 0,
-            base: spare.take(slots),
-            totals: spare.take(slots),
+            base: column_pool.take(slots),
+            totals: column_pool.take(slots),
             feasible: feasible.clone(),
             feasible_seen: feasible_version,
-            usage_seen: state.nodes.usage_changes().end(),
-            best: Best::new(state.nodes.visit(), feasible),
+            pod_changes_seen: state.nodes.pod_changes().end(),
+            node_picker: NodePicker::new(state.nodes.visit_order(), feasible),
             failed: profile
                 .at(Point::Score)
                 .iter()
-                .find_map(|plugin| ScoringFailed::without_pre_score(profile, *plugin))
+                .find_map(|plugin| ScoringError::without_pre_score(profile, *plugin))
                 .or(pre_score_failed),
             invalid: None,
             touched: Vec::new(),
         };
         for scorer in &mut ranking.scorers {
             if let Some(reason) = scorer.scorer.failure() {
-                let failed = ScoringFailed::while_preparing(profile, scorer.plugin, &reason);
+                let failed = ScoringError::while_preparing(profile, scorer.plugin, &reason);
                 ranking.failed.get_or_insert(failed);
             }
             scorer.scorer.refresh(state, feasible, true);
             scorer.skipped = scorer.scorer.skipped();
-            match &mut scorer.part {
-                Part::Grouped(extremes) => {
-                    *extremes = scorer.scorer.groups().map_or(Extremes::NONE, |g| g.extremes);
+            match &mut scorer.contribution {
+                Contribution::Bucketed(extremes) => {
+                    *extremes =
+                        scorer.scorer.score_buckets().map_or(Extremes::NONE, |g| g.extremes);
                 }
-                Part::Normalised { raw, extremes } if !scorer.skipped => {
-                    *raw = spare.take(slots);
+                Contribution::Normalised { raw, extremes } if !scorer.skipped => {
+                    *raw = column_pool.take(slots);
                     scorer.scorer.score_all(state, raw);
-                    *extremes = Tracked::over(raw, feasible);
+                    *extremes = TrackedExtremes::over(raw, feasible);
                 }
                 _ => {}
             }
@@ -228,7 +229,7 @@ impl Ranking {
         feasible: &NodeSet,
         feasible_version: u64,
     ) -> bool {
-        let Some(changed) = state.nodes.usage_changes().since(self.usage_seen) else {
+        let Some(changed) = state.nodes.pod_changes().since(self.pod_changes_seen) else {
             return false;
         };
         // Pods may also be on nodes that are not known; these have no place in the columns.
@@ -243,38 +244,39 @@ impl Ranking {
         let mut totals_are_stale = false;
         for scorer in &mut self.scorers {
             let news = scorer.scorer.refresh(state, feasible, feasible_changed);
-            if news == Touched::Stale {
+            if news == ScoreChanges::Stale {
                 return false;
             }
             let skipped = scorer.scorer.skipped();
             totals_are_stale |= skipped != scorer.skipped;
             let resumed = scorer.skipped && !skipped;
             scorer.skipped = skipped;
-            match &mut scorer.part {
-                Part::Constant => {}
-                Part::Plain => match news {
-                    Touched::All => base_is_stale = true,
-                    Touched::Nodes(nodes) => base_touched.extend(nodes),
-                    Touched::Nothing | Touched::Stale => {}
+            match &mut scorer.contribution {
+                Contribution::Constant => {}
+                Contribution::Plain => match news {
+                    ScoreChanges::All => base_is_stale = true,
+                    ScoreChanges::Nodes(nodes) => base_touched.extend(nodes),
+                    ScoreChanges::Nothing | ScoreChanges::Stale => {}
                 },
-                Part::Grouped(extremes) => {
-                    if let Some(groups) = scorer.scorer.groups() {
-                        totals_are_stale |= news == Touched::All || groups.extremes != *extremes;
-                        *extremes = groups.extremes;
+                Contribution::Bucketed(extremes) => {
+                    if let Some(buckets) = scorer.scorer.score_buckets() {
+                        totals_are_stale |=
+                            news == ScoreChanges::All || buckets.extremes != *extremes;
+                        *extremes = buckets.extremes;
                     }
-                    if let Touched::Nodes(nodes) = news {
+                    if let ScoreChanges::Nodes(nodes) = news {
                         touched.extend(nodes);
                     }
                 }
-                Part::Normalised { raw, extremes } => {
+                Contribution::Normalised { raw, extremes } => {
                     if skipped {
                         continue;
                     }
                     let before = extremes.extremes;
-                    if resumed || news == Touched::All {
+                    if resumed || news == ScoreChanges::All {
                         raw.resize(state.nodes.slots(), 0);
                         scorer.scorer.score_all(state, raw);
-                        *extremes = Tracked::over(raw, feasible);
+                        *extremes = TrackedExtremes::over(raw, feasible);
                         totals_are_stale = true;
                         continue;
                     }
@@ -287,13 +289,13 @@ impl Ranking {
                             extremes.remove(old);
                         }
                     };
-                    if let Touched::Nodes(nodes) = news {
+                    if let ScoreChanges::Nodes(nodes) = news {
                         for node in &nodes {
                             rescore(*node);
                         }
                         touched.extend(nodes);
                     }
-                    if scorer.reads_usage {
+                    if scorer.reads_pods {
                         changed().for_each(&mut rescore);
                     }
                     if feasible_changed {
@@ -306,22 +308,26 @@ impl Ranking {
                         }
                     }
                     if extremes.uncertain {
-                        *extremes = Tracked::counted(raw, feasible);
+                        *extremes = TrackedExtremes::counted(raw, feasible);
                     }
                     totals_are_stale |= extremes.extremes != before;
                 }
             }
         }
-        self.usage_seen = state.nodes.usage_changes().end();
+        self.pod_changes_seen = state.nodes.pod_changes().end();
         if feasible_changed {
             // Totals are kept for all nodes, so these are known.
-            self.best.turn(&self.feasible, feasible);
+            self.node_picker.flip(&self.feasible, feasible);
             self.feasible.copy_from(feasible);
         }
         if base_is_stale {
             self.add_up_base(state);
             totals_are_stale = true;
-        } else if self.scorers.iter().any(|s| s.reads_usage && matches!(s.part, Part::Plain)) {
+        } else if self
+            .scorers
+            .iter()
+            .any(|s| s.reads_pods && matches!(s.contribution, Contribution::Plain))
+        {
             for node in changed() {
                 self.base[node.at()] = self.base_of(state, node);
             }
@@ -337,7 +343,7 @@ impl Ranking {
             for node in &touched {
                 let total = self.total_of(*node);
                 self.totals[node.at()] = total;
-                self.best.touch(*node, total);
+                self.node_picker.touch(*node, total);
             }
         }
         self.touched = touched;
@@ -345,20 +351,20 @@ impl Ranking {
     }
 
     /// Gives its columns up.
-    pub(crate) fn recycle(self, spare: &mut Spare) {
-        spare.0.extend([self.base, self.totals]);
+    pub(crate) fn recycle(self, column_pool: &mut ColumnPool) {
+        column_pool.0.extend([self.base, self.totals]);
         for scorer in self.scorers {
-            if let Part::Normalised { raw, .. } = scorer.part
+            if let Contribution::Normalised { raw, .. } = scorer.contribution
                 && !raw.is_empty()
             {
-                spare.0.push(raw);
+                column_pool.0.push(raw);
             }
         }
     }
 
     /// The best feasible node.
-    pub(crate) fn choose(&mut self, tie: Tie) -> Option<NodeIdx> {
-        self.best.choose(&self.totals, &self.feasible, tie)
+    pub(crate) fn choose(&mut self, tie: TieBreak) -> Option<NodeIdx> {
+        self.node_picker.choose(&self.totals, &self.feasible, tie)
     }
 
     /// Total of a feasible node.
@@ -367,9 +373,9 @@ impl Ranking {
     }
 
     /// Why the scores cannot be used.
-    pub(crate) fn failure(&self, profile: &Profile) -> Option<ScoringFailed> {
+    pub(crate) fn failure(&self, profile: &Profile) -> Option<ScoringError> {
         let out_of_range = || {
-            self.invalid.map(|(plugin, score)| ScoringFailed::out_of_range(profile, plugin, score))
+            self.invalid.map(|(plugin, score)| ScoringError::out_of_range(profile, plugin, score))
         };
         self.failed.clone().or_else(out_of_range)
     }
@@ -378,12 +384,12 @@ impl Ranking {
         self.base.fill(0);
         let mut raw = std::mem::take(&mut self.totals);
         for scorer in &mut self.scorers {
-            if !matches!(scorer.part, Part::Plain) || scorer.skipped {
+            if !matches!(scorer.contribution, Contribution::Plain) || scorer.skipped {
                 continue;
             }
             scorer.scorer.score_all(state, &mut raw);
             let Self { base, .. } = self;
-            if wide!(_ => add_weighted(base, &raw, scorer.weight)) {
+            if simd_dispatch!(_ => add_weighted(base, &raw, scorer.weight)) {
                 for node in self.feasible.iter() {
                     note_invalid(&mut self.invalid, scorer.plugin, raw[node.at()]);
                 }
@@ -395,7 +401,7 @@ impl Ranking {
     fn base_of(&mut self, state: &State, node: NodeIdx) -> i64 {
         let mut base = 0;
         for scorer in &mut self.scorers {
-            if matches!(scorer.part, Part::Plain) && !scorer.skipped {
+            if matches!(scorer.contribution, Contribution::Plain) && !scorer.skipped {
                 let raw = scorer.scorer.score(state, node);
                 note_invalid(&mut self.invalid, scorer.plugin, raw);
                 base += scorer.weight * raw;
@@ -407,47 +413,47 @@ impl Ranking {
     fn add_up(&mut self) {
         self.constant = 0;
         for scorer in self.scorers.iter().filter(|scorer| !scorer.skipped) {
-            if matches!(scorer.part, Part::Constant) {
+            if matches!(scorer.contribution, Contribution::Constant) {
                 self.constant += scorer.weight * scorer.scorer.constant().unwrap_or(0);
             }
         }
         let active = || self.scorers.iter().filter(|scorer| !scorer.skipped);
-        let mut grouped = active().filter_map(PreparedScorer::group_scores);
-        match grouped.next() {
+        let mut bucketed = active().filter_map(PreparedScorer::bucket_scores);
+        match bucketed.next() {
             None => self.totals.copy_from_slice(&self.base),
             Some((of_slot, scores)) => {
                 let bases = self.base.iter().zip(of_slot);
-                for (total, (base, group)) in self.totals.iter_mut().zip(bases) {
-                    *total = base.wrapping_add(scores[*group as usize]);
+                for (total, (base, bucket)) in self.totals.iter_mut().zip(bases) {
+                    *total = base.wrapping_add(scores[*bucket as usize]);
                 }
             }
         }
-        for (of_slot, scores) in grouped {
-            for (total, group) in self.totals.iter_mut().zip(of_slot) {
-                *total = total.wrapping_add(scores[*group as usize]);
+        for (of_slot, scores) in bucketed {
+            for (total, bucket) in self.totals.iter_mut().zip(of_slot) {
+                *total = total.wrapping_add(scores[*bucket as usize]);
             }
         }
         for scorer in active() {
-            if let Part::Normalised { raw, extremes } = &scorer.part {
+            if let Contribution::Normalised { raw, extremes } = &scorer.contribution {
                 let extremes = extremes.extremes;
                 scorer.scorer.add_normalised(raw, extremes, scorer.weight, &mut self.totals);
             }
         }
-        self.best.rebuild();
+        self.node_picker.rebuild();
     }
 
     fn total_of(&self, node: NodeIdx) -> i64 {
         let mut total = self.base[node.at()];
         for scorer in self.scorers.iter().filter(|scorer| !scorer.skipped) {
-            let (raw, extremes) = match &scorer.part {
-                Part::Normalised { raw, extremes } => (raw[node.at()], extremes.extremes),
-                Part::Grouped(_) => match scorer.scorer.groups() {
-                    Some(groups) => {
-                        (groups.raw[groups.of_slot[node.at()] as usize], groups.extremes)
+            let (raw, extremes) = match &scorer.contribution {
+                Contribution::Normalised { raw, extremes } => (raw[node.at()], extremes.extremes),
+                Contribution::Bucketed(_) => match scorer.scorer.score_buckets() {
+                    Some(buckets) => {
+                        (buckets.raw[buckets.of_slot[node.at()] as usize], buckets.extremes)
                     }
                     None => continue,
                 },
-                Part::Constant | Part::Plain => continue,
+                Contribution::Constant | Contribution::Plain => continue,
             };
             if raw != EXCLUDED {
                 total += scorer.weight * scorer.scorer.normalise(raw, extremes);
@@ -458,14 +464,17 @@ impl Ranking {
 }
 
 impl PreparedScorer {
-    /// Group of each slot, and the weighted final score of each group.
-    fn group_scores(&self) -> Option<(&[u32], Vec<i64>)> {
-        let groups = self.scorer.groups().filter(|_| matches!(self.part, Part::Grouped(_)))?;
-        let scores = groups.raw.iter().map(|raw| match *raw {
+    /// Group of each slot, and the weighted final score of each bucket.
+    fn bucket_scores(&self) -> Option<(&[u32], Vec<i64>)> {
+        let buckets = self
+            .scorer
+            .score_buckets()
+            .filter(|_| matches!(self.contribution, Contribution::Bucketed(_)))?;
+        let scores = buckets.raw.iter().map(|raw| match *raw {
             EXCLUDED => 0,
-            raw => self.weight * self.scorer.normalise(raw, groups.extremes),
+            raw => self.weight * self.scorer.normalise(raw, buckets.extremes),
         });
-        Some((groups.of_slot, scores.collect()))
+        Some((buckets.of_slot, scores.collect()))
     }
 }
 
@@ -473,20 +482,24 @@ fn prepare(profile: &Profile, class: &Class, preparation: &mut Preparation) -> V
     let plugins = profile.at(Point::Score).iter().zip(&profile.weights);
     let prepared = plugins.filter_map(|(plugin, weight)| {
         let scorer = profile.plugins[*plugin].prepare_score(class, preparation)?;
-        let part = match (scorer.constant(), scorer.normalises()) {
-            (Some(_), _) => Part::Constant,
-            (None, false) => Part::Plain,
-            (None, true) if scorer.groups().is_some() => Part::Grouped(Extremes::NONE),
-            (None, true) => Part::Normalised { raw: Vec::new(), extremes: Tracked::EMPTY },
+        let contribution = match (scorer.constant(), scorer.normalises()) {
+            (Some(_), _) => Contribution::Constant,
+            (None, false) => Contribution::Plain,
+            (None, true) if scorer.score_buckets().is_some() => {
+                Contribution::Bucketed(Extremes::NONE)
+            }
+            (None, true) => {
+                Contribution::Normalised { raw: Vec::new(), extremes: TrackedExtremes::EMPTY }
+            }
         };
-        let reads_usage = scorer.reads_usage();
+        let reads_pods = scorer.reads_pods();
         Some(PreparedScorer {
             plugin: *plugin,
             weight: *weight,
             scorer,
-            reads_usage,
+            reads_pods,
             skipped: false,
-            part,
+            contribution,
         })
     });
     prepared.collect()

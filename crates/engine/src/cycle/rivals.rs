@@ -1,7 +1,7 @@
 //! Pods nominated for nodes, as far as they count against one pod, and the two passes that follow.
 
 use crate::bitset::NodeSet;
-use crate::framework::Answer;
+use crate::framework::NodeVerdict;
 use crate::index::{NodeIdx, PodIdx};
 use crate::queue::Nominator;
 use crate::state::State;
@@ -84,7 +84,7 @@ impl<'a> Rivals<'a> {
         evaluation: &mut Evaluation,
         state: &mut State,
         node: NodeIdx,
-        mut read: impl FnMut(&Evaluation, &State, (usize, Answer)) -> T,
+        mut read: impl FnMut(&Evaluation, &State, (usize, NodeVerdict)) -> T,
     ) -> Option<T> {
         self.first_pass(evaluation, state, node, &mut read).or_else(|| {
             let verdict = evaluation.check(state, node)?;
@@ -98,7 +98,7 @@ impl<'a> Rivals<'a> {
         evaluation: &mut Evaluation,
         state: &mut State,
         node: NodeIdx,
-        read: impl FnOnce(&Evaluation, &State, (usize, Answer)) -> T,
+        read: impl FnOnce(&Evaluation, &State, (usize, NodeVerdict)) -> T,
     ) -> Option<T> {
         let rivals = self.on(state, node);
         if rivals.is_empty() {

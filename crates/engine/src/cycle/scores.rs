@@ -21,9 +21,9 @@ pub struct Scores {
 
 /// Scoring failed, with upstream's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ScoringFailed(pub String);
+pub struct ScoringError(pub String);
 
-impl ScoringFailed {
+impl ScoringError {
     pub(crate) fn out_of_range(profile: &Profile, plugin: PluginPosition, score: i64) -> Self {
         let name = profile.plugin_name(plugin);
         Self(format!(
@@ -67,7 +67,7 @@ impl Scores {
         class: &Class,
         state: &mut State,
         nodes: &[NodeIdx],
-    ) -> Result<Self, ScoringFailed> {
+    ) -> Result<Self, ScoringError> {
         let mut feasible = NodeSet::new(state.nodes.slots());
         for node in nodes {
             feasible.insert(*node);
@@ -77,18 +77,18 @@ impl Scores {
             scores.totals.fill(1);
         }
         let preparation = &mut Preparation::new(state);
-        if let Some(failed) = ScoringFailed::by_pre_score_alone(profile, class, preparation) {
+        if let Some(failed) = ScoringError::by_pre_score_alone(profile, class, preparation) {
             return Err(failed);
         }
         for (plugin, weight) in profile.at(Point::Score).iter().zip(&profile.weights) {
-            if let Some(failed) = ScoringFailed::without_pre_score(profile, *plugin) {
+            if let Some(failed) = ScoringError::without_pre_score(profile, *plugin) {
                 return Err(failed);
             }
             let mut preparation = Preparation::new(state);
             let prepared = profile.plugins[*plugin].prepare_score(class, &mut preparation);
             let Some(mut scorer) = prepared else { continue };
             if let Some(reason) = scorer.failure() {
-                return Err(ScoringFailed::while_preparing(profile, *plugin, &reason));
+                return Err(ScoringError::while_preparing(profile, *plugin, &reason));
             }
             scorer.refresh(state, &feasible, true);
             if scorer.skipped() {
@@ -108,7 +108,7 @@ impl Scores {
                 }
             }
             if let Some(score) = column.iter().find(|score| !(0..=SCORE_MAX).contains(*score)) {
-                return Err(ScoringFailed::out_of_range(profile, *plugin, *score));
+                return Err(ScoringError::out_of_range(profile, *plugin, *score));
             }
             for (total, score) in scores.totals.iter_mut().zip(&mut column) {
                 *score *= weight;

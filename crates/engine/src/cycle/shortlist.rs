@@ -3,20 +3,20 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::change::{Advice, FailedNode};
+use crate::change::{ExtenderVerdict, FailedNode};
 use crate::framework::{Code, Profile, Rejection};
 use crate::index::{NodeIdx, PodIdx};
 use crate::state::State;
 
 use super::choose::any_winner;
 use super::decide::{
-    Circumstances, Decision, Nominated, Verdicts, disputed_nodes, nodes_to_find, try_nominated,
+    Decision, DecisionInputs, Nominated, Verdicts, disputed_nodes, nodes_to_find, try_nominated,
     visit,
 };
 use super::diagnosis::Diagnosis;
 use super::evaluation::Evaluation;
 use super::rivals::Rivals;
-use super::scores::{Scores, ScoringFailed};
+use super::scores::{Scores, ScoringError};
 
 /// Nodes to ask extenders about.
 pub(crate) struct Shortlist {
@@ -29,20 +29,20 @@ pub(crate) struct Shortlist {
 }
 
 /// Lists the nodes that fit, or only the one that the pod is nominated for if that fits and
-/// `nominated_first`. The visit begins where the circumstances say; the place is not moved on.
+/// `nominated_first`. The visit begins where the inputs say; the place is not moved on.
 pub(crate) fn shortlist(
     profile: &Profile,
     evaluation: &mut Evaluation,
     state: &mut State,
     pod: PodIdx,
-    circumstances: &Circumstances,
+    inputs: &DecisionInputs,
     nominated_first: bool,
 ) -> Result<Shortlist, Decision> {
     if state.nodes.count() == 0 {
         return Err(Decision::NoNodes);
     }
     evaluation.refresh(profile, state);
-    let rivals = Rivals::of(circumstances.nominator, state, pod);
+    let rivals = Rivals::of(inputs.nominator, state, pod);
     if evaluation.rejected.is_some() {
         return Err(Decision::Unschedulable(evaluation.diagnose(profile, state, rivals)));
     }
@@ -57,13 +57,13 @@ pub(crate) fn shortlist(
     let disputed = disputed_nodes(evaluation, state, rivals);
     let sample = nodes_to_find(profile, evaluation, state);
     let verdicts = Verdicts { own, disputed };
-    let visited = visit(profile, evaluation, state, verdicts, sample, *circumstances.start);
+    let visited = visit(profile, evaluation, state, verdicts, sample, *inputs.start);
     let (feasible, diagnosis) = visited.map_err(Decision::Error)?;
     Ok(Shortlist { feasible, diagnosis, nominated: false })
 }
 
 /// What following advice comes to.
-pub(crate) enum Followed {
+pub(crate) enum ShortlistOutcome {
     Decided(Decision),
     /// No node that was let pass fits any more, but there are others now.
     AskAgain,
@@ -76,9 +76,9 @@ impl Shortlist {
         profile: &Profile,
         evaluation: &Evaluation,
         state: &mut State,
-        advice: &Advice,
+        advice: &ExtenderVerdict,
         random: u64,
-    ) -> Followed {
+    ) -> ShortlistOutcome {
         let Self { feasible, mut diagnosis, .. } = self;
         let scores: BTreeMap<&str, i64> =
             advice.passed.iter().map(|(node, score)| (&**node, *score)).collect();
@@ -106,12 +106,12 @@ impl Shortlist {
             }
         }
         let nodes: Vec<NodeIdx> = passed.iter().map(|(node, _)| *node).collect();
-        Followed::Decided(match *nodes {
-            [] if unknown => return Followed::AskAgain,
+        ShortlistOutcome::Decided(match *nodes {
+            [] if unknown => return ShortlistOutcome::AskAgain,
             [] => Decision::Unschedulable(Arc::new(diagnosis)),
             [node] => Decision::Node { node, feasible: 1 },
             _ => match Scores::new(profile, &evaluation.class, state, &nodes) {
-                Err(ScoringFailed(text)) => Decision::Error(text),
+                Err(ScoringError(text)) => Decision::Error(text),
                 Ok(scores) => {
                     let own = scores.totals.iter();
                     let totals =

@@ -1,6 +1,6 @@
 //! What if some pods were elsewhere? Asked of one node at a time, and always undone.
 
-use crate::framework::{Answer, Class, Profile, Rejection};
+use crate::framework::{Class, NodeVerdict, Profile, Rejection};
 use crate::index::{NodeIdx, PodIdx};
 use crate::object::{HostPort, Text};
 use crate::state::State;
@@ -22,13 +22,13 @@ pub struct Candidate {
 
 /// What extenders say about victims.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum VictimAdvice {
+pub enum ExtenderPreemption {
     /// None has a say.
-    Nobody,
-    /// They are to be asked: [`crate::framework::PostFilterOutcome::Ask`].
-    Wanted,
+    NotNeeded,
+    /// They are to be asked: [`crate::framework::PostFilterOutcome::AskExtenders`].
+    Required,
     /// They were asked, and left these candidates.
-    Given(Vec<Candidate>),
+    Answered(Vec<Candidate>),
     /// They were asked in vain.
     Failed(Text),
 }
@@ -46,7 +46,7 @@ pub struct PostFilter<'a> {
     /// A random number, for where to begin.
     pub random: u64,
     /// What extenders say about victims.
-    pub victims: &'a VictimAdvice,
+    pub victims: &'a ExtenderPreemption,
     pub(crate) state: &'a mut State,
     pub(crate) evaluation: &'a mut Evaluation,
     pub(crate) rivals: Rivals<'a>,
@@ -64,8 +64,11 @@ impl PostFilter<'_> {
     }
 
     /// Whether a plugin was asked to pre-filter in this cycle.
-    pub fn was_asked(&self, name: &str) -> bool {
-        self.evaluation.asked.iter().any(|plugin| self.profile.plugin_name(*plugin) == name)
+    pub fn ran_pre_filter(&self, name: &str) -> bool {
+        self.evaluation
+            .pre_filters_run
+            .iter()
+            .any(|plugin| self.profile.plugin_name(*plugin) == name)
     }
 
     /// Begins to ask what-if questions about a node.
@@ -123,7 +126,7 @@ impl<'a> WhatIf<'a> {
         self.judge(|_, _| ()).is_ok()
     }
 
-    fn judge<E>(&mut self, explain: impl Fn(&Self, (usize, Answer)) -> E) -> Result<(), E> {
+    fn judge<E>(&mut self, explain: impl Fn(&Self, (usize, NodeVerdict)) -> E) -> Result<(), E> {
         let rivals = self.rivals.on(self.state, self.node);
         if !rivals.is_empty() {
             for rival in &rivals {
@@ -143,13 +146,13 @@ impl<'a> WhatIf<'a> {
     /// Runs the filters once, as things are in this question, and has the answer read if it is no pass.
     pub(crate) fn check_and_read<T>(
         &mut self,
-        read: impl FnOnce(&Evaluation, &State, (usize, Answer)) -> T,
+        read: impl FnOnce(&Evaluation, &State, (usize, NodeVerdict)) -> T,
     ) -> Option<T> {
         let verdict = self.evaluation.check(self.state, self.node)?;
         Some(read(self.evaluation, self.state, verdict))
     }
 
-    fn check<E>(&mut self, explain: &impl Fn(&Self, (usize, Answer)) -> E) -> Result<(), E> {
+    fn check<E>(&mut self, explain: &impl Fn(&Self, (usize, NodeVerdict)) -> E) -> Result<(), E> {
         let verdict = self.evaluation.check(self.state, self.node);
         verdict.map_or(Ok(()), |verdict| Err(explain(self, verdict)))
     }

@@ -1,19 +1,19 @@
 //! One attempt to place the next pod.
 
 use crate::command::Command;
-use crate::cycle::decide::{Circumstances, Decision, decide};
+use crate::cycle::decide::{Decision, DecisionInputs, decide};
 use crate::cycle::diagnosis::Diagnosis;
 use crate::cycle::evaluation::Evaluation;
-use crate::cycle::post_filter::{Occasion, post_filter};
-use crate::cycle::what_if::VictimAdvice;
+use crate::cycle::post_filter::{PostFilterInput, post_filter};
+use crate::cycle::what_if::ExtenderPreemption;
 use crate::framework::profile::PluginPosition;
 use crate::framework::{Code, Permit, Point, Rejection, Reservation};
 use crate::index::{NodeIdx, PodIdx};
 use crate::queue::{PluginSet, QueuedPod};
 
 use super::Engine;
-use super::binding::{Binding, Stage};
-use super::consult::{Known, Progress};
+use super::binding::{BindingCycle, BindingStage};
+use super::extenders::{AttemptOutcome, AttemptSoFar};
 use super::nominations::Nomination;
 
 /// Why an attempt failed, and what is known of it.
@@ -58,50 +58,63 @@ impl Engine {
     /// Tries the next pod; false when there is none.
     pub(super) fn attempt(&mut self, now: i64, commands: &mut Vec<Command>) -> bool {
         let Some(queued) = self.queue.pop(&context_of!(self)) else { return false };
-        self.begin(&queued, now, commands);
+        self.begin_attempt(&queued, now, commands);
         true
     }
 
     /// Begins the attempt of a pod.
-    pub(super) fn begin(&mut self, queued: &QueuedPod, now: i64, commands: &mut Vec<Command>) {
-        self.claim_nomination(queued.pod);
-        self.try_pod(queued, now, commands, |engine, evaluation, commands| {
-            let advisers = engine.advisers(queued, |extender| extender.filters || extender.scores);
-            if !advisers.is_empty() {
-                return engine.consult(queued, evaluation, advisers, now, commands);
-            }
-            let begun = engine.start;
-            let draw = engine.draws.then(|| engine.next_random());
-            let mut circumstances = Circumstances {
-                nominator: &engine.queue.nominator,
-                start: &mut engine.start,
-                draw,
-                spare: &mut engine.spare,
-                stopwatch: &mut engine.stopwatch,
-            };
-            let profile = &engine.profiles[queued.profile()];
-            let state = &mut engine.state;
-            let decision = decide(profile, evaluation, state, queued.pod, &mut circumstances);
-            engine.stopwatch.decided(queued.profile(), &decision);
-            engine.carry_out(queued, evaluation, decision, Known::by_itself(begun), now, commands)
-        });
-    }
-
-    /// Does one part of an attempt, with the evaluation that serves the pod.
-    pub(super) fn try_pod(
+    pub(super) fn begin_attempt(
         &mut self,
         queued: &QueuedPod,
         now: i64,
         commands: &mut Vec<Command>,
-        part: impl FnOnce(&mut Self, &mut Evaluation, &mut Vec<Command>) -> Progress,
+    ) {
+        self.claim_nomination(queued.pod);
+        self.with_evaluation(queued, now, commands, |engine, evaluation, commands| {
+            let extenders =
+                engine.extenders_for(queued, |extender| extender.filters || extender.scores);
+            if !extenders.is_empty() {
+                return engine.ask_extenders(queued, evaluation, extenders, now, commands);
+            }
+            let begun = engine.visit_start;
+            let draw = engine.is_seeded.then(|| engine.next_random());
+            let mut inputs = DecisionInputs {
+                nominator: &engine.queue.nominator,
+                start: &mut engine.visit_start,
+                draw,
+                column_pool: &mut engine.column_pool,
+                stopwatch: &mut engine.stopwatch,
+            };
+            let profile = &engine.profiles[queued.profile()];
+            let state = &mut engine.state;
+            let decision = decide(profile, evaluation, state, queued.pod, &mut inputs);
+            engine.stopwatch.decided(queued.profile(), &decision);
+            engine.apply_decision(
+                queued,
+                evaluation,
+                decision,
+                AttemptSoFar::without_extenders(begun),
+                now,
+                commands,
+            )
+        });
+    }
+
+    /// Does one part of an attempt, with the evaluation that serves the pod.
+    pub(super) fn with_evaluation(
+        &mut self,
+        queued: &QueuedPod,
+        now: i64,
+        commands: &mut Vec<Command>,
+        part: impl FnOnce(&mut Self, &mut Evaluation, &mut Vec<Command>) -> AttemptOutcome,
     ) {
         if self.state.pods.get(queued.pod).terminating {
             self.skip_deleted(queued.pod, commands);
             return;
         }
-        self.state.nodes.settle_order();
+        self.state.nodes.refresh_order();
         let profile = &self.profiles[queued.profile()];
-        let evaluator = self.classes.evaluated_by(&self.state, profile, queued.class);
+        let evaluator = self.classes.representative(&self.state, profile, queued.class);
         let mut evaluation = if let Some(kept) = self.classes.take_evaluation(evaluator) {
             kept
         } else {
@@ -113,37 +126,43 @@ impl Engine {
         };
         let progress = part(self, &mut evaluation, commands);
         self.classes.keep_if_recurring(&mut self.state, evaluator, evaluation);
-        if let Progress::Failed(failure) = progress {
-            self.fail(queued.pod, failure, now, commands);
+        if let AttemptOutcome::Failed(failure) = progress {
+            self.fail_attempt(queued.pod, failure, now, commands);
         }
     }
 
     /// Does what was decided.
-    pub(super) fn carry_out(
+    pub(super) fn apply_decision(
         &mut self,
         queued: &QueuedPod,
         evaluation: &mut Evaluation,
         decision: Decision,
-        known: Known,
+        so_far: AttemptSoFar,
         now: i64,
         commands: &mut Vec<Command>,
-    ) -> Progress {
-        Progress::Failed(match decision {
-            Decision::Node { node, .. } => match self.take_node(queued, node, now, commands) {
-                Ok(()) => return Progress::Going,
-                Err(failure) => failure,
-            },
+    ) -> AttemptOutcome {
+        AttemptOutcome::Failed(match decision {
+            Decision::Node { node, .. } => {
+                match self.assume_and_reserve(queued, node, now, commands) {
+                    Ok(()) => return AttemptOutcome::InProgress,
+                    Err(failure) => failure,
+                }
+            }
             Decision::NoNodes => Failure {
                 reason: "Unschedulable",
                 ..Failure::error("no nodes available to schedule pods".to_owned())
             },
             Decision::Error(message) => Failure::error(message),
             Decision::Unschedulable(diagnosis) => {
-                let advisers = self.advisers(queued, |extender| extender.preempts);
-                let victims =
-                    if advisers.is_empty() { VictimAdvice::Nobody } else { VictimAdvice::Wanted };
-                return self
-                    .fits_nowhere(queued, evaluation, &diagnosis, victims, known, now, commands);
+                let extenders = self.extenders_for(queued, |extender| extender.preempts);
+                let victims = if extenders.is_empty() {
+                    ExtenderPreemption::NotNeeded
+                } else {
+                    ExtenderPreemption::Required
+                };
+                return self.handle_unschedulable(
+                    queued, evaluation, &diagnosis, victims, so_far, now, commands,
+                );
             }
         })
     }
@@ -155,7 +174,7 @@ impl Engine {
     }
 
     /// Assumes the pod on its node, reserves what it needs there, and asks for permission.
-    fn take_node(
+    fn assume_and_reserve(
         &mut self,
         queued: &QueuedPod,
         node: NodeIdx,
@@ -167,15 +186,16 @@ impl Engine {
         let nominated = self.end_nomination(pod);
         if nominated.is_some_and(|other| other != node) {
             // Beyond upstream: what was kept free for it elsewhere is there for others.
-            let old = self.keep(pod);
-            self.wake_up_to(pod, &old, now);
+            let old = self.owned_pod(pod);
+            self.wake_up_to_priority(pod, &old, now);
         }
         let profile = &self.profiles[queued.profile()];
         for plugin in profile.at(Point::Reserve) {
             let mut reservation = Reservation { state: &mut self.state, pod, node };
             if let Err(rejection) = profile.plugins[*plugin].reserve(&mut reservation) {
-                let failure = self.rejected("Reserve", queued.profile(), *plugin, &rejection);
-                self.give_back(queued.profile(), pod);
+                let failure =
+                    self.failure_on_chosen_node("Reserve", queued.profile(), *plugin, &rejection);
+                self.unreserve_all(queued.profile(), pod);
                 return Err(failure);
             }
         }
@@ -188,26 +208,32 @@ impl Engine {
                     waits.push((*plugin, now.saturating_add(timeout.min(PERMIT_TIMEOUT_MAX))));
                 }
                 Permit::Deny(rejection) => {
-                    let failure = self.rejected("Permit", queued.profile(), *plugin, &rejection);
-                    self.give_back(queued.profile(), pod);
+                    let failure = self.failure_on_chosen_node(
+                        "Permit",
+                        queued.profile(),
+                        *plugin,
+                        &rejection,
+                    );
+                    self.unreserve_all(queued.profile(), pod);
                     return Err(failure);
                 }
             }
         }
         let waits_for_permission = !waits.is_empty();
-        let binding = Binding { profile: queued.profile(), node, stage: Stage::Permit { waits } };
+        let binding =
+            BindingCycle { profile: queued.profile(), node, stage: BindingStage::Permit { waits } };
         self.bindings.insert(pod, binding);
         if waits_for_permission {
-            self.waiting.insert(pod);
-            self.tell_node(pod, node, commands);
+            self.waiting_on_permit.insert(pod);
+            self.publish_nominated_node(pod, node, commands);
         } else {
-            self.permitted(pod, commands);
+            self.pre_bind_or_send(pod, commands);
         }
         Ok(())
     }
 
     /// A plugin turned the chosen node down or failed on it.
-    pub(super) fn rejected(
+    pub(super) fn failure_on_chosen_node(
         &self,
         point: &str,
         profile: usize,
@@ -223,7 +249,7 @@ impl Engine {
     }
 
     /// Undoes reservations in reverse order and takes the pod off its node.
-    pub(super) fn give_back(&mut self, profile: usize, pod: PodIdx) {
+    pub(super) fn unreserve_all(&mut self, profile: usize, pod: PodIdx) {
         let node = self.state.pods.get(pod).node;
         let profile = &self.profiles[profile];
         for plugin in profile.at(Point::Reserve).iter().rev() {
@@ -237,16 +263,16 @@ impl Engine {
     }
 
     #[expect(clippy::too_many_arguments, reason = "all of one attempt")]
-    pub(super) fn fits_nowhere(
+    pub(super) fn handle_unschedulable(
         &mut self,
         queued: &QueuedPod,
         evaluation: &mut Evaluation,
         diagnosis: &Diagnosis,
-        victims: VictimAdvice,
-        known: Known,
+        victims: ExtenderPreemption,
+        so_far: AttemptSoFar,
         now: i64,
         commands: &mut Vec<Command>,
-    ) -> Progress {
+    ) -> AttemptOutcome {
         if let Some(rejected) = &evaluation.rejected
             && rejected.rejection.code == Code::Error
         {
@@ -254,16 +280,17 @@ impl Engine {
             let name = rejected.plugin.map_or("", |plugin| profile.plugin_name(plugin));
             let text = rejected.rejection.message();
             let text = format!("running PreFilter plugin {name:?}: {text}");
-            return Progress::Failed(Failure::error(text));
+            return AttemptOutcome::Failed(Failure::error(text));
         }
         let random = self.next_random();
         let nominator = &self.queue.nominator;
-        let occasion = Occasion { victims, ..Occasion::new(queued.pod, nominator, now, random) };
+        let input =
+            PostFilterInput { victims, ..PostFilterInput::new(queued.pod, nominator, now, random) };
         let profile = &self.profiles[queued.profile()];
-        let report = post_filter(profile, evaluation, &mut self.state, diagnosis, &occasion);
+        let report = post_filter(profile, evaluation, &mut self.state, diagnosis, &input);
         if !report.candidates.is_empty() {
-            self.consult_on_victims(queued, &report.candidates, known, commands);
-            return Progress::Going;
+            self.ask_extenders_about_victims(queued, &report.candidates, so_far, commands);
+            return AttemptOutcome::InProgress;
         }
         let mut rejectors = PluginSet::EMPTY;
         diagnosis.rejectors().into_iter().for_each(|plugin| rejectors.insert(plugin));
@@ -280,13 +307,13 @@ impl Engine {
             nomination,
         };
         if let (Some((node, victims)), Some(plugin)) = (report.nominated, report.plugin) {
-            self.make_room(queued, plugin, node, &victims, now, commands);
+            self.evict_victims(queued, plugin, node, &victims, now, commands);
         }
-        Progress::Failed(failure)
+        AttemptOutcome::Failed(failure)
     }
 
     /// Puts a pod whose attempt failed back into the queue and tells why.
-    pub(super) fn fail(
+    pub(super) fn fail_attempt(
         &mut self,
         pod: PodIdx,
         failure: Failure,
@@ -305,7 +332,7 @@ impl Engine {
         if let Nomination::Override(node) = failure.nomination
             && node.is_some()
         {
-            self.outrank(pod, node, now, commands);
+            self.end_lower_nominations(pod, node, now, commands);
         }
     }
 }

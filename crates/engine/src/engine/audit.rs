@@ -1,10 +1,10 @@
 //! Compares incremental state with state computed from scratch, and corrects it.
 
-use crate::cycle::choose::Tie;
+use crate::cycle::choose::TieBreak;
 use crate::cycle::evaluation::Evaluation;
 use crate::cycle::scores::Scores;
 use crate::index::{ClassIdx, NodeIdx};
-use crate::queue::{Place, QueueCheck};
+use crate::queue::{QueueCheck, QueueStage};
 
 use super::Engine;
 
@@ -15,10 +15,10 @@ const PODS_AT_ONCE: usize = 4096;
 /// The part of an audit that comes next. Changes may be applied between parts: each compares what is
 /// kept by then.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AuditPart(Part);
+pub struct AuditPart(AuditStep);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
+enum AuditStep {
     /// Nodes from this slot on.
     Nodes(usize),
     /// Pods from this slot on.
@@ -29,7 +29,7 @@ enum Part {
     Class(usize),
 }
 
-impl Default for Part {
+impl Default for AuditStep {
     fn default() -> Self {
         Self::Nodes(0)
     }
@@ -57,30 +57,39 @@ impl Engine {
     /// pod of its class has it made anew. Other differences are only reported.
     pub fn audit_part(&mut self, part: AuditPart) -> (Option<AuditPart>, Result<(), String>) {
         let (next, found) = match part.0 {
-            Part::Nodes(from) => {
+            AuditStep::Nodes(from) => {
                 let to = from + NODES_AT_ONCE;
                 let found = self.state.audit_nodes(from..to);
                 let more = to < self.state.nodes.slots();
-                (if more { Part::Nodes(to) } else { Part::Pods(0) }, found)
+                (if more { AuditStep::Nodes(to) } else { AuditStep::Pods(0) }, found)
             }
-            Part::Pods(from) => {
+            AuditStep::Pods(from) => {
                 let to = from + PODS_AT_ONCE;
                 let found = self.state.audit_pods(from..to);
                 let found = found.and(self.audit_nominations(from..to));
                 let more = to < self.state.pods.slots();
-                (if more { Part::Pods(to) } else { Part::Queue(QueueCheck::default()) }, found)
+                (
+                    if more {
+                        AuditStep::Pods(to)
+                    } else {
+                        AuditStep::Queue(QueueCheck::default())
+                    },
+                    found,
+                )
             }
-            Part::Queue(mut check) => match self.queue.check_part(&context_of!(self), &mut check) {
-                Ok(true) => (Part::Queue(check), Ok(())),
-                Ok(false) => (Part::Class(0), Ok(())),
-                Err(wrong) => (Part::Class(0), Err(format!("queue: {wrong}"))),
-            },
-            Part::Class(from) => {
+            AuditStep::Queue(mut check) => {
+                match self.queue.check_part(&context_of!(self), &mut check) {
+                    Ok(true) => (AuditStep::Queue(check), Ok(())),
+                    Ok(false) => (AuditStep::Class(0), Ok(())),
+                    Err(wrong) => (AuditStep::Class(0), Err(format!("queue: {wrong}"))),
+                }
+            }
+            AuditStep::Class(from) => {
                 let Some(class) = self.classes.next_from(from) else { return (None, Ok(())) };
-                let before = self.state.nodes.settle_order_for_now();
+                let before = self.state.nodes.peek_order();
                 let found = self.audit_class(class);
-                self.state.nodes.unsettle_order(before);
-                (Part::Class(class.at() + 1), found)
+                self.state.nodes.end_peek(before);
+                (AuditStep::Class(class.at() + 1), found)
             }
         };
         (Some(AuditPart(next)), found)
@@ -88,7 +97,7 @@ impl Engine {
 
     fn audit_class(&mut self, class: ClassIdx) -> Result<(), String> {
         let profile = &self.profiles[self.classes.profile(class)];
-        let evaluator = self.classes.evaluated_by(&self.state, profile, class);
+        let evaluator = self.classes.representative(&self.state, profile, class);
         let Some(mut kept) = self.classes.take_evaluation(evaluator) else { return Ok(()) };
         let ranked = kept.ranking.is_some();
         let found = self.compare(&mut kept, class);
@@ -98,7 +107,7 @@ impl Engine {
         }
         // To be looked at is no use: what is kept, and for how long, stays as it was.
         if !ranked && let Some(ranking) = kept.ranking.take() {
-            ranking.recycle(&mut self.spare);
+            ranking.recycle(&mut self.column_pool);
         }
         self.classes.put_back(evaluator, kept);
         found
@@ -108,9 +117,9 @@ impl Engine {
     ///
     /// Nodes for which more important pods are nominated do not count as fitting.
     pub fn audit_waiting(&mut self) -> Result<(), String> {
-        let before = self.state.nodes.settle_order_for_now();
+        let before = self.state.nodes.peek_order();
         let found = self.find_waiting();
-        self.state.nodes.unsettle_order(before);
+        self.state.nodes.end_peek(before);
         found
     }
 
@@ -118,7 +127,7 @@ impl Engine {
         let waiting: Vec<_> = self
             .queue
             .iter()
-            .filter(|(_, place)| *place == Place::Unschedulable)
+            .filter(|(_, stage)| *stage == QueueStage::Unschedulable)
             .map(|(queued, _)| *queued)
             .collect();
         for queued in waiting {
@@ -159,7 +168,7 @@ impl Engine {
         }
         let scores =
             Scores::new(profile, &class, &mut self.state, &feasible).map_err(|failed| failed.0)?;
-        let ranking = kept.rank(profile, &mut self.state, &mut self.spare);
+        let ranking = kept.rank(profile, &mut self.state, &mut self.column_pool);
         for (node, total) in feasible.iter().zip(&scores.totals) {
             if ranking.total(*node) != *total {
                 let name = self.state.nodes.name(*node);
@@ -167,7 +176,7 @@ impl Engine {
                 return Err(format!("total of {name}: kept {kept}, from scratch {total}"));
             }
         }
-        let chosen = ranking.choose(Tie::First(0));
+        let chosen = ranking.choose(TieBreak::First(0));
         let wanted = scores.winner().map(|winner| feasible[winner]);
         if chosen != wanted {
             return Err(format!("best node: kept {chosen:?}, from scratch {wanted:?}"));
@@ -203,13 +212,13 @@ mod tests {
         for by in [-1000, 7, i64::MAX] {
             let (mut engine, node) = engine();
             assert_eq!(engine.audit(), Ok(()));
-            let seen = engine.state.nodes.usage_changes().end();
+            let seen = engine.state.nodes.pod_changes().end();
             engine.state.nodes.corrupt(ResourceIdx::CPU, node, by);
             let kept = 1000 + i128::from(by);
             let told = format!("requested cpu on node \"n\": kept {kept}, sum of its pods 1000");
             assert_eq!(engine.audit(), Err(format!("{told}: corrected")));
             assert_eq!(engine.state.nodes.requested_of(ResourceIdx::CPU, node), 1000);
-            let changed = engine.state.nodes.usage_changes().since(seen);
+            let changed = engine.state.nodes.pod_changes().since(seen);
             assert_eq!(changed.map(<[_]>::to_vec), Some(vec![node]), "classes look at it again");
             assert_eq!(engine.audit(), Ok(()));
         }

@@ -11,20 +11,20 @@ use crate::framework::profile::PluginPosition;
 use crate::framework::{Action, Event, Point, Rejection, Resource};
 use crate::index::{NodeIdx, PodIdx};
 use crate::object::{Text, Uid};
-use crate::queue::Scope;
+use crate::queue::WakeScope;
 
 use super::Engine;
 use super::attempt::Failure;
 
 /// A pod on its way to a node.
-pub(super) struct Binding {
+pub(super) struct BindingCycle {
     pub(super) profile: usize,
     pub(super) node: NodeIdx,
-    pub(super) stage: Stage,
+    pub(super) stage: BindingStage,
 }
 
 /// How far it is.
-pub(super) enum Stage {
+pub(super) enum BindingStage {
     /// Waits for these plugins, each until a time.
     Permit { waits: Vec<(PluginPosition, i64)> },
     /// Its volumes are being prepared, by the command with this ticket.
@@ -35,16 +35,14 @@ pub(super) enum Stage {
 
 impl Engine {
     /// The earliest time at which a wait for permission ends.
-    pub(super) fn bindings_deadline(&self) -> Option<i64> {
-        self.waiting_for_permission().flat_map(|(_, waits)| waits).map(|(_, until)| *until).min()
+    pub(super) fn permit_deadline(&self) -> Option<i64> {
+        self.permit_waits().flat_map(|(_, waits)| waits).map(|(_, until)| *until).min()
     }
 
     /// Pods that wait for permission; few at any time.
-    fn waiting_for_permission(
-        &self,
-    ) -> impl Iterator<Item = (PodIdx, &Vec<(PluginPosition, i64)>)> {
-        self.waiting.iter().filter_map(|pod| match &self.bindings.get(pod)?.stage {
-            Stage::Permit { waits } => Some((*pod, waits)),
+    fn permit_waits(&self) -> impl Iterator<Item = (PodIdx, &Vec<(PluginPosition, i64)>)> {
+        self.waiting_on_permit.iter().filter_map(|pod| match &self.bindings.get(pod)?.stage {
+            BindingStage::Permit { waits } => Some((*pod, waits)),
             _ => None,
         })
     }
@@ -52,7 +50,7 @@ impl Engine {
     /// Ends waits for permission that took too long.
     pub(super) fn expire_permits(&mut self, now: i64, commands: &mut Vec<Command>) {
         let expired: Vec<(PodIdx, PluginPosition)> = self
-            .waiting_for_permission()
+            .permit_waits()
             .filter_map(|(pod, waits)| {
                 let (plugin, _) = waits.iter().find(|(_, until)| *until <= now)?;
                 Some((pod, *plugin))
@@ -62,12 +60,12 @@ impl Engine {
             let Some(binding) = self.bindings.get(&pod) else { continue };
             let name = self.profiles[binding.profile].plugin_name(plugin);
             let text = format!("rejected due to timeout after waiting at plugin {name}");
-            self.deny(pod, plugin, &Rejection::unschedulable(text), now, commands);
+            self.reject_permit(pod, plugin, &Rejection::unschedulable(text), now, commands);
         }
     }
 
     /// A plugin allows a waiting pod or turns it away.
-    pub(super) fn permission(
+    pub(super) fn permit_answered(
         &mut self,
         uid: &Uid,
         plugin: &str,
@@ -78,20 +76,20 @@ impl Engine {
         let Some(pod) = self.state.pods.find(uid) else { return };
         let Some(binding) = self.bindings.get_mut(&pod) else { return };
         let profile = &self.profiles[binding.profile];
-        let Stage::Permit { waits } = &mut binding.stage else { return };
+        let BindingStage::Permit { waits } = &mut binding.stage else { return };
         let waited_for = waits.iter().position(|(p, _)| profile.plugin_name(*p) == plugin);
         let Some(position) = waited_for else { return };
         let (plugin, _) = waits.remove(position);
         let all_allow = waits.is_empty();
         if let Some(reason) = denied {
             let rejection = Rejection::unschedulable(reason.to_string());
-            self.deny(pod, plugin, &rejection, now, commands);
+            self.reject_permit(pod, plugin, &rejection, now, commands);
         } else if all_allow {
-            self.permitted(pod, commands);
+            self.pre_bind_or_send(pod, commands);
         }
     }
 
-    fn deny(
+    fn reject_permit(
         &mut self,
         pod: PodIdx,
         plugin: PluginPosition,
@@ -99,22 +97,22 @@ impl Engine {
         now: i64,
         commands: &mut Vec<Command>,
     ) {
-        self.waiting.remove(&pod);
+        self.waiting_on_permit.remove(&pod);
         let Some(binding) = self.bindings.remove(&pod) else { return };
-        let failure = self.rejected("Permit", binding.profile, plugin, rejection);
-        let old = self.keep(pod);
-        self.give_back(binding.profile, pod);
-        self.fail(pod, failure, now, commands);
+        let failure = self.failure_on_chosen_node("Permit", binding.profile, plugin, rejection);
+        let old = self.owned_pod(pod);
+        self.unreserve_all(binding.profile, pod);
+        self.fail_attempt(pod, failure, now, commands);
         // Its own failure must not wake it: the others are told after it is back in the queue.
         let object = Object::Pod { old: Some(old.view()), new: None };
         let (resource, action) = (Resource::AssignedPod, Action::DELETE);
         let event = Event { resource, action, object, own: false };
-        self.queue.move_all(&context_of!(self), &event, Scope::AllBut(pod), now);
+        self.queue.move_all(&context_of!(self), &event, WakeScope::AllExcept(pod), now);
     }
 
     /// Nothing stands in the way any more: volumes first, then the binding itself.
-    pub(super) fn permitted(&mut self, pod: PodIdx, commands: &mut Vec<Command>) {
-        self.waiting.remove(&pod);
+    pub(super) fn pre_bind_or_send(&mut self, pod: PodIdx, commands: &mut Vec<Command>) {
+        self.waiting_on_permit.remove(&pod);
         self.queue.done(&context_of!(self), pod);
         let Some(binding) = self.bindings.get_mut(&pod) else { return };
         let profile = &self.profiles[binding.profile];
@@ -132,17 +130,22 @@ impl Engine {
             self.send_bind(pod, commands);
             return;
         }
-        self.tickets += 1;
-        let ticket = self.tickets;
-        binding.stage = Stage::Volumes { ticket };
+        self.last_ticket += 1;
+        let ticket = self.last_ticket;
+        binding.stage = BindingStage::Volumes { ticket };
         let node = binding.node;
-        self.tell_node(pod, node, commands);
+        self.publish_nominated_node(pod, node, commands);
         let (pod, node) = (self.name(pod), Text::from(self.state.nodes.name(node)));
         commands.push(Command::PrepareVolumes { pod, ticket, node, requests, timeout });
     }
 
     /// Tells other components where a pod is going that cannot be bound yet.
-    pub(super) fn tell_node(&mut self, pod: PodIdx, node: NodeIdx, commands: &mut Vec<Command>) {
+    pub(super) fn publish_nominated_node(
+        &mut self,
+        pod: PodIdx,
+        node: NodeIdx,
+        commands: &mut Vec<Command>,
+    ) {
         let node = Text::from(self.state.nodes.name(node));
         self.nominations.write(pod, node.clone());
         commands.push(Command::Nominate { pod: self.name(pod), node });
@@ -150,12 +153,13 @@ impl Engine {
 
     fn send_bind(&mut self, pod: PodIdx, commands: &mut Vec<Command>) {
         let Some(binding) = self.bindings.get_mut(&pod) else { return };
-        binding.stage = Stage::Bind;
+        binding.stage = BindingStage::Bind;
         let node = Text::from(self.state.nodes.name(binding.node));
         let resource_version = self.state.pods.get(pod).resource_version;
         let extenders = &self.profiles[binding.profile].extenders;
         let spec = self.state.spec(pod);
-        let extender = extenders.iter().position(|other| other.binds && other.concerns(spec));
+        let extender =
+            extenders.iter().position(|other| other.binds && other.is_interested_in(spec));
         commands.push(Command::Bind { pod: self.name(pod), resource_version, node, extender });
     }
 
@@ -169,18 +173,18 @@ impl Engine {
         commands: &mut Vec<Command>,
     ) {
         let Some(pod) = self.state.pods.find(uid) else { return };
-        let waits = |binding: &Binding| matches!(binding.stage, Stage::Volumes { ticket: t } if t == ticket);
+        let waits = |binding: &BindingCycle| matches!(binding.stage, BindingStage::Volumes { ticket: t } if t == ticket);
         if !self.bindings.get(&pod).is_some_and(waits) {
             return;
         }
         match failure {
             None => self.send_bind(pod, commands),
-            Some(text) => self.binding_ends(pod, &text, now, commands),
+            Some(text) => self.fail_binding(pod, &text, now, commands),
         }
     }
 
     /// What came of a bind command.
-    pub(super) fn bound(
+    pub(super) fn bind_answered(
         &mut self,
         uid: &Uid,
         failure: Option<Text>,
@@ -188,12 +192,12 @@ impl Engine {
         commands: &mut Vec<Command>,
     ) {
         let Some(pod) = self.state.pods.find(uid) else { return };
-        let is_sent = |binding: &Binding| matches!(binding.stage, Stage::Bind);
+        let is_sent = |binding: &BindingCycle| matches!(binding.stage, BindingStage::Bind);
         if !self.bindings.get(&pod).is_some_and(is_sent) {
             return;
         }
         if let Some(text) = failure {
-            self.binding_ends(pod, &text, now, commands);
+            self.fail_binding(pod, &text, now, commands);
             return;
         }
         let Some(binding) = self.bindings.get(&pod) else { return };
@@ -203,29 +207,29 @@ impl Engine {
         }
         let node = Text::from(self.state.nodes.name(node));
         commands.push(Command::ReportScheduled { pod: self.name(pod), node });
-        self.forget_waiting(pod);
+        self.drop_from_queue_and_binding(pod);
     }
 
     /// Binding failed: everything is given back, the others are told, and the pod is tried again.
-    pub(super) fn binding_ends(
+    pub(super) fn fail_binding(
         &mut self,
         pod: PodIdx,
         text: &str,
         now: i64,
         commands: &mut Vec<Command>,
     ) {
-        self.waiting.remove(&pod);
-        let old = self.keep(pod);
+        self.waiting_on_permit.remove(&pod);
+        let old = self.owned_pod(pod);
         let binding = self.bindings.remove(&pod);
         match &binding {
-            Some(binding) => self.give_back(binding.profile, pod),
+            Some(binding) => self.unreserve_all(binding.profile, pod),
             // Bound already, and gone before the watch showed it.
             None => self.state.displace(pod),
         }
         let object = Object::Pod { old: Some(old.view()), new: None };
         self.wake(Resource::AssignedPod, Action::DELETE, object, now);
         if binding.is_some() {
-            self.fail(pod, Failure::error(text.to_owned()), now, commands);
+            self.fail_attempt(pod, Failure::error(text.to_owned()), now, commands);
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::change::{Change, Storage, StorageName};
 use crate::framework::event::Object;
 use crate::framework::{Action, Event, Resource};
 use crate::object::Node;
-use crate::queue::Scope;
+use crate::queue::WakeScope;
 
 use super::Engine;
 
@@ -39,7 +39,7 @@ impl Engine {
     /// Lets an event wake pods.
     pub(super) fn wake(&mut self, resource: Resource, action: Action, object: Object, now: i64) {
         let event = Event { resource, action, object, own: false };
-        self.queue.move_all(&context_of!(self), &event, Scope::Everyone, now);
+        self.queue.move_all(&context_of!(self), &event, WakeScope::All, now);
     }
 
     fn set_node(&mut self, new: &Arc<Node>, now: i64) {
@@ -65,7 +65,7 @@ impl Engine {
         self.wake(Resource::Node, Action::DELETE, object, now);
         self.end_nominations_for(index);
         self.state.remove_node(name);
-        self.start = 0;
+        self.visit_start = 0;
     }
 
     fn set_storage(&mut self, storage: Storage, now: i64) {
@@ -76,7 +76,7 @@ impl Engine {
                 let old = volumes.volumes.get(&new.name).cloned();
                 self.state.change_volumes(|v| v.volumes.insert(new.name.clone(), new.clone()));
                 let object = Object::PersistentVolume { old: old.as_ref(), new: Some(&new) };
-                self.wake(Resource::PersistentVolume, came_or_changed(old.as_ref()), object, now);
+                self.wake(Resource::PersistentVolume, add_or_update(old.as_ref()), object, now);
             }
             Storage::Claim(new) => {
                 let key = (new.namespace.clone(), new.name.clone());
@@ -85,7 +85,7 @@ impl Engine {
                 let object = Object::PersistentVolumeClaim { old: old.as_ref(), new: Some(&new) };
                 self.wake(
                     Resource::PersistentVolumeClaim,
-                    came_or_changed(old.as_ref()),
+                    add_or_update(old.as_ref()),
                     object,
                     now,
                 );
@@ -94,32 +94,32 @@ impl Engine {
                 let old = volumes.classes.get(&new.name).cloned();
                 self.state.change_volumes(|v| v.classes.insert(new.name.clone(), new.clone()));
                 let object = Object::StorageClass { old: old.as_ref(), new: Some(&new) };
-                self.wake(Resource::StorageClass, came_or_changed(old.as_ref()), object, now);
+                self.wake(Resource::StorageClass, add_or_update(old.as_ref()), object, now);
             }
             Storage::CsiNode(new) => {
                 let old = volumes.csi_nodes.get(&new.name).cloned();
                 self.state.change_volumes(|v| v.csi_nodes.insert(new.name.clone(), new.clone()));
                 let object = Object::CsiNode { old: old.as_ref(), new: Some(&new) };
-                self.wake(Resource::CsiNode, came_or_changed(old.as_ref()), object, now);
+                self.wake(Resource::CsiNode, add_or_update(old.as_ref()), object, now);
             }
             Storage::CsiDriver(new) => {
                 let old = volumes.drivers.get(&new.name).cloned();
                 self.state.change_volumes(|v| v.drivers.insert(new.name.clone(), new.clone()));
                 let object = Object::CsiDriver { old: old.as_ref(), new: Some(&new) };
-                self.wake(Resource::CsiDriver, came_or_changed(old.as_ref()), object, now);
+                self.wake(Resource::CsiDriver, add_or_update(old.as_ref()), object, now);
             }
             Storage::Capacity(new) => {
                 let key = (new.namespace.clone(), new.name.clone());
                 let old = volumes.capacities.get(&key).cloned();
                 self.state.change_volumes(|v| v.capacities.insert(key, new.clone()));
                 let object = Object::CsiStorageCapacity { old: old.as_ref(), new: Some(&new) };
-                self.wake(Resource::CsiStorageCapacity, came_or_changed(old.as_ref()), object, now);
+                self.wake(Resource::CsiStorageCapacity, add_or_update(old.as_ref()), object, now);
             }
             Storage::Attachment(new) => {
                 let old = volumes.attachments.get(&new.name).cloned();
                 self.state.change_volumes(|v| v.attachments.insert(new.name.clone(), new.clone()));
                 let object = Object::VolumeAttachment { old: old.as_ref(), new: Some(&new) };
-                self.wake(Resource::VolumeAttachment, came_or_changed(old.as_ref()), object, now);
+                self.wake(Resource::VolumeAttachment, add_or_update(old.as_ref()), object, now);
             }
         }
     }
@@ -155,7 +155,7 @@ impl Engine {
     }
 }
 
-fn came_or_changed<T>(old: Option<&T>) -> Action {
+fn add_or_update<T>(old: Option<&T>) -> Action {
     if old.is_some() { Action::UPDATE } else { Action::ADD }
 }
 

@@ -17,7 +17,7 @@ pub(super) struct Context<'a> {
     pub(super) state: &'a State,
     pub(super) profiles: &'a [Profile],
     pub(super) classes: &'a Classes,
-    pub(super) preempting: &'a Map<PodIdx, Preemption>,
+    pub(super) preemptions: &'a Map<PodIdx, Preemption>,
 }
 
 impl QueueContext for Context<'_> {
@@ -27,7 +27,7 @@ impl QueueContext for Context<'_> {
         profile: usize,
         first: Option<PluginPosition>,
     ) -> Result<(), PluginPosition> {
-        if let Some(preemption) = self.preempting.get(&pod) {
+        if let Some(preemption) = self.preemptions.get(&pod) {
             return Err(preemption.plugin);
         }
         let profile = &self.profiles[profile];

@@ -1,12 +1,12 @@
 //! Compares decisions made with the cached evaluation of a class with decisions made from scratch.
 
-use crate::cycle::decide::{Circumstances, Decision, decide};
+use crate::cycle::decide::{Decision, DecisionInputs, decide};
 use crate::cycle::evaluation::Evaluation;
 use crate::cycle::explain::{Explanation, explain};
-use crate::cycle::post_filter::{Occasion, post_filter};
+use crate::cycle::post_filter::{PostFilterInput, post_filter};
 use crate::framework::profile::PluginPosition;
 use crate::index::NodeIdx;
-use crate::queue::{Place, QueuedPod};
+use crate::queue::{QueueStage, QueuedPod};
 
 use super::Engine;
 
@@ -16,13 +16,13 @@ impl Engine {
     ///
     /// Costs as much as explaining every waiting pod: for tests.
     pub fn audit_decisions(&mut self) -> Result<(), String> {
-        let before = self.state.nodes.settle_order_for_now();
+        let before = self.state.nodes.peek_order();
         // Attempts that extenders have a say in are under way.
-        let waits = |place| !matches!(place, Place::Binding | Place::InFlight);
+        let waits = |stage| !matches!(stage, QueueStage::Binding | QueueStage::InFlight);
         let mut waiting: Vec<QueuedPod> = self
             .queue
             .iter()
-            .filter(|(_, place)| waits(*place))
+            .filter(|(_, stage)| waits(*stage))
             .map(|(queued, _)| *queued)
             .collect();
         waiting.sort_unstable_by_key(|queued| queued.pod);
@@ -30,13 +30,13 @@ impl Engine {
             self.compare_decisions(queued)
                 .map_err(|found| format!("{}: {found}", self.state.full_name(queued.pod)))
         });
-        self.state.nodes.unsettle_order(before);
+        self.state.nodes.end_peek(before);
         found
     }
 
     fn compare_decisions(&mut self, queued: &QueuedPod) -> Result<(), String> {
         let profile = &self.profiles[queued.profile()];
-        let evaluator = self.classes.evaluated_by(&self.state, profile, queued.class);
+        let evaluator = self.classes.representative(&self.state, profile, queued.class);
         let kept = self.classes.take_evaluation(evaluator);
         let was_kept = kept.is_some();
         let mut evaluation = kept.unwrap_or_else(|| {
@@ -58,17 +58,17 @@ impl Engine {
         let pod = queued.pod;
         let profile = &self.profiles[queued.profile()];
         let state = &mut self.state;
-        let occasion = Occasion::new(pod, &self.queue.nominator, 0, self.random);
+        let input = PostFilterInput::new(pod, &self.queue.nominator, 0, self.random);
         let class = self.classes.class(queued.class).clone();
-        let wanted = explain(profile, class, state, &occasion);
-        let mut circumstances = Circumstances {
+        let wanted = explain(profile, class, state, &input);
+        let mut inputs = DecisionInputs {
             nominator: &self.queue.nominator,
             start: &mut 0,
             draw: None,
-            spare: &mut self.spare,
+            column_pool: &mut self.column_pool,
             stopwatch: &mut self.stopwatch,
         };
-        let decision = decide(profile, evaluation, state, pod, &mut circumstances);
+        let decision = decide(profile, evaluation, state, pod, &mut inputs);
         match decision {
             _ if wanted.error.is_some() => Ok(()),
             Decision::Error(text) => Err(format!("failed: {text}")),
@@ -79,7 +79,7 @@ impl Engine {
                 best.map_err(|why| format!("{name} of {feasible} chosen, but {why}"))
             }
             Decision::Unschedulable(diagnosis) => {
-                let report = post_filter(profile, evaluation, state, &diagnosis, &occasion);
+                let report = post_filter(profile, evaluation, state, &diagnosis, &input);
                 let kept = (diagnosis.text(&report.message), sorted(diagnosis.rejectors()), report);
                 let Explanation { message, diagnosis, post_filter, .. } = wanted;
                 let fresh = (message, sorted(diagnosis.rejectors()), post_filter);

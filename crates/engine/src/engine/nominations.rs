@@ -19,7 +19,7 @@ use crate::framework::{Action, Event, Resource};
 use crate::index::{NodeIdx, PodIdx};
 use crate::map::Map;
 use crate::object::Text;
-use crate::queue::{KeptPod, Place, Scope};
+use crate::queue::{OwnedPod, QueueStage, WakeScope};
 
 use super::Engine;
 
@@ -40,24 +40,24 @@ const WRITTEN_MAX: usize = 8;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Nominations {
     /// Pods of which the field was never set have none.
-    fields: Map<PodIdx, Field>,
-    /// Pods whose claim is [`Claim::Open`] because the node of this name does not exist.
+    fields: Map<PodIdx, NominationField>,
+    /// Pods whose claim is [`NominationClaim::Open`] because the node of this name does not exist.
     awaiting: BTreeMap<Text, BTreeSet<PodIdx>>,
 }
 
 /// The field of one pod.
 #[derive(Clone, Debug, Default)]
-struct Field {
+struct NominationField {
     /// As the API server showed it last.
     shown: Text,
     /// What was written since and is not shown yet, in order.
     written: Vec<Text>,
-    claim: Claim,
+    claim: NominationClaim,
 }
 
 /// What the latest value means for the nominator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Claim {
+enum NominationClaim {
     /// The nominator has it.
     #[default]
     Settled,
@@ -67,7 +67,7 @@ enum Claim {
     Ended,
 }
 
-impl Field {
+impl NominationField {
     /// The latest value, shown or not.
     fn latest(&self) -> &Text {
         self.written.last().unwrap_or(&self.shown)
@@ -76,20 +76,21 @@ impl Field {
 
 impl Nominations {
     /// Notes the value that the API server shows. Returns whether it replaces what was decided here.
-    fn show(&mut self, pod: PodIdx, value: &Text) -> bool {
+    fn observe(&mut self, pod: PodIdx, value: &Text) -> bool {
         let shown = self.fields.get(&pod).map_or("", |field| &field.shown);
         if shown == value {
             return false;
         }
         self.stop_awaiting(pod);
-        let field = self.fields.get_or_insert_with(pod, Field::default);
+        let field = self.fields.get_or_insert_with(pod, NominationField::default);
         field.shown = value.clone();
         let place = field.written.iter().position(|written| written == value);
         if let Some(place) = place {
             field.written.drain(..=place);
         } else {
             field.written.clear();
-            field.claim = if value.is_empty() { Claim::Settled } else { Claim::Open };
+            field.claim =
+                if value.is_empty() { NominationClaim::Settled } else { NominationClaim::Open };
         }
         self.drop_if_unset(pod);
         place.is_none()
@@ -98,7 +99,7 @@ impl Nominations {
     /// Notes a value that is about to be written.
     pub(super) fn write(&mut self, pod: PodIdx, value: Text) {
         self.settle(pod);
-        let field = self.fields.get_or_insert_with(pod, Field::default);
+        let field = self.fields.get_or_insert_with(pod, NominationField::default);
         if *field.latest() != value {
             field.written.push(value);
         }
@@ -109,15 +110,15 @@ impl Nominations {
     }
 
     /// A value that the API server does not show although it holds here.
-    fn unshown(&self, pod: PodIdx) -> Option<Text> {
+    fn unconfirmed(&self, pod: PodIdx) -> Option<Text> {
         let field = self.fields.get(&pod)?;
-        field.written.last().filter(|_| field.claim == Claim::Settled).cloned()
+        field.written.last().filter(|_| field.claim == NominationClaim::Settled).cloned()
     }
 
     /// The node that a pod is to be nominated for once that is possible.
-    fn open(&self, pod: PodIdx) -> Option<Text> {
+    fn open_claim(&self, pod: PodIdx) -> Option<Text> {
         let field = self.fields.get(&pod)?;
-        (field.claim == Claim::Open).then(|| field.shown.clone())
+        (field.claim == NominationClaim::Open).then(|| field.shown.clone())
     }
 
     /// Has an open claim looked at again when the node is added.
@@ -129,14 +130,14 @@ impl Nominations {
     pub(super) fn settle(&mut self, pod: PodIdx) {
         self.stop_awaiting(pod);
         if let Some(field) = self.fields.get_mut(&pod) {
-            field.claim = Claim::Settled;
+            field.claim = NominationClaim::Settled;
         }
     }
 
     /// The node for which a pod was nominated is removed.
     fn end(&mut self, pod: PodIdx) {
         if let Some(field) = self.fields.get_mut(&pod) {
-            field.claim = Claim::Ended;
+            field.claim = NominationClaim::Ended;
         }
     }
 
@@ -147,7 +148,7 @@ impl Nominations {
     }
 
     fn stop_awaiting(&mut self, pod: PodIdx) {
-        let Some(name) = self.open(pod) else { return };
+        let Some(name) = self.open_claim(pod) else { return };
         let Some(pods) = self.awaiting.get_mut(&name) else { return };
         pods.remove(&pod);
         if pods.is_empty() {
@@ -156,7 +157,7 @@ impl Nominations {
     }
 
     fn drop_if_unset(&mut self, pod: PodIdx) {
-        let unset = |field: &Field| field.shown.is_empty() && field.written.is_empty();
+        let unset = |field: &NominationField| field.shown.is_empty() && field.written.is_empty();
         if self.fields.get(&pod).is_some_and(unset) {
             self.fields.remove(&pod);
         }
@@ -182,21 +183,23 @@ impl Engine {
         nomination: Nomination,
         now: i64,
     ) -> Option<Text> {
-        let Nomination::Override(node) = nomination else { return self.nominations.unshown(pod) };
+        let Nomination::Override(node) = nomination else {
+            return self.nominations.unconfirmed(pod);
+        };
         let name =
             if node.is_some() { self.state.nodes.name(node).into() } else { Text::default() };
         self.nominations.write(pod, name.clone());
-        let old = self.queue.nominator.node_of(pod).map(|_| self.keep(pod));
+        let old = self.queue.nominator.node_of(pod).map(|_| self.owned_pod(pod));
         if self.nominate(pod, node)
             && let Some(old) = old
         {
-            self.wake_up_to(pod, &old, now);
+            self.wake_up_to_priority(pod, &old, now);
         }
         Some(name)
     }
 
     /// Ends the nominations of less important pods for a node that another pod is nominated for now.
-    pub(super) fn outrank(
+    pub(super) fn end_lower_nominations(
         &mut self,
         pod: PodIdx,
         node: NodeIdx,
@@ -223,15 +226,15 @@ impl Engine {
     }
 
     /// Takes over the value that the API server shows of a pod. `old` is the pod as it was before.
-    pub(super) fn show_nomination(
+    pub(super) fn observe_nomination(
         &mut self,
         pod: PodIdx,
         value: &Text,
-        old: Option<&KeptPod>,
+        old: Option<&OwnedPod>,
         now: i64,
     ) {
         let before = self.queue.nominator.node_of(pod);
-        if self.nominations.show(pod, value) {
+        if self.nominations.observe(pod, value) {
             self.nominate(pod, NodeIdx::NONE);
         }
         self.claim_nomination(pod);
@@ -239,22 +242,22 @@ impl Engine {
             && before.is_some()
             && let Some(old) = old
         {
-            self.wake_up_to(pod, old, now);
+            self.wake_up_to_priority(pod, old, now);
         }
     }
 
     /// Notes the value that the API server shows of a pod that is on its way to a node.
-    pub(super) fn note_nomination(&mut self, pod: PodIdx, value: &Text) {
-        self.nominations.show(pod, value);
+    pub(super) fn observe_nomination_while_assumed(&mut self, pod: PodIdx, value: &Text) {
+        self.nominations.observe(pod, value);
         self.nominations.settle(pod);
     }
 
     /// Nominates a pod for the node that the API server shows, if that exists and PreEnqueue lets the
     /// pod in.
     pub(super) fn claim_nomination(&mut self, pod: PodIdx) {
-        let Some(name) = self.nominations.open(pod) else { return };
-        let gated = self.queue.place(pod) == Some(Place::Gated);
-        if gated && !self.preempting.contains_key(&pod) {
+        let Some(name) = self.nominations.open_claim(pod) else { return };
+        let gated = self.queue.stage(pod) == Some(QueueStage::Gated);
+        if gated && !self.preemptions.contains_key(&pod) {
             return;
         }
         match self.state.nodes.find(&name) {
@@ -283,12 +286,12 @@ impl Engine {
 
     /// A nominated pod gave its place up: for pods that are no more important this is as if it had been
     /// deleted.
-    pub(super) fn wake_up_to(&mut self, pod: PodIdx, old: &KeptPod, now: i64) {
+    pub(super) fn wake_up_to_priority(&mut self, pod: PodIdx, old: &OwnedPod, now: i64) {
         let priority = self.state.pods.get(pod).priority;
         let object = Object::Pod { old: Some(old.view()), new: None };
         let (resource, action) = (Resource::AssignedPod, Action::DELETE);
         let event = Event { resource, action, object, own: false };
-        self.queue.move_all(&context_of!(self), &event, Scope::UpTo(priority), now);
+        self.queue.move_all(&context_of!(self), &event, WakeScope::UpToPriority(priority), now);
     }
 
     /// Checks that the pods of these slots are nominated for what was decided or shown last, and that
@@ -305,24 +308,26 @@ impl Engine {
                 );
             }
             let Some(node) = kept else {
-                let place = self.queue.place(pod).filter(|place| *place != Place::Binding);
-                let waits = place.is_some() && !record.node.is_some();
+                let stage = self.queue.stage(pod).filter(|stage| *stage != QueueStage::Binding);
+                let waits = stage.is_some() && !record.node.is_some();
                 if let Some(field) = self.nominations.fields.get(&pod).filter(|_| waits)
-                    && field.claim == Claim::Settled
+                    && field.claim == NominationClaim::Settled
                     && !field.latest().is_empty()
                 {
                     return wrong(&format!("lost its nomination for {}", field.latest()));
                 }
                 continue;
             };
-            if record.node.is_some() || self.queue.place(pod).is_none() {
+            if record.node.is_some() || self.queue.stage(pod).is_none() {
                 return wrong(&format!("does not wait but is nominated for {name}"));
             }
             if !self.state.nodes.present().contains(node) {
                 return wrong(&format!("is nominated for {name}, which does not exist"));
             }
             let field = self.nominations.fields.get(&pod);
-            if field.is_none_or(|field| *field.latest() != name || field.claim != Claim::Settled) {
+            if field.is_none_or(|field| {
+                *field.latest() != name || field.claim != NominationClaim::Settled
+            }) {
                 return wrong(&format!("is nominated for {name}, not for {field:?}"));
             }
         }

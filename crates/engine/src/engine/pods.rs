@@ -7,7 +7,7 @@ use crate::framework::event::Object;
 use crate::framework::{Action, Event, PodView, Resource};
 use crate::index::{NodeIdx, PodIdx};
 use crate::object::{Pod, PodSpec, Resources, Uid};
-use crate::queue::{KeptPod, PendingPod, Scope};
+use crate::queue::{OwnedPod, PendingPod, WakeScope};
 
 use super::Engine;
 
@@ -33,7 +33,7 @@ impl Engine {
         let priority = self.state.pods.get(index).priority;
         let pending = PendingPod { pod: index, profile, class, priority };
         self.queue.add(&context_of!(self), &pending, now);
-        self.show_nomination(index, &nominated, None, now);
+        self.observe_nomination(index, &nominated, None, now);
     }
 
     fn profile_of(&self, spec: &PodSpec) -> Option<usize> {
@@ -55,12 +55,12 @@ impl Engine {
 
     /// A pod that waited, or was assumed, is on a node by the API server's word.
     fn pod_was_assigned(&mut self, index: PodIdx, pod: Pod, now: i64) {
-        let old = self.keep(index);
+        let old = self.owned_pod(index);
         let held = self.state.pods.get(index).node.is_some();
         let nominated = self.queue.nominator.node_of(index);
         let kept_free = nominated.is_some_and(|node| self.state.nodes.name(node) != &*pod.node);
         let moved = self.leave_other_node(index, &pod.node);
-        self.forget_waiting(index);
+        self.drop_from_queue_and_binding(index);
         let name = pod.node.clone();
         self.state.update_pod(index, pod);
         if !self.state.pods.get(index).node.is_some() {
@@ -77,7 +77,7 @@ impl Engine {
         } else if held {
             self.wake_changed(index, &old, now);
         } else if kept_free {
-            self.wake_up_to(index, &old, now);
+            self.wake_up_to_priority(index, &old, now);
         }
     }
 
@@ -88,20 +88,20 @@ impl Engine {
             return false;
         }
         match self.bindings.get(&index) {
-            Some(binding) => self.give_back(binding.profile, index),
+            Some(binding) => self.unreserve_all(binding.profile, index),
             None => self.state.displace(index),
         }
         true
     }
 
     fn update_assigned(&mut self, index: PodIdx, pod: Pod, now: i64) {
-        let old = self.keep(index);
+        let old = self.owned_pod(index);
         self.state.update_pod(index, pod);
         self.wake_changed(index, &old, now);
     }
 
-    fn wake_changed(&mut self, index: PodIdx, old: &KeptPod, now: i64) {
-        let new = self.keep(index);
+    fn wake_changed(&mut self, index: PodIdx, old: &OwnedPod, now: i64) {
+        let new = self.owned_pod(index);
         let object = Object::Pod { old: Some(old.view()), new: Some(new.view()) };
         for action in changed_aspects(old, &new) {
             self.wake(Resource::AssignedPod, action, object, now);
@@ -112,7 +112,7 @@ impl Engine {
     /// binding ends.
     fn update_assumed(&mut self, index: PodIdx, pod: Pod, now: i64, commands: &mut Vec<Command>) {
         let deleted = pod.terminating;
-        self.note_nomination(index, &pod.nominated_node);
+        self.observe_nomination_while_assumed(index, &pod.nominated_node);
         self.update_assigned(index, pod, now);
         // Should binding fail, the pod is tried as it is now.
         if let Some(queued) = self.queue.get(index).copied() {
@@ -121,17 +121,17 @@ impl Engine {
             self.classes.release(&mut self.state, queued.class);
         }
         if deleted {
-            self.binding_ends(index, "the pod is being deleted", now, commands);
+            self.fail_binding(index, "the pod is being deleted", now, commands);
         }
     }
 
     fn update_pending(&mut self, index: PodIdx, pod: Pod, now: i64) {
         let Some(queued) = self.queue.get(index).copied() else { return };
-        let old = self.keep(index);
+        let old = self.owned_pod(index);
         let nominated = pod.nominated_node.clone();
         self.state.update_pod(index, pod);
         self.queue.nominator.pod_changed(index);
-        let new = self.keep(index);
+        let new = self.owned_pod(index);
         let class = self.classes.acquire(&mut self.state, index, queued.profile() as u32);
         let priority = self.state.pods.get(index).priority;
         let pending = PendingPod { pod: index, profile: queued.profile(), class, priority };
@@ -146,7 +146,7 @@ impl Engine {
             .collect();
         self.queue.update(&context_of!(self), &pending, &events, now);
         self.classes.release(&mut self.state, queued.class);
-        self.show_nomination(index, &nominated, Some(&old), now);
+        self.observe_nomination(index, &nominated, Some(&old), now);
     }
 
     /// Takes over that a pod is gone.
@@ -155,13 +155,13 @@ impl Engine {
         let record = self.state.pods.get(index);
         let (on_node, assumed) = (record.node.is_some(), record.assumed);
         if on_node && assumed {
-            self.binding_ends(index, "the pod was deleted", now, commands);
+            self.fail_binding(index, "the pod was deleted", now, commands);
         }
         let was_nominated = self.queue.nominator.node_of(index).is_some();
-        let old = self.keep(index);
+        let old = self.owned_pod(index);
         let priority = self.state.pods.get(index).priority;
-        self.forget_waiting(index);
-        self.preempting.remove(&index);
+        self.drop_from_queue_and_binding(index);
+        self.preemptions.remove(&index);
         self.state.remove_pod(index);
         if on_node && !assumed {
             let object = Object::Pod { old: Some(old.view()), new: None };
@@ -170,15 +170,15 @@ impl Engine {
             let object = Object::Pod { old: Some(old.view()), new: None };
             let (resource, action) = (Resource::AssignedPod, Action::DELETE);
             let event = Event { resource, action, object, own: false };
-            self.queue.move_all(&context_of!(self), &event, Scope::UpTo(priority), now);
+            self.queue.move_all(&context_of!(self), &event, WakeScope::UpToPriority(priority), now);
         }
     }
 
     /// Takes a pod out of the queue and out of binding.
-    pub(super) fn forget_waiting(&mut self, index: PodIdx) {
+    pub(super) fn drop_from_queue_and_binding(&mut self, index: PodIdx) {
         self.bindings.remove(&index);
-        self.waiting.remove(&index);
-        self.drop_questions(index);
+        self.waiting_on_permit.remove(&index);
+        self.cancel_extender_calls(index);
         self.nominations.forget(index);
         self.queue.nominator.remove(index);
         let class = self.queue.get(index).map(|queued| queued.class);
@@ -189,15 +189,15 @@ impl Engine {
     }
 
     fn wake_assigned(&mut self, index: PodIdx, action: Action, now: i64) {
-        let new = self.keep(index);
+        let new = self.owned_pod(index);
         let object = Object::Pod { old: None, new: Some(new.view()) };
         self.wake(Resource::AssignedPod, action, object, now);
     }
 
     /// A pod as events show it, independent of what becomes of it.
-    pub(super) fn keep(&self, index: PodIdx) -> KeptPod {
+    pub(super) fn owned_pod(&self, index: PodIdx) -> OwnedPod {
         let record = self.state.pods.get(index);
-        KeptPod {
+        OwnedPod {
             namespace: self.state.namespace(index).into(),
             name: record.name.clone(),
             uid: record.uid.clone(),
@@ -211,7 +211,7 @@ impl Engine {
 }
 
 /// What changed of a pod, one action for each aspect, in upstream's order.
-fn changed_aspects(old: &KeptPod, new: &KeptPod) -> Vec<Action> {
+fn changed_aspects(old: &OwnedPod, new: &OwnedPod) -> Vec<Action> {
     let (old, new): (PodView, PodView) = (old.view(), new.view());
     let scaled_down = asks_for_less(&old.spec.requests_on_node, &new.spec.requests_on_node);
     let aspects = [

@@ -17,7 +17,7 @@ use crate::object::{Text, Uid};
 use crate::queue::QueuedPod;
 
 use super::Engine;
-use super::binding::Stage;
+use super::binding::BindingStage;
 
 /// Deletions under way for one pod.
 pub(super) struct Preemption {
@@ -33,7 +33,7 @@ pub(super) struct Preemption {
 
 impl Engine {
     /// Has pods leave a node so that another gets their place.
-    pub(super) fn make_room(
+    pub(super) fn evict_victims(
         &mut self,
         preemptor: &QueuedPod,
         plugin: PluginPosition,
@@ -49,10 +49,10 @@ impl Engine {
         for victim in victims {
             let name = self.name(*victim);
             let (preemptor_name, node) = (preemptor_name.clone(), node_name.clone());
-            if let Some(reason) = self.reason_to_give_up(*victim, preemptor.profile(), plugin) {
+            if let Some(reason) = self.requeue_reason(*victim, preemptor.profile(), plugin) {
                 let (victim_name, preemptor) = (name, preemptor_name);
                 commands.push(Command::ReportPreempted { victim: victim_name, preemptor, node });
-                self.binding_ends(*victim, &reason, now, commands);
+                self.fail_binding(*victim, &reason, now, commands);
                 continue;
             }
             preemption.victims.push(name.uid.clone());
@@ -62,23 +62,23 @@ impl Engine {
             }
         }
         if !preemption.unanswered.is_empty() {
-            self.preempting.insert(pod, preemption);
+            self.preemptions.insert(pod, preemption);
         }
     }
 
     /// Why a victim that is not being bound yet is tried again instead of being deleted.
-    fn reason_to_give_up(
+    fn requeue_reason(
         &self,
         victim: PodIdx,
         profile: usize,
         plugin: PluginPosition,
     ) -> Option<String> {
         match self.bindings.get(&victim)?.stage {
-            Stage::Permit { .. } => Some("preempted".to_owned()),
-            Stage::Volumes { .. } => {
+            BindingStage::Permit { .. } => Some("preempted".to_owned()),
+            BindingStage::Volumes { .. } => {
                 Some(format!("preempted by {}", self.profiles[profile].plugin_name(plugin)))
             }
-            Stage::Bind => None,
+            BindingStage::Bind => None,
         }
     }
 
@@ -88,7 +88,7 @@ impl Engine {
             self.state.set_preempted(victim);
         }
         let Some(pod) = self.state.pods.find(preemptor) else { return };
-        let Some(preemption) = self.preempting.get_mut(&pod) else { return };
+        let Some(preemption) = self.preemptions.get_mut(&pod) else { return };
         // An answer that belongs to an earlier attempt is about a victim that is not awaited.
         let Some(place) = preemption.unanswered.iter().position(|uid| uid == victim) else {
             return;
@@ -98,13 +98,15 @@ impl Engine {
         if !preemption.unanswered.is_empty() {
             return;
         }
-        let Some(Preemption { victims, failed, .. }) = self.preempting.remove(&pod) else { return };
+        let Some(Preemption { victims, failed, .. }) = self.preemptions.remove(&pod) else {
+            return;
+        };
         let on_node = |pod: PodIdx| self.state.pods.get(pod).node.is_some();
         let all_left = !victims.iter().any(|uid| self.state.pods.find(uid).is_some_and(on_node));
         if failed || all_left {
             self.queue.activate(&context_of!(self), &[pod], now);
         } else {
-            self.queue.let_in_after_backoff(&context_of!(self), pod, now);
+            self.queue.ungate_after_backoff(&context_of!(self), pod, now);
         }
     }
 }

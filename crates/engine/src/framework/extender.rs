@@ -5,7 +5,7 @@ use crate::state::State;
 
 use super::class::Class;
 use super::event::{Action, Resource, Subscription};
-use super::plugin::{Plugin, Point};
+use super::plugin::{KeyPart, Plugin, Point};
 
 /// An extender, as far as deciding depends on it. Whoever carries commands out knows the rest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub struct Extender {
 
 impl Extender {
     /// Whether it has a say about pods like this.
-    pub fn concerns(&self, spec: &PodSpec) -> bool {
+    pub fn is_interested_in(&self, spec: &PodSpec) -> bool {
         let asks_for = |name: &Text| spec.requests.scalars.iter().any(|(other, _)| other == name);
         self.managed.is_empty() || self.managed.iter().any(asks_for)
     }
@@ -44,8 +44,8 @@ impl Plugin for Extenders {
         &[Point::Filter]
     }
 
-    fn identity(&self, _class: &Class, _state: &State, _identity: &mut Vec<u32>) -> bool {
-        true
+    fn evaluation_key(&self, _class: &Class, _state: &State) -> KeyPart {
+        KeyPart::NOTHING
     }
 
     /// Nobody knows what an extender depends on: anything may help.

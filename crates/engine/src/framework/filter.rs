@@ -4,13 +4,13 @@ use crate::bitset::NodeSet;
 use crate::index::{NodeIdx, PodIdx};
 use crate::state::State;
 
-use super::verdict::Rejection;
+use super::rejection::Rejection;
 
 /// What a filter says of one node: zero is "yes", any other number means something to that filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Answer(pub u32);
+pub struct NodeVerdict(pub u32);
 
-impl Answer {
+impl NodeVerdict {
     /// The node passes.
     pub const PASS: Self = Self(0);
 
@@ -37,18 +37,18 @@ pub enum Freshness {
 ///
 /// - A filter lives no longer than the areas that its plugin named while preparing it.
 /// - Whenever the pods of a node change, [`Filter::check`] is asked again for that node if
-///   [`Filter::reads_usage`] says so. Everything else that pods of *other* nodes can change
+///   [`Filter::reads_pods`] says so. Everything else that pods of *other* nodes can change
 ///   is brought in by [`Filter::refresh`].
 pub trait Filter {
     /// Judges one node.
-    fn check(&mut self, state: &State, node: NodeIdx) -> Answer;
+    fn check(&mut self, state: &State, node: NodeIdx) -> NodeVerdict;
 
-    /// Tells what an answer other than [`Answer::PASS`] means.
-    fn rejection(&self, state: &State, node: NodeIdx, answer: Answer) -> Rejection;
+    /// Tells what an answer other than [`NodeVerdict::PASS`] means.
+    fn rejection(&self, state: &State, node: NodeIdx, answer: NodeVerdict) -> Rejection;
 
     /// Whether an answer may mean another rejection on another node. If not, the rejection is made once
     /// for all nodes with this answer.
-    fn rejection_varies(&self, _answer: Answer) -> bool {
+    fn rejection_varies(&self, _answer: NodeVerdict) -> bool {
         false
     }
 
@@ -58,7 +58,7 @@ pub trait Filter {
     }
 
     /// Whether the answer for a node depends on the pods on it.
-    fn reads_usage(&self) -> bool {
+    fn reads_pods(&self) -> bool {
         false
     }
 

@@ -11,8 +11,8 @@ use crate::state::{Areas, State};
 use super::class::Class;
 use super::event::{Event, Subscription};
 use super::filter::Filter;
+use super::rejection::{Reason, Rejection};
 use super::scorer::Scorer;
-use super::verdict::{Reason, Rejection};
 
 /// Extension points, in the order in which they run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -54,7 +54,7 @@ impl<'a> Preparation<'a> {
 }
 
 /// What preparing a filter led to.
-pub enum Prepared {
+pub enum PreFilterResult {
     /// The plugin has nothing to say about this class.
     Skip,
     /// No node will do.
@@ -65,7 +65,27 @@ pub enum Prepared {
     Narrow(NodeSet, Option<Box<dyn Filter>>),
 }
 
-/// What the queue knows when it orders two pods.
+/// The part of one plugin in the evaluation key of a class.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyPart {
+    /// The plugin depends on the whole namespace and all labels: the class shares no evaluation.
+    Whole,
+    /// The plugin depends on these numbers only; without any, neither on namespace nor on labels.
+    Fields(Vec<u32>),
+}
+
+impl KeyPart {
+    /// The plugin depends neither on namespace nor on labels.
+    pub const NOTHING: Self = Self::Fields(Vec::new());
+
+    /// Returns [`Self::NOTHING`] if the plugin is independent of namespace and labels, otherwise
+    /// [`Self::Whole`].
+    pub fn nothing_if(is_independent: bool) -> Self {
+        if is_independent { Self::NOTHING } else { Self::Whole }
+    }
+}
+
+/// The fields by which QueueSort orders two pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueKey {
     /// Priority.
@@ -81,7 +101,7 @@ pub enum PostFilterOutcome {
     /// The pod is to go to this node once these pods are gone. Nobody else is asked.
     Nominate { node: NodeIdx, victims: Vec<PodIdx> },
     /// Extenders are to be asked about these before one is chosen. Nobody else is asked.
-    Ask(Vec<Candidate>),
+    AskExtenders(Vec<Candidate>),
     /// Something went wrong; nobody else is asked.
     Error(Reason),
 }
@@ -152,17 +172,17 @@ pub trait Plugin {
     }
 
     /// Prepares the filter for a class (upstream's PreFilter).
-    fn prepare_filter(&self, _class: &Class, _preparation: &mut Preparation) -> Prepared {
-        Prepared::Skip
+    fn prepare_filter(&self, _class: &Class, _preparation: &mut Preparation) -> PreFilterResult {
+        PreFilterResult::Skip
     }
 
-    /// What the filters and scorers of a class depend on in its namespace and labels, as numbers to be
-    /// added to `identity`. Classes of one spec with equal identities share their evaluation. False,
-    /// which is always right: on all of it.
+    /// Returns what the filter and the scorer of a class depend on in its namespace and labels.
+    /// Classes of one spec with equal evaluation keys share one evaluation. [`KeyPart::Whole`], the
+    /// default, is always correct.
     ///
-    /// May read [`Areas::IDENTITIES`] of the state.
-    fn identity(&self, _class: &Class, _state: &State, _identity: &mut Vec<u32>) -> bool {
-        false
+    /// May read [`Areas::EVALUATION_KEY`] of the state.
+    fn evaluation_key(&self, _class: &Class, _state: &State) -> KeyPart {
+        KeyPart::Whole
     }
 
     /// What goes wrong when a profile has the plugin filter but not pre-filter; `None` when it can do without.

@@ -6,7 +6,7 @@ use crate::state::State;
 
 use super::class::Class;
 use super::extender::{Extender, Extenders};
-use super::plugin::{Plugin, Point};
+use super::plugin::{KeyPart, Plugin, Point};
 
 /// Which of the profile's plugins.
 pub type PluginPosition = usize;
@@ -33,23 +33,24 @@ impl Profile {
         self.points.iter().find(|(p, _)| *p == point).map_or(&[], |(_, plugins)| plugins)
     }
 
-    /// What evaluating a class depends on in its namespace and labels; `None` when on all of it.
-    pub(crate) fn identity(&self, class: &Class, state: &State) -> Option<Arc<[u32]>> {
-        let mut identity = Vec::new();
+    /// Returns what evaluating a class depends on in its namespace and labels; `None` if on all of them.
+    pub(crate) fn evaluation_key(&self, class: &Class, state: &State) -> Option<Arc<[u32]>> {
+        let mut key = Vec::new();
         let points = [Point::PreFilter, Point::Filter, Point::PreScore, Point::Score];
         for plugin in &self.plugins {
             if plugin.points().iter().any(|point| points.contains(point)) {
-                if !plugin.identity(class, state, &mut identity) {
+                let KeyPart::Fields(fields) = plugin.evaluation_key(class, state) else {
                     return None;
-                }
-                identity.push(u32::MAX);
+                };
+                key.extend(fields);
+                key.push(u32::MAX);
             }
         }
-        Some(identity.into())
+        Some(key.into())
     }
 
     /// Lets extenders have a say.
-    pub fn consult(&mut self, extenders: Vec<Extender>) {
+    pub fn add_extenders(&mut self, extenders: Vec<Extender>) {
         if !extenders.is_empty() {
             self.plugins.push(Box::new(Extenders));
             self.extenders = extenders;

@@ -4,7 +4,7 @@ use crate::bitset::NodeSet;
 use crate::index::NodeIdx;
 use crate::state::State;
 
-use super::verdict::Reason;
+use super::rejection::Reason;
 
 /// Smallest and largest raw score over the feasible nodes that count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +28,8 @@ impl Extremes {
 
 /// Which raw scores changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Touched {
-    /// None but those of nodes whose pods changed (see [`Scorer::reads_usage`]).
+pub enum ScoreChanges {
+    /// None but those of nodes whose pods changed (see [`Scorer::reads_pods`]).
     Nothing,
     /// Also these; a node may be listed twice.
     Nodes(Vec<NodeIdx>),
@@ -41,7 +41,7 @@ pub enum Touched {
 
 /// Nodes in groups that score alike.
 #[derive(Clone, Copy, Debug)]
-pub struct Groups<'a> {
+pub struct ScoreBuckets<'a> {
     /// Group of each node slot.
     pub of_slot: &'a [u32],
     /// Raw score of each group.
@@ -67,7 +67,7 @@ pub trait Scorer {
 
     /// Groups of nodes that score alike, for a scorer that normalises and keeps such groups: the raw
     /// scores of all nodes, in the least space. Up to date after [`Scorer::refresh`].
-    fn groups(&self) -> Option<Groups<'_>> {
+    fn score_buckets(&self) -> Option<ScoreBuckets<'_>> {
         None
     }
 
@@ -77,7 +77,7 @@ pub trait Scorer {
     }
 
     /// Whether the raw score of a node depends on the pods on it.
-    fn reads_usage(&self) -> bool {
+    fn reads_pods(&self) -> bool {
         false
     }
 
@@ -85,8 +85,13 @@ pub trait Scorer {
     ///
     /// Called before the first score and before each decision; `feasible_changed` tells whether
     /// the set differs from that of the last call.
-    fn refresh(&mut self, _state: &State, _feasible: &NodeSet, _feasible_changed: bool) -> Touched {
-        Touched::Nothing
+    fn refresh(
+        &mut self,
+        _state: &State,
+        _feasible: &NodeSet,
+        _feasible_changed: bool,
+    ) -> ScoreChanges {
+        ScoreChanges::Nothing
     }
 
     /// Whether the plugin sits this decision out (upstream's `Skip` from PreScore).

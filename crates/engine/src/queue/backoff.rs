@@ -5,7 +5,7 @@ use super::entry::{NEVER, QueuedPod};
 
 /// Backoffs end on whole seconds of the wall clock, so that all pods of one second are ordered
 /// by priority.
-pub(super) const WINDOW: i64 = 1_000_000_000;
+pub(super) const ORDERING_WINDOW: i64 = 1_000_000_000;
 
 impl QueueConfig {
     /// How long a pod waits that failed this often.
@@ -40,12 +40,12 @@ pub(super) fn is_backing_off(expiration: i64, now: i64) -> bool {
 }
 
 /// When a backoff that ends in this window is over.
-pub(super) fn over_at(expiration: i64) -> i64 {
-    expiration.saturating_add(WINDOW)
+pub(super) fn backoff_end(expiration: i64) -> i64 {
+    expiration.saturating_add(ORDERING_WINDOW)
 }
 
 fn window_of(time: i64) -> i64 {
-    time.div_euclid(WINDOW) * WINDOW
+    time.div_euclid(ORDERING_WINDOW) * ORDERING_WINDOW
 }
 
 #[cfg(test)]
@@ -57,7 +57,7 @@ mod tests {
     #[test]
     fn backoff_doubles_up_to_the_limit() {
         let config = QueueConfig::default();
-        let seconds = |failures| config.backoff(failures) / WINDOW;
+        let seconds = |failures| config.backoff(failures) / ORDERING_WINDOW;
         let table: Vec<i64> = (0..8).map(seconds).collect();
         assert_eq!(table, [0, 1, 2, 4, 8, 10, 10, 10]);
         for many in [63, 64, 65, 1000, u32::MAX] {
@@ -68,14 +68,14 @@ mod tests {
     #[test]
     fn backoff_limits_may_be_unusual() {
         let config = |initial, max| QueueConfig {
-            initial_backoff: initial * WINDOW,
-            max_backoff: max * WINDOW,
+            initial_backoff: initial * ORDERING_WINDOW,
+            max_backoff: max * ORDERING_WINDOW,
             ..QueueConfig::default()
         };
-        assert_eq!(config(20, 10).backoff(1), 10 * WINDOW);
-        assert_eq!(config(10, 10).backoff(1), 10 * WINDOW);
-        assert_eq!(config(3, 100).backoff(6), 96 * WINDOW);
-        assert_eq!(config(3, 100).backoff(7), 100 * WINDOW);
+        assert_eq!(config(20, 10).backoff(1), 10 * ORDERING_WINDOW);
+        assert_eq!(config(10, 10).backoff(1), 10 * ORDERING_WINDOW);
+        assert_eq!(config(3, 100).backoff(6), 96 * ORDERING_WINDOW);
+        assert_eq!(config(3, 100).backoff(7), 100 * ORDERING_WINDOW);
         assert_eq!(config(1, 0).backoff(1), 0);
         assert_eq!(config(0, 10).backoff(70), 0);
     }
@@ -100,7 +100,7 @@ mod tests {
             assert_eq!(expiration, expires * MILLISECOND, "failed at {failed}");
             assert!(is_backing_off(expiration, over * MILLISECOND - 1), "failed at {failed}");
             assert!(!is_backing_off(expiration, over * MILLISECOND), "failed at {failed}");
-            assert_eq!(over_at(expires * MILLISECOND), over * MILLISECOND);
+            assert_eq!(backoff_end(expires * MILLISECOND), over * MILLISECOND);
         }
     }
 
@@ -111,9 +111,9 @@ mod tests {
         assert_eq!(config.backoff_expiration(&info), NEVER, "it never failed");
         info.unschedulable_count = 4;
         info.consecutive_errors = 1;
-        assert_eq!(config.backoff_expiration(&info), WINDOW);
+        assert_eq!(config.backoff_expiration(&info), ORDERING_WINDOW);
         info.consecutive_errors = 0;
-        assert_eq!(config.backoff_expiration(&info), 8 * WINDOW);
+        assert_eq!(config.backoff_expiration(&info), 8 * ORDERING_WINDOW);
         let off = QueueConfig { max_backoff: 0, ..config };
         assert_eq!(off.backoff_expiration(&info), NEVER);
     }

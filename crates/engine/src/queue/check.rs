@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::entry::Place;
+use super::entry::QueueStage;
 use super::heap::Heap;
 use super::plugin_set::PLUGINS_MAX;
 use super::transitions::{in_backoff_order, in_error_order, in_queue_order};
@@ -21,10 +21,10 @@ pub struct QueueCheck {
     /// all parts is compared only if none did since.
     transfers: u64,
     /// Pods by [`Place`].
-    counts: [usize; Place::COUNT],
+    counts: [usize; QueueStage::COUNT],
     /// Queued pods by profile and plugin in their way.
     blocked: Vec<[usize; PLUGINS_MAX]>,
-    /// Members of groups of waiting pods.
+    /// Members of sets of waiting pods.
     members: usize,
 }
 
@@ -70,24 +70,24 @@ impl Queue {
     fn check_entries(&self, slots: Range<usize>, check: &mut QueueCheck) -> Result<(), String> {
         for (slot, entry) in self.entries.iter_within(slots) {
             let info = &entry.info;
-            let Some(place) = entry.place else { return Err(format!("{info:?} is nowhere")) };
-            check.counts[place as usize] += 1;
-            if place.is_queued()
+            let Some(stage) = entry.stage else { return Err(format!("{info:?} is nowhere")) };
+            check.counts[stage as usize] += 1;
+            if stage.is_queued()
                 && let Some(blocked) = check.blocked.get_mut(info.profile())
             {
                 info.blockers().iter().for_each(|plugin| blocked[plugin] += 1);
             }
             let is_in = [
-                (place == Place::Active, self.active.contains(slot)),
-                (place == Place::Backoff, self.backoff.contains(slot)),
-                (place == Place::ErrorBackoff, self.error_backoff.contains(slot)),
-                (place.is_pool(), self.pool.contains(slot)),
-                (place.is_pool(), self.pool.holds(slot, info)),
-                (place == Place::InFlight, self.in_flight.contains(info.pod)),
-                (place == Place::Gated, info.gating().is_some()),
+                (stage == QueueStage::Active, self.active.contains(slot)),
+                (stage == QueueStage::Backoff, self.backoff.contains(slot)),
+                (stage == QueueStage::ErrorBackoff, self.error_backoff.contains(slot)),
+                (stage.waits_for_event(), self.pool.contains(slot)),
+                (stage.waits_for_event(), self.pool.holds(slot, info)),
+                (stage == QueueStage::InFlight, self.in_flight.contains(info.pod)),
+                (stage == QueueStage::Gated, info.gating().is_some()),
             ];
             if is_in.iter().any(|(should, does)| should != does) {
-                return Err(format!("{info:?} is not (only) in {place:?}: {is_in:?}"));
+                return Err(format!("{info:?} is not (only) in {stage:?}: {is_in:?}"));
             }
         }
         Ok(())
@@ -95,14 +95,14 @@ impl Queue {
 
     /// Compares the counts of all pods together.
     fn check_sums(&self, check: &QueueCheck) -> Result<(), String> {
-        let count = |place: Place| self.counts[place as usize];
-        let waiting = count(Place::Unschedulable) + count(Place::Gated);
+        let count = |stage: QueueStage| self.counts[stage as usize];
+        let waiting = count(QueueStage::Unschedulable) + count(QueueStage::Gated);
         verdict(&[
             ("sum", self.counts().total() == self.entries.len()),
-            ("size of active", self.active.len() == count(Place::Active)),
-            ("size of backoff", self.backoff.len() == count(Place::Backoff)),
-            ("size of errors", self.error_backoff.len() == count(Place::ErrorBackoff)),
-            ("size of in flight", self.in_flight.len() == count(Place::InFlight)),
+            ("size of active", self.active.len() == count(QueueStage::Active)),
+            ("size of backoff", self.backoff.len() == count(QueueStage::Backoff)),
+            ("size of errors", self.error_backoff.len() == count(QueueStage::ErrorBackoff)),
+            ("size of in flight", self.in_flight.len() == count(QueueStage::InFlight)),
             ("in flight", self.in_flight.is_sound()),
             ("size of pool", self.pool.is_of_size(waiting)),
             ("nominator", self.nominator.is_sound()),
@@ -113,7 +113,7 @@ impl Queue {
         verdict(&[
             ("counts", check.counts == self.counts),
             ("blocked", check.blocked == self.blocked),
-            ("members of groups", check.members == waiting),
+            ("members of sets", check.members == waiting),
         ])
     }
 }
@@ -149,10 +149,10 @@ mod tests {
     #[test]
     fn a_check_of_many_groups_is_made_in_parts_of_so_many_slots() {
         let Bench { queue, plugins, .. } = waiting(5000);
-        assert_eq!(queue.pool.group_count(), 5000);
+        assert_eq!(queue.pool.set_count(), 5000);
         let (mut check, mut parts) = (QueueCheck::default(), 1);
         while queue.check_part(&plugins, &mut check).unwrap() {
-            assert_eq!(check.counts[Place::Unschedulable as usize], parts * SLOTS_AT_ONCE);
+            assert_eq!(check.counts[QueueStage::Unschedulable as usize], parts * SLOTS_AT_ONCE);
             parts += 1;
         }
         assert_eq!(parts, 5000_usize.div_ceil(SLOTS_AT_ONCE));

@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::framework::{Action, Event, Resource};
 
-use super::entry::Place;
+use super::entry::QueueStage;
 
 /// Why a pod came into a sub-queue. Its text is the value of the metric label `event`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -118,47 +118,47 @@ impl SubQueue {
         }
     }
 
-    pub(super) fn of(place: Place) -> Option<Self> {
-        match place {
-            Place::Active => Some(Self::Active),
-            Place::Backoff | Place::ErrorBackoff => Some(Self::Backoff),
-            Place::Unschedulable | Place::Gated => Some(Self::Unschedulable),
-            Place::InFlight | Place::Binding => None,
+    pub(super) fn of(stage: QueueStage) -> Option<Self> {
+        match stage {
+            QueueStage::Active => Some(Self::Active),
+            QueueStage::Backoff | QueueStage::ErrorBackoff => Some(Self::Backoff),
+            QueueStage::Unschedulable | QueueStage::Gated => Some(Self::Unschedulable),
+            QueueStage::InFlight | QueueStage::Binding => None,
         }
     }
 }
 
 /// What came of all events of one label.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Moves {
+pub struct WakeCounts {
     /// Events that some plugin subscribed to.
     pub events: u64,
     /// Groups of waiting pods whose plugins were asked.
-    pub groups_asked: u64,
+    pub sets_asked: u64,
     /// Pods that the answers moved.
     pub pods_moved: u64,
 }
 
 /// What the queue has done since it was made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct QueueCounters {
     /// `scheduler_queue_incoming_pods_total`.
     pub incoming: BTreeMap<(SubQueue, EventLabel), u64>,
     /// Wake-ups by event.
-    pub moves: BTreeMap<EventLabel, Moves>,
+    pub moves: BTreeMap<EventLabel, WakeCounts>,
     /// Pods popped (upstream's scheduling cycle).
     pub pops: u64,
 }
 
-impl Counters {
-    pub(super) fn came(&mut self, queue: SubQueue, label: EventLabel) {
+impl QueueCounters {
+    pub(super) fn count_incoming(&mut self, queue: SubQueue, label: EventLabel) {
         *self.incoming.entry((queue, label)).or_default() += 1;
     }
 }
 
 /// How many pods are where now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct QueueCounts {
     /// To be tried next.
     pub active: usize,
     /// In backoff, after rejections and after errors.
@@ -173,7 +173,7 @@ pub struct Counts {
     pub binding: usize,
 }
 
-impl Counts {
+impl QueueCounts {
     /// All pods that the queue knows.
     pub fn total(&self) -> usize {
         self.active + self.backoff + self.unschedulable + self.gated + self.in_flight + self.binding

@@ -11,7 +11,7 @@ use super::plugin_set::PluginSet;
 
 /// Where a pod is. It is in one place only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Place {
+pub enum QueueStage {
     /// To be tried next.
     Active,
     /// Turned down by plugins and to be tried again later, or at once if nobody else is left.
@@ -28,11 +28,11 @@ pub enum Place {
     Binding,
 }
 
-impl Place {
+impl QueueStage {
     pub(super) const COUNT: usize = Self::Binding as usize + 1;
 
     /// Whether the pod waits for events.
-    pub(super) fn is_pool(self) -> bool {
+    pub(super) fn waits_for_event(self) -> bool {
         matches!(self, Self::Unschedulable | Self::Gated)
     }
 
@@ -173,7 +173,7 @@ impl Slot {
 pub(super) struct Entry {
     pub(super) info: QueuedPod,
     /// `None` only while it goes from one place to another.
-    pub(super) place: Option<Place>,
+    pub(super) stage: Option<QueueStage>,
     /// Plugins for which it counts as unschedulable.
     pub(super) counted: PluginSet,
 }
@@ -205,7 +205,7 @@ impl Entries {
     pub(super) fn insert(&mut self, info: QueuedPod) -> Slot {
         debug_assert!(self.find(info.pod).is_none());
         let pod = info.pod.at();
-        let entry = Entry { info, place: None, counted: PluginSet::EMPTY };
+        let entry = Entry { info, stage: None, counted: PluginSet::EMPTY };
         let slot = Slot(self.slots.insert(entry) as u32);
         if self.by_pod.len() <= pod {
             self.by_pod.resize(pod + 1, NO_SLOT);

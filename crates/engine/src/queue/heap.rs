@@ -59,7 +59,7 @@ impl Heap {
             self.positions.resize(item.slot.at() + 1, NOWHERE);
         }
         column::push(&mut self.items, item);
-        self.settle(self.items.len() - 1, order);
+        self.restore_order(self.items.len() - 1, order);
     }
 
     /// Takes a pod out.
@@ -68,7 +68,7 @@ impl Heap {
         self.items.swap_remove(position);
         self.positions[slot.at()] = NOWHERE;
         if position < self.items.len() {
-            self.settle(position, order);
+            self.restore_order(position, order);
         }
     }
 
@@ -76,7 +76,7 @@ impl Heap {
     pub(super) fn update(&mut self, item: Item, order: impl Fn(&Item, &Item) -> Ordering) {
         let Some(position) = self.position(item.slot) else { return };
         self.items[position] = item;
-        self.settle(position, order);
+        self.restore_order(position, order);
     }
 
     /// Length of the longer of its tables.
@@ -108,7 +108,7 @@ impl Heap {
     }
 
     /// Moves the item at a position up or down until it is in order.
-    fn settle(&mut self, start: usize, order: impl Fn(&Item, &Item) -> Ordering) {
+    fn restore_order(&mut self, start: usize, order: impl Fn(&Item, &Item) -> Ordering) {
         let item = self.items[start];
         let mut position = start;
         while position > 0 {
@@ -120,12 +120,12 @@ impl Heap {
             position = parent;
         }
         if position == start {
-            position = self.sink(position, &item, order);
+            position = self.sift_down(position, &item, order);
         }
         self.put(position, item);
     }
 
-    fn sink(
+    fn sift_down(
         &mut self,
         start: usize,
         item: &Item,

@@ -62,7 +62,7 @@ pub(super) enum Strategy {
 
 /// Who is asked, as far as hints can tell pods apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Subject {
+pub(super) struct WaitingSubject {
     pub(super) profile: usize,
     pub(super) class: ClassIdx,
     pub(super) rejectors: PluginSet,
@@ -101,7 +101,7 @@ fn interest(plugins: &[Vec<Subscription>], event: &Event) -> Interest {
     for (plugin, subscriptions) in plugins.iter().enumerate() {
         if subscriptions.iter().any(|subscription| subscription.covers(event)) {
             interest.asked.insert(plugin);
-        } else if TAINT_UPDATE.covers(event) && is_told_of_taints(subscriptions) {
+        } else if TAINT_UPDATE.covers(event) && retries_on_taint_updates(subscriptions) {
             interest.always.insert(plugin);
         }
     }
@@ -113,7 +113,7 @@ const TAINT_UPDATE: Subscription =
 
 /// Upstream has plugins that subscribe to new nodes, but not to taints, retry on every taint update:
 /// there, a new node that still has its start-up taints may be kept from their hints.
-fn is_told_of_taints(subscriptions: &[Subscription]) -> bool {
+fn retries_on_taint_updates(subscriptions: &[Subscription]) -> bool {
     let on_nodes = |action: Action| {
         let mut nodes = subscriptions.iter().filter(|s| s.resource == Resource::Node);
         nodes.any(|subscription| subscription.action.meets(action))
@@ -127,7 +127,7 @@ fn is_told_of_taints(subscriptions: &[Subscription]) -> bool {
 pub(super) fn strategy(
     context: &dyn QueueContext,
     interests: &[Interest],
-    subject: &Subject,
+    subject: &WaitingSubject,
     event: &Event,
 ) -> Strategy {
     if subject.rejectors.with(subject.pending).is_empty() {

@@ -17,12 +17,12 @@ use super::counters::EventLabel;
 
 /// Events kept for pods in flight. Attempts end at once unless a pod waits for permission; while
 /// one does, this many are some seconds of a busy cluster. A pod that missed one is tried again.
-pub const EVENTS_KEPT: usize = 4096;
+pub const IN_FLIGHT_EVENTS_MAX: usize = 4096;
 
 /// A pod as an event shows it, kept.
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "as in PodView")]
-pub struct KeptPod {
+pub struct OwnedPod {
     pub namespace: Text,
     pub name: Text,
     pub uid: Uid,
@@ -33,7 +33,7 @@ pub struct KeptPod {
     pub gated: bool,
 }
 
-impl KeptPod {
+impl OwnedPod {
     /// A copy.
     pub fn of(pod: &PodView) -> Self {
         Self {
@@ -66,10 +66,10 @@ impl KeptPod {
 /// Old and new version of an object, kept.
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "as in Object")]
-pub enum KeptObject {
+pub enum OwnedObject {
     None,
     Node(Option<Arc<Node>>, Option<Arc<Node>>),
-    Pod(Option<KeptPod>, Option<KeptPod>),
+    Pod(Option<OwnedPod>, Option<OwnedPod>),
     PersistentVolume(Option<Arc<PersistentVolume>>, Option<Arc<PersistentVolume>>),
     PersistentVolumeClaim(Option<Arc<PersistentVolumeClaim>>, Option<Arc<PersistentVolumeClaim>>),
     StorageClass(Option<Arc<StorageClass>>, Option<Arc<StorageClass>>),
@@ -79,26 +79,30 @@ pub enum KeptObject {
     VolumeAttachment(Option<Arc<VolumeAttachment>>, Option<Arc<VolumeAttachment>>),
 }
 
-impl KeptObject {
+impl OwnedObject {
     /// A copy.
     pub fn of(object: &Object) -> Self {
         match *object {
             Object::None => Self::None,
-            Object::Node { old, new } => Self::Node(keep(old), keep(new)),
+            Object::Node { old, new } => Self::Node(to_shared(old), to_shared(new)),
             Object::Pod { old, new } => {
-                Self::Pod(old.as_ref().map(KeptPod::of), new.as_ref().map(KeptPod::of))
+                Self::Pod(old.as_ref().map(OwnedPod::of), new.as_ref().map(OwnedPod::of))
             }
-            Object::PersistentVolume { old, new } => Self::PersistentVolume(keep(old), keep(new)),
+            Object::PersistentVolume { old, new } => {
+                Self::PersistentVolume(to_shared(old), to_shared(new))
+            }
             Object::PersistentVolumeClaim { old, new } => {
-                Self::PersistentVolumeClaim(keep(old), keep(new))
+                Self::PersistentVolumeClaim(to_shared(old), to_shared(new))
             }
-            Object::StorageClass { old, new } => Self::StorageClass(keep(old), keep(new)),
-            Object::CsiNode { old, new } => Self::CsiNode(keep(old), keep(new)),
-            Object::CsiDriver { old, new } => Self::CsiDriver(keep(old), keep(new)),
+            Object::StorageClass { old, new } => Self::StorageClass(to_shared(old), to_shared(new)),
+            Object::CsiNode { old, new } => Self::CsiNode(to_shared(old), to_shared(new)),
+            Object::CsiDriver { old, new } => Self::CsiDriver(to_shared(old), to_shared(new)),
             Object::CsiStorageCapacity { old, new } => {
-                Self::CsiStorageCapacity(keep(old), keep(new))
+                Self::CsiStorageCapacity(to_shared(old), to_shared(new))
             }
-            Object::VolumeAttachment { old, new } => Self::VolumeAttachment(keep(old), keep(new)),
+            Object::VolumeAttachment { old, new } => {
+                Self::VolumeAttachment(to_shared(old), to_shared(new))
+            }
         }
     }
 
@@ -108,8 +112,8 @@ impl KeptObject {
             Self::None => Object::None,
             Self::Node(old, new) => Object::Node { old: old.as_deref(), new: new.as_deref() },
             Self::Pod(old, new) => Object::Pod {
-                old: old.as_ref().map(KeptPod::view),
-                new: new.as_ref().map(KeptPod::view),
+                old: old.as_ref().map(OwnedPod::view),
+                new: new.as_ref().map(OwnedPod::view),
             },
             Self::PersistentVolume(old, new) => {
                 Object::PersistentVolume { old: old.as_deref(), new: new.as_deref() }
@@ -134,25 +138,25 @@ impl KeptObject {
     }
 }
 
-fn keep<T: Clone>(object: Option<&T>) -> Option<Arc<T>> {
+fn to_shared<T: Clone>(object: Option<&T>) -> Option<Arc<T>> {
     object.map(|object| Arc::new(object.clone()))
 }
 
 /// An event kept for pods in flight.
 #[derive(Clone, Debug)]
-pub(super) struct KeptEvent {
+pub(super) struct RecordedEvent {
     pub(super) label: EventLabel,
     pub(super) resource: Resource,
     pub(super) action: Action,
     /// The waiting pod that the event is about; a wildcard then concerns nobody else.
     pub(super) about: Option<PodIdx>,
-    pub(super) object: KeptObject,
+    pub(super) object: OwnedObject,
 }
 
-impl KeptEvent {
+impl RecordedEvent {
     pub(super) fn wildcard(label: EventLabel, about: Option<PodIdx>) -> Self {
         let (resource, action) = (Resource::Wildcard, Action::ALL);
-        Self { label, resource, action, about, object: KeptObject::None }
+        Self { label, resource, action, about, object: OwnedObject::None }
     }
 
     pub(super) fn is_wildcard(&self) -> bool {
@@ -182,7 +186,7 @@ pub(super) struct InFlight {
     markers: Map<PodIdx, u64>,
     /// The same in order; pods that are done are dropped when they come to the front.
     order: VecDeque<(PodIdx, u64)>,
-    events: VecDeque<KeptEvent>,
+    events: VecDeque<RecordedEvent>,
     /// Position of the first kept event.
     base: u64,
 }
@@ -219,11 +223,11 @@ impl InFlight {
     }
 
     /// Keeps an event, if anybody is in flight.
-    pub(super) fn record(&mut self, event: impl FnOnce() -> KeptEvent) {
+    pub(super) fn record(&mut self, event: impl FnOnce() -> RecordedEvent) {
         if self.markers.is_empty() {
             return;
         }
-        if self.events.len() == EVENTS_KEPT {
+        if self.events.len() == IN_FLIGHT_EVENTS_MAX {
             self.events.pop_front();
             self.base += 1;
         }
@@ -234,14 +238,14 @@ impl InFlight {
     pub(super) fn since_popped(
         &self,
         pod: PodIdx,
-    ) -> Option<(bool, impl Iterator<Item = &KeptEvent>)> {
+    ) -> Option<(bool, impl Iterator<Item = &RecordedEvent>)> {
         let position = *self.markers.get(&pod)?;
         let complete = position >= self.base;
         let skip = position.saturating_sub(self.base) as usize;
         Some((complete, self.events.range(skip..)))
     }
 
-    pub(super) fn events(&self) -> impl Iterator<Item = &KeptEvent> {
+    pub(super) fn events(&self) -> impl Iterator<Item = &RecordedEvent> {
         self.events.iter()
     }
 
@@ -249,7 +253,7 @@ impl InFlight {
     pub(super) fn is_sound(&self) -> bool {
         let ordered = self.order.iter().zip(self.order.iter().skip(1));
         let needed = self.order.front().map_or(self.end(), |(_, position)| *position);
-        self.events.len() <= EVENTS_KEPT
+        self.events.len() <= IN_FLIGHT_EVENTS_MAX
             && self.base >= needed.min(self.end())
             && (self.len() > 0 || self.events.is_empty() && self.order.is_empty())
             && ordered.into_iter().all(|((_, earlier), (_, later))| earlier <= later)
@@ -264,13 +268,13 @@ impl InFlight {
 mod tests {
     use super::*;
 
-    fn event(action: u32) -> KeptEvent {
-        KeptEvent {
+    fn event(action: u32) -> RecordedEvent {
+        RecordedEvent {
             label: EventLabel::of(Resource::Node, Action(action)),
             resource: Resource::Node,
             action: Action(action),
             about: None,
-            object: KeptObject::None,
+            object: OwnedObject::None,
         }
     }
 
@@ -319,14 +323,14 @@ mod tests {
     fn a_pod_that_missed_events_knows_it() {
         let mut in_flight = InFlight::default();
         in_flight.begin(PodIdx(1));
-        for _ in 0..=EVENTS_KEPT {
+        for _ in 0..=IN_FLIGHT_EVENTS_MAX {
             in_flight.record(|| event(1));
         }
         in_flight.begin(PodIdx(2));
         in_flight.record(|| event(2));
         assert_eq!(
             seen(&in_flight, 1).map(|(complete, events)| (complete, events.len())),
-            Some((false, EVENTS_KEPT))
+            Some((false, IN_FLIGHT_EVENTS_MAX))
         );
         assert_eq!(seen(&in_flight, 2), Some((true, vec![2])));
         in_flight.finish(PodIdx(1));
@@ -337,7 +341,7 @@ mod tests {
     fn a_kept_event_is_the_event() {
         let node = crate::testing::node("a");
         let object = Object::Node { old: None, new: Some(&node) };
-        let kept = KeptObject::of(&object);
+        let kept = OwnedObject::of(&object);
         assert!(matches!(kept.view(), Object::Node { old: None, new: Some(n) } if *n == node));
         let (uid, labels, spec) = (Uid::from("c"), Labels::default(), PodSpec::default());
         let pod = PodView {
@@ -350,7 +354,7 @@ mod tests {
             nominated: false,
             gated: true,
         };
-        let kept = KeptObject::of(&Object::Pod { old: Some(pod), new: None });
+        let kept = OwnedObject::of(&Object::Pod { old: Some(pod), new: None });
         let Object::Pod { old: Some(view), new: None } = kept.view() else { unreachable!() };
         assert_eq!((view.namespace, view.name, view.uid), ("a", "b", &uid));
         assert_eq!((view.assigned, view.nominated, view.gated), (true, false, true));

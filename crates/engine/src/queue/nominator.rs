@@ -1,8 +1,8 @@
 //! Pods that are nominated for nodes: they count there for less important pods until they arrive.
 
+use crate::change_log::ChangeLog;
 use crate::index::{NodeIdx, PodIdx};
-use crate::limits::NODE_CHANGES_KEPT;
-use crate::log::Log;
+use crate::limits::NODE_CHANGES_MAX;
 use crate::map::Map;
 
 /// Nominated pods by node, and nodes by nominated pod.
@@ -14,7 +14,7 @@ pub struct Nominator {
     by_node: Map<NodeIdx, Vec<PodIdx>>,
     node_of: Map<PodIdx, NodeIdx>,
     /// Nodes whose nominated pods changed.
-    changes: Log<NodeIdx>,
+    changes: ChangeLog<NodeIdx>,
 }
 
 impl Default for Nominator {
@@ -23,7 +23,7 @@ impl Default for Nominator {
             all: Vec::new(),
             by_node: Map::default(),
             node_of: Map::default(),
-            changes: Log::new(NODE_CHANGES_KEPT),
+            changes: ChangeLog::new(NODE_CHANGES_MAX),
         }
     }
 }
@@ -40,7 +40,7 @@ impl Nominator {
     }
 
     /// Nodes whose nominated pods changed, in order; for classes to catch up with.
-    pub fn changes(&self) -> &Log<NodeIdx> {
+    pub fn changes(&self) -> &ChangeLog<NodeIdx> {
         &self.changes
     }
 

@@ -10,7 +10,7 @@ use crate::framework::{Action, Event, QueueKey, Resource, Subscription};
 use crate::index::{ClassIdx, PodIdx};
 
 use super::{
-    PendingPod, Place, PluginSet, Queue, QueueConfig, QueueContext, QueuedPod, Subscriptions,
+    PendingPod, PluginSet, Queue, QueueConfig, QueueContext, QueueStage, QueuedPod, Subscriptions,
 };
 
 pub(super) const SECOND: i64 = 1_000_000_000;
@@ -148,25 +148,29 @@ impl Bench {
         self
     }
 
-    pub(super) fn add(&mut self, pod: u32) -> Place {
+    pub(super) fn add(&mut self, pod: u32) -> QueueStage {
         self.add_pod(&pending(pod))
     }
 
-    pub(super) fn add_pod(&mut self, pod: &PendingPod) -> Place {
-        let place = self.queue.add(&self.plugins, pod, self.now);
+    pub(super) fn add_pod(&mut self, pod: &PendingPod) -> QueueStage {
+        let stage = self.queue.add(&self.plugins, pod, self.now);
         self.check();
-        place
+        stage
     }
 
-    pub(super) fn update(&mut self, pod: u32, kinds: &[(Resource, Action)]) -> Place {
+    pub(super) fn update(&mut self, pod: u32, kinds: &[(Resource, Action)]) -> QueueStage {
         self.update_pod(&pending(pod), kinds)
     }
 
-    pub(super) fn update_pod(&mut self, pod: &PendingPod, kinds: &[(Resource, Action)]) -> Place {
+    pub(super) fn update_pod(
+        &mut self,
+        pod: &PendingPod,
+        kinds: &[(Resource, Action)],
+    ) -> QueueStage {
         let events: Vec<_> = kinds.iter().map(|kind| event(*kind, true)).collect();
-        let place = self.queue.update(&self.plugins, pod, &events, self.now);
+        let stage = self.queue.update(&self.plugins, pod, &events, self.now);
         self.check();
-        place
+        stage
     }
 
     pub(super) fn delete(&mut self, pod: u32) -> bool {
@@ -187,7 +191,7 @@ impl Bench {
     }
 
     /// An attempt that plugins ended.
-    pub(super) fn fail(&mut self, pod: u32, rejectors: &[PluginPosition]) -> Option<Place> {
+    pub(super) fn fail(&mut self, pod: u32, rejectors: &[PluginPosition]) -> Option<QueueStage> {
         self.fail_pending(pod, rejectors, &[])
     }
 
@@ -196,27 +200,27 @@ impl Bench {
         pod: u32,
         rejectors: &[PluginPosition],
         pending: &[PluginPosition],
-    ) -> Option<Place> {
+    ) -> Option<QueueStage> {
         let set = |plugins: &[PluginPosition]| plugins.iter().copied().collect::<PluginSet>();
         let (rejectors, pending) = (set(rejectors), set(pending));
-        let place =
+        let stage =
             self.queue.add_unschedulable(&self.plugins, PodIdx(pod), rejectors, pending, self.now);
         self.check();
-        place
+        stage
     }
 
     /// Adds a pod, pops it and lets it fail.
-    pub(super) fn add_failed(&mut self, pod: u32, rejectors: &[PluginPosition]) -> Place {
+    pub(super) fn add_failed(&mut self, pod: u32, rejectors: &[PluginPosition]) -> QueueStage {
         self.add(pod);
         assert_eq!(self.pop(), Some(pod));
         self.fail(pod, rejectors).unwrap()
     }
 
     pub(super) fn event(&mut self, kind: (Resource, Action)) -> usize {
-        self.event_for(kind, super::Scope::Everyone)
+        self.event_for(kind, super::WakeScope::All)
     }
 
-    pub(super) fn event_for(&mut self, kind: (Resource, Action), scope: super::Scope) -> usize {
+    pub(super) fn event_for(&mut self, kind: (Resource, Action), scope: super::WakeScope) -> usize {
         let moved = self.queue.move_all(&self.plugins, &event(kind, false), scope, self.now);
         self.check();
         moved
@@ -233,8 +237,8 @@ impl Bench {
         self
     }
 
-    pub(super) fn place(&self, pod: u32) -> Option<Place> {
-        self.queue.place(PodIdx(pod))
+    pub(super) fn stage(&self, pod: u32) -> Option<QueueStage> {
+        self.queue.stage(PodIdx(pod))
     }
 
     pub(super) fn info(&self, pod: u32) -> QueuedPod {

@@ -23,7 +23,7 @@ fn pods_are_popped_by_priority_then_age_then_arrival() {
     }
     let order: Vec<_> = std::iter::from_fn(|| bench.pop()).collect();
     assert_eq!(order, [3, 6, 2, 5, 1, 4]);
-    assert_eq!(bench.queue.counts(), Counts { in_flight: 6, ..Counts::default() });
+    assert_eq!(bench.queue.counts(), QueueCounts { in_flight: 6, ..QueueCounts::default() });
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn order_is_by_the_last_failure_not_by_creation() {
     bench.at(1000).add(2);
     bench.at(2000).fail(1, &[FIT]);
     bench.at(9000).event(POD_GONE);
-    assert_eq!(bench.place(1), Some(Place::Active));
+    assert_eq!(bench.stage(1), Some(QueueStage::Active));
     assert_eq!(bench.pop(), Some(2));
     assert_eq!(bench.pop(), Some(1));
 }
@@ -42,14 +42,14 @@ fn order_is_by_the_last_failure_not_by_creation() {
 #[test]
 fn a_rejected_pod_waits_and_backs_off_when_woken() {
     let mut bench = Bench::new();
-    assert_eq!(bench.at(10_700).add_failed(1, &[FIT]), Place::Unschedulable);
+    assert_eq!(bench.at(10_700).add_failed(1, &[FIT]), QueueStage::Unschedulable);
     assert_eq!(bench.event(POD_GONE), 1);
-    assert_eq!(bench.place(1), Some(Place::Backoff));
+    assert_eq!(bench.stage(1), Some(QueueStage::Backoff));
     assert_eq!(bench.queue.next_deadline(), Some(12 * SECOND));
     bench.at(11_999).tick();
-    assert_eq!(bench.place(1), Some(Place::Backoff));
+    assert_eq!(bench.stage(1), Some(QueueStage::Backoff));
     bench.at(12_000).tick();
-    assert_eq!(bench.place(1), Some(Place::Active));
+    assert_eq!(bench.stage(1), Some(QueueStage::Active));
     assert_eq!(bench.queue.next_deadline(), None);
 }
 
@@ -59,8 +59,8 @@ fn a_pod_whose_backoff_passed_while_it_waited_becomes_active() {
     bench.at(10_700).add_failed(1, &[FIT]);
     bench.at(11_999).add_failed(2, &[FIT]);
     bench.at(12_000).event(NODE_ADDED);
-    assert_eq!(bench.place(1), Some(Place::Active));
-    assert_eq!(bench.place(2), Some(Place::Backoff));
+    assert_eq!(bench.stage(1), Some(QueueStage::Active));
+    assert_eq!(bench.stage(2), Some(QueueStage::Backoff));
 }
 
 #[test]
@@ -70,17 +70,17 @@ fn backoff_grows_with_failures_and_errors_count_apart() {
     // (plugins, rejections, errors, seconds of backoff, place)
     let fit: &[usize] = &[FIT];
     let table = [
-        (fit, 1, 0, 1, Place::Unschedulable),
-        (fit, 2, 0, 2, Place::Unschedulable),
-        (&[], 2, 1, 1, Place::ErrorBackoff),
-        (&[], 2, 2, 2, Place::ErrorBackoff),
-        (fit, 3, 0, 4, Place::Unschedulable),
-        (&[], 3, 1, 1, Place::ErrorBackoff),
+        (fit, 1, 0, 1, QueueStage::Unschedulable),
+        (fit, 2, 0, 2, QueueStage::Unschedulable),
+        (&[], 2, 1, 1, QueueStage::ErrorBackoff),
+        (&[], 2, 2, 2, QueueStage::ErrorBackoff),
+        (fit, 3, 0, 4, QueueStage::Unschedulable),
+        (&[], 3, 1, 1, QueueStage::ErrorBackoff),
     ];
-    for (attempt, (plugins, rejections, errors, seconds, place)) in table.into_iter().enumerate() {
+    for (attempt, (plugins, rejections, errors, seconds, stage)) in table.into_iter().enumerate() {
         bench.activate(1);
         assert_eq!(bench.pop(), Some(1));
-        assert_eq!(bench.fail(1, plugins), Some(place), "attempt {attempt}");
+        assert_eq!(bench.fail(1, plugins), Some(stage), "attempt {attempt}");
         let info = bench.info(1);
         assert_eq!(info.attempts, attempt as u32 + 1);
         assert_eq!((info.unschedulable_count, info.consecutive_errors), (rejections, errors));
@@ -94,11 +94,11 @@ fn without_backoff_errors_are_tried_again_at_once() {
     let mut bench = Bench::new();
     let config = QueueConfig { max_backoff: 0, ..QueueConfig::default() };
     bench.queue = Queue::new(config, Subscriptions { profiles: vec![subscriptions()] });
-    assert_eq!(bench.add_failed(1, &[]), Place::Active);
+    assert_eq!(bench.add_failed(1, &[]), QueueStage::Active);
     assert_eq!(bench.pop(), Some(1));
-    assert_eq!(bench.fail(1, &[FIT]), Some(Place::Unschedulable));
+    assert_eq!(bench.fail(1, &[FIT]), Some(QueueStage::Unschedulable));
     bench.event(POD_GONE);
-    assert_eq!(bench.place(1), Some(Place::Active));
+    assert_eq!(bench.stage(1), Some(QueueStage::Active));
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn only_rejected_pods_are_popped_out_of_backoff() {
     assert_eq!(bench.pop(), Some(3));
     assert!(!bench.queue.has_next());
     assert_eq!(bench.pop(), None);
-    assert_eq!(bench.place(1), Some(Place::ErrorBackoff));
+    assert_eq!(bench.stage(1), Some(QueueStage::ErrorBackoff));
     let popped = (SubQueue::Active, EventLabel::PopFromBackoffQ);
     assert_eq!(bench.queue.counters.incoming[&popped], 2);
 }
@@ -151,11 +151,11 @@ fn only_plugins_that_rejected_are_asked_and_once_per_group() {
     let mut asked = bench.asked();
     asked.sort_unstable();
     assert_eq!(asked, [(FIT, one, own), (FIT, one, own), (FIT, two, own)]);
-    assert_eq!(bench.place(2), Some(Place::Backoff));
+    assert_eq!(bench.stage(2), Some(QueueStage::Backoff));
     assert_eq!(bench.queue.counts().unschedulable, 5);
-    assert_eq!(bench.queue.pool.group_count(), 3);
+    assert_eq!(bench.queue.pool.set_count(), 3);
     let moves = bench.queue.counters.moves[&label(POD_GONE)];
-    assert_eq!(moves, Moves { events: 1, groups_asked: 3, pods_moved: 1 });
+    assert_eq!(moves, WakeCounts { events: 1, sets_asked: 3, pods_moved: 1 });
 }
 
 #[test]
@@ -180,8 +180,8 @@ fn profiles_are_told_apart() {
         bench.fail(pod, &[FIT]);
     }
     bench.event(POD_GONE);
-    assert_eq!(bench.place(1), Some(Place::Backoff));
-    assert_eq!(bench.place(2), Some(Place::Unschedulable));
+    assert_eq!(bench.stage(1), Some(QueueStage::Backoff));
+    assert_eq!(bench.stage(2), Some(QueueStage::Unschedulable));
     assert_eq!(bench.queue.blocked_by(0, FIT), 1);
     assert_eq!(bench.queue.blocked_by(1, FIT), 1);
 }
@@ -205,11 +205,11 @@ fn a_pending_plugin_that_is_willing_skips_the_backoff() {
     bench.pop();
     bench.fail_pending(1, &[FIT], &[CLAIMS]);
     bench.event(POD_GONE);
-    assert_eq!(bench.place(1), Some(Place::Backoff), "another plugin does not");
+    assert_eq!(bench.stage(1), Some(QueueStage::Backoff), "another plugin does not");
     bench.pop();
     bench.fail_pending(1, &[FIT], &[CLAIMS]);
     bench.event(CLAIM_ADDED);
-    assert_eq!(bench.place(1), Some(Place::Active));
+    assert_eq!(bench.stage(1), Some(QueueStage::Active));
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn taint_updates_wake_subscribers_to_new_nodes_unasked() {
     bench.add_failed(3, &[CLAIMS]);
     assert_eq!(bench.event(TAINTED), 1);
     assert_eq!(bench.asked(), [(TAINTS, ClassIdx(2), false)]);
-    assert_eq!(bench.place(1), Some(Place::Backoff));
+    assert_eq!(bench.stage(1), Some(QueueStage::Backoff));
 }
 
 #[test]
@@ -231,14 +231,14 @@ fn events_during_an_attempt_are_replayed_with_the_hints() {
     let nobody: fn(usize, ClassIdx, &Event) -> bool = |_, _, _| false;
     let none: &[usize] = &[];
     let table = [
-        (POD_GONE, &[FIT][..], none, everyone, Place::Backoff),
-        (POD_GONE, &[FIT], none, nobody, Place::Unschedulable),
-        (POD_GONE, &[TAINTS], none, everyone, Place::Unschedulable),
-        (POD_GONE, none, none, nobody, Place::ErrorBackoff),
-        (POD_GONE, &[FIT], &[CLAIMS], everyone, Place::Backoff),
-        (CLAIM_ADDED, &[FIT], &[CLAIMS], everyone, Place::Active),
-        (CLAIM_ADDED, none, &[CLAIMS], everyone, Place::Active),
-        (TAINTED, &[FIT], none, nobody, Place::Backoff),
+        (POD_GONE, &[FIT][..], none, everyone, QueueStage::Backoff),
+        (POD_GONE, &[FIT], none, nobody, QueueStage::Unschedulable),
+        (POD_GONE, &[TAINTS], none, everyone, QueueStage::Unschedulable),
+        (POD_GONE, none, none, nobody, QueueStage::ErrorBackoff),
+        (POD_GONE, &[FIT], &[CLAIMS], everyone, QueueStage::Backoff),
+        (CLAIM_ADDED, &[FIT], &[CLAIMS], everyone, QueueStage::Active),
+        (CLAIM_ADDED, none, &[CLAIMS], everyone, QueueStage::Active),
+        (TAINTED, &[FIT], none, nobody, QueueStage::Backoff),
     ];
     for (row, (kind, rejectors, pending, willing, want)) in table.into_iter().enumerate() {
         let mut bench = Bench::new();
@@ -246,8 +246,8 @@ fn events_during_an_attempt_are_replayed_with_the_hints() {
         bench.add(1);
         bench.pop();
         bench.event(kind);
-        let place = bench.fail_pending(1, rejectors, pending);
-        assert_eq!(place, Some(want), "row {row}");
+        let stage = bench.fail_pending(1, rejectors, pending);
+        assert_eq!(stage, Some(want), "row {row}");
         assert_eq!(bench.queue.in_flight_events().count(), 0, "row {row}");
     }
 }
@@ -260,8 +260,8 @@ fn events_before_an_attempt_are_not_replayed() {
     bench.pop();
     bench.event(POD_GONE);
     bench.pop();
-    assert_eq!(bench.fail(2, &[FIT]), Some(Place::Unschedulable));
-    assert_eq!(bench.fail(1, &[FIT]), Some(Place::Backoff));
+    assert_eq!(bench.fail(2, &[FIT]), Some(QueueStage::Unschedulable));
+    assert_eq!(bench.fail(1, &[FIT]), Some(QueueStage::Backoff));
 }
 
 #[test]
@@ -272,7 +272,7 @@ fn a_later_event_can_outweigh_an_earlier_one_for_a_pending_plugin() {
     bench.event(POD_GONE);
     bench.event(CLAIM_ADDED);
     bench.event(POD_GONE);
-    assert_eq!(bench.fail_pending(1, &[FIT], &[CLAIMS]), Some(Place::Active));
+    assert_eq!(bench.fail_pending(1, &[FIT], &[CLAIMS]), Some(QueueStage::Active));
 }
 
 #[test]
@@ -283,11 +283,11 @@ fn changes_of_a_pod_in_flight_are_its_own_events() {
     bench.add(2);
     bench.pop();
     bench.pop();
-    assert_eq!(bench.update(1, &[UPDATED, TOLERATES]), Place::InFlight);
+    assert_eq!(bench.update(1, &[UPDATED, TOLERATES]), QueueStage::InFlight);
     let labels: Vec<_> = bench.queue.in_flight_events().collect();
     assert_eq!(labels, [label(TOLERATES)], "nobody subscribed to plain updates");
-    assert_eq!(bench.fail(2, &[TAINTS]), Some(Place::Unschedulable), "another pod's change");
-    assert_eq!(bench.fail(1, &[TAINTS]), Some(Place::Backoff));
+    assert_eq!(bench.fail(2, &[TAINTS]), Some(QueueStage::Unschedulable), "another pod's change");
+    assert_eq!(bench.fail(1, &[TAINTS]), Some(QueueStage::Backoff));
 }
 
 #[test]
@@ -309,8 +309,8 @@ fn a_pod_that_missed_events_is_tried_again() {
     bench.plugins.willing.set(|_, _, _| false);
     bench.add(1);
     bench.pop();
-    for _ in 0..EVENTS_KEPT {
-        bench.queue.move_all(&bench.plugins, &event(POD_GONE, false), Scope::Everyone, bench.now);
+    for _ in 0..IN_FLIGHT_EVENTS_MAX {
+        bench.queue.move_all(&bench.plugins, &event(POD_GONE, false), WakeScope::All, bench.now);
     }
     bench.add(2);
     bench.pop();
@@ -322,12 +322,12 @@ fn a_pod_that_missed_events_is_tried_again() {
             PluginSet::EMPTY,
             bench.now,
         ),
-        Some(Place::Unschedulable),
+        Some(QueueStage::Unschedulable),
         "all are kept"
     );
     bench.event(POD_GONE);
-    assert_eq!(bench.fail(1, &[FIT]), Some(Place::Backoff));
-    assert_eq!(bench.fail(2, &[FIT]), Some(Place::Unschedulable));
+    assert_eq!(bench.fail(1, &[FIT]), Some(QueueStage::Backoff));
+    assert_eq!(bench.fail(2, &[FIT]), Some(QueueStage::Unschedulable));
 }
 
 #[test]
@@ -337,19 +337,19 @@ fn after_done_there_is_nothing_to_replay() {
     bench.pop();
     bench.event(POD_GONE);
     bench.done(1);
-    assert_eq!(bench.queue.counts(), Counts { binding: 1, ..Counts::default() });
+    assert_eq!(bench.queue.counts(), QueueCounts { binding: 1, ..QueueCounts::default() });
     assert_eq!(bench.queue.in_flight_events().count(), 0);
-    assert_eq!(bench.fail(1, &[]), Some(Place::ErrorBackoff), "binding failed");
+    assert_eq!(bench.fail(1, &[]), Some(QueueStage::ErrorBackoff), "binding failed");
     assert_eq!(bench.info(1).attempts, 1);
     bench.done(1);
-    assert_eq!(bench.place(1), Some(Place::ErrorBackoff), "it is not in flight any more");
+    assert_eq!(bench.stage(1), Some(QueueStage::ErrorBackoff), "it is not in flight any more");
 }
 
 #[test]
 fn a_pod_taken_back_twice_stays_where_it_is() {
     let mut bench = Bench::new();
     bench.add_failed(1, &[FIT]);
-    assert_eq!(bench.fail(1, &[]), Some(Place::Unschedulable));
+    assert_eq!(bench.fail(1, &[]), Some(QueueStage::Unschedulable));
     assert_eq!(bench.info(1).consecutive_errors, 0);
     assert_eq!(bench.fail(2, &[FIT]), None);
 }
@@ -358,14 +358,14 @@ fn a_pod_taken_back_twice_stays_where_it_is() {
 fn a_gated_pod_is_left_alone_by_foreign_events() {
     let mut bench = Bench::new();
     bench.gate(1, GATES);
-    assert_eq!(bench.add(1), Place::Gated);
+    assert_eq!(bench.add(1), QueueStage::Gated);
     bench.plugins.pre_enqueue_calls.take();
     for kind in [POD_GONE, NODE_ADDED, TAINTED, CLAIM_ADDED] {
         assert_eq!(bench.event(kind), 0);
     }
     assert!(bench.asked().is_empty());
     assert!(bench.plugins.pre_enqueue_calls.take().is_empty());
-    assert_eq!(bench.queue.counts(), Counts { gated: 1, ..Counts::default() });
+    assert_eq!(bench.queue.counts(), QueueCounts { gated: 1, ..QueueCounts::default() });
     assert_eq!(bench.queue.blocked_by(0, GATES), 1);
     let info = bench.info(1);
     assert_eq!((info.attempts, info.initial_attempt()), (0, None));
@@ -376,8 +376,8 @@ fn a_gated_pod_is_left_alone_by_foreign_events() {
 fn a_pod_that_loses_its_gates_becomes_active() {
     let mut bench = Bench::new();
     bench.gate(1, GATES).add(1);
-    assert_eq!(bench.update(1, &[UPDATED]), Place::Gated);
-    assert_eq!(bench.open(1).at(20_000).update(1, &[UNGATED]), Place::Active);
+    assert_eq!(bench.update(1, &[UPDATED]), QueueStage::Gated);
+    assert_eq!(bench.open(1).at(20_000).update(1, &[UNGATED]), QueueStage::Active);
     assert_eq!(bench.asked(), [(GATES, ClassIdx(1), true)]);
     assert_eq!(bench.info(1).timestamp, 10 * SECOND);
     assert_eq!(bench.info(1).initial_attempt(), Some(20 * SECOND));
@@ -392,16 +392,16 @@ fn a_gate_that_events_may_open_is_asked_first() {
     bench.pop();
     bench.gate(1, PREEMPTION);
     bench.event(NODE_ADDED);
-    assert_eq!(bench.fail(1, &[FIT]), Some(Place::Gated), "woken by replay, then held back");
+    assert_eq!(bench.fail(1, &[FIT]), Some(QueueStage::Gated), "woken by replay, then held back");
     assert_eq!(bench.event(NODE_ADDED), 0, "only the gate counts now");
     bench.plugins.pre_enqueue_calls.take();
     assert_eq!(bench.event(POD_GONE), 1, "gated again, but asked");
     assert_eq!(bench.plugins.pre_enqueue_calls.take(), [(PodIdx(1), Some(PREEMPTION))]);
-    assert_eq!(bench.place(1), Some(Place::Gated));
+    assert_eq!(bench.stage(1), Some(QueueStage::Gated));
     let came = (SubQueue::Unschedulable, label(POD_GONE));
     assert_eq!(bench.queue.counters.incoming[&came], 1);
     bench.open(1).event(POD_GONE);
-    assert_eq!(bench.place(1), Some(Place::Backoff));
+    assert_eq!(bench.stage(1), Some(QueueStage::Backoff));
     assert_eq!(bench.info(1).gating(), None);
 }
 
@@ -411,13 +411,13 @@ fn a_pod_that_comes_out_of_backoff_is_not_gated_any_more() {
     bench.add_failed(1, &[]);
     bench.gate(1, GATES);
     bench.at(60_000).tick();
-    assert_eq!(bench.place(1), Some(Place::Active));
+    assert_eq!(bench.stage(1), Some(QueueStage::Active));
     bench.open(1);
     bench.pop();
     bench.fail(1, &[FIT]);
     bench.event(POD_GONE);
     bench.gate(1, GATES).activate(1);
-    assert_eq!(bench.place(1), Some(Place::Active));
+    assert_eq!(bench.stage(1), Some(QueueStage::Active));
 }
 
 #[test]
@@ -428,12 +428,12 @@ fn pods_that_wait_too_long_are_flushed() {
     assert_eq!(bench.queue.next_deadline(), Some(330 * SECOND));
     bench.at(310_000);
     assert!(bench.queue.flush_unschedulable(&bench.plugins, bench.now));
-    assert_eq!(bench.place(1), Some(Place::Unschedulable), "five minutes are not too long");
+    assert_eq!(bench.stage(1), Some(QueueStage::Unschedulable), "five minutes are not too long");
     bench.at(329_999).tick();
-    assert_eq!(bench.place(1), Some(Place::Unschedulable), "nobody looks");
+    assert_eq!(bench.stage(1), Some(QueueStage::Unschedulable), "nobody looks");
     bench.at(329_999);
     assert!(bench.queue.flush_unschedulable(&bench.plugins, bench.now));
-    assert_eq!(bench.place(1), Some(Place::Active), "unless told to");
+    assert_eq!(bench.stage(1), Some(QueueStage::Active), "unless told to");
     bench.pop();
     assert!(bench.info(1).was_flushed);
     assert_eq!(bench.info(1).flush_timestamp, bench.now);
@@ -442,7 +442,7 @@ fn pods_that_wait_too_long_are_flushed() {
     assert_eq!(bench.info(1).flush_timestamp, NEVER);
     assert_eq!(bench.queue.next_deadline(), Some(630 * SECOND));
     bench.at(630_000).tick();
-    assert_eq!(bench.place(1), Some(Place::Active));
+    assert_eq!(bench.stage(1), Some(QueueStage::Active));
 }
 
 #[test]
@@ -452,9 +452,9 @@ fn the_queue_looks_for_waiting_pods_once_in_thirty_seconds() {
     bench.at(1_000).add_failed(2, &[CLAIMS]);
     assert_eq!(bench.queue.next_deadline(), Some(330 * SECOND));
     bench.at(300_000).tick();
-    assert_eq!(bench.place(1), Some(Place::Unschedulable));
+    assert_eq!(bench.stage(1), Some(QueueStage::Unschedulable));
     bench.at(329_000).tick();
-    assert_eq!(bench.place(1), Some(Place::Unschedulable));
+    assert_eq!(bench.stage(1), Some(QueueStage::Unschedulable));
     bench.at(330_000).tick();
     assert_eq!(bench.queue.counts().active, 2);
 }
@@ -465,8 +465,8 @@ fn a_late_look_finds_what_one_in_time_would_have_found() {
     bench.at(0).add_failed(1, &[CLAIMS]);
     bench.at(40_000).add_failed(2, &[CLAIMS]);
     bench.at(350_000).tick();
-    assert_eq!(bench.place(1), Some(Place::Active));
-    assert_eq!(bench.place(2), Some(Place::Unschedulable));
+    assert_eq!(bench.stage(1), Some(QueueStage::Active));
+    assert_eq!(bench.stage(2), Some(QueueStage::Unschedulable));
     assert_eq!(bench.queue.next_deadline(), Some(360 * SECOND));
 }
 
@@ -477,7 +477,7 @@ fn a_clock_that_is_set_back_does_not_stop_the_flush() {
     bench.at(0).add_failed(1, &[CLAIMS]);
     bench.at(30_000).tick();
     bench.at(330_000).tick();
-    assert_eq!(bench.place(1), Some(Place::Active));
+    assert_eq!(bench.stage(1), Some(QueueStage::Active));
 }
 
 #[test]
@@ -485,12 +485,12 @@ fn gated_pods_are_flushed_too_but_stay_gated() {
     let mut bench = Bench::new();
     bench.gate(1, GATES).at(0).add(1);
     bench.at(330_000).tick();
-    assert_eq!(bench.place(1), Some(Place::Gated));
+    assert_eq!(bench.stage(1), Some(QueueStage::Gated));
     assert!(!bench.info(1).was_flushed);
     assert_eq!(bench.info(1).flush_timestamp, 330 * SECOND);
     assert_eq!(bench.queue.next_deadline(), Some(660 * SECOND));
     bench.open(1).at(660_000).tick();
-    assert_eq!(bench.place(1), Some(Place::Active));
+    assert_eq!(bench.stage(1), Some(QueueStage::Active));
 }
 
 #[test]
@@ -500,7 +500,7 @@ fn a_flush_counts_as_an_event_for_pods_in_flight() {
     bench.add(2);
     bench.pop();
     bench.at(330_000).tick();
-    assert_eq!(bench.fail(2, &[FIT]), Some(Place::Backoff));
+    assert_eq!(bench.fail(2, &[FIT]), Some(QueueStage::Backoff));
 }
 
 #[test]
@@ -512,7 +512,7 @@ fn many_pods_are_flushed_in_batches() {
         bench.queue.add(&bench.plugins, &pending(pod), 0);
     }
     bench.plugins.gates.borrow_mut().clear();
-    assert_eq!(bench.queue.pool.group_count(), 10);
+    assert_eq!(bench.queue.pool.set_count(), 10);
     bench.at(330_000).tick();
     assert_eq!(bench.queue.counts().active, FLUSH_BATCH);
     assert!(bench.queue.next_deadline().is_some_and(|deadline| deadline <= bench.now));
@@ -526,22 +526,22 @@ fn activation_ignores_backoff_but_not_gates() {
     let mut bench = Bench::new();
     bench.add_failed(1, &[FIT]);
     bench.activate(1);
-    assert_eq!(bench.place(1), Some(Place::Active), "out of the pool");
+    assert_eq!(bench.stage(1), Some(QueueStage::Active), "out of the pool");
     bench.pop();
     bench.event(POD_GONE);
     bench.fail(1, &[FIT]);
-    assert_eq!(bench.place(1), Some(Place::Backoff));
+    assert_eq!(bench.stage(1), Some(QueueStage::Backoff));
     bench.activate(1);
-    assert_eq!(bench.place(1), Some(Place::Active), "out of backoff");
+    assert_eq!(bench.stage(1), Some(QueueStage::Active), "out of backoff");
     bench.pop();
     bench.fail(1, &[]);
     bench.activate(1);
-    assert_eq!(bench.place(1), Some(Place::Active), "out of error backoff");
+    assert_eq!(bench.stage(1), Some(QueueStage::Active), "out of error backoff");
     bench.activate(1);
     bench.activate(99);
     bench.gate(2, GATES).add(2);
     bench.activate(2);
-    assert_eq!(bench.place(2), Some(Place::Gated));
+    assert_eq!(bench.stage(2), Some(QueueStage::Gated));
     let incoming = &bench.queue.counters.incoming;
     assert_eq!(incoming[&(SubQueue::Active, EventLabel::ForceActivate)], 3);
     assert!(!incoming.contains_key(&(SubQueue::Unschedulable, EventLabel::ForceActivate)));
@@ -555,8 +555,8 @@ fn activation_of_a_pod_in_flight_counts_when_it_fails() {
     bench.pop();
     bench.pop();
     bench.activate(1);
-    assert_eq!(bench.fail(2, &[CLAIMS]), Some(Place::Unschedulable), "it was for another pod");
-    assert_eq!(bench.fail(1, &[CLAIMS]), Some(Place::Backoff));
+    assert_eq!(bench.fail(2, &[CLAIMS]), Some(QueueStage::Unschedulable), "it was for another pod");
+    assert_eq!(bench.fail(1, &[CLAIMS]), Some(QueueStage::Backoff));
 }
 
 #[test]
@@ -567,10 +567,10 @@ fn events_can_be_meant_for_some_pods_only() {
         bench.pop();
         bench.fail(pod, &[FIT]);
     }
-    assert_eq!(bench.event_for(POD_GONE, Scope::UpTo(5)), 2);
-    assert_eq!(bench.place(21), Some(Place::Unschedulable));
-    assert_eq!(bench.event_for(POD_GONE, Scope::AllBut(PodIdx(21))), 0);
-    assert_eq!(bench.event_for(POD_GONE, Scope::AllBut(PodIdx(1))), 1);
+    assert_eq!(bench.event_for(POD_GONE, WakeScope::UpToPriority(5)), 2);
+    assert_eq!(bench.stage(21), Some(QueueStage::Unschedulable));
+    assert_eq!(bench.event_for(POD_GONE, WakeScope::AllExcept(PodIdx(21))), 0);
+    assert_eq!(bench.event_for(POD_GONE, WakeScope::AllExcept(PodIdx(1))), 1);
 }
 
 #[test]
@@ -582,8 +582,8 @@ fn a_wildcard_event_wakes_all_but_waits_for_backoff() {
     bench.open(2);
     let wildcard = (crate::framework::Resource::Wildcard, crate::framework::Action::ALL);
     assert_eq!(bench.event(wildcard), 2);
-    assert_eq!(bench.place(1), Some(Place::Backoff));
-    assert_eq!(bench.place(2), Some(Place::Active));
+    assert_eq!(bench.stage(1), Some(QueueStage::Backoff));
+    assert_eq!(bench.stage(2), Some(QueueStage::Active));
 }
 
 #[test]
@@ -601,30 +601,30 @@ fn pods_can_be_deleted_wherever_they_are() {
     bench.pop();
     bench.done(7);
     bench.add(8);
-    let places: Vec<_> = (1..=8).map(|pod| bench.place(pod).unwrap()).collect();
+    let stages: Vec<_> = (1..=8).map(|pod| bench.stage(pod).unwrap()).collect();
     assert_eq!(
-        places,
+        stages,
         [
-            Place::Backoff,
-            Place::Backoff,
-            Place::ErrorBackoff,
-            Place::Unschedulable,
-            Place::Gated,
-            Place::InFlight,
-            Place::Binding,
-            Place::Active,
+            QueueStage::Backoff,
+            QueueStage::Backoff,
+            QueueStage::ErrorBackoff,
+            QueueStage::Unschedulable,
+            QueueStage::Gated,
+            QueueStage::InFlight,
+            QueueStage::Binding,
+            QueueStage::Active,
         ]
     );
     for pod in 1..=8 {
         assert!(bench.delete(pod), "{pod}");
         assert!(!bench.delete(pod), "{pod}");
     }
-    assert_eq!(bench.queue.counts(), Counts::default());
+    assert_eq!(bench.queue.counts(), QueueCounts::default());
     assert_eq!(bench.queue.next_deadline(), None);
     for plugin in [GATES, FIT, CLAIMS] {
         assert_eq!(bench.queue.blocked_by(0, plugin), 0);
     }
-    assert_eq!(bench.queue.pool.group_count(), 0);
+    assert_eq!(bench.queue.pool.set_count(), 0);
 }
 
 #[test]
@@ -635,7 +635,7 @@ fn the_slot_of_a_deleted_pod_starts_afresh() {
     bench.event(POD_GONE);
     bench.delete(1);
     assert_eq!(bench.queue.in_flight_events().count(), 0);
-    assert_eq!(bench.add(1), Place::Active);
+    assert_eq!(bench.add(1), QueueStage::Active);
     assert_eq!(bench.info(1).attempts, 0);
     assert_eq!(bench.pop(), Some(1));
 }
@@ -646,7 +646,7 @@ fn an_update_reorders_active_pods() {
     bench.add(1);
     bench.add(2);
     let first = PendingPod { priority: 1, ..pending(2) };
-    assert_eq!(bench.update_pod(&first, &[UPDATED]), Place::Active);
+    assert_eq!(bench.update_pod(&first, &[UPDATED]), QueueStage::Active);
     assert_eq!(bench.pop(), Some(2));
 }
 
@@ -657,7 +657,7 @@ fn an_update_reorders_backoff() {
     bench.add_failed(2, &[FIT]);
     bench.event(POD_GONE);
     let first = PendingPod { priority: 1, ..pending(2) };
-    assert_eq!(bench.update_pod(&first, &[TOLERATES]), Place::Backoff);
+    assert_eq!(bench.update_pod(&first, &[TOLERATES]), QueueStage::Backoff);
     assert_eq!(bench.pop(), Some(2));
 }
 
@@ -665,13 +665,13 @@ fn an_update_reorders_backoff() {
 fn an_update_wakes_a_waiting_pod_if_its_plugins_say_so() {
     let mut bench = Bench::new();
     bench.add_failed(1, &[FIT]);
-    assert_eq!(bench.update(1, &[UPDATED, TOLERATES]), Place::Unschedulable);
+    assert_eq!(bench.update(1, &[UPDATED, TOLERATES]), QueueStage::Unschedulable);
     assert!(bench.asked().is_empty(), "the plugin in its way did not subscribe");
     bench.add_failed(2, &[TAINTS]);
     bench.plugins.willing.set(|_, class, _| class == ClassIdx(7));
-    assert_eq!(bench.update(2, &[TOLERATES]), Place::Unschedulable);
+    assert_eq!(bench.update(2, &[TOLERATES]), QueueStage::Unschedulable);
     let other_class = PendingPod { class: ClassIdx(7), ..pending(2) };
-    assert_eq!(bench.update_pod(&other_class, &[TOLERATES]), Place::Backoff);
+    assert_eq!(bench.update_pod(&other_class, &[TOLERATES]), QueueStage::Backoff);
     let came = (SubQueue::Backoff, label(TOLERATES));
     assert_eq!(bench.queue.counters.incoming[&came], 1);
 }
@@ -679,14 +679,14 @@ fn an_update_wakes_a_waiting_pod_if_its_plugins_say_so() {
 #[test]
 fn an_update_of_an_unknown_pod_takes_it_in() {
     let mut bench = Bench::new();
-    assert_eq!(bench.update(1, &[TOLERATES]), Place::Active);
+    assert_eq!(bench.update(1, &[TOLERATES]), QueueStage::Active);
     let came = (SubQueue::Active, EventLabel::POD_UPDATE);
     assert_eq!(bench.queue.counters.incoming[&came], 1);
     bench.pop();
     bench.done(1);
-    assert_eq!(bench.update(1, &[TOLERATES]), Place::Active, "done with and not assumed");
+    assert_eq!(bench.update(1, &[TOLERATES]), QueueStage::Active, "done with and not assumed");
     assert_eq!(bench.info(1).attempts, 0);
-    assert_eq!(bench.add(1), Place::Active);
+    assert_eq!(bench.add(1), QueueStage::Active);
     assert_eq!(bench.queue.counts().total(), 1);
 }
 
@@ -698,7 +698,7 @@ fn an_update_moves_a_waiting_pod_to_its_new_group() {
     bench.update_pod(&PendingPod { class: ClassIdx(5), ..pending(1) }, &[UPDATED]);
     bench.plugins.willing.set(|_, class, _| class == ClassIdx(5));
     assert_eq!(bench.event(POD_GONE), 1);
-    assert_eq!(bench.place(1), Some(Place::Backoff));
+    assert_eq!(bench.stage(1), Some(QueueStage::Backoff));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use super::backoff::is_backing_off;
 use super::counters::{EventLabel, SubQueue};
-use super::entry::{Place, QueuedPod, Slot};
+use super::entry::{QueueStage, QueuedPod, Slot};
 use super::heap::Item;
 use super::hints::Strategy;
 use super::plugin_set::PluginSet;
@@ -18,10 +18,10 @@ impl Queue {
         strategy: Strategy,
         label: EventLabel,
         now: i64,
-    ) -> Place {
+    ) -> QueueStage {
         let expiration = self.entries.get(slot).info.backoff_expiration;
         match strategy {
-            Strategy::Skip => self.arrive(context, slot, Place::Unschedulable, label),
+            Strategy::Skip => self.move_to(context, slot, QueueStage::Unschedulable, label),
             Strategy::AfterBackoff if is_backing_off(expiration, now) => {
                 self.enqueue_backoff(context, slot, label)
             }
@@ -35,11 +35,11 @@ impl Queue {
         slot: Slot,
         label: EventLabel,
         now: i64,
-    ) -> Place {
+    ) -> QueueStage {
         if self.gate(context, slot) {
-            return self.arrive(context, slot, Place::Gated, label);
+            return self.move_to(context, slot, QueueStage::Gated, label);
         }
-        self.let_in(context, slot, label, now)
+        self.push_active(context, slot, label, now)
     }
 
     fn enqueue_backoff(
@@ -47,27 +47,27 @@ impl Queue {
         context: &dyn QueueContext,
         slot: Slot,
         label: EventLabel,
-    ) -> Place {
-        let place = if self.gate(context, slot) {
-            Place::Gated
+    ) -> QueueStage {
+        let stage = if self.gate(context, slot) {
+            QueueStage::Gated
         } else if self.entries.get(slot).info.blockers().is_empty() {
-            Place::ErrorBackoff
+            QueueStage::ErrorBackoff
         } else {
-            Place::Backoff
+            QueueStage::Backoff
         };
-        self.arrive(context, slot, place, label)
+        self.move_to(context, slot, stage, label)
     }
 
     /// Makes a pod active without asking PreEnqueue.
-    pub(super) fn let_in(
+    pub(super) fn push_active(
         &mut self,
         context: &dyn QueueContext,
         slot: Slot,
         label: EventLabel,
         now: i64,
-    ) -> Place {
+    ) -> QueueStage {
         self.entries.get_mut(slot).info.activated(now);
-        self.arrive(context, slot, Place::Active, label)
+        self.move_to(context, slot, QueueStage::Active, label)
     }
 
     /// Asks PreEnqueue, and notes the plugin that does not let the pod in, if any.
@@ -83,66 +83,84 @@ impl Queue {
     }
 
     /// Brings a pod to a sub-queue. One that was waiting for events and still is does not count.
-    fn arrive(
+    fn move_to(
         &mut self,
         context: &dyn QueueContext,
         slot: Slot,
-        place: Place,
+        stage: QueueStage,
         label: EventLabel,
-    ) -> Place {
-        let stays = place.is_pool() && self.entries.get(slot).place.is_some_and(Place::is_pool);
-        self.transfer(context, slot, Some(place));
-        if let Some(queue) = SubQueue::of(place).filter(|_| !stays) {
-            self.counters.came(queue, label);
+    ) -> QueueStage {
+        let stays = stage.waits_for_event()
+            && self.entries.get(slot).stage.is_some_and(QueueStage::waits_for_event);
+        self.transfer(context, slot, Some(stage));
+        if let Some(queue) = SubQueue::of(stage).filter(|_| !stays) {
+            self.counters.count_incoming(queue, label);
         }
-        place
+        stage
     }
 
     /// The one way from place to place. Nowhere is only for pods that go on at once or are forgotten.
-    pub(super) fn transfer(&mut self, context: &dyn QueueContext, slot: Slot, to: Option<Place>) {
+    pub(super) fn transfer(
+        &mut self,
+        context: &dyn QueueContext,
+        slot: Slot,
+        to: Option<QueueStage>,
+    ) {
         self.transfers += 1;
         let entry = self.entries.get_mut(slot);
-        let from = std::mem::replace(&mut entry.place, to);
+        let from = std::mem::replace(&mut entry.stage, to);
         let info = entry.info;
         if let Some(from) = from {
             self.counts[from as usize] -= 1;
-            self.leave(context, slot, from, &info);
+            self.remove_from(context, slot, from, &info);
         }
         if let Some(to) = to {
             self.counts[to as usize] += 1;
-            self.enter(context, slot, to, &info);
+            self.insert_into(context, slot, to, &info);
             self.assert_sum();
         }
         self.recount_blocked(slot);
     }
 
-    fn leave(&mut self, context: &dyn QueueContext, slot: Slot, from: Place, info: &QueuedPod) {
+    fn remove_from(
+        &mut self,
+        context: &dyn QueueContext,
+        slot: Slot,
+        from: QueueStage,
+        info: &QueuedPod,
+    ) {
         match from {
-            Place::Active => self.active.remove(slot, in_queue_order(context)),
-            Place::Backoff => self.backoff.remove(slot, in_backoff_order(context)),
-            Place::ErrorBackoff => self.error_backoff.remove(slot, in_error_order),
-            Place::Unschedulable | Place::Gated => self.pool.remove(slot),
-            Place::InFlight => self.in_flight.finish(info.pod),
-            Place::Binding => {}
+            QueueStage::Active => self.active.remove(slot, in_queue_order(context)),
+            QueueStage::Backoff => self.backoff.remove(slot, in_backoff_order(context)),
+            QueueStage::ErrorBackoff => self.error_backoff.remove(slot, in_error_order),
+            QueueStage::Unschedulable | QueueStage::Gated => self.pool.remove(slot),
+            QueueStage::InFlight => self.in_flight.finish(info.pod),
+            QueueStage::Binding => {}
         }
     }
 
-    fn enter(&mut self, context: &dyn QueueContext, slot: Slot, to: Place, info: &QueuedPod) {
+    fn insert_into(
+        &mut self,
+        context: &dyn QueueContext,
+        slot: Slot,
+        to: QueueStage,
+        info: &QueuedPod,
+    ) {
         let item = Item::new(slot, info);
         match to {
-            Place::Active => self.active.push(item, in_queue_order(context)),
-            Place::Backoff => self.backoff.push(item, in_backoff_order(context)),
-            Place::ErrorBackoff => self.error_backoff.push(item, in_error_order),
-            Place::Unschedulable | Place::Gated => self.pool.insert(slot, info),
-            Place::InFlight => self.in_flight.begin(info.pod),
-            Place::Binding => {}
+            QueueStage::Active => self.active.push(item, in_queue_order(context)),
+            QueueStage::Backoff => self.backoff.push(item, in_backoff_order(context)),
+            QueueStage::ErrorBackoff => self.error_backoff.push(item, in_error_order),
+            QueueStage::Unschedulable | QueueStage::Gated => self.pool.insert(slot, info),
+            QueueStage::InFlight => self.in_flight.begin(info.pod),
+            QueueStage::Binding => {}
         }
     }
 
-    /// Counts a pod for the plugins in its way while it is queued.
+    /// QueueCounts a pod for the plugins in its way while it is queued.
     fn recount_blocked(&mut self, slot: Slot) {
         let entry = self.entries.get_mut(slot);
-        let queued = entry.place.is_some_and(Place::is_queued);
+        let queued = entry.stage.is_some_and(QueueStage::is_queued);
         let now = if queued { entry.info.blockers() } else { PluginSet::EMPTY };
         let before = std::mem::replace(&mut entry.counted, now);
         let counts = &mut self.blocked[entry.info.profile()];

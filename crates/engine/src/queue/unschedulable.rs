@@ -1,6 +1,6 @@
-//! Pods that wait for an event, in groups that no hint can tell apart.
+//! Pods that wait for an event, in sets that no hint can tell apart.
 //!
-//! An event is judged once per group, and only by groups with a plugin that subscribed to it:
+//! An event is judged once per set, and only by sets with a plugin that subscribed to it:
 //! what a hundred thousand waiting or gated pods cost does not depend on how many they are.
 
 use std::collections::BTreeSet;
@@ -10,35 +10,35 @@ use crate::framework::profile::PluginPosition;
 use crate::map::Map;
 
 use super::entry::{QueuedPod, Slot};
-use super::hints::{Interest, Subject};
+use super::hints::{Interest, WaitingSubject};
 use super::plugin_set::{PLUGINS_MAX, PluginSet};
 
 /// Pods of one class that the same plugins stand in the way of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct GroupKey {
-    subject: Subject,
+struct WaitingSetKey {
+    subject: WaitingSubject,
     gating: Option<PluginPosition>,
 }
 
-impl GroupKey {
+impl WaitingSetKey {
     fn of(info: &QueuedPod) -> Self {
-        Self { subject: Subject::of(info), gating: info.gating() }
+        Self { subject: WaitingSubject::of(info), gating: info.gating() }
     }
 
-    /// Plugins whose events concern the group: of a gated pod, only the one that holds it back.
+    /// Plugins whose events concern the set: of a gated pod, only the one that holds it back.
     fn wakers(&self) -> PluginSet {
-        let Subject { rejectors, pending, .. } = self.subject;
+        let WaitingSubject { rejectors, pending, .. } = self.subject;
         self.gating.map_or(rejectors.with(pending), PluginSet::one)
     }
 }
 
-/// A slot of the table of groups.
+/// A slot of the table of sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct GroupId(u32);
+pub(super) struct WaitingSetIdx(u32);
 
 #[derive(Clone, Debug)]
-struct Group {
-    key: GroupKey,
+struct WaitingSet {
+    key: WaitingSetKey,
     /// In no order; empty in a free slot.
     members: Vec<Slot>,
 }
@@ -46,31 +46,31 @@ struct Group {
 /// Where a pod is in the pool.
 #[derive(Clone, Copy, Debug)]
 struct Membership {
-    group: GroupId,
+    set: WaitingSetIdx,
     position: u32,
     since: i64,
 }
 
 /// All pods that wait for an event.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Pool {
-    groups: Vec<Group>,
-    free: Vec<GroupId>,
-    by_key: Map<GroupKey, GroupId>,
+pub(super) struct UnschedulablePool {
+    sets: Vec<WaitingSet>,
+    free: Vec<WaitingSetIdx>,
+    by_key: Map<WaitingSetKey, WaitingSetIdx>,
     /// Groups by profile and plugin that may wake them.
-    subscribers: Vec<BTreeSet<GroupId>>,
+    subscribers: Vec<BTreeSet<WaitingSetIdx>>,
     /// By slot.
     memberships: Vec<Option<Membership>>,
     /// Pods by the time since when they wait.
     by_age: BTreeSet<(i64, Slot)>,
 }
 
-impl Pool {
+impl UnschedulablePool {
     pub(super) fn insert(&mut self, slot: Slot, info: &QueuedPod) {
-        let group = self.group_for(GroupKey::of(info));
-        let members = &mut self.groups[group.0 as usize].members;
+        let set = self.set_for(WaitingSetKey::of(info));
+        let members = &mut self.sets[set.0 as usize].members;
         let since = info.waiting_since();
-        let membership = Membership { group, position: members.len() as u32, since };
+        let membership = Membership { set, position: members.len() as u32, since };
         members.push(slot);
         if self.memberships.len() <= slot.at() {
             self.memberships.resize(slot.at() + 1, None);
@@ -82,16 +82,16 @@ impl Pool {
 
     pub(super) fn remove(&mut self, slot: Slot) {
         let membership = self.memberships.get_mut(slot.at()).and_then(Option::take);
-        let Some(Membership { group, position, since }) = membership else { return };
+        let Some(Membership { set, position, since }) = membership else { return };
         self.by_age.remove(&(since, slot));
-        let members = &mut self.groups[group.0 as usize].members;
+        let members = &mut self.sets[set.0 as usize].members;
         members.swap_remove(position as usize);
         if let Some(moved) = members.get(position as usize) {
             if let Some(other) = &mut self.memberships[moved.at()] {
                 other.position = position;
             }
         } else if members.is_empty() {
-            self.drop_group(group);
+            self.drop_set(set);
         }
     }
 
@@ -100,33 +100,38 @@ impl Pool {
     }
 
     /// Groups that an event concerns, given whom it interests by profile.
-    pub(super) fn concerned(&self, interests: &[Interest]) -> Vec<GroupId> {
-        let mut groups = Vec::new();
+    pub(super) fn concerned(&self, interests: &[Interest]) -> Vec<WaitingSetIdx> {
+        let mut sets = Vec::new();
         for (profile, interest) in interests.iter().enumerate() {
             let plugins = interest.all();
             for plugin in plugins.iter() {
-                let Some(subscribers) = self.subscribers.get(place(profile, plugin)) else { break };
-                // A group that several plugins may wake is taken at the first of them.
-                groups.extend(subscribers.iter().filter(|group| {
-                    self.key(**group).wakers().and(plugins).first() == Some(plugin)
-                }));
+                let Some(subscribers) = self.subscribers.get(subscriber_index(profile, plugin))
+                else {
+                    break;
+                };
+                // A set that several plugins may wake is taken at the first of them.
+                sets.extend(
+                    subscribers.iter().filter(|set| {
+                        self.key(**set).wakers().and(plugins).first() == Some(plugin)
+                    }),
+                );
             }
         }
-        groups
+        sets
     }
 
-    /// Every group.
-    pub(super) fn groups(&self) -> impl Iterator<Item = GroupId> {
-        let ids = (0..self.groups.len() as u32).map(GroupId);
-        ids.filter(|group| !self.members(*group).is_empty())
+    /// Every set.
+    pub(super) fn sets(&self) -> impl Iterator<Item = WaitingSetIdx> {
+        let ids = (0..self.sets.len() as u32).map(WaitingSetIdx);
+        ids.filter(|set| !self.members(*set).is_empty())
     }
 
-    pub(super) fn subject(&self, group: GroupId) -> &Subject {
-        &self.groups[group.0 as usize].key.subject
+    pub(super) fn subject(&self, set: WaitingSetIdx) -> &WaitingSubject {
+        &self.sets[set.0 as usize].key.subject
     }
 
-    pub(super) fn members(&self, group: GroupId) -> &[Slot] {
-        &self.groups[group.0 as usize].members
+    pub(super) fn members(&self, set: WaitingSetIdx) -> &[Slot] {
+        &self.sets[set.0 as usize].members
     }
 
     /// Since when the pod has waited that waits longest.
@@ -139,23 +144,23 @@ impl Pool {
         self.by_age.range(..(moment, Slot(0))).map(|(_, slot)| *slot)
     }
 
-    /// How many groups there are.
+    /// How many sets there are.
     #[cfg(test)]
-    pub(super) fn group_count(&self) -> usize {
+    pub(super) fn set_count(&self) -> usize {
         self.by_key.len()
     }
 
     /// Whether everything that is kept of a pod is what its history says.
     pub(super) fn holds(&self, slot: Slot, info: &QueuedPod) -> bool {
         let Some(Some(membership)) = self.memberships.get(slot.at()) else { return false };
-        let key = GroupKey::of(info);
+        let key = WaitingSetKey::of(info);
         let subscribed = |plugin| {
-            let subscribers = self.subscribers.get(place(info.profile(), plugin));
-            subscribers.is_some_and(|groups| groups.contains(&membership.group))
+            let subscribers = self.subscribers.get(subscriber_index(info.profile(), plugin));
+            subscribers.is_some_and(|sets| sets.contains(&membership.set))
         };
-        *self.key(membership.group) == key
-            && self.by_key.get(&key) == Some(&membership.group)
-            && self.members(membership.group).get(membership.position as usize) == Some(&slot)
+        *self.key(membership.set) == key
+            && self.by_key.get(&key) == Some(&membership.set)
+            && self.members(membership.set).get(membership.position as usize) == Some(&slot)
             && membership.since == info.waiting_since()
             && self.by_age.contains(&(membership.since, slot))
             && key.wakers().iter().all(subscribed)
@@ -163,88 +168,88 @@ impl Pool {
 
     /// Length of the longest of its tables.
     pub(super) fn slots(&self) -> usize {
-        self.groups.len().max(self.memberships.len())
+        self.sets.len().max(self.memberships.len())
     }
 
-    /// How many pods are members of the groups in these slots.
+    /// How many pods are members of the sets in these slots.
     pub(super) fn members_within(&self, slots: Range<usize>) -> usize {
-        let groups = slots.filter_map(|slot| self.groups.get(slot));
-        groups.map(|group| group.members.len()).sum()
+        let sets = slots.filter_map(|slot| self.sets.get(slot));
+        sets.map(|set| set.members.len()).sum()
     }
 
-    /// Whether the groups in these slots are found where they should be and nowhere else, and the
+    /// Whether the sets in these slots are found where they should be and nowhere else, and the
     /// members in these slots are members.
     pub(super) fn is_sound_within(&self, slots: Range<usize>) -> bool {
         let is_member = |slot: usize| {
             let Some(Some(membership)) = self.memberships.get(slot) else { return true };
-            let members = self.members(membership.group);
+            let members = self.members(membership.set);
             members.get(membership.position as usize) == Some(&Slot(slot as u32))
         };
         let is_free =
-            |slot: usize| self.free.get(slot).is_none_or(|group| self.members(*group).is_empty());
+            |slot: usize| self.free.get(slot).is_none_or(|set| self.members(*set).is_empty());
         slots.clone().all(|slot| is_member(slot) && is_free(slot))
             && slots
-                .take_while(|slot| *slot < self.groups.len())
-                .all(|slot| self.is_filed(GroupId(slot as u32)))
+                .take_while(|slot| *slot < self.sets.len())
+                .all(|slot| self.is_filed(WaitingSetIdx(slot as u32)))
     }
 
-    /// Whether a group with members is found by its key and by those that may wake it, and one without
+    /// Whether a set with members is found by its key and by those that may wake it, and one without
     /// is not.
-    fn is_filed(&self, group: GroupId) -> bool {
-        let key = self.key(group);
-        let is_used = !self.members(group).is_empty();
+    fn is_filed(&self, set: WaitingSetIdx) -> bool {
+        let key = self.key(set);
+        let is_used = !self.members(set).is_empty();
         let wakers = key.wakers();
-        let is_subscribed = |at: usize, groups: &BTreeSet<GroupId>| {
+        let is_subscribed = |at: usize, sets: &BTreeSet<WaitingSetIdx>| {
             let profile = at / PLUGINS_MAX == key.subject.profile;
             let wakes = is_used && profile && wakers.contains(at % PLUGINS_MAX);
-            groups.contains(&group) == wakes
+            sets.contains(&set) == wakes
         };
-        let found = self.by_key.get(key) == Some(&group);
+        let found = self.by_key.get(key) == Some(&set);
         found == is_used
-            && self.subscribers.iter().enumerate().all(|(at, groups)| is_subscribed(at, groups))
+            && self.subscribers.iter().enumerate().all(|(at, sets)| is_subscribed(at, sets))
     }
 
-    /// Whether as many pods are filed by age, and as many groups by key as have members.
+    /// Whether as many pods are filed by age, and as many sets by key as have members.
     pub(super) fn is_of_size(&self, pods: usize) -> bool {
-        self.by_age.len() == pods && self.by_key.len() + self.free.len() == self.groups.len()
+        self.by_age.len() == pods && self.by_key.len() + self.free.len() == self.sets.len()
     }
 
-    fn key(&self, group: GroupId) -> &GroupKey {
-        &self.groups[group.0 as usize].key
+    fn key(&self, set: WaitingSetIdx) -> &WaitingSetKey {
+        &self.sets[set.0 as usize].key
     }
 
-    fn group_for(&mut self, key: GroupKey) -> GroupId {
-        if let Some(group) = self.by_key.get(&key) {
-            return *group;
+    fn set_for(&mut self, key: WaitingSetKey) -> WaitingSetIdx {
+        if let Some(set) = self.by_key.get(&key) {
+            return *set;
         }
-        let group = if let Some(group) = self.free.pop() {
-            self.groups[group.0 as usize].key = key;
-            group
+        let set = if let Some(set) = self.free.pop() {
+            self.sets[set.0 as usize].key = key;
+            set
         } else {
-            self.groups.push(Group { key, members: Vec::new() });
-            GroupId(self.groups.len() as u32 - 1)
+            self.sets.push(WaitingSet { key, members: Vec::new() });
+            WaitingSetIdx(self.sets.len() as u32 - 1)
         };
-        self.by_key.insert(key, group);
+        self.by_key.insert(key, set);
         for plugin in key.wakers().iter() {
-            let place = place(key.subject.profile, plugin);
-            if self.subscribers.len() <= place {
-                self.subscribers.resize(place + 1, BTreeSet::new());
+            let at = subscriber_index(key.subject.profile, plugin);
+            if self.subscribers.len() <= at {
+                self.subscribers.resize(at + 1, BTreeSet::new());
             }
-            self.subscribers[place].insert(group);
+            self.subscribers[at].insert(set);
         }
-        group
+        set
     }
 
-    fn drop_group(&mut self, group: GroupId) {
-        let key = *self.key(group);
+    fn drop_set(&mut self, set: WaitingSetIdx) {
+        let key = *self.key(set);
         for plugin in key.wakers().iter() {
-            self.subscribers[place(key.subject.profile, plugin)].remove(&group);
+            self.subscribers[subscriber_index(key.subject.profile, plugin)].remove(&set);
         }
         self.by_key.remove(&key);
-        self.free.push(group);
+        self.free.push(set);
     }
 }
 
-fn place(profile: usize, plugin: PluginPosition) -> usize {
+fn subscriber_index(profile: usize, plugin: PluginPosition) -> usize {
     profile * PLUGINS_MAX + plugin
 }

@@ -3,13 +3,13 @@
 use crate::framework::Event;
 use crate::index::PodIdx;
 
-use super::backoff::{is_backing_off, over_at};
+use super::backoff::{backoff_end, is_backing_off};
 use super::counters::EventLabel;
-use super::entry::{Place, QueuedPod, Slot};
+use super::entry::{QueueStage, QueuedPod, Slot};
 use super::heap::Heap;
 use super::hints::{self, Strategy};
-use super::in_flight::{KeptEvent, is_wildcard};
-use super::{Queue, QueueContext, Scope};
+use super::in_flight::{RecordedEvent, is_wildcard};
+use super::{Queue, QueueContext, WakeScope};
 
 /// How often pods that waited too long are looked for.
 const FLUSH_INTERVAL: i64 = 30_000_000_000;
@@ -24,14 +24,14 @@ impl Queue {
         &mut self,
         context: &dyn QueueContext,
         event: &Event,
-        scope: Scope,
+        scope: WakeScope,
         now: i64,
     ) -> usize {
         debug_assert!(!event.own, "changes of waiting pods go through update");
-        let Some(woken) = self.woken(context, event, scope) else { return 0 };
+        let Some(woken) = self.pods_to_wake(context, event, scope) else { return 0 };
         let count = woken.len();
         self.move_pods(context, woken, event.into(), now);
-        self.in_flight.record(|| KeptEvent::new(context, event, None));
+        self.in_flight.record(|| RecordedEvent::new(context, event, None));
         count
     }
 
@@ -39,27 +39,27 @@ impl Queue {
     /// this is an event.
     pub fn activate(&mut self, context: &dyn QueueContext, pods: &[PodIdx], now: i64) {
         for pod in pods {
-            let Some((slot, place)) = self.find(*pod) else { continue };
+            let Some((slot, stage)) = self.find(*pod) else { continue };
             let label = EventLabel::ForceActivate;
-            match place {
-                Place::Unschedulable | Place::Gated => {
+            match stage {
+                QueueStage::Unschedulable | QueueStage::Gated => {
                     self.enqueue_active(context, slot, label, now);
                 }
-                Place::Backoff | Place::ErrorBackoff => {
-                    self.let_in(context, slot, label, now);
+                QueueStage::Backoff | QueueStage::ErrorBackoff => {
+                    self.push_active(context, slot, label, now);
                 }
-                Place::InFlight => {
-                    self.in_flight.record(|| KeptEvent::wildcard(label, Some(*pod)));
+                QueueStage::InFlight => {
+                    self.in_flight.record(|| RecordedEvent::wildcard(label, Some(*pod)));
                 }
-                Place::Active | Place::Binding => {}
+                QueueStage::Active | QueueStage::Binding => {}
             }
         }
     }
 
     /// Lets a pod in whose gate opened: an event since then may help it, or it would not be at the gate.
     /// It is tried after its backoff.
-    pub fn let_in_after_backoff(&mut self, context: &dyn QueueContext, pod: PodIdx, now: i64) {
-        if let Some((slot, Place::Gated)) = self.find(pod) {
+    pub fn ungate_after_backoff(&mut self, context: &dyn QueueContext, pod: PodIdx, now: i64) {
+        if let Some((slot, QueueStage::Gated)) = self.find(pod) {
             let label = EventLabel::ForceActivate;
             self.requeue(context, slot, Strategy::AfterBackoff, label, now);
         }
@@ -68,7 +68,7 @@ impl Queue {
     /// When [`Queue::tick`] has something to do; a time that has passed means now.
     pub fn next_deadline(&self) -> Option<i64> {
         let heads = [self.backoff.peek(), self.error_backoff.peek()];
-        let backoff = heads.into_iter().flatten().map(|head| over_at(head.expiration)).min();
+        let backoff = heads.into_iter().flatten().map(|head| backoff_end(head.expiration)).min();
         let flush = self.pool.oldest().map(|since| self.flush_time(since));
         backoff.into_iter().chain(flush).min()
     }
@@ -83,20 +83,20 @@ impl Queue {
     /// Makes pods active whose backoff is over.
     pub fn flush_backoff(&mut self, context: &dyn QueueContext, now: i64) {
         while let Some(slot) = first_over(&self.backoff, now) {
-            self.let_in(context, slot, EventLabel::BackoffComplete, now);
+            self.push_active(context, slot, EventLabel::BackoffComplete, now);
         }
         while let Some(slot) = first_over(&self.error_backoff, now) {
-            self.let_in(context, slot, EventLabel::BackoffComplete, now);
+            self.push_active(context, slot, EventLabel::BackoffComplete, now);
         }
     }
 
-    /// Moves pods that by now waited too long without an event, in case one was missed. Whether that
+    /// WakeCounts pods that by now waited too long without an event, in case one was missed. Whether that
     /// was all of them: so many are moved at once, and no more.
     pub fn flush_unschedulable(&mut self, context: &dyn QueueContext, now: i64) -> bool {
         self.flush_waiting(context, now, now)
     }
 
-    /// Moves pods that had waited too long at an earlier moment.
+    /// WakeCounts pods that had waited too long at an earlier moment.
     fn flush_waiting(&mut self, context: &dyn QueueContext, then: i64, now: i64) -> bool {
         let moment = then.saturating_sub(self.config.max_in_unschedulable);
         let due = self.pool.waiting_since_before(moment).take(FLUSH_BATCH);
@@ -112,7 +112,7 @@ impl Queue {
         }
         let label = EventLabel::UnschedulableTimeout;
         self.move_pods(context, due, label, now);
-        self.in_flight.record(|| KeptEvent::wildcard(label, None));
+        self.in_flight.record(|| RecordedEvent::wildcard(label, None));
         let moves = self.counters.moves.entry(label).or_default();
         moves.events += 1;
         moves.pods_moved += count as u64;
@@ -120,11 +120,11 @@ impl Queue {
     }
 
     /// Pods that an event moves, and how; `None` when no plugin is interested.
-    fn woken(
+    fn pods_to_wake(
         &mut self,
         context: &dyn QueueContext,
         event: &Event,
-        scope: Scope,
+        scope: WakeScope,
     ) -> Option<Vec<(Slot, Strategy)>> {
         let mut woken = Vec::new();
         let mut asked = 0;
@@ -134,23 +134,23 @@ impl Queue {
             woken.extend(meant.map(|slot| (*slot, strategy)));
         };
         if is_wildcard(event.resource, event.action) {
-            for group in self.pool.groups() {
-                wake(self.pool.members(group), Strategy::AfterBackoff);
+            for set in self.pool.sets() {
+                wake(self.pool.members(set), Strategy::AfterBackoff);
             }
         } else {
             let interests = self.interests.of(event.resource, event.action)?;
-            for group in self.pool.concerned(interests) {
+            for set in self.pool.concerned(interests) {
                 asked += 1;
-                let subject = self.pool.subject(group);
+                let subject = self.pool.subject(set);
                 let strategy = hints::strategy(context, interests, subject, event);
                 if strategy != Strategy::Skip {
-                    wake(self.pool.members(group), strategy);
+                    wake(self.pool.members(set), strategy);
                 }
             }
         }
         let moves = self.counters.moves.entry(event.into()).or_default();
         moves.events += 1;
-        moves.groups_asked += asked;
+        moves.sets_asked += asked;
         moves.pods_moved += woken.len() as u64;
         Some(woken)
     }
@@ -177,12 +177,12 @@ impl Queue {
     }
 }
 
-impl Scope {
+impl WakeScope {
     fn contains(self, info: &QueuedPod) -> bool {
         match self {
-            Self::Everyone => true,
-            Self::UpTo(priority) => info.priority <= priority,
-            Self::AllBut(pod) => info.pod != pod,
+            Self::All => true,
+            Self::UpToPriority(priority) => info.priority <= priority,
+            Self::AllExcept(pod) => info.pod != pod,
         }
     }
 }

@@ -11,7 +11,7 @@ use super::lowest::LowestPriorities;
 const DIFFERENCES_TOLD: usize = 8;
 
 impl State {
-    /// Sums up anew what the pods of these slots of nodes use. Corrects the sums that differ and returns
+    /// ExactSums up anew what the pods of these slots of nodes use. Corrects the sums that differ and returns
     /// them.
     pub(crate) fn audit_nodes(&mut self, slots: Range<usize>) -> Result<(), String> {
         let mut found = Vec::new();
@@ -32,11 +32,11 @@ impl State {
         for (pod, record) in self.pods.iter_within(slots) {
             let on_node = record.node.is_some();
             let listed = on_node && self.nodes.pods(record.node).contains(&pod);
-            let group = &self.groups.get(record.group).pods;
+            let label_set = &self.label_sets.get(record.label_set).pods;
             let spec = &self.specs.get(record.spec).pods;
-            let in_group = group.get(record.place_in_group as usize) == Some(&pod);
-            let in_spec = spec.get(record.place_in_spec as usize) == Some(&pod);
-            if on_node && !(listed && in_group && in_spec) {
+            let in_label_set = label_set.get(record.position_in_label_set as usize) == Some(&pod);
+            let in_spec = spec.get(record.position_in_spec as usize) == Some(&pod);
+            if on_node && !(listed && in_label_set && in_spec) {
                 return Err(format!("{} is not listed where it is", self.full_name(pod)));
             }
         }
@@ -49,7 +49,7 @@ impl State {
         let specs = on_node.iter().map(|pod| specs.get(pods.get(*pod).spec));
         let mut found = nodes.recount(node, specs, resources);
         if !found.is_empty() {
-            nodes.usage_changed(node);
+            nodes.note_pod_change(node);
         }
         let priorities = on_node.iter().map(|pod| pods.get(*pod).priority);
         let counted = LowestPriorities::recount(priorities);

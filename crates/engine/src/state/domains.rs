@@ -4,7 +4,7 @@ use crate::bitset::NodeSet;
 use crate::index::{DomainIdx, KeyIdx, NodeIdx};
 
 use super::State;
-use super::tallies::{Subject, TallyRef};
+use super::tallies::{TallyRef, TallySource};
 
 /// Weighted numbers of pods in the domains of one label key.
 #[derive(Clone, Debug)]
@@ -14,11 +14,11 @@ pub struct DomainSums {
     counted: Option<NodeSet>,
     sums: Vec<i64>,
     pods: i64,
-    sources: Vec<Source>,
+    cursors: Vec<TallyCursor>,
 }
 
 #[derive(Clone, Debug)]
-struct Source {
+struct TallyCursor {
     tally: TallyRef,
     position: u64,
     weight: i64,
@@ -29,7 +29,7 @@ impl DomainSums {
     pub fn new(state: &mut State, topology_key: &str, counted: Option<NodeSet>) -> Self {
         let key = state.label_column(topology_key);
         let sums = vec![0; state.topology.column(key).domain_count()];
-        Self { key, counted, sums, pods: 0, sources: Vec::new() }
+        Self { key, counted, sums, pods: 0, cursors: Vec::new() }
     }
 
     /// The label column that makes the domains.
@@ -37,36 +37,36 @@ impl DomainSums {
         self.key
     }
 
-    /// Counts the pods of a subject, now and from now on.
-    pub fn follow(&mut self, state: &mut State, subject: &Subject, weight: i64) {
-        let tally = state.tally(subject);
+    /// Counts the pods of a source, now and from now on.
+    pub fn follow(&mut self, state: &mut State, source: &TallySource, weight: i64) {
+        let tally = state.tally(source);
         let position = state.tallies.end(tally).expect("the tally was asked for just now");
-        state.for_each_subject(subject, |_, node| {
+        state.for_each_counted_pod(source, |_, node| {
             if self.add(state, node, weight).is_some() {
                 self.pods += 1;
             }
         });
-        self.sources.push(Source { tally, position, weight });
+        self.cursors.push(TallyCursor { tally, position, weight });
     }
 
     /// Catches up and calls `changed` for each domain whose sum may have changed, perhaps several times.
     /// False when that is not possible: then prepare anew.
     pub fn refresh(&mut self, state: &State, mut changed: impl FnMut(DomainIdx)) -> bool {
         let column = state.topology.column(self.key);
-        for source in &mut self.sources {
-            let Some(changes) = state.tallies.since(source.tally, source.position) else {
+        for cursor in &mut self.cursors {
+            let Some(changes) = state.tallies.since(cursor.tally, cursor.position) else {
                 return false;
             };
             for (node, change) in changes {
                 let counted = self.counted.as_ref().is_none_or(|nodes| nodes.contains(*node));
                 let domain = column.domain(*node);
                 if counted && domain.is_some() {
-                    self.sums[domain.at()] += source.weight * i64::from(*change);
+                    self.sums[domain.at()] += cursor.weight * i64::from(*change);
                     self.pods += i64::from(*change);
                     changed(domain);
                 }
             }
-            source.position += changes.len() as u64;
+            cursor.position += changes.len() as u64;
         }
         true
     }
@@ -76,19 +76,19 @@ impl DomainSums {
         self.sums[domain.at()]
     }
 
-    /// Sums by domain.
+    /// ExactSums by domain.
     pub fn sums(&self) -> &[i64] {
         &self.sums
     }
 
-    /// How many pods are counted, each once for every subject it belongs to; what-if left out.
+    /// How many pods are counted, each once for every source it belongs to; what-if left out.
     pub fn pods(&self) -> i64 {
         self.pods
     }
 
     /// Whether nothing is followed.
     pub fn is_unused(&self) -> bool {
-        self.sources.is_empty()
+        self.cursors.is_empty()
     }
 
     /// Changes the sum of a node's domain by hand, for what-if. Returns the domain if it counts.

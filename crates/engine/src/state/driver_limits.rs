@@ -9,7 +9,7 @@ use super::volumes::Volumes;
 
 /// A volume that is attached to a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attached {
+pub struct AttachedVolume {
     /// The driver.
     pub driver: Text,
     /// The driver's name for the volume.
@@ -23,7 +23,7 @@ pub struct DriverLimits {
     limited: NodeSet,
     /// Limits by slot, for each driver that has some.
     limits: Vec<(Text, Vec<Option<i32>>)>,
-    attached: Vec<Vec<Attached>>,
+    attached: Vec<Vec<AttachedVolume>>,
 }
 
 impl DriverLimits {
@@ -68,7 +68,8 @@ impl DriverLimits {
             }
             self.attached.resize_with(nodes.slots(), Vec::new);
             let attached = &mut self.attached[node.at()];
-            let volume = Attached { driver: attachment.attacher.clone(), handle: handle.clone() };
+            let volume =
+                AttachedVolume { driver: attachment.attacher.clone(), handle: handle.clone() };
             if !attached.contains(&volume) {
                 attached.push(volume);
             }
@@ -96,7 +97,7 @@ impl DriverLimits {
     }
 
     /// Volumes that are attached to a node, each once.
-    pub fn attached(&self, node: NodeIdx) -> &[Attached] {
+    pub fn attached(&self, node: NodeIdx) -> &[AttachedVolume] {
         self.attached.get(node.at()).map_or(&[], Vec::as_slice)
     }
 }

@@ -7,18 +7,18 @@ use crate::object::{Labels, Text};
 
 /// The order in which nodes are visited, both ways.
 #[derive(Clone, Debug, Default)]
-pub struct Visit {
+pub struct VisitOrder {
     /// Nodes by place.
-    pub order: Vec<NodeIdx>,
+    pub nodes: Vec<NodeIdx>,
     /// Places by slot; `u32::MAX` for slots without a node.
-    pub place_of: Vec<u32>,
+    pub position_of: Vec<u32>,
 }
 
 /// Nodes by zone, zones in order of first appearance, nodes in order of arrival.
 #[derive(Clone, Debug, Default)]
 pub struct NodeOrder {
     zones: Vec<(Text, Vec<NodeIdx>)>,
-    visit: Arc<Visit>,
+    visit_order: Arc<VisitOrder>,
     /// A node came or went since the order was laid.
     stale: bool,
 }
@@ -62,7 +62,7 @@ impl NodeOrder {
 
     /// Lays the visiting order anew if nodes came or went: the first node of each zone, then the
     /// second of each, ….
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn refresh(&mut self) {
         if !std::mem::take(&mut self.stale) {
             return;
         }
@@ -74,41 +74,41 @@ impl NodeOrder {
             round += 1;
         }
         let slots = order.iter().map(|node: &NodeIdx| node.at() + 1).max().unwrap_or(0);
-        let mut place_of = vec![u32::MAX; slots];
-        for (place, node) in order.iter().enumerate() {
-            place_of[node.at()] = place as u32;
+        let mut position_of = vec![u32::MAX; slots];
+        for (position, node) in order.iter().enumerate() {
+            position_of[node.at()] = position as u32;
         }
-        self.visit = Arc::new(Visit { order, place_of });
+        self.visit_order = Arc::new(VisitOrder { nodes: order, position_of });
     }
 
     /// Lays the order for a look that must make no difference. To be undone with what is returned.
-    pub(crate) fn settle_for_now(&mut self) -> Unsettled {
+    pub(crate) fn peek(&mut self) -> OrderPeek {
         let stale = self.stale;
-        self.settle();
-        Unsettled(stale)
+        self.refresh();
+        OrderPeek(stale)
     }
 
     /// Has the order laid anew at the next attempt if that was due before the look.
-    pub(crate) fn unsettle(&mut self, before: Unsettled) {
+    pub(crate) fn end_peek(&mut self, before: OrderPeek) {
         self.stale |= before.0;
     }
 
     /// The nodes in visiting order.
     pub fn nodes(&self) -> &[NodeIdx] {
         debug_assert!(!self.stale, "the order is settled before it is read");
-        &self.visit.order
+        &self.visit_order.nodes
     }
 
     /// The order both ways, to be kept.
-    pub fn visit(&self) -> &Arc<Visit> {
-        &self.visit
+    pub fn visit_order(&self) -> &Arc<VisitOrder> {
+        &self.visit_order
     }
 }
 
 /// Whether the order was due to be laid anew.
 #[derive(Clone, Copy)]
 #[must_use]
-pub(crate) struct Unsettled(bool);
+pub(crate) struct OrderPeek(bool);
 
 fn zone_of(labels: &Labels) -> Text {
     let label = |old: &str, new: &str| labels.get(old).or_else(|| labels.get(new)).unwrap_or("");

@@ -9,16 +9,16 @@ use hashbrown::HashTable;
 use rustc_hash::FxBuildHasher;
 
 use crate::bitset::NodeSet;
+use crate::change_log::ChangeLog;
 use crate::column;
 use crate::index::{NodeIdx, PodIdx, ResourceIdx};
-use crate::limits::NODE_CHANGES_KEPT;
-use crate::log::Log;
+use crate::limits::NODE_CHANGES_MAX;
 use crate::object::{HostPort, Node, TaintEffect, Text, Volume};
 
-use super::node_order::{NodeOrder, Unsettled, Visit};
+use super::node_order::{NodeOrder, OrderPeek, VisitOrder};
 use super::resources::ResourceNames;
 use super::specs::SpecRecord;
-use super::sums::Sums;
+use super::sums::ExactSums;
 use super::taints::TaintLists;
 
 /// How many volumes that scheduling reads the pods of a node have; one shared by pods counts for each.
@@ -65,16 +65,16 @@ pub struct Nodes {
     soft_tainted: NodeSet,
     taint_lists: TaintLists,
     allocatable: Vec<Vec<i64>>,
-    requested: Vec<Sums>,
-    non_zero_cpu: Sums,
-    non_zero_memory: Sums,
+    requested: Vec<ExactSums>,
+    non_zero_cpu: ExactSums,
+    non_zero_memory: ExactSums,
     allowed_pods: Vec<i64>,
     pod_counts: Vec<i64>,
     pods: Vec<Vec<PodIdx>>,
     ports: Vec<Vec<HostPort>>,
     volumes: Vec<VolumeCount>,
     order: NodeOrder,
-    usage_changes: Log<NodeIdx>,
+    pod_changes: ChangeLog<NodeIdx>,
 }
 
 impl Default for Nodes {
@@ -91,16 +91,16 @@ impl Default for Nodes {
             soft_tainted: NodeSet::default(),
             taint_lists: TaintLists::default(),
             allocatable: vec![Vec::new(); 3],
-            requested: vec![Sums::default(); 3],
-            non_zero_cpu: Sums::default(),
-            non_zero_memory: Sums::default(),
+            requested: vec![ExactSums::default(); 3],
+            non_zero_cpu: ExactSums::default(),
+            non_zero_memory: ExactSums::default(),
             allowed_pods: Vec::new(),
             pod_counts: Vec::new(),
             pods: Vec::new(),
             ports: Vec::new(),
             volumes: Vec::new(),
             order: NodeOrder::default(),
-            usage_changes: Log::new(NODE_CHANGES_KEPT),
+            pod_changes: ChangeLog::new(NODE_CHANGES_MAX),
         }
     }
 }
@@ -127,23 +127,23 @@ impl Nodes {
     }
 
     /// Lays the visiting order if nodes came or went. Every evaluation begins with it.
-    pub(crate) fn settle_order(&mut self) {
-        self.order.settle();
+    pub(crate) fn refresh_order(&mut self) {
+        self.order.refresh();
     }
 
-    /// Lays the visiting order for a look that must make no difference; see [`Self::unsettle_order`].
-    pub(crate) fn settle_order_for_now(&mut self) -> Unsettled {
-        self.order.settle_for_now()
+    /// Lays the visiting order for a look that must make no difference; see [`Self::end_peek`].
+    pub(crate) fn peek_order(&mut self) -> OrderPeek {
+        self.order.peek()
     }
 
-    /// Undoes [`Self::settle_order_for_now`]: what an attempt sees depends on attempts alone.
-    pub(crate) fn unsettle_order(&mut self, before: Unsettled) {
-        self.order.unsettle(before);
+    /// Undoes [`Self::peek_order`]: what an attempt sees depends on attempts alone.
+    pub(crate) fn end_peek(&mut self, before: OrderPeek) {
+        self.order.end_peek(before);
     }
 
     /// The visiting order, to be kept.
-    pub(crate) fn visit(&self) -> &Arc<Visit> {
-        self.order.visit()
+    pub(crate) fn visit_order(&self) -> &Arc<VisitOrder> {
+        self.order.visit_order()
     }
 
     /// Finds a node that exists.
@@ -192,9 +192,9 @@ impl Nodes {
     }
 
     /// Requested amounts of a resource by slot; `None` when nothing has requested any of it. A sum that
-    /// 64 bits do not hold is shown as the largest number that they do.
+    /// 64 bits do not hold is clamped as the largest number that they do.
     pub fn requested(&self, resource: ResourceIdx) -> Option<&[i64]> {
-        self.requested.get(resource.at()).map(Sums::shown)
+        self.requested.get(resource.at()).map(ExactSums::clamped)
     }
 
     /// Allocatable amount on one node.
@@ -204,17 +204,17 @@ impl Nodes {
 
     /// Requested amount on one node.
     pub fn requested_of(&self, resource: ResourceIdx, node: NodeIdx) -> i64 {
-        self.requested.get(resource.at()).map_or(0, |column| column.shown()[node.at()])
+        self.requested.get(resource.at()).map_or(0, |column| column.clamped()[node.at()])
     }
 
     /// Requested cpu by slot, with the default for containers that name none.
     pub fn non_zero_cpu(&self) -> &[i64] {
-        self.non_zero_cpu.shown()
+        self.non_zero_cpu.clamped()
     }
 
     /// Requested memory by slot, with the default for containers that name none.
     pub fn non_zero_memory(&self) -> &[i64] {
-        self.non_zero_memory.shown()
+        self.non_zero_memory.clamped()
     }
 
     /// How many pods a node takes, by slot.
@@ -243,8 +243,8 @@ impl Nodes {
     }
 
     /// Nodes whose pods changed, in order; for classes to catch up with.
-    pub fn usage_changes(&self) -> &Log<NodeIdx> {
-        &self.usage_changes
+    pub fn pod_changes(&self) -> &ChangeLog<NodeIdx> {
+        &self.pod_changes
     }
 
     /// The slot of a name, made as a ghost if it is new.
@@ -358,7 +358,7 @@ impl Nodes {
 
     /// Counts a pod on a node. Used alone for what-if; `State::place` also tells the readers.
     pub(crate) fn attach(&mut self, pod: PodIdx, node: NodeIdx, spec: &SpecRecord) {
-        self.count_requests(node, spec, Sums::add);
+        self.count_requests(node, spec, ExactSums::add);
         self.pod_counts[node.at()] += 1;
         self.volumes[node.at()].add(VolumeCount::of(&spec.spec.volumes));
         self.pods[node.at()].push(pod);
@@ -373,7 +373,7 @@ impl Nodes {
     ///
     /// As upstream, ports are a plain set: of two pods with one port, the first to go frees it.
     pub(crate) fn detach(&mut self, pod: PodIdx, node: NodeIdx, spec: &SpecRecord) {
-        self.count_requests(node, spec, Sums::subtract);
+        self.count_requests(node, spec, ExactSums::subtract);
         self.pod_counts[node.at()] -= 1;
         self.volumes[node.at()].subtract(VolumeCount::of(&spec.spec.volumes));
         let pods = &mut self.pods[node.at()];
@@ -389,12 +389,12 @@ impl Nodes {
         &mut self,
         node: NodeIdx,
         spec: &SpecRecord,
-        count: impl Fn(&mut Sums, NodeIdx, i64),
+        count: impl Fn(&mut ExactSums, NodeIdx, i64),
     ) {
         let slots = self.names.len();
         // A column costs memory for every node: no pod gets one for what it requests nothing of.
         for (resource, amount) in spec.on_node.iter().filter(|(_, amount)| *amount != 0) {
-            let column = column_of(&mut self.requested, *resource, || Sums::zeros(slots));
+            let column = column_of(&mut self.requested, *resource, || ExactSums::zeros(slots));
             count(column, node, *amount);
         }
         count(&mut self.non_zero_cpu, node, spec.spec.non_zero_cpu);
@@ -403,9 +403,9 @@ impl Nodes {
 
     /// Tells the readers that the pods of a node changed. Ghosts concern nobody, and readers may
     /// have been prepared before there was a slot for them.
-    pub(crate) fn usage_changed(&mut self, node: NodeIdx) {
+    pub(crate) fn note_pod_change(&mut self, node: NodeIdx) {
         if self.present.contains(node) {
-            self.usage_changes.push(node);
+            self.pod_changes.push(node);
         }
     }
 

@@ -5,7 +5,7 @@ use rustc_hash::FxBuildHasher;
 use std::hash::BuildHasher;
 use std::ops::Range;
 
-use crate::index::{GroupIdx, NodeIdx, PodIdx, SpecIdx};
+use crate::index::{LabelSetIdx, NodeIdx, PodIdx, SpecIdx};
 use crate::object::{Text, Uid};
 use crate::slab::Slab;
 
@@ -19,7 +19,7 @@ pub struct PodRecord {
     /// `metadata.resourceVersion`.
     pub resource_version: u64,
     /// Namespace and labels.
-    pub group: GroupIdx,
+    pub label_set: LabelSetIdx,
     /// Spec.
     pub spec: SpecIdx,
     /// Priority.
@@ -35,9 +35,9 @@ pub struct PodRecord {
     /// `metadata.generation`.
     pub generation: i64,
     /// Its place in the group's list while on a node.
-    pub(crate) place_in_group: u32,
+    pub(crate) position_in_label_set: u32,
     /// Its place in the spec's list while on a node.
-    pub(crate) place_in_spec: u32,
+    pub(crate) position_in_spec: u32,
     /// `metadata.deletionTimestamp` is set.
     pub terminating: bool,
     /// Condition `DisruptionTarget` with reason `PreemptionByScheduler`.

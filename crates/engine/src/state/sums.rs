@@ -12,52 +12,52 @@ use crate::index::NodeIdx;
 
 /// A column of sums, one for each slot of a node.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Sums {
-    shown: Vec<i64>,
-    /// What to add to the number shown, by slot, where 64 bits do not hold the sum. Nearly always empty.
+pub(super) struct ExactSums {
+    clamped: Vec<i64>,
+    /// What to add to the number clamped, by slot, where 64 bits do not hold the sum. Nearly always empty.
     beyond: BTreeMap<NodeIdx, i128>,
 }
 
-impl Sums {
+impl ExactSums {
     /// Zero for each of this number of slots.
     pub(super) fn zeros(slots: usize) -> Self {
-        Self { shown: vec![0; slots], beyond: BTreeMap::new() }
+        Self { clamped: vec![0; slots], beyond: BTreeMap::new() }
     }
 
     pub(super) fn add_slot(&mut self) {
-        column::push(&mut self.shown, 0);
+        column::push(&mut self.clamped, 0);
     }
 
     /// The sums by slot. One that 64 bits do not hold is the largest or the smallest number that they do.
-    pub(super) fn shown(&self) -> &[i64] {
-        &self.shown
+    pub(super) fn clamped(&self) -> &[i64] {
+        &self.clamped
     }
 
     /// The sum of one slot.
     pub(super) fn sum(&self, node: NodeIdx) -> i128 {
-        i128::from(self.shown[node.at()]) + self.beyond.get(&node).copied().unwrap_or(0)
+        i128::from(self.clamped[node.at()]) + self.beyond.get(&node).copied().unwrap_or(0)
     }
 
     #[inline]
     pub(super) fn add(&mut self, node: NodeIdx, amount: i64) {
-        match self.shown[node.at()].checked_add(amount) {
-            Some(sum) if self.beyond.is_empty() => self.shown[node.at()] = sum,
+        match self.clamped[node.at()].checked_add(amount) {
+            Some(sum) if self.beyond.is_empty() => self.clamped[node.at()] = sum,
             _ => self.set(node, self.sum(node) + i128::from(amount)),
         }
     }
 
     #[inline]
     pub(super) fn subtract(&mut self, node: NodeIdx, amount: i64) {
-        match self.shown[node.at()].checked_sub(amount) {
-            Some(sum) if self.beyond.is_empty() => self.shown[node.at()] = sum,
+        match self.clamped[node.at()].checked_sub(amount) {
+            Some(sum) if self.beyond.is_empty() => self.clamped[node.at()] = sum,
             _ => self.set(node, self.sum(node) - i128::from(amount)),
         }
     }
 
     pub(super) fn set(&mut self, node: NodeIdx, sum: i128) {
-        let shown = sum.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64;
-        self.shown[node.at()] = shown;
-        match sum - i128::from(shown) {
+        let clamped = sum.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64;
+        self.clamped[node.at()] = clamped;
+        match sum - i128::from(clamped) {
             0 => self.beyond.remove(&node),
             beyond => self.beyond.insert(node, beyond),
         };
@@ -84,7 +84,7 @@ mod tests {
             leaving in any::<prop::sample::Index>(),
             order in any::<u64>(),
         ) {
-            let mut sums = Sums::zeros(2);
+            let mut sums = ExactSums::zeros(2);
             sums.add_slot();
             let mut exact = [0i128; 3];
             for (slot, amount) in &amounts {
@@ -100,9 +100,9 @@ mod tests {
                 sums.subtract(NodeIdx(slot), amount);
                 exact[slot as usize] -= i128::from(amount);
                 let nearest = exact[slot as usize].clamp(i64::MIN.into(), i64::MAX.into());
-                prop_assert_eq!(i128::from(sums.shown()[slot as usize]), nearest);
+                prop_assert_eq!(i128::from(sums.clamped()[slot as usize]), nearest);
             }
-            prop_assert_eq!((sums.shown(), sums.beyond.len()), (&[0; 3][..], 0));
+            prop_assert_eq!((sums.clamped(), sums.beyond.len()), (&[0; 3][..], 0));
         }
     }
 }

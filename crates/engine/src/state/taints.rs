@@ -1,4 +1,4 @@
-//! Taints of nodes, each list stored once: a cluster has few, so answers about them are worked
+//! Taints of nodes, each list stored once: a cluster has few, so map_each about them are worked
 //! out per list instead of per node.
 
 use crate::column;
@@ -33,9 +33,9 @@ impl TaintLists {
         self.of_node[node.at()]
     }
 
-    /// What `ask` says of each list, by index. Lists out of use have no taints.
-    pub fn answers<T>(&self, mut ask: impl FnMut(&[Taint]) -> T) -> Vec<T> {
-        self.lists.iter().map(|list| ask(&list.taints)).collect()
+    /// What `map` says of each list, by index. Lists out of use have no taints.
+    pub fn map_each<T>(&self, mut map: impl FnMut(&[Taint]) -> T) -> Vec<T> {
+        self.lists.iter().map(|list| map(&list.taints)).collect()
     }
 
     /// Adds a slot without taints.
@@ -102,15 +102,15 @@ mod tests {
         lists.set(nodes[1], &taints(&["a"]));
         lists.set(nodes[2], &taints(&["a", "b"]));
         assert_eq!(lists.of(nodes[0]), lists.of(nodes[1]));
-        assert_eq!(lists.answers(<[_]>::len), [1, 2]);
+        assert_eq!(lists.map_each(<[_]>::len), [1, 2]);
         lists.set(nodes[0], &[]);
         assert_eq!(lists.of(nodes[0]), TaintsIdx::NONE);
-        assert_eq!(lists.answers(<[_]>::len), [1, 2]);
+        assert_eq!(lists.map_each(<[_]>::len), [1, 2]);
         lists.set(nodes[1], &taints(&["a", "b"]));
         assert_eq!(lists.of(nodes[1]), lists.of(nodes[2]));
-        assert_eq!(lists.answers(<[_]>::len), [0, 2]);
+        assert_eq!(lists.map_each(<[_]>::len), [0, 2]);
         lists.set(nodes[0], &taints(&["c", "d", "e"]));
-        assert_eq!(lists.answers(<[_]>::len), [3, 2]);
+        assert_eq!(lists.map_each(<[_]>::len), [3, 2]);
         assert_eq!(lists.column(), [TaintsIdx(0), TaintsIdx(1), TaintsIdx(1)]);
     }
 }

@@ -3,9 +3,9 @@
 //! A prepared filter counts its pods once and then follows the tally, so that placing a pod costs
 //! its class one step and all others nothing until they are used.
 
+use crate::change_log::ChangeLog;
 use crate::index::{NodeIdx, TallyIdx, TermIdx};
-use crate::limits::{TALLIES_DROPPED, TALLIES_KEPT, TALLY_CHANGES_KEPT};
-use crate::log::Log;
+use crate::limits::{TALLIES_DROP_BATCH, TALLIES_MAX, TALLY_CHANGES_MAX};
 use crate::map::Map;
 use crate::object::{Labels, Selector, Text};
 
@@ -13,7 +13,7 @@ use super::selector_index::SelectorIndex;
 
 /// Which namespaces a matcher looks into.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Scope {
+pub enum NamespaceScope {
     /// Every namespace.
     All,
     /// These, sorted.
@@ -24,7 +24,7 @@ pub enum Scope {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Matcher {
     /// Namespaces.
-    pub scope: Scope,
+    pub scope: NamespaceScope,
     /// Selector over pod labels.
     pub selector: Selector,
 }
@@ -33,8 +33,10 @@ impl Matcher {
     /// Whether it speaks of pods of this namespace with these labels.
     pub fn matches(&self, namespace: &str, labels: &Labels) -> bool {
         let in_scope = match &self.scope {
-            Scope::All => true,
-            Scope::Names(names) => names.binary_search_by(|n| (**n).cmp(namespace)).is_ok(),
+            NamespaceScope::All => true,
+            NamespaceScope::Names(names) => {
+                names.binary_search_by(|n| (**n).cmp(namespace)).is_ok()
+            }
         };
         in_scope && self.selector.matches(labels)
     }
@@ -42,7 +44,7 @@ impl Matcher {
 
 /// Which pods a tally follows.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Subject {
+pub enum TallySource {
     /// Pods that all of the matchers match.
     Matching {
         /// At least one.
@@ -63,9 +65,9 @@ pub struct TallyRef {
 
 #[derive(Clone, Debug)]
 struct Tally {
-    subject: Subject,
+    source: TallySource,
     generation: u64,
-    changes: Log<(NodeIdx, i32)>,
+    changes: ChangeLog<(NodeIdx, i32)>,
     last_read: u64,
 }
 
@@ -73,7 +75,7 @@ struct Tally {
 #[derive(Clone, Debug, Default)]
 pub struct Tallies {
     slots: Vec<Option<Tally>>,
-    by_subject: Map<Subject, TallyIdx>,
+    by_source: Map<TallySource, TallyIdx>,
     by_selector: SelectorIndex<TallyIdx>,
     free: Vec<TallyIdx>,
     live: usize,
@@ -96,9 +98,9 @@ impl Tallies {
         (slot.generation == tally.generation).then_some(slot)
     }
 
-    /// A tally of this subject, if there is one.
-    pub(crate) fn find(&mut self, subject: &Subject) -> Option<TallyRef> {
-        let index = *self.by_subject.get(subject)?;
+    /// A tally of this source, if there is one.
+    pub(crate) fn find(&mut self, source: &TallySource) -> Option<TallyRef> {
+        let index = *self.by_source.get(source)?;
         self.clock += 1;
         let clock = self.clock;
         let tally = self.slots[index.at()].as_mut()?;
@@ -107,46 +109,45 @@ impl Tallies {
     }
 
     /// Starts a tally. The caller tells groups or terms of it, and drops what is returned.
-    pub(crate) fn start(&mut self, subject: Subject) -> TallyRef {
+    pub(crate) fn insert(&mut self, source: TallySource) -> TallyRef {
         self.clock += 1;
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             TallyIdx::from(self.slots.len() - 1)
         });
-        if let Subject::Matching { matchers, .. } = &subject {
+        if let TallySource::Matching { matchers, .. } = &source {
             self.by_selector.insert(&matchers[0].selector, index);
         }
-        self.by_subject.insert(subject.clone(), index);
+        self.by_source.insert(source.clone(), index);
         let generation = self.clock;
-        let changes = Log::new(TALLY_CHANGES_KEPT);
-        self.slots[index.at()] =
-            Some(Tally { subject, generation, changes, last_read: self.clock });
+        let changes = ChangeLog::new(TALLY_CHANGES_MAX);
+        self.slots[index.at()] = Some(Tally { source, generation, changes, last_read: self.clock });
         self.live += 1;
         TallyRef { index, generation }
     }
 
     /// If there are too many, those that were not asked for longest.
-    pub(crate) fn surplus(&self) -> Vec<TallyIdx> {
-        if self.live <= TALLIES_KEPT + TALLIES_DROPPED {
+    pub(crate) fn least_recently_read(&self) -> Vec<TallyIdx> {
+        if self.live <= TALLIES_MAX + TALLIES_DROP_BATCH {
             return Vec::new();
         }
         let live = self.slots.iter().enumerate();
         let mut ages: Vec<(u64, usize)> =
             live.filter_map(|(index, slot)| Some((slot.as_ref()?.last_read, index))).collect();
         ages.sort_unstable();
-        ages.into_iter().take(TALLIES_DROPPED).map(|(_, index)| index.into()).collect()
+        ages.into_iter().take(TALLIES_DROP_BATCH).map(|(_, index)| index.into()).collect()
     }
 
     /// Ends a tally and returns whom it followed.
-    pub(crate) fn drop(&mut self, index: TallyIdx) -> Option<Subject> {
+    pub(crate) fn remove(&mut self, index: TallyIdx) -> Option<TallySource> {
         let tally = self.slots[index.at()].take()?;
-        if let Subject::Matching { matchers, .. } = &tally.subject {
+        if let TallySource::Matching { matchers, .. } = &tally.source {
             self.by_selector.remove(&matchers[0].selector, index);
         }
-        self.by_subject.remove(&tally.subject);
+        self.by_source.remove(&tally.source);
         self.free.push(index);
         self.live -= 1;
-        Some(tally.subject)
+        Some(tally.source)
     }
 
     /// Tallies that follow pods of a namespace with these labels.
@@ -154,25 +155,31 @@ impl Tallies {
         let mut found = self.by_selector.candidates(labels);
         found.retain(|index| {
             let Some(tally) = &self.slots[index.at()] else { return false };
-            let Subject::Matching { matchers, .. } = &tally.subject else { return false };
+            let TallySource::Matching { matchers, .. } = &tally.source else { return false };
             matchers.iter().all(|matcher| matcher.matches(namespace, labels))
         });
         found
     }
 
     /// Notes that a pod came or went.
-    pub(crate) fn note(&mut self, index: TallyIdx, node: NodeIdx, change: i32, terminating: bool) {
+    pub(crate) fn record(
+        &mut self,
+        index: TallyIdx,
+        node: NodeIdx,
+        change: i32,
+        terminating: bool,
+    ) {
         let Some(tally) = &mut self.slots[index.at()] else { return };
-        let skips = matches!(tally.subject, Subject::Matching { live_only: true, .. });
+        let skips = matches!(tally.source, TallySource::Matching { live_only: true, .. });
         if !(skips && terminating) {
             tally.changes.push((node, change));
         }
     }
 
     /// Notes that a pod on a node began to terminate.
-    pub(crate) fn note_terminating(&mut self, index: TallyIdx, node: NodeIdx) {
+    pub(crate) fn record_terminating(&mut self, index: TallyIdx, node: NodeIdx) {
         let Some(tally) = &mut self.slots[index.at()] else { return };
-        if matches!(tally.subject, Subject::Matching { live_only: true, .. }) {
+        if matches!(tally.source, TallySource::Matching { live_only: true, .. }) {
             tally.changes.push((node, -1));
         }
     }

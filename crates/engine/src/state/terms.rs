@@ -80,7 +80,7 @@ impl Terms {
         found
     }
 
-    /// The index of a term, made if it is new. The caller adds its spec with [`Self::carry`].
+    /// The index of a term, made if it is new. The caller adds its spec with [`Self::add_carrier`].
     pub(crate) fn intern(&mut self, kind: TermKind, term: &PodTerm) -> TermIdx {
         let key = (kind, term.clone());
         if let Some(found) = self.by_term.get(&key) {
@@ -101,12 +101,12 @@ impl Terms {
     }
 
     /// Notes that a spec carries a term.
-    pub(crate) fn carry(&mut self, term: TermIdx, spec: SpecIdx) {
+    pub(crate) fn add_carrier(&mut self, term: TermIdx, spec: SpecIdx) {
         self.get_mut(term).specs.push(spec);
     }
 
     /// Notes that a spec is gone; the last one takes the term with it. Returns its tally then.
-    pub(crate) fn drop_carrier(&mut self, term: TermIdx, spec: SpecIdx) -> Option<TallyIdx> {
+    pub(crate) fn remove_carrier(&mut self, term: TermIdx, spec: SpecIdx) -> Option<TallyIdx> {
         let record = self.get_mut(term);
         if let Some(found) = record.specs.iter().position(|other| *other == spec) {
             record.specs.swap_remove(found);

@@ -12,11 +12,11 @@ use crate::object::{Text, Uid, Volume};
 use super::specs::SpecRecord;
 
 /// Namespace and name.
-pub type Key = (Text, Text);
+pub type NamespacedName = (Text, Text);
 
 /// A volume that is to be bound to a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Binding {
+pub struct ReservedBinding {
     /// Name of the volume.
     pub volume: Text,
     /// `resourceVersion` of the volume when this was decided; a newer one overrides the decision.
@@ -27,9 +27,9 @@ pub struct Binding {
 
 /// A claim for which a volume is to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Provision {
+pub struct ReservedProvision {
     /// Namespace and name of the claim.
-    pub claim: Key,
+    pub claim: NamespacedName,
     /// `resourceVersion` of the claim when this was decided; a newer one overrides the decision.
     pub version: Text,
     /// Name of the node that is selected.
@@ -40,13 +40,13 @@ pub struct Provision {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReservedVolumes {
     /// Volumes to be bound.
-    pub bindings: Box<[Binding]>,
+    pub bindings: Box<[ReservedBinding]>,
     /// Volumes to be made.
-    pub provisions: Box<[Provision]>,
+    pub provisions: Box<[ReservedProvision]>,
 }
 
 impl ReservedVolumes {
-    fn claims(&self) -> impl Iterator<Item = Key> {
+    fn claims(&self) -> impl Iterator<Item = NamespacedName> {
         let bound = self.bindings.iter().map(|b| (b.claim.namespace.clone(), b.claim.name.clone()));
         bound.chain(self.provisions.iter().map(|provision| provision.claim.clone()))
     }
@@ -58,7 +58,7 @@ pub struct Volumes {
     /// `PersistentVolume` by name.
     pub volumes: BTreeMap<Text, PersistentVolume>,
     /// `PersistentVolumeClaim` by namespace and name.
-    pub claims: BTreeMap<Key, PersistentVolumeClaim>,
+    pub claims: BTreeMap<NamespacedName, PersistentVolumeClaim>,
     /// `StorageClass` by name.
     pub classes: BTreeMap<Text, StorageClass>,
     /// `CSINode` by node name.
@@ -66,7 +66,7 @@ pub struct Volumes {
     /// `CSIDriver` by name.
     pub drivers: BTreeMap<Text, CsiDriver>,
     /// `CSIStorageCapacity` by namespace and name.
-    pub capacities: BTreeMap<Key, CsiStorageCapacity>,
+    pub capacities: BTreeMap<NamespacedName, CsiStorageCapacity>,
     /// `VolumeAttachment` by name.
     pub attachments: BTreeMap<Text, VolumeAttachment>,
     /// How many pods on nodes use each claim, by `namespace/name`.
@@ -76,7 +76,7 @@ pub struct Volumes {
     /// Claims that volumes are going to belong to, by volume, with the volume's version.
     assumed_claims: BTreeMap<Text, (Text, ClaimRef)>,
     /// Nodes that claims are going to name, by claim, with the claim's version.
-    assumed_nodes: BTreeMap<Key, (Text, Text)>,
+    assumed_nodes: BTreeMap<NamespacedName, (Text, Text)>,
 }
 
 impl Volumes {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::*;
 
 use engine::cycle::explain::explain;
-use engine::cycle::post_filter::{Occasion, PostFilterReport};
+use engine::cycle::post_filter::{PostFilterInput, PostFilterReport};
 use engine::framework::Profile;
 use engine::object::{
     DisruptionBudget, Labels, Node, Operator, Pod, PodSpec, Requirement, Selector,
@@ -68,8 +68,8 @@ fn run(state: &mut State, args: Option<&PluginArgs>, random: u64) -> (String, Po
     for (pod, record) in state.pods.iter() {
         nominator.nominate(pod, record.nominated);
     }
-    let occasion = Occasion::new(pod, &nominator, NOW, random);
-    let explanation = explain(&profile(args), class, state, &occasion);
+    let input = PostFilterInput::new(pod, &nominator, NOW, random);
+    let explanation = explain(&profile(args), class, state, &input);
     (explanation.message, explanation.post_filter)
 }
 

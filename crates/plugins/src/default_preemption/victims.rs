@@ -8,34 +8,34 @@ use engine::index::{NodeIdx, PodIdx};
 use engine::state::State;
 use engine::state::pods::PodRecord;
 
-use super::budgets::Budgets;
+use super::budgets::DisruptionBudgets;
 
 /// The pod does not fit on a node even without the less important pods there; the reason is there if it
 /// was asked for.
-pub(super) struct Refusal(pub(super) Option<Rejection>);
+pub(super) struct InfeasibleNode(pub(super) Option<Rejection>);
 
 /// The search for victims, one node after the other. Its lists are used again for each.
-pub(super) struct Search {
+pub(super) struct VictimSearch {
     now: i64,
     priority: i32,
-    budgets: Budgets,
+    budgets: DisruptionBudgets,
     /// Pods that are less important.
     potential: Vec<PodIdx>,
-    breaking: Vec<PodIdx>,
-    harmless: Vec<PodIdx>,
+    violating: Vec<PodIdx>,
+    non_violating: Vec<PodIdx>,
     victims: Vec<PodIdx>,
     ranks: Vec<(Rank, PodIdx)>,
 }
 
-impl Search {
+impl VictimSearch {
     pub(super) fn new(cycle: &PostFilter) -> Self {
         Self {
             now: cycle.now,
             priority: cycle.state().pods.get(cycle.pod).priority,
-            budgets: Budgets::default(),
+            budgets: DisruptionBudgets::default(),
             potential: Vec::new(),
-            breaking: Vec::new(),
-            harmless: Vec::new(),
+            violating: Vec::new(),
+            non_violating: Vec::new(),
             victims: Vec::new(),
             ranks: Vec::new(),
         }
@@ -48,7 +48,7 @@ impl Search {
         cycle: &mut PostFilter,
         node: NodeIdx,
         needs_reason: bool,
-    ) -> Result<Candidate, Refusal> {
+    ) -> Result<Candidate, InfeasibleNode> {
         let less_important = |pod: &PodIdx| cycle.state().pods.get(*pod).priority < self.priority;
         let pods = cycle.state().nodes.pods(node).iter().copied();
         self.potential.clear();
@@ -58,30 +58,33 @@ impl Search {
             what_if.remove(*pod);
         }
         if needs_reason {
-            what_if.fits().map_err(|rejection| Refusal(Some(rejection)))?;
+            what_if.fits().map_err(|rejection| InfeasibleNode(Some(rejection)))?;
         } else if !what_if.passes() {
-            return Err(Refusal(None));
+            return Err(InfeasibleNode(None));
         }
         let violations = self.reprieve(&mut what_if);
         drop(what_if);
         if self.victims.is_empty() {
             let name = cycle.state().nodes.name(node);
             let text = format!("expected at least one victim pod on node {name:?}");
-            return Err(Refusal(Some(Rejection::error(text))));
+            return Err(InfeasibleNode(Some(Rejection::error(text))));
         }
         Ok(Candidate { node, victims: self.victims.clone(), violations })
     }
 
     /// Puts pods back while the other one still fits, and returns how many victims break a budget.
     fn reprieve(&mut self, what_if: &mut WhatIf) -> usize {
-        let Self { now, budgets, potential, breaking, harmless, victims, ranks, .. } = self;
+        let Self { now, budgets, potential, violating, non_violating, victims, ranks, .. } = self;
         sort_by_importance(potential, ranks, what_if.state(), *now);
-        breaking.clear();
-        harmless.clear();
-        budgets.restart();
+        violating.clear();
+        non_violating.clear();
+        budgets.reset();
         for pod in potential.iter() {
-            let list =
-                if budgets.breaks(what_if.state(), *pod) { &mut *breaking } else { &mut *harmless };
+            let list = if budgets.violates(what_if.state(), *pod) {
+                &mut *violating
+            } else {
+                &mut *non_violating
+            };
             list.push(*pod);
         }
         victims.clear();
@@ -93,10 +96,10 @@ impl Search {
             }
             must_go
         };
-        victims.extend(breaking.iter().filter(|pod| must_go(pod)));
+        victims.extend(violating.iter().filter(|pod| must_go(pod)));
         let violations = victims.len();
-        victims.extend(harmless.iter().filter(|pod| must_go(pod)));
-        if !breaking.is_empty() && !harmless.is_empty() {
+        victims.extend(non_violating.iter().filter(|pod| must_go(pod)));
+        if !violating.is_empty() && !non_violating.is_empty() {
             sort_by_importance(victims, ranks, what_if.state(), *now);
         }
         violations

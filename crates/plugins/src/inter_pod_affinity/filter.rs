@@ -1,170 +1,178 @@
 //! Required terms: where a class may not go because of the pods that are, or are not, there.
 
 use engine::bitset::NodeSet;
-use engine::framework::{Answer, Class, Filter, Freshness, Rejection};
+use engine::framework::{Class, Filter, Freshness, NodeVerdict, Rejection};
 use engine::index::{DomainIdx, KeyIdx, NodeIdx, PodIdx, TermIdx};
 use engine::object::Labels;
 use engine::state::State;
 use engine::state::domains::DomainSums;
-use engine::state::tallies::{Matcher, Subject};
+use engine::state::tallies::{Matcher, TallySource};
 use engine::state::terms::TermKind;
 
 use super::terms::{ExistingTerms, common_matchers, matcher, matching};
 
-const SOUGHT_PODS_MISSING: Answer = Answer(1);
-const AVOIDED_PODS_THERE: Answer = Answer(2);
-const AVOIDED_BY_PODS_THERE: Answer = Answer(3);
+const AFFINITY_UNSATISFIED: NodeVerdict = NodeVerdict(1);
+const ANTI_AFFINITY_VIOLATED: NodeVerdict = NodeVerdict(2);
+const EXISTING_ANTI_AFFINITY_VIOLATED: NodeVerdict = NodeVerdict(3);
 
 /// The required terms of a class, and those of existing pods against it.
-pub(super) struct Company {
+pub(super) struct AffinityFilter {
     existing: ExistingTerms,
     /// The pods that the class seeks match all of these; `None` when no pod can.
-    sought_matchers: Option<Box<[Matcher]>>,
-    /// The class would be its own company.
-    seeks_itself: bool,
-    /// Where sought pods are, for each key.
-    sought: Vec<Presence>,
+    affinity_matchers: Option<Box<[Matcher]>>,
+    /// The class would be its own filter.
+    matches_itself: bool,
+    /// Where affinity pods are, for each key.
+    affinity: Vec<DomainPresence>,
     /// Where pods are that the class avoids, for each key.
-    avoided: Vec<(Vec<Matcher>, Presence)>,
-    /// Where pods are that avoid the class, for each key.
-    avoiding: Vec<(Vec<TermIdx>, Presence)>,
+    anti_affinity: Vec<(Vec<Matcher>, DomainPresence)>,
+    /// Where pods are that add_anti_affinity the class, for each key.
+    existing_anti_affinity: Vec<(Vec<TermIdx>, DomainPresence)>,
     /// Upstream would have skipped the plugin, so that it does not hear of what-if either.
-    idle: bool,
+    is_skipped: bool,
     flipped: Vec<(KeyIdx, DomainIdx)>,
 }
 
-/// Whether the class would be its own company.
-pub(super) fn seeks_itself(class: &Class, state: &State) -> bool {
-    let sought = common_matchers(&class.spec.pod_affinity.required, state);
-    matches_all(sought.as_deref(), &class.namespace, &class.labels)
+/// Whether the class would be its own filter.
+pub(super) fn matches_itself(class: &Class, state: &State) -> bool {
+    let affinity = common_matchers(&class.spec.pod_affinity.required, state);
+    matches_all(affinity.as_deref(), &class.namespace, &class.labels)
 }
 
-impl Company {
+impl AffinityFilter {
     pub(super) fn new(class: &Class, state: &mut State) -> Self {
         let own = &class.spec.pod_affinity;
         let existing = ExistingTerms::new(class, |kind| kind == TermKind::RequiredAnti, state);
-        let sought_matchers = common_matchers(&own.required, state);
-        let seeks_itself = matches_all(sought_matchers.as_deref(), &class.namespace, &class.labels);
-        let mut company = Self {
+        let affinity_matchers = common_matchers(&own.required, state);
+        let matches_itself =
+            matches_all(affinity_matchers.as_deref(), &class.namespace, &class.labels);
+        let mut filter = Self {
             existing,
-            sought_matchers,
-            seeks_itself,
-            sought: Vec::new(),
-            avoided: Vec::new(),
-            avoiding: Vec::new(),
-            idle: false,
+            affinity_matchers,
+            matches_itself,
+            affinity: Vec::new(),
+            anti_affinity: Vec::new(),
+            existing_anti_affinity: Vec::new(),
+            is_skipped: false,
             flipped: Vec::new(),
         };
         for term in &own.required {
-            company.seek(&term.topology_key, state);
+            filter.add_affinity(&term.topology_key, state);
         }
         for term in &own.required_anti {
-            company.avoid(&term.topology_key, matcher(term, state), state);
+            filter.add_anti_affinity(&term.topology_key, matcher(term, state), state);
         }
-        for term in company.existing.terms().to_vec() {
-            company.be_avoided(term, state);
+        for term in filter.existing.terms().to_vec() {
+            filter.add_existing_anti_affinity(term, state);
         }
-        company.presences().for_each(Presence::settle_all);
-        company.note_idle();
-        company
+        filter.presences().for_each(DomainPresence::update_all_occupied);
+        filter.update_skipped();
+        filter
     }
 
-    fn seek(&mut self, topology_key: &str, state: &mut State) {
+    fn add_affinity(&mut self, topology_key: &str, state: &mut State) {
         let key = state.label_column(topology_key);
-        if self.sought.iter().any(|presence| presence.key() == key) {
+        if self.affinity.iter().any(|presence| presence.key() == key) {
             return;
         }
-        let mut presence = Presence::new(topology_key, state);
-        if let Some(matchers) = &self.sought_matchers {
+        let mut presence = DomainPresence::new(topology_key, state);
+        if let Some(matchers) = &self.affinity_matchers {
             presence.sums.follow(state, &matching(matchers.clone()), 1);
         }
-        self.sought.push(presence);
+        self.affinity.push(presence);
     }
 
-    fn avoid(&mut self, topology_key: &str, matcher: Option<Matcher>, state: &mut State) {
-        let (matchers, presence) = group(&mut self.avoided, topology_key, state);
+    fn add_anti_affinity(
+        &mut self,
+        topology_key: &str,
+        matcher: Option<Matcher>,
+        state: &mut State,
+    ) {
+        let (matchers, presence) = entry_for_key(&mut self.anti_affinity, topology_key, state);
         if let Some(matcher) = matcher {
             presence.sums.follow(state, &matching(Box::new([matcher.clone()])), 1);
             matchers.push(matcher);
         }
     }
 
-    fn be_avoided(&mut self, term: TermIdx, state: &mut State) {
+    fn add_existing_anti_affinity(&mut self, term: TermIdx, state: &mut State) {
         let topology_key = state.terms.get(term).term.topology_key.clone();
-        let (terms, presence) = group(&mut self.avoiding, &topology_key, state);
-        presence.sums.follow(state, &Subject::Carrying(term), 1);
+        let (terms, presence) =
+            entry_for_key(&mut self.existing_anti_affinity, &topology_key, state);
+        presence.sums.follow(state, &TallySource::Carrying(term), 1);
         terms.push(term);
     }
 
-    fn presences(&mut self) -> impl Iterator<Item = &mut Presence> {
-        let avoided = self.avoided.iter_mut().map(|(_, presence)| presence);
-        let avoiding = self.avoiding.iter_mut().map(|(_, presence)| presence);
-        self.sought.iter_mut().chain(avoided).chain(avoiding)
+    fn presences(&mut self) -> impl Iterator<Item = &mut DomainPresence> {
+        let anti_affinity = self.anti_affinity.iter_mut().map(|(_, presence)| presence);
+        let existing_anti_affinity =
+            self.existing_anti_affinity.iter_mut().map(|(_, presence)| presence);
+        self.affinity.iter_mut().chain(anti_affinity).chain(existing_anti_affinity)
     }
 
-    fn note_idle(&mut self) {
-        self.idle = self.sought.is_empty()
-            && self.avoided.is_empty()
-            && self.avoiding.iter().all(|(_, presence)| presence.occupied_count == 0);
+    fn update_skipped(&mut self) {
+        self.is_skipped = self.affinity.is_empty()
+            && self.anti_affinity.is_empty()
+            && self.existing_anti_affinity.iter().all(|(_, presence)| presence.occupied_count == 0);
     }
 
-    /// No sought pod is in any domain, and the class may begin by itself.
-    fn begins_group(&self) -> bool {
-        self.seeks_itself && self.sought.iter().all(|presence| presence.occupied_count == 0)
+    /// No affinity pod is in any domain, and the class may begin by itself.
+    fn may_start_group(&self) -> bool {
+        self.matches_itself && self.affinity.iter().all(|presence| presence.occupied_count == 0)
     }
 
-    fn finds_company(&self, state: &State, node: NodeIdx) -> bool {
+    fn satisfies_affinity(&self, state: &State, node: NodeIdx) -> bool {
         let mut complete = true;
-        for presence in &self.sought {
+        for presence in &self.affinity {
             let domain = state.topology.column(presence.key()).domain(node);
             if !domain.is_some() {
                 return false;
             }
             complete &= presence.occupied[domain.at()];
         }
-        complete || self.begins_group()
+        complete || self.may_start_group()
     }
 
     fn count(&mut self, state: &State, pod: PodIdx, node: NodeIdx, change: i64) {
-        if self.idle {
+        if self.is_skipped {
             return;
         }
         let (namespace, labels) = (state.namespace(pod), state.labels(pod));
-        if matches_all(self.sought_matchers.as_deref(), namespace, labels) {
-            self.sought.iter_mut().for_each(|presence| presence.add(state, node, change));
+        if matches_all(self.affinity_matchers.as_deref(), namespace, labels) {
+            self.affinity.iter_mut().for_each(|presence| presence.add(state, node, change));
         }
-        for (matchers, presence) in &mut self.avoided {
+        for (matchers, presence) in &mut self.anti_affinity {
             let matched = matchers.iter().filter(|m| m.matches(namespace, labels)).count();
             presence.add(state, node, change * matched as i64);
         }
         let carried = &state.specs.get(state.pods.get(pod).spec).terms;
-        for (terms, presence) in &mut self.avoiding {
+        for (terms, presence) in &mut self.existing_anti_affinity {
             let matched = carried.iter().filter(|term| terms.contains(term)).count();
             presence.add(state, node, change * matched as i64);
         }
     }
 }
 
-impl Filter for Company {
-    fn check(&mut self, state: &State, node: NodeIdx) -> Answer {
-        if !self.sought.is_empty() && !self.finds_company(state, node) {
-            return SOUGHT_PODS_MISSING;
+impl Filter for AffinityFilter {
+    fn check(&mut self, state: &State, node: NodeIdx) -> NodeVerdict {
+        if !self.affinity.is_empty() && !self.satisfies_affinity(state, node) {
+            return AFFINITY_UNSATISFIED;
         }
-        if self.avoided.iter().any(|(_, presence)| presence.reaches(state, node)) {
-            return AVOIDED_PODS_THERE;
+        if self.anti_affinity.iter().any(|(_, presence)| presence.covers(state, node)) {
+            return ANTI_AFFINITY_VIOLATED;
         }
-        if self.avoiding.iter().any(|(_, presence)| presence.reaches(state, node)) {
-            return AVOIDED_BY_PODS_THERE;
+        if self.existing_anti_affinity.iter().any(|(_, presence)| presence.covers(state, node)) {
+            return EXISTING_ANTI_AFFINITY_VIOLATED;
         }
-        Answer::PASS
+        NodeVerdict::PASS
     }
 
-    fn rejection(&self, _state: &State, _node: NodeIdx, answer: Answer) -> Rejection {
+    fn rejection(&self, _state: &State, _node: NodeIdx, answer: NodeVerdict) -> Rejection {
         match answer {
-            SOUGHT_PODS_MISSING => {
+            AFFINITY_UNSATISFIED => {
                 Rejection::unresolvable("node(s) didn't match pod affinity rules")
             }
-            AVOIDED_PODS_THERE => {
+            ANTI_AFFINITY_VIOLATED => {
                 Rejection::unschedulable("node(s) didn't match pod anti-affinity rules")
             }
             _ => {
@@ -174,9 +182,9 @@ impl Filter for Company {
     }
 
     fn filter(&mut self, state: &State, nodes: &mut NodeSet) {
-        let begins_group = self.begins_group();
-        for presence in &self.sought {
-            if begins_group {
+        let may_start_group = self.may_start_group();
+        for presence in &self.affinity {
+            if may_start_group {
                 let domains = state.topology.column(presence.key()).domains();
                 nodes.retain(|node| domains[node.at()].is_some());
             } else {
@@ -185,9 +193,10 @@ impl Filter for Company {
                 nodes.intersect(&reached);
             }
         }
-        let avoided = self.avoided.iter().map(|(_, presence)| presence);
-        let avoiding = self.avoiding.iter().map(|(_, presence)| presence);
-        for presence in avoided.chain(avoiding) {
+        let anti_affinity = self.anti_affinity.iter().map(|(_, presence)| presence);
+        let existing_anti_affinity =
+            self.existing_anti_affinity.iter().map(|(_, presence)| presence);
+        for presence in anti_affinity.chain(existing_anti_affinity) {
             presence.for_each_node(state, |node| nodes.remove(node));
         }
     }
@@ -196,15 +205,15 @@ impl Filter for Company {
         if !self.existing.are_current(state) {
             return Freshness::Stale;
         }
-        let began_group = self.begins_group();
+        let started_group = self.may_start_group();
         let mut flipped = std::mem::take(&mut self.flipped);
         flipped.clear();
         let current = self.presences().all(|presence| presence.refresh(state, &mut flipped));
         if !current {
             return Freshness::Stale;
         }
-        self.note_idle();
-        if self.begins_group() == began_group {
+        self.update_skipped();
+        if self.may_start_group() == started_group {
             for (key, domain) in &flipped {
                 for node in state.topology.column(*key).nodes(*domain) {
                     passing.set(*node, self.check(state, *node).passes());
@@ -233,13 +242,13 @@ impl Filter for Company {
 }
 
 /// In which domains of a key certain pods are.
-struct Presence {
+struct DomainPresence {
     sums: DomainSums,
     occupied: Vec<bool>,
     occupied_count: usize,
 }
 
-impl Presence {
+impl DomainPresence {
     fn new(topology_key: &str, state: &mut State) -> Self {
         let sums = DomainSums::new(state, topology_key, None);
         let occupied = vec![false; sums.sums().len()];
@@ -250,14 +259,14 @@ impl Presence {
         self.sums.key()
     }
 
-    fn settle_all(&mut self) {
+    fn update_all_occupied(&mut self) {
         for domain in 0..self.occupied.len() {
-            self.settle(domain.into());
+            self.update_occupied(domain.into());
         }
     }
 
     /// Takes note of the new sum of a domain. True if pods appeared or disappeared.
-    fn settle(&mut self, domain: DomainIdx) -> bool {
+    fn update_occupied(&mut self, domain: DomainIdx) -> bool {
         let now = self.sums.sum(domain) > 0;
         let before = std::mem::replace(&mut self.occupied[domain.at()], now);
         match (before, now) {
@@ -275,7 +284,7 @@ impl Presence {
         }
         let mut kept = start;
         for at in start..flipped.len() {
-            if self.settle(flipped[at].1) {
+            if self.update_occupied(flipped[at].1) {
                 flipped[kept] = flipped[at];
                 kept += 1;
             }
@@ -288,11 +297,11 @@ impl Presence {
         if change != 0
             && let Some(domain) = self.sums.add(state, node, change)
         {
-            self.settle(domain);
+            self.update_occupied(domain);
         }
     }
 
-    fn reaches(&self, state: &State, node: NodeIdx) -> bool {
+    fn covers(&self, state: &State, node: NodeIdx) -> bool {
         let domain = state.topology.column(self.key()).domain(node);
         domain.is_some() && self.occupied[domain.at()]
     }
@@ -310,19 +319,19 @@ impl Presence {
     }
 }
 
-/// The group of a topology key, made if it is new.
-fn group<'a, T>(
-    groups: &'a mut Vec<(Vec<T>, Presence)>,
+/// The entry_for_key of a topology key, made if it is new.
+fn entry_for_key<'a, T>(
+    entries: &'a mut Vec<(Vec<T>, DomainPresence)>,
     topology_key: &str,
     state: &mut State,
-) -> &'a mut (Vec<T>, Presence) {
+) -> &'a mut (Vec<T>, DomainPresence) {
     let key = state.label_column(topology_key);
-    let found = groups.iter().position(|(_, presence)| presence.key() == key);
+    let found = entries.iter().position(|(_, presence)| presence.key() == key);
     let position = found.unwrap_or_else(|| {
-        groups.push((Vec::new(), Presence::new(topology_key, state)));
-        groups.len() - 1
+        entries.push((Vec::new(), DomainPresence::new(topology_key, state)));
+        entries.len() - 1
     });
-    &mut groups[position]
+    &mut entries[position]
 }
 
 fn matches_all(matchers: Option<&[Matcher]>, namespace: &str, labels: &Labels) -> bool {

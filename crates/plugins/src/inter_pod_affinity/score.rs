@@ -1,60 +1,61 @@
-//! Preferred terms: how much company a node offers that is sought, less what is avoided.
+//! Preferred terms: how much company a node offers that is affinity, less what is anti_affinity.
 
 use engine::bitset::NodeSet;
 use engine::framework::scorer::SCORE_MAX;
-use engine::framework::{Class, Extremes, Scorer, Touched};
+use engine::framework::{Class, Extremes, ScoreChanges, Scorer};
 use engine::index::NodeIdx;
 use engine::state::State;
 use engine::state::domains::DomainSums;
-use engine::state::tallies::Subject;
+use engine::state::tallies::TallySource;
 use engine::state::terms::TermKind;
 
 use super::terms::{ExistingTerms, matcher, matching};
 
-/// The preferences of a class, and those of existing pods about it.
-pub(super) struct Preferences {
+/// The scorer of a class, and those of existing pods about it.
+pub(super) struct AffinityScorer {
     existing: ExistingTerms,
-    keys: Vec<Key>,
+    keys: Vec<KeyWeights>,
     started: bool,
 }
 
 /// Weights in the domains of one topology key.
-struct Key {
+struct KeyWeights {
     sums: DomainSums,
     /// All nodes are in one domain. Its weight shifts all scores alike, which normalising undoes.
     uniform: bool,
 }
 
-impl Preferences {
-    pub(super) fn new(class: &Class, required_weight: i64, state: &mut State) -> Self {
-        let kinds: fn(TermKind) -> bool = if required_weight > 0 {
+impl AffinityScorer {
+    pub(super) fn new(class: &Class, hard_affinity_weight: i64, state: &mut State) -> Self {
+        let kinds: fn(TermKind) -> bool = if hard_affinity_weight > 0 {
             |kind| kind != TermKind::RequiredAnti
         } else {
             |kind| matches!(kind, TermKind::Preferred(_) | TermKind::PreferredAnti(_))
         };
         let existing = ExistingTerms::new(class, kinds, state);
-        let mut preferences = Self { existing, keys: Vec::new(), started: false };
+        let mut scorer = Self { existing, keys: Vec::new(), started: false };
         let own = &class.spec.pod_affinity;
-        let sought = own.preferred.iter().map(|(weight, term)| (i64::from(*weight), term));
-        let avoided = own.preferred_anti.iter().map(|(weight, term)| (-i64::from(*weight), term));
-        for (weight, term) in sought.chain(avoided) {
+        let affinity = own.preferred.iter().map(|(weight, term)| (i64::from(*weight), term));
+        let anti_affinity =
+            own.preferred_anti.iter().map(|(weight, term)| (-i64::from(*weight), term));
+        for (weight, term) in affinity.chain(anti_affinity) {
             if let Some(matcher) = matcher(term, state) {
                 let subject = matching(Box::new([matcher]));
-                preferences.key(&term.topology_key, state).follow(state, &subject, weight);
+                scorer.key(&term.topology_key, state).follow(state, &subject, weight);
             }
         }
-        for term in preferences.existing.terms().to_vec() {
+        for term in scorer.existing.terms().to_vec() {
             let record = state.terms.get(term);
             let weight = match record.kind {
-                TermKind::Required | TermKind::RequiredAnti => required_weight,
+                TermKind::Required | TermKind::RequiredAnti => hard_affinity_weight,
                 TermKind::Preferred(weight) => i64::from(weight),
                 TermKind::PreferredAnti(weight) => -i64::from(weight),
             };
             let topology_key = record.term.topology_key.clone();
-            let sums = preferences.key(&topology_key, state);
-            sums.follow(state, &Subject::Carrying(term), weight);
+            let sums = scorer.key(&topology_key, state);
+            sums.follow(state, &TallySource::Carrying(term), weight);
         }
-        preferences
+        scorer
     }
 
     /// The weights of a topology key, made if they are new.
@@ -69,7 +70,7 @@ impl Preferences {
                 let domain = column.domain(*node);
                 domain.is_some() && column.nodes(domain).len() == state.nodes.count()
             });
-            self.keys.push(Key { sums, uniform });
+            self.keys.push(KeyWeights { sums, uniform });
             self.keys.len() - 1
         });
         &mut self.keys[position].sums
@@ -80,7 +81,7 @@ impl Preferences {
     }
 }
 
-impl Scorer for Preferences {
+impl Scorer for AffinityScorer {
     fn score(&mut self, state: &State, node: NodeIdx) -> i64 {
         let weight = |sums: &DomainSums| {
             let domain = state.topology.column(sums.key()).domain(node);
@@ -101,15 +102,20 @@ impl Scorer for Preferences {
         }
     }
 
-    fn refresh(&mut self, state: &State, _feasible: &NodeSet, _feasible_changed: bool) -> Touched {
+    fn refresh(
+        &mut self,
+        state: &State,
+        _feasible: &NodeSet,
+        _feasible_changed: bool,
+    ) -> ScoreChanges {
         if !self.existing.are_current(state) {
-            return Touched::Stale;
+            return ScoreChanges::Stale;
         }
         // Re-scoring a node by itself costs several times what it costs in the column.
         let few = state.nodes.count() / 32;
         let mut nodes = Vec::new();
         let mut many = !std::mem::replace(&mut self.started, true);
-        for Key { sums, uniform } in &mut self.keys {
+        for KeyWeights { sums, uniform } in &mut self.keys {
             let column = state.topology.column(sums.key());
             let current = sums.refresh(state, |domain| {
                 let touched = column.nodes(domain);
@@ -122,13 +128,13 @@ impl Scorer for Preferences {
                 }
             });
             if !current {
-                return Touched::Stale;
+                return ScoreChanges::Stale;
             }
         }
         match nodes {
-            _ if many => Touched::All,
-            nodes if nodes.is_empty() => Touched::Nothing,
-            nodes => Touched::Nodes(nodes),
+            _ if many => ScoreChanges::All,
+            nodes if nodes.is_empty() => ScoreChanges::Nothing,
+            nodes => ScoreChanges::Nodes(nodes),
         }
     }
 

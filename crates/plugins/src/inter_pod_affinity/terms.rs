@@ -4,7 +4,7 @@ use engine::framework::Class;
 use engine::index::TermIdx;
 use engine::object::{Labels, Operator, PodTerm, Text};
 use engine::state::State;
-use engine::state::tallies::{Matcher, Scope, Subject};
+use engine::state::tallies::{Matcher, NamespaceScope, TallySource};
 use engine::state::terms::TermKind;
 
 /// The pods that a term of a pending pod speaks of; `None` for none at all.
@@ -14,15 +14,15 @@ use engine::state::terms::TermKind;
 pub(super) fn matcher(term: &PodTerm, state: &State) -> Option<Matcher> {
     let selector = term.selector.clone()?;
     let scope = match &term.namespace_selector {
-        None => Scope::Names(term.namespaces.clone()),
-        Some(namespaces) if namespaces.matches(&Labels::default()) => Scope::All,
+        None => NamespaceScope::Names(term.namespaces.clone()),
+        Some(namespaces) if namespaces.matches(&Labels::default()) => NamespaceScope::All,
         Some(namespaces) => {
             let selected = state.namespaces().filter(|n| namespaces.matches(&n.labels));
             let mut names: Vec<Text> = selected.map(|n| n.name.clone()).collect();
             names.extend_from_slice(&term.namespaces);
             names.sort_unstable();
             names.dedup();
-            Scope::Names(names.into())
+            NamespaceScope::Names(names.into())
         }
     };
     Some(Matcher { scope, selector })
@@ -40,8 +40,8 @@ pub(super) fn common_matchers(terms: &[PodTerm], state: &State) -> Option<Box<[M
 }
 
 /// The pods that all matchers speak of.
-pub(super) fn matching(matchers: Box<[Matcher]>) -> Subject {
-    Subject::Matching { matchers, live_only: false }
+pub(super) fn matching(matchers: Box<[Matcher]>) -> TallySource {
+    TallySource::Matching { matchers, live_only: false }
 }
 
 /// Whether a term speaks of such a pod, by upstream's reading for filters or by that for hints.

@@ -327,7 +327,7 @@ fn hints_follow_pods_and_nodes_that_matter() {
 
 fn filter_of(class: &Class, state: &mut State) -> Box<dyn Filter> {
     match build(None).prepare_filter(class, &mut Preparation::new(state)) {
-        Prepared::Filter(filter) => filter,
+        PreFilterResult::Filter(filter) => filter,
         _ => unreachable!("it always filters"),
     }
 }

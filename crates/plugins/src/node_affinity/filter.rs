@@ -1,7 +1,7 @@
 //! Nodes that a pod must not go to.
 
 use engine::bitset::NodeSet;
-use engine::framework::{Answer, Filter, Prepared, Rejection};
+use engine::framework::{Filter, NodeVerdict, PreFilterResult, Rejection};
 use engine::index::NodeIdx;
 use engine::object::{NodeTerm, Operator, PodSpec, Text};
 use engine::state::State;
@@ -9,24 +9,28 @@ use engine::state::State;
 use super::nodes::{allowed_nodes, nodes_of_terms};
 
 /// Prepares the filter for a spec, with the terms that the configuration adds.
-pub(super) fn prepare(added: Option<&[NodeTerm]>, spec: &PodSpec, state: &mut State) -> Prepared {
+pub(super) fn prepare(
+    added: Option<&[NodeTerm]>,
+    spec: &PodSpec,
+    state: &mut State,
+) -> PreFilterResult {
     let required = spec.node_affinity.required.as_deref();
     if required.is_none() && added.is_none() && spec.node_selector.is_none() {
-        return Prepared::Skip;
+        return PreFilterResult::Skip;
     }
     let named = required.and_then(named_nodes);
     if named.as_ref().is_some_and(Vec::is_empty) {
-        return Prepared::Reject(Rejection::unresolvable("pod affinity terms conflict"));
+        return PreFilterResult::Reject(Rejection::unresolvable("pod affinity terms conflict"));
     }
     let enforced = added.map(|terms| nodes_of_terms(state, terms));
     let allowed = allowed_nodes(state, spec);
-    let filter = Box::new(Allowed { enforced, allowed });
-    let Some(named) = named else { return Prepared::Filter(filter) };
+    let filter = Box::new(AllowedNodes { enforced, allowed });
+    let Some(named) = named else { return PreFilterResult::Filter(filter) };
     let mut nodes = NodeSet::new(state.nodes.slots());
     for node in named.into_iter().filter_map(|name| state.nodes.find(name)) {
         nodes.insert(node);
     }
-    Prepared::Narrow(nodes, Some(filter))
+    PreFilterResult::Narrow(nodes, Some(filter))
 }
 
 /// The node names that the terms allow, perhaps repeated; `None` unless every term names nodes.
@@ -43,29 +47,29 @@ fn named_nodes(terms: &[NodeTerm]) -> Option<Vec<&Text>> {
 }
 
 /// Nodes that the configuration and the pod allow; `None` when they allow all.
-struct Allowed {
+struct AllowedNodes {
     enforced: Option<NodeSet>,
     allowed: Option<NodeSet>,
 }
 
-impl Allowed {
-    const NOT_ENFORCED: Answer = Answer(1);
-    const NOT_ALLOWED: Answer = Answer(2);
+impl AllowedNodes {
+    const NOT_ENFORCED: NodeVerdict = NodeVerdict(1);
+    const NOT_ALLOWED: NodeVerdict = NodeVerdict(2);
 }
 
-impl Filter for Allowed {
-    fn check(&mut self, _state: &State, node: NodeIdx) -> Answer {
+impl Filter for AllowedNodes {
+    fn check(&mut self, _state: &State, node: NodeIdx) -> NodeVerdict {
         let lacks = |nodes: &Option<NodeSet>| nodes.as_ref().is_some_and(|n| !n.contains(node));
         if lacks(&self.enforced) {
             Self::NOT_ENFORCED
         } else if lacks(&self.allowed) {
             Self::NOT_ALLOWED
         } else {
-            Answer::PASS
+            NodeVerdict::PASS
         }
     }
 
-    fn rejection(&self, _state: &State, _node: NodeIdx, answer: Answer) -> Rejection {
+    fn rejection(&self, _state: &State, _node: NodeIdx, answer: NodeVerdict) -> Rejection {
         Rejection::unresolvable(if answer == Self::NOT_ENFORCED {
             "node(s) didn't match scheduler-enforced node affinity"
         } else {

@@ -18,7 +18,11 @@ pub(crate) fn allowed_nodes(state: &mut State, spec: &PodSpec) -> Option<NodeSet
     };
     for (key, value) in selector.into_iter().flat_map(Labels::iter) {
         let values = [value.into()].into();
-        keep(state, &mut nodes, &Requirement { key: key.into(), operator: Operator::In, values });
+        retain_matching(
+            state,
+            &mut nodes,
+            &Requirement { key: key.into(), operator: Operator::In, values },
+        );
     }
     Some(nodes)
 }
@@ -40,16 +44,16 @@ pub(super) fn nodes_of_term(state: &mut State, term: &NodeTerm) -> NodeSet {
     let mut nodes = state.nodes.present().clone();
     // Names come first: they leave so few nodes that labels need no column.
     for field in &term.fields {
-        keep_named(state, &mut nodes, field);
+        retain_named(state, &mut nodes, field);
     }
     for expression in &term.expressions {
-        keep(state, &mut nodes, expression);
+        retain_matching(state, &mut nodes, expression);
     }
     nodes
 }
 
 /// Removes the nodes whose name a requirement does not accept.
-fn keep_named(state: &State, nodes: &mut NodeSet, field: &Requirement) {
+fn retain_named(state: &State, nodes: &mut NodeSet, field: &Requirement) {
     let mut listed = NodeSet::new(state.nodes.slots());
     for node in field.values.iter().filter_map(|name| state.nodes.find(name)) {
         listed.insert(node);
@@ -62,10 +66,10 @@ fn keep_named(state: &State, nodes: &mut NodeSet, field: &Requirement) {
 }
 
 /// Removes the nodes whose labels a requirement does not accept.
-fn keep(state: &mut State, nodes: &mut NodeSet, requirement: &Requirement) {
+fn retain_matching(state: &mut State, nodes: &mut NodeSet, requirement: &Requirement) {
     /// Up to this many nodes are looked at one by one.
-    const FEW: usize = 8;
-    if nodes.count() <= FEW {
+    const LABEL_READS_MAX: usize = 8;
+    if nodes.count() <= LABEL_READS_MAX {
         let labels = |node| &state.nodes.object(node).labels;
         nodes.retain(|node| requirement.accepts(labels(node).get(&requirement.key)));
         return;

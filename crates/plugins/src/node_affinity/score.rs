@@ -21,31 +21,31 @@ pub(super) fn prepare(
     let own = own.preferred.as_deref().unwrap_or_default();
     let added = added.preferred.as_deref().unwrap_or_default();
     let counting = |(weight, term): &&(i32, NodeTerm)| *weight != 0 && !term.is_empty();
-    let favoured = added.iter().chain(own).filter(counting);
-    let favoured: Vec<_> = favoured
+    let preferred = added.iter().chain(own).filter(counting);
+    let preferred: Vec<_> = preferred
         .map(|(weight, term)| (i64::from(*weight), nodes_of_term(state, term)))
         .filter(|(_, nodes)| !nodes.is_empty())
         .collect();
-    let constant = same_everywhere(&favoured, state.nodes.present());
-    Some(Box::new(Favoured { favoured, constant, failure: failure(own) }))
+    let constant = constant_score(&preferred, state.nodes.present());
+    Some(Box::new(PreferredNodes { preferred, constant, failure: failure(own) }))
 }
 
 /// Sets of nodes with what each of their nodes gains.
-struct Favoured {
-    favoured: Vec<(i64, NodeSet)>,
+struct PreferredNodes {
+    preferred: Vec<(i64, NodeSet)>,
     constant: Option<i64>,
     failure: Option<String>,
 }
 
-impl Scorer for Favoured {
+impl Scorer for PreferredNodes {
     fn score(&mut self, _state: &State, node: NodeIdx) -> i64 {
-        let gains = self.favoured.iter().filter(|(_, nodes)| nodes.contains(node));
+        let gains = self.preferred.iter().filter(|(_, nodes)| nodes.contains(node));
         gains.map(|(weight, _)| weight).sum()
     }
 
     fn score_all(&mut self, _state: &State, raw: &mut [i64]) {
         raw.fill(0);
-        for (weight, nodes) in &self.favoured {
+        for (weight, nodes) in &self.preferred {
             for node in nodes.iter() {
                 raw[node.at()] += weight;
             }
@@ -70,9 +70,9 @@ impl Scorer for Favoured {
 }
 
 /// The final score if every node gains the same.
-fn same_everywhere(favoured: &[(i64, NodeSet)], present: &NodeSet) -> Option<i64> {
-    let all = favoured.iter().all(|(_, nodes)| nodes == present);
-    let gain: i64 = favoured.iter().map(|(weight, _)| weight).sum();
+fn constant_score(preferred: &[(i64, NodeSet)], present: &NodeSet) -> Option<i64> {
+    let all = preferred.iter().all(|(_, nodes)| nodes == present);
+    let gain: i64 = preferred.iter().map(|(weight, _)| weight).sum();
     all.then_some(if gain == 0 { 0 } else { SCORE_MAX })
 }
 

@@ -1,14 +1,14 @@
 //! Which nodes have enough left of everything a pod requests.
 
 use engine::bitset::NodeSet;
-use engine::framework::{Answer, Code, Filter, Reason, Rejection};
+use engine::framework::{Code, Filter, NodeVerdict, Reason, Rejection};
 use engine::index::{NodeIdx, ResourceIdx};
+use engine::simd::Simd;
 use engine::state::State;
-use engine::wide;
-use engine::wide::Vectors;
+use engine::{simd, simd_dispatch};
 
 /// One resource that a pod requests.
-pub(super) struct Demand {
+pub(super) struct ResourceDemand {
     pub(super) resource: ResourceIdx,
     pub(super) amount: i64,
     /// A device class offers it: nodes that have none of it themselves are left to DynamicResources.
@@ -16,7 +16,7 @@ pub(super) struct Demand {
     pub(super) reason: Reason,
 }
 
-impl Demand {
+impl ResourceDemand {
     #[inline]
     fn is_met(&self, allocatable: i64, requested: i64) -> bool {
         self.amount <= allocatable.wrapping_sub(requested) || self.delegated && allocatable <= 0
@@ -31,20 +31,20 @@ struct Shortage {
 }
 
 /// The demands of a class.
-pub(super) struct Fits {
-    demands: Box<[Demand]>,
+pub(super) struct FitFilter {
+    demands: Box<[ResourceDemand]>,
     /// Every shortage that was seen; answers are positions in here plus one.
     shortages: Vec<Shortage>,
     lacking: Vec<u32>,
 }
 
-impl Fits {
-    pub(super) fn new(demands: Vec<Demand>) -> Self {
+impl FitFilter {
+    pub(super) fn new(demands: Vec<ResourceDemand>) -> Self {
         Self { demands: demands.into(), shortages: Vec::new(), lacking: Vec::new() }
     }
 
     /// The answer that stands for what was just found to be lacking.
-    fn answer(&mut self, unresolvable: bool) -> Answer {
+    fn answer(&mut self, unresolvable: bool) -> NodeVerdict {
         let same = |shortage: &Shortage| {
             *shortage.lacking == *self.lacking && shortage.unresolvable == unresolvable
         };
@@ -54,12 +54,12 @@ impl Fits {
             self.shortages.push(Shortage { lacking, unresolvable });
             self.shortages.len() - 1
         });
-        Answer(position as u32 + 1)
+        NodeVerdict(position as u32 + 1)
     }
 }
 
-impl Filter for Fits {
-    fn check(&mut self, state: &State, node: NodeIdx) -> Answer {
+impl Filter for FitFilter {
+    fn check(&mut self, state: &State, node: NodeIdx) -> NodeVerdict {
         let nodes = &state.nodes;
         let mut unresolvable = false;
         self.lacking.clear();
@@ -73,10 +73,10 @@ impl Filter for Fits {
                 unresolvable |= demand.amount > allocatable;
             }
         }
-        if self.lacking.is_empty() { Answer::PASS } else { self.answer(unresolvable) }
+        if self.lacking.is_empty() { NodeVerdict::PASS } else { self.answer(unresolvable) }
     }
 
-    fn rejection(&self, _state: &State, _node: NodeIdx, answer: Answer) -> Rejection {
+    fn rejection(&self, _state: &State, _node: NodeIdx, answer: NodeVerdict) -> Rejection {
         let shortage = &self.shortages[answer.0 as usize - 1];
         let reason = |position: &u32| match position {
             0 => Reason::Borrowed("Too many pods"),
@@ -104,7 +104,7 @@ impl Filter for Fits {
                 (demand.amount, columns.allocatable(resource), columns.requested(resource))
             })
             .collect();
-        wide!(vectors => keep_roomy(vectors, nodes, (allowed, counts), &plain));
+        simd_dispatch!(vectors => retain_fitting(vectors, nodes, (allowed, counts), &plain));
         for demand in self.demands.iter().filter(|d| d.delegated || d.amount < 0) {
             let allocatable = state.nodes.allocatable(demand.resource);
             let requested = state.nodes.requested(demand.resource);
@@ -115,7 +115,7 @@ impl Filter for Fits {
         }
     }
 
-    fn reads_usage(&self) -> bool {
+    fn reads_pods(&self) -> bool {
         true
     }
 }
@@ -126,14 +126,14 @@ impl Filter for Fits {
 
 /// Keeps the nodes that have room for one more pod, and for these amounts.
 #[inline(always)]
-fn keep_roomy(
-    vectors: impl Vectors,
+fn retain_fitting(
+    simd: impl Simd,
     nodes: &mut NodeSet,
     (allowed, counts): (&[i64], &[i64]),
     demands: &[(i64, Column, Column)],
 ) {
     for (index, word) in nodes.words_mut().iter_mut().enumerate() {
-        let mut short = [0; WORD];
+        let mut short = [0; WORD_BITS];
         let room = word_of(Some(allowed), index).iter().zip(word_of(Some(counts), index));
         for (short, (allowed, count)) in short.iter_mut().zip(room) {
             *short = allowed - count - 1;
@@ -145,7 +145,7 @@ fn keep_roomy(
                 *short |= left | left.wrapping_sub(*amount);
             }
         }
-        *word &= wide::not_negative(vectors, &short);
+        *word &= simd::non_negative_mask(simd, &short);
     }
 }
 
@@ -153,17 +153,17 @@ fn keep_roomy(
 type Column<'a> = Option<&'a [i64]>;
 
 /// Nodes in one word of a set.
-const WORD: usize = u64::BITS as usize;
+const WORD_BITS: usize = u64::BITS as usize;
 
 /// The part of a column that belongs to a word; a column that nobody uses is all zeros.
 #[inline(always)]
 fn word_of(column: Column<'_>, word: usize) -> &[i64] {
-    let first = word * WORD;
-    column.map_or(&[0; WORD], |column| &column[first..column.len().min(first + WORD)])
+    let first = word * WORD_BITS;
+    column.map_or(&[0; WORD_BITS], |column| &column[first..column.len().min(first + WORD_BITS)])
 }
 
 /// The first answer becomes the lowest bit.
 #[inline]
 fn bits(answers: impl Iterator<Item = bool>) -> u64 {
-    answers.zip(0..).fold(0, |bits, (answer, place)| bits | u64::from(answer) << place)
+    answers.zip(0..).fold(0, |bits, (answer, bit)| bits | u64::from(answer) << bit)
 }

@@ -3,14 +3,14 @@
 use engine::framework::Scorer;
 use engine::framework::scorer::SCORE_MAX;
 use engine::index::{NodeIdx, ResourceIdx};
+use engine::simd_dispatch;
 use engine::state::State;
-use engine::wide;
 
 use super::exact;
 
 /// How the use of one resource becomes a score.
 #[derive(Clone)]
-pub(super) enum Strategy {
+pub(super) enum FitStrategy {
     /// The more is left, the better.
     Least,
     /// The more is used, the better.
@@ -19,18 +19,18 @@ pub(super) enum Strategy {
     Shape(Box<[i64; 101]>),
 }
 
-impl Strategy {
+impl FitStrategy {
     /// The broken line through points of (utilisation, score), as scores of 0 to 100.
     pub(super) fn shape(points: &[(i64, i64)]) -> Self {
         let mut scores = Box::new([0; 101]);
         for (score, used) in scores.iter_mut().zip(0..) {
-            *score = on_line(points, used);
+            *score = interpolate(points, used);
         }
         Self::Shape(scores)
     }
 }
 
-fn on_line(points: &[(i64, i64)], used: i64) -> i64 {
+fn interpolate(points: &[(i64, i64)], used: i64) -> i64 {
     match points.iter().position(|(utilisation, _)| used <= *utilisation) {
         None => points.last().map_or(0, |(_, score)| *score),
         Some(0) => points[0].1,
@@ -43,7 +43,7 @@ fn on_line(points: &[(i64, i64)], used: i64) -> i64 {
 
 /// Which column tells what is used of a resource.
 #[derive(Clone, Copy)]
-pub(super) enum Used {
+pub(super) enum UsedColumn {
     NonZeroCpu,
     NonZeroMemory,
     Requested,
@@ -51,54 +51,54 @@ pub(super) enum Used {
 
 /// A resource that counts.
 #[derive(Clone)]
-pub(super) struct Part {
+pub(super) struct ScoredResource {
     pub(super) resource: ResourceIdx,
-    pub(super) used: Used,
+    pub(super) used: UsedColumn,
     /// What the pod adds.
     pub(super) amount: i64,
     pub(super) weight: i64,
 }
 
-impl Part {
+impl ScoredResource {
     fn allocatable<'a>(&self, state: &'a State) -> Option<&'a [i64]> {
         state.nodes.allocatable(self.resource)
     }
 
     fn used<'a>(&self, state: &'a State) -> Option<&'a [i64]> {
         match self.used {
-            Used::NonZeroCpu => Some(state.nodes.non_zero_cpu()),
-            Used::NonZeroMemory => Some(state.nodes.non_zero_memory()),
-            Used::Requested => state.nodes.requested(self.resource),
+            UsedColumn::NonZeroCpu => Some(state.nodes.non_zero_cpu()),
+            UsedColumn::NonZeroMemory => Some(state.nodes.non_zero_memory()),
+            UsedColumn::Requested => state.nodes.requested(self.resource),
         }
     }
 
-    fn is_known(&self, state: &State) -> bool {
+    fn has_columns(&self, state: &State) -> bool {
         self.allocatable(state).is_some() && self.used(state).is_some()
     }
 
     #[inline(always)]
     fn bits(&self, state: &State) -> i64 {
-        let bits = |column: Option<&[i64]>| column.map_or(0, exact::bits_of);
+        let bits = |column: Option<&[i64]>| column.map_or(0, exact::combined_bits);
         self.amount | bits(self.allocatable(state)) | bits(self.used(state))
     }
 
-    /// Whether the numbers of one node are below [`exact::LIMIT`].
-    fn is_small_on(&self, state: &State, node: NodeIdx) -> bool {
+    /// Whether the numbers of one node are below [`exact::EXACT_LIMIT`].
+    fn is_exact_on(&self, state: &State, node: NodeIdx) -> bool {
         let bits = |column: Option<&[i64]>| column.map_or(0, |column| column[node.at()]);
-        exact::are_small(self.amount | bits(self.allocatable(state)) | bits(self.used(state)))
+        exact::all_exact(self.amount | bits(self.allocatable(state)) | bits(self.used(state)))
     }
 }
 
 /// Scores by the resources of a node.
-pub(super) struct ByResources {
-    pub(super) strategy: Strategy,
-    pub(super) parts: Box<[Part]>,
+pub(super) struct ResourceScorer {
+    pub(super) strategy: FitStrategy,
+    pub(super) resources: Box<[ScoredResource]>,
 }
 
-impl Scorer for ByResources {
+impl Scorer for ResourceScorer {
     fn score(&mut self, state: &State, node: NodeIdx) -> i64 {
         let (mut total, mut weights) = (0i64, 0i64);
-        for part in &self.parts {
+        for part in &self.resources {
             let allocatable = state.nodes.allocatable_of(part.resource, node);
             if allocatable == 0 {
                 continue;
@@ -107,65 +107,65 @@ impl Scorer for ByResources {
             // A node with more than the largest number on it must not pass for an empty one.
             let requested = used.saturating_add(part.amount);
             let score = resource_score(&self.strategy, requested, allocatable);
-            if score > 0 || !matches!(self.strategy, Strategy::Shape(_)) {
+            if score > 0 || !matches!(self.strategy, FitStrategy::Shape(_)) {
                 total = total.wrapping_add(score.wrapping_mul(part.weight));
                 weights += part.weight;
             }
         }
         match self.strategy {
             _ if weights == 0 => 0,
-            Strategy::Shape(_) => (total as f64 / weights as f64).round() as i64,
-            Strategy::Least | Strategy::Most => total / weights,
+            FitStrategy::Shape(_) => (total as f64 / weights as f64).round() as i64,
+            FitStrategy::Least | FitStrategy::Most => total / weights,
         }
     }
 
     fn score_all(&mut self, state: &State, raw: &mut [i64]) {
-        if score_columns(&self.strategy, &self.parts, state, raw) {
+        if score_columns(&self.strategy, &self.resources, state, raw) {
             return;
         }
         // A huge number on one node, or on one that does not exist, costs only that one the fast way.
         for node in (0..raw.len()).map(NodeIdx::from) {
-            if !self.parts.iter().all(|part| part.is_small_on(state, node)) {
+            if !self.resources.iter().all(|part| part.is_exact_on(state, node)) {
                 raw[node.at()] = self.score(state, node);
             }
         }
     }
 
-    fn reads_usage(&self) -> bool {
+    fn reads_pods(&self) -> bool {
         true
     }
 }
 
 /// Upstream's integer formulas, which wrap around where Go's do.
-fn resource_score(strategy: &Strategy, requested: i64, allocatable: i64) -> i64 {
+fn resource_score(strategy: &FitStrategy, requested: i64, allocatable: i64) -> i64 {
     let percent = |amount: i64| amount.wrapping_mul(SCORE_MAX).wrapping_div(allocatable);
     match strategy {
-        Strategy::Least if requested > allocatable => 0,
-        Strategy::Least => percent(allocatable.wrapping_sub(requested)),
-        Strategy::Most => percent(requested.min(allocatable)),
-        Strategy::Shape(scores) if requested > allocatable => scores[100],
+        FitStrategy::Least if requested > allocatable => 0,
+        FitStrategy::Least => percent(allocatable.wrapping_sub(requested)),
+        FitStrategy::Most => percent(requested.min(allocatable)),
+        FitStrategy::Shape(scores) if requested > allocatable => scores[100],
         // Only numbers that wrapped around are out of range; the line goes on level there.
-        Strategy::Shape(scores) => scores[percent(requested).clamp(0, 100) as usize],
+        FitStrategy::Shape(scores) => scores[percent(requested).clamp(0, 100) as usize],
     }
 }
 
-/// The same as [`ByResources::score`] for all slots whose numbers are below [`exact::LIMIT`]. False when
+/// The same as [`ResourceScorer::score`] for all slots whose numbers are below [`exact::EXACT_LIMIT`]. False when
 /// there are others: their scores are worth nothing. (Weights are at most 100, and so is the number of
 /// resources in a list.)
 pub(super) fn score_columns(
-    strategy: &Strategy,
-    parts: &[Part],
+    strategy: &FitStrategy,
+    resources: &[ScoredResource],
     state: &State,
     raw: &mut [i64],
 ) -> bool {
-    match (strategy, parts) {
-        (Strategy::Least, [first, second]) if first.weight == second.weight => {
-            wide!(_ => score_pair(first, second, state, raw, left))
+    match (strategy, resources) {
+        (FitStrategy::Least, [first, second]) if first.weight == second.weight => {
+            simd_dispatch!(_ => score_pair(first, second, state, raw, left))
         }
-        (Strategy::Most, [first, second]) if first.weight == second.weight => {
-            wide!(_ => score_pair(first, second, state, raw, taken))
+        (FitStrategy::Most, [first, second]) if first.weight == second.weight => {
+            simd_dispatch!(_ => score_pair(first, second, state, raw, taken))
         }
-        _ => wide!(_ => score_chunks(strategy, parts, state, raw)),
+        _ => simd_dispatch!(_ => score_chunks(strategy, resources, state, raw)),
     }
 }
 
@@ -190,85 +190,90 @@ fn percentage(
     used: i64,
     share: impl Fn(f64, f64) -> f64,
 ) -> (f64, bool) {
-    let (allocatable, used) = (exact::double(allocatable), exact::double(used));
+    let (allocatable, used) = (exact::to_f64(allocatable), exact::to_f64(used));
     // Nodes without the resource: the share is zero.
     let exists = allocatable > 0.0;
     let divisor = if exists { allocatable } else { 1.0 };
-    (exact::whole(100.0 * share(used + added, allocatable) / divisor), exists)
+    (exact::floor(100.0 * share(used + added, allocatable) / divisor), exists)
 }
 
 /// Two resources of equal weight, as usual, in one go: their average is half their sum, or what
 /// there is of it if a node lacks one.
 #[inline(always)]
 fn score_pair(
-    first: &Part,
-    second: &Part,
+    first: &ScoredResource,
+    second: &ScoredResource,
     state: &State,
     raw: &mut [i64],
     share: impl Fn(f64, f64) -> f64,
 ) -> bool {
-    let zeros = if first.is_known(state) && second.is_known(state) { 0 } else { raw.len() };
+    let zeros = if first.has_columns(state) && second.has_columns(state) { 0 } else { raw.len() };
     let zeros = vec![0; zeros];
     let column = |column: Option<_>| column.unwrap_or(&zeros[..]);
     let rows = column(first.allocatable(state)).iter().zip(column(first.used(state)));
     let rows = rows.zip(column(second.allocatable(state)).iter().zip(column(second.used(state))));
-    let (added0, added1) = (exact::double(first.amount), exact::double(second.amount));
+    let (added0, added1) = (exact::to_f64(first.amount), exact::to_f64(second.amount));
     let mut bits = first.amount | second.amount;
     for (raw, ((allocatable0, used0), (allocatable1, used1))) in raw.iter_mut().zip(rows) {
         bits |= allocatable0 | used0 | allocatable1 | used1;
         let (score0, exists0) = percentage(added0, *allocatable0, *used0, &share);
         let (score1, exists1) = percentage(added1, *allocatable1, *used1, &share);
         let part = if exists0 && exists1 { 0.5 } else { 1.0 };
-        *raw = exact::integer(exact::whole((score0 + score1) * part));
+        *raw = exact::to_i64(exact::floor((score0 + score1) * part));
     }
-    exact::are_small(bits)
+    exact::all_exact(bits)
 }
 
 /// Slots that are worked on at a time, so that sums stay in the nearest cache.
-const CHUNK: usize = 256;
+const CHUNK_SLOTS: usize = 256;
 
-/// Sums of one chunk.
-struct Sums {
-    totals: [f64; CHUNK],
-    weights: [f64; CHUNK],
+/// ChunkSums of one chunk.
+struct ChunkSums {
+    totals: [f64; CHUNK_SLOTS],
+    weights: [f64; CHUNK_SLOTS],
 }
 
 /// Any number of resources.
 #[inline(always)]
-fn score_chunks(strategy: &Strategy, parts: &[Part], state: &State, raw: &mut [i64]) -> bool {
-    let are_small = parts.iter().all(|part| exact::are_small(part.bits(state)));
-    let mut sums = Sums { totals: [0.0; CHUNK], weights: [0.0; CHUNK] };
-    for (chunk, raw) in raw.chunks_mut(CHUNK).enumerate() {
+fn score_chunks(
+    strategy: &FitStrategy,
+    resources: &[ScoredResource],
+    state: &State,
+    raw: &mut [i64],
+) -> bool {
+    let are_small = resources.iter().all(|part| exact::all_exact(part.bits(state)));
+    let mut sums = ChunkSums { totals: [0.0; CHUNK_SLOTS], weights: [0.0; CHUNK_SLOTS] };
+    for (chunk, raw) in raw.chunks_mut(CHUNK_SLOTS).enumerate() {
         sums.totals.fill(0.0);
         sums.weights.fill(0.0);
-        for part in parts {
+        for part in resources {
             let allocatable = chunk_of(part.allocatable(state), chunk);
             let used = chunk_of(part.used(state), chunk);
             match strategy {
-                Strategy::Least => sums.add(part, allocatable, used, left),
-                Strategy::Most => sums.add(part, allocatable, used, taken),
-                Strategy::Shape(scores) => sums.add_by_shape(part, allocatable, used, scores),
+                FitStrategy::Least => sums.add(part, allocatable, used, left),
+                FitStrategy::Most => sums.add(part, allocatable, used, taken),
+                FitStrategy::Shape(scores) => sums.add_by_shape(part, allocatable, used, scores),
             }
         }
         match strategy {
-            Strategy::Least | Strategy::Most => sums.averages(raw, exact::whole),
-            Strategy::Shape(_) => sums.averages(raw, f64::round),
+            FitStrategy::Least | FitStrategy::Most => sums.averages(raw, exact::floor),
+            FitStrategy::Shape(_) => sums.averages(raw, f64::round),
         }
     }
     are_small
 }
 
-impl Sums {
+impl ChunkSums {
     /// Adds a resource, of which `share` is the part that counts.
     #[inline(always)]
     fn add(
         &mut self,
-        part: &Part,
+        part: &ScoredResource,
         allocatable: &[i64],
         used: &[i64],
         share: impl Fn(f64, f64) -> f64,
     ) {
-        let (amount, part_weight) = (exact::double(part.amount), exact::double(part.weight));
+        let (amount, part_weight) = (exact::to_f64(part.amount), exact::to_f64(part.weight));
         let sums = self.totals.iter_mut().zip(&mut self.weights);
         for ((total, weight), (allocatable, used)) in sums.zip(allocatable.iter().zip(used)) {
             let (score, exists) = percentage(amount, *allocatable, *used, &share);
@@ -279,7 +284,7 @@ impl Sums {
 
     fn add_by_shape(
         &mut self,
-        part: &Part,
+        part: &ScoredResource,
         allocatable: &[i64],
         used: &[i64],
         scores: &[i64; 101],
@@ -287,14 +292,14 @@ impl Sums {
         let sums = self.totals.iter_mut().zip(&mut self.weights);
         for ((total, weight), (allocatable, used)) in sums.zip(allocatable.iter().zip(used)) {
             let exists = *allocatable > 0;
-            let divisor = exact::double((*allocatable).max(1));
+            let divisor = exact::to_f64((*allocatable).max(1));
             let requested = used.saturating_add(part.amount).min(*allocatable);
-            let percent = exact::whole(100.0 * exact::double(requested) / divisor);
+            let percent = exact::floor(100.0 * exact::to_f64(requested) / divisor);
             // Out of range only where the numbers are too large.
-            let score = scores[exact::integer(percent).clamp(0, 100) as usize];
+            let score = scores[exact::to_i64(percent).clamp(0, 100) as usize];
             let counts = if exists && score > 0 { part.weight } else { 0 };
-            *total += exact::double(counts * score);
-            *weight += exact::double(counts);
+            *total += exact::to_f64(counts * score);
+            *weight += exact::to_f64(counts);
         }
     }
 
@@ -302,15 +307,15 @@ impl Sums {
     fn averages(&self, raw: &mut [i64], round: impl Fn(f64) -> f64) {
         for (raw, (total, weight)) in raw.iter_mut().zip(self.totals.iter().zip(&self.weights)) {
             let divisor = if *weight > 0.0 { *weight } else { 1.0 };
-            *raw = exact::integer(round(total / divisor));
+            *raw = exact::to_i64(round(total / divisor));
         }
     }
 }
 
 /// The part of a column that belongs to a chunk; a column that nobody uses is all zeros.
 fn chunk_of(column: Option<&[i64]>, chunk: usize) -> &[i64] {
-    let first = chunk * CHUNK;
-    column.map_or(&[0; CHUNK], |column| {
-        &column[first.min(column.len())..column.len().min(first + CHUNK)]
+    let first = chunk * CHUNK_SLOTS;
+    column.map_or(&[0; CHUNK_SLOTS], |column| {
+        &column[first.min(column.len())..column.len().min(first + CHUNK_SLOTS)]
     })
 }

@@ -277,17 +277,18 @@ fn a_huge_request_on_one_node_leaves_the_fast_scores_of_the_others_right() {
     let some = pod_on("some", "a", requests(1000, 3 << 30, &[]));
     let pods = [some, huge("p", "b"), huge("q", "b"), huge("r", "absent")];
     let state = state([node("a"), node("b")], pods);
-    let shape = score::Strategy::shape(&[(0, 0), (100, 100)]);
-    for strategy in [score::Strategy::Least, score::Strategy::Most, shape] {
+    let shape = score::FitStrategy::shape(&[(0, 0), (100, 100)]);
+    for strategy in [score::FitStrategy::Least, score::FitStrategy::Most, shape] {
         for weights in [(1, 1), (3, 2)] {
-            let part = |resource, used, amount, weight| Part { resource, used, amount, weight };
+            let part =
+                |resource, used, amount, weight| ScoredResource { resource, used, amount, weight };
             let parts = [
-                part(ResourceIdx::CPU, Used::NonZeroCpu, 500, weights.0),
-                part(ResourceIdx::MEMORY, Used::NonZeroMemory, 1 << 30, weights.1),
+                part(ResourceIdx::CPU, UsedColumn::NonZeroCpu, 500, weights.0),
+                part(ResourceIdx::MEMORY, UsedColumn::NonZeroMemory, 1 << 30, weights.1),
             ];
             let mut raw = vec![-1; state.nodes.slots()];
             assert!(!score::score_columns(&strategy, &parts, &state, &mut raw));
-            let mut scorer = ByResources { strategy: strategy.clone(), parts: parts.into() };
+            let mut scorer = ResourceScorer { strategy: strategy.clone(), resources: parts.into() };
             let a = state.nodes.find("a").expect("the node is there");
             assert_eq!(raw[a.at()], scorer.score(&state, a));
             scorer.score_all(&state, &mut raw);

@@ -8,14 +8,14 @@ use engine::object::{
     Operator, Owner, Requirement, Selector, SpreadConstraint, Text, WhenUnsatisfiable, Workload,
     WorkloadKind,
 };
-use engine::state::tallies::{Matcher, Scope, Subject};
+use engine::state::tallies::{Matcher, NamespaceScope, TallySource};
 use engine::state::{Areas, State};
 
 use crate::node_affinity::RequiredNodeAffinity;
 use crate::tolerations::tolerates_all_hard;
 
 /// The constraints of pods that bring none.
-pub(super) struct Defaults {
+pub(super) struct DefaultConstraints {
     /// They are Kubernetes' own, which forgive nodes that lack a label.
     pub(super) system: bool,
     /// The constraints, without selectors.
@@ -23,25 +23,25 @@ pub(super) struct Defaults {
 }
 
 /// The constraints of one kind that hold for a class, and what besides nodes they were made from.
-pub(super) struct Resolved {
+pub(super) struct ResolvedConstraints {
     pub(super) constraints: Vec<SpreadConstraint>,
     pub(super) areas: Areas,
 }
 
-impl Defaults {
+impl DefaultConstraints {
     /// The class's own constraints of this kind; the defaults if it has none of any kind.
     pub(super) fn resolve(
         &self,
         class: &Class,
         kind: WhenUnsatisfiable,
         state: &State,
-    ) -> Resolved {
+    ) -> ResolvedConstraints {
         let own = &class.spec.spread;
         let given = if own.is_empty() { &self.constraints[..] } else { own };
         let mut constraints: Vec<SpreadConstraint> =
             given.iter().filter(|c| c.when_unsatisfiable == kind).cloned().collect();
         if !own.is_empty() || constraints.is_empty() {
-            return Resolved { constraints, areas: Areas::NONE };
+            return ResolvedConstraints { constraints, areas: Areas::NONE };
         }
         let selector = deduced_selector(class, state);
         if selector.is_empty() {
@@ -50,12 +50,12 @@ impl Defaults {
         for constraint in &mut constraints {
             constraint.selector = Some(selector.clone());
         }
-        Resolved { constraints, areas: Areas::WORKLOADS }
+        ResolvedConstraints { constraints, areas: Areas::WORKLOADS }
     }
 }
 
 /// Whether the class looks at labels or names of nodes.
-pub(super) fn demands_of_nodes(class: &Class) -> bool {
+pub(super) fn constrains_nodes(class: &Class) -> bool {
     class.spec.node_selector.is_some() || class.spec.node_affinity.required.is_some()
 }
 
@@ -77,7 +77,7 @@ pub(super) fn counted_nodes(
     mut nodes: NodeSet,
     state: &State,
 ) -> NodeSet {
-    if constraint.honor_affinity && demands_of_nodes(class) {
+    if constraint.honor_affinity && constrains_nodes(class) {
         let demands = RequiredNodeAffinity::new(&class.spec);
         nodes.retain(|node| demands.matches(state.nodes.object(node)));
     }
@@ -92,11 +92,11 @@ pub(super) fn counted_nodes(
 }
 
 /// The pods that a constraint counts, if any: an empty selector counts none, though it matches all.
-pub(super) fn counted_pods(constraint: &SpreadConstraint, class: &Class) -> Option<Subject> {
+pub(super) fn counted_pods(constraint: &SpreadConstraint, class: &Class) -> Option<TallySource> {
     let selector = constraint.selector.clone().filter(|selector| !selector.is_empty())?;
-    let scope = Scope::Names(Box::new([class.namespace.clone()]));
+    let scope = NamespaceScope::Names(Box::new([class.namespace.clone()]));
     let matchers = Box::new([Matcher { scope, selector }]);
-    Some(Subject::Matching { matchers, live_only: true })
+    Some(TallySource::Matching { matchers, live_only: true })
 }
 
 /// The selectors of the services that select the class and of its controller, all together.

@@ -1,9 +1,9 @@
-//! Hard constraints: where one more pod would make the spread too uneven.
+//! HardConstraint constraints: where one more pod would make the spread too uneven.
 
 use std::collections::BTreeMap;
 
 use engine::bitset::NodeSet;
-use engine::framework::{Answer, Class, Filter, Freshness, Rejection};
+use engine::framework::{Class, Filter, Freshness, NodeVerdict, Rejection};
 use engine::index::{DomainIdx, NodeIdx, PodIdx};
 use engine::map::Map;
 use engine::object::{Selector, SpreadConstraint, Text};
@@ -12,49 +12,51 @@ use engine::state::domains::DomainSums;
 
 use super::constraints::{counted_nodes, counted_pods, nodes_with_all_keys};
 
-const LABEL_MISSING: Answer = Answer(1);
-const TOO_UNEVEN: Answer = Answer(2);
+const LABEL_MISSING: NodeVerdict = NodeVerdict(1);
+const TOO_UNEVEN: NodeVerdict = NodeVerdict(2);
 
 /// Domains of up to so many nodes are small: their nodes are marked one by one.
-const FEW: usize = 64;
+const SMALL_DOMAIN_NODES_MAX: usize = 64;
 
 /// The hard constraints of a class.
-pub(super) struct Spread {
+pub(super) struct SpreadFilter {
     namespace: Text,
-    constraints: Vec<Hard>,
+    constraints: Vec<HardConstraint>,
     /// Nodes with the keys of all constraints; no others can pass.
     with_all_keys: NodeSet,
 }
 
 /// One hard constraint.
-struct Hard {
+struct HardConstraint {
     selector: Option<Selector>,
     counts: DomainSums,
-    /// The counts that `levels` and `full` know of.
-    known: Vec<i64>,
+    /// The counts that `domains_by_count` and `full_nodes` know of.
+    last_counts: Vec<i64>,
     /// Whether a domain has a node that is counted. Others do not count for the minimum.
-    exists: Vec<bool>,
+    is_counted: Vec<bool>,
     /// How many of the domains that exist have each count.
-    levels: BTreeMap<i64, usize>,
+    domains_by_count: BTreeMap<i64, usize>,
     /// Too few domains exist: the minimum is taken to be zero.
-    few_domains: bool,
+    below_min_domains: bool,
     /// How far above the minimum a domain may be before the pod comes to it.
-    slack: i64,
-    /// The limit that `full` was made with.
+    skew_allowed: i64,
+    /// The limit that `full_nodes` was made with.
     limit: i64,
     /// Nodes of domains above the limit.
-    full: NodeSet,
+    full_nodes: NodeSet,
     /// Domains that changed in this refresh.
     changed: Vec<DomainIdx>,
-    /// Nodes of large domains that were judged before.
-    large: Map<DomainIdx, NodeSet>,
+    /// Nodes of large_domains domains that were judged before.
+    large_domains: Map<DomainIdx, NodeSet>,
 }
 
-impl Spread {
+impl SpreadFilter {
     pub(super) fn new(class: &Class, constraints: &[SpreadConstraint], state: &mut State) -> Self {
         let with_all_keys = nodes_with_all_keys(constraints, state);
-        let constraints =
-            constraints.iter().map(|c| Hard::new(c, class, &with_all_keys, state)).collect();
+        let constraints = constraints
+            .iter()
+            .map(|c| HardConstraint::new(c, class, &with_all_keys, state))
+            .collect();
         Self { namespace: class.namespace.clone(), constraints, with_all_keys }
     }
 
@@ -67,27 +69,27 @@ impl Spread {
             if constraint.matches(state.labels(pod))
                 && let Some(domain) = constraint.counts.add(state, node, change)
             {
-                constraint.settle(domain);
+                constraint.update_count(domain);
             }
         }
     }
 }
 
-impl Filter for Spread {
-    fn check(&mut self, state: &State, node: NodeIdx) -> Answer {
+impl Filter for SpreadFilter {
+    fn check(&mut self, state: &State, node: NodeIdx) -> NodeVerdict {
         for constraint in &self.constraints {
             let domain = state.topology.column(constraint.counts.key()).domain(node);
             if !domain.is_some() {
                 return LABEL_MISSING;
             }
-            if constraint.counts.sum(domain) > constraint.present_limit() {
+            if constraint.counts.sum(domain) > constraint.current_limit() {
                 return TOO_UNEVEN;
             }
         }
-        Answer::PASS
+        NodeVerdict::PASS
     }
 
-    fn rejection(&self, _state: &State, _node: NodeIdx, answer: Answer) -> Rejection {
+    fn rejection(&self, _state: &State, _node: NodeIdx, answer: NodeVerdict) -> Rejection {
         if answer == LABEL_MISSING {
             Rejection::unresolvable(
                 "node(s) didn't match pod topology spread constraints (missing required label)",
@@ -100,7 +102,7 @@ impl Filter for Spread {
     fn filter(&mut self, _state: &State, nodes: &mut NodeSet) {
         nodes.intersect(&self.with_all_keys);
         for constraint in &self.constraints {
-            nodes.subtract(&constraint.full);
+            nodes.subtract(&constraint.full_nodes);
         }
     }
 
@@ -134,7 +136,7 @@ impl Filter for Spread {
     }
 }
 
-impl Hard {
+impl HardConstraint {
     fn new(
         constraint: &SpreadConstraint,
         class: &Class,
@@ -147,33 +149,33 @@ impl Hard {
             counts.follow(state, &subject, 1);
         }
         let column = state.topology.column(counts.key());
-        let mut exists = vec![false; column.domain_count()];
+        let mut is_counted = vec![false; column.domain_count()];
         for node in counted.iter() {
-            exists[column.domain(node).at()] = true;
+            is_counted[column.domain(node).at()] = true;
         }
-        let known = counts.sums().to_vec();
-        let mut levels = BTreeMap::new();
-        for (count, exists) in known.iter().zip(&exists) {
-            if *exists {
-                *levels.entry(*count).or_default() += 1;
+        let last_counts = counts.sums().to_vec();
+        let mut domains_by_count = BTreeMap::new();
+        for (count, is_counted) in last_counts.iter().zip(&is_counted) {
+            if *is_counted {
+                *domains_by_count.entry(*count).or_default() += 1;
             }
         }
-        let domain_count = exists.iter().filter(|exists| **exists).count() as i64;
+        let domain_count = is_counted.iter().filter(|is_counted| **is_counted).count() as i64;
         let mut hard = Self {
             selector: constraint.selector.clone(),
             counts,
-            known,
-            exists,
-            levels,
-            few_domains: domain_count < i64::from(constraint.min_domains),
-            slack: i64::from(constraint.max_skew),
+            last_counts,
+            is_counted,
+            domains_by_count,
+            below_min_domains: domain_count < i64::from(constraint.min_domains),
+            skew_allowed: i64::from(constraint.max_skew),
             limit: i64::MAX,
-            full: NodeSet::new(state.nodes.slots()),
+            full_nodes: NodeSet::new(state.nodes.slots()),
             changed: Vec::new(),
-            large: Map::default(),
+            large_domains: Map::default(),
         };
-        hard.slack -= i64::from(hard.matches(&class.labels));
-        hard.judge_all(state);
+        hard.skew_allowed -= i64::from(hard.matches(&class.labels));
+        hard.update_all_domains(state);
         hard
     }
 
@@ -182,27 +184,27 @@ impl Hard {
     }
 
     /// The highest count at which a domain may take one more pod.
-    fn present_limit(&self) -> i64 {
-        let minimum = match self.levels.first_key_value() {
-            _ if self.few_domains => 0,
+    fn current_limit(&self) -> i64 {
+        let minimum = match self.domains_by_count.first_key_value() {
+            _ if self.below_min_domains => 0,
             Some((minimum, _)) => *minimum,
             None => i64::from(i32::MAX),
         };
-        minimum + self.slack
+        minimum + self.skew_allowed
     }
 
     /// Takes note of the new count of a domain.
-    fn settle(&mut self, domain: DomainIdx) {
+    fn update_count(&mut self, domain: DomainIdx) {
         let new = self.counts.sum(domain);
-        let old = std::mem::replace(&mut self.known[domain.at()], new);
-        if new == old || !self.exists[domain.at()] {
+        let old = std::mem::replace(&mut self.last_counts[domain.at()], new);
+        if new == old || !self.is_counted[domain.at()] {
             return;
         }
-        *self.levels.entry(new).or_default() += 1;
-        if let Some(domains) = self.levels.get_mut(&old) {
+        *self.domains_by_count.entry(new).or_default() += 1;
+        if let Some(domains) = self.domains_by_count.get_mut(&old) {
             *domains -= 1;
             if *domains == 0 {
-                self.levels.remove(&old);
+                self.domains_by_count.remove(&old);
             }
         }
     }
@@ -215,47 +217,49 @@ impl Hard {
             return Freshness::Stale;
         }
         for domain in &changed {
-            self.settle(*domain);
+            self.update_count(*domain);
         }
-        let flipped = if self.present_limit() == self.limit {
-            changed.iter().fold(false, |flipped, domain| self.judge(state, *domain) | flipped)
+        let flipped = if self.current_limit() == self.limit {
+            changed
+                .iter()
+                .fold(false, |flipped, domain| self.update_domain(state, *domain) | flipped)
         } else {
-            self.judge_all(state)
+            self.update_all_domains(state)
         };
         self.changed = changed;
         if flipped { Freshness::Changed } else { Freshness::Same }
     }
 
     /// Judges all domains by the present limit. True if some verdict changed.
-    fn judge_all(&mut self, state: &State) -> bool {
-        self.limit = self.present_limit();
-        let domains = (0..self.known.len()).map(DomainIdx::from);
-        domains.fold(false, |flipped, domain| self.judge(state, domain) | flipped)
+    fn update_all_domains(&mut self, state: &State) -> bool {
+        self.limit = self.current_limit();
+        let domains = (0..self.last_counts.len()).map(DomainIdx::from);
+        domains.fold(false, |flipped, domain| self.update_domain(state, domain) | flipped)
     }
 
     /// Judges a domain. True if the verdict changed.
-    fn judge(&mut self, state: &State, domain: DomainIdx) -> bool {
-        let full = self.known[domain.at()] > self.limit;
+    fn update_domain(&mut self, state: &State, domain: DomainIdx) -> bool {
+        let full_nodes = self.last_counts[domain.at()] > self.limit;
         let nodes = state.topology.column(self.counts.key()).nodes(domain);
         // All nodes of a domain share its verdict.
-        let was_full = nodes.first().is_some_and(|node| self.full.contains(*node));
-        if full == was_full || nodes.is_empty() {
+        let was_full = nodes.first().is_some_and(|node| self.full_nodes.contains(*node));
+        if full_nodes == was_full || nodes.is_empty() {
             return false;
         }
-        if nodes.len() <= FEW {
+        if nodes.len() <= SMALL_DOMAIN_NODES_MAX {
             for node in nodes {
-                self.full.set(*node, full);
+                self.full_nodes.set(*node, full_nodes);
             }
             return true;
         }
-        let whole = self.large.get_or_insert_with(domain, || {
+        let whole = self.large_domains.get_or_insert_with(domain, || {
             let mut whole = NodeSet::new(state.nodes.slots());
             for node in nodes {
                 whole.insert(*node);
             }
             whole
         });
-        self.full.toggle(whole);
+        self.full_nodes.toggle(whole);
         true
     }
 }

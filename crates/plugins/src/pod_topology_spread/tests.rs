@@ -38,7 +38,7 @@ fn constraint(topology_key: &str, kind: WhenUnsatisfiable) -> SpreadConstraint {
         max_skew: 1,
         when_unsatisfiable: kind,
         selector: Some(equals("app", "web")),
-        ..by_system(topology_key, 1)
+        ..system_default(topology_key, 1)
     }
 }
 
@@ -261,7 +261,7 @@ fn listed_defaults_can_be_hard() {
 fn rounding_is_half_up() {
     let numbers = [0.0, 0.3, 0.5, 1.5, 2.5, 2.499_999_999, 0.499_999_999_999_999_94, 1e9 + 0.5];
     for number in numbers {
-        assert_eq!(score::rounded(number), number.round() as i64, "{number}");
+        assert_eq!(score::round_half_up(number), number.round() as i64, "{number}");
     }
 }
 
@@ -307,7 +307,7 @@ fn hints_follow_pods_that_count_and_nodes_that_have_all_keys() {
 
 fn filter_of(class: &Class, state: &mut State) -> Box<dyn Filter> {
     match build(None).prepare_filter(class, &mut Preparation::new(state)) {
-        Prepared::Filter(filter) => filter,
+        PreFilterResult::Filter(filter) => filter,
         _ => unreachable!("the class has hard constraints"),
     }
 }
@@ -577,7 +577,7 @@ proptest! {
     fn scores_stay_up_to_date(
         nodes in prop::collection::vec(any_node(), 1..8),
         own in prop::collection::vec(any_constraint(WhenUnsatisfiable::ScheduleAnyway), 1..4),
-        by_system in prop::bool::weighted(0.3),
+        system_default in prop::bool::weighted(0.3),
         zone in prop::option::weighted(0.3, Just("a")),
         steps in prop::collection::vec((any_step(), any::<u8>(), any::<bool>()), 1..20),
     ) {
@@ -588,10 +588,10 @@ proptest! {
             selector: Some(equals("app", "web")),
         };
         let mut state = with_workload(cluster(nodes), service);
-        let class = random_class(if by_system { Vec::new() } else { own }, zone);
-        let constraints = if by_system {
+        let class = random_class(if system_default { Vec::new() } else { own }, zone);
+        let constraints = if system_default {
             let selector = Some(equals("app", "web"));
-            [super::by_system(HOSTNAME, 3), super::by_system(ZONE, 5)]
+            [super::system_default(HOSTNAME, 3), super::system_default(ZONE, 5)]
                 .map(|c| SpreadConstraint { selector: selector.clone(), ..c })
                 .to_vec()
         } else {
@@ -615,7 +615,7 @@ proptest! {
             changed = false;
             let found = final_scores(&*scorer, &feasible, &raw);
             let plain = Plain { state: &state, class: &class, constraints: &constraints };
-            prop_assert_eq!(found, plain.scores(&feasible, !by_system));
+            prop_assert_eq!(found, plain.scores(&feasible, !system_default));
         }
     }
 }

@@ -7,8 +7,8 @@ use engine::state::volumes::Volumes;
 use crate::volume_claims::{Consumer, claim_name, not_found};
 
 /// The claims of a pod that may be placed.
-pub(super) struct Claims<'a> {
-    /// Bound to a volume, which must be within reach of the node.
+pub(super) struct PodClaims<'a> {
+    /// BoundClaim to a volume, which must be within reach of the node.
     pub(super) bound: Vec<&'a PersistentVolumeClaim>,
     /// To be bound when the pod is placed.
     pub(super) delayed: Vec<&'a PersistentVolumeClaim>,
@@ -18,14 +18,14 @@ pub(super) struct Claims<'a> {
 pub(super) fn classify<'a>(
     consumer: &Consumer,
     volumes: &'a Volumes,
-) -> Result<Claims<'a>, Rejection> {
+) -> Result<PodClaims<'a>, Rejection> {
     let mut found = Vec::new();
     for volume in &consumer.spec.volumes {
         let Some(name) = claim_name(volume) else { continue };
         let claim = volumes.claim(&consumer.namespace, name);
         found.push(check(consumer, volume, name, claim).map_err(Rejection::unresolvable)?);
     }
-    let mut claims = Claims { bound: Vec::new(), delayed: Vec::new() };
+    let mut claims = PodClaims { bound: Vec::new(), delayed: Vec::new() };
     let mut waits = false;
     for claim in found {
         if claim.is_bound() {

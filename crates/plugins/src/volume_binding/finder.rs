@@ -1,51 +1,51 @@
 //! The filter: finds the volumes of a pod on a node, or what keeps it from having them there.
 
 use engine::bitset::NodeSet;
-use engine::framework::{Answer, Code, Filter, Reason, Rejection};
+use engine::framework::{Code, Filter, NodeVerdict, Reason, Rejection};
 use engine::index::NodeIdx;
 use engine::object::{ClaimRef, NodeTerm, PersistentVolumeClaim, Text};
 use engine::state::State;
-use engine::state::volumes::{Binding, Provision, ReservedVolumes};
+use engine::state::volumes::{ReservedBinding, ReservedProvision, ReservedVolumes};
 
 use crate::csi_migration;
 use crate::volume_claims::Consumer;
 use crate::volume_topology::NodeLabels;
 
 use super::claims::classify;
-use super::matching::{Candidates, Offers};
-use super::provisioning::{Outcome, Provisioning, Rules};
+use super::matching::{CandidateVolumes, ClaimCandidates};
+use super::provisioning::{ProvisioningOutcome, ProvisioningRules, ResolvedProvisioning};
 
 /// Reasons of one node, in upstream's order; an answer is the sum of those that hold.
 const REASONS: [(u32, &str); 4] = [
-    (OUT_OF_REACH, "node(s) didn't match PersistentVolume's node affinity"),
-    (NOTHING_TO_BIND, "node(s) didn't find available persistent volumes to bind"),
-    (NO_STORAGE, "node(s) did not have enough free storage"),
-    (MISSING, "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"),
+    (NODE_CONFLICT, "node(s) didn't match PersistentVolume's node affinity"),
+    (BIND_CONFLICT, "node(s) didn't find available persistent volumes to bind"),
+    (NOT_ENOUGH_SPACE, "node(s) did not have enough free storage"),
+    (VOLUME_MISSING, "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"),
 ];
-const OUT_OF_REACH: u32 = 1;
-const NOTHING_TO_BIND: u32 = 2;
-const NO_STORAGE: u32 = 4;
-const MISSING: u32 = 8;
+const NODE_CONFLICT: u32 = 1;
+const BIND_CONFLICT: u32 = 2;
+const NOT_ENOUGH_SPACE: u32 = 4;
+const VOLUME_MISSING: u32 = 8;
 /// Answers from here on are positions of bound claims whose volume cannot be translated.
-const BROKEN: u32 = 16;
+const TRANSLATION_FAILED: u32 = 16;
 
 /// Finds the volumes of a pod.
-pub(super) struct Finder {
-    bound: Vec<Bound>,
-    delayed: Vec<Delayed>,
+pub(super) struct VolumeFinder {
+    bound: Vec<BoundClaim>,
+    delayed: Vec<DelayedClaim>,
     /// Positions of delayed claims that a volume is being made for.
     selected: Vec<usize>,
     /// Positions of the other delayed claims, smallest request first.
     unselected: Vec<usize>,
-    offers: Offers,
-    /// Of the last node: pairs of delayed claim and offer.
+    volumes_found: CandidateVolumes,
+    /// Of the last node: pairs of delayed claim and candidate.
     bindings: Vec<(usize, usize)>,
     /// Of the last node: delayed claims that volumes are made for.
     provisions: Vec<usize>,
 }
 
 /// A bound claim.
-enum Bound {
+enum BoundClaim {
     /// Its volume does not exist.
     Missing,
     /// Its volume is within reach of some nodes.
@@ -62,18 +62,18 @@ enum Bound {
 }
 
 /// A claim that is bound when the pod is placed.
-struct Delayed {
+struct DelayedClaim {
     claim: ClaimRef,
     version: Text,
     request: i64,
     /// The node that a volume is being made for; `NodeIdx::NONE` when it does not exist.
     selected: Option<NodeIdx>,
-    candidates: Candidates,
-    provisioning: Provisioning,
+    candidates: ClaimCandidates,
+    provisioning: ResolvedProvisioning,
 }
 
 /// A bound claim as it is found, before labels are looked up.
-struct FoundBound {
+struct UnresolvedBoundClaim {
     affinity: Affinity,
     /// Nodes with a migrated plugin, and the affinity there or why the volume cannot be translated.
     migrated: Option<(NodeSet, Result<Affinity, String>)>,
@@ -82,23 +82,28 @@ struct FoundBound {
 /// Node affinity of a volume; `None` when it is within reach of all nodes.
 type Affinity = Option<Box<[NodeTerm]>>;
 
-impl Finder {
+impl VolumeFinder {
     /// Prepares for the claims of a pod, or says why it cannot be placed.
     pub(super) fn new(consumer: &Consumer, state: &mut State) -> Result<Self, Rejection> {
         let claims = classify(consumer, &state.volumes)?;
         let bound: Vec<_> = claims.bound.iter().map(|claim| find_bound(claim, state)).collect();
-        let mut offers = Offers::default();
-        let delayed: Vec<_> =
-            claims.delayed.iter().map(|claim| find_delayed(claim, state, &mut offers)).collect();
-        offers.resolve(state);
+        let mut volumes_found = CandidateVolumes::default();
+        let delayed: Vec<_> = claims
+            .delayed
+            .iter()
+            .map(|claim| find_delayed(claim, state, &mut volumes_found))
+            .collect();
+        volumes_found.resolve(state);
         let bound = bound.into_iter().filter_map(|bound| resolve_bound(bound, state)).collect();
-        let delayed: Vec<_> =
-            delayed.into_iter().map(|found| resolve_delayed(found, &offers, state)).collect();
+        let delayed: Vec<_> = delayed
+            .into_iter()
+            .map(|found| resolve_delayed(found, &volumes_found, state))
+            .collect();
         let (selected, mut unselected): (Vec<_>, Vec<_>) =
             (0..delayed.len()).partition(|position| delayed[*position].selected.is_some());
         unselected.sort_by_key(|position| delayed[*position].request);
         let (bindings, provisions) = (Vec::new(), Vec::new());
-        Ok(Self { bound, delayed, selected, unselected, offers, bindings, provisions })
+        Ok(Self { bound, delayed, selected, unselected, volumes_found, bindings, provisions })
     }
 
     /// Whether there are claims that are bound when the pod is placed.
@@ -113,17 +118,17 @@ impl Finder {
 
     /// What was found on the last node that was checked and passed.
     pub(super) fn reserved(&self, node: &str) -> ReservedVolumes {
-        let binding = |(claim, offer): &(usize, usize)| {
-            let offer = self.offers.get(*offer);
-            Binding {
-                volume: offer.volume.clone(),
-                version: offer.version.clone(),
+        let binding = |(claim, candidate): &(usize, usize)| {
+            let candidate = self.volumes_found.get(*candidate);
+            ReservedBinding {
+                volume: candidate.volume.clone(),
+                version: candidate.version.clone(),
                 claim: self.delayed[*claim].claim.clone(),
             }
         };
         let provision = |claim: &usize| {
             let delayed = &self.delayed[*claim];
-            Provision {
+            ReservedProvision {
                 claim: (delayed.claim.namespace.clone(), delayed.claim.name.clone()),
                 version: delayed.version.clone(),
                 node: node.into(),
@@ -138,15 +143,15 @@ impl Finder {
     /// The first bound claim that is in the way decides.
     fn check_bound(&self, state: &State, node: NodeIdx) -> u32 {
         let within = |labels: Option<&NodeLabels>| {
-            if labels.is_none_or(|labels| labels.accept(state, node)) { 0 } else { OUT_OF_REACH }
+            if labels.is_none_or(|labels| labels.accept(state, node)) { 0 } else { NODE_CONFLICT }
         };
-        let check = |(position, bound): (usize, &Bound)| match bound {
-            Bound::Missing => MISSING,
-            Bound::Within(labels) => within(Some(labels)),
-            Bound::Migrated { nodes, there, elsewhere } => match there {
+        let check = |(position, bound): (usize, &BoundClaim)| match bound {
+            BoundClaim::Missing => VOLUME_MISSING,
+            BoundClaim::Within(labels) => within(Some(labels)),
+            BoundClaim::Migrated { nodes, there, elsewhere } => match there {
                 _ if !nodes.contains(node) => within(elsewhere.as_ref()),
                 Ok(labels) => within(labels.as_ref()),
-                Err(_) => BROKEN + position as u32,
+                Err(_) => TRANSLATION_FAILED + position as u32,
             },
         };
         self.bound.iter().enumerate().map(check).find(|answer| *answer != 0).unwrap_or(0)
@@ -156,41 +161,41 @@ impl Finder {
         self.bindings.clear();
         self.provisions.clear();
         if self.selected.iter().any(|claim| self.delayed[*claim].selected != Some(node)) {
-            return NOTHING_TO_BIND;
+            return BIND_CONFLICT;
         }
         self.provisions.extend(&self.selected);
         for position in &self.unselected {
             let bindings = &self.bindings;
-            let is_chosen = |offer| bindings.iter().any(|(_, chosen)| *chosen == offer);
+            let is_chosen = |candidate| bindings.iter().any(|(_, chosen)| *chosen == candidate);
             let candidates = &self.delayed[*position].candidates;
-            match candidates.best(&self.offers, state, node, is_chosen) {
-                Some(offer) => self.bindings.push((*position, offer)),
+            match candidates.best(&self.volumes_found, state, node, is_chosen) {
+                Some(candidate) => self.bindings.push((*position, candidate)),
                 None => self.provisions.push(*position),
             }
         }
         for claim in &self.provisions {
             match self.delayed[*claim].provisioning.outcome(state, node) {
-                Outcome::Possible => {}
-                Outcome::NotThere => return NOTHING_TO_BIND,
-                Outcome::NoStorage => return NO_STORAGE,
+                ProvisioningOutcome::Possible => {}
+                ProvisioningOutcome::NotThere => return BIND_CONFLICT,
+                ProvisioningOutcome::NoStorage => return NOT_ENOUGH_SPACE,
             }
         }
         0
     }
 }
 
-impl Filter for Finder {
-    fn check(&mut self, state: &State, node: NodeIdx) -> Answer {
+impl Filter for VolumeFinder {
+    fn check(&mut self, state: &State, node: NodeIdx) -> NodeVerdict {
         let bound = self.check_bound(state, node);
-        if bound >= BROKEN || self.delayed.is_empty() {
-            return Answer(bound);
+        if bound >= TRANSLATION_FAILED || self.delayed.is_empty() {
+            return NodeVerdict(bound);
         }
-        Answer(bound | self.check_delayed(state, node))
+        NodeVerdict(bound | self.check_delayed(state, node))
     }
 
-    fn rejection(&self, _state: &State, _node: NodeIdx, answer: Answer) -> Rejection {
-        if let Some(position) = answer.0.checked_sub(BROKEN)
-            && let Bound::Migrated { there: Err(problem), .. } = &self.bound[position as usize]
+    fn rejection(&self, _state: &State, _node: NodeIdx, answer: NodeVerdict) -> Rejection {
+        if let Some(position) = answer.0.checked_sub(TRANSLATION_FAILED)
+            && let BoundClaim::Migrated { there: Err(problem), .. } = &self.bound[position as usize]
         {
             return Rejection::error(format!("could not translate pv: {problem}"));
         }
@@ -200,7 +205,7 @@ impl Filter for Finder {
     }
 }
 
-fn find_bound(claim: &PersistentVolumeClaim, state: &State) -> Option<FoundBound> {
+fn find_bound(claim: &PersistentVolumeClaim, state: &State) -> Option<UnresolvedBoundClaim> {
     let volume = state.volumes.volumes.get(&claim.volume_name)?;
     let affinity = volume.node_affinity.clone();
     let migrated = csi_migration::of_source(&volume.source).and_then(|migration| {
@@ -209,7 +214,7 @@ fn find_bound(claim: &PersistentVolumeClaim, state: &State) -> Option<FoundBound
         let differs = there.as_ref() != Ok(&affinity);
         differs.then(|| (nodes_with_migrated(migration.plugin, state), there))
     });
-    Some(FoundBound { affinity, migrated })
+    Some(UnresolvedBoundClaim { affinity, migrated })
 }
 
 fn nodes_with_migrated(plugin: &str, state: &State) -> NodeSet {
@@ -225,36 +230,42 @@ fn nodes_with_migrated(plugin: &str, state: &State) -> NodeSet {
 }
 
 /// Looks labels up; `None` when the volume is within reach of all nodes.
-fn resolve_bound(found: Option<FoundBound>, state: &mut State) -> Option<Bound> {
-    let Some(FoundBound { affinity, migrated }) = found else { return Some(Bound::Missing) };
+fn resolve_bound(found: Option<UnresolvedBoundClaim>, state: &mut State) -> Option<BoundClaim> {
+    let Some(UnresolvedBoundClaim { affinity, migrated }) = found else {
+        return Some(BoundClaim::Missing);
+    };
     let mut labels = |terms: Affinity| terms.map(|terms| NodeLabels::of_terms(&terms, state));
     let elsewhere = labels(affinity);
     match migrated {
-        None => elsewhere.map(Bound::Within),
+        None => elsewhere.map(BoundClaim::Within),
         Some((nodes, there)) => {
-            Some(Bound::Migrated { nodes, there: there.map(labels), elsewhere })
+            Some(BoundClaim::Migrated { nodes, there: there.map(labels), elsewhere })
         }
     }
 }
 
 /// A delayed claim and its rules, before labels are looked up.
-struct FoundDelayed {
+struct UnresolvedDelayedClaim {
     claim: ClaimRef,
     version: Text,
     request: i64,
     selected: Option<NodeIdx>,
-    candidates: Candidates,
-    rules: Rules,
+    candidates: ClaimCandidates,
+    rules: ProvisioningRules,
 }
 
-fn find_delayed(claim: &PersistentVolumeClaim, state: &State, offers: &mut Offers) -> FoundDelayed {
+fn find_delayed(
+    claim: &PersistentVolumeClaim,
+    state: &State,
+    volumes_found: &mut CandidateVolumes,
+) -> UnresolvedDelayedClaim {
     let volumes = &state.volumes;
     let selected = volumes.selected_node(claim);
     let candidates = match selected {
-        None => Candidates::new(claim, volumes, offers),
-        Some(_) => Candidates::default(),
+        None => ClaimCandidates::new(claim, volumes, volumes_found),
+        Some(_) => ClaimCandidates::default(),
     };
-    FoundDelayed {
+    UnresolvedDelayedClaim {
         claim: ClaimRef {
             namespace: claim.namespace.clone(),
             name: claim.name.clone(),
@@ -264,13 +275,17 @@ fn find_delayed(claim: &PersistentVolumeClaim, state: &State, offers: &mut Offer
         request: claim.request.unwrap_or(0),
         selected: selected.map(|name| state.nodes.find(name).unwrap_or(NodeIdx::NONE)),
         candidates,
-        rules: Rules::new(claim, volumes),
+        rules: ProvisioningRules::new(claim, volumes),
     }
 }
 
-fn resolve_delayed(found: FoundDelayed, offers: &Offers, state: &mut State) -> Delayed {
-    let FoundDelayed { claim, version, request, selected, mut candidates, rules } = found;
-    candidates.resolve(offers, state);
-    let provisioning = Provisioning::new(&rules, state);
-    Delayed { claim, version, request, selected, candidates, provisioning }
+fn resolve_delayed(
+    found: UnresolvedDelayedClaim,
+    volumes_found: &CandidateVolumes,
+    state: &mut State,
+) -> DelayedClaim {
+    let UnresolvedDelayedClaim { claim, version, request, selected, mut candidates, rules } = found;
+    candidates.resolve(volumes_found, state);
+    let provisioning = ResolvedProvisioning::new(&rules, state);
+    DelayedClaim { claim, version, request, selected, candidates, provisioning }
 }

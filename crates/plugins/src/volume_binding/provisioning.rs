@@ -11,7 +11,7 @@ use crate::volume_topology::NodeLabels;
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
 /// What must hold for a volume to be made.
-pub(super) enum Rules {
+pub(super) enum ProvisioningRules {
     /// No volume is ever made.
     Never,
     /// One is made where the class allows it and storage is left.
@@ -23,7 +23,7 @@ pub(super) enum Rules {
     },
 }
 
-impl Rules {
+impl ProvisioningRules {
     /// The rules for a claim.
     pub(super) fn new(claim: &PersistentVolumeClaim, volumes: &Volumes) -> Self {
         let Some(class) = volumes.classes.get(claim.class()) else { return Self::Never };
@@ -49,16 +49,16 @@ pub(super) fn volume_limit(capacity: &CsiStorageCapacity) -> Option<i64> {
     capacity.maximum_volume_size.or(capacity.capacity)
 }
 
-/// Rules with labels looked up.
-pub(super) enum Provisioning {
-    /// See [`Rules::Never`].
+/// ProvisioningRules with labels looked up.
+pub(super) enum ResolvedProvisioning {
+    /// See [`ProvisioningRules::Never`].
     Never,
-    /// See [`Rules::Where`].
+    /// See [`ProvisioningRules::Where`].
     Where { topologies: Option<NodeLabels>, storage: Option<NodeLabels> },
 }
 
 /// Whether a volume can be made on a node.
-pub(super) enum Outcome {
+pub(super) enum ProvisioningOutcome {
     /// It can.
     Possible,
     /// The class has no volume for the node.
@@ -67,27 +67,29 @@ pub(super) enum Outcome {
     NoStorage,
 }
 
-impl Provisioning {
+impl ResolvedProvisioning {
     /// Looks the labels of rules up.
-    pub(super) fn new(rules: &Rules, state: &mut State) -> Self {
-        let Rules::Where { topologies, storage } = rules else { return Self::Never };
+    pub(super) fn new(rules: &ProvisioningRules, state: &mut State) -> Self {
+        let ProvisioningRules::Where { topologies, storage } = rules else { return Self::Never };
         let topologies = (!topologies.is_empty()).then(|| NodeLabels::of_terms(topologies, state));
         let storage = storage.as_ref().map(|storage| NodeLabels::of_selectors(storage, state));
         Self::Where { topologies, storage }
     }
 
     /// Whether a volume can be made on a node.
-    pub(super) fn outcome(&self, state: &State, node: NodeIdx) -> Outcome {
-        let Self::Where { topologies, storage } = self else { return Outcome::NotThere };
+    pub(super) fn outcome(&self, state: &State, node: NodeIdx) -> ProvisioningOutcome {
+        let Self::Where { topologies, storage } = self else {
+            return ProvisioningOutcome::NotThere;
+        };
         let accept = |labels: &Option<NodeLabels>| {
             labels.as_ref().is_none_or(|labels| labels.accept(state, node))
         };
         if !accept(topologies) {
-            Outcome::NotThere
+            ProvisioningOutcome::NotThere
         } else if !accept(storage) {
-            Outcome::NoStorage
+            ProvisioningOutcome::NoStorage
         } else {
-            Outcome::Possible
+            ProvisioningOutcome::Possible
         }
     }
 }

@@ -18,7 +18,7 @@ const NOTHING: &str = "node(s) didn't find available persistent volumes to bind"
 const STORAGE: &str = "node(s) did not have enough free storage";
 const GONE: &str = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)";
 
-/// Nodes `a` and `b`, in zones of the same names.
+/// Nodes `a` and `b`, in zones of the same is_reserved_for.
 fn cluster(change: impl FnOnce(&mut Volumes)) -> State {
     let zoned = |name: &str| Node { labels: labels(&[("zone", name)]), ..node(name) };
     with_volumes(state([zoned("a"), zoned("b")], []), change)
@@ -108,7 +108,7 @@ fn pods_without_claims_are_skipped() {
     let mut state = state([node("n")], []);
     let prepared =
         build(None).prepare_filter(&class(PodSpec::default()), &mut Preparation::new(&mut state));
-    assert!(matches!(prepared, Prepared::Skip));
+    assert!(matches!(prepared, PreFilterResult::Skip));
 }
 
 #[test]
@@ -146,14 +146,14 @@ fn bound_volumes_must_be_within_reach() {
 #[test]
 fn the_first_bound_claim_in_the_way_decides() {
     let mut state = cluster(|volumes| {
-        add_claim(volumes, bound("near-a", "v"));
+        add_claim(volumes, bound("local-a", "v"));
         add_claim(volumes, bound("gone", "missing"));
         add_volume(volumes, within(csi_volume("v", "d"), &["a"]));
     });
     let gone_on_a = format!("a: UnschedulableAndUnresolvable {GONE}");
     let expected = |b: &str| [gone_on_a.clone(), format!("b: UnschedulableAndUnresolvable {b}")];
-    assert_eq!(judge(&mut state, &["near-a", "gone"]), expected(AFFINITY));
-    assert_eq!(judge(&mut state, &["gone", "near-a"]), expected(GONE));
+    assert_eq!(judge(&mut state, &["local-a", "gone"]), expected(AFFINITY));
+    assert_eq!(judge(&mut state, &["gone", "local-a"]), expected(GONE));
 }
 
 #[test]
@@ -228,7 +228,7 @@ fn existing_volumes_are_matched() {
         (owned_by(v(5), "other", ""), both(NOTHING)),
         (owned_by(v(5), "c", "another"), both(NOTHING)),
         (owned_by(v(5), "c", "uid-c"), both("ok")),
-        // A volume that names the claim needs less.
+        // A volume that is_reserved_for the claim needs less.
         (owned_by(PersistentVolume { phase: VolumePhase::Pending, ..v(5) }, "c", ""), both("ok")),
         (owned_by(PersistentVolume { deleting: true, ..v(5) }, "c", ""), both(NOTHING)),
         (owned_by(v(4), "c", ""), both(NOTHING)),
@@ -389,8 +389,8 @@ fn enough_storage_must_be_left() {
 
 #[test]
 fn reasons_of_bound_and_unbound_claims_come_together() {
-    let mut state = static_cluster([within(volume("near-a", "", 5), &["a"])]);
-    state = with_volumes(state, |volumes| add_claim(volumes, bound("bound", "near-a")));
+    let mut state = static_cluster([within(volume("local-a", "", 5), &["a"])]);
+    state = with_volumes(state, |volumes| add_claim(volumes, bound("bound", "local-a")));
     let reasons = [
         format!("a: UnschedulableAndUnresolvable {NOTHING}"),
         format!("b: UnschedulableAndUnresolvable {AFFINITY}, {NOTHING}"),
@@ -439,15 +439,15 @@ fn reservable() -> State {
         add_volume(volumes, volume("vb", "", 1));
         add_volume(volumes, volume("small", "static", 2));
         add_volume(volumes, volume("large", "static", 9));
-        add_volume(volumes, within(volume("near", "static", 4), &["a"]));
+        add_volume(volumes, within(volume("local", "static", 4), &["a"]));
     })
 }
 
 #[test]
 fn reserving_tells_what_to_write() {
     let mut state = reservable();
-    let near = [bind("near", "d"), provision("c", "a")];
-    assert_eq!(reserve(&mut state, "p", "a"), near);
+    let local = [bind("local", "d"), provision("c", "a")];
+    assert_eq!(reserve(&mut state, "p", "a"), local);
     unreserve(&mut state, "p", "a");
     assert_eq!(reserve(&mut state, "p", "b"), [bind("large", "d"), provision("c", "b")]);
 }
@@ -460,7 +460,7 @@ fn what_is_reserved_is_taken() {
     let for_b = [format!("a: UnschedulableAndUnresolvable {NOTHING}"), "b: ok".to_owned()];
     assert_eq!(judge(&mut state, &["c"]), for_b, "its volume is made for b");
     assert_eq!(judge(&mut state, &["d"]), both("ok"), "large is its own");
-    assert_eq!(reserve(&mut state, "q", "a"), [bind("near", "e")]);
+    assert_eq!(reserve(&mut state, "q", "a"), [bind("local", "e")]);
     unreserve(&mut state, "q", "a");
     unreserve(&mut state, "p", "b");
     assert_eq!(judge(&mut state, &["e"]), both("ok"));

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use engine::framework::Code;
 use engine::object::{Resources, Text, Uid};
-use engine::queue::Place;
+use engine::queue::QueueStage;
 
-use crate::world::{Known, World};
+use crate::world::{KnownPod, World};
 
 /// Where room was made for a pod last.
-pub(crate) struct Room {
+pub(crate) struct EvictionTarget {
     node: Text,
     /// Victims of which the deletion succeeded.
     pub(crate) deleted: BTreeSet<Uid>,
@@ -19,16 +19,16 @@ impl World {
     /// Checks everything.
     pub(crate) fn check(&mut self) -> Result<(), String> {
         self.engine.audit()?;
-        self.check_places()?;
+        self.check_positions()?;
         self.check_nominations()?;
         // A pod that was just placed wakes others only when the watch shows it.
-        if self.is_settled() { self.check_waiting() } else { Ok(()) }
+        if self.is_settled() { self.check_unschedulable() } else { Ok(()) }
     }
 
     /// Nobody waits for an event who fits.
-    fn check_waiting(&mut self) -> Result<(), String> {
-        if std::mem::take(&mut self.unannounced) && self.engine.audit_waiting().is_err() {
-            self.wait_very_long()?;
+    fn check_unschedulable(&mut self) -> Result<(), String> {
+        if std::mem::take(&mut self.changed_without_event) && self.engine.audit_waiting().is_err() {
+            self.wait_until_retried()?;
         }
         self.engine.audit_waiting()
     }
@@ -36,7 +36,7 @@ impl World {
     /// The engine that nobody looked into is as sound as the other.
     pub(crate) fn check_twin(&mut self) -> Result<(), String> {
         self.twin.audit().map_err(|wrong| format!("twin: {wrong}"))?;
-        if self.is_settled() && !self.unannounced {
+        if self.is_settled() && !self.changed_without_event {
             self.twin.audit_waiting().map_err(|wrong| format!("twin: {wrong}"))?;
         }
         Ok(())
@@ -44,7 +44,7 @@ impl World {
 
     /// Every pod is where it should be: on its node, in one place of the queue, or both while it is
     /// bound.
-    fn check_places(&self) -> Result<(), String> {
+    fn check_positions(&self) -> Result<(), String> {
         let (state, queue) = (self.engine.state(), self.engine.queue());
         let mut queued = 0;
         for (uid, known) in &self.known {
@@ -56,13 +56,13 @@ impl World {
             if node != known.node() {
                 return Err(format!("{uid} is on {node:?}, not on {:?}", known.node()));
             }
-            let place = queue.place(index);
-            if !is_right(known, place, self.asks_about(uid)) {
+            let place = queue.stage(index);
+            if !is_position_valid(known, place, self.has_extender_call(uid)) {
                 let node = known.node();
                 return Err(format!("{uid} is on {node:?} and in {place:?}"));
             }
-            let kept_out = !known.pod.gates.is_empty() || self.makes_room_for(uid);
-            if place == Some(Place::Gated) && !kept_out {
+            let kept_out = !known.pod.gates.is_empty() || self.has_pending_evictions_for(uid);
+            if place == Some(QueueStage::Gated) && !kept_out {
                 return Err(format!("{uid} is kept out for no reason"));
             }
             queued += usize::from(place.is_some());
@@ -78,13 +78,17 @@ impl World {
         Ok(())
     }
 
-    /// Room is made for a pod on one node, as long as that helps.
-    pub(crate) fn check_room_for(&mut self, preemptor: &Uid, node: &Text) -> Result<(), String> {
-        if self.rooms.get(preemptor).is_none_or(|room| room.node != *node) {
-            let room = Room { node: node.clone(), deleted: BTreeSet::new() };
-            if let Some(before) = self.rooms.insert(preemptor.clone(), room)
+    /// EvictionTarget is made for a pod on one node, as long as that helps.
+    pub(crate) fn check_eviction_target(
+        &mut self,
+        preemptor: &Uid,
+        node: &Text,
+    ) -> Result<(), String> {
+        if self.eviction_targets.get(preemptor).is_none_or(|room| room.node != *node) {
+            let room = EvictionTarget { node: node.clone(), deleted: BTreeSet::new() };
+            if let Some(before) = self.eviction_targets.insert(preemptor.clone(), room)
                 && self.nominations.nodes.get(preemptor) == Some(&before.node)
-                && self.waits_in(preemptor, &before)
+                && self.awaits_eviction(preemptor, &before)
             {
                 let before = before.node;
                 return Err(format!("room is made for {preemptor} on {before}, and on {node} too"));
@@ -94,7 +98,7 @@ impl World {
     }
 
     /// Whether pods are leaving a node for a pod that may fit there then.
-    fn waits_in(&mut self, preemptor: &Uid, room: &Room) -> bool {
+    fn awaits_eviction(&mut self, preemptor: &Uid, room: &EvictionTarget) -> bool {
         let Some(pod) = self.known.get(preemptor).map(|known| known.pod.clone()) else {
             return false;
         };
@@ -128,13 +132,14 @@ impl World {
     }
 
     /// A node on which a pod was placed has enough of everything that the pod asks for.
-    pub(crate) fn check_room(&self, uid: &Uid) -> Result<(), String> {
+    pub(crate) fn check_capacity(&self, uid: &Uid) -> Result<(), String> {
         let Some(known) = self.known.get(uid) else { return Ok(()) };
         let Some(name) = known.node() else { return Ok(()) };
         let Some(node) = self.nodes.get(name) else {
             return Err(format!("{uid} was placed on {name}, which does not exist"));
         };
-        let there: Vec<&Known> = self.known.values().filter(|k| k.node() == Some(name)).collect();
+        let there: Vec<&KnownPod> =
+            self.known.values().filter(|k| k.node() == Some(name)).collect();
         if there.len() as i64 > node.allowed_pods {
             return Err(format!(
                 "{} pods on {name}, which takes {}",
@@ -142,7 +147,7 @@ impl World {
                 node.allowed_pods
             ));
         }
-        for resource in asked_for(&known.pod.spec.requests) {
+        for resource in requested_resources(&known.pod.spec.requests) {
             let amounts = there.iter().map(|k| k.pod.spec.requests_on_node.amount(resource));
             let (used, room) =
                 (amounts.map(i128::from).sum::<i128>(), node.allocatable.amount(resource));
@@ -154,22 +159,22 @@ impl World {
     }
 }
 
-fn is_right(known: &Known, place: Option<Place>, asked_about: bool) -> bool {
+fn is_position_valid(known: &KnownPod, place: Option<QueueStage>, asked_about: bool) -> bool {
     let waits = match place {
-        None | Some(Place::Binding) => false,
-        Some(Place::InFlight) => asked_about,
+        None | Some(QueueStage::Binding) => false,
+        Some(QueueStage::InFlight) => asked_about,
         Some(_) => true,
     };
     let terminates = known.pod.terminating || known.deleted;
     match (known.node(), known.bound) {
         // One that is being deleted is given up without being forgotten.
-        (None, _) => waits || terminates && place == Some(Place::Binding),
-        (Some(_), false) if known.pod.node.is_empty() => place == Some(Place::Binding),
+        (None, _) => waits || terminates && place == Some(QueueStage::Binding),
+        (Some(_), false) if known.pod.node.is_empty() => place == Some(QueueStage::Binding),
         (Some(_), _) => place.is_none(),
     }
 }
 
-fn asked_for(requests: &Resources) -> impl Iterator<Item = &str> {
+fn requested_resources(requests: &Resources) -> impl Iterator<Item = &str> {
     let scalars = requests.scalars.iter().map(|(name, _)| &**name);
     let all = ["cpu", "memory", "ephemeral-storage"].into_iter().chain(scalars);
     all.filter(|name| requests.amount(name) > 0)

@@ -1,4 +1,4 @@
-//! Decisions made with the cached evaluation of a class equal decisions made from scratch, with any
+//! Decisions versions with the cached evaluation of a class equal decisions versions from scratch, with any
 //! nominations and after any sequence of changes.
 
 use std::collections::BTreeMap;
@@ -13,16 +13,16 @@ use proptest::option::weighted;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use crate::shapes::{self, NODES, node_name};
+use crate::generators::{self, NODES, node_name};
 
 const SECOND: i64 = 1_000_000_000;
 
 /// Something that happens. Numbers that name pods are taken modulo how many there are.
 #[derive(Clone, Debug)]
-enum Step {
+enum DecisionStep {
     Node(Box<Node>),
     NodeGone(usize),
-    /// Pods of a kind come, with a priority; some are on a node, some are nominated for one.
+    /// Pods of a kind create_pod, with a priority; some are on a node, some are nominated for one.
     Pods {
         kind: usize,
         count: usize,
@@ -40,22 +40,23 @@ enum Step {
 }
 
 /// Kinds of pods, and steps, after each of which decisions are compared or not.
-type Scene = (Vec<Pod>, Vec<(Step, bool)>);
+type DecisionCase = (Vec<Pod>, Vec<(DecisionStep, bool)>);
 
-fn scene() -> impl Strategy<Value = Scene> {
-    let kinds = vec(shapes::pod(), 1..=3);
-    let nodes = vec(shapes::node().prop_map(|node| (Step::Node(node.into()), false)), 3..=6);
+fn decision_case() -> impl Strategy<Value = DecisionCase> {
+    let kinds = vec(generators::pod(), 1..=3);
+    let nodes =
+        vec(generators::node().prop_map(|node| (DecisionStep::Node(node.into()), false)), 3..=6);
     (kinds, nodes, vec((step(), prop::bool::weighted(0.6)), 1..=40)).prop_map(
         |(mut kinds, nodes, steps)| {
             for kind in &mut kinds {
-                kind.spec_mut().scheduler_name = shapes::SCHEDULER.into();
+                kind.spec_mut().scheduler_name = generators::SCHEDULER.into();
             }
             (kinds, nodes.into_iter().chain(steps).collect())
         },
     )
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = DecisionStep> {
     let which = || 0..64_usize;
     let priority = || select(vec![-5_i32, 0, 0, 10]);
     let place = prop_oneof![
@@ -64,7 +65,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (0..NODES).prop_map(|node| (None, Some(node))),
     ];
     let pods = (0..3_usize, 1..=4_usize, priority(), place).prop_map(
-        |(kind, count, priority, (node, nominated))| Step::Pods {
+        |(kind, count, priority, (node, nominated))| DecisionStep::Pods {
             kind,
             count,
             priority,
@@ -73,31 +74,31 @@ fn step() -> impl Strategy<Value = Step> {
         },
     );
     prop_oneof![
-        2 => shapes::node().prop_map(|node| Step::Node(node.into())),
-        1 => (0..NODES).prop_map(Step::NodeGone),
+        2 => generators::node().prop_map(|node| DecisionStep::Node(node.into())),
+        1 => (0..NODES).prop_map(DecisionStep::NodeGone),
         14 => pods,
-        4 => (which(), weighted(0.7, 0..NODES)).prop_map(|(pod, node)| Step::Nominate(pod, node)),
-        2 => (which(), priority()).prop_map(|(pod, priority)| Step::Prioritise(pod, priority)),
-        1 => (which(), shapes::app_labels()).prop_map(|(pod, labels)| Step::Relabel(pod, labels)),
-        1 => (which(), shapes::requests()).prop_map(|(pod, requests)| Step::Resize(pod, requests)),
-        2 => which().prop_map(Step::Terminate),
-        4 => which().prop_map(Step::Gone),
-        6 => (1..=6_usize).prop_map(Step::Schedule),
+        4 => (which(), weighted(0.7, 0..NODES)).prop_map(|(pod, node)| DecisionStep::Nominate(pod, node)),
+        2 => (which(), priority()).prop_map(|(pod, priority)| DecisionStep::Prioritise(pod, priority)),
+        1 => (which(), generators::app_labels()).prop_map(|(pod, labels)| DecisionStep::Relabel(pod, labels)),
+        1 => (which(), generators::requests()).prop_map(|(pod, requests)| DecisionStep::Resize(pod, requests)),
+        2 => which().prop_map(DecisionStep::Terminate),
+        4 => which().prop_map(DecisionStep::Gone),
+        6 => (1..=6_usize).prop_map(DecisionStep::Schedule),
     ]
 }
 
-/// An API server that carries out requests at once, except that pods take their time to go, with two
+/// An API server that carries out requests at once, except that pods apply_step their time to go, with two
 /// engines: decisions of one of them are compared, which must make no difference to it.
-struct Scheduling {
+struct ComparedEngines {
     engine: Engine,
     twin: Engine,
     kinds: Vec<Pod>,
     pods: BTreeMap<Uid, Pod>,
     now: i64,
-    made: u64,
+    versions: u64,
 }
 
-impl Scheduling {
+impl ComparedEngines {
     fn new(kinds: Vec<Pod>) -> Self {
         let engine = || {
             let defaults = api::config::defaults(api::config::Gates::default());
@@ -105,18 +106,18 @@ impl Scheduling {
             Engine::new(profiles, Settings::default())
         };
         let (engine, twin, pods) = (engine(), engine(), BTreeMap::new());
-        Self { engine, twin, kinds, pods, now: 1000 * SECOND, made: 0 }
+        Self { engine, twin, kinds, pods, now: 1000 * SECOND, versions: 0 }
     }
 
-    fn take(&mut self, step: Step) -> Result<(), String> {
+    fn apply_step(&mut self, step: DecisionStep) -> Result<(), String> {
         self.now += SECOND;
         match step {
-            Step::Node(node) => self.tell(Change::Node((*node).into())),
-            Step::NodeGone(node) => self.tell(Change::NodeGone(node_name(node))),
-            Step::Pods { kind, count, priority, node, nominated } => {
+            DecisionStep::Node(node) => self.apply(Change::Node((*node).into())),
+            DecisionStep::NodeGone(node) => self.apply(Change::NodeGone(node_name(node))),
+            DecisionStep::Pods { kind, count, priority, node, nominated } => {
                 for _ in 0..count {
-                    self.made += 1;
-                    let name: Text = format!("p{}", self.made).into();
+                    self.versions += 1;
+                    let name: Text = format!("p{}", self.versions).into();
                     let name_of = |node: Option<usize>| node.map_or_else(Text::default, node_name);
                     let mut pod = Pod {
                         uid: name.to_string().as_str().into(),
@@ -126,31 +127,33 @@ impl Scheduling {
                         nominated_node: name_of(nominated),
                         ..self.kinds[kind % self.kinds.len()].clone()
                     };
-                    shapes::name_ephemeral_claims(&mut pod);
+                    generators::name_ephemeral_claims(&mut pod);
                     self.pods.insert(pod.uid.clone(), pod.clone());
                     self.show(&pod.uid)?;
                 }
                 Ok(())
             }
-            Step::Nominate(pod, node) => self.change(pod, |pod| {
+            DecisionStep::Nominate(pod, node) => self.change(pod, |pod| {
                 if pod.node.is_empty() {
                     pod.nominated_node = node.map_or_else(Text::default, node_name);
                 }
             }),
-            Step::Prioritise(pod, priority) => self.change(pod, |pod| pod.priority = priority),
-            Step::Relabel(pod, labels) => self.change(pod, |pod| pod.labels = labels),
-            Step::Resize(pod, (cpu, memory, gpus)) => self.change(pod, |pod| {
-                shapes::set_requests(pod.spec_mut(), cpu, memory, gpus);
+            DecisionStep::Prioritise(pod, priority) => {
+                self.change(pod, |pod| pod.priority = priority)
+            }
+            DecisionStep::Relabel(pod, labels) => self.change(pod, |pod| pod.labels = labels),
+            DecisionStep::Resize(pod, (cpu, memory, gpus)) => self.change(pod, |pod| {
+                generators::set_requests(pod.spec_mut(), cpu, memory, gpus);
             }),
-            Step::Terminate(pod) => self.change(pod, |pod| pod.terminating = true),
-            Step::Gone(pod) => {
+            DecisionStep::Terminate(pod) => self.change(pod, |pod| pod.terminating = true),
+            DecisionStep::Gone(pod) => {
                 let Some(uid) = self.nth(pod) else { return Ok(()) };
                 self.pods.remove(&uid);
-                self.tell(Change::PodGone { uid })
+                self.apply(Change::PodGone { uid })
             }
-            Step::Schedule(limit) => {
-                self.tell(Change::Tick)?;
-                self.tell(Change::Schedule { limit })
+            DecisionStep::Schedule(limit) => {
+                self.apply(Change::Tick)?;
+                self.apply(Change::Schedule { limit })
             }
         }
     }
@@ -168,27 +171,27 @@ impl Scheduling {
     }
 
     fn show(&mut self, uid: &Uid) -> Result<(), String> {
-        self.made += 1;
+        self.versions += 1;
         let Some(pod) = self.pods.get_mut(uid) else { return Ok(()) };
-        pod.resource_version = self.made;
+        pod.resource_version = self.versions;
         let pod = pod.clone();
-        self.tell(Change::Pod(pod.into()))
+        self.apply(Change::Pod(pod.into()))
     }
 
-    fn tell(&mut self, change: Change) -> Result<(), String> {
-        let (mut commands, mut of_twin) = (Vec::new(), Vec::new());
+    fn apply(&mut self, change: Change) -> Result<(), String> {
+        let (mut commands, mut twin_commands) = (Vec::new(), Vec::new());
         self.engine.apply(change.clone(), self.now, &mut commands);
-        self.twin.apply(change, self.now, &mut of_twin);
-        if commands != of_twin {
-            return Err(format!("commands {commands:?}, of the twin {of_twin:?}"));
+        self.twin.apply(change, self.now, &mut twin_commands);
+        if commands != twin_commands {
+            return Err(format!("commands {commands:?}, of the twin {twin_commands:?}"));
         }
-        commands.into_iter().try_for_each(|command| self.carry_out(command))
+        commands.into_iter().try_for_each(|command| self.execute(command))
     }
 
-    fn carry_out(&mut self, command: Command) -> Result<(), String> {
+    fn execute(&mut self, command: Command) -> Result<(), String> {
         match command {
             Command::Bind { pod, node, .. } => {
-                self.tell(Change::Bound { uid: pod.uid.clone(), failure: None })?;
+                self.apply(Change::Bound { uid: pod.uid.clone(), failure: None })?;
                 if let Some(stored) = self.pods.get_mut(&pod.uid) {
                     stored.node = node;
                 }
@@ -206,7 +209,7 @@ impl Scheduling {
                 }
                 self.show(&victim.uid)?;
                 let (preemptor, victim) = (preemptor.uid, victim.uid);
-                self.tell(Change::VictimHandled { preemptor, victim, failure: None })
+                self.apply(Change::VictimHandled { preemptor, victim, failure: None })
             }
             _ => Ok(()),
         }
@@ -218,21 +221,21 @@ impl Scheduling {
     }
 }
 
-fn run((kinds, steps): Scene) -> Result<(), String> {
-    let mut scheduling = Scheduling::new(kinds);
-    for (number, (step, compares)) in steps.into_iter().enumerate() {
-        let taken = scheduling.take(step);
-        let compared = taken.and_then(|()| if compares { scheduling.compare() } else { Ok(()) });
+fn run((kinds, steps): DecisionCase) -> Result<(), String> {
+    let mut engines = ComparedEngines::new(kinds);
+    for (number, (step, is_compared)) in steps.into_iter().enumerate() {
+        let taken = engines.apply_step(step);
+        let compared = taken.and_then(|()| if is_compared { engines.compare() } else { Ok(()) });
         compared.map_err(|wrong| format!("step {number}: {wrong}"))?;
     }
-    scheduling.compare()
+    engines.compare()
 }
 
 proptest! {
     #![proptest_config(crate::config())]
 
     #[test]
-    fn cached_decisions_equal_decisions_from_scratch(scene in scene()) {
-        run(scene).map_err(TestCaseError::fail)?;
+    fn cached_decisions_equal_decisions_from_scratch(decision_case in decision_case()) {
+        run(decision_case).map_err(TestCaseError::fail)?;
     }
 }

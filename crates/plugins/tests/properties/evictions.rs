@@ -15,7 +15,7 @@ const CORES: i64 = 4000;
 
 /// How many there are.
 #[derive(Clone, Copy, Debug)]
-struct Shape {
+struct ClusterSize {
     nodes: usize,
     /// Pods on each node, which fill it.
     victims: usize,
@@ -26,17 +26,17 @@ struct Shape {
 }
 
 /// A deletion that was asked for.
-struct Deletion {
+struct PendingDeletion {
     victim: Uid,
     preemptor: Uid,
 }
 
 /// An API server whose parts are as fast as the test wants.
-struct Cluster {
+struct FullCluster {
     engine: Engine,
     now: i64,
     pods: BTreeMap<Uid, Pod>,
-    deletions: Vec<Deletion>,
+    deletions: Vec<PendingDeletion>,
     /// Answers on their way.
     answers: Vec<Change>,
     /// Pods that terminate.
@@ -47,12 +47,12 @@ struct Cluster {
     shown: VecDeque<Change>,
     deleted: BTreeSet<Uid>,
     /// Nodes on which room was made, by the pod for which it was.
-    rooms: BTreeMap<Uid, BTreeSet<Text>>,
+    eviction_targets: BTreeMap<Uid, BTreeSet<Text>>,
     bound: BTreeMap<Uid, Text>,
 }
 
-impl Cluster {
-    fn new(shape: Shape) -> Self {
+impl FullCluster {
+    fn new(size: ClusterSize) -> Self {
         let configuration = api::config::defaults(api::config::Gates::default());
         let profiles =
             Registry::default().profiles(&configuration).expect("the defaults are right");
@@ -66,44 +66,45 @@ impl Cluster {
             writes: VecDeque::new(),
             shown: VecDeque::new(),
             deleted: BTreeSet::new(),
-            rooms: BTreeMap::new(),
+            eviction_targets: BTreeMap::new(),
             bound: BTreeMap::new(),
         };
-        for number in 0..shape.nodes {
+        for number in 0..size.nodes {
             let name = format!("n{number}");
             let allocatable = amounts(CORES);
-            cluster.tell(Change::Node(Node { allocatable, ..engine::testing::node(&name) }.into()));
-            for victim in 0..shape.victims {
-                let milli = CORES / shape.victims as i64;
+            cluster
+                .apply(Change::Node(Node { allocatable, ..engine::testing::node(&name) }.into()));
+            for victim in 0..size.victims {
+                let milli = CORES / size.victims as i64;
                 let low = pod(&format!("low-{number}-{victim}"), milli, 0);
-                cluster.come(Pod { node: (&*name).into(), start_time: Some(1), ..low });
+                cluster.create_pod(Pod { node: (&*name).into(), start_time: Some(1), ..low });
             }
         }
-        for number in 0..shape.preemptors {
-            cluster.come(pod(&format!("high-{number}"), CORES, 10));
+        for number in 0..size.preemptors {
+            cluster.create_pod(pod(&format!("high-{number}"), CORES, 10));
         }
-        for number in 0..shape.small {
+        for number in 0..size.small {
             let mut small = pod(&format!("small-{number}"), 1000, 5);
             small.spec_mut().never_preempts = true;
-            cluster.come(small);
+            cluster.create_pod(small);
         }
         cluster
     }
 
-    fn come(&mut self, pod: Pod) {
+    fn create_pod(&mut self, pod: Pod) {
         self.pods.insert(pod.uid.clone(), pod.clone());
-        self.tell(Change::Pod(Box::new(pod)));
+        self.apply(Change::Pod(Box::new(pod)));
     }
 
-    fn tell(&mut self, change: Change) {
+    fn apply(&mut self, change: Change) {
         let mut commands = Vec::new();
         self.engine.apply(change, self.now, &mut commands);
         for command in commands {
-            self.carry_out(command);
+            self.record_command(command);
         }
     }
 
-    fn carry_out(&mut self, command: Command) {
+    fn record_command(&mut self, command: Command) {
         match command {
             Command::Bind { pod, node, .. } => {
                 self.bound.insert(pod.uid.clone(), node.clone());
@@ -116,8 +117,9 @@ impl Cluster {
             }
             Command::Evict { victim, preemptor, node } => {
                 self.deleted.insert(victim.uid.clone());
-                self.rooms.entry(preemptor.uid.clone()).or_default().insert(node);
-                self.deletions.push(Deletion { victim: victim.uid, preemptor: preemptor.uid });
+                self.eviction_targets.entry(preemptor.uid.clone()).or_default().insert(node);
+                self.deletions
+                    .push(PendingDeletion { victim: victim.uid, preemptor: preemptor.uid });
             }
             _ => {}
         }
@@ -136,7 +138,7 @@ impl Cluster {
         match kind {
             0 => {
                 if let Some(place) = which.checked_rem(self.deletions.len()) {
-                    let Deletion { victim, preemptor } = self.deletions.swap_remove(place);
+                    let PendingDeletion { victim, preemptor } = self.deletions.swap_remove(place);
                     self.change(&victim, |pod| pod.preempted = true);
                     self.change(&victim, |pod| pod.terminating = true);
                     if self.pods.contains_key(&victim) && !self.terminating.contains(&victim) {
@@ -148,7 +150,7 @@ impl Cluster {
             1 => {
                 if let Some(place) = which.checked_rem(self.answers.len()) {
                     let answer = self.answers.swap_remove(place);
-                    self.tell(answer);
+                    self.apply(answer);
                 }
             }
             2 => {
@@ -167,14 +169,14 @@ impl Cluster {
             }
             4 | 5 => {
                 if let Some(change) = self.shown.pop_front() {
-                    self.tell(change);
+                    self.apply(change);
                 }
             }
             6 => {
                 self.now += which as i64 * 20 * MILLISECOND;
-                self.tell(Change::Tick);
+                self.apply(Change::Tick);
             }
-            _ => self.tell(Change::Schedule { limit: 1 + which % 3 }),
+            _ => self.apply(Change::Schedule { limit: 1 + which % 3 }),
         }
     }
 
@@ -192,35 +194,37 @@ impl Cluster {
                 (0..=7).for_each(|kind| self.step(kind, 0));
             }
             self.now += 2000 * MILLISECOND;
-            self.tell(Change::Tick);
+            self.apply(Change::Tick);
         }
     }
 
-    fn check(&mut self, shape: Shape) -> Result<(), String> {
+    fn check(&mut self, size: ClusterSize) -> Result<(), String> {
         self.engine.audit()?;
-        let needed = shape.preemptors.min(shape.nodes) * shape.victims;
+        let needed = size.preemptors.min(size.nodes) * size.victims;
         if self.deleted.len() != needed {
             return Err(format!("{} pods were deleted, not {needed}", self.deleted.len()));
         }
-        if let Some((preemptor, nodes)) = self.rooms.iter().find(|(_, nodes)| nodes.len() != 1) {
+        if let Some((preemptor, nodes)) =
+            self.eviction_targets.iter().find(|(_, nodes)| nodes.len() != 1)
+        {
             return Err(format!("room was made for {preemptor} on {nodes:?}"));
         }
         let bound = self.bound.keys().filter(|uid| uid.to_string().starts_with("high")).count();
-        if bound != shape.preemptors.min(shape.nodes) {
-            return Err(format!("{bound} of {} pods were bound", shape.preemptors));
+        if bound != size.preemptors.min(size.nodes) {
+            return Err(format!("{bound} of {} pods were bound", size.preemptors));
         }
         Ok(())
     }
 
     /// A scheduler that starts now, and reads kinds in any order, keeps the same nominations.
     fn check_restart(&self, pods_first: bool) -> Result<(), String> {
-        let mut other = Self::new(Shape { nodes: 0, victims: 1, preemptors: 0, small: 0 });
+        let mut other = Self::new(ClusterSize { nodes: 0, victims: 1, preemptors: 0, small: 0 });
         let state = self.engine.state();
         let nodes = state.nodes.present().iter().map(|node| state.nodes.object(node).clone());
         let nodes: Vec<Change> = nodes.map(|node| Change::Node(node.into())).collect();
         let pods = self.pods.values().map(|pod| Change::Pod(Box::new(pod.clone()))).collect();
         let kinds: [Vec<Change>; 2] = if pods_first { [pods, nodes] } else { [nodes, pods] };
-        kinds.into_iter().flatten().for_each(|change| other.tell(change));
+        kinds.into_iter().flatten().for_each(|change| other.apply(change));
         other.engine.audit()?;
         for pod in self.pods.values().filter(|pod| pod.node.is_empty()) {
             let engine = &other.engine;
@@ -250,9 +254,10 @@ fn pod(name: &str, milli: i64, priority: i32) -> Pod {
     Pod { uid: name.into(), priority, spec: spec.into(), ..engine::testing::pod(name) }
 }
 
-fn shape() -> impl Strategy<Value = Shape> {
-    (1..=8_usize, 1..=4_usize, 1..=8_usize, 0..=4_usize)
-        .prop_map(|(nodes, victims, preemptors, small)| Shape { nodes, victims, preemptors, small })
+fn size() -> impl Strategy<Value = ClusterSize> {
+    (1..=8_usize, 1..=4_usize, 1..=8_usize, 0..=4_usize).prop_map(
+        |(nodes, victims, preemptors, small)| ClusterSize { nodes, victims, preemptors, small },
+    )
 }
 
 proptest! {
@@ -260,26 +265,26 @@ proptest! {
 
     #[test]
     fn as_many_pods_are_deleted_as_must_be(
-        shape in shape(),
+        size in size(),
         steps in prop::collection::vec((0..=9_u8, 0..64_usize), 1..200),
         pods_first in any::<bool>(),
     ) {
-        let mut cluster = Cluster::new(shape);
+        let mut cluster = FullCluster::new(size);
         for (kind, which) in steps {
             cluster.step(kind, which);
             cluster.engine.audit().map_err(TestCaseError::fail)?;
         }
         cluster.check_restart(pods_first).map_err(TestCaseError::fail)?;
         cluster.settle();
-        cluster.check(shape).map_err(TestCaseError::fail)?;
+        cluster.check(size).map_err(TestCaseError::fail)?;
     }
 }
 
 #[test]
 fn many_preemptors_at_once_delete_no_more_than_they_need() {
     for (nodes, preemptors) in [(50, 20), (50, 30), (300, 200)] {
-        let shape = Shape { nodes, victims: 1, preemptors, small: 5 };
-        let mut cluster = Cluster::new(shape);
+        let size = ClusterSize { nodes, victims: 1, preemptors, small: 5 };
+        let mut cluster = FullCluster::new(size);
         let mut number = 7_u64;
         for _ in 0..10 * nodes {
             number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -287,6 +292,6 @@ fn many_preemptors_at_once_delete_no_more_than_they_need() {
             cluster.step(kind as u8, which % 64);
         }
         cluster.settle();
-        assert_eq!(cluster.check(shape), Ok(()), "{nodes} nodes, {preemptors} preemptors");
+        assert_eq!(cluster.check(size), Ok(()), "{nodes} nodes, {preemptors} preemptors");
     }
 }

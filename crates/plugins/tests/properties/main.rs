@@ -4,22 +4,22 @@
 mod checks;
 mod decisions;
 mod evictions;
+mod generators;
 mod nominations;
-mod shapes;
 mod steps;
 mod world;
 
 use proptest::prelude::*;
 
-use steps::{Story, story};
+use steps::{Scenario, scenario};
 use world::World;
 
-/// Runs a story and tells the first thing that is wrong, with the step after which it is.
-fn run(story: &Story) -> Result<(), String> {
+/// Runs a scenario and tells the first thing that is wrong, with the step after which it is.
+fn run(scenario: &Scenario) -> Result<(), String> {
     let mut world = World::new();
-    for (number, step) in story.steps.iter().enumerate() {
-        let taken = world.take(step.clone());
-        let settled = taken.and_then(|()| if story.prompt { world.settle() } else { Ok(()) });
+    for (number, step) in scenario.steps.iter().enumerate() {
+        let taken = world.apply_step(step.clone());
+        let settled = taken.and_then(|()| if scenario.prompt { world.settle() } else { Ok(()) });
         let checked = settled.and_then(|()| world.check());
         checked.map_err(|wrong| format!("step {number}: {wrong}\n{}", world.history()))?;
     }
@@ -28,7 +28,7 @@ fn run(story: &Story) -> Result<(), String> {
 
 fn config() -> ProptestConfig {
     let config = ProptestConfig::default();
-    // A story takes a few milliseconds, and what is wrong shows in one of thousands. `PROPTEST_CASES`
+    // A scenario takes a few milliseconds, and what is wrong shows in one of thousands. `PROPTEST_CASES`
     // asks for more (or fewer).
     let cases = if config.cases == 256 { 1500 } else { config.cases };
     ProptestConfig { cases, failure_persistence: None, max_shrink_iters: 20_000, ..config }
@@ -38,7 +38,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn any_story_leaves_a_sound_engine(story in story(100)) {
-        run(&story).map_err(TestCaseError::fail)?;
+    fn any_story_leaves_a_sound_engine(scenario in scenario(100)) {
+        run(&scenario).map_err(TestCaseError::fail)?;
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use engine::object::{Node, Text, Uid};
 
-use crate::world::Known;
+use crate::world::KnownPod;
 
 /// Nominations as they must be.
 #[derive(Default)]
@@ -12,8 +12,8 @@ pub(crate) struct Nominations {
     /// Nodes for which waiting pods must be nominated.
     pub(crate) nodes: BTreeMap<Uid, Text>,
     /// The same of pods that are kept out, or whose node does not exist.
-    unclaimed: BTreeMap<Uid, Text>,
-    /// Pods that the watch will show with a nomination that the engines did not write.
+    inactive: BTreeMap<Uid, Text>,
+    /// Pods that the watch will pod_shown with a nomination that the engines did not write.
     pub(crate) foreign: BTreeSet<Uid>,
     /// Values of `status.nominatedNodeName` that are to be written, in order.
     pub(crate) writes: Vec<(Uid, Text)>,
@@ -22,43 +22,47 @@ pub(crate) struct Nominations {
 impl Nominations {
     /// The watch shows a pod. A nomination that the engines had written says nothing: they decided it
     /// before, and perhaps another since.
-    pub(crate) fn show(&mut self, uid: &Uid, node: &Text, held: bool) {
-        if !self.foreign.remove(uid) || held {
+    pub(crate) fn pod_shown(&mut self, uid: &Uid, node: &Text, assumed_on: bool) {
+        if !self.foreign.remove(uid) || assumed_on {
             return;
         }
         self.forget(uid);
         if !node.is_empty() {
-            self.unclaimed.insert(uid.clone(), node.clone());
+            self.inactive.insert(uid.clone(), node.clone());
         }
     }
 
     /// A pod is placed, bound or gone.
     pub(crate) fn forget(&mut self, uid: &Uid) {
         self.nodes.remove(uid);
-        self.unclaimed.remove(uid);
+        self.inactive.remove(uid);
     }
 
     /// A node goes.
-    pub(crate) fn end_on(&mut self, name: &Text) {
+    pub(crate) fn node_gone(&mut self, name: &Text) {
         self.nodes.retain(|_, node| node != name);
     }
 
     /// What was shown holds once the node exists and the pod is let in.
-    pub(crate) fn claim(&mut self, nodes: &BTreeMap<Text, Node>, known: &BTreeMap<Uid, Known>) {
-        let can_hold = |uid: &Uid, node: &Text| {
-            nodes.contains_key(node) && known.get(uid).is_some_and(|k| k.pod.gates.is_empty())
+    pub(crate) fn activate(
+        &mut self,
+        nodes: &BTreeMap<Text, Node>,
+        known: &BTreeMap<Uid, KnownPod>,
+    ) {
+        let is_active = |uid: &Uid, node: &Text| {
+            nodes.contains_key(node) && known.get(uid).is_some_and(|pod| pod.pod.gates.is_empty())
         };
-        let unclaimed = std::mem::take(&mut self.unclaimed).into_iter();
-        let (claimed, unclaimed): (BTreeMap<_, _>, BTreeMap<_, _>) =
-            unclaimed.partition(|(uid, node)| can_hold(uid, node));
-        self.nodes.extend(claimed);
-        self.unclaimed = unclaimed;
+        let inactive = std::mem::take(&mut self.inactive).into_iter();
+        let (activated, inactive): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            inactive.partition(|(uid, node)| is_active(uid, node));
+        self.nodes.extend(activated);
+        self.inactive = inactive;
     }
 
     /// The engines decided for which node a pod is nominated.
-    pub(crate) fn decide(&mut self, uid: &Uid, node: Text, held: bool) {
+    pub(crate) fn record_decision(&mut self, uid: &Uid, node: Text, assumed_on: bool) {
         self.forget(uid);
-        if !node.is_empty() && !held {
+        if !node.is_empty() && !assumed_on {
             self.nodes.insert(uid.clone(), node.clone());
         }
         self.writes.push((uid.clone(), node));

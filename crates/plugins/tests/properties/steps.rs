@@ -7,7 +7,7 @@ use engine::object::{
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::shapes;
+use crate::generators;
 
 /// Something that happens. Numbers that name objects are taken modulo how many there are.
 #[derive(Clone, Debug)]
@@ -15,7 +15,7 @@ pub(crate) enum Step {
     /// A node comes or changes.
     Node(Box<Node>),
     NodeGone(usize),
-    /// Pods of one kind come and wait.
+    /// Pods of one kind create_pod and wait.
     Pods(Box<Pod>, usize),
     /// A pod comes that somebody else put on a node, which need not exist.
     Foreign(Box<Pod>, usize),
@@ -98,22 +98,22 @@ pub(crate) enum Step {
 
 /// What happens, one after the other.
 #[derive(Clone, Debug)]
-pub(crate) struct Story {
+pub(crate) struct Scenario {
     /// Whatever the scheduler wants is done and shown before the next step.
     pub(crate) prompt: bool,
     pub(crate) steps: Vec<Step>,
 }
 
 /// A few nodes and what pods need on them, and then anything.
-pub(crate) fn story(most: usize) -> impl Strategy<Value = Story> {
-    let nodes = vec(shapes::node().prop_map(|node| Step::Node(Box::new(node))), 3..=6);
-    let classes = vec(shapes::storage_class().prop_map(Step::Class), 2..=3);
+pub(crate) fn scenario(most: usize) -> impl Strategy<Value = Scenario> {
+    let nodes = vec(generators::node().prop_map(|node| Step::Node(Box::new(node))), 3..=6);
+    let classes = vec(generators::storage_class().prop_map(Step::Class), 2..=3);
     let storage = vec(of_storage(), 0..=8);
     // There is no order between kinds: pods may be read before their nodes.
     let before = (nodes, classes, storage, vec(pods(), 0..=4))
         .prop_map(|(nodes, classes, storage, pods)| [nodes, classes, storage, pods].concat())
         .prop_shuffle();
-    (any::<bool>(), before, vec(step(), 1..=most)).prop_map(|(prompt, before, steps)| Story {
+    (any::<bool>(), before, vec(step(), 1..=most)).prop_map(|(prompt, before, steps)| Scenario {
         prompt,
         steps: before.into_iter().chain(steps).collect(),
     })
@@ -135,21 +135,21 @@ fn which() -> impl Strategy<Value = usize> {
 }
 
 fn of_pods() -> impl Strategy<Value = Step> {
-    let pod = || shapes::pod().prop_map(Box::new);
+    let pod = || generators::pod().prop_map(Box::new);
     prop_oneof![
         18 => pods(),
-        2 => (pod(), 0..shapes::NODES).prop_map(|(pod, node)| Step::Foreign(pod, node)),
-        1 => (shapes::hostile_pod().prop_map(Box::new), 0..shapes::NODES)
+        2 => (pod(), 0..generators::NODES).prop_map(|(pod, node)| Step::Foreign(pod, node)),
+        1 => (generators::hostile_pod().prop_map(Box::new), 0..generators::NODES)
             .prop_map(|(pod, node)| Step::Foreign(pod, node)),
-        1 => (which(), shapes::hostile_requests())
+        1 => (which(), generators::hostile_requests())
             .prop_map(|(pod, requests)| Step::Resize(pod, requests)),
-        1 => (which(), 0..shapes::NODES).prop_map(|(pod, node)| Step::Steal(pod, node)),
-        2 => (pod(), 0..shapes::NODES).prop_map(|(pod, node)| Step::Nominated(pod, node)),
-        1 => (which(), 0..shapes::NODES).prop_map(|(pod, node)| Step::Nominate(pod, node)),
-        2 => (which(), shapes::app_labels()).prop_map(|(pod, labels)| Step::Relabel(pod, labels)),
+        1 => (which(), 0..generators::NODES).prop_map(|(pod, node)| Step::Steal(pod, node)),
+        2 => (pod(), 0..generators::NODES).prop_map(|(pod, node)| Step::Nominated(pod, node)),
+        1 => (which(), 0..generators::NODES).prop_map(|(pod, node)| Step::Nominate(pod, node)),
+        2 => (which(), generators::app_labels()).prop_map(|(pod, labels)| Step::Relabel(pod, labels)),
         1 => which().prop_map(Step::Ungate),
-        2 => (which(), shapes::requests()).prop_map(|(pod, requests)| Step::Resize(pod, requests)),
-        1 => (which(), shapes::toleration()).prop_map(|(pod, more)| Step::Tolerate(pod, more)),
+        2 => (which(), generators::requests()).prop_map(|(pod, requests)| Step::Resize(pod, requests)),
+        1 => (which(), generators::toleration()).prop_map(|(pod, more)| Step::Tolerate(pod, more)),
         2 => which().prop_map(Step::Terminate),
         3 => which().prop_map(Step::Gone),
         2 => which().prop_map(Step::Again),
@@ -157,23 +157,23 @@ fn of_pods() -> impl Strategy<Value = Step> {
 }
 
 fn pods() -> impl Strategy<Value = Step> {
-    (shapes::pod(), 1..=4_usize).prop_map(|(pod, count)| Step::Pods(Box::new(pod), count))
+    (generators::pod(), 1..=4_usize).prop_map(|(pod, count)| Step::Pods(Box::new(pod), count))
 }
 
 fn of_nodes() -> impl Strategy<Value = Step> {
     prop_oneof![
-        5 => shapes::node().prop_map(|node| Step::Node(Box::new(node))),
-        1 => (0..shapes::NODES).prop_map(Step::NodeGone),
+        5 => generators::node().prop_map(|node| Step::Node(Box::new(node))),
+        1 => (0..generators::NODES).prop_map(Step::NodeGone),
     ]
 }
 
 fn of_namespaces() -> impl Strategy<Value = Step> {
     prop_oneof![
-        2 => shapes::namespace().prop_map(Step::Namespace),
+        2 => generators::namespace().prop_map(Step::Namespace),
         1 => which().prop_map(Step::NamespaceGone),
-        2 => shapes::workload().prop_map(Step::Workload),
-        1 => shapes::workload().prop_map(Step::WorkloadGone),
-        1 => shapes::budget().prop_map(Step::Budget),
+        2 => generators::workload().prop_map(Step::Workload),
+        1 => generators::workload().prop_map(Step::WorkloadGone),
+        1 => generators::budget().prop_map(Step::Budget),
         1 => which().prop_map(Step::BudgetGone),
         4 => Just(Step::DeviceClass),
         1 => Just(Step::DeviceClassGone),
@@ -182,22 +182,22 @@ fn of_namespaces() -> impl Strategy<Value = Step> {
 
 fn of_storage() -> impl Strategy<Value = Step> {
     prop_oneof![
-        2 => shapes::storage_class().prop_map(Step::Class),
-        1 => shapes::storage_class().prop_map(Step::ClassGone),
-        8 => shapes::claim().prop_map(Step::Claim),
+        2 => generators::storage_class().prop_map(Step::Class),
+        1 => generators::storage_class().prop_map(Step::ClassGone),
+        8 => generators::claim().prop_map(Step::Claim),
         6 => which().prop_map(Step::EphemeralClaim),
         1 => which().prop_map(Step::ClaimGone),
-        6 => shapes::volume_object().prop_map(|volume| Step::Volume(Box::new(volume))),
+        6 => generators::volume_object().prop_map(|volume| Step::Volume(Box::new(volume))),
         1 => which().prop_map(Step::VolumeGone),
         6 => (which(), which()).prop_map(|(claim, volume)| Step::Join(claim, volume)),
-        4 => shapes::csi_node().prop_map(Step::CsiNode),
-        1 => (0..shapes::NODES).prop_map(Step::CsiNodeGone),
-        2 => shapes::csi_driver().prop_map(Step::Driver),
+        4 => generators::csi_node().prop_map(Step::CsiNode),
+        1 => (0..generators::NODES).prop_map(Step::CsiNodeGone),
+        2 => generators::csi_driver().prop_map(Step::Driver),
         1 => Just(Step::DriverGone),
-        2 => shapes::capacity().prop_map(Step::Capacity),
-        1 => shapes::capacity().prop_map(Step::CapacityGone),
-        1 => (which(), 0..shapes::NODES).prop_map(|(volume, node)| Step::Attach(volume, node)),
-        1 => (which(), 0..shapes::NODES).prop_map(|(volume, node)| Step::Detach(volume, node)),
+        2 => generators::capacity().prop_map(Step::Capacity),
+        1 => generators::capacity().prop_map(Step::CapacityGone),
+        1 => (which(), 0..generators::NODES).prop_map(|(volume, node)| Step::Attach(volume, node)),
+        1 => (which(), 0..generators::NODES).prop_map(|(volume, node)| Step::Detach(volume, node)),
     ]
 }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use api::config::{Configuration, Extender, ManagedResource};
-use engine::change::{Advice, Change, Storage, StorageName};
+use engine::change::{Change, ExtenderVerdict, Storage, StorageName};
 use engine::command::Command;
 use engine::engine::{Engine, Settings};
 use engine::framework::VolumeRequest;
@@ -14,21 +14,21 @@ use engine::object::{
 };
 use plugins::registry::Registry;
 
-use crate::checks::Room;
+use crate::checks::EvictionTarget;
+use crate::generators::{self, GPU, NAMESPACES, SCHEDULER, VOLUMES, node_name};
 use crate::nominations::Nominations;
-use crate::shapes::{self, GPU, NAMESPACES, SCHEDULER, VOLUMES, node_name};
 use crate::steps::Step;
 
 const MILLISECOND: i64 = 1_000_000;
 /// Long enough for a pod that waits for an event to be tried without one.
-const VERY_LONG: i64 = 360_000;
+const UNSCHEDULABLE_WAIT_MS: i64 = 360_000;
 
 /// A pod that the engines know.
-pub(crate) struct Known {
+pub(crate) struct KnownPod {
     /// As they were last told.
     pub(crate) pod: Pod,
-    /// Where they hold a place for it by their own decision.
-    pub(crate) held: Option<Text>,
+    /// Where they assume a place for it by their own decision.
+    pub(crate) assumed_on: Option<Text>,
     /// They were told that binding it succeeded.
     pub(crate) bound: bool,
     /// They were told that it was deleted to make room.
@@ -37,31 +37,31 @@ pub(crate) struct Known {
     ticket: Option<u64>,
 }
 
-impl Known {
+impl KnownPod {
     /// The node on which it counts.
     pub(crate) fn node(&self) -> Option<&str> {
         let shown = (!self.pod.node.is_empty()).then_some(&*self.pod.node);
-        shown.or(self.held.as_deref())
+        shown.or(self.assumed_on.as_deref())
     }
 }
 
 /// A bind command that was not answered yet.
-struct Bind {
+struct PendingBind {
     uid: Uid,
     node: Text,
     /// Whether the API server did it, once it did anything.
-    landed: Option<bool>,
+    executed: Option<bool>,
 }
 
 /// A command to prepare volumes that was not answered yet.
-struct Preparation {
+struct VolumePreparation {
     uid: Uid,
     ticket: u64,
     requests: Vec<VolumeRequest>,
 }
 
 /// A command to delete a pod that was not answered yet.
-struct Eviction {
+struct PendingEviction {
     victim: Uid,
     preemptor: Uid,
 }
@@ -79,23 +79,23 @@ pub(crate) struct World {
     claims: BTreeMap<(Text, Text), PersistentVolumeClaim>,
     volumes: BTreeMap<Text, PersistentVolume>,
     /// What the engines were told.
-    pub(crate) known: BTreeMap<Uid, Known>,
+    pub(crate) known: BTreeMap<Uid, KnownPod>,
     /// Pods that the commands of the engines changed, which the watch has not shown yet.
-    unseen: Vec<Uid>,
-    binds: Vec<Bind>,
-    preparations: Vec<Preparation>,
-    evictions: Vec<Eviction>,
+    undelivered: Vec<Uid>,
+    binds: Vec<PendingBind>,
+    volume_preparations: Vec<VolumePreparation>,
+    evictions: Vec<PendingEviction>,
     /// Where room was made, by the pod for which it was.
-    pub(crate) rooms: BTreeMap<Uid, Room>,
+    pub(crate) eviction_targets: BTreeMap<Uid, EvictionTarget>,
     pub(crate) nominations: Nominations,
     /// Questions to extenders that were not answered yet.
-    questions: Vec<Command>,
-    /// Nodes that extenders left, for pods that concern them.
-    left: BTreeMap<Uid, Vec<Text>>,
-    /// What the engines wanted so far.
-    wanted: Vec<Command>,
+    extender_calls: Vec<Command>,
+    /// Nodes that extenders extender_nodes, for pods that concern them.
+    extender_nodes: BTreeMap<Uid, Vec<Text>>,
+    /// What the engines commands so far.
+    commands: Vec<Command>,
     /// Something changed since the last look at who waits that upstream has no event for.
-    pub(crate) unannounced: bool,
+    pub(crate) changed_without_event: bool,
 }
 
 impl World {
@@ -110,40 +110,40 @@ impl World {
             claims: BTreeMap::new(),
             volumes: BTreeMap::new(),
             known: BTreeMap::new(),
-            unseen: Vec::new(),
+            undelivered: Vec::new(),
             binds: Vec::new(),
-            preparations: Vec::new(),
+            volume_preparations: Vec::new(),
             evictions: Vec::new(),
-            rooms: BTreeMap::new(),
+            eviction_targets: BTreeMap::new(),
             nominations: Nominations::default(),
-            questions: Vec::new(),
-            left: BTreeMap::new(),
-            wanted: Vec::new(),
-            unannounced: false,
+            extender_calls: Vec::new(),
+            extender_nodes: BTreeMap::new(),
+            commands: Vec::new(),
+            changed_without_event: false,
         }
     }
 
     /// Lets a step happen.
-    pub(crate) fn take(&mut self, step: Step) -> Result<(), String> {
+    pub(crate) fn apply_step(&mut self, step: Step) -> Result<(), String> {
         match step {
             Step::Node(node) => {
                 self.nodes.insert(node.name.clone(), (*node).clone());
-                self.nominations.claim(&self.nodes, &self.known);
-                self.tell(Change::Node((*node).into()))?;
+                self.nominations.activate(&self.nodes, &self.known);
+                self.apply(Change::Node((*node).into()))?;
             }
             Step::NodeGone(which) => {
                 let name = node_name(which);
                 if self.nodes.remove(&name).is_some() {
-                    self.nominations.end_on(&name);
+                    self.nominations.node_gone(&name);
                 }
-                self.tell(Change::NodeGone(name))?;
+                self.apply(Change::NodeGone(name))?;
             }
             Step::Pods(pod, count) => {
                 for _ in 0..count {
-                    self.come((*pod).clone())?;
+                    self.create_pod((*pod).clone())?;
                 }
             }
-            Step::Foreign(pod, node) => self.come(Pod { node: node_name(node), ..*pod })?,
+            Step::Foreign(pod, node) => self.create_pod(Pod { node: node_name(node), ..*pod })?,
             Step::Steal(which, node) => {
                 self.change_pod(which, |pod| {
                     if pod.node.is_empty() && !pod.terminating && pod.gates.is_empty() {
@@ -152,17 +152,17 @@ impl World {
                 })?;
             }
             Step::Nominated(pod, node) => {
-                self.come(Pod { nominated_node: node_name(node), ..*pod })?;
+                self.create_pod(Pod { nominated_node: node_name(node), ..*pod })?;
             }
-            Step::Nominate(which, node) => self.nominate(which, node)?,
-            Step::Write(which) => self.write(which)?,
+            Step::Nominate(which, node) => self.nominate_externally(which, node)?,
+            Step::Write(which) => self.write_nomination(which)?,
             Step::Relabel(which, labels) => self.change_pod(which, |pod| pod.labels = labels)?,
             Step::Ungate(which) => self.change_pod(which, |pod| pod.gates = [].into())?,
             Step::Resize(which, (cpu, memory, _)) => {
                 self.change_pod(which, |pod| {
                     // Amounts of devices cannot be changed.
                     let devices = pod.spec.requests.scalars.first().map_or(0, |scalar| scalar.1);
-                    shapes::set_requests(pod.spec_mut(), cpu, memory, devices);
+                    generators::set_requests(pod.spec_mut(), cpu, memory, devices);
                 })?;
             }
             Step::Tolerate(which, more) => self.change_pod(which, |pod| {
@@ -181,33 +181,33 @@ impl World {
                     && let Some(pod) = self.pods.remove(&uid)
                 {
                     self.show(&uid)?;
-                    self.come_as(&pod.name.clone(), renewed(pod))?;
+                    self.create_pod_as(&pod.name.clone(), recreated(pod))?;
                 }
             }
-            Step::Namespace(namespace) => self.tell_quietly(Change::Namespace(namespace))?,
+            Step::Namespace(namespace) => self.apply_without_event(Change::Namespace(namespace))?,
             Step::NamespaceGone(which) => {
                 let name = NAMESPACES[which % NAMESPACES.len()].into();
-                self.tell_quietly(Change::NamespaceGone(name))?;
+                self.apply_without_event(Change::NamespaceGone(name))?;
             }
-            Step::Workload(workload) => self.tell(Change::Workload(workload.into()))?,
-            Step::WorkloadGone(workload) => self.tell(Change::WorkloadGone {
+            Step::Workload(workload) => self.apply(Change::Workload(workload.into()))?,
+            Step::WorkloadGone(workload) => self.apply(Change::WorkloadGone {
                 kind: workload.kind,
                 namespace: workload.namespace,
                 name: workload.name,
             })?,
-            Step::Budget(budget) => self.tell(Change::Budget(budget.into()))?,
+            Step::Budget(budget) => self.apply(Change::Budget(budget.into()))?,
             Step::BudgetGone(which) => {
                 let namespace = NAMESPACES[which % NAMESPACES.len()].into();
-                self.tell(Change::BudgetGone { namespace, name: "budget".into() })?;
+                self.apply(Change::BudgetGone { namespace, name: "budget".into() })?;
             }
             Step::DeviceClass => {
-                let (name, extended_resource) = shapes::device_class();
-                self.tell(Change::DeviceClass { name, extended_resource })?;
+                let (name, extended_resource) = generators::device_class();
+                self.apply(Change::DeviceClass { name, extended_resource })?;
             }
             Step::DeviceClassGone => {
-                self.tell(Change::DeviceClassGone(shapes::device_class().0))?;
+                self.apply(Change::DeviceClassGone(generators::device_class().0))?;
             }
-            Step::Land(which, lands) => self.land(which, lands),
+            Step::Land(which, accepted) => self.execute_bind(which, accepted),
             Step::AnswerBind { which, lost } => self.answer_bind(which, lost)?,
             Step::AnswerVolumes { which, fails, shown_first } => {
                 self.answer_volumes(which, fails, shown_first)?;
@@ -219,18 +219,18 @@ impl World {
                 self.answer_extenders(which, fails, leave)?;
             }
             Step::Show(which) => {
-                if !self.unseen.is_empty() {
-                    let uid = self.unseen[which % self.unseen.len()].clone();
+                if !self.undelivered.is_empty() {
+                    let uid = self.undelivered[which % self.undelivered.len()].clone();
                     self.show(&uid)?;
                 }
             }
             Step::ShowAll => {
-                while let Some(uid) = self.unseen.first().cloned() {
+                while let Some(uid) = self.undelivered.first().cloned() {
                     self.show(&uid)?;
                 }
             }
             Step::Wait(milliseconds) => self.wait(milliseconds)?,
-            Step::Schedule(limit) => self.tell(Change::Schedule { limit })?,
+            Step::Schedule(limit) => self.apply(Change::Schedule { limit })?,
             other => self.change_storage(other)?,
         }
         Ok(())
@@ -238,10 +238,10 @@ impl World {
 
     /// Does and shows everything that the engines want.
     pub(crate) fn settle(&mut self) -> Result<(), String> {
-        while !self.questions.is_empty() {
+        while !self.extender_calls.is_empty() {
             self.answer_extenders(0, false, u64::MAX)?;
         }
-        while !self.preparations.is_empty() {
+        while !self.volume_preparations.is_empty() {
             self.answer_volumes(0, false, true)?;
         }
         while !self.binds.is_empty() {
@@ -251,37 +251,39 @@ impl World {
             self.answer_eviction(0, false, true)?;
         }
         while !self.nominations.writes.is_empty() {
-            self.write(0)?;
+            self.write_nomination(0)?;
         }
-        self.take(Step::ShowAll)
+        self.apply_step(Step::ShowAll)
     }
 
     /// Whether nothing is on its way: the API server and the engines agree on who is where.
     pub(crate) fn is_settled(&self) -> bool {
-        let answered = self.unseen.is_empty()
-            && self.questions.is_empty()
+        let answered = self.undelivered.is_empty()
+            && self.extender_calls.is_empty()
             && self.nominations.writes.is_empty();
-        answered && self.known.values().all(|known| known.held.is_none())
+        answered && self.known.values().all(|known| known.assumed_on.is_none())
     }
 
     /// Whether pods have yet to be deleted to make room for this one.
-    pub(crate) fn makes_room_for(&self, uid: &Uid) -> bool {
+    pub(crate) fn has_pending_evictions_for(&self, uid: &Uid) -> bool {
         self.evictions.iter().any(|eviction| eviction.preemptor == *uid)
     }
 
     /// Whether extenders are asked about a pod.
-    pub(crate) fn asks_about(&self, uid: &Uid) -> bool {
-        self.questions.iter().any(|question| match question {
-            Command::Consult { pod, .. } | Command::ConsultOnVictims { pod, .. } => pod.uid == *uid,
+    pub(crate) fn has_extender_call(&self, uid: &Uid) -> bool {
+        self.extender_calls.iter().any(|question| match question {
+            Command::AskExtenders { pod, .. } | Command::AskExtendersAboutVictims { pod, .. } => {
+                pod.uid == *uid
+            }
             _ => false,
         })
     }
 
     fn change_storage(&mut self, step: Step) -> Result<(), String> {
         match step {
-            Step::Class(class) => self.tell(Change::Storage(Storage::Class(class).into())),
+            Step::Class(class) => self.apply(Change::Storage(Storage::Class(class).into())),
             Step::ClassGone(class) => {
-                self.tell_quietly(Change::StorageGone(StorageName::Class(class.name)))
+                self.apply_without_event(Change::StorageGone(StorageName::Class(class.name)))
             }
             Step::Claim(claim) => {
                 let key = (claim.namespace.clone(), claim.name.clone());
@@ -294,14 +296,17 @@ impl World {
                 };
                 let pods: Vec<&Pod> = self.pods.values().filter(with_ephemeral).collect();
                 let Some(which) = which.checked_rem(pods.len()) else { return Ok(()) };
-                let claim = shapes::ephemeral_claim(pods[which]);
+                let claim = generators::ephemeral_claim(pods[which]);
                 let key = (claim.namespace.clone(), claim.name.clone());
                 if self.claims.contains_key(&key) { Ok(()) } else { self.set_claim(claim) }
             }
             Step::ClaimGone(which) => {
                 let Some((namespace, name)) = nth(&self.claims, which) else { return Ok(()) };
                 self.claims.remove(&(namespace.clone(), name.clone()));
-                self.tell_quietly(Change::StorageGone(StorageName::Claim { namespace, name }))
+                self.apply_without_event(Change::StorageGone(StorageName::Claim {
+                    namespace,
+                    name,
+                }))
             }
             Step::Volume(volume) => match self.volumes.get(&volume.name) {
                 // Where the data is, and who may use it, cannot be changed.
@@ -314,7 +319,7 @@ impl World {
             Step::VolumeGone(which) => {
                 let Some(name) = nth(&self.volumes, which) else { return Ok(()) };
                 self.volumes.remove(&name);
-                self.tell_quietly(Change::StorageGone(StorageName::Volume(name)))
+                self.apply_without_event(Change::StorageGone(StorageName::Volume(name)))
             }
             Step::Join(claim, volume) => {
                 let (Some(claim), Some(volume)) =
@@ -325,52 +330,54 @@ impl World {
                 if self.claims[&claim].is_bound() || self.volumes[&volume].claim_ref.is_some() {
                     return Ok(());
                 }
-                self.join(&claim, &volume)
+                self.bind_claim(&claim, &volume)
             }
-            Step::CsiNode(node) => self.tell(Change::Storage(Storage::CsiNode(node).into())),
-            Step::CsiNodeGone(which) => {
-                self.tell_quietly(Change::StorageGone(StorageName::CsiNode(node_name(which))))
-            }
-            Step::Driver(driver) => self.tell(Change::Storage(Storage::CsiDriver(driver).into())),
+            Step::CsiNode(node) => self.apply(Change::Storage(Storage::CsiNode(node).into())),
+            Step::CsiNodeGone(which) => self
+                .apply_without_event(Change::StorageGone(StorageName::CsiNode(node_name(which)))),
+            Step::Driver(driver) => self.apply(Change::Storage(Storage::CsiDriver(driver).into())),
             Step::DriverGone => {
                 let name = StorageName::CsiDriver("csi.example.com".into());
-                self.tell_quietly(Change::StorageGone(name))
+                self.apply_without_event(Change::StorageGone(name))
             }
             Step::Capacity(capacity) => {
-                self.tell(Change::Storage(Storage::Capacity(capacity).into()))
+                self.apply(Change::Storage(Storage::Capacity(capacity).into()))
             }
             Step::CapacityGone(capacity) => {
                 let (namespace, name) = (capacity.namespace, capacity.name);
-                self.tell_quietly(Change::StorageGone(StorageName::Capacity { namespace, name }))
+                self.apply_without_event(Change::StorageGone(StorageName::Capacity {
+                    namespace,
+                    name,
+                }))
             }
             Step::Attach(volume, node) => {
                 let volume_name = VOLUMES[volume % VOLUMES.len()];
-                let attachment = VolumeAttachment {
-                    name: attachment(volume_name, node),
+                let attachment_name = VolumeAttachment {
+                    name: attachment_name(volume_name, node),
                     attacher: "csi.example.com".into(),
                     node: node_name(node),
                     volume_name: Some(volume_name.into()),
                 };
-                self.tell(Change::Storage(Storage::Attachment(attachment).into()))
+                self.apply(Change::Storage(Storage::Attachment(attachment_name).into()))
             }
             Step::Detach(volume, node) => {
-                let name = attachment(VOLUMES[volume % VOLUMES.len()], node);
-                self.tell(Change::StorageGone(StorageName::Attachment(name)))
+                let name = attachment_name(VOLUMES[volume % VOLUMES.len()], node);
+                self.apply(Change::StorageGone(StorageName::Attachment(name)))
             }
             _ => unreachable!("all other steps are taken care of"),
         }
     }
 
-    fn come(&mut self, pod: Pod) -> Result<(), String> {
+    fn create_pod(&mut self, pod: Pod) -> Result<(), String> {
         let name = format!("p{}", self.versions);
-        self.come_as(&name, pod)
+        self.create_pod_as(&name, pod)
     }
 
-    fn come_as(&mut self, name: &str, mut pod: Pod) -> Result<(), String> {
+    fn create_pod_as(&mut self, name: &str, mut pod: Pod) -> Result<(), String> {
         pod.name = name.into();
         pod.uid = format!("uid-{}", self.next_version()).into();
         pod.creation_time = self.now;
-        shapes::name_ephemeral_claims(&mut pod);
+        generators::name_ephemeral_claims(&mut pod);
         if !pod.node.is_empty() {
             pod.start_time = Some(self.now);
             pod.gates = [].into();
@@ -393,51 +400,51 @@ impl World {
 
     /// Shows what the API server has of a pod.
     fn show(&mut self, uid: &Uid) -> Result<(), String> {
-        self.unseen.retain(|unseen| unseen != uid);
+        self.undelivered.retain(|undelivered| undelivered != uid);
         let version = self.next_version();
         let Some(pod) = self.pods.get_mut(uid) else {
             self.known.remove(uid);
             self.nominations.forget(uid);
-            self.rooms.remove(uid);
-            return self.tell(Change::PodGone { uid: uid.clone() });
+            self.eviction_targets.remove(uid);
+            return self.apply(Change::PodGone { uid: uid.clone() });
         };
         pod.resource_version = version;
         let pod = pod.clone();
         if pod.node.is_empty() && *pod.spec.scheduler_name != *SCHEDULER {
             // Somebody else's to place.
-            return self.tell(Change::Pod(Box::new(pod)));
+            return self.apply(Change::Pod(Box::new(pod)));
         }
-        let known = self.known.entry(uid.clone()).or_insert_with(|| Known {
+        let known = self.known.entry(uid.clone()).or_insert_with(|| KnownPod {
             pod: pod.clone(),
-            held: None,
+            assumed_on: None,
             bound: false,
             deleted: false,
             ticket: None,
         });
         // Pods that terminate are no longer counted for spreading; the event comes when they are gone.
-        self.unannounced |= pod.terminating && !known.pod.terminating;
+        self.changed_without_event |= pod.terminating && !known.pod.terminating;
         known.pod = pod.clone();
         if !pod.node.is_empty() || pod.terminating && !known.bound {
-            known.held = None;
+            known.assumed_on = None;
         }
-        let held = known.held.is_some();
+        let assumed_on = known.assumed_on.is_some();
         if pod.node.is_empty() {
-            self.nominations.show(uid, &pod.nominated_node, held);
+            self.nominations.pod_shown(uid, &pod.nominated_node, assumed_on);
         } else {
             self.nominations.forget(uid);
         }
-        self.nominations.claim(&self.nodes, &self.known);
-        self.tell(Change::Pod(Box::new(pod)))
+        self.nominations.activate(&self.nodes, &self.known);
+        self.apply(Change::Pod(Box::new(pod)))
     }
 
     /// Something else than the engines nominates a waiting pod; not while they are about to.
-    fn nominate(&mut self, which: usize, node: usize) -> Result<(), String> {
+    fn nominate_externally(&mut self, which: usize, node: usize) -> Result<(), String> {
         let Some(uid) = nth(&self.pods, which) else { return Ok(()) };
         let node = if node == 0 { "".into() } else { node_name(node) };
         let is_written = self.nominations.writes.iter().any(|(written, _)| *written == uid);
         let Some(pod) = self.pods.get_mut(&uid) else { return Ok(()) };
         if is_written
-            || self.unseen.contains(&uid)
+            || self.undelivered.contains(&uid)
             || !pod.node.is_empty()
             || pod.nominated_node == node
         {
@@ -448,10 +455,10 @@ impl World {
         self.show(&uid)
     }
 
-    /// Carries out the first write of a nomination of a pod.
-    fn write(&mut self, which: usize) -> Result<(), String> {
+    /// Carries out the first write_nomination of a nomination of a pod.
+    fn write_nomination(&mut self, which: usize) -> Result<(), String> {
         let Some((uid, node)) = self.nominations.next_write(which) else { return Ok(()) };
-        if self.unseen.contains(&uid) {
+        if self.undelivered.contains(&uid) {
             // The watch shows every change.
             self.show(&uid)?;
         }
@@ -460,7 +467,7 @@ impl World {
             && stored.nominated_node != node
         {
             stored.nominated_node = node;
-            self.unseen.push(uid);
+            self.undelivered.push(uid);
         }
         Ok(())
     }
@@ -468,17 +475,17 @@ impl World {
     fn set_claim(&mut self, mut claim: PersistentVolumeClaim) -> Result<(), String> {
         claim.resource_version = self.next_version().to_string().into();
         self.claims.insert((claim.namespace.clone(), claim.name.clone()), claim.clone());
-        self.tell(Change::Storage(Storage::Claim(claim).into()))
+        self.apply(Change::Storage(Storage::Claim(claim).into()))
     }
 
     fn set_volume(&mut self, mut volume: PersistentVolume) -> Result<(), String> {
         volume.resource_version = self.next_version().to_string().into();
         self.volumes.insert(volume.name.clone(), volume.clone());
-        self.tell(Change::Storage(Storage::Volume(volume).into()))
+        self.apply(Change::Storage(Storage::Volume(volume).into()))
     }
 
     /// Binds a claim and a volume to each other.
-    fn join(&mut self, claim: &(Text, Text), volume: &Text) -> Result<(), String> {
+    fn bind_claim(&mut self, claim: &(Text, Text), volume: &Text) -> Result<(), String> {
         let (Some(mut claim), Some(mut volume)) =
             (self.claims.get(claim).cloned(), self.volumes.get(volume).cloned())
         else {
@@ -497,22 +504,22 @@ impl World {
         self.set_claim(claim)
     }
 
-    fn land(&mut self, which: usize, lands: bool) {
+    fn execute_bind(&mut self, which: usize, accepted: bool) {
         if self.binds.is_empty() {
             return;
         }
         let which = which % self.binds.len();
         let bind = &mut self.binds[which];
-        if bind.landed.is_some() {
+        if bind.executed.is_some() {
             return;
         }
         let pod = self.pods.get_mut(&bind.uid);
-        let free = pod.filter(|pod| lands && pod.node.is_empty() && !pod.terminating);
-        bind.landed = Some(free.is_some());
+        let free = pod.filter(|pod| accepted && pod.node.is_empty() && !pod.terminating);
+        bind.executed = Some(free.is_some());
         if let Some(pod) = free {
             pod.node = bind.node.clone();
             pod.start_time = Some(self.now);
-            self.unseen.push(bind.uid.clone());
+            self.undelivered.push(bind.uid.clone());
         }
     }
 
@@ -521,19 +528,19 @@ impl World {
             return Ok(());
         }
         let which = which % self.binds.len();
-        self.land(which, true);
-        let Bind { uid, landed, .. } = self.binds.remove(which);
-        let succeeded = landed == Some(true) && !lost;
+        self.execute_bind(which, true);
+        let PendingBind { uid, executed, .. } = self.binds.remove(which);
+        let succeeded = executed == Some(true) && !lost;
         if let Some(known) = self.known.get_mut(&uid)
-            && known.held.is_some()
+            && known.assumed_on.is_some()
         {
             known.bound = succeeded;
             if !succeeded {
-                known.held = None;
+                known.assumed_on = None;
             }
         }
         let failure = (!succeeded).then(|| "binding failed".into());
-        self.tell(Change::Bound { uid, failure })
+        self.apply(Change::Bound { uid, failure })
     }
 
     fn answer_volumes(
@@ -542,26 +549,26 @@ impl World {
         fails: bool,
         shown_first: bool,
     ) -> Result<(), String> {
-        if self.preparations.is_empty() {
+        if self.volume_preparations.is_empty() {
             return Ok(());
         }
-        let which = which % self.preparations.len();
-        let Preparation { uid, ticket, requests } = self.preparations.remove(which);
+        let which = which % self.volume_preparations.len();
+        let VolumePreparation { uid, ticket, requests } = self.volume_preparations.remove(which);
         if fails {
             if let Some(known) = self.known.get_mut(&uid)
                 && known.ticket == Some(ticket)
             {
-                known.held = None;
+                known.assumed_on = None;
             }
             let failure = Some("timed out".into());
-            return self.tell(Change::VolumesReady { uid, ticket, failure });
+            return self.apply(Change::VolumesReady { uid, ticket, failure });
         }
         let ready = Change::VolumesReady { uid, ticket, failure: None };
         if shown_first {
             self.prepare(&requests)?;
-            self.tell(ready)
+            self.apply(ready)
         } else {
-            self.tell(ready)?;
+            self.apply(ready)?;
             self.prepare(&requests)
         }
     }
@@ -570,17 +577,17 @@ impl World {
         for request in requests {
             match request {
                 VolumeRequest::BindVolume { volume, namespace, claim } => {
-                    self.join(&(namespace.clone(), claim.clone()), volume)?;
+                    self.bind_claim(&(namespace.clone(), claim.clone()), volume)?;
                 }
                 VolumeRequest::Provision { namespace, claim, node } => {
                     let key = (namespace.clone(), claim.clone());
                     let Some(mut claim) = self.claims.get(&key).cloned() else { continue };
                     claim.selected_node = Some(node.clone());
-                    let volume = shapes::provisioned(&claim);
+                    let volume = generators::provisioned(&claim);
                     let name = volume.name.clone();
                     self.set_claim(claim)?;
                     self.set_volume(volume)?;
-                    self.join(&key, &name)?;
+                    self.bind_claim(&key, &name)?;
                 }
             }
         }
@@ -592,61 +599,72 @@ impl World {
             return Ok(());
         }
         let which = which % self.evictions.len();
-        let Eviction { victim, preemptor } = self.evictions.remove(which);
+        let PendingEviction { victim, preemptor } = self.evictions.remove(which);
         if !fails && at_once {
             self.pods.remove(&victim);
-            self.unseen.push(victim.clone());
+            self.undelivered.push(victim.clone());
         } else if !fails && let Some(pod) = self.pods.get_mut(&victim) {
             pod.terminating = true;
             pod.preempted = true;
-            self.unseen.push(victim.clone());
+            self.undelivered.push(victim.clone());
         }
         if !fails {
             if let Some(known) = self.known.get_mut(&victim) {
                 // As when the watch shows that it terminates.
-                self.unannounced |= !known.pod.terminating;
+                self.changed_without_event |= !known.pod.terminating;
                 known.deleted = true;
             }
-            if let Some(room) = self.rooms.get_mut(&preemptor) {
+            if let Some(room) = self.eviction_targets.get_mut(&preemptor) {
                 room.deleted.insert(victim.clone());
             }
         }
         let failure = fails.then(|| "forbidden".into());
-        self.tell(Change::VictimHandled { preemptor, victim, failure })
+        self.apply(Change::VictimHandled { preemptor, victim, failure })
     }
 
     /// Extenders answer one question. Of nodes they leave one at least: who is turned down by them
     /// everywhere waits although plugins would let it pass.
     fn answer_extenders(&mut self, which: usize, fails: bool, leave: u64) -> Result<(), String> {
-        let Some(which) = which.checked_rem(self.questions.len()) else { return Ok(()) };
+        let Some(which) = which.checked_rem(self.extender_calls.len()) else { return Ok(()) };
         let stays = |place: usize| leave >> (place % 64) & 1 == 1;
-        match self.questions.remove(which) {
-            Command::Consult { pod, ticket, nodes, .. } => {
+        match self.extender_calls.remove(which) {
+            Command::AskExtenders { pod, ticket, nodes, .. } => {
                 let any_stays = (0..nodes.len()).any(stays);
                 let nodes = nodes.into_iter().enumerate();
-                let left = nodes.filter(|(place, _)| stays(*place) || !any_stays);
-                let left: Vec<Text> = left.map(|(_, node)| node).collect();
-                self.left.insert(pod.uid.clone(), left.clone());
-                let passed = left.into_iter().zip([30, 0, 100].into_iter().cycle()).collect();
-                let advice = Advice { passed, failed: Vec::new() };
-                let advice = if fails { Err("no answer".into()) } else { Ok(advice) };
-                self.tell(Change::Advised { uid: pod.uid, ticket, advice })
+                let extender_nodes = nodes.filter(|(place, _)| stays(*place) || !any_stays);
+                let extender_nodes: Vec<Text> = extender_nodes.map(|(_, node)| node).collect();
+                self.extender_nodes.insert(pod.uid.clone(), extender_nodes.clone());
+                let passed =
+                    extender_nodes.into_iter().zip([30, 0, 100].into_iter().cycle()).collect();
+                let verdict = ExtenderVerdict { passed, failed: Vec::new() };
+                let verdict = if fails { Err("no answer".into()) } else { Ok(verdict) };
+                self.apply(Change::ExtendersAnswered { uid: pod.uid, ticket, verdict })
             }
-            Command::ConsultOnVictims { pod, ticket, candidates, .. } => {
-                let left = candidates.into_iter().enumerate().filter(|(place, _)| stays(*place));
-                let left = left.map(|(_, candidate)| candidate).collect();
-                let candidates = if fails { Err("no answer".into()) } else { Ok(left) };
-                self.tell(Change::VictimsAdvised { uid: pod.uid, ticket, candidates })
+            Command::AskExtendersAboutVictims { pod, ticket, candidates, .. } => {
+                let extender_nodes =
+                    candidates.into_iter().enumerate().filter(|(place, _)| stays(*place));
+                let extender_nodes = extender_nodes.map(|(_, candidate)| candidate).collect();
+                let candidates = if fails { Err("no answer".into()) } else { Ok(extender_nodes) };
+                self.apply(Change::ExtendersAnsweredAboutVictims {
+                    uid: pod.uid,
+                    ticket,
+                    candidates,
+                })
             }
             other => Err(format!("{other:?} is no question")),
         }
     }
 
     /// Whether extenders were asked about a node that is taken, if they have a say.
-    fn check_left(&self, uid: &Uid, node: &Text) -> Result<(), String> {
+    fn check_extender_nodes(&self, uid: &Uid, node: &Text) -> Result<(), String> {
         let Some(known) = self.known.get(uid) else { return Ok(()) };
         let concerns = known.pod.spec.requests.scalars.iter().any(|(name, _)| **name == *GPU);
-        if concerns && !self.left.get(uid).is_some_and(|left| left.contains(node)) {
+        if concerns
+            && !self
+                .extender_nodes
+                .get(uid)
+                .is_some_and(|extender_nodes| extender_nodes.contains(node))
+        {
             return Err(format!("extenders did not leave {node} for {uid}"));
         }
         Ok(())
@@ -654,22 +672,22 @@ impl World {
 
     fn wait(&mut self, milliseconds: i64) -> Result<(), String> {
         self.now += milliseconds * MILLISECOND;
-        self.tell(Change::Tick)
+        self.apply(Change::Tick)
     }
 
     /// Tells what upstream has no event for.
-    fn tell_quietly(&mut self, change: Change) -> Result<(), String> {
-        self.unannounced = true;
-        self.tell(change)
+    fn apply_without_event(&mut self, change: Change) -> Result<(), String> {
+        self.changed_without_event = true;
+        self.apply(change)
     }
 
     /// Lets so much time pass that pods are tried which wait for an event that never comes.
-    pub(crate) fn wait_very_long(&mut self) -> Result<(), String> {
-        self.wait(VERY_LONG)
+    pub(crate) fn wait_until_retried(&mut self) -> Result<(), String> {
+        self.wait(UNSCHEDULABLE_WAIT_MS)
     }
 
     /// Tells both engines, which must want the same, and takes down what they want.
-    fn tell(&mut self, change: Change) -> Result<(), String> {
+    fn apply(&mut self, change: Change) -> Result<(), String> {
         let mut commands = Vec::new();
         self.engine.apply(change.clone(), self.now, &mut commands);
         let mut twin_commands = Vec::new();
@@ -677,87 +695,94 @@ impl World {
         if commands != twin_commands {
             return Err(format!("commands {commands:?}, of the twin {twin_commands:?}"));
         }
-        self.wanted.extend_from_slice(&commands);
-        commands.into_iter().try_for_each(|command| self.take_down(command))
+        self.commands.extend_from_slice(&commands);
+        commands.into_iter().try_for_each(|command| self.record_command(command))
     }
 
-    /// What the engines wanted, for whoever looks for the reason of a failure.
+    /// What the engines commands, for whoever looks for the reason of a failure.
     pub(crate) fn history(&self) -> String {
-        let lines = self.wanted.iter().map(|command| format!("  {command:?}"));
+        let lines = self.commands.iter().map(|command| format!("  {command:?}"));
         lines.collect::<Vec<_>>().join("\n")
     }
 
-    fn take_down(&mut self, command: Command) -> Result<(), String> {
+    fn record_command(&mut self, command: Command) -> Result<(), String> {
         match command {
             Command::Bind { pod, node, resource_version, .. } => {
                 if self.binds.iter().any(|bind| bind.uid == pod.uid) {
                     return Err(format!("{pod:?} is to be bound while it is being bound"));
                 }
-                self.hold(&pod.uid, &node)?;
+                self.assume(&pod.uid, &node)?;
                 let shown = &self.known[&pod.uid].pod.resource_version;
                 if resource_version != *shown {
                     return Err(format!("{pod:?} is bound as of {resource_version}, not {shown}"));
                 }
-                self.binds.push(Bind { uid: pod.uid, node, landed: None });
+                self.binds.push(PendingBind { uid: pod.uid, node, executed: None });
             }
             Command::PrepareVolumes { pod, ticket, node, requests, .. } => {
-                self.hold(&pod.uid, &node)?;
+                self.assume(&pod.uid, &node)?;
                 if let Some(known) = self.known.get_mut(&pod.uid) {
                     known.ticket = Some(ticket);
                 }
-                self.preparations.push(Preparation { uid: pod.uid, ticket, requests });
+                self.volume_preparations.push(VolumePreparation { uid: pod.uid, ticket, requests });
             }
             Command::Nominate { pod, node }
             | Command::ReportFailure { pod, nominate: Some(node), .. } => {
-                let held = self.known.get(&pod.uid).is_some_and(|known| known.held.is_some());
-                self.nominations.decide(&pod.uid, node, held);
+                let assumed_on =
+                    self.known.get(&pod.uid).is_some_and(|known| known.assumed_on.is_some());
+                self.nominations.record_decision(&pod.uid, node, assumed_on);
             }
             Command::ReportScheduled { pod, node } => {
-                let held = self.known.get(&pod.uid).and_then(|known| known.held.as_ref());
-                if held != Some(&node) {
-                    return Err(format!("{pod:?} is said to be on {node}, but is on {held:?}"));
+                let assumed_on =
+                    self.known.get(&pod.uid).and_then(|known| known.assumed_on.as_ref());
+                if assumed_on != Some(&node) {
+                    return Err(format!(
+                        "{pod:?} is said to be on {node}, but is on {assumed_on:?}"
+                    ));
                 }
             }
             Command::ReportPreempted { victim, .. } => {
                 let known = self.known.get_mut(&victim.uid).filter(|known| !known.bound);
-                let Some(known) = known.filter(|known| known.held.is_some()) else {
+                let Some(known) = known.filter(|known| known.assumed_on.is_some()) else {
                     return Err(format!("{victim:?} is not on its way to a node"));
                 };
-                (known.held, known.ticket) = (None, None);
+                (known.assumed_on, known.ticket) = (None, None);
             }
             Command::Evict { victim, preemptor, node } => {
-                self.check_room_for(&preemptor.uid, &node)?;
+                self.check_eviction_target(&preemptor.uid, &node)?;
                 if self.known.get(&victim.uid).is_none_or(|known| known.node().is_none()) {
                     return Err(format!("{victim:?} has no place to give up"));
                 }
                 let (victim, preemptor) = (victim.uid, preemptor.uid);
-                self.evictions.push(Eviction { victim, preemptor });
+                self.evictions.push(PendingEviction { victim, preemptor });
             }
-            question @ (Command::Consult { .. } | Command::ConsultOnVictims { .. }) => {
-                self.questions.push(question);
+            question
+            @ (Command::AskExtenders { .. } | Command::AskExtendersAboutVictims { .. }) => {
+                self.extender_calls.push(question);
             }
             Command::ReportFailure { nominate: None, .. } | Command::Warn { .. } => {}
         }
         Ok(())
     }
 
-    /// A place is held for a pod: a new one, or the one that is held already.
-    fn hold(&mut self, uid: &Uid, node: &Text) -> Result<(), String> {
+    /// A place is assumed_on for a pod: a new one, or the one that is assumed_on already.
+    fn assume(&mut self, uid: &Uid, node: &Text) -> Result<(), String> {
         let Some(known) = self.known.get_mut(uid) else {
             return Err(format!("{uid} is not known"));
         };
         if known.bound || !known.pod.node.is_empty() {
             return Err(format!("{uid} is to be bound a second time"));
         }
-        match &known.held {
+        match &known.assumed_on {
             None => {
-                known.held = Some(node.clone());
+                known.assumed_on = Some(node.clone());
                 self.nominations.forget(uid);
-                self.check_left(uid, node)?;
-                self.check_room(uid)
+                self.check_extender_nodes(uid, node)?;
+                self.check_capacity(uid)
             }
-            Some(held) if held == node => Ok(()),
-            Some(held) => Err(format!("{uid} is held on {held} but bound to {node}")),
+            Some(assumed_on) if assumed_on == node => Ok(()),
+            Some(assumed_on) => {
+                Err(format!("{uid} is assumed on {assumed_on} but bound to {node}"))
+            }
         }
     }
 
@@ -784,7 +809,7 @@ fn engine() -> Engine {
 }
 
 /// A pod as its controller makes it anew.
-fn renewed(pod: Pod) -> Pod {
+fn recreated(pod: Pod) -> Pod {
     Pod {
         node: "".into(),
         nominated_node: "".into(),
@@ -800,6 +825,6 @@ fn nth<K: Clone + Ord, V>(map: &BTreeMap<K, V>, which: usize) -> Option<K> {
     map.keys().nth(which.checked_rem(map.len())?).cloned()
 }
 
-fn attachment(volume: &str, node: usize) -> Text {
+fn attachment_name(volume: &str, node: usize) -> Text {
     format!("{volume}-{}", node_name(node)).into()
 }

@@ -2,7 +2,7 @@
 
 /// Parts of the messages with which an API server refuses to bind a pod because of the pod's state. It
 /// looks at the pod before it writes, so none of these follows a write.
-const KNOWN: [&str; 5] = [
+const DEFINITE_CONFLICTS: [&str; 5] = [
     "is being deleted, cannot be assigned to a host",
     "is already assigned to node ",
     "has non-empty .spec.schedulingGates",
@@ -13,8 +13,8 @@ const KNOWN: [&str; 5] = [
 
 /// Whether a 409 with this message proves that the request changed nothing. Any other one may carry an
 /// error of etcd, after which the binding may be there or not.
-pub(super) fn is_proof(message: &str) -> bool {
-    KNOWN.iter().any(|known| message.contains(known))
+pub(super) fn proves_no_write(message: &str) -> bool {
+    DEFINITE_CONFLICTS.iter().any(|known| message.contains(known))
 }
 
 #[cfg(test)]
@@ -46,7 +46,7 @@ mod tests {
             ("context deadline exceeded", false),
             ("", false),
         ] {
-            assert_eq!(is_proof(&format!("{REFUSED}{message}")), proof, "{message}");
+            assert_eq!(proves_no_write(&format!("{REFUSED}{message}")), proof, "{message}");
         }
     }
 }

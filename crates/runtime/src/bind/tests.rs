@@ -12,14 +12,14 @@ use serde_json::json;
 use super::*;
 use crate::gate::Throttle;
 use crate::lease::Fence;
-use crate::testing::{Asked, Fake, Part, Reply, lock, seconds_since};
+use crate::testing::{BodyPart, FakeApiServer, ReceivedRequest, Reply, lock, seconds_since};
 
 const OURS: &str = "node-1";
 const OTHER: &str = "node-2";
 
 /// How a request to bind goes wrong, or not.
 #[derive(Clone, Debug)]
-enum Step {
+enum RequestFault {
     Healthy,
     /// It never arrives.
     DropRequest,
@@ -37,7 +37,7 @@ enum Step {
 
 /// What else happens to the pod, right after a request to bind was handled.
 #[derive(Clone, Debug)]
-enum Meddling {
+enum Interference {
     Touch,
     Delete,
     Terminate,
@@ -47,16 +47,16 @@ enum Meddling {
 }
 
 #[derive(Default)]
-struct World {
+struct PodWorld {
     pod: Option<Value>,
     version: u64,
     /// Nodes to which the pod was ever bound by requests of ours.
     bound: Vec<String>,
-    binds: VecDeque<(Step, Option<Meddling>)>,
+    binds: VecDeque<(RequestFault, Option<Interference>)>,
     reads: VecDeque<Reply>,
 }
 
-impl World {
+impl PodWorld {
     fn touch(&mut self, change: impl FnOnce(&mut Value)) {
         self.version += 1;
         if let Some(pod) = &mut self.pod {
@@ -90,19 +90,19 @@ impl World {
         Reply::json(201, &json!({"kind": "Status", "status": "Success"}))
     }
 
-    fn meddle(&mut self, meddling: &Meddling) {
-        match meddling {
-            Meddling::Touch => self.touch(|_| {}),
-            Meddling::Delete => self.pod = None,
-            Meddling::Terminate => {
+    fn interfere(&mut self, interference: &Interference) {
+        match interference {
+            Interference::Touch => self.touch(|_| {}),
+            Interference::Delete => self.pod = None,
+            Interference::Terminate => {
                 self.touch(|pod| pod["metadata"]["deletionTimestamp"] = json!("2024-01-01"));
             }
-            Meddling::Gate => self.touch(|pod| pod["spec"]["schedulingGates"] = json!([{}])),
-            Meddling::Replace => {
+            Interference::Gate => self.touch(|pod| pod["spec"]["schedulingGates"] = json!([{}])),
+            Interference::Replace => {
                 self.version += 1;
                 self.pod = Some(pod("uid-2", self.version));
             }
-            Meddling::Steal => self.touch(|pod| {
+            Interference::Steal => self.touch(|pod| {
                 if pod["spec"]["nodeName"].is_null() {
                     pod["spec"]["nodeName"] = json!(OTHER);
                 }
@@ -128,30 +128,30 @@ fn pod(uid: &str, version: u64) -> Value {
     json!({"kind": "Pod", "metadata": meta, "spec": {}})
 }
 
-struct Stage {
-    world: Arc<Mutex<World>>,
-    fake: Fake,
+struct BinderFixture {
+    world: Arc<Mutex<PodWorld>>,
+    fake: FakeApiServer,
     fence: Fence,
-    window: Arc<Window>,
+    window: Arc<BindWindow>,
     metrics: Metrics,
 }
 
-impl Stage {
-    fn new(binds: &[(Step, Option<Meddling>)]) -> Self {
-        let world = World {
+impl BinderFixture {
+    fn new(binds: &[(RequestFault, Option<Interference>)]) -> Self {
+        let world = PodWorld {
             pod: Some(pod("uid-1", 7)),
             version: 7,
             binds: binds.iter().cloned().collect(),
-            ..World::default()
+            ..PodWorld::default()
         };
         let world = Arc::new(Mutex::new(world));
         let server = Arc::clone(&world);
-        let fake = Fake::new(move |asked| answer(&server, asked));
+        let fake = FakeApiServer::new(move |asked| answer(&server, asked));
         let (fence, window) = (Fence::always(), Arc::default());
         Self { world, fake, fence, window, metrics: Metrics::new("lease") }
     }
 
-    fn of(steps: &[Step]) -> Self {
+    fn of(steps: &[RequestFault]) -> Self {
         Self::new(&steps.iter().map(|step| (step.clone(), None)).collect::<Vec<_>>())
     }
 
@@ -171,12 +171,12 @@ impl Stage {
         binder.bind(&pod, 7, &OURS.into(), since).await
     }
 
-    fn sends(&self) -> Vec<Asked> {
-        self.fake.asked_by(&Method::POST)
+    fn sends(&self) -> Vec<ReceivedRequest> {
+        self.fake.requests_by(&Method::POST)
     }
 
-    fn reads(&self) -> Vec<Asked> {
-        self.fake.asked_by(&Method::GET)
+    fn reads(&self) -> Vec<ReceivedRequest> {
+        self.fake.requests_by(&Method::GET)
     }
 
     fn counted(&self, result: &str) -> bool {
@@ -184,7 +184,7 @@ impl Stage {
     }
 }
 
-fn answer(world: &Arc<Mutex<World>>, asked: &Asked) -> Reply {
+fn answer(world: &Arc<Mutex<PodWorld>>, asked: &ReceivedRequest) -> Reply {
     let mut server = lock(world);
     if asked.method == Method::GET {
         assert_eq!(asked.path, "/api/v1/namespaces/ns/pods/pod");
@@ -198,16 +198,16 @@ fn answer(world: &Arc<Mutex<World>>, asked: &Asked) -> Reply {
     assert_eq!(asked.path, "/api/v1/namespaces/ns/pods/pod/binding");
     assert_eq!(asked.parameter("timeout").as_deref(), Some("2500ms"));
     assert_eq!(asked.body["metadata"]["uid"], "uid-1");
-    let (step, meddling) = server.binds.pop_front().unwrap_or((Step::Healthy, None));
+    let (step, interference) = server.binds.pop_front().unwrap_or((RequestFault::Healthy, None));
     let reply = match step {
-        Step::Healthy => server.bind(&asked.body),
-        Step::DropRequest => Reply::broken(),
-        Step::DropResponse => {
+        RequestFault::Healthy => server.bind(&asked.body),
+        RequestFault::DropRequest => Reply::broken(),
+        RequestFault::DropResponse => {
             server.bind(&asked.body);
             Reply::broken()
         }
-        Step::Slow(delay) => server.bind(&asked.body).after(delay),
-        Step::Late(delay) => {
+        RequestFault::Slow(delay) => server.bind(&asked.body).after(delay),
+        RequestFault::Late(delay) => {
             let (world, body) = (Arc::clone(world), asked.body.clone());
             tokio::spawn(async move {
                 sleep(delay).await;
@@ -215,7 +215,7 @@ fn answer(world: &Arc<Mutex<World>>, asked: &Asked) -> Reply {
             });
             Reply::never()
         }
-        Step::Status(status, done, wait) => {
+        RequestFault::Status(status, done, wait) => {
             if done {
                 server.bind(&asked.body);
             }
@@ -225,50 +225,50 @@ fn answer(world: &Arc<Mutex<World>>, asked: &Asked) -> Reply {
                 None => reply,
             }
         }
-        Step::Headless(status) => Reply::stream(status, vec![Part::Hang]),
+        RequestFault::Headless(status) => Reply::stream(status, vec![BodyPart::Hang]),
     };
-    if let Some(meddling) = meddling {
-        server.meddle(&meddling);
+    if let Some(interference) = interference {
+        server.interfere(&interference);
     }
     reply
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_is_believed() {
-    let stage = Stage::of(&[]);
+    let stage = BinderFixture::of(&[]);
     assert_eq!(stage.bind().await, Ok(()));
     assert_eq!((stage.sends().len(), stage.reads().len()), (1, 0));
     let body = stage.sends()[0].body.clone();
     assert_eq!(body["target"]["name"], OURS);
     assert_eq!(body["metadata"]["resourceVersion"], "7");
     assert!(stage.counted("result=\"bound\""), "{}", stage.metrics.text());
-    assert_eq!(stage.window.size(), Window::FIRST + 1);
+    assert_eq!(stage.window.size(), BindWindow::SIZE_INITIAL + 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_conflict_is_explained_by_the_pod() {
-    let ours = Stage::of(&[]);
+    let ours = BinderFixture::of(&[]);
     lock(&ours.world).touch(|pod| pod["spec"]["nodeName"] = json!(OURS));
     assert_eq!(ours.bind().await, Ok(()), "somebody repeats what we sent");
 
-    for (meddling, expected, reads) in [
-        (Meddling::Steal, "pod pod is already assigned to node \"node-2\"", 1),
-        (Meddling::Delete, "404 Not Found: not found", 0),
-        (Meddling::Replace, "pods \"pod\" not found", 1),
-        (Meddling::Terminate, "the pod is being deleted", 1),
-        (Meddling::Gate, "the pod has scheduling gates", 1),
+    for (interference, expected, reads) in [
+        (Interference::Steal, "pod pod is already assigned to node \"node-2\"", 1),
+        (Interference::Delete, "404 Not Found: not found", 0),
+        (Interference::Replace, "pods \"pod\" not found", 1),
+        (Interference::Terminate, "the pod is being deleted", 1),
+        (Interference::Gate, "the pod has scheduling gates", 1),
     ] {
-        let stage = Stage::of(&[]);
-        lock(&stage.world).meddle(&meddling);
+        let stage = BinderFixture::of(&[]);
+        lock(&stage.world).interfere(&interference);
         let begun = Instant::now();
-        assert_eq!(stage.bind().await, Err(expected.to_owned()), "{meddling:?}");
-        assert_eq!((stage.sends().len(), stage.reads().len()), (1, reads), "{meddling:?}");
+        assert_eq!(stage.bind().await, Err(expected.to_owned()), "{interference:?}");
+        assert_eq!((stage.sends().len(), stage.reads().len()), (1, reads), "{interference:?}");
         assert!(seconds_since(begun) < 0.1, "nothing was sent that could still arrive");
         assert!(stage.counted("result=\"rejected\""), "{}", stage.metrics.text());
     }
 
-    let changed = Stage::of(&[]);
-    lock(&changed.world).meddle(&Meddling::Touch);
+    let changed = BinderFixture::of(&[]);
+    lock(&changed.world).interfere(&Interference::Touch);
     assert_eq!(changed.bind().await, Ok(()));
     let versions: Vec<Value> = changed
         .sends()
@@ -280,38 +280,38 @@ async fn a_conflict_is_explained_by_the_pod() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_changes_all_the_time_goes_back_into_the_queue() {
-    let stage = Stage::of(&[]);
-    lock(&stage.world).meddle(&Meddling::Touch);
+    let stage = BinderFixture::of(&[]);
+    lock(&stage.world).interfere(&Interference::Touch);
     // Whatever is read has changed when the bind arrives.
     lock(&stage.world).reads.extend((0..20).map(|_| Reply::json(200, &pod("uid-1", 7))));
     assert!(stage.bind().await.unwrap_err().contains("Precondition failed"));
-    assert_eq!(stage.sends().len(), TRIES_MAX as usize);
+    assert_eq!(stage.sends().len(), ATTEMPTS_MAX as usize);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_is_not_asked_earlier_than_it_allows() {
     for status in [429, 503, 500] {
-        let stage = Stage::of(&[
-            Step::Status(status, false, Some(7)),
-            Step::Status(status, false, Some(0)),
-            Step::Status(status, false, None),
+        let stage = BinderFixture::of(&[
+            RequestFault::Status(status, false, Some(7)),
+            RequestFault::Status(status, false, Some(0)),
+            RequestFault::Status(status, false, None),
         ]);
         assert_eq!(stage.bind().await, Ok(()), "{status}");
         let times: Vec<Instant> = stage.sends().iter().map(|sent| sent.at).collect();
         assert!(times[1] - times[0] >= Duration::from_secs(7), "{status}");
-        assert!(times[2] - times[1] >= PAUSE_MIN, "{status}");
-        assert!(times[3] - times[2] >= PAUSE, "{status}");
+        assert!(times[2] - times[1] >= RETRY_DELAY_MIN, "{status}");
+        assert!(times[3] - times[2] >= RETRY_DELAY, "{status}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_always_says_later_does_not_hold_a_place_for_ever() {
     for wait in [0, 1, 20, 3600, u64::MAX / 2] {
-        let stage = Stage::of(&vec![Step::Status(429, false, Some(wait)); 1000]);
+        let stage = BinderFixture::of(&vec![RequestFault::Status(429, false, Some(wait)); 1000]);
         let begun = Instant::now();
         let error = stage.bind().await.unwrap_err();
         assert_eq!(error, "the API server asked to come back later");
-        assert!(begun.elapsed() <= TRYING_MAX + PAUSE, "{wait}");
+        assert!(begun.elapsed() <= ATTEMPTS_TIME_MAX + RETRY_DELAY, "{wait}");
         let times: Vec<Instant> = stage.sends().iter().map(|sent| sent.at).collect();
         let wait = Duration::from_secs(wait);
         assert!(times.windows(2).all(|pair| pair[1] - pair[0] >= wait), "{wait:?}");
@@ -322,21 +322,25 @@ async fn a_server_that_always_says_later_does_not_hold_a_place_for_ever() {
 #[tokio::test(start_paused = true)]
 async fn what_is_not_known_is_read() {
     for step in [
-        Step::DropResponse,
-        Step::Slow(REQUEST_TIMEOUT * 2),
-        Step::Status(500, true, None),
-        Step::Status(502, true, None),
-        Step::Status(503, true, Some(1)),
-        Step::Status(504, true, None),
-        Step::Status(408, true, None),
+        RequestFault::DropResponse,
+        RequestFault::Slow(REQUEST_TIMEOUT * 2),
+        RequestFault::Status(500, true, None),
+        RequestFault::Status(502, true, None),
+        RequestFault::Status(503, true, Some(1)),
+        RequestFault::Status(504, true, None),
+        RequestFault::Status(408, true, None),
     ] {
-        let stage = Stage::of(std::slice::from_ref(&step));
+        let stage = BinderFixture::of(std::slice::from_ref(&step));
         assert_eq!(stage.bind().await, Ok(()), "{step:?}");
         assert_eq!((stage.sends().len(), stage.reads().len()), (1, 1), "{step:?}");
         assert!(stage.counted("result=\"ambiguous\""), "{}", stage.metrics.text());
     }
-    for step in [Step::DropRequest, Step::Status(500, false, None), Step::Headless(504)] {
-        let stage = Stage::of(std::slice::from_ref(&step));
+    for step in [
+        RequestFault::DropRequest,
+        RequestFault::Status(500, false, None),
+        RequestFault::Headless(504),
+    ] {
+        let stage = BinderFixture::of(std::slice::from_ref(&step));
         assert_eq!(stage.bind().await, Ok(()), "{step:?}");
         assert_eq!((stage.sends().len(), stage.reads().len()), (2, 1), "{step:?}");
         let node = &stage.sends()[1].body["target"]["name"];
@@ -346,14 +350,14 @@ async fn what_is_not_known_is_read() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_cannot_be_read_is_read_again_before_anything_is_sent() {
-    let stage = Stage::of(&[Step::DropResponse]);
+    let stage = BinderFixture::of(&[RequestFault::DropResponse]);
     let odd = [
         Reply::broken(),
         Reply::never(),
         Reply::failure(500, "etcd is gone"),
         Reply::json(200, &json!({"kind": "Status"})),
-        Reply::stream(200, vec![Part::Data(b"{".to_vec()), Part::Break]),
-        Reply::stream(200, vec![Part::Data(b"<html>".to_vec())]),
+        Reply::stream(200, vec![BodyPart::Data(b"{".to_vec()), BodyPart::Break]),
+        Reply::stream(200, vec![BodyPart::Data(b"<html>".to_vec())]),
     ];
     lock(&stage.world).reads.extend(odd);
     assert_eq!(stage.bind().await, Ok(()));
@@ -362,7 +366,7 @@ async fn a_pod_that_cannot_be_read_is_read_again_before_anything_is_sent() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_refuses_to_tell_is_not_asked_for_ever() {
-    let stage = Stage::of(&[Step::DropResponse]);
+    let stage = BinderFixture::of(&[RequestFault::DropResponse]);
     lock(&stage.world).reads = vec![Reply::failure(403, "no"); 100].into();
     let begun = Instant::now();
     assert!(stage.bind().await.is_err());
@@ -373,7 +377,7 @@ async fn a_server_that_refuses_to_tell_is_not_asked_for_ever() {
 
 #[tokio::test(start_paused = true)]
 async fn requests_wait_for_their_turn_without_losing_time_to_try() {
-    let stage = Stage::of(&[Step::Status(503, false, None)]);
+    let stage = BinderFixture::of(&[RequestFault::Status(503, false, None)]);
     let throttle = Throttle::new(0.01, 1);
     throttle.wait().await;
     let gate = Gate::new(Fence::always(), throttle);
@@ -389,23 +393,23 @@ async fn requests_wait_for_their_turn_without_losing_time_to_try() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_is_told_how_long_it_took_only_if_that_is_wanted() {
-    let stage = Stage::of(&[Step::Status(503, false, Some(2))]);
+    let stage = BinderFixture::of(&[RequestFault::Status(503, false, Some(2))]);
     let since = Instant::now();
     tokio::time::advance(Duration::from_millis(1234)).await;
     assert_eq!(stage.bind_since(Some(since)).await, Ok(()));
-    let told = |asked: &Asked| asked.body["metadata"]["annotations"].clone();
+    let told = |asked: &ReceivedRequest| asked.body["metadata"]["annotations"].clone();
     let said: Vec<Value> = stage.sends().iter().map(told).collect();
     let latency = |text: &str| json!({"scheduling.novasphere.dev/schedulerLatency": text});
     assert_eq!(said, [latency("1.234s"), latency("3.234s")], "the wait for the second try counts");
-    assert_eq!(stage.fake.asked_by(&Method::PATCH).len(), 0, "no request more");
+    assert_eq!(stage.fake.requests_by(&Method::PATCH).len(), 0, "no request more");
 
-    let quick = Stage::of(&[Step::Healthy]);
+    let quick = BinderFixture::of(&[RequestFault::Healthy]);
     let since = Instant::now();
     tokio::time::advance(Duration::from_micros(412)).await;
     assert_eq!(quick.bind_since(Some(since)).await, Ok(()));
     assert_eq!(told(&quick.sends()[0]), latency("0.000412s"));
 
-    let silent = Stage::of(&[Step::Healthy]);
+    let silent = BinderFixture::of(&[RequestFault::Healthy]);
     assert_eq!(silent.bind().await, Ok(()));
     assert_eq!(told(&silent.sends()[0]), Value::Null);
 }
@@ -413,14 +417,17 @@ async fn a_pod_is_told_how_long_it_took_only_if_that_is_wanted() {
 #[tokio::test(start_paused = true)]
 async fn a_refusal_that_is_no_conflict_ends_the_attempt_after_one_request() {
     for status in [400, 401, 403, 404, 422] {
-        let stage = Stage::of(&vec![Step::Status(status, false, None); 6]);
+        let stage = BinderFixture::of(&vec![RequestFault::Status(status, false, None); 6]);
         let begun = Instant::now();
         assert!(stage.bind().await.unwrap_err().contains(&status.to_string()));
         assert_eq!((stage.sends().len(), stage.reads().len()), (1, 0), "{status}");
         assert_eq!(seconds_since(begun), 0.0, "nothing was sent that could still arrive");
     }
     // An earlier request may have been carried out, so its time is waited for.
-    let stage = Stage::of(&[Step::Late(2 * REQUEST_TIMEOUT), Step::Status(403, false, None)]);
+    let stage = BinderFixture::of(&[
+        RequestFault::Late(2 * REQUEST_TIMEOUT),
+        RequestFault::Status(403, false, None),
+    ]);
     assert_eq!(stage.bind().await, Ok(()));
     assert_eq!(stage.sends().len(), 2);
 }
@@ -428,39 +435,39 @@ async fn a_refusal_that_is_no_conflict_ends_the_attempt_after_one_request() {
 #[tokio::test(start_paused = true)]
 async fn a_conflict_that_may_be_an_error_of_the_store_proves_nothing() {
     // Done, and the read that follows fails as well.
-    let done = Stage::of(&[Step::Status(409, true, None)]);
+    let done = BinderFixture::of(&[RequestFault::Status(409, true, None)]);
     lock(&done.world).reads.extend([Reply::failure(500, "etcdserver: no leader")]);
     assert_eq!(done.bind().await, Ok(()));
     assert_eq!((done.sends().len(), done.reads().len()), (1, 2));
 
     // Never done: the place is kept until no request can be carried out any more.
-    let lost = Stage::of(&vec![Step::Status(409, false, None); 100]);
+    let lost = BinderFixture::of(&vec![RequestFault::Status(409, false, None); 100]);
     assert!(lost.bind().await.unwrap_err().contains("409"));
-    assert_eq!(lost.sends().len(), TRIES_MAX as usize);
+    assert_eq!(lost.sends().len(), ATTEMPTS_MAX as usize);
     let last = lost.sends().last().unwrap().at;
     assert!(last.elapsed() >= 2 * REQUEST_TIMEOUT + SLACK, "{:?}", last.elapsed());
-    assert!(lost.sends().windows(2).all(|pair| pair[1].at - pair[0].at >= PAUSE));
+    assert!(lost.sends().windows(2).all(|pair| pair[1].at - pair[0].at >= RETRY_DELAY));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_name_that_cannot_be_asked_for_is_refused_at_once() {
-    let stage = Stage::of(&[]);
+    let stage = BinderFixture::of(&[]);
     let begun = Instant::now();
     assert!(stage.bind_named("odd name", None).await.unwrap_err().contains("is no path"));
-    assert_eq!(stage.fake.asked().len(), 0);
+    assert_eq!(stage.fake.requests().len(), 0);
     assert_eq!(seconds_since(begun), 0.0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_the_lease_nothing_is_sent() {
-    let stage = Stage::of(&[]);
+    let stage = BinderFixture::of(&[]);
     stage.fence.close();
     let begun = Instant::now();
     assert_eq!(stage.bind().await, Err("the lease is not held any more".to_owned()));
-    assert_eq!(stage.fake.asked().len(), 0);
+    assert_eq!(stage.fake.requests().len(), 0);
     assert_eq!(seconds_since(begun), 0.0);
 
-    let put_off = Stage::of(&[Step::Status(429, false, Some(5))]);
+    let put_off = BinderFixture::of(&[RequestFault::Status(429, false, Some(5))]);
     let fence = put_off.fence.clone();
     tokio::spawn(async move {
         sleep(Duration::from_secs(2)).await;
@@ -474,7 +481,7 @@ async fn without_the_lease_nothing_is_sent() {
 async fn a_place_is_given_up_only_when_no_request_can_arrive_any_more() {
     // The request is handled so late that the first read does not show it.
     let late = 2 * REQUEST_TIMEOUT;
-    let stage = Stage::of(&[Step::Late(late)]);
+    let stage = BinderFixture::of(&[RequestFault::Late(late)]);
     let fence = stage.fence.clone();
     tokio::spawn(async move {
         sleep(Duration::from_secs(1)).await;
@@ -485,63 +492,73 @@ async fn a_place_is_given_up_only_when_no_request_can_arrive_any_more() {
     assert_eq!(begun.elapsed(), 2 * REQUEST_TIMEOUT + SLACK);
     assert_eq!((stage.sends().len(), stage.reads().len()), (1, 2));
 
-    let lost = Stage::of(&vec![Step::DropRequest; 100]);
+    let lost = BinderFixture::of(&vec![RequestFault::DropRequest; 100]);
     assert!(lost.bind().await.is_err());
     let last = lost.sends().last().unwrap().at;
-    assert_eq!(lost.sends().len(), TRIES_MAX as usize);
+    assert_eq!(lost.sends().len(), ATTEMPTS_MAX as usize);
     assert!(last.elapsed() >= 2 * REQUEST_TIMEOUT + SLACK);
 }
 
 #[test]
 fn the_window_stays_within_its_limits() {
-    let window = Window::default();
+    let window = BindWindow::default();
     for _ in 0..1000 {
         window.grow();
     }
-    assert_eq!(window.size(), Window::MOST);
+    assert_eq!(window.size(), BindWindow::SIZE_MAX);
     window.shrink();
-    assert_eq!(window.size(), Window::MOST / 2);
+    assert_eq!(window.size(), BindWindow::SIZE_MAX / 2);
     for _ in 0..100 {
         window.shrink();
     }
-    assert_eq!(window.size(), Window::LEAST);
+    assert_eq!(window.size(), BindWindow::SIZE_MIN);
     window.grow();
-    assert_eq!(window.size(), Window::LEAST + 1);
+    assert_eq!(window.size(), BindWindow::SIZE_MIN + 1);
 }
 
 #[test]
 fn binds_that_wait_for_each_other_do_not_become_more() {
-    let window = Window::default();
-    (0..10).for_each(|_| window.succeeded(Window::LONG / 2));
-    assert_eq!(window.size(), Window::FIRST + 10);
-    (0..100).for_each(|_| window.succeeded(Window::LONG * 2));
+    let window = BindWindow::default();
+    (0..10).for_each(|_| window.record_success(BindWindow::LATENCY_CONGESTED / 2));
+    assert_eq!(window.size(), BindWindow::SIZE_INITIAL + 10);
+    (0..100).for_each(|_| window.record_success(BindWindow::LATENCY_CONGESTED * 2));
     let widest = window.size();
-    assert!(widest < Window::FIRST + 20, "{widest}");
-    let took = window.took();
-    assert!(took <= Window::LONG * 2 && took > Window::LONG * 19 / 10, "{took:?}");
-    (0..100).for_each(|_| window.succeeded(Window::LONG / 2));
+    assert!(widest < BindWindow::SIZE_INITIAL + 20, "{widest}");
+    let took = window.mean_latency();
+    assert!(
+        took <= BindWindow::LATENCY_CONGESTED * 2 && took > BindWindow::LATENCY_CONGESTED * 19 / 10,
+        "{took:?}"
+    );
+    (0..100).for_each(|_| window.record_success(BindWindow::LATENCY_CONGESTED / 2));
     assert!(window.size() > widest + 80);
 }
 
 #[test]
 fn after_a_flood_binds_are_soon_seen_to_be_fast() {
-    let window = Window::default();
-    (0..100).for_each(|_| window.succeeded(Duration::from_secs(1)));
-    (0..6).for_each(|_| window.succeeded(Duration::from_millis(5)));
-    assert!(window.took() < Duration::from_millis(40), "{:?}", window.took());
+    let window = BindWindow::default();
+    (0..100).for_each(|_| window.record_success(Duration::from_secs(1)));
+    (0..6).for_each(|_| window.record_success(Duration::from_millis(5)));
+    assert!(window.mean_latency() < Duration::from_millis(40), "{:?}", window.mean_latency());
 }
 
 #[test]
 fn where_binds_always_take_long_there_are_soon_as_many_as_at_first() {
-    let window = Window::default();
+    let window = BindWindow::default();
     (0..10).for_each(|_| window.shrink());
-    (0..1000).for_each(|_| window.succeeded(Window::LONG * 2));
-    assert!((Window::FIRST..Window::FIRST + 20).contains(&window.size()), "{}", window.size());
+    (0..1000).for_each(|_| window.record_success(BindWindow::LATENCY_CONGESTED * 2));
+    assert!(
+        (BindWindow::SIZE_INITIAL..BindWindow::SIZE_INITIAL + 20).contains(&window.size()),
+        "{}",
+        window.size()
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn trouble_shrinks_the_window() {
-    let stage = Stage::of(&[Step::Status(429, false, None), Step::Status(500, true, None)]);
+    let stage = BinderFixture::of(&[
+        RequestFault::Status(429, false, None),
+        RequestFault::Status(500, true, None),
+    ]);
     assert_eq!(stage.bind().await, Ok(()));
-    assert_eq!(stage.window.size(), Window::FIRST / 4);
+    assert_eq!(stage.window.size(), BindWindow::SIZE_INITIAL / 4);
 }

@@ -11,11 +11,11 @@ use serde::Deserialize;
 use serde_json::json;
 
 /// Bytes that are shown of what a plugin complains about.
-const COMPLAINT_MAX: usize = 1000;
+const STDERR_CHARS_MAX: usize = 1000;
 
-/// What a plugin printed.
+/// What a plugin output.
 #[derive(Debug)]
-pub(crate) struct Printed {
+pub(crate) struct PluginCredentials {
     pub(crate) token: Option<String>,
     /// Certificate and key in PEM.
     pub(crate) certificate: Option<(String, String)>,
@@ -24,13 +24,13 @@ pub(crate) struct Printed {
 }
 
 #[derive(Deserialize)]
-struct Credential {
-    status: Option<Status>,
+struct ExecCredential {
+    status: Option<ExecCredentialStatus>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Status {
+struct ExecCredentialStatus {
     expiration_timestamp: Option<String>,
     token: Option<String>,
     client_certificate_data: Option<String>,
@@ -38,12 +38,12 @@ struct Status {
 }
 
 /// Runs a plugin and waits for it. With a terminal as standard input, it may prompt.
-pub(crate) fn run(exec: &ExecConfig) -> Result<Printed> {
+pub(crate) fn run(exec: &ExecConfig) -> Result<PluginCredentials> {
     let program = exec.command.as_deref().context("users[].user.exec.command is missing")?;
-    printed(exec, program).with_context(|| format!("the exec plugin {program}"))
+    output(exec, program).with_context(|| format!("the exec plugin {program}"))
 }
 
-fn printed(exec: &ExecConfig, program: &str) -> Result<Printed> {
+fn output(exec: &ExecConfig, program: &str) -> Result<PluginCredentials> {
     let interactive =
         exec.interactive_mode != Some(ExecInteractiveMode::Never) && stdin().is_terminal();
     ensure!(
@@ -72,10 +72,10 @@ fn printed(exec: &ExecConfig, program: &str) -> Result<Printed> {
     }
     command.env("KUBERNETES_EXEC_INFO", info.to_string());
     let output = command.output().context("cannot be run")?;
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    let complaint = complaint.trim().chars().take(COMPLAINT_MAX).collect::<String>();
-    ensure!(output.status.success(), "failed ({}): {complaint}", output.status);
-    let read: Credential =
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr = stderr.trim().chars().take(STDERR_CHARS_MAX).collect::<String>();
+    ensure!(output.status.success(), "failed ({}): {stderr}", output.status);
+    let read: ExecCredential =
         serde_json::from_slice(&output.stdout).context("does not print an ExecCredential")?;
     let status = read.status.unwrap_or_default();
     let certificate = status.client_certificate_data.zip(status.client_key_data);
@@ -87,5 +87,5 @@ fn printed(exec: &ExecConfig, program: &str) -> Result<Printed> {
         let ends: Timestamp = ends.parse().context("status.expirationTimestamp")?;
         anyhow::Ok(SystemTime::from(ends))
     });
-    Ok(Printed { token: status.token, certificate, ends: ends.transpose()? })
+    Ok(PluginCredentials { token: status.token, certificate, ends: ends.transpose()? })
 }

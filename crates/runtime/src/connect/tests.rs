@@ -33,7 +33,7 @@ current-context: here
 "
     );
     std::fs::write(&path, file).unwrap();
-    config(&Target { kubeconfig: Some(path), master: String::new() }).await
+    load_config(&ConfigSource { kubeconfig: Some(path), master: String::new() }).await
 }
 
 #[tokio::test]
@@ -56,7 +56,7 @@ async fn of_a_kubeconfig_everything_about_the_way_is_kept() {
 fn certificates_that_are_out_of_date_are_told() {
     let noon = SystemTime::UNIX_EPOCH + Duration::from_hours(491_628);
     let mut config = config_around(noon);
-    let told = |config: &kube::Config, now| outdated_certificate(config, now);
+    let told = |config: &kube::Config, now| client_certificate_problem(config, now);
     assert_eq!(told(&config, noon), None);
     let ended = "the client certificate is no longer valid since 2026-01-31T13:00:00Z";
     assert_eq!(told(&config, noon + 2 * HOUR).as_deref(), Some(ended));

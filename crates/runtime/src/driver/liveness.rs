@@ -8,10 +8,10 @@ use tokio::time::sleep;
 /// How long one step of the loop may take before the process gives its lease up and ends. A decision
 /// takes milliseconds and the audit of 150,000 pods takes seconds, also on a slow machine; after a
 /// minute without a step, the next one is not expected any more.
-pub const STEP_MAX: Duration = Duration::from_mins(1);
+pub const STEP_TIME_MAX: Duration = Duration::from_mins(1);
 
 /// Time between looks.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Steps of the loop. An engine that waits for input is not in a step.
 #[derive(Debug, Default)]
@@ -34,34 +34,34 @@ impl Liveness {
         self.steps.store(steps & !1, Ordering::Relaxed);
     }
 
-    /// Fails when one step has taken longer than [`STEP_MAX`].
+    /// Fails when one step has taken longer than [`STEP_TIME_MAX`].
     pub fn check(&self) -> Result<(), String> {
         if self.stuck.load(Ordering::Relaxed) {
             return Err(format!(
                 "the engine has not finished one step for {} s",
-                STEP_MAX.as_secs()
+                STEP_TIME_MAX.as_secs()
             ));
         }
         Ok(())
     }
 
-    /// Looks until one step has taken longer than [`STEP_MAX`]; the error to end with.
+    /// Looks until one step has taken longer than [`STEP_TIME_MAX`]; the error to end with.
     ///
     /// Time is counted in looks, so that a process which was stopped for a while is not taken for
     /// one whose engine is stuck.
     pub async fn watch(&self) -> anyhow::Error {
         let (mut last, mut looks) = (0, 0);
         loop {
-            sleep(LOOK_EVERY).await;
+            sleep(CHECK_INTERVAL).await;
             let steps = self.steps.load(Ordering::Relaxed);
             let same = steps % 2 == 1 && steps == last;
             looks = if same { looks + 1 } else { 0 };
             last = steps;
-            if LOOK_EVERY * looks >= STEP_MAX {
+            if CHECK_INTERVAL * looks >= STEP_TIME_MAX {
                 self.stuck.store(true, Ordering::Relaxed);
                 return anyhow::anyhow!(
                     "the engine has not finished one step for {} s; another replica may lead now",
-                    STEP_MAX.as_secs()
+                    STEP_TIME_MAX.as_secs()
                 );
             }
         }
@@ -81,7 +81,7 @@ mod tests {
         let begun = Instant::now();
         assert!(liveness.watch().await.to_string().contains("60 s"));
         let took = begun.elapsed();
-        assert!(took >= STEP_MAX && took <= STEP_MAX + 2 * LOOK_EVERY, "{took:?}");
+        assert!(took >= STEP_TIME_MAX && took <= STEP_TIME_MAX + 2 * CHECK_INTERVAL, "{took:?}");
         assert!(liveness.check().is_err());
     }
 
@@ -96,7 +96,7 @@ mod tests {
         let busy = async {
             for _ in 0..100 {
                 liveness.begin_step();
-                sleep(STEP_MAX.saturating_sub(2 * LOOK_EVERY)).await;
+                sleep(STEP_TIME_MAX.saturating_sub(2 * CHECK_INTERVAL)).await;
             }
         };
         tokio::select! {

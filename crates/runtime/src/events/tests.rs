@@ -1,16 +1,16 @@
-//! Events against a server that counts them, in virtual time.
+//! EventRecorder against a server that counts them, in virtual time.
 
 use http::Method;
 
 use super::*;
-use crate::testing::{Asked, Fake, Reply};
+use crate::testing::{FakeApiServer, ReceivedRequest, Reply};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn reference_to(pod: &str, version: u64) -> Reference {
+fn reference_to(pod: &str, version: u64) -> PodReference {
     let uid = format!("uid-{}", pod.len()).into();
     let pod = PodName { namespace: "ns".into(), name: pod.into(), uid };
-    Reference { pod, version }
+    PodReference { pod, version }
 }
 
 fn event(pod: &str, reason: &'static str, note: &str) -> PodEvent {
@@ -25,13 +25,16 @@ fn event(pod: &str, reason: &'static str, note: &str) -> PodEvent {
     }
 }
 
-fn start(answer: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> (Fake, Events, Metrics) {
-    let (fake, metrics) = (Fake::new(answer), Metrics::new("lease"));
-    let events = Events::start(fake.client(), Throttle::none(), "host".to_owned(), metrics.clone());
+fn start(
+    answer: impl Fn(&ReceivedRequest) -> Reply + Send + Sync + 'static,
+) -> (FakeApiServer, EventRecorder, Metrics) {
+    let (fake, metrics) = (FakeApiServer::new(answer), Metrics::new("lease"));
+    let events =
+        EventRecorder::start(fake.client(), Throttle::none(), "host".to_owned(), metrics.clone());
     (fake, events, metrics)
 }
 
-fn healthy(_: &Asked) -> Reply {
+fn healthy(_: &ReceivedRequest) -> Reply {
     Reply::json(201, &json!({}))
 }
 
@@ -50,24 +53,24 @@ async fn pass(time: Duration) {
 async fn what_is_normal_is_written_each_time_and_not_remembered() {
     let (fake, events, _) = start(healthy);
     for _ in 0..3 {
-        events.tell(PodEvent { kind: "Normal", ..event("a", "Scheduled", "to a node") });
+        events.record(PodEvent { kind: "Normal", ..event("a", "Scheduled", "to a node") });
         pass(SECOND).await;
     }
-    pass(3 * SERIES_TIME).await;
-    let methods: Vec<Method> = fake.asked().into_iter().map(|asked| asked.method).collect();
+    pass(3 * SERIES_IDLE_MAX).await;
+    let methods: Vec<Method> = fake.requests().into_iter().map(|asked| asked.method).collect();
     assert_eq!(methods, [Method::POST, Method::POST, Method::POST]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn repetitions_are_counted_on_the_first_event() {
     let (fake, events, _) = start(healthy);
-    events.tell(event("a", "FailedScheduling", "no room"));
+    events.record(event("a", "FailedScheduling", "no room"));
     pass(SECOND).await;
     for _ in 0..3 {
-        events.tell(event("a", "FailedScheduling", "no room"));
+        events.record(event("a", "FailedScheduling", "no room"));
         pass(SECOND).await;
     }
-    let asked = fake.asked();
+    let asked = fake.requests();
     let methods: Vec<&Method> = asked.iter().map(|asked| &asked.method).collect();
     assert_eq!(methods, [&Method::POST, &Method::PATCH], "only the second is written at once");
     let first = &asked[0];
@@ -83,15 +86,15 @@ async fn repetitions_are_counted_on_the_first_event() {
     assert_eq!(asked[1].content_type, "application/merge-patch+json");
     assert_eq!(asked[1].body["series"]["count"], 2);
 
-    pass(SERIES_TIME + LOOK_EVERY).await;
-    let last = fake.asked().pop().unwrap();
+    pass(SERIES_IDLE_MAX + SERIES_CHECK_INTERVAL).await;
+    let last = fake.requests().pop().unwrap();
     assert_eq!((&last.method, &last.path), (&Method::PATCH, &asked[1].path));
     assert_eq!(last.body["series"]["count"], 4, "in the end all are");
-    events.tell(event("a", "FailedScheduling", "again"));
+    events.record(event("a", "FailedScheduling", "again"));
     pass(SECOND).await;
-    assert_eq!(fake.asked()[3].method, Method::POST, "too late for the series");
-    pass(3 * SERIES_TIME).await;
-    assert_eq!(fake.asked().len(), 4, "one event is no series");
+    assert_eq!(fake.requests()[3].method, Method::POST, "too late for the series");
+    pass(3 * SERIES_IDLE_MAX).await;
+    assert_eq!(fake.requests().len(), 4, "one event is no series");
 }
 
 #[tokio::test(start_paused = true)]
@@ -104,14 +107,14 @@ async fn whatever_differs_is_an_event_of_its_own() {
     changed[2].reason = "Scheduled";
     changed[3].scheduler = "other".into();
     changed[4].kind = "Normal";
-    events.tell(first);
+    events.record(first);
     for event in changed {
-        events.tell(event);
+        events.record(event);
     }
     pass(SECOND).await;
-    assert_eq!(fake.asked_by(&Method::POST).len(), 6);
+    assert_eq!(fake.requests_by(&Method::POST).len(), 6);
     let mut names: Vec<_> =
-        fake.asked().iter().map(|asked| asked.body["metadata"]["name"].to_string()).collect();
+        fake.requests().iter().map(|asked| asked.body["metadata"]["name"].to_string()).collect();
     names.sort();
     names.dedup();
     assert_eq!(names.len(), 6);
@@ -121,29 +124,29 @@ async fn whatever_differs_is_an_event_of_its_own() {
 async fn a_repetition_waits_until_the_event_is_there() {
     let (fake, events, _) = start(|_| Reply::json(201, &json!({})).after(SECOND));
     for _ in 0..5 {
-        events.tell(event("a", "FailedScheduling", "no room"));
+        events.record(event("a", "FailedScheduling", "no room"));
     }
     pass(SECOND / 2).await;
-    assert_eq!(fake.asked().len(), 1);
+    assert_eq!(fake.requests().len(), 1);
     pass(SECOND).await;
-    assert_eq!(fake.asked()[1].body["series"]["count"], 5);
+    assert_eq!(fake.requests()[1].body["series"]["count"], 5);
 }
 
 #[tokio::test(start_paused = true)]
 async fn several_are_written_at_once_but_not_all() {
     let (fake, events, metrics) = start(|_| Reply::json(201, &json!({})).after(SECOND));
-    for number in 0..3 * WRITING_MAX {
-        events.tell(event(&"x".repeat(number + 1), "Scheduled", "there"));
+    for number in 0..3 * WRITES_IN_FLIGHT_MAX {
+        events.record(event(&"x".repeat(number + 1), "Scheduled", "there"));
     }
     pass(SECOND / 2).await;
-    assert_eq!(fake.asked().len(), WRITING_MAX);
+    assert_eq!(fake.requests().len(), WRITES_IN_FLIGHT_MAX);
     pass(3 * SECOND).await;
-    assert_eq!((fake.asked().len(), dropped(&metrics)), (3 * WRITING_MAX, 0));
+    assert_eq!((fake.requests().len(), dropped(&metrics)), (3 * WRITES_IN_FLIGHT_MAX, 0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_added_to_an_event_that_was_refused() {
-    let tries = TRIES_MAX as usize;
+    let tries = ATTEMPTS_MAX as usize;
     for (refusal, tries) in [
         (Reply::failure(404, "no"), 1),
         (Reply::failure(403, "no"), 1),
@@ -153,10 +156,10 @@ async fn nothing_is_added_to_an_event_that_was_refused() {
     ] {
         let (fake, events, metrics) = start(move |_| refusal.clone());
         for _ in 0..3 {
-            events.tell(event("a", "FailedScheduling", "no room"));
+            events.record(event("a", "FailedScheduling", "no room"));
             pass(Duration::from_mins(1)).await;
         }
-        assert_eq!(fake.asked_by(&Method::POST).len(), 3 * tries);
+        assert_eq!(fake.requests_by(&Method::POST).len(), 3 * tries);
         assert_eq!(dropped(&metrics), 3);
     }
 }
@@ -169,9 +172,9 @@ async fn an_event_whose_answer_was_lost_is_not_written_twice() {
         *tries += 1;
         if *tries == 1 { Reply::never() } else { Reply::failure(409, "exists") }
     });
-    events.tell(event("a", "Scheduled", "there"));
+    events.record(event("a", "Scheduled", "there"));
     pass(Duration::from_mins(1)).await;
-    let asked = fake.asked();
+    let asked = fake.requests();
     assert_eq!((asked.len(), dropped(&metrics)), (2, 0));
     assert_eq!(asked[0].body["metadata"]["name"], asked[1].body["metadata"]["name"]);
 }
@@ -179,8 +182,8 @@ async fn an_event_whose_answer_was_lost_is_not_written_twice() {
 #[tokio::test(start_paused = true)]
 async fn events_that_do_not_fit_are_dropped_and_counted() {
     let (_fake, events, metrics) = start(|_| Reply::never());
-    for _ in 0..WAITING_MAX + 10 {
-        events.tell(event("a", "FailedScheduling", "no room"));
+    for _ in 0..EVENTS_QUEUED_MAX + 10 {
+        events.record(event("a", "FailedScheduling", "no room"));
     }
     assert_eq!(dropped(&metrics), 10);
 }
@@ -188,37 +191,37 @@ async fn events_that_do_not_fit_are_dropped_and_counted() {
 #[tokio::test(start_paused = true)]
 async fn an_event_of_a_pod_with_a_long_name_has_a_name_that_is_allowed() {
     let (fake, events, _) = start(healthy);
-    events.tell(event(&"x".repeat(253), "Scheduled", "there"));
-    events.tell(event(&"x".repeat(236), "Scheduled", "there"));
+    events.record(event(&"x".repeat(253), "Scheduled", "there"));
+    events.record(event(&"x".repeat(236), "Scheduled", "there"));
     pass(SECOND).await;
-    for asked in fake.asked() {
+    for asked in fake.requests() {
         let name = asked.body["metadata"]["name"].as_str().unwrap().to_owned();
         assert!(name.len() <= 253, "{name}");
     }
-    assert_eq!(fake.asked().len(), 2);
+    assert_eq!(fake.requests().len(), 2);
 }
 
 #[test]
 fn long_notes_are_clipped_at_a_character() {
     let note = "é".repeat(600);
-    let clipped = clipped(&note);
-    assert!(clipped.len() <= NOTE_MAX && clipped.ends_with("é ..."), "{}", clipped.len());
-    assert_eq!(super::clipped("short"), "short");
+    let clipped = truncated(&note);
+    assert!(clipped.len() <= NOTE_BYTES_MAX && clipped.ends_with("é ..."), "{}", clipped.len());
+    assert_eq!(super::truncated("short"), "short");
 }
 
 #[test]
 fn times_are_written_as_kubernetes_does() {
     let time = SystemTime::UNIX_EPOCH + Duration::from_micros(1_700_000_000_000_042);
-    assert_eq!(micro_time(time), "2023-11-14T22:13:20.000042Z");
-    assert_eq!(second_time(time), "2023-11-14T22:13:20Z");
+    assert_eq!(rfc3339_micros(time), "2023-11-14T22:13:20.000042Z");
+    assert_eq!(rfc3339_seconds(time), "2023-11-14T22:13:20Z");
 }
 
 #[test]
 fn a_clock_that_goes_on_or_back_writes_what_a_new_one_does() {
-    let mut clock = Clock::default();
+    let mut clock = TimeFormatter::default();
     for micros in [42, 43, 999_999, 1_000_000, 61_000_001, 1_000_000, 86_400_000_000] {
         let time = SystemTime::UNIX_EPOCH + Duration::from_micros(1_700_000_000_000_000 + micros);
-        assert_eq!(clock.micro_time(time, &mut [0; 6]).concat(), micro_time(time));
+        assert_eq!(clock.rfc3339_micros(time, &mut [0; 6]).concat(), rfc3339_micros(time));
     }
 }
 

@@ -6,22 +6,25 @@ use http::Method;
 use tokio::time::{Instant, sleep};
 
 use super::*;
-use crate::bind::Window;
+use crate::bind::BindWindow;
 use crate::gate::Throttle;
 use crate::lease::Fence;
-use crate::testing::{Asked, Fake, Reply};
+use crate::testing::{FakeApiServer, ReceivedRequest, Reply};
 
-struct Stage {
-    fake: Fake,
-    orders: mpsc::Sender<Order>,
+struct ExecutorFixture {
+    fake: FakeApiServer,
+    commands: mpsc::Sender<PodCommand>,
     inputs: mpsc::Receiver<Input>,
 }
 
-impl Stage {
-    fn start(fence: Fence, answer: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
-        let (fake, metrics) = (Fake::new(answer), Metrics::new("lease"));
+impl ExecutorFixture {
+    fn start(
+        fence: Fence,
+        answer: impl Fn(&ReceivedRequest) -> Reply + Send + Sync + 'static,
+    ) -> Self {
+        let (fake, metrics) = (FakeApiServer::new(answer), Metrics::new("lease"));
         let (sender, inputs) = mpsc::channel(100);
-        let window = Arc::new(Window::default());
+        let window = Arc::new(BindWindow::default());
         let executor = Executor {
             binder: Binder::new(fake.client(), fence.clone(), window, metrics.clone()),
             annotate_latency: true,
@@ -32,33 +35,33 @@ impl Stage {
             )
             .unwrap(),
             gate: fence.clone().into(),
-            events: Events::start(
+            events: EventRecorder::start(
                 fake.client(),
                 Throttle::none(),
                 "host".to_owned(),
                 metrics.clone(),
             ),
-            reports: Reports::start(fake.client(), fence),
+            status_writer: StatusWriter::start(fake.client(), fence),
             inputs: sender,
             metrics,
             traces: Traces::off(),
         };
-        let (orders, receiver) = mpsc::channel(100);
+        let (commands, receiver) = mpsc::channel(100);
         tokio::spawn(executor.run(receiver));
-        Self { fake, orders, inputs }
+        Self { fake, commands, inputs }
     }
 
-    async fn order(&self, command: Command) {
-        let known = |generation, version| Known { generation, version };
-        let order = Order {
+    async fn command(&self, command: Command) {
+        let version = |generation, version| PodVersion { generation, version };
+        let command = PodCommand {
             command,
             scheduler: "default-scheduler".into(),
-            known: known(1, 10),
-            victim: known(2, 20),
+            pod_version: version(1, 10),
+            victim_version: version(2, 20),
             ready: Some(Instant::now()),
             trace: None,
         };
-        self.orders.send(order).await.unwrap();
+        self.commands.send(command).await.unwrap();
     }
 
     async fn answer(&mut self) -> Change {
@@ -70,7 +73,7 @@ impl Stage {
 
     async fn evict(&mut self) -> Option<Text> {
         let (victim, preemptor, node) = (pod("victim"), pod("preemptor"), "n1".into());
-        self.order(Command::Evict { victim, preemptor, node }).await;
+        self.command(Command::Evict { victim, preemptor, node }).await;
         let Change::VictimHandled { preemptor, victim, failure } = self.answer().await else {
             panic!("unexpected")
         };
@@ -84,15 +87,15 @@ fn pod(name: &str) -> PodName {
     PodName { namespace: "ns".into(), name: name.into(), uid: format!("uid-{name}").into() }
 }
 
-fn healthy(_: &Asked) -> Reply {
+fn healthy(_: &ReceivedRequest) -> Reply {
     Reply::json(200, &json!({}))
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_victim_is_told_why_and_deleted() {
-    let mut stage = Stage::start(Fence::always(), healthy);
+    let mut stage = ExecutorFixture::start(Fence::always(), healthy);
     assert_eq!(stage.evict().await, None);
-    let asked = stage.fake.asked();
+    let asked = stage.fake.requests();
     assert_eq!(asked[0].path, "/api/v1/namespaces/ns/pods/victim/status");
     let condition = &asked[0].body["status"]["conditions"][0];
     assert_eq!(condition["type"], "DisruptionTarget");
@@ -111,11 +114,11 @@ async fn a_victim_is_told_why_and_deleted() {
 
 #[tokio::test(start_paused = true)]
 async fn a_victim_that_was_not_bound_yet_gets_an_event_and_is_not_deleted() {
-    let stage = Stage::start(Fence::always(), healthy);
+    let stage = ExecutorFixture::start(Fence::always(), healthy);
     let (victim, preemptor, node) = (pod("victim"), pod("preemptor"), "n1".into());
-    stage.order(Command::ReportPreempted { victim, preemptor, node }).await;
+    stage.command(Command::ReportPreempted { victim, preemptor, node }).await;
     sleep(Duration::from_secs(1)).await;
-    let asked = stage.fake.asked();
+    let asked = stage.fake.requests();
     assert_eq!((asked.len(), &asked[0].method), (1, &Method::POST));
     let event = &asked[0].body;
     assert_eq!(
@@ -131,44 +134,45 @@ async fn a_victim_that_was_not_bound_yet_gets_an_event_and_is_not_deleted() {
 #[tokio::test(start_paused = true)]
 async fn a_victim_that_is_gone_is_no_failure_and_no_news() {
     for status in [404, 409] {
-        let mut stage = Stage::start(Fence::always(), move |_| Reply::failure(status, "gone"));
+        let mut stage =
+            ExecutorFixture::start(Fence::always(), move |_| Reply::failure(status, "gone"));
         assert_eq!(stage.evict().await, None, "{status}");
-        assert_eq!(stage.fake.asked_by(&Method::POST).len(), 0, "no event");
+        assert_eq!(stage.fake.requests_by(&Method::POST).len(), 0, "no event");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_victim_that_cannot_be_deleted_is_a_failure() {
-    let mut stage = Stage::start(Fence::always(), |asked| match asked.method {
+    let mut stage = ExecutorFixture::start(Fence::always(), |asked| match asked.method {
         Method::DELETE => Reply::failure(403, "no"),
         _ => Reply::json(200, &json!({})),
     });
     assert_eq!(stage.evict().await.as_deref(), Some("403 Forbidden: no"));
-    let mut silent = Stage::start(Fence::always(), |_| Reply::never());
+    let mut silent = ExecutorFixture::start(Fence::always(), |_| Reply::never());
     assert_eq!(silent.evict().await.as_deref(), Some("the API server did not answer"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_the_lease_nothing_is_deleted() {
-    let mut stage = Stage::start(Fence::never(), healthy);
+    let mut stage = ExecutorFixture::start(Fence::never(), healthy);
     assert_eq!(stage.evict().await.as_deref(), Some("the lease is not held any more"));
-    assert_eq!(stage.fake.asked().len(), 0);
+    assert_eq!(stage.fake.requests().len(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn writes_that_hang_hold_up_no_bind() {
-    let mut stage = Stage::start(Fence::always(), |asked| {
+    let mut stage = ExecutorFixture::start(Fence::always(), |asked| {
         if asked.path.ends_with("/binding") { Reply::json(201, &json!({})) } else { Reply::never() }
     });
     for number in 0..20_000 {
         let pod = pod(&format!("pod-{number}"));
         let message = "no room".to_owned();
         let reason = "Unschedulable";
-        stage.order(Command::ReportFailure { pod, reason, message, nominate: None }).await;
+        stage.command(Command::ReportFailure { pod, reason, message, nominate: None }).await;
     }
     let (pod, resource_version, node) = (pod("a"), 7, "n1".into());
     let begun = Instant::now();
-    stage.order(Command::Bind { pod, resource_version, node, extender: None }).await;
+    stage.command(Command::Bind { pod, resource_version, node, extender: None }).await;
     let Change::Bound { uid, failure } = stage.answer().await else { panic!("unexpected") };
     assert_eq!((uid, failure), ("uid-a".into(), None));
     assert_eq!(begun.elapsed(), Duration::ZERO);

@@ -7,35 +7,35 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::*;
-use crate::testing::{Asked, Fake, Reply, seconds_since};
+use crate::testing::{FakeApiServer, ReceivedRequest, Reply, seconds_since};
 
 /// Extenders by their parts, each with what it was asked.
-struct Stage {
+struct ExtenderFixture {
     extenders: Extenders,
-    fakes: Vec<Fake>,
+    fakes: Vec<FakeApiServer>,
 }
 
-type Answer = fn(&Asked) -> Reply;
+type Answer = fn(&ReceivedRequest) -> Reply;
 
-fn stage(parts: Vec<(Extender, Answer)>) -> Stage {
-    let api = Fake::new(|asked| {
+fn stage(parts: Vec<(Extender, Answer)>) -> ExtenderFixture {
+    let api = FakeApiServer::new(|asked| {
         let name = asked.path.rsplit('/').next().unwrap_or("");
         let metadata = json!({"name": name, "namespace": "ns", "uid": format!("uid-{name}")});
         Reply::json(200, &json!({"metadata": metadata, "spec": {"nodeName": "n9"}}))
     });
     let mut fakes = Vec::new();
-    let remotes = parts.into_iter().map(|(extender, answer)| {
-        let fake = Fake::new(answer);
-        let remote = Remote::over(extender, fake.client());
+    let clients = parts.into_iter().map(|(extender, answer)| {
+        let fake = FakeApiServer::new(answer);
+        let extender_client = ExtenderClient::over(extender, fake.client());
         fakes.push(fake);
-        remote
+        extender_client
     });
-    let remotes = remotes.collect();
-    let nodes = NodeObjects::default();
+    let clients = clients.collect();
+    let nodes = NodeStore::default();
     for name in ["n1", "n2", "n3"] {
-        nodes.keep(name.into(), &json!({"metadata": {"name": name}}));
+        nodes.insert(name.into(), &json!({"metadata": {"name": name}}));
     }
-    Stage { extenders: Extenders { remotes, client: api.client(), nodes }, fakes }
+    ExtenderFixture { extenders: Extenders { clients, client: api.client(), nodes }, fakes }
 }
 
 fn extender() -> Extender {
@@ -61,30 +61,30 @@ fn names(names: &[&str]) -> Vec<Text> {
     names.iter().map(|name| Text::from(*name)).collect()
 }
 
-impl Stage {
-    async fn consult(&self) -> Result<Advice, String> {
+impl ExtenderFixture {
+    async fn filter_and_prioritize(&self) -> Result<ExtenderVerdict, String> {
         let all: Vec<usize> = (0..self.fakes.len()).collect();
-        self.extenders.consult(&pod("p"), &all, names(&["n1", "n2", "n3"])).await
+        self.extenders.filter_and_prioritize(&pod("p"), &all, names(&["n1", "n2", "n3"])).await
     }
 
-    async fn consult_on_victims(&self) -> Result<Vec<VictimsOn>, String> {
+    async fn process_preemption(&self) -> Result<Vec<NodeVictims>, String> {
         let all: Vec<usize> = (0..self.fakes.len()).collect();
-        let on = |node: &str, victim: &str| VictimsOn {
+        let on = |node: &str, victim: &str| NodeVictims {
             node: node.into(),
             victims: vec![pod(victim)],
             violations: 1,
         };
         let candidates = vec![on("n1", "a"), on("n2", "b")];
-        self.extenders.consult_on_victims(&pod("p"), &all, candidates).await
+        self.extenders.process_preemption(&pod("p"), &all, candidates).await
     }
 
     fn asked(&self, extender: usize, verb: &str) -> Vec<Value> {
-        let asked = self.fakes[extender].asked().into_iter();
+        let asked = self.fakes[extender].requests().into_iter();
         asked.filter(|asked| asked.path.ends_with(verb)).map(|asked| asked.body).collect()
     }
 }
 
-fn two_pass(asked: &Asked) -> Reply {
+fn two_pass(asked: &ReceivedRequest) -> Reply {
     match &*asked.path {
         "/filter" => Reply::json(
             200,
@@ -97,11 +97,11 @@ fn two_pass(asked: &Asked) -> Reply {
 #[tokio::test(start_paused = true)]
 async fn filters_and_scores() {
     let stage = stage(vec![(extender(), two_pass)]);
-    let advice = stage.consult().await.unwrap();
+    let verdict = stage.filter_and_prioritize().await.unwrap();
     // Their weight, and ten to make a hundred of ten.
-    assert_eq!(advice.passed, [("n1".into(), 60), ("n3".into(), 200)]);
+    assert_eq!(verdict.passed, [("n1".into(), 60), ("n3".into(), 200)]);
     let hot = FailedNode { node: "n2".into(), reason: "gpu is hot".into(), unresolvable: false };
-    assert_eq!(advice.failed, [hot]);
+    assert_eq!(verdict.failed, [hot]);
     let filter = &stage.asked(0, "filter")[0];
     assert_eq!(filter["NodeNames"], json!(["n1", "n2", "n3"]));
     assert_eq!(filter["Nodes"], Value::Null);
@@ -123,10 +123,10 @@ async fn answers_in_lower_case_and_whole_nodes_will_do_as_well() {
         ),
         other => panic!("one node needs no scores: {other}"),
     })]);
-    let advice = stage.consult().await.unwrap();
-    assert_eq!(advice.passed, [("n2".into(), 0)]);
+    let verdict = stage.filter_and_prioritize().await.unwrap();
+    assert_eq!(verdict.passed, [("n2".into(), 0)]);
     let failed: Vec<_> =
-        advice.failed.iter().map(|f| (&*f.node, &*f.reason, f.unresolvable)).collect();
+        verdict.failed.iter().map(|f| (&*f.node, &*f.reason, f.unresolvable)).collect();
     assert_eq!(failed, [("n1", "hot", false), ("n3", "gone", true)]);
     let filter = &stage.asked(0, "filter")[0];
     assert_eq!(filter["Nodes"]["items"][2]["metadata"]["name"], "n3");
@@ -140,12 +140,12 @@ async fn each_is_asked_about_what_the_last_one_left() {
         _ => Reply::json(200, &json!([])),
     };
     let stage = stage(vec![(extender(), two_pass), (extender(), only_n3)]);
-    let advice = stage.consult().await.unwrap();
-    assert_eq!(advice.passed, [("n3".into(), 0)]);
+    let verdict = stage.filter_and_prioritize().await.unwrap();
+    assert_eq!(verdict.passed, [("n3".into(), 0)]);
     assert_eq!(stage.asked(1, "filter")[0]["NodeNames"], json!(["n1", "n3"]));
-    // Nothing was said about it: preemption has no business there.
+    // Nothing was result about it: preemption has no business there.
     let silent = FailedNode { node: "n1".into(), reason: "".into(), unresolvable: true };
-    assert_eq!(advice.failed[1], silent);
+    assert_eq!(verdict.failed[1], silent);
 }
 
 #[tokio::test(start_paused = true)]
@@ -153,7 +153,7 @@ async fn without_those_that_can_be_ignored_it_goes_on() {
     let optional = Extender { ignorable: true, ..extender() };
     let stage =
         stage(vec![(extender(), two_pass), (optional, |_| Reply::failure(500, "out of order"))]);
-    assert_eq!(stage.consult().await.unwrap().passed.len(), 2);
+    assert_eq!(stage.filter_and_prioritize().await.unwrap().passed.len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -169,7 +169,7 @@ async fn what_goes_wrong_is_told() {
         ),
         (|_| Reply::broken(), "failed filter with extender at URL http://127.0.0.1:8888/gpu: "),
         (
-            |_| Reply::stream(200, vec![crate::testing::Part::Data(b"<html>".to_vec())]),
+            |_| Reply::stream(200, vec![crate::testing::BodyPart::Data(b"<html>".to_vec())]),
             "failed filter with extender at URL http://127.0.0.1:8888/gpu: the answer is not JSON",
         ),
         (|_| Reply::json(200, &json!({"Error": "no GPU driver"})), "no GPU driver"),
@@ -179,7 +179,7 @@ async fn what_goes_wrong_is_told() {
         ),
     ];
     for (answer, expected) in answers {
-        let error = stage(vec![(extender(), answer)]).consult().await.unwrap_err();
+        let error = stage(vec![(extender(), answer)]).filter_and_prioritize().await.unwrap_err();
         assert!(error.starts_with(expected), "{error}");
     }
 }
@@ -200,8 +200,8 @@ async fn missing_or_odd_scores_do_not_stand_in_the_way() {
             _ => Reply::json(200, &json!([{"Host": 7}])),
         },
     ] {
-        let advice = stage(vec![(extender(), answer)]).consult().await.unwrap();
-        assert_eq!(advice.passed, [("n1".into(), 0), ("n3".into(), 0)]);
+        let verdict = stage(vec![(extender(), answer)]).filter_and_prioritize().await.unwrap();
+        assert_eq!(verdict.passed, [("n1".into(), 0), ("n3".into(), 0)]);
     }
 }
 
@@ -213,8 +213,8 @@ async fn scores_are_asked_for_all_at_once() {
     };
     let stage = stage(vec![(extender(), slow), (extender(), slow), (extender(), slow)]);
     let begun = Instant::now();
-    let advice = stage.consult().await.unwrap();
-    assert_eq!(advice.passed[1], ("n3".into(), 600));
+    let verdict = stage.filter_and_prioritize().await.unwrap();
+    assert_eq!(verdict.passed[1], ("n3".into(), 600));
     assert!(seconds_since(begun) < 5.0);
 }
 
@@ -224,7 +224,7 @@ async fn victims_are_picked() {
         let victims = json!({"Pods": [{"UID": "uid-b"}, {"UID": "uid-c"}], "NumPDBViolations": 0});
         Reply::json(200, &json!({"nodeNameToMetaVictims": {"n2": victims}}))
     })]);
-    let left = stage.consult_on_victims().await.unwrap();
+    let left = stage.process_preemption().await.unwrap();
     assert_eq!(left.len(), 1);
     assert_eq!((&*left[0].node, left[0].violations), ("n2", 0));
     let uids: Vec<_> = left[0].victims.iter().map(|victim| victim.uid.to_string()).collect();
@@ -238,7 +238,7 @@ async fn victims_are_picked() {
 async fn those_that_do_not_know_pods_are_shown_them() {
     let whole = Extender { node_cache_capable: false, ..extender() };
     let stage = stage(vec![(whole, |_| Reply::json(200, &json!({})))]);
-    assert_eq!(stage.consult_on_victims().await.unwrap(), []);
+    assert_eq!(stage.process_preemption().await.unwrap(), []);
     let asked = &stage.asked(0, "preempt")[0];
     let shown = &asked["NodeNameToVictims"]["n1"]["Pods"][0]["metadata"]["name"];
     assert_eq!(shown, "a");
@@ -248,10 +248,10 @@ async fn those_that_do_not_know_pods_are_shown_them() {
 async fn a_node_without_victims_is_an_error_unless_the_extender_can_be_ignored() {
     let answer: Answer =
         |_| Reply::json(200, &json!({"NodeNameToMetaVictims": {"n1": {"Pods": []}}}));
-    let error = stage(vec![(extender(), answer)]).consult_on_victims().await.unwrap_err();
+    let error = stage(vec![(extender(), answer)]).process_preemption().await.unwrap_err();
     assert!(error.contains("no victim is named on node \"n1\""), "{error}");
     let optional = Extender { ignorable: true, ..extender() };
-    assert_eq!(stage(vec![(optional, answer)]).consult_on_victims().await.unwrap(), []);
+    assert_eq!(stage(vec![(optional, answer)]).process_preemption().await.unwrap(), []);
 }
 
 #[tokio::test(start_paused = true)]
@@ -271,9 +271,10 @@ async fn binds() {
 async fn another_pod_of_the_same_name_is_not_shown() {
     let stage = stage(vec![(extender(), two_pass)]);
     let other = PodName { uid: "uid-older".into(), ..pod("p") };
-    let error = stage.extenders.consult(&other, &[0], names(&["n1"])).await.unwrap_err();
+    let error =
+        stage.extenders.filter_and_prioritize(&other, &[0], names(&["n1"])).await.unwrap_err();
     assert_eq!(error, "another pod has the name ns/p now");
-    assert!(stage.fakes[0].asked().is_empty());
+    assert!(stage.fakes[0].requests().is_empty());
 }
 
 /// A server on loopback that shows a certificate, wants one of a client it knows, and answers every
@@ -330,7 +331,7 @@ async fn certificates_are_shown_and_verified() {
     let ask = |tls: api::config::ExtenderTls| {
         let extender =
             Extender { url_prefix: url.clone(), enable_https: true, tls: Some(tls), ..extender() };
-        async move { Remote::new(&extender)?.post("bind", &json!({})).await }
+        async move { ExtenderClient::new(&extender)?.post("bind", &json!({})).await }
     };
     assert_eq!(ask(tls.clone()).await.unwrap(), json!({}));
     // Nothing to know the server by: anybody will do, as upstream.

@@ -7,8 +7,8 @@ use http::request::Parts;
 use rustls::pki_types::CertificateDer;
 use tracing::warn;
 
-use super::client_ca::ClientCa;
-use super::identity::Identity;
+use super::client_authorities::ClientAuthorities;
+use super::identity::RequestUser;
 use super::paths::AllowedPaths;
 use super::review::{Decision, Reviews};
 
@@ -24,17 +24,17 @@ pub(super) enum Refusal {
 }
 
 /// The gate in front of the routes.
-pub(super) struct Access {
+pub(super) struct AccessControl {
     allowed: AllowedPaths,
-    client_ca: Option<Arc<ClientCa>>,
+    client_ca: Option<Arc<ClientAuthorities>>,
     reviews: Reviews,
 }
 
-impl Access {
+impl AccessControl {
     pub(super) fn new(
         clients: [kube::Client; 2],
         allowed: AllowedPaths,
-        client_ca: Option<Arc<ClientCa>>,
+        client_ca: Option<Arc<ClientAuthorities>>,
     ) -> anyhow::Result<Self> {
         Ok(Self { allowed, client_ca, reviews: Reviews::new(clients)? })
     }
@@ -75,7 +75,7 @@ impl Access {
         &self,
         request: &Parts,
         certificates: &[CertificateDer<'static>],
-    ) -> Result<Identity, Refusal> {
+    ) -> Result<RequestUser, Refusal> {
         let mut shown = false;
         if let (Some(client_ca), Some((first, rest))) =
             (&self.client_ca, certificates.split_first())
@@ -85,7 +85,7 @@ impl Access {
                 return Ok(identity);
             }
             if client_ca.vouches_for(first, rest)
-                && let Some(identity) = Identity::of_certificate(first)
+                && let Some(identity) = RequestUser::of_certificate(first)
             {
                 return Ok(identity);
             }
@@ -96,7 +96,7 @@ impl Access {
                 Err(error) => Err(unavailable(&error)),
             },
             None if shown => Err(Refusal::Unauthorized),
-            None => Ok(Identity::anonymous()),
+            None => Ok(RequestUser::anonymous()),
         }
     }
 }

@@ -13,7 +13,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
-use super::Certificate;
+use super::ServingCertificate;
 
 /// Chains of certificates have a few kilobytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -24,7 +24,7 @@ pub(super) fn provider() -> Arc<CryptoProvider> {
 }
 
 /// Reads a file that is not absurdly long.
-pub(super) fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
+pub(super) fn read_bounded(file: &Path) -> anyhow::Result<Vec<u8>> {
     let mut text = Vec::new();
     File::open(file)
         .and_then(|opened| opened.take(FILE_BYTES_MAX + 1).read_to_end(&mut text))
@@ -36,9 +36,9 @@ pub(super) fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
 
 /// What files held, as a hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Contents([u8; SHA256_OUTPUT_LEN]);
+pub(super) struct ContentHash([u8; SHA256_OUTPUT_LEN]);
 
-impl Contents {
+impl ContentHash {
     pub(super) fn of(texts: &[&[u8]]) -> Self {
         let mut digest = Digest::new(&SHA256);
         for text in texts {
@@ -53,21 +53,21 @@ impl Contents {
 
 /// Gives each handshake the certificate of now.
 #[derive(Debug)]
-pub(super) struct Resolver {
-    source: Certificate,
-    current: RwLock<(Contents, Arc<CertifiedKey>)>,
+pub(super) struct CertificateResolver {
+    source: ServingCertificate,
+    current: RwLock<(ContentHash, Arc<CertifiedKey>)>,
 }
 
-impl Resolver {
-    pub(super) fn new(source: Certificate) -> anyhow::Result<Self> {
+impl CertificateResolver {
+    pub(super) fn new(source: ServingCertificate) -> anyhow::Result<Self> {
         let current = match &source {
-            Certificate::SelfSigned => (Contents::of(&[]), Arc::new(self_signed()?)),
-            Certificate::Files { certificate, key } => {
-                let (certificate_text, key_text) = (read(certificate)?, read(key)?);
+            ServingCertificate::SelfSigned => (ContentHash::of(&[]), Arc::new(self_signed()?)),
+            ServingCertificate::Files { certificate, key } => {
+                let (certificate_text, key_text) = (read_bounded(certificate)?, read_bounded(key)?);
                 let parsed = parse(&certificate_text, &key_text).with_context(|| {
                     format!("certificate {} with key {}", certificate.display(), key.display())
                 })?;
-                (Contents::of(&[&certificate_text, &key_text]), Arc::new(parsed))
+                (ContentHash::of(&[&certificate_text, &key_text]), Arc::new(parsed))
             }
         };
         Ok(Self { source, current: RwLock::new(current) })
@@ -76,9 +76,9 @@ impl Resolver {
     /// Reads the files again if they changed. On an error, such as a certificate and a key that do
     /// not belong together because only one was written yet, the old pair stays.
     pub(super) fn refresh(&self) -> anyhow::Result<bool> {
-        let Certificate::Files { certificate, key } = &self.source else { return Ok(false) };
-        let (certificate_text, key_text) = (read(certificate)?, read(key)?);
-        let contents = Contents::of(&[&certificate_text, &key_text]);
+        let ServingCertificate::Files { certificate, key } = &self.source else { return Ok(false) };
+        let (certificate_text, key_text) = (read_bounded(certificate)?, read_bounded(key)?);
+        let contents = ContentHash::of(&[&certificate_text, &key_text]);
         if self.current.read().unwrap_or_else(PoisonError::into_inner).0 == contents {
             return Ok(false);
         }
@@ -92,14 +92,14 @@ impl Resolver {
 }
 
 #[cfg(test)]
-impl Resolver {
+impl CertificateResolver {
     /// The certificate that clients see now.
     pub(super) fn leaf(&self) -> CertificateDer<'static> {
         self.current.read().unwrap().1.cert[0].clone()
     }
 }
 
-impl ResolvesServerCert for Resolver {
+impl ResolvesServerCert for CertificateResolver {
     fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner).1))
     }

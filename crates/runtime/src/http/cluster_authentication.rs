@@ -14,50 +14,50 @@ use kube::api::{WatchEvent, WatchParams};
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
-use super::client_ca::ClientCa;
+use super::client_authorities::ClientAuthorities;
 
 const NAMESPACE: &str = "kube-system";
 const NAME: &str = "extension-apiserver-authentication";
 
 /// How long one look may take.
-const LOOK_TIME: Duration = Duration::from_secs(10);
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the API server keeps a watch open, and how much longer its end may take to arrive.
 const WATCH_SECONDS: u32 = 290;
-const WATCH_TIME: Duration = Duration::from_mins(5);
+const WATCH_SILENCE_MAX: Duration = Duration::from_mins(5);
 /// Between tries: so soon at first, and not later than that.
-const PAUSE: Duration = Duration::from_secs(1);
-const PAUSE_MAX: Duration = Duration::from_mins(1);
+const RETRY_DELAY: Duration = Duration::from_secs(1);
+const RETRY_DELAY_MAX: Duration = Duration::from_mins(1);
 
 /// Follows the ConfigMap.
 pub struct ClusterAuthentication {
     api: Api<ConfigMap>,
-    said: Said,
+    known: ClusterAuthorities,
 }
 
 /// The authorities of a server that runs.
 pub struct Authorities {
     cluster: ClusterAuthentication,
-    client_ca: Arc<ClientCa>,
+    client_ca: Arc<ClientAuthorities>,
 }
 
 impl Authorities {
     /// Looks once, so that it is known whether that works, and the server need not find out later.
     pub async fn look_up(&self) -> Result<()> {
-        tell(&self.client_ca, &self.cluster.look().await?.0)
+        apply(&self.client_ca, &self.cluster.read().await?.0)
     }
 }
 
 /// What it says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Said {
+pub(super) struct ClusterAuthorities {
     /// Authorities of clients, in PEM; empty when there are none.
     pub(super) client_ca: String,
-    pub(super) proxies: Option<ProxyRules>,
+    pub(super) proxies: Option<RequestHeaderConfig>,
 }
 
 /// Who is a front proxy, and where it says on whose behalf it asks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct ProxyRules {
+pub(super) struct RequestHeaderConfig {
     /// Authorities of proxies, in PEM.
     pub(super) ca: String,
     /// Common names of proxies; any if there are none.
@@ -71,32 +71,32 @@ pub(super) struct ProxyRules {
 impl ClusterAuthentication {
     /// Knows nothing yet.
     pub fn new(client: kube::Client) -> Self {
-        Self { api: Api::namespaced(client, NAMESPACE), said: Said::default() }
+        Self { api: Api::namespaced(client, NAMESPACE), known: ClusterAuthorities::default() }
     }
 
     /// Looks once, so that it is known at the start whether that works.
     pub async fn look_up(&mut self) -> Result<()> {
-        self.said = self.look().await?.0;
+        self.known = self.read().await?.0;
         Ok(())
     }
 
-    /// Those of a server that takes over what is said here.
-    pub(super) fn authorities(&self, client_ca: Arc<ClientCa>) -> Authorities {
-        let cluster = Self { api: self.api.clone(), said: Said::default() };
+    /// Those of a server that takes over what is known here.
+    pub(super) fn authorities(&self, client_ca: Arc<ClientAuthorities>) -> Authorities {
+        let cluster = Self { api: self.api.clone(), known: ClusterAuthorities::default() };
         Authorities { cluster, client_ca }
     }
 
     /// What was seen last.
-    pub(super) fn said(&self) -> &Said {
-        &self.said
+    pub(super) fn known(&self) -> &ClusterAuthorities {
+        &self.known
     }
 
     /// Tells of every change, for ever.
-    pub(super) async fn follow(self, client_ca: Arc<ClientCa>) {
-        let mut pause = PAUSE;
+    pub(super) async fn follow(self, client_ca: Arc<ClientAuthorities>) {
+        let mut delay = RETRY_DELAY;
         let mut failed = false;
         loop {
-            match self.follow_once(&client_ca, &mut pause).await {
+            match self.follow_once(&client_ca, &mut delay).await {
                 Ok(()) => failed = false,
                 Err(error) => {
                     if !failed {
@@ -105,16 +105,16 @@ impl ClusterAuthentication {
                     failed = true;
                 }
             }
-            sleep(pause).await;
-            pause = (pause * 2).min(PAUSE_MAX);
+            sleep(delay).await;
+            delay = (delay * 2).min(RETRY_DELAY_MAX);
         }
     }
 
     /// Looks, and then watches until the watch ends.
-    async fn follow_once(&self, client_ca: &ClientCa, pause: &mut Duration) -> Result<()> {
-        let (said, version) = self.look().await?;
-        tell(client_ca, &said)?;
-        *pause = PAUSE;
+    async fn follow_once(&self, client_ca: &ClientAuthorities, delay: &mut Duration) -> Result<()> {
+        let (known, version) = self.read().await?;
+        apply(client_ca, &known)?;
+        *delay = RETRY_DELAY;
         let only = WatchParams::default()
             .fields(&format!("metadata.name={NAME}"))
             .timeout(WATCH_SECONDS)
@@ -124,7 +124,10 @@ impl ClusterAuthentication {
             while let Some(event) = events.try_next().await? {
                 match event {
                     WatchEvent::Added(map) | WatchEvent::Modified(map) => {
-                        tell(client_ca, &Said::parse(&map.data.unwrap_or_default())?)?;
+                        apply(
+                            client_ca,
+                            &ClusterAuthorities::parse(&map.data.unwrap_or_default())?,
+                        )?;
                     }
                     // What was known stays, as upstream has it.
                     WatchEvent::Deleted(_) | WatchEvent::Bookmark(_) => {}
@@ -134,26 +137,26 @@ impl ClusterAuthentication {
             anyhow::Ok(())
         };
         // A watch that is silent for longer than it may last is dead.
-        timeout(WATCH_TIME, watch).await.unwrap_or(Ok(()))
+        timeout(WATCH_SILENCE_MAX, watch).await.unwrap_or(Ok(()))
     }
 
-    async fn look(&self) -> Result<(Said, String)> {
-        let map = timeout(LOOK_TIME, self.api.get(NAME)).await;
+    async fn read(&self) -> Result<(ClusterAuthorities, String)> {
+        let map = timeout(READ_TIMEOUT, self.api.get(NAME)).await;
         let map = map.context("no answer").and_then(|map| Ok(map?));
         let map = map.with_context(|| format!("ConfigMap {NAMESPACE}/{NAME}"))?;
-        let said = Said::parse(&map.data.unwrap_or_default())?;
-        Ok((said, map.metadata.resource_version.unwrap_or_default()))
+        let known = ClusterAuthorities::parse(&map.data.unwrap_or_default())?;
+        Ok((known, map.metadata.resource_version.unwrap_or_default()))
     }
 }
 
-fn tell(client_ca: &ClientCa, said: &Said) -> Result<()> {
-    if client_ca.take_over(said)? {
+fn apply(client_ca: &ClientAuthorities, known: &ClusterAuthorities) -> Result<()> {
+    if client_ca.update(known)? {
         info!("authorities of the cluster were taken over");
     }
     Ok(())
 }
 
-impl Said {
+impl ClusterAuthorities {
     /// Reads the ConfigMap. A list that cannot be read is an error: an empty one would allow more.
     pub(super) fn parse(data: &BTreeMap<String, String>) -> Result<Self> {
         let text = |key: &str| data.get(key).map_or("", String::as_str).trim().to_owned();
@@ -167,7 +170,7 @@ impl Said {
             Ok(names.into_iter().map(|name| name.trim().to_owned()).collect())
         };
         let ca = text("requestheader-client-ca-file");
-        let proxies = ProxyRules {
+        let proxies = RequestHeaderConfig {
             ca,
             allowed_names: list("requestheader-allowed-names")?,
             user_headers: list("requestheader-username-headers")?,

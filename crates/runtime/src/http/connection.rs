@@ -22,27 +22,27 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use super::TlsMin;
-use super::access::Access;
-use super::certificate::Resolver;
+use super::access::AccessControl;
+use super::certificate::CertificateResolver;
 use super::ciphers::Ciphers;
-use super::client_ca::ClientCa;
+use super::client_authorities::ClientAuthorities;
 use super::cluster_authentication::ClusterAuthentication;
-use super::routes::{Answer, Routes, failure, refuse, without_body};
+use super::routes::{PageResponse, Routes, failure, refuse, without_body};
 
 /// Connections at a time. Probes and scrapers need a handful.
 const CONNECTIONS_MAX: usize = 256;
 /// For the handshake, and from there to the end of the first request's head.
-const HELLO_TIME: Duration = Duration::from_secs(10);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a connection may be without a request, as upstream has it.
-const IDLE_TIME: Duration = Duration::from_secs(90);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 /// For one answer; the questions to the API server have limits of their own.
-const ANSWER_TIME: Duration = Duration::from_secs(30);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long requests may go on after the end was announced, as upstream has it.
-const GRACE_TIME: Duration = Duration::from_secs(5);
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 /// Between looks at the files of certificates.
-const REFRESH_TIME: Duration = Duration::from_secs(5);
+const CERTIFICATE_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// Wait after a failure to accept, such as no file descriptors left.
-const ACCEPT_RETRY_TIME: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// All headers of a request. Tokens are the longest, with a few kilobytes.
 const HEADER_BYTES_MAX: usize = 64 * 1024;
@@ -52,16 +52,16 @@ const BODY_BYTES_MAX: u64 = 64 * 1024;
 /// Requests at a time on one HTTP/2 connection.
 const STREAMS_MAX: u32 = 100;
 /// Streams that a client opened and reset before we came to them; more is an attack.
-const RESETS_MAX: usize = 20;
+const RESET_STREAMS_MAX: usize = 20;
 /// What a client may send ahead of our reading, by stream and by connection.
 const WINDOW_BYTES: u32 = 64 * 1024;
 /// Answers that wait to be sent, by stream.
-const SEND_BYTES_MAX: usize = 256 * 1024;
+const SEND_BUFFER_BYTES_MAX: usize = 256 * 1024;
 
 /// How TLS is spoken.
 pub(super) fn tls(
-    certificate: &Arc<Resolver>,
-    client_ca: Option<&Arc<ClientCa>>,
+    certificate: &Arc<CertificateResolver>,
+    client_ca: Option<&Arc<ClientAuthorities>>,
     tls_min: TlsMin,
     ciphers: &Ciphers,
     http2: bool,
@@ -73,10 +73,12 @@ pub(super) fn tls(
     let builder = rustls::ServerConfig::builder_with_provider(ciphers.provider())
         .with_protocol_versions(versions)?;
     let builder = match client_ca {
-        Some(client_ca) => builder.with_client_cert_verifier(Arc::<ClientCa>::clone(client_ca)),
+        Some(client_ca) => {
+            builder.with_client_cert_verifier(Arc::<ClientAuthorities>::clone(client_ca))
+        }
         None => builder.with_no_client_auth(),
     };
-    let mut config = builder.with_cert_resolver(Arc::<Resolver>::clone(certificate));
+    let mut config = builder.with_cert_resolver(Arc::<CertificateResolver>::clone(certificate));
     if http2 {
         config.alpn_protocols.push(b"h2".to_vec());
     }
@@ -88,30 +90,39 @@ pub(super) fn tls(
 pub(super) struct Connections {
     tls: TlsAcceptor,
     http: Builder<TokioExecutor>,
-    access: Access,
+    access: AccessControl,
     routes: Routes,
-    pub(super) certificate: Arc<Resolver>,
-    client_ca: Option<Arc<ClientCa>>,
-    /// Whether others wait for the place of an idle connection.
-    crowded: watch::Sender<bool>,
-    ending: CancellationToken,
+    pub(super) certificate: Arc<CertificateResolver>,
+    client_ca: Option<Arc<ClientAuthorities>>,
+    /// Whether others wait for the permit of an idle connection.
+    at_capacity: watch::Sender<bool>,
+    shutdown: CancellationToken,
 }
 
 impl Connections {
     pub(super) fn new(
         tls: TlsAcceptor,
         http2: bool,
-        access: Access,
+        access: AccessControl,
         routes: Routes,
-        certificate: Arc<Resolver>,
-        client_ca: Option<Arc<ClientCa>>,
+        certificate: Arc<CertificateResolver>,
+        client_ca: Option<Arc<ClientAuthorities>>,
     ) -> Self {
-        let (crowded, ending) = (watch::Sender::new(false), CancellationToken::new());
-        Self { tls, http: http(http2), access, routes, certificate, client_ca, crowded, ending }
+        let (at_capacity, shutdown) = (watch::Sender::new(false), CancellationToken::new());
+        Self {
+            tls,
+            http: http(http2),
+            access,
+            routes,
+            certificate,
+            client_ca,
+            at_capacity,
+            shutdown,
+        }
     }
 
     /// Who vouches for clients, if anybody may.
-    pub(super) fn client_ca(&self) -> Option<&Arc<ClientCa>> {
+    pub(super) fn client_ca(&self) -> Option<&Arc<ClientAuthorities>> {
         self.client_ca.as_ref()
     }
 
@@ -123,7 +134,7 @@ impl Connections {
         shutdown: impl Future<Output = ()>,
     ) {
         let shared = Arc::new(self);
-        let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         let mut shutdown = pin!(shutdown);
         let mut tasks = JoinSet::new();
         let mut refresh = JoinSet::new();
@@ -136,41 +147,42 @@ impl Connections {
                 biased;
                 () = &mut shutdown => break,
                 Some(_) = tasks.join_next() => {}
-                accepted = shared.accept(&listener, &places) => {
-                    if let Some((stream, place)) = accepted {
-                        tasks.spawn(Arc::clone(&shared).handle(stream, place));
+                accepted = shared.accept(&listener, &permits) => {
+                    if let Some((stream, permit)) = accepted {
+                        tasks.spawn(Arc::clone(&shared).handle(stream, permit));
                     }
                 }
             }
         }
         drop(listener);
         refresh.abort_all();
-        shared.ending.cancel();
-        let ended = timeout(GRACE_TIME, async { while tasks.join_next().await.is_some() {} }).await;
+        shared.shutdown.cancel();
+        let ended =
+            timeout(SHUTDOWN_GRACE, async { while tasks.join_next().await.is_some() {} }).await;
         if ended.is_err() {
             info!(connections = tasks.len(), "closing connections that did not end in time");
             tasks.shutdown().await;
         }
     }
 
-    /// Takes a connection once there is a place for it. The rest waits in the system's queue.
+    /// Takes a connection once there is a permit for it. The rest waits in the system's queue.
     async fn accept(
         &self,
         listener: &TcpListener,
-        places: &Arc<Semaphore>,
+        permits: &Arc<Semaphore>,
     ) -> Option<(TcpStream, OwnedSemaphorePermit)> {
-        let place = if let Ok(place) = Arc::clone(places).try_acquire_owned() {
-            place
+        let permit = if let Ok(permit) = Arc::clone(permits).try_acquire_owned() {
+            permit
         } else {
-            self.crowded.send_replace(true);
-            Arc::clone(places).acquire_owned().await.ok()?
+            self.at_capacity.send_replace(true);
+            Arc::clone(permits).acquire_owned().await.ok()?
         };
-        self.crowded.send_if_modified(std::mem::take);
+        self.at_capacity.send_if_modified(std::mem::take);
         match listener.accept().await {
-            Ok((stream, _)) => Some((stream, place)),
+            Ok((stream, _)) => Some((stream, permit)),
             Err(error) => {
                 warn!(%error, "cannot take a connection");
-                sleep(ACCEPT_RETRY_TIME).await;
+                sleep(ACCEPT_RETRY_DELAY).await;
                 None
             }
         }
@@ -178,7 +190,7 @@ impl Connections {
 
     /// Reads certificates again when their files change, for ever.
     async fn refresh(self: Arc<Self>) {
-        let mut ticks = interval(REFRESH_TIME);
+        let mut ticks = interval(CERTIFICATE_CHECK_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut failed = false;
         loop {
@@ -204,11 +216,11 @@ impl Connections {
         Ok(own? | clients?)
     }
 
-    async fn handle(self: Arc<Self>, stream: TcpStream, _place: OwnedSemaphorePermit) {
+    async fn handle(self: Arc<Self>, stream: TcpStream, _permit: OwnedSemaphorePermit) {
         // Answers are small and written whole.
         let _ = stream.set_nodelay(true);
-        let hello = timeout(HELLO_TIME, self.tls.accept(stream));
-        let Some(hello) = self.ending.run_until_cancelled(hello).await else { return };
+        let hello = timeout(HANDSHAKE_TIMEOUT, self.tls.accept(stream));
+        let Some(hello) = self.shutdown.run_until_cancelled(hello).await else { return };
         let stream = match hello {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => return debug!(%error, "no TLS handshake"),
@@ -234,21 +246,21 @@ impl Connections {
         let mut connection = pin!(self.http.serve_connection(TokioIo::new(stream), service));
         tokio::select! {
             _ = &mut connection => return,
-            () = self.ending.cancelled() => {}
-            () = activity.idle(self.crowded.subscribe()) => {}
+            () = self.shutdown.cancelled() => {}
+            () = activity.idle(self.at_capacity.subscribe()) => {}
         }
         // Requests under way are answered, new ones are not taken.
         connection.as_mut().graceful_shutdown();
-        let _ = timeout(GRACE_TIME, connection).await;
+        let _ = timeout(SHUTDOWN_GRACE, connection).await;
     }
 
     async fn answer(
         &self,
         request: Request<Incoming>,
         certificates: &[CertificateDer<'static>],
-    ) -> Answer {
+    ) -> PageResponse {
         let head = *request.method() == Method::HEAD;
-        let answer = match timeout(ANSWER_TIME, self.answer_now(request, certificates)).await {
+        let answer = match timeout(RESPONSE_TIMEOUT, self.answer_now(request, certificates)).await {
             Ok(answer) => answer,
             Err(_) => failure(StatusCode::GATEWAY_TIMEOUT, "Timeout", "the answer took too long"),
         };
@@ -259,7 +271,7 @@ impl Connections {
         &self,
         request: Request<Incoming>,
         certificates: &[CertificateDer<'static>],
-    ) -> Answer {
+    ) -> PageResponse {
         let (request, body) = request.into_parts();
         if body.size_hint().lower() > BODY_BYTES_MAX {
             let text = format!("the body is longer than {BODY_BYTES_MAX} bytes");
@@ -279,7 +291,7 @@ fn http(http2: bool) -> Builder<TokioExecutor> {
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(HELLO_TIME)
+        .header_read_timeout(HANDSHAKE_TIMEOUT)
         .max_buf_size(HEADER_BYTES_MAX)
         .max_headers(HEADERS_MAX);
     builder
@@ -287,22 +299,22 @@ fn http(http2: bool) -> Builder<TokioExecutor> {
         .timer(TokioTimer::new())
         .max_header_list_size(HEADER_BYTES_MAX as u32)
         .max_concurrent_streams(STREAMS_MAX)
-        .max_pending_accept_reset_streams(RESETS_MAX)
-        .max_local_error_reset_streams(RESETS_MAX)
+        .max_pending_accept_reset_streams(RESET_STREAMS_MAX)
+        .max_local_error_reset_streams(RESET_STREAMS_MAX)
         .initial_stream_window_size(WINDOW_BYTES)
         .initial_connection_window_size(WINDOW_BYTES)
-        .max_send_buf_size(SEND_BYTES_MAX);
+        .max_send_buf_size(SEND_BUFFER_BYTES_MAX);
     if http2 { builder } else { builder.http1_only() }
 }
 
 /// What a connection is doing. A client that reads an answer slowly counts as quiet, too.
 struct Activity {
-    state: Mutex<State>,
+    state: Mutex<ActivityState>,
     changed: Notify,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-struct State {
+struct ActivityState {
     /// Requests under way.
     requests: usize,
     /// When the last one ended, or the connection began.
@@ -312,48 +324,48 @@ struct State {
 }
 
 /// A request under way.
-struct Busy(Arc<Activity>);
+struct RequestGuard(Arc<Activity>);
 
 impl Activity {
     fn new() -> Arc<Self> {
-        let state = State { requests: 0, since: Instant::now(), served: false };
+        let state = ActivityState { requests: 0, since: Instant::now(), served: false };
         Arc::new(Self { state: Mutex::new(state), changed: Notify::new() })
     }
 
-    fn start(self: &Arc<Self>) -> Busy {
+    fn start(self: &Arc<Self>) -> RequestGuard {
         self.change(|state| {
             state.requests += 1;
             state.served = true;
         });
-        Busy(Arc::clone(self))
+        RequestGuard(Arc::clone(self))
     }
 
-    fn change(&self, change: impl FnOnce(&mut State)) {
+    fn change(&self, change: impl FnOnce(&mut ActivityState)) {
         change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
         self.changed.notify_one();
     }
 
-    fn state(&self) -> State {
+    fn state(&self) -> ActivityState {
         *self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends when the connection was quiet for too long. While others wait for its place it may not
+    /// Ends when the connection was quiet for too long. While others wait for its permit it may not
     /// be quiet at all, once it had its first request.
-    async fn idle(&self, mut crowded: watch::Receiver<bool>) {
+    async fn idle(&self, mut at_capacity: watch::Receiver<bool>) {
         loop {
             let state = self.state();
             if state.requests > 0 {
                 self.changed.notified().await;
                 continue;
             }
-            let limit = match (state.served, *crowded.borrow_and_update()) {
-                (false, _) => HELLO_TIME,
-                (true, false) => IDLE_TIME,
+            let limit = match (state.served, *at_capacity.borrow_and_update()) {
+                (false, _) => HANDSHAKE_TIMEOUT,
+                (true, false) => IDLE_TIMEOUT,
                 (true, true) => Duration::ZERO,
             };
             tokio::select! {
                 () = self.changed.notified() => {}
-                Ok(()) = crowded.changed() => {}
+                Ok(()) = at_capacity.changed() => {}
                 () = sleep_until(state.since + limit) => {
                     if self.state() == state {
                         return;
@@ -364,7 +376,7 @@ impl Activity {
     }
 }
 
-impl Drop for Busy {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
         self.0.change(|state| {
             state.requests -= 1;
@@ -382,7 +394,7 @@ mod tests {
         let (_crowded, receiver) = watch::channel(true);
         let (activity, start) = (Activity::new(), Instant::now());
         activity.idle(receiver).await;
-        assert_eq!(start.elapsed(), HELLO_TIME);
+        assert_eq!(start.elapsed(), HANDSHAKE_TIMEOUT);
     }
 
     #[tokio::test(start_paused = true)]
@@ -398,17 +410,17 @@ mod tests {
             drop(second);
         });
         activity.idle(receiver).await;
-        assert_eq!(start.elapsed(), Duration::from_secs(1000) + IDLE_TIME);
+        assert_eq!(start.elapsed(), Duration::from_secs(1000) + IDLE_TIMEOUT);
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_idle_connection_makes_place_when_others_wait() {
-        let (crowded, receiver) = watch::channel(false);
+        let (at_capacity, receiver) = watch::channel(false);
         let (activity, start) = (Activity::new(), Instant::now());
         drop(activity.start());
         tokio::spawn(async move {
             sleep(Duration::from_secs(7)).await;
-            crowded.send_replace(true);
+            at_capacity.send_replace(true);
             std::future::pending::<()>().await;
         });
         activity.idle(receiver).await;

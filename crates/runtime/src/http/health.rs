@@ -11,14 +11,14 @@ use crate::metrics::Metrics;
 
 /// One thing that can be well or not.
 #[derive(Clone)]
-pub struct Check {
+pub struct HealthCheck {
     /// Its name, which is part of a path.
     pub name: &'static str,
     /// Says what is wrong. It must be quick and must not wait for anybody.
     pub run: Arc<dyn Fn() -> Result<(), String> + Send + Sync>,
 }
 
-impl Check {
+impl HealthCheck {
     /// A check.
     pub fn new(
         name: &'static str,
@@ -37,14 +37,14 @@ impl Check {
 pub(super) struct Health {
     name: &'static str,
     /// Each with whether it passed when it was last run.
-    checks: Vec<(Check, AtomicBool)>,
+    checks: Vec<(HealthCheck, AtomicBool)>,
     metrics: Metrics,
 }
 
 impl Health {
-    pub(super) fn new(name: &'static str, mut checks: Vec<Check>, metrics: Metrics) -> Self {
+    pub(super) fn new(name: &'static str, mut checks: Vec<HealthCheck>, metrics: Metrics) -> Self {
         if checks.is_empty() {
-            checks.push(Check::ping());
+            checks.push(HealthCheck::ping());
         }
         let checks = checks.into_iter().map(|check| (check, AtomicBool::new(true))).collect();
         Self { name, checks, metrics }
@@ -116,7 +116,7 @@ impl Health {
             }
             let result = (check.run)();
             self.log(check.name, &result, was_well);
-            self.metrics.health_checked(check.name, self.name, result.is_ok());
+            self.metrics.record_health_check(check.name, self.name, result.is_ok());
             if result.is_ok() {
                 line(&mut text, format_args!("[+]{} ok", check.name));
                 continue;
@@ -151,8 +151,9 @@ mod tests {
     use super::*;
 
     fn health() -> Health {
-        let bad = Check::new("sync", || Err("handlers are not fully synchronized".to_owned()));
-        let checks = vec![Check::ping(), bad, Check::new("lease", || Ok(()))];
+        let bad =
+            HealthCheck::new("sync", || Err("handlers are not fully synchronized".to_owned()));
+        let checks = vec![HealthCheck::ping(), bad, HealthCheck::new("lease", || Ok(()))];
         Health::new("readyz", checks, Metrics::new("x"))
     }
 

@@ -10,7 +10,7 @@ use rustls::pki_types::CertificateDer;
 use x509_cert::der::asn1::ObjectIdentifier;
 use x509_cert::der::{Decode, Tag, Tagged};
 
-use super::cluster_authentication::ProxyRules;
+use super::cluster_authentication::RequestHeaderConfig;
 
 const ANONYMOUS: &str = "system:anonymous";
 const AUTHENTICATED: &str = "system:authenticated";
@@ -23,14 +23,14 @@ const ORGANIZATION: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.10");
 
 /// A user as the API server knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Identity {
+pub(super) struct RequestUser {
     pub(super) user: String,
     pub(super) uid: Option<String>,
     pub(super) groups: Vec<String>,
     pub(super) extra: BTreeMap<String, Vec<String>>,
 }
 
-impl Identity {
+impl RequestUser {
     /// Somebody who shows no credential.
     pub(super) fn anonymous() -> Self {
         Self::new(ANONYMOUS.to_owned(), vec![UNAUTHENTICATED.to_owned()])
@@ -81,7 +81,7 @@ impl Identity {
     }
 
     /// The user that a front proxy names in headers. Nobody if there is no name.
-    pub(super) fn of_headers(headers: &HeaderMap, rules: &ProxyRules) -> Option<Self> {
+    pub(super) fn of_headers(headers: &HeaderMap, rules: &RequestHeaderConfig) -> Option<Self> {
         let first = |names: &[String]| {
             let mut values = names.iter().filter_map(|name| text(headers.get(name)?));
             values.find(|value| !value.is_empty())
@@ -117,7 +117,7 @@ impl Identity {
 
 /// The common name of a certificate, if it has one.
 pub(super) fn common_name(certificate: &CertificateDer) -> Option<String> {
-    Identity::of_certificate(certificate).map(|identity| identity.user)
+    RequestUser::of_certificate(certificate).map(|identity| identity.user)
 }
 
 fn text(value: &HeaderValue) -> Option<String> {
@@ -162,7 +162,7 @@ mod tests {
             (DnType::OrganizationName, "monitoring"),
             (DnType::CommonName, "prometheus"),
         ]);
-        let identity = Identity::of_certificate(&certificate).unwrap();
+        let identity = RequestUser::of_certificate(&certificate).unwrap();
         assert_eq!(identity.user, "prometheus");
         assert_eq!(identity.groups, ["monitoring", AUTHENTICATED]);
         let credential = &identity.extra[CREDENTIAL][0];
@@ -172,14 +172,14 @@ mod tests {
     #[test]
     fn a_certificate_without_a_name_is_nobody() {
         let certificate = certificate(&[(DnType::OrganizationName, "monitoring")]);
-        assert_eq!(Identity::of_certificate(&certificate), None);
-        assert_eq!(Identity::of_certificate(&CertificateDer::from(vec![0x30, 0x80])), None);
+        assert_eq!(RequestUser::of_certificate(&certificate), None);
+        assert_eq!(RequestUser::of_certificate(&CertificateDer::from(vec![0x30, 0x80])), None);
     }
 
     #[test]
     fn a_token_without_a_user_is_nobody() {
-        assert_eq!(Identity::of_token(UserInfo::default()), None);
+        assert_eq!(RequestUser::of_token(UserInfo::default()), None);
         let info = UserInfo { username: Some("a".to_owned()), ..UserInfo::default() };
-        assert_eq!(Identity::of_token(info).unwrap().groups, [AUTHENTICATED]);
+        assert_eq!(RequestUser::of_token(info).unwrap().groups, [AUTHENTICATED]);
     }
 }

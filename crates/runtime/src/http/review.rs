@@ -12,17 +12,17 @@ use kube::api::PostParams;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use super::cache::{Cache, Hasher};
-use super::identity::Identity;
+use super::identity::RequestUser;
+use super::review_cache::{KeyHasher, ReviewCache};
 
 /// How long an answer counts: a token or a right that was taken away works no longer than this.
-const TIME_TO_LIVE: Duration = Duration::from_secs(10);
+const CACHE_TTL: Duration = Duration::from_secs(10);
 /// Answers kept of each kind. Scrapers are few; more is a flood.
-const ANSWERS_MAX: usize = 1024;
+const CACHED_REVIEWS_MAX: usize = 1024;
 /// Questions of each kind under way, so that a flood of requests here is none at the API server.
-const QUESTIONS_MAX: usize = 8;
+const REVIEWS_IN_FLIGHT_MAX: usize = 8;
 /// How long to wait for an answer, time in the queue included.
-const ANSWER_TIME: Duration = Duration::from_secs(10);
+const REVIEW_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What the API server says about a right.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,11 +36,11 @@ pub(super) enum Decision {
 pub(super) struct Reviews {
     token_client: kube::Client,
     access_client: kube::Client,
-    hasher: Hasher,
-    tokens: Cache<Option<Identity>>,
-    tokens_asked: Semaphore,
-    decisions: Cache<Decision>,
-    decisions_asked: Semaphore,
+    hasher: KeyHasher,
+    tokens: ReviewCache<Option<RequestUser>>,
+    token_permits: Semaphore,
+    decisions: ReviewCache<Decision>,
+    decision_permits: Semaphore,
 }
 
 impl Reviews {
@@ -50,28 +50,29 @@ impl Reviews {
         Ok(Self {
             token_client,
             access_client,
-            hasher: Hasher::new()?,
-            tokens: Cache::new(TIME_TO_LIVE, ANSWERS_MAX),
-            tokens_asked: Semaphore::new(QUESTIONS_MAX),
-            decisions: Cache::new(TIME_TO_LIVE, ANSWERS_MAX),
-            decisions_asked: Semaphore::new(QUESTIONS_MAX),
+            hasher: KeyHasher::new()?,
+            tokens: ReviewCache::new(CACHE_TTL, CACHED_REVIEWS_MAX),
+            token_permits: Semaphore::new(REVIEWS_IN_FLIGHT_MAX),
+            decisions: ReviewCache::new(CACHE_TTL, CACHED_REVIEWS_MAX),
+            decision_permits: Semaphore::new(REVIEWS_IN_FLIGHT_MAX),
         })
     }
 
     /// Whose token it is; `None` if it is nobody's. An error means that nobody knows.
-    pub(super) async fn token(&self, token: &str) -> anyhow::Result<Option<Identity>> {
+    pub(super) async fn token(&self, token: &str) -> anyhow::Result<Option<RequestUser>> {
         let key = self.hasher.key([token]);
         if let Some(identity) = self.tokens.get(&key) {
             return Ok(identity);
         }
         let spec = TokenReviewSpec { token: token.to_owned(), ..TokenReviewSpec::default() };
         let review = TokenReview { spec, ..TokenReview::default() };
-        let review =
-            ask(&self.token_client, &self.tokens_asked, &review).await.context("token review")?;
+        let review = create_review(&self.token_client, &self.token_permits, &review)
+            .await
+            .context("token review")?;
         let status = review.status.unwrap_or_default();
         let accepted =
             status.authenticated == Some(true) && status.error.is_none_or(|error| error.is_empty());
-        let identity = status.user.filter(|_| accepted).and_then(Identity::of_token);
+        let identity = status.user.filter(|_| accepted).and_then(RequestUser::of_token);
         self.tokens.put(key, identity.clone());
         Ok(identity)
     }
@@ -79,7 +80,7 @@ impl Reviews {
     /// Whether somebody may do something. An error means that nobody knows.
     pub(super) async fn access(
         &self,
-        identity: &Identity,
+        identity: &RequestUser,
         verb: &str,
         path: &str,
     ) -> anyhow::Result<Decision> {
@@ -98,7 +99,7 @@ impl Reviews {
             ..SubjectAccessReviewSpec::default()
         };
         let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
-        let review = ask(&self.access_client, &self.decisions_asked, &review)
+        let review = create_review(&self.access_client, &self.decision_permits, &review)
             .await
             .context("access review")?;
         let status = review.status.unwrap_or_default();
@@ -112,7 +113,7 @@ impl Reviews {
     }
 }
 
-async fn ask<K>(client: &kube::Client, asked: &Semaphore, review: &K) -> anyhow::Result<K>
+async fn create_review<K>(client: &kube::Client, asked: &Semaphore, review: &K) -> anyhow::Result<K>
 where
     K: kube::Resource<Scope = k8s_openapi::ClusterResourceScope>
         + Clone
@@ -122,16 +123,16 @@ where
     K::DynamicType: Default,
 {
     let api: Api<K> = Api::all(client.clone());
-    let answer = timeout(ANSWER_TIME, async {
+    let answer = timeout(REVIEW_TIMEOUT, async {
         let _permit = asked.acquire().await?;
         anyhow::Ok(api.create(&PostParams::default(), review).await?)
     });
-    answer.await.with_context(|| format!("no answer for {ANSWER_TIME:?}"))?
+    answer.await.with_context(|| format!("no answer for {REVIEW_TIMEOUT:?}"))?
 }
 
 /// Everything that an answer depends on.
 fn parts<'a>(
-    identity: &'a Identity,
+    identity: &'a RequestUser,
     verb: &'a str,
     path: &'a str,
 ) -> Vec<std::borrow::Cow<'a, str>> {

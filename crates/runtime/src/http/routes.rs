@@ -16,13 +16,13 @@ use crate::metrics::{CONTENT_TYPE as METRICS_TYPE, Metrics};
 use crate::resources::PodResources;
 
 use super::access::Refusal;
-use super::health::{Check, Health};
+use super::health::{Health, HealthCheck};
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
 
 /// What is answered.
-pub(super) type Answer = Response<UnsyncBoxBody<Bytes, anyhow::Error>>;
+pub(super) type PageResponse = Response<UnsyncBoxBody<Bytes, anyhow::Error>>;
 
 /// All pages.
 pub(super) struct Routes {
@@ -32,7 +32,7 @@ pub(super) struct Routes {
     health: [Health; 3],
 }
 
-enum Page<'a> {
+enum ServedPage<'a> {
     Health(&'a Health),
     HealthCheck(&'a Health, &'a str),
     Metrics,
@@ -46,7 +46,7 @@ impl Routes {
         metrics: Metrics,
         resources: Option<PodResources>,
         configuration: &Value,
-        [health, live, ready]: [Vec<Check>; 3],
+        [health, live, ready]: [Vec<HealthCheck>; 3],
     ) -> Self {
         let configuration = json!({ "componentconfig": configuration }).to_string();
         let health = [
@@ -63,7 +63,7 @@ impl Routes {
     }
 
     /// Answers a request that passed the gate.
-    pub(super) fn answer(&self, method: &Method, path: &str, query: &str) -> Answer {
+    pub(super) fn answer(&self, method: &Method, path: &str, query: &str) -> PageResponse {
         let Some(page) = self.page(path) else {
             return answer(StatusCode::NOT_FOUND, TEXT, "404 page not found\n".to_owned());
         };
@@ -75,28 +75,28 @@ impl Routes {
             );
         }
         match page {
-            Page::Health(health) => {
+            ServedPage::Health(health) => {
                 let (status, text) = health.all(query);
                 answer(status, TEXT, text)
             }
-            Page::HealthCheck(health, name) => {
+            ServedPage::HealthCheck(health, name) => {
                 let missing = || (StatusCode::NOT_FOUND, "404 no such check\n".to_owned());
                 let (status, text) = health.one(name).unwrap_or_else(missing);
                 answer(status, TEXT, text)
             }
-            Page::Metrics => answer(StatusCode::OK, METRICS_TYPE, self.metrics.text()),
-            Page::Slis => answer(StatusCode::OK, METRICS_TYPE, self.metrics.slis()),
-            Page::Resources(resources) => stream(resources),
-            Page::Configuration => answer(StatusCode::OK, JSON, self.configuration.clone()),
+            ServedPage::Metrics => answer(StatusCode::OK, METRICS_TYPE, self.metrics.text()),
+            ServedPage::Slis => answer(StatusCode::OK, METRICS_TYPE, self.metrics.slis()),
+            ServedPage::Resources(resources) => stream(resources),
+            ServedPage::Configuration => answer(StatusCode::OK, JSON, self.configuration.clone()),
         }
     }
 
-    fn page<'a>(&'a self, path: &'a str) -> Option<Page<'a>> {
+    fn page<'a>(&'a self, path: &'a str) -> Option<ServedPage<'a>> {
         match path {
-            "/metrics" => return Some(Page::Metrics),
-            "/metrics/slis" => return Some(Page::Slis),
-            "/metrics/resources" => return self.resources.as_ref().map(Page::Resources),
-            "/configz" => return Some(Page::Configuration),
+            "/metrics" => return Some(ServedPage::Metrics),
+            "/metrics/slis" => return Some(ServedPage::Slis),
+            "/metrics/resources" => return self.resources.as_ref().map(ServedPage::Resources),
+            "/configz" => return Some(ServedPage::Configuration),
             _ => {}
         }
         let path = path.strip_prefix('/')?;
@@ -106,15 +106,15 @@ impl Routes {
         };
         let health = self.health.iter().find(|health| health.name() == name)?;
         match check {
-            None => Some(Page::Health(health)),
-            Some(check) if health.has(check) => Some(Page::HealthCheck(health, check)),
+            None => Some(ServedPage::Health(health)),
+            Some(check) if health.has(check) => Some(ServedPage::HealthCheck(health, check)),
             Some(_) => None,
         }
     }
 }
 
 /// Says no in the words of Kubernetes.
-pub(super) fn refuse(refusal: Refusal) -> Answer {
+pub(super) fn refuse(refusal: Refusal) -> PageResponse {
     match refusal {
         Refusal::Unauthorized => with(
             failure(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized"),
@@ -135,7 +135,7 @@ pub(super) fn refuse(refusal: Refusal) -> Answer {
 }
 
 /// A failure as a Kubernetes `Status`.
-pub(super) fn failure(code: StatusCode, reason: &str, message: &str) -> Answer {
+pub(super) fn failure(code: StatusCode, reason: &str, message: &str) -> PageResponse {
     let status = json!({
         "kind": "Status",
         "apiVersion": "v1",
@@ -149,12 +149,12 @@ pub(super) fn failure(code: StatusCode, reason: &str, message: &str) -> Answer {
 }
 
 /// The same without its body, for HEAD. The length stays.
-pub(super) fn without_body(answer: Answer) -> Answer {
+pub(super) fn without_body(answer: PageResponse) -> PageResponse {
     answer.map(|_| Empty::new().map_err(|never| match never {}).boxed_unsync())
 }
 
 /// Tells what pods request, as far as there is a place for one more reader.
-fn stream(resources: &PodResources) -> Answer {
+fn stream(resources: &PodResources) -> PageResponse {
     let Some(pieces) = resources.text() else {
         let text = "others read this page; try again later";
         let refused = failure(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", text);
@@ -164,7 +164,7 @@ fn stream(resources: &PodResources) -> Answer {
     with_head(StatusCode::OK, METRICS_TYPE, body)
 }
 
-fn answer(status: StatusCode, kind: &'static str, text: String) -> Answer {
+fn answer(status: StatusCode, kind: &'static str, text: String) -> PageResponse {
     let length = HeaderValue::from(text.len());
     let body = Full::new(Bytes::from(text)).map_err(|never| match never {}).boxed_unsync();
     let mut answer = with_head(status, kind, body);
@@ -176,7 +176,7 @@ fn with_head(
     status: StatusCode,
     kind: &'static str,
     body: UnsyncBoxBody<Bytes, anyhow::Error>,
-) -> Answer {
+) -> PageResponse {
     let mut answer = Response::new(body);
     *answer.status_mut() = status;
     let headers = answer.headers_mut();
@@ -186,7 +186,7 @@ fn with_head(
     answer
 }
 
-fn with(mut answer: Answer, name: http::HeaderName, value: &'static str) -> Answer {
+fn with(mut answer: PageResponse, name: http::HeaderName, value: &'static str) -> PageResponse {
     answer.headers_mut().insert(name, HeaderValue::from_static(value));
     answer
 }

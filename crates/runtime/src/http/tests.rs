@@ -22,7 +22,7 @@ use tokio_rustls::client::TlsStream;
 
 use super::certificate::provider;
 use super::*;
-use crate::testing::{Fake, Part, Reply};
+use crate::testing::{BodyPart, FakeApiServer, Reply};
 
 /// What the API server was asked, and what it does.
 #[derive(Default)]
@@ -98,21 +98,23 @@ fn access_status(spec: &Value) -> Value {
 }
 
 /// A server under test.
-struct Running {
+struct RunningServer {
     address: SocketAddr,
-    certificate: Arc<Resolver>,
+    certificate: Arc<CertificateResolver>,
     reviewer: Arc<Reviewer>,
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<()>,
 }
 
-impl Running {
-    async fn start(change: impl FnOnce(&mut Serving)) -> Self {
+impl RunningServer {
+    async fn start(change: impl FnOnce(&mut ServingOptions)) -> Self {
         let reviewer = Arc::new(Reviewer::default());
-        let mut serving = Serving::new(reviewer.client(), Metrics::new("kube-scheduler"));
+        let mut serving = ServingOptions::new(reviewer.client(), Metrics::new("kube-scheduler"));
         serving.configuration = json!({"kind": "KubeSchedulerConfiguration"});
-        serving.ready =
-            vec![Check::ping(), Check::new("sync", || Err("not synchronized".to_owned()))];
+        serving.ready = vec![
+            HealthCheck::ping(),
+            HealthCheck::new("sync", || Err("not synchronized".to_owned())),
+        ];
         change(&mut serving);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let server = Server::with_listener(listener, serving).unwrap();
@@ -125,12 +127,17 @@ impl Running {
         Self { address, certificate, reviewer, stop: Some(stop), task }
     }
 
-    async fn get(&self, path: &str, token: Option<&str>) -> Got {
+    async fn get(&self, path: &str, token: Option<&str>) -> ReceivedResponse {
         let authorization = token.map(|token| format!("Bearer {token}"));
         self.send(Method::GET, path, authorization.as_deref()).await
     }
 
-    async fn send(&self, method: Method, path: &str, authorization: Option<&str>) -> Got {
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        authorization: Option<&str>,
+    ) -> ReceivedResponse {
         send(self.connect(&self.config(None)).await.unwrap(), method, path, authorization).await
     }
 
@@ -173,13 +180,13 @@ async fn connect(
     TlsConnector::from(Arc::new(config.clone())).connect(name, stream).await
 }
 
-struct Got {
+struct ReceivedResponse {
     status: u16,
     headers: HeaderMap,
     text: String,
 }
 
-impl Got {
+impl ReceivedResponse {
     fn message(&self) -> String {
         let status: Value = serde_json::from_str(&self.text).unwrap();
         assert_eq!(status["kind"], "Status");
@@ -193,7 +200,7 @@ async fn send(
     method: Method,
     path: &str,
     authorization: Option<&str>,
-) -> Got {
+) -> ReceivedResponse {
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
     let task = tokio::spawn(connection);
@@ -205,12 +212,12 @@ async fn send(
     let (parts, body) = response.into_parts();
     let text = String::from_utf8(body.collect().await.unwrap().to_bytes().to_vec()).unwrap();
     task.abort();
-    Got { status: parts.status.as_u16(), headers: parts.headers, text }
+    ReceivedResponse { status: parts.status.as_u16(), headers: parts.headers, text }
 }
 
 #[tokio::test]
 async fn health_is_for_everybody_and_never_asks_the_api_server() {
-    let running = Running::start(|_| {}).await;
+    let running = RunningServer::start(|_| {}).await;
     *running.reviewer.broken.lock().unwrap() = true;
     let table = [
         ("/healthz", 200, "ok"),
@@ -238,7 +245,7 @@ async fn health_is_for_everybody_and_never_asks_the_api_server() {
 
 #[tokio::test]
 async fn who_may_see_what() {
-    let running = Running::start(|_| {}).await;
+    let running = RunningServer::start(|_| {}).await;
     let table = [
         // Anonymous.
         ("/metrics", None, 403),
@@ -278,7 +285,7 @@ async fn who_may_see_what() {
 
 #[tokio::test]
 async fn refusals_speak_the_words_of_kubernetes() {
-    let running = Running::start(|_| {}).await;
+    let running = RunningServer::start(|_| {}).await;
     let got = running.get("/metrics", None).await;
     assert_eq!(got.message(), r#"forbidden: User "system:anonymous" cannot get path "/metrics""#);
     let got = running.get("/metrics", Some("reason")).await;
@@ -292,7 +299,7 @@ async fn refusals_speak_the_words_of_kubernetes() {
 
 #[tokio::test]
 async fn pages_have_their_content() {
-    let running = Running::start(|_| {}).await;
+    let running = RunningServer::start(|_| {}).await;
     let got = running.get("/metrics", Some("may")).await;
     assert_eq!(got.headers[CONTENT_TYPE], "text/plain; version=0.0.4; charset=utf-8");
     assert!(got.text.contains("# TYPE scheduler_preemption_attempts_total counter\n"));
@@ -311,7 +318,7 @@ async fn pages_have_their_content() {
 
 #[tokio::test]
 async fn results_of_health_checks_are_a_page_of_their_own() {
-    let running = Running::start(|_| {}).await;
+    let running = RunningServer::start(|_| {}).await;
     for path in ["/readyz", "/readyz", "/readyz?exclude=sync", "/livez", "/readyz/sync"] {
         running.get(path, Some("may")).await;
     }
@@ -332,11 +339,11 @@ async fn results_of_health_checks_are_a_page_of_their_own() {
 async fn what_pods_request_comes_from_whoever_knows() {
     let (inputs, mut asked) = tokio::sync::mpsc::channel(1);
     let resources = PodResources::new(inputs);
-    let running = Running::start(|serving| serving.resources = Some(resources.clone())).await;
+    let running = RunningServer::start(|serving| serving.resources = Some(resources.clone())).await;
     let engine = tokio::spawn(async move {
         let state = engine::state::State::default();
         while let Some(crate::driver::Input::Pods { from, reply }) = asked.recv().await {
-            let _ = reply.send(crate::resources::Page::new(&state, from));
+            let _ = reply.send(crate::resources::PodPage::new(&state, from));
         }
     });
     let got = running.get("/metrics/resources", Some("may")).await;
@@ -348,13 +355,13 @@ async fn what_pods_request_comes_from_whoever_knows() {
     let got = running.get("/metrics/resources", Some("may")).await;
     assert_eq!((got.status, &got.headers["retry-after"]), (503, &"5".parse().unwrap()));
     engine.abort();
-    let absent = Running::start(|_| {}).await;
+    let absent = RunningServer::start(|_| {}).await;
     assert_eq!(absent.get("/metrics/resources", Some("may")).await.status, 404);
 }
 
 #[tokio::test]
 async fn reviews_say_who_asks_for_what_and_are_remembered() {
-    let running = Running::start(|_| {}).await;
+    let running = RunningServer::start(|_| {}).await;
     for _ in 0..3 {
         assert_eq!(running.get("/metrics", Some("may")).await.status, 200);
         assert_eq!(running.get("/metrics", Some("bad")).await.status, 401);
@@ -386,7 +393,7 @@ async fn reviews_say_who_asks_for_what_and_are_remembered() {
 
 #[tokio::test]
 async fn made_up_paths_of_strangers_cause_no_questions() {
-    let running = Running::start(|_| {}).await;
+    let running = RunningServer::start(|_| {}).await;
     for number in 0..20 {
         assert_eq!(running.get(&format!("/metrics/{number}"), None).await.status, 403);
     }
@@ -396,7 +403,7 @@ async fn made_up_paths_of_strangers_cause_no_questions() {
 
 #[tokio::test]
 async fn without_an_answer_from_the_api_server_nobody_gets_in() {
-    let running = Running::start(|_| {}).await;
+    let running = RunningServer::start(|_| {}).await;
     *running.reviewer.broken.lock().unwrap() = true;
     assert_eq!(running.get("/metrics", None).await.status, 503);
     let got = running.get("/metrics", Some("may")).await;
@@ -409,7 +416,7 @@ async fn without_an_answer_from_the_api_server_nobody_gets_in() {
 
 #[tokio::test]
 async fn the_list_of_allowed_paths_can_be_changed() {
-    let running = Running::start(|serving| {
+    let running = RunningServer::start(|serving| {
         serving.always_allowed = vec!["/metrics".to_owned(), "/readyz/*".to_owned()];
     })
     .await;
@@ -422,7 +429,7 @@ async fn the_list_of_allowed_paths_can_be_changed() {
 
 #[tokio::test]
 async fn long_bodies_and_headers_are_refused() {
-    let running = Running::start(|_| {}).await;
+    let running = RunningServer::start(|_| {}).await;
     let stream = running.connect(&running.config(None)).await.unwrap();
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
@@ -439,7 +446,7 @@ async fn long_bodies_and_headers_are_refused() {
 #[tokio::test]
 async fn http_2_is_spoken_unless_switched_off() {
     for (http2, want) in [(true, &b"h2"[..]), (false, b"http/1.1")] {
-        let running = Running::start(|serving| serving.http2 = http2).await;
+        let running = RunningServer::start(|serving| serving.http2 = http2).await;
         let mut config = running.config(None);
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         let stream = running.connect(&config).await.unwrap();
@@ -467,14 +474,14 @@ async fn http_2_is_spoken_unless_switched_off() {
 
 #[tokio::test]
 async fn the_self_signed_certificate_is_good_for_this_machine() {
-    let running = Running::start(|_| {}).await;
+    let running = RunningServer::start(|_| {}).await;
     let config = running.config(None);
     for name in ["localhost", "127.0.0.1"] {
         let stream = connect(running.address, &config, name).await.unwrap();
         assert_eq!(send(stream, Method::GET, "/healthz", None).await.status, 200);
     }
     assert!(connect(running.address, &config, "example.org").await.is_err());
-    let other = Resolver::new(Certificate::SelfSigned).unwrap();
+    let other = CertificateResolver::new(ServingCertificate::SelfSigned).unwrap();
     let config = self::config(other.leaf(), None);
     assert!(running.connect(&config).await.is_err(), "another one was made for another server");
 }
@@ -487,7 +494,7 @@ async fn the_oldest_version_of_tls_is_the_one_asked_for() {
         (TlsMin::V1_3, &rustls::version::TLS12, false),
         (TlsMin::V1_3, &rustls::version::TLS13, true),
     ] {
-        let running = Running::start(|serving| serving.tls_min = tls_min).await;
+        let running = RunningServer::start(|serving| serving.tls_min = tls_min).await;
         let mut roots = RootCertStore::empty();
         roots.add(running.certificate.leaf()).unwrap();
         let config = ClientConfig::builder_with_provider(provider())
@@ -512,8 +519,8 @@ async fn the_certificate_is_read_again_when_its_files_change() {
     let folder = tempfile::tempdir().unwrap();
     let (file, key) = (folder.path().join("tls.crt"), folder.path().join("tls.key"));
     let old = write_pair(&file, &key);
-    let source = Certificate::Files { certificate: file.clone(), key: key.clone() };
-    let running = Running::start(|serving| serving.certificate = source).await;
+    let source = ServingCertificate::Files { certificate: file.clone(), key: key.clone() };
+    let running = RunningServer::start(|serving| serving.certificate = source).await;
     assert!(running.connect(&config(old.clone(), None)).await.is_ok());
 
     // Only one of the two was written yet.
@@ -539,8 +546,8 @@ async fn the_certificate_is_read_again_when_its_files_change() {
 fn wrong_files_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let (file, key) = (folder.path().join("tls.crt"), folder.path().join("tls.key"));
-    let source = Certificate::Files { certificate: file.clone(), key: key.clone() };
-    let error = || format!("{:#}", Resolver::new(source.clone()).unwrap_err());
+    let source = ServingCertificate::Files { certificate: file.clone(), key: key.clone() };
+    let error = || format!("{:#}", CertificateResolver::new(source.clone()).unwrap_err());
     assert!(error().contains("cannot read") && error().contains("tls.crt"), "{}", error());
     write_pair(&file, &key);
     std::fs::write(&key, "-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n").unwrap();
@@ -555,7 +562,7 @@ async fn a_port_in_use_gives_one_clear_sentence() {
     let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = taken.local_addr().unwrap();
     let client = Arc::new(Reviewer::default()).client();
-    let serving = Serving { address, ..Serving::new(client, Metrics::new("x")) };
+    let serving = ServingOptions { address, ..ServingOptions::new(client, Metrics::new("x")) };
     let error = Server::bind(serving).map(|_| ()).unwrap_err();
     let want = format!("cannot listen on {address}: address in use; choose another --secure-port");
     assert_eq!(format!("{error:#}"), want);
@@ -565,13 +572,13 @@ async fn a_port_in_use_gives_one_clear_sentence() {
 async fn port_0_switches_the_server_off() {
     let client = Arc::new(Reviewer::default()).client();
     let address = SocketAddr::from(([127, 0, 0, 1], 0));
-    let serving = Serving { address, ..Serving::new(client, Metrics::new("x")) };
+    let serving = ServingOptions { address, ..ServingOptions::new(client, Metrics::new("x")) };
     assert!(Server::bind(serving).unwrap().is_none());
 }
 
 #[tokio::test]
 async fn requests_under_way_are_answered_before_the_end() {
-    let mut running = Running::start(|_| {}).await;
+    let mut running = RunningServer::start(|_| {}).await;
     // An idle connection must not hold up the end.
     let idle = running.connect(&running.config(None)).await.unwrap();
     let (came, comes) = oneshot::channel();
@@ -631,7 +638,7 @@ impl tracing::Subscriber for Log {
 async fn tokens_are_never_logged() {
     let log = Log::default();
     let _guard = tracing::subscriber::set_default(log.clone());
-    let running = Running::start(|_| {}).await;
+    let running = RunningServer::start(|_| {}).await;
     for broken in [false, true] {
         *running.reviewer.broken.lock().unwrap() = broken;
         let token = format!("c2VjcmV0-{broken}");

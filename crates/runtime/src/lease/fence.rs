@@ -36,10 +36,10 @@ const ALWAYS: u64 = u64::MAX;
 /// A proxy between this process and the API server that keeps requests for later weakens the
 /// guarantee. So does a machine that is stopped between the question and the sending.
 #[derive(Clone, Debug)]
-pub struct Fence(Arc<State>);
+pub struct Fence(Arc<FenceState>);
 
 #[derive(Debug)]
-struct State {
+struct FenceState {
     origin: Instant,
     /// Nanoseconds after the origin until which the fence is open, by the steady clock.
     until: AtomicU64,
@@ -60,7 +60,7 @@ impl Fence {
 
     fn new(until: u64) -> Self {
         let (until, until_since_boot) = (AtomicU64::new(until), AtomicU64::new(until));
-        Self(Arc::new(State { origin: Instant::now(), until, until_since_boot }))
+        Self(Arc::new(FenceState { origin: Instant::now(), until, until_since_boot }))
     }
 
     /// Whether a write may be sent now.

@@ -13,7 +13,7 @@ use super::*;
 
 /// How the API server behaves.
 #[derive(Clone, Copy, PartialEq)]
-enum Mode {
+enum ServerMode {
     Healthy,
     /// Answers 500.
     Broken,
@@ -23,14 +23,14 @@ enum Mode {
     Mute,
 }
 
-struct Server {
+struct LeaseServer {
     lease: Option<Value>,
     version: u64,
-    mode: Mode,
+    mode: ServerMode,
     requests: Vec<Method>,
 }
 
-impl Server {
+impl LeaseServer {
     /// Somebody other than the elector writes.
     fn put(&mut self, holder: &str, duration: i64, renewed: &str) {
         self.version += 1;
@@ -80,15 +80,15 @@ fn failure(code: StatusCode, reason: &str) -> (StatusCode, Value) {
 }
 
 #[derive(Clone)]
-struct World(Arc<Mutex<Server>>);
+struct LeaseWorld(Arc<Mutex<LeaseServer>>);
 
-impl World {
+impl LeaseWorld {
     fn new() -> Self {
-        let (mode, requests) = (Mode::Healthy, Vec::new());
-        Self(Arc::new(Mutex::new(Server { lease: None, version: 0, mode, requests })))
+        let (mode, requests) = (ServerMode::Healthy, Vec::new());
+        Self(Arc::new(Mutex::new(LeaseServer { lease: None, version: 0, mode, requests })))
     }
 
-    fn server(&self) -> MutexGuard<'_, Server> {
+    fn server(&self) -> MutexGuard<'_, LeaseServer> {
         self.0.lock().unwrap()
     }
 
@@ -103,13 +103,13 @@ impl World {
                     let mut server = world.server();
                     server.requests.push(parts.method.clone());
                     match server.mode {
-                        Mode::Healthy | Mode::Mute => {
+                        ServerMode::Healthy | ServerMode::Mute => {
                             (server.mode, server.answer(&parts.method, &body))
                         }
                         mode => (mode, failure(StatusCode::INTERNAL_SERVER_ERROR, "InternalError")),
                     }
                 };
-                if matches!(mode, Mode::Silent | Mode::Mute) {
+                if matches!(mode, ServerMode::Silent | ServerMode::Mute) {
                     std::future::pending::<()>().await;
                 }
                 let response = Response::builder().status(code);
@@ -122,9 +122,9 @@ impl World {
     }
 
     fn start(&self, identity: &str) -> Candidate {
-        let settings = Settings {
+        let settings = LeaseSettings {
             identity: identity.to_owned(),
-            ..Settings::new("kube-system", "kube-scheduler")
+            ..LeaseSettings::new("kube-system", "kube-scheduler")
         };
         let elector = Elector::new(self.client(), settings).unwrap();
         let (sender, role) = watch::channel(Role::Waiting);
@@ -163,7 +163,7 @@ async fn seconds(seconds: u64) {
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_does_not_exist_is_created() {
-    let world = World::new();
+    let world = LeaseWorld::new();
     let mut a = world.start("a");
     assert!(!a.may_send());
     a.becomes(Role::Leading).await;
@@ -177,7 +177,7 @@ async fn a_lease_that_does_not_exist_is_created() {
 
 #[tokio::test(start_paused = true)]
 async fn a_released_lease_is_taken_at_once_and_unknown_fields_stay() {
-    let world = World::new();
+    let world = LeaseWorld::new();
     world.server().put("", 1, "2020-01-01T00:00:00.000000Z");
     let start = Instant::now();
     let mut a = world.start("a");
@@ -192,7 +192,7 @@ async fn a_released_lease_is_taken_at_once_and_unknown_fields_stay() {
 async fn a_lease_of_another_is_taken_when_it_was_not_seen_to_change_for_its_duration() {
     // Whatever the clock of the other said, far in the past or the future, does not matter.
     for renewed in ["1990-01-01T00:00:00.000000Z", "2190-01-01T00:00:00.000000Z"] {
-        let world = World::new();
+        let world = LeaseWorld::new();
         world.server().put("other", 30, renewed);
         let start = Instant::now();
         let mut a = world.start("a");
@@ -205,7 +205,7 @@ async fn a_lease_of_another_is_taken_when_it_was_not_seen_to_change_for_its_dura
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_changes_is_not_taken_even_if_its_clock_stands_still() {
-    let world = World::new();
+    let world = LeaseWorld::new();
     let a = world.start("a");
     for round in 0..20 {
         // The same time is written again and again, from a clock that jumps between two values.
@@ -220,7 +220,7 @@ async fn a_lease_that_changes_is_not_taken_even_if_its_clock_stands_still() {
 
 #[tokio::test(start_paused = true)]
 async fn a_wall_clock_that_jumps_changes_nothing_for_the_leader_nor_for_others() {
-    let world = World::new();
+    let world = LeaseWorld::new();
     let mut a = world.start("a");
     a.becomes(Role::Leading).await;
     let mut b = world.start("b");
@@ -240,7 +240,7 @@ async fn a_wall_clock_that_jumps_changes_nothing_for_the_leader_nor_for_others()
 
 #[tokio::test(start_paused = true)]
 async fn a_leader_renews_with_one_request_each_period_and_the_fence_stays_open() {
-    let world = World::new();
+    let world = LeaseWorld::new();
     let mut a = world.start("a");
     a.becomes(Role::Leading).await;
     let acquired = world.server().spec("acquireTime");
@@ -259,8 +259,8 @@ async fn a_leader_renews_with_one_request_each_period_and_the_fence_stays_open()
 
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_cannot_renew_stops_sending_first_and_is_lost_at_the_deadline() {
-    for mode in [Mode::Broken, Mode::Silent] {
-        let world = World::new();
+    for mode in [ServerMode::Broken, ServerMode::Silent] {
+        let world = LeaseWorld::new();
         let mut a = world.start("a");
         let start = a.becomes(Role::Leading).await;
         world.server().mode = mode;
@@ -271,7 +271,7 @@ async fn a_leader_that_cannot_renew_stops_sending_first_and_is_lost_at_the_deadl
         assert_eq!(a.role(), Role::Leading);
         assert_eq!(a.becomes(Role::Lost).await - start, Duration::from_secs(10));
         a.task.await.unwrap();
-        world.server().mode = Mode::Healthy;
+        world.server().mode = ServerMode::Healthy;
         seconds(60).await;
         assert!(!a.fence.may_send(Instant::now()), "closed for good");
         assert_eq!(world.server().spec("holderIdentity"), "a", "a lost lease is left to expire");
@@ -280,13 +280,13 @@ async fn a_leader_that_cannot_renew_stops_sending_first_and_is_lost_at_the_deadl
 
 #[tokio::test(start_paused = true)]
 async fn a_short_outage_is_survived() {
-    let world = World::new();
+    let world = LeaseWorld::new();
     let mut a = world.start("a");
     a.becomes(Role::Leading).await;
-    for mode in [Mode::Broken, Mode::Silent, Mode::Mute] {
+    for mode in [ServerMode::Broken, ServerMode::Silent, ServerMode::Mute] {
         world.server().mode = mode;
         seconds(6).await;
-        world.server().mode = Mode::Healthy;
+        world.server().mode = ServerMode::Healthy;
         seconds(30).await;
         assert_eq!(a.role(), Role::Leading);
         assert!(a.may_send());
@@ -295,10 +295,10 @@ async fn a_short_outage_is_survived() {
 
 #[tokio::test(start_paused = true)]
 async fn renewals_that_land_without_an_answer_do_not_extend_the_fence() {
-    let world = World::new();
+    let world = LeaseWorld::new();
     let mut a = world.start("a");
     let start = a.becomes(Role::Leading).await;
-    world.server().mode = Mode::Mute;
+    world.server().mode = ServerMode::Mute;
     sleep(Duration::from_millis(9500)).await;
     assert!(!a.may_send());
     assert_eq!(a.becomes(Role::Lost).await - start, Duration::from_secs(10));
@@ -307,7 +307,7 @@ async fn renewals_that_land_without_an_answer_do_not_extend_the_fence() {
 #[tokio::test(start_paused = true)]
 async fn a_leader_whose_lease_was_taken_is_lost_at_once() {
     for holder in ["other", ""] {
-        let world = World::new();
+        let world = LeaseWorld::new();
         let mut a = world.start("a");
         let start = a.becomes(Role::Leading).await;
         world.server().put(holder, 15, "2020-01-01T00:00:00.000000Z");
@@ -319,7 +319,7 @@ async fn a_leader_whose_lease_was_taken_is_lost_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_conflict_with_a_write_that_leaves_the_holder_is_no_loss() {
-    let world = World::new();
+    let world = LeaseWorld::new();
     let mut a = world.start("a");
     a.becomes(Role::Leading).await;
     {
@@ -337,7 +337,7 @@ async fn a_conflict_with_a_write_that_leaves_the_holder_is_no_loss() {
 
 #[tokio::test(start_paused = true)]
 async fn a_deleted_lease_is_made_again() {
-    let world = World::new();
+    let world = LeaseWorld::new();
     let mut a = world.start("a");
     a.becomes(Role::Leading).await;
     world.server().lease = None;
@@ -348,7 +348,7 @@ async fn a_deleted_lease_is_made_again() {
 
 #[tokio::test(start_paused = true)]
 async fn of_many_candidates_one_leads_and_another_follows_within_seconds_of_its_release() {
-    let world = World::new();
+    let world = LeaseWorld::new();
     let mut candidates: Vec<_> =
         (0..5).map(|number| world.start(&format!("candidate-{number}"))).collect();
     seconds(60).await;
@@ -373,7 +373,7 @@ async fn of_many_candidates_one_leads_and_another_follows_within_seconds_of_its_
 
 #[tokio::test(start_paused = true)]
 async fn a_candidate_that_stops_leaves_the_lease_of_another_alone() {
-    let world = World::new();
+    let world = LeaseWorld::new();
     world.server().put("other", 15, "2020-01-01T00:00:00.000000Z");
     let before = world.server().lease.clone();
     let mut a = world.start("a");
@@ -385,10 +385,10 @@ async fn a_candidate_that_stops_leaves_the_lease_of_another_alone() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_is_not_held_up_by_a_silent_server() {
-    let world = World::new();
+    let world = LeaseWorld::new();
     let mut a = world.start("a");
     a.becomes(Role::Leading).await;
-    world.server().mode = Mode::Silent;
+    world.server().mode = ServerMode::Silent;
     seconds(3).await;
     let start = Instant::now();
     a.stop.cancel();
@@ -397,13 +397,13 @@ async fn a_stop_is_not_held_up_by_a_silent_server() {
 
 #[tokio::test(start_paused = true)]
 async fn a_candidate_that_stops_while_its_write_has_no_answer_gives_the_lease_back() {
-    let world = World::new();
+    let world = LeaseWorld::new();
     world.server().put("", 1, "2020-01-01T00:00:00.000000Z");
-    world.server().mode = Mode::Mute;
+    world.server().mode = ServerMode::Mute;
     let a = world.start("a");
     // The first read has no answer, so the write comes only with the second try.
     seconds(1).await;
-    world.server().mode = Mode::Healthy;
+    world.server().mode = ServerMode::Healthy;
     world.server().put("a", 15, "2020-01-01T00:00:00.000000Z");
     a.stop.cancel();
     a.task.await.unwrap();
@@ -412,7 +412,7 @@ async fn a_candidate_that_stops_while_its_write_has_no_answer_gives_the_lease_ba
 
 #[test]
 fn identities_have_the_host_and_differ() {
-    let (a, b) = (identity(), identity());
+    let (a, b) = (new_identity(), new_identity());
     assert_ne!(a, b);
     let (host, random) = a.rsplit_once('_').unwrap();
     assert!(!host.is_empty());
@@ -430,13 +430,15 @@ fn waits_are_between_once_and_2_2_times_the_period() {
 #[tokio::test]
 async fn settings_that_contradict_each_other_are_refused() {
     let with = |lease: u64, renew: u64, retry: u64| {
-        let settings = Settings {
+        let settings = LeaseSettings {
             lease_duration: Duration::from_secs(lease),
             renew_deadline: Duration::from_secs(renew),
             retry_period: Duration::from_secs(retry),
-            ..Settings::new("kube-system", "kube-scheduler")
+            ..LeaseSettings::new("kube-system", "kube-scheduler")
         };
-        Elector::new(World::new().client(), settings).map(|_| ()).map_err(|error| error.to_string())
+        Elector::new(LeaseWorld::new().client(), settings)
+            .map(|_| ())
+            .map_err(|error| error.to_string())
     };
     assert_eq!(with(15, 10, 2), Ok(()));
     let errors = [

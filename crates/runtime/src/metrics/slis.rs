@@ -2,7 +2,7 @@
 
 use prometheus::{Gauge, IntCounterVec, IntGaugeVec, Registry};
 
-use super::table::Register;
+use super::families::Registrar;
 
 pub(super) struct Slis {
     pub(super) registry: Registry,
@@ -14,7 +14,7 @@ impl Slis {
     /// All families, registered, and the start of the process beside them.
     pub(super) fn new(start_seconds: Gauge) -> Self {
         let registry = Registry::new();
-        let to = Register(&registry);
+        let to = Registrar(&registry);
         to.add(Ok(start_seconds));
         Self {
             last: to.gauges(

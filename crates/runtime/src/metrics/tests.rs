@@ -9,39 +9,39 @@ use super::*;
 /// One of everything, so that a metric that nobody can update is missed in the text.
 async fn filled() -> Metrics {
     let metrics = Metrics::new("kube-scheduler");
-    metrics.attempt("default-scheduler", AttemptResult::Scheduled, 0.003);
-    metrics.attempt("default-scheduler", AttemptResult::Unschedulable, 0.25);
-    metrics.attempt("default-scheduler", AttemptResult::Error, 40.0);
-    metrics.algorithm(0.002);
-    metrics.extension_point("Bind", "Success", "default-scheduler", 0.01);
-    metrics.plugin("VolumeBinding", "Reserve", "Success", 0.000_02);
-    metrics.plugin_evaluated("NodeResourcesFit", "PreFilter", "default-scheduler");
-    metrics.hint("NodeResourcesFit", "NodeAdd", "QueueSkip", 0.000_001);
-    metrics.event_handling(&EventLabel::POD_ADD).observe(0.000_05);
-    metrics.in_flight(&[(EventLabel::UnschedulableTimeout, 3)].into(), 2);
-    metrics.scheduled(1, 0.5);
-    metrics.scheduled(15, 6000.0);
-    metrics.scheduled_after_flush();
-    metrics.pending(PendingPods { active: 1, backoff: 2, unschedulable: 3, gated: 4 });
-    let mut counters = Counters::default();
+    metrics.observe_attempt("default-scheduler", AttemptResult::Scheduled, 0.003);
+    metrics.observe_attempt("default-scheduler", AttemptResult::Unschedulable, 0.25);
+    metrics.observe_attempt("default-scheduler", AttemptResult::Error, 40.0);
+    metrics.observe_algorithm(0.002);
+    metrics.observe_extension_point("Bind", "Success", "default-scheduler", 0.01);
+    metrics.observe_plugin("VolumeBinding", "Reserve", "Success", 0.000_02);
+    metrics.count_plugin_evaluation("NodeResourcesFit", "PreFilter", "default-scheduler");
+    metrics.observe_hint("NodeResourcesFit", "NodeAdd", "QueueSkip", 0.000_001);
+    metrics.event_handling_histogram(&EventLabel::POD_ADD).observe(0.000_05);
+    metrics.set_in_flight(&[(EventLabel::UnschedulableTimeout, 3)].into(), 2);
+    metrics.observe_scheduled(1, 0.5);
+    metrics.observe_scheduled(15, 6000.0);
+    metrics.count_scheduled_after_flush();
+    metrics.set_pending_pods(PendingPods { active: 1, backoff: 2, unschedulable: 3, gated: 4 });
+    let mut counters = QueueCounters::default();
     counters.incoming.insert((SubQueue::Active, EventLabel::POD_ADD), 1);
-    metrics.incoming_totals(&counters);
-    metrics.unschedulable("NodeResourcesFit", "a\"b\\c\nd", 3);
-    metrics.cache_size(CacheSize { nodes: 5000, pods: 1_000_000, assumed_pods: 7 });
-    metrics.preemption_attempt();
-    metrics.preemption_victims(3);
-    metrics.volume_bind_failed();
-    metrics.watch_fresh("pods", Instant::now());
-    metrics.relisted("pods", "expired");
-    metrics.bind(BindResult::Bound);
-    metrics.bind(BindResult::Rejected);
-    metrics.bind(BindResult::Ambiguous);
-    metrics.binds_in_flight(9);
-    metrics.event_dropped();
-    metrics.invariant_violated();
-    metrics.audited(true);
-    metrics.audited(false);
-    metrics.leading(true);
+    metrics.set_incoming_totals(&counters);
+    metrics.set_unschedulable_pods("NodeResourcesFit", "a\"b\\c\nd", 3);
+    metrics.set_cache_size(CacheSize { nodes: 5000, pods: 1_000_000, assumed_pods: 7 });
+    metrics.count_preemption_attempt();
+    metrics.observe_preemption_victims(3);
+    metrics.count_volume_bind_failure();
+    metrics.note_watch_activity("pods", Instant::now());
+    metrics.count_relist("pods", "expired");
+    metrics.count_bind(BindResult::Bound);
+    metrics.count_bind(BindResult::Rejected);
+    metrics.count_bind(BindResult::Ambiguous);
+    metrics.set_binds_in_flight(9);
+    metrics.count_dropped_event();
+    metrics.count_invariant_violation();
+    metrics.count_audit(true);
+    metrics.count_audit(false);
+    metrics.set_leading(true);
     tokio::time::advance(Duration::from_millis(1500)).await;
     metrics
 }
@@ -98,12 +98,12 @@ fn the_process_is_described() {
 #[test]
 fn totals_of_the_queue_are_taken_over_and_never_fall() {
     let metrics = Metrics::new("x");
-    let mut counters = Counters::default();
+    let mut counters = QueueCounters::default();
     counters.incoming.insert((SubQueue::Backoff, EventLabel::BackoffComplete), 5);
-    metrics.incoming_totals(&counters);
-    metrics.incoming_totals(&counters);
+    metrics.set_incoming_totals(&counters);
+    metrics.set_incoming_totals(&counters);
     counters.incoming.insert((SubQueue::Backoff, EventLabel::BackoffComplete), 3);
-    metrics.incoming_totals(&counters);
+    metrics.set_incoming_totals(&counters);
     let want = r#"scheduler_queue_incoming_pods_total{event="BackoffComplete",queue="backoff"} 5"#;
     assert!(metrics.text().contains(want));
 }
@@ -120,8 +120,8 @@ fn attempts_are_kept_apart_up_to_fourteen() {
 async fn a_late_proof_does_not_make_a_watch_look_older() {
     let metrics = Metrics::new("x");
     let start = Instant::now();
-    metrics.watch_fresh("nodes", start + Duration::from_secs(4));
-    metrics.watch_fresh("nodes", start);
+    metrics.note_watch_activity("nodes", start + Duration::from_secs(4));
+    metrics.note_watch_activity("nodes", start);
     tokio::time::advance(Duration::from_secs(5)).await;
     assert!(metrics.text().contains("jindou_watch_staleness_seconds{kind=\"nodes\"} 1\n"));
 }

@@ -36,7 +36,7 @@ async fn text(engine: &Engine) -> (String, usize) {
             },
             Some(Input::Pods { from, reply }) = asked.recv() => {
                 questions += 1;
-                reply.send(Page::new(engine.state(), from)).unwrap();
+                reply.send(PodPage::new(engine.state(), from)).unwrap();
             }
         }
     }
@@ -60,7 +60,7 @@ async fn what_pods_request_and_may_use_is_told_in_upstreams_words() {
 #[tokio::test(start_paused = true)]
 async fn many_pods_are_asked_for_a_few_at_a_time_and_each_is_told_once() {
     let resources = json!({"requests": {"cpu": "1"}, "limits": {"memory": "1Gi"}});
-    let count = 3 * PODS_AT_ONCE + 1;
+    let count = 3 * PAGE_SLOTS_MAX + 1;
     let pods: Vec<Value> =
         (0..count).map(|n| pod(&format!("p{n}"), Some("n"), &resources)).collect();
     let (text, questions) = text(&engine(&pods)).await;
@@ -85,7 +85,7 @@ async fn there_is_an_end_to_waiting_and_to_readers() {
     let begun = tokio::time::Instant::now();
     let silent = Box::pin(first).next().await.unwrap().unwrap_err();
     assert_eq!(silent.to_string(), "the scheduler did not answer");
-    assert_eq!(begun.elapsed(), PAGE_TIME);
+    assert_eq!(begun.elapsed(), PAGE_TIMEOUT);
     let third = resources.text().expect("one has ended");
     assert!(asked.recv().await.is_some());
     drop(asked);

@@ -12,16 +12,17 @@ use serde_json::json;
 
 use super::*;
 use crate::lease::MARGIN;
-use crate::testing::{Fake, Reply};
+use crate::testing::{FakeApiServer, Reply};
 
 fn scheduler() -> (Scheduler, mpsc::Receiver<Input>) {
     let (inputs, receiver) = mpsc::channel(100);
     let status = Arc::new(DriverStatus::default());
-    let fake = Fake::new(|_| Reply::json(201, &json!({})));
-    let events = Events::start(fake.client(), Throttle::none(), "x".into(), Metrics::new("x"));
+    let fake = FakeApiServer::new(|_| Reply::json(201, &json!({})));
+    let events =
+        EventRecorder::start(fake.client(), Throttle::none(), "x".into(), Metrics::new("x"));
     let (watches, gate) = (Watches::new(), Gate::from(Fence::always()));
-    let beginning = Mutex::default();
-    (Scheduler { inputs, watches, gate, events, status, beginning }, receiver)
+    let pending_lead = Mutex::default();
+    (Scheduler { inputs, watches, gate, events, status, pending_lead }, receiver)
 }
 
 /// Why a server with such a certificate is not talked to, by a client that trusts it or does not.
@@ -57,7 +58,8 @@ async fn refused(name: &str, trusted: bool, change: impl FnOnce(&mut Certificate
     let error = check_connection(&connect::client(&config).unwrap()).await.unwrap_err();
     // What cannot pass is not waited for.
     if !trusted || name != "127.0.0.1" {
-        let waited = tokio::time::timeout(Duration::from_mins(1), reach(&config)).await;
+        let waited =
+            tokio::time::timeout(Duration::from_mins(1), wait_until_reachable(&config)).await;
         assert!(waited.expect("it ends at once").is_err());
     }
     server.abort();
@@ -97,14 +99,14 @@ async fn a_server_whose_certificate_is_not_good_is_told_in_one_sentence() {
 #[tokio::test(start_paused = true)]
 async fn credentials_and_rights_that_are_not_enough_are_told_apart() {
     for (status, told) in [(401, "does not accept our credentials"), (403, "may not list nodes")] {
-        let fake = Fake::new(move |asked| match &*asked.path {
+        let fake = FakeApiServer::new(move |asked| match &*asked.path {
             "/api/v1/nodes" => Reply::failure(status, "no"),
             _ => Reply::json(200, &json!({"items": []})),
         });
         let error = check_rights(&fake.client()).await.unwrap_err().to_string();
         assert!(error.contains(told), "{error}");
     }
-    let broken = Fake::new(|_| Reply::failure(500, "later"));
+    let broken = FakeApiServer::new(|_| Reply::failure(500, "later"));
     assert!(check_rights(&broken.client()).await.is_ok(), "that may pass");
 }
 
@@ -122,7 +124,7 @@ async fn a_leader_does_not_decide_before_a_new_list() {
 
 /// What the engine shows of itself.
 fn show(scheduler: &Scheduler, leading: bool, binding: usize) {
-    scheduler.status.binding.store(binding, Ordering::Relaxed);
+    scheduler.status.binds_in_flight.store(binding, Ordering::Relaxed);
     scheduler.status.leading.store(leading, Ordering::Release);
 }
 

@@ -85,14 +85,14 @@ async fn an_attempt_and_its_bind_are_one_trace() {
     let collector = Collector::start(200).await;
     let traces = collector.traces(MILLION);
     let begun = Instant::now();
-    let attempt = traces.attempt(&pod("a"), "default-scheduler", begun).unwrap();
-    let bind = traces.bind(Some(&attempt.context()), &pod("a"), "n1").unwrap();
+    let attempt = traces.begin_attempt(&pod("a"), "default-scheduler", begun).unwrap();
+    let bind = traces.begin_bind(Some(&attempt.context()), &pod("a"), "n1").unwrap();
     bind.placed("bound", "n1");
     attempt.placed("scheduled", "n1");
-    let other = traces.attempt(&pod("b"), "default-scheduler", begun).unwrap();
+    let other = traces.begin_attempt(&pod("b"), "default-scheduler", begun).unwrap();
     other.failed("unschedulable", &"0/1 nodes are available. ".repeat(100));
-    drop(traces.attempt(&pod("c"), "default-scheduler", begun));
-    traces.end().await;
+    drop(traces.begin_attempt(&pod("c"), "default-scheduler", begun));
+    traces.shut_down().await;
     let spans = collector.spans();
     let find = |name: &str, pod: &str| {
         let found = spans.iter().find(|s| s.name == name && attribute(s, "k8s.pod.name") == pod);
@@ -120,15 +120,15 @@ async fn an_attempt_and_its_bind_are_one_trace() {
 async fn only_the_share_that_is_wanted_is_traced() {
     let collector = Collector::start(200).await;
     let none = collector.traces(0);
-    assert!(none.attempt(&pod("a"), "x", Instant::now()).is_none());
+    assert!(none.begin_attempt(&pod("a"), "x", Instant::now()).is_none());
     let tenth = collector.traces(MILLION / 10);
     let begun = Instant::now();
-    let traced = (0..2000).filter_map(|_| tenth.attempt(&pod("a"), "x", begun)).count();
+    let traced = (0..2000).filter_map(|_| tenth.begin_attempt(&pod("a"), "x", begun)).count();
     assert!((100..=300).contains(&traced), "{traced}");
     let off = Traces::off();
-    assert!(off.attempt(&pod("a"), "x", begun).is_none());
+    assert!(off.begin_attempt(&pod("a"), "x", begun).is_none());
     for traces in [none, tenth, off] {
-        traces.end().await;
+        traces.shut_down().await;
     }
     assert_eq!(collector.spans().len(), traced);
 }
@@ -139,10 +139,10 @@ async fn a_collector_that_refuses_or_is_not_there_holds_up_nothing() {
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let absent = Traces::start(&format!("http://{closed}"), MILLION, "host", Handle::current());
     for traces in [refusing.traces(MILLION), absent.unwrap()] {
-        for _ in 0..2 * WAITING_MAX {
-            traces.attempt(&pod("a"), "x", Instant::now()).unwrap().placed("scheduled", "n1");
+        for _ in 0..2 * SPANS_QUEUED_MAX {
+            traces.begin_attempt(&pod("a"), "x", Instant::now()).unwrap().placed("scheduled", "n1");
         }
-        timeout(Duration::from_secs(30), traces.end()).await.expect("the end is bounded");
+        timeout(Duration::from_secs(30), traces.shut_down()).await.expect("the end is bounded");
     }
 }
 
@@ -159,7 +159,7 @@ async fn wrong_addresses_are_told() {
         let error = Traces::start(endpoint, 1, "host", Handle::current()).err().unwrap();
         assert!(format!("{error:#}").contains(want), "{endpoint}: {error:#}");
     }
-    assert_eq!(address("http://a:1").unwrap().to_string(), "http://a:1/v1/traces");
-    assert_eq!(address("http://a:1/").unwrap().to_string(), "http://a:1/v1/traces");
-    assert_eq!(address("http://a:1/x").unwrap().to_string(), "http://a:1/x");
+    assert_eq!(endpoint_uri("http://a:1").unwrap().to_string(), "http://a:1/v1/traces");
+    assert_eq!(endpoint_uri("http://a:1/").unwrap().to_string(), "http://a:1/v1/traces");
+    assert_eq!(endpoint_uri("http://a:1/x").unwrap().to_string(), "http://a:1/x");
 }

@@ -7,15 +7,15 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::lease::Fence;
-use crate::testing::{Asked, Fake, Reply, lock, seconds_since};
+use crate::testing::{FakeApiServer, ReceivedRequest, Reply, lock, seconds_since};
 
 const LIMIT: Duration = Duration::from_mins(10);
 
 /// What happens to the world.
-type Effect = fn(&mut World);
+type Effect = fn(&mut VolumeWorld);
 
 /// One volume and one claim.
-struct World {
+struct VolumeWorld {
     volume: Value,
     claim: Value,
     /// Reads so far, and after how many of the claim what happens.
@@ -26,7 +26,7 @@ struct World {
     fault: Option<(Reply, bool)>,
 }
 
-impl World {
+impl VolumeWorld {
     fn new() -> Self {
         let volume = json!({"metadata": {"name": "pv", "resourceVersion": "5"}, "spec": {}});
         let meta =
@@ -40,7 +40,7 @@ impl World {
         self.claim["metadata"]["annotations"][BIND_COMPLETED] = json!("yes");
     }
 
-    fn answer(&mut self, asked: &Asked) -> Reply {
+    fn answer(&mut self, asked: &ReceivedRequest) -> Reply {
         if asked.method == Method::GET && self.trouble > 0 && self.looks > 0 {
             self.trouble -= 1;
             return Reply::failure(500, "etcd is busy");
@@ -77,26 +77,26 @@ impl World {
     }
 }
 
-struct Stage {
-    world: Arc<Mutex<World>>,
-    fake: Fake,
+struct VolumeFixture {
+    world: Arc<Mutex<VolumeWorld>>,
+    fake: FakeApiServer,
 }
 
-impl Stage {
-    fn new(prepare: impl FnOnce(&mut World)) -> Self {
-        let mut world = World::new();
+impl VolumeFixture {
+    fn new(prepare: impl FnOnce(&mut VolumeWorld)) -> Self {
+        let mut world = VolumeWorld::new();
         prepare(&mut world);
         let world = Arc::new(Mutex::new(world));
         let server = Arc::clone(&world);
-        Self { world, fake: Fake::new(move |asked| lock(&server).answer(asked)) }
+        Self { world, fake: FakeApiServer::new(move |asked| lock(&server).answer(asked)) }
     }
 
     async fn prepare(&self, request: VolumeRequest) -> Result<()> {
         prepare(&self.fake.client(), &Fence::always().into(), &[request], LIMIT).await
     }
 
-    fn patches(&self) -> Vec<Asked> {
-        self.fake.asked_by(&Method::PATCH)
+    fn patches(&self) -> Vec<ReceivedRequest> {
+        self.fake.requests_by(&Method::PATCH)
     }
 }
 
@@ -108,13 +108,13 @@ fn provision() -> VolumeRequest {
     VolumeRequest::Provision { namespace: "ns".into(), claim: "pvc".into(), node: "n1".into() }
 }
 
-async fn refused(stage: &Stage, request: VolumeRequest) -> String {
+async fn refused(stage: &VolumeFixture, request: VolumeRequest) -> String {
     format!("{:#}", stage.prepare(request).await.unwrap_err())
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_volume_is_bound_to_its_claim() {
-    let stage = Stage::new(|world| world.then = Some((3, World::bind)));
+    let stage = VolumeFixture::new(|world| world.then = Some((3, VolumeWorld::bind)));
     stage.prepare(static_bind()).await.unwrap();
     let patch = stage.patches().remove(0);
     assert_eq!(patch.path, "/api/v1/persistentvolumes/pv");
@@ -144,14 +144,14 @@ async fn a_fault_of_a_write_ends_this_attempt_and_not_the_next() {
             (provision(), false),
             (provision(), true),
         ] {
-            let stage = Stage::new(|world| world.fault = Some((fault.clone(), done)));
+            let stage = VolumeFixture::new(|world| world.fault = Some((fault.clone(), done)));
             let begun = Instant::now();
             let error = refused(&stage, request.clone()).await;
             assert!(error.contains(told), "{told}, {request:?}: {error}");
             assert_eq!(stage.patches().len(), 1, "{told}: it is not written again at once");
             assert!(begun.elapsed() <= REQUEST_TIMEOUT, "{told}");
             let looks = lock(&stage.world).looks;
-            lock(&stage.world).then = Some((looks + 2, World::bind));
+            lock(&stage.world).then = Some((looks + 2, VolumeWorld::bind));
             stage.prepare(request.clone()).await.unwrap();
             let writes = if done { 1 } else { 2 };
             assert_eq!(stage.patches().len(), writes, "{told}, {request:?}: what is done stays");
@@ -161,10 +161,10 @@ async fn a_fault_of_a_write_ends_this_attempt_and_not_the_next() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_is_lost_between_two_writes_stops_the_second() {
-    let stage = Stage::new(|_| {});
+    let stage = VolumeFixture::new(|_| {});
     let fence = Fence::always();
     let (world, closing) = (Arc::clone(&stage.world), fence.clone());
-    let fake = Fake::new(move |asked| {
+    let fake = FakeApiServer::new(move |asked| {
         let reply = lock(&world).answer(asked);
         if asked.method == Method::PATCH {
             closing.close();
@@ -174,12 +174,12 @@ async fn a_lease_that_is_lost_between_two_writes_stops_the_second() {
     let requests = [static_bind(), provision()];
     let error = prepare(&fake.client(), &fence.into(), &requests, LIMIT).await.unwrap_err();
     assert_eq!(format!("{error:#}"), "the lease is not held any more");
-    assert_eq!(fake.asked_by(&Method::PATCH).len(), 1);
+    assert_eq!(fake.requests_by(&Method::PATCH).len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_bound_already_is_not_written() {
-    let stage = Stage::new(|world| {
+    let stage = VolumeFixture::new(|world| {
         world.volume["spec"]["claimRef"] =
             json!({"name": "pvc", "namespace": "ns", "uid": "uid-c"});
         world.bind();
@@ -195,7 +195,7 @@ async fn a_volume_of_another_claim_is_left_alone() {
         json!({"name": "other", "namespace": "ns"}),
         json!({"name": "pvc", "namespace": "elsewhere"}),
     ] {
-        let stage = Stage::new(|world| world.volume["spec"]["claimRef"] = other);
+        let stage = VolumeFixture::new(|world| world.volume["spec"]["claimRef"] = other);
         assert_eq!(refused(&stage, static_bind()).await, "volume pv is bound to another claim");
         assert_eq!(stage.patches().len(), 0);
     }
@@ -203,9 +203,9 @@ async fn a_volume_of_another_claim_is_left_alone() {
 
 #[tokio::test(start_paused = true)]
 async fn a_volume_that_was_reserved_for_the_claim_stays_so() {
-    let stage = Stage::new(|world| {
+    let stage = VolumeFixture::new(|world| {
         world.volume["spec"]["claimRef"] = json!({"name": "pvc", "namespace": "ns"});
-        world.then = Some((2, World::bind));
+        world.then = Some((2, VolumeWorld::bind));
     });
     stage.prepare(static_bind()).await.unwrap();
     assert!(stage.patches()[0].body["metadata"].get("annotations").is_none());
@@ -237,7 +237,7 @@ async fn waiting_ends_when_it_is_in_vain() {
         (|world| world.claim = Value::Null, provision(), "404 Not Found: not found"),
     ];
     for (act, request, expected) in rows {
-        let stage = Stage::new(|world| world.then = Some((4, act)));
+        let stage = VolumeFixture::new(|world| world.then = Some((4, act)));
         let begun = Instant::now();
         assert_eq!(refused(&stage, request).await, expected);
         assert!(seconds_since(begun) < 10.0);
@@ -246,15 +246,15 @@ async fn waiting_ends_when_it_is_in_vain() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_is_chosen_for_a_claim_that_is_provisioned() {
-    let stage = Stage::new(|world| world.then = Some((5, World::bind)));
+    let stage = VolumeFixture::new(|world| world.then = Some((5, VolumeWorld::bind)));
     stage.prepare(provision()).await.unwrap();
     let patch = stage.patches().remove(0);
     assert_eq!(patch.body["metadata"]["annotations"][SELECTED_NODE], "n1");
     assert_eq!(patch.body["metadata"]["resourceVersion"], "6");
 
-    let again = Stage::new(|world| {
+    let again = VolumeFixture::new(|world| {
         world.claim["metadata"]["annotations"] = json!({SELECTED_NODE: "n1"});
-        world.then = Some((5, World::bind));
+        world.then = Some((5, VolumeWorld::bind));
     });
     again.prepare(provision()).await.unwrap();
     assert_eq!(again.patches().len(), 0);
@@ -262,9 +262,9 @@ async fn a_node_is_chosen_for_a_claim_that_is_provisioned() {
 
 #[tokio::test(start_paused = true)]
 async fn passing_trouble_does_not_end_waiting() {
-    let stage = Stage::new(|world| {
+    let stage = VolumeFixture::new(|world| {
         world.trouble = 5;
-        world.then = Some((5, World::bind));
+        world.then = Some((5, VolumeWorld::bind));
     });
     stage.prepare(provision()).await.unwrap();
     assert_eq!(lock(&stage.world).trouble, 0);
@@ -272,18 +272,18 @@ async fn passing_trouble_does_not_end_waiting() {
 
 #[tokio::test(start_paused = true)]
 async fn waiting_ends_at_the_limit() {
-    let stage = Stage::new(|_| {});
+    let stage = VolumeFixture::new(|_| {});
     let begun = Instant::now();
     assert_eq!(refused(&stage, provision()).await, "context deadline exceeded");
     assert_eq!(begun.elapsed(), LIMIT);
-    let silent = Fake::new(|_| Reply::never());
+    let silent = FakeApiServer::new(|_| Reply::never());
     let error = prepare(&silent.client(), &Fence::always().into(), &[provision()], LIMIT).await;
     assert_eq!(error.unwrap_err().to_string(), "the API server did not answer");
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_the_lease_nothing_is_written() {
-    let stage = Stage::new(|_| {});
+    let stage = VolumeFixture::new(|_| {});
     for request in [provision(), static_bind()] {
         let error = prepare(&stage.fake.client(), &Fence::never().into(), &[request], LIMIT).await;
         assert_eq!(error.unwrap_err().to_string(), "the lease is not held any more");

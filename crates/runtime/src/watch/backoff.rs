@@ -3,23 +3,23 @@
 use std::time::Duration;
 
 /// After the first, and the longest. What lasted longer than that was no failure.
-pub(super) const BACKOFF_FIRST: Duration = Duration::from_millis(200);
-pub(super) const BACKOFF_LAST: Duration = Duration::from_secs(30);
+pub(super) const BACKOFF_INITIAL: Duration = Duration::from_millis(200);
+pub(super) const BACKOFF_MAX: Duration = Duration::from_secs(30);
 
 /// The longest wait while no answer comes at all. A refused connection costs the API server nothing, and
 /// a replica that waits for half a minute after the API server is back decides on old state until then.
-pub(super) const UNANSWERED_LAST: Duration = Duration::from_secs(2);
+pub(super) const UNANSWERED_BACKOFF_MAX: Duration = Duration::from_secs(2);
 
-/// Failures in a row.
+/// FailureBackoff in a row.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Failures {
+pub(super) struct FailureBackoff {
     /// Requests without an answer since the last answer.
     unanswered: u32,
     /// Answers that were no success since the last one that was.
     refused: u32,
 }
 
-impl Failures {
+impl FailureBackoff {
     /// Counts a failure; whether the API server answered is known by then.
     pub(super) fn add(&mut self, answered: bool) {
         if answered {
@@ -34,15 +34,15 @@ impl Failures {
         match self {
             Self { unanswered: 0, refused: 0 } => None,
             Self { unanswered: 0, refused } => Some(backoff(refused)),
-            Self { unanswered, .. } => Some(backoff(unanswered).min(UNANSWERED_LAST)),
+            Self { unanswered, .. } => Some(backoff(unanswered).min(UNANSWERED_BACKOFF_MAX)),
         }
     }
 }
 
 /// How long to wait after this number of failures.
 fn backoff(failures: u32) -> Duration {
-    let wait = BACKOFF_FIRST.saturating_mul(1 << failures.min(16).saturating_sub(1));
-    wait.min(BACKOFF_LAST).mul_f64(0.5 + jitter())
+    let wait = BACKOFF_INITIAL.saturating_mul(1 << failures.min(16).saturating_sub(1));
+    wait.min(BACKOFF_MAX).mul_f64(0.5 + jitter())
 }
 
 /// From 0 to 0.5. Clients that lost one server must not come back all at once.
@@ -57,14 +57,14 @@ mod tests {
 
     #[test]
     fn an_answer_ends_the_failures_before_it() {
-        let mut failures = Failures::default();
+        let mut failures = FailureBackoff::default();
         assert_eq!(failures.wait(), None);
         for _ in 0..1000 {
             failures.add(false);
-            assert!(failures.wait() <= Some(UNANSWERED_LAST), "{failures:?}");
+            assert!(failures.wait() <= Some(UNANSWERED_BACKOFF_MAX), "{failures:?}");
         }
         failures.add(true);
-        assert!(failures.wait() <= Some(BACKOFF_FIRST), "{failures:?}");
+        assert!(failures.wait() <= Some(BACKOFF_INITIAL), "{failures:?}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::pieces::TooLong;
+use super::decoder::EventTooLarge;
 
 const HEAD: usize = 4;
 
@@ -10,7 +10,7 @@ const HEAD: usize = 4;
 const BEGUN_BYTES: usize = 16 << 10;
 
 /// What was received of a stream and not taken yet.
-pub(super) struct Frames {
+pub(super) struct FrameDecoder {
     limit: usize,
     data: Bytes,
     /// Bytes of it that were taken already.
@@ -23,7 +23,7 @@ pub(super) struct Frames {
     skipping: usize,
 }
 
-impl Frames {
+impl FrameDecoder {
     pub(super) fn new(limit: usize) -> Self {
         let (data, begun) = (Bytes::new(), Vec::new());
         Self { limit, data, taken: 0, begun, begun_taken: false, skipping: 0 }
@@ -38,7 +38,7 @@ impl Frames {
     }
 
     /// The next frame, once it is there completely. One that is too long is told once.
-    pub(super) fn next_frame(&mut self) -> Option<Result<&[u8], TooLong>> {
+    pub(super) fn next_frame(&mut self) -> Option<Result<&[u8], EventTooLarge>> {
         if std::mem::take(&mut self.begun_taken) {
             // A large one is rare, and would be kept for as long as the watch goes on.
             self.begun.clear();
@@ -63,7 +63,7 @@ impl Frames {
     }
 
     /// Adds what is there to the frame that is begun.
-    fn complete(&mut self) -> Option<Result<&[u8], TooLong>> {
+    fn complete(&mut self) -> Option<Result<&[u8], EventTooLarge>> {
         self.fetch(HEAD);
         let Some(head) = self.begun.first_chunk::<HEAD>() else { return self.exhausted() };
         let length = u32::from_be_bytes(*head) as usize;
@@ -95,11 +95,11 @@ impl Frames {
     }
 
     /// Throws a frame away whose head was taken.
-    fn skip(&mut self, length: usize) -> TooLong {
+    fn skip(&mut self, length: usize) -> EventTooLarge {
         let there = length.min(self.data.len() - self.taken);
         self.taken += there;
         self.skipping = length - there;
-        TooLong
+        EventTooLarge
     }
 }
 
@@ -109,8 +109,8 @@ mod tests {
 
     use super::*;
 
-    fn read(stream: &[u8], cut: usize) -> Vec<Result<Vec<u8>, TooLong>> {
-        let mut frames = Frames::new(5);
+    fn read(stream: &[u8], cut: usize) -> Vec<Result<Vec<u8>, EventTooLarge>> {
+        let mut frames = FrameDecoder::new(5);
         let mut read = Vec::new();
         for chunk in stream.chunks(cut) {
             frames.push(Bytes::copy_from_slice(chunk));
@@ -139,7 +139,7 @@ mod tests {
                 let frame = vec![length; length.into()];
                 stream.extend(u32::from(length).to_be_bytes());
                 stream.extend(&frame);
-                expected.push(if length <= 5 { Ok(frame) } else { Err(TooLong) });
+                expected.push(if length <= 5 { Ok(frame) } else { Err(EventTooLarge) });
             }
             prop_assert_eq!(read(&stream, cut), expected);
         }

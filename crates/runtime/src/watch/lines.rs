@@ -1,9 +1,9 @@
 //! Bytes of a stream, cut into lines.
 
-use super::pieces::TooLong;
+use super::decoder::EventTooLarge;
 
 /// What was received of a stream and not taken yet.
-pub(super) struct Lines {
+pub(super) struct LineDecoder {
     limit: usize,
     bytes: Vec<u8>,
     /// Bytes that were taken already.
@@ -14,7 +14,7 @@ pub(super) struct Lines {
     skipping: bool,
 }
 
-impl Lines {
+impl LineDecoder {
     pub(super) fn new(limit: usize) -> Self {
         Self { limit, bytes: Vec::new(), taken: 0, searched: 0, skipping: false }
     }
@@ -27,7 +27,7 @@ impl Lines {
     }
 
     /// The next line without its end, once it is there completely. One that is too long is told once.
-    pub(super) fn next_line(&mut self) -> Option<Result<&[u8], TooLong>> {
+    pub(super) fn next_line(&mut self) -> Option<Result<&[u8], EventTooLarge>> {
         loop {
             let rest = &self.bytes[self.searched..];
             let Some(length) = rest.iter().position(|byte| *byte == b'\n') else {
@@ -37,14 +37,14 @@ impl Lines {
                 }
                 self.taken = self.bytes.len();
                 let told = std::mem::replace(&mut self.skipping, true);
-                return (!told).then_some(Err(TooLong));
+                return (!told).then_some(Err(EventTooLarge));
             };
             let line = self.taken..self.searched + length;
             self.searched += length + 1;
             self.taken = self.searched;
             match (std::mem::take(&mut self.skipping), line.len() > self.limit) {
                 (true, _) => {}
-                (false, true) => return Some(Err(TooLong)),
+                (false, true) => return Some(Err(EventTooLarge)),
                 (false, false) => return Some(Ok(&self.bytes[line])),
             }
         }
@@ -57,8 +57,8 @@ mod tests {
 
     use super::*;
 
-    fn read(text: &str, cuts: usize, limit: usize) -> Vec<Result<String, TooLong>> {
-        let mut lines = Lines::new(limit);
+    fn read(text: &str, cuts: usize, limit: usize) -> Vec<Result<String, EventTooLarge>> {
+        let mut lines = LineDecoder::new(limit);
         let mut read = Vec::new();
         for chunk in text.as_bytes().chunks(cuts) {
             lines.push(chunk);
@@ -80,17 +80,17 @@ mod tests {
         #[test]
         fn lines_do_not_depend_on_how_they_are_cut(text in "[ab\n]{0,60}", cut in 1..70_usize) {
             let complete = text.rfind('\n').map_or("", |end| &text[..end]);
-            let expected: Vec<Result<String, TooLong>> = match complete {
+            let expected: Vec<Result<String, EventTooLarge>> = match complete {
                 "" if !text.contains('\n') => Vec::new(),
                 lines => lines
                     .split('\n')
-                    .map(|line| if line.len() > 5 { Err(TooLong) } else { Ok(line.to_owned()) })
+                    .map(|line| if line.len() > 5 { Err(EventTooLarge) } else { Ok(line.to_owned()) })
                     .collect(),
             };
             let mut told = read(&text, cut, 5);
             // The last one may already be known to be too long.
             if text.rsplit('\n').next().is_some_and(|rest| rest.len() > 5) {
-                prop_assert_eq!(told.pop(), Some(Err(TooLong)));
+                prop_assert_eq!(told.pop(), Some(Err(EventTooLarge)));
             }
             prop_assert_eq!(told, expected);
         }

@@ -3,36 +3,36 @@
 use std::hash::BuildHasher as _;
 
 use anyhow::{Result, anyhow, bail};
-use api::lower::{Siblings, Source};
+use api::lower::{LoweringCache, Source};
 use engine::change::Change;
 use engine::object::Uid;
 use engine::slab::Slab;
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-use crate::kinds::{Key, Kind};
+use crate::kinds::{ObjectKey, WatchedKind};
 
 /// All objects of a kind, as far as they are known.
-pub(super) struct Objects {
-    kind: &'static Kind,
-    known: Slab<Known>,
+pub(super) struct ObjectTable {
+    kind: &'static WatchedKind,
+    known: Slab<ObjectEntry>,
     /// Slots of those by namespace and name.
     by_name: HashTable<u32>,
     hasher: DefaultHashBuilder,
-    siblings: Siblings,
+    lowering_cache: LoweringCache,
     /// The newest version seen.
     pub(super) version: u64,
     /// All objects of that version were seen.
     pub(super) complete: bool,
     /// The last version of which all objects were seen: what is older and not known was deleted.
-    floor: u64,
+    complete_through: u64,
     /// Something could not be read, so that what is not known may still be there.
-    pub(super) holes: bool,
+    pub(super) had_unreadable: bool,
     /// How many lists were begun.
     lists: u32,
 }
 
 /// An object that is there. There may be a million, so it is small.
-struct Known {
+struct ObjectEntry {
     /// Namespace and name, one after the other.
     text: Box<str>,
     name_at: u32,
@@ -42,28 +42,31 @@ struct Known {
     version: u64,
 }
 
-impl Known {
-    fn new(Identity { namespace, name, uid, version }: Identity<'_>, list: u32) -> Self {
+impl ObjectEntry {
+    fn new(
+        ObjectIdentity { namespace, name, uid, version }: ObjectIdentity<'_>,
+        list: u32,
+    ) -> Self {
         let text = [namespace, name].concat().into();
         Self { text, name_at: namespace.len() as u32, uid, list, version }
     }
 
-    fn key(&self) -> Key<'_> {
+    fn key(&self) -> ObjectKey<'_> {
         let (namespace, name) = self.name();
-        Key { namespace, name, uid: &self.uid }
+        ObjectKey { namespace, name, uid: &self.uid }
     }
 
-    fn name(&self) -> Name<'_> {
+    fn name(&self) -> NamespacedName<'_> {
         self.text.split_at(self.name_at as usize)
     }
 }
 
 /// Namespace and name.
-type Name<'a> = (&'a str, &'a str);
+type NamespacedName<'a> = (&'a str, &'a str);
 
 /// Which object it is, and which version of it.
 #[derive(Debug)]
-pub(super) struct Identity<'a> {
+pub(super) struct ObjectIdentity<'a> {
     namespace: &'a str,
     pub(super) name: &'a str,
     uid: Uid,
@@ -72,7 +75,7 @@ pub(super) struct Identity<'a> {
 
 /// What came of an object.
 #[derive(Default)]
-pub(super) struct Taken {
+pub(super) struct ObjectUpdate {
     /// What the engine is to be told first, of an object that had the name before.
     pub(super) gone: Option<Change>,
     /// What the engine is to be told then.
@@ -81,25 +84,25 @@ pub(super) struct Taken {
     pub(super) problems: Vec<String>,
 }
 
-impl Objects {
-    pub(super) fn new(kind: &'static Kind) -> Self {
+impl ObjectTable {
+    pub(super) fn new(kind: &'static WatchedKind) -> Self {
         Self {
             kind,
             known: Slab::default(),
             by_name: HashTable::new(),
-            siblings: Siblings::default(),
+            lowering_cache: LoweringCache::default(),
             hasher: DefaultHashBuilder::default(),
             version: 0,
             complete: false,
-            floor: 0,
-            holes: false,
+            complete_through: 0,
+            had_unreadable: false,
             lists: 0,
         }
     }
 
     /// Takes an object over if it is news.
-    pub(super) fn take(&mut self, object: Source<'_>, news: Identity<'_>) -> Taken {
-        let floor = if self.complete { self.version } else { self.floor };
+    pub(super) fn update(&mut self, object: Source<'_>, news: ObjectIdentity<'_>) -> ObjectUpdate {
+        let floor = if self.complete { self.version } else { self.complete_through };
         self.version = self.version.max(news.version);
         let slot = self.find((news.namespace, news.name));
         let known = slot.and_then(|slot| self.known.get_mut(slot));
@@ -108,9 +111,9 @@ impl Objects {
             known.version
         });
         if news.version <= newest {
-            return Taken::default();
+            return ObjectUpdate::default();
         }
-        let (change, problems) = (self.kind.lower)(object, &mut self.siblings);
+        let (change, problems) = (self.kind.lower)(object, &mut self.lowering_cache);
         let known = slot.and_then(|slot| self.known.get_mut(slot));
         let gone = match (&change, known) {
             (Some(_), _) => self.note(news, slot),
@@ -122,38 +125,39 @@ impl Objects {
             // It has ended, or is not the object that had the name before.
             (None, _) => slot.and_then(|slot| self.remove(slot)),
         };
-        Taken {
+        ObjectUpdate {
             gone: gone.map(|known| (self.kind.gone)(known.key())),
             change,
             problems: problems.iter().map(ToString::to_string).collect(),
         }
     }
 
-    fn find(&self, name: Name<'_>) -> Option<usize> {
-        let named = |slot: &u32| self.known.get(*slot as usize).map(Known::name) == Some(name);
+    fn find(&self, name: NamespacedName<'_>) -> Option<usize> {
+        let named =
+            |slot: &u32| self.known.get(*slot as usize).map(ObjectEntry::name) == Some(name);
         let slot = self.by_name.find(self.hasher.hash_one(name), named)?;
         Some(*slot as usize)
     }
 
     /// Notes that an object is there, in the slot of its name if it has one. The object that had the
     /// name before, if it was another.
-    fn note(&mut self, news: Identity<'_>, slot: Option<usize>) -> Option<Known> {
+    fn note(&mut self, news: ObjectIdentity<'_>, slot: Option<usize>) -> Option<ObjectEntry> {
         if let Some(known) = slot.and_then(|slot| self.known.get_mut(slot)) {
             if known.uid == news.uid {
                 known.version = news.version;
                 return None;
             }
-            return Some(std::mem::replace(known, Known::new(news, self.lists)));
+            return Some(std::mem::replace(known, ObjectEntry::new(news, self.lists)));
         }
         let hash = self.hasher.hash_one((news.namespace, news.name));
-        let slot = self.known.insert(Known::new(news, self.lists)) as u32;
+        let slot = self.known.insert(ObjectEntry::new(news, self.lists)) as u32;
         self.by_name.insert_unique(hash, slot, |slot| {
             self.known.get(*slot as usize).map_or(0, |known| self.hasher.hash_one(known.name()))
         });
         None
     }
 
-    fn remove(&mut self, slot: usize) -> Option<Known> {
+    fn remove(&mut self, slot: usize) -> Option<ObjectEntry> {
         let known = self.known.remove(slot)?;
         let hash = self.hasher.hash_one(known.name());
         if let Ok(entry) = self.by_name.find_entry(hash, |other| *other as usize == slot) {
@@ -163,7 +167,7 @@ impl Objects {
     }
 
     /// Takes over that an object was deleted in a version.
-    pub(super) fn delete(&mut self, news: &Identity<'_>) -> Option<Change> {
+    pub(super) fn delete(&mut self, news: &ObjectIdentity<'_>) -> Option<Change> {
         self.version = self.version.max(news.version);
         let slot = self.find((news.namespace, news.name))?;
         // A delete of an older incarnation says nothing of the present one.
@@ -190,7 +194,7 @@ impl Objects {
     pub(super) fn finish(&mut self, version: u64) -> Vec<Change> {
         let missing = self.known.iter().filter(|(_, known)| known.list != self.lists);
         let missing: Vec<usize> = missing.map(|(slot, _)| slot).collect();
-        let mut missing: Vec<Known> =
+        let mut missing: Vec<ObjectEntry> =
             missing.into_iter().filter_map(|slot| self.remove(slot)).collect();
         missing.sort_unstable_by(|one, other| one.name().cmp(&other.name()));
         self.version = self.version.max(version);
@@ -199,19 +203,19 @@ impl Objects {
     }
 
     /// Everything is to be listed again.
-    pub(super) fn distrust(&mut self) {
+    pub(super) fn invalidate(&mut self) {
         if self.complete {
             self.complete = false;
-            self.floor = if self.holes { 0 } else { self.version };
+            self.complete_through = if self.had_unreadable { 0 } else { self.version };
         }
     }
 }
 
 /// Which object it is.
-pub(super) fn identity(object: Source<'_>) -> Result<Identity<'_>> {
-    let api::lower::Identity { namespace, name, uid, version } = object.identity();
+pub(super) fn identity_of(object: Source<'_>) -> Result<ObjectIdentity<'_>> {
+    let api::lower::ObjectIdentity { namespace, name, uid, version } = object.identity();
     let version = version
         .parse()
         .map_err(|_| anyhow!("metadata.resourceVersion {version:?} is not a number"))?;
-    Ok(Identity { namespace, name, uid: uid.into(), version })
+    Ok(ObjectIdentity { namespace, name, uid: uid.into(), version })
 }

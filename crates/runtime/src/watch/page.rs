@@ -6,13 +6,13 @@ use api::protobuf::{schema, wire};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::pieces::Object;
-use crate::answer::Form;
+use super::decoder::RawObject;
+use crate::api_error::Encoding;
 
 /// Some objects of a list.
-pub(super) struct Page<'a> {
+pub(super) struct ListPage<'a> {
     pub(super) version: u64,
-    pub(super) objects: Vec<Object<'a>>,
+    pub(super) objects: Vec<RawObject<'a>>,
     /// What the next page is asked for with; empty for the last one.
     pub(super) next: String,
 }
@@ -25,11 +25,11 @@ struct ListMeta {
     r#continue: Option<String>,
 }
 
-impl<'a> Page<'a> {
-    pub(super) fn read(form: Form, bytes: &'a [u8]) -> Result<Self> {
-        let (meta, objects) = match form {
-            Form::Json => read_json(bytes)?,
-            Form::Protobuf => read_protobuf(bytes)?,
+impl<'a> ListPage<'a> {
+    pub(super) fn read(encoding: Encoding, bytes: &'a [u8]) -> Result<Self> {
+        let (meta, objects) = match encoding {
+            Encoding::Json => read_json(bytes)?,
+            Encoding::Protobuf => read_protobuf(bytes)?,
         };
         let version = meta.resource_version.unwrap_or_default();
         let version = version
@@ -39,23 +39,23 @@ impl<'a> Page<'a> {
     }
 }
 
-fn read_json<'a>(bytes: &[u8]) -> Result<(ListMeta, Vec<Object<'a>>)> {
+fn read_json<'a>(bytes: &[u8]) -> Result<(ListMeta, Vec<RawObject<'a>>)> {
     #[derive(Deserialize)]
     struct List {
         metadata: ListMeta,
         items: Option<Vec<Value>>,
     }
     let List { metadata, items } = serde_json::from_slice(bytes)?;
-    Ok((metadata, items.unwrap_or_default().into_iter().map(Object::Json).collect()))
+    Ok((metadata, items.unwrap_or_default().into_iter().map(RawObject::Json).collect()))
 }
 
-fn read_protobuf(bytes: &[u8]) -> Result<(ListMeta, Vec<Object<'_>>)> {
+fn read_protobuf(bytes: &[u8]) -> Result<(ListMeta, Vec<RawObject<'_>>)> {
     let (mut meta, mut objects) = (None, Vec::new());
-    let mut rest = wire::unwrap(bytes)?;
+    let mut rest = wire::strip_envelope(bytes)?;
     while let Some((number, payload)) = wire::next_field(&mut rest)? {
         match number {
             1 => meta = Some(payload.bytes()?),
-            2 => objects.push(Object::Protobuf(payload.bytes()?)),
+            2 => objects.push(RawObject::Protobuf(payload.bytes()?)),
             _ => {}
         }
     }

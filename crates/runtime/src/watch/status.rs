@@ -8,9 +8,9 @@ pub struct WatchStatus {
     /// All objects were seen once.
     synced: watch::Sender<bool>,
     /// Calls for a list so far.
-    calls: watch::Sender<u64>,
-    /// The last call that was answered by a list begun after it.
-    answered: watch::Sender<u64>,
+    requested: watch::Sender<u64>,
+    /// The last generation that was answered by a list begun after it.
+    completed: watch::Sender<u64>,
 }
 
 impl WatchStatus {
@@ -25,28 +25,32 @@ impl WatchStatus {
     }
 
     /// Has everything listed anew, and returns when it was.
-    pub async fn list_again(&self) {
-        let mut call = 0;
-        self.calls.send_modify(|calls| {
-            *calls += 1;
-            call = *calls;
+    pub async fn relist(&self) {
+        let mut generation = 0;
+        self.requested.send_modify(|generation_now| {
+            *generation_now += 1;
+            generation = *generation_now;
         });
-        let _ = self.answered.subscribe().wait_for(|answered| *answered >= call).await;
+        let _ = self.completed.subscribe().wait_for(|answered| *answered >= generation).await;
     }
 
-    /// The last call.
-    pub(super) fn call(&self) -> u64 {
-        *self.calls.borrow()
+    /// The last generation.
+    pub(super) fn relist_generation(&self) -> u64 {
+        *self.requested.borrow()
     }
 
-    /// Returns when there is a call after this one.
-    pub(super) async fn called_after(&self, call: u64) {
-        let _ = self.calls.subscribe().wait_for(|calls| *calls > call).await;
+    /// Returns when there is a generation after this one.
+    pub(super) async fn relist_requested_after(&self, generation: u64) {
+        let _ = self
+            .requested
+            .subscribe()
+            .wait_for(|generation_now| *generation_now > generation)
+            .await;
     }
 
-    /// Takes over that a list which was begun after a call is complete. Whether it is the first.
-    pub(super) fn listed(&self, call: u64) -> bool {
-        self.answered.send_modify(|answered| *answered = call.max(*answered));
+    /// Takes over that a list which was begun after a generation is complete. Whether it is the first.
+    pub(super) fn complete_list(&self, generation: u64) -> bool {
+        self.completed.send_modify(|answered| *answered = generation.max(*answered));
         !self.synced.send_replace(true)
     }
 }

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::follow::{Controller, Key, own};
+use super::controller::{Controller, Key, own};
 use crate::cluster::{Cluster, DeleteOptions, Part, WriteOptions};
 use crate::custom;
-use crate::failure::Answer;
 use crate::json::{at, holds, list, slot, text};
+use crate::status_error::ApiResult;
 use crate::store::{Change, ChangeKind};
 
 /// Holds a definition until its objects are gone.
@@ -25,7 +25,7 @@ impl Controller for Definitions {
         &[("apiextensions.k8s.io", "customresourcedefinitions")]
     }
 
-    fn concerned(&self, cluster: &Cluster, _: usize, change: &Change) -> Vec<Key> {
+    fn keys_of_change(&self, cluster: &Cluster, _: usize, change: &Change) -> Vec<Key> {
         if change.kind == ChangeKind::Deleted {
             let value = change.object.value();
             cluster.kinds.remove(
@@ -37,8 +37,12 @@ impl Controller for Definitions {
         vec![own(change)]
     }
 
-    fn reconcile(&self, cluster: &Cluster, (_, definition_name): &Key) -> Answer<Option<Duration>> {
-        let definitions = cluster.kind("apiextensions.k8s.io", "customresourcedefinitions");
+    fn reconcile(
+        &self,
+        cluster: &Cluster,
+        (_, definition_name): &Key,
+    ) -> ApiResult<Option<Duration>> {
+        let definitions = cluster.resource("apiextensions.k8s.io", "customresourcedefinitions");
         let Some(definition) = cluster.value(&definitions, "", definition_name) else {
             return Ok(None);
         };

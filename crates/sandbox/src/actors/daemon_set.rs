@@ -7,13 +7,13 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::affinity;
-use super::follow::{Controller, Key, own};
-use super::recorder::Recorder;
+use super::controller::{Controller, Key, own};
+use super::recorder::EventRecorder;
 use super::revision::{self, REVISION};
 use super::workload::{Pod, controller_of, create, delete_pod, from_template, pods_of, share};
 use crate::cluster::{Cluster, Part, WriteOptions};
-use crate::failure::Answer;
 use crate::json::{at, list, members, name, slot, text, uid};
+use crate::status_error::ApiResult;
 use crate::store::{Change, ChangeKind};
 
 /// Taints that the pods of daemon sets tolerate, with their effects.
@@ -34,7 +34,7 @@ const REPLACE_AFTER: Duration = Duration::from_secs(1);
 pub(crate) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 pub(crate) const GENERATION: &str = "pod-template-generation";
 
-static RECORDER: Recorder = Recorder::new("daemonset-controller");
+static RECORDER: EventRecorder = EventRecorder::new("daemonset-controller");
 
 /// The controller.
 pub(super) struct DaemonSets;
@@ -44,7 +44,7 @@ impl Controller for DaemonSets {
         &[("apps", "daemonsets"), ("", "pods"), ("", "nodes")]
     }
 
-    fn concerned(&self, cluster: &Cluster, source: usize, change: &Change) -> Vec<Key> {
+    fn keys_of_change(&self, cluster: &Cluster, source: usize, change: &Change) -> Vec<Key> {
         match source {
             0 => vec![own(change)],
             1 => controller_of(change, "DaemonSet"),
@@ -58,10 +58,10 @@ impl Controller for DaemonSets {
                 {
                     return Vec::new();
                 }
-                let sets = cluster.kind("apps", "daemonsets").objects.list("").objects;
-                if change.object.version > cluster.held.version() {
+                let sets = cluster.resource("apps", "daemonsets").objects.list("").objects;
+                if change.object.version > cluster.snapshot_state.version() {
                     for set in &sets {
-                        cluster.held.release(&set.uid);
+                        cluster.snapshot_state.release(&set.uid);
                     }
                 }
                 sets.iter().map(|set| (set.namespace.to_string(), set.name.to_string())).collect()
@@ -69,8 +69,8 @@ impl Controller for DaemonSets {
         }
     }
 
-    fn reconcile(&self, cluster: &Cluster, (place, set_name): &Key) -> Answer<Option<Duration>> {
-        let sets = cluster.kind("apps", "daemonsets");
+    fn reconcile(&self, cluster: &Cluster, (place, set_name): &Key) -> ApiResult<Option<Duration>> {
+        let sets = cluster.resource("apps", "daemonsets");
         let Some(set) = cluster.value(&sets, place, set_name) else { return Ok(None) };
         if at(&set, &["metadata", "deletionTimestamp"]).is_some() {
             return Ok(None);
@@ -81,7 +81,7 @@ impl Controller for DaemonSets {
         for pod in pods_of(cluster, uid(&set)) {
             by_node.entry(node_of(&pod)).or_default().push(pod);
         }
-        let nodes = cluster.kind("", "nodes").objects.list("").objects;
+        let nodes = cluster.resource("", "nodes").objects.list("").objects;
         let (mut wanted, mut kept) = (Vec::<String>::new(), BTreeSet::<String>::new());
         for node in &nodes {
             let (name, node) = (node.name.to_string(), node.value());
@@ -96,11 +96,11 @@ impl Controller for DaemonSets {
             }
             kept.insert(name);
         }
-        if cluster.held.keeps(&set) {
+        if cluster.snapshot_state.keeps(&set) {
             write_status(cluster, place, &set, &wanted, &revision)?;
             return Ok(None);
         }
-        let pods = cluster.kind("", "pods");
+        let pods = cluster.resource("", "pods");
         let mut wait = None;
         for node in &wanted {
             let present = by_node.get(node).map_or(&[][..], Vec::as_slice);
@@ -209,7 +209,7 @@ fn roll(
     by_node: &BTreeMap<String, Vec<Pod>>,
     wanted: &[String],
     revision: &str,
-) -> Answer<()> {
+) -> ApiResult<()> {
     if text(set, &["spec", "updateStrategy", "type"]) == "OnDelete" {
         return Ok(());
     }
@@ -243,12 +243,12 @@ fn write_status(
     set: &Value,
     wanted: &[String],
     revision: &str,
-) -> Answer<()> {
+) -> ApiResult<()> {
     let pods: Vec<Pod> = pods_of(cluster, uid(set)).into_iter().filter(Pod::active).collect();
     let here: Vec<&Pod> = pods.iter().filter(|pod| wanted.contains(&node_of(pod))).collect();
     let ready = here.iter().filter(|pod| pod.ready()).count();
     let updated = here.iter().filter(|pod| pod.label(REVISION) == revision).count();
-    let sets = cluster.kind("apps", "daemonsets");
+    let sets = cluster.resource("apps", "daemonsets");
     cluster.change(
         &sets,
         place,

@@ -5,20 +5,20 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::Settings;
-use super::follow::{Controller, Key, own};
-use super::recorder::Recorder;
+use super::controller::{Controller, Key, own};
+use super::recorder::EventRecorder;
 use super::replica_set::FAILURE;
 use super::workload::{controller_of, controls, create, fingerprint, owner, share};
 use crate::cluster::{Cluster, DeleteOptions, Part, WriteOptions, seconds};
-use crate::failure::Answer;
 use crate::json::{at, condition, int, list, members, name, slot, text, truth, uid};
+use crate::status_error::ApiResult;
 use crate::store::Change;
 use crate::subresources::set_condition;
 
 const REVISION: &str = "deployment.kubernetes.io/revision";
 const HASH: &str = "pod-template-hash";
 
-static RECORDER: Recorder = Recorder::new("deployment-controller");
+static RECORDER: EventRecorder = EventRecorder::new("deployment-controller");
 
 /// The controller.
 pub(super) struct Deployments {
@@ -62,7 +62,7 @@ impl Controller for Deployments {
         &[("apps", "deployments"), ("apps", "replicasets")]
     }
 
-    fn concerned(&self, _: &Cluster, source: usize, change: &Change) -> Vec<Key> {
+    fn keys_of_change(&self, _: &Cluster, source: usize, change: &Change) -> Vec<Key> {
         if source == 0 { vec![own(change)] } else { controller_of(change, "Deployment") }
     }
 
@@ -70,8 +70,8 @@ impl Controller for Deployments {
         &self,
         cluster: &Cluster,
         (place, deployment_name): &Key,
-    ) -> Answer<Option<Duration>> {
-        let deployments = cluster.kind("apps", "deployments");
+    ) -> ApiResult<Option<Duration>> {
+        let deployments = cluster.resource("apps", "deployments");
         let Some(deployment) = cluster.value(&deployments, place, deployment_name) else {
             return Ok(None);
         };
@@ -79,7 +79,7 @@ impl Controller for Deployments {
             return Ok(None);
         }
         let (mut new, mut old) = sets_of(cluster, &deployment);
-        if cluster.held.keeps(&deployment) {
+        if cluster.snapshot_state.keeps(&deployment) {
             // Without the replica sets, the status of the snapshot is better than none.
             if new.is_none() {
                 return Ok(None);
@@ -114,7 +114,7 @@ impl Controller for Deployments {
 
 /// The replica set of the present template, if there is one, and all others, oldest first.
 fn sets_of(cluster: &Cluster, deployment: &Value) -> (Option<Set>, Vec<Set>) {
-    let owned = cluster.kind("apps", "replicasets").objects.owned_by(uid(deployment));
+    let owned = cluster.resource("apps", "replicasets").objects.owned_by(uid(deployment));
     let mut sets: Vec<Set> = owned
         .iter()
         .filter(|object| controls(uid(deployment), object) && !object.deleting)
@@ -138,7 +138,7 @@ fn sets_of(cluster: &Cluster, deployment: &Value) -> (Option<Set>, Vec<Set>) {
     (new, sets)
 }
 
-fn make_set(cluster: &Cluster, place: &str, deployment: &Value, old: &[Set]) -> Answer<Set> {
+fn make_set(cluster: &Cluster, place: &str, deployment: &Value, old: &[Set]) -> ApiResult<Set> {
     let template = deployment["spec"]["template"].clone();
     let hash = fingerprint(&json!([template, deployment["status"]["collisionCount"]]));
     let mut template = template;
@@ -175,7 +175,7 @@ fn make_set(cluster: &Cluster, place: &str, deployment: &Value, old: &[Set]) -> 
         },
         "spec": spec,
     });
-    let made = create(cluster, &cluster.kind("apps", "replicasets"), place, set)?;
+    let made = create(cluster, &cluster.resource("apps", "replicasets"), place, set)?;
     if wanted > 0 {
         let message = format!("Scaled up replica set {} from 0 to {wanted}", made.name);
         RECORDER.note(cluster, deployment, "Normal", "ScalingReplicaSet", &message);
@@ -184,12 +184,12 @@ fn make_set(cluster: &Cluster, place: &str, deployment: &Value, old: &[Set]) -> 
 }
 
 /// A template that comes back gets a new revision.
-fn mark_newest(cluster: &Cluster, place: &str, set: Set, old: &[Set]) -> Answer<Set> {
+fn mark_newest(cluster: &Cluster, place: &str, set: Set, old: &[Set]) -> ApiResult<Set> {
     let newest = old.iter().map(Set::revision).max().unwrap_or(0);
     if set.revision() > newest {
         return Ok(set);
     }
-    let sets = cluster.kind("apps", "replicasets");
+    let sets = cluster.resource("apps", "replicasets");
     let options = WriteOptions::default();
     let written =
         cluster.change(&sets, place, name(&set.value), Part::Main, &options, |_, before| {
@@ -201,12 +201,12 @@ fn mark_newest(cluster: &Cluster, place: &str, set: Set, old: &[Set]) -> Answer<
     Ok(Set::new(written.object.value()))
 }
 
-fn note_revision(cluster: &Cluster, place: &str, deployment: &Value, set: &Set) -> Answer<()> {
+fn note_revision(cluster: &Cluster, place: &str, deployment: &Value, set: &Set) -> ApiResult<()> {
     let revision = set.revision().to_string();
     if text(deployment, &["metadata", "annotations", REVISION]) == revision {
         return Ok(());
     }
-    let deployments = cluster.kind("apps", "deployments");
+    let deployments = cluster.resource("apps", "deployments");
     cluster.change(
         &deployments,
         place,
@@ -241,11 +241,11 @@ fn scale(
     deployment: &Value,
     set: &mut Set,
     wanted: i64,
-) -> Answer<()> {
+) -> ApiResult<()> {
     if set.wanted == wanted {
         return Ok(());
     }
-    let sets = cluster.kind("apps", "replicasets");
+    let sets = cluster.resource("apps", "replicasets");
     cluster.change(&sets, place, name(&set.value), Part::Main, &WriteOptions::default(), |_, before| {
         let mut object = before.clone();
         object["spec"]["replicas"] = wanted.into();
@@ -267,7 +267,7 @@ fn recreate(
     deployment: &Value,
     new: &mut Set,
     old: &mut [Set],
-) -> Answer<()> {
+) -> ApiResult<()> {
     for set in old.iter_mut() {
         scale(cluster, place, deployment, set, 0)?;
     }
@@ -284,7 +284,7 @@ fn roll(
     new: &mut Set,
     old: &mut [Set],
     made: bool,
-) -> Answer<()> {
+) -> ApiResult<()> {
     let replicas = int(deployment, &["spec", "replicas"]).unwrap_or(1);
     let rolling = |what: &str, up: bool| {
         share(at(deployment, &["spec", "strategy", "rollingUpdate", what]), replicas, up)
@@ -325,10 +325,10 @@ fn roll(
     Ok(())
 }
 
-fn clean_up(cluster: &Cluster, deployment: &Value, old: &[Set]) -> Answer<()> {
+fn clean_up(cluster: &Cluster, deployment: &Value, old: &[Set]) -> ApiResult<()> {
     let kept = int(deployment, &["spec", "revisionHistoryLimit"]).unwrap_or(10).max(0) as usize;
     let idle: Vec<&Set> = old.iter().filter(|set| set.wanted == 0 && set.present == 0).collect();
-    let sets = cluster.kind("apps", "replicasets");
+    let sets = cluster.resource("apps", "replicasets");
     for set in idle.iter().take(idle.len().saturating_sub(kept)) {
         let options = DeleteOptions { uid: uid(&set.value).to_owned(), ..DeleteOptions::default() };
         cluster
@@ -347,7 +347,7 @@ impl Deployments {
         deployment: &Value,
         new: Option<&Set>,
         old: &[Set],
-    ) -> Answer<Option<Duration>> {
+    ) -> ApiResult<Option<Duration>> {
         let all = || new.into_iter().chain(old);
         let sum = |count: fn(&Set) -> i64| all().map(count).sum::<i64>();
         let (present, ready, available) =
@@ -364,7 +364,7 @@ impl Deployments {
         let complete = updated == replicas && available == replicas && present == replicas;
         let set_name = new.map_or("", |set| name(&set.value)).to_owned();
         let now = cluster.now();
-        let deployments = cluster.kind("apps", "deployments");
+        let deployments = cluster.resource("apps", "deployments");
         let options = WriteOptions::default();
         let mut late = false;
         cluster.change(&deployments, place, name(deployment), Part::Status, &options, |_, before| {

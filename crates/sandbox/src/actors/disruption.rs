@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::follow::{Controller, Key, own};
+use super::controller::{Controller, Key, own};
 use super::workload::share;
 use crate::cluster::{Cluster, Part, WriteOptions, seconds};
-use crate::failure::Answer;
 use crate::json::{at, holds, int, list, map, name, slot, text};
 use crate::selector::Selector;
+use crate::status_error::ApiResult;
 use crate::store::Change;
 use crate::subresources::set_condition;
 
@@ -24,11 +24,11 @@ impl Controller for Budgets {
         &[("policy", "poddisruptionbudgets"), ("", "pods")]
     }
 
-    fn concerned(&self, cluster: &Cluster, source: usize, change: &Change) -> Vec<Key> {
+    fn keys_of_change(&self, cluster: &Cluster, source: usize, change: &Change) -> Vec<Key> {
         if source == 0 {
             return vec![own(change)];
         }
-        let budgets = cluster.kind("policy", "poddisruptionbudgets");
+        let budgets = cluster.resource("policy", "poddisruptionbudgets");
         if budgets.objects.is_empty() {
             return Vec::new();
         }
@@ -44,14 +44,18 @@ impl Controller for Budgets {
             .collect()
     }
 
-    fn reconcile(&self, cluster: &Cluster, (place, budget_name): &Key) -> Answer<Option<Duration>> {
-        let budgets = cluster.kind("policy", "poddisruptionbudgets");
+    fn reconcile(
+        &self,
+        cluster: &Cluster,
+        (place, budget_name): &Key,
+    ) -> ApiResult<Option<Duration>> {
+        let budgets = cluster.resource("policy", "poddisruptionbudgets");
         let Some(budget) = cluster.value(&budgets, place, budget_name) else { return Ok(None) };
         let Some(selector) = at(&budget, &["spec", "selector"]).and_then(Selector::of_object)
         else {
             return Ok(None);
         };
-        let pods = cluster.kind("", "pods");
+        let pods = cluster.resource("", "pods");
         let selected: Vec<_> = pods
             .objects
             .list(&pods.prefix(Some(place)))

@@ -7,14 +7,14 @@ use jiff::Timestamp;
 
 use crate::cluster::{Cluster, DeleteOptions};
 use crate::json::text;
-use crate::limits::{EVENT_TIME, LOG_TIME};
+use crate::limits::{COMPACTION_INTERVAL, EVENT_TIME};
 
 /// How often it is looked for what is too old.
 const LOOK_EVERY: Duration = Duration::from_mins(1);
 
 /// Removes old events for ever.
 pub(super) async fn run(cluster: &Arc<Cluster>) {
-    let events = cluster.kind("", "events");
+    let events = cluster.resource("", "events");
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
         let now = cluster.now();
@@ -44,11 +44,11 @@ pub(super) async fn run(cluster: &Arc<Cluster>) {
 /// Lets all collections forget old changes, for ever.
 pub(super) async fn forget_changes(cluster: &Arc<Cluster>) {
     loop {
-        tokio::time::sleep(LOG_TIME).await;
+        tokio::time::sleep(COMPACTION_INTERVAL).await;
         for resource in cluster.kinds.all() {
             // Kinds of two versions share their objects; one of them is enough.
-            if resource.kind.behaviour.stored_as.is_none() {
-                resource.objects.forget_old();
+            if resource.kind.strategy.stored_as.is_none() {
+                resource.objects.compact();
             }
         }
     }

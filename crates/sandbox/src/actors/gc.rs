@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::follow::{Follower, any_changed, renew_if_missed};
+use super::controller::{Informer, any_changed, relist_if_missed};
 use crate::cluster::{Cluster, DeleteOptions, Part, Propagation, WriteOptions};
-use crate::failure::Answer;
 use crate::json::{list, name, text};
 use crate::kinds::{Resource, Verbs};
+use crate::status_error::ApiResult;
 use crate::store::{ChangeKind, Collection, Object, Owner, key_of};
 
 const FOREGROUND: &str = "foregroundDeletion";
@@ -17,30 +17,30 @@ const ORPHAN: &str = "orphan";
 
 /// Collects for ever. Kinds that come later are followed from then on.
 pub(super) async fn run(cluster: &Arc<Cluster>) {
-    let mut followers: Vec<Follower> = Vec::new();
+    let mut informers: Vec<Informer> = Vec::new();
     // Kinds are known by their collections, since two versions of one share it.
     let mut known: BTreeSet<usize> = BTreeSet::new();
     let mut definitions =
-        cluster.kind("apiextensions.k8s.io", "customresourcedefinitions").objects.news();
+        cluster.resource("apiextensions.k8s.io", "customresourcedefinitions").objects.subscribe();
     loop {
         for resource in cluster.kinds.all() {
-            let collected = resource.kind.behaviour.verbs == Verbs::All
-                && resource.kind.behaviour.stored_as.is_none();
+            let collected = resource.kind.strategy.verbs == Verbs::All
+                && resource.kind.strategy.stored_as.is_none();
             if collected && known.insert(Arc::as_ptr(&resource.objects) as usize) {
-                followers.push(Follower::new(resource));
+                informers.push(Informer::new(resource));
             }
         }
         let mut busy = false;
-        for follower in &mut followers {
-            for change in follower.poll() {
+        for informer in &mut informers {
+            for change in informer.poll() {
                 busy = true;
                 let object = &change.object;
                 let done = if change.kind == ChangeKind::Deleted {
                     owner_gone(cluster, &object.uid).and_then(|()| wake_owners(cluster, object))
                 } else if object.deleting {
-                    ending(cluster, &follower.resource, object)
+                    ending(cluster, &informer.resource, object)
                 } else if change.kind == ChangeKind::Added && !object.owners.is_empty() {
-                    check(cluster, &follower.resource, object)
+                    check(cluster, &informer.resource, object)
                 } else {
                     Ok(())
                 };
@@ -49,12 +49,12 @@ pub(super) async fn run(cluster: &Arc<Cluster>) {
                 }
             }
         }
-        if renew_if_missed(&mut followers) || busy {
+        if relist_if_missed(&mut informers) || busy {
             tokio::task::yield_now().await;
             continue;
         }
         tokio::select! {
-            () = any_changed(&mut followers) => {}
+            () = any_changed(&mut informers) => {}
             changed = definitions.changed() => if changed.is_err() { return },
         }
     }
@@ -88,10 +88,10 @@ fn is_blocked(cluster: &Cluster, uid: &str) -> bool {
 
 fn stored_kinds(cluster: &Cluster) -> impl Iterator<Item = Arc<Resource>> {
     let kinds = cluster.kinds.all().into_iter();
-    kinds.filter(|resource| resource.kind.behaviour.stored_as.is_none())
+    kinds.filter(|resource| resource.kind.strategy.stored_as.is_none())
 }
 
-fn owner_gone(cluster: &Cluster, uid: &str) -> Answer<()> {
+fn owner_gone(cluster: &Cluster, uid: &str) -> ApiResult<()> {
     for (resource, object) in dependents(cluster, uid, Collection::owned_by) {
         check(cluster, &resource, &object)?;
     }
@@ -99,7 +99,7 @@ fn owner_gone(cluster: &Cluster, uid: &str) -> Answer<()> {
 }
 
 /// Ends an object that has owners, none of which exists.
-fn check(cluster: &Cluster, resource: &Resource, object: &Object) -> Answer<()> {
+fn check(cluster: &Cluster, resource: &Resource, object: &Object) -> ApiResult<()> {
     let owners = &object.owners;
     if owners.is_empty() || owners.iter().any(|owner| exists(cluster, &object.namespace, owner)) {
         return Ok(());
@@ -108,7 +108,7 @@ fn check(cluster: &Cluster, resource: &Resource, object: &Object) -> Answer<()> 
 }
 
 pub(crate) fn exists(cluster: &Cluster, namespace: &str, owner: &Owner) -> bool {
-    if cluster.held.is_absent_owner(&owner.uid) {
+    if cluster.snapshot_state.is_absent_owner(&owner.uid) {
         return true;
     }
     // Nobody knows some kinds; their objects may be anywhere.
@@ -130,7 +130,7 @@ fn end(
     resource: &Resource,
     object: &Object,
     propagation: Propagation,
-) -> Answer<()> {
+) -> ApiResult<()> {
     let options = DeleteOptions {
         uid: object.uid.to_string(),
         propagation: Some(propagation),
@@ -143,7 +143,7 @@ fn end(
 }
 
 /// What the end of an object asks of the objects that it owns.
-fn ending(cluster: &Cluster, resource: &Resource, object: &Object) -> Answer<()> {
+fn ending(cluster: &Cluster, resource: &Resource, object: &Object) -> ApiResult<()> {
     let value = object.value();
     let has = |finalizer: &str| {
         list(&value, &["metadata", "finalizers"]).iter().any(|one| one == finalizer)
@@ -166,7 +166,7 @@ fn ending(cluster: &Cluster, resource: &Resource, object: &Object) -> Answer<()>
 }
 
 /// Owners that wait for the end of an object are looked at again.
-fn wake_owners(cluster: &Cluster, object: &Object) -> Answer<()> {
+fn wake_owners(cluster: &Cluster, object: &Object) -> ApiResult<()> {
     for owner in &object.owners {
         let Some(resource) = cluster.kinds.of_object(&owner.api_version, &owner.kind) else {
             continue;
@@ -183,7 +183,7 @@ fn wake_owners(cluster: &Cluster, object: &Object) -> Answer<()> {
     Ok(())
 }
 
-fn disown(cluster: &Cluster, resource: &Resource, object: &Object, owner: &str) -> Answer<()> {
+fn disown(cluster: &Cluster, resource: &Resource, object: &Object, owner: &str) -> ApiResult<()> {
     edit(cluster, resource, object, |value| {
         let owners = list(value, &["metadata", "ownerReferences"]).iter();
         let rest: Vec<Value> = owners.filter(|one| text(one, &["uid"]) != owner).cloned().collect();
@@ -191,7 +191,12 @@ fn disown(cluster: &Cluster, resource: &Resource, object: &Object, owner: &str) 
     })
 }
 
-fn release(cluster: &Cluster, resource: &Resource, object: &Object, finalizer: &str) -> Answer<()> {
+fn release(
+    cluster: &Cluster,
+    resource: &Resource,
+    object: &Object,
+    finalizer: &str,
+) -> ApiResult<()> {
     edit(cluster, resource, object, |value| {
         let finalizers = list(value, &["metadata", "finalizers"]).iter();
         let rest: Vec<Value> = finalizers.filter(|one| *one != finalizer).cloned().collect();
@@ -204,7 +209,7 @@ fn edit(
     resource: &Resource,
     object: &Object,
     edit: impl Fn(&mut Value),
-) -> Answer<()> {
+) -> ApiResult<()> {
     let options = WriteOptions::default();
     let done = cluster.change(
         resource,

@@ -7,12 +7,12 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::Settings;
-use super::follow::{Controller, Key, own};
-use super::recorder::Recorder;
+use super::controller::{Controller, Key, own};
+use super::recorder::EventRecorder;
 use super::workload::{Pod, controller_of, create, delete_pod, from_template, pods_of};
 use crate::cluster::{Cluster, DeleteOptions, Part, Propagation, WriteOptions, seconds};
-use crate::failure::Answer;
 use crate::json::{at, holds, int, members, name, slot, text, truth, uid};
+use crate::status_error::ApiResult;
 use crate::store::{Change, Object};
 use crate::subresources::set_condition;
 
@@ -20,7 +20,7 @@ use crate::subresources::set_condition;
 const BURST: i64 = 500;
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 
-static RECORDER: Recorder = Recorder::new("job-controller");
+static RECORDER: EventRecorder = EventRecorder::new("job-controller");
 
 /// The controller.
 pub(super) struct Jobs {
@@ -50,7 +50,7 @@ impl Controller for Jobs {
         &[("batch", "jobs"), ("", "pods")]
     }
 
-    fn concerned(&self, cluster: &Cluster, source: usize, change: &Change) -> Vec<Key> {
+    fn keys_of_change(&self, cluster: &Cluster, source: usize, change: &Change) -> Vec<Key> {
         if source == 0 {
             return vec![own(change)];
         }
@@ -58,14 +58,14 @@ impl Controller for Jobs {
         let ended = |object: &Object| Pod::phase_is_last(object);
         if change.previous.as_ref().is_some_and(|before| !ended(before)) && ended(&change.object) {
             for owner in &change.object.owners {
-                cluster.held.release(&owner.uid);
+                cluster.snapshot_state.release(&owner.uid);
             }
         }
         controller_of(change, "Job")
     }
 
-    fn reconcile(&self, cluster: &Cluster, (place, job_name): &Key) -> Answer<Option<Duration>> {
-        let jobs = cluster.kind("batch", "jobs");
+    fn reconcile(&self, cluster: &Cluster, (place, job_name): &Key) -> ApiResult<Option<Duration>> {
+        let jobs = cluster.resource("batch", "jobs");
         let Some(job) = cluster.value(&jobs, place, job_name) else { return Ok(None) };
         if at(&job, &["metadata", "deletionTimestamp"]).is_some() {
             return Ok(None);
@@ -73,7 +73,7 @@ impl Controller for Jobs {
         if holds(&job, "Complete") || holds(&job, "Failed") {
             return self.retire(cluster, place, &job);
         }
-        if cluster.held.keeps(&job) {
+        if cluster.snapshot_state.keeps(&job) {
             return Ok(None);
         }
         let count = count(cluster, &job);
@@ -139,7 +139,7 @@ impl Jobs {
     }
 
     /// Removes a job that has ended, if it says when.
-    fn retire(&self, cluster: &Cluster, place: &str, job: &Value) -> Answer<Option<Duration>> {
+    fn retire(&self, cluster: &Cluster, place: &str, job: &Value) -> ApiResult<Option<Duration>> {
         let Some(keep) = int(job, &["spec", "ttlSecondsAfterFinished"]) else { return Ok(None) };
         let conditions = crate::json::list(job, &["status", "conditions"]).iter();
         let ended = conditions
@@ -156,7 +156,7 @@ impl Jobs {
             propagation: Some(Propagation::Foreground),
             ..DeleteOptions::default()
         };
-        cluster.delete(&cluster.kind("batch", "jobs"), place, name(job), &options).map(|_| None)
+        cluster.delete(&cluster.resource("batch", "jobs"), place, name(job), &options).map(|_| None)
     }
 }
 
@@ -204,7 +204,7 @@ fn grow(
     job: &Value,
     count: &Count,
     wanted: Option<i64>,
-) -> (i64, Answer<()>) {
+) -> (i64, ApiResult<()>) {
     let parallel = int(job, &["spec", "parallelism"]).unwrap_or(1).max(0);
     let active = count.active.len() as i64;
     let most = match wanted {
@@ -213,7 +213,7 @@ fn grow(
         None => parallel,
     };
     let missing = (most - active).clamp(0, BURST);
-    let pods = cluster.kind("", "pods");
+    let pods = cluster.resource("", "pods");
     let indexed = text(job, &["spec", "completionMode"]) == "Indexed";
     let mut free = (0..wanted.unwrap_or(0))
         .filter(|index| !count.done.contains(index) && !count.at_work.contains(index));
@@ -258,8 +258,8 @@ fn write_status(
     active: i64,
     verdict: Option<(&str, &str, &str)>,
     suspended: bool,
-) -> Answer<()> {
-    let jobs = cluster.kind("batch", "jobs");
+) -> ApiResult<()> {
+    let jobs = cluster.resource("batch", "jobs");
     let time = seconds(cluster.now());
     cluster.change(&jobs, place, name(job), Part::Status, &WriteOptions::default(), |_, before| {
         let mut object = before.clone();

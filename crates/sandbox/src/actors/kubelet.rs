@@ -24,13 +24,13 @@ pub(super) use self::life::duration;
 use self::life::{Pace, Stage, Step};
 use self::room::Room;
 use super::Settings;
-use super::follow::Follower;
+use super::controller::Informer;
 use super::outage;
-use super::recorder::Recorder;
+use super::recorder::EventRecorder;
 use crate::cluster::{Cluster, DeleteOptions, Part, WriteOptions, seconds};
-use crate::failure::Answer;
 use crate::json::{at, int, list, text};
 use crate::kinds::Resource;
+use crate::status_error::ApiResult;
 use crate::store::{Change, ChangeKind, Object};
 
 /// Pods that are looked at, or steps that are taken, before others get their turn.
@@ -38,7 +38,7 @@ const TURN: usize = 64;
 /// When a step that could not be written is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 
-static RECORDER: Recorder = Recorder::new("kubelet");
+static RECORDER: EventRecorder = EventRecorder::new("kubelet");
 
 struct Kubelet {
     cluster: Arc<Cluster>,
@@ -55,9 +55,9 @@ struct Kubelet {
 
 /// Runs all kubelets for ever.
 pub(super) async fn run(cluster: &Arc<Cluster>, settings: Settings) {
-    let pods = cluster.kind("", "pods");
-    let mut follower = Follower::new(Arc::clone(&pods));
-    let mut nodes = Follower::new(cluster.kind("", "nodes"));
+    let pods = cluster.resource("", "pods");
+    let mut informer = Informer::new(Arc::clone(&pods));
+    let mut nodes = Informer::new(cluster.resource("", "nodes"));
     let mut kubelet = Kubelet {
         cluster: Arc::clone(cluster),
         nodes: Arc::clone(&nodes.resource),
@@ -69,8 +69,8 @@ pub(super) async fn run(cluster: &Arc<Cluster>, settings: Settings) {
         down: BTreeSet::new(),
     };
     loop {
-        let changes = follower.poll();
-        if follower.missed() {
+        let changes = informer.poll();
+        if informer.missed() {
             kubelet.room = Room::default();
         }
         for (place, change) in changes.iter().enumerate() {
@@ -92,7 +92,7 @@ pub(super) async fn run(cluster: &Arc<Cluster>, settings: Settings) {
         }
         let next = kubelet.agenda.next();
         tokio::select! {
-            () = follower.changed() => {}
+            () = informer.changed() => {}
             () = nodes.changed() => {}
             () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {}
         }
@@ -196,7 +196,7 @@ impl Kubelet {
         true
     }
 
-    fn take(&mut self, pod: &Object, step: Step) -> Answer<()> {
+    fn take(&mut self, pod: &Object, step: Step) -> ApiResult<()> {
         let now = seconds(self.cluster.now());
         match step {
             Step::Admit => self.admit(pod, &now)?,
@@ -234,7 +234,7 @@ impl Kubelet {
     }
 
     /// Admits a pod and starts it, unless it takes time to start or does not fit on the node.
-    fn admit(&mut self, pod: &Object, now: &str) -> Answer<()> {
+    fn admit(&mut self, pod: &Object, now: &str) -> ApiResult<()> {
         let node = self.nodes.objects.get(pod.field_named("spec.nodeName"));
         let node = node.map(|node| node.value()).unwrap_or_default();
         let after = self.write(pod, Step::Admit, |pod| match self.room.check(pod, &node) {
@@ -315,7 +315,7 @@ impl Kubelet {
         pod: &Object,
         step: Step,
         edit: impl Fn(&Value) -> Value,
-    ) -> Answer<Option<Value>> {
+    ) -> ApiResult<Option<Value>> {
         let options = WriteOptions::default();
         let mut after = None;
         let place = (&*pod.namespace, &*pod.name);

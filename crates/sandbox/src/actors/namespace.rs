@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::follow::{Controller, Key, own};
+use super::controller::{Controller, Key, own};
 use super::workload::create;
 use crate::cluster::{Cluster, DeleteOptions, Part, WriteOptions};
-use crate::failure::Answer;
 use crate::json::{list, slot};
 use crate::kinds::Verbs;
+use crate::status_error::ApiResult;
 use crate::store::{Change, ChangeKind};
 
 /// How long until an ending namespace is looked at again; its pods take time.
@@ -23,15 +23,15 @@ impl Controller for Namespaces {
         &[("", "namespaces")]
     }
 
-    fn concerned(&self, _: &Cluster, _: usize, change: &Change) -> Vec<Key> {
+    fn keys_of_change(&self, _: &Cluster, _: usize, change: &Change) -> Vec<Key> {
         if change.kind == ChangeKind::Deleted { Vec::new() } else { vec![own(change)] }
     }
 
-    fn reconcile(&self, cluster: &Cluster, (_, namespace): &Key) -> Answer<Option<Duration>> {
-        let namespaces = cluster.kind("", "namespaces");
+    fn reconcile(&self, cluster: &Cluster, (_, namespace): &Key) -> ApiResult<Option<Duration>> {
+        let namespaces = cluster.resource("", "namespaces");
         let Some(object) = namespaces.objects.get(namespace) else { return Ok(None) };
         if !object.deleting {
-            let accounts = cluster.kind("", "serviceaccounts");
+            let accounts = cluster.resource("", "serviceaccounts");
             if accounts.objects.get(&format!("{namespace}/default")).is_none() {
                 create(cluster, &accounts, namespace, json!({"metadata": {"name": "default"}}))?;
             }
@@ -41,8 +41,8 @@ impl Controller for Namespaces {
         for resource in cluster.kinds.all() {
             let kind = &resource.kind;
             if !kind.namespaced
-                || kind.behaviour.verbs != Verbs::All
-                || kind.behaviour.stored_as.is_some()
+                || kind.strategy.verbs != Verbs::All
+                || kind.strategy.stored_as.is_some()
             {
                 continue;
             }

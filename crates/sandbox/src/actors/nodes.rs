@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::follow::{Controller, Key, own};
+use super::controller::{Controller, Key, own};
 use crate::cluster::{Cluster, DeleteOptions, Part, WriteOptions, micros, seconds};
-use crate::failure::Answer;
 use crate::json::{at, list, slot, text, truth};
+use crate::status_error::ApiResult;
 use crate::store::{Change, ChangeKind};
 use crate::subresources::set_condition;
 
@@ -65,17 +65,17 @@ impl Controller for Nodes {
         &[("", "nodes")]
     }
 
-    fn concerned(&self, cluster: &Cluster, _: usize, change: &Change) -> Vec<Key> {
+    fn keys_of_change(&self, cluster: &Cluster, _: usize, change: &Change) -> Vec<Key> {
         if change.kind == ChangeKind::Deleted {
-            let leases = cluster.kind("coordination.k8s.io", "leases");
+            let leases = cluster.resource("coordination.k8s.io", "leases");
             let _ = cluster.delete(&leases, LEASES, &change.object.name, &DeleteOptions::default());
             return Vec::new();
         }
         vec![own(change)]
     }
 
-    fn reconcile(&self, cluster: &Cluster, (_, node_name): &Key) -> Answer<Option<Duration>> {
-        let nodes = cluster.kind("", "nodes");
+    fn reconcile(&self, cluster: &Cluster, (_, node_name): &Key) -> ApiResult<Option<Duration>> {
+        let nodes = cluster.resource("", "nodes");
         let Some(node) = cluster.value(&nodes, "", node_name) else { return Ok(None) };
         register(cluster, node_name)?;
         taint(cluster, &node)?;
@@ -88,8 +88,8 @@ impl Controller for Nodes {
 }
 
 /// Sets what a kubelet says when it comes up, as far as it is not there.
-fn register(cluster: &Cluster, name: &str) -> Answer<()> {
-    let nodes = cluster.kind("", "nodes");
+fn register(cluster: &Cluster, name: &str) -> ApiResult<()> {
+    let nodes = cluster.resource("", "nodes");
     let now = seconds(cluster.now());
     cluster.change(&nodes, "", name, Part::Status, &WriteOptions::default(), |current, before| {
         if crate::json::condition(before, "Ready").is_some() {
@@ -142,14 +142,14 @@ pub(super) fn set_healthy(status: &mut Value, now: &str) {
 }
 
 /// A cordoned node is tainted, and the taint goes with the cordon.
-fn taint(cluster: &Cluster, node: &Value) -> Answer<()> {
+fn taint(cluster: &Cluster, node: &Value) -> ApiResult<()> {
     let cordoned = truth(node, &["spec", "unschedulable"]);
     let tainted =
         list(node, &["spec", "taints"]).iter().any(|taint| text(taint, &["key"]) == CORDONED);
     if cordoned == tainted {
         return Ok(());
     }
-    let (nodes, now) = (cluster.kind("", "nodes"), seconds(cluster.now()));
+    let (nodes, now) = (cluster.resource("", "nodes"), seconds(cluster.now()));
     let options = WriteOptions::default();
     cluster.change(&nodes, "", crate::json::name(node), Part::Main, &options, |_, before| {
         let mut node = before.clone();
@@ -169,11 +169,11 @@ fn taint(cluster: &Cluster, node: &Value) -> Answer<()> {
     Ok(())
 }
 
-fn renew_lease(cluster: &Cluster, name: &str) -> Answer<()> {
-    let leases = cluster.kind("coordination.k8s.io", "leases");
+fn renew_lease(cluster: &Cluster, name: &str) -> ApiResult<()> {
+    let leases = cluster.resource("coordination.k8s.io", "leases");
     let now = micros(cluster.now());
     if leases.objects.get(&format!("{LEASES}/{name}")).is_none() {
-        let owner = cluster.value(&cluster.kind("", "nodes"), "", name).map(|node| {
+        let owner = cluster.value(&cluster.resource("", "nodes"), "", name).map(|node| {
             json!([{"apiVersion": "v1", "kind": "Node", "name": name, "uid": crate::json::uid(&node)}])
         });
         let lease = json!({

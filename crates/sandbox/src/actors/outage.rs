@@ -10,12 +10,12 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::Settings;
-use super::follow::{Controller, Key, own};
+use super::controller::{Controller, Key, own};
 use super::kubelet::duration;
-use super::recorder::Recorder;
+use super::recorder::EventRecorder;
 use crate::cluster::{Cluster, Part, WriteOptions, micros, seconds};
-use crate::failure::Answer;
 use crate::json::{condition, list, members, slot, text};
+use crate::status_error::ApiResult;
 use crate::store::{Change, ChangeKind};
 use crate::subresources::set_condition;
 
@@ -28,7 +28,7 @@ const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 const UNKNOWN: &str = "NodeStatusUnknown";
 const SILENT: &str = "Kubelet stopped posting node status.";
 
-static RECORDER: Recorder = Recorder::new("node-controller");
+static RECORDER: EventRecorder = EventRecorder::new("node-controller");
 
 /// What the annotation of a node says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,12 +74,12 @@ impl Controller for Outages {
         &[("", "nodes")]
     }
 
-    fn concerned(&self, _: &Cluster, _: usize, change: &Change) -> Vec<Key> {
+    fn keys_of_change(&self, _: &Cluster, _: usize, change: &Change) -> Vec<Key> {
         if change.kind == ChangeKind::Deleted { Vec::new() } else { vec![own(change)] }
     }
 
-    fn reconcile(&self, cluster: &Cluster, (_, node_name): &Key) -> Answer<Option<Duration>> {
-        let nodes = cluster.kind("", "nodes");
+    fn reconcile(&self, cluster: &Cluster, (_, node_name): &Key) -> ApiResult<Option<Duration>> {
+        let nodes = cluster.resource("", "nodes");
         let Some(node) = cluster.value(&nodes, "", node_name) else { return Ok(None) };
         let failed_at = text(&node, &["metadata", "annotations", FAILED_AT]);
         let length = match Wish::of(&node) {
@@ -119,8 +119,8 @@ fn warn(cluster: &Cluster, node: &Value) {
 }
 
 /// Makes a node what it is when its kubelet is silent.
-fn fail(cluster: &Cluster, node_name: &str) -> Answer<()> {
-    let nodes = cluster.kind("", "nodes");
+fn fail(cluster: &Cluster, node_name: &str) -> ApiResult<()> {
+    let nodes = cluster.resource("", "nodes");
     let (time, now) = (cluster.now(), seconds(cluster.now()));
     let options = WriteOptions::default();
     cluster.change(&nodes, "", node_name, Part::Status, &options, |_, before| {
@@ -157,7 +157,7 @@ fn fail(cluster: &Cluster, node_name: &str) -> Answer<()> {
         slot(&mut node, &["spec"])["taints"] = taints.into();
         Ok(Some(node))
     })?;
-    let pods = cluster.kind("", "pods");
+    let pods = cluster.resource("", "pods");
     for pod in pods.objects.by_field(node_name).objects.iter().filter(|pod| pod.ready) {
         let marked = cluster.change(
             &pods,
@@ -185,8 +185,8 @@ fn fail(cluster: &Cluster, node_name: &str) -> Answer<()> {
 }
 
 /// Brings a node back that failed.
-fn recover(cluster: &Cluster, node_name: &str) -> Answer<()> {
-    let nodes = cluster.kind("", "nodes");
+fn recover(cluster: &Cluster, node_name: &str) -> ApiResult<()> {
+    let nodes = cluster.resource("", "nodes");
     let now = seconds(cluster.now());
     let options = WriteOptions::default();
     cluster.change(&nodes, "", node_name, Part::Main, &options, |_, before| {

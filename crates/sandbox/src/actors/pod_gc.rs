@@ -25,7 +25,7 @@ pub(super) async fn run(cluster: &Arc<Cluster>, settings: Settings) {
 
 /// Removes the oldest pods that have ended, until the bound holds.
 fn collect(cluster: &Cluster, kept: usize) {
-    let pods = cluster.kind("", "pods");
+    let pods = cluster.resource("", "pods");
     let mut ended = pods.objects.list("").objects;
     ended.retain(|pod| ["Succeeded", "Failed"].contains(&pod.field_named("status.phase")));
     let surplus = ended.len().saturating_sub(kept);
@@ -52,7 +52,7 @@ mod tests {
     #[test]
     fn the_oldest_pods_that_have_ended_are_removed() {
         let cluster = crate::testing::cluster();
-        let pods = cluster.kind("", "pods");
+        let pods = cluster.resource("", "pods");
         for (name, phase) in [
             ("a", "Running"),
             ("b", "Failed"),

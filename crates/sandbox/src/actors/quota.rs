@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::follow::{Controller, Key, own};
+use super::controller::{Controller, Key, own};
 use crate::admission;
 use crate::cluster::Cluster;
-use crate::failure::Answer;
 use crate::json::at;
+use crate::status_error::ApiResult;
 use crate::store::{Change, ChangeKind};
 
 /// The controller.
@@ -24,8 +24,8 @@ impl Controller for Quotas {
         ]
     }
 
-    fn concerned(&self, cluster: &Cluster, source: usize, change: &Change) -> Vec<Key> {
-        let quotas = cluster.kind("", "resourcequotas");
+    fn keys_of_change(&self, cluster: &Cluster, source: usize, change: &Change) -> Vec<Key> {
+        let quotas = cluster.resource("", "resourcequotas");
         if quotas.objects.is_empty() {
             return Vec::new();
         }
@@ -48,7 +48,7 @@ impl Controller for Quotas {
         if counts { vec![(own(change).0, String::new())] } else { Vec::new() }
     }
 
-    fn reconcile(&self, cluster: &Cluster, (namespace, _): &Key) -> Answer<Option<Duration>> {
+    fn reconcile(&self, cluster: &Cluster, (namespace, _): &Key) -> ApiResult<Option<Duration>> {
         admission::recount(cluster, namespace);
         Ok(None)
     }

@@ -14,12 +14,12 @@ const BURST: f64 = 300.0;
 const PER_SECOND: f64 = 30.0;
 
 /// Writes events under one name.
-pub(super) struct Recorder {
+pub(super) struct EventRecorder {
     component: &'static str,
     left: Mutex<Option<(f64, Instant)>>,
 }
 
-impl Recorder {
+impl EventRecorder {
     pub(super) const fn new(component: &'static str) -> Self {
         Self { component, left: Mutex::new(None) }
     }
@@ -81,7 +81,7 @@ impl Recorder {
             "source": source, "firstTimestamp": time, "lastTimestamp": time, "count": 1,
             "reportingComponent": self.component, "reportingInstance": node,
         });
-        let events = cluster.kind("", "events");
+        let events = cluster.resource("", "events");
         if let Err(failure) = cluster.create(&events, place, event, &WriteOptions::default()) {
             tracing::debug!(message = %failure.message, "an event was lost");
         }

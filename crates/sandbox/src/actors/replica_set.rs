@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::follow::{Controller, Key, own};
-use super::recorder::Recorder;
+use super::controller::{Controller, Key, own};
+use super::recorder::EventRecorder;
 use super::workload::{Pod, controller_of, create, delete_pod, from_template, pods_of};
 use crate::cluster::{Cluster, Part, WriteOptions, seconds};
-use crate::failure::{Answer, Failure};
 use crate::json::{at, int, map, members, name, slot, text, uid};
+use crate::status_error::{ApiResult, StatusError};
 use crate::store::Change;
 use crate::subresources::set_condition;
 
@@ -19,7 +19,7 @@ const BURST: usize = 500;
 /// Condition of a set whose last pod was refused.
 pub(super) const FAILURE: &str = "ReplicaFailure";
 
-static RECORDER: Recorder = Recorder::new("replicaset-controller");
+static RECORDER: EventRecorder = EventRecorder::new("replicaset-controller");
 
 /// The controller of one of the two kinds.
 pub(super) struct ReplicaSets {
@@ -43,19 +43,19 @@ impl Controller for ReplicaSets {
         }
     }
 
-    fn concerned(&self, _: &Cluster, source: usize, change: &Change) -> Vec<Key> {
+    fn keys_of_change(&self, _: &Cluster, source: usize, change: &Change) -> Vec<Key> {
         if source == 0 { vec![own(change)] } else { controller_of(change, self.kind) }
     }
 
-    fn reconcile(&self, cluster: &Cluster, (place, set_name): &Key) -> Answer<Option<Duration>> {
-        let sets = cluster.kind(self.group, self.plural);
+    fn reconcile(&self, cluster: &Cluster, (place, set_name): &Key) -> ApiResult<Option<Duration>> {
+        let sets = cluster.resource(self.group, self.plural);
         let Some(set) = cluster.value(&sets, place, set_name) else { return Ok(None) };
         let pods = pods_of(cluster, uid(&set));
         let ending = at(&set, &["metadata", "deletionTimestamp"]).is_some();
         let wanted = int(&set, &["spec", "replicas"]).unwrap_or(1).max(0) as usize;
         let active = pods.iter().filter(|pod| pod.active()).count();
         // The pods of a snapshot stay as they are.
-        let done = if ending || cluster.held.keeps(&set) {
+        let done = if ending || cluster.snapshot_state.keeps(&set) {
             Ok(false)
         } else if active < wanted {
             grow(cluster, place, &set, wanted - active).map_err(|why| ("FailedCreate", why))
@@ -79,10 +79,10 @@ impl Controller for ReplicaSets {
 }
 
 /// Makes pods; whether more are to be made.
-fn grow(cluster: &Cluster, place: &str, set: &Value, missing: usize) -> Answer<bool> {
+fn grow(cluster: &Cluster, place: &str, set: &Value, missing: usize) -> ApiResult<bool> {
     let mut pod = from_template(set);
     pod["metadata"]["generateName"] = format!("{}-", name(set)).into();
-    let resource = cluster.kind("", "pods");
+    let resource = cluster.resource("", "pods");
     for _ in 0..missing.min(BURST) {
         match create(cluster, &resource, place, pod.clone()) {
             Ok(made) => {
@@ -100,7 +100,7 @@ fn grow(cluster: &Cluster, place: &str, set: &Value, missing: usize) -> Answer<b
 }
 
 /// Ends pods, those first that are worth least.
-fn shrink(cluster: &Cluster, set: &Value, pods: &[Pod], surplus: usize) -> Answer<()> {
+fn shrink(cluster: &Cluster, set: &Value, pods: &[Pod], surplus: usize) -> ApiResult<()> {
     let mut active: Vec<&Pod> = pods.iter().filter(|pod| pod.active()).collect();
     active.sort_by_cached_key(|pod| {
         let value = &pod.value();
@@ -125,8 +125,8 @@ fn write_status(
     place: &str,
     set: &Value,
     pods: &[Pod],
-    refused: Option<&(&str, Failure)>,
-) -> Answer<Option<Duration>> {
+    refused: Option<&(&str, StatusError)>,
+) -> ApiResult<Option<Duration>> {
     let now = cluster.now();
     let ready_for = int(set, &["spec", "minReadySeconds"]).unwrap_or(0);
     let active: Vec<&Pod> = pods.iter().filter(|pod| pod.active()).collect();

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::workload::{create, fingerprint, owner};
 use crate::cluster::Cluster;
-use crate::failure::Answer;
 use crate::json::{at, int, name, uid};
+use crate::status_error::ApiResult;
 
 /// The label of a pod that says which template it was made of.
 pub(crate) const REVISION: &str = "controller-revision-hash";
@@ -17,15 +17,15 @@ pub(super) fn keep(
     place: &str,
     set: &Value,
     label: fn(String, String) -> String,
-) -> Answer<String> {
-    if let Some(revision) = cluster.held.revision(set) {
+) -> ApiResult<String> {
+    if let Some(revision) = cluster.snapshot_state.revision(set) {
         return Ok(revision);
     }
     let data = json!({"spec": {"template": set["spec"]["template"]}});
     let hash = fingerprint(&data);
     let revision_name = format!("{}-{hash}", name(set));
     let label = label(revision_name.clone(), hash);
-    let revisions = cluster.kind("apps", "controllerrevisions");
+    let revisions = cluster.resource("apps", "controllerrevisions");
     if revisions.objects.get(&format!("{place}/{revision_name}")).is_none() {
         let owned = revisions.objects.owned_by(uid(set));
         let last = owned.iter().filter_map(|one| int(&one.value(), &["revision"])).max();

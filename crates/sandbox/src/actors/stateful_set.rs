@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::follow::{Controller, Key, own};
-use super::recorder::Recorder;
+use super::controller::{Controller, Key, own};
+use super::recorder::EventRecorder;
 use super::revision::{self, REVISION};
 use super::workload::{Pod, controller_of, create, delete_pod, from_template, pods_of};
 use crate::cluster::{Cluster, Part, WriteOptions};
-use crate::failure::Answer;
 use crate::json::{at, int, list, name, slot, text, uid};
+use crate::status_error::ApiResult;
 use crate::store::Change;
 
-static RECORDER: Recorder = Recorder::new("statefulset-controller");
+static RECORDER: EventRecorder = EventRecorder::new("statefulset-controller");
 
 /// The controller.
 pub(super) struct StatefulSets;
@@ -23,19 +23,19 @@ impl Controller for StatefulSets {
         &[("apps", "statefulsets"), ("", "pods")]
     }
 
-    fn concerned(&self, _: &Cluster, source: usize, change: &Change) -> Vec<Key> {
+    fn keys_of_change(&self, _: &Cluster, source: usize, change: &Change) -> Vec<Key> {
         if source == 0 { vec![own(change)] } else { controller_of(change, "StatefulSet") }
     }
 
-    fn reconcile(&self, cluster: &Cluster, (place, set_name): &Key) -> Answer<Option<Duration>> {
-        let sets = cluster.kind("apps", "statefulsets");
+    fn reconcile(&self, cluster: &Cluster, (place, set_name): &Key) -> ApiResult<Option<Duration>> {
+        let sets = cluster.resource("apps", "statefulsets");
         let Some(set) = cluster.value(&sets, place, set_name) else { return Ok(None) };
         if at(&set, &["metadata", "deletionTimestamp"]).is_some() {
             return Ok(None);
         }
         let update = revision::keep(cluster, place, &set, |name, _| name)?;
         let mut done = Ok(());
-        if !cluster.held.keeps(&set) {
+        if !cluster.snapshot_state.keeps(&set) {
             let pods = pods_of(cluster, uid(&set));
             done = advance(cluster, place, &set, &pods, &update);
         }
@@ -51,7 +51,13 @@ fn ordinal(pod: &Pod) -> i64 {
 }
 
 /// Makes one step: in order, each after the one before is ready, unless all may go at once.
-fn advance(cluster: &Cluster, place: &str, set: &Value, pods: &[Pod], update: &str) -> Answer<()> {
+fn advance(
+    cluster: &Cluster,
+    place: &str,
+    set: &Value,
+    pods: &[Pod],
+    update: &str,
+) -> ApiResult<()> {
     let wanted = int(set, &["spec", "replicas"]).unwrap_or(1).max(0);
     let first = int(set, &["spec", "ordinals", "start"]).unwrap_or(0);
     let parallel = text(set, &["spec", "podManagementPolicy"]) == "Parallel";
@@ -105,7 +111,7 @@ fn advance(cluster: &Cluster, place: &str, set: &Value, pods: &[Pod], update: &s
     Ok(())
 }
 
-fn make(cluster: &Cluster, place: &str, set: &Value, number: i64, update: &str) -> Answer<()> {
+fn make(cluster: &Cluster, place: &str, set: &Value, number: i64, update: &str) -> ApiResult<()> {
     let mut pod = from_template(set);
     let pod_name = format!("{}-{number}", name(set));
     pod["metadata"]["name"] = pod_name.as_str().into();
@@ -117,7 +123,7 @@ fn make(cluster: &Cluster, place: &str, set: &Value, number: i64, update: &str) 
     if let Some(service) = at(set, &["spec", "serviceName"]) {
         pod["spec"]["subdomain"] = service.clone();
     }
-    let claims = cluster.kind("", "persistentvolumeclaims");
+    let claims = cluster.resource("", "persistentvolumeclaims");
     for template in list(set, &["spec", "volumeClaimTemplates"]) {
         let volume = name(template);
         let claim_name = format!("{volume}-{pod_name}");
@@ -132,7 +138,7 @@ fn make(cluster: &Cluster, place: &str, set: &Value, number: i64, update: &str) 
         volumes.push(json!({"name": volume, "persistentVolumeClaim": {"claimName": claim_name}}));
         pod["spec"]["volumes"] = volumes.into();
     }
-    create(cluster, &cluster.kind("", "pods"), place, pod)?;
+    create(cluster, &cluster.resource("", "pods"), place, pod)?;
     let message = format!("Create Pod {pod_name} in StatefulSet {} successful", name(set));
     RECORDER.note(cluster, set, "Normal", "SuccessfulCreate", &message);
     Ok(())
@@ -144,8 +150,8 @@ fn write_status(
     set: &Value,
     pods: &[Pod],
     update: &str,
-) -> Answer<()> {
-    let sets = cluster.kind("apps", "statefulsets");
+) -> ApiResult<()> {
+    let sets = cluster.resource("apps", "statefulsets");
     let present = pods.iter().filter(|pod| pod.active()).count();
     let ready = pods.iter().filter(|pod| pod.active() && pod.ready()).count();
     let updated = pods.iter().filter(|pod| pod.active() && pod.label(REVISION) == update).count();

@@ -9,19 +9,19 @@ use tokio::time::Instant;
 
 use super::Settings;
 use super::affinity::tolerations;
-use super::follow::{Controller, Key, own};
-use super::recorder::Recorder;
+use super::controller::{Controller, Key, own};
+use super::recorder::EventRecorder;
 use super::workload::delete_pod;
 use crate::cluster::{Cluster, Part, WriteOptions, seconds};
-use crate::failure::Answer;
 use crate::json::{int, list, slot, text};
+use crate::status_error::ApiResult;
 use crate::store::{Change, Object};
 use crate::subresources::set_condition;
 
 /// How often a tainted node is looked at for pods that came later.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-static RECORDER: Recorder = Recorder::new("taint-eviction-controller");
+static RECORDER: EventRecorder = EventRecorder::new("taint-eviction-controller");
 
 /// Since when each pod of a node is on it together with the taints, by its uid.
 type Stays = BTreeMap<Box<str>, Instant>;
@@ -44,14 +44,14 @@ impl Controller for TaintEvictions {
         &[("", "nodes")]
     }
 
-    fn concerned(&self, _: &Cluster, _: usize, change: &Change) -> Vec<Key> {
+    fn keys_of_change(&self, _: &Cluster, _: usize, change: &Change) -> Vec<Key> {
         vec![own(change)]
     }
 
-    fn reconcile(&self, cluster: &Cluster, (_, node_name): &Key) -> Answer<Option<Duration>> {
+    fn reconcile(&self, cluster: &Cluster, (_, node_name): &Key) -> ApiResult<Option<Duration>> {
         let mut all = self.stays.lock().unwrap_or_else(PoisonError::into_inner);
         let before = all.remove(node_name).unwrap_or_default();
-        let node = cluster.value(&cluster.kind("", "nodes"), "", node_name).unwrap_or_default();
+        let node = cluster.value(&cluster.resource("", "nodes"), "", node_name).unwrap_or_default();
         let strict: Vec<&Value> = list(&node, &["spec", "taints"])
             .iter()
             .filter(|taint| text(taint, &["effect"]) == "NoExecute")
@@ -62,7 +62,7 @@ impl Controller for TaintEvictions {
         let now = Instant::now();
         let mut wait = self.settings.wait(LOOK_AGAIN);
         let (mut stays, mut leaving) = (Stays::new(), Vec::new());
-        for pod in cluster.kind("", "pods").objects.by_field(node_name).objects {
+        for pod in cluster.resource("", "pods").objects.by_field(node_name).objects {
             if pod.deleting {
                 continue;
             }
@@ -96,10 +96,10 @@ fn stay(pod: &Value, taints: &[&Value]) -> Option<Duration> {
     shortest
 }
 
-fn evict(cluster: &Cluster, pod: &Object) -> Answer<()> {
+fn evict(cluster: &Cluster, pod: &Object) -> ApiResult<()> {
     let now = seconds(cluster.now());
     let options = WriteOptions::default();
-    let pods = cluster.kind("", "pods");
+    let pods = cluster.resource("", "pods");
     let marked = cluster.change(
         &pods,
         &pod.namespace,

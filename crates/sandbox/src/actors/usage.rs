@@ -8,11 +8,11 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, seconds};
-use crate::failure::{Answer, Failure};
 use crate::json::{list, map, name, namespace, text, uid};
 use crate::kinds::Resource;
 use crate::quantity::Quantity;
 use crate::selector::Selector;
+use crate::status_error::{ApiResult, StatusError};
 use crate::store::Object;
 
 /// How a pod uses what it has: `constant`, `wave` (one per day) or `bursts`, optionally with a share
@@ -117,9 +117,9 @@ impl Usage {
         place: Option<&str>,
         one: Option<&str>,
         labels: &str,
-    ) -> Answer<Value> {
+    ) -> ApiResult<Value> {
         let selector = Selector::labels(labels)?;
-        let of = cluster.kind("", &resource.kind.plural);
+        let of = cluster.resource("", &resource.kind.plural);
         let now = cluster.now();
         let objects = match one {
             Some(name) => {
@@ -127,7 +127,7 @@ impl Usage {
                 vec![
                     of.objects
                         .get(&key)
-                        .ok_or_else(|| Failure::not_found(resource.named(), name))?,
+                        .ok_or_else(|| StatusError::not_found(resource.group_resource(), name))?,
                 ]
             }
             None => of.objects.list(&of.prefix(place)).objects,
@@ -140,7 +140,9 @@ impl Usage {
             running.map(|pod| self.pod_item(&pod.value(), now)).collect()
         };
         match one {
-            Some(name) => items.pop().ok_or_else(|| Failure::not_found(resource.named(), name)),
+            Some(name) => {
+                items.pop().ok_or_else(|| StatusError::not_found(resource.group_resource(), name))
+            }
             None => Ok(json!({
                 "kind": format!("{}List", resource.kind.kind), "apiVersion": "metrics.k8s.io/v1beta1",
                 "metadata": {}, "items": items,
@@ -150,7 +152,7 @@ impl Usage {
 
     fn node_item(&self, cluster: &Cluster, node: &Object, now: Timestamp) -> Value {
         let (mut milli, mut bytes) = (NODE_MILLI as i64, NODE_BYTES as i64);
-        for pod in cluster.kind("", "pods").objects.by_field(&node.name).objects {
+        for pod in cluster.resource("", "pods").objects.by_field(&node.name).objects {
             if pod.field_named("status.phase") == "Running" {
                 let (cpu, memory) = self.pod(&pod.value(), now);
                 milli += cpu;

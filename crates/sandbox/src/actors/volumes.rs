@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::follow::{Controller, Key, own};
+use super::controller::{Controller, Key, own};
 use super::workload::create;
 use crate::cluster::{Cluster, DeleteOptions, Part, WriteOptions};
-use crate::failure::Answer;
 use crate::json::{at, list, name, namespace, slot, text, uid};
+use crate::status_error::ApiResult;
 use crate::store::{Change, ChangeKind};
 use index::{Index, allows, size};
 
@@ -40,7 +40,7 @@ impl Controller for Claims {
         ]
     }
 
-    fn concerned(&self, cluster: &Cluster, source: usize, change: &Change) -> Vec<Key> {
+    fn keys_of_change(&self, cluster: &Cluster, source: usize, change: &Change) -> Vec<Key> {
         if source == 0 && change.kind == ChangeKind::Deleted {
             release(cluster, &change.object.value());
         }
@@ -61,8 +61,12 @@ impl Controller for Claims {
         }
     }
 
-    fn reconcile(&self, cluster: &Cluster, (place, claim_name): &Key) -> Answer<Option<Duration>> {
-        let claims = cluster.kind("", "persistentvolumeclaims");
+    fn reconcile(
+        &self,
+        cluster: &Cluster,
+        (place, claim_name): &Key,
+    ) -> ApiResult<Option<Duration>> {
+        let claims = cluster.resource("", "persistentvolumeclaims");
         let Some(claim) = cluster.value(&claims, place, claim_name) else { return Ok(None) };
         if text(&claim, &["status", "phase"]) == "Bound"
             || at(&claim, &["metadata", "deletionTimestamp"]).is_some()
@@ -73,7 +77,8 @@ impl Controller for Claims {
             return bind(cluster, &claim, &volume).map(|()| None);
         }
         let class = text(&claim, &["spec", "storageClassName"]).to_owned();
-        let class = cluster.value(&cluster.kind("storage.k8s.io", "storageclasses"), "", &class);
+        let class =
+            cluster.value(&cluster.resource("storage.k8s.io", "storageclasses"), "", &class);
         let waits = class
             .as_ref()
             .is_some_and(|class| text(class, &["volumeBindingMode"]) == "WaitForFirstConsumer");
@@ -97,7 +102,7 @@ impl Controller for Claims {
 impl Claims {
     /// The volume that a claim names, or that names the claim.
     fn reserved(&self, cluster: &Cluster, claim: &Value) -> Option<Value> {
-        let volumes = cluster.kind("", "persistentvolumes");
+        let volumes = cluster.resource("", "persistentvolumes");
         let named = text(claim, &["spec", "volumeName"]);
         if !named.is_empty() {
             return cluster.value(&volumes, "", named);
@@ -113,7 +118,7 @@ impl Claims {
 
     /// The smallest free volume that is large enough.
     fn matching(&self, cluster: &Cluster, claim: &Value) -> Option<Value> {
-        let volumes = cluster.kind("", "persistentvolumes");
+        let volumes = cluster.resource("", "persistentvolumes");
         let wanted = size(claim, &["spec", "resources", "requests", "storage"])?;
         let names = self.index().fitting(claim);
         names.iter().filter_map(|name| cluster.value(&volumes, "", name)).find(|volume| {
@@ -125,9 +130,9 @@ impl Claims {
     }
 }
 
-fn provision(cluster: &Cluster, claim: &Value, class: &Value, node: &str) -> Answer<Value> {
+fn provision(cluster: &Cluster, claim: &Value, class: &Value, node: &str) -> ApiResult<Value> {
     let volume_name = format!("pvc-{}", uid(claim));
-    let volumes = cluster.kind("", "persistentvolumes");
+    let volumes = cluster.resource("", "persistentvolumes");
     if let Some(volume) = cluster.value(&volumes, "", &volume_name) {
         return Ok(volume);
     }
@@ -146,7 +151,7 @@ fn provision(cluster: &Cluster, claim: &Value, class: &Value, node: &str) -> Ans
     });
     // A volume lives where the class says, or in the zone of the chosen node.
     let topologies = list(class, &["allowedTopologies"]);
-    let found = cluster.value(&cluster.kind("", "nodes"), "", node);
+    let found = cluster.value(&cluster.resource("", "nodes"), "", node);
     let zone = found
         .as_ref()
         .map(|node| text(node, &["metadata", "labels", "topology.kubernetes.io/zone"]))
@@ -166,9 +171,9 @@ fn reference(claim: &Value) -> Value {
     })
 }
 
-fn bind(cluster: &Cluster, claim: &Value, volume: &Value) -> Answer<()> {
+fn bind(cluster: &Cluster, claim: &Value, volume: &Value) -> ApiResult<()> {
     let options = WriteOptions::default();
-    let volumes = cluster.kind("", "persistentvolumes");
+    let volumes = cluster.resource("", "persistentvolumes");
     let reference = reference(claim);
     cluster.change(&volumes, "", name(volume), Part::Whole, &options, |_, before| {
         let mut object = before.clone();
@@ -176,7 +181,7 @@ fn bind(cluster: &Cluster, claim: &Value, volume: &Value) -> Answer<()> {
         slot(&mut object, &["status"])["phase"] = "Bound".into();
         Ok(Some(object))
     })?;
-    let claims = cluster.kind("", "persistentvolumeclaims");
+    let claims = cluster.resource("", "persistentvolumeclaims");
     cluster.change(&claims, namespace(claim), name(claim), Part::Whole, &options, |_, before| {
         let mut object = before.clone();
         object["spec"]["volumeName"] = name(volume).into();
@@ -191,7 +196,7 @@ fn bind(cluster: &Cluster, claim: &Value, volume: &Value) -> Answer<()> {
 
 /// A new volume that nobody has claimed can be had.
 fn settle_volume(cluster: &Cluster, volume: &str) {
-    let volumes = cluster.kind("", "persistentvolumes");
+    let volumes = cluster.resource("", "persistentvolumes");
     let _ = cluster.change(
         &volumes,
         "",
@@ -211,7 +216,7 @@ fn settle_volume(cluster: &Cluster, volume: &str) {
 /// A volume whose claim is gone is deleted or kept, as it says.
 fn release(cluster: &Cluster, claim: &Value) {
     let volume_name = text(claim, &["spec", "volumeName"]);
-    let volumes = cluster.kind("", "persistentvolumes");
+    let volumes = cluster.resource("", "persistentvolumes");
     let Some(volume) = cluster.value(&volumes, "", volume_name) else { return };
     if text(&volume, &["spec", "claimRef", "uid"]) != uid(claim) {
         return;

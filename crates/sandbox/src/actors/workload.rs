@@ -5,11 +5,11 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::follow::Key;
+use super::controller::Key;
 use crate::cluster::{Cluster, DeleteOptions, WriteOptions};
-use crate::failure::Answer;
 use crate::json::{at, condition, members, name, text, uid};
 use crate::kinds::Resource;
+use crate::status_error::ApiResult;
 use crate::store::{Change, Object};
 
 /// A pod. What it says is only read when somebody asks: there may be thousands.
@@ -68,7 +68,7 @@ impl Pod {
 
 /// The pods that an object controls.
 pub(super) fn pods_of(cluster: &Cluster, owner: &str) -> Vec<Pod> {
-    let owned = cluster.kind("", "pods").objects.owned_by(owner);
+    let owned = cluster.resource("", "pods").objects.owned_by(owner);
     let controlled = owned.into_iter().filter(|object| controls(owner, object));
     controlled.map(|object| Pod { object }).collect()
 }
@@ -102,14 +102,14 @@ pub(super) fn create(
     resource: &Resource,
     place: &str,
     object: Value,
-) -> Answer<Arc<Object>> {
+) -> ApiResult<Arc<Object>> {
     cluster.create(resource, place, object, &WriteOptions::default()).map(|written| written.object)
 }
 
 /// Deletes a pod in its own time. One that is gone already is no failure.
-pub(super) fn delete_pod(cluster: &Cluster, pod: &Object) -> Answer<()> {
+pub(super) fn delete_pod(cluster: &Cluster, pod: &Object) -> ApiResult<()> {
     let options = DeleteOptions { uid: pod.uid.to_string(), ..DeleteOptions::default() };
-    match cluster.delete(&cluster.kind("", "pods"), &pod.namespace, &pod.name, &options) {
+    match cluster.delete(&cluster.resource("", "pods"), &pod.namespace, &pod.name, &options) {
         Err(failure) if failure.code != 404 && failure.code != 409 => Err(failure),
         _ => Ok(()),
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::task::JoinSet;
 
-use super::{Settings, follow, kubelet, nodes, outage, taint_eviction};
+use super::{Settings, controller, kubelet, nodes, outage, taint_eviction};
 use crate::cluster::{Cluster, DeleteOptions, Part, WriteOptions};
 use crate::json::{slot, text};
 use crate::kinds::Resource;
@@ -24,25 +24,25 @@ impl Yard {
     pub(super) fn new(speed: f64) -> Self {
         let cluster = Arc::new(crate::testing::cluster());
         let node = crate::actors::nodes::plain(0);
-        cluster.create(&cluster.kind("", "nodes"), "", node, &WriteOptions::default()).unwrap();
+        cluster.create(&cluster.resource("", "nodes"), "", node, &WriteOptions::default()).unwrap();
         let settings = Settings { speed };
         let mut tasks = JoinSet::new();
         let of = Arc::clone(&cluster);
         tasks.spawn(async move { kubelet::run(&of, settings).await });
-        let controllers: [Box<dyn follow::Controller>; 3] = [
+        let controllers: [Box<dyn controller::Controller>; 3] = [
             Box::new(nodes::Nodes),
             Box::new(outage::Outages::new(settings)),
             Box::new(taint_eviction::TaintEvictions::new(settings)),
         ];
         for controller in controllers {
             let of = Arc::clone(&cluster);
-            tasks.spawn(async move { follow::run(&of, &*controller).await });
+            tasks.spawn(async move { controller::run(&of, &*controller).await });
         }
         Self { cluster, _tasks: tasks }
     }
 
     pub(super) fn pods(&self) -> Arc<Resource> {
-        self.cluster.kind("", "pods")
+        self.cluster.resource("", "pods")
     }
 
     /// Creates a pod with annotations, bound to a node unless its name is empty.
@@ -102,7 +102,7 @@ impl Yard {
 
     /// The reasons of all events about a pod, in order.
     pub(super) fn events(&self, name: &str) -> Vec<String> {
-        let events = self.cluster.kind("", "events").objects.list("").objects;
+        let events = self.cluster.resource("", "events").objects.list("").objects;
         let mut events: Vec<_> =
             events.iter().map(|event| (event.version, event.value())).collect();
         events.sort_by_key(|(version, _)| *version);

@@ -3,13 +3,13 @@
 use serde_json::Value;
 
 use crate::cluster::Cluster;
-use crate::failure::{Answer, Failure, Named};
 use crate::json::{at, list, map, name, namespace, slot, text};
 use crate::quantity::Quantity;
+use crate::status_error::{ApiResult, GroupResource, StatusError};
 
 /// Applies the limit ranges of its namespace to a pod.
-pub(super) fn pod(cluster: &Cluster, pod: &mut Value) -> Answer<()> {
-    let ranges = cluster.kind("", "limitranges");
+pub(super) fn pod(cluster: &Cluster, pod: &mut Value) -> ApiResult<()> {
+    let ranges = cluster.resource("", "limitranges");
     if ranges.objects.is_empty() {
         return Ok(());
     }
@@ -47,7 +47,7 @@ pub(super) fn pod(cluster: &Cluster, pod: &mut Value) -> Answer<()> {
         return Ok(());
     }
     let why = if let [one] = &*wrong { one.clone() } else { format!("[{}]", wrong.join(", ")) };
-    Err(Failure::forbidden(Named { group: "", resource: "pods" }, name(pod), &why))
+    Err(StatusError::forbidden(GroupResource { group: "", resource: "pods" }, name(pod), &why))
 }
 
 fn fill_in(pod: &mut Value, limit: &Value) {

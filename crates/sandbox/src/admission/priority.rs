@@ -3,14 +3,14 @@
 use serde_json::Value;
 
 use crate::cluster::Cluster;
-use crate::failure::{Answer, Failure, Named};
 use crate::json::{at, int, name, slot, text, truth};
+use crate::status_error::{ApiResult, GroupResource, StatusError};
 
-const PODS: Named<'static> = Named { group: "", resource: "pods" };
+const PODS: GroupResource<'static> = GroupResource { group: "", resource: "pods" };
 
 /// Sets the priority of a pod from its class.
-pub(super) fn pod(cluster: &Cluster, pod: &mut Value) -> Answer<()> {
-    let classes = cluster.kind("scheduling.k8s.io", "priorityclasses").objects.clone();
+pub(super) fn pod(cluster: &Cluster, pod: &mut Value) -> ApiResult<()> {
+    let classes = cluster.resource("scheduling.k8s.io", "priorityclasses").objects.clone();
     let named = text(pod, &["spec", "priorityClassName"]).to_owned();
     let class = if named.is_empty() {
         let all = classes.list("").objects;
@@ -21,7 +21,7 @@ pub(super) fn pod(cluster: &Cluster, pod: &mut Value) -> Answer<()> {
         let found = classes.get(&named).map(|class| class.value());
         if found.is_none() {
             let why = format!("no PriorityClass with name {named} was found");
-            return Err(Failure::forbidden(PODS, name(pod), &why));
+            return Err(StatusError::forbidden(PODS, name(pod), &why));
         }
         found
     };
@@ -38,7 +38,7 @@ pub(super) fn pod(cluster: &Cluster, pod: &mut Value) -> Answer<()> {
             "the integer value of priority ({}) must not be provided in pod spec; priority admission controller computed {value} from the given PriorityClass name",
             given.unwrap_or(0)
         );
-        return Err(Failure::forbidden(PODS, name(pod), &why));
+        return Err(StatusError::forbidden(PODS, name(pod), &why));
     }
     let spec = slot(pod, &["spec"]);
     spec["priority"] = value.into();
@@ -50,11 +50,11 @@ pub(super) fn pod(cluster: &Cluster, pod: &mut Value) -> Answer<()> {
 }
 
 /// There is one default class at most.
-pub(super) fn class(cluster: &Cluster, class: &Value) -> Answer<()> {
+pub(super) fn class(cluster: &Cluster, class: &Value) -> ApiResult<()> {
     if !truth(class, &["globalDefault"]) {
         return Ok(());
     }
-    let classes = cluster.kind("scheduling.k8s.io", "priorityclasses");
+    let classes = cluster.resource("scheduling.k8s.io", "priorityclasses");
     let all = classes.objects.list("").objects;
     let other = all
         .iter()
@@ -67,7 +67,7 @@ pub(super) fn class(cluster: &Cluster, class: &Value) -> Answer<()> {
                 "PriorityClass {} is already marked as default. Only one default can exist",
                 name(&other)
             );
-            Err(Failure::forbidden(classes.named(), name(class), &why))
+            Err(StatusError::forbidden(classes.group_resource(), name(class), &why))
         }
     }
 }

@@ -6,11 +6,11 @@ use std::sync::{MutexGuard, PoisonError};
 use serde_json::{Map, Value};
 
 use crate::cluster::{Cluster, Part, WriteOptions};
-use crate::failure::{Answer, Failure};
 use crate::json::{at, list, map, name, namespace, slot, text};
 use crate::kinds::Resource;
 use crate::pods;
 use crate::quantity::Quantity;
+use crate::status_error::{ApiResult, StatusError};
 
 /// Holds quotas still until what was taken from them is stored.
 pub(crate) struct Taken<'a> {
@@ -25,8 +25,8 @@ pub(super) fn take<'a>(
     resource: &Resource,
     object: &Value,
     dry_run: bool,
-) -> Answer<Option<Taken<'a>>> {
-    let quotas = cluster.kind("", "resourcequotas");
+) -> ApiResult<Option<Taken<'a>>> {
+    let quotas = cluster.resource("", "resourcequotas");
     if quotas.objects.is_empty() || resource.kind.plural == "resourcequotas" {
         return Ok(None);
     }
@@ -54,7 +54,7 @@ pub(super) fn take<'a>(
     Ok(Some(Taken { _lock: lock }))
 }
 
-fn check(resource: &Resource, object: &Value, quota: &Value, wanted: &Amounts) -> Answer<()> {
+fn check(resource: &Resource, object: &Value, quota: &Value, wanted: &Amounts) -> ApiResult<()> {
     let hard: Vec<(&String, Quantity)> = map(quota, &["spec", "hard"])
         .filter_map(|(name, value)| Some((name, value.as_str().and_then(Quantity::parse)?)))
         .collect();
@@ -78,7 +78,7 @@ fn check(resource: &Resource, object: &Value, quota: &Value, wanted: &Amounts) -
                 .map(|name| format!("{name} for: {}", containers.join(",")))
                 .collect();
             let why = format!("failed quota: {}: must specify {}", name(quota), parts.join("; "));
-            return Err(Failure::forbidden(resource.named(), name(object), &why));
+            return Err(StatusError::forbidden(resource.group_resource(), name(object), &why));
         }
     }
     let over: Vec<&(&String, Quantity)> = hard
@@ -104,7 +104,7 @@ fn check(resource: &Resource, object: &Value, quota: &Value, wanted: &Amounts) -
         shown(&|name, _| used(name)),
         shown(&|_, hard| hard),
     );
-    Err(Failure::forbidden(resource.named(), name(object), &why))
+    Err(StatusError::forbidden(resource.group_resource(), name(object), &why))
 }
 
 /// `requests` or `limits` and the resource, for names of computing power.
@@ -262,7 +262,7 @@ fn write(
 
 /// Counts again what a namespace uses.
 pub(super) fn recount(cluster: &Cluster, of: &str) {
-    let quotas = cluster.kind("", "resourcequotas");
+    let quotas = cluster.resource("", "resourcequotas");
     let prefix = quotas.prefix(Some(of));
     let present = quotas.objects.list(&prefix).objects;
     if present.is_empty() {
@@ -299,8 +299,8 @@ pub(super) fn recount(cluster: &Cluster, of: &str) {
 fn counted(resource: &Resource, hard: &[String]) -> bool {
     let kind = &resource.kind;
     if !kind.namespaced
-        || kind.behaviour.stored_as.is_some()
-        || kind.behaviour.verbs != crate::kinds::Verbs::All
+        || kind.strategy.stored_as.is_some()
+        || kind.strategy.verbs != crate::kinds::Verbs::All
     {
         return false;
     }

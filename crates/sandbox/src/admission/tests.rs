@@ -4,19 +4,19 @@ use serde_json::json;
 
 use super::*;
 use crate::cluster::WriteOptions;
-use crate::failure::Failure;
+use crate::status_error::StatusError;
 use crate::testing::{cluster, pod};
 
-fn put(cluster: &Cluster, group: &str, plural: &str, object: Value) -> Answer<Value> {
-    let resource = cluster.kind(group, plural);
+fn put(cluster: &Cluster, group: &str, plural: &str, object: Value) -> ApiResult<Value> {
+    let resource = cluster.resource(group, plural);
     let namespace = if resource.kind.namespaced { "default" } else { "" };
     cluster
         .create(&resource, namespace, object, &WriteOptions::default())
         .map(|written| written.object.value())
 }
 
-fn refused(answer: Answer<Value>) -> String {
-    let Failure { code, message, .. } = answer.unwrap_err();
+fn refused(answer: ApiResult<Value>) -> String {
+    let StatusError { code, message, .. } = answer.unwrap_err();
     assert_eq!(code, 403);
     message
 }
@@ -66,10 +66,12 @@ fn quotas_are_taken_from_and_given_back() {
         "pods \"b\" is forbidden: exceeded quota: compute-resources, requested: requests.cpu=600m, used: requests.cpu=600m, limited: requests.cpu=1"
     );
     let used = || {
-        cluster.value(&cluster.kind("", "resourcequotas"), "default", "compute-resources").unwrap()
+        cluster
+            .value(&cluster.resource("", "resourcequotas"), "default", "compute-resources")
+            .unwrap()
     };
     assert_eq!(used()["status"]["used"]["requests.cpu"], "600m");
-    let pods = cluster.kind("", "pods");
+    let pods = cluster.resource("", "pods");
     cluster.delete(&pods, "default", "a", &crate::cluster::DeleteOptions::default()).unwrap();
     recount(&cluster, "default");
     assert_eq!(used()["status"]["used"]["requests.cpu"], "0");
@@ -82,7 +84,7 @@ fn a_name_that_is_taken_does_not_lock_quotas_for_ever() {
     let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": {"pods": "2"}}});
     put(&cluster, "", "resourcequotas", quota).unwrap();
     let used = || {
-        let quota = cluster.value(&cluster.kind("", "resourcequotas"), "default", "q").unwrap();
+        let quota = cluster.value(&cluster.resource("", "resourcequotas"), "default", "q").unwrap();
         quota["status"]["used"]["pods"].clone()
     };
     put(&cluster, "", "pods", pod("a")).unwrap();

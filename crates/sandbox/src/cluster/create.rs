@@ -5,12 +5,12 @@ use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
 
-use super::{Cluster, WriteOptions, Written, complete, decode, seconds};
-use crate::failure::{Answer, Failure, Named};
+use super::{Cluster, WriteOptions, WriteResult, complete, decode, seconds};
 use crate::json::{at, members, name, slot, text};
 use crate::kinds::Resource;
 use crate::limits::NAME_TRIES_MAX;
-use crate::store::{ChangeKind, Draft, Refusal};
+use crate::status_error::{ApiResult, GroupResource, StatusError};
+use crate::store::{ChangeKind, Draft, StoreError};
 use crate::{admission, store};
 
 /// The letters of generated names, without those that make words or look alike.
@@ -33,11 +33,11 @@ impl Cluster {
         namespace: &str,
         mut object: Value,
         options: &WriteOptions,
-    ) -> Answer<Written> {
-        let warnings = decode(resource, &mut object, options.strictness)?;
+    ) -> ApiResult<WriteResult> {
+        let warnings = decode(resource, &mut object, options.field_validation)?;
         crate::events::to_stored(resource, &mut object);
         self.settle(resource, namespace, &mut object)?;
-        let written = |object| Written { object, warnings, created: true };
+        let written = |object| WriteResult { object, warnings, created: true };
         if !name(&object).is_empty() {
             return self.store_new(resource, object, options).map(written);
         }
@@ -54,16 +54,16 @@ impl Cluster {
     }
 
     /// Puts an object into its namespace and takes away what clients cannot say.
-    fn settle(&self, resource: &Resource, namespace: &str, object: &mut Value) -> Answer<()> {
+    fn settle(&self, resource: &Resource, namespace: &str, object: &mut Value) -> ApiResult<()> {
         let kind = &resource.kind;
         let given = text(object, &["metadata", "namespace"]);
         if !given.is_empty() && given != namespace && kind.namespaced {
-            return Err(Failure::bad_request(
+            return Err(StatusError::bad_request(
                 "the namespace of the provided object does not match the namespace sent on the request",
             ));
         }
         if !text(object, &["metadata", "resourceVersion"]).is_empty() {
-            return Err(Failure::bad_request(
+            return Err(StatusError::bad_request(
                 "resourceVersion should not be set on objects to be created",
             ));
         }
@@ -84,8 +84,7 @@ impl Cluster {
         if kind.namespaced {
             metadata.insert("namespace".to_owned(), namespace.into());
         }
-        if kind.behaviour.generations
-            || matches!(kind.schema, crate::kinds::SchemaSource::Custom(_))
+        if kind.strategy.generations || matches!(kind.schema, crate::kinds::SchemaSource::Custom(_))
         {
             metadata.insert("generation".to_owned(), 1.into());
         }
@@ -99,22 +98,25 @@ impl Cluster {
     }
 
     /// Objects are only made in namespaces that exist and stay.
-    fn check_namespace(&self, resource: &Resource, namespace: &str, name: &str) -> Answer<()> {
-        let namespaces = self.kind("", "namespaces");
+    fn check_namespace(&self, resource: &Resource, namespace: &str, name: &str) -> ApiResult<()> {
+        let namespaces = self.resource("", "namespaces");
         let Some(found) = namespaces.objects.get(namespace) else {
-            return Err(Failure::not_found(Named { group: "", resource: "namespaces" }, namespace));
+            return Err(StatusError::not_found(
+                GroupResource { group: "", resource: "namespaces" },
+                namespace,
+            ));
         };
         if found.deleting {
             let why = format!(
                 "unable to create new content in namespace {namespace} because it is being terminated"
             );
-            return Err(Failure::forbidden(resource.named(), name, &why));
+            return Err(StatusError::forbidden(resource.group_resource(), name, &why));
         }
         Ok(())
     }
 
     /// Refuses objects that memory may not have room for.
-    fn check_room(&self, resource: &Resource, name: &str) -> Answer<()> {
+    fn check_room(&self, resource: &Resource, name: &str) -> ApiResult<()> {
         let (count, max) = (self.store.count(), self.objects_max.load(Ordering::Relaxed));
         if count < max {
             return Ok(());
@@ -122,7 +124,7 @@ impl Cluster {
         let why = format!(
             "the cluster holds {count} objects, and --objects-max allows {max}; delete some or start it with more"
         );
-        Err(Failure::forbidden(resource.named(), name, &why))
+        Err(StatusError::forbidden(resource.group_resource(), name, &why))
     }
 
     fn store_new(
@@ -130,7 +132,7 @@ impl Cluster {
         resource: &Resource,
         mut object: Value,
         options: &WriteOptions,
-    ) -> Answer<Arc<store::Object>> {
+    ) -> ApiResult<Arc<store::Object>> {
         self.check_room(resource, name(&object))?;
         complete_names(self, resource, &mut object)?;
         let taken = admission::create(self, resource, &mut object, options.dry_run)?;
@@ -145,27 +147,27 @@ impl Cluster {
             give_back(taken, &object);
             return Err(failure);
         }
-        crate::patch::apply::note_created(resource, &mut object, options, self.now());
+        crate::patch::apply::record_created(resource, &mut object, options, self.now());
         let draft = Draft::new(&object, resource.objects.fields());
         let key = draft.key().to_string();
         if options.dry_run {
             if resource.objects.get(&key).is_some() {
-                return Err(Failure::already_exists(resource.named(), name(&object)));
+                return Err(StatusError::already_exists(resource.group_resource(), name(&object)));
             }
             return Ok(Arc::new(draft.seal(0, ChangeKind::Added)));
         }
         match resource.objects.create(draft) {
             Ok(object) => Ok(object),
-            Err(Refusal::Exists | Refusal::Missing | Refusal::Changed) => {
+            Err(StoreError::KeyExists | StoreError::KeyNotFound | StoreError::Conflict) => {
                 give_back(taken, &object);
-                Err(Failure::already_exists(resource.named(), name(&object)))
+                Err(StatusError::already_exists(resource.group_resource(), name(&object)))
             }
         }
     }
 }
 
 /// What only the cluster can fill in: addresses of services, the definition's names.
-fn complete_names(cluster: &Cluster, resource: &Resource, object: &mut Value) -> Answer<()> {
+fn complete_names(cluster: &Cluster, resource: &Resource, object: &mut Value) -> ApiResult<()> {
     if resource.kind.plural == "services" && resource.kind.group.is_empty() {
         let kind = text(object, &["spec", "type"]);
         let wants = kind != "ExternalName" && text(object, &["spec", "clusterIP"]).is_empty();

@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use super::update::{check_uid, check_version};
 use super::{Cluster, absent, seconds};
-use crate::failure::{Answer, Failure};
 use crate::json::{at, int, list, slot, text};
 use crate::kinds::Resource;
 use crate::limits::WRITE_TRIES_MAX;
-use crate::store::{ChangeKind, Draft, Object, Refusal, key_of};
+use crate::status_error::{ApiResult, StatusError};
+use crate::store::{ChangeKind, Draft, Object, StoreError, key_of};
 
 /// How an object is to end.
 #[derive(Clone, Debug, Default)]
@@ -41,18 +41,18 @@ pub enum Propagation {
 
 /// What came of it.
 #[derive(Debug)]
-pub enum Deleted {
+pub enum DeleteOutcome {
     /// It is gone.
-    Gone(Arc<Object>),
+    Deleted(Arc<Object>),
     /// It is on its way.
-    Ending(Arc<Object>),
+    Terminating(Arc<Object>),
 }
 
-impl Deleted {
+impl DeleteOutcome {
     /// The object as of now, or as it was last.
     pub fn object(&self) -> &Arc<Object> {
         match self {
-            Self::Gone(object) | Self::Ending(object) => object,
+            Self::Deleted(object) | Self::Terminating(object) => object,
         }
     }
 }
@@ -65,9 +65,9 @@ const ORPHAN: &str = "orphan";
 
 impl DeleteOptions {
     /// Reads the body of a request.
-    pub fn parse(body: &Value) -> Answer<Self> {
+    pub fn parse(body: &Value) -> ApiResult<Self> {
         let wrong = |field: &str, value: &Value| {
-            Err(Failure::bad_request(format!(
+            Err(StatusError::bad_request(format!(
                 "DeleteOptions in version \"v1\" cannot be handled as a DeleteOptions: {field} must not be {value}"
             )))
         };
@@ -91,11 +91,11 @@ impl DeleteOptions {
             "Foreground" => Some(Propagation::Foreground),
             "Orphan" => Some(Propagation::Orphan),
             other => {
-                return Err(Failure::invalid(
+                return Err(StatusError::invalid(
                     "",
                     "DeleteOptions",
                     "",
-                    &[crate::problem::Problem::not_supported(
+                    &[crate::field_error::FieldError::not_supported(
                         "propagationPolicy",
                         other,
                         &["Background", "Foreground", "Orphan"],
@@ -126,44 +126,50 @@ impl Cluster {
         namespace: &str,
         name: &str,
         options: &DeleteOptions,
-    ) -> Answer<Deleted> {
+    ) -> ApiResult<DeleteOutcome> {
         let key = key_of(namespace, name);
         let is_namespace = resource.kind.group.is_empty() && *resource.kind.plural == *"namespaces";
         if is_namespace && LASTING_NAMESPACES.contains(&name) {
             let why = "this namespace may not be deleted";
-            return Err(Failure::forbidden(resource.named(), name, why));
+            return Err(StatusError::forbidden(resource.group_resource(), name, why));
         }
         for _ in 0..WRITE_TRIES_MAX {
             let Some(current) = resource.objects.get(&key) else {
-                return Err(absent(resource.named(), name));
+                return Err(absent(resource.group_resource(), name));
             };
             check_uid(resource, &options.uid, &current)?;
             check_version(resource, &options.version, &current)?;
             let mut object = current.value();
             let Some(gone) = self.doom(resource, &mut object, options) else {
-                return Ok(Deleted::Ending(current));
+                return Ok(DeleteOutcome::Terminating(current));
             };
             let draft = Draft::new(&object, resource.objects.fields());
             if options.dry_run {
                 let object = Arc::new(draft.seal(current.version, ChangeKind::Added));
-                return Ok(if gone { Deleted::Gone(object) } else { Deleted::Ending(object) });
+                return Ok(if gone {
+                    DeleteOutcome::Deleted(object)
+                } else {
+                    DeleteOutcome::Terminating(object)
+                });
             }
             // Before the change is seen: the controller must know by then that it has to act.
             for owner in &current.owners {
-                self.held.release(&owner.uid);
+                self.snapshot_state.release(&owner.uid);
             }
             let done = if gone {
-                resource.objects.remove(draft, current.version).map(Deleted::Gone)
+                resource.objects.remove(draft, current.version).map(DeleteOutcome::Deleted)
             } else {
-                resource.objects.replace(draft, current.version).map(Deleted::Ending)
+                resource.objects.replace(draft, current.version).map(DeleteOutcome::Terminating)
             };
             match done {
                 Ok(deleted) => return Ok(deleted),
-                Err(Refusal::Missing) => return Err(absent(resource.named(), name)),
-                Err(Refusal::Changed | Refusal::Exists) => {}
+                Err(StoreError::KeyNotFound) => {
+                    return Err(absent(resource.group_resource(), name));
+                }
+                Err(StoreError::Conflict | StoreError::KeyExists) => {}
             }
         }
-        Err(Failure::modified(resource.named(), name))
+        Err(StatusError::modified(resource.group_resource(), name))
     }
 
     /// Marks an object for its end. Whether it can go at once; `None` if nothing changes.
@@ -205,7 +211,7 @@ impl Cluster {
         if !held && left == 0 {
             return Some(true);
         }
-        let generations = resource.kind.behaviour.generations;
+        let generations = resource.kind.strategy.generations;
         if generations && !ending && *object != before {
             let generation = int(object, &["metadata", "generation"]).unwrap_or(0);
             object["metadata"]["generation"] = (generation + 1).into();

@@ -6,15 +6,15 @@ use base64::Engine as _;
 use serde_json::{Value, json};
 
 use super::Cluster;
-use crate::failure::{Answer, Failure};
 use crate::json::text;
 use crate::kinds::Resource;
 use crate::selector::Selector;
+use crate::status_error::{ApiResult, StatusError};
 use crate::store::{Listing, Object};
 
 /// Which objects, and as of when.
 #[derive(Clone, Debug, Default)]
-pub struct ListQuery {
+pub struct ListOptions {
     /// By labels.
     pub labels: Selector,
     /// By fields.
@@ -48,8 +48,8 @@ impl Cluster {
         &self,
         resource: &Resource,
         namespace: Option<&str>,
-        query: &ListQuery,
-    ) -> Answer<Page> {
+        query: &ListOptions,
+    ) -> ApiResult<Page> {
         check_fields(resource, &query.fields)?;
         let prefix = resource.prefix(namespace);
         let (start, listing) = if query.next.is_empty() {
@@ -92,39 +92,44 @@ impl Cluster {
         Ok(Page { version, objects, next, remaining })
     }
 
-    fn listing(&self, resource: &Resource, prefix: &str, query: &ListQuery) -> Answer<Listing> {
+    fn listing(
+        &self,
+        resource: &Resource,
+        prefix: &str,
+        query: &ListOptions,
+    ) -> ApiResult<Listing> {
         let current = self.store.version();
         let version = parse_version(&query.version)?;
         match (&*query.version_match, version) {
             ("" | "NotOlderThan", _) if version.is_none_or(|version| version <= current) => {}
             ("Exact", Some(version)) if version > 0 && version <= current => {
                 return resource.objects.list_at(prefix, version).map_err(|expired| {
-                    Failure::expired(format!(
+                    StatusError::expired(format!(
                         "The resourceVersion for the provided list is too old: {version} (oldest is {})",
                         expired.oldest
                     ))
                 });
             }
             ("" | "NotOlderThan" | "Exact", Some(version)) if version > current => {
-                return Err(Failure::too_large_version(version, current));
+                return Err(StatusError::too_large_version(version, current));
             }
             ("Exact", _) => {
-                return Err(Failure::invalid(
+                return Err(StatusError::invalid(
                     "",
                     "ListOptions",
                     "",
-                    &[crate::problem::Problem::forbidden(
+                    &[crate::field_error::FieldError::forbidden(
                         "resourceVersionMatch",
                         "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
                     )],
                 ));
             }
             (other, _) => {
-                return Err(Failure::invalid(
+                return Err(StatusError::invalid(
                     "",
                     "ListOptions",
                     "",
-                    &[crate::problem::Problem::not_supported(
+                    &[crate::field_error::FieldError::not_supported(
                         "resourceVersionMatch",
                         other,
                         &["Exact", "NotOlderThan", ""],
@@ -145,16 +150,16 @@ impl Cluster {
 }
 
 /// A version of a request; `None` if there is none.
-pub(crate) fn parse_version(text: &str) -> Answer<Option<u64>> {
+pub(crate) fn parse_version(text: &str) -> ApiResult<Option<u64>> {
     if text.is_empty() {
         return Ok(None);
     }
     text.parse().map(Some).map_err(|_| {
-        Failure::invalid(
+        StatusError::invalid(
             "",
             "ListOptions",
             "",
-            &[crate::problem::Problem::invalid(
+            &[crate::field_error::FieldError::invalid(
                 "resourceVersion",
                 text,
                 "strconv.ParseUint: invalid syntax",
@@ -164,10 +169,10 @@ pub(crate) fn parse_version(text: &str) -> Answer<Option<u64>> {
 }
 
 /// Only some fields can be asked for.
-pub(crate) fn check_fields(resource: &Resource, fields: &Selector) -> Answer<()> {
+pub(crate) fn check_fields(resource: &Resource, fields: &Selector) -> ApiResult<()> {
     for key in fields.keys() {
         if !resource.objects.fields().iter().any(|path| path.name == key) {
-            return Err(Failure::bad_request(format!("field label not supported: {key}")));
+            return Err(StatusError::bad_request(format!("field label not supported: {key}")));
         }
     }
     Ok(())
@@ -178,9 +183,9 @@ fn token(version: u64, key: &str) -> String {
     base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(text)
 }
 
-fn read_token(token: &str) -> Answer<(u64, String)> {
+fn read_token(token: &str) -> ApiResult<(u64, String)> {
     let wrong = || {
-        Failure::bad_request(
+        StatusError::bad_request(
             "continue key is not valid: it must be one that an earlier list gave out",
         )
     };
@@ -195,9 +200,9 @@ fn read_token(token: &str) -> Answer<(u64, String)> {
     Ok((version, start.to_owned()))
 }
 
-fn expired_token(start: &str) -> Failure {
+fn expired_token(start: &str) -> StatusError {
     let next = token(0, start);
-    let mut failure = Failure::expired(
+    let mut failure = StatusError::expired(
         "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.",
     );
     failure.next = next;

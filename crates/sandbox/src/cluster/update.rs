@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Cluster, WriteOptions, Written, absent, complete, decode};
+use super::{Cluster, WriteOptions, WriteResult, absent, complete, decode};
 use crate::admission;
-use crate::failure::{Answer, Failure};
 use crate::json::{at, list, members, slot, text, uid};
 use crate::kinds::{Kind, Resource, SchemaSource};
 use crate::limits::WRITE_TRIES_MAX;
-use crate::patch::apply::given;
-use crate::store::{ChangeKind, Draft, Object, Refusal, key_of};
+use crate::patch::apply::validation;
+use crate::status_error::{ApiResult, StatusError};
+use crate::store::{ChangeKind, Draft, Object, StoreError, key_of};
 
 /// Which part of an object is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,16 +46,16 @@ impl Cluster {
         mut object: Value,
         part: Part,
         options: &WriteOptions,
-    ) -> Answer<Written> {
-        let warnings = decode(resource, &mut object, options.strictness)?;
+    ) -> ApiResult<WriteResult> {
+        let warnings = decode(resource, &mut object, options.field_validation)?;
         crate::events::to_stored(resource, &mut object);
         let given = crate::json::name(&object);
         if given != name {
-            return Err(Failure::other_name(given, name));
+            return Err(StatusError::other_name(given, name));
         }
         let given = crate::json::namespace(&object);
         if !given.is_empty() && given != namespace {
-            return Err(Failure::bad_request(format!(
+            return Err(StatusError::bad_request(format!(
                 "the namespace of the object ({given}) does not match the namespace on the URL ({namespace})"
             )));
         }
@@ -78,15 +78,15 @@ impl Cluster {
         name: &str,
         part: Part,
         options: &WriteOptions,
-        mut edit: impl FnMut(&Object, &Value) -> Answer<Option<Value>>,
-    ) -> Answer<Written> {
+        mut edit: impl FnMut(&Object, &Value) -> ApiResult<Option<Value>>,
+    ) -> ApiResult<WriteResult> {
         let key = key_of(namespace, name);
         for _ in 0..WRITE_TRIES_MAX {
             let Some(current) = resource.objects.get(&key) else {
-                return Err(absent(resource.named(), name));
+                return Err(absent(resource.group_resource(), name));
             };
             let before = current.value();
-            let unchanged = |object| Written { object, warnings: Vec::new(), created: false };
+            let unchanged = |object| WriteResult { object, warnings: Vec::new(), created: false };
             let Some(wanted) = edit(&current, &before)? else { return Ok(unchanged(current)) };
             let object = self.merge(resource, &before, wanted, part, options)?;
             if same(&object, &before) {
@@ -103,11 +103,13 @@ impl Cluster {
             };
             match done {
                 Ok(object) => return Ok(unchanged(object)),
-                Err(Refusal::Missing) => return Err(absent(resource.named(), name)),
-                Err(Refusal::Changed | Refusal::Exists) => {}
+                Err(StoreError::KeyNotFound) => {
+                    return Err(absent(resource.group_resource(), name));
+                }
+                Err(StoreError::Conflict | StoreError::KeyExists) => {}
             }
         }
-        Err(Failure::modified(resource.named(), name))
+        Err(StatusError::modified(resource.group_resource(), name))
     }
 
     /// What is stored when `wanted` is written over `before`.
@@ -118,7 +120,7 @@ impl Cluster {
         wanted: Value,
         part: Part,
         options: &WriteOptions,
-    ) -> Answer<Value> {
+    ) -> ApiResult<Value> {
         let kind = &resource.kind;
         let custom = matches!(kind.schema, SchemaSource::Custom(_));
         let mut object = match part {
@@ -162,33 +164,40 @@ impl Cluster {
             }
             Part::Status | Part::Whole => {}
         }
-        if (kind.behaviour.generations || custom)
+        if (kind.strategy.generations || custom)
             && part == Part::Main
             && spec_changed(&object, before)
         {
             let generation = at(before, &["metadata", "generation"]).and_then(Value::as_i64);
             object["metadata"]["generation"] = (generation.unwrap_or(0) + 1).into();
         }
-        crate::patch::apply::note_updated(resource, &mut object, before, part, options, self.now());
+        crate::patch::apply::record_updated(
+            resource,
+            &mut object,
+            before,
+            part,
+            options,
+            self.now(),
+        );
         Ok(object)
     }
 }
 
 /// Checks the managed fields that a client sent.
-fn check_managers(resource: &Resource, object: &mut Value, before: &Value) -> Answer<()> {
+fn check_managers(resource: &Resource, object: &mut Value, before: &Value) -> ApiResult<()> {
     if object["metadata"].get("managedFields") == before["metadata"].get("managedFields") {
         return Ok(());
     }
-    if !given::is_readable(object) {
+    if !validation::is_readable(object) {
         restore(slot(object, &["metadata"]), &before["metadata"], "managedFields");
         return Ok(());
     }
-    let problems = given::problems(object);
+    let problems = validation::problems(object);
     if problems.is_empty() {
         return Ok(());
     }
     let Kind { group, kind, .. } = &resource.kind;
-    Err(Failure::invalid(group, kind, crate::json::name(object), &problems))
+    Err(StatusError::invalid(group, kind, crate::json::name(object), &problems))
 }
 
 /// Takes a member from another object, or takes it away if there is none.
@@ -233,18 +242,18 @@ fn finished(object: &Value) -> bool {
 }
 
 /// A write from a version is only made on that version.
-pub(super) fn check_version(resource: &Resource, version: &str, current: &Object) -> Answer<()> {
+pub(super) fn check_version(resource: &Resource, version: &str, current: &Object) -> ApiResult<()> {
     if version.is_empty() || version == "0" {
         return Ok(());
     }
     match version.parse::<u64>() {
         Ok(version) if version == current.version => Ok(()),
-        Ok(_) => Err(Failure::modified(resource.named(), &current.name)),
-        Err(_) => Err(Failure::invalid(
+        Ok(_) => Err(StatusError::modified(resource.group_resource(), &current.name)),
+        Err(_) => Err(StatusError::invalid(
             &resource.kind.group,
             &resource.kind.kind,
             &current.name,
-            &[crate::problem::Problem::invalid(
+            &[crate::field_error::FieldError::invalid(
                 "metadata.resourceVersion",
                 version,
                 "must be an unsigned integer",
@@ -254,7 +263,7 @@ pub(super) fn check_version(resource: &Resource, version: &str, current: &Object
 }
 
 /// A write to an object is not made on another one of the same name.
-pub(super) fn check_uid(resource: &Resource, uid: &str, current: &Object) -> Answer<()> {
+pub(super) fn check_uid(resource: &Resource, uid: &str, current: &Object) -> ApiResult<()> {
     if uid.is_empty() || uid == &*current.uid {
         return Ok(());
     }
@@ -262,5 +271,5 @@ pub(super) fn check_uid(resource: &Resource, uid: &str, current: &Object) -> Ans
         "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
         current.uid
     );
-    Err(Failure::conflict(resource.named(), &current.name, &why))
+    Err(StatusError::conflict(resource.group_resource(), &current.name, &why))
 }

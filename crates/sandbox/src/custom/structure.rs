@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
 
+use crate::field_error::{FieldError, FieldErrorKind};
 use crate::json::{at, list, truth};
-use crate::problem::{Problem, What};
 use crate::quantity::Quantity;
 
 /// A schema, in the words of OpenAPI v3 as far as definitions may use them.
@@ -69,11 +69,11 @@ impl Structure {
     }
 
     /// What is wrong with an object.
-    pub(crate) fn validate(&self, object: &Value) -> Vec<Problem> {
+    pub(crate) fn validate(&self, object: &Value) -> Vec<FieldError> {
         let mut problems = Vec::new();
         Checker { patterns: &self.patterns }.check(&self.schema, object, "", &mut problems);
         // Values that do not exist are told last, as upstream has it.
-        problems.sort_by_key(|problem| matches!(problem.what, What::NotSupported(..)));
+        problems.sort_by_key(|problem| matches!(problem.what, FieldErrorKind::NotSupported(..)));
         problems
     }
 }
@@ -171,14 +171,14 @@ struct Checker<'a> {
 }
 
 impl Checker<'_> {
-    fn check(&self, schema: &Value, value: &Value, path: &str, problems: &mut Vec<Problem>) {
+    fn check(&self, schema: &Value, value: &Value, path: &str, problems: &mut Vec<FieldError>) {
         if value.is_null() && truth(schema, &["nullable"]) {
             return;
         }
         if !of_type(schema, value) {
             let wanted = crate::json::text(schema, &["type"]);
             let why = format!("{path} in body must be of type {wanted}: {:?}", kind_of(value));
-            problems.push(Problem::invalid(path, kind_of(value), &why));
+            problems.push(FieldError::invalid(path, kind_of(value), &why));
             return;
         }
         if let Some(allowed) = schema.get("enum").and_then(Value::as_array)
@@ -188,9 +188,9 @@ impl Checker<'_> {
                 .iter()
                 .map(|one| one.as_str().map_or_else(|| one.to_string(), str::to_owned))
                 .collect();
-            problems.push(Problem {
+            problems.push(FieldError {
                 field: path.to_owned(),
-                what: What::NotSupported(value.clone(), allowed),
+                what: FieldErrorKind::NotSupported(value.clone(), allowed),
             });
         }
         match value {
@@ -210,7 +210,13 @@ impl Checker<'_> {
         self.combinations(schema, value, path, problems);
     }
 
-    fn combinations(&self, schema: &Value, value: &Value, path: &str, problems: &mut Vec<Problem>) {
+    fn combinations(
+        &self,
+        schema: &Value,
+        value: &Value,
+        path: &str,
+        problems: &mut Vec<FieldError>,
+    ) {
         let holds = |inner: &Value| {
             let mut found = Vec::new();
             self.check(inner, value, path, &mut found);
@@ -219,16 +225,16 @@ impl Checker<'_> {
         let any = list(schema, &["anyOf"]);
         if !any.is_empty() && !any.iter().any(holds) {
             let why = format!("{path} in body must validate at least one schema (anyOf)");
-            problems.push(Problem::invalid(path, value.clone(), &why));
+            problems.push(FieldError::invalid(path, value.clone(), &why));
         }
         let one = list(schema, &["oneOf"]);
         if !one.is_empty() && one.iter().filter(|inner| holds(inner)).count() != 1 {
             let why = format!("{path} in body must validate one and only one schema (oneOf)");
-            problems.push(Problem::invalid(path, value.clone(), &why));
+            problems.push(FieldError::invalid(path, value.clone(), &why));
         }
         if schema.get("not").is_some_and(holds) {
             let why = format!("{path} in body must not validate the schema (not)");
-            problems.push(Problem::invalid(path, value.clone(), &why));
+            problems.push(FieldError::invalid(path, value.clone(), &why));
         }
     }
 
@@ -237,11 +243,11 @@ impl Checker<'_> {
         schema: &Value,
         members: &Map<String, Value>,
         path: &str,
-        problems: &mut Vec<Problem>,
+        problems: &mut Vec<FieldError>,
     ) {
         for name in list(schema, &["required"]).iter().filter_map(Value::as_str) {
             if !members.contains_key(name) {
-                problems.push(Problem::required(join(path, name), ""));
+                problems.push(FieldError::required(join(path, name), ""));
             }
         }
         let properties = schema.get("properties").and_then(Value::as_object);
@@ -260,17 +266,17 @@ impl Checker<'_> {
                 "{path} in body should have at least {} properties",
                 schema["minProperties"]
             );
-            problems.push(Problem::invalid(path, count, &why));
+            problems.push(FieldError::invalid(path, count, &why));
         }
         if let Some(max) =
             at(schema, &["maxProperties"]).and_then(Value::as_u64).filter(|max| count > *max)
         {
-            let what = What::TooMany(members.len(), max as usize);
-            problems.push(Problem { field: path.to_owned(), what });
+            let what = FieldErrorKind::TooMany(members.len(), max as usize);
+            problems.push(FieldError { field: path.to_owned(), what });
         }
     }
 
-    fn array(&self, schema: &Value, items: &[Value], path: &str, problems: &mut Vec<Problem>) {
+    fn array(&self, schema: &Value, items: &[Value], path: &str, problems: &mut Vec<FieldError>) {
         if let Some(inner) = schema.get("items") {
             for (place, item) in items.iter().enumerate() {
                 self.check(inner, item, &format!("{path}[{place}]"), problems);
@@ -279,11 +285,11 @@ impl Checker<'_> {
         let limit = |name: &str| schema.get(name).and_then(Value::as_u64);
         if let Some(min) = limit("minItems").filter(|min| (items.len() as u64) < *min) {
             let why = format!("{path} in body should have at least {min} items");
-            problems.push(Problem::invalid(path, items.len(), &why));
+            problems.push(FieldError::invalid(path, items.len(), &why));
         }
         if let Some(max) = limit("maxItems").filter(|max| items.len() as u64 > *max) {
-            let what = What::TooMany(items.len(), max as usize);
-            problems.push(Problem { field: path.to_owned(), what });
+            let what = FieldErrorKind::TooMany(items.len(), max as usize);
+            problems.push(FieldError { field: path.to_owned(), what });
         }
         let unique = truth(schema, &["uniqueItems"])
             || crate::json::text(schema, &["x-kubernetes-list-type"]) == "set";
@@ -302,27 +308,27 @@ impl Checker<'_> {
                 keys.iter().map(|key| item.get(key)).collect()
             };
             if !seen.insert(identity) {
-                problems.push(Problem::duplicate(format!("{path}[{place}]"), item.clone()));
+                problems.push(FieldError::duplicate(format!("{path}[{place}]"), item.clone()));
             }
         }
     }
 
-    fn string(&self, schema: &Value, text: &str, path: &str, problems: &mut Vec<Problem>) {
+    fn string(&self, schema: &Value, text: &str, path: &str, problems: &mut Vec<FieldError>) {
         let limit = |name: &str| schema.get(name).and_then(Value::as_u64);
         let length = text.chars().count() as u64;
         if let Some(min) = limit("minLength").filter(|min| length < *min) {
             let why = format!("{path} in body should be at least {min} chars long");
-            problems.push(Problem::invalid(path, text, &why));
+            problems.push(FieldError::invalid(path, text, &why));
         }
         if let Some(max) = limit("maxLength").filter(|max| length > *max) {
-            let what = What::TooLong(max as usize);
-            problems.push(Problem { field: path.to_owned(), what });
+            let what = FieldErrorKind::TooLong(max as usize);
+            problems.push(FieldError { field: path.to_owned(), what });
         }
         let pattern = crate::json::text(schema, &["pattern"]);
         // A pattern that could not be compiled refuses nothing.
         if self.patterns.get(pattern).is_some_and(|pattern| !pattern.is_match(text)) {
             let why = format!("{path} in body should match '{pattern}'");
-            problems.push(Problem::invalid(path, text, &why));
+            problems.push(FieldError::invalid(path, text, &why));
         }
         let good = match crate::json::text(schema, &["format"]) {
             "date-time" => text.parse::<jiff::Timestamp>().is_ok(),
@@ -334,7 +340,7 @@ impl Checker<'_> {
                 "{path} in body must be of type {}: {text:?}",
                 schema["format"].as_str().unwrap_or_default()
             );
-            problems.push(Problem::invalid(path, text, &why));
+            problems.push(FieldError::invalid(path, text, &why));
         }
     }
 }
@@ -370,7 +376,7 @@ fn kind_of(value: &Value) -> &'static str {
     }
 }
 
-fn number(schema: &Value, number: f64, value: &Value, path: &str, problems: &mut Vec<Problem>) {
+fn number(schema: &Value, number: f64, value: &Value, path: &str, problems: &mut Vec<FieldError>) {
     let limit = |name: &str| schema.get(name).and_then(Value::as_f64);
     let exclusive = |name: &str| truth(schema, &[name]);
     if let Some(min) = limit("minimum") {
@@ -378,7 +384,7 @@ fn number(schema: &Value, number: f64, value: &Value, path: &str, problems: &mut
         if number < min || (strict && number == min) {
             let than = if strict { "greater than" } else { "greater than or equal to" };
             let why = format!("{path} in body should be {than} {}", schema["minimum"]);
-            problems.push(Problem::invalid(path, value.clone(), &why));
+            problems.push(FieldError::invalid(path, value.clone(), &why));
         }
     }
     if let Some(max) = limit("maximum") {
@@ -386,14 +392,14 @@ fn number(schema: &Value, number: f64, value: &Value, path: &str, problems: &mut
         if number > max || (strict && number == max) {
             let than = if strict { "less than" } else { "less than or equal to" };
             let why = format!("{path} in body should be {than} {}", schema["maximum"]);
-            problems.push(Problem::invalid(path, value.clone(), &why));
+            problems.push(FieldError::invalid(path, value.clone(), &why));
         }
     }
     if let Some(step) =
         limit("multipleOf").filter(|step| *step > 0.0 && (number / step).fract() != 0.0)
     {
         let why = format!("{path} in body should be a multiple of {step}");
-        problems.push(Problem::invalid(path, value.clone(), &why));
+        problems.push(FieldError::invalid(path, value.clone(), &why));
     }
 }
 

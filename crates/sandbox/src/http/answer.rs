@@ -9,16 +9,16 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
 use serde_json::{Value, json};
 
-use crate::failure::Failure;
 use crate::kinds::Kind;
 use crate::protobuf;
+use crate::status_error::StatusError;
 
 /// The body of an answer.
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 /// The form in which a client wants objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum OutputFormat {
     /// As they are.
     Plain,
     /// As a table.
@@ -30,16 +30,16 @@ pub(super) enum Form {
 }
 
 /// The first form of an `Accept` header that we know for a kind.
-pub(super) fn form_of(accept: &str, of: &Kind) -> Result<Form, Failure> {
+pub(super) fn form_of(accept: &str, of: &Kind) -> Result<OutputFormat, StatusError> {
     if accept.trim().is_empty() {
-        return Ok(Form::Plain);
+        return Ok(OutputFormat::Plain);
     }
     for one in accept.split(',') {
         let mut parts = one.split(';').map(str::trim);
         let kind = parts.next().unwrap_or_default();
         if kind == protobuf::CONTENT_TYPE && !one.contains("as=") {
             if protobuf::knows(&of.api_version(), &of.kind) {
-                return Ok(Form::Protobuf);
+                return Ok(OutputFormat::Protobuf);
             }
             continue;
         }
@@ -52,15 +52,15 @@ pub(super) fn form_of(accept: &str, of: &Kind) -> Result<Form, Failure> {
                 .find(|(key, _)| *key == name)
         };
         match parameter("as").map(|(_, value)| value) {
-            None => return Ok(Form::Plain),
-            Some("Table") => return Ok(Form::Table),
+            None => return Ok(OutputFormat::Plain),
+            Some("Table") => return Ok(OutputFormat::Table),
             Some("PartialObjectMetadata" | "PartialObjectMetadataList") => {
-                return Ok(Form::Metadata);
+                return Ok(OutputFormat::Metadata);
             }
             Some(_) => {}
         }
     }
-    Err(Failure::not_acceptable())
+    Err(StatusError::not_acceptable())
 }
 
 /// A whole body of JSON.
@@ -98,7 +98,7 @@ pub(super) fn with_body(code: u16, kind: &'static str, body: Body) -> Response<B
 }
 
 /// A failure.
-pub(super) fn failed(failure: &Failure) -> Response<Body> {
+pub(super) fn failed(failure: &StatusError) -> Response<Body> {
     let mut response = json_value(failure.code, &failure.to_json());
     if let Some(seconds) = failure.retry_after() {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));

@@ -21,7 +21,7 @@ const TOKEN_BYTES: usize = 32;
 
 /// Who the server is and whom it lets in: made at the start, gone at the end.
 #[derive(Debug)]
-pub struct Identity {
+pub struct ServerIdentity {
     authority_pem: String,
     certificate: CertificateDer<'static>,
     key: PrivateKeyDer<'static>,
@@ -29,7 +29,7 @@ pub struct Identity {
     pub token: String,
 }
 
-impl Identity {
+impl ServerIdentity {
     /// A new one for a server that listens on an address, with further names that clients use.
     pub fn new(address: IpAddr, more: &[String]) -> Result<Self, rcgen::Error> {
         let names = names(address, more);
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn the_certificate_says_which_key_signed_it_and_all_names() {
         let more = ["cluster.example".to_owned(), "192.0.2.7".to_owned()];
-        let identity = Identity::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), &more).unwrap();
+        let identity = ServerIdentity::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), &more).unwrap();
         let has =
             |bytes: &[u8]| identity.certificate.windows(bytes.len()).any(|part| part == bytes);
         // The object identifier 2.5.29.35, authority key identifier.
@@ -145,7 +145,9 @@ mod tests {
             };
             assert!(has(&octets), "{ip}");
         }
-        assert!(Identity::new(IpAddr::V4(Ipv4Addr::LOCALHOST), &["\u{e4}".to_owned()]).is_err());
+        assert!(
+            ServerIdentity::new(IpAddr::V4(Ipv4Addr::LOCALHOST), &["\u{e4}".to_owned()]).is_err()
+        );
     }
 
     #[test]

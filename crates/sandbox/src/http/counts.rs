@@ -6,24 +6,24 @@ use std::sync::{Mutex, PoisonError};
 
 use http::Method;
 
-use super::routes::{Call, Target};
+use super::routes::{RequestHead, RequestInfo};
 
 /// Counts of answers by their labels, in the form of the page that shows them. There are as many as
 /// kinds, subresources, verbs and codes allow.
 #[derive(Debug, Default)]
-pub(crate) struct Counts(Mutex<BTreeMap<String, u64>>);
+pub(crate) struct RequestCounts(Mutex<BTreeMap<String, u64>>);
 
-impl Counts {
+impl RequestCounts {
     /// Counts an answer.
-    pub(super) fn add(&self, call: &Call, target: &Target, code: u16) {
-        let kind = &target.resource.kind;
+    pub(super) fn add(&self, head: &RequestHead, info: &RequestInfo, code: u16) {
+        let kind = &info.resource.kind;
         let labels = format!(
             "verb=\"{}\",group=\"{}\",version=\"{}\",resource=\"{}\",subresource=\"{}\",code=\"{code}\"",
-            verb(call, target),
+            verb(head, info),
             kind.group,
             kind.version,
             kind.plural,
-            target.subresource
+            info.subresource
         );
         *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(labels).or_default() += 1;
     }
@@ -41,15 +41,15 @@ impl Counts {
 }
 
 /// Upstream's word for what is asked.
-fn verb(call: &Call, target: &Target) -> &'static str {
-    match call.method {
-        Method::GET if call.query.truth("watch") => "WATCH",
-        Method::GET if target.name.is_none() => "LIST",
+fn verb(head: &RequestHead, info: &RequestInfo) -> &'static str {
+    match head.method {
+        Method::GET if head.query.truth("watch") => "WATCH",
+        Method::GET if info.name.is_none() => "LIST",
         Method::GET | Method::HEAD => "GET",
         Method::POST => "POST",
         Method::PUT => "PUT",
         Method::PATCH => "PATCH",
-        Method::DELETE if target.name.is_none() => "DELETECOLLECTION",
+        Method::DELETE if info.name.is_none() => "DELETECOLLECTION",
         Method::DELETE => "DELETE",
         _ => "OTHER",
     }

@@ -7,12 +7,12 @@ use http::Response;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use serde_json::{Value, json};
 
-use super::Shared;
+use super::ServerState;
 use super::answer::{Body, json_value};
-use super::routes::Call;
+use super::routes::RequestHead;
 use crate::cluster::Cluster;
-use crate::failure::{Answer, Failure};
 use crate::kinds::{Kind, Resource, Verbs};
+use crate::status_error::{ApiResult, StatusError};
 
 const AGGREGATED: &str = "g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
@@ -88,9 +88,13 @@ fn ordered(versions: &Versions) -> Vec<(&String, &Vec<Arc<Resource>>)> {
 }
 
 /// Answers a request for discovery.
-pub(super) fn answer(shared: &Shared, call: &Call, segments: &[&str]) -> Answer<Response<Body>> {
+pub(super) fn answer(
+    shared: &ServerState,
+    head: &RequestHead,
+    segments: &[&str],
+) -> ApiResult<Response<Body>> {
     let cluster = &shared.cluster;
-    let aggregated = call
+    let aggregated = head
         .accept()
         .split(',')
         .any(|one| one.contains("g=apidiscovery.k8s.io") && one.contains("v=v2;"));
@@ -126,15 +130,15 @@ pub(super) fn answer(shared: &Shared, call: &Call, segments: &[&str]) -> Answer<
         ["api", "v1"] => Ok(json_value(200, &resources("v1", &core(cluster)))),
         ["apis", name] => match groups(cluster).get(*name) {
             Some(versions) => Ok(json_value(200, &group(name, versions, true))),
-            None => Err(Failure::no_such_path()),
+            None => Err(StatusError::no_such_path()),
         },
         ["apis", name, version] => {
             match groups(cluster).get(*name).and_then(|versions| versions.get(*version)) {
                 Some(found) => Ok(json_value(200, &resources(&format!("{name}/{version}"), found))),
-                None => Err(Failure::no_such_path()),
+                None => Err(StatusError::no_such_path()),
             }
         }
-        _ => Err(Failure::no_such_path()),
+        _ => Err(StatusError::no_such_path()),
     }
 }
 
@@ -155,7 +159,7 @@ fn group(name: &str, versions: &Versions, alone: bool) -> Value {
 }
 
 fn verbs(kind: &Kind) -> &'static [&'static str] {
-    match kind.behaviour.verbs {
+    match kind.strategy.verbs {
         Verbs::All => {
             &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
         }
@@ -167,7 +171,7 @@ fn verbs(kind: &Kind) -> &'static [&'static str] {
 /// Subresources: name, group, version and kind of what they take, verbs.
 fn subresources(kind: &Kind) -> Vec<(&str, &str, &str, &str, &'static [&'static str])> {
     let mut all: Vec<(&str, &str, &str, &str, &'static [&'static str])> = kind
-        .behaviour
+        .strategy
         .subresources
         .iter()
         .map(|&name| match name {

@@ -8,26 +8,26 @@ use http::{Request, Response};
 use http_body_util::Full;
 use tokio_util::sync::CancellationToken;
 
-use super::counts::Counts;
-use super::{Body, Shared, routes};
+use super::counts::RequestCounts;
+use super::{Body, ServerState, routes};
 use crate::actors::usage::Usage;
 use crate::cluster::Cluster;
 use crate::faults::Faults;
 
 /// Answers requests to a cluster.
 #[derive(Debug)]
-pub struct Handler(Arc<Shared>);
+pub struct Handler(Arc<ServerState>);
 
 impl Handler {
     /// For requests that show this token.
     pub fn new(cluster: Arc<Cluster>, token: &str) -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(ServerState {
             cluster,
             token: token.to_owned(),
             address: SocketAddr::from(([127, 0, 0, 1], 443)),
             usage: Usage::new(1.0),
             faults: Arc::new(Faults::default()),
-            counts: Counts::default(),
+            counts: RequestCounts::default(),
             ending: CancellationToken::new(),
         }))
     }

@@ -18,8 +18,8 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-use super::counts::Counts;
-use super::{Identity, Shared, routes};
+use super::counts::RequestCounts;
+use super::{ServerIdentity, ServerState, routes};
 use crate::actors::usage::Usage;
 use crate::cluster::Cluster;
 use crate::faults::{Faults, Reset};
@@ -51,7 +51,7 @@ pub enum ListenError {
 /// A server that is ready to take connections.
 pub struct Server {
     listener: TcpListener,
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     tls: TlsAcceptor,
     http: Builder<TokioExecutor>,
 }
@@ -60,7 +60,7 @@ impl Server {
     /// Takes an address. Port 0 means any that is free.
     pub async fn bind(
         cluster: Arc<Cluster>,
-        identity: &Identity,
+        identity: &ServerIdentity,
         address: SocketAddr,
         usage: Usage,
         faults: Arc<Faults>,
@@ -71,8 +71,9 @@ impl Server {
         let tls = TlsAcceptor::from(Arc::new(identity.tls()?));
         let token = identity.token.clone();
         let ending = CancellationToken::new();
-        let counts = Counts::default();
-        let shared = Arc::new(Shared { cluster, token, address, usage, faults, counts, ending });
+        let counts = RequestCounts::default();
+        let shared =
+            Arc::new(ServerState { cluster, token, address, usage, faults, counts, ending });
         Ok(Self { listener, shared, tls, http: builder() })
     }
 
@@ -140,7 +141,7 @@ async fn accept(
 }
 
 async fn serve(
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     tls: TlsAcceptor,
     http: Builder<TokioExecutor>,
     watcher: hyper_util::server::graceful::Watcher,
@@ -155,7 +156,7 @@ async fn serve(
 /// Answers the requests of a connection until it ends. One that sends no request in time is closed: it
 /// holds a place that others may need.
 async fn talk(
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     http: Builder<TokioExecutor>,
     watcher: hyper_util::server::graceful::Watcher,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -204,13 +205,13 @@ mod tests {
     /// The client's side of a connection, and the server's until its end; the third keeps it open.
     fn connection() -> (DuplexStream, impl Future<Output = ()>, GracefulShutdown) {
         let (client, server) = duplex(1 << 16);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ServerState {
             cluster: Arc::new(Cluster::new()),
             token: "t".to_owned(),
             address: SocketAddr::from(([127, 0, 0, 1], 1)),
             usage: Usage::new(1.0),
             faults: Arc::new(Faults::default()),
-            counts: Counts::default(),
+            counts: RequestCounts::default(),
             ending: CancellationToken::new(),
         });
         let graceful = GracefulShutdown::new();

@@ -10,9 +10,9 @@ use serde_json::{Map, Value, json};
 
 use super::answer::{Body, json_value, with_body};
 use crate::cluster::Cluster;
-use crate::failure::{Answer, Failure};
 use crate::kinds::{Kind, SchemaSource, Verbs};
 use crate::schema::SCHEMAS;
+use crate::status_error::{ApiResult, StatusError};
 
 /// A document of version 2 without paths in its binary form: `swagger` (1), `info` (2) with `title` (1)
 /// and `version` (2), and empty `paths` (8).
@@ -21,7 +21,7 @@ const EMPTY_V2: &[u8] = b"\x0a\x032.0\x12\x15\x0a\x0aKubernetes\x12\x07v1.36.4\x
 const METADATA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
 /// Answers a request below `/openapi`.
-pub(super) fn answer(cluster: &Cluster, accept: &str, rest: &[&str]) -> Answer<Response<Body>> {
+pub(super) fn answer(cluster: &Cluster, accept: &str, rest: &[&str]) -> ApiResult<Response<Body>> {
     match rest {
         ["v2"] if accept.contains("protobuf") => {
             let body = Full::new(Bytes::from_static(EMPTY_V2)).boxed_unsync();
@@ -46,10 +46,10 @@ pub(super) fn answer(cluster: &Cluster, accept: &str, rest: &[&str]) -> Answer<R
         }
         ["v3", path @ ..] => {
             let kinds =
-                versions(cluster).remove(&path.join("/")).ok_or_else(Failure::no_such_path)?;
+                versions(cluster).remove(&path.join("/")).ok_or_else(StatusError::no_such_path)?;
             Ok(json_value(200, &document(&kinds)))
         }
-        _ => Err(Failure::no_such_path()),
+        _ => Err(StatusError::no_such_path()),
     }
 }
 
@@ -145,8 +145,8 @@ fn references(schema: &Value, found: &mut Vec<String>) {
         Value::Object(members) => {
             for (name, member) in members {
                 match member {
-                    Value::String(target) if name == "$ref" => {
-                        found.extend(target.rsplit('/').next().map(str::to_owned));
+                    Value::String(info) if name == "$ref" => {
+                        found.extend(info.rsplit('/').next().map(str::to_owned));
                     }
                     other => references(other, found),
                 }
@@ -181,14 +181,14 @@ fn add_paths(kind: &Kind, gvk: &Value, schema: &str, paths: &mut Map<String, Val
     let mut post = operation("post", parameters(&write));
     post["requestBody"] = body.clone();
     let mut all = json!({"post": post});
-    if kind.behaviour.verbs != Verbs::Create {
+    if kind.strategy.verbs != Verbs::Create {
         all["get"] = operation(
             "list",
             parameters(&["labelSelector", "fieldSelector", "limit", "continue", "watch"]),
         );
     }
     paths.insert(format!("{root}{inside}/{}", kind.plural), all);
-    if kind.behaviour.verbs != Verbs::All {
+    if kind.strategy.verbs != Verbs::All {
         return;
     }
     if kind.namespaced {

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::cluster::{ListQuery, Strictness, WriteOptions};
-use crate::failure::{Answer, Failure};
-use crate::problem::Problem;
+use crate::cluster::{FieldValidation, ListOptions, WriteOptions};
+use crate::field_error::FieldError;
 use crate::selector::Selector;
+use crate::status_error::{ApiResult, StatusError};
 
 /// The query of a URL.
 #[derive(Debug, Default)]
@@ -24,17 +24,19 @@ impl Query {
         ["true", "1", "t", "T", "TRUE", "True"].contains(&self.get(name))
     }
 
-    fn number(&self, name: &str) -> Answer<Option<u64>> {
+    fn number(&self, name: &str) -> ApiResult<Option<u64>> {
         match self.get(name) {
             "" => Ok(None),
             text => text.parse().map(Some).map_err(|_| {
-                Failure::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))
+                StatusError::bad_request(format!(
+                    "strconv.ParseInt: parsing {text:?}: invalid syntax"
+                ))
             }),
         }
     }
 
-    pub(super) fn list(&self) -> Answer<ListQuery> {
-        Ok(ListQuery {
+    pub(super) fn list(&self) -> ApiResult<ListOptions> {
+        Ok(ListOptions {
             labels: Selector::labels(self.get("labelSelector"))?,
             fields: Selector::fields(self.get("fieldSelector"))?,
             limit: self.number("limit")?.unwrap_or(0) as usize,
@@ -44,30 +46,30 @@ impl Query {
         })
     }
 
-    pub(super) fn dry_run(&self) -> Answer<bool> {
+    pub(super) fn dry_run(&self) -> ApiResult<bool> {
         match self.get("dryRun") {
             "" => Ok(false),
             "All" => Ok(true),
-            other => Err(Failure::invalid(
+            other => Err(StatusError::invalid(
                 "meta.k8s.io",
                 "CreateOptions",
                 "",
-                &[Problem::not_supported("dryRun", other, &["All"])],
+                &[FieldError::not_supported("dryRun", other, &["All"])],
             )),
         }
     }
 
-    pub(super) fn write(&self, agent: &str) -> Answer<WriteOptions> {
-        let strictness = match self.get("fieldValidation") {
-            "" | "Warn" => Strictness::Warn,
-            "Strict" => Strictness::Strict,
-            "Ignore" => Strictness::Ignore,
+    pub(super) fn write(&self, agent: &str) -> ApiResult<WriteOptions> {
+        let field_validation = match self.get("fieldValidation") {
+            "" | "Warn" => FieldValidation::Warn,
+            "Strict" => FieldValidation::Strict,
+            "Ignore" => FieldValidation::Ignore,
             other => {
-                return Err(Failure::invalid(
+                return Err(StatusError::invalid(
                     "meta.k8s.io",
                     "CreateOptions",
                     "",
-                    &[Problem::not_supported(
+                    &[FieldError::not_supported(
                         "fieldValidation",
                         other,
                         &["Ignore", "Strict", "Warn"],
@@ -81,14 +83,14 @@ impl Query {
         let manager = if given.is_empty() { program } else { given };
         Ok(WriteOptions {
             dry_run: self.dry_run()?,
-            strictness,
+            field_validation,
             manager: manager.chars().take(128).collect(),
             force: self.truth("force"),
         })
     }
 
     /// How long a watch is wanted for.
-    pub(super) fn watch_time(&self) -> Answer<Option<Duration>> {
+    pub(super) fn watch_time(&self) -> ApiResult<Option<Duration>> {
         Ok(self
             .number("timeoutSeconds")?
             .filter(|seconds| *seconds > 0)

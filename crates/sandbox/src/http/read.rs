@@ -10,34 +10,40 @@ use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::Frame;
 use serde_json::{Value, json};
 
-use super::answer::{Body, Form, form_of, json_bytes, json_value, protobuf_value, text, with_body};
-use super::routes::{Call, Target};
-use super::{Shared, watch};
+use super::answer::{
+    Body, OutputFormat, form_of, json_bytes, json_value, protobuf_value, text, with_body,
+};
+use super::routes::{RequestHead, RequestInfo};
+use super::{ServerState, watch};
 use crate::cluster::read::parse_version;
-use crate::cluster::{ListQuery, Page};
+use crate::cluster::{ListOptions, Page};
 use crate::events;
-use crate::failure::{Answer, Failure};
 use crate::faults::Fault;
 use crate::kinds::Resource;
 use crate::limits::LIST_PIECE_BYTES;
+use crate::status_error::{ApiResult, StatusError};
 use crate::store::{Object, key_of};
 use crate::subresources::scale_of;
 use crate::tables::{self, Clock};
 
 /// Answers a request that changes nothing.
-pub(super) fn answer(shared: &Arc<Shared>, call: &Call, target: &Target) -> Answer<Response<Body>> {
-    let Some(name) = &target.name else {
-        if !target.subresource.is_empty() {
-            return Err(Failure::method_not_allowed());
+pub(super) fn answer(
+    shared: &Arc<ServerState>,
+    head: &RequestHead,
+    info: &RequestInfo,
+) -> ApiResult<Response<Body>> {
+    let Some(name) = &info.name else {
+        if !info.subresource.is_empty() {
+            return Err(StatusError::method_not_allowed());
         }
-        if call.query.truth("watch") {
-            return watch::answer(shared, call, target);
+        if head.query.truth("watch") {
+            return watch::answer(shared, head, info);
         }
-        return list(shared, call, target);
+        return list(shared, head, info);
     };
-    let resource = &target.resource;
-    let key = key_of(target.place(), name);
-    let found = match stale_version(shared, call, resource) {
+    let resource = &info.resource;
+    let key = key_of(info.place(), name);
+    let found = match stale_version(shared, head, resource) {
         None => resource.objects.get(&key),
         Some(version) => {
             let then = resource.objects.list_at(&key, version).ok();
@@ -45,31 +51,31 @@ pub(super) fn answer(shared: &Arc<Shared>, call: &Call, target: &Target) -> Answ
         }
     };
     let Some(object) = found else {
-        return Err(Failure::not_found(resource.named(), name));
+        return Err(StatusError::not_found(resource.group_resource(), name));
     };
-    match &*target.subresource {
-        "" | "status" => one(shared, call, resource, &object, 200),
+    match &*info.subresource {
+        "" | "status" => one(shared, head, resource, &object, 200),
         "scale" => {
-            let scale = resource.kind.scale.as_ref().ok_or_else(Failure::no_such_path)?;
+            let scale = resource.kind.scale.as_ref().ok_or_else(StatusError::no_such_path)?;
             Ok(json_value(200, &scale_of(scale, &object.value())))
         }
-        "log" => Ok(log(call, &object)),
-        "exec" | "attach" | "portforward" | "proxy" => Err(Failure::new(
+        "log" => Ok(log(head, &object)),
+        "exec" | "attach" | "portforward" | "proxy" => Err(StatusError::new(
             501,
             "NotImplemented",
             format!(
                 "{} is not possible here: pods of the sandbox are simulated and run no processes",
-                target.subresource
+                info.subresource
             ),
         )),
-        _ => Err(Failure::method_not_allowed()),
+        _ => Err(StatusError::method_not_allowed()),
     }
 }
 
 /// What a simulated container has written.
-fn log(call: &Call, pod: &Object) -> Response<Body> {
+fn log(head: &RequestHead, pod: &Object) -> Response<Body> {
     let value = pod.value();
-    let container = match call.query.get("container") {
+    let container = match head.query.get("container") {
         "" => crate::json::list(&value, &["spec", "containers"])
             .first()
             .map_or("", |one| crate::json::text(one, &["name"])),
@@ -84,22 +90,24 @@ fn log(call: &Call, pod: &Object) -> Response<Body> {
 
 /// One object.
 pub(super) fn one(
-    _: &Shared,
-    call: &Call,
+    _: &ServerState,
+    head: &RequestHead,
     resource: &Resource,
     object: &Object,
     code: u16,
-) -> Answer<Response<Body>> {
-    match form_of(call.accept(), &resource.kind)? {
-        Form::Protobuf => Ok(protobuf_value(code, &value_of(resource, object))),
-        Form::Plain if !events::converted(resource) => Ok(json_bytes(code, object.json.clone())),
-        Form::Plain => Ok(json_value(code, &value_of(resource, object))),
-        Form::Metadata => {
+) -> ApiResult<Response<Body>> {
+    match form_of(head.accept(), &resource.kind)? {
+        OutputFormat::Protobuf => Ok(protobuf_value(code, &value_of(resource, object))),
+        OutputFormat::Plain if !events::converted(resource) => {
+            Ok(json_bytes(code, object.json.clone()))
+        }
+        OutputFormat::Plain => Ok(json_value(code, &value_of(resource, object))),
+        OutputFormat::Metadata => {
             Ok(json_value(code, &metadata_of(&object.value(), "PartialObjectMetadata")))
         }
-        Form::Table => {
+        OutputFormat::Table => {
             let objects = [object.value()];
-            let table = table(resource, &objects, call.query.get("includeObject"), true);
+            let table = table(resource, &objects, head.query.get("includeObject"), true);
             let mut response = json_value(code, &table);
             *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::OK);
             Ok(response)
@@ -138,14 +146,18 @@ pub(super) fn table(resource: &Resource, objects: &[Value], object: &str, heads:
     json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": {}, "columnDefinitions": heads, "rows": rows})
 }
 
-fn list(shared: &Arc<Shared>, call: &Call, target: &Target) -> Answer<Response<Body>> {
-    let resource = &target.resource;
-    let form = form_of(call.accept(), &resource.kind)?;
-    let mut query = call.query.list()?;
-    if let Some(version) = stale_version(shared, call, resource) {
+fn list(
+    shared: &Arc<ServerState>,
+    head: &RequestHead,
+    info: &RequestInfo,
+) -> ApiResult<Response<Body>> {
+    let resource = &info.resource;
+    let form = form_of(head.accept(), &resource.kind)?;
+    let mut query = head.query.list()?;
+    if let Some(version) = stale_version(shared, head, resource) {
         as_of(&mut query, version)?;
     }
-    let page = shared.cluster.list(resource, target.namespace.as_deref(), &query)?;
+    let page = shared.cluster.list(resource, info.namespace.as_deref(), &query)?;
     let mut metadata = json!({"resourceVersion": page.version.to_string()});
     if !page.next.is_empty() {
         metadata["continue"] = page.next.as_str().into();
@@ -154,18 +166,20 @@ fn list(shared: &Arc<Shared>, call: &Call, target: &Target) -> Answer<Response<B
         metadata["remainingItemCount"] = remaining.into();
     }
     match form {
-        Form::Plain if !events::converted(resource) => Ok(stream_list(resource, &metadata, page)),
-        Form::Plain | Form::Protobuf => {
+        OutputFormat::Plain if !events::converted(resource) => {
+            Ok(stream_list(resource, &metadata, page))
+        }
+        OutputFormat::Plain | OutputFormat::Protobuf => {
             let items: Vec<Value> =
                 page.objects.iter().map(|object| value_of(resource, object)).collect();
             let list = list_value(resource, &metadata, &items);
-            Ok(if form == Form::Plain {
+            Ok(if form == OutputFormat::Plain {
                 json_value(200, &list)
             } else {
                 protobuf_value(200, &list)
             })
         }
-        Form::Metadata => {
+        OutputFormat::Metadata => {
             let items: Vec<Value> = page
                 .objects
                 .iter()
@@ -178,9 +192,9 @@ fn list(shared: &Arc<Shared>, call: &Call, target: &Target) -> Answer<Response<B
                 }),
             ))
         }
-        Form::Table => {
+        OutputFormat::Table => {
             let values: Vec<Value> = page.objects.iter().map(|object| object.value()).collect();
-            let mut table = table(resource, &values, call.query.get("includeObject"), true);
+            let mut table = table(resource, &values, head.query.get("includeObject"), true);
             table["metadata"] = metadata;
             Ok(json_value(200, &table))
         }
@@ -188,21 +202,25 @@ fn list(shared: &Arc<Shared>, call: &Call, target: &Target) -> Answer<Response<B
 }
 
 /// The version that a replica shows which is behind, if this request comes to one.
-pub(super) fn stale_version(shared: &Shared, call: &Call, resource: &Resource) -> Option<u64> {
-    let Some(Fault::Stale(behind)) = call.fault else { return None };
+pub(super) fn stale_version(
+    shared: &ServerState,
+    head: &RequestHead,
+    resource: &Resource,
+) -> Option<u64> {
+    let Some(Fault::Stale(behind)) = head.fault else { return None };
     let version = shared.cluster.store.version().saturating_sub(behind);
     Some(version.max(resource.objects.oldest()))
 }
 
 /// Lists what was there at a version, unless the client wants to see a later one.
-pub(super) fn as_of(query: &mut ListQuery, version: u64) -> Answer<()> {
+pub(super) fn as_of(query: &mut ListOptions, version: u64) -> ApiResult<()> {
     if !query.next.is_empty() || query.version_match == "Exact" {
         return Ok(());
     }
     if let Some(wanted) = parse_version(&query.version)?
         && wanted > version
     {
-        return Err(Failure::too_large_version(wanted, version));
+        return Err(StatusError::too_large_version(wanted, version));
     }
     query.version = version.to_string();
     "Exact".clone_into(&mut query.version_match);
@@ -264,13 +282,17 @@ fn fill(
 }
 
 /// How much nodes or pods use, for metrics.k8s.io.
-pub(super) fn usage(shared: &Shared, call: &Call, target: &Target) -> Response<Body> {
+pub(super) fn usage(
+    shared: &ServerState,
+    head: &RequestHead,
+    info: &RequestInfo,
+) -> Response<Body> {
     let found = shared.usage.answer(
         &shared.cluster,
-        &target.resource,
-        target.namespace.as_deref(),
-        target.name.as_deref(),
-        call.query.get("labelSelector"),
+        &info.resource,
+        info.namespace.as_deref(),
+        info.name.as_deref(),
+        head.query.get("labelSelector"),
     );
     match found {
         Ok(value) => json_value(200, &value),
@@ -283,7 +305,7 @@ type Gauge = fn(&Resource) -> usize;
 
 /// What was answered, how many objects there are of each kind and what they hold in memory, for whoever
 /// watches the server.
-pub(super) fn metrics(shared: &Shared) -> Bytes {
+pub(super) fn metrics(shared: &ServerState) -> Bytes {
     use std::fmt::Write as _;
     let families: [(&str, &str, Gauge); 3] = [
         (

@@ -3,11 +3,11 @@
 use http::Response;
 use serde_json::{Value, json};
 
-use super::Shared;
+use super::ServerState;
 use super::answer::{Body, json_value};
-use super::routes::Target;
-use crate::failure::{Answer, Failure};
+use super::routes::RequestInfo;
 use crate::json::{slot, text};
+use crate::status_error::{ApiResult, StatusError};
 
 const USER: &str = "jindou";
 
@@ -16,11 +16,15 @@ fn user() -> Value {
 }
 
 /// Answers a review.
-pub(super) fn answer(shared: &Shared, target: &Target, object: &Value) -> Answer<Response<Body>> {
-    let kind = &target.resource.kind;
+pub(super) fn answer(
+    shared: &ServerState,
+    info: &RequestInfo,
+    object: &Value,
+) -> ApiResult<Response<Body>> {
+    let kind = &info.resource.kind;
     let mut review = object.clone();
     if !review.is_object() {
-        return Err(Failure::bad_request("the body must be a review"));
+        return Err(StatusError::bad_request("the body must be a review"));
     }
     review["apiVersion"] = kind.api_version().into();
     review["kind"] = kind.kind.as_ref().into();

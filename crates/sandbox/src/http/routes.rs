@@ -14,18 +14,18 @@ use serde_json::Value;
 use super::answer::{Body, failed, json_bytes, json_value, text};
 use super::guard::catch_panic;
 use super::query::Query;
-use super::{Shared, discovery, openapi, read, reviews, write};
-use crate::failure::{Answer, Failure};
+use super::{ServerState, discovery, openapi, read, reviews, write};
 use crate::faults::{self, Fault};
 use crate::kinds::{Resource, Verbs};
 use crate::limits::BODY_BYTES_MAX;
+use crate::status_error::{ApiResult, StatusError};
 
 /// Why the body of a request cannot be read.
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// What a path names.
 #[derive(Debug)]
-pub(super) struct Target {
+pub(super) struct RequestInfo {
     pub(super) resource: Arc<Resource>,
     /// `None` for all namespaces, and for what has none.
     pub(super) namespace: Option<String>,
@@ -33,7 +33,7 @@ pub(super) struct Target {
     pub(super) subresource: String,
 }
 
-impl Target {
+impl RequestInfo {
     /// The namespace of one object, empty for what has none.
     pub(super) fn place(&self) -> &str {
         self.namespace.as_deref().unwrap_or_default()
@@ -41,7 +41,7 @@ impl Target {
 }
 
 /// A request without its body.
-pub(super) struct Call {
+pub(super) struct RequestHead {
     pub(super) method: Method,
     pub(super) path: String,
     pub(super) query: Query,
@@ -50,7 +50,7 @@ pub(super) struct Call {
     pub(super) fault: Option<Fault>,
 }
 
-impl Call {
+impl RequestHead {
     pub(super) fn header(&self, name: http::header::HeaderName) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
@@ -71,18 +71,20 @@ impl Call {
 
 /// Answers a request, whatever brings its body. All requests are dispatched here, so a panic of any
 /// handler is caught here and costs one request.
-pub(super) async fn answer<B>(shared: &Arc<Shared>, request: Request<B>) -> Response<Body>
+pub(super) async fn answer<B>(shared: &Arc<ServerState>, request: Request<B>) -> Response<Body>
 where
     B: Sent<Data = Bytes, Error: Into<BoxError>>,
 {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let handled = catch_panic(&method, &path, handle(shared, request)).await;
     handled.unwrap_or_else(|| {
-        failed(&Failure::internal("the handler of the request panicked; the server's log has more"))
+        failed(&StatusError::internal(
+            "the handler of the request panicked; the server's log has more",
+        ))
     })
 }
 
-async fn handle<B>(shared: &Arc<Shared>, request: Request<B>) -> Response<Body>
+async fn handle<B>(shared: &Arc<ServerState>, request: Request<B>) -> Response<Body>
 where
     B: Sent<Data = Bytes, Error: Into<BoxError>>,
 {
@@ -90,10 +92,10 @@ where
     let path = head.uri.path().to_owned();
     let query = Query::parse(head.uri.query().unwrap_or_default());
     let fault = shared.faults.meet(&head.method, &head.uri);
-    let call = Call { method: head.method, path, query, headers: head.headers, fault };
-    let refused = match &call.fault {
+    let head = RequestHead { method: head.method, path, query, headers: head.headers, fault };
+    let refused = match &head.fault {
         Some(Fault::Fail(code)) => Some(faults::failure(*code)),
-        Some(Fault::Swallow(time)) => {
+        Some(Fault::DropRequest(time)) => {
             tokio::time::sleep(*time).await;
             Some(faults::failure(504))
         }
@@ -111,20 +113,24 @@ where
     };
     let answer = match refused {
         Some(failure) => Err(failure),
-        None => dispatch(shared, &call, body).await,
+        None => dispatch(shared, &head, body).await,
     };
-    if let Some(Fault::DropAnswer(time)) = call.fault {
+    if let Some(Fault::DropResponse(time)) = head.fault {
         tokio::time::sleep(time).await;
         return failed(&faults::failure(504));
     }
     answer.unwrap_or_else(|failure| failed(&failure))
 }
 
-async fn dispatch<B>(shared: &Arc<Shared>, call: &Call, body: B) -> Answer<Response<Body>>
+async fn dispatch<B>(
+    shared: &Arc<ServerState>,
+    head: &RequestHead,
+    body: B,
+) -> ApiResult<Response<Body>>
 where
     B: Sent<Data = Bytes, Error: Into<BoxError>>,
 {
-    let segments: Vec<Cow<'_, str>> = call
+    let segments: Vec<Cow<'_, str>> = head
         .path
         .split('/')
         .filter(|segment| !segment.is_empty())
@@ -132,38 +138,38 @@ where
         .collect();
     let segments: Vec<&str> = segments.iter().map(|segment| &**segment).collect();
     // A token that is wrong is turned away even where none is needed.
-    let is_anonymous = call.header(AUTHORIZATION).is_empty();
-    if !is_anonymous && !authorized(shared, call) {
-        return Err(Failure::unauthorized());
+    let is_anonymous = head.header(AUTHORIZATION).is_empty();
+    if !is_anonymous && !authorized(shared, head) {
+        return Err(StatusError::unauthorized());
     }
-    if let Some(response) = open_to_all(call, &segments) {
+    if let Some(response) = open_to_all(head, &segments) {
         return Ok(response);
     }
     if is_anonymous {
-        return Err(Failure::unauthorized());
+        return Err(StatusError::unauthorized());
     }
     match *segments {
         [] => Ok(json_value(200, &discovery::paths(&shared.cluster))),
         ["api", "v1", ref rest @ ..] if !rest.is_empty() => {
-            resource(shared, call, body, ("", "v1"), rest).await
+            resource(shared, head, body, ("", "v1"), rest).await
         }
         ["apis", group, version, ref rest @ ..] if !rest.is_empty() => {
-            resource(shared, call, body, (group, version), rest).await
+            resource(shared, head, body, (group, version), rest).await
         }
-        ["api" | "apis", ..] if call.method == Method::GET => {
-            discovery::answer(shared, call, &segments)
+        ["api" | "apis", ..] if head.method == Method::GET => {
+            discovery::answer(shared, head, &segments)
         }
-        ["openapi", ref rest @ ..] if call.method == Method::GET => {
-            openapi::answer(&shared.cluster, call.accept(), rest)
+        ["openapi", ref rest @ ..] if head.method == Method::GET => {
+            openapi::answer(&shared.cluster, head.accept(), rest)
         }
         ["metrics"] => Ok(text(200, read::metrics(shared))),
-        _ => Err(Failure::no_such_path()),
+        _ => Err(StatusError::no_such_path()),
     }
 }
 
 /// Health and version are no secrets.
-fn open_to_all(call: &Call, segments: &[&str]) -> Option<Response<Body>> {
-    if call.method != Method::GET {
+fn open_to_all(head: &RequestHead, segments: &[&str]) -> Option<Response<Body>> {
+    if head.method != Method::GET {
         return None;
     }
     match segments {
@@ -173,8 +179,8 @@ fn open_to_all(call: &Call, segments: &[&str]) -> Option<Response<Body>> {
     }
 }
 
-fn authorized(shared: &Shared, call: &Call) -> bool {
-    let Some(given) = call.header(AUTHORIZATION).strip_prefix("Bearer ") else { return false };
+fn authorized(shared: &ServerState, head: &RequestHead) -> bool {
+    let Some(given) = head.header(AUTHORIZATION).strip_prefix("Bearer ") else { return false };
     let (given, token) = (given.trim().as_bytes(), shared.token.as_bytes());
     // All bytes are looked at, whatever they are, so that time tells nothing.
     let difference = given.iter().zip(token).fold(0, |sum, (a, b)| sum | (a ^ b));
@@ -182,131 +188,135 @@ fn authorized(shared: &Shared, call: &Call) -> bool {
 }
 
 async fn resource<B>(
-    shared: &Arc<Shared>,
-    call: &Call,
+    shared: &Arc<ServerState>,
+    head: &RequestHead,
     body: B,
     group: (&str, &str),
     rest: &[&str],
-) -> Answer<Response<Body>>
+) -> ApiResult<Response<Body>>
 where
     B: Sent<Data = Bytes, Error: Into<BoxError>>,
 {
-    let target = target(shared, group, rest)?;
-    let answer = ask(shared, call, body, &target).await;
+    let info = request_info(shared, group, rest)?;
+    let answer = ask(shared, head, body, &info).await;
     let code = answer.as_ref().map_or_else(|failure| failure.code, |ok| ok.status().as_u16());
-    shared.counts.add(call, &target, code);
+    shared.counts.add(head, &info, code);
     answer
 }
 
 /// Reads or writes what a path names.
 async fn ask<B>(
-    shared: &Arc<Shared>,
-    call: &Call,
+    shared: &Arc<ServerState>,
+    head: &RequestHead,
     body: B,
-    target: &Target,
-) -> Answer<Response<Body>>
+    info: &RequestInfo,
+) -> ApiResult<Response<Body>>
 where
     B: Sent<Data = Bytes, Error: Into<BoxError>>,
 {
-    match target.resource.kind.behaviour.verbs {
+    match info.resource.kind.strategy.verbs {
         Verbs::All => {}
-        Verbs::Create if call.method == Method::POST => {
-            let object = read_body(call, body).await?;
-            return reviews::answer(shared, target, &object);
+        Verbs::Create if head.method == Method::POST => {
+            let object = read_body(head, body).await?;
+            return reviews::answer(shared, info, &object);
         }
-        Verbs::Read if call.method == Method::GET => return Ok(read::usage(shared, call, target)),
-        Verbs::Create | Verbs::Read => return Err(Failure::method_not_allowed()),
+        Verbs::Read if head.method == Method::GET => return Ok(read::usage(shared, head, info)),
+        Verbs::Create | Verbs::Read => return Err(StatusError::method_not_allowed()),
     }
-    match call.method {
-        Method::GET | Method::HEAD => read::answer(shared, call, target),
+    match head.method {
+        Method::GET | Method::HEAD => read::answer(shared, head, info),
         Method::POST | Method::PUT | Method::PATCH | Method::DELETE => {
-            let object = read_body(call, body).await?;
-            write::answer(shared, call, target, object)
+            let object = read_body(head, body).await?;
+            write::answer(shared, head, info, object)
         }
-        _ => Err(Failure::method_not_allowed()),
+        _ => Err(StatusError::method_not_allowed()),
     }
 }
 
 /// What the rest of a path names.
-fn target(shared: &Shared, (group, version): (&str, &str), rest: &[&str]) -> Answer<Target> {
+fn request_info(
+    shared: &ServerState,
+    (group, version): (&str, &str),
+    rest: &[&str],
+) -> ApiResult<RequestInfo> {
     let known = |plural: &str| shared.cluster.kinds.get(group, version, plural);
     let found = |resource: Arc<Resource>,
                  namespace: Option<&str>,
                  name: Option<&&str>,
-                 sub: Option<&&str>| Target {
+                 sub: Option<&&str>| RequestInfo {
         resource,
         namespace: namespace.map(str::to_owned),
         name: name.map(|&name| name.to_owned()),
         subresource: sub.map_or("", |sub| *sub).to_owned(),
     };
-    let target = match rest {
+    let info = match rest {
         // A namespace itself, not something in it.
         ["namespaces", _, "status" | "finalize"] | ["namespaces", _] | ["namespaces"]
             if group.is_empty() =>
         {
-            let resource = known("namespaces").ok_or_else(Failure::no_such_path)?;
+            let resource = known("namespaces").ok_or_else(StatusError::no_such_path)?;
             found(resource, None, rest.get(1), rest.get(2))
         }
         // An old way to bind.
         ["namespaces", namespace, "bindings"] if group.is_empty() => {
-            let resource = known("pods").ok_or_else(Failure::no_such_path)?;
+            let resource = known("pods").ok_or_else(StatusError::no_such_path)?;
             found(resource, Some(namespace), None, Some(&"binding"))
         }
         ["namespaces", namespace, plural, rest @ ..] if rest.len() <= 2 => {
             let resource = known(plural)
                 .filter(|one| one.kind.namespaced)
-                .ok_or_else(Failure::no_such_path)?;
+                .ok_or_else(StatusError::no_such_path)?;
             found(resource, Some(namespace), rest.first(), rest.get(1))
         }
         // All namespaces, or none.
         [plural, rest @ ..] if rest.len() <= 2 => {
-            let resource = known(plural).ok_or_else(Failure::no_such_path)?;
+            let resource = known(plural).ok_or_else(StatusError::no_such_path)?;
             if resource.kind.namespaced && !rest.is_empty() {
-                return Err(Failure::no_such_path());
+                return Err(StatusError::no_such_path());
             }
             found(resource, None, rest.first(), rest.get(1))
         }
-        _ => return Err(Failure::no_such_path()),
+        _ => return Err(StatusError::no_such_path()),
     };
-    let kind = &target.resource.kind;
-    let sub = &*target.subresource;
+    let kind = &info.resource.kind;
+    let sub = &*info.subresource;
     let served = match sub {
         "" => true,
         "status" => kind.status,
         "scale" => kind.scale.is_some(),
-        other => kind.behaviour.subresources.contains(&other),
+        other => kind.strategy.subresources.contains(&other),
     };
-    if served { Ok(target) } else { Err(Failure::no_such_path()) }
+    if served { Ok(info) } else { Err(StatusError::no_such_path()) }
 }
 
 /// The body of a request as a value; null if there is none.
-async fn read_body<B>(call: &Call, body: B) -> Answer<Value>
+async fn read_body<B>(head: &RequestHead, body: B) -> ApiResult<Value>
 where
     B: Sent<Data = Bytes, Error: Into<BoxError>>,
 {
     let bytes = match Limited::new(body, BODY_BYTES_MAX).collect().await {
         Ok(collected) => collected.to_bytes(),
         Err(error) if error.downcast_ref::<LengthLimitError>().is_some() => {
-            return Err(Failure::too_large(BODY_BYTES_MAX));
+            return Err(StatusError::too_large(BODY_BYTES_MAX));
         }
-        Err(_) => return Err(Failure::bad_request("the body of the request ended early")),
+        Err(_) => return Err(StatusError::bad_request("the body of the request ended early")),
     };
-    parse_body(call, &bytes)
+    parse_body(head, &bytes)
 }
 
-fn parse_body(call: &Call, bytes: &Bytes) -> Answer<Value> {
+fn parse_body(head: &RequestHead, bytes: &Bytes) -> ApiResult<Value> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Ok(Value::Null);
     }
     let wrong = |why: String| {
-        Failure::bad_request(format!(
+        StatusError::bad_request(format!(
             "the object provided is unrecognized (must be of type JSON or YAML): {why}"
         ))
     };
-    let kind = call.content_type();
+    let kind = head.content_type();
     let accepted = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
-    if call.method == Method::PATCH && crate::patch::Form::of(kind).is_none() {
-        return Err(Failure::unsupported_media_type(
+    if head.method == Method::PATCH && crate::patch::PatchType::of(kind).is_none() {
+        return Err(StatusError::unsupported_media_type(
             "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml, application/strategic-merge-patch+json",
         ));
     }
@@ -323,15 +333,14 @@ fn parse_body(call: &Call, bytes: &Bytes) -> Answer<Value> {
         "" | "application/json" => {
             serde_json::from_slice(bytes).map_err(|error| wrong(error.to_string()))
         }
-        kind if crate::patch::Form::of(kind).is_some() => {
-            serde_json::from_slice(bytes).map_err(|error| {
+        kind if crate::patch::PatchType::of(kind).is_some() => serde_json::from_slice(bytes)
+            .map_err(|error| {
                 if error.is_eof() {
-                    Failure::bad_request("unexpected end of JSON input")
+                    StatusError::bad_request("unexpected end of JSON input")
                 } else {
-                    Failure::bad_request(format!("error decoding patch: {error}"))
+                    StatusError::bad_request(format!("error decoding patch: {error}"))
                 }
-            })
-        }
-        _ => Err(Failure::unsupported_media_type(accepted)),
+            }),
+        _ => Err(StatusError::unsupported_media_type(accepted)),
     }
 }

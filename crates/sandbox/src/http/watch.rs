@@ -15,20 +15,20 @@ use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
-use super::Shared;
-use super::answer::{Body, Form, form_of, with_body};
+use super::ServerState;
+use super::answer::{Body, OutputFormat, form_of, with_body};
 use super::guard::catch_panic;
 use super::read::{as_of, metadata_of, stale_version, table, value_of};
-use super::routes::{Call, Target};
-use crate::cluster::{ListQuery, read};
+use super::routes::{RequestHead, RequestInfo};
+use crate::cluster::{ListOptions, read};
 use crate::events;
-use crate::failure::{Answer, Failure};
 use crate::faults::Fault;
+use crate::field_error::FieldError;
 use crate::kinds::Resource;
 use crate::limits::{BOOKMARK_EVERY, LIST_PIECE_BYTES, WATCH_BATCH_MAX, WATCH_TIME};
-use crate::problem::Problem;
 use crate::protobuf;
 use crate::selector::Selector;
+use crate::status_error::{ApiResult, StatusError};
 use crate::store::{Change, ChangeKind, Object, frame};
 
 /// The annotation of the bookmark that ends the initial objects.
@@ -47,7 +47,7 @@ struct Watch {
     prefix: String,
     labels: Selector,
     fields: Selector,
-    form: Form,
+    form: OutputFormat,
     include: String,
     bookmarks: bool,
     /// Objects that are there already and were not sent yet.
@@ -69,47 +69,51 @@ struct Watch {
 }
 
 /// Answers a watch.
-pub(super) fn answer(shared: &Arc<Shared>, call: &Call, target: &Target) -> Answer<Response<Body>> {
-    let form = form_of(call.accept(), &target.resource.kind)?;
-    let query = call.query.list()?;
-    let resource = &target.resource;
+pub(super) fn answer(
+    shared: &Arc<ServerState>,
+    head: &RequestHead,
+    info: &RequestInfo,
+) -> ApiResult<Response<Body>> {
+    let form = form_of(head.accept(), &info.resource.kind)?;
+    let query = head.query.list()?;
+    let resource = &info.resource;
     read::check_fields(resource, &query.fields)?;
-    let initial = call.query.get("sendInitialEvents");
+    let initial = head.query.get("sendInitialEvents");
     check_initial(initial, &query)?;
     let asked = read::parse_version(&query.version)?.unwrap_or(0);
     let current = shared.cluster.store.version();
-    let streaming = call.query.truth("sendInitialEvents");
+    let streaming = head.query.truth("sendInitialEvents");
     if streaming && asked > current {
-        return Err(Failure::too_large_version(asked, current));
+        return Err(StatusError::too_large_version(asked, current));
     }
-    let news = resource.objects.news();
-    let prefix = resource.prefix(target.namespace.as_deref());
+    let news = resource.objects.subscribe();
+    let prefix = resource.prefix(info.namespace.as_deref());
     // Without a version the present comes first, unless the client says that it does not want it.
     let (version, objects) = if streaming || (asked == 0 && initial.is_empty()) {
-        let mut plain = ListQuery {
+        let mut plain = ListOptions {
             labels: query.labels.clone(),
             fields: query.fields.clone(),
-            ..ListQuery::default()
+            ..ListOptions::default()
         };
-        if let Some(version) = stale_version(shared, call, resource) {
+        if let Some(version) = stale_version(shared, head, resource) {
             plain.version = if asked == 0 { String::new() } else { asked.to_string() };
             as_of(&mut plain, version)?;
         }
-        let page = shared.cluster.list(resource, target.namespace.as_deref(), &plain)?;
+        let page = shared.cluster.list(resource, info.namespace.as_deref(), &plain)?;
         (page.version, page.objects)
     } else {
         (if asked == 0 { current } else { asked }, Vec::new())
     };
     let now = Instant::now();
-    let end = now + call.query.watch_time()?.unwrap_or(WATCH_TIME);
-    let bookmarks = call.query.truth("allowWatchBookmarks");
+    let end = now + head.query.watch_time()?.unwrap_or(WATCH_TIME);
+    let bookmarks = head.query.truth("allowWatchBookmarks");
     let watch = Watch {
         resource: Arc::clone(resource),
         prefix,
         labels: query.labels,
         fields: query.fields,
         form,
-        include: call.query.get("includeObject").to_owned(),
+        include: head.query.get("includeObject").to_owned(),
         bookmarks,
         initial: objects.into_iter(),
         mark_end: streaming,
@@ -120,12 +124,12 @@ pub(super) fn answer(shared: &Arc<Shared>, call: &Call, target: &Target) -> Answ
         ending: Box::pin(shared.ending.clone().cancelled_owned()),
         heads_sent: false,
         ended: false,
-        pieces_left: match call.fault {
+        pieces_left: match head.fault {
             Some(Fault::CutWatch(pieces)) => Some(pieces),
             _ => None,
         },
     };
-    let pieces = stream::unfold((watch, call.path.clone()), |(mut watch, path)| async move {
+    let pieces = stream::unfold((watch, head.path.clone()), |(mut watch, path)| async move {
         if let Some(left) = &mut watch.pieces_left {
             *left = left.checked_sub(1)?;
         }
@@ -133,25 +137,25 @@ pub(super) fn answer(shared: &Arc<Shared>, call: &Call, target: &Target) -> Answ
         let piece = catch_panic(&Method::GET, &path, watch.next()).await??;
         Some((Ok::<_, Infallible>(Frame::data(piece)), (watch, path)))
     });
-    let kind = if form == Form::Protobuf { PROTOBUF_STREAM } else { "application/json" };
+    let kind = if form == OutputFormat::Protobuf { PROTOBUF_STREAM } else { "application/json" };
     Ok(with_body(200, kind, StreamBody::new(pieces).boxed_unsync()))
 }
 
-fn check_initial(initial: &str, query: &ListQuery) -> Answer<()> {
+fn check_initial(initial: &str, query: &ListOptions) -> ApiResult<()> {
     let problem = match (initial, &*query.version_match) {
         ("", "") => return Ok(()),
-        ("", _) => Problem::forbidden(
+        ("", _) => FieldError::forbidden(
             "resourceVersionMatch",
             "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
         ),
         (_, "NotOlderThan") => return Ok(()),
-        (_, "") => Problem::forbidden(
+        (_, "") => FieldError::forbidden(
             "resourceVersionMatch",
             "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
         ),
-        (_, other) => Problem::not_supported("resourceVersionMatch", other, &["NotOlderThan"]),
+        (_, other) => FieldError::not_supported("resourceVersionMatch", other, &["NotOlderThan"]),
     };
-    Err(Failure::invalid("meta.k8s.io", "ListOptions", "", &[problem]))
+    Err(StatusError::invalid("meta.k8s.io", "ListOptions", "", &[problem]))
 }
 
 /// When a watch has to do something even if nothing changes.
@@ -175,7 +179,7 @@ impl Watch {
                     self.ended = true;
                     let message =
                         format!("too old resource version: {} ({})", self.version, expired.oldest);
-                    let status = Failure::expired(message).to_json();
+                    let status = StatusError::expired(message).to_json();
                     return Some(self.written("ERROR", &status));
                 }
                 Ok(batch) => {
@@ -245,7 +249,7 @@ impl Watch {
         if !object.key.starts_with(&*self.prefix) {
             return None;
         }
-        let plain = self.form == Form::Plain && !events::converted(&self.resource);
+        let plain = self.form == OutputFormat::Plain && !events::converted(&self.resource);
         if self.labels.is_empty() && self.fields.is_empty() && plain {
             return Some(object.line(change.kind));
         }
@@ -274,21 +278,21 @@ impl Watch {
     }
 
     fn line(&mut self, kind: ChangeKind, object: &Object) -> Bytes {
-        if self.form == Form::Plain && !events::converted(&self.resource) {
+        if self.form == OutputFormat::Plain && !events::converted(&self.resource) {
             return object.line(kind);
         }
         let value = match self.form {
-            Form::Plain | Form::Protobuf => value_of(&self.resource, object),
-            Form::Table | Form::Metadata => object.value(),
+            OutputFormat::Plain | OutputFormat::Protobuf => value_of(&self.resource, object),
+            OutputFormat::Table | OutputFormat::Metadata => object.value(),
         };
         self.render(kind, value)
     }
 
     fn render(&mut self, kind: ChangeKind, value: Value) -> Bytes {
         let value = match self.form {
-            Form::Plain | Form::Protobuf => value,
-            Form::Metadata => metadata_of(&value, "PartialObjectMetadata"),
-            Form::Table => {
+            OutputFormat::Plain | OutputFormat::Protobuf => value,
+            OutputFormat::Metadata => metadata_of(&value, "PartialObjectMetadata"),
+            OutputFormat::Table => {
                 let heads = !std::mem::replace(&mut self.heads_sent, true);
                 let version = value["metadata"]["resourceVersion"].clone();
                 let mut table = table(&self.resource, &[value], &self.include, heads);
@@ -301,7 +305,7 @@ impl Watch {
 
     /// A change as it goes over the wire.
     fn written(&self, kind: &str, value: &Value) -> Bytes {
-        if self.form == Form::Protobuf
+        if self.form == OutputFormat::Protobuf
             && let Some(bytes) = protobuf::encode_change(kind, value)
         {
             return bytes.into();
@@ -316,13 +320,13 @@ impl Watch {
             metadata["annotations"] = json!({INITIAL_END: "true"});
         }
         let object = match self.form {
-            Form::Plain | Form::Protobuf => {
+            OutputFormat::Plain | OutputFormat::Protobuf => {
                 json!({"kind": kind.kind, "apiVersion": kind.api_version(), "metadata": metadata})
             }
-            Form::Metadata => {
+            OutputFormat::Metadata => {
                 json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
             }
-            Form::Table => {
+            OutputFormat::Table => {
                 json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "columnDefinitions": null, "rows": []})
             }
         };

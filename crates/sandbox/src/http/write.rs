@@ -5,16 +5,16 @@ use std::sync::Arc;
 use http::{Method, Response};
 use serde_json::{Value, json};
 
-use super::Shared;
+use super::ServerState;
 use super::answer::{Body, done, json_value, warn};
 use super::read::one;
-use super::routes::{Call, Target};
-use crate::cluster::{DeleteOptions, Deleted, Part, WriteOptions, Written};
-use crate::failure::{Answer, Failure};
+use super::routes::{RequestHead, RequestInfo};
+use crate::cluster::{DeleteOptions, DeleteOutcome, Part, WriteOptions, WriteResult};
 use crate::json::{members, name, slot, text};
 use crate::kinds::SchemaSource;
-use crate::patch::{Form, apply, patched};
+use crate::patch::{PatchType, apply, patched};
 use crate::schema::Quantities;
+use crate::status_error::{ApiResult, StatusError};
 use crate::store::key_of;
 use crate::subresources::{bind, evict, set_scale};
 
@@ -30,38 +30,43 @@ const RETURNED: &[&str] = &[
 
 /// Answers a request that changes something.
 pub(super) fn answer(
-    shared: &Arc<Shared>,
-    call: &Call,
-    target: &Target,
+    shared: &Arc<ServerState>,
+    head: &RequestHead,
+    info: &RequestInfo,
     body: Value,
-) -> Answer<Response<Body>> {
-    match call.method {
-        Method::POST => post(shared, call, target, body),
-        Method::PUT => put(shared, call, target, body),
-        Method::PATCH => patch(shared, call, target, &body),
-        _ => delete(shared, call, target, &body),
+) -> ApiResult<Response<Body>> {
+    match head.method {
+        Method::POST => post(shared, head, info, body),
+        Method::PUT => put(shared, head, info, body),
+        Method::PATCH => patch(shared, head, info, &body),
+        _ => delete(shared, head, info, &body),
     }
 }
 
-fn post(shared: &Arc<Shared>, call: &Call, target: &Target, body: Value) -> Answer<Response<Body>> {
+fn post(
+    shared: &Arc<ServerState>,
+    head: &RequestHead,
+    info: &RequestInfo,
+    body: Value,
+) -> ApiResult<Response<Body>> {
     let cluster = &shared.cluster;
-    match (&*target.subresource, &target.name) {
+    match (&*info.subresource, &info.name) {
         ("", None) => {
-            if target.resource.kind.namespaced && target.namespace.is_none() {
-                return Err(Failure::method_not_allowed());
+            if info.resource.kind.namespaced && info.namespace.is_none() {
+                return Err(StatusError::method_not_allowed());
             }
-            let options = call.query.write(call.agent())?;
-            let written = cluster.create(&target.resource, target.place(), body, &options)?;
-            respond(shared, call, target, &written)
+            let options = head.query.write(head.agent())?;
+            let written = cluster.create(&info.resource, info.place(), body, &options)?;
+            respond(shared, head, info, &written)
         }
         ("binding", given) => {
             let own = text(&body, &["metadata", "name"]);
             let pod = given.as_deref().unwrap_or(own);
-            bind(cluster, target.place(), pod, &body, call.query.dry_run()?)?;
+            bind(cluster, info.place(), pod, &body, head.query.dry_run()?)?;
             Ok(done(201, None))
         }
         ("eviction", Some(pod)) => {
-            evict(cluster, target.place(), pod, &body, call.query.dry_run()?)?;
+            evict(cluster, info.place(), pod, &body, head.query.dry_run()?)?;
             Ok(done(201, None))
         }
         ("token", Some(_)) => {
@@ -73,66 +78,70 @@ fn post(shared: &Arc<Shared>, call: &Call, target: &Target, body: Value) -> Answ
             Ok(json_value(201, &request))
         }
         ("exec" | "attach" | "portforward" | "proxy", Some(_)) => {
-            super::read::answer(shared, call, target)
+            super::read::answer(shared, head, info)
         }
-        _ => Err(Failure::method_not_allowed()),
+        _ => Err(StatusError::method_not_allowed()),
     }
 }
 
-fn put(shared: &Arc<Shared>, call: &Call, target: &Target, body: Value) -> Answer<Response<Body>> {
-    let options = call.query.write(call.agent())?;
-    let Some(name) = &target.name else { return Err(Failure::method_not_allowed()) };
-    let (cluster, place) = (&shared.cluster, (target.place(), &**name));
-    let part = match &*target.subresource {
+fn put(
+    shared: &Arc<ServerState>,
+    head: &RequestHead,
+    info: &RequestInfo,
+    body: Value,
+) -> ApiResult<Response<Body>> {
+    let options = head.query.write(head.agent())?;
+    let Some(name) = &info.name else { return Err(StatusError::method_not_allowed()) };
+    let (cluster, place) = (&shared.cluster, (info.place(), &**name));
+    let part = match &*info.subresource {
         "" => Part::Main,
         "status" => Part::Status,
-        "finalize" => return finalize(shared, call, target, &body, &options),
+        "finalize" => return finalize(shared, head, info, &body, &options),
         "scale" => {
-            let scale =
-                set_scale(cluster, &target.resource, place, &options, |_| Ok(body.clone()))?;
+            let scale = set_scale(cluster, &info.resource, place, &options, |_| Ok(body.clone()))?;
             return Ok(json_value(200, &scale));
         }
-        _ => return Err(Failure::method_not_allowed()),
+        _ => return Err(StatusError::method_not_allowed()),
     };
-    let written = cluster.update(&target.resource, place.0, name, body, part, &options)?;
-    respond(shared, call, target, &written)
+    let written = cluster.update(&info.resource, place.0, name, body, part, &options)?;
+    respond(shared, head, info, &written)
 }
 
 /// Lets a namespace go when nothing holds it any more.
 fn finalize(
-    shared: &Arc<Shared>,
-    call: &Call,
-    target: &Target,
+    shared: &Arc<ServerState>,
+    head: &RequestHead,
+    info: &RequestInfo,
     body: &Value,
     options: &WriteOptions,
-) -> Answer<Response<Body>> {
-    let name = target.name.as_deref().unwrap_or_default();
+) -> ApiResult<Response<Body>> {
+    let name = info.name.as_deref().unwrap_or_default();
     let finalizers =
         crate::json::at(body, &["spec", "finalizers"]).cloned().unwrap_or_else(|| json!([]));
     let written =
-        shared.cluster.change(&target.resource, "", name, Part::Whole, options, |_, before| {
+        shared.cluster.change(&info.resource, "", name, Part::Whole, options, |_, before| {
             let mut namespace = before.clone();
             slot(&mut namespace, &["spec"])["finalizers"] = finalizers.clone();
             Ok(Some(namespace))
         })?;
-    respond(shared, call, target, &written)
+    respond(shared, head, info, &written)
 }
 
 fn patch(
-    shared: &Arc<Shared>,
-    call: &Call,
-    target: &Target,
+    shared: &Arc<ServerState>,
+    head: &RequestHead,
+    info: &RequestInfo,
     body: &Value,
-) -> Answer<Response<Body>> {
-    let options = call.query.write(call.agent())?;
-    let Some(name) = &target.name else { return Err(Failure::method_not_allowed()) };
-    let Some(form) = Form::of(call.content_type()) else {
-        return Err(Failure::unsupported_media_type(
+) -> ApiResult<Response<Body>> {
+    let options = head.query.write(head.agent())?;
+    let Some(name) = &info.name else { return Err(StatusError::method_not_allowed()) };
+    let Some(form) = PatchType::of(head.content_type()) else {
+        return Err(StatusError::unsupported_media_type(
             "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml, application/strategic-merge-patch+json",
         ));
     };
-    let (cluster, resource, place) = (&shared.cluster, &target.resource, target.place());
-    let part = match &*target.subresource {
+    let (cluster, resource, place) = (&shared.cluster, &info.resource, info.place());
+    let part = match &*info.subresource {
         "" => Part::Main,
         "status" => Part::Status,
         "scale" => {
@@ -141,17 +150,17 @@ fn patch(
             })?;
             return Ok(json_value(200, &scale));
         }
-        _ => return Err(Failure::method_not_allowed()),
+        _ => return Err(StatusError::method_not_allowed()),
     };
-    if form == Form::Apply {
-        return apply_patch(shared, call, target, body, part);
+    if form == PatchType::Apply {
+        return apply_patch(shared, head, info, body, part);
     }
     if options.force {
-        return Err(Failure::invalid(
+        return Err(StatusError::invalid(
             "meta.k8s.io",
             "PatchOptions",
             "",
-            &[crate::problem::Problem::forbidden(
+            &[crate::field_error::FieldError::forbidden(
                 "force",
                 "may not be specified for non-apply patch",
             )],
@@ -163,38 +172,41 @@ fn patch(
             let mut live = before.clone();
             crate::events::from_stored(resource, &mut live);
             let mut object = patched(resource, &live, body, form)?;
-            warnings = crate::cluster::decode(resource, &mut object, options.strictness)?;
+            warnings = crate::cluster::decode(resource, &mut object, options.field_validation)?;
             crate::events::to_stored(resource, &mut object);
             let version = text(&object, &["metadata", "resourceVersion"]);
             if !version.is_empty() && version != current.version.to_string() {
-                return Err(Failure::modified(resource.named(), name));
+                return Err(StatusError::modified(resource.group_resource(), name));
             }
             if crate::json::name(&object) != name.as_str() {
-                return Err(Failure::other_name(crate::json::name(&object), name));
+                return Err(StatusError::other_name(crate::json::name(&object), name));
             }
             Ok(Some(object))
         })?;
     written.warnings = warnings;
-    respond(shared, call, target, &written)
+    respond(shared, head, info, &written)
 }
 
 /// Server-side apply: creates what is absent.
 fn apply_patch(
-    shared: &Arc<Shared>,
-    call: &Call,
-    target: &Target,
+    shared: &Arc<ServerState>,
+    head: &RequestHead,
+    info: &RequestInfo,
     body: &Value,
     part: Part,
-) -> Answer<Response<Body>> {
-    let (cluster, resource, place) = (&shared.cluster, &target.resource, target.place());
-    let options = call.query.write(call.agent())?;
-    let object_name = target.name.as_deref().unwrap_or_default();
-    if call.query.get("fieldManager").is_empty() {
-        return Err(Failure::invalid(
+) -> ApiResult<Response<Body>> {
+    let (cluster, resource, place) = (&shared.cluster, &info.resource, info.place());
+    let options = head.query.write(head.agent())?;
+    let object_name = info.name.as_deref().unwrap_or_default();
+    if head.query.get("fieldManager").is_empty() {
+        return Err(StatusError::invalid(
             "meta.k8s.io",
             "PatchOptions",
             "",
-            &[crate::problem::Problem::required("fieldManager", "is required for apply patch")],
+            &[crate::field_error::FieldError::required(
+                "fieldManager",
+                "is required for apply patch",
+            )],
         ));
     }
     let mut config = body.clone();
@@ -202,14 +214,14 @@ fn apply_patch(
     let warnings = crate::cluster::decode_with(
         resource,
         &mut config,
-        options.strictness,
+        options.field_validation,
         Quantities::AsWritten,
     )?;
     if crate::json::at(&config, &["metadata", "managedFields"]).is_some() {
-        return Err(Failure::bad_request("metadata.managedFields must be nil"));
+        return Err(StatusError::bad_request("metadata.managedFields must be nil"));
     }
     if !name(&config).is_empty() && name(&config) != object_name {
-        return Err(Failure::other_name(name(&config), object_name));
+        return Err(StatusError::other_name(name(&config), object_name));
     }
     slot(&mut config, &["metadata"])["name"] = object_name.into();
     if resource.kind.status
@@ -244,57 +256,57 @@ fn apply_patch(
         }
         written.created = true;
         written.warnings = warnings;
-        return respond(shared, call, target, &written);
+        return respond(shared, head, info, &written);
     }
     let mut written =
         cluster.change(resource, place, object_name, part, &options, |current, before| {
             let version = text(&config, &["metadata", "resourceVersion"]);
             if !version.is_empty() && version != current.version.to_string() {
-                return Err(Failure::modified(resource.named(), object_name));
+                return Err(StatusError::modified(resource.group_resource(), object_name));
             }
             let mut object = apply::apply(resource, before, &config, &options, cluster.now())?;
-            crate::cluster::decode(resource, &mut object, options.strictness)?;
+            crate::cluster::decode(resource, &mut object, options.field_validation)?;
             Ok(Some(object))
         })?;
     written.warnings = warnings;
-    respond(shared, call, target, &written)
+    respond(shared, head, info, &written)
 }
 
 fn respond(
-    shared: &Arc<Shared>,
-    call: &Call,
-    target: &Target,
-    written: &Written,
-) -> Answer<Response<Body>> {
+    shared: &Arc<ServerState>,
+    head: &RequestHead,
+    info: &RequestInfo,
+    written: &WriteResult,
+) -> ApiResult<Response<Body>> {
     let code = if written.created { 201 } else { 200 };
-    let mut response = one(shared, call, &target.resource, &written.object, code)?;
+    let mut response = one(shared, head, &info.resource, &written.object, code)?;
     warn(&mut response, &written.warnings);
     Ok(response)
 }
 
 fn delete(
-    shared: &Arc<Shared>,
-    call: &Call,
-    target: &Target,
+    shared: &Arc<ServerState>,
+    head: &RequestHead,
+    info: &RequestInfo,
     body: &Value,
-) -> Answer<Response<Body>> {
-    if !target.subresource.is_empty() {
-        return Err(Failure::method_not_allowed());
+) -> ApiResult<Response<Body>> {
+    if !info.subresource.is_empty() {
+        return Err(StatusError::method_not_allowed());
     }
     let mut options = DeleteOptions::parse(body)?;
-    options.dry_run |= call.query.dry_run()?;
-    if let Ok(grace) = call.query.get("gracePeriodSeconds").parse::<i64>() {
+    options.dry_run |= head.query.dry_run()?;
+    if let Ok(grace) = head.query.get("gracePeriodSeconds").parse::<i64>() {
         options.grace = options.grace.or(Some(grace.max(0)));
     }
-    let policy = call.query.get("propagationPolicy");
+    let policy = head.query.get("propagationPolicy");
     if !policy.is_empty() && options.propagation.is_none() {
         options.propagation =
             DeleteOptions::parse(&json!({"propagationPolicy": policy}))?.propagation;
     }
-    let (cluster, resource) = (&shared.cluster, &target.resource);
+    let (cluster, resource) = (&shared.cluster, &info.resource);
     let kind = &resource.kind;
-    let Some(name) = &target.name else {
-        let page = cluster.list(resource, target.namespace.as_deref(), &call.query.list()?)?;
+    let Some(name) = &info.name else {
+        let page = cluster.list(resource, info.namespace.as_deref(), &head.query.list()?)?;
         for object in &page.objects {
             match cluster.delete(resource, &object.namespace, &object.name, &options) {
                 Err(failure) if failure.code != 404 => return Err(failure),
@@ -303,8 +315,8 @@ fn delete(
         }
         return Ok(done(200, None));
     };
-    let deleted = cluster.delete(resource, target.place(), name, &options)?;
-    if let Deleted::Gone(object) = &deleted
+    let deleted = cluster.delete(resource, info.place(), name, &options)?;
+    if let DeleteOutcome::Deleted(object) = &deleted
         && !RETURNED.contains(&&*kind.plural)
     {
         let mut details = json!({"name": &*object.name, "kind": kind.plural, "uid": &*object.uid});
@@ -313,5 +325,5 @@ fn delete(
         }
         return Ok(done(200, Some(details)));
     }
-    one(shared, call, resource, deleted.object(), 200)
+    one(shared, head, resource, deleted.object(), 200)
 }

@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(nodes[0]["status"]["capacity"]["cpu"], "1.5");
         // The API server takes them as they are.
         let cluster = crate::testing::cluster();
-        let resource = cluster.kind("", "nodes");
+        let resource = cluster.resource("", "nodes");
         cluster
             .create(&resource, "", nodes[0].clone(), &crate::cluster::WriteOptions::default())
             .unwrap();

@@ -158,8 +158,8 @@ async fn send(
 
 /// Waits until the kinds of a definition are served.
 async fn established(cluster: &Cluster, manifest: &Manifest) -> Result<(), ApplyError> {
-    let definitions = cluster.kind("apiextensions.k8s.io", "customresourcedefinitions");
-    let mut news = definitions.objects.news();
+    let definitions = cluster.resource("apiextensions.k8s.io", "customresourcedefinitions");
+    let mut news = definitions.objects.subscribe();
     let wait = async {
         loop {
             news.borrow_and_update();

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::Value;
 
+use crate::field_error::FieldError;
 use crate::names::NameRule;
-use crate::problem::Problem;
-use crate::store::FieldPath;
+use crate::store::SelectableField;
 use crate::tables::{self, Clock};
 
 type Text = Cow<'static, str>;
@@ -41,7 +41,7 @@ pub struct Kind {
     /// The `scale` subresource.
     pub scale: Option<Scale>,
     /// The rest.
-    pub behaviour: Behaviour,
+    pub strategy: Strategy,
 }
 
 impl Kind {
@@ -97,13 +97,13 @@ pub enum Verbs {
 
 /// What sets a kind apart from others.
 #[derive(Clone, Copy, Debug)]
-pub struct Behaviour {
+pub struct Strategy {
     /// What may be done with it.
     pub verbs: Verbs,
     /// Subresources beside `status` and `scale`.
     pub subresources: &'static [&'static str],
     /// Fields that selectors may ask for.
-    pub fields: &'static [FieldPath],
+    pub fields: &'static [SelectableField],
     /// Which of them is indexed.
     pub indexed: Option<usize>,
     /// Rules of its names.
@@ -111,7 +111,7 @@ pub struct Behaviour {
     /// Fills in what was left out.
     pub defaults: fn(&mut Value),
     /// What is wrong with an object; the second one is the one before, if there is one.
-    pub validate: fn(&Value, Option<&Value>) -> Vec<Problem>,
+    pub validate: fn(&Value, Option<&Value>) -> Vec<FieldError>,
     /// Whether changes of the spec count as generations.
     pub generations: bool,
     /// Group and plural of the kind whose objects these are, in another form.
@@ -134,14 +134,14 @@ pub struct Row {
     cells: fn(&Value, Clock) -> Vec<Value>,
     status: bool,
     scale: Option<(&'static str, &'static str, &'static str)>,
-    pub(super) behaviour: Behaviour,
+    pub(super) strategy: Strategy,
 }
 
-const NAMED: &[FieldPath] = &[field("metadata.name")];
-const NAMED_IN: &[FieldPath] = &[field("metadata.name"), field("metadata.namespace")];
+const NAMED: &[SelectableField] = &[field("metadata.name")];
+const NAMED_IN: &[SelectableField] = &[field("metadata.name"), field("metadata.namespace")];
 
-pub(super) const fn field(name: &'static str) -> FieldPath {
-    FieldPath { name, default: "" }
+pub(super) const fn field(name: &'static str) -> SelectableField {
+    SelectableField { name, default: "" }
 }
 
 fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
@@ -168,7 +168,7 @@ pub(super) const fn row<T: JsonSchema>(
         cells: tables::name_and_age,
         status: false,
         scale: None,
-        behaviour: Behaviour {
+        strategy: Strategy {
             verbs: Verbs::All,
             subresources: &[],
             fields: NAMED_IN,
@@ -185,7 +185,7 @@ pub(super) const fn row<T: JsonSchema>(
 impl Row {
     pub(super) const fn cluster(mut self) -> Self {
         self.namespaced = false;
-        self.behaviour.fields = NAMED;
+        self.strategy.fields = NAMED;
         self
     }
 
@@ -220,7 +220,7 @@ impl Row {
     }
 
     pub(super) const fn generations(mut self) -> Self {
-        self.behaviour.generations = true;
+        self.strategy.generations = true;
         self
     }
 
@@ -230,45 +230,45 @@ impl Row {
     }
 
     pub(super) const fn subresources(mut self, subresources: &'static [&'static str]) -> Self {
-        self.behaviour.subresources = subresources;
+        self.strategy.subresources = subresources;
         self
     }
 
-    pub(super) const fn fields(mut self, fields: &'static [FieldPath]) -> Self {
-        self.behaviour.fields = fields;
+    pub(super) const fn fields(mut self, fields: &'static [SelectableField]) -> Self {
+        self.strategy.fields = fields;
         self
     }
 
     pub(super) const fn indexed(mut self, place: usize) -> Self {
-        self.behaviour.indexed = Some(place);
+        self.strategy.indexed = Some(place);
         self
     }
 
     pub(super) const fn names(mut self, names: NameRule) -> Self {
-        self.behaviour.names = names;
+        self.strategy.names = names;
         self
     }
 
     pub(super) const fn verbs(mut self, verbs: Verbs) -> Self {
-        self.behaviour.verbs = verbs;
+        self.strategy.verbs = verbs;
         self
     }
 
     pub(super) const fn defaults(mut self, defaults: fn(&mut Value)) -> Self {
-        self.behaviour.defaults = defaults;
+        self.strategy.defaults = defaults;
         self
     }
 
     pub(super) const fn validate(
         mut self,
-        validate: fn(&Value, Option<&Value>) -> Vec<Problem>,
+        validate: fn(&Value, Option<&Value>) -> Vec<FieldError>,
     ) -> Self {
-        self.behaviour.validate = validate;
+        self.strategy.validate = validate;
         self
     }
 
     pub(super) const fn stored_as(mut self, group: &'static str, plural: &'static str) -> Self {
-        self.behaviour.stored_as = Some((group, plural));
+        self.strategy.stored_as = Some((group, plural));
         self
     }
 
@@ -293,7 +293,7 @@ impl Row {
                 present: present.into(),
                 selector: selector.into(),
             }),
-            behaviour: self.behaviour,
+            strategy: self.strategy,
         }
     }
 }

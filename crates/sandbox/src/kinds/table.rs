@@ -22,7 +22,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 
 use super::row::{Row, Verbs, field, row};
 use crate::names::NameRule;
-use crate::store::FieldPath;
+use crate::store::SelectableField;
 use crate::{defaults, tables as show, validation};
 
 const CORE: (&str, &str) = ("", "v1");
@@ -35,44 +35,44 @@ const RESOURCE: (&str, &str) = ("resource.k8s.io", "v1");
 const AUTHORIZATION: (&str, &str) = ("authorization.k8s.io", "v1");
 const METRICS: (&str, &str) = ("metrics.k8s.io", "v1beta1");
 
-const POD_FIELDS: &[FieldPath] = &[
+const POD_FIELDS: &[SelectableField] = &[
     field("metadata.name"),
     field("metadata.namespace"),
     field("spec.nodeName"),
     field("spec.restartPolicy"),
     field("spec.schedulerName"),
     field("spec.serviceAccountName"),
-    FieldPath { name: "spec.hostNetwork", default: "false" },
+    SelectableField { name: "spec.hostNetwork", default: "false" },
     field("status.phase"),
     field("status.podIP"),
     field("status.nominatedNodeName"),
 ];
-const NODE_FIELDS: &[FieldPath] =
-    &[field("metadata.name"), FieldPath { name: "spec.unschedulable", default: "false" }];
-const NAMESPACE_FIELDS: &[FieldPath] = &[field("metadata.name"), field("status.phase")];
-const REPLICA_FIELDS: &[FieldPath] = &[
+const NODE_FIELDS: &[SelectableField] =
+    &[field("metadata.name"), SelectableField { name: "spec.unschedulable", default: "false" }];
+const NAMESPACE_FIELDS: &[SelectableField] = &[field("metadata.name"), field("status.phase")];
+const REPLICA_FIELDS: &[SelectableField] = &[
     field("metadata.name"),
     field("metadata.namespace"),
-    FieldPath { name: "status.replicas", default: "0" },
+    SelectableField { name: "status.replicas", default: "0" },
 ];
-const JOB_FIELDS: &[FieldPath] = &[
+const JOB_FIELDS: &[SelectableField] = &[
     field("metadata.name"),
     field("metadata.namespace"),
-    FieldPath { name: "status.successful", default: "0" },
+    SelectableField { name: "status.successful", default: "0" },
 ];
-const SECRET_FIELDS: &[FieldPath] =
+const SECRET_FIELDS: &[SelectableField] =
     &[field("metadata.name"), field("metadata.namespace"), field("type")];
-const SERVICE_FIELDS: &[FieldPath] = &[
+const SERVICE_FIELDS: &[SelectableField] = &[
     field("metadata.name"),
     field("metadata.namespace"),
     field("spec.clusterIP"),
     field("spec.type"),
 ];
-const CLASS_FIELDS: &[FieldPath] =
-    &[field("metadata.name"), FieldPath { name: "globalDefault", default: "false" }];
-const SLICE_FIELDS: &[FieldPath] =
+const CLASS_FIELDS: &[SelectableField] =
+    &[field("metadata.name"), SelectableField { name: "globalDefault", default: "false" }];
+const SLICE_FIELDS: &[SelectableField] =
     &[field("metadata.name"), field("spec.nodeName"), field("spec.driver")];
-const EVENT_FIELDS: &[FieldPath] = &[
+const EVENT_FIELDS: &[SelectableField] = &[
     field("metadata.name"),
     field("metadata.namespace"),
     field("involvedObject.kind"),

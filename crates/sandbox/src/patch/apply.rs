@@ -6,19 +6,19 @@
 //! it knows no managers of.
 
 mod fields;
-pub(crate) mod given;
 mod list_index;
+pub(crate) mod validation;
 
 use std::collections::HashMap;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::lists::{self, Merging};
+use super::lists::{self, ListType};
 use crate::cluster::{Part, WriteOptions, seconds};
-use crate::failure::{Answer, Failure};
 use crate::json::{list, members, slot, text};
 use crate::kinds::{Kind, Resource};
+use crate::status_error::{ApiResult, StatusError};
 use fields::FieldSet;
 
 /// Kinds whose managers are not written down before the first apply.
@@ -27,7 +27,7 @@ const LAZY: &[&str] = &["pods", "events", "leases", "nodes", "endpointslices", "
 const BEFORE: &str = "before-first-apply";
 
 /// Notes who made an object.
-pub(crate) fn note_created(
+pub(crate) fn record_created(
     resource: &Resource,
     object: &mut Value,
     options: &WriteOptions,
@@ -37,12 +37,12 @@ pub(crate) fn note_created(
         return;
     }
     let fields = FieldSet::of(&resource.kind, object);
-    let entry = Entry::new(&options.manager, "Update", &resource.kind, fields, now);
+    let entry = ManagedFieldsEntry::new(&options.manager, "Update", &resource.kind, fields, now);
     write_entries(object, &[entry]);
 }
 
 /// Notes who changed what, if anybody's fields are written down.
-pub(crate) fn note_updated(
+pub(crate) fn record_updated(
     resource: &Resource,
     object: &mut Value,
     before: &Value,
@@ -94,7 +94,7 @@ pub(crate) fn note_updated(
             own.fields.add(&changed);
             own.time = seconds(now);
         } else {
-            let mut entry = Entry::new(&options.manager, "Update", kind, changed, now);
+            let mut entry = ManagedFieldsEntry::new(&options.manager, "Update", kind, changed, now);
             subresource.clone_into(&mut entry.subresource);
             entries.push(entry);
         }
@@ -110,13 +110,13 @@ pub(crate) fn apply(
     config: &Value,
     options: &WriteOptions,
     now: Timestamp,
-) -> Answer<Value> {
+) -> ApiResult<Value> {
     let kind = &resource.kind;
     let mut entries = read_entries(live);
     if entries.is_empty() && live.get("metadata").is_some() {
         let mut fields = FieldSet::of(kind, live);
         fields.remove("f:status");
-        entries.push(Entry::new(BEFORE, "Update", kind, fields, now));
+        entries.push(ManagedFieldsEntry::new(BEFORE, "Update", kind, fields, now));
     }
     let wanted = FieldSet::of(kind, config);
     let changed = wanted.differing(live, config);
@@ -135,7 +135,7 @@ pub(crate) fn apply(
         }
     }
     if !conflicts.is_empty() && !options.force {
-        return Err(Failure::apply_conflicts(&conflicts));
+        return Err(StatusError::apply_conflicts(&conflicts));
     }
     let mut object = live.clone();
     merge(kind, &mut object, config, &mut Vec::new());
@@ -161,7 +161,7 @@ pub(crate) fn apply(
         let own = entry.manager == options.manager && entry.operation == "Apply";
         !own && !entry.fields.is_empty()
     });
-    entries.push(Entry::new(&options.manager, "Apply", kind, wanted, now));
+    entries.push(ManagedFieldsEntry::new(&options.manager, "Apply", kind, wanted, now));
     write_entries(&mut object, &entries);
     Ok(object)
 }
@@ -183,15 +183,15 @@ fn merge(kind: &Kind, value: &mut Value, config: &Value, path: &mut Vec<String>)
         }
         Value::Array(changes) => {
             let merging = lists::apply(kind, path);
-            if merging == Merging::Atomic || !value.is_array() {
+            if merging == ListType::Atomic || !value.is_array() {
                 // A new list is merged into nothing, so that its members are taken one by one.
                 *value = Value::Array(Vec::new());
             }
             let Value::Array(items) = value else { return };
             let identity = |item: &Value| match &merging {
-                Merging::Atomic => None,
-                Merging::Set => Some(item.to_string()),
-                Merging::Keyed(keys) => Some(fields::key_text(item, keys)),
+                ListType::Atomic => None,
+                ListType::Set => Some(item.to_string()),
+                ListType::Map(keys) => Some(fields::key_text(item, keys)),
             };
             let mut places: HashMap<String, usize> = HashMap::new();
             for (place, item) in items.iter().enumerate() {
@@ -206,7 +206,7 @@ fn merge(kind: &Kind, value: &mut Value, config: &Value, path: &mut Vec<String>)
                     places.insert(own, items.len());
                 }
                 match (found, &merging) {
-                    (Some(place), Merging::Keyed(_)) => {
+                    (Some(place), ListType::Map(_)) => {
                         merge(kind, &mut items[place], change, path);
                     }
                     (Some(_), _) => {}
@@ -220,7 +220,7 @@ fn merge(kind: &Kind, value: &mut Value, config: &Value, path: &mut Vec<String>)
 
 /// One manager and its fields.
 #[derive(Clone, Debug)]
-struct Entry {
+struct ManagedFieldsEntry {
     manager: String,
     operation: String,
     version: String,
@@ -229,7 +229,7 @@ struct Entry {
     fields: FieldSet,
 }
 
-impl Entry {
+impl ManagedFieldsEntry {
     fn new(manager: &str, operation: &str, kind: &Kind, fields: FieldSet, now: Timestamp) -> Self {
         Self {
             manager: manager.to_owned(),
@@ -242,11 +242,11 @@ impl Entry {
     }
 }
 
-fn read_entries(object: &Value) -> Vec<Entry> {
+fn read_entries(object: &Value) -> Vec<ManagedFieldsEntry> {
     let entries = list(object, &["metadata", "managedFields"]).iter();
     let owned = |entry: &Value, name: &str| text(entry, &[name]).to_owned();
     entries
-        .map(|entry| Entry {
+        .map(|entry| ManagedFieldsEntry {
             manager: owned(entry, "manager"),
             operation: owned(entry, "operation"),
             version: owned(entry, "apiVersion"),
@@ -257,7 +257,7 @@ fn read_entries(object: &Value) -> Vec<Entry> {
         .collect()
 }
 
-fn write_entries(object: &mut Value, entries: &[Entry]) {
+fn write_entries(object: &mut Value, entries: &[ManagedFieldsEntry]) {
     let entries: Vec<Value> = entries
         .iter()
         .map(|entry| {

@@ -7,13 +7,13 @@ use crate::kinds::{Kind, SchemaSource};
 
 /// How a list is merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Merging {
+pub(crate) enum ListType {
     /// It is replaced as a whole.
     Atomic,
     /// Its members are values, each at most once.
     Set,
     /// Its members are objects with these keys.
-    Keyed(Vec<String>),
+    Map(Vec<String>),
 }
 
 /// Lists by their name: the key of strategic merge, and the keys of server-side apply if they differ.
@@ -94,7 +94,7 @@ fn ports(kind: &Kind, path: &[String]) -> Option<&'static str> {
 }
 
 /// How server-side apply merges the list at a path of names.
-pub(super) fn apply(kind: &Kind, path: &[String]) -> Merging {
+pub(super) fn apply(kind: &Kind, path: &[String]) -> ListType {
     let name = path.last().map_or("", String::as_str);
     if let SchemaSource::Custom(structure) = &kind.schema
         && path.first().is_none_or(|first| first != "metadata")
@@ -102,25 +102,25 @@ pub(super) fn apply(kind: &Kind, path: &[String]) -> Merging {
         let schema = custom(&structure.schema, path).unwrap_or(&Value::Null);
         let keys = list(schema, &["x-kubernetes-list-map-keys"]);
         return match text(schema, &["x-kubernetes-list-type"]) {
-            "set" => Merging::Set,
+            "set" => ListType::Set,
             "map" => {
-                Merging::Keyed(keys.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+                ListType::Map(keys.iter().filter_map(Value::as_str).map(str::to_owned).collect())
             }
-            _ => Merging::Atomic,
+            _ => ListType::Atomic,
         };
     }
     if SETS.contains(&name) {
-        return Merging::Set;
+        return ListType::Set;
     }
     if name == "ports" {
-        return ports(kind, path).map_or(Merging::Atomic, |key| {
-            Merging::Keyed(vec![key.to_owned(), "protocol".to_owned()])
+        return ports(kind, path).map_or(ListType::Atomic, |key| {
+            ListType::Map(vec![key.to_owned(), "protocol".to_owned()])
         });
     }
     match KEYED.iter().find(|(known, ..)| *known == name) {
-        None => Merging::Atomic,
-        Some((_, key, [])) => Merging::Keyed(vec![(*key).to_owned()]),
-        Some((_, _, keys)) => Merging::Keyed(keys.iter().map(|&key| key.to_owned()).collect()),
+        None => ListType::Atomic,
+        Some((_, key, [])) => ListType::Map(vec![(*key).to_owned()]),
+        Some((_, _, keys)) => ListType::Map(keys.iter().map(|&key| key.to_owned()).collect()),
     }
 }
 

@@ -215,7 +215,7 @@ mod tests {
     fn check(before: Value, change: &Value, after: &Value) {
         let cluster = Cluster::new();
         let mut value = before;
-        patch(&cluster.kind("", "pods").kind, &mut value, change).unwrap();
+        patch(&cluster.resource("", "pods").kind, &mut value, change).unwrap();
         assert_eq!(value, *after, "{change}");
     }
 

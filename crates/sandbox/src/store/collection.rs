@@ -7,8 +7,8 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use tokio::sync::watch;
 
-use super::log::Log;
-use super::object::{Draft, FieldPath, Object};
+use super::object::{Draft, Object, SelectableField};
+use super::watch_cache::WatchCache;
 use crate::limits::WATCH_PIECE_BYTES;
 
 /// The objects of one resource.
@@ -18,7 +18,7 @@ pub struct Collection {
     version: Arc<AtomicU64>,
     /// How many objects all collections of a store hold.
     count: Arc<AtomicUsize>,
-    fields: &'static [FieldPath],
+    fields: &'static [SelectableField],
     indexed: Option<usize>,
     inner: RwLock<Inner>,
     news: watch::Sender<u64>,
@@ -46,7 +46,7 @@ pub(super) struct Inner {
     by_owner: HashMap<Box<str>, Dependents>,
     /// Objects by the value of the indexed field, unless it is empty.
     by_field: Index,
-    pub(super) log: Log,
+    pub(super) watch_cache: WatchCache,
 }
 
 /// What happened to an object.
@@ -91,13 +91,13 @@ impl Change {
 
 /// Why a write was not made.
 #[derive(Debug)]
-pub enum Refusal {
+pub enum StoreError {
     /// There is one of this name.
-    Exists,
+    KeyExists,
     /// There is none of this name.
-    Missing,
+    KeyNotFound,
     /// It has another version than expected.
-    Changed,
+    Conflict,
 }
 
 /// Objects as of a version.
@@ -131,7 +131,7 @@ impl Collection {
     pub(super) fn new(
         version: Arc<AtomicU64>,
         count: Arc<AtomicUsize>,
-        fields: &'static [FieldPath],
+        fields: &'static [SelectableField],
         indexed: Option<usize>,
     ) -> Self {
         let now = version.load(Ordering::SeqCst);
@@ -140,14 +140,14 @@ impl Collection {
             live_bytes: 0,
             by_owner: HashMap::new(),
             by_field: Index::new(),
-            log: Log::new(now),
+            watch_cache: WatchCache::new(now),
         };
         let news = watch::Sender::new(now);
         Self { version, count, fields, indexed, inner: RwLock::new(inner), news }
     }
 
     /// The selectable fields of its objects.
-    pub fn fields(&self) -> &'static [FieldPath] {
+    pub fn fields(&self) -> &'static [SelectableField] {
         self.fields
     }
 
@@ -180,23 +180,23 @@ impl Collection {
     }
 
     /// Stores a new object.
-    pub fn create(&self, draft: Draft) -> Result<Arc<Object>, Refusal> {
+    pub fn create(&self, draft: Draft) -> Result<Arc<Object>, StoreError> {
         let mut inner = self.write();
         if inner.objects.contains_key(draft.key()) {
-            return Err(Refusal::Exists);
+            return Err(StoreError::KeyExists);
         }
         Ok(self.commit(&mut inner, draft, None))
     }
 
     /// Stores a new version of an object that has the expected one.
-    pub fn replace(&self, draft: Draft, expected: u64) -> Result<Arc<Object>, Refusal> {
+    pub fn replace(&self, draft: Draft, expected: u64) -> Result<Arc<Object>, StoreError> {
         let mut inner = self.write();
         let previous = expect(&inner, draft.key(), expected)?;
         Ok(self.commit(&mut inner, draft, Some(previous)))
     }
 
     /// Removes an object that has the expected version; the draft is its last state.
-    pub fn remove(&self, draft: Draft, expected: u64) -> Result<Arc<Object>, Refusal> {
+    pub fn remove(&self, draft: Draft, expected: u64) -> Result<Arc<Object>, StoreError> {
         let mut inner = self.write();
         let previous = expect(&inner, draft.key(), expected)?;
         let object = Arc::new(draft.seal(self.next_version(), ChangeKind::Deleted));
@@ -237,8 +237,10 @@ impl Collection {
         previous: Option<Arc<Object>>,
     ) {
         let version = object.version;
-        let Inner { objects, live_bytes, log, .. } = inner;
-        log.push(Change { kind, object, previous }, *live_bytes, |object| current(objects, object));
+        let Inner { objects, live_bytes, watch_cache, .. } = inner;
+        watch_cache.push(Change { kind, object, previous }, *live_bytes, |object| {
+            current(objects, object)
+        });
         self.news.send_replace(version);
     }
 
@@ -252,7 +254,7 @@ impl Collection {
     /// The same as of an earlier version, as far as the log reaches back.
     pub fn list_at(&self, prefix: &str, version: u64) -> Result<Listing, Expired> {
         let inner = self.read();
-        let changes = inner.log.after(version)?;
+        let changes = inner.watch_cache.after(version)?;
         let mut then: BTreeMap<&str, Option<&Arc<Object>>> = BTreeMap::new();
         for change in changes {
             if change.object.key.starts_with(prefix) {
@@ -273,7 +275,7 @@ impl Collection {
     /// Changes after a version, at most so many, and no more bytes than a piece of a watch has.
     pub fn after(&self, version: u64, max: usize) -> Result<Batch, Expired> {
         let inner = self.read();
-        let mut left = inner.log.after(version)?;
+        let mut left = inner.watch_cache.after(version)?;
         let mut changes = Vec::new();
         let mut bytes = 0;
         while changes.len() < max && bytes < WATCH_PIECE_BYTES {
@@ -291,11 +293,11 @@ impl Collection {
 
     /// The oldest version that can be listed, and from which changes are known.
     pub fn oldest(&self) -> u64 {
-        self.read().log.oldest()
+        self.read().watch_cache.oldest()
     }
 
     /// Tells when something changes.
-    pub fn news(&self) -> watch::Receiver<u64> {
+    pub fn subscribe(&self) -> watch::Receiver<u64> {
         self.news.subscribe()
     }
 
@@ -329,29 +331,29 @@ impl Collection {
     }
 
     /// Remembers no more than so many changes from now on, for tests of what happens then.
-    pub fn shorten_log(&self, events_max: usize) {
+    pub fn limit_watch_cache(&self, events_max: usize) {
         let mut inner = self.write();
-        let Inner { objects, log, .. } = &mut *inner;
-        log.shorten(events_max, |object| current(objects, object));
+        let Inner { objects, watch_cache, .. } = &mut *inner;
+        watch_cache.limit(events_max, |object| current(objects, object));
     }
 
     /// Forgets the changes that were there when this was called the last time, but for a few.
-    pub fn forget_old(&self) {
+    pub fn compact(&self) {
         let mut inner = self.write();
-        let Inner { objects, log, .. } = &mut *inner;
+        let Inner { objects, watch_cache, .. } = &mut *inner;
         let now = self.version.load(Ordering::SeqCst);
-        log.forget_old(now, |object| current(objects, object));
+        watch_cache.compact(now, |object| current(objects, object));
     }
 
     /// Bytes that are held by all objects, and by the log of changes beside or on top of them.
     pub fn bytes(&self) -> (usize, usize) {
         let inner = self.read();
-        (inner.live_bytes, inner.log.bytes())
+        (inner.live_bytes, inner.watch_cache.bytes())
     }
 
     /// The most bytes that the log may hold now.
-    pub fn log_bytes_max(&self) -> usize {
-        super::log::bytes_max(self.read().live_bytes)
+    pub fn watch_cache_bytes_max(&self) -> usize {
+        super::watch_cache::bytes_max(self.read().live_bytes)
     }
 }
 
@@ -360,9 +362,9 @@ fn current(objects: &Objects, object: &Object) -> bool {
     objects.get(&object.key).is_some_and(|stored| stored.version == object.version)
 }
 
-fn expect(inner: &Inner, key: &str, expected: u64) -> Result<Arc<Object>, Refusal> {
-    let object = inner.objects.get(key).ok_or(Refusal::Missing)?;
-    if object.version == expected { Ok(Arc::clone(object)) } else { Err(Refusal::Changed) }
+fn expect(inner: &Inner, key: &str, expected: u64) -> Result<Arc<Object>, StoreError> {
+    let object = inner.objects.get(key).ok_or(StoreError::KeyNotFound)?;
+    if object.version == expected { Ok(Arc::clone(object)) } else { Err(StoreError::Conflict) }
 }
 
 impl Drop for Collection {

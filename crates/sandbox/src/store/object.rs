@@ -10,7 +10,7 @@ use crate::selector::Attributes;
 
 /// A field that selectors may ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FieldPath {
+pub struct SelectableField {
     /// Its name in selectors, such as `spec.nodeName`.
     pub name: &'static str,
     /// What it counts as when it is absent.
@@ -69,7 +69,7 @@ pub struct Object {
 /// The values of selectable fields.
 #[derive(Clone, Debug)]
 struct Fields {
-    paths: &'static [FieldPath],
+    paths: &'static [SelectableField],
     values: Box<[Box<str>]>,
 }
 
@@ -144,7 +144,7 @@ impl Attributes for Fields {
 
 impl Draft {
     /// Takes an object in. What it says about its version is replaced.
-    pub fn new(value: &Value, paths: &'static [FieldPath]) -> Self {
+    pub fn new(value: &Value, paths: &'static [SelectableField]) -> Self {
         let empty = Map::new();
         let metadata = value.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
         let text = |name: &str| metadata.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -257,7 +257,7 @@ fn bytes_of(object: &Object) -> usize {
         + object.fields.values.iter().map(|value| 16 + text(value)).sum::<usize>()
 }
 
-fn field_of(value: &Value, path: &FieldPath) -> String {
+fn field_of(value: &Value, path: &SelectableField) -> String {
     let mut at = value;
     for part in path.name.split('.') {
         match at.get(part) {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-const FIELDS: &[FieldPath] = &[FieldPath { name: "spec.node", default: "" }];
+const FIELDS: &[SelectableField] = &[SelectableField { name: "spec.node", default: "" }];
 
 fn object(name: &str, number: u32) -> Value {
     json!({
@@ -44,10 +44,10 @@ fn versions_rise_and_are_part_of_the_object() {
 fn writes_from_an_old_version_are_refused() {
     let things = things();
     things.create(draft("x", 1)).unwrap();
-    assert!(matches!(things.create(draft("x", 1)), Err(Refusal::Exists)));
-    assert!(matches!(things.replace(draft("x", 1), 9), Err(Refusal::Changed)));
-    assert!(matches!(things.remove(draft("x", 1), 9), Err(Refusal::Changed)));
-    assert!(matches!(things.replace(draft("y", 1), 11), Err(Refusal::Missing)));
+    assert!(matches!(things.create(draft("x", 1)), Err(StoreError::KeyExists)));
+    assert!(matches!(things.replace(draft("x", 1), 9), Err(StoreError::Conflict)));
+    assert!(matches!(things.remove(draft("x", 1), 9), Err(StoreError::Conflict)));
+    assert!(matches!(things.replace(draft("y", 1), 11), Err(StoreError::KeyNotFound)));
     let gone = things.remove(draft("x", 1), 11).unwrap();
     assert_eq!(gone.value()["metadata"]["resourceVersion"], "12");
     assert!(things.is_empty() && things.owned_by("owner-1").is_empty());
@@ -56,7 +56,7 @@ fn writes_from_an_old_version_are_refused() {
 #[test]
 fn a_short_log_expires() {
     let things = things();
-    things.shorten_log(2);
+    things.limit_watch_cache(2);
     for number in 0..5 {
         things.create(draft(&format!("x{number}"), number)).unwrap();
     }
@@ -96,7 +96,7 @@ fn the_log_holds_no_more_than_live_objects_are_worth() {
             things.remove(big(&old.name), old.version).unwrap();
         }
         let (live, log) = things.bytes();
-        assert!(log <= things.log_bytes_max(), "{log} bytes for {live} of live objects");
+        assert!(log <= things.watch_cache_bytes_max(), "{log} bytes for {live} of live objects");
         assert!(things.after(changed.version - 1, 1).is_ok(), "the latest change is there");
         most = most.max(log);
     }
@@ -104,7 +104,7 @@ fn the_log_holds_no_more_than_live_objects_are_worth() {
     // A hundred objects of 4 kB each, the floor, and twice as much as lives.
     assert!((400_000..600_000).contains(&live), "{live}");
     assert!(most < (4 << 20) + 2 * 600_000, "{most}");
-    assert_eq!(log, things.read().log.bytes_counted_anew());
+    assert_eq!(log, things.read().watch_cache.bytes_counted_anew());
     assert!(things.after(11, 1).is_err(), "whoever is far behind is told so");
     // What was live for a short time leaves nothing behind.
     for old in things.list("").objects {
@@ -124,14 +124,14 @@ fn old_changes_are_forgotten_but_for_a_few() {
         }
     };
     fill(0, 500);
-    things.forget_old();
+    things.compact();
     assert!(things.after(10, 1).is_ok(), "they have only begun to age");
     fill(500, 550);
-    things.forget_old();
+    things.compact();
     assert_eq!(things.after(10, 1).unwrap_err(), Expired { oldest: 460 });
     assert_eq!(things.after(460, 1000).unwrap().changes.len(), 100);
-    assert_eq!(things.bytes().1, things.read().log.bytes_counted_anew());
-    things.forget_old();
+    assert_eq!(things.bytes().1, things.read().watch_cache.bytes_counted_anew());
+    things.compact();
     assert!(things.after(460, 1).is_ok(), "some stay however old they are");
 }
 
@@ -183,7 +183,7 @@ proptest! {
     #[test]
     fn the_bytes_of_the_log_are_counted_right(steps in steps(), short in 1..20_usize) {
         let things = things();
-        things.shorten_log(short);
+        things.limit_watch_cache(short);
         for step in &steps {
             let (name, number) = match step {
                 Step::Put(name, number) => (format!("n{name}"), Some(*number)),
@@ -193,9 +193,9 @@ proptest! {
                 (None, Some(number)) => drop(things.create(draft(&name, number)).unwrap()),
                 (Some(old), Some(number)) => drop(things.replace(draft(&name, number), old.version).unwrap()),
                 (Some(old), None) => drop(things.remove(draft(&name, 0), old.version).unwrap()),
-                (None, None) => things.forget_old(),
+                (None, None) => things.compact(),
             }
-            prop_assert_eq!(things.bytes().1, things.read().log.bytes_counted_anew());
+            prop_assert_eq!(things.bytes().1, things.read().watch_cache.bytes_counted_anew());
             let live: usize = things.list("").objects.iter().map(|object| object.bytes).sum();
             prop_assert_eq!(things.bytes().0, live);
         }

@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, Part, WriteOptions, seconds};
-use crate::failure::{Answer, Failure, Named};
+use crate::field_error::FieldError;
 use crate::json::{at, list, map, members, slot, text};
-use crate::problem::Problem;
+use crate::status_error::{ApiResult, GroupResource, StatusError};
 
-const BINDING: Named<'static> = Named { group: "", resource: "pods/binding" };
+const BINDING: GroupResource<'static> = GroupResource { group: "", resource: "pods/binding" };
 
 /// Labels of a node that its pods get, too.
 const TOPOLOGY: &[&str] = &["topology.kubernetes.io/region", "topology.kubernetes.io/zone"];
@@ -21,10 +21,10 @@ pub(crate) fn bind(
     name: &str,
     binding: &Value,
     dry_run: bool,
-) -> Answer<()> {
+) -> ApiResult<()> {
     let problems = check(binding, name);
     if !problems.is_empty() {
-        return Err(Failure::invalid(
+        return Err(StatusError::invalid(
             "",
             "Binding",
             text(binding, &["metadata", "name"]),
@@ -34,12 +34,12 @@ pub(crate) fn bind(
     let node = text(binding, &["target", "name"]);
     let (uid, version) =
         (text(binding, &["metadata", "uid"]), text(binding, &["metadata", "resourceVersion"]));
-    let refuse = |why: String| Err(Failure::conflict(BINDING, name, &why));
-    let pods = cluster.kind("", "pods");
+    let refuse = |why: String| Err(StatusError::conflict(BINDING, name, &why));
+    let pods = cluster.resource("", "pods");
     let options = WriteOptions { dry_run, ..WriteOptions::default() };
     let time = seconds(cluster.now());
     // Pods carry the zone and region of their node, for whoever only sees the pod.
-    let placed = cluster.kind("", "nodes").objects.get(node);
+    let placed = cluster.resource("", "nodes").objects.get(node);
     let topology: Vec<(&str, &str)> =
         TOPOLOGY.iter().filter_map(|key| Some((*key, placed.as_ref()?.label(key)?))).collect();
     cluster.change(&pods, namespace, name, Part::Whole, &options, |current, before| {
@@ -83,11 +83,11 @@ pub(crate) fn bind(
     Ok(())
 }
 
-fn check(binding: &Value, name: &str) -> Vec<Problem> {
+fn check(binding: &Value, name: &str) -> Vec<FieldError> {
     let mut problems = Vec::new();
     let given = text(binding, &["metadata", "name"]);
     if !given.is_empty() && given != name {
-        problems.push(Problem::invalid(
+        problems.push(FieldError::invalid(
             "metadata.name",
             given,
             "must be the name of the pod in the URL",
@@ -95,10 +95,10 @@ fn check(binding: &Value, name: &str) -> Vec<Problem> {
     }
     let kind = text(binding, &["target", "kind"]);
     if !["", "Node"].contains(&kind) {
-        problems.push(Problem::not_supported("target.kind", kind, &["Node", "<empty>"]));
+        problems.push(FieldError::not_supported("target.kind", kind, &["Node", "<empty>"]));
     }
     if text(binding, &["target", "name"]).is_empty() {
-        problems.push(Problem::required("target.name", ""));
+        problems.push(FieldError::required("target.name", ""));
     }
     problems
 }
@@ -132,7 +132,7 @@ mod tests {
         let mut pod = pod("a");
         edit(&mut pod);
         cluster
-            .create(&cluster.kind("", "pods"), "default", pod, &WriteOptions::default())
+            .create(&cluster.resource("", "pods"), "default", pod, &WriteOptions::default())
             .unwrap();
         cluster
     }
@@ -153,7 +153,7 @@ mod tests {
                 "Operation cannot be fulfilled on pods/binding \"a\": pod a is already assigned to node \"n1\""
             )
         );
-        let pod = cluster.value(&cluster.kind("", "pods"), "default", "a").unwrap();
+        let pod = cluster.value(&cluster.resource("", "pods"), "default", "a").unwrap();
         assert_eq!(pod["spec"]["nodeName"], "n1");
         assert!(crate::json::holds(&pod, "PodScheduled"));
         let other = json!({"target": {"name": "n"}});
@@ -180,7 +180,7 @@ mod tests {
         let cluster = stage(|pod| pod["metadata"]["finalizers"] = json!(["x/y"]));
         cluster
             .delete(
-                &cluster.kind("", "pods"),
+                &cluster.resource("", "pods"),
                 "default",
                 "a",
                 &crate::cluster::DeleteOptions::default(),

@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use crate::cluster::{Cluster, DeleteOptions, Part, WriteOptions, seconds};
-use crate::failure::{Answer, Failure};
 use crate::json::{at, holds, int, name, slot, text};
 use crate::selector::Selector;
+use crate::status_error::{ApiResult, StatusError};
 use crate::store::key_of;
 
 /// How long a client waits while a budget is being computed.
@@ -18,22 +18,22 @@ pub(crate) fn evict(
     pod_name: &str,
     eviction: &Value,
     dry_run: bool,
-) -> Answer<()> {
+) -> ApiResult<()> {
     let given = text(eviction, &["metadata", "name"]);
     if !given.is_empty() && given != pod_name {
-        return Err(Failure::bad_request("name in URL does not match name in Eviction object"));
+        return Err(StatusError::bad_request("name in URL does not match name in Eviction object"));
     }
     let mut options = DeleteOptions::parse(eviction.get("deleteOptions").unwrap_or(&Value::Null))?;
     options.dry_run |= dry_run;
-    let pods = cluster.kind("", "pods");
+    let pods = cluster.resource("", "pods");
     let Some(object) = pods.objects.get(&key_of(namespace, pod_name)) else {
-        return Err(Failure::not_found(pods.named(), pod_name));
+        return Err(StatusError::not_found(pods.group_resource(), pod_name));
     };
     let pod = object.value();
     let phase = text(&pod, &["status", "phase"]);
     let free = ["Pending", "Succeeded", "Failed"].contains(&phase) || object.deleting;
     if !free {
-        let budgets = cluster.kind("policy", "poddisruptionbudgets");
+        let budgets = cluster.resource("policy", "poddisruptionbudgets");
         let present = budgets.objects.list(&budgets.prefix(Some(namespace))).objects;
         let matching: Vec<Value> = present
             .iter()
@@ -44,7 +44,7 @@ pub(crate) fn evict(
             [] => {}
             [budget] => spend(cluster, namespace, budget, &pod, options.dry_run)?,
             _ => {
-                return Err(Failure::internal(
+                return Err(StatusError::internal(
                     "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
                 ));
             }
@@ -65,7 +65,7 @@ fn spend(
     budget: &Value,
     pod: &Value,
     dry_run: bool,
-) -> Answer<()> {
+) -> ApiResult<()> {
     let healthy = holds(pod, "Ready");
     let count = |name: &str| int(budget, &["status", name]).unwrap_or(0);
     if !healthy {
@@ -76,7 +76,7 @@ fn spend(
             return Ok(());
         }
     }
-    let budgets = cluster.kind("policy", "poddisruptionbudgets");
+    let budgets = cluster.resource("policy", "poddisruptionbudgets");
     let options = WriteOptions { dry_run, ..WriteOptions::default() };
     let time = seconds(cluster.now());
     cluster.change(&budgets, namespace, name(budget), Part::Status, &options, |_, before| {
@@ -88,12 +88,12 @@ fn spend(
                 "The disruption budget {} is still being processed by the server.",
                 name(before)
             );
-            return Err(Failure::budget(&why, RETRY_SECONDS));
+            return Err(StatusError::budget(&why, RETRY_SECONDS));
         }
         let allowed = count("disruptionsAllowed");
         if allowed < 0 {
-            return Err(Failure::forbidden(
-                budgets.named(),
+            return Err(StatusError::forbidden(
+                budgets.group_resource(),
                 name(before),
                 "pdb disruptions allowed is negative",
             ));
@@ -105,7 +105,7 @@ fn spend(
                 count("desiredHealthy"),
                 count("currentHealthy")
             );
-            return Err(Failure::budget(&why, 0));
+            return Err(StatusError::budget(&why, 0));
         }
         let mut budget = before.clone();
         budget["status"]["disruptionsAllowed"] = (allowed - 1).into();

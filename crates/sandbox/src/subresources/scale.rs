@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, Part, WriteOptions};
-use crate::failure::{Answer, Failure};
 use crate::json::{at, int, slot, text};
 use crate::kinds::{Resource, Scale};
 use crate::selector::Selector;
+use crate::status_error::{ApiResult, StatusError};
 
 fn lookup<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     let names: Vec<&str> = path.split('.').collect();
@@ -52,24 +52,24 @@ pub(crate) fn set_scale(
     resource: &Resource,
     (namespace, name): (&str, &str),
     options: &WriteOptions,
-    mut edit: impl FnMut(Value) -> Answer<Value>,
-) -> Answer<Value> {
-    let Some(scale) = &resource.kind.scale else { return Err(Failure::no_such_path()) };
+    mut edit: impl FnMut(Value) -> ApiResult<Value>,
+) -> ApiResult<Value> {
+    let Some(scale) = &resource.kind.scale else { return Err(StatusError::no_such_path()) };
     let written =
         cluster.change(resource, namespace, name, Part::Main, options, |current, before| {
             let wanted = edit(scale_of(scale, before))?;
             let version = text(&wanted, &["metadata", "resourceVersion"]);
             if !version.is_empty() && version != current.version.to_string() {
-                return Err(Failure::modified(resource.named(), name));
+                return Err(StatusError::modified(resource.group_resource(), name));
             }
             let replicas = int(&wanted, &["spec", "replicas"]).unwrap_or(0);
             if replicas < 0 {
-                let problem = crate::problem::Problem::invalid(
+                let problem = crate::field_error::FieldError::invalid(
                     "spec.replicas",
                     replicas,
                     "must be greater than or equal to 0",
                 );
-                return Err(Failure::invalid("autoscaling", "Scale", name, &[problem]));
+                return Err(StatusError::invalid("autoscaling", "Scale", name, &[problem]));
             }
             let mut object = before.clone();
             let names: Vec<&str> = scale.wanted.split('.').collect();

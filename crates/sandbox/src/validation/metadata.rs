@@ -4,20 +4,21 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
+use crate::field_error::{FieldError, FieldErrorKind};
 use crate::json::{at, list, map, text};
 use crate::limits::ANNOTATION_BYTES_MAX;
 use crate::names::{self, NameRule};
-use crate::problem::{Problem, What};
 
 /// What is wrong with the metadata of an object.
-pub(crate) fn metadata(object: &Value, rule: NameRule, before: Option<&Value>) -> Vec<Problem> {
+pub(crate) fn metadata(object: &Value, rule: NameRule, before: Option<&Value>) -> Vec<FieldError> {
     let mut problems = Vec::new();
     let name = text(object, &["metadata", "name"]);
     if before.is_none() {
         if name.is_empty() {
-            problems.push(Problem::required("metadata.name", "name or generateName is required"));
+            problems
+                .push(FieldError::required("metadata.name", "name or generateName is required"));
         } else if let Err(why) = rule.check(name) {
-            problems.push(Problem::invalid("metadata.name", name, &why));
+            problems.push(FieldError::invalid("metadata.name", name, &why));
         }
     }
     labels(object, "metadata", &mut problems);
@@ -25,26 +26,26 @@ pub(crate) fn metadata(object: &Value, rule: NameRule, before: Option<&Value>) -
     for (key, value) in map(object, &["metadata", "annotations"]) {
         // Annotations may be spelled in upper case, labels may not.
         if let Err(why) = names::qualified(&key.to_lowercase()) {
-            problems.push(Problem::invalid("metadata.annotations", key.as_str(), &why));
+            problems.push(FieldError::invalid("metadata.annotations", key.as_str(), &why));
         }
         bytes += key.len() + value.as_str().map_or(0, str::len);
     }
     if bytes > ANNOTATION_BYTES_MAX {
-        let what = What::TooLong(ANNOTATION_BYTES_MAX);
-        problems.push(Problem { field: "metadata.annotations".to_owned(), what });
+        let what = FieldErrorKind::TooLong(ANNOTATION_BYTES_MAX);
+        problems.push(FieldError { field: "metadata.annotations".to_owned(), what });
     }
     let mut controllers = 0;
     for (place, owner) in list(object, &["metadata", "ownerReferences"]).iter().enumerate() {
         for field in ["apiVersion", "kind", "name", "uid"] {
             if text(owner, &[field]).is_empty() {
                 let path = format!("metadata.ownerReferences[{place}].{field}");
-                problems.push(Problem::invalid(path, "", "must not be empty"));
+                problems.push(FieldError::invalid(path, "", "must not be empty"));
             }
         }
         controllers += usize::from(crate::json::truth(owner, &["controller"]));
     }
     if controllers > 1 {
-        problems.push(Problem::invalid(
+        problems.push(FieldError::invalid(
             "metadata.ownerReferences",
             at(object, &["metadata", "ownerReferences"]).cloned().unwrap_or(Value::Null),
             "Only one reference can have Controller set to true.",
@@ -53,7 +54,7 @@ pub(crate) fn metadata(object: &Value, rule: NameRule, before: Option<&Value>) -
     for (place, finalizer) in list(object, &["metadata", "finalizers"]).iter().enumerate() {
         let finalizer = finalizer.as_str().unwrap_or_default();
         if let Err(why) = names::qualified(finalizer) {
-            problems.push(Problem::invalid(
+            problems.push(FieldError::invalid(
                 format!("metadata.finalizers[{place}]"),
                 finalizer,
                 &why,
@@ -67,7 +68,7 @@ pub(crate) fn metadata(object: &Value, rule: NameRule, before: Option<&Value>) -
 }
 
 /// An object on its way out takes no new finalizers.
-fn new_finalizers(object: &Value, before: &Value, problems: &mut Vec<Problem>) {
+fn new_finalizers(object: &Value, before: &Value, problems: &mut Vec<FieldError>) {
     if at(before, &["metadata", "deletionTimestamp"]).is_none() {
         return;
     }
@@ -78,7 +79,7 @@ fn new_finalizers(object: &Value, before: &Value, problems: &mut Vec<Problem>) {
         .collect();
     if !added.is_empty() {
         let shown: Vec<String> = added.iter().map(ToString::to_string).collect();
-        problems.push(Problem::forbidden(
+        problems.push(FieldError::forbidden(
             "metadata.finalizers",
             &format!(
                 "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
@@ -89,14 +90,14 @@ fn new_finalizers(object: &Value, before: &Value, problems: &mut Vec<Problem>) {
 }
 
 /// The labels of some metadata.
-pub(super) fn labels(object: &Value, path: &str, problems: &mut Vec<Problem>) {
+pub(super) fn labels(object: &Value, path: &str, problems: &mut Vec<FieldError>) {
     for (key, value) in map(object, &["metadata", "labels"]) {
         if let Err(why) = names::qualified(key) {
-            problems.push(Problem::invalid(format!("{path}.labels"), key.as_str(), &why));
+            problems.push(FieldError::invalid(format!("{path}.labels"), key.as_str(), &why));
         }
         let value = value.as_str().unwrap_or_default();
         if let Err(why) = names::label_value(value) {
-            problems.push(Problem::invalid(format!("{path}.labels"), value, &why));
+            problems.push(FieldError::invalid(format!("{path}.labels"), value, &why));
         }
     }
 }

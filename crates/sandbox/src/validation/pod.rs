@@ -3,15 +3,15 @@
 use serde_json::{Value, json};
 
 use super::{IMMUTABLE, NOT_NEGATIVE, Selector, at, int, list, map, text};
+use crate::field_error::FieldError;
 use crate::names;
-use crate::problem::Problem;
 use crate::quantity::Quantity;
 
 /// What may change in the spec of a pod, in upstream's words.
 const UPDATES: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
 /// A pod.
-pub(crate) fn pod(pod: &Value, before: Option<&Value>) -> Vec<Problem> {
+pub(crate) fn pod(pod: &Value, before: Option<&Value>) -> Vec<FieldError> {
     let mut problems = Vec::new();
     let spec = pod.get("spec").unwrap_or(&Value::Null);
     pod_spec(spec, "spec", &mut problems);
@@ -19,7 +19,7 @@ pub(crate) fn pod(pod: &Value, before: Option<&Value>) -> Vec<Problem> {
         None if !text(spec, &["nodeName"]).is_empty()
             && !list(spec, &["schedulingGates"]).is_empty() =>
         {
-            problems.push(Problem::forbidden(
+            problems.push(FieldError::forbidden(
                 "nodeName",
                 "cannot be set until all schedulingGates have been cleared",
             ));
@@ -31,9 +31,9 @@ pub(crate) fn pod(pod: &Value, before: Option<&Value>) -> Vec<Problem> {
 }
 
 /// The spec of a pod or of a template.
-pub(crate) fn pod_spec(spec: &Value, path: &str, problems: &mut Vec<Problem>) {
+pub(crate) fn pod_spec(spec: &Value, path: &str, problems: &mut Vec<FieldError>) {
     if list(spec, &["containers"]).is_empty() {
-        problems.push(Problem::required(format!("{path}.containers"), ""));
+        problems.push(FieldError::required(format!("{path}.containers"), ""));
     }
     let volumes = volumes(spec, path, problems);
     let mut seen: Vec<&str> = Vec::new();
@@ -42,7 +42,7 @@ pub(crate) fn pod_spec(spec: &Value, path: &str, problems: &mut Vec<Problem>) {
             let path = format!("{path}.{kind}[{place}]");
             let name = text(container, &["name"]);
             if seen.contains(&name) {
-                problems.push(Problem::duplicate(format!("{path}.name"), name));
+                problems.push(FieldError::duplicate(format!("{path}.name"), name));
             }
             seen.push(name);
             self::container(container, &path, &volumes, problems);
@@ -56,7 +56,7 @@ pub(crate) fn pod_spec(spec: &Value, path: &str, problems: &mut Vec<Problem>) {
         if let Some(value) = spec.get(field)
             && !value.as_str().is_some_and(|value| supported.contains(&value))
         {
-            problems.push(Problem::not_supported(
+            problems.push(FieldError::not_supported(
                 format!("{path}.{field}"),
                 value.clone(),
                 supported,
@@ -65,15 +65,15 @@ pub(crate) fn pod_spec(spec: &Value, path: &str, problems: &mut Vec<Problem>) {
     }
     if let Some(seconds) = int(spec, &["activeDeadlineSeconds"]).filter(|seconds| *seconds < 1) {
         let why = "must be between 1 and 2147483647, inclusive";
-        problems.push(Problem::invalid(format!("{path}.activeDeadlineSeconds"), seconds, why));
+        problems.push(FieldError::invalid(format!("{path}.activeDeadlineSeconds"), seconds, why));
     }
     for (key, value) in map(spec, &["nodeSelector"]) {
         if let Err(why) = names::qualified(key) {
-            problems.push(Problem::invalid(format!("{path}.nodeSelector"), key.as_str(), &why));
+            problems.push(FieldError::invalid(format!("{path}.nodeSelector"), key.as_str(), &why));
         }
         let value = value.as_str().unwrap_or_default();
         if let Err(why) = names::label_value(value) {
-            problems.push(Problem::invalid(format!("{path}.nodeSelector"), value, &why));
+            problems.push(FieldError::invalid(format!("{path}.nodeSelector"), value, &why));
         }
     }
     tolerations(spec, path, problems);
@@ -82,43 +82,45 @@ pub(crate) fn pod_spec(spec: &Value, path: &str, problems: &mut Vec<Problem>) {
     gates(spec, path, problems);
 }
 
-fn volumes<'a>(spec: &'a Value, path: &str, problems: &mut Vec<Problem>) -> Vec<&'a str> {
+fn volumes<'a>(spec: &'a Value, path: &str, problems: &mut Vec<FieldError>) -> Vec<&'a str> {
     let mut seen: Vec<&str> = Vec::new();
     for (place, volume) in list(spec, &["volumes"]).iter().enumerate() {
         let path = format!("{path}.volumes[{place}]");
         let name = text(volume, &["name"]);
         if name.is_empty() {
-            problems.push(Problem::required(format!("{path}.name"), ""));
+            problems.push(FieldError::required(format!("{path}.name"), ""));
         } else if let Err(why) = names::label(name) {
-            problems.push(Problem::invalid(format!("{path}.name"), name, &why));
+            problems.push(FieldError::invalid(format!("{path}.name"), name, &why));
         } else if seen.contains(&name) {
-            problems.push(Problem::duplicate(format!("{path}.name"), name));
+            problems.push(FieldError::duplicate(format!("{path}.name"), name));
         }
         let sources = volume.as_object().map_or(0, serde_json::Map::len).saturating_sub(1);
         if sources == 0 {
-            problems.push(Problem::required(path.clone(), "must specify a volume type"));
+            problems.push(FieldError::required(path.clone(), "must specify a volume type"));
         } else if sources > 1 {
-            problems
-                .push(Problem::forbidden(path.clone(), "may not specify more than 1 volume type"));
+            problems.push(FieldError::forbidden(
+                path.clone(),
+                "may not specify more than 1 volume type",
+            ));
         }
         seen.push(name);
     }
     seen
 }
 
-fn container(container: &Value, path: &str, volumes: &[&str], problems: &mut Vec<Problem>) {
+fn container(container: &Value, path: &str, volumes: &[&str], problems: &mut Vec<FieldError>) {
     let name = text(container, &["name"]);
     if name.is_empty() {
-        problems.push(Problem::required(format!("{path}.name"), ""));
+        problems.push(FieldError::required(format!("{path}.name"), ""));
     } else if let Err(why) = names::label(name) {
-        problems.push(Problem::invalid(format!("{path}.name"), name, &why));
+        problems.push(FieldError::invalid(format!("{path}.name"), name, &why));
     }
     let image = text(container, &["image"]);
     if image.is_empty() {
-        problems.push(Problem::required(format!("{path}.image"), ""));
+        problems.push(FieldError::required(format!("{path}.image"), ""));
     } else if image != image.trim() {
         let why = "must not have leading or trailing whitespace";
-        problems.push(Problem::invalid(format!("{path}.image"), image, why));
+        problems.push(FieldError::invalid(format!("{path}.image"), image, why));
     }
     for (place, port) in list(container, &["ports"]).iter().enumerate() {
         for field in ["containerPort", "hostPort"] {
@@ -126,10 +128,10 @@ fn container(container: &Value, path: &str, volumes: &[&str], problems: &mut Vec
             let absent = number.is_none_or(|number| number == 0);
             let path = format!("{path}.ports[{place}].{field}");
             if absent && field == "containerPort" {
-                problems.push(Problem::required(path, ""));
+                problems.push(FieldError::required(path, ""));
             } else if let Some(number) = number.filter(|n| *n != 0 && !(1..=65535).contains(n)) {
                 let why = "must be between 1 and 65535, inclusive";
-                problems.push(Problem::invalid(path, number, why));
+                problems.push(FieldError::invalid(path, number, why));
             }
         }
     }
@@ -137,15 +139,18 @@ fn container(container: &Value, path: &str, volumes: &[&str], problems: &mut Vec
         let path = format!("{path}.volumeMounts[{place}]");
         let name = text(mount, &["name"]);
         if name.is_empty() {
-            problems.push(Problem::required(format!("{path}.name"), ""));
+            problems.push(FieldError::required(format!("{path}.name"), ""));
         } else if !volumes.contains(&name) {
-            problems.push(Problem {
+            problems.push(FieldError {
                 field: format!("{path}.name"),
-                what: crate::problem::What::Invalid(name.into(), "not found".to_owned()),
+                what: crate::field_error::FieldErrorKind::Invalid(
+                    name.into(),
+                    "not found".to_owned(),
+                ),
             });
         }
         if text(mount, &["mountPath"]).is_empty() {
-            problems.push(Problem::required(format!("{path}.mountPath"), ""));
+            problems.push(FieldError::required(format!("{path}.mountPath"), ""));
         }
     }
     let policies = ["Always", "IfNotPresent", "Never"];
@@ -153,12 +158,12 @@ fn container(container: &Value, path: &str, volumes: &[&str], problems: &mut Vec
         && !policy.as_str().is_some_and(|policy| policies.contains(&policy))
     {
         let path = format!("{path}.imagePullPolicy");
-        problems.push(Problem::not_supported(path, policy.clone(), &policies));
+        problems.push(FieldError::not_supported(path, policy.clone(), &policies));
     }
     resources(container, &format!("{path}.resources"), problems);
 }
 
-fn resources(container: &Value, path: &str, problems: &mut Vec<Problem>) {
+fn resources(container: &Value, path: &str, problems: &mut Vec<FieldError>) {
     for kind in ["limits", "requests"] {
         for (name, value) in map(container, &["resources", kind]) {
             let field = format!("{path}.{kind}");
@@ -166,18 +171,18 @@ fn resources(container: &Value, path: &str, problems: &mut Vec<Problem>) {
                 || name.starts_with("hugepages-");
             if names::qualified(name).is_err() || (!standard && !name.contains('/')) {
                 let why = "must be a standard resource type or fully qualified";
-                problems.push(Problem::invalid(field.clone(), name.as_str(), why));
+                problems.push(FieldError::invalid(field.clone(), name.as_str(), why));
             }
             let Some(amount) = value.as_str().and_then(Quantity::parse) else { continue };
             if amount.is_negative() {
-                problems.push(Problem::invalid(
+                problems.push(FieldError::invalid(
                     format!("{field}.{name}"),
                     value.clone(),
                     NOT_NEGATIVE,
                 ));
             }
             if !standard && !amount.is_whole() {
-                problems.push(Problem::invalid(
+                problems.push(FieldError::invalid(
                     format!("{field}.{name}"),
                     value.clone(),
                     "must be an integer",
@@ -190,14 +195,14 @@ fn resources(container: &Value, path: &str, problems: &mut Vec<Problem>) {
             match limit.and_then(Value::as_str).and_then(Quantity::parse) {
                 Some(limit) if amount > limit => {
                     let why = format!("must be less than or equal to {name} limit of {limit}");
-                    problems.push(Problem::invalid(field, value.clone(), &why));
+                    problems.push(FieldError::invalid(field, value.clone(), &why));
                 }
                 Some(limit) if !standard && amount != limit => {
                     let why = format!("must be equal to {name} limit of {limit}");
-                    problems.push(Problem::invalid(field, value.clone(), &why));
+                    problems.push(FieldError::invalid(field, value.clone(), &why));
                 }
                 None if !standard && limit.is_none() => {
-                    problems.push(Problem::required(
+                    problems.push(FieldError::required(
                         format!("{path}.limits.{name}"),
                         "Limit must be set for non overcommitable resources",
                     ));
@@ -208,32 +213,32 @@ fn resources(container: &Value, path: &str, problems: &mut Vec<Problem>) {
     }
 }
 
-fn tolerations(spec: &Value, path: &str, problems: &mut Vec<Problem>) {
+fn tolerations(spec: &Value, path: &str, problems: &mut Vec<FieldError>) {
     for (place, toleration) in list(spec, &["tolerations"]).iter().enumerate() {
         let path = format!("{path}.tolerations[{place}]");
         let (key, operator) = (text(toleration, &["key"]), text(toleration, &["operator"]));
         if !key.is_empty()
             && let Err(why) = names::qualified(key)
         {
-            problems.push(Problem::invalid(format!("{path}.key"), key, &why));
+            problems.push(FieldError::invalid(format!("{path}.key"), key, &why));
         }
         if key.is_empty() && operator != "Exists" {
             let why = "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
-            problems.push(Problem::invalid(format!("{path}.operator"), operator, why));
+            problems.push(FieldError::invalid(format!("{path}.operator"), operator, why));
         }
         match operator {
             "" | "Equal" | "Lt" | "Gt" => {}
             "Exists" => {
                 if !text(toleration, &["value"]).is_empty() {
                     let why = "value must be empty when `operator` is 'Exists'";
-                    problems.push(Problem::invalid(
+                    problems.push(FieldError::invalid(
                         format!("{path}.operator"),
                         toleration.clone(),
                         why,
                     ));
                 }
             }
-            other => problems.push(Problem::not_supported(
+            other => problems.push(FieldError::not_supported(
                 format!("{path}.operator"),
                 other,
                 &["Equal", "Exists"],
@@ -242,23 +247,23 @@ fn tolerations(spec: &Value, path: &str, problems: &mut Vec<Problem>) {
         let effect = text(toleration, &["effect"]);
         let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
         if !effect.is_empty() && !effects.contains(&effect) {
-            problems.push(Problem::not_supported(format!("{path}.effect"), effect, &effects));
+            problems.push(FieldError::not_supported(format!("{path}.effect"), effect, &effects));
         }
         if toleration.get("tolerationSeconds").is_some() && effect != "NoExecute" {
             let why = "effect must be 'NoExecute' when `tolerationSeconds` is set";
-            problems.push(Problem::invalid(format!("{path}.effect"), effect, why));
+            problems.push(FieldError::invalid(format!("{path}.effect"), effect, why));
         }
     }
 }
 
-fn affinity(spec: &Value, path: &str, problems: &mut Vec<Problem>) {
+fn affinity(spec: &Value, path: &str, problems: &mut Vec<FieldError>) {
     let required = "requiredDuringSchedulingIgnoredDuringExecution";
     let preferred = "preferredDuringSchedulingIgnoredDuringExecution";
     let path = format!("{path}.affinity");
     let node = at(spec, &["affinity", "nodeAffinity", required]);
     if node.is_some_and(|node| list(node, &["nodeSelectorTerms"]).is_empty()) {
         let field = format!("{path}.nodeAffinity.{required}.nodeSelectorTerms");
-        problems.push(Problem::required(field, "must have at least one node selector term"));
+        problems.push(FieldError::required(field, "must have at least one node selector term"));
     }
     for kind in ["podAffinity", "podAntiAffinity"] {
         for (place, term) in list(spec, &["affinity", kind, required]).iter().enumerate() {
@@ -269,7 +274,7 @@ fn affinity(spec: &Value, path: &str, problems: &mut Vec<Problem>) {
             let weight = int(weighted, &["weight"]).unwrap_or(0);
             if !(1..=100).contains(&weight) {
                 let why = "must be in the range 1-100";
-                problems.push(Problem::invalid(format!("{path}.weight"), weight, why));
+                problems.push(FieldError::invalid(format!("{path}.weight"), weight, why));
             }
             let term = weighted.get("podAffinityTerm").unwrap_or(&Value::Null);
             pod_term(term, &format!("{path}.podAffinityTerm"), problems);
@@ -280,63 +285,63 @@ fn affinity(spec: &Value, path: &str, problems: &mut Vec<Problem>) {
         let weight = int(weighted, &["weight"]).unwrap_or(0);
         if !(1..=100).contains(&weight) {
             let field = format!("{path}.nodeAffinity.{preferred}[{place}].weight");
-            problems.push(Problem::invalid(field, weight, "must be in the range 1-100"));
+            problems.push(FieldError::invalid(field, weight, "must be in the range 1-100"));
         }
     }
 }
 
-fn pod_term(term: &Value, path: &str, problems: &mut Vec<Problem>) {
+fn pod_term(term: &Value, path: &str, problems: &mut Vec<FieldError>) {
     if text(term, &["topologyKey"]).is_empty() {
-        problems.push(Problem::required(format!("{path}.topologyKey"), "can not be empty"));
+        problems.push(FieldError::required(format!("{path}.topologyKey"), "can not be empty"));
     }
     if let Some(selector) = term.get("labelSelector")
         && Selector::of_object(selector).is_none()
     {
         let field = format!("{path}.labelSelector");
-        problems.push(Problem::invalid(field, selector.clone(), "not a valid selector"));
+        problems.push(FieldError::invalid(field, selector.clone(), "not a valid selector"));
     }
 }
 
-fn spreading(spec: &Value, path: &str, problems: &mut Vec<Problem>) {
+fn spreading(spec: &Value, path: &str, problems: &mut Vec<FieldError>) {
     for (place, constraint) in list(spec, &["topologySpreadConstraints"]).iter().enumerate() {
         let path = format!("{path}.topologySpreadConstraints[{place}]");
         if int(constraint, &["maxSkew"]).unwrap_or(0) <= 0 {
             let skew = int(constraint, &["maxSkew"]).unwrap_or(0);
-            problems.push(Problem::invalid(
+            problems.push(FieldError::invalid(
                 format!("{path}.maxSkew"),
                 skew,
                 "must be greater than zero",
             ));
         }
         if text(constraint, &["topologyKey"]).is_empty() {
-            problems.push(Problem::required(format!("{path}.topologyKey"), "can not be empty"));
+            problems.push(FieldError::required(format!("{path}.topologyKey"), "can not be empty"));
         }
         let action = text(constraint, &["whenUnsatisfiable"]);
         let actions = ["DoNotSchedule", "ScheduleAnyway"];
         if !actions.contains(&action) {
             let field = format!("{path}.whenUnsatisfiable");
-            problems.push(Problem::not_supported(field, action, &actions));
+            problems.push(FieldError::not_supported(field, action, &actions));
         }
     }
 }
 
-fn gates(spec: &Value, path: &str, problems: &mut Vec<Problem>) {
+fn gates(spec: &Value, path: &str, problems: &mut Vec<FieldError>) {
     let mut seen: Vec<&str> = Vec::new();
     for (place, gate) in list(spec, &["schedulingGates"]).iter().enumerate() {
         let name = text(gate, &["name"]);
         let field = format!("{path}.schedulingGates[{place}]");
         if let Err(why) = names::qualified(name) {
-            problems.push(Problem::invalid(field.clone(), name, &why));
+            problems.push(FieldError::invalid(field.clone(), name, &why));
         }
         if seen.contains(&name) {
-            problems.push(Problem::duplicate(field, name));
+            problems.push(FieldError::duplicate(field, name));
         }
         seen.push(name);
     }
 }
 
 /// What may not change.
-fn update(pod: &Value, before: &Value, problems: &mut Vec<Problem>) {
+fn update(pod: &Value, before: &Value, problems: &mut Vec<FieldError>) {
     let (mut now, mut then) = (
         pod.get("spec").cloned().unwrap_or_default(),
         before.get("spec").cloned().unwrap_or_default(),
@@ -349,7 +354,7 @@ fn update(pod: &Value, before: &Value, problems: &mut Vec<Problem>) {
     };
     let (gates_now, gates_then) = (gates(&now), gates(&then));
     if let Some(new) = gates_now.iter().find(|gate| !gates_then.contains(gate)) {
-        problems.push(Problem::forbidden(
+        problems.push(FieldError::forbidden(
             "spec.schedulingGates",
             &format!("only deletion is allowed, but found new scheduling gate '{new}'"),
         ));
@@ -357,7 +362,7 @@ fn update(pod: &Value, before: &Value, problems: &mut Vec<Problem>) {
     let had = list(&then, &["tolerations"]).to_vec();
     let has = list(&now, &["tolerations"]);
     if let Some(lost) = had.iter().find(|toleration| !has.contains(toleration)) {
-        problems.push(Problem::forbidden(
+        problems.push(FieldError::forbidden(
             "spec.tolerations",
             &format!(
                 "existing toleration can not be modified except its tolerationSeconds: {lost}"
@@ -387,14 +392,14 @@ fn update(pod: &Value, before: &Value, problems: &mut Vec<Problem>) {
     for kind in ["containers", "initContainers"] {
         if list(&now, &[kind]).len() != list(&then, &[kind]).len() {
             let why = "pod updates may not add or remove containers";
-            problems.push(Problem::forbidden(format!("spec.{kind}"), why));
+            problems.push(FieldError::forbidden(format!("spec.{kind}"), why));
             fixed = false;
         }
     }
     if fixed && now != then {
-        problems.push(Problem::forbidden("spec", UPDATES));
+        problems.push(FieldError::forbidden("spec", UPDATES));
     }
     if crate::json::uid(pod) != crate::json::uid(before) {
-        problems.push(Problem::invalid("metadata.uid", crate::json::uid(pod), IMMUTABLE));
+        problems.push(FieldError::invalid("metadata.uid", crate::json::uid(pod), IMMUTABLE));
     }
 }

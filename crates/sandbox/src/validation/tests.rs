@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 
 #[track_caller]
-fn check(found: &[Problem], expected: &[&str]) {
+fn check(found: &[FieldError], expected: &[&str]) {
     let found: Vec<String> = found.iter().map(ToString::to_string).collect();
     assert_eq!(found, expected);
 }

@@ -45,7 +45,7 @@ pub(crate) fn exercise(bytes: &[u8]) {
         tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     let _inside = runtime.enter();
     let cluster = Arc::new(Cluster::new());
-    sandbox::furnish(&cluster);
+    sandbox::create_system_objects(&cluster);
     let stage = Stage { handler: Handler::new(Arc::clone(&cluster), TOKEN), cluster };
     for (path, object) in objects() {
         let answer = stage.send(&Method::POST, &path, &[JSON], object.to_string().as_bytes());
@@ -526,7 +526,7 @@ impl Stage {
         let now = self.cluster.store.version();
         for resource in self.cluster.kinds.all() {
             let kind = &resource.kind;
-            if kind.behaviour.stored_as.is_some() {
+            if kind.strategy.stored_as.is_some() {
                 continue;
             }
             let group = if kind.group.is_empty() {

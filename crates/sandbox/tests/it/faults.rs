@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use http::Method;
-use sandbox::faults::{Fault, Rule};
+use sandbox::faults::{Fault, FaultRule};
 use serde_json::json;
 
 use crate::stage::{Stage, pod};
@@ -13,7 +13,7 @@ const PODS: &str = "/api/v1/namespaces/default/pods";
 #[tokio::test]
 async fn requests_fail_wait_or_lose_their_answers() {
     let stage = Stage::new(0).await;
-    let rule = |fault| Rule {
+    let rule = |fault| FaultRule {
         method: Some(Method::POST),
         path: "/pods".to_owned(),
         every: 1,
@@ -25,11 +25,11 @@ async fn requests_fail_wait_or_lose_their_answers() {
     assert_eq!((status.as_u16(), &refused["details"]["retryAfterSeconds"]), (429, &json!(1)));
     assert_eq!(stage.get(&format!("{PODS}/a")).await.0, 404);
 
-    stage.sandbox.faults.add(rule(Fault::DropAnswer(Duration::from_millis(10))));
+    stage.sandbox.faults.add(rule(Fault::DropResponse(Duration::from_millis(10))));
     assert_eq!(stage.post(PODS, &pod("a")).await.0, 504);
     assert_eq!(stage.get(&format!("{PODS}/a")).await.0, 200);
 
-    stage.sandbox.faults.add(rule(Fault::Swallow(Duration::from_millis(10))));
+    stage.sandbox.faults.add(rule(Fault::DropRequest(Duration::from_millis(10))));
     assert_eq!(stage.post(PODS, &pod("b")).await.0, 504);
     assert_eq!(stage.get(&format!("{PODS}/b")).await.0, 404);
 
@@ -43,7 +43,7 @@ async fn requests_fail_wait_or_lose_their_answers() {
 #[tokio::test]
 async fn a_panic_in_a_handler_costs_one_request() {
     let stage = Stage::new(0).await;
-    stage.sandbox.faults.add(Rule {
+    stage.sandbox.faults.add(FaultRule {
         method: Some(Method::POST),
         path: "/pods".to_owned(),
         every: 1,
@@ -61,7 +61,7 @@ async fn a_panic_in_a_handler_costs_one_request() {
 #[tokio::test]
 async fn a_connection_is_reset_and_the_request_is_not_carried_out() {
     let stage = Stage::new(0).await;
-    stage.sandbox.faults.add(Rule {
+    stage.sandbox.faults.add(FaultRule {
         method: Some(Method::POST),
         path: "/pods".to_owned(),
         every: 1,
@@ -86,7 +86,13 @@ async fn a_replica_that_is_behind_shows_the_past() {
     let behind = stage.sandbox.cluster.store.version() - then;
     let path = "/pods".to_owned();
     let fault = Fault::Stale(behind);
-    stage.sandbox.faults.add(Rule { method: Some(Method::GET), path, every: 1, times: 5, fault });
+    stage.sandbox.faults.add(FaultRule {
+        method: Some(Method::GET),
+        path,
+        every: 1,
+        times: 5,
+        fault,
+    });
     let (_, list) = stage.get(PODS).await;
     assert_eq!(list["metadata"]["resourceVersion"], then.to_string());
     let names: Vec<_> =

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use sandbox::cluster::Cluster;
-use sandbox::{Options, Sandbox, furnish, import};
+use sandbox::{Options, Sandbox, create_system_objects, import};
 use serde_json::{Value, json};
 
 use crate::stage::{Stage, deployment};
@@ -90,7 +90,7 @@ fn snapshot() -> Value {
 
 async fn serve() -> (Stage, import::Imported) {
     let cluster = Arc::new(Cluster::new());
-    furnish(&cluster);
+    create_system_objects(&cluster);
     let imported = import::snapshot(&cluster, &snapshot().to_string()).expect("it is taken");
     let sandbox = Sandbox::serve(cluster, &Options::default()).await.expect("it starts");
     (Stage::of(sandbox).await, imported)

@@ -128,8 +128,8 @@ pub(crate) async fn schedule(stage: &Stage) -> tokio::task::JoinHandle<()> {
     let cluster = std::sync::Arc::clone(&stage.sandbox.cluster);
     let client = stage.client.clone();
     tokio::spawn(async move {
-        let (pods, nodes) = (cluster.kind("", "pods"), cluster.kind("", "nodes"));
-        let mut news = pods.objects.news();
+        let (pods, nodes) = (cluster.resource("", "pods"), cluster.resource("", "nodes"));
+        let mut news = pods.objects.subscribe();
         loop {
             let placed = nodes.objects.list("").objects;
             for (number, pod) in pods.objects.list("").objects.iter().enumerate() {

@@ -103,7 +103,7 @@ async fn what_leaves_the_view_is_deleted_and_what_enters_is_added() {
 #[tokio::test]
 async fn versions_that_are_forgotten_expire() {
     let stage = Stage::new(0).await;
-    stage.sandbox.cluster.kind("", "pods").objects.shorten_log(3);
+    stage.sandbox.cluster.resource("", "pods").objects.limit_watch_cache(3);
     for number in 0..9 {
         stage.make(PODS, &pod(&format!("p{number}"))).await;
     }
@@ -120,7 +120,7 @@ async fn versions_that_are_forgotten_expire() {
 #[tokio::test]
 async fn a_watcher_that_does_not_read_is_cut_off_and_nobody_else_waits() {
     let stage = Stage::new(0).await;
-    stage.sandbox.cluster.kind("", "configmaps").objects.shorten_log(50);
+    stage.sandbox.cluster.resource("", "configmaps").objects.limit_watch_cache(50);
     let maps = "/api/v1/namespaces/default/configmaps";
     let mut slow = Lines::open(
         &stage,

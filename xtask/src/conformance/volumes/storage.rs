@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::draft::{Draft, HOSTNAME, ZONE, ZONES};
+use super::super::draft::{CaseDraft, HOSTNAME, ZONE, ZONES};
 use super::super::theme::Topic;
 
 /// CSI drivers: the first provisions anywhere, the second publishes its capacity.
@@ -11,7 +11,7 @@ pub(super) const GCE_DRIVER: &str = "pd.csi.storage.gke.io";
 pub(super) const AWS_DRIVER: &str = "ebs.csi.aws.com";
 
 /// What is asked of a claim.
-pub(super) struct Claim<'a> {
+pub(super) struct ClaimSpec<'a> {
     pub(super) namespace: &'a str,
     pub(super) name: &'a str,
     pub(super) class: Option<&'a str>,
@@ -21,7 +21,7 @@ pub(super) struct Claim<'a> {
 }
 
 /// Adds all storage classes, the drivers, and the capacities of the second one.
-pub(super) fn add_classes(draft: &mut Draft) {
+pub(super) fn add_classes(draft: &mut CaseDraft) {
     let hostile = draft.theme.hostile;
     let rng = &mut draft.rng;
     let late = "WaitForFirstConsumer";
@@ -90,7 +90,7 @@ pub(super) fn add_classes(draft: &mut Draft) {
 }
 
 /// The claim object.
-pub(super) fn claim(claim: &Claim<'_>) -> Value {
+pub(super) fn claim(claim: &ClaimSpec<'_>) -> Value {
     let mut object = json!({
         "apiVersion": "v1", "kind": "PersistentVolumeClaim",
         "metadata": {"name": claim.name, "namespace": claim.namespace, "uid": format!("claim-{}-{}", claim.namespace, claim.name)},
@@ -108,7 +108,7 @@ pub(super) fn claim(claim: &Claim<'_>) -> Value {
 }
 
 /// The volume that the claim is bound to.
-pub(super) fn bound_volume(draft: &mut Draft, claim: &Claim<'_>, name: &str) -> Value {
+pub(super) fn bound_volume(draft: &mut CaseDraft, claim: &ClaimSpec<'_>, name: &str) -> Value {
     let mut volume = volume(draft, name, claim.class.unwrap_or_default(), claim.size, claim.mode);
     volume["spec"]["claimRef"] = json!({
         "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": claim.namespace, "name": claim.name,
@@ -121,7 +121,7 @@ pub(super) fn bound_volume(draft: &mut Draft, claim: &Claim<'_>, name: &str) -> 
     volume
 }
 
-fn volume(draft: &mut Draft, name: &str, class: &str, size: &str, mode: &str) -> Value {
+fn volume(draft: &mut CaseDraft, name: &str, class: &str, size: &str, mode: &str) -> Value {
     let rng = &mut draft.rng;
     let handle = format!("handle-{}", rng.below(6));
     let source = match rng.below(10) {
@@ -148,7 +148,7 @@ fn volume(draft: &mut Draft, name: &str, class: &str, size: &str, mode: &str) ->
 }
 
 /// Ties a volume to some nodes.
-fn add_node_affinity(draft: &mut Draft, volume: &mut Value) {
+fn add_node_affinity(draft: &mut CaseDraft, volume: &mut Value) {
     let host = draft.some_node_name();
     let rng = &mut draft.rng;
     let count = rng.between(1, 2);
@@ -167,13 +167,19 @@ fn add_node_affinity(draft: &mut Draft, volume: &mut Value) {
 }
 
 /// Adds a claim that waits for its pod, and volumes that may or may not serve it.
-pub(super) fn delayed_claim(draft: &mut Draft, namespace: &str, name: &str) {
+pub(super) fn delayed_claim(draft: &mut CaseDraft, namespace: &str, name: &str) {
     let rng = &mut draft.rng;
     let class =
         rng.weighted(&[(20, "fast"), (20, "zonal"), (25, "capped"), (28, "local"), (7, "legacy")]);
     let size = rng.pick(&["1Gi", "5Gi", "10Gi"]);
-    let spec =
-        Claim { namespace, name, class: Some(class), mode: "ReadWriteOnce", size, bound_to: None };
+    let spec = ClaimSpec {
+        namespace,
+        name,
+        class: Some(class),
+        mode: "ReadWriteOnce",
+        size,
+        bound_to: None,
+    };
     let mut object = claim(&spec);
     if rng.chance(8) {
         object["spec"]["volumeMode"] = json!("Block");
@@ -204,7 +210,7 @@ pub(super) fn delayed_claim(draft: &mut Draft, namespace: &str, name: &str) {
 }
 
 /// A volume of the class that suits the claim in most respects.
-fn offered_volume(draft: &mut Draft, claim: &Claim<'_>, name: &str) -> Value {
+fn offered_volume(draft: &mut CaseDraft, claim: &ClaimSpec<'_>, name: &str) -> Value {
     let size = draft.rng.pick(&["1Gi", "5Gi", "10Gi", "20Gi"]);
     let mut volume = volume(draft, name, claim.class.unwrap_or_default(), size, claim.mode);
     if draft.rng.chance(75) {

@@ -8,14 +8,14 @@ use std::time::Instant;
 use http::{Method, Uri};
 use serde_json::Value;
 
-use super::super::scene::text;
+use super::super::test_env::text;
 
 /// One run of a scheduler: a process that is started anew has a new number.
-pub(crate) type Run = u32;
+pub(crate) type RunId = u32;
 
 /// What a write is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Aim {
+pub(crate) enum WritePurpose {
     /// To bind a pod to a node.
     Bind { pod: String, node: String },
     /// To hold the lease under a name, or to give it back, which the empty name means.
@@ -28,16 +28,16 @@ pub(crate) enum Aim {
 
 /// A write as it passed.
 #[derive(Clone, Debug)]
-pub(crate) struct Write {
-    pub(crate) run: Run,
-    pub(crate) aim: Aim,
+pub(crate) struct WriteRecord {
+    pub(crate) run: RunId,
+    pub(crate) purpose: WritePurpose,
     /// When it went to the API server.
     pub(crate) sent: Instant,
     /// When the API server answered, and how. What the scheduler got to know is another matter.
     pub(crate) answered: Option<(Instant, u16)>,
 }
 
-impl Write {
+impl WriteRecord {
     /// Whether the API server said that it was done.
     pub(crate) fn accepted(&self) -> bool {
         self.answered.is_some_and(|(_, status)| (200..300).contains(&status))
@@ -46,19 +46,19 @@ impl Write {
 
 /// Writes in the order in which they went to the API server.
 #[derive(Debug, Default)]
-pub(crate) struct Record {
-    writes: Mutex<Vec<Write>>,
+pub(crate) struct WriteLog {
+    writes: Mutex<Vec<WriteRecord>>,
     binds_under_way: AtomicUsize,
 }
 
 /// A write that waits for its answer, until it is dropped.
-pub(super) struct Waiting {
-    record: Arc<Record>,
+pub(super) struct PendingWrite {
+    record: Arc<WriteLog>,
     place: usize,
     bind: bool,
 }
 
-impl Waiting {
+impl PendingWrite {
     /// Notes how it was answered.
     pub(super) fn answer(self, status: u16) {
         if let Some(write) = self.record.lock().get_mut(self.place) {
@@ -67,7 +67,7 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for PendingWrite {
     fn drop(&mut self) {
         if self.bind {
             self.record.binds_under_way.fetch_sub(1, Ordering::Relaxed);
@@ -75,23 +75,23 @@ impl Drop for Waiting {
     }
 }
 
-impl Record {
+impl WriteLog {
     /// Notes that a request goes to the API server, if it is a write.
     pub(super) fn send(
         self: &Arc<Self>,
-        run: Run,
+        run: RunId,
         method: &Method,
         uri: &Uri,
         body: &[u8],
-    ) -> Option<Waiting> {
-        let aim = aim(method, uri, body)?;
-        let bind = matches!(aim, Aim::Bind { .. });
+    ) -> Option<PendingWrite> {
+        let purpose = purpose(method, uri, body)?;
+        let bind = matches!(purpose, WritePurpose::Bind { .. });
         if bind {
             self.binds_under_way.fetch_add(1, Ordering::Relaxed);
         }
         let mut writes = self.lock();
-        writes.push(Write { run, aim, sent: Instant::now(), answered: None });
-        Some(Waiting { record: Arc::clone(self), place: writes.len() - 1, bind })
+        writes.push(WriteRecord { run, purpose, sent: Instant::now(), answered: None });
+        Some(PendingWrite { record: Arc::clone(self), place: writes.len() - 1, bind })
     }
 
     /// How many requests to bind wait for the answer of the API server.
@@ -100,19 +100,19 @@ impl Record {
     }
 
     /// All writes up to now.
-    pub(crate) fn writes(&self) -> Vec<Write> {
+    pub(crate) fn writes(&self) -> Vec<WriteRecord> {
         self.lock().clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Write>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<WriteRecord>> {
         self.writes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// How the API server answered requests to bind: how many by status, 0 for no answer.
-pub(crate) fn bind_answers(writes: &[Write]) -> String {
+pub(crate) fn bind_answers(writes: &[WriteRecord]) -> String {
     let mut counts: BTreeMap<u16, usize> = BTreeMap::new();
-    for write in writes.iter().filter(|write| matches!(write.aim, Aim::Bind { .. })) {
+    for write in writes.iter().filter(|write| matches!(write.purpose, WritePurpose::Bind { .. })) {
         *counts.entry(write.answered.map_or(0, |(_, status)| status)).or_default() += 1;
     }
     let told = counts.iter().map(|(status, count)| match status {
@@ -123,10 +123,10 @@ pub(crate) fn bind_answers(writes: &[Write]) -> String {
 }
 
 /// Pods that the API server said twice to have bound.
-pub(crate) fn double_binds(writes: &[Write]) -> Vec<String> {
-    let mut accepted: BTreeMap<&str, Vec<(&str, Run)>> = BTreeMap::new();
+pub(crate) fn double_binds(writes: &[WriteRecord]) -> Vec<String> {
+    let mut accepted: BTreeMap<&str, Vec<(&str, RunId)>> = BTreeMap::new();
     for write in writes.iter().filter(|write| write.accepted()) {
-        if let Aim::Bind { pod, node } = &write.aim {
+        if let WritePurpose::Bind { pod, node } = &write.purpose {
             accepted.entry(pod).or_default().push((node, write.run));
         }
     }
@@ -134,7 +134,7 @@ pub(crate) fn double_binds(writes: &[Write]) -> Vec<String> {
     accepted.iter().map(|(pod, binds)| format!("{pod} was bound to {binds:?}")).collect()
 }
 
-fn aim(method: &Method, uri: &Uri, body: &[u8]) -> Option<Aim> {
+fn purpose(method: &Method, uri: &Uri, body: &[u8]) -> Option<WritePurpose> {
     if method == Method::GET {
         return None;
     }
@@ -142,14 +142,15 @@ fn aim(method: &Method, uri: &Uri, body: &[u8]) -> Option<Aim> {
     let parts: Vec<_> = path.split('/').collect();
     let read = || serde_json::from_slice::<Value>(body).unwrap_or_default();
     Some(match &parts[..] {
-        ["api", "v1", "namespaces", _, "pods", pod, "binding"] => {
-            Aim::Bind { pod: (*pod).to_owned(), node: text(&read(), "/target/name").to_owned() }
-        }
+        ["api", "v1", "namespaces", _, "pods", pod, "binding"] => WritePurpose::Bind {
+            pod: (*pod).to_owned(),
+            node: text(&read(), "/target/name").to_owned(),
+        },
         ["apis", "coordination.k8s.io", "v1", "namespaces", _, "leases", ..] => {
-            Aim::Lease { holder: text(&read(), "/spec/holderIdentity").to_owned() }
+            WritePurpose::Lease { holder: text(&read(), "/spec/holderIdentity").to_owned() }
         }
-        [.., "namespaces", _, "events"] | [.., "namespaces", _, "events", _] => Aim::Event,
-        _ => Aim::Other(format!("{method} {path}")),
+        [.., "namespaces", _, "events"] | [.., "namespaces", _, "events", _] => WritePurpose::Event,
+        _ => WritePurpose::Other(format!("{method} {path}")),
     })
 }
 
@@ -158,17 +159,17 @@ mod tests {
     use super::*;
 
     fn send(
-        record: &Arc<Record>,
+        record: &Arc<WriteLog>,
         method: &Method,
         path: &'static str,
         body: &str,
-    ) -> Option<Waiting> {
+    ) -> Option<PendingWrite> {
         record.send(1, method, &Uri::from_static(path), body.as_bytes())
     }
 
     #[test]
     fn writes_are_told_apart_and_reads_are_left_out() {
-        let record = Arc::new(Record::default());
+        let record = Arc::new(WriteLog::default());
         let bind = r#"{"target":{"name":"n"}}"#;
         let lease = r#"{"spec":{"holderIdentity":"me"}}"#;
         send(&record, &Method::POST, "/api/v1/namespaces/a/pods/p/binding?timeout=1s", bind);
@@ -178,22 +179,22 @@ mod tests {
         send(&record, &Method::POST, "/apis/events.k8s.io/v1/namespaces/a/events", "{}");
         send(&record, &Method::PATCH, "/api/v1/namespaces/a/pods/p/status", "{}");
         assert!(send(&record, &Method::GET, "/api/v1/pods", "").is_none());
-        let aims: Vec<_> = record.writes().into_iter().map(|write| write.aim).collect();
+        let aims: Vec<_> = record.writes().into_iter().map(|write| write.purpose).collect();
         assert_eq!(
             aims,
             [
-                Aim::Bind { pod: "p".into(), node: "n".into() },
-                Aim::Lease { holder: "me".into() },
-                Aim::Lease { holder: String::new() },
-                Aim::Event,
-                Aim::Other("PATCH api/v1/namespaces/a/pods/p/status".into()),
+                WritePurpose::Bind { pod: "p".into(), node: "n".into() },
+                WritePurpose::Lease { holder: "me".into() },
+                WritePurpose::Lease { holder: String::new() },
+                WritePurpose::Event,
+                WritePurpose::Other("PATCH api/v1/namespaces/a/pods/p/status".into()),
             ]
         );
     }
 
     #[test]
     fn a_pod_is_bound_twice_when_two_requests_were_accepted() {
-        let record = Arc::new(Record::default());
+        let record = Arc::new(WriteLog::default());
         let bind = r#"{"target":{"name":"n"}}"#;
         let path = "/api/v1/namespaces/a/pods/p/binding";
         for status in [201, 409] {

@@ -14,7 +14,7 @@ use std::io;
 use socket2::{SockFilter, SockRef, Socket};
 use tokio::sync::watch;
 
-use super::Line;
+use super::LinkState;
 
 /// A filter that lets no segment through: it returns a length of 0.
 const DROP_ALL: [SockFilter; 1] = [SockFilter::new(RETURN_CONSTANT, 0, 0, 0)];
@@ -22,11 +22,11 @@ const DROP_ALL: [SockFilter; 1] = [SockFilter::new(RETURN_CONSTANT, 0, 0, 0)];
 /// The instruction of classic BPF that returns a constant.
 const RETURN_CONSTANT: u16 = 0x06;
 
-/// Partitions a socket whenever the line is, for ever.
-pub(super) async fn partition(socket: Socket, mut line: watch::Receiver<Line>) -> io::Error {
+/// Partitions a socket whenever the link is, for ever.
+pub(super) async fn partition(socket: Socket, mut link: watch::Receiver<LinkState>) -> io::Error {
     let mut now = false;
     loop {
-        let wanted = line.borrow_and_update().partitioned;
+        let wanted = link.borrow_and_update().partitioned;
         if wanted != now {
             let done =
                 if wanted { socket.attach_filter(&DROP_ALL) } else { socket.detach_filter() };
@@ -35,7 +35,7 @@ pub(super) async fn partition(socket: Socket, mut line: watch::Receiver<Line>) -
             }
             now = wanted;
         }
-        if line.changed().await.is_err() {
+        if link.changed().await.is_err() {
             return io::ErrorKind::NotConnected.into();
         }
     }
@@ -63,18 +63,18 @@ mod tests {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let mut near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (mut far, _) = listener.accept().await.unwrap();
-        let line = watch::Sender::new(Line { partitioned: true, ..Line::default() });
-        let partition = tokio::spawn(partition(share(&far).unwrap(), line.subscribe()));
+        let link = watch::Sender::new(LinkState { partitioned: true, ..LinkState::default() });
+        let partition = tokio::spawn(partition(share(&far).unwrap(), link.subscribe()));
         // The filter is there when this task has run.
         tokio::task::yield_now().await;
         near.write_all(b"late").await.unwrap();
         let mut bytes = [0; 4];
         let soon = Duration::from_millis(50);
         assert!(timeout(soon, far.read_exact(&mut bytes)).await.is_err());
-        line.send_modify(|line| line.partitioned = false);
+        link.send_modify(|link| link.partitioned = false);
         timeout(LONG, far.read_exact(&mut bytes)).await.unwrap().unwrap();
         assert_eq!(&bytes, b"late");
-        drop(line);
+        drop(link);
         timeout(LONG, partition).await.unwrap().unwrap();
     }
 }

@@ -5,13 +5,13 @@ use serde::Serialize;
 use super::super::fields::Fields;
 use super::super::problem::invalid;
 
-/// How many nodes preemption tries.
+/// Limits on the number of preemption candidates.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DefaultPreemptionArgs {
-    /// The least number of candidates as a share of all nodes, 0 to 100.
+    /// The minimum number of candidates as a percentage of all nodes, 0 to 100.
     pub min_candidate_nodes_percentage: i32,
-    /// The least number of candidates; not negative, and not zero together with the share.
+    /// The minimum number of candidates; not negative, and not zero together with the percentage.
     pub min_candidate_nodes_absolute: i32,
 }
 

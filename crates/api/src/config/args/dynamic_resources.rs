@@ -7,14 +7,15 @@ use super::super::fields::Fields;
 use super::super::gates::Gates;
 use super::super::problem::{forbidden, invalid_text};
 
-/// How long the allocation of devices may take.
+/// Timeouts of device allocation.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DynamicResourcesArgs {
-    /// The limit of filtering one node; zero is no limit. Absent if its gate is off.
+    /// Timeout of filtering one node; zero disables it. Absent if its gate is off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filter_timeout: Option<Duration>,
-    /// The limit of waiting for device conditions, at least a second. Absent if its gates are off.
+    /// Timeout of waiting for device binding conditions, at least one second. Absent if its gates
+    /// are off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub binding_timeout: Option<Duration>,
 }
@@ -34,7 +35,7 @@ impl DynamicResourcesArgs {
             let message = invalid_text(&found.to_string(), "must be zero or positive");
             fields.sink.report(fields.child("filterTimeout"), message);
         }
-        if !gates.binding_timeout() {
+        if !gates.has_binding_timeout() {
             if binding.is_some() {
                 let detail = "DRADeviceBindingConditions or DRAResourceClaimDeviceStatus feature gate is disabled";
                 fields.sink.report(fields.child("bindingTimeout"), forbidden(detail));

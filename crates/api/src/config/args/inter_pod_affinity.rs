@@ -5,13 +5,13 @@ use serde::Serialize;
 use super::super::fields::Fields;
 use super::super::problem::invalid;
 
-/// How affinity between pods is scored.
+/// Settings of inter-pod affinity scoring.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InterPodAffinityArgs {
-    /// The score, 0 to 100, for a running pod whose required affinity matches the new one.
+    /// Score, 0 to 100, for an existing pod whose required affinity matches the incoming pod.
     pub hard_pod_affinity_weight: i32,
-    /// Whether preferences of running pods count only for pods that have affinity themselves.
+    /// Ignores preferred terms of existing pods unless the incoming pod has affinity terms itself.
     pub ignore_preferred_terms_of_existing_pods: bool,
 }
 

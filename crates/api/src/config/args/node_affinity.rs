@@ -6,25 +6,25 @@ use super::super::fields::Fields;
 use super::super::names::{label_value_errors, qualified_name_errors};
 use super::super::problem::{index, invalid, invalid_text, quoted, unsupported};
 
-/// Affinity that every pod gets.
+/// Node affinity added to every pod.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeAffinityArgs {
-    /// Applied to all pods beside their own.
+    /// Applied to all pods in addition to their own node affinity.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub added_affinity: Option<NodeAffinity>,
 }
 
-/// Affinity to nodes.
+/// Node affinity.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct NodeAffinity {
-    /// What a node must match.
+    /// Terms that a node must match.
     #[serde(
         rename = "requiredDuringSchedulingIgnoredDuringExecution",
         skip_serializing_if = "Option::is_none"
     )]
     pub required: Option<NodeSelector>,
-    /// What a node scores for.
+    /// Terms that add to the score of a matching node.
     #[serde(
         rename = "preferredDuringSchedulingIgnoredDuringExecution",
         skip_serializing_if = "Vec::is_empty"
@@ -32,15 +32,15 @@ pub struct NodeAffinity {
     pub preferred: Vec<PreferredSchedulingTerm>,
 }
 
-/// Terms of which a node must match one.
+/// A list of terms, at least one of which must match the node.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeSelector {
-    /// The terms; an empty one matches no node.
+    /// The terms; an empty term matches no node.
     pub node_selector_terms: Vec<NodeSelectorTerm>,
 }
 
-/// Requirements that a node must all match.
+/// A list of requirements, all of which the node must meet.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeSelectorTerm {
@@ -57,36 +57,36 @@ pub struct NodeSelectorTerm {
 pub struct NodeSelectorRequirement {
     /// The label or field.
     pub key: String,
-    /// How it relates to the values.
+    /// The relation between the key's value and the values.
     pub operator: Operator,
     /// The values.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<String>,
 }
 
-/// A term with the score of a node that matches it.
+/// A term with the weight it adds to the score of a matching node.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct PreferredSchedulingTerm {
-    /// The score; zero switches the term off.
+    /// The weight; zero disables the term.
     pub weight: i32,
     /// The term.
     pub preference: NodeSelectorTerm,
 }
 
-/// How a label relates to values.
+/// The relation between a label's value and the values of a requirement.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 pub enum Operator {
-    /// It is one of the values.
+    /// The value is one of the values.
     In,
-    /// It is none of the values, or absent.
+    /// The value is none of the values, or the label is absent.
     NotIn,
-    /// It is there.
+    /// The label is present.
     Exists,
-    /// It is absent.
+    /// The label is absent.
     DoesNotExist,
-    /// It is a larger integer.
+    /// The value is an integer greater than the operand.
     Gt,
-    /// It is a smaller integer.
+    /// The value is an integer less than the operand.
     Lt,
 }
 

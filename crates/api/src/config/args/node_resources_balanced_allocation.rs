@@ -8,10 +8,10 @@ use super::super::fields::Fields;
 use super::super::problem::{child, duplicate, index, invalid};
 use super::scoring::{ResourceSpec, read_resources};
 
-/// The resources whose use is balanced.
+/// The resources whose utilization is balanced.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct NodeResourcesBalancedAllocationArgs {
-    /// The resources, each once and with weight one.
+    /// The resources, each listed once with weight one.
     pub resources: Vec<ResourceSpec>,
 }
 

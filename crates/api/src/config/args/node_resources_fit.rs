@@ -5,55 +5,55 @@ use serde::Serialize;
 use super::super::fields::Fields;
 use super::super::names::qualified_name_errors;
 use super::super::problem::{
-    Sink, child, forbidden, index, invalid, invalid_text, required, unsupported,
+    ProblemSink, child, forbidden, index, invalid, invalid_text, required, unsupported,
 };
 use super::scoring::{
     ResourceSpec, UtilizationShapePoint, read_resources, read_shape, validate_shape,
 };
 
-/// Which resources are filtered on, and how they are scored.
+/// The resources that are filtered on, and the scoring strategy.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeResourcesFitArgs {
     /// Extended resources that the filter ignores.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ignored_resources: Vec<String>,
-    /// Groups, the part before the slash, whose resources the filter ignores.
+    /// Resource groups (the part of the name before the slash) that the filter ignores.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ignored_resource_groups: Vec<String>,
-    /// How nodes are scored.
+    /// The scoring strategy.
     pub scoring_strategy: ScoringStrategy,
 }
 
-/// How nodes are scored by the resources they have left.
+/// A strategy that scores nodes by their allocated resources.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ScoringStrategy {
-    /// The strategy.
+    /// The type of the strategy.
     #[serde(rename = "type")]
     pub strategy: ScoringStrategyType,
-    /// The resources that count, with weights of 1 to 100.
+    /// The resources that are scored, with weights of 1 to 100.
     pub resources: Vec<ResourceSpec>,
-    /// The shape, for the strategy that has one.
+    /// The shape function of RequestedToCapacityRatio; absent for other types.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requested_to_capacity_ratio: Option<RequestedToCapacityRatio>,
 }
 
-/// The name of a strategy.
+/// The type of a scoring strategy.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 pub enum ScoringStrategyType {
     /// Prefers nodes with the least requested.
     LeastAllocated,
     /// Prefers nodes with the most requested.
     MostAllocated,
-    /// Scores by a function of utilisation.
+    /// Scores by a function of utilization.
     RequestedToCapacityRatio,
 }
 
-/// The function from utilisation to score.
+/// A piecewise linear function from utilization to score.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct RequestedToCapacityRatio {
-    /// Its points, in increasing order of utilisation.
+    /// Its points, in increasing order of utilization.
     pub shape: Vec<UtilizationShapePoint>,
 }
 
@@ -122,7 +122,8 @@ fn read_strategy(mut fields: Fields<'_>) -> ScoringStrategy {
     }
 }
 
-/// A strategy must have a type: upstream defaults it only if the whole strategy is left out.
+/// Reads the type of a strategy, which is required: upstream defaults it only if the whole strategy
+/// is omitted.
 fn read_strategy_type(fields: &mut Fields<'_>) -> Option<ScoringStrategyType> {
     let before = fields.sink.count();
     let text = fields.text("type").unwrap_or_default();
@@ -141,7 +142,7 @@ fn read_strategy_type(fields: &mut Fields<'_>) -> Option<ScoringStrategyType> {
     }
 }
 
-fn report_names(names: &[String], path: &str, sink: &Sink) {
+fn report_names(names: &[String], path: &str, sink: &ProblemSink) {
     for (position, name) in names.iter().enumerate() {
         for error in qualified_name_errors(name) {
             sink.report(index(path, position), invalid_text(name, &error));

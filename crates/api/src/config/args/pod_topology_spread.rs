@@ -8,65 +8,65 @@ use super::super::problem::{
     child, duplicate, forbidden, index, invalid, invalid_text, required, unsupported,
 };
 
-/// The constraints of pods that have none of their own.
+/// Default constraints, for pods that set none.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodTopologySpreadArgs {
-    /// The constraints, if the type is `List`.
+    /// The default constraints, if the defaulting type is `List`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub default_constraints: Vec<TopologySpreadConstraint>,
-    /// Where the constraints come from.
+    /// The source of the default constraints.
     pub defaulting_type: DefaultingType,
 }
 
-/// Where default constraints come from.
+/// The source of the default constraints.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 pub enum DefaultingType {
-    /// Kubernetes' own: spread over nodes and zones.
+    /// Kubernetes' built-in constraints: spread over nodes and zones.
     System,
     /// The list in the arguments.
     List,
 }
 
-/// A default constraint; its selector is deduced for each pod.
+/// A default constraint. Its selector is derived from the services and controllers of each pod.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TopologySpreadConstraint {
-    /// The allowed difference between domains; more than zero.
+    /// The maximum difference in matching pods between two domains; greater than zero.
     pub max_skew: i32,
-    /// The node label that names the domain.
+    /// The node label whose value identifies the domain.
     pub topology_key: String,
-    /// What happens when the constraint cannot be met.
+    /// The action if the constraint cannot be satisfied.
     pub when_unsatisfiable: WhenUnsatisfiable,
-    /// The least number of domains.
+    /// The minimum number of eligible domains.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_domains: Option<i32>,
-    /// Whether nodes the pod's node affinity excludes are left out.
+    /// Whether nodes excluded by the pod's node affinity or node selector are counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_affinity_policy: Option<NodeInclusionPolicy>,
-    /// Whether nodes with taints the pod does not tolerate are left out.
+    /// Whether nodes with taints the pod does not tolerate are counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_taints_policy: Option<NodeInclusionPolicy>,
-    /// Pod labels that are added to the selector.
+    /// Keys of pod labels whose values are added to the selector.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub match_label_keys: Vec<String>,
 }
 
-/// What happens when a constraint cannot be met.
+/// The action if a constraint cannot be satisfied.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 pub enum WhenUnsatisfiable {
     /// The node is filtered out.
     DoNotSchedule,
-    /// The node scores lower.
+    /// The node gets a lower score.
     ScheduleAnyway,
 }
 
-/// Whether a kind of node is left out of the count.
+/// Whether nodes that the policy concerns are counted.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 pub enum NodeInclusionPolicy {
-    /// It is left out.
+    /// They are excluded from the count.
     Honor,
-    /// It is counted.
+    /// They are counted.
     Ignore,
 }
 
@@ -110,7 +110,8 @@ fn read_defaulting_type(fields: &mut Fields<'_>, has_constraints: bool) -> Defau
     }
 }
 
-/// Reads a constraint, and its action as written, which also counts if it is not a valid one.
+/// Reads a constraint and its action as written, which takes part in the duplicate check even if it
+/// is invalid.
 fn read_constraint(mut fields: Fields<'_>) -> (TopologySpreadConstraint, String) {
     let before = fields.sink.count();
     let max_skew = fields.number("maxSkew").unwrap_or_default();

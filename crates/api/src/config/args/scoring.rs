@@ -1,29 +1,29 @@
-//! The parts that the arguments of scoring plugins share.
+//! Parts shared by the arguments of scoring plugins.
 
 use serde::Serialize;
 
 use super::super::fields::Fields;
-use super::super::problem::{Sink, child, index, invalid, required};
+use super::super::problem::{ProblemSink, child, index, invalid, required};
 
-/// A resource and how much it counts.
+/// A resource with its weight in the score.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct ResourceSpec {
     /// The resource.
     pub name: String,
-    /// Its weight, one if left out.
+    /// Its weight, one by default.
     pub weight: i64,
 }
 
-/// A point of the function from utilisation to score.
+/// A point of the function from utilization to score.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct UtilizationShapePoint {
-    /// The utilisation, 0 to 100.
+    /// The utilization in percent, 0 to 100.
     pub utilization: i32,
-    /// The score there, 0 to 10.
+    /// The score at this utilization, 0 to 10.
     pub score: i32,
 }
 
-/// Reads resources; none are cpu and memory, and a weight of zero is one.
+/// Reads resources. An empty list defaults to cpu and memory, a weight of zero to one.
 pub(super) fn read_resources(resources: Option<Vec<Fields<'_>>>) -> Vec<ResourceSpec> {
     let resources = resources.unwrap_or_default();
     if resources.is_empty() {
@@ -56,8 +56,8 @@ pub(super) fn read_shape(points: Vec<Fields<'_>>) -> Vec<UtilizationShapePoint> 
     points.into_iter().map(read).collect()
 }
 
-/// Checks that a shape has points, in order and in range.
-pub(super) fn validate_shape(shape: &[UtilizationShapePoint], path: &str, sink: &Sink) {
+/// Checks that a shape has points, in increasing order and within their ranges.
+pub(super) fn validate_shape(shape: &[UtilizationShapePoint], path: &str, sink: &ProblemSink) {
     if shape.is_empty() {
         sink.report(path, required("at least one point must be specified"));
     }

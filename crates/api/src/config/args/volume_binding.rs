@@ -7,13 +7,13 @@ use super::super::gates::Gates;
 use super::super::problem::invalid;
 use super::scoring::{UtilizationShapePoint, read_shape, validate_shape};
 
-/// How volumes are bound.
+/// Settings of volume binding.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VolumeBindingArgs {
-    /// How long binding may take; not negative.
+    /// Timeout of binding in seconds; not negative.
     pub bind_timeout_seconds: i64,
-    /// The score by utilisation of storage; only with the gate StorageCapacityScoring.
+    /// The function from storage utilization to score; only with the gate StorageCapacityScoring.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub shape: Vec<UtilizationShapePoint>,
 }

@@ -1,18 +1,18 @@
-//! What `--feature-gates` is taken for.
+//! Tests of parsing `--feature-gates`.
 
 use super::*;
 
-fn parse(text: &str) -> Result<Parsed, String> {
+fn parse(text: &str) -> Result<ParsedGates, String> {
     Gates::parse(text.split(','))
 }
 
 #[test]
-fn gates_of_other_components_are_accepted_and_told() {
+fn gates_of_other_components_are_accepted_and_listed() {
     let parsed =
         parse("KubeletPSI=true,RotateKubeletServerCertificate=true, kube:NodeSwap=true,").unwrap();
     assert_eq!(parsed.gates, Gates::default());
-    assert_eq!(parsed.elsewhere, ["KubeletPSI", "NodeSwap", "RotateKubeletServerCertificate"]);
-    assert_eq!(parse(""), Ok(Parsed::default()));
+    assert_eq!(parsed.ignored, ["KubeletPSI", "NodeSwap", "RotateKubeletServerCertificate"]);
+    assert_eq!(parse(""), Ok(ParsedGates::default()));
 }
 
 #[test]
@@ -22,9 +22,9 @@ fn the_last_setting_of_a_gate_wins() {
 }
 
 #[test]
-fn what_is_not_a_setting_of_a_known_gate_is_refused() {
+fn unknown_gates_and_malformed_settings_are_refused() {
     for (text, want) in [
-        ("Nonsense=true", "\"Nonsense\" is no feature gate"),
+        ("Nonsense=true", "\"Nonsense\" is not a feature gate"),
         ("NodeDeclaredFeatures", "not of the form"),
         ("NodeDeclaredFeatures=yes", "not of the form"),
         ("NodeDeclaredFeatures=", "not of the form"),
@@ -39,8 +39,8 @@ fn what_is_not_a_setting_of_a_known_gate_is_refused() {
 }
 
 #[test]
-fn a_gate_that_changes_decisions_is_refused_away_from_its_default_only() {
-    for gate in Gates::ALL.iter().filter(|gate| gate.effect == Effect::Decides) {
+fn a_gate_that_changes_decisions_is_accepted_only_at_its_default() {
+    for gate in Gates::ALL.iter().filter(|gate| gate.effect == GateEffect::DefaultOnly) {
         let (same, other) = (gate.default, !gate.default);
         assert!(parse(&format!("{}={same}", gate.name)).is_ok(), "{}", gate.name);
         let error = parse(&format!("{}={other}", gate.name)).unwrap_err();
@@ -49,14 +49,14 @@ fn a_gate_that_changes_decisions_is_refused_away_from_its_default_only() {
 }
 
 #[test]
-fn what_stands_for_many_gates_is_refused_with_those_that_change_decisions() {
+fn all_alpha_is_refused_because_some_alpha_gates_change_decisions() {
     let error = parse("AllAlpha=true").unwrap_err();
     assert!(error.contains("TaintTolerationComparisonOperators=true"), "{error}");
     let error = parse("AllBeta=false").unwrap_err();
     assert!(error.contains("PodLevelResources=false"), "{error}");
-    assert_eq!(parse("AllAlpha=false"), Ok(Parsed::default()));
-    // Each that changes decisions is at its default by name, which wins.
-    let defaults = Gates::ALL.iter().filter(|gate| gate.effect == Effect::Decides);
+    assert_eq!(parse("AllAlpha=false"), Ok(ParsedGates::default()));
+    // Each gate that changes decisions is set to its default by name, which wins.
+    let defaults = Gates::ALL.iter().filter(|gate| gate.effect == GateEffect::DefaultOnly);
     let mut settings = vec!["AllAlpha=true".to_owned(), "GangScheduling=false".to_owned()];
     settings.extend(defaults.map(|gate| format!("{}={}", gate.name, gate.default)));
     let gates = parse(&settings.join(",")).unwrap().gates;
@@ -64,10 +64,15 @@ fn what_stands_for_many_gates_is_refused_with_those_that_change_decisions() {
 }
 
 #[test]
-fn every_gate_that_acts_has_a_switch_with_the_default_of_the_table() {
+fn every_supported_gate_has_a_field_with_the_default_of_the_table() {
     for gate in Gates::ALL {
         let own = Gates::default().by_name(gate.name).copied();
-        assert_eq!(own, (gate.effect == Effect::Acts).then_some(gate.default), "{}", gate.name);
+        assert_eq!(
+            own,
+            (gate.effect == GateEffect::Supported).then_some(gate.default),
+            "{}",
+            gate.name
+        );
     }
     assert!(Gates::ALL.is_sorted_by_key(|gate| gate.name));
 }

@@ -1,4 +1,4 @@
-//! Old versions are converted, and what was converted is noted.
+//! Tests of the conversion of old versions and of its notes.
 
 use super::*;
 
@@ -117,7 +117,7 @@ fn an_empty_v1beta2_file_has_the_weights_of_v1beta2() {
 }
 
 #[test]
-fn what_v1beta2_disables_stays_disabled() {
+fn plugins_disabled_in_v1beta2_stay_disabled() {
     let text = file(
         "v1beta2",
         "profiles: [{plugins: {score: {enabled: [{name: Custom, weight: 5}, {name: ImageLocality, weight: 3}], disabled: [{name: NodeAffinity}, {name: ImageLocality}]}, filter: {disabled: [{name: NodeName}]}}}]",
@@ -135,7 +135,7 @@ fn what_v1beta2_disables_stays_disabled() {
 }
 
 #[test]
-fn what_v1_does_not_have_is_left_out_with_a_note() {
+fn plugins_and_fields_missing_in_v1_are_dropped_with_a_note() {
     let body = r"healthzBindAddress: 0.0.0.0:10251
 metricsBindAddress: ''
 leaderElection: {resourceLock: endpointsleases}
@@ -152,16 +152,16 @@ profiles:
     assert_eq!(
         read.notes,
         [
-            "healthzBindAddress: \"0.0.0.0:10251\" was left out; health and metrics are served on the secure port",
-            "metricsBindAddress: \"\" was left out; health and metrics are served on the secure port",
+            "healthzBindAddress: \"0.0.0.0:10251\" was dropped; health and metrics are served on the secure port",
+            "metricsBindAddress: \"\" was dropped; health and metrics are served on the secure port",
             "apiVersion: kubescheduler.config.k8s.io/v1beta2 was converted to kubescheduler.config.k8s.io/v1",
             "leaderElection.resourceLock: \"endpointsleases\" was changed to \"leases\", the only lock in v1",
-            "profiles[0].plugins.filter.enabled: EBSLimits was left out; NodeVolumeLimits counts these volumes",
-            "profiles[0].plugins.filter.disabled: GCEPDLimits was left out; NodeVolumeLimits counts these volumes",
-            "profiles[0].plugins.score.enabled: SelectorSpread was left out; PodTopologySpread spreads pods of the same owner by default",
-            "profiles[0].plugins.score.disabled: NodePreferAvoidPods was left out; the annotation it read is not supported any more",
-            "profiles[0].pluginConfig: the args of AzureDiskLimits were left out; NodeVolumeLimits counts these volumes",
-            "profiles[0].plugins.score.enabled: the weights of v1beta2 were written out, as v1 has others: \
+            "profiles[0].plugins.filter.enabled: EBSLimits was dropped; NodeVolumeLimits counts these volumes",
+            "profiles[0].plugins.filter.disabled: GCEPDLimits was dropped; NodeVolumeLimits counts these volumes",
+            "profiles[0].plugins.score.enabled: SelectorSpread was dropped; PodTopologySpread spreads pods of the same owner by default",
+            "profiles[0].plugins.score.disabled: NodePreferAvoidPods was dropped; the annotation it read is no longer supported",
+            "profiles[0].pluginConfig: the args of AzureDiskLimits were dropped; NodeVolumeLimits counts these volumes",
+            "profiles[0].plugins.score.enabled: the weights of v1beta2 were made explicit, because those of v1 differ: \
              NodeResourcesBalancedAllocation 1, ImageLocality 1, InterPodAffinity 1, NodeResourcesFit 1, NodeAffinity 1, \
              PodTopologySpread 2, TaintToleration 1",
         ]

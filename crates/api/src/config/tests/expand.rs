@@ -1,4 +1,4 @@
-//! Merging with the defaults, and expansion of `multiPoint`.
+//! Tests of merging with the defaults, and of the expansion of `multiPoint`.
 
 use super::*;
 
@@ -36,7 +36,7 @@ fn defaults_expand_to_the_order_of_upstream() {
 
 #[test]
 fn plugin_sets_are_merged_with_their_defaults() {
-    // Enabled as name or name:weight, disabled with a minus.
+    // Plugins are enabled as name or name:weight, and disabled with a minus sign.
     let set = |text: &str| {
         let mut set = PluginSet::default();
         for word in text.split_whitespace() {

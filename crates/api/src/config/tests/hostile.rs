@@ -1,10 +1,10 @@
-//! Input made to break the reader gives problems, never a panic.
+//! Malicious input yields problems and never panics.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Reads and checks; returns the number of problems.
+/// Reads and checks a text, and returns the number of problems.
 fn survive(text: &str) -> usize {
     let read = check(text, Gates::default(), &implements, &known);
     if let Some(config) = &read.config {
@@ -96,17 +96,17 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
 
     #[test]
-    fn any_text_is_survived(text in any::<String>()) {
+    fn arbitrary_text_never_panics(text in any::<String>()) {
         survive(&text);
     }
 
     #[test]
-    fn any_body_is_survived(body in "[-a-z0-9:{}\\[\\], \\n'\"&*!|>#%~.]{0,80}") {
+    fn arbitrary_bodies_never_panic(body in "[-a-z0-9:{}\\[\\], \\n'\"&*!|>#%~.]{0,80}") {
         survive(&v1_file(&body));
     }
 
     #[test]
-    fn a_file_with_parts_replaced_is_survived(
+    fn files_with_replaced_parts_never_panic(
         version in prop::sample::select(vec!["v1", "v1beta3", "v1beta2"]),
         edits in prop::collection::vec((any::<prop::sample::Index>(), 0usize..12, "[-a-zA-Z0-9:{}\\[\\], \\n'\"&*~.é]{0,6}"), 0..4),
     ) {
@@ -120,7 +120,7 @@ proptest! {
     }
 
     #[test]
-    fn any_value_of_a_field_is_survived(
+    fn arbitrary_values_of_fields_never_panic(
         key in prop::sample::select(vec!["parallelism", "profiles", "extenders", "leaderElection", "clientConnection", "percentageOfNodesToScore", "enableProfiling", "podMaxBackoffSeconds"]),
         value in prop::sample::select(vec!["-1", "0", "1.5", "1e400", "'x'", "[]", "[[]]", "{}", "[{}]", "{a: 1}", "true", "~", "99999999999999999999", "[{plugins: {score: {enabled: [{}]}}}]", "[{pluginConfig: [{}]}]"]),
     ) {

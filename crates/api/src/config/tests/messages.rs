@@ -1,4 +1,4 @@
-//! Every check has its message and path.
+//! Tests of the message and the path of every check.
 
 use super::*;
 
@@ -353,7 +353,7 @@ fn resources_that_extenders_keep_are_ignored_by_every_profile() {
 }
 
 #[test]
-fn what_has_no_effect_is_noted() {
+fn settings_without_effect_are_noted() {
     let body = r"profiles:
 - plugins:
     filter:
@@ -376,7 +376,7 @@ extenders: [{urlPrefix: a, enableHTTPS: true}]
             "profiles[0].plugins.multiPoint.disabled[0]: Custom is not enabled by default, so this has no effect",
             "profiles[0].plugins.filter.enabled[0]: the weight of NodeName has no effect at filter",
             "profiles[0].plugins.filter.disabled[0]: NodeNam is not enabled by default, so this has no effect",
-            "profiles[0].plugins.score.enabled[0]: the weight of ImageLocality is negative, which turns its scores around",
+            "profiles[0].plugins.score.enabled[0]: the weight of ImageLocality is negative, which inverts its scores",
             "profiles[0].pluginConfig[0]: Elsewhere is not enabled in this profile, so its args have no effect",
             "profiles[0].pluginConfig[1]: NodeName takes no args, so these have no effect",
             "extenders[0]: enableHTTPS is set without tlsConfig.caFile or caData, so the server's certificate is not verified",

@@ -1,4 +1,4 @@
-//! Nothing unknown, doubled or of the wrong type is let through.
+//! Unknown fields, duplicate fields and wrong types are rejected.
 
 use super::*;
 
@@ -22,7 +22,7 @@ profiles:
              podMaxBackoffSeconds, profiles, extenders, delayCacheUntilActive",
             "leaderElection.leaderelect: unknown field \"leaderelect\"; did you mean \"leaderElect\"?",
             "clientConnection.QPS: unknown field \"QPS\"; did you mean \"qps\"?",
-            "healthzBindAddress: unknown field: it ended with v1beta2; health and metrics are served on the secure port, so remove it",
+            "healthzBindAddress: unknown field: removed after v1beta2; health and metrics are served on the secure port, so remove it",
             "extenders[0].tlsConfig.cafile: unknown field \"cafile\"; did you mean \"caFile\"?",
             "extenders[0].managedResources[0].ignored: unknown field \"ignored\"; known fields: name, ignoredByScheduler",
             "extenders[0].url: unknown field \"url\"; known fields: urlPrefix, filterVerb, preemptVerb, prioritizeVerb, weight, \
@@ -101,7 +101,7 @@ profiles: [5, {schedulerName: true, plugins: [], pluginConfig: [{name: NodeName}
 }
 
 #[test]
-fn null_is_unset() {
+fn null_means_unset() {
     let body = "parallelism:\nleaderElection: ~\nprofiles:\n- schedulerName: null\n  plugins:\n  pluginConfig: [{name: VolumeBinding, args: }]\nextenders:\n";
     assert_eq!(valid(&v1_file(body)).to_v1().parallelism, Some(16));
     assert_eq!(valid(&v1_file(body)).profiles[0].scheduler_name, "default-scheduler");
@@ -150,13 +150,13 @@ fn other_versions_and_kinds_are_refused() {
         (
             format!("apiVersion: {group}/v1beta1\n{kind}"),
             format!(
-                "apiVersion: no kind \"KubeSchedulerConfiguration\" is registered for version \"{group}/v1beta1\"; {group} is read in v1, and v1beta3 and v1beta2 are converted"
+                "apiVersion: no kind \"KubeSchedulerConfiguration\" is registered for version \"{group}/v1beta1\"; {group} is supported in v1; v1beta3 and v1beta2 are converted"
             ),
         ),
         (
             format!("apiVersion: {group}/v1alpha1\n{kind}"),
             format!(
-                "apiVersion: no kind \"KubeSchedulerConfiguration\" is registered for version \"{group}/v1alpha1\"; {group} is read in v1, and v1beta3 and v1beta2 are converted"
+                "apiVersion: no kind \"KubeSchedulerConfiguration\" is registered for version \"{group}/v1alpha1\"; {group} is supported in v1; v1beta3 and v1beta2 are converted"
             ),
         ),
         (

@@ -1,4 +1,4 @@
-//! Defaults, writing and showing.
+//! Tests of defaults, of writing and of showing.
 
 use super::*;
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::lower;
 
 #[test]
-fn of_conditions_and_annotations_changes_are_seen() {
+fn changes_of_node_conditions_and_annotations_change_the_lowered_node() {
     let node = |conditions: Value, annotations: Value| {
         let value = json!({
             "metadata": {"name": "n", "annotations": annotations},

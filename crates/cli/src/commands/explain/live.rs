@@ -124,7 +124,7 @@ async fn cluster(client: &ApiClient) -> Result<Snapshot> {
             Ok(pages) => lists.extend(pages),
             Err(error) => {
                 let status = error.downcast_ref::<UnexpectedStatus>().map(|error| error.status);
-                if !(kind.optional && status == Some(StatusCode::NOT_FOUND)) {
+                if !(kind.is_optional && status == Some(StatusCode::NOT_FOUND)) {
                     return Err(error.context(format!("cannot list objects of kind {}", kind.name)));
                 }
             }

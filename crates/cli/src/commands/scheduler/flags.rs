@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use api::config::gates::{self, Gates, parse_bool};
 use api::config::{ClientConnection, Duration, LeaderElection};
 use clap::{Args, Parser as _, ValueEnum};
-use runtime::http::{Certificate, Ciphers, TlsMin};
+use runtime::http::{Ciphers, ServingCertificate, TlsMin};
 use runtime::traces::Traces;
 use tokio::runtime::Handle;
 
@@ -266,7 +266,7 @@ impl Options {
     }
 
     /// What is to be told of flags and feature gates that do nothing.
-    pub(super) fn warnings(&self, parsed: &gates::Parsed) -> Vec<String> {
+    pub(super) fn warnings(&self, parsed: &gates::ParsedGates) -> Vec<String> {
         let mut warnings: Vec<_> = self.inert.warnings().collect();
         if self.config.is_some() && (self.kube_api_qps.is_some() || self.kube_api_burst.is_some()) {
             warnings.push(
@@ -279,10 +279,10 @@ impl Options {
                 "--version={version} has no effect here: the reported version is that of the program"
             ));
         }
-        if !parsed.elsewhere.is_empty() {
+        if !parsed.ignored.is_empty() {
             warnings.push(format!(
                 "--feature-gates: {} do nothing here: they concern other components, or how a scheduler works and not what it decides",
-                parsed.elsewhere.join(", ")
+                parsed.ignored.join(", ")
             ));
         }
         warnings
@@ -299,7 +299,7 @@ impl Options {
     }
 
     /// The feature gates.
-    pub(super) fn gates(&self) -> Result<gates::Parsed> {
+    pub(super) fn gates(&self) -> Result<gates::ParsedGates> {
         let settings = self.feature_gates.iter().map(String::as_str);
         Gates::parse(settings).map_err(|wrong| anyhow!("--feature-gates: {wrong}"))
     }
@@ -328,24 +328,24 @@ impl Options {
     }
 
     /// The certificate to show.
-    pub(super) fn certificate(&self) -> Result<Certificate> {
+    pub(super) fn certificate(&self) -> Result<ServingCertificate> {
         match (&self.tls_cert_file, &self.tls_private_key_file) {
             (None, None) => {
                 let folder = self.cert_dir.as_deref().filter(|folder| !folder.is_empty());
                 let Some(folder) = folder.map(Path::new) else {
-                    return Ok(Certificate::SelfSigned);
+                    return Ok(ServingCertificate::SelfSigned);
                 };
                 let [certificate, key] =
                     ["kube-scheduler.crt", "kube-scheduler.key"].map(|file| folder.join(file));
                 let is_there = certificate.exists() && key.exists();
                 Ok(if is_there {
-                    Certificate::Files { certificate, key }
+                    ServingCertificate::Files { certificate, key }
                 } else {
-                    Certificate::SelfSigned
+                    ServingCertificate::SelfSigned
                 })
             }
             (Some(certificate), Some(key)) => {
-                Ok(Certificate::Files { certificate: certificate.clone(), key: key.clone() })
+                Ok(ServingCertificate::Files { certificate: certificate.clone(), key: key.clone() })
             }
             _ => bail!("--tls-cert-file and --tls-private-key-file go together"),
         }

@@ -11,10 +11,10 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context as _, Result, anyhow};
 use api::config;
 use runtime::connect;
-use runtime::http::{Authorities, Check, ClusterAuthentication, Server, Serving};
+use runtime::http::{Authorities, ClusterAuthentication, HealthCheck, Server, ServingOptions};
 use runtime::lease::{self, Elector, Fence, Role};
 use runtime::metrics::Metrics;
-use runtime::scheduler::{ClusterSide, Scheduler, check_rights, reach};
+use runtime::scheduler::{ClusterSide, Scheduler, check_rights, wait_until_reachable};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -35,15 +35,15 @@ const STOP_MAX: Duration = Duration::from_secs(1);
 pub(super) async fn serve(side: ClusterSide, plan: Plan) -> Result<()> {
     let program = plan.embedding.as_ref().map(|embedding| embedding.stop.clone());
     let mut signals = Signals::catch(program)?;
-    let config = connect::config(&plan.target).await?;
+    let config = connect::load_config(&plan.target).await?;
     let election = &plan.configuration.leader_election;
     let elector = election.leader_elect.then(|| elector(&config, election)).transpose()?;
     let fence = elector.as_ref().map_or_else(Fence::always, Elector::fence);
     // Health is served during the wait for the API server: a failing probe would end the process.
     let [authentication, authorization] = &plan.reviewers;
     let reviewers = [
-        connect::client(&connect::config(authentication).await?)?,
-        connect::client(&connect::config(authorization).await?)?,
+        connect::client(&connect::load_config(authentication).await?)?,
+        connect::client(&connect::load_config(authorization).await?)?,
     ];
     let server = Server::bind(serving(&plan, &config, &side, &fence, reviewers)?)?;
     let authorities = server.as_ref().and_then(Server::authorities);
@@ -56,7 +56,7 @@ pub(super) async fn serve(side: ClusterSide, plan: Plan) -> Result<()> {
     if let Some(server) = server {
         server.await.map_err(|_| anyhow!("the HTTPS server died"))?;
     }
-    plan.traces.end().await;
+    plan.traces.shut_down().await;
     ended
 }
 
@@ -119,11 +119,12 @@ async fn api_server(
     authorities: Option<Authorities>,
 ) -> Result<()> {
     let explain =
-        |error: anyhow::Error| match connect::outdated_certificate(config, SystemTime::now()) {
+        |error: anyhow::Error| match connect::client_certificate_problem(config, SystemTime::now())
+        {
             Some(why) => error.context(why),
             None => error,
         };
-    let version = reach(config).await.map_err(explain)?;
+    let version = wait_until_reachable(config).await.map_err(explain)?;
     tracing::info!("connected to {}, Kubernetes {version}", config.cluster_url);
     // A connection of its own, which ends with this check: later it would break unnoticed.
     check_rights(&connect::client(config)?).await.map_err(explain)?;
@@ -139,11 +140,11 @@ async fn api_server(
 }
 
 fn elector(config: &kube::Config, election: &config::LeaderElection) -> Result<Elector> {
-    let settings = lease::Settings {
+    let settings = lease::LeaseSettings {
         lease_duration: election.lease_duration.to_std(),
         renew_deadline: election.renew_deadline.to_std(),
         retry_period: election.retry_period.to_std(),
-        ..lease::Settings::new(&election.resource_namespace, &election.resource_name)
+        ..lease::LeaseSettings::new(&election.resource_namespace, &election.resource_name)
     };
     Elector::new(connect::client(config)?, settings)
 }
@@ -189,7 +190,7 @@ async fn lead(
     election: &mut Option<Election>,
 ) -> anyhow::Error {
     let Some(elector) = elector else {
-        metrics.leading(true);
+        metrics.set_leading(true);
         scheduler.lead(true).await;
         return std::future::pending().await;
     };
@@ -212,7 +213,7 @@ async fn lead(
             }
         };
         let Some(role) = role else { return anyhow!("the election ended unexpectedly") };
-        metrics.leading(role == Role::Leading);
+        metrics.set_leading(role == Role::Leading);
         scheduler.lead(role == Role::Leading).await;
         if role == Role::Lost {
             return anyhow!("the lease was lost; another replica may lead now");
@@ -226,22 +227,22 @@ fn serving(
     side: &ClusterSide,
     fence: &Fence,
     [authentication, authorization]: [kube::Client; 2],
-) -> Result<Serving> {
+) -> Result<ServingOptions> {
     let watches = side.watches();
-    let synced = Check::new("sched-handler-sync", move || match watches.missing() {
+    let synced = HealthCheck::new("sched-handler-sync", move || match watches.missing() {
         missing if missing.is_empty() => Ok(()),
         missing => Err(format!("not seen completely yet: {}", missing.join(", "))),
     });
     let (fence, status) = (fence.clone(), side.status());
-    let elected = Check::new("leaderElection", move || {
+    let elected = HealthCheck::new("leaderElection", move || {
         status.liveness.check()?;
         fence.watchdog(tokio::time::Instant::now())
     });
     let status = side.status();
-    let engine = Check::new("engine", move || status.liveness.check());
+    let engine = HealthCheck::new("engine", move || status.liveness.check());
     let credentials = config.clone();
-    let credentials = Check::new("client-certificate", move || {
-        connect::outdated_certificate(&credentials, SystemTime::now()).map_or(Ok(()), Err)
+    let credentials = HealthCheck::new("client-certificate", move || {
+        connect::client_certificate_problem(&credentials, SystemTime::now()).map_or(Ok(()), Err)
     });
     let configuration: serde_json::Value =
         serde_saphyr::from_str(&config::write(&plan.configuration))
@@ -249,7 +250,7 @@ fn serving(
     // Skipped, those of the cluster do not count.
     let cluster =
         (plan.lookup != Lookup::Skip).then(|| ClusterAuthentication::new(authentication.clone()));
-    Ok(Serving {
+    Ok(ServingOptions {
         cluster,
         address: plan.address,
         certificate: plan.certificate.clone(),
@@ -262,9 +263,9 @@ fn serving(
         always_allowed: plan.always_allowed.clone(),
         configuration,
         resources: Some(side.resources()),
-        health: vec![Check::ping(), elected.clone()],
-        live: vec![Check::ping(), engine],
-        ready: vec![Check::ping(), elected, synced, credentials],
-        ..Serving::new(authentication, plan.metrics.clone())
+        health: vec![HealthCheck::ping(), elected.clone()],
+        live: vec![HealthCheck::ping(), engine],
+        ready: vec![HealthCheck::ping(), elected, synced, credentials],
+        ..ServingOptions::new(authentication, plan.metrics.clone())
     })
 }

@@ -38,7 +38,7 @@ impl About {
         Self {
             address: sandbox.url(),
             kubeconfig: kubeconfig.to_owned(),
-            nodes: sandbox.cluster.kind("", "nodes").objects.len(),
+            nodes: sandbox.cluster.resource("", "nodes").objects.len(),
             scheduler,
         }
     }
@@ -88,7 +88,7 @@ pub(super) async fn status(cluster: &Cluster) {
     if !std::io::stderr().is_terminal() {
         return std::future::pending().await;
     }
-    let (pods, nodes) = (cluster.kind("", "pods"), cluster.kind("", "nodes"));
+    let (pods, nodes) = (cluster.resource("", "pods"), cluster.resource("", "nodes"));
     let mut last = String::new();
     loop {
         tokio::time::sleep(LOOK_EVERY).await;

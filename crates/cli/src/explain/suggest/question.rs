@@ -5,7 +5,7 @@ use std::sync::Arc;
 use engine::bitset::NodeSet;
 use engine::cycle::evaluation::Evaluation;
 use engine::engine::Engine;
-use engine::framework::{Class, Point, Preparation, Prepared};
+use engine::framework::{Class, Point, PreFilterResult, Preparation};
 use engine::index::{NodeIdx, PodIdx};
 use engine::object::{Pod, PodSpec};
 use engine::state::State;
@@ -152,10 +152,10 @@ impl<'a> Question<'a> {
             let mut passing = self.state.nodes.present().clone();
             let mut preparation = Preparation::new(&mut self.state);
             match profile.plugins[*plugin].prepare_filter(&self.class, &mut preparation) {
-                Prepared::Skip => continue,
-                Prepared::Reject(_) => passing.clear(),
-                Prepared::Filter(mut filter) => filter.filter(&self.state, &mut passing),
-                Prepared::Narrow(nodes, filter) => {
+                PreFilterResult::Skip => continue,
+                PreFilterResult::Reject(_) => passing.clear(),
+                PreFilterResult::Filter(mut filter) => filter.filter(&self.state, &mut passing),
+                PreFilterResult::Narrow(nodes, filter) => {
                     passing.intersect(&nodes);
                     if let Some(mut filter) = filter {
                         filter.filter(&self.state, &mut passing);

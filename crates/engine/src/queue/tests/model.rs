@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use crate::framework::{Action, Event, Resource, Subscription};
 use crate::index::{ClassIdx, PodIdx};
 use crate::queue::testing::*;
-use crate::queue::{NEVER, PendingPod, Place, PluginSet, QueuedPod, Scope};
+use crate::queue::{NEVER, PendingPod, PluginSet, QueueStage, QueuedPod, WakeScope};
 
 /// What can happen. Numbers are taken modulo what there is.
 #[derive(Clone, Debug)]
@@ -18,7 +18,7 @@ enum Step {
     Pop,
     Done { pod: u32 },
     Fail { pod: u32, rejectors: u8, pending: u8 },
-    Happen { kind: usize, scope: Scope },
+    Happen { kind: usize, scope: WakeScope },
     Activate { pod: u32 },
     Gate { pod: u32, plugin: Option<usize> },
     Wait { milliseconds: i64 },
@@ -41,9 +41,9 @@ fn step() -> impl Strategy<Value = Step> {
     let plugins = prop_oneof![Just(0), 0..PLUGINS];
     let few_plugins = prop_oneof![3 => Just(0), 1 => 0..PLUGINS];
     let scope = prop_oneof![
-        3 => Just(Scope::Everyone),
-        1 => (0..3).prop_map(Scope::UpTo),
-        1 => (0..PODS).prop_map(|pod| Scope::AllBut(PodIdx(pod))),
+        3 => Just(WakeScope::All),
+        1 => (0..3).prop_map(WakeScope::UpToPriority),
+        1 => (0..PODS).prop_map(|pod| WakeScope::AllExcept(PodIdx(pod))),
     ];
     let wait = prop_oneof![3 => 0..1500_i64, 2 => 0..12_000_i64, 1 => 0..400_000_i64];
     prop_oneof![
@@ -75,7 +75,7 @@ fn willing(plugin: usize, class: ClassIdx, event: &Event) -> bool {
 #[derive(Clone, Debug)]
 struct Modelled {
     info: QueuedPod,
-    place: Place,
+    stage: QueueStage,
     /// Number of events that had happened when it was popped.
     popped_at: usize,
 }
@@ -105,30 +105,33 @@ impl Model {
         }
         self.sequence += 1;
         let info = QueuedPod::new(pod, self.now, self.sequence);
-        let modelled = Modelled { info, place: Place::Binding, popped_at: 0 };
+        let modelled = Modelled { info, stage: QueueStage::Binding, popped_at: 0 };
         self.pods.insert(pod.pod.0, modelled);
         self.make_active(pod.pod.0);
     }
 
     fn update(&mut self, pod: &PendingPod, kinds: &[Kind]) {
         let id = pod.pod.0;
-        if self.pods.get(&id).is_some_and(|known| known.place == Place::Binding) {
+        if self.pods.get(&id).is_some_and(|known| known.stage == QueueStage::Binding) {
             self.pods.remove(&id);
         }
         let Some(known) = self.pods.get_mut(&id) else { return self.add(pod) };
         known.info.class = pod.class;
         known.info.priority = pod.priority;
-        match known.place {
-            Place::InFlight => {
+        match known.stage {
+            QueueStage::InFlight => {
                 self.events.extend(kinds.iter().map(|kind| (Some(*kind), Some(id))));
             }
-            Place::Unschedulable | Place::Gated => {
+            QueueStage::Unschedulable | QueueStage::Gated => {
                 for kind in kinds {
                     let worth = worth(&self.pods[&id].info, *kind, true);
                     if worth != Worth::Skip {
                         self.requeue(id, worth);
                     }
-                    if !matches!(self.pods[&id].place, Place::Unschedulable | Place::Gated) {
+                    if !matches!(
+                        self.pods[&id].stage,
+                        QueueStage::Unschedulable | QueueStage::Gated
+                    ) {
                         break;
                     }
                 }
@@ -138,17 +141,18 @@ impl Model {
     }
 
     fn pop(&mut self) -> Option<u32> {
-        let first = |place: Place| {
-            let pods = self.pods.values().filter(|pod| pod.place == place);
+        let first = |stage: QueueStage| {
+            let pods = self.pods.values().filter(|pod| pod.stage == stage);
             pods.min_by_key(|pod| {
                 let QueuedPod { priority, timestamp, sequence, .. } = pod.info;
-                let expiration = (place == Place::Backoff).then_some(pod.info.backoff_expiration);
+                let expiration =
+                    (stage == QueueStage::Backoff).then_some(pod.info.backoff_expiration);
                 (expiration, -priority, timestamp, sequence)
             })
         };
-        let found = first(Place::Active).or_else(|| first(Place::Backoff))?.info.pod.0;
+        let found = first(QueueStage::Active).or_else(|| first(QueueStage::Backoff))?.info.pod.0;
         let pod = self.pods.get_mut(&found)?;
-        pod.place = Place::InFlight;
+        pod.stage = QueueStage::InFlight;
         pod.info.attempts += 1;
         pod.popped_at = self.events.len();
         Some(found)
@@ -156,8 +160,8 @@ impl Model {
 
     fn fail(&mut self, id: u32, rejectors: PluginSet, pending: PluginSet) {
         let Some(pod) = self.pods.get_mut(&id) else { return };
-        let done = pod.place == Place::Binding;
-        if pod.place != Place::InFlight && !done {
+        let done = pod.stage == QueueStage::Binding;
+        if pod.stage != QueueStage::InFlight && !done {
             return;
         }
         self.sequence += 1;
@@ -197,24 +201,24 @@ impl Model {
             best = Worth::AfterBackoff;
         }
         if best == Worth::Skip {
-            self.put(id, Place::Unschedulable);
+            self.put(id, QueueStage::Unschedulable);
         } else {
             self.requeue(id, best);
         }
     }
 
-    fn happen(&mut self, kind: Kind, scope: Scope) {
+    fn happen(&mut self, kind: Kind, scope: WakeScope) {
         let ids: Vec<u32> = self.pods.keys().copied().collect();
         for id in ids {
-            let Modelled { info, place, .. } = &self.pods[&id];
+            let Modelled { info, stage, .. } = &self.pods[&id];
             let meant = match scope {
-                Scope::Everyone => true,
-                Scope::UpTo(priority) => info.priority <= priority,
-                Scope::AllBut(other) => other.0 != id,
+                WakeScope::All => true,
+                WakeScope::UpToPriority(priority) => info.priority <= priority,
+                WakeScope::AllExcept(other) => other.0 != id,
             };
-            let waits = match place {
-                Place::Unschedulable => true,
-                Place::Gated => info.gating().is_some_and(|gate| subscribed(gate, kind)),
+            let waits = match stage {
+                QueueStage::Unschedulable => true,
+                QueueStage::Gated => info.gating().is_some_and(|gate| subscribed(gate, kind)),
                 _ => false,
             };
             let worth = worth(info, kind, false);
@@ -228,10 +232,12 @@ impl Model {
     }
 
     fn activate(&mut self, id: u32) {
-        match self.pods.get(&id).map(|pod| pod.place) {
-            Some(Place::Unschedulable | Place::Gated) => self.make_active(id),
-            Some(Place::Backoff | Place::ErrorBackoff) => self.put(id, Place::Active),
-            Some(Place::InFlight) => self.events.push((None, Some(id))),
+        match self.pods.get(&id).map(|pod| pod.stage) {
+            Some(QueueStage::Unschedulable | QueueStage::Gated) => self.make_active(id),
+            Some(QueueStage::Backoff | QueueStage::ErrorBackoff) => {
+                self.put(id, QueueStage::Active)
+            }
+            Some(QueueStage::InFlight) => self.events.push((None, Some(id))),
             _ => {}
         }
     }
@@ -239,15 +245,15 @@ impl Model {
     fn tick(&mut self) {
         let second = self.now / SECOND * SECOND;
         for pod in self.pods.values_mut() {
-            let backing_off = matches!(pod.place, Place::Backoff | Place::ErrorBackoff);
+            let backing_off = matches!(pod.stage, QueueStage::Backoff | QueueStage::ErrorBackoff);
             if backing_off && pod.info.backoff_expiration < second {
-                pod.place = Place::Active;
+                pod.stage = QueueStage::Active;
             }
         }
         let last_look = self.now / (30 * SECOND) * 30 * SECOND;
         let due = |pod: &Modelled| {
             let since = pod.info.timestamp.max(pod.info.flush_timestamp);
-            let waits = matches!(pod.place, Place::Unschedulable | Place::Gated);
+            let waits = matches!(pod.stage, QueueStage::Unschedulable | QueueStage::Gated);
             waits && last_look - since > 300 * SECOND
         };
         let due: Vec<u32> =
@@ -271,7 +277,7 @@ impl Model {
         if worth == Worth::AfterBackoff && backing_off {
             let error = info.blockers().is_empty();
             if !self.is_gated(id) {
-                self.put(id, if error { Place::ErrorBackoff } else { Place::Backoff });
+                self.put(id, if error { QueueStage::ErrorBackoff } else { QueueStage::Backoff });
             }
         } else {
             self.make_active(id);
@@ -284,7 +290,7 @@ impl Model {
             if let Some(pod) = self.pods.get_mut(&id) {
                 pod.info.activated(now);
             }
-            self.put(id, Place::Active);
+            self.put(id, QueueStage::Active);
         }
     }
 
@@ -294,13 +300,13 @@ impl Model {
         let Some(plugin) = pod.info.gating() else { return false };
         pod.info.rejectors.insert(plugin);
         pod.info.was_flushed = false;
-        pod.place = Place::Gated;
+        pod.stage = QueueStage::Gated;
         true
     }
 
-    fn put(&mut self, id: u32, place: Place) {
+    fn put(&mut self, id: u32, stage: QueueStage) {
         if let Some(pod) = self.pods.get_mut(&id) {
-            pod.place = place;
+            pod.stage = stage;
         }
     }
 }
@@ -367,8 +373,8 @@ impl Pair {
             Step::Pop => assert_eq!(bench.pop(), model.pop()),
             Step::Done { pod } => {
                 bench.done(pod);
-                if model.pods.get(&pod).is_some_and(|pod| pod.place == Place::InFlight) {
-                    model.put(pod, Place::Binding);
+                if model.pods.get(&pod).is_some_and(|pod| pod.stage == QueueStage::InFlight) {
+                    model.put(pod, QueueStage::Binding);
                 }
             }
             Step::Fail { pod, rejectors, pending } => {
@@ -410,12 +416,12 @@ impl Pair {
         bench.queue.check(&bench.plugins).unwrap();
         assert_eq!(bench.queue.iter().count(), model.pods.len(), "no pod is lost or made up");
         for (id, pod) in &model.pods {
-            assert_eq!(bench.place(*id), Some(pod.place), "place of {id}: {pod:?}");
+            assert_eq!(bench.stage(*id), Some(pod.stage), "stage of {id}: {pod:?}");
             assert_eq!(bench.info(*id), pod.info, "history of {id}");
         }
         let counts = bench.queue.counts();
         assert_eq!(counts.total(), model.pods.len());
-        let gated = model.pods.values().filter(|pod| pod.place == Place::Gated).count();
+        let gated = model.pods.values().filter(|pod| pod.stage == QueueStage::Gated).count();
         assert_eq!(counts.gated, gated);
     }
 }

@@ -1,10 +1,10 @@
-//! Sums up anew what the pods of a node use, and corrects what was kept.
+//! ExactSums up anew what the pods of a node use, and corrects what was kept.
 
 use crate::index::{NodeIdx, ResourceIdx};
 
 use super::super::resources::ResourceNames;
 use super::super::specs::SpecRecord;
-use super::super::sums::Sums;
+use super::super::sums::ExactSums;
 use super::{Nodes, VolumeCount, column_of};
 
 impl Nodes {
@@ -32,7 +32,7 @@ impl Nodes {
         let slots = self.slots();
         let Self { names, requested: columns, non_zero_cpu, non_zero_memory, .. } = self;
         let name = &names[node.at()];
-        let mut compare = |what: &dyn Fn() -> String, column: &mut Sums, sum: i128| {
+        let mut compare = |what: &dyn Fn() -> String, column: &mut ExactSums, sum: i128| {
             let kept = column.sum(node);
             if kept != sum {
                 let what = what();
@@ -43,7 +43,7 @@ impl Nodes {
         for (index, sum) in requested.into_iter().enumerate() {
             let resource = ResourceIdx::from(index);
             if sum != 0 || index < columns.len() {
-                let column = column_of(columns, resource, || Sums::zeros(slots));
+                let column = column_of(columns, resource, || ExactSums::zeros(slots));
                 let what = || format!("requested {}", resources.name(resource));
                 compare(&what, column, sum);
             }

@@ -12,31 +12,31 @@ fn within_its_life() -> impl Strategy<Value = Duration> {
     (0..=2 * REQUEST_TIMEOUT.as_millis() as u64).prop_map(Duration::from_millis)
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = RequestFault> {
     let status = prop_oneof![Just(500_u16), Just(502), Just(503), Just(504), Just(408), Just(409)];
     let refusal = prop_oneof![Just(401_u16), Just(403), Just(422)];
     let wait = prop::option::of(0..90_u64);
     prop_oneof![
-        2 => Just(Step::Healthy),
-        1 => Just(Step::DropRequest),
-        1 => Just(Step::DropResponse),
-        1 => within_its_life().prop_map(Step::Slow),
-        2 => within_its_life().prop_map(Step::Late),
-        1 => (status, any::<bool>(), wait.clone()).prop_map(|(s, done, w)| Step::Status(s, done, w)),
-        1 => wait.prop_map(|wait| Step::Status(429, false, wait)),
-        1 => refusal.prop_map(|status| Step::Status(status, false, None)),
-        1 => Just(Step::Headless(500)),
+        2 => Just(RequestFault::Healthy),
+        1 => Just(RequestFault::DropRequest),
+        1 => Just(RequestFault::DropResponse),
+        1 => within_its_life().prop_map(RequestFault::Slow),
+        2 => within_its_life().prop_map(RequestFault::Late),
+        1 => (status, any::<bool>(), wait.clone()).prop_map(|(s, done, w)| RequestFault::Status(s, done, w)),
+        1 => wait.prop_map(|wait| RequestFault::Status(429, false, wait)),
+        1 => refusal.prop_map(|status| RequestFault::Status(status, false, None)),
+        1 => Just(RequestFault::Headless(500)),
     ]
 }
 
-fn meddling() -> impl Strategy<Value = Meddling> {
+fn interference() -> impl Strategy<Value = Interference> {
     prop_oneof![
-        3 => Just(Meddling::Touch),
-        1 => Just(Meddling::Delete),
-        1 => Just(Meddling::Terminate),
-        1 => Just(Meddling::Gate),
-        1 => Just(Meddling::Replace),
-        1 => Just(Meddling::Steal),
+        3 => Just(Interference::Touch),
+        1 => Just(Interference::Delete),
+        1 => Just(Interference::Terminate),
+        1 => Just(Interference::Gate),
+        1 => Just(Interference::Replace),
+        1 => Just(Interference::Steal),
     ]
 }
 
@@ -51,12 +51,12 @@ fn read() -> impl Strategy<Value = Option<Reply>> {
 }
 
 fn check(
-    binds: &[(Step, Option<Meddling>)],
+    binds: &[(RequestFault, Option<Interference>)],
     reads: Vec<Reply>,
     fence_closes: Option<Duration>,
 ) -> Result<(), TestCaseError> {
     in_virtual_time(async {
-        let stage = Stage::new(binds);
+        let stage = BinderFixture::new(binds);
         lock(&stage.world).reads.extend(reads);
         let begun = Instant::now();
         if let Some(after) = fence_closes {
@@ -83,7 +83,7 @@ fn check(
             prop_assert!(closed.is_none_or(|closed| sent.at <= closed), "sent without the lease");
         }
         prop_assert!(stage.sends().len() <= 1000);
-        prop_assert!((Window::LEAST..=Window::MOST).contains(&stage.window.size()));
+        prop_assert!((BindWindow::SIZE_MIN..=BindWindow::SIZE_MAX).contains(&stage.window.size()));
         Ok(())
     })
 }
@@ -93,7 +93,7 @@ proptest! {
 
     #[test]
     fn what_is_told_of_a_bind_is_true(
-        binds in prop::collection::vec((step(), prop::option::weighted(0.3, meddling())), 0..9),
+        binds in prop::collection::vec((step(), prop::option::weighted(0.3, interference())), 0..9),
         reads in prop::collection::vec(read(), 0..6),
         fence_closes in prop::option::of((0..30_000_u64).prop_map(Duration::from_millis)),
     ) {

@@ -29,18 +29,18 @@ fn handled(failure: Option<&str>) -> Change {
 }
 
 /// Two full nodes, and a pod for which one is being made free.
-async fn stage() -> Stage {
-    let mut stage = Stage::leading(0).await;
+async fn stage() -> DriverFixture {
+    let mut stage = DriverFixture::leading(0).await;
     stage.tell(node("n2")).await;
     stage.tell(large("other", 0, Some("n2"), &json!({}))).await;
     stage.tell(large("low", -1, Some("n1"), &json!({}))).await;
     sleep(Duration::from_millis(1)).await;
     stage.tell(large("high", 10, None, &json!({}))).await;
     sleep(Duration::from_millis(1)).await;
-    let evict = stage.orders.try_recv().unwrap();
+    let evict = stage.commands.try_recv().unwrap();
     let Command::Evict { victim, node, .. } = evict.command else { panic!("{evict:?}") };
     assert_eq!((&*victim.name, &*node), ("low", "n1"));
-    let report = stage.orders.try_recv().unwrap();
+    let report = stage.commands.try_recv().unwrap();
     let Command::ReportFailure { nominate, .. } = report.command else { panic!("{report:?}") };
     assert_eq!(nominate.as_deref(), Some("n1"));
     stage
@@ -63,11 +63,11 @@ fn the_order_of_answers_does_not_matter_to_a_pod_that_waits_for_a_victim() {
             for change in changes {
                 stage.tell(change).await;
                 sleep(Duration::from_mins(1)).await;
-                assert_eq!(stage.ordered().await, Vec::<String>::new(), "{place}");
+                assert_eq!(stage.issued().await, Vec::<String>::new(), "{place}");
             }
             stage.tell(Change::PodGone { uid: "low".into() }).await;
             sleep(Duration::from_secs(11)).await;
-            assert_eq!(stage.ordered().await, ["Bind high"], "{place}");
+            assert_eq!(stage.issued().await, ["Bind high"], "{place}");
         });
     }
 }
@@ -78,9 +78,9 @@ fn a_victim_that_is_gone_before_the_answer_lets_the_pod_in_with_it() {
         let mut stage = stage().await;
         stage.tell(Change::PodGone { uid: "low".into() }).await;
         sleep(Duration::from_mins(1)).await;
-        assert_eq!(stage.ordered().await, Vec::<String>::new());
+        assert_eq!(stage.issued().await, Vec::<String>::new());
         stage.tell(handled(None)).await;
-        assert_eq!(stage.ordered().await, ["Bind high"]);
+        assert_eq!(stage.issued().await, ["Bind high"]);
     });
 }
 
@@ -89,6 +89,6 @@ fn a_victim_that_cannot_be_deleted_is_tried_again_at_once() {
     local(async {
         let mut stage = stage().await;
         stage.tell(handled(Some("403 Forbidden"))).await;
-        assert_eq!(stage.ordered().await, ["Evict high", "ReportFailure high"]);
+        assert_eq!(stage.issued().await, ["Evict high", "ReportFailure high"]);
     });
 }

@@ -9,7 +9,7 @@ use super::*;
 
 /// How far a pod has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum BindingStage {
     /// Assumed on its node, and a plugin makes it wait.
     Permit,
     /// Its volumes are being written.
@@ -20,12 +20,13 @@ enum Stage {
     Answered,
 }
 
-const STAGES: [Stage; 4] = [Stage::Permit, Stage::Volumes, Stage::Sent, Stage::Answered];
+const BINDING_STAGES: [BindingStage; 4] =
+    [BindingStage::Permit, BindingStage::Volumes, BindingStage::Sent, BindingStage::Answered];
 
 /// Makes one pod wait for permission.
-struct Patience;
+struct WaitingPermit;
 
-impl Plugin for Patience {
+impl Plugin for WaitingPermit {
     fn name(&self) -> &'static str {
         "NodeName"
     }
@@ -47,9 +48,9 @@ impl Plugin for Patience {
     }
 }
 
-struct Scene {
+struct StageFixture {
     driver: Driver,
-    orders: mpsc::Receiver<Order>,
+    commands: mpsc::Receiver<PodCommand>,
     /// Of the last command to prepare volumes.
     ticket: u64,
 }
@@ -85,15 +86,15 @@ fn permission(denied: Option<&str>) -> Change {
     Change::Permission { uid, plugin, denied: denied.map(Text::from) }
 }
 
-impl Scene {
+impl StageFixture {
     /// One node, and a pod that has come this far on its way to it.
-    async fn at(stage: Stage) -> Self {
+    async fn at(stage: BindingStage) -> Self {
         const POINTS: &[Point] = &[Point::Permit];
-        let build = |_: Option<&_>| Ok(Box::new(Patience) as Box<dyn Plugin>);
+        let build = |_: Option<&_>| Ok(Box::new(WaitingPermit) as Box<dyn Plugin>);
         let registry = Registry::default().with("NodeName", POINTS, Box::new(build));
-        let (mut driver, orders) = driver_of(engine(&registry));
-        (driver.leading, driver.synced) = (true, KINDS);
-        let mut scene = Self { driver, orders, ticket: 0 };
+        let (mut driver, commands) = driver_of(engine(&registry));
+        (driver.leading, driver.kinds_synced) = (true, KINDS);
+        let mut scene = Self { driver, commands, ticket: 0 };
         let class = json!({"metadata": {"name": "late"}, "provisioner": "example.com/disks", "volumeBindingMode": "WaitForFirstConsumer"});
         let claim = json!({
             "metadata": {"namespace": "ns", "name": "claim", "uid": "claim"},
@@ -106,15 +107,15 @@ impl Scene {
         scene.tell(Change::Storage(Storage::Claim(claim).into())).await;
         scene.tell(node("n1")).await;
         assert_eq!(scene.tell(slow()).await, ["Nominate slow"]);
-        if stage == Stage::Permit {
+        if stage == BindingStage::Permit {
             return scene;
         }
         assert_eq!(scene.tell(permission(None)).await, ["Nominate slow", "PrepareVolumes slow"]);
-        if stage == Stage::Volumes {
+        if stage == BindingStage::Volumes {
             return scene;
         }
         assert_eq!(scene.tell(scene.volumes(None)).await, ["Bind slow"]);
-        if stage == Stage::Answered {
+        if stage == BindingStage::Answered {
             assert_eq!(scene.tell(bound("slow", None)).await, ["ReportScheduled slow"]);
         }
         scene
@@ -122,28 +123,28 @@ impl Scene {
 
     /// Lets something happen, decides what can be decided, and checks all that is kept.
     async fn tell(&mut self, change: Change) -> Vec<String> {
-        self.driver.take(Input::Change(change), Instant::now());
+        self.driver.handle_input(Input::Change(change), Instant::now());
         self.go_on().await
     }
 
     async fn go_on(&mut self) -> Vec<String> {
         self.driver.apply(Change::Tick, Instant::now());
-        self.driver.hand_over(None).await;
+        self.driver.dispatch(None).await;
         while self.driver.can_decide() {
             self.driver.apply(Change::Schedule { limit: 1 }, Instant::now());
-            self.driver.hand_over(Some(Instant::now())).await;
+            self.driver.dispatch(Some(Instant::now())).await;
         }
         self.driver.engine.audit().unwrap();
-        let mut ordered = Vec::new();
-        while let Ok(order) = self.orders.try_recv() {
-            if let Command::PrepareVolumes { ticket, .. } = order.command {
+        let mut issued = Vec::new();
+        while let Ok(command) = self.commands.try_recv() {
+            if let Command::PrepareVolumes { ticket, .. } = command.command {
                 self.ticket = ticket;
             }
-            let shown = format!("{:?}", order.command);
+            let shown = format!("{:?}", command.command);
             let kind = shown.split(' ').next().unwrap();
-            ordered.push(format!("{kind} {}", subject(&order.command).name));
+            issued.push(format!("{kind} {}", pod_of(&command.command).name));
         }
-        ordered
+        issued
     }
 
     fn volumes(&self, failure: Option<&str>) -> Change {
@@ -152,12 +153,12 @@ impl Scene {
     }
 
     /// What comes back at a stage, if anything does.
-    fn answer(&self, stage: Stage, failure: Option<&str>) -> Option<Change> {
+    fn answer(&self, stage: BindingStage, failure: Option<&str>) -> Option<Change> {
         match stage {
-            Stage::Permit => Some(permission(failure)),
-            Stage::Volumes => Some(self.volumes(failure)),
-            Stage::Sent => Some(bound("slow", failure)),
-            Stage::Answered => None,
+            BindingStage::Permit => Some(permission(failure)),
+            BindingStage::Volumes => Some(self.volumes(failure)),
+            BindingStage::Sent => Some(bound("slow", failure)),
+            BindingStage::Answered => None,
         }
     }
 
@@ -171,15 +172,15 @@ impl Scene {
 
 #[test]
 fn a_pod_that_is_deleted_at_any_stage_leaves_its_place_to_others() {
-    for stage in STAGES {
+    for stage in BINDING_STAGES {
         for failure in [None, Some("not found")] {
             local(async {
-                let mut scene = Scene::at(stage).await;
+                let mut scene = StageFixture::at(stage).await;
                 let refused = scene.tell(large("next", None, &json!({}))).await;
                 assert_eq!(refused, ["ReportFailure next"], "{stage:?}: the place is taken");
-                let ordered = scene.tell(Change::PodGone { uid: "slow".into() }).await;
+                let issued = scene.tell(Change::PodGone { uid: "slow".into() }).await;
                 assert_eq!(scene.node_of("slow"), None, "{stage:?}");
-                assert!(ordered.contains(&"Bind next".to_owned()), "{stage:?}: {ordered:?}");
+                assert!(issued.contains(&"Bind next".to_owned()), "{stage:?}: {issued:?}");
                 assert_eq!(scene.node_of("next").as_deref(), Some("n1"));
                 // What was on its way comes back late and means nothing any more.
                 if let Some(late) = scene.answer(stage, failure) {
@@ -187,7 +188,7 @@ fn a_pod_that_is_deleted_at_any_stage_leaves_its_place_to_others() {
                 }
                 assert_eq!(scene.tell(bound("next", None)).await, ["ReportScheduled next"]);
                 assert_eq!(
-                    (scene.driver.binding, scene.driver.attempts.len()),
+                    (scene.driver.binds_in_flight, scene.driver.attempts.len()),
                     (0, 0),
                     "{stage:?}"
                 );
@@ -198,76 +199,76 @@ fn a_pod_that_is_deleted_at_any_stage_leaves_its_place_to_others() {
 
 #[test]
 fn a_pod_that_is_being_deleted_is_not_bound_any_more() {
-    for stage in [Stage::Permit, Stage::Volumes, Stage::Sent] {
+    for stage in [BindingStage::Permit, BindingStage::Volumes, BindingStage::Sent] {
         local(async {
-            let mut scene = Scene::at(stage).await;
+            let mut scene = StageFixture::at(stage).await;
             let going =
                 large("slow", Some("claim"), &json!({"deletionTimestamp": "2024-01-01T00:00:00Z"}));
-            let ordered = scene.tell(going).await;
-            assert!(!ordered.contains(&"Bind slow".to_owned()), "{stage:?}: {ordered:?}");
+            let issued = scene.tell(going).await;
+            assert!(!issued.contains(&"Bind slow".to_owned()), "{stage:?}: {issued:?}");
             assert_eq!(scene.node_of("slow"), None, "{stage:?}");
-            let ordered = scene.tell(scene.answer(stage, None).unwrap()).await;
-            assert!(!ordered.contains(&"Bind slow".to_owned()), "{stage:?}: {ordered:?}");
+            let issued = scene.tell(scene.answer(stage, None).unwrap()).await;
+            assert!(!issued.contains(&"Bind slow".to_owned()), "{stage:?}: {issued:?}");
             assert_eq!(
                 scene.tell(large("next", None, &json!({}))).await,
                 ["Bind next"],
                 "{stage:?}"
             );
             scene.tell(Change::PodGone { uid: "slow".into() }).await;
-            assert_eq!(scene.driver.binding, 1, "{stage:?}: only that of the next one");
+            assert_eq!(scene.driver.binds_in_flight, 1, "{stage:?}: only that of the next one");
         });
     }
 }
 
 #[test]
 fn a_pod_whose_node_goes_is_tried_elsewhere_when_it_was_not_bound() {
-    for stage in [Stage::Permit, Stage::Volumes, Stage::Sent] {
+    for stage in [BindingStage::Permit, BindingStage::Volumes, BindingStage::Sent] {
         local(async {
-            let mut scene = Scene::at(stage).await;
+            let mut scene = StageFixture::at(stage).await;
             scene.tell(Change::NodeGone("n1".into())).await;
             scene.tell(node("n2")).await;
-            let ordered = scene.tell(scene.answer(stage, Some("the node is gone")).unwrap()).await;
+            let issued = scene.tell(scene.answer(stage, Some("the node is gone")).unwrap()).await;
             // Where a node that came meanwhile may have helped, it is tried again at once.
-            assert_eq!(ordered[0], "ReportFailure slow", "{stage:?}");
+            assert_eq!(issued[0], "ReportFailure slow", "{stage:?}");
             sleep(Duration::from_secs(30)).await;
             scene.tell(node("n3")).await;
-            let ordered = scene.go_on().await;
+            let issued = scene.go_on().await;
             let on = scene.node_of("slow").unwrap_or_default();
-            assert!(["n2", "n3"].contains(&&*on), "{stage:?}: {ordered:?}, on {on:?}");
-            assert_eq!(scene.driver.binding, 0, "it waits for permission again");
+            assert!(["n2", "n3"].contains(&&*on), "{stage:?}: {issued:?}, on {on:?}");
+            assert_eq!(scene.driver.binds_in_flight, 0, "it waits for permission again");
         });
     }
 }
 
 #[test]
 fn a_pod_whose_node_goes_although_it_was_bound_is_known_until_it_goes_too() {
-    for stage in STAGES {
+    for stage in BINDING_STAGES {
         local(async {
-            let mut scene = Scene::at(stage).await;
+            let mut scene = StageFixture::at(stage).await;
             scene.tell(Change::NodeGone("n1".into())).await;
-            let begun = STAGES.iter().position(|other| *other == stage).unwrap();
-            for stage in &STAGES[begun..] {
+            let begun = BINDING_STAGES.iter().position(|other| *other == stage).unwrap();
+            for stage in &BINDING_STAGES[begun..] {
                 if let Some(answer) = scene.answer(*stage, None) {
                     scene.tell(answer).await;
                 }
             }
             assert_eq!(scene.node_of("slow").as_deref(), Some("n1"), "{stage:?}");
-            assert_eq!(scene.driver.binding, 0, "{stage:?}");
+            assert_eq!(scene.driver.binds_in_flight, 0, "{stage:?}");
             // The node comes back before the pod goes: its place is still taken.
             scene.tell(node("n1")).await;
             let refused = scene.tell(large("next", None, &json!({}))).await;
             assert_eq!(refused, ["ReportFailure next"], "{stage:?}");
-            let ordered = scene.tell(Change::PodGone { uid: "slow".into() }).await;
-            assert!(ordered.contains(&"Bind next".to_owned()), "{stage:?}: {ordered:?}");
+            let issued = scene.tell(Change::PodGone { uid: "slow".into() }).await;
+            assert!(issued.contains(&"Bind next".to_owned()), "{stage:?}: {issued:?}");
         });
     }
 }
 
 #[test]
 fn a_failure_at_any_stage_gives_the_place_back_and_the_pod_is_tried_again() {
-    for stage in [Stage::Permit, Stage::Volumes, Stage::Sent] {
+    for stage in [BindingStage::Permit, BindingStage::Volumes, BindingStage::Sent] {
         local(async {
-            let mut scene = Scene::at(stage).await;
+            let mut scene = StageFixture::at(stage).await;
             for round in 0..3 {
                 let failed =
                     scene.tell(scene.answer(stage, Some("500 Internal Server Error")).unwrap());
@@ -277,8 +278,8 @@ fn a_failure_at_any_stage_gives_the_place_back_and_the_pod_is_tried_again() {
                 // A plugin that denied is asked again when something happens.
                 scene.tell(small(&format!("small-{round}"))).await;
                 assert_eq!(scene.node_of("slow").as_deref(), Some("n1"), "{stage:?}");
-                let begun = STAGES.iter().position(|other| *other == stage).unwrap();
-                for before in &STAGES[..begun] {
+                let begun = BINDING_STAGES.iter().position(|other| *other == stage).unwrap();
+                for before in &BINDING_STAGES[..begun] {
                     scene.tell(scene.answer(*before, None).unwrap()).await;
                 }
             }
@@ -289,10 +290,10 @@ fn a_failure_at_any_stage_gives_the_place_back_and_the_pod_is_tried_again() {
 #[test]
 fn a_leader_that_loses_its_lease_binds_nothing_whose_volumes_become_ready() {
     local(async {
-        let mut scene = Scene::at(Stage::Volumes).await;
-        scene.driver.take(Input::Lead(false), Instant::now());
-        let ordered = scene.tell(scene.volumes(None)).await;
-        assert_eq!(ordered, ["ReportFailure slow"], "no bind is begun");
-        assert_eq!((scene.node_of("slow"), scene.driver.binding), (None, 0));
+        let mut scene = StageFixture::at(BindingStage::Volumes).await;
+        scene.driver.handle_input(Input::Lead(false), Instant::now());
+        let issued = scene.tell(scene.volumes(None)).await;
+        assert_eq!(issued, ["ReportFailure slow"], "no bind is begun");
+        assert_eq!((scene.node_of("slow"), scene.driver.binds_in_flight), (None, 0));
     });
 }

@@ -37,7 +37,7 @@ async fn client_certificates_are_identities() {
     let file = folder.path().join("ca.pem");
     let (ours, other) = (Authority::new(), Authority::new());
     std::fs::write(&file, ours.0.pem()).unwrap();
-    let running = Running::start(|serving| serving.client_ca = Some(file)).await;
+    let running = RunningServer::start(|serving| serving.client_ca = Some(file)).await;
     let nobody = |params: &mut CertificateParams| {
         params.distinguished_name = rcgen::DistinguishedName::new();
     };
@@ -88,7 +88,7 @@ fn configuration(clients: &Authority, proxies: &Authority, names: &str) -> Value
 }
 
 async fn of_cluster(map: Value) -> ClusterAuthentication {
-    let fake = Fake::new(move |asked| match asked.parameter("watch") {
+    let fake = FakeApiServer::new(move |asked| match asked.parameter("watch") {
         None => Reply::json(200, &map),
         Some(_) => Reply::never(),
     });
@@ -98,7 +98,7 @@ async fn of_cluster(map: Value) -> ClusterAuthentication {
 }
 
 async fn ask(
-    running: &Running,
+    running: &RunningServer,
     client: (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>),
     headers: &[(&str, &str)],
 ) -> u16 {
@@ -126,7 +126,7 @@ async fn the_cluster_says_who_vouches_for_clients_and_front_proxies() {
         }
     };
     let cluster = of_cluster(configuration(&clients, &proxies, r#"["front"]"#)).await;
-    let running = Running::start(|serving| serving.cluster = Some(cluster)).await;
+    let running = RunningServer::start(|serving| serving.cluster = Some(cluster)).await;
     let (may, may_not) = (("x-remote-user", "may"), ("x-remote-user", "may-not"));
     let front = || proxies.client(named("front"));
     let table = [
@@ -169,7 +169,7 @@ async fn any_name_will_do_for_a_proxy_when_none_is_listed_and_a_file_overrides_t
     let file = folder.path().join("ca.pem");
     std::fs::write(&file, own.0.pem()).unwrap();
     let cluster = of_cluster(configuration(&clients, &proxies, "[]")).await;
-    let running = Running::start(|serving| {
+    let running = RunningServer::start(|serving| {
         serving.client_ca = Some(file);
         serving.cluster = Some(cluster);
     })
@@ -181,11 +181,11 @@ async fn any_name_will_do_for_a_proxy_when_none_is_listed_and_a_file_overrides_t
 
 #[tokio::test]
 async fn as_long_as_the_cluster_says_nothing_certificates_mean_nothing() {
-    let fake = Fake::new(|_| Reply::failure(403, "no"));
+    let fake = FakeApiServer::new(|_| Reply::failure(403, "no"));
     let mut cluster = ClusterAuthentication::new(fake.client());
     let error = format!("{:#}", cluster.look_up().await.unwrap_err());
     assert!(error.contains("ConfigMap kube-system/extension-apiserver-authentication"), "{error}");
-    let running = Running::start(|serving| serving.cluster = Some(cluster)).await;
+    let running = RunningServer::start(|serving| serving.cluster = Some(cluster)).await;
     assert_eq!(ask(&running, Authority::new().client(|_| {}), &[]).await, 403, "anonymous");
 }
 
@@ -197,7 +197,7 @@ async fn the_authorities_of_the_cluster_are_followed() {
     let mut broken = map(&newest);
     broken["data"]["requestheader-allowed-names"] = json!("front");
     let looks = Mutex::new(vec![third, broken, first]);
-    let fake = Fake::new(move |asked| {
+    let fake = FakeApiServer::new(move |asked| {
         if asked.parameter("watch").is_none() {
             let mut looks = looks.lock().unwrap();
             return match looks.len() {
@@ -212,12 +212,12 @@ async fn the_authorities_of_the_cluster_are_followed() {
         assert_eq!(asked.parameter("resourceVersion").unwrap(), "5");
         let event = json!({"type": "MODIFIED", "object": second});
         let gone = json!({"type": "DELETED", "object": second});
-        let line = |event: &Value| Part::Data(format!("{event}\n").into_bytes());
-        let minute = Part::Wait(std::time::Duration::from_mins(1));
-        Reply::stream(200, vec![minute.clone(), line(&event), minute, line(&gone), Part::Hang])
+        let line = |event: &Value| BodyPart::Data(format!("{event}\n").into_bytes());
+        let minute = BodyPart::Wait(std::time::Duration::from_mins(1));
+        Reply::stream(200, vec![minute.clone(), line(&event), minute, line(&gone), BodyPart::Hang])
     });
     let cluster = ClusterAuthentication::new(fake.client());
-    let client_ca = Arc::new(ClientCa::new(None).unwrap());
+    let client_ca = Arc::new(ClientAuthorities::new(None).unwrap());
     let task = tokio::spawn(cluster.follow(Arc::clone(&client_ca)));
     let certificate = |of: &Authority| of.client(|_| {}).0.remove(0);
     let certificates = [certificate(&old), certificate(&new), certificate(&newest)];
@@ -237,7 +237,7 @@ async fn the_authorities_of_the_cluster_are_followed() {
 
 #[tokio::test]
 async fn without_an_authority_client_certificates_are_not_asked_for() {
-    let running = Running::start(|_| {}).await;
+    let running = RunningServer::start(|_| {}).await;
     let config = running.config(Some(Authority::new().client(|_| {})));
     let stream = running.connect(&config).await.unwrap();
     assert_eq!(send(stream, Method::GET, "/metrics", None).await.status, 403);
@@ -249,7 +249,7 @@ fn authorities_are_read_again_when_their_file_changes() {
     let file = folder.path().join("ca.pem");
     let (old, new) = (Authority::new(), Authority::new());
     std::fs::write(&file, old.0.pem()).unwrap();
-    let client_ca = ClientCa::new(Some(file.clone())).unwrap();
+    let client_ca = ClientAuthorities::new(Some(file.clone())).unwrap();
     let (of_old, of_new) = (old.client(|_| {}).0, new.client(|_| {}).0);
     assert!(!client_ca.refresh().unwrap());
     assert!(client_ca.vouches_for(&of_old[0], &[]) && !client_ca.vouches_for(&of_new[0], &[]));

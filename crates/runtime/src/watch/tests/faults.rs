@@ -2,7 +2,7 @@
 
 use server::{line, object_of};
 
-use super::super::backoff::UNANSWERED_LAST;
+use super::super::backoff::UNANSWERED_BACKOFF_MAX;
 use super::*;
 
 fn named(name: &str, version: u64) -> Value {
@@ -20,7 +20,7 @@ async fn a_stream_may_be_cut_at_any_byte() {
     let mut length = usize::MAX;
     let mut cut = 0;
     while cut <= length {
-        let mut stage = Stage::start("Namespace", |server| {
+        let mut stage = ReflectorFixture::start("Namespace", |server| {
             server.put("a");
             server.put("b");
             server.cuts.push_back(cut);
@@ -29,7 +29,7 @@ async fn a_stream_may_be_cut_at_any_byte() {
         stage.wait(Duration::from_secs(2)).await;
         assert!(stage.observer.synced, "{cut}");
         assert_eq!(stage.observer.log, ["+a", "+b"], "{cut}");
-        let second = stage.fake.asked()[1].clone();
+        let second = stage.fake.requests()[1].clone();
         let complete = second.parameter("sendInitialEvents").is_none();
         assert_eq!(complete, cut == length, "cut at {cut}: {}", second.query);
         cut += 1;
@@ -38,10 +38,10 @@ async fn a_stream_may_be_cut_at_any_byte() {
 
 #[tokio::test(start_paused = true)]
 async fn a_list_without_its_end_is_not_complete() {
-    for last in [vec![], vec![Part::Break]] {
-        let mut stage = Stage::start("Namespace", |server| {
+    for last in [vec![], vec![BodyPart::Break]] {
+        let mut stage = ReflectorFixture::start("Namespace", |server| {
             server.put("a");
-            let mut parts = vec![Part::Data(server.event(0))];
+            let mut parts = vec![BodyPart::Data(server.event(0))];
             parts.extend(last);
             server.script.push_back(Some(Reply::stream(200, parts)));
             server.script.push_back(Some(Reply::never()));
@@ -49,14 +49,14 @@ async fn a_list_without_its_end_is_not_complete() {
         stage.change().await;
         assert_eq!(stage.observer.log, ["+a"]);
         assert!(!stage.observer.synced);
-        stage.wait(HEAD_MAX + MINUTE).await;
+        stage.wait(RESPONSE_HEAD_TIMEOUT + MINUTE).await;
         assert!(stage.observer.synced);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn old_news_is_no_news() {
-    let mut stage = Stage::start("Namespace", |server| {
+    let mut stage = ReflectorFixture::start("Namespace", |server| {
         server.put("a");
         server.put("b");
         server.delete("b");
@@ -77,10 +77,10 @@ async fn a_list_that_is_older_than_what_was_seen_is_refused() {
     let stale_page = json!({"metadata": {"resourceVersion": "2"}, "items": [named("b", 2)]});
     let stale_stream = [line("ADDED", &named("b", 2)), end_of_list(2)].concat();
     for (streaming, stale) in [
-        (Ok(()), Reply::stream(200, vec![Part::Data(stale_stream)])),
+        (Ok(()), Reply::stream(200, vec![BodyPart::Data(stale_stream)])),
         (Err(400), Reply::json(200, &stale_page)),
     ] {
-        let mut stage = Stage::start("Namespace", |server| {
+        let mut stage = ReflectorFixture::start("Namespace", |server| {
             server.put("a");
             server.put("b");
             server.delete("b");
@@ -106,18 +106,19 @@ async fn a_list_that_is_older_than_what_was_seen_is_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn a_silent_watch_is_dead_after_a_while() {
-    let mut stage = Stage::start("Namespace", |server| {
+    let mut stage = ReflectorFixture::start("Namespace", |server| {
         server.put("a");
-        let parts = vec![Part::Data([server.event(0), end_of_list(1)].concat()), Part::Hang];
+        let parts =
+            vec![BodyPart::Data([server.event(0), end_of_list(1)].concat()), BodyPart::Hang];
         server.script.push_back(Some(Reply::stream(200, parts)));
     });
     stage.settle().await;
     lock(&stage.server).put("b");
-    stage.wait(IDLE_MAX.saturating_sub(Duration::from_secs(1))).await;
+    stage.wait(SILENCE_MAX.saturating_sub(Duration::from_secs(1))).await;
     assert_eq!(stage.observer.log, ["+a"]);
     stage.wait(Duration::from_secs(2)).await;
     stage.agree();
-    assert_eq!(stage.fake.asked()[1].parameter("resourceVersion").as_deref(), Some("1"));
+    assert_eq!(stage.fake.requests()[1].parameter("resourceVersion").as_deref(), Some("1"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -135,22 +136,23 @@ async fn what_cannot_be_read_is_skipped_without_losing_the_watch() {
     ];
     for bad in bad {
         let shown = String::from_utf8_lossy(&bad[..bad.len().min(60)]).into_owned();
-        let mut stage = Stage::start("Namespace", |server| {
+        let mut stage = ReflectorFixture::start("Namespace", |server| {
             server.put("a");
             server.put("x");
             server.put("b");
             server.delete("x");
             let parts =
                 [server.event(0), bad.clone(), server.event(2), end_of_list(3), bad.clone()];
-            let parts = vec![Part::Data(parts.concat()), Part::Wait(MINUTE), Part::Data(bad)];
+            let parts =
+                vec![BodyPart::Data(parts.concat()), BodyPart::Wait(MINUTE), BodyPart::Data(bad)];
             server.script.push_back(Some(Reply::stream(200, parts)));
         });
         stage.settle().await;
         assert!(stage.observer.synced, "{shown}");
         assert_eq!(stage.observer.log, ["+a", "+b"], "{shown}");
-        assert_eq!(stage.fake.asked().len(), 1, "{shown}: the watch goes on");
+        assert_eq!(stage.fake.requests().len(), 1, "{shown}: the watch goes on");
         stage.wait(2 * MINUTE).await;
-        assert_eq!(stage.fake.asked().len(), 2, "{shown}");
+        assert_eq!(stage.fake.requests().len(), 2, "{shown}");
         stage.agree();
     }
 }
@@ -161,7 +163,7 @@ async fn an_odd_object_on_a_page_is_skipped() {
         "metadata": {"resourceVersion": "3"},
         "items": [named("a", 1), {"metadata": {"name": "odd"}}, null, named("b", 3)],
     });
-    let mut stage = Stage::start("Namespace", |server| {
+    let mut stage = ReflectorFixture::start("Namespace", |server| {
         server.put("a");
         server.put("odd");
         server.put("b");
@@ -182,7 +184,7 @@ async fn an_odd_object_on_a_page_is_skipped() {
 
 #[tokio::test(start_paused = true)]
 async fn a_list_that_is_none_deletes_nothing() {
-    let mut stage = Stage::start("Namespace", |server| {
+    let mut stage = ReflectorFixture::start("Namespace", |server| {
         server.put("a");
         server.streaming_lists = Err(400);
     });
@@ -201,31 +203,31 @@ async fn a_list_that_is_none_deletes_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn failures_are_answered_by_longer_waits_until_a_watch_lasts() {
-    let mut stage = Stage::start("Namespace", |server| {
+    let mut stage = ReflectorFixture::start("Namespace", |server| {
         server.script.extend((0..12).map(|_| Some(Reply::failure(500, "no"))));
     });
     stage.wait(10 * MINUTE).await;
-    let times: Vec<Instant> = stage.fake.asked().iter().map(|asked| asked.at).collect();
+    let times: Vec<Instant> = stage.fake.requests().iter().map(|asked| asked.at).collect();
     assert!(times.len() > 13, "{}", times.len());
-    let mut whole = BACKOFF_FIRST;
+    let mut whole = BACKOFF_INITIAL;
     for pair in times[..13].windows(2) {
         let wait = pair[1] - pair[0];
         assert!(wait >= whole / 2 && wait <= whole + Duration::from_millis(5), "{wait:?}");
-        whole = (whole * 2).min(BACKOFF_LAST);
+        whole = (whole * 2).min(BACKOFF_MAX);
     }
     // The watch lasted for minutes, so its end is no reason to wait long.
     lock(&stage.server).disconnect();
     let broken = Instant::now();
     stage.wait(MINUTE).await;
-    let again = stage.fake.asked().last().unwrap().at;
-    assert!(again - broken <= BACKOFF_FIRST + Duration::from_millis(5));
+    let again = stage.fake.requests().last().unwrap().at;
+    assert!(again - broken <= BACKOFF_INITIAL + Duration::from_millis(5));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_was_away_is_followed_again_within_seconds() {
-    let mut stage = Stage::start("Namespace", |server| server.put("a"));
+    let mut stage = ReflectorFixture::start("Namespace", |server| server.put("a"));
     stage.settle().await;
-    let before = stage.fake.asked().len();
+    let before = stage.fake.requests().len();
     {
         let mut server = lock(&stage.server);
         server.script.extend((0..60).map(|_| Some(Reply::broken())));
@@ -236,16 +238,16 @@ async fn a_server_that_was_away_is_followed_again_within_seconds() {
     }
     stage.wait(3 * MINUTE).await;
     stage.agree();
-    let times: Vec<Instant> = stage.fake.asked().iter().map(|asked| asked.at).collect();
+    let times: Vec<Instant> = stage.fake.requests().iter().map(|asked| asked.at).collect();
     let waits: Vec<_> = times[before..].windows(2).map(|pair| pair[1] - pair[0]).collect();
     let slack = Duration::from_millis(5);
-    assert!(waits[..60].iter().all(|wait| *wait <= UNANSWERED_LAST + slack), "{waits:?}");
-    assert!(waits[60] <= BACKOFF_FIRST + slack, "{waits:?}");
+    assert!(waits[..60].iter().all(|wait| *wait <= UNANSWERED_BACKOFF_MAX + slack), "{waits:?}");
+    assert!(waits[60] <= BACKOFF_INITIAL + slack, "{waits:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_expires_every_watch_is_not_listed_all_the_time() {
-    let mut stage = Stage::start("Namespace", |server| {
+    let mut stage = ReflectorFixture::start("Namespace", |server| {
         server.put("a");
         server.streaming_lists = Err(400);
         server.script.push_back(None);
@@ -254,14 +256,14 @@ async fn a_server_that_expires_every_watch_is_not_listed_all_the_time() {
         }
     });
     stage.wait(2 * MINUTE).await;
-    let lists = stage.fake.asked().len() / 2;
+    let lists = stage.fake.requests().len() / 2;
     assert!((8..16).contains(&lists), "{lists}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn missing_rights_do_not_end_following() {
     for status in [401, 403] {
-        let mut stage = Stage::start("Namespace", |server| {
+        let mut stage = ReflectorFixture::start("Namespace", |server| {
             server.put("a");
             server.script.extend((0..5).map(|_| Some(Reply::failure(status, "not you"))));
         });

@@ -1,4 +1,4 @@
-//! Objects that exist although they are too large or cannot be read.
+//! ObjectTable that exist although they are too large or cannot be read.
 
 use engine::object::Pod;
 
@@ -23,14 +23,17 @@ fn pod(version: u64, tolerations: usize) -> Value {
     })
 }
 
-fn of(kind: &str) -> Objects {
-    Objects::new(KINDS.iter().find(|known| known.name == kind).unwrap())
+fn of(kind: &str) -> ObjectTable {
+    ObjectTable::new(KINDS.iter().find(|known| known.name == kind).unwrap())
 }
 
 /// What comes of an object: what is gone, what changed, and the problems.
-fn take(objects: &mut Objects, object: &Value) -> (Option<Change>, Option<Change>, Vec<String>) {
+fn take(
+    objects: &mut ObjectTable,
+    object: &Value,
+) -> (Option<Change>, Option<Change>, Vec<String>) {
     let object = Source::Json(object);
-    let taken = objects.take(object, identity(object).unwrap());
+    let taken = objects.update(object, identity_of(object).unwrap());
     (taken.gone, taken.change, taken.problems)
 }
 
@@ -75,7 +78,7 @@ fn a_pod_that_cannot_be_read_any_more_keeps_the_version_that_could() {
     assert!(problems[0].contains("found \"much\", expected a quantity"), "{problems:?}");
     // It is known to be there until it is deleted.
     let source = Source::Json(&odd);
-    let gone = pods.delete(&identity(source).unwrap());
+    let gone = pods.delete(&identity_of(source).unwrap());
     assert!(matches!(gone, Some(Change::PodGone { uid }) if uid == "uid-p".into()));
 }
 

@@ -37,7 +37,7 @@ impl Fault {
             Self::Never => Reply::never(),
             Self::Expired => Reply::failure(410, "too old"),
             Self::Error => Reply::failure(500, "no"),
-            Self::Garbage => Reply::stream(200, vec![Part::Data(garbage)]),
+            Self::Garbage => Reply::stream(200, vec![BodyPart::Data(garbage)]),
         }
     }
 }
@@ -64,7 +64,7 @@ fn act() -> impl Strategy<Value = Act> {
 }
 
 async fn play(acts: &[Act], protobuf: bool, streaming: bool, inside: bool, page: usize) {
-    let mut stage = Stage::start("Namespace", |server| {
+    let mut stage = ReflectorFixture::start("Namespace", |server| {
         server.streaming_lists = if streaming { Ok(()) } else { Err(400) };
         (server.expired_inside, server.page) = (inside, page);
         server.protobuf = protobuf;
@@ -78,7 +78,7 @@ async fn play(acts: &[Act], protobuf: bool, streaming: bool, inside: bool, page:
             Act::Forget => lock(&stage.server).forget(),
             Act::ListAgain => {
                 let status = Arc::clone(&stage.status);
-                tokio::spawn(async move { status.list_again().await });
+                tokio::spawn(async move { status.relist().await });
             }
             Act::Cut(bytes) => lock(&stage.server).cuts.push_back(*bytes),
             Act::Repeat(versions) => lock(&stage.server).repeats = *versions,
@@ -89,7 +89,7 @@ async fn play(acts: &[Act], protobuf: bool, streaming: bool, inside: bool, page:
     // Everything goes well from now on; the last waits and watches run out.
     lock(&stage.server).script.clear();
     lock(&stage.server).cuts.clear();
-    stage.wait(HEAD_MAX + 3 * MINUTE).await;
+    stage.wait(RESPONSE_HEAD_TIMEOUT + 3 * MINUTE).await;
     assert!(stage.observer.synced && stage.observer.synced_times == 1);
     stage.agree();
     // Nothing comes and goes without a reason.

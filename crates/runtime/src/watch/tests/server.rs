@@ -1,4 +1,4 @@
-//! A server that keeps the history of one kind, and somebody who listens to its follower.
+//! A server that keeps the history of one kind, and somebody who listens to its reflector.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Mutex;
@@ -7,22 +7,22 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::testing::{Asked, Fake};
+use crate::testing::{FakeApiServer, ReceivedRequest};
 
 /// An object: its uid and version.
 type Object = (String, u64);
 
 #[derive(Clone)]
-enum Event {
+enum HistoryEvent {
     Put(String, Object),
     Deleted(String, Object),
 }
 
-pub(super) struct Server {
+pub(super) struct HistoryServer {
     pub(super) objects: BTreeMap<String, Object>,
     pub(super) version: u64,
     /// What happened, and in which version.
-    history: Vec<(u64, Event)>,
+    history: Vec<(u64, HistoryEvent)>,
     /// Versions up to this one are not remembered.
     forgotten: u64,
     pub(super) streaming_lists: Result<(), u16>,
@@ -41,7 +41,7 @@ pub(super) struct Server {
     epoch: u64,
 }
 
-impl Server {
+impl HistoryServer {
     pub(super) fn put(&mut self, name: &str) {
         self.put_silently(name);
         self.changed.notify_waiters();
@@ -53,13 +53,13 @@ impl Server {
         let version = self.version;
         let uid = self.objects.get(name).map_or_else(|| format!("uid-{version}"), |o| o.0.clone());
         self.objects.insert(name.to_owned(), (uid.clone(), version));
-        self.history.push((version, Event::Put(name.to_owned(), (uid, version))));
+        self.history.push((version, HistoryEvent::Put(name.to_owned(), (uid, version))));
     }
 
     pub(super) fn delete(&mut self, name: &str) {
         if let Some((uid, _)) = self.objects.remove(name) {
             self.version += 1;
-            let gone = Event::Deleted(name.to_owned(), (uid, self.version));
+            let gone = HistoryEvent::Deleted(name.to_owned(), (uid, self.version));
             self.history.push((self.version, gone));
             self.changed.notify_waiters();
         }
@@ -89,7 +89,7 @@ impl Server {
     /// All objects and the end of them, as a streaming list has them.
     pub(super) fn initial(&self) -> Vec<u8> {
         let put = |(name, object): (&String, &Object)| {
-            self.piece_of(&Event::Put(name.clone(), object.clone()))
+            self.piece_of(&HistoryEvent::Put(name.clone(), object.clone()))
         };
         let mut bytes: Vec<u8> = self.objects.iter().flat_map(put).collect();
         let annotations = json!({"k8s.io/initial-events-end": "true"});
@@ -98,7 +98,7 @@ impl Server {
         bytes
     }
 
-    fn list(&self, asked: &Asked) -> Reply {
+    fn list(&self, asked: &ReceivedRequest) -> Reply {
         let from = asked.parameter("continue").unwrap_or_default();
         let from: usize = from.split(' ').next().unwrap().parse().unwrap_or(0);
         let count = self.page.min(self.objects.len() - from);
@@ -113,13 +113,13 @@ impl Server {
         };
         let meta = json!({"resourceVersion": self.version.to_string(), "continue": token});
         if self.protobuf {
-            let page = Part::Data(protobuf::list(&meta, &items));
+            let page = BodyPart::Data(protobuf::list(&meta, &items));
             return Reply::stream(200, vec![page]).header("content-type", protobuf::TYPE);
         }
         Reply::json(200, &json!({"metadata": meta, "items": items}))
     }
 
-    fn answer(server: &Arc<Mutex<Self>>, asked: &Asked) -> Reply {
+    fn answer(server: &Arc<Mutex<Self>>, asked: &ReceivedRequest) -> Reply {
         let mut this = lock(server);
         if let Some(Some(scripted)) = this.script.pop_front() {
             return scripted;
@@ -138,7 +138,8 @@ impl Server {
             let from: u64 = asked.parameter("resourceVersion").unwrap().parse().unwrap();
             if from < this.forgotten && this.expired_inside {
                 let object = json!({"kind": "Status", "code": 410, "reason": "Expired"});
-                return this.stream(vec![Part::Data(this.piece("ERROR", &object)), Part::Hang]);
+                return this
+                    .stream(vec![BodyPart::Data(this.piece("ERROR", &object)), BodyPart::Hang]);
             } else if from < this.forgotten {
                 return Reply::failure(410, "too old resource version");
             }
@@ -147,7 +148,7 @@ impl Server {
         }
         if let Some(cut) = this.cuts.pop_front() {
             bytes.truncate(cut);
-            return this.stream(vec![Part::Data(bytes), Part::Break]);
+            return this.stream(vec![BodyPart::Data(bytes), BodyPart::Break]);
         }
         let (epoch, changed) = (this.epoch, Arc::clone(&this.changed));
         let server = Arc::clone(server);
@@ -165,18 +166,18 @@ impl Server {
                         }
                         let bytes = this.events_after(sent);
                         if !bytes.is_empty() {
-                            return Some((Part::Data(bytes), this.version));
+                            return Some((BodyPart::Data(bytes), this.version));
                         }
                     }
                     waiting.await;
                 }
             }
         });
-        let reply = Reply::endless(200, vec![Part::Data(bytes)], more);
+        let reply = Reply::endless(200, vec![BodyPart::Data(bytes)], more);
         if this.protobuf { reply.header("content-type", protobuf::STREAM_TYPE) } else { reply }
     }
 
-    fn stream(&self, parts: Vec<Part>) -> Reply {
+    fn stream(&self, parts: Vec<BodyPart>) -> Reply {
         let reply = Reply::stream(200, parts);
         if self.protobuf { reply.header("content-type", protobuf::STREAM_TYPE) } else { reply }
     }
@@ -186,10 +187,10 @@ impl Server {
         if self.protobuf { protobuf::frame(event, object) } else { line(event, object) }
     }
 
-    fn piece_of(&self, event: &Event) -> Vec<u8> {
+    fn piece_of(&self, event: &HistoryEvent) -> Vec<u8> {
         match event {
-            Event::Put(name, object) => self.piece("ADDED", &object_of(name, object)),
-            Event::Deleted(name, object) => self.piece("DELETED", &object_of(name, object)),
+            HistoryEvent::Put(name, object) => self.piece("ADDED", &object_of(name, object)),
+            HistoryEvent::Deleted(name, object) => self.piece("DELETED", &object_of(name, object)),
         }
     }
 }
@@ -203,7 +204,7 @@ pub(super) fn object_of(name: &str, (uid, version): &Object) -> Value {
 }
 
 /// What the engine would know.
-pub(super) struct Observer {
+pub(super) struct InputObserver {
     inputs: mpsc::Receiver<Input>,
     pub(super) names: std::collections::BTreeSet<String>,
     pub(super) log: Vec<String>,
@@ -211,7 +212,7 @@ pub(super) struct Observer {
     pub(super) synced_times: usize,
 }
 
-impl Observer {
+impl InputObserver {
     fn hear(&mut self) {
         while let Ok(input) = self.inputs.try_recv() {
             match input {
@@ -236,27 +237,27 @@ impl Observer {
     }
 }
 
-pub(super) struct Stage {
-    pub(super) server: Arc<Mutex<Server>>,
-    pub(super) fake: Fake,
+pub(super) struct ReflectorFixture {
+    pub(super) server: Arc<Mutex<HistoryServer>>,
+    pub(super) fake: FakeApiServer,
     pub(super) status: Arc<WatchStatus>,
     pub(super) metrics: Metrics,
-    pub(super) observer: Observer,
+    pub(super) observer: InputObserver,
     pub(super) task: JoinHandle<()>,
 }
 
-impl Stage {
-    pub(super) fn start(kind: &str, prepare: impl FnOnce(&mut Server)) -> Self {
-        Self::start_as(kind, prepare, |follower| follower)
+impl ReflectorFixture {
+    pub(super) fn start(kind: &str, prepare: impl FnOnce(&mut HistoryServer)) -> Self {
+        Self::start_as(kind, prepare, |reflector| reflector)
     }
 
-    /// With a follower that is made different.
+    /// With a reflector that is made different.
     pub(super) fn start_as(
         kind: &str,
-        prepare: impl FnOnce(&mut Server),
-        make: impl FnOnce(Follower) -> Follower,
+        prepare: impl FnOnce(&mut HistoryServer),
+        make: impl FnOnce(Reflector) -> Reflector,
     ) -> Self {
-        let mut server = Server {
+        let mut server = HistoryServer {
             objects: BTreeMap::new(),
             version: 0,
             history: Vec::new(),
@@ -274,14 +275,14 @@ impl Stage {
         prepare(&mut server);
         let server = Arc::new(Mutex::new(server));
         let answering = Arc::clone(&server);
-        let fake = Fake::new(move |asked| Server::answer(&answering, asked));
+        let fake = FakeApiServer::new(move |asked| HistoryServer::answer(&answering, asked));
         let kind = KINDS.iter().find(|known| known.name == kind).unwrap();
         let (sender, inputs) = mpsc::channel(100_000);
         let (status, metrics) = (Arc::new(WatchStatus::default()), Metrics::new("lease"));
-        let follower =
-            Follower::new(kind, fake.client(), sender, Arc::clone(&status), metrics.clone());
-        let task = tokio::spawn(make(follower).run());
-        let observer = Observer {
+        let reflector =
+            Reflector::new(kind, fake.client(), sender, Arc::clone(&status), metrics.clone());
+        let task = tokio::spawn(make(reflector).run());
+        let observer = InputObserver {
             inputs,
             names: std::collections::BTreeSet::new(),
             log: Vec::new(),

@@ -21,18 +21,18 @@ fn create(
         .collect();
     let object =
         json!({"metadata": {"name": name, "ownerReferences": owners, "finalizers": finalizers}});
-    let maps = cluster.kind("", "configmaps");
+    let maps = cluster.resource("", "configmaps");
     cluster.create(&maps, "default", object, &WriteOptions::default()).unwrap().object
 }
 
 fn delete_in_foreground(cluster: &Cluster, name: &str) {
     let options =
         DeleteOptions { propagation: Some(Propagation::Foreground), ..DeleteOptions::default() };
-    cluster.delete(&cluster.kind("", "configmaps"), "default", name, &options).unwrap();
+    cluster.delete(&cluster.resource("", "configmaps"), "default", name, &options).unwrap();
 }
 
 async fn collect_until(cluster: &Arc<Cluster>, done: impl Fn(&Resource) -> bool) {
-    let maps = cluster.kind("", "configmaps");
+    let maps = cluster.resource("", "configmaps");
     let of = Arc::clone(cluster);
     let collector = tokio::spawn(async move { run(&of).await });
     for _ in 0..10_000 {
@@ -47,17 +47,37 @@ async fn collect_until(cluster: &Arc<Cluster>, done: impl Fn(&Resource) -> bool)
 
 #[tokio::test]
 async fn foreground_deletion_takes_time_linear_in_the_dependents() {
-    const DEPENDENTS: usize = 2_000;
+    const DEPENDENTS: usize = 500;
+    const WAIT: &str = "example.com/wait";
     let cluster = Arc::new(crate::testing::cluster());
+    let maps = cluster.resource("", "configmaps");
     let owner = create(&cluster, "owner", None, false, &[]);
-    for n in 0..DEPENDENTS {
-        create(&cluster, &format!("dependent-{n}"), Some(&owner), true, &[]);
+    let names: Vec<String> = (0..DEPENDENTS).map(|n| format!("dependent-{n}")).collect();
+    for name in &names {
+        create(&cluster, name, Some(&owner), true, &[WAIT]);
     }
     delete_in_foreground(&cluster, "owner");
     take_visited();
-    collect_until(&cluster, |maps| maps.objects.is_empty()).await;
+    collect_until(&cluster, |maps| {
+        maps.objects.list("").objects.iter().all(|object| object.deleting)
+    })
+    .await;
+    // The dependents go one after another, as pods do.
+    let of = Arc::clone(&cluster);
+    let collector = tokio::spawn(async move { run(&of).await });
+    for name in &names {
+        let dependent = maps.objects.get(&key_of("default", name)).unwrap();
+        release(&cluster, &maps, &dependent, WAIT).unwrap();
+        for _ in 0..4 {
+            tokio::task::yield_now().await;
+        }
+    }
+    while !maps.objects.is_empty() {
+        tokio::task::yield_now().await;
+    }
+    collector.abort();
     let visited = take_visited();
-    assert!(visited <= 4 * DEPENDENTS, "{visited} dependents were visited");
+    assert!(visited <= 8 * DEPENDENTS, "{visited} dependents were visited");
 }
 
 #[tokio::test]
@@ -72,7 +92,7 @@ async fn an_owner_waits_for_blocking_dependents_only() {
     };
     collect_until(&cluster, |maps| is_deleting(maps, "blocking") && is_deleting(maps, "other"))
         .await;
-    let maps = cluster.kind("", "configmaps");
+    let maps = cluster.resource("", "configmaps");
     assert!(is_deleting(&maps, "owner"));
     let blocking = maps.objects.get("default/blocking").unwrap();
     release(&cluster, &maps, &blocking, "example.com/wait").unwrap();

@@ -212,7 +212,7 @@ async fn room_is_counted_anew_when_changes_were_missed() {
     let yard = Yard::new(1.0);
     yard.make("a", "node-0", requests("cpu", "20"));
     yard.phase("a", "Running").await;
-    yard.pods().objects.shorten_log(1);
+    yard.pods().objects.limit_watch_cache(1);
     // No kubelet runs between these, so the deletion is forgotten before it is seen.
     yard.delete("a", Some(0));
     yard.make("b", "node-0", requests("cpu", "20"));

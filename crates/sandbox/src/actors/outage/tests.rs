@@ -9,7 +9,7 @@ use crate::json::{at, condition, holds, list, slot, text};
 
 /// Sets the annotation of the node, or takes it away.
 fn annotate(yard: &Yard, value: Option<&str>) {
-    let nodes = yard.cluster.kind("", "nodes");
+    let nodes = yard.cluster.resource("", "nodes");
     let options = WriteOptions::default();
     let written = yard.cluster.change(&nodes, "", "node-0", Part::Main, &options, |_, before| {
         let mut node = before.clone();
@@ -24,7 +24,7 @@ fn annotate(yard: &Yard, value: Option<&str>) {
 }
 
 async fn node(yard: &Yard, holds: impl Fn(&Value) -> bool) -> Value {
-    let nodes = yard.cluster.kind("", "nodes");
+    let nodes = yard.cluster.resource("", "nodes");
     for _ in 0..10_000 {
         let node = yard.cluster.value(&nodes, "", "node-0").unwrap();
         if holds(&node) {

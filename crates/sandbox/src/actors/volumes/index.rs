@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::Value;
 
-use crate::actors::follow::Key;
+use crate::actors::controller::Key;
 use crate::json::{at, list, text};
 use crate::quantity::Quantity;
 use crate::store::{Change, ChangeKind};

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::list_index::ListIndex;
 use crate::kinds::Kind;
-use crate::patch::lists::{self, Merging};
+use crate::patch::lists::{self, ListType};
 
 /// Fields without a manager, as upstream strips them.
 const UNMANAGED: &[&str] = &["apiVersion", "kind"];
@@ -78,7 +78,7 @@ pub(super) fn is_readable(value: &Value) -> bool {
 }
 
 /// A path of path elements.
-pub(super) type FieldPath = Vec<String>;
+pub(super) type ElementPath = Vec<String>;
 
 impl FieldSet {
     /// Returns the fields of an object that can have a manager.
@@ -226,13 +226,13 @@ impl FieldSet {
     }
 
     /// Returns the paths of all members.
-    pub(super) fn paths(&self) -> Vec<FieldPath> {
+    pub(super) fn paths(&self) -> Vec<ElementPath> {
         let mut paths = Vec::new();
         self.collect(&mut Vec::new(), &mut paths);
         paths
     }
 
-    fn collect(&self, path: &mut FieldPath, paths: &mut Vec<FieldPath>) {
+    fn collect(&self, path: &mut ElementPath, paths: &mut Vec<ElementPath>) {
         if self.here {
             paths.push(path.clone());
         }
@@ -309,15 +309,15 @@ fn tree(kind: &Kind, value: &Value, path: &mut Vec<String>) -> FieldSet {
             fields
         }
         Value::Array(items) if !items.is_empty() => match lists::apply(kind, path) {
-            Merging::Atomic => leaf(),
-            Merging::Set => {
+            ListType::Atomic => leaf(),
+            ListType::Set => {
                 let mut fields = FieldSet::default();
                 for item in items {
                     fields.children.insert(format!("v:{item}"), leaf());
                 }
                 fields
             }
-            Merging::Keyed(keys) => {
+            ListType::Map(keys) => {
                 let mut fields = FieldSet::default();
                 for item in items {
                     let mut inner = tree(kind, item, path);

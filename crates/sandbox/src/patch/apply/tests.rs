@@ -9,9 +9,9 @@ fn as_manager(manager: &str, force: bool) -> WriteOptions {
     WriteOptions { manager: manager.to_owned(), force, ..WriteOptions::default() }
 }
 
-fn run(live: &Value, config: &Value, options: &WriteOptions) -> Answer<Value> {
+fn run(live: &Value, config: &Value, options: &WriteOptions) -> ApiResult<Value> {
     let cluster = Cluster::new();
-    apply(&cluster.kind("apps", "deployments"), live, config, options, Timestamp::UNIX_EPOCH)
+    apply(&cluster.resource("apps", "deployments"), live, config, options, Timestamp::UNIX_EPOCH)
 }
 
 fn without_managers(mut value: Value) -> Value {
@@ -77,12 +77,12 @@ fn members_of_lists_have_managers_of_their_own() {
 #[test]
 fn updates_take_fields_over() {
     let cluster = Cluster::new();
-    let deployments = cluster.kind("apps", "deployments");
+    let deployments = cluster.resource("apps", "deployments");
     let live =
         run(&json!({}), &json!({"spec": {"replicas": 1}}), &as_manager("alice", false)).unwrap();
     let mut scaled = live.clone();
     scaled["spec"]["replicas"] = json!(5);
-    note_updated(
+    record_updated(
         &deployments,
         &mut scaled,
         &live,
@@ -115,11 +115,11 @@ fn each_list_is_indexed_once_however_many_of_its_items_are_applied() {
     let live = run(&live, &config(0..ITEMS / 2, "b"), &alice).unwrap();
     let live = run(&live, &config(0..1, "b"), &bob).unwrap();
     assert_eq!(without_managers(live.clone()), config(0..ITEMS / 2, "b"));
-    let deployments = Cluster::new().kind("apps", "deployments");
+    let deployments = Cluster::new().resource("apps", "deployments");
     let mut updated = live.clone();
     updated["spec"] = config(0..ITEMS, "c")["spec"].clone();
     let options = as_manager("carol", false);
-    note_updated(&deployments, &mut updated, &live, Part::Main, &options, Timestamp::UNIX_EPOCH);
+    record_updated(&deployments, &mut updated, &live, Part::Main, &options, Timestamp::UNIX_EPOCH);
     // Five writes of two lists, which each index up to four versions of a list.
     let visited = list_index::take_visited();
     assert!(visited <= 5 * 2 * 4 * ITEMS, "{visited} list items were visited");

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use api::config::gates::{Effect as GateEffect, Gates};
+use api::config::gates::{GateEffect, Gates};
 
 use super::{Effect, FLAGS, command};
 
@@ -44,10 +44,10 @@ pub fn reference_page() -> String {
          | gate | stage | default | effect |\n| --- | --- | --- | --- |\n";
     for gate in Gates::ALL {
         let effect = match gate.effect {
-            GateEffect::Acts if gate.locked => "acts, locked",
-            GateEffect::Acts => "acts",
-            GateEffect::Elsewhere => "none",
-            GateEffect::Decides => "refused away from its default",
+            GateEffect::Supported if gate.locked => "acts, locked",
+            GateEffect::Supported => "acts",
+            GateEffect::Ignored => "none",
+            GateEffect::DefaultOnly => "refused away from its default",
         };
         let stage = format!("{:?}", gate.stage).to_lowercase();
         let _ = writeln!(text, "| `{}` | {stage} | {} | {effect} |", gate.name, gate.default);

@@ -105,7 +105,7 @@ fn gates_of_several_flags_are_taken_together() {
     ];
     let gates = parse(&both).unwrap().gates().unwrap();
     assert!(gates.gates.storage_capacity_scoring);
-    assert_eq!(gates.elsewhere, ["RotateKubeletServerCertificate"]);
+    assert_eq!(gates.ignored, ["RotateKubeletServerCertificate"]);
 }
 
 #[test]

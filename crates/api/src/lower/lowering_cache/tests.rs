@@ -1,0 +1,399 @@
+//! Lowered with the spec of a sibling or without: the pod must be the same.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::lower;
+use crate::protobuf::tests::{encode, full_pod};
+use crate::protobuf::{Message, Shape};
+
+/// A pod of which a sibling can have the same spec, with every field that is read.
+fn pod() -> Value {
+    let mut pod = full_pod();
+    pod["metadata"]["deletionTimestamp"] = json!("2026-01-31T12:00:02Z");
+    let (spec, more) = (&mut pod["spec"], json!({"cpu": "7"}));
+    spec["resources"]["limits"] = more.clone();
+    spec["tolerations"][0]["value"] = json!("v");
+    spec["containers"][0]["restartPolicy"] = json!("Never");
+    spec["containers"][0]["restartPolicyRules"] = json!([{"action": "Restart"}]);
+    spec["initContainers"][0]["ports"] = spec["containers"][0]["ports"].clone();
+    spec["initContainers"][0]["resources"]["limits"] = more.clone();
+    for kind in ["podAffinity", "podAntiAffinity"] {
+        let rules = spec["affinity"][kind].as_object_mut().unwrap();
+        for rule in rules.values_mut() {
+            let rule = &mut rule[0];
+            let term = if rule.get("podAffinityTerm").is_some() {
+                &mut rule["podAffinityTerm"]
+            } else {
+                rule
+            };
+            term["namespaceSelector"] = term["labelSelector"].clone();
+            term["matchLabelKeys"] = json!(["x"]);
+            term["mismatchLabelKeys"] = json!(["y"]);
+        }
+    }
+    let volumes = spec["volumes"].as_array_mut().unwrap();
+    volumes.retain(|volume| volume.get("ephemeral").is_none());
+    for volume in &mut *volumes {
+        for (_, source) in volume.as_object_mut().unwrap() {
+            if source.is_object() {
+                source["readOnly"] = json!(true);
+                source["kind"] = json!("Managed");
+            }
+        }
+    }
+    volumes.push(json!({"name": "token-x7k2p"}));
+    let status = &mut pod["status"];
+    status["resources"]["limits"] = more.clone();
+    status["containerStatuses"][0]["resources"]["limits"] = more;
+    status["initContainerStatuses"] = status["containerStatuses"].clone();
+    status["initContainerStatuses"][0]["name"] = json!("i");
+    let pending = json!({
+        "type": "PodResizePending", "status": "True", "reason": "Deferred", "message": "later",
+    });
+    status["conditions"].as_array_mut().unwrap().push(pending);
+    pod
+}
+
+/// The same, as it is most of the time.
+fn settled_pod() -> Value {
+    let mut pod = pod();
+    let conditions = pod["status"]["conditions"].as_array_mut().unwrap();
+    conditions.retain(|condition| condition["type"] != "PodResizePending");
+    pod
+}
+
+fn bytes(pod: &Value) -> Vec<u8> {
+    encode(&schema::POD, pod)
+}
+
+fn through(cache: &mut LoweringCache, pod: &Value) -> Lowered<Pod> {
+    cache.pod(Source::Protobuf(&schema::POD, &bytes(pod)))
+}
+
+fn directly(pod: &Value) -> Lowered<Pod> {
+    lower::pod(Source::Protobuf(&schema::POD, &bytes(pod)))
+}
+
+/// Every object with one thing in it different.
+fn variants(value: &Value) -> Vec<Value> {
+    let mut found = Vec::new();
+    match value {
+        Value::Object(fields) => {
+            for (name, inner) in fields {
+                let with = |inner: Option<Value>| {
+                    let mut fields = fields.clone();
+                    match inner {
+                        Some(inner) => fields.insert(name.clone(), inner),
+                        None => fields.remove(name),
+                    };
+                    Value::Object(fields)
+                };
+                found.push(with(None));
+                found.extend(variants(inner).into_iter().map(|inner| with(Some(inner))));
+            }
+        }
+        Value::Array(entries) => {
+            for (index, inner) in entries.iter().enumerate() {
+                let mut fewer = entries.clone();
+                fewer.remove(index);
+                found.push(Value::Array(fewer));
+                found.push(Value::Array([entries.clone(), vec![inner.clone()]].concat()));
+                for inner in variants(inner) {
+                    let mut entries = entries.clone();
+                    entries[index] = inner;
+                    found.push(Value::Array(entries));
+                }
+            }
+        }
+        Value::String(text) if text.starts_with("2026") => {
+            found.push(json!("2026-03-01T00:00:00Z"));
+        }
+        Value::String(text) => {
+            found.push(json!(format!("{text}0")));
+            // Of the same length.
+            let other = if text.ends_with('1') { "2" } else { "1" };
+            found.push(json!(format!("{}{other}", &text[..text.len().saturating_sub(1)])));
+        }
+        Value::Number(number) => found.push(json!(number.as_i64().unwrap() + 1)),
+        Value::Bool(value) => found.push(json!(!value)),
+        Value::Null => {}
+    }
+    found
+}
+
+/// Fields of a message that an object lacks.
+fn lacking(message: &Message, value: &Value, path: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for field in message.fields {
+        let path = format!("{path}.{}", field.name);
+        let inner = match &field.shape {
+            Shape::Inline(inner) => {
+                found.extend(lacking(inner, value, &path));
+                continue;
+            }
+            Shape::Message(inner) | Shape::List(Shape::Message(inner)) => Some(*inner),
+            _ => None,
+        };
+        // What one entry of a list lacks another may have.
+        let entries = match value.get(field.name) {
+            None => Vec::new(),
+            Some(Value::Array(entries)) => entries.clone(),
+            Some(one) => vec![one.clone()],
+        };
+        let merged = entries.into_iter().reduce(|mut all, more| {
+            if let (Value::Object(all), Value::Object(more)) = (&mut all, more) {
+                all.extend(more);
+            }
+            all
+        });
+        match (merged, inner) {
+            (None, _) => found.push(path),
+            (Some(value), Some(inner)) => found.extend(lacking(inner, &value, &path)),
+            (Some(_), None) => {}
+        }
+    }
+    found
+}
+
+#[test]
+fn every_field_that_is_read_is_varied() {
+    let mut pod = pod();
+    // Needs no variant: whoever has one has no cache.
+    pod["spec"]["volumes"].as_array_mut().unwrap().push(json!({"ephemeral": {}}));
+    assert_eq!(lacking(&schema::POD, &pod, ""), Vec::<String>::new());
+}
+
+#[test]
+fn whatever_differs_is_seen() {
+    for base in [pod(), settled_pod()] {
+        let variants = variants(&base);
+        assert!(variants.len() > 300, "{}", variants.len());
+        for variant in variants {
+            let mut cache = LoweringCache::default();
+            for pod in [&base, &variant, &base, &variant] {
+                assert_eq!(through(&mut cache, pod), directly(pod), "{variant}");
+            }
+        }
+    }
+}
+
+#[test]
+fn whatever_differs_of_a_pod_that_is_alike_is_seen() {
+    let base = bytes(&settled_pod());
+    let [mut cache, mut gone_through] = [(); 2].map(|()| LoweringCache::default());
+    for cache in [&mut cache, &mut gone_through] {
+        cache.pod(Source::Protobuf(&schema::POD, &base));
+    }
+    let mut alike = 0;
+    for place in 0..base.len() {
+        for bits in [1, 2, 16, 64] {
+            let mut other = base.clone();
+            other[place] ^= bits;
+            gone_through.alike = Alike::default();
+            let wanted = gone_through.pod(Source::Protobuf(&schema::POD, &other));
+            if let Some(pod) = cache.alike.lower(&other) {
+                assert_eq!((Some(pod), Vec::new()), wanted, "byte {place} ^ {bits}");
+                alike += 1;
+            }
+        }
+    }
+    assert!(alike > 100, "{alike}");
+}
+
+#[test]
+fn pods_are_alike_that_have_the_same_but_what_is_their_own() {
+    let is_alike = |change: &dyn Fn(&mut Value)| {
+        let mut cache = LoweringCache::default();
+        let mut pod = settled_pod();
+        through(&mut cache, &pod);
+        change(&mut pod);
+        cache.alike.lower(&bytes(&pod)).is_some()
+    };
+    assert!(is_alike(&|pod| {
+        pod["metadata"]["name"] = json!("q");
+        pod["metadata"]["uid"] = json!("v");
+        pod["metadata"]["resourceVersion"] = json!("18");
+        pod["metadata"]["creationTimestamp"] = json!("2026-01-31T12:00:07Z");
+        pod["spec"]["nodeName"] = json!("o");
+        pod["status"]["startTime"] = json!("2026-01-31T12:00:08Z");
+        let token = pod["spec"]["volumes"].as_array_mut().unwrap().last_mut().unwrap();
+        token["name"] = json!("token-other");
+    }));
+    assert!(!is_alike(&|pod| pod["spec"]["priority"] = json!(9)));
+    assert!(!is_alike(&|pod| pod["metadata"]["name"] = json!("longer")));
+    assert!(!is_alike(&|pod| pod["status"]["phase"] = json!("Runnind")));
+}
+
+#[test]
+fn siblings_share_their_spec() {
+    let mut cache = LoweringCache::default();
+    let base = pod();
+    let mut sibling = base.clone();
+    sibling["metadata"]["name"] = json!("other");
+    sibling["metadata"]["uid"] = json!("other");
+    sibling["metadata"]["resourceVersion"] = json!("18");
+    sibling["metadata"]["annotations"] = json!({"some": "other"});
+    sibling["spec"]["nodeName"] = json!("other");
+    let token = sibling["spec"]["volumes"].as_array_mut().unwrap().last_mut().unwrap();
+    token["name"] = json!("token-other");
+    sibling["status"]["phase"] = json!("Pending");
+    sibling["status"]["conditions"][0]["type"] = json!("PodScheduled");
+    let [one, other] = [&base, &sibling].map(|pod| through(&mut cache, pod).0.unwrap());
+    assert_eq!((&*one.node, &*other.node), ("n", "other"));
+    assert!(one.preempted && !other.preempted);
+    assert!(Arc::ptr_eq(&one.spec, &other.spec));
+    sibling["metadata"]["labels"]["topology.kubernetes.io/zone"] = json!("z");
+    let labelled = through(&mut cache, &sibling).0.unwrap();
+    assert_ne!(labelled.labels, one.labels);
+    assert!(Arc::ptr_eq(&one.spec, &labelled.spec));
+}
+
+/// The token's volume is mounted in each container by a name that no other pod has.
+#[test]
+fn mounts_make_no_strangers() {
+    let field = |number: u8, value: &[u8]| [&[number << 3 | 2, value.len() as u8], value].concat();
+    let shared = |number: u8, value: &[u8]| {
+        let container = field(2, &field(number, value));
+        let pod = [bytes(&pod()), field(2, &container)].concat();
+        let mut shared = CacheKeyBuilder::default();
+        assert!(split(&pod, &mut shared).unwrap().is_some());
+        shared.bytes().to_vec()
+    };
+    let (mount, image) = (9, 2);
+    assert_eq!(shared(mount, &field(1, b"token-x7k2p")), shared(mount, &field(1, b"token-other")));
+    assert_ne!(shared(image, b"one"), shared(image, b"other"));
+}
+
+#[test]
+fn a_finished_sibling_is_none() {
+    let mut cache = LoweringCache::default();
+    let mut pod = pod();
+    assert!(through(&mut cache, &pod).0.is_some());
+    pod["status"]["phase"] = json!("Succeeded");
+    assert_eq!(through(&mut cache, &pod), (None, Vec::new()));
+}
+
+#[test]
+fn claims_named_after_their_pod_are_its_own() {
+    let mut cache = LoweringCache::default();
+    for name in ["a", "b"] {
+        let mut pod = full_pod();
+        pod["metadata"]["name"] = json!(name);
+        assert_eq!(through(&mut cache, &pod), directly(&pod));
+    }
+    assert_eq!(cache.pods.len(), 0);
+}
+
+#[test]
+fn what_is_wrong_is_told_each_time() {
+    let mut cache = LoweringCache::default();
+    let mut pod = pod();
+    pod["spec"]["preemptionPolicy"] = json!("Sometimes");
+    for _ in 0..2 {
+        let (_, problems) = through(&mut cache, &pod);
+        assert_eq!(problems.len(), 1, "{problems:?}");
+    }
+    let whole = bytes(&self::pod());
+    for end in 0..whole.len() {
+        let source = Source::Protobuf(&schema::POD, &whole[..end]);
+        assert_eq!(cache.pod(source), lower::pod(source));
+    }
+}
+
+#[test]
+fn only_so_many_specs_are_remembered() {
+    let mut cache = LoweringCache::default();
+    for number in 0..2 * ENTRIES_MAX {
+        let mut pod = pod();
+        pod["metadata"]["labels"] = json!({"number": number.to_string()});
+        assert!(through(&mut cache, &pod).0.is_some());
+        assert!(cache.pods.len() <= ENTRIES_MAX);
+    }
+}
+
+fn node() -> Value {
+    json!({
+        "metadata": {
+            "name": "n",
+            "labels": {"kubernetes.io/hostname": "n", "topology.kubernetes.io/zone": "z"},
+            "annotations": {"a": "1", "b": "2"},
+        },
+        "spec": {
+            "unschedulable": true,
+            "taints": [
+                {"key": "k", "value": "v", "effect": "NoSchedule"},
+                {"key": "l", "effect": "NoExecute"},
+            ],
+        },
+        "status": {
+            "allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110", "example.com/gpu": "2"},
+            "conditions": [
+                {"type": "Ready", "status": "True"}, {"type": "DiskPressure", "status": "False"},
+            ],
+            "declaredFeatures": ["A", "B"],
+            "images": [
+                {"names": ["one", "also"], "sizeBytes": 7}, {"names": ["two"], "sizeBytes": 9},
+            ],
+        },
+    })
+}
+
+fn node_bytes(node: &Value) -> Vec<u8> {
+    encode(&schema::NODE, node)
+}
+
+fn both_ways(cache: &mut LoweringCache, node: &[u8]) -> [Lowered<Node>; 2] {
+    let source = Source::Protobuf(&schema::NODE, node);
+    [cache.node(source), lower::node(source)]
+}
+
+#[test]
+fn whatever_differs_of_a_node_is_seen() {
+    let base = node();
+    assert_eq!(lacking(&schema::NODE_SPEC, &base["spec"], ""), Vec::<String>::new());
+    assert_eq!(lacking(&schema::NODE_STATUS, &base["status"], ""), Vec::<String>::new());
+    let variants = variants(&base);
+    assert!(variants.len() > 50, "{}", variants.len());
+    for variant in variants {
+        let mut cache = LoweringCache::default();
+        for node in [&base, &variant, &base, &variant] {
+            let [through, directly] = both_ways(&mut cache, &node_bytes(node));
+            assert_eq!(through, directly, "{variant}");
+        }
+    }
+}
+
+#[test]
+fn nodes_of_a_family_differ_in_what_is_their_own() {
+    let mut cache = LoweringCache::default();
+    let mut other = node();
+    other["metadata"]["name"] = json!("o");
+    other["metadata"]["labels"]["kubernetes.io/hostname"] = json!("o");
+    other["metadata"]["annotations"]["c"] = json!("3");
+    other["status"]["images"] = json!([]);
+    for node in [&node(), &other] {
+        let [through, directly] = both_ways(&mut cache, &node_bytes(node));
+        assert_eq!(through, directly);
+    }
+    assert_eq!(cache.nodes.len(), 1);
+    other["status"]["allocatable"]["cpu"] = json!("5");
+    assert!(both_ways(&mut cache, &node_bytes(&other))[0].0.is_some());
+    assert_eq!(cache.nodes.len(), 2);
+}
+
+#[test]
+fn odd_nodes_are_read_as_ever() {
+    let mut cache = LoweringCache::default();
+    let whole = node_bytes(&node());
+    assert!(both_ways(&mut cache, &whole)[0].0.is_some());
+    for end in 0..whole.len() {
+        let [through, directly] = both_ways(&mut cache, &whole[..end]);
+        assert_eq!(through, directly, "{end}");
+    }
+    // Once more the metadata, with annotations that are there already.
+    let metadata = encode(&schema::OBJECT_META, &node()["metadata"]);
+    let again = [&whole[..], &[1 << 3 | 2, metadata.len() as u8], &metadata].concat();
+    let [through, directly] = both_ways(&mut cache, &again);
+    assert_eq!(through, directly);
+}

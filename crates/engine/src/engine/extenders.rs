@@ -1,0 +1,379 @@
+//! Attempts in which extenders have a say.
+//!
+//! ```text
+//! shortlist ──Consult──▶ extenders ──ExtendersAnswered──▶ shortlist again, follow ──▶ a node: take it
+//!                                                     │ fits nowhere
+//!                                                     ▼
+//!                            candidates ──AskExtendersAboutVictims──▶ extenders ──▶ one of them
+//! ```
+//!
+//! Meanwhile the pod is in flight, and others are placed. What extenders say is held against the state
+//! as it is by then: nothing is taken that does not fit any more.
+
+use crate::change::{ExtenderVerdict, NodeVictims};
+use crate::command::Command;
+use crate::cycle::decide::{Decision, DecisionInputs};
+use crate::cycle::evaluation::Evaluation;
+use crate::cycle::shortlist::{Shortlist, ShortlistOutcome, shortlist};
+use crate::cycle::what_if::{Candidate, ExtenderPreemption};
+use crate::framework::Extender;
+use crate::index::PodIdx;
+use crate::limits::{EXTENDER_CALLS_MAX, EXTENDER_CALLS_PER_ATTEMPT_MAX};
+use crate::object::{Text, Uid};
+use crate::queue::{QueueStage, QueuedPod};
+
+use super::Engine;
+use super::attempt::Failure;
+
+/// A question to extenders that is not answered yet.
+pub(super) struct ExtenderCall {
+    /// Answers to other questions are of no interest.
+    ticket: u64,
+    /// Where the visit of nodes began.
+    begun: usize,
+    /// How often they were asked in this attempt.
+    asked: usize,
+    kind: ExtenderCallKind,
+}
+
+enum ExtenderCallKind {
+    /// Nodes, or only the one that the pod is nominated for.
+    Nodes { nominated: bool },
+    /// Victims; and what they said about nodes before.
+    Victims(ExtenderVerdict),
+}
+
+/// What an attempt has come to know before a decision is carried out.
+pub(super) struct AttemptSoFar {
+    /// What extenders said about nodes, if they were asked.
+    pub(super) verdict: ExtenderVerdict,
+    /// Where the visit of nodes began.
+    pub(super) begun: usize,
+}
+
+impl AttemptSoFar {
+    /// Extenders were not asked.
+    pub(super) fn without_extenders(begun: usize) -> Self {
+        Self { verdict: ExtenderVerdict::default(), begun }
+    }
+}
+
+/// What became of an attempt so far.
+pub(super) enum AttemptOutcome {
+    /// A node was taken, or extenders are asked.
+    InProgress,
+    /// It failed.
+    Failed(Failure),
+}
+
+impl Engine {
+    /// The extenders that have a say about a pod in some matter, by their positions.
+    pub(super) fn extenders_for(
+        &self,
+        queued: &QueuedPod,
+        matter: impl Fn(&Extender) -> bool,
+    ) -> Vec<usize> {
+        let extenders = &self.profiles[queued.profile()].extenders;
+        if extenders.is_empty() {
+            return Vec::new();
+        }
+        let spec = self.state.spec(queued.pod);
+        let concerned = |extender: &Extender| matter(extender) && extender.is_interested_in(spec);
+        let positions = extenders.iter().enumerate().filter(|(_, extender)| concerned(extender));
+        positions.map(|(position, _)| position).collect()
+    }
+
+    /// Asks extenders about nodes, or leaves that for later when too many questions are open.
+    pub(super) fn ask_extenders(
+        &mut self,
+        queued: &QueuedPod,
+        evaluation: &mut Evaluation,
+        extenders: Vec<usize>,
+        now: i64,
+        commands: &mut Vec<Command>,
+    ) -> AttemptOutcome {
+        if self.extender_calls.len() >= EXTENDER_CALLS_MAX {
+            self.wait_for_slot(queued.pod);
+            return AttemptOutcome::InProgress;
+        }
+        let begun = self.visit_start;
+        match self.shortlist(queued, evaluation, begun, true) {
+            Err(decision) => {
+                let so_far = AttemptSoFar::without_extenders(begun);
+                self.apply_decision(queued, evaluation, decision, so_far, now, commands)
+            }
+            Ok(list) => {
+                if !list.nominated {
+                    let looked_at = list.feasible.len() + list.diagnosis.rejected_count();
+                    self.visit_start = (begun + looked_at) % self.state.nodes.count();
+                }
+                let call = ExtenderCall {
+                    ticket: 0,
+                    begun,
+                    asked: 1,
+                    kind: ExtenderCallKind::Nodes { nominated: list.nominated },
+                };
+                self.send_nodes(queued, evaluation, list, extenders, call, now, commands)
+            }
+        }
+    }
+
+    fn shortlist(
+        &mut self,
+        queued: &QueuedPod,
+        evaluation: &mut Evaluation,
+        mut begun: usize,
+        nominated_first: bool,
+    ) -> Result<Shortlist, Decision> {
+        let inputs = DecisionInputs {
+            nominator: &self.queue.nominator,
+            start: &mut begun,
+            draw: None,
+            column_pool: &mut self.column_pool,
+            stopwatch: &mut self.stopwatch,
+        };
+        let profile = &self.profiles[queued.profile()];
+        shortlist(profile, evaluation, &mut self.state, queued.pod, &inputs, nominated_first)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "all of one attempt")]
+    fn send_nodes(
+        &mut self,
+        queued: &QueuedPod,
+        evaluation: &mut Evaluation,
+        list: Shortlist,
+        extenders: Vec<usize>,
+        call: ExtenderCall,
+        now: i64,
+        commands: &mut Vec<Command>,
+    ) -> AttemptOutcome {
+        if list.feasible.is_empty() {
+            let decision = Decision::Unschedulable(list.diagnosis.into());
+            let so_far = AttemptSoFar::without_extenders(call.begun);
+            return self.apply_decision(queued, evaluation, decision, so_far, now, commands);
+        }
+        let names = list.feasible.iter().map(|node| Text::from(self.state.nodes.name(*node)));
+        let nodes = names.collect();
+        let ticket = self.open_call(queued.pod, call);
+        commands.push(Command::AskExtenders {
+            pod: self.name(queued.pod),
+            ticket,
+            extenders,
+            nodes,
+        });
+        AttemptOutcome::InProgress
+    }
+
+    fn open_call(&mut self, pod: PodIdx, call: ExtenderCall) -> u64 {
+        self.last_ticket += 1;
+        let ticket = self.last_ticket;
+        self.extender_calls.insert(pod, ExtenderCall { ticket, ..call });
+        ticket
+    }
+
+    /// Extenders answered about nodes.
+    pub(super) fn extenders_answered(
+        &mut self,
+        uid: &Uid,
+        ticket: u64,
+        verdict: Result<ExtenderVerdict, Text>,
+        now: i64,
+        commands: &mut Vec<Command>,
+    ) {
+        self.resume(uid, ticket, now, commands, |engine, queued, evaluation, call, commands| {
+            let ExtenderCallKind::Nodes { nominated } = call.kind else {
+                return AttemptOutcome::InProgress;
+            };
+            match verdict {
+                Err(text) => AttemptOutcome::Failed(Failure::error(text.to_string())),
+                Ok(verdict) => engine
+                    .apply_verdict(queued, evaluation, &call, nominated, verdict, now, commands),
+            }
+        });
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "all of one attempt")]
+    fn apply_verdict(
+        &mut self,
+        queued: &QueuedPod,
+        evaluation: &mut Evaluation,
+        call: &ExtenderCall,
+        nominated: bool,
+        verdict: ExtenderVerdict,
+        now: i64,
+        commands: &mut Vec<Command>,
+    ) -> AttemptOutcome {
+        let so_far = AttemptSoFar { verdict, begun: call.begun };
+        let list = match self.shortlist(queued, evaluation, so_far.begun, nominated) {
+            Ok(list) => list,
+            Err(decision) => {
+                return self.apply_decision(queued, evaluation, decision, so_far, now, commands);
+            }
+        };
+        let random = self.next_random();
+        let profile = &self.profiles[queued.profile()];
+        let verdict = &so_far.verdict;
+        let decision = match list.follow(profile, evaluation, &mut self.state, verdict, random) {
+            // The node it was nominated for will not do: the others are looked at.
+            ShortlistOutcome::Decided(Decision::Unschedulable(_)) if nominated => None,
+            ShortlistOutcome::Decided(decision) => Some(decision),
+            ShortlistOutcome::AskAgain => None,
+        };
+        if let Some(decision) = decision {
+            return self.apply_decision(queued, evaluation, decision, so_far, now, commands);
+        }
+        if call.asked >= EXTENDER_CALLS_PER_ATTEMPT_MAX {
+            let text = "the nodes that fit changed each time while extenders were asked about them";
+            return AttemptOutcome::Failed(Failure::error(text.to_owned()));
+        }
+        let again = ExtenderCall {
+            ticket: 0,
+            begun: call.begun,
+            asked: call.asked + 1,
+            kind: ExtenderCallKind::Nodes { nominated: false },
+        };
+        let extenders = self.extenders_for(queued, |extender| extender.filters || extender.scores);
+        match self.shortlist(queued, evaluation, again.begun, false) {
+            Ok(list) => self.send_nodes(queued, evaluation, list, extenders, again, now, commands),
+            Err(decision) => {
+                self.apply_decision(queued, evaluation, decision, so_far, now, commands)
+            }
+        }
+    }
+
+    /// Extenders answered about victims.
+    pub(super) fn extenders_answered_about_victims(
+        &mut self,
+        uid: &Uid,
+        ticket: u64,
+        candidates: Result<Vec<NodeVictims>, Text>,
+        now: i64,
+        commands: &mut Vec<Command>,
+    ) {
+        self.resume(uid, ticket, now, commands, |engine, queued, evaluation, call, commands| {
+            let ExtenderCallKind::Victims(verdict) = call.kind else {
+                return AttemptOutcome::InProgress;
+            };
+            let so_far = AttemptSoFar { verdict, begun: call.begun };
+            let decision = match engine.shortlist(queued, evaluation, so_far.begun, false) {
+                Err(decision) => decision,
+                Ok(list) => {
+                    let random = engine.next_random();
+                    let profile = &engine.profiles[queued.profile()];
+                    let verdict = &so_far.verdict;
+                    match list.follow(profile, evaluation, &mut engine.state, verdict, random) {
+                        ShortlistOutcome::Decided(decision) => decision,
+                        ShortlistOutcome::AskAgain => {
+                            let text = "nodes came to fit while extenders were asked about victims";
+                            return AttemptOutcome::Failed(Failure::error(text.to_owned()));
+                        }
+                    }
+                }
+            };
+            let Decision::Unschedulable(diagnosis) = decision else {
+                return engine.apply_decision(queued, evaluation, decision, so_far, now, commands);
+            };
+            let said = match candidates {
+                Ok(candidates) => {
+                    ExtenderPreemption::Answered(engine.resolve_candidates(&candidates))
+                }
+                Err(text) => ExtenderPreemption::Failed(text),
+            };
+            engine.handle_unschedulable(queued, evaluation, &diagnosis, said, so_far, now, commands)
+        });
+    }
+
+    /// Candidates by what they are now; where something is gone, it is none any more.
+    fn resolve_candidates(&self, candidates: &[NodeVictims]) -> Vec<Candidate> {
+        let candidates = candidates.iter().filter_map(|named| {
+            let node = self.state.nodes.find(&named.node)?;
+            let on_node = |pod: &PodIdx| self.state.pods.get(*pod).node == node;
+            let found = named.victims.iter().map(|victim| self.state.pods.find(&victim.uid));
+            let victims = found.map(|found| found.filter(on_node)).collect::<Option<_>>()?;
+            Some(Candidate { node, victims, violations: named.violations })
+        });
+        candidates.collect()
+    }
+
+    /// Asks extenders about victims, or has the whole attempt made later when too many questions are open.
+    pub(super) fn ask_extenders_about_victims(
+        &mut self,
+        queued: &QueuedPod,
+        candidates: &[Candidate],
+        so_far: AttemptSoFar,
+        commands: &mut Vec<Command>,
+    ) {
+        if self.extender_calls.len() >= EXTENDER_CALLS_MAX {
+            self.wait_for_slot(queued.pod);
+            return;
+        }
+        let named = candidates.iter().map(|candidate| NodeVictims {
+            node: Text::from(self.state.nodes.name(candidate.node)),
+            victims: candidate.victims.iter().map(|victim| self.name(*victim)).collect(),
+            violations: candidate.violations,
+        });
+        let candidates = named.collect();
+        let extenders = self.extenders_for(queued, |extender| extender.preempts);
+        let AttemptSoFar { verdict, begun } = so_far;
+        let call =
+            ExtenderCall { ticket: 0, begun, asked: 1, kind: ExtenderCallKind::Victims(verdict) };
+        let ticket = self.open_call(queued.pod, call);
+        let pod = self.name(queued.pod);
+        commands.push(Command::AskExtendersAboutVictims { pod, ticket, extenders, candidates });
+    }
+
+    /// Goes on with a pod whose question was answered, and then with those that could not ask yet.
+    fn resume(
+        &mut self,
+        uid: &Uid,
+        ticket: u64,
+        now: i64,
+        commands: &mut Vec<Command>,
+        go_on: impl FnOnce(
+            &mut Self,
+            &QueuedPod,
+            &mut Evaluation,
+            ExtenderCall,
+            &mut Vec<Command>,
+        ) -> AttemptOutcome,
+    ) {
+        let asked_about =
+            self.state.pods.find(uid).filter(|pod| {
+                self.extender_calls.get(pod).is_some_and(|asked| asked.ticket == ticket)
+            });
+        if let Some(pod) = asked_about
+            && let Some(asked) = self.extender_calls.remove(&pod)
+            && let Some(queued) = self.in_flight(pod)
+        {
+            self.with_evaluation(&queued, now, commands, |engine, evaluation, commands| {
+                go_on(engine, &queued, evaluation, asked, commands)
+            });
+        }
+        // Also when the answer is about a pod that is gone: it was one of the open questions.
+        while self.extender_calls.len() < EXTENDER_CALLS_MAX
+            && let Some(pod) = self.waiting_for_slot.pop_front()
+        {
+            if let Some(queued) = self.in_flight(pod) {
+                self.begin_attempt(&queued, now, commands);
+            }
+        }
+    }
+
+    /// Leaves a pod for when fewer questions are open. Each of them is answered, so that time comes.
+    fn wait_for_slot(&mut self, pod: PodIdx) {
+        self.waiting_for_slot.push_back(pod);
+    }
+
+    /// A pod is not to be placed any more.
+    pub(super) fn cancel_extender_calls(&mut self, pod: PodIdx) {
+        self.extender_calls.remove(&pod);
+        // Another pod may get its index.
+        self.waiting_for_slot.retain(|other| *other != pod);
+    }
+
+    /// A pod in the middle of an attempt, as the queue knows it now.
+    fn in_flight(&self, pod: PodIdx) -> Option<QueuedPod> {
+        (self.queue.stage(pod) == Some(QueueStage::InFlight))
+            .then(|| self.queue.get(pod).copied())?
+    }
+}

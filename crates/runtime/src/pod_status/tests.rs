@@ -1,0 +1,359 @@
+//! StatusWriter against a server that is slow or refuses, in virtual time.
+
+use std::sync::{Arc, Mutex};
+
+use tokio::time::Instant;
+
+use super::*;
+use crate::lease::Fence;
+use crate::testing::{FakeApiServer, ReceivedRequest, Reply, lock};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn pod(name: &str) -> PodName {
+    PodName { namespace: "ns".into(), name: name.into(), uid: format!("uid-{name}").into() }
+}
+
+fn failed(name: &str, message: &str) -> StatusUpdate {
+    let failure = Some(("Unschedulable", message.to_owned()));
+    StatusUpdate::Write { pod: pod(name), generation: 3, version: 7, failure, nominate: None }
+}
+
+fn nominated(name: &str, node: &str) -> StatusUpdate {
+    with_nomination(
+        StatusUpdate::Write {
+            pod: pod(name),
+            generation: 3,
+            version: 7,
+            failure: None,
+            nominate: None,
+        },
+        node,
+    )
+}
+
+fn with_nomination(update: StatusUpdate, node: &str) -> StatusUpdate {
+    match update {
+        StatusUpdate::Write { pod, generation, version, failure, .. } => {
+            StatusUpdate::Write { pod, generation, version, failure, nominate: Some(node.into()) }
+        }
+        other => other,
+    }
+}
+
+fn start(
+    answer: impl Fn(&ReceivedRequest) -> Reply + Send + Sync + 'static,
+) -> (FakeApiServer, StatusWriter) {
+    let fake = FakeApiServer::new(answer);
+    let status_writer = StatusWriter::start(fake.client(), Fence::always());
+    (fake, status_writer)
+}
+
+fn healthy(_: &ReceivedRequest) -> Reply {
+    Reply::json(200, &json!({}))
+}
+
+fn condition(asked: &ReceivedRequest) -> Value {
+    asked.body["status"]["conditions"][0].clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_is_written_once() {
+    let (fake, status_writer) = start(healthy);
+    status_writer.enqueue(failed("a", "no room")).await;
+    sleep(SECOND).await;
+    status_writer.enqueue(failed("a", "no room")).await;
+    sleep(SECOND).await;
+    let asked = fake.requests();
+    assert_eq!(asked.len(), 1, "the second would change nothing");
+    assert_eq!(asked[0].path, "/api/v1/namespaces/ns/pods/a/status");
+    assert_eq!(asked[0].content_type, "application/strategic-merge-patch+json");
+    assert_eq!(asked[0].body["metadata"]["uid"], "uid-a");
+    let written = condition(&asked[0]);
+    assert_eq!((&written["type"], &written["status"]), (&json!("PodScheduled"), &json!("False")));
+    assert_eq!(
+        (&written["reason"], &written["message"]),
+        (&json!("Unschedulable"), &json!("no room"))
+    );
+    assert_eq!(written["observedGeneration"], 3);
+    assert!(written["lastTransitionTime"].is_string());
+
+    status_writer.enqueue(failed("a", "still none")).await;
+    sleep(SECOND).await;
+    let written = condition(&fake.requests()[1]);
+    assert_eq!(written["message"], "still none");
+    assert!(written.get("lastTransitionTime").is_none(), "the condition did not turn");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_nomination_is_written_and_taken_away() {
+    let (fake, status_writer) = start(healthy);
+    for node in ["n1", "n1", "n2", "", ""] {
+        status_writer.enqueue(nominated("a", node)).await;
+        sleep(SECOND).await;
+    }
+    let written: Vec<Value> = fake
+        .requests()
+        .iter()
+        .map(|asked| asked.body["status"]["nominatedNodeName"].clone())
+        .collect();
+    assert_eq!(written, [json!("n1"), json!("n2"), Value::Null]);
+    assert!(fake.requests().iter().all(|asked| asked.body["status"].get("conditions").is_none()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_nomination_of_somebody_before_is_taken_away_too() {
+    let (fake, status_writer) = start(healthy);
+    status_writer.enqueue(with_nomination(failed("a", "no room"), "")).await;
+    sleep(SECOND).await;
+    let status = fake.requests()[0].body["status"].clone();
+    assert_eq!(status.get("nominatedNodeName"), Some(&Value::Null));
+    assert!(status["conditions"].is_array());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_latest_report_of_a_pod_wins_and_never_two_are_written_at_once() {
+    let writing = Arc::new(Mutex::new(0_i32));
+    let most = Arc::new(Mutex::new(0_i32));
+    let (count, high) = (Arc::clone(&writing), Arc::clone(&most));
+    let (fake, status_writer) = start(move |_| {
+        *lock(&count) += 1;
+        let now = *lock(&count);
+        let most_now = (*lock(&high)).max(now);
+        *lock(&high) = most_now;
+        let count = Arc::clone(&count);
+        tokio::spawn(async move {
+            sleep(SECOND).await;
+            *lock(&count) -= 1;
+        });
+        Reply::json(200, &json!({})).after(SECOND)
+    });
+    for message in ["1", "2", "3", "4"] {
+        status_writer.enqueue(failed("a", message)).await;
+        tokio::task::yield_now().await;
+        sleep(Duration::from_millis(10)).await;
+    }
+    status_writer.enqueue(nominated("a", "n1")).await;
+    sleep(5 * SECOND).await;
+    let messages: Vec<Value> =
+        fake.requests().iter().map(|asked| condition(asked)["message"].clone()).collect();
+    assert_eq!(messages, ["1", "4"]);
+    assert_eq!(fake.requests()[1].body["status"]["nominatedNodeName"], "n1");
+    assert_eq!(*lock(&most), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn not_all_are_written_at_once_and_nobody_waits_for_them() {
+    let (fake, status_writer) = start(|_| Reply::json(200, &json!({})).after(SECOND));
+    let begun = Instant::now();
+    for number in 0..10_000 {
+        status_writer.enqueue(failed(&format!("pod-{number}"), "no room")).await;
+    }
+    assert_eq!(begun.elapsed(), Duration::ZERO, "enqueueing never waits for the API server");
+    sleep(Duration::from_millis(500)).await;
+    assert_eq!(fake.requests().len(), WRITES_IN_FLIGHT_MAX);
+    sleep(SECOND).await;
+    assert_eq!(fake.requests().len(), 2 * WRITES_IN_FLIGHT_MAX);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_done_is_forgotten() {
+    let (fake, status_writer) = start(|_| Reply::json(200, &json!({})).after(SECOND));
+    status_writer.enqueue(failed("a", "1")).await;
+    sleep(Duration::from_millis(10)).await;
+    status_writer.enqueue(failed("a", "2")).await;
+    status_writer.enqueue(StatusUpdate::Forget("uid-a".into())).await;
+    sleep(5 * SECOND).await;
+    assert_eq!(fake.requests().len(), 1, "what waits is not written any more");
+    // Were it remembered, this would change nothing.
+    status_writer.enqueue(failed("a", "1")).await;
+    sleep(5 * SECOND).await;
+    assert_eq!(fake.requests().len(), 2);
+    assert!(condition(&fake.requests()[1])["lastTransitionTime"].is_string());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_may_pass_is_tried_again_and_what_stays_is_not() {
+    for (status, tries) in [(500, 4), (503, 4), (429, 4), (404, 1), (403, 1), (422, 1)] {
+        let (fake, status_writer) = start(move |_| Reply::failure(status, "no"));
+        status_writer.enqueue(failed("a", "1")).await;
+        sleep(Duration::from_mins(5)).await;
+        assert_eq!(fake.requests().len(), tries, "{status}");
+        // It was not written, so the same is tried once more.
+        status_writer.enqueue(failed("a", "1")).await;
+        sleep(Duration::from_mins(5)).await;
+        assert_eq!(fake.requests().len(), 2 * tries, "{status}");
+    }
+    let (fake, status_writer) = start(|_| Reply::failure(429, "no").header("retry-after", 20));
+    status_writer.enqueue(failed("a", "1")).await;
+    sleep(Duration::from_mins(5)).await;
+    let times: Vec<Instant> = fake.requests().iter().map(|asked| asked.at).collect();
+    assert!(times.windows(2).all(|pair| pair[1] - pair[0] >= 20 * SECOND));
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_lease_nothing_is_written() {
+    let fake = FakeApiServer::new(healthy);
+    let status_writer = StatusWriter::start(fake.client(), Fence::never());
+    status_writer.enqueue(failed("a", "1")).await;
+    sleep(SECOND).await;
+    assert_eq!(fake.requests().len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn places_in_the_line_do_not_grow_without_end() {
+    let fake = FakeApiServer::new(healthy);
+    let mut queue = PatchQueue::new(fake.client(), Fence::always().into());
+    for number in 0..10_000 {
+        queue.handle(failed(&format!("pod-{number}"), "1"));
+        queue.handle(StatusUpdate::Forget(format!("uid-pod-{number}").into()));
+    }
+    assert!(queue.order.len() <= 2 * WRITES_IN_FLIGHT_MAX, "{}", queue.order.len());
+    assert_eq!((queue.pending.len(), queue.known.len()), (0, 0));
+}
+
+/// An API server with one pod, which answers a write for another version with a conflict.
+struct SinglePodServer {
+    version: Mutex<u64>,
+    node: Mutex<&'static str>,
+}
+
+impl SinglePodServer {
+    fn new(version: u64) -> Arc<Self> {
+        Arc::new(Self { version: Mutex::new(version), node: Mutex::default() })
+    }
+
+    fn is_bound(&self) {
+        *lock(&self.version) += 1;
+        *lock(&self.node) = "n1";
+    }
+
+    fn answer(&self, asked: &ReceivedRequest) -> Reply {
+        let mut version = lock(&self.version);
+        if asked.method == http::Method::PATCH {
+            if asked.body["metadata"]["resourceVersion"] != version.to_string() {
+                return Reply::failure(409, "the object has been modified");
+            }
+            *version += 1;
+        }
+        let metadata = json!({"uid": "uid-a", "resourceVersion": version.to_string()});
+        Reply::json(200, &json!({"metadata": metadata, "spec": {"nodeName": *lock(&self.node)}}))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_is_tried_again_changes_no_pod_that_was_bound_meanwhile() {
+    let pod = SinglePodServer::new(7);
+    let server = Arc::clone(&pod);
+    let (fake, status_writer) = start(move |asked| match asked.method {
+        http::Method::PATCH if *lock(&server.version) == 7 => {
+            server.is_bound();
+            Reply::never()
+        }
+        _ => server.answer(asked),
+    });
+    status_writer.enqueue(with_nomination(failed("a", "no room"), "n1")).await;
+    sleep(Duration::from_mins(1)).await;
+    assert_eq!(*lock(&pod.version), 8, "the binding is the last change");
+    let methods: Vec<_> = fake.requests().iter().map(|asked| asked.method.clone()).collect();
+    assert_eq!(methods, [http::Method::PATCH, http::Method::PATCH, http::Method::GET]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_done_is_not_written_again_after_a_failure() {
+    let (fake, status_writer) = start(|_| Reply::failure(500, "no"));
+    status_writer.enqueue(failed("a", "no room")).await;
+    sleep(Duration::from_millis(100)).await;
+    status_writer.enqueue(StatusUpdate::Forget("uid-a".into())).await;
+    sleep(Duration::from_mins(1)).await;
+    assert_eq!(fake.requests().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_others_changed_is_written_in_its_new_version() {
+    let pod = SinglePodServer::new(9);
+    let server = Arc::clone(&pod);
+    let (fake, status_writer) = start(move |asked| server.answer(asked));
+    status_writer.enqueue(failed("a", "no room")).await;
+    sleep(SECOND).await;
+    let versions: Vec<Value> = fake
+        .requests_by(&http::Method::PATCH)
+        .iter()
+        .map(|asked| asked.body["metadata"]["resourceVersion"].clone())
+        .collect();
+    assert_eq!(versions, ["7", "9"]);
+    // What was written is known before the watch shows it.
+    status_writer.enqueue(failed("a", "still none")).await;
+    sleep(SECOND).await;
+    assert_eq!(fake.requests().last().unwrap().body["metadata"]["resourceVersion"], "10");
+    assert_eq!(*lock(&pod.version), 11);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_another_one_replaced_is_not_written() {
+    let pod = json!({"metadata": {"uid": "another", "resourceVersion": "9"}, "spec": {}});
+    let (fake, status_writer) = start(move |asked| match asked.method {
+        http::Method::PATCH => Reply::failure(409, "uid"),
+        _ => Reply::json(200, &pod),
+    });
+    status_writer.enqueue(failed("a", "no room")).await;
+    sleep(Duration::from_mins(5)).await;
+    assert_eq!(fake.requests().len(), 2, "one write and one read");
+}
+
+fn waiting_pod(version: u64, message: &str, node: &str) -> Value {
+    json!({
+        "metadata": {"uid": "uid-a", "resourceVersion": version.to_string()},
+        "spec": {},
+        "status": {"nominatedNodeName": node, "conditions": [
+            {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message},
+        ]},
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_pod_says_already_is_not_written_again() {
+    let (fake, status_writer) = start(healthy);
+    status_writer.enqueue(StatusUpdate::observed(&waiting_pod(5, "no room", "n1")).unwrap()).await;
+    status_writer.enqueue(with_nomination(failed("a", "no room"), "n1")).await;
+    sleep(SECOND).await;
+    assert_eq!(fake.requests().len(), 0);
+    status_writer.enqueue(with_nomination(failed("a", "still none"), "n1")).await;
+    sleep(SECOND).await;
+    let status = fake.requests()[0].body["status"].clone();
+    assert_eq!(status["conditions"][0]["message"], "still none");
+    assert!(
+        status["conditions"][0].get("lastTransitionTime").is_none(),
+        "the condition did not turn"
+    );
+    assert!(status.get("nominatedNodeName").is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_behind_does_not_bring_back_what_was_overwritten() {
+    let (fake, status_writer) =
+        start(|_| Reply::json(200, &json!({"metadata": {"resourceVersion": "9"}})));
+    status_writer.enqueue(failed("a", "second")).await;
+    sleep(SECOND).await;
+    status_writer.enqueue(StatusUpdate::observed(&waiting_pod(8, "first", "")).unwrap()).await;
+    status_writer.enqueue(failed("a", "first")).await;
+    sleep(SECOND).await;
+    assert_eq!(fake.requests().len(), 2, "the pod says `second`");
+    status_writer
+        .enqueue(StatusUpdate::observed(&waiting_pod(10, "of somebody else", "")).unwrap())
+        .await;
+    status_writer.enqueue(failed("a", "first")).await;
+    sleep(SECOND).await;
+    assert_eq!(fake.requests().len(), 3);
+}
+
+#[test]
+fn only_pods_that_were_refused_say_something() {
+    assert!(
+        StatusUpdate::observed(&json!({"metadata": {"uid": "a", "resourceVersion": "1"}}))
+            .is_none()
+    );
+    let mut pod = waiting_pod(1, "x", "");
+    pod["status"]["conditions"][0]["status"] = "True".into();
+    assert!(StatusUpdate::observed(&pod).is_none());
+}

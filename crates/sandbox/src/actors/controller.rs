@@ -1,0 +1,216 @@
+//! Following collections, and the loop that all controllers share.
+
+mod timers;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use crate::cluster::Cluster;
+use crate::kinds::Resource;
+use crate::limits::WATCH_BATCH_MAX;
+use crate::status_error::ApiResult;
+use crate::store::Change;
+use timers::Timers;
+
+/// Namespace and name.
+pub(super) type Key = (String, String);
+
+/// How long after a failure an object is looked at again; then twice as long, up to the longest.
+const RETRY_FIRST: Duration = Duration::from_millis(50);
+const RETRY_LONGEST: Duration = Duration::from_secs(30);
+
+/// An object that took long to look at rests for so many times as long, so that the many changes of a
+/// large one are looked at together.
+const REST_FACTOR: u32 = 4;
+const REST_LEAST: Duration = Duration::from_millis(2);
+const REST_LONGEST: Duration = Duration::from_millis(500);
+
+/// Brings objects of one kind to where they should be.
+pub(super) trait Controller: Send + Sync {
+    /// The kinds whose changes it wants to know of: group and plural.
+    fn sources(&self) -> &'static [(&'static str, &'static str)];
+
+    /// The objects to look at after a change of a kind.
+    fn keys_of_change(&self, cluster: &Cluster, source: usize, change: &Change) -> Vec<Key>;
+
+    /// Brings one object where it should be; when to look again, if nothing changes before.
+    fn reconcile(&self, cluster: &Cluster, key: &Key) -> ApiResult<Option<Duration>>;
+}
+
+/// Reads the log of one collection.
+pub(super) struct Informer {
+    pub(super) resource: Arc<Resource>,
+    version: u64,
+    news: watch::Receiver<u64>,
+    /// Objects to be seen again from the start.
+    anew: bool,
+    /// Whether changes were missed, deletions among them.
+    missed: bool,
+}
+
+impl Informer {
+    pub(super) fn new(resource: Arc<Resource>) -> Self {
+        let news = resource.objects.subscribe();
+        Self { resource, version: 0, news, anew: true, missed: false }
+    }
+
+    /// What has happened since, at most one batch. Everything there is at first, and when the log was
+    /// too short to tell.
+    pub(super) fn poll(&mut self) -> Vec<Arc<Change>> {
+        self.news.borrow_and_update();
+        if std::mem::take(&mut self.anew) {
+            let listing = self.resource.objects.list("");
+            self.version = listing.version;
+            return listing
+                .objects
+                .into_iter()
+                .map(|object| Arc::new(Change::present(object)))
+                .collect();
+        }
+        if let Ok(batch) = self.resource.objects.after(self.version, WATCH_BATCH_MAX) {
+            self.version = batch.version;
+            batch.changes
+        } else {
+            (self.anew, self.missed) = (true, true);
+            self.poll()
+        }
+    }
+
+    /// Whether changes were missed since this was asked for the last time. What they told of objects
+    /// that are gone must be found out in another way.
+    pub(super) fn missed(&mut self) -> bool {
+        std::mem::take(&mut self.missed)
+    }
+
+    /// Waits until there is something new.
+    pub(super) async fn changed(&mut self) {
+        if self.news.changed().await.is_err() {
+            // The collection is gone, and nothing will ever change.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// When one has missed changes, all begin anew: whoever looks at every object needs no deletions to
+/// see what is missing.
+pub(super) fn relist_if_missed(informers: &mut [Informer]) -> bool {
+    let missed = informers.iter_mut().fold(false, |missed, one| one.missed() | missed);
+    if missed {
+        for one in informers.iter_mut() {
+            one.anew = true;
+        }
+    }
+    missed
+}
+
+/// Waits until one of them has something new.
+pub(super) async fn any_changed(informers: &mut [Informer]) {
+    let waits = informers.iter_mut().map(|informer| Box::pin(informer.changed()));
+    futures::future::select_all(waits).await;
+}
+
+/// Runs a controller for ever.
+pub(super) async fn run(cluster: &Arc<Cluster>, controller: &dyn Controller) {
+    let mut informers: Vec<Informer> = controller
+        .sources()
+        .iter()
+        .map(|(group, plural)| Informer::new(cluster.resource(group, plural)))
+        .collect();
+    let mut due: BTreeSet<Key> = BTreeSet::new();
+    let mut later = Timers::default();
+    let mut failures: BTreeMap<Key, u32> = BTreeMap::new();
+    let mut resting = Timers::default();
+    loop {
+        let mut busy = false;
+        for (source, informer) in informers.iter_mut().enumerate() {
+            for change in informer.poll() {
+                busy = true;
+                due.extend(controller.keys_of_change(cluster, source, &change));
+            }
+        }
+        busy |= relist_if_missed(&mut informers);
+        let now = Instant::now();
+        due.extend(later.take_due(now));
+        resting.take_due(now);
+        for key in std::mem::take(&mut due) {
+            if let Some(until) = resting.get(&key) {
+                later.set(key, until);
+                continue;
+            }
+            later.forget(&key);
+            let start = Instant::now();
+            let wait = match controller.reconcile(cluster, &key) {
+                Ok(wait) => {
+                    failures.remove(&key);
+                    wait
+                }
+                Err(failure) => {
+                    let tries = failures.entry(key.clone()).or_default();
+                    *tries += 1;
+                    tracing::debug!(name = %key.1, namespace = %key.0, message = %failure.message, "will try again");
+                    Some(RETRY_FIRST.saturating_mul(1 << (*tries).min(10)).min(RETRY_LONGEST))
+                }
+            };
+            let end = Instant::now();
+            // Who has more to do at once goes on.
+            let busy = wait == Some(Duration::ZERO);
+            let rest = (end.duration_since(start) * REST_FACTOR).min(REST_LONGEST);
+            let rest = if busy { Duration::ZERO } else { rest };
+            if rest > REST_LEAST {
+                resting.set(key.clone(), end + rest);
+            }
+            if let Some(wait) = wait {
+                later.set(key, end + wait.max(rest));
+            }
+            tokio::task::yield_now().await;
+        }
+        if busy {
+            tokio::task::yield_now().await;
+            continue;
+        }
+        let next = later.next();
+        tokio::select! {
+            () = any_changed(&mut informers) => {}
+            () = sleep_until(next.unwrap_or(now + RETRY_LONGEST)), if next.is_some() => {}
+        }
+    }
+}
+
+/// The key of the object that a change is about.
+pub(super) fn own(change: &Change) -> Key {
+    (change.object.namespace.to_string(), change.object.name.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::{DeleteOptions, WriteOptions};
+    use crate::testing::{cluster, pod};
+
+    #[test]
+    fn who_missed_a_deletion_sees_everything_again() {
+        let cluster = cluster();
+        let (pods, nodes) = (cluster.resource("", "pods"), cluster.resource("", "nodes"));
+        let mut informers = [Informer::new(Arc::clone(&pods)), Informer::new(nodes)];
+        for one in &mut informers {
+            one.poll();
+        }
+        assert!(!relist_if_missed(&mut informers));
+        pods.objects.limit_watch_cache(1);
+        for name in ["a", "b"] {
+            cluster.create(&pods, "default", pod(name), &WriteOptions::default()).unwrap();
+        }
+        cluster.delete(&pods, "default", "a", &DeleteOptions::default()).unwrap();
+        cluster.create(&pods, "default", pod("c"), &WriteOptions::default()).unwrap();
+        let seen = informers[0].poll();
+        let names: Vec<&str> = seen.iter().map(|change| &*change.object.name).collect();
+        assert_eq!(names, ["b", "c"]);
+        assert!(relist_if_missed(&mut informers));
+        assert!(informers.iter().all(|one| one.anew));
+        assert!(!relist_if_missed(&mut informers));
+    }
+}
