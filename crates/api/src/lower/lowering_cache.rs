@@ -4,9 +4,8 @@
 //! that stays the same. Of a pod in protobuf form, all that its spec is lowered from is put
 //! together. A spec that was lowered from the same is used again, and what is the pod's own is read
 //! in the same pass.
-//! Nodes are read in this way as well. Most pods are not even gone through: see [`alike`].
+//! Nodes are read in this way as well.
 
-mod alike;
 mod cache_key;
 mod node;
 
@@ -19,7 +18,6 @@ use super::limits::{LIST_ENTRIES_MAX, MAP_BYTES_MAX};
 use super::{Lowered, Source, raw};
 use crate::protobuf::wire::{Payload, find_field, next_field, seconds_and_nanoseconds};
 use crate::protobuf::{Error, schema};
-use alike::{Alike, Place, Places};
 use cache_key::{ALL, CacheKeyBuilder};
 
 #[cfg(test)]
@@ -45,7 +43,6 @@ pub struct LoweringCache {
     /// The specs of it, equal ones once: labels change when a pod comes to a node, its spec does
     /// not.
     specs: Map<Arc<PodSpec>, Arc<PodSpec>>,
-    alike: Alike,
     /// Of each family of nodes one, without what is its own, by what it was lowered from.
     nodes: Map<Box<[u8]>, Node>,
     /// To put that together in.
@@ -63,24 +60,8 @@ impl LoweringCache {
     /// Lowers a pod, as [`super::pod`] does.
     pub fn pod(&mut self, source: Source<'_>) -> Lowered<Pod> {
         let Source::Protobuf(_, bytes) = source else { return super::pod(source) };
-        if let Some(pod) = self.alike.lower(bytes) {
-            return (Some(pod), Vec::new());
-        }
-        let Ok(Some(own)) = split(bytes, &mut self.key) else { return super::pod(source) };
-        let (pod, problems) = self.lower_cached(source, &own);
-        if let Some(pod) = &pod
-            && problems.is_empty()
-            && own.is_named()
-            && !own.is_resizing
-        {
-            self.alike.add(bytes, self.key.skipped_ranges(), &own, pod);
-        }
-        (pod, problems)
-    }
-
-    /// Lowers a pod of which all that siblings share was put together.
-    fn lower_cached(&mut self, source: Source<'_>, own: &PerPodFields<'_>) -> Lowered<Pod> {
         let Self { pods, specs, key, .. } = self;
+        let Ok(Some(own)) = split(bytes, key) else { return super::pod(source) };
         if let Some(shared) = pods.get(key.bytes())
             && let Some(lowered) = own.lower(shared)
         {
@@ -109,7 +90,7 @@ fn split<'a>(
     pod: &'a [u8],
     shared: &mut CacheKeyBuilder,
 ) -> Result<Option<PerPodFields<'a>>, Error> {
-    shared.begin(pod);
+    shared.clear();
     if pod.len() > BYTES_MAX {
         return Ok(None);
     }
@@ -133,8 +114,6 @@ struct PerPodFields<'a> {
     started: Time,
     nominated_node: &'a str,
     preempted: bool,
-    is_resizing: bool,
-    places: Places,
 }
 
 /// Seconds and nanoseconds since the epoch, both zero if there is none.
@@ -158,13 +137,9 @@ impl Time {
 }
 
 impl PerPodFields<'_> {
-    fn is_named(&self) -> bool {
-        !self.name.is_empty() && !self.uid.is_empty()
-    }
-
     /// The pod; `None` if something is odd.
     fn lower(&self, shared: &SharedPodFields) -> Option<Lowered<Pod>> {
-        if !self.is_named() {
+        if self.name.is_empty() || self.uid.is_empty() {
             return None;
         }
         if matches!(self.phase, "Succeeded" | "Failed") {
@@ -219,14 +194,14 @@ impl<'a> PodSplitter<'a, '_> {
     fn metadata(&mut self, mut metadata: &'a [u8]) -> Result<(), Error> {
         while let Some((number, payload)) = next_field(&mut metadata)? {
             match number {
-                1 => (self.own.name, self.own.places.name) = self.text(payload)?,
-                5 => (self.own.uid, self.own.places.uid) = self.text(payload)?,
-                6 => (self.own.version, self.own.places.version) = self.text(payload)?,
+                1 => self.own.name = payload.text()?,
+                5 => self.own.uid = payload.text()?,
+                6 => self.own.version = payload.text()?,
                 7 => self.own.generation = payload.number()?.cast_signed(),
-                8 => (self.own.created, self.own.places.created) = self.time(payload)?,
+                8 => self.own.created = Time::read(payload)?,
                 9 => self.own.deleted = Time::read(payload)?,
                 3 | 11 | 13 => self.shared.take(&schema::OBJECT_META, number, payload, 0)?,
-                _ => self.skip(payload),
+                _ => {}
             }
         }
         Ok(())
@@ -239,16 +214,12 @@ impl<'a> PodSplitter<'a, '_> {
                 1 => match find_field(payload.bytes()?, 2)? {
                     Some(source) if is_ephemeral(source.bytes()?)? => return Ok(false),
                     // Each pod has a volume with its token, whose name is the pod's own.
-                    Some(source) if !is_known(source.bytes()?)? => {
-                        find_field(payload.bytes()?, 1)?
-                            .into_iter()
-                            .for_each(|name| self.skip(name));
-                    }
+                    Some(source) if !is_known(source.bytes()?)? => {}
                     _ => self.shared.take(&schema::POD_SPEC, number, payload, 0)?,
                 },
                 // Where the token is mounted is the pod's own.
                 2 | 20 => self.shared.take(&schema::POD_SPEC, number, payload, 1)?,
-                10 => (self.own.node, self.own.places.node) = self.text(payload)?,
+                10 => self.own.node = payload.text()?,
                 25 => self.own.priority = payload.number()?.cast_signed(),
                 38 => {
                     let name = find_field(payload.bytes()?, 1)?;
@@ -266,10 +237,10 @@ impl<'a> PodSplitter<'a, '_> {
             match number {
                 1 => self.own.phase = payload.text()?,
                 2 => self.condition(payload)?,
-                7 => (self.own.started, self.own.places.started) = self.time(payload)?,
+                7 => self.own.started = Time::read(payload)?,
                 11 => self.own.nominated_node = payload.text()?,
                 8 | 10 | 19 | 20 => self.shared.take(&schema::POD_STATUS, number, payload, ALL)?,
-                _ => self.skip(payload),
+                _ => {}
             }
         }
         Ok(())
@@ -283,35 +254,17 @@ impl<'a> PodSplitter<'a, '_> {
                 1 => kind = payload.text()?,
                 2 => status = payload.text()?,
                 5 => reason = payload.text()?,
-                _ => self.skip(payload),
+                _ => {}
             }
         }
         match (kind, status, reason) {
             ("PodResizePending", ..) => {
-                self.own.is_resizing = true;
                 self.shared.take(&schema::POD_STATUS, 2, payload, ALL)?;
             }
             ("DisruptionTarget", "True", "PreemptionByScheduler") => self.own.preempted = true,
             _ => {}
         }
         Ok(())
-    }
-
-    /// A text that is the pod's own, and where it is.
-    fn text(&mut self, payload: Payload<'a>) -> Result<(&'a str, Place), Error> {
-        Ok((payload.text()?, self.shared.skip(payload.bytes()?)))
-    }
-
-    /// A time that is the pod's own, and where it is.
-    fn time(&mut self, payload: Payload<'a>) -> Result<(Time, Place), Error> {
-        Ok((Time::read(payload)?, self.shared.skip(payload.bytes()?)))
-    }
-
-    /// Passes something that nobody reads, which others need not have the same.
-    fn skip(&mut self, payload: Payload<'a>) {
-        if let Payload::Bytes(bytes) = payload {
-            self.shared.skip(bytes);
-        }
     }
 }
 

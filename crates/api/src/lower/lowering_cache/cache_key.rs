@@ -1,6 +1,5 @@
 //! What siblings share, put together so that it can be compared.
 
-use super::alike::Place;
 use crate::protobuf::wire::{Payload, next_field};
 use crate::protobuf::{Error, Message};
 
@@ -11,34 +10,16 @@ pub(super) const ALL: u32 = u32::MAX;
 #[derive(Default)]
 pub(super) struct CacheKeyBuilder {
     bytes: Vec<u8>,
-    /// Where the object begins in memory.
-    begin: usize,
-    skipped_ranges: Vec<Place>,
 }
 
 impl CacheKeyBuilder {
-    /// Begins with an object.
-    pub(super) fn begin(&mut self, object: &[u8]) {
+    /// Begins anew.
+    pub(super) fn clear(&mut self) {
         self.bytes.clear();
-        self.skipped_ranges.clear();
-        self.begin = object.as_ptr().addr();
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
-    }
-
-    /// Where in the object something is that was not taken.
-    pub(super) fn skipped_ranges(&self) -> &[Place] {
-        &self.skipped_ranges
-    }
-
-    /// Leaves a part of the object out. Where it is.
-    pub(super) fn skip(&mut self, part: &[u8]) -> Place {
-        let begin = (part.as_ptr().addr() - self.begin) as u32;
-        let place = begin..begin + part.len() as u32;
-        self.skipped_ranges.push(place.clone());
-        place
     }
 
     /// Takes a field, if it is read. Of messages, so many levels down, only what is read is taken.
@@ -61,11 +42,6 @@ impl CacheKeyBuilder {
             {
                 self.head(number, 0, 0);
                 while let Some((number, payload)) = next_field(&mut bytes)? {
-                    if let Payload::Bytes(bytes) = payload
-                        && !inner.reads(number)
-                    {
-                        self.skip(bytes);
-                    }
                     self.take(inner, number, payload, levels - 1)?;
                 }
                 // There is no field with this number.

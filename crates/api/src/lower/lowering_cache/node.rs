@@ -73,7 +73,7 @@ impl PerNodeFields<'_> {
 
 /// Puts together all that siblings share. What is the node's own.
 fn split<'a>(mut node: &'a [u8], shared: &mut CacheKeyBuilder) -> Result<PerNodeFields<'a>, Error> {
-    shared.begin(node);
+    shared.clear();
     let mut own = PerNodeFields::default();
     while let Some((number, payload)) = next_field(&mut node)? {
         match number {

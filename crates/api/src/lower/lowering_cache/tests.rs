@@ -55,14 +55,6 @@ fn pod() -> Value {
     pod
 }
 
-/// The same, as it is most of the time.
-fn settled_pod() -> Value {
-    let mut pod = pod();
-    let conditions = pod["status"]["conditions"].as_array_mut().unwrap();
-    conditions.retain(|condition| condition["type"] != "PodResizePending");
-    pod
-}
-
 fn bytes(pod: &Value) -> Vec<u8> {
     encode(&schema::POD, pod)
 }
@@ -166,63 +158,15 @@ fn every_field_that_is_read_is_varied() {
 
 #[test]
 fn whatever_differs_is_seen() {
-    for base in [pod(), settled_pod()] {
-        let variants = variants(&base);
-        assert!(variants.len() > 300, "{}", variants.len());
-        for variant in variants {
-            let mut cache = LoweringCache::default();
-            for pod in [&base, &variant, &base, &variant] {
-                assert_eq!(through(&mut cache, pod), directly(pod), "{variant}");
-            }
-        }
-    }
-}
-
-#[test]
-fn whatever_differs_of_a_pod_that_is_alike_is_seen() {
-    let base = bytes(&settled_pod());
-    let [mut cache, mut gone_through] = [(); 2].map(|()| LoweringCache::default());
-    for cache in [&mut cache, &mut gone_through] {
-        cache.pod(Source::Protobuf(&schema::POD, &base));
-    }
-    let mut alike = 0;
-    for place in 0..base.len() {
-        for bits in [1, 2, 16, 64] {
-            let mut other = base.clone();
-            other[place] ^= bits;
-            gone_through.alike = Alike::default();
-            let wanted = gone_through.pod(Source::Protobuf(&schema::POD, &other));
-            if let Some(pod) = cache.alike.lower(&other) {
-                assert_eq!((Some(pod), Vec::new()), wanted, "byte {place} ^ {bits}");
-                alike += 1;
-            }
-        }
-    }
-    assert!(alike > 100, "{alike}");
-}
-
-#[test]
-fn pods_are_alike_that_have_the_same_but_what_is_their_own() {
-    let is_alike = |change: &dyn Fn(&mut Value)| {
+    let base = pod();
+    let variants = variants(&base);
+    assert!(variants.len() > 300, "{}", variants.len());
+    for variant in variants {
         let mut cache = LoweringCache::default();
-        let mut pod = settled_pod();
-        through(&mut cache, &pod);
-        change(&mut pod);
-        cache.alike.lower(&bytes(&pod)).is_some()
-    };
-    assert!(is_alike(&|pod| {
-        pod["metadata"]["name"] = json!("q");
-        pod["metadata"]["uid"] = json!("v");
-        pod["metadata"]["resourceVersion"] = json!("18");
-        pod["metadata"]["creationTimestamp"] = json!("2026-01-31T12:00:07Z");
-        pod["spec"]["nodeName"] = json!("o");
-        pod["status"]["startTime"] = json!("2026-01-31T12:00:08Z");
-        let token = pod["spec"]["volumes"].as_array_mut().unwrap().last_mut().unwrap();
-        token["name"] = json!("token-other");
-    }));
-    assert!(!is_alike(&|pod| pod["spec"]["priority"] = json!(9)));
-    assert!(!is_alike(&|pod| pod["metadata"]["name"] = json!("longer")));
-    assert!(!is_alike(&|pod| pod["status"]["phase"] = json!("Runnind")));
+        for pod in [&base, &variant, &base, &variant] {
+            assert_eq!(through(&mut cache, pod), directly(pod), "{variant}");
+        }
+    }
 }
 
 #[test]
