@@ -1,20 +1,23 @@
 //! Lowering of pods.
 
-use engine::object::{
-    HostPort, InlineDisk, Owner, Pod, PodSpec, Protocol, Resources, Text, Toleration,
-    TolerationOperator, Volume,
-};
+mod containers;
+mod tolerations;
+mod volumes;
+
+use engine::object::{HostPort, Owner, Pod, PodSpec, Resources, Text, Volume};
 use serde::Deserialize;
 
 use super::Lower;
 use super::affinity::{RawAffinity, RawSpread};
-use super::node::taint_effect;
 use super::problem::{FieldPath, ProblemReport, quoted};
 use super::raw::{self, List, Meta, Nullable, RawAmounts, Str, StrMap};
 use super::resources::{
     Amounts, ContainerDemand, ContainerStatuses, PodDemand, RawContainerStatus,
     RawResourceRequests, RawResources, amounts, is_pod_level,
 };
+use containers::RawContainer;
+use tolerations::{RawToleration, tolerations};
+use volumes::RawVolume;
 
 /// `v1 Pod`.
 #[derive(Debug, Default, Deserialize)]
@@ -48,90 +51,9 @@ struct RawPodSpec {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct RawContainer {
-    name: Str,
-    image: Str,
-    ports: List<RawPort>,
-    resources: Nullable<RawResources>,
-    restart_policy: Str,
-    restart_policy_rules: List<RawRestartRule>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct RawPort {
-    #[serde(rename = "hostIP")]
-    host_ip: Str,
-    host_port: Nullable<i32>,
-    protocol: Str,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct RawRestartRule {
-    action: Str,
-}
-
-#[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct RawNamed {
     name: Str,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct RawToleration {
-    key: Str,
-    operator: Str,
-    value: Str,
-    effect: Str,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct RawVolume {
-    name: Str,
-    aws_elastic_block_store: Option<RawVolumeSource>,
-    azure_disk: Option<RawVolumeSource>,
-    azure_file: Option<RawVolumeSource>,
-    cinder: Option<RawVolumeSource>,
-    csi: Option<RawVolumeSource>,
-    ephemeral: Option<RawVolumeSource>,
-    gce_persistent_disk: Option<RawVolumeSource>,
-    image: Option<RawImageVolume>,
-    iscsi: Option<RawVolumeSource>,
-    persistent_volume_claim: Option<RawVolumeSource>,
-    portworx_volume: Option<RawVolumeSource>,
-    rbd: Option<RawVolumeSource>,
-    vsphere_volume: Option<RawVolumeSource>,
-}
-
-/// The union of the fields of all volume sources; each source has a few of them.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct RawVolumeSource {
-    claim_name: Str,
-    #[serde(rename = "diskURI")]
-    disk_uri: Str,
-    driver: Str,
-    image: Str,
-    iqn: Str,
-    monitors: List<Str>,
-    pd_name: Str,
-    pool: Str,
-    read_only: Nullable<bool>,
-    secret_name: Str,
-    share_name: Str,
-    #[serde(rename = "volumeID")]
-    volume_id: Str,
-    volume_path: Str,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct RawImageVolume {
-    reference: Str,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -394,10 +316,7 @@ impl RawPod {
         let spec = &self.spec;
         let mut features = Vec::new();
         let mut containers = spec.containers.iter().chain(spec.init_containers.iter());
-        let restarts_all = containers.any(|container| {
-            container.restart_policy_rules.iter().any(|r| &**r.action == "RestartAllContainers")
-        });
-        if restarts_all {
+        if containers.any(RawContainer::restarts_all) {
             features.push("RestartAllContainersOnContainerExits".into());
         }
         if spec.host_network.0 && spec.host_users == Some(false) {
@@ -407,138 +326,9 @@ impl RawPod {
     }
 }
 
-impl RawContainer {
-    /// Returns `true` for an init container that keeps running beside the main containers.
-    fn is_sidecar(&self) -> bool {
-        &**self.restart_policy == "Always"
-    }
-
-    fn add_host_ports(
-        &self,
-        path: &FieldPath<'_>,
-        ports: &mut Vec<HostPort>,
-        report: &mut ProblemReport,
-    ) {
-        let path = path.field("ports");
-        report.check_entries(&path, &self.ports);
-        for (index, raw) in self.ports.iter().enumerate() {
-            let path = path.index(index);
-            let port = raw.host_port.0;
-            if !(0..=65_535).contains(&port) {
-                report.error(&path.field("hostPort"), format!("found {port}, expected 1 to 65535"));
-            }
-            if port <= 0 {
-                continue;
-            }
-            let protocol = match &*raw.protocol.0 {
-                "" | "TCP" => Protocol::Tcp,
-                "UDP" => Protocol::Udp,
-                "SCTP" => Protocol::Sctp,
-                found => {
-                    let found = quoted(found);
-                    let path = path.field("protocol");
-                    report.error(&path, format!("found {found}, expected TCP, UDP or SCTP"));
-                    continue;
-                }
-            };
-            let ip = if raw.host_ip.is_empty() { "0.0.0.0".into() } else { raw.host_ip.0.clone() };
-            ports.push(HostPort { ip, protocol, port });
-        }
-    }
-}
-
-impl RawVolume {
-    fn lower(&self, pod: &str) -> Option<Volume> {
-        if let Some(claim) = &self.persistent_volume_claim {
-            return Some(Volume::Claim { name: claim.claim_name.0.clone() });
-        }
-        if self.ephemeral.is_some() {
-            let volume = &*self.name.0;
-            return Some(Volume::Ephemeral { claim: format!("{pod}-{volume}").into() });
-        }
-        self.disk().map(Volume::Inline)
-    }
-
-    fn disk(&self) -> Option<InlineDisk> {
-        let text = |text: &Str| text.0.clone();
-        Some(if let Some(disk) = &self.gce_persistent_disk {
-            let name = text(&disk.pd_name);
-            InlineDisk::GcePersistentDisk { name, read_only: disk.read_only.0 }
-        } else if let Some(disk) = &self.aws_elastic_block_store {
-            let id = text(&disk.volume_id);
-            InlineDisk::AwsElasticBlockStore { id, read_only: disk.read_only.0 }
-        } else if let Some(disk) = &self.rbd {
-            InlineDisk::Rbd {
-                monitors: disk.monitors.iter().map(text).collect(),
-                pool: text(&disk.pool),
-                image: text(&disk.image),
-                read_only: disk.read_only.0,
-            }
-        } else if let Some(disk) = &self.iscsi {
-            InlineDisk::Iscsi { iqn: text(&disk.iqn), read_only: disk.read_only.0 }
-        } else if let Some(disk) = &self.azure_disk {
-            InlineDisk::AzureDisk { uri: text(&disk.disk_uri) }
-        } else if let Some(disk) = &self.azure_file {
-            InlineDisk::AzureFile { share: text(&disk.share_name), secret: text(&disk.secret_name) }
-        } else if let Some(disk) = &self.cinder {
-            InlineDisk::Cinder { id: text(&disk.volume_id) }
-        } else if let Some(disk) = &self.vsphere_volume {
-            InlineDisk::VsphereVolume { path: text(&disk.volume_path) }
-        } else if let Some(disk) = &self.portworx_volume {
-            InlineDisk::PortworxVolume { id: text(&disk.volume_id) }
-        } else {
-            InlineDisk::Csi { driver: text(&self.csi.as_ref()?.driver) }
-        })
-    }
-}
-
 fn names(path: &FieldPath<'_>, raw: &[RawNamed], report: &mut ProblemReport) -> Box<[Text]> {
     report.check_entries(path, raw);
     raw.iter().map(|named| named.name.0.clone()).collect()
-}
-
-fn tolerations(
-    path: &FieldPath<'_>,
-    raw: &[RawToleration],
-    report: &mut ProblemReport,
-) -> Box<[Toleration]> {
-    if !report.check_entries(path, raw) {
-        return Box::default();
-    }
-    let raw = raw.iter().enumerate();
-    raw.map(|(index, raw)| toleration(&path.index(index), raw, report)).collect()
-}
-
-fn toleration(path: &FieldPath<'_>, raw: &RawToleration, report: &mut ProblemReport) -> Toleration {
-    let mut operator = match &*raw.operator.0 {
-        "" | "Equal" => TolerationOperator::Equal,
-        "Exists" => TolerationOperator::Exists,
-        // Valid only with a feature gate that is off: the API server stores them, and they tolerate
-        // nothing.
-        "Lt" | "Gt" => TolerationOperator::Other,
-        found => {
-            let found = quoted(found);
-            report
-                .error(&path.field("operator"), format!("found {found}, expected Equal or Exists"));
-            TolerationOperator::Other
-        }
-    };
-    if raw.key.is_empty() && operator == TolerationOperator::Equal {
-        let message = "found Equal with an empty key, expected Exists or a key";
-        report.error(&path.field("operator"), message);
-    }
-    let effect = match &*raw.effect.0 {
-        "" => None,
-        text => {
-            let effect = taint_effect(&path.field("effect"), text, report);
-            if effect.is_none() {
-                // No taint has an unknown effect, so the toleration matches nothing.
-                operator = TolerationOperator::Other;
-            }
-            effect
-        }
-    };
-    Toleration { key: raw.key.0.clone(), operator, value: raw.value.0.clone(), effect }
 }
 
 /// Returns the image name with its tag, `:latest` by default.
