@@ -7,6 +7,8 @@
 //! protobuf  Kubernetes' protobuf encoding as a serde data format
 //! ```
 
+#![warn(missing_docs)]
+
 pub mod config;
 pub mod lower;
 pub mod protobuf;
