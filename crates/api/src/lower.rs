@@ -18,6 +18,7 @@
 //! Defaults that the API server sets on creation (such as requests from limits) are not applied.
 
 mod affinity;
+mod field_numbers;
 pub mod limits;
 mod lowering_cache;
 mod node;

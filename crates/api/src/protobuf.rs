@@ -66,6 +66,19 @@ impl Message {
         self.numbers.checked_shr(number).is_some_and(|numbers| numbers & 1 == 1)
     }
 
+    /// Returns the number of a field. Only for constants, where an unknown name does not compile.
+    pub(crate) const fn number_of(&self, name: &str) -> u32 {
+        let mut index = 0;
+        while index < self.fields.len() {
+            if is_equal(self.fields[index].name.as_bytes(), name.as_bytes()) {
+                return self.fields[index].number;
+            }
+            index += 1;
+        }
+        panic!("the schema has no field of this name")
+    }
+
+    /// Returns the field with this number, if it is read.
     pub(crate) fn field(&self, number: u32) -> Option<&'static Field> {
         self.fields.iter().find(|field| field.number == number)
     }
@@ -77,5 +90,14 @@ impl Message {
             Shape::List(&Shape::Message(inner)) => Some(inner),
             _ => None,
         }
+    }
+}
+
+/// Compares in constants, where `==` is not available.
+const fn is_equal(one: &[u8], other: &[u8]) -> bool {
+    match (one, other) {
+        ([], []) => true,
+        ([first, one @ ..], [second, other @ ..]) => *first == *second && is_equal(one, other),
+        _ => false,
     }
 }

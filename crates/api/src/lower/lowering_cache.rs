@@ -1,10 +1,10 @@
-//! What siblings share is lowered once.
+//! Caches the lowered form of pods and nodes.
 //!
-//! Nearly all pods have siblings, and each pod is seen again and again while it lives, with a spec
-//! that stays the same. Of a pod in protobuf form, all that its spec is lowered from is put
-//! together. A spec that was lowered from the same is used again, and what is the pod's own is read
-//! in the same pass.
-//! Nodes are read in this way as well.
+//! Most pods share their spec with the other pods of their workload, and each pod is seen again
+//! whenever its status changes. One pass over a pod in protobuf form separates the fields of this
+//! pod alone (such as its name and its node) from those that pods share. The shared fields are the
+//! key of the cache: a pod with a known key reuses the namespace, labels and spec lowered earlier.
+//! Nodes are cached in the same way, see [`node`].
 
 mod cache_key;
 mod node;
@@ -14,42 +14,43 @@ use std::sync::Arc;
 use engine::map::Map;
 use engine::object::{Labels, Node, Pod, PodSpec, Text};
 
+use super::field_numbers::{
+    metadata, pod, pod_condition, pod_spec, pod_status, scheduling_gate, volume, volume_source,
+};
 use super::limits::{LIST_ENTRIES_MAX, MAP_BYTES_MAX};
 use super::{Lowered, Source, raw};
 use crate::protobuf::wire::{Payload, find_field, next_field, seconds_and_nanoseconds};
 use crate::protobuf::{Error, schema};
-use cache_key::{ALL, CacheKeyBuilder};
+use cache_key::{ALL_LEVELS, CacheKeyBuilder};
 
 #[cfg(test)]
 mod tests;
 
-/// Families that are remembered; beyond that all are forgotten.
+/// Entries of a cache; one more empties it.
 const ENTRIES_MAX: usize = 256;
 
-/// Bytes of what one of them was lowered from.
+/// Size of a key; objects with larger ones are not cached.
 const KEY_BYTES_MAX: usize = 16 << 10;
 
-/// Bytes of an object that may have siblings. An entry of a list takes two, so that no list of it
-/// is too long, and neither is a map.
-const BYTES_MAX: usize = 2 * LIST_ENTRIES_MAX;
+/// Size of an object that is looked up. A list entry takes at least two bytes, so no list or map
+/// of such an object exceeds its limit.
+const OBJECT_BYTES_MAX: usize = 2 * LIST_ENTRIES_MAX;
 
-const _: () = assert!(BYTES_MAX <= MAP_BYTES_MAX);
+const _: () = assert!(OBJECT_BYTES_MAX <= MAP_BYTES_MAX);
 
-/// Lowers pods and nodes, and remembers what they share.
+/// Lowers pods and nodes, and caches the fields that they share.
 #[derive(Default)]
 pub struct LoweringCache {
-    /// By what it was lowered from.
     pods: Map<Box<[u8]>, SharedPodFields>,
-    /// The specs of it, equal ones once: labels change when a pod comes to a node, its spec does
-    /// not.
+    /// The distinct specs of `pods`: entries that differ only in labels share their spec.
     specs: Map<Arc<PodSpec>, Arc<PodSpec>>,
-    /// Of each family of nodes one, without what is its own, by what it was lowered from.
+    /// Of the nodes of each key, one with empty per-node fields.
     nodes: Map<Box<[u8]>, Node>,
-    /// To put that together in.
+    /// The key of the current object.
     key: CacheKeyBuilder,
 }
 
-/// What pods that are siblings have in common.
+/// The lowered fields of pods with equal keys.
 struct SharedPodFields {
     namespace: Text,
     labels: Labels,
@@ -57,7 +58,7 @@ struct SharedPodFields {
 }
 
 impl LoweringCache {
-    /// Lowers a pod, as [`super::pod`] does.
+    /// Lowers a pod with the result of [`super::pod`].
     pub fn pod(&mut self, source: Source<'_>) -> Lowered<Pod> {
         let Source::Protobuf(_, bytes) = source else { return super::pod(source) };
         let Self { pods, specs, key, .. } = self;
@@ -84,21 +85,17 @@ impl LoweringCache {
     }
 }
 
-/// Puts together all that siblings share. What is the pod's own; `None` if no sibling can have the
-/// same.
-fn split<'a>(
-    pod: &'a [u8],
-    shared: &mut CacheKeyBuilder,
-) -> Result<Option<PerPodFields<'a>>, Error> {
-    shared.clear();
-    if pod.len() > BYTES_MAX {
+/// Builds the key of a pod and returns its own fields, or `None` if the pod cannot be cached.
+fn split<'a>(pod: &'a [u8], key: &mut CacheKeyBuilder) -> Result<Option<PerPodFields<'a>>, Error> {
+    key.clear();
+    if pod.len() > OBJECT_BYTES_MAX {
         return Ok(None);
     }
-    let mut split = PodSplitter { shared, own: PerPodFields::default() };
-    Ok(split.pod(pod)?.then_some(split.own))
+    let mut splitter = PodSplitter { key, own: PerPodFields::default() };
+    Ok(splitter.pod(pod)?.then_some(splitter.own))
 }
 
-/// What is a pod's own.
+/// The fields that are not shared.
 #[derive(Default)]
 struct PerPodFields<'a> {
     name: &'a str,
@@ -116,7 +113,7 @@ struct PerPodFields<'a> {
     preempted: bool,
 }
 
-/// Seconds and nanoseconds since the epoch, both zero if there is none.
+/// Seconds and nanoseconds since the Unix epoch; both are zero if the time is unset.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Time(i64, i64);
 
@@ -129,7 +126,7 @@ impl Time {
         self != Self::default()
     }
 
-    /// Nanoseconds since the epoch; `None` if it is none of these centuries.
+    /// Returns nanoseconds since the Unix epoch, or `None` outside the years 1970 to 2106.
     fn nanoseconds(self) -> Option<i64> {
         let usual = (0..1 << 32).contains(&self.0) && (0..1_000_000_000).contains(&self.1);
         usual.then(|| self.0 * 1_000_000_000 + self.1)
@@ -137,7 +134,8 @@ impl Time {
 }
 
 impl PerPodFields<'_> {
-    /// The pod; `None` if something is odd.
+    /// Combines own and shared fields; returns `None` if a field needs the checks of
+    /// [`super::pod`].
     fn lower(&self, shared: &SharedPodFields) -> Option<Lowered<Pod>> {
         if self.name.is_empty() || self.uid.is_empty() {
             return None;
@@ -170,76 +168,86 @@ impl PerPodFields<'_> {
     }
 }
 
-/// Goes through a pod once. All that is read of it is either shared or the pod's own.
+/// Reads a pod in one pass. Each field that lowering reads goes either to the key or to the pod's
+/// own fields.
 struct PodSplitter<'a, 's> {
-    shared: &'s mut CacheKeyBuilder,
+    key: &'s mut CacheKeyBuilder,
     own: PerPodFields<'a>,
 }
 
 impl<'a> PodSplitter<'a, '_> {
-    /// Whether siblings can have the same.
-    fn pod(&mut self, mut pod: &'a [u8]) -> Result<bool, Error> {
-        while let Some((number, payload)) = next_field(&mut pod)? {
+    /// Returns `true` if the pod can be cached.
+    fn pod(&mut self, mut bytes: &'a [u8]) -> Result<bool, Error> {
+        while let Some((number, payload)) = next_field(&mut bytes)? {
             match number {
-                1 => self.metadata(payload.bytes()?)?,
-                2 if !self.spec(payload.bytes()?)? => return Ok(false),
-                3 => self.status(payload.bytes()?)?,
+                pod::METADATA => self.metadata(payload.bytes()?)?,
+                pod::SPEC if !self.spec(payload.bytes()?)? => return Ok(false),
+                pod::STATUS => self.status(payload.bytes()?)?,
                 _ => {}
             }
         }
         Ok(true)
     }
 
-    /// Shared are namespace, labels and owners.
-    fn metadata(&mut self, mut metadata: &'a [u8]) -> Result<(), Error> {
-        while let Some((number, payload)) = next_field(&mut metadata)? {
+    fn metadata(&mut self, mut bytes: &'a [u8]) -> Result<(), Error> {
+        while let Some((number, payload)) = next_field(&mut bytes)? {
             match number {
-                1 => self.own.name = payload.text()?,
-                5 => self.own.uid = payload.text()?,
-                6 => self.own.version = payload.text()?,
-                7 => self.own.generation = payload.number()?.cast_signed(),
-                8 => self.own.created = Time::read(payload)?,
-                9 => self.own.deleted = Time::read(payload)?,
-                3 | 11 | 13 => self.shared.take(&schema::OBJECT_META, number, payload, 0)?,
+                metadata::NAME => self.own.name = payload.text()?,
+                metadata::UID => self.own.uid = payload.text()?,
+                metadata::RESOURCE_VERSION => self.own.version = payload.text()?,
+                metadata::GENERATION => self.own.generation = payload.number()?.cast_signed(),
+                metadata::CREATION_TIMESTAMP => self.own.created = Time::read(payload)?,
+                metadata::DELETION_TIMESTAMP => self.own.deleted = Time::read(payload)?,
+                metadata::NAMESPACE | metadata::LABELS | metadata::OWNER_REFERENCES => {
+                    self.key.add(&schema::OBJECT_META, number, payload, 0)?;
+                }
                 _ => {}
             }
         }
         Ok(())
     }
 
-    /// Shared is all but the node, the priority and the gates. Whether siblings can have the same.
-    fn spec(&mut self, mut spec: &'a [u8]) -> Result<bool, Error> {
-        while let Some((number, payload)) = next_field(&mut spec)? {
+    /// Returns `true` if the pod can be cached.
+    fn spec(&mut self, mut bytes: &'a [u8]) -> Result<bool, Error> {
+        while let Some((number, payload)) = next_field(&mut bytes)? {
             match number {
-                1 => match find_field(payload.bytes()?, 2)? {
+                pod_spec::VOLUMES => match find_field(payload.bytes()?, volume::SOURCE)? {
+                    // The claim is named after the pod, so the spec is the pod's own.
                     Some(source) if is_ephemeral(source.bytes()?)? => return Ok(false),
-                    // Each pod has a volume with its token, whose name is the pod's own.
-                    Some(source) if !is_known(source.bytes()?)? => {}
-                    _ => self.shared.take(&schema::POD_SPEC, number, payload, 0)?,
+                    // For example the volume of the service account token, whose name is random.
+                    Some(source) if !is_read(source.bytes()?)? => {}
+                    _ => self.key.add(&schema::POD_SPEC, number, payload, 0)?,
                 },
-                // Where the token is mounted is the pod's own.
-                2 | 20 => self.shared.take(&schema::POD_SPEC, number, payload, 1)?,
-                10 => self.own.node = payload.text()?,
-                25 => self.own.priority = payload.number()?.cast_signed(),
-                38 => {
-                    let name = find_field(payload.bytes()?, 1)?;
+                // One level, which leaves out the mounts: they name the token's volume.
+                pod_spec::CONTAINERS | pod_spec::INIT_CONTAINERS => {
+                    self.key.add(&schema::POD_SPEC, number, payload, 1)?;
+                }
+                pod_spec::NODE_NAME => self.own.node = payload.text()?,
+                pod_spec::PRIORITY => self.own.priority = payload.number()?.cast_signed(),
+                pod_spec::SCHEDULING_GATES => {
+                    let name = find_field(payload.bytes()?, scheduling_gate::NAME)?;
                     self.own.gates.push(name.map_or(Ok(""), Payload::text)?);
                 }
-                _ => self.shared.take(&schema::POD_SPEC, number, payload, 0)?,
+                _ => self.key.add(&schema::POD_SPEC, number, payload, 0)?,
             }
         }
         Ok(true)
     }
 
-    /// Shared is what is allocated to the pod, and whether it cannot be resized.
-    fn status(&mut self, mut status: &'a [u8]) -> Result<(), Error> {
-        while let Some((number, payload)) = next_field(&mut status)? {
+    fn status(&mut self, mut bytes: &'a [u8]) -> Result<(), Error> {
+        while let Some((number, payload)) = next_field(&mut bytes)? {
             match number {
-                1 => self.own.phase = payload.text()?,
-                2 => self.condition(payload)?,
-                7 => self.own.started = Time::read(payload)?,
-                11 => self.own.nominated_node = payload.text()?,
-                8 | 10 | 19 | 20 => self.shared.take(&schema::POD_STATUS, number, payload, ALL)?,
+                pod_status::PHASE => self.own.phase = payload.text()?,
+                pod_status::CONDITIONS => self.condition(payload)?,
+                pod_status::START_TIME => self.own.started = Time::read(payload)?,
+                pod_status::NOMINATED_NODE_NAME => self.own.nominated_node = payload.text()?,
+                // Requests depend on these.
+                pod_status::CONTAINER_STATUSES
+                | pod_status::INIT_CONTAINER_STATUSES
+                | pod_status::ALLOCATED_RESOURCES
+                | pod_status::RESOURCES => {
+                    self.key.add(&schema::POD_STATUS, number, payload, ALL_LEVELS)?;
+                }
                 _ => {}
             }
         }
@@ -248,18 +256,20 @@ impl<'a> PodSplitter<'a, '_> {
 
     fn condition(&mut self, payload: Payload<'a>) -> Result<(), Error> {
         let (mut kind, mut status, mut reason) = ("", "", "");
-        let mut condition = payload.bytes()?;
-        while let Some((number, payload)) = next_field(&mut condition)? {
+        let mut bytes = payload.bytes()?;
+        while let Some((number, payload)) = next_field(&mut bytes)? {
             match number {
-                1 => kind = payload.text()?,
-                2 => status = payload.text()?,
-                5 => reason = payload.text()?,
+                pod_condition::TYPE => kind = payload.text()?,
+                pod_condition::STATUS => status = payload.text()?,
+                pod_condition::REASON => reason = payload.text()?,
                 _ => {}
             }
         }
         match (kind, status, reason) {
+            // Requests depend on it.
             ("PodResizePending", ..) => {
-                self.shared.take(&schema::POD_STATUS, 2, payload, ALL)?;
+                let conditions = pod_status::CONDITIONS;
+                self.key.add(&schema::POD_STATUS, conditions, payload, ALL_LEVELS)?;
             }
             ("DisruptionTarget", "True", "PreemptionByScheduler") => self.own.preempted = true,
             _ => {}
@@ -268,13 +278,13 @@ impl<'a> PodSplitter<'a, '_> {
     }
 }
 
-/// Whether a volume's claim is named after its pod.
+/// Returns `true` for a volume with a claim that is created for the pod.
 fn is_ephemeral(source: &[u8]) -> Result<bool, Error> {
-    Ok(find_field(source, 29)?.is_some())
+    Ok(find_field(source, volume_source::EPHEMERAL)?.is_some())
 }
 
-/// Whether scheduling reads a kind of volume.
-fn is_known(mut source: &[u8]) -> Result<bool, Error> {
+/// Returns `true` if scheduling reads volumes of this type.
+fn is_read(mut source: &[u8]) -> Result<bool, Error> {
     while let Some((number, _)) = next_field(&mut source)? {
         if schema::VOLUME_SOURCE.reads(number) {
             return Ok(true);

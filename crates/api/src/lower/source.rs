@@ -4,6 +4,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+use super::field_numbers::{metadata, pod, pod_status};
 use crate::protobuf::wire::{Payload, find_field, next_field};
 use crate::protobuf::{self, Message, MessageDeserializer};
 
@@ -93,16 +94,16 @@ fn with_path<'a, D: Deserializer<'a>, R: Deserialize<'a>>(
         .map_err(|error| (error.path().to_string(), error.inner().to_string()))
 }
 
-/// Reads the identifying metadata of a message. Field 1 of every kind is its `ObjectMeta`.
+/// Reads the identifying metadata of a message. Every kind has it in the same field as a pod.
 fn identity(object: &[u8]) -> Result<ObjectIdentity<'_>, protobuf::Error> {
     let mut identity = ObjectIdentity::default();
-    let mut metadata = find_field(object, 1)?.map_or(Ok(&[][..]), Payload::bytes)?;
-    while let Some((number, payload)) = next_field(&mut metadata)? {
+    let mut rest = find_field(object, pod::METADATA)?.map_or(Ok(&[][..]), Payload::bytes)?;
+    while let Some((number, payload)) = next_field(&mut rest)? {
         match number {
-            1 => identity.name = payload.text()?,
-            3 => identity.namespace = payload.text()?,
-            5 => identity.uid = payload.text()?,
-            6 => identity.version = payload.text()?,
+            metadata::NAME => identity.name = payload.text()?,
+            metadata::NAMESPACE => identity.namespace = payload.text()?,
+            metadata::UID => identity.uid = payload.text()?,
+            metadata::RESOURCE_VERSION => identity.version = payload.text()?,
             _ => {}
         }
     }
@@ -110,7 +111,7 @@ fn identity(object: &[u8]) -> Result<ObjectIdentity<'_>, protobuf::Error> {
 }
 
 /// Returns `true` if the `PodStatus` of a `Pod` message has conditions.
-fn pod_has_conditions(pod: &[u8]) -> Result<bool, protobuf::Error> {
-    let Some(status) = find_field(pod, 3)? else { return Ok(false) };
-    Ok(find_field(status.bytes()?, 2)?.is_some())
+fn pod_has_conditions(bytes: &[u8]) -> Result<bool, protobuf::Error> {
+    let Some(status) = find_field(bytes, pod::STATUS)? else { return Ok(false) };
+    Ok(find_field(status.bytes()?, pod_status::CONDITIONS)?.is_some())
 }

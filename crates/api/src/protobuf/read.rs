@@ -5,7 +5,7 @@ use std::fmt;
 use serde::de::{self, DeserializeSeed, IntoDeserializer as _, Visitor};
 use serde::forward_to_deserialize_any;
 
-use super::wire::{Payload, find_field, next_field, seconds_and_nanoseconds};
+use super::wire::{Payload, find_field, map_entry, next_field, seconds_and_nanoseconds};
 use super::{Message, Shape};
 use crate::lower::time;
 
@@ -226,15 +226,8 @@ impl<'de> de::MapAccess<'de> for EntryAccess<'_, 'de> {
         seed: K,
     ) -> Result<Option<K::Value>, Error> {
         let Some(entry) = self.values.next()? else { return Ok(None) };
-        let (mut key, mut rest) = (Payload::Bytes(&[]), entry.bytes()?);
-        self.value = Some(Payload::Bytes(&[]));
-        while let Some((number, payload)) = next_field(&mut rest)? {
-            match number {
-                1 => key = payload,
-                2 => self.value = Some(payload),
-                _ => {}
-            }
-        }
+        let (key, value) = map_entry(entry)?;
+        self.value = Some(value);
         seed.deserialize(ValueDeserializer { shape: &Shape::Text, payload: key }).map(Some)
     }
 

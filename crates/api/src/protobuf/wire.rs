@@ -72,6 +72,20 @@ pub fn find_field(mut message: &[u8], wanted: u32) -> Result<Option<Payload<'_>>
     Ok(found)
 }
 
+/// Returns key and value of an encoded map entry; an omitted one is empty.
+pub fn map_entry(entry: Payload<'_>) -> Result<(Payload<'_>, Payload<'_>), Error> {
+    let (mut key, mut value) = (Payload::Bytes(&[]), Payload::Bytes(&[]));
+    let mut rest = entry.bytes()?;
+    while let Some((number, payload)) = next_field(&mut rest)? {
+        match number {
+            1 => key = payload,
+            2 => value = payload,
+            _ => {}
+        }
+    }
+    Ok((key, value))
+}
+
 /// Returns seconds and nanoseconds of an encoded time.
 pub fn seconds_and_nanoseconds(payload: Payload<'_>) -> Result<(i64, i64), Error> {
     let (mut seconds, mut nanos) = (0, 0);

@@ -1,31 +1,32 @@
-//! What siblings share, put together so that it can be compared.
+//! Cache keys: the bytes of all fields that a cached value is lowered from.
 
 use crate::protobuf::wire::{Payload, next_field};
 use crate::protobuf::{Error, Message};
 
-/// Levels of all messages.
-pub(super) const ALL: u32 = u32::MAX;
+/// Number of levels that includes all nested messages.
+pub(super) const ALL_LEVELS: u32 = u32::MAX;
 
-/// Fields that are read, one after the other. Two piles of the same bytes have the same fields.
+/// Concatenates fields into a key. Equal keys mean equal fields; the reverse need not hold.
 #[derive(Default)]
 pub(super) struct CacheKeyBuilder {
     bytes: Vec<u8>,
 }
 
 impl CacheKeyBuilder {
-    /// Begins anew.
+    /// Empties the key, keeping its memory.
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
     }
 
+    /// Returns the key.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Takes a field, if it is read. Of messages, so many levels down, only what is read is taken.
-    /// What lies deeper is taken as it stands there, which is faster: at worst, siblings look like
-    /// strangers.
-    pub(super) fn take(
+    /// Adds a field, if the schema reads it. In messages nested up to `levels` deep, fields that
+    /// the schema does not read are left out. Deeper messages are copied whole, which is faster and
+    /// at worst yields different keys for objects that are lowered alike.
+    pub(super) fn add(
         &mut self,
         of: &Message,
         number: u32,
@@ -40,28 +41,28 @@ impl CacheKeyBuilder {
                 if levels > 0
                     && let Some(inner) = of.nested(number) =>
             {
-                self.head(number, 0, 0);
+                self.add_head(number, 0, 0);
                 while let Some((number, payload)) = next_field(&mut bytes)? {
-                    self.take(inner, number, payload, levels - 1)?;
+                    self.add(inner, number, payload, levels - 1)?;
                 }
-                // There is no field with this number.
-                self.head(0, 0, 0);
+                // No field has the number zero, so this marks the end of the message.
+                self.add_head(0, 0, 0);
             }
             Payload::Number(value) => {
-                self.head(number, 1, 0);
+                self.add_head(number, 1, 0);
                 self.bytes.extend_from_slice(&value.to_le_bytes());
             }
             Payload::Bytes(bytes) => {
-                self.head(number, 2, bytes.len());
+                self.add_head(number, 2, bytes.len());
                 self.bytes.extend_from_slice(bytes);
             }
         }
         Ok(())
     }
 
-    /// Takes what tells a field from others.
-    fn head(&mut self, number: u32, kind: u64, length: usize) {
-        debug_assert!(length < 1 << 30, "the object is not that large");
+    /// Adds number, type and length, so that keys are equal only if they have the same fields.
+    fn add_head(&mut self, number: u32, kind: u64, length: usize) {
+        debug_assert!(length < 1 << 30, "objects are limited to `OBJECT_BYTES_MAX`");
         let head = u64::from(number) << 32 | kind << 30 | length as u64;
         self.bytes.extend_from_slice(&head.to_le_bytes());
     }

@@ -1,28 +1,29 @@
-//! Nodes. Those of one family have the same size, taints and conditions.
+//! Nodes. Those of one machine type mostly share their capacity, taints and conditions.
 
 use engine::map::Map;
 use engine::object::{Digest, Image, Node};
 
+use super::super::field_numbers::{container_image, metadata, node, node_status};
 use super::super::{Lowered, Source};
-use super::cache_key::{ALL, CacheKeyBuilder};
-use super::{BYTES_MAX, ENTRIES_MAX, KEY_BYTES_MAX, LoweringCache};
+use super::cache_key::{ALL_LEVELS, CacheKeyBuilder};
+use super::{ENTRIES_MAX, KEY_BYTES_MAX, LoweringCache, OBJECT_BYTES_MAX};
 use crate::lower;
-use crate::protobuf::wire::{Payload, next_field};
+use crate::protobuf::wire::{Payload, map_entry, next_field};
 use crate::protobuf::{Error, schema};
 
 impl LoweringCache {
-    /// Lowers a node, as [`lower::node`] does.
+    /// Lowers a node with the result of [`lower::node`].
     pub fn node(&mut self, source: Source<'_>) -> Lowered<Node> {
         let Source::Protobuf(_, bytes) = source else { return lower::node(source) };
         let Self { nodes, key, .. } = self;
-        if bytes.len() > BYTES_MAX {
+        if bytes.len() > OBJECT_BYTES_MAX {
             return lower::node(source);
         }
         let Ok(own) = split(bytes, key) else { return lower::node(source) };
-        if let Some(sibling) = nodes.get(key.bytes())
-            && own.is_usual()
+        if let Some(shared) = nodes.get(key.bytes())
+            && own.is_canonical()
         {
-            return (Some(own.lower(sibling)), Vec::new());
+            return (Some(own.lower(shared)), Vec::new());
         }
         let (node, problems) = lower::node(source);
         if let Some(node) = &node
@@ -32,14 +33,14 @@ impl LoweringCache {
             if nodes.len() >= ENTRIES_MAX {
                 *nodes = Map::default();
             }
-            let sibling = Node { images: Box::default(), ..node.clone() };
-            nodes.insert(key.bytes().into(), sibling);
+            let shared = Node { images: Box::default(), ..node.clone() };
+            nodes.insert(key.bytes().into(), shared);
         }
         (node, problems)
     }
 }
 
-/// What is a node's own.
+/// The fields that are not shared.
 #[derive(Default)]
 struct PerNodeFields<'a> {
     name: &'a str,
@@ -49,38 +50,42 @@ struct PerNodeFields<'a> {
 }
 
 impl PerNodeFields<'_> {
-    /// Whether all is as API servers write it.
-    fn is_usual(&self) -> bool {
+    /// Returns `true` if the node has a name and its annotations are sorted, as the API server
+    /// writes them: their digest depends on the order.
+    fn is_canonical(&self) -> bool {
         let annotations = self.annotations.is_sorted_by(|one, next| one.0 < next.0);
         !self.name.is_empty() && annotations
     }
 
-    fn lower(self, sibling: &Node) -> Node {
+    /// Combines own and shared fields.
+    fn lower(self, shared: &Node) -> Node {
         Node {
             name: self.name.into(),
             labels: self.labels.into_iter().collect(),
             annotations: Digest::of(self.annotations),
             images: self.images.into(),
-            taints: sibling.taints.clone(),
-            unschedulable: sibling.unschedulable,
-            allocatable: sibling.allocatable.clone(),
-            allowed_pods: sibling.allowed_pods,
-            conditions: sibling.conditions,
-            declared_features: sibling.declared_features.clone(),
+            taints: shared.taints.clone(),
+            unschedulable: shared.unschedulable,
+            allocatable: shared.allocatable.clone(),
+            allowed_pods: shared.allowed_pods,
+            conditions: shared.conditions,
+            declared_features: shared.declared_features.clone(),
         }
     }
 }
 
-/// Puts together all that siblings share. What is the node's own.
-fn split<'a>(mut node: &'a [u8], shared: &mut CacheKeyBuilder) -> Result<PerNodeFields<'a>, Error> {
-    shared.clear();
+/// Builds the key of a node and returns its own fields.
+fn split<'a>(mut bytes: &'a [u8], key: &mut CacheKeyBuilder) -> Result<PerNodeFields<'a>, Error> {
+    key.clear();
     let mut own = PerNodeFields::default();
-    while let Some((number, payload)) = next_field(&mut node)? {
+    while let Some((number, payload)) = next_field(&mut bytes)? {
         match number {
-            1 if !own.name.is_empty() => return Err(Error::new("found metadata twice")),
-            1 => own.metadata(payload.bytes()?)?,
-            2 => shared.take(&schema::NODE, number, payload, ALL)?,
-            3 => own.status(payload.bytes()?, shared)?,
+            node::METADATA if !own.name.is_empty() => {
+                return Err(Error::new("found metadata twice"));
+            }
+            node::METADATA => own.metadata(payload.bytes()?)?,
+            node::SPEC => key.add(&schema::NODE, number, payload, ALL_LEVELS)?,
+            node::STATUS => own.status(payload.bytes()?, key)?,
             _ => {}
         }
     }
@@ -88,51 +93,43 @@ fn split<'a>(mut node: &'a [u8], shared: &mut CacheKeyBuilder) -> Result<PerNode
 }
 
 impl<'a> PerNodeFields<'a> {
-    fn metadata(&mut self, mut metadata: &'a [u8]) -> Result<(), Error> {
-        while let Some((number, payload)) = next_field(&mut metadata)? {
+    fn metadata(&mut self, mut bytes: &'a [u8]) -> Result<(), Error> {
+        while let Some((number, payload)) = next_field(&mut bytes)? {
             match number {
-                1 => self.name = payload.text()?,
-                11 => self.labels.push(pair(payload)?),
-                12 => self.annotations.push(pair(payload)?),
+                metadata::NAME => self.name = payload.text()?,
+                metadata::LABELS => self.labels.push(text_entry(payload)?),
+                metadata::ANNOTATIONS => self.annotations.push(text_entry(payload)?),
                 _ => {}
             }
         }
         Ok(())
     }
 
-    fn status(&mut self, mut status: &'a [u8], shared: &mut CacheKeyBuilder) -> Result<(), Error> {
-        while let Some((number, payload)) = next_field(&mut status)? {
+    fn status(&mut self, mut bytes: &'a [u8], key: &mut CacheKeyBuilder) -> Result<(), Error> {
+        while let Some((number, payload)) = next_field(&mut bytes)? {
             match number {
-                8 => self.images.push(image(payload)?),
-                // Of conditions their times are left out.
-                _ => shared.take(&schema::NODE_STATUS, number, payload, ALL)?,
+                node_status::IMAGES => self.images.push(image(payload)?),
+                // All levels, which leaves out the heartbeats of conditions.
+                _ => key.add(&schema::NODE_STATUS, number, payload, ALL_LEVELS)?,
             }
         }
         Ok(())
     }
 }
 
-/// An entry of a map.
-fn pair(payload: Payload<'_>) -> Result<(&str, &str), Error> {
-    let (mut key, mut value) = ("", "");
-    let mut entry = payload.bytes()?;
-    while let Some((number, payload)) = next_field(&mut entry)? {
-        match number {
-            1 => key = payload.text()?,
-            2 => value = payload.text()?,
-            _ => {}
-        }
-    }
-    Ok((key, value))
+/// Returns key and value of an entry of a map of strings.
+fn text_entry(payload: Payload<'_>) -> Result<(&str, &str), Error> {
+    let (key, value) = map_entry(payload)?;
+    Ok((key.text()?, value.text()?))
 }
 
 fn image(payload: Payload<'_>) -> Result<Image, Error> {
     let (mut names, mut size) = (Vec::new(), 0);
-    let mut image = payload.bytes()?;
-    while let Some((number, payload)) = next_field(&mut image)? {
+    let mut bytes = payload.bytes()?;
+    while let Some((number, payload)) = next_field(&mut bytes)? {
         match number {
-            1 => names.push(payload.text()?.into()),
-            2 => size = payload.number()?.cast_signed(),
+            container_image::NAMES => names.push(payload.text()?.into()),
+            container_image::SIZE_BYTES => size = payload.number()?.cast_signed(),
             _ => {}
         }
     }

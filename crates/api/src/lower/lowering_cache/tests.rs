@@ -1,4 +1,4 @@
-//! Lowered with the spec of a sibling or without: the pod must be the same.
+//! Tests that lowering with the cache yields the same objects as lowering without it.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::lower;
 use crate::protobuf::tests::{encode, full_pod};
 use crate::protobuf::{Message, Shape};
 
-/// A pod of which a sibling can have the same spec, with every field that is read.
+/// A pod that can be cached, with every field that is read.
 fn pod() -> Value {
     let mut pod = full_pod();
     pod["metadata"]["deletionTimestamp"] = json!("2026-01-31T12:00:02Z");
@@ -59,15 +59,15 @@ fn bytes(pod: &Value) -> Vec<u8> {
     encode(&schema::POD, pod)
 }
 
-fn through(cache: &mut LoweringCache, pod: &Value) -> Lowered<Pod> {
+fn cached(cache: &mut LoweringCache, pod: &Value) -> Lowered<Pod> {
     cache.pod(Source::Protobuf(&schema::POD, &bytes(pod)))
 }
 
-fn directly(pod: &Value) -> Lowered<Pod> {
+fn direct(pod: &Value) -> Lowered<Pod> {
     lower::pod(Source::Protobuf(&schema::POD, &bytes(pod)))
 }
 
-/// Every object with one thing in it different.
+/// Returns copies of the value that differ in one place each.
 fn variants(value: &Value) -> Vec<Value> {
     let mut found = Vec::new();
     match value {
@@ -103,7 +103,7 @@ fn variants(value: &Value) -> Vec<Value> {
         }
         Value::String(text) => {
             found.push(json!(format!("{text}0")));
-            // Of the same length.
+            // Keys must differ even if lengths are equal.
             let other = if text.ends_with('1') { "2" } else { "1" };
             found.push(json!(format!("{}{other}", &text[..text.len().saturating_sub(1)])));
         }
@@ -114,7 +114,7 @@ fn variants(value: &Value) -> Vec<Value> {
     found
 }
 
-/// Fields of a message that an object lacks.
+/// Returns the paths of the fields of a message that the value lacks.
 fn lacking(message: &Message, value: &Value, path: &str) -> Vec<String> {
     let mut found = Vec::new();
     for field in message.fields {
@@ -127,7 +127,7 @@ fn lacking(message: &Message, value: &Value, path: &str) -> Vec<String> {
             Shape::Message(inner) | Shape::List(Shape::Message(inner)) => Some(*inner),
             _ => None,
         };
-        // What one entry of a list lacks another may have.
+        // Each field must be in some entry of a list, not in all.
         let entries = match value.get(field.name) {
             None => Vec::new(),
             Some(Value::Array(entries)) => entries.clone(),
@@ -149,93 +149,96 @@ fn lacking(message: &Message, value: &Value, path: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_field_that_is_read_is_varied() {
+fn the_test_pod_has_every_field_that_is_read() {
     let mut pod = pod();
-    // Needs no variant: whoever has one has no cache.
+    // Needs no variant, because pods with ephemeral volumes are not cached.
     pod["spec"]["volumes"].as_array_mut().unwrap().push(json!({"ephemeral": {}}));
     assert_eq!(lacking(&schema::POD, &pod, ""), Vec::<String>::new());
 }
 
 #[test]
-fn whatever_differs_is_seen() {
+fn a_difference_in_any_field_is_noticed() {
     let base = pod();
     let variants = variants(&base);
     assert!(variants.len() > 300, "{}", variants.len());
     for variant in variants {
         let mut cache = LoweringCache::default();
         for pod in [&base, &variant, &base, &variant] {
-            assert_eq!(through(&mut cache, pod), directly(pod), "{variant}");
+            assert_eq!(cached(&mut cache, pod), direct(pod), "{variant}");
         }
     }
 }
 
 #[test]
-fn siblings_share_their_spec() {
+fn pods_with_equal_shared_fields_share_their_spec() {
     let mut cache = LoweringCache::default();
     let base = pod();
-    let mut sibling = base.clone();
-    sibling["metadata"]["name"] = json!("other");
-    sibling["metadata"]["uid"] = json!("other");
-    sibling["metadata"]["resourceVersion"] = json!("18");
-    sibling["metadata"]["annotations"] = json!({"some": "other"});
-    sibling["spec"]["nodeName"] = json!("other");
-    let token = sibling["spec"]["volumes"].as_array_mut().unwrap().last_mut().unwrap();
+    let mut other = base.clone();
+    other["metadata"]["name"] = json!("other");
+    other["metadata"]["uid"] = json!("other");
+    other["metadata"]["resourceVersion"] = json!("18");
+    other["metadata"]["annotations"] = json!({"some": "other"});
+    other["spec"]["nodeName"] = json!("other");
+    let token = other["spec"]["volumes"].as_array_mut().unwrap().last_mut().unwrap();
     token["name"] = json!("token-other");
-    sibling["status"]["phase"] = json!("Pending");
-    sibling["status"]["conditions"][0]["type"] = json!("PodScheduled");
-    let [one, other] = [&base, &sibling].map(|pod| through(&mut cache, pod).0.unwrap());
-    assert_eq!((&*one.node, &*other.node), ("n", "other"));
-    assert!(one.preempted && !other.preempted);
-    assert!(Arc::ptr_eq(&one.spec, &other.spec));
-    sibling["metadata"]["labels"]["topology.kubernetes.io/zone"] = json!("z");
-    let labelled = through(&mut cache, &sibling).0.unwrap();
-    assert_ne!(labelled.labels, one.labels);
-    assert!(Arc::ptr_eq(&one.spec, &labelled.spec));
+    other["status"]["phase"] = json!("Pending");
+    other["status"]["conditions"][0]["type"] = json!("PodScheduled");
+    let [first, second] = [&base, &other].map(|pod| cached(&mut cache, pod).0.unwrap());
+    assert_eq!((&*first.node, &*second.node), ("n", "other"));
+    assert!(first.preempted && !second.preempted);
+    assert!(Arc::ptr_eq(&first.spec, &second.spec));
+    other["metadata"]["labels"]["topology.kubernetes.io/zone"] = json!("z");
+    let labelled = cached(&mut cache, &other).0.unwrap();
+    assert_ne!(labelled.labels, first.labels);
+    assert!(Arc::ptr_eq(&first.spec, &labelled.spec));
 }
 
-/// The token's volume is mounted in each container by a name that no other pod has.
 #[test]
-fn mounts_make_no_strangers() {
+fn volume_mounts_are_not_part_of_the_key() {
     let field = |number: u8, value: &[u8]| [&[number << 3 | 2, value.len() as u8], value].concat();
-    let shared = |number: u8, value: &[u8]| {
+    // Mounts name the volume of the service account token, whose name is random.
+    let key_with = |number: u8, value: &[u8]| {
         let container = field(2, &field(number, value));
         let pod = [bytes(&pod()), field(2, &container)].concat();
-        let mut shared = CacheKeyBuilder::default();
-        assert!(split(&pod, &mut shared).unwrap().is_some());
-        shared.bytes().to_vec()
+        let mut key = CacheKeyBuilder::default();
+        assert!(split(&pod, &mut key).unwrap().is_some());
+        key.bytes().to_vec()
     };
     let (mount, image) = (9, 2);
-    assert_eq!(shared(mount, &field(1, b"token-x7k2p")), shared(mount, &field(1, b"token-other")));
-    assert_ne!(shared(image, b"one"), shared(image, b"other"));
+    assert_eq!(
+        key_with(mount, &field(1, b"token-x7k2p")),
+        key_with(mount, &field(1, b"token-other"))
+    );
+    assert_ne!(key_with(image, b"one"), key_with(image, b"other"));
 }
 
 #[test]
-fn a_finished_sibling_is_none() {
+fn a_finished_pod_with_a_known_key_yields_no_object() {
     let mut cache = LoweringCache::default();
     let mut pod = pod();
-    assert!(through(&mut cache, &pod).0.is_some());
+    assert!(cached(&mut cache, &pod).0.is_some());
     pod["status"]["phase"] = json!("Succeeded");
-    assert_eq!(through(&mut cache, &pod), (None, Vec::new()));
+    assert_eq!(cached(&mut cache, &pod), (None, Vec::new()));
 }
 
 #[test]
-fn claims_named_after_their_pod_are_its_own() {
+fn pods_with_ephemeral_volumes_are_not_cached() {
     let mut cache = LoweringCache::default();
     for name in ["a", "b"] {
         let mut pod = full_pod();
         pod["metadata"]["name"] = json!(name);
-        assert_eq!(through(&mut cache, &pod), directly(&pod));
+        assert_eq!(cached(&mut cache, &pod), direct(&pod));
     }
     assert_eq!(cache.pods.len(), 0);
 }
 
 #[test]
-fn what_is_wrong_is_told_each_time() {
+fn problems_are_reported_each_time() {
     let mut cache = LoweringCache::default();
     let mut pod = pod();
     pod["spec"]["preemptionPolicy"] = json!("Sometimes");
     for _ in 0..2 {
-        let (_, problems) = through(&mut cache, &pod);
+        let (_, problems) = cached(&mut cache, &pod);
         assert_eq!(problems.len(), 1, "{problems:?}");
     }
     let whole = bytes(&self::pod());
@@ -246,12 +249,12 @@ fn what_is_wrong_is_told_each_time() {
 }
 
 #[test]
-fn only_so_many_specs_are_remembered() {
+fn the_cache_is_bounded() {
     let mut cache = LoweringCache::default();
     for number in 0..2 * ENTRIES_MAX {
         let mut pod = pod();
         pod["metadata"]["labels"] = json!({"number": number.to_string()});
-        assert!(through(&mut cache, &pod).0.is_some());
+        assert!(cached(&mut cache, &pod).0.is_some());
         assert!(cache.pods.len() <= ENTRIES_MAX);
     }
 }
@@ -293,7 +296,7 @@ fn both_ways(cache: &mut LoweringCache, node: &[u8]) -> [Lowered<Node>; 2] {
 }
 
 #[test]
-fn whatever_differs_of_a_node_is_seen() {
+fn a_difference_in_any_field_of_a_node_is_noticed() {
     let base = node();
     assert_eq!(lacking(&schema::NODE_SPEC, &base["spec"], ""), Vec::<String>::new());
     assert_eq!(lacking(&schema::NODE_STATUS, &base["status"], ""), Vec::<String>::new());
@@ -302,14 +305,14 @@ fn whatever_differs_of_a_node_is_seen() {
     for variant in variants {
         let mut cache = LoweringCache::default();
         for node in [&base, &variant, &base, &variant] {
-            let [through, directly] = both_ways(&mut cache, &node_bytes(node));
-            assert_eq!(through, directly, "{variant}");
+            let [cached, direct] = both_ways(&mut cache, &node_bytes(node));
+            assert_eq!(cached, direct, "{variant}");
         }
     }
 }
 
 #[test]
-fn nodes_of_a_family_differ_in_what_is_their_own() {
+fn nodes_with_equal_shared_fields_keep_their_own_fields() {
     let mut cache = LoweringCache::default();
     let mut other = node();
     other["metadata"]["name"] = json!("o");
@@ -317,8 +320,8 @@ fn nodes_of_a_family_differ_in_what_is_their_own() {
     other["metadata"]["annotations"]["c"] = json!("3");
     other["status"]["images"] = json!([]);
     for node in [&node(), &other] {
-        let [through, directly] = both_ways(&mut cache, &node_bytes(node));
-        assert_eq!(through, directly);
+        let [cached, direct] = both_ways(&mut cache, &node_bytes(node));
+        assert_eq!(cached, direct);
     }
     assert_eq!(cache.nodes.len(), 1);
     other["status"]["allocatable"]["cpu"] = json!("5");
@@ -327,17 +330,17 @@ fn nodes_of_a_family_differ_in_what_is_their_own() {
 }
 
 #[test]
-fn odd_nodes_are_read_as_ever() {
+fn malformed_and_unusual_nodes_are_lowered_without_the_cache() {
     let mut cache = LoweringCache::default();
     let whole = node_bytes(&node());
     assert!(both_ways(&mut cache, &whole)[0].0.is_some());
     for end in 0..whole.len() {
-        let [through, directly] = both_ways(&mut cache, &whole[..end]);
-        assert_eq!(through, directly, "{end}");
+        let [cached, direct] = both_ways(&mut cache, &whole[..end]);
+        assert_eq!(cached, direct, "{end}");
     }
-    // Once more the metadata, with annotations that are there already.
+    // Metadata that occurs twice, with the same annotations.
     let metadata = encode(&schema::OBJECT_META, &node()["metadata"]);
     let again = [&whole[..], &[1 << 3 | 2, metadata.len() as u8], &metadata].concat();
-    let [through, directly] = both_ways(&mut cache, &again);
-    assert_eq!(through, directly);
+    let [cached, direct] = both_ways(&mut cache, &again);
+    assert_eq!(cached, direct);
 }
