@@ -114,13 +114,13 @@ impl Base64 {
         }
         let padding = text.iter().rev().take(2).take_while(|byte| **byte == b'=').count();
         let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
-        for group in text[..text.len() - padding].chunks(4) {
+        for chunk in text[..text.len() - padding].chunks(4) {
             let mut bits = 0u32;
-            for byte in group {
+            for byte in chunk {
                 bits = bits << 6 | ALPHABET.iter().position(|symbol| symbol == byte)? as u32;
             }
-            bits <<= 6 * (4 - group.len());
-            bytes.extend_from_slice(&bits.to_be_bytes()[1..group.len()]);
+            bits <<= 6 * (4 - chunk.len());
+            bytes.extend_from_slice(&bits.to_be_bytes()[1..chunk.len()]);
         }
         Some(Self { bytes })
     }
@@ -131,12 +131,12 @@ const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 impl Serialize for Base64 {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut text = String::new();
-        for group in self.bytes.chunks(3) {
-            let byte = |at: usize| u32::from(group.get(at).copied().unwrap_or(0));
+        for chunk in self.bytes.chunks(3) {
+            let byte = |at: usize| u32::from(chunk.get(at).copied().unwrap_or(0));
             let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
             for at in 0..4 {
                 let symbol = ALPHABET[(bits >> (18 - 6 * at) & 63) as usize];
-                text.push(if at <= group.len() { symbol.into() } else { '=' });
+                text.push(if at <= chunk.len() { symbol.into() } else { '=' });
             }
         }
         serializer.serialize_str(&text)

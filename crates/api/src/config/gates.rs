@@ -14,7 +14,7 @@ pub struct FeatureGate {
     pub stage: GateStage,
     /// Its default value.
     pub default: bool,
-    /// Whether it is locked to its default value.
+    /// `true` if it is locked to its default value.
     pub locked: bool,
     /// Its effect in this scheduler.
     pub effect: GateEffect,

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn native_resources_are_not_extended_ones() {
+    fn native_resources_are_not_extended_resources() {
         assert!(is_extended_resource("example.com/gpu"));
         for name in ["cpu", "kubernetes.io/batch", "requests.example.com/gpu"] {
             assert!(!is_extended_resource(name), "{name}");

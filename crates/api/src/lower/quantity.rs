@@ -36,9 +36,8 @@ impl Quantity {
 
     /// Parses the text form, or returns `None` if it is malformed.
     ///
-    /// Digits below 10⁻⁹ are rounded away from zero. Values with a binary suffix saturate at 2⁶³ −
-    /// 1.
-    /// Amounts with a binary suffix end at 2⁶³ − 1.
+    /// Digits below 10⁻⁹ are rounded away from zero. Values with a binary suffix saturate at
+    /// 2⁶³ − 1.
     pub fn parse(text: &str) -> Option<Self> {
         let (negative, number) = match text.as_bytes().first()? {
             b'-' => (true, &text[1..]),
@@ -246,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn all_suffixes_are_read() {
+    fn all_suffixes_are_parsed() {
         check("0", 0, 0);
         check("1", 1, 1000);
         check("+1", 1, 1000);
@@ -291,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_beyond_64_bits_stay_at_the_largest() {
+    fn amounts_beyond_64_bits_saturate() {
         check("9223372036854775807", i64::MAX, i64::MAX);
         check("9223372036854775808", i64::MAX, i64::MAX);
         check("-9223372036854775809", i64::MIN, i64::MIN);
@@ -309,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_texts_that_upstream_takes_are_taken() {
+    fn unusual_texts_that_upstream_accepts_are_accepted() {
         check(".", 0, 0);
         check("-", 0, 0);
         check("+", 0, 0);
@@ -321,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_refused() {
+    fn malformed_texts_are_refused() {
         for text in [
             "",
             " 1",
@@ -361,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_quantities_too() {
+    fn json_numbers_are_quantities_too() {
         let read = |json: &str| serde_json::from_str::<RawQuantity>(json).unwrap().parse();
         assert_eq!(read("2"), Some(Quantity::from_units(2)));
         assert_eq!(read("-2"), Some(Quantity::from_units(-2)));
@@ -374,19 +373,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_panics(text in "[-+]?[0-9.]{0,40}[eEinumkKMGTP]{0,3}[-+]?[0-9]{0,22}") {
+        fn arbitrary_text_never_panics(text in "[-+]?[0-9.]{0,40}[eEinumkKMGTP]{0,3}[-+]?[0-9]{0,22}") {
             if let Some(quantity) = Quantity::parse(&text) {
                 let _ = (quantity.value(), quantity.milli_value(), quantity.plus(quantity).value());
             }
         }
 
         #[test]
-        fn whole_numbers_are_themselves(number: i64) {
+        fn whole_numbers_keep_their_value(number: i64) {
             prop_assert_eq!(Quantity::parse(&number.to_string()).unwrap().value(), number);
         }
 
         #[test]
-        fn milli_numbers_are_themselves(number: i64) {
+        fn thousandths_keep_their_value(number: i64) {
             prop_assert_eq!(Quantity::parse(&format!("{number}m")).unwrap().milli_value(), number);
         }
     }

@@ -27,7 +27,7 @@ fn texts(problems: &[Problem]) -> Vec<String> {
     problems.iter().map(ToString::to_string).collect()
 }
 
-/// Lowers a pod of which something is wrong.
+/// Checks the problems of a pod with this spec, and returns the pod, if it is usable.
 #[track_caller]
 fn check_problems(spec: &Value, want: &[&str]) -> Option<Pod> {
     let (object, problems) = super::pod(&a_pod(spec));

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_read() {
+    fn times_are_parsed() {
         check("1970-01-01T00:00:00Z", Some(0));
         check("1970-01-01T00:00:01.5Z", Some(SECOND + SECOND / 2));
         check("1970-01-01T02:00:00+02:00", Some(0));
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_refused() {
+    fn malformed_times_are_refused() {
         for text in [
             "",
             "now",
@@ -113,7 +113,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_panics(text in ".{0,40}") {
+        fn arbitrary_text_never_panics(text in ".{0,40}") {
             let _ = parse(&text);
         }
 
@@ -125,12 +125,12 @@ mod tests {
         }
 
         #[test]
-        fn no_number_panics(seconds: i64, nanoseconds: i64) {
+        fn arbitrary_numbers_never_panic(seconds: i64, nanoseconds: i64) {
             let _ = parse(&format(seconds, nanoseconds));
         }
 
         #[test]
-        fn later_days_are_later(year in 1700_i64..2200, month in 1_i64..=12, day in 1_i64..=28) {
+        fn consecutive_days_are_24_hours_apart(year in 1700_i64..2200, month in 1_i64..=12, day in 1_i64..=28) {
             let at = |day: i64| parse(&format!("{year:04}-{month:02}-{day:02}T00:00:00Z")).unwrap();
             if day < 28 {
                 prop_assert_eq!(at(day + 1) - at(day), 86_400 * SECOND);

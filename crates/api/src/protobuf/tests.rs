@@ -1,4 +1,4 @@
-//! Both encodings of an object must deserialize to the same value.
+//! Tests that both encodings of an object deserialize to the same value, and tests of the wire format.
 
 use proptest::prelude::*;
 use serde::Deserialize;
@@ -280,7 +280,7 @@ fn unknown_fields_are_skipped_and_zero_times_are_unset() {
 }
 
 #[test]
-fn a_list_in_two_parts_is_an_error_instead_of_half_a_list() {
+fn a_list_in_two_parts_is_an_error() {
     let part = |spec| encode(&schema::NODE_SPEC, &spec);
     let taint = || part(json!({"taints": [{"key": "a"}]}));
     let spec = [taint(), part(json!({"unschedulable": true})), taint()].concat();
@@ -304,7 +304,7 @@ fn wrong_types_are_reported_with_their_path() {
 }
 
 #[test]
-fn events_and_envelopes_are_opened() {
+fn watch_events_and_envelopes_are_decoded() {
     let pod = encode(&schema::POD, &json!({"metadata": {"name": "p", "resourceVersion": "5"}}));
     let mut unknown = Vec::new();
     put_bytes(&mut unknown, 1, b"");
@@ -323,7 +323,7 @@ fn events_and_envelopes_are_opened() {
 }
 
 #[test]
-fn numbers_may_be_negative_and_must_end() {
+fn negative_numbers_are_decoded_and_endless_ones_refused() {
     #[derive(Debug, Deserialize)]
     struct Code {
         code: i64,
@@ -340,14 +340,14 @@ fn numbers_may_be_negative_and_must_end() {
 
 proptest! {
     #[test]
-    fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ = lower::pod(Source::Protobuf(&schema::POD, &bytes));
         let _ = wire::watch_event(&bytes);
         let _ = wire::strip_envelope(&bytes);
     }
 
     #[test]
-    fn no_damage_panics(place in any::<prop::sample::Index>(), byte: u8, cut in any::<prop::sample::Index>()) {
+    fn damaged_messages_never_panic(place in any::<prop::sample::Index>(), byte: u8, cut in any::<prop::sample::Index>()) {
         let mut bytes = encode(&schema::POD, &full_pod());
         let place = place.index(bytes.len());
         bytes[place] = byte;

@@ -31,7 +31,7 @@ fn problems(snapshot: &Snapshot) -> Vec<String> {
     snapshot.problems.iter().map(ToString::to_string).collect()
 }
 
-/// Reads a text that yields these pods and nothing else.
+/// Checks that a text yields exactly these pods, and no problem.
 #[track_caller]
 fn check(text: &str, pods: &[&str]) {
     let snapshot = read(text);
@@ -39,7 +39,7 @@ fn check(text: &str, pods: &[&str]) {
     assert_eq!(names(&snapshot), pods, "{text}");
 }
 
-/// Reads a text that yields these pods and these problems.
+/// Checks that a text yields exactly these pods and problems.
 #[track_caller]
 fn check_problems(text: &str, pods: &[&str], want: &[&str]) {
     let snapshot = read(text);
@@ -48,7 +48,7 @@ fn check_problems(text: &str, pods: &[&str], want: &[&str]) {
 }
 
 #[test]
-fn all_shapes_of_text_are_read() {
+fn all_forms_of_text_are_read() {
     let (a, b) = (pod_json("a"), pod_json("b"));
     let bare = |name: &str| {
         let mut pod = pod_json(name);
@@ -110,7 +110,7 @@ fn yaml_and_json_yield_the_same_objects() {
 }
 
 #[test]
-fn kinds_are_told_apart_by_group() {
+fn kinds_are_matched_together_with_their_api_group() {
     let objects = [
         json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}}),
         json!({"apiVersion": "serving.knative.dev/v1", "kind": "Service", "metadata": {"name": "b"}}),
@@ -183,7 +183,7 @@ fn every_kind_is_read() {
 }
 
 #[test]
-fn finished_pods_are_counted_only() {
+fn finished_pods_are_only_counted() {
     let mut pod = pod_json("a");
     pod["status"] = json!({"phase": "Succeeded"});
     let snapshot = from_values([pod, pod_json("b")]);
@@ -192,7 +192,7 @@ fn finished_pods_are_counted_only() {
 }
 
 #[test]
-fn the_last_of_equal_names_counts() {
+fn the_last_object_of_a_name_counts() {
     let mut again = pod_json("a");
     again["spec"]["priority"] = json!(7);
     let snapshot = from_values([pod_json("a"), pod_json("b"), again]);
@@ -283,7 +283,7 @@ fn documents_that_are_not_objects_are_reported() {
 }
 
 #[test]
-fn a_text_cut_in_half_is_reported() {
+fn a_truncated_text_is_reported() {
     let items: Vec<Value> = (0..20).map(|i| pod_json(&format!("p{i}"))).collect();
     let json = json!({"apiVersion": "v1", "items": items, "kind": "List"});
     let pretty = serde_json::to_string_pretty(&json).unwrap();
@@ -322,12 +322,12 @@ fn deep_nesting_is_refused() {
 
 proptest! {
     #[test]
-    fn no_text_panics(text in "[-\\[\\]{}:,\"a-z0-9 \n&*#|>%.]{0,200}") {
+    fn arbitrary_text_never_panics(text in "[-\\[\\]{}:,\"a-z0-9 \n&*#|>%.]{0,200}") {
         let _ = read(&text);
     }
 
     #[test]
-    fn no_part_of_a_text_panics(start in 0_usize..400, end in 0_usize..400) {
+    fn truncated_text_never_panics(start in 0_usize..400, end in 0_usize..400) {
         let text = format!("{POD}---\n{}\n{}", pod_json("a"), pod_json("b"));
         let (start, end) = (start.min(end), start.max(end));
         let _ = read(&text[start.min(text.len())..end.min(text.len())]);

@@ -41,10 +41,10 @@ pub struct TopologySpreadConstraint {
     /// The minimum number of eligible domains.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_domains: Option<i32>,
-    /// Whether nodes excluded by the pod's node affinity or node selector are counted.
+    /// Treatment of nodes that the pod's node affinity or node selector excludes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_affinity_policy: Option<NodeInclusionPolicy>,
-    /// Whether nodes with taints the pod does not tolerate are counted.
+    /// Treatment of nodes with taints that the pod does not tolerate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_taints_policy: Option<NodeInclusionPolicy>,
     /// Keys of pod labels whose values are added to the selector.
@@ -61,7 +61,7 @@ pub enum WhenUnsatisfiable {
     ScheduleAnyway,
 }
 
-/// Whether nodes that the policy concerns are counted.
+/// The treatment of the nodes that a policy concerns.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 pub enum NodeInclusionPolicy {
     /// They are excluded from the count.

@@ -90,7 +90,7 @@ fn a_default_disabled_and_enabled_at_a_point_moves_to_its_end() {
 }
 
 #[test]
-fn a_star_leaves_only_what_is_listed() {
+fn a_star_disables_all_plugins_but_those_listed() {
     let text = v1_file(
         "profiles: [{plugins: {score: {enabled: [{name: Custom, weight: 4}, {name: ImageLocality}], disabled: [{name: '*'}]}}}]",
     );

@@ -1,4 +1,4 @@
-//! Malicious input yields problems and never panics.
+//! Tests that malicious input yields problems and never panics.
 
 use proptest::prelude::*;
 
@@ -25,7 +25,7 @@ fn lines(count: usize, line: impl Fn(usize) -> String) -> String {
 }
 
 #[test]
-fn hostile_files_give_problems() {
+fn hostile_files_yield_problems() {
     let million = "x".repeat(1_000_000);
     let bomb: String = (1..40).fold("a0: &a0 [x,x,x,x,x,x,x,x,x]\n".to_owned(), |text, level| {
         let alias = format!("*a{},", level - 1).repeat(9);

@@ -329,7 +329,7 @@ fn gates_change_what_is_allowed() {
 }
 
 #[test]
-fn resources_that_extenders_keep_are_ignored_by_every_profile() {
+fn resources_managed_by_extenders_are_ignored_by_every_profile() {
     let extenders = "extenders: [{urlPrefix: http://a, managedResources: [{name: example.com/x, ignoredByScheduler: true}, {name: example.com/y}]}]\n";
     let text = v1_file(&format!(
         "{extenders}profiles: [{{schedulerName: a}}, {{schedulerName: b, pluginConfig: [{{name: NodeResourcesFit, args: {{ignoredResources: [example.com/z]}}}}]}}]"

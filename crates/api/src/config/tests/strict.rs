@@ -1,4 +1,4 @@
-//! Unknown fields, duplicate fields and wrong types are rejected.
+//! Tests that unknown fields, duplicate fields and wrong types are refused.
 
 use super::*;
 

@@ -56,7 +56,7 @@ fn unset_and_zero_percentages_differ() {
 }
 
 #[test]
-fn zero_values_count_as_left_out_where_upstream_has_no_pointer() {
+fn zero_values_count_as_unset_where_upstream_has_no_pointer() {
     let body = "enableProfiling: false\nleaderElection: {leaseDuration: 0s, resourceName: ''}\nclientConnection: {qps: 0, burst: 0, contentType: ''}\nextenders: [{urlPrefix: a, httpTimeout: 0s}]";
     let config = valid(&v1_file(body));
     assert_eq!(config.leader_election, defaults(Gates::default()).leader_election);
@@ -116,7 +116,7 @@ profiles:
 ";
 
 #[test]
-fn a_configuration_written_out_reads_as_the_same() {
+fn a_written_configuration_reads_back_equal() {
     for body in ["", "percentageOfNodesToScore: 0", EVERYTHING] {
         let first = valid(&v1_file(body));
         let text = write(&first);
@@ -151,7 +151,7 @@ fn json_indented_with_tabs_is_read() {
 }
 
 #[test]
-fn yaml_is_read_with_its_old_spellings_anchors_and_merges() {
+fn yaml_1_1_values_anchors_and_merges_are_read() {
     let body = "enableProfiling: off\nparallelism: 010\npodMaxBackoffSeconds: 20.0\nprofiles:\n- &a {schedulerName: a, percentageOfNodesToScore: 5}\n- {<<: *a, schedulerName: b}\n";
     let config = valid(&v1_file(body));
     assert!(!config.enable_profiling);

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::*;
 
 #[test]
-fn nodes_are_read() {
+fn nodes_are_lowered() {
     let (node, problems) = super::node(&json!({
         "metadata": {"name": "n", "labels": {"zone": "a"}, "annotations": {"x": "y"}},
         "spec": {"unschedulable": true, "taints": [

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::*;
 
 #[test]
-fn only_countable_resources_are_kept() {
+fn resources_that_scheduling_does_not_count_are_dropped() {
     let spec = lowered(&a_pod(&json!({"containers": [{"resources": {"requests": {
         "cpu": 1,
         "ephemeral-storage": "1Ki",
@@ -33,7 +33,7 @@ fn only_countable_resources_are_kept() {
 }
 
 #[test]
-fn a_bare_pod_gets_its_defaults() {
+fn unset_fields_of_a_pod_get_their_defaults() {
     let pod =
         lowered(&json!({"metadata": {"name": "a"}, "spec": {"containers": [{"image": "nginx"}]}}));
     assert_eq!((&*pod.namespace, pod.uid), ("default", "uid-default-a".into()));
@@ -46,7 +46,7 @@ fn a_bare_pod_gets_its_defaults() {
 }
 
 #[test]
-fn simple_fields_of_a_pod_are_read() {
+fn simple_fields_of_a_pod_are_lowered() {
     let pod = lowered(&json!({
         "metadata": {
             "name": "a", "namespace": "n", "uid": "u", "resourceVersion": "12", "generation": 3,
@@ -106,7 +106,7 @@ fn finished_pods_yield_no_object() {
 }
 
 #[test]
-fn host_ports_of_containers_and_sidecars_are_taken() {
+fn host_ports_of_containers_and_sidecars_are_lowered() {
     let ports = |ports: Value| json!({"ports": ports});
     let mut sidecar = ports(json!([{"hostPort": 1, "protocol": "UDP"}]));
     sidecar["restartPolicy"] = json!("Always");
@@ -122,7 +122,7 @@ fn host_ports_of_containers_and_sidecars_are_taken() {
 }
 
 #[test]
-fn volumes_that_scheduling_reads_are_taken() {
+fn only_volumes_that_scheduling_reads_are_lowered() {
     let pod = lowered(&a_pod(&json!({"containers": [{}], "volumes": [
         {"name": "a", "persistentVolumeClaim": {"claimName": "data"}},
         {"name": "b", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}},
@@ -154,7 +154,7 @@ fn volumes_that_scheduling_reads_are_taken() {
 }
 
 #[test]
-fn tolerations_are_read() {
+fn tolerations_are_lowered() {
     let spec = lowered(&a_pod(&json!({"containers": [{}], "tolerations": [
         {"key": "a", "value": "x", "effect": "NoSchedule"},
         {"operator": "Exists"},

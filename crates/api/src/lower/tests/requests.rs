@@ -1,4 +1,4 @@
-//! Tests of what pods request.
+//! Tests of the resource requests and limits of pods.
 
 use serde_json::json;
 
@@ -6,7 +6,8 @@ use super::*;
 
 const MI: i64 = 1 << 20;
 
-/// (cpu, memory) in all variants: filter, score, on the node, non-zero.
+/// Checks the requests of a pod in all variants as (cpu, memory): filter, score, on the node,
+/// non-zero.
 #[track_caller]
 fn check_requests(name: &str, pod: &Value, want: [(i64, i64); 4]) {
     let spec = lowered(pod).spec;
@@ -32,7 +33,7 @@ fn sidecar(cpu: &str, memory: &str) -> Value {
 }
 
 #[test]
-fn limits_are_summed_as_requests_are_and_overhead_counts_beside_a_limit_only() {
+fn limits_are_summed_like_requests_with_overhead_only_for_limited_resources() {
     let limited = |limits: &Value| json!({"resources": {"limits": limits}});
     let mut sidecar = limited(&json!({"cpu": "100m"}));
     sidecar["restartPolicy"] = json!("Always");
@@ -66,22 +67,22 @@ fn requests_are_summed_as_upstream_does() {
         all_equal(1, 1),
     );
     check_requests(
-        "nothing named",
+        "no requests",
         &a_pod(&json!({"containers": [{}, {}]})),
         [(0, 0), (200, 400 * MI), (0, 0), (200, 400 * MI)],
     );
     check_requests(
-        "explicit zero stays",
+        "an explicit zero is not replaced by a default",
         &a_pod(&json!({"containers": [container("0", "0")]})),
         all_equal(0, 0),
     );
     check_requests(
-        "limits are no requests",
+        "limits do not count as requests",
         &a_pod(&json!({"containers": [{"resources": {"limits": {"cpu": 2, "memory": "1Gi"}}}]})),
         [(0, 0), (100, 200 * MI), (0, 0), (100, 200 * MI)],
     );
     check_requests(
-        "an init container counts where it is larger",
+        "an init container counts for the resources it requests more of",
         &a_pod(&json!({
             "containers": [container("1", "10Mi"), container("1", "10Mi")],
             "initContainers": [container("3", "5Mi"), container("1", "1Mi")],
@@ -99,14 +100,14 @@ fn requests_are_summed_as_upstream_does() {
         all_equal(4000, 3 * MI),
     );
     check_requests(
-        "overhead comes on top",
+        "overhead is added",
         &a_pod(
             &json!({"containers": [container("1", "1Mi")], "overhead": {"cpu": "250m", "memory": "1Mi"}}),
         ),
         all_equal(1250, 2 * MI),
     );
     check_requests(
-        "a negative request does not make room",
+        "a negative request counts as zero",
         &{
             let (object, problems) = pod(&a_pod(&json!({"containers": [container("-1", "1Mi")]})));
             assert_eq!(problems.len(), 1);
@@ -120,7 +121,7 @@ fn requests_are_summed_as_upstream_does() {
 #[test]
 fn pod_level_requests_replace_those_of_containers() {
     check_requests(
-        "both named",
+        "cpu and memory at pod level",
         &a_pod(&json!({
             "containers": [container("1", "1Mi"), {}],
             "resources": {"requests": {"cpu": "2", "memory": "4Mi"}},
@@ -129,7 +130,7 @@ fn pod_level_requests_replace_those_of_containers() {
         [(3000, 4 * MI), (2100, 201 * MI), (3000, 4 * MI), (3000, 4 * MI)],
     );
     check_requests(
-        "only cpu named, a container names memory",
+        "cpu at pod level, memory in a container",
         &a_pod(&json!({
             "containers": [container("1", "1Mi"), {}],
             "resources": {"requests": {"cpu": "2"}},
@@ -137,12 +138,12 @@ fn pod_level_requests_replace_those_of_containers() {
         [(2000, MI), (1100, 201 * MI), (2000, MI), (2000, MI)],
     );
     check_requests(
-        "only cpu named, nobody names memory",
+        "cpu at pod level, no memory",
         &a_pod(&json!({"containers": [{}, {}], "resources": {"requests": {"cpu": "2"}}})),
         [(2000, 0), (200, 400 * MI), (2000, 0), (2000, 400 * MI)],
     );
     check_requests(
-        "only names that pods cannot request",
+        "only resources that cannot be requested at pod level",
         &a_pod(&json!({"containers": [{}], "resources": {"requests": {"example.com/x": "2"}}})),
         [(0, 0), (100, 200 * MI), (0, 0), (100, 200 * MI)],
     );
@@ -185,9 +186,14 @@ fn a_resize_counts_on_the_node_only() {
         let want = [(spec, memory), (spec, memory), (node, memory), (node, memory)];
         check_requests(name, pod, want);
     };
-    check("growing", &pod("3", json!({"containerStatuses": statuses("1", "2")})), 3000, 3000);
-    check("shrinking", &pod("1", json!({"containerStatuses": statuses("3", "2")})), 1000, 3000);
-    check("set aside", &pod("1", json!({"containerStatuses": statuses("2", "4")})), 1000, 4000);
+    check("resize up", &pod("3", json!({"containerStatuses": statuses("1", "2")})), 3000, 3000);
+    check("resize down", &pod("1", json!({"containerStatuses": statuses("3", "2")})), 1000, 3000);
+    check(
+        "allocated more than actuated",
+        &pod("1", json!({"containerStatuses": statuses("2", "4")})),
+        1000,
+        4000,
+    );
     check(
         "infeasible",
         &pod(
@@ -213,7 +219,7 @@ fn a_resize_counts_on_the_node_only() {
         9000,
     );
     check(
-        "a status without resources says nothing",
+        "a status without resources is ignored",
         &pod(
             "1",
             json!({"containerStatuses": [{"name": "c", "allocatedResources": {"cpu": "4"}}]}),
@@ -222,10 +228,10 @@ fn a_resize_counts_on_the_node_only() {
         1000,
     );
     check(
-        "an init container that ends is not resized",
+        "the status of an init container with the name of a main container",
         &pod("1", json!({"initContainerStatuses": statuses("9", "9")})),
         1000,
-        // The status is found by name, and the container has the same one.
+        // Statuses are looked up by name alone.
         9000,
     );
     let mut sidecar_status = statuses("2", "2");
@@ -239,5 +245,5 @@ fn a_resize_counts_on_the_node_only() {
         "resources": {"requests": {"cpu": "3"}},
         "allocatedResources": {"cpu": "4"},
     });
-    check_requests("the whole pod", &whole, [(2000, MI), (1000, MI), (4000, MI), (4000, MI)]);
+    check_requests("resize at pod level", &whole, [(2000, MI), (1000, MI), (4000, MI), (4000, MI)]);
 }

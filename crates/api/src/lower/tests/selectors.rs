@@ -6,7 +6,7 @@ use serde_json::json;
 use super::*;
 
 #[test]
-fn selectors_are_sorted() {
+fn requirements_of_selectors_are_sorted() {
     let spec = lowered(&a_pod(&json!({"containers": [{}], "affinity": {"podAffinity": {
         "requiredDuringSchedulingIgnoredDuringExecution": [
             {"topologyKey": "zone", "labelSelector": {
@@ -44,7 +44,7 @@ fn selectors_are_sorted() {
 }
 
 #[test]
-fn selectors_that_cannot_be_read_match_nothing() {
+fn invalid_selectors_match_nothing() {
     let check = |expression: Value, want: &str| {
         let path = "spec.affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].podAffinityTerm";
         let want = format!("Pod default/web-1: {path}.labelSelector.matchExpressions[0].{want}");
@@ -89,7 +89,7 @@ fn selectors_that_cannot_be_read_match_nothing() {
 }
 
 #[test]
-fn node_terms_are_read_as_upstream_parses_them() {
+fn node_terms_are_validated_as_by_upstream() {
     let check = |term: Value, malformed: bool, want: &[&str]| {
         let path = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0]";
         let want: Vec<_> =
@@ -153,7 +153,7 @@ fn node_terms_are_read_as_upstream_parses_them() {
 }
 
 #[test]
-fn preferred_node_terms_are_read() {
+fn preferred_node_terms_are_lowered() {
     let spec = lowered(&a_pod(&json!({"containers": [{}], "affinity": {"nodeAffinity": {
         "preferredDuringSchedulingIgnoredDuringExecution": [
             {"weight": 7, "preference": {"matchExpressions": [{"key": "a", "operator": "Exists"}]}},
@@ -173,7 +173,7 @@ fn preferred_node_terms_are_read() {
 }
 
 #[test]
-fn spread_constraints_take_the_pods_own_labels() {
+fn spread_constraints_add_the_pods_own_labels() {
     let spec = lowered(&a_pod(&json!({"containers": [{}], "topologySpreadConstraints": [
         {
             "maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "minDomains": 3,

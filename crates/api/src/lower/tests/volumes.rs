@@ -6,7 +6,7 @@ use serde_json::json;
 use super::*;
 
 #[test]
-fn volumes_and_claims_are_read() {
+fn volumes_and_claims_are_lowered() {
     let (volume, problems) = persistent_volume(&json!({
         "metadata": {
             "name": "pv", "labels": {"zone": "a"}, "deletionTimestamp": "2026-01-01T00:00:00Z",
@@ -68,7 +68,7 @@ fn volumes_and_claims_are_read() {
 }
 
 #[test]
-fn classes_and_drivers_are_read() {
+fn classes_and_drivers_are_lowered() {
     let (class, problems) = storage_class(&json!({
         "metadata": {"name": "s"}, "provisioner": "p", "volumeBindingMode": "WaitForFirstConsumer",
         "allowedTopologies": [{"matchLabelExpressions": [{"key": "zone", "values": ["b", "a"]}]}, {}],

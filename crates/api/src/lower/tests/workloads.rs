@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 
 #[test]
-fn workloads_and_budgets_are_read() {
+fn workloads_and_budgets_are_lowered() {
     let named =
         |selector: Value| json!({"metadata": {"name": "w"}, "spec": {"selector": selector}});
     let web = selector(&[requirement("app", Operator::In, &["web"])]);
