@@ -367,7 +367,7 @@ impl Driver {
     fn handle_input(&mut self, input: Input, begun: Instant) -> Instant {
         match input {
             Input::Change(Change::Bound { uid, failure }) => {
-                self.handle_bound(&uid, failure, begun)
+                self.handle_bound(&uid, failure, begun);
             }
             Input::Change(change) => {
                 let event = self.timed_event(&change);
@@ -481,7 +481,7 @@ impl Driver {
                     self.apply(Change::Bound { uid: pod.uid, failure }, Instant::now());
                 }
                 command @ Command::Bind { .. } if !room => {
-                    self.binds_over_window.push_back(command)
+                    self.binds_over_window.push_back(command);
                 }
                 command => return Some(command),
             }

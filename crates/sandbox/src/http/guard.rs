@@ -109,7 +109,8 @@ mod tests {
             struct Text<'a>(&'a mut String);
             impl Visit for Text<'_> {
                 fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-                    self.0.push_str(&format!("{}={value:?};", field.name()));
+                    use std::fmt::Write as _;
+                    write!(self.0, "{}={value:?};", field.name()).expect("strings take everything");
                 }
             }
             let mut text = self.0.lock().unwrap();

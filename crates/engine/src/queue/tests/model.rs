@@ -235,7 +235,7 @@ impl Model {
         match self.pods.get(&id).map(|pod| pod.stage) {
             Some(QueueStage::Unschedulable | QueueStage::Gated) => self.make_active(id),
             Some(QueueStage::Backoff | QueueStage::ErrorBackoff) => {
-                self.put(id, QueueStage::Active)
+                self.put(id, QueueStage::Active);
             }
             Some(QueueStage::InFlight) => self.events.push((None, Some(id))),
             _ => {}
