@@ -1,7 +1,7 @@
-//! Kubernetes objects as the engine takes them: typed, checked, reduced to what scheduling reads.
+//! Kubernetes objects reduced to the fields that scheduling reads.
 //!
-//! The border (`api::lower`) makes these from JSON, YAML or protobuf.
-//! Whatever is invalid was reported there, so nothing here can fail.
+//! `api::lower` makes them from JSON, YAML or protobuf and reports what is invalid, so the engine
+//! needs no checks of its own.
 
 pub mod digest;
 pub mod labels;
@@ -32,6 +32,6 @@ pub use volume::{
 };
 pub use workload::{DisruptionBudget, Namespace, Workload, WorkloadKind};
 
-/// A string that never changes. Names are handed from thread to thread and back, so a clone allocates
-/// nothing: up to 23 bytes are in the value itself, more are shared.
+/// An immutable string. Names cross threads, so a clone never allocates: up to 23 bytes are stored
+/// inline, longer texts are reference-counted.
 pub type Text = smol_str::SmolStr;

@@ -1,13 +1,14 @@
-//! What is only compared with what it was before.
+//! Hashes that stand for data of which only changes matter.
 
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 
-/// Stands for things of which only a change matters: eight bytes however many there are.
+/// Hash of a sequence whose content the engine never reads. It takes eight bytes; equal sequences
+/// have equal digests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest(u64);
 
 impl Digest {
-    /// Of things in their order; the default is the one of none.
+    /// Returns the digest of the items in their order; that of an empty sequence is the default.
     pub fn of<T: Hash>(all: impl IntoIterator<Item = T>) -> Self {
         let mut hasher = DefaultHasher::new();
         let mut count = 0_u64;

@@ -1,15 +1,15 @@
-//! Nodes.
+//! Nodes, their taints and images.
 
 use super::{Digest, Labels, Resources, Text};
 
-/// What a taint does to pods that do not tolerate it.
+/// Effect of a taint on pods that do not tolerate it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum TaintEffect {
     /// New pods are not placed.
     NoSchedule,
     /// New pods are placed elsewhere if possible.
     PreferNoSchedule,
-    /// New pods are not placed and running ones leave.
+    /// New pods are not placed and running pods are evicted.
     NoExecute,
 }
 
@@ -27,13 +27,13 @@ pub struct Taint {
 /// An image present on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
-    /// Names under which it is known.
+    /// All names of the image.
     pub names: Box<[Text]>,
     /// Size in bytes.
     pub size: i64,
 }
 
-/// A node as scheduling sees it.
+/// The fields of a node that scheduling reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
     /// `metadata.name`.

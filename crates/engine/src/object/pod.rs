@@ -1,12 +1,12 @@
-//! Pods.
+//! Pods and the specs that they share.
 
 use std::sync::Arc;
 
 use super::{Labels, NodeTerm, Resources, Selector, TaintEffect, Text, Uid};
 
-/// A pod: what is its own, and the part it shares with its siblings.
+/// A pod: its own fields, and the spec that it shares with equal pods.
 ///
-/// Terminal pods (`Succeeded`, `Failed`) never reach the engine.
+/// Terminated pods (`Succeeded`, `Failed`) never reach the engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pod {
     /// `metadata.namespace`.
@@ -37,12 +37,12 @@ pub struct Pod {
     pub resource_version: u64,
     /// `metadata.generation`, written back as `observedGeneration`.
     pub generation: i64,
-    /// What siblings have in common. Equal specs are stored once.
+    /// Fields that pods of one controller share; equal specs are stored once.
     pub spec: Arc<PodSpec>,
 }
 
 impl Pod {
-    /// The spec, to be changed for this pod alone.
+    /// Returns the spec for changes that affect this pod only (copy on write).
     pub fn spec_mut(&mut self) -> &mut PodSpec {
         Arc::make_mut(&mut self.spec)
     }
@@ -55,19 +55,23 @@ pub struct PodSpec {
     pub scheduler_name: Text,
     /// `preemptionPolicy: Never`.
     pub never_preempts: bool,
-    /// Requests as the fit filter sees them: from the spec, pod-level requests honoured.
+    /// Requests as NodeResourcesFit's filter counts them: from the spec, pod-level requests
+    /// included.
     pub requests: Resources,
-    /// Requests as the fit score sees them: 100m / 200Mi for containers that name none, pod-level requests ignored.
+    /// Requests as NodeResourcesFit's score counts them: 100m and 200Mi for containers without
+    /// requests, pod-level requests ignored.
     pub requests_for_score: Resources,
-    /// Requests as they count on the node: the larger of spec and status.
+    /// Requests as the node accounts for them: the larger of spec and status.
     pub requests_on_node: Resources,
-    /// Cpu on the node with the default for containers that name none.
+    /// CPU that the node accounts for, in millicores, with the default of containers without
+    /// requests.
     pub non_zero_cpu: i64,
-    /// Memory on the node with the default for containers that name none.
+    /// Memory that the node accounts for, in bytes, with the default of containers without
+    /// requests.
     pub non_zero_memory: i64,
-    /// Limits, pod-level ones honoured. Nothing is decided by them; they are shown to those who ask.
+    /// Limits, pod-level limits included. Only shown; no decision reads them.
     pub limits: Resources,
-    /// `nodeSelector`; an empty one is not the same as none.
+    /// `nodeSelector`; empty and unset differ.
     pub node_selector: Option<Labels>,
     /// `affinity.nodeAffinity`.
     pub node_affinity: NodeAffinity,
@@ -81,9 +85,9 @@ pub struct PodSpec {
     pub spread: Box<[SpreadConstraint]>,
     /// Normalised names of all images: init containers, containers, image volumes.
     pub images: Box<[Text]>,
-    /// How many containers and init containers there are.
+    /// Number of containers and init containers.
     pub container_count: u32,
-    /// Volumes that scheduling reads.
+    /// Volumes that matter for scheduling.
     pub volumes: Box<[Volume]>,
     /// `resourceClaims[].name` (claims on devices).
     pub resource_claims: Box<[Text]>,
@@ -91,8 +95,8 @@ pub struct PodSpec {
     pub required_features: Box<[Text]>,
     /// The owner reference with `controller: true`.
     pub owner: Option<Owner>,
-    /// Why the pod is not scheduled whatever nodes there are: something of it is larger than is worked
-    /// with. What it requests still counts on the node that it is on.
+    /// Reason why the pod is never scheduled: one of its values exceeds a limit of the lowering.
+    /// Its requests still count on its node.
     pub too_large: Option<Text>,
 }
 
@@ -112,7 +116,7 @@ pub struct Owner {
 /// Node affinity of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NodeAffinity {
-    /// `requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms`; one of them must match.
+    /// `requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms`, combined by OR.
     pub required: Option<Box<[NodeTerm]>>,
     /// `preferredDuringSchedulingIgnoredDuringExecution` as (weight, preference); `None` when nil.
     pub preferred: Option<Box<[(i32, NodeTerm)]>>,
@@ -140,7 +144,8 @@ pub struct PodAffinity {
 pub struct PodTerm {
     /// `labelSelector`; `None` matches nothing.
     pub selector: Option<Selector>,
-    /// Namespaces, sorted: those listed, or the pod's own when neither list nor selector is given.
+    /// Namespaces, sorted: the listed ones, or the pod's own if neither a list nor a selector is
+    /// given.
     pub namespaces: Box<[Text]>,
     /// `namespaceSelector`; `None` matches nothing.
     pub namespace_selector: Option<Selector>,
@@ -148,14 +153,14 @@ pub struct PodTerm {
     pub topology_key: Text,
 }
 
-/// How a toleration compares the taint's value.
+/// Operator by which a toleration compares values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TolerationOperator {
     /// Values are equal.
     Equal,
     /// Any value.
     Exists,
-    /// Anything else: matches nothing.
+    /// Unknown operator; matches nothing.
     Other,
 }
 
@@ -168,7 +173,7 @@ pub struct Toleration {
     pub operator: TolerationOperator,
     /// Value.
     pub value: Text,
-    /// Effect; `None` matches every effect.
+    /// Effect; `None` matches all effects.
     pub effect: Option<TaintEffect>,
 }
 
@@ -186,20 +191,20 @@ pub enum Protocol {
 /// A port of the node that a pod occupies.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HostPort {
-    /// Address; `0.0.0.0` stands for all of them.
+    /// Address; `0.0.0.0` means all addresses.
     pub ip: Text,
     /// Protocol.
     pub protocol: Protocol,
-    /// Port, above zero.
+    /// Port number, above zero.
     pub port: i32,
 }
 
-/// What to do with a pod that cannot satisfy a spread constraint.
+/// Effect of a spread constraint that a node violates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WhenUnsatisfiable {
-    /// It waits.
+    /// The node is not feasible.
     DoNotSchedule,
-    /// It is placed where the skew is least.
+    /// The node gets a lower score.
     ScheduleAnyway,
 }
 
@@ -222,7 +227,7 @@ pub struct SpreadConstraint {
     pub honor_taints: bool,
 }
 
-/// A volume that scheduling reads.
+/// A volume that matters for scheduling.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Volume {
     /// `persistentVolumeClaim`.
@@ -235,19 +240,21 @@ pub enum Volume {
         /// `<pod name>-<volume name>`.
         claim: Text,
     },
-    /// A disk named in the pod itself.
+    /// A disk specified in the pod.
     Inline(InlineDisk),
 }
 
 impl PodSpec {
-    /// Whether any volume is claimed, by a claim of the pod's namespace.
+    /// Returns `true` if the pod uses a claim of its namespace (`persistentVolumeClaim` or
+    /// `ephemeral`).
     pub fn has_claims(&self) -> bool {
         self.volumes.iter().any(|volume| !matches!(volume, Volume::Inline(_)))
     }
 }
 
-/// A disk named in the pod itself.
+/// A disk specified in the pod instead of by a claim.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the fields are those of the API")]
 pub enum InlineDisk {
     /// `gcePersistentDisk`.
     GcePersistentDisk { name: Text, read_only: bool },

@@ -2,29 +2,29 @@
 
 use super::Text;
 
-/// Amounts of resources: cpu in millicores, all others in their base unit (bytes, pieces).
+/// Amounts of resources: CPU in millicores, all others in their base unit (bytes, pieces).
 ///
-/// Fractions were rounded up after summing, as upstream does.
+/// Sums of quantities are rounded up once, as upstream does.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Resources {
-    /// Millicores.
+    /// CPU in millicores.
     pub cpu: i64,
-    /// Bytes.
+    /// Memory in bytes.
     pub memory: i64,
-    /// Bytes of `ephemeral-storage`.
+    /// Ephemeral storage in bytes.
     pub ephemeral: i64,
     /// All other countable resources (extended, hugepages, attachable volumes), sorted by name.
     pub scalars: Box<[(Text, i64)]>,
 }
 
 impl Resources {
-    /// Amount of a scalar resource, if it is named at all.
+    /// Returns the amount of a scalar resource, or `None` if it is not listed.
     pub fn scalar(&self, name: &str) -> Option<i64> {
         let found = self.scalars.binary_search_by(|(n, _)| (**n).cmp(name)).ok()?;
         Some(self.scalars[found].1)
     }
 
-    /// Amount of any resource by its Kubernetes name; absent is zero.
+    /// Returns the amount of a resource by its Kubernetes name; zero if it is not listed.
     pub fn amount(&self, name: &str) -> i64 {
         match name {
             "cpu" => self.cpu,
@@ -35,7 +35,7 @@ impl Resources {
     }
 }
 
-/// A DeviceClass, as far as the fit of extended resources reads it.
+/// A DeviceClass, reduced to the fields that extended resources need.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceClass {
     /// `metadata.name`.
@@ -44,7 +44,7 @@ pub struct DeviceClass {
     pub extended_resource: Option<Text>,
 }
 
-/// A ResourceClaim, known by name only.
+/// A ResourceClaim, reduced to its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResourceClaim {
     /// `metadata.namespace`.
@@ -53,16 +53,17 @@ pub struct ResourceClaim {
     pub name: Text,
 }
 
-/// Whether a resource name is an extended one: it has a domain that is not Kubernetes' own.
+/// Returns `true` if a resource name is extended: it has a domain outside `kubernetes.io`.
 pub fn is_extended_resource(name: &str) -> bool {
     name.contains('/')
         && !name.contains("kubernetes.io/")
         && !name.starts_with("requests.")
-        // A quota names it with this prefix, and the result must still be a valid name.
+        // Quotas use the name with this prefix, so the prefixed name must be valid as well.
         && is_qualified_name(&format!("requests.{name}"))
 }
 
-/// Whether amounts of a resource other than cpu, memory and ephemeral storage are counted at all.
+/// Returns `true` if the resource is counted in [`Resources::scalars`]; names of other forms are
+/// ignored.
 pub fn is_scalar_resource(name: &str) -> bool {
     name.starts_with("hugepages-")
         || name.starts_with("attachable-volumes-")
@@ -70,7 +71,7 @@ pub fn is_scalar_resource(name: &str) -> bool {
         || is_extended_resource(name)
 }
 
-/// Whether a name has the form of label keys and resource names: `name` or `domain/name`.
+/// Returns `true` if a text is a valid label key or resource name: `name` or `domain/name`.
 pub fn is_qualified_name(text: &str) -> bool {
     let name = match text.split_once('/') {
         Some((domain, name)) if is_domain(domain) => name,
@@ -80,7 +81,7 @@ pub fn is_qualified_name(text: &str) -> bool {
     !name.is_empty() && is_label_value(name)
 }
 
-/// Whether a text may be the value of a label; the empty one may.
+/// Returns `true` if a text is a valid label value; the empty text is valid.
 pub fn is_label_value(text: &str) -> bool {
     let inner = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
     text.len() <= 63
@@ -89,7 +90,7 @@ pub fn is_label_value(text: &str) -> bool {
         && text.bytes().last().is_none_or(|b| b.is_ascii_alphanumeric())
 }
 
-/// Whether a text is a domain name in lower case.
+/// Returns `true` if a text is a DNS subdomain in lower case.
 fn is_domain(text: &str) -> bool {
     text.len() <= 253
         && text.split('.').all(|label| {

@@ -2,7 +2,7 @@
 
 use super::{Labels, Text};
 
-/// How a requirement compares a label with its values.
+/// Operator of a requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Operator {
     /// The label exists and has one of the values.
@@ -13,13 +13,13 @@ pub enum Operator {
     Exists,
     /// The label is absent.
     DoesNotExist,
-    /// The label is an integer greater than the one value (nodes only).
+    /// The label is an integer greater than the only value (nodes only).
     Gt,
-    /// The label is an integer less than the one value (nodes only).
+    /// The label is an integer less than the only value (nodes only).
     Lt,
 }
 
-/// One condition on one label.
+/// A condition on one label.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Requirement {
     /// Label key.
@@ -31,7 +31,8 @@ pub struct Requirement {
 }
 
 impl Requirement {
-    /// Whether a label value (`None` when the label is absent) satisfies this requirement.
+    /// Returns `true` if a label value satisfies the requirement; `None` means that the label is
+    /// absent.
     pub fn accepts(&self, value: Option<&str>) -> bool {
         match (self.operator, value) {
             (Operator::In, Some(value)) => self.lists(value),
@@ -53,40 +54,41 @@ impl Requirement {
     }
 }
 
-/// A conjunction of requirements; the empty one matches everything.
+/// A conjunction of requirements; an empty selector matches everything.
 ///
-/// Where Kubernetes distinguishes "no selector" (matches nothing), the field is an `Option`.
+/// Where Kubernetes lets an unset selector match nothing, the field is an `Option`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Selector {
-    /// All must hold. Sorted, so that equal selectors compare equal.
+    /// Requirements that must all hold, sorted so that equal selectors compare equal.
     pub requirements: Box<[Requirement]>,
 }
 
 impl Selector {
-    /// Whether all requirements hold.
+    /// Returns `true` if all requirements hold.
     pub fn matches(&self, labels: &Labels) -> bool {
         self.requirements.iter().all(|r| r.accepts(labels.get(&r.key)))
     }
 
-    /// Whether it matches everything.
+    /// Returns `true` if the selector has no requirements and matches everything.
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
 }
 
-/// One term of a node selector: label expressions and field expressions, all of which must hold.
+/// A term of a node selector: label and field expressions that must all hold.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeTerm {
     /// `matchExpressions`.
     pub expressions: Box<[Requirement]>,
     /// `matchFields`; the key is always `metadata.name`, with one value.
     pub fields: Box<[Requirement]>,
-    /// A term that upstream cannot parse (`Gt` on a word, an unknown field, …) never matches.
+    /// Set if upstream cannot parse the term (`Gt` with a word, an unknown field, …); it then
+    /// matches nothing.
     pub malformed: bool,
 }
 
 impl NodeTerm {
-    /// Whether a node with this name and these labels satisfies the term.
+    /// Returns `true` if a node of this name and these labels satisfies the term.
     pub fn matches(&self, name: &str, labels: &Labels) -> bool {
         !self.malformed
             && !self.is_empty()
@@ -94,7 +96,7 @@ impl NodeTerm {
             && self.expressions.iter().all(|r| r.accepts(labels.get(&r.key)))
     }
 
-    /// A term without any condition matches nothing.
+    /// Returns `true` if the term has no conditions; it then matches nothing.
     pub fn is_empty(&self) -> bool {
         self.expressions.is_empty() && self.fields.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Uids of objects, compact when they are UUIDs.
+//! UIDs of objects, in 16 bytes if they are UUIDs.
 
 use std::fmt;
 

@@ -1,13 +1,13 @@
-//! Persistent volumes, claims, classes and what drivers say of nodes.
+//! Persistent volumes, claims, storage classes and the state of CSI drivers.
 
 use super::{Labels, NodeTerm, Selector, Text, Uid};
 
-/// Ways in which a volume may be mounted, as a set.
+/// Set of access modes of a volume or claim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AccessModes(u8);
 
 impl AccessModes {
-    /// No mode at all.
+    /// The empty set.
     pub const NONE: Self = Self(0);
     /// `ReadWriteOnce`.
     pub const READ_WRITE_ONCE: Self = Self(1);
@@ -18,74 +18,74 @@ impl AccessModes {
     /// `ReadWriteOncePod`.
     pub const READ_WRITE_ONCE_POD: Self = Self(8);
 
-    /// This set and the other together.
+    /// Returns the union of both sets.
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Whether every mode of the other set is in this one.
+    /// Returns `true` if this set contains every mode of the other.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 }
 
-/// How a volume is presented to a pod.
+/// Form in which a pod sees a volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum VolumeMode {
-    /// As a directory; also when unset.
+    /// A directory; the default.
     #[default]
     Filesystem,
-    /// As a raw device.
+    /// A raw block device.
     Block,
 }
 
 /// `status.phase` of a persistent volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum VolumePhase {
-    /// Not usable yet; also when unset.
+    /// Not usable yet; the default.
     #[default]
     Pending,
-    /// Free for a claim.
+    /// Not bound to a claim.
     Available,
-    /// In use by a claim.
+    /// Bound to a claim.
     Bound,
-    /// Its claim is gone, the data is still there.
+    /// The claim was deleted; the data still exists.
     Released,
-    /// Reclaiming it failed.
+    /// Reclaiming failed.
     Failed,
 }
 
 /// `status.phase` of a claim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ClaimPhase {
-    /// Not bound yet; also when unset.
+    /// Not bound yet; the default.
     #[default]
     Pending,
     /// Bound to a volume.
     Bound,
-    /// Its volume is gone.
+    /// The volume was deleted.
     Lost,
 }
 
-/// The claim that a volume belongs to.
+/// `spec.claimRef` of a volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClaimRef {
     /// Namespace of the claim.
     pub namespace: Text,
     /// Name of the claim.
     pub name: Text,
-    /// Uid of the claim; empty when any claim of that name will do.
+    /// UID of the claim; empty if any claim of that name may be bound.
     pub uid: Text,
 }
 
-/// Where the data of a persistent volume lives.
+/// Storage behind a persistent volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum VolumeSource {
     /// `csi`.
     Csi {
         /// Name of the driver.
         driver: Text,
-        /// The driver's name for the volume.
+        /// `volumeHandle`.
         handle: Text,
     },
     /// `gcePersistentDisk`, migrated to a driver.
@@ -115,7 +115,8 @@ pub enum VolumeSource {
         /// `volumeID`.
         id: Text,
     },
-    /// Anything else (`local`, `nfs`, `azureFile`, `vsphereVolume`, …), which scheduling does not look into.
+    /// Any other source (`local`, `nfs`, `azureFile`, `vsphereVolume`, …), which scheduling does
+    /// not read.
     #[default]
     Other,
 }
@@ -125,7 +126,7 @@ pub enum VolumeSource {
 pub struct PersistentVolume {
     /// `metadata.name`.
     pub name: Text,
-    /// `metadata.labels`; those of zones and regions restrict nodes.
+    /// `metadata.labels`; zone and region labels restrict the nodes.
     pub labels: Labels,
     /// `metadata.resourceVersion`, carried for preconditions.
     pub resource_version: Text,
@@ -133,15 +134,15 @@ pub struct PersistentVolume {
     pub capacity: i64,
     /// `spec.accessModes`.
     pub access_modes: AccessModes,
-    /// Class: the beta annotation, else `spec.storageClassName`; empty when none.
+    /// Storage class: the beta annotation, else `spec.storageClassName`; empty if unset.
     pub storage_class: Text,
     /// `spec.volumeMode`.
     pub volume_mode: VolumeMode,
-    /// `spec.volumeAttributesClassName`, empty when none.
+    /// `spec.volumeAttributesClassName`, empty if unset.
     pub attributes_class: Text,
     /// `spec.claimRef`.
     pub claim_ref: Option<ClaimRef>,
-    /// `spec.nodeAffinity.required.nodeSelectorTerms`; one of them must match.
+    /// `spec.nodeAffinity.required.nodeSelectorTerms`, combined by OR.
     pub node_affinity: Option<Box<[NodeTerm]>>,
     /// `status.phase`.
     pub phase: VolumePhase,
@@ -149,7 +150,7 @@ pub struct PersistentVolume {
     pub deleting: bool,
     /// Annotation `pv.kubernetes.io/bound-by-controller` is set.
     pub bound_by_controller: bool,
-    /// Where the data lives.
+    /// Storage behind the volume.
     pub source: VolumeSource,
 }
 
@@ -166,17 +167,17 @@ pub struct PersistentVolumeClaim {
     pub resource_version: Text,
     /// `spec.volumeName`, empty while unbound.
     pub volume_name: Text,
-    /// Class: the beta annotation, else `spec.storageClassName`; an empty one is not the same as none.
+    /// Storage class: the beta annotation, else `spec.storageClassName`; empty and unset differ.
     pub storage_class: Option<Text>,
     /// `spec.accessModes`.
     pub access_modes: AccessModes,
     /// `spec.resources.requests.storage` in bytes.
     pub request: Option<i64>,
-    /// `spec.selector`; `None` when any volume will do.
+    /// `spec.selector`; `None` accepts every volume.
     pub selector: Option<Selector>,
     /// `spec.volumeMode`.
     pub volume_mode: VolumeMode,
-    /// `spec.volumeAttributesClassName`, empty when none.
+    /// `spec.volumeAttributesClassName`, empty if unset.
     pub attributes_class: Text,
     /// `status.phase`.
     pub phase: ClaimPhase,
@@ -188,28 +189,29 @@ pub struct PersistentVolumeClaim {
     pub bound_by_controller: bool,
     /// Annotation `volume.kubernetes.io/selected-node`.
     pub selected_node: Option<Text>,
-    /// Uid of the owner reference with `controller: true`, which is the pod for ephemeral volumes.
+    /// UID of the owner reference with `controller: true`; for ephemeral volumes that is the pod.
     pub owner_uid: Option<Uid>,
 }
 
 impl PersistentVolumeClaim {
-    /// Name of the class, empty when none.
+    /// Returns the name of the storage class, empty if unset.
     pub fn class(&self) -> &str {
         self.storage_class.as_deref().unwrap_or("")
     }
 
-    /// Whether it is bound for good: it names a volume and binding was completed.
+    /// Returns `true` if binding is complete: the claim names a volume and has the `bind-completed`
+    /// annotation.
     pub fn is_bound(&self) -> bool {
         !self.volume_name.is_empty() && self.bind_completed
     }
 }
 
-/// When a claim is bound to a volume.
+/// `volumeBindingMode` of a storage class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BindingMode {
-    /// As soon as the claim exists.
+    /// Claims are bound as soon as they exist.
     Immediate,
-    /// When a pod that uses the claim is placed.
+    /// Claims are bound when a pod that uses them is placed.
     WaitForFirstConsumer,
 }
 
@@ -222,16 +224,16 @@ pub struct StorageClass {
     pub provisioner: Text,
     /// `volumeBindingMode`.
     pub binding_mode: Option<BindingMode>,
-    /// `allowedTopologies`, one of which must match; an empty list allows every node.
+    /// `allowedTopologies`, combined by OR; an empty list allows every node.
     pub allowed_topologies: Box<[NodeTerm]>,
 }
 
-/// A driver as it is registered on a node.
+/// A CSI driver registered on a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeDriver {
     /// Name of the driver.
     pub name: Text,
-    /// `allocatable.count`: how many volumes fit; `None` means no limit.
+    /// `allocatable.count`: maximum number of volumes; `None` means no limit.
     pub limit: Option<i32>,
     /// `topologyKeys`.
     pub topology_keys: Box<[Text]>,
@@ -240,7 +242,7 @@ pub struct NodeDriver {
 /// A CSINode.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CsiNode {
-    /// `metadata.name`, which is the node's.
+    /// `metadata.name`, equal to the node's name.
     pub name: Text,
     /// `spec.drivers`.
     pub drivers: Box<[NodeDriver]>,
@@ -253,7 +255,7 @@ pub struct CsiNode {
 pub struct CsiDriver {
     /// `metadata.name`.
     pub name: Text,
-    /// `spec.storageCapacity`: it publishes what is left.
+    /// `spec.storageCapacity`: the driver publishes its remaining capacity.
     pub storage_capacity: bool,
     /// `spec.attachRequired`, true when unset.
     pub attach_required: bool,
@@ -261,7 +263,7 @@ pub struct CsiDriver {
     pub prevents_if_missing: bool,
 }
 
-/// A CSIStorageCapacity: how much a driver can still provision for some nodes.
+/// A CSIStorageCapacity: capacity that a driver can still provision on a set of nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CsiStorageCapacity {
     /// `metadata.namespace`.
@@ -283,10 +285,10 @@ pub struct CsiStorageCapacity {
 pub struct VolumeAttachment {
     /// `metadata.name`.
     pub name: Text,
-    /// `spec.attacher`, the driver.
+    /// `spec.attacher`, the name of the driver.
     pub attacher: Text,
     /// `spec.nodeName`.
     pub node: Text,
-    /// `spec.source.persistentVolumeName`; `None` for volumes named in the pod itself.
+    /// `spec.source.persistentVolumeName`; `None` for inline volumes.
     pub volume_name: Option<Text>,
 }

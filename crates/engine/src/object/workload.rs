@@ -1,4 +1,4 @@
-//! Objects that say which pods belong together: namespaces, services, controllers, disruption budgets.
+//! Objects that select pods: services, controllers and disruption budgets; and namespaces.
 
 use super::{Labels, Selector, Text};
 
@@ -11,7 +11,7 @@ pub struct Namespace {
     pub labels: Labels,
 }
 
-/// Which kind of object groups pods.
+/// Kind of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum WorkloadKind {
     /// `v1 Service`.
@@ -24,7 +24,7 @@ pub enum WorkloadKind {
     StatefulSet,
 }
 
-/// An object that groups pods by a selector: a service or a controller.
+/// A service or controller that selects pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workload {
     /// Kind.
@@ -33,7 +33,7 @@ pub struct Workload {
     pub namespace: Text,
     /// `metadata.name`.
     pub name: Text,
-    /// `spec.selector`; `None` when it has none.
+    /// `spec.selector`, if set.
     pub selector: Option<Selector>,
 }
 
