@@ -1,4 +1,4 @@
-//! Checks the columns against the objects they were made from, and corrects them.
+//! Compares the columns with the objects they were computed from, and corrects differences.
 
 use std::ops::Range;
 
@@ -7,12 +7,12 @@ use crate::index::NodeIdx;
 use super::State;
 use super::lowest::LowestPriorities;
 
-/// Differences that one part of an audit returns as text; the others are only counted.
-const DIFFERENCES_TOLD: usize = 8;
+/// Maximum number of differences that one part of an audit returns as text; the others are counted.
+const DIFFERENCES_SHOWN_MAX: usize = 8;
 
 impl State {
-    /// ExactSums up anew what the pods of these slots of nodes use. Corrects the sums that differ and returns
-    /// them.
+    /// Recomputes the sums over the pods of a range of node slots, corrects those that differ and
+    /// returns the differences.
     pub(crate) fn audit_nodes(&mut self, slots: Range<usize>) -> Result<(), String> {
         let mut found = Vec::new();
         for index in slots.start..slots.end.min(self.nodes.slots()) {
@@ -21,13 +21,14 @@ impl State {
         if found.is_empty() {
             return Ok(());
         }
-        let left_out = found.len().saturating_sub(DIFFERENCES_TOLD);
-        found.truncate(DIFFERENCES_TOLD);
+        let left_out = found.len().saturating_sub(DIFFERENCES_SHOWN_MAX);
+        found.truncate(DIFFERENCES_SHOWN_MAX);
         let more = if left_out > 0 { format!("; and {left_out} more") } else { String::new() };
         Err(format!("{}{more}: corrected", found.join("; ")))
     }
 
-    /// Looks whether the pods of these slots are listed where they are. The first that is not is told.
+    /// Checks that the pods of a range of slots are listed under their node, label set and spec.
+    /// Returns the first that is not.
     pub(crate) fn audit_pods(&self, slots: Range<usize>) -> Result<(), String> {
         for (pod, record) in self.pods.iter_within(slots) {
             let on_node = record.node.is_some();

@@ -1,4 +1,4 @@
-//! Pods counted per topology domain, kept up to date by following tallies.
+//! Counts of pods per topology domain, kept current by following tallies.
 
 use crate::bitset::NodeSet;
 use crate::index::{DomainIdx, KeyIdx, NodeIdx};
@@ -6,11 +6,11 @@ use crate::index::{DomainIdx, KeyIdx, NodeIdx};
 use super::State;
 use super::tallies::{TallyRef, TallySource};
 
-/// Weighted numbers of pods in the domains of one label key.
+/// Weighted counts of pods in the domains of one label key.
 #[derive(Clone, Debug)]
 pub struct DomainSums {
     key: KeyIdx,
-    /// Pods on other nodes are left out; `None` counts all.
+    /// Only pods on these nodes are counted; `None` counts all.
     counted: Option<NodeSet>,
     sums: Vec<i64>,
     pods: i64,
@@ -25,19 +25,19 @@ struct TallyCursor {
 }
 
 impl DomainSums {
-    /// Zero everywhere. Valid for one version of [`super::Areas::NODES`].
+    /// Creates sums that are zero in all domains. Valid for one version of [`super::Areas::NODES`].
     pub fn new(state: &mut State, topology_key: &str, counted: Option<NodeSet>) -> Self {
         let key = state.label_column(topology_key);
         let sums = vec![0; state.topology.column(key).domain_count()];
         Self { key, counted, sums, pods: 0, cursors: Vec::new() }
     }
 
-    /// The label column that makes the domains.
+    /// Returns the label column that defines the domains.
     pub fn key(&self) -> KeyIdx {
         self.key
     }
 
-    /// Counts the pods of a source, now and from now on.
+    /// Counts the pods of a source now and follows its tally from here on.
     pub fn follow(&mut self, state: &mut State, source: &TallySource, weight: i64) {
         let tally = state.tally(source);
         let position = state.tallies.end(tally).expect("the tally was asked for just now");
@@ -49,8 +49,9 @@ impl DomainSums {
         self.cursors.push(TallyCursor { tally, position, weight });
     }
 
-    /// Catches up and calls `changed` for each domain whose sum may have changed, perhaps several times.
-    /// False when that is not possible: then prepare anew.
+    /// Follows the tallies and calls `changed` for each domain whose sum may have changed, possibly
+    /// repeatedly. Returns `false` if a log no longer reaches back far enough; the sums must then
+    /// be prepared again.
     pub fn refresh(&mut self, state: &State, mut changed: impl FnMut(DomainIdx)) -> bool {
         let column = state.topology.column(self.key);
         for cursor in &mut self.cursors {
@@ -71,27 +72,29 @@ impl DomainSums {
         true
     }
 
-    /// Sum of a domain.
+    /// Returns the sum of a domain.
     pub fn sum(&self, domain: DomainIdx) -> i64 {
         self.sums[domain.at()]
     }
 
-    /// ExactSums by domain.
+    /// Returns the sums by domain.
     pub fn sums(&self) -> &[i64] {
         &self.sums
     }
 
-    /// How many pods are counted, each once for every source it belongs to; what-if left out.
+    /// Returns the number of counted pods, once per source that contains them, without those that
+    /// [`Self::add`] added.
     pub fn pods(&self) -> i64 {
         self.pods
     }
 
-    /// Whether nothing is followed.
+    /// Returns `true` if no source is followed.
     pub fn is_unused(&self) -> bool {
         self.cursors.is_empty()
     }
 
-    /// Changes the sum of a node's domain by hand, for what-if. Returns the domain if it counts.
+    /// Adds to the sum of a node's domain, for a what-if. Returns the domain if the node is
+    /// counted.
     pub fn add(&mut self, state: &State, node: NodeIdx, change: i64) -> Option<DomainIdx> {
         let counted = self.counted.as_ref().is_none_or(|nodes| nodes.contains(node));
         let domain = state.topology.column(self.key).domain(node);

@@ -1,4 +1,4 @@
-//! What CSI drivers say of nodes, by slot: how many volumes they take and which are attached.
+//! Volume limits and attached volumes of CSI drivers, by node slot.
 
 use crate::bitset::NodeSet;
 use crate::index::NodeIdx;
@@ -7,21 +7,21 @@ use crate::object::{Text, VolumeSource};
 use super::nodes::Nodes;
 use super::volumes::Volumes;
 
-/// A volume that is attached to a node.
+/// A volume attached to a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttachedVolume {
-    /// The driver.
+    /// Name of the driver.
     pub driver: Text,
-    /// The driver's name for the volume.
+    /// `volumeHandle`.
     pub handle: Text,
 }
 
-/// What CSI drivers say of nodes.
+/// Volume limits and attached volumes of all nodes.
 #[derive(Clone, Debug, Default)]
 pub struct DriverLimits {
     registered: NodeSet,
     limited: NodeSet,
-    /// Limits by slot, for each driver that has some.
+    /// Limits by slot, for each driver that has a limit on some node.
     limits: Vec<(Text, Vec<Option<i32>>)>,
     attached: Vec<Vec<AttachedVolume>>,
 }
@@ -76,27 +76,27 @@ impl DriverLimits {
         }
     }
 
-    /// Whether a node has a CSINode.
+    /// Returns `true` if the node has a CSINode.
     pub fn is_registered(&self, node: NodeIdx) -> bool {
         self.registered.contains(node)
     }
 
-    /// Whether some driver has a limit on a node.
+    /// Returns `true` if a driver has a limit on the node.
     pub fn is_limited(&self, node: NodeIdx) -> bool {
         self.limited.contains(node)
     }
 
-    /// Position of a driver that has a limit on some node.
+    /// Returns the position of a driver, or `None` if it has no limit on any node.
     pub fn driver(&self, name: &str) -> Option<usize> {
         self.limits.iter().position(|(driver, _)| **driver == *name)
     }
 
-    /// Limit of a driver, by its position, on a node.
+    /// Returns the limit of a driver, by its position, on a node.
     pub fn limit(&self, driver: usize, node: NodeIdx) -> Option<i32> {
         self.limits[driver].1.get(node.at()).copied().flatten()
     }
 
-    /// Volumes that are attached to a node, each once.
+    /// Returns the distinct volumes attached to a node.
     pub fn attached(&self, node: NodeIdx) -> &[AttachedVolume] {
         self.attached.get(node.at()).map_or(&[], Vec::as_slice)
     }

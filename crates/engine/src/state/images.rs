@@ -1,41 +1,41 @@
-//! Which images are on which nodes.
+//! Container images and the nodes that have them.
 
 use crate::index::NodeIdx;
 use crate::map::Map;
 use crate::object::{Image, Text};
 
-/// An image known under one name.
+/// One image name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageState {
-    /// Size in bytes as the first node reported it; kept until no node has the image.
+    /// Size in bytes as the first node reported it; kept until the last node loses the image.
     pub size: i64,
-    /// The nodes that have it, in slot order.
+    /// Nodes that have the image, in slot order.
     pub nodes: Vec<NodeIdx>,
 }
 
-/// All images on nodes, by name.
+/// All images present on nodes, by name.
 #[derive(Clone, Debug, Default)]
 pub struct Images(Map<Text, ImageState>);
 
 impl Images {
-    /// Looks an image up by its normalised name.
+    /// Returns an image by its normalised name.
     pub fn get(&self, name: &str) -> Option<&ImageState> {
         self.0.get(name)
     }
 
-    /// Counts the images of a node.
+    /// Adds the images of a node.
     pub(crate) fn add(&mut self, node: NodeIdx, images: &[Image]) {
         for (name, size) in names(images) {
             let new = || ImageState { size, nodes: Vec::new() };
             let nodes = &mut self.0.get_or_insert_with(name.clone(), new).nodes;
-            // A name that the node lists twice is found the second time.
+            // A node may list the same name twice.
             if let Err(place) = nodes.binary_search(&node) {
                 nodes.insert(place, node);
             }
         }
     }
 
-    /// Takes the images of a node out of the count.
+    /// Removes the images of a node.
     pub(crate) fn remove(&mut self, node: NodeIdx, images: &[Image]) {
         for (name, _) in names(images) {
             let Some(state) = self.0.get_mut(name) else { continue };

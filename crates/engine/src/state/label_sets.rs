@@ -1,24 +1,26 @@
-//! LabelSets: pods of one namespace with equal labels, which no selector can tell apart.
+//! Interned pairs of namespace and labels; no selector distinguishes the pods of one label set.
 
 use crate::index::{LabelSetIdx, PodIdx, TallyIdx};
 use crate::map::Map;
 use crate::object::{Labels, Operator, Selector, Text};
 
-/// A label_set in use.
+use super::State;
+
+/// A label set in use.
 #[derive(Clone, Debug)]
 pub struct LabelSetRecord {
-    /// Namespace of its pods.
+    /// Namespace of the pods.
     pub namespace: Text,
-    /// Labels of its pods.
+    /// Labels of the pods.
     pub labels: Labels,
-    /// Pods of it that are on nodes.
+    /// Pods that have a node.
     pub pods: Vec<PodIdx>,
-    /// Tallies that count its pods.
+    /// Tallies that count the pods.
     pub(crate) tallies: Vec<TallyIdx>,
     users: u32,
 }
 
-/// All sets in use.
+/// All label sets in use.
 #[derive(Clone, Debug, Default)]
 pub struct LabelSets {
     records: Vec<Option<LabelSetRecord>>,
@@ -28,16 +30,17 @@ pub struct LabelSets {
 }
 
 impl LabelSets {
-    /// A label_set in use.
+    /// Returns a label set.
     pub fn get(&self, label_set: LabelSetIdx) -> &LabelSetRecord {
-        self.records[label_set.at()].as_ref().expect("the index is held by a user of the label_set")
+        self.records[label_set.at()].as_ref().expect("the index is held by a user of the label set")
     }
 
     pub(crate) fn get_mut(&mut self, label_set: LabelSetIdx) -> &mut LabelSetRecord {
-        self.records[label_set.at()].as_mut().expect("the index is held by a user of the label_set")
+        self.records[label_set.at()].as_mut().expect("the index is held by a user of the label set")
     }
 
-    /// The label_set of a namespace and labels with one more user, and whether it is new.
+    /// Interns a pair of namespace and labels and counts a user. Returns `true` if the label set is
+    /// new.
     pub(crate) fn acquire(&mut self, namespace: &str, labels: &Labels) -> (LabelSetIdx, bool) {
         let found = self.by_name.get(namespace).and_then(|sets| sets.get(labels)).copied();
         if let Some(found) = found {
@@ -69,7 +72,7 @@ impl LabelSets {
         self.get_mut(label_set).users += 1;
     }
 
-    /// Takes one user away; the last one takes the label_set with it.
+    /// Uncounts a user; the label set is dropped with the last one.
     pub(crate) fn release(&mut self, label_set: LabelSetIdx) {
         let record = self.get_mut(label_set);
         record.users -= 1;
@@ -95,7 +98,8 @@ impl LabelSets {
         self.free.push(label_set);
     }
 
-    /// The sets that a selector may match: by its first `In` requirement, or else all.
+    /// Returns the label sets that a selector may match: those with a label pair of its first `In`
+    /// requirement, or all if it has none.
     pub fn candidates(&self, selector: &Selector) -> Vec<LabelSetIdx> {
         let Some(pairs) = selector.requirements.iter().find(|r| r.operator == Operator::In) else {
             let all = self.records.iter().enumerate().filter(|(_, record)| record.is_some());
@@ -108,5 +112,15 @@ impl LabelSets {
         let mut found: Vec<_> = lists.flatten().copied().collect();
         found.sort_unstable();
         found
+    }
+}
+
+impl State {
+    pub(super) fn acquire_label_set(&mut self, namespace: &str, labels: &Labels) -> LabelSetIdx {
+        let (label_set, new) = self.label_sets.acquire(namespace, labels);
+        if new {
+            self.label_sets.get_mut(label_set).tallies = self.tallies.matching(namespace, labels);
+        }
+        label_set
     }
 }

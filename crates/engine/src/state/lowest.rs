@@ -1,8 +1,9 @@
-//! The lowest priority on each node, so that preemption looks only at nodes with a less important pod.
+//! The lowest pod priority on each node, so that preemption visits only nodes with pods of lower
+//! priority.
 
 use crate::index::NodeIdx;
 
-/// By slot of the node table, the lowest priority of the pods there, and how many of them have it.
+/// Lowest priority of the pods on each node, and the number of pods that have it, by node slot.
 #[derive(Clone, Debug, Default)]
 pub struct LowestPriorities {
     lowest: Vec<i32>,
@@ -10,17 +11,17 @@ pub struct LowestPriorities {
 }
 
 impl LowestPriorities {
-    /// The lowest priority on a node; `i32::MAX` when no pod is there.
+    /// Returns the lowest priority on a node; `i32::MAX` if it has no pods.
     pub fn of(&self, node: NodeIdx) -> i32 {
         self.lowest.get(node.at()).copied().unwrap_or(i32::MAX)
     }
 
-    /// The lowest priority on any node; `i32::MAX` when there are no pods.
+    /// Returns the lowest priority on any node; `i32::MAX` if there are no pods.
     pub fn of_all(&self) -> i32 {
         self.lowest.iter().copied().fold(i32::MAX, i32::min)
     }
 
-    /// Counts a pod that came to a node.
+    /// Adds a pod to a node.
     pub(crate) fn add(&mut self, node: NodeIdx, priority: i32) {
         if self.lowest.len() <= node.at() {
             self.lowest.resize(node.at() + 1, i32::MAX);
@@ -34,7 +35,7 @@ impl LowestPriorities {
         }
     }
 
-    /// Takes a pod out that left a node; `others` are the priorities of those that are still there.
+    /// Removes a pod from a node; `others` are the priorities of the remaining pods.
     pub(crate) fn remove(
         &mut self,
         node: NodeIdx,
@@ -51,7 +52,7 @@ impl LowestPriorities {
         }
     }
 
-    /// Replaces what is known of a node by what was counted anew.
+    /// Replaces the numbers of a node by the result of [`Self::recount`].
     pub(super) fn correct(&mut self, node: NodeIdx, (lowest, holders): (i32, u32)) {
         if self.lowest.len() <= node.at() {
             self.lowest.resize(node.at() + 1, i32::MAX);
@@ -60,7 +61,7 @@ impl LowestPriorities {
         (self.lowest[node.at()], self.holders[node.at()]) = (lowest, holders);
     }
 
-    /// The lowest of these priorities and how many of them are equal to it.
+    /// Returns the lowest of the priorities and the number of times it occurs.
     pub(super) fn recount(priorities: impl Iterator<Item = i32>) -> (i32, u32) {
         priorities.fold((i32::MAX, 0), |(lowest, holders), priority| {
             if holders == 0 || priority < lowest {
@@ -71,7 +72,7 @@ impl LowestPriorities {
         })
     }
 
-    /// The cached numbers of a node: see [`Self::recount`].
+    /// Returns the maintained numbers of a node, as [`Self::recount`] would.
     pub(super) fn kept(&self, node: NodeIdx) -> (i32, u32) {
         (self.of(node), self.holders.get(node.at()).copied().unwrap_or(0))
     }

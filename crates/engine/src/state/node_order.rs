@@ -1,30 +1,30 @@
-//! The order in which nodes are visited: round robin over zones, as upstream's node tree.
+//! The order in which nodes are visited: round robin over zones, as in upstream's node tree.
 
 use std::sync::Arc;
 
 use crate::index::NodeIdx;
 use crate::object::{Labels, Text};
 
-/// The order in which nodes are visited, both ways.
+/// The visiting order and its inverse.
 #[derive(Clone, Debug, Default)]
 pub struct VisitOrder {
-    /// Nodes by place.
+    /// Nodes by position.
     pub nodes: Vec<NodeIdx>,
-    /// Places by slot; `u32::MAX` for slots without a node.
+    /// Positions by node slot; `u32::MAX` for slots without a node.
     pub position_of: Vec<u32>,
 }
 
-/// Nodes by zone, zones in order of first appearance, nodes in order of arrival.
+/// Nodes by zone; zones in order of first appearance, nodes in order of arrival.
 #[derive(Clone, Debug, Default)]
 pub struct NodeOrder {
     zones: Vec<(Text, Vec<NodeIdx>)>,
     visit_order: Arc<VisitOrder>,
-    /// A node came or went since the order was laid.
+    /// Set if a node was added or removed since the order was computed.
     stale: bool,
 }
 
 impl NodeOrder {
-    /// Adds a node to the end of its zone.
+    /// Appends a node to its zone.
     pub(crate) fn add(&mut self, node: NodeIdx, labels: &Labels) {
         self.stale = true;
         self.file(node, labels);
@@ -38,7 +38,7 @@ impl NodeOrder {
         }
     }
 
-    /// Removes a node; an empty zone goes too, and comes back at the end.
+    /// Removes a node and its zone if that is empty; the zone returns at the end of the zones.
     pub(crate) fn remove(&mut self, node: NodeIdx, labels: &Labels) {
         self.stale = true;
         self.unfile(node, labels);
@@ -52,7 +52,8 @@ impl NodeOrder {
         self.zones.retain(|(_, nodes)| !nodes.is_empty());
     }
 
-    /// Moves a node whose zone labels changed. The visiting order stays until a node comes or goes.
+    /// Moves a node whose zone labels changed. As upstream, the visiting order changes only when
+    /// nodes are added or removed.
     pub(crate) fn update(&mut self, node: NodeIdx, old: &Labels, new: &Labels) {
         if zone_of(old) != zone_of(new) {
             self.unfile(node, old);
@@ -60,8 +61,8 @@ impl NodeOrder {
         }
     }
 
-    /// Lays the visiting order anew if nodes came or went: the first node of each zone, then the
-    /// second of each, ….
+    /// Recomputes the visiting order if nodes were added or removed: the first node of each zone,
+    /// then the second of each, and so on.
     pub(crate) fn refresh(&mut self) {
         if !std::mem::take(&mut self.stale) {
             return;
@@ -81,31 +82,31 @@ impl NodeOrder {
         self.visit_order = Arc::new(VisitOrder { nodes: order, position_of });
     }
 
-    /// Lays the order for a look that must make no difference. To be undone with what is returned.
+    /// Recomputes the order for a read that must leave no trace; [`Self::end_peek`] ends it.
     pub(crate) fn peek(&mut self) -> OrderPeek {
         let stale = self.stale;
         self.refresh();
         OrderPeek(stale)
     }
 
-    /// Has the order laid anew at the next attempt if that was due before the look.
+    /// Restores the pending recomputation, which then happens at the next attempt.
     pub(crate) fn end_peek(&mut self, before: OrderPeek) {
         self.stale |= before.0;
     }
 
-    /// The nodes in visiting order.
+    /// Returns the nodes in visiting order.
     pub fn nodes(&self) -> &[NodeIdx] {
-        debug_assert!(!self.stale, "the order is settled before it is read");
+        debug_assert!(!self.stale, "the order is refreshed before it is read");
         &self.visit_order.nodes
     }
 
-    /// The order both ways, to be kept.
+    /// Returns the shared visiting order.
     pub fn visit_order(&self) -> &Arc<VisitOrder> {
         &self.visit_order
     }
 }
 
-/// Whether the order was due to be laid anew.
+/// Stores whether a recomputation of the order was pending.
 #[derive(Clone, Copy)]
 #[must_use]
 pub(crate) struct OrderPeek(bool);

@@ -1,4 +1,4 @@
-//! The node table: one column for each thing that scheduling reads of a node.
+//! The node table: one column per property that scheduling reads.
 
 mod recount;
 
@@ -20,13 +20,14 @@ use super::resources::ResourceNames;
 use super::specs::SpecRecord;
 use super::sums::ExactSums;
 use super::taints::TaintLists;
+use super::{Areas, State};
 
-/// How many volumes that scheduling reads the pods of a node have; one shared by pods counts for each.
+/// Numbers of volumes of the pods on a node; a volume shared by two pods counts twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VolumeCount {
-    /// Those that name a claim.
+    /// Volumes that refer to a claim.
     pub claims: u32,
-    /// All others.
+    /// All other volumes.
     pub others: u32,
 }
 
@@ -48,7 +49,7 @@ impl VolumeCount {
     }
 }
 
-/// All nodes as columns. A slot without an object is a ghost: only its pods are known.
+/// All nodes as columns. A slot without an object is an orphan slot: only its pods are known.
 #[derive(Clone, Debug)]
 pub struct Nodes {
     names: Vec<Text>,
@@ -56,10 +57,10 @@ pub struct Nodes {
     objects: Vec<Option<Arc<Node>>>,
     free: Vec<NodeIdx>,
     present: NodeSet,
-    /// How many nodes are present.
+    /// Number of nodes in `present`.
     live: usize,
     unschedulable: NodeSet,
-    /// Nodes with a taint that keeps pods away.
+    /// Nodes with a `NoSchedule` or `NoExecute` taint.
     hard_tainted: NodeSet,
     /// Nodes with a `PreferNoSchedule` taint.
     soft_tainted: NodeSet,
@@ -106,148 +107,148 @@ impl Default for Nodes {
 }
 
 impl Nodes {
-    /// How many slots the columns have.
+    /// Returns the number of slots of the columns.
     pub fn slots(&self) -> usize {
         self.names.len()
     }
 
-    /// Nodes that exist (ghosts do not).
+    /// Returns the nodes that exist; orphan slots are excluded.
     pub fn present(&self) -> &NodeSet {
         &self.present
     }
 
-    /// How many nodes exist.
+    /// Returns the number of nodes that exist.
     pub fn count(&self) -> usize {
         self.live
     }
 
-    /// Nodes in visiting order.
+    /// Returns the nodes in visiting order.
     pub fn order(&self) -> &[NodeIdx] {
         self.order.nodes()
     }
 
-    /// Lays the visiting order if nodes came or went. Every evaluation begins with it.
+    /// Recomputes the visiting order if nodes were added or removed. Every attempt begins with it.
     pub(crate) fn refresh_order(&mut self) {
         self.order.refresh();
     }
 
-    /// Lays the visiting order for a look that must make no difference; see [`Self::end_peek`].
+    /// Recomputes the visiting order for a read that must leave no trace; see [`Self::end_peek`].
     pub(crate) fn peek_order(&mut self) -> OrderPeek {
         self.order.peek()
     }
 
-    /// Undoes [`Self::peek_order`]: what an attempt sees depends on attempts alone.
+    /// Ends [`Self::peek_order`], so that the order an attempt sees depends on attempts only.
     pub(crate) fn end_peek(&mut self, before: OrderPeek) {
         self.order.end_peek(before);
     }
 
-    /// The visiting order, to be kept.
+    /// Returns the shared visiting order.
     pub(crate) fn visit_order(&self) -> &Arc<VisitOrder> {
         self.order.visit_order()
     }
 
-    /// Finds a node that exists.
+    /// Finds an existing node.
     pub fn find(&self, name: &str) -> Option<NodeIdx> {
         self.find_slot(name).filter(|node| self.present.contains(*node))
     }
 
-    /// Name of a node.
+    /// Returns the name of a node.
     pub fn name(&self, node: NodeIdx) -> &str {
         &self.names[node.at()]
     }
 
-    /// The object of a node that exists.
+    /// Returns the object of an existing node.
     pub fn object(&self, node: NodeIdx) -> &Node {
-        self.objects[node.at()].as_ref().expect("only nodes that exist are visited")
+        self.objects[node.at()].as_ref().expect("only existing nodes are visited")
     }
 
-    /// The object of a node that exists, to be kept.
+    /// Returns the shared object of an existing node.
     pub(crate) fn shared_object(&self, node: NodeIdx) -> Arc<Node> {
-        Arc::clone(self.objects[node.at()].as_ref().expect("only nodes that exist are visited"))
+        Arc::clone(self.objects[node.at()].as_ref().expect("only existing nodes are visited"))
     }
 
-    /// Cordoned nodes.
+    /// Returns the cordoned nodes.
     pub fn unschedulable(&self) -> &NodeSet {
         &self.unschedulable
     }
 
-    /// Nodes with a `NoSchedule` or `NoExecute` taint.
+    /// Returns the nodes with a `NoSchedule` or `NoExecute` taint.
     pub fn hard_tainted(&self) -> &NodeSet {
         &self.hard_tainted
     }
 
-    /// Nodes with a `PreferNoSchedule` taint.
+    /// Returns the nodes with a `PreferNoSchedule` taint.
     pub fn soft_tainted(&self) -> &NodeSet {
         &self.soft_tainted
     }
 
-    /// Taints by list.
+    /// Returns the interned taint lists.
     pub fn taint_lists(&self) -> &TaintLists {
         &self.taint_lists
     }
 
-    /// Allocatable amounts of a resource by slot; `None` when no node has had any of it.
+    /// Returns the allocatable amounts of a resource by slot; `None` if no node has had any.
     pub fn allocatable(&self, resource: ResourceIdx) -> Option<&[i64]> {
         self.allocatable.get(resource.at()).map(Vec::as_slice)
     }
 
-    /// Requested amounts of a resource by slot; `None` when nothing has requested any of it. A sum that
-    /// 64 bits do not hold is clamped as the largest number that they do.
+    /// Returns the requested amounts of a resource by slot; `None` if no pod has requested any.
+    /// Sums outside 64 bits are clamped.
     pub fn requested(&self, resource: ResourceIdx) -> Option<&[i64]> {
         self.requested.get(resource.at()).map(ExactSums::clamped)
     }
 
-    /// Allocatable amount on one node.
+    /// Returns the allocatable amount on a node.
     pub fn allocatable_of(&self, resource: ResourceIdx, node: NodeIdx) -> i64 {
         self.allocatable.get(resource.at()).map_or(0, |column| column[node.at()])
     }
 
-    /// Requested amount on one node.
+    /// Returns the requested amount on a node.
     pub fn requested_of(&self, resource: ResourceIdx, node: NodeIdx) -> i64 {
         self.requested.get(resource.at()).map_or(0, |column| column.clamped()[node.at()])
     }
 
-    /// Requested cpu by slot, with the default for containers that name none.
+    /// Returns the requested CPU by slot, with the default for containers without requests.
     pub fn non_zero_cpu(&self) -> &[i64] {
         self.non_zero_cpu.clamped()
     }
 
-    /// Requested memory by slot, with the default for containers that name none.
+    /// Returns the requested memory by slot, with the default for containers without requests.
     pub fn non_zero_memory(&self) -> &[i64] {
         self.non_zero_memory.clamped()
     }
 
-    /// How many pods a node takes, by slot.
+    /// Returns the maximum number of pods by slot.
     pub fn allowed_pods(&self) -> &[i64] {
         &self.allowed_pods
     }
 
-    /// How many pods are on each slot, terminating ones included.
+    /// Returns the number of pods by slot, terminating pods included.
     pub fn pod_counts(&self) -> &[i64] {
         &self.pod_counts
     }
 
-    /// Pods on a node, terminating ones included.
+    /// Returns the pods on a node, terminating pods included.
     pub fn pods(&self, node: NodeIdx) -> &[PodIdx] {
         &self.pods[node.at()]
     }
 
-    /// Host ports in use on a node.
+    /// Returns the host ports in use on a node.
     pub fn ports(&self, node: NodeIdx) -> &[HostPort] {
         &self.ports[node.at()]
     }
 
-    /// How many volumes the pods of a node have.
+    /// Returns the numbers of volumes of the pods on a node.
     pub fn volumes(&self, node: NodeIdx) -> VolumeCount {
         self.volumes[node.at()]
     }
 
-    /// Nodes whose pods changed, in order; for classes to catch up with.
+    /// Returns the log of nodes whose pods changed, which evaluations follow.
     pub fn pod_changes(&self) -> &ChangeLog<NodeIdx> {
         &self.pod_changes
     }
 
-    /// The slot of a name, made as a ghost if it is new.
+    /// Returns the slot of a node name, creating an orphan slot if necessary.
     pub(crate) fn slot(&mut self, name: &str) -> NodeIdx {
         if let Some(node) = self.find_slot(name) {
             return node;
@@ -292,7 +293,7 @@ impl Nodes {
         node
     }
 
-    /// Sets the object of a slot and returns the one it replaces.
+    /// Sets the object of a slot and returns the previous one.
     pub(crate) fn set_object(
         &mut self,
         node: NodeIdx,
@@ -322,7 +323,7 @@ impl Nodes {
         self.objects[node.at()].replace(object)
     }
 
-    /// Removes the object of a slot; the ghost stays while pods remain on it.
+    /// Removes the object of a slot, which stays as an orphan slot while pods name it.
     pub(crate) fn remove_object(&mut self, node: NodeIdx) -> Option<Arc<Node>> {
         let object = self.objects[node.at()].take()?;
         self.live -= 1;
@@ -344,7 +345,7 @@ impl Nodes {
         Some(object)
     }
 
-    /// Gives the slot back when neither object nor pod holds it.
+    /// Frees a slot that has neither object nor pods.
     pub(crate) fn free_if_empty(&mut self, node: NodeIdx) {
         if self.objects[node.at()].is_none() && self.pods[node.at()].is_empty() {
             let hash_of_name = hash(&self.names[node.at()]);
@@ -356,7 +357,8 @@ impl Nodes {
         }
     }
 
-    /// Counts a pod on a node. Used alone for what-if; `State::place` also tells the readers.
+    /// Adds a pod to the columns of a node. A what-if calls only this; `State::place` also records
+    /// the change in the logs.
     pub(crate) fn attach(&mut self, pod: PodIdx, node: NodeIdx, spec: &SpecRecord) {
         self.count_requests(node, spec, ExactSums::add);
         self.pod_counts[node.at()] += 1;
@@ -369,9 +371,9 @@ impl Nodes {
         }
     }
 
-    /// Takes a pod off a node.
+    /// Removes a pod from the columns of a node.
     ///
-    /// As upstream, ports are a plain set: of two pods with one port, the first to go frees it.
+    /// As upstream, ports are a plain set: the first of two pods with the same port frees it.
     pub(crate) fn detach(&mut self, pod: PodIdx, node: NodeIdx, spec: &SpecRecord) {
         self.count_requests(node, spec, ExactSums::subtract);
         self.pod_counts[node.at()] -= 1;
@@ -392,7 +394,7 @@ impl Nodes {
         count: impl Fn(&mut ExactSums, NodeIdx, i64),
     ) {
         let slots = self.names.len();
-        // A column costs memory for every node: no pod gets one for what it requests nothing of.
+        // A column takes memory for every node, so a request of zero creates none.
         for (resource, amount) in spec.on_node.iter().filter(|(_, amount)| *amount != 0) {
             let column = column_of(&mut self.requested, *resource, || ExactSums::zeros(slots));
             count(column, node, *amount);
@@ -401,21 +403,21 @@ impl Nodes {
         count(&mut self.non_zero_memory, node, spec.spec.non_zero_memory);
     }
 
-    /// Tells the readers that the pods of a node changed. Ghosts concern nobody, and readers may
-    /// have been prepared before there was a slot for them.
+    /// Appends a node to the log of pod changes. Orphan slots are left out: no node is chosen
+    /// there, and readers may have been prepared before the slot existed.
     pub(crate) fn note_pod_change(&mut self, node: NodeIdx) {
         if self.present.contains(node) {
             self.pod_changes.push(node);
         }
     }
 
-    /// Puts the pods of a node back into a remembered order after a what-if.
+    /// Restores the order of the pods on a node after a what-if.
     pub(crate) fn restore_pod_order(&mut self, node: NodeIdx, pods: Vec<PodIdx>) {
         debug_assert_eq!(pods.len(), self.pods[node.at()].len());
         self.pods[node.at()] = pods;
     }
 
-    /// Puts the ports of a node back after a what-if.
+    /// Restores the ports of a node after a what-if.
     pub(crate) fn restore_ports(&mut self, node: NodeIdx, ports: Vec<HostPort>) {
         self.ports[node.at()] = ports;
     }
@@ -425,10 +427,38 @@ fn hash(name: &str) -> u64 {
     FxBuildHasher.hash_one(name)
 }
 
-/// The column of a resource, made if nothing needed it yet.
+/// Returns the column of a resource, creating it if necessary.
 fn column_of<C>(columns: &mut Vec<C>, resource: ResourceIdx, make: impl Fn() -> C) -> &mut C {
     while columns.len() <= resource.at() {
         columns.push(make());
     }
     &mut columns[resource.at()]
+}
+
+impl State {
+    /// Adds or updates a node and returns the previous object.
+    pub(crate) fn set_node(&mut self, node: &Arc<Node>) -> Option<Arc<Node>> {
+        let index = self.nodes.slot(&node.name);
+        let old = self.nodes.set_object(index, Arc::clone(node), &mut self.resources);
+        if old.as_ref() == Some(node) {
+            return old;
+        }
+        if let Some(old) = &old {
+            self.images.remove(index, &old.images);
+        }
+        self.images.add(index, &node.images);
+        self.topology.set_node(index, Some(&node.labels));
+        self.bump(Areas::NODES);
+        old
+    }
+
+    /// Removes a node; while pods still name it, its slot stays as an orphan slot.
+    pub(crate) fn remove_node(&mut self, name: &str) -> Option<Arc<Node>> {
+        let index = self.nodes.find(name)?;
+        self.topology.set_node(index, None);
+        let old = self.nodes.remove_object(index)?;
+        self.images.remove(index, &old.images);
+        self.bump(Areas::NODES);
+        Some(old)
+    }
 }

@@ -1,10 +1,10 @@
-//! Resource names as dense indexes.
+//! Interned resource names.
 
 use crate::index::ResourceIdx;
 use crate::map::Map;
 use crate::object::{Resources, Text};
 
-/// The names of all resources seen, each with its index. Names are few and never forgotten.
+/// All resource names seen. They are few and are never dropped.
 #[derive(Clone, Debug)]
 pub struct ResourceNames {
     names: Vec<Text>,
@@ -27,7 +27,7 @@ impl Default for ResourceNames {
 }
 
 impl ResourceNames {
-    /// The index of a name, made if it is new.
+    /// Returns the index of a name, interning it if necessary.
     pub fn intern(&mut self, name: &str) -> ResourceIdx {
         if let Some(index) = self.by_name.get(name) {
             return *index;
@@ -38,22 +38,23 @@ impl ResourceNames {
         index
     }
 
-    /// The index of a name, if any object has used it.
+    /// Returns the index of a name, or `None` if no object has used it.
     pub fn get(&self, name: &str) -> Option<ResourceIdx> {
         self.by_name.get(name).copied()
     }
 
-    /// The name of an index.
+    /// Returns the name of an index.
     pub fn name(&self, index: ResourceIdx) -> &str {
         &self.names[index.at()]
     }
 
-    /// How many there are.
+    /// Returns the number of names.
     pub fn count(&self) -> usize {
         self.names.len()
     }
 
-    /// Amounts by index. Zero amounts of the three basic resources are left out, scalars are kept.
+    /// Returns amounts by index. Zero amounts of CPU, memory and ephemeral storage are left out;
+    /// scalars are kept.
     pub fn vector(&mut self, resources: &Resources) -> Box<[(ResourceIdx, i64)]> {
         let basic = [
             (ResourceIdx::CPU, resources.cpu),

@@ -1,12 +1,12 @@
-//! Finds, for a set of labels, the selectors that may match it, without trying them all.
+//! Finds the selectors that may match a set of labels without trying all of them.
 
 use crate::map::Map;
 use crate::object::{Labels, Operator, Selector, Text};
 
-/// Selectors by one of the label pairs that they require.
+/// Selectors indexed by one of the label pairs that they require.
 ///
-/// A selector is filed under each value of its first `In` requirement, since labels that match it
-/// must hold one of these pairs. Selectors without such a requirement are always candidates.
+/// A selector is listed under each value of its first `In` requirement, since matching labels
+/// contain one of these pairs. Selectors without an `In` requirement are always candidates.
 #[derive(Clone, Debug)]
 pub struct SelectorIndex<I> {
     by_pair: Map<(Text, Text), Vec<I>>,
@@ -20,7 +20,7 @@ impl<I> Default for SelectorIndex<I> {
 }
 
 impl<I: Copy + Eq> SelectorIndex<I> {
-    /// Files a selector.
+    /// Adds a selector.
     pub fn insert(&mut self, selector: &Selector, id: I) {
         match filed_under(selector) {
             Some((key, values)) => {
@@ -33,7 +33,7 @@ impl<I: Copy + Eq> SelectorIndex<I> {
         }
     }
 
-    /// Takes a selector out again.
+    /// Removes a selector.
     pub fn remove(&mut self, selector: &Selector, id: I) {
         match filed_under(selector) {
             Some((key, values)) => {
@@ -50,14 +50,14 @@ impl<I: Copy + Eq> SelectorIndex<I> {
         }
     }
 
-    /// Everything that may match these labels, each once, in order of filing.
+    /// Returns the ids of the selectors that may match the labels, each once, in ascending order.
     pub fn candidates(&self, labels: &Labels) -> Vec<I>
     where
         I: Ord,
     {
         let mut found = self.others.clone();
         for (key, value) in labels.iter() {
-            // The map is keyed by owned pairs; labels are few and short.
+            // The map is keyed by owned pairs, so this clones; labels are few and short.
             if let Some(ids) = self.by_pair.get(&(Text::from(key), Text::from(value))) {
                 found.extend_from_slice(ids);
             }

@@ -1,4 +1,4 @@
-//! Pod specs, each stored once however many pods share it.
+//! Interned pod specs.
 
 use std::sync::Arc;
 
@@ -6,16 +6,19 @@ use crate::index::{PodIdx, ResourceIdx, SpecIdx, TermIdx};
 use crate::map::Map;
 use crate::object::PodSpec;
 
+use super::State;
+use super::terms::TermKind;
+
 /// A spec in use.
 #[derive(Clone, Debug)]
 pub struct SpecRecord {
     /// The spec.
     pub spec: Arc<PodSpec>,
-    /// What a pod of it counts for on its node.
+    /// Requests that a pod of this spec counts for on its node.
     pub on_node: Box<[(ResourceIdx, i64)]>,
-    /// The pod affinity terms it carries.
+    /// Pod affinity terms of the spec.
     pub terms: Box<[TermIdx]>,
-    /// Pods of it that are on nodes.
+    /// Pods that have a node.
     pub pods: Vec<PodIdx>,
     users: u32,
 }
@@ -25,13 +28,14 @@ pub struct SpecRecord {
 pub struct Specs {
     records: Vec<Option<SpecRecord>>,
     by_spec: Map<Arc<PodSpec>, SpecIdx>,
-    /// By where they are: most come again as the very same, and need not be compared.
+    /// Index by the address of the shared spec: the lowering cache usually passes the same
+    /// allocation, which needs no comparison.
     by_address: Map<usize, SpecIdx>,
     free: Vec<SpecIdx>,
 }
 
 impl Specs {
-    /// A spec in use.
+    /// Returns a spec.
     pub fn get(&self, spec: SpecIdx) -> &SpecRecord {
         self.records[spec.at()].as_ref().expect("the index is held by a user of the spec")
     }
@@ -40,7 +44,7 @@ impl Specs {
         self.records[spec.at()].as_mut().expect("the index is held by a user of the spec")
     }
 
-    /// Finds an equal spec and adds a user to it.
+    /// Finds an equal spec and counts a user.
     pub(crate) fn acquire(&mut self, spec: &Arc<PodSpec>) -> Option<SpecIdx> {
         let found =
             self.by_address.get(&Arc::as_ptr(spec).addr()).or_else(|| self.by_spec.get(spec));
@@ -49,7 +53,7 @@ impl Specs {
         Some(found)
     }
 
-    /// Stores a spec that was not there, with its first user.
+    /// Stores a new spec with one user.
     pub(crate) fn insert(
         &mut self,
         spec: Arc<PodSpec>,
@@ -73,7 +77,7 @@ impl Specs {
         self.get_mut(spec).users += 1;
     }
 
-    /// Takes one user away and returns the record if it was the last.
+    /// Uncounts a user and returns the record if it was the last one.
     pub(crate) fn release(&mut self, spec: SpecIdx) -> Option<SpecRecord> {
         let record = self.get_mut(spec);
         record.users -= 1;
@@ -86,5 +90,40 @@ impl Specs {
         self.by_spec.remove(&record.spec);
         self.free.push(spec);
         Some(record)
+    }
+}
+
+impl State {
+    pub(super) fn acquire_spec(&mut self, spec: Arc<PodSpec>) -> SpecIdx {
+        if let Some(found) = self.specs.acquire(&spec) {
+            return found;
+        }
+        let on_node = self.resources.vector(&spec.requests_on_node);
+        let terms = self.intern_terms(&spec);
+        let index = self.specs.insert(spec, on_node, terms.clone());
+        for term in terms {
+            self.terms.add_carrier(term, index);
+        }
+        index
+    }
+
+    pub(super) fn release_spec(&mut self, index: SpecIdx) {
+        let Some(spec) = self.specs.release(index) else { return };
+        for term in &spec.terms {
+            if let Some(tally) = self.terms.remove_carrier(*term, index) {
+                self.tallies.remove(tally);
+            }
+        }
+    }
+
+    fn intern_terms(&mut self, spec: &PodSpec) -> Box<[TermIdx]> {
+        let affinity = &spec.pod_affinity;
+        let required = affinity.required.iter().map(|term| (TermKind::Required, term));
+        let required_anti = affinity.required_anti.iter().map(|t| (TermKind::RequiredAnti, t));
+        let preferred = affinity.preferred.iter().map(|(w, t)| (TermKind::Preferred(*w), t));
+        let preferred_anti =
+            affinity.preferred_anti.iter().map(|(w, t)| (TermKind::PreferredAnti(*w), t));
+        let all = required.chain(required_anti).chain(preferred).chain(preferred_anti);
+        all.map(|(kind, term)| self.terms.intern(kind, term)).collect()
     }
 }

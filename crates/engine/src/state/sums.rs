@@ -1,25 +1,24 @@
-//! Columns of sums that stay exact, whatever is added and taken away.
+//! Columns of sums that stay exact beyond 64 bits.
 //!
-//! One pod may request as much as 64 bits hold, so the sum of two does not fit into them. A sum that
-//! stopped at the bound would be wrong once a pod leaves, and one that wrapped around would make the
-//! node look empty while both are there. So readers see the nearest 64-bit number, and the rest is
-//! kept beside the column.
+//! One pod may request almost 2⁶³ of a resource, so the sum of two can overflow. A saturated sum
+//! would be wrong once a pod leaves, and a wrapped sum would make a full node look empty. Readers
+//! therefore see the clamped number, and the remainder is stored beside the column.
 
 use std::collections::BTreeMap;
 
 use crate::column;
 use crate::index::NodeIdx;
 
-/// A column of sums, one for each slot of a node.
+/// Column of sums by node slot.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ExactSums {
     clamped: Vec<i64>,
-    /// What to add to the number clamped, by slot, where 64 bits do not hold the sum. Nearly always empty.
+    /// Sum minus clamped number by slot, where they differ. Nearly always empty.
     beyond: BTreeMap<NodeIdx, i128>,
 }
 
 impl ExactSums {
-    /// Zero for each of this number of slots.
+    /// Creates a column of zeros.
     pub(super) fn zeros(slots: usize) -> Self {
         Self { clamped: vec![0; slots], beyond: BTreeMap::new() }
     }
@@ -28,12 +27,12 @@ impl ExactSums {
         column::push(&mut self.clamped, 0);
     }
 
-    /// The sums by slot. One that 64 bits do not hold is the largest or the smallest number that they do.
+    /// Returns the sums by slot, clamped to 64 bits.
     pub(super) fn clamped(&self) -> &[i64] {
         &self.clamped
     }
 
-    /// The sum of one slot.
+    /// Returns the exact sum of a slot.
     pub(super) fn sum(&self, node: NodeIdx) -> i128 {
         i128::from(self.clamped[node.at()]) + self.beyond.get(&node).copied().unwrap_or(0)
     }

@@ -1,12 +1,12 @@
-//! Taints of nodes, each list stored once: a cluster has few, so map_each about them are worked
-//! out per list instead of per node.
+//! Interned taint lists of nodes. A cluster has few distinct lists, so plugins evaluate each list
+//! once instead of each node.
 
 use crate::column;
 use crate::index::{NodeIdx, TaintsIdx};
 use crate::map::Map;
 use crate::object::Taint;
 
-/// The lists of taints in use, and which node has which.
+/// Taint lists in use, and the list of each node.
 #[derive(Clone, Debug, Default)]
 pub struct TaintLists {
     lists: Vec<TaintList>,
@@ -15,7 +15,7 @@ pub struct TaintLists {
     of_node: Vec<TaintsIdx>,
 }
 
-/// A list; without taints when it is free.
+/// One list; empty while its index is free.
 #[derive(Clone, Debug, Default)]
 struct TaintList {
     taints: Box<[Taint]>,
@@ -23,17 +23,17 @@ struct TaintList {
 }
 
 impl TaintLists {
-    /// List of each slot; `NONE` where the node has no taints.
+    /// Returns the list of each slot; `NONE` if the node has no taints.
     pub fn column(&self) -> &[TaintsIdx] {
         &self.of_node
     }
 
-    /// List of one node; `NONE` when it has no taints.
+    /// Returns the list of a node; `NONE` if it has no taints.
     pub fn of(&self, node: NodeIdx) -> TaintsIdx {
         self.of_node[node.at()]
     }
 
-    /// What `map` says of each list, by index. Lists out of use have no taints.
+    /// Applies `map` to each list and returns the results by index. Unused indexes have no taints.
     pub fn map_each<T>(&self, mut map: impl FnMut(&[Taint]) -> T) -> Vec<T> {
         self.lists.iter().map(|list| map(&list.taints)).collect()
     }
@@ -43,7 +43,7 @@ impl TaintLists {
         column::push(&mut self.of_node, TaintsIdx::NONE);
     }
 
-    /// Takes over the taints of a node.
+    /// Sets the taints of a node.
     pub(crate) fn set(&mut self, node: NodeIdx, taints: &[Taint]) {
         let new = if taints.is_empty() { TaintsIdx::NONE } else { self.acquire(taints) };
         let old = std::mem::replace(&mut self.of_node[node.at()], new);

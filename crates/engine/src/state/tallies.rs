@@ -1,26 +1,27 @@
-//! Tallies: logs of pods that come to and leave nodes, for those who count them per domain.
+//! Tallies: logs of the pods that match a condition and are placed on nodes or removed from them.
 //!
-//! A prepared filter counts its pods once and then follows the tally, so that placing a pod costs
-//! its class one step and all others nothing until they are used.
+//! A prepared filter counts its pods once and then follows the tally. Placing a pod therefore costs
+//! one log entry per tally; classes that are not in use pay nothing until they are.
 
 use crate::change_log::ChangeLog;
-use crate::index::{NodeIdx, TallyIdx, TermIdx};
+use crate::index::{NodeIdx, PodIdx, TallyIdx, TermIdx};
 use crate::limits::{TALLIES_DROP_BATCH, TALLIES_MAX, TALLY_CHANGES_MAX};
 use crate::map::Map;
 use crate::object::{Labels, Selector, Text};
 
+use super::State;
 use super::selector_index::SelectorIndex;
 
-/// Which namespaces a matcher looks into.
+/// Namespaces that a matcher selects.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum NamespaceScope {
-    /// Every namespace.
+    /// All namespaces.
     All,
-    /// These, sorted.
+    /// The listed namespaces, sorted.
     Names(Box<[Text]>),
 }
 
-/// Pods of some namespaces whose labels match a selector.
+/// Selects pods by namespace and labels.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Matcher {
     /// Namespaces.
@@ -30,7 +31,7 @@ pub struct Matcher {
 }
 
 impl Matcher {
-    /// Whether it speaks of pods of this namespace with these labels.
+    /// Returns `true` if it selects pods of this namespace with these labels.
     pub fn matches(&self, namespace: &str, labels: &Labels) -> bool {
         let in_scope = match &self.scope {
             NamespaceScope::All => true,
@@ -42,21 +43,22 @@ impl Matcher {
     }
 }
 
-/// Which pods a tally follows.
+/// Pods that a tally counts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum TallySource {
-    /// Pods that all of the matchers match.
+    /// Pods that all of the matchers select.
     Matching {
-        /// At least one.
+        /// At least one matcher.
         matchers: Box<[Matcher]>,
-        /// Leave terminating pods out.
+        /// Excludes terminating pods.
         live_only: bool,
     },
-    /// Pods that carry an affinity term.
+    /// Pods that have an affinity term.
     Carrying(TermIdx),
 }
 
-/// Names a tally. It may be dropped when nobody reads it for long; then its readers start anew.
+/// Handle of a tally. It becomes invalid when the tally is dropped as least recently read; readers
+/// then start from scratch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TallyRef {
     pub(crate) index: TallyIdx,
@@ -83,12 +85,13 @@ pub struct Tallies {
 }
 
 impl Tallies {
-    /// Position after the last change of a tally, or `None` if it was dropped.
+    /// Returns the position after the last change of a tally, or `None` if it was dropped.
     pub fn end(&self, tally: TallyRef) -> Option<u64> {
         Some(self.get(tally)?.changes.end())
     }
 
-    /// Changes since a position as (node, +1 or -1), or `None` when the reader must start anew.
+    /// Returns the changes from a position on as (node, +1 or −1), or `None` if the reader must
+    /// start from scratch.
     pub fn since(&self, tally: TallyRef, position: u64) -> Option<&[(NodeIdx, i32)]> {
         self.get(tally)?.changes.since(position)
     }
@@ -98,7 +101,7 @@ impl Tallies {
         (slot.generation == tally.generation).then_some(slot)
     }
 
-    /// A tally of this source, if there is one.
+    /// Finds the tally of a source and marks it as read.
     pub(crate) fn find(&mut self, source: &TallySource) -> Option<TallyRef> {
         let index = *self.by_source.get(source)?;
         self.clock += 1;
@@ -108,7 +111,8 @@ impl Tallies {
         Some(TallyRef { index, generation: tally.generation })
     }
 
-    /// Starts a tally. The caller tells groups or terms of it, and drops what is returned.
+    /// Creates a tally. The caller links it to its label sets or term and then drops
+    /// [`Self::least_recently_read`].
     pub(crate) fn insert(&mut self, source: TallySource) -> TallyRef {
         self.clock += 1;
         let index = self.free.pop().unwrap_or_else(|| {
@@ -126,7 +130,7 @@ impl Tallies {
         TallyRef { index, generation }
     }
 
-    /// If there are too many, those that were not asked for longest.
+    /// Returns the least recently read tallies if there are too many.
     pub(crate) fn least_recently_read(&self) -> Vec<TallyIdx> {
         if self.live <= TALLIES_MAX + TALLIES_DROP_BATCH {
             return Vec::new();
@@ -138,7 +142,7 @@ impl Tallies {
         ages.into_iter().take(TALLIES_DROP_BATCH).map(|(_, index)| index.into()).collect()
     }
 
-    /// Ends a tally and returns whom it followed.
+    /// Removes a tally and returns its source.
     pub(crate) fn remove(&mut self, index: TallyIdx) -> Option<TallySource> {
         let tally = self.slots[index.at()].take()?;
         if let TallySource::Matching { matchers, .. } = &tally.source {
@@ -150,7 +154,7 @@ impl Tallies {
         Some(tally.source)
     }
 
-    /// Tallies that follow pods of a namespace with these labels.
+    /// Returns the tallies that count pods of this namespace with these labels.
     pub(crate) fn matching(&self, namespace: &str, labels: &Labels) -> Vec<TallyIdx> {
         let mut found = self.by_selector.candidates(labels);
         found.retain(|index| {
@@ -161,7 +165,7 @@ impl Tallies {
         found
     }
 
-    /// Notes that a pod came or went.
+    /// Records that a pod was placed on a node (+1) or removed (−1).
     pub(crate) fn record(
         &mut self,
         index: TallyIdx,
@@ -176,11 +180,80 @@ impl Tallies {
         }
     }
 
-    /// Notes that a pod on a node began to terminate.
+    /// Records that a pod on a node began to terminate.
     pub(crate) fn record_terminating(&mut self, index: TallyIdx, node: NodeIdx) {
         let Some(tally) = &mut self.slots[index.at()] else { return };
         if matches!(tally.source, TallySource::Matching { live_only: true, .. }) {
             tally.changes.push((node, -1));
+        }
+    }
+}
+
+impl State {
+    /// Calls `each` with every pod of a source that has a node, and the node.
+    pub fn for_each_counted_pod(
+        &self,
+        source: &TallySource,
+        mut each: impl FnMut(PodIdx, NodeIdx),
+    ) {
+        match source {
+            TallySource::Matching { matchers, live_only } => {
+                for label_set in self.label_sets.candidates(&matchers[0].selector) {
+                    let record = self.label_sets.get(label_set);
+                    let matches = |m: &Matcher| m.matches(&record.namespace, &record.labels);
+                    if !matchers.iter().all(matches) {
+                        continue;
+                    }
+                    for pod in &record.pods {
+                        let pod_record = self.pods.get(*pod);
+                        if !(*live_only && pod_record.terminating) {
+                            each(*pod, pod_record.node);
+                        }
+                    }
+                }
+            }
+            TallySource::Carrying(term) => {
+                for spec in &self.terms.get(*term).specs {
+                    for pod in &self.specs.get(*spec).pods {
+                        each(*pod, self.pods.get(*pod).node);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns the tally of a source, creating it if necessary.
+    pub fn tally(&mut self, source: &TallySource) -> TallyRef {
+        if let Some(found) = self.tallies.find(source) {
+            return found;
+        }
+        let tally = self.tallies.insert(source.clone());
+        match source {
+            TallySource::Matching { matchers, .. } => {
+                for label_set in self.label_sets.candidates(&matchers[0].selector) {
+                    let record = self.label_sets.get_mut(label_set);
+                    if matchers.iter().all(|m| m.matches(&record.namespace, &record.labels)) {
+                        record.tallies.push(tally.index);
+                    }
+                }
+            }
+            TallySource::Carrying(term) => self.terms.get_mut(*term).tally = Some(tally.index),
+        }
+        for least_recently_read in self.tallies.least_recently_read() {
+            self.drop_tally(least_recently_read);
+        }
+        tally
+    }
+
+    fn drop_tally(&mut self, tally: TallyIdx) {
+        match self.tallies.remove(tally) {
+            Some(TallySource::Matching { matchers, .. }) => {
+                for label_set in self.label_sets.candidates(&matchers[0].selector) {
+                    self.label_sets.get_mut(label_set).tallies.retain(|other| *other != tally);
+                }
+            }
+            Some(TallySource::Carrying(term)) => self.terms.get_mut(term).tally = None,
+            None => {}
         }
     }
 }

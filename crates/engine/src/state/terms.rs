@@ -1,4 +1,4 @@
-//! Pod affinity terms that existing pods carry, each stored once.
+//! Interned pod affinity terms of existing pods.
 
 use crate::index::{SpecIdx, TallyIdx, TermIdx};
 use crate::map::Map;
@@ -6,7 +6,7 @@ use crate::object::{Labels, PodTerm};
 
 use super::selector_index::SelectorIndex;
 
-/// What a term asks for.
+/// Kind of an affinity term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum TermKind {
     /// Required affinity.
@@ -22,18 +22,19 @@ pub enum TermKind {
 /// A term in use.
 #[derive(Clone, Debug)]
 pub struct TermRecord {
-    /// What it asks for.
+    /// Kind.
     pub kind: TermKind,
     /// The term.
     pub term: PodTerm,
-    /// Specs that carry it, each as often as it does.
+    /// Specs that contain the term, as often as they contain it.
     pub specs: Vec<SpecIdx>,
-    /// Counts the pods that carry it, once somebody asked.
+    /// Tally of the pods that have the term, if one was requested.
     pub(crate) tally: Option<TallyIdx>,
 }
 
 impl TermRecord {
-    /// Whether it speaks of a pod of this namespace, with these labels on pod and namespace.
+    /// Returns `true` if the term matches a pod of this namespace with these labels; the last
+    /// argument holds the namespace's labels.
     pub fn matches(&self, namespace: &str, labels: &Labels, namespace_labels: &Labels) -> bool {
         let listed = self.term.namespaces.iter().any(|name| **name == *namespace);
         let selected =
@@ -49,26 +50,30 @@ pub struct Terms {
     by_term: Map<(TermKind, PodTerm), TermIdx>,
     by_selector: SelectorIndex<TermIdx>,
     free: Vec<TermIdx>,
-    /// Grows with every term that comes or goes.
+    /// Increases whenever a term is added or dropped.
     version: u64,
 }
 
 impl Terms {
-    /// A term in use.
+    /// Returns a term.
     pub fn get(&self, term: TermIdx) -> &TermRecord {
-        self.records[term.at()].as_ref().expect("the index is held by a spec that carries the term")
+        self.records[term.at()]
+            .as_ref()
+            .expect("the index is held by a spec that contains the term")
     }
 
     pub(crate) fn get_mut(&mut self, term: TermIdx) -> &mut TermRecord {
-        self.records[term.at()].as_mut().expect("the index is held by a spec that carries the term")
+        self.records[term.at()]
+            .as_mut()
+            .expect("the index is held by a spec that contains the term")
     }
 
-    /// Grows with every term that comes or goes; equal versions mean equal terms.
+    /// Returns a version that increases whenever a term is added or dropped.
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// Terms that speak of such a pod, in index order.
+    /// Returns the terms that match such a pod, in index order.
     pub fn matching(
         &self,
         namespace: &str,
@@ -80,7 +85,8 @@ impl Terms {
         found
     }
 
-    /// The index of a term, made if it is new. The caller adds its spec with [`Self::add_carrier`].
+    /// Returns the index of a term, interning it if necessary. The caller adds its spec with
+    /// [`Self::add_carrier`].
     pub(crate) fn intern(&mut self, kind: TermKind, term: &PodTerm) -> TermIdx {
         let key = (kind, term.clone());
         if let Some(found) = self.by_term.get(&key) {
@@ -100,12 +106,12 @@ impl Terms {
         index
     }
 
-    /// Notes that a spec carries a term.
+    /// Adds a spec that contains the term.
     pub(crate) fn add_carrier(&mut self, term: TermIdx, spec: SpecIdx) {
         self.get_mut(term).specs.push(spec);
     }
 
-    /// Notes that a spec is gone; the last one takes the term with it. Returns its tally then.
+    /// Removes a spec; the last one drops the term. Returns the tally of the dropped term.
     pub(crate) fn remove_carrier(&mut self, term: TermIdx, spec: SpecIdx) -> Option<TallyIdx> {
         let record = self.get_mut(term);
         if let Some(found) = record.specs.iter().position(|other| *other == spec) {

@@ -1,10 +1,12 @@
-//! Label columns of nodes: for each key in use, the value of every node and the nodes of every value.
+//! Label columns: for each label key in use, the value of every node and the nodes of every value.
 
 use crate::index::{DomainIdx, KeyIdx, NodeIdx};
 use crate::map::Map;
 use crate::object::{Labels, Text};
 
-/// One label key over all nodes.
+use super::State;
+
+/// Values of one label key on all nodes.
 #[derive(Clone, Debug)]
 pub struct LabelColumn {
     key: Text,
@@ -15,38 +17,38 @@ pub struct LabelColumn {
 }
 
 impl LabelColumn {
-    /// The label key.
+    /// Returns the label key.
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// Domain of each slot; `NONE` where the node lacks the label.
+    /// Returns the domain of each slot; `NONE` if the node lacks the label.
     pub fn domains(&self) -> &[DomainIdx] {
         &self.domain_of
     }
 
-    /// Domain of one node; `NONE` where it lacks the label.
+    /// Returns the domain of a node; `NONE` if it lacks the label.
     pub fn domain(&self, node: NodeIdx) -> DomainIdx {
-        // A slot made after the column and still without an object has no labels.
+        // An orphan slot added after the column is beyond its end.
         self.domain_of.get(node.at()).copied().unwrap_or(DomainIdx::NONE)
     }
 
-    /// How many domain indexes are in use; values that no node has any more keep theirs.
+    /// Returns the number of domain indexes; values without nodes keep their index.
     pub fn domain_count(&self) -> usize {
         self.values.len()
     }
 
-    /// Label value of a domain.
+    /// Returns the label value of a domain.
     pub fn value(&self, domain: DomainIdx) -> &str {
         &self.values[domain.at()]
     }
 
-    /// Finds the domain of a value.
+    /// Finds the domain of a label value.
     pub fn find(&self, value: &str) -> Option<DomainIdx> {
         self.by_value.get(value).copied()
     }
 
-    /// Nodes of a domain, in no particular order.
+    /// Returns the nodes of a domain, unordered.
     pub fn nodes(&self, domain: DomainIdx) -> &[NodeIdx] {
         &self.nodes_of[domain.at()]
     }
@@ -80,7 +82,7 @@ impl LabelColumn {
     }
 }
 
-/// The label columns in use.
+/// All label columns in use.
 #[derive(Clone, Debug, Default)]
 pub struct Topology {
     columns: Vec<LabelColumn>,
@@ -88,17 +90,17 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// A column that was made before.
+    /// Returns a column.
     pub fn column(&self, key: KeyIdx) -> &LabelColumn {
         &self.columns[key.at()]
     }
 
-    /// The column of a key, if something uses it.
+    /// Returns the column of a key, if it exists.
     pub fn find(&self, key: &str) -> Option<KeyIdx> {
         self.by_key.get(key).copied()
     }
 
-    /// The column of a key, made from the given nodes if it is new.
+    /// Returns the column of a key, creating it from the given nodes if necessary.
     pub(crate) fn intern<'a>(
         &mut self,
         key: &str,
@@ -124,11 +126,20 @@ impl Topology {
         index
     }
 
-    /// Takes over the labels of a node; `None` when it is gone.
+    /// Sets the labels of a node; `None` removes it from all columns.
     pub(crate) fn set_node(&mut self, node: NodeIdx, labels: Option<&Labels>) {
         for column in &mut self.columns {
             let value = labels.and_then(|labels| labels.get(&column.key));
             column.set(node, value);
         }
+    }
+}
+
+impl State {
+    /// Returns the column of a node label, creating it if necessary.
+    pub fn label_column(&mut self, key: &str) -> KeyIdx {
+        let nodes = &self.nodes;
+        let labels = nodes.present().iter().map(|node| (node, &nodes.object(node).labels));
+        self.topology.intern(key, nodes.slots(), labels)
     }
 }

@@ -1,7 +1,9 @@
-//! Volumes, claims, classes and what drivers say of nodes, by name.
+//! Storage objects, and the reservations of assumed pods.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use crate::index::PodIdx;
 use crate::map::Map;
 use crate::object::volume::{
     ClaimRef, CsiDriver, CsiNode, CsiStorageCapacity, PersistentVolume, PersistentVolumeClaim,
@@ -9,39 +11,41 @@ use crate::object::volume::{
 };
 use crate::object::{Text, Uid, Volume};
 
+use super::driver_limits::DriverLimits;
 use super::specs::SpecRecord;
+use super::{Areas, State};
 
 /// Namespace and name.
 pub type NamespacedName = (Text, Text);
 
-/// A volume that is to be bound to a claim.
+/// A volume that will be bound to a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReservedBinding {
     /// Name of the volume.
     pub volume: Text,
-    /// `resourceVersion` of the volume when this was decided; a newer one overrides the decision.
+    /// `resourceVersion` of the volume at the decision; a newer version invalidates it.
     pub version: Text,
-    /// The claim.
+    /// The claim that will be bound.
     pub claim: ClaimRef,
 }
 
-/// A claim for which a volume is to be made.
+/// A claim for which a volume will be provisioned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReservedProvision {
     /// Namespace and name of the claim.
     pub claim: NamespacedName,
-    /// `resourceVersion` of the claim when this was decided; a newer one overrides the decision.
+    /// `resourceVersion` of the claim at the decision; a newer version invalidates it.
     pub version: Text,
-    /// Name of the node that is selected.
+    /// Name of the selected node.
     pub node: Text,
 }
 
-/// What must happen to volumes before a pod can be bound to its node.
+/// Volume operations that precede the binding of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReservedVolumes {
-    /// Volumes to be bound.
+    /// Volumes to bind.
     pub bindings: Box<[ReservedBinding]>,
-    /// Volumes to be made.
+    /// Volumes to provision.
     pub provisions: Box<[ReservedProvision]>,
 }
 
@@ -52,7 +56,8 @@ impl ReservedVolumes {
     }
 }
 
-/// All storage objects. Ordered maps: some plugins walk them, and the order shows in decisions.
+/// All storage objects. The maps are ordered because plugins iterate over them and the order
+/// affects decisions.
 #[derive(Clone, Debug, Default)]
 pub struct Volumes {
     /// `PersistentVolume` by name.
@@ -69,28 +74,28 @@ pub struct Volumes {
     pub capacities: BTreeMap<NamespacedName, CsiStorageCapacity>,
     /// `VolumeAttachment` by name.
     pub attachments: BTreeMap<Text, VolumeAttachment>,
-    /// How many pods on nodes use each claim, by `namespace/name`.
+    /// Number of pods with a node that use each claim, by `namespace/name`.
     users: Map<Text, u32>,
-    /// Work that pods wait for before they can be bound, by uid.
+    /// Pending volume operations by pod UID.
     reserved: BTreeMap<Uid, ReservedVolumes>,
-    /// Claims that volumes are going to belong to, by volume, with the volume's version.
+    /// Claims to which volumes will be bound, by volume, with the volume's version.
     assumed_claims: BTreeMap<Text, (Text, ClaimRef)>,
-    /// Nodes that claims are going to name, by claim, with the claim's version.
+    /// Nodes that will be selected for claims, by claim, with the claim's version.
     assumed_nodes: BTreeMap<NamespacedName, (Text, Text)>,
 }
 
 impl Volumes {
-    /// Looks a claim up.
+    /// Returns a claim by namespace and name.
     pub fn claim(&self, namespace: &str, name: &str) -> Option<&PersistentVolumeClaim> {
         self.claims.get(&(Text::from(namespace), Text::from(name)))
     }
 
-    /// How many pods on nodes name a claim in `spec.volumes`.
+    /// Returns the number of pods with a node that name the claim in `spec.volumes`.
     pub fn claim_users(&self, namespace: &str, name: &str) -> u32 {
         self.users.get(&*format!("{namespace}/{name}")).copied().unwrap_or(0)
     }
 
-    /// The claim that a volume belongs to, or is going to by our own decision.
+    /// Returns the claim to which a volume is bound or, by a reservation, will be.
     pub fn claim_ref<'a>(&'a self, volume: &'a PersistentVolume) -> Option<&'a ClaimRef> {
         match self.assumed_claims.get(&volume.name) {
             Some((version, claim)) if *version == volume.resource_version => Some(claim),
@@ -98,7 +103,7 @@ impl Volumes {
         }
     }
 
-    /// The node that a claim names for its volume to be made for, or is going to by our own decision.
+    /// Returns the node that is selected for provisioning a claim or, by a reservation, will be.
     pub fn selected_node<'a>(&'a self, claim: &'a PersistentVolumeClaim) -> Option<&'a str> {
         let stored = claim.selected_node.as_deref();
         if self.assumed_nodes.is_empty() {
@@ -110,7 +115,7 @@ impl Volumes {
         }
     }
 
-    /// What a pod waits for before it can be bound.
+    /// Returns the pending volume operations of a pod.
     pub fn reserved(&self, uid: &Uid) -> Option<&ReservedVolumes> {
         self.reserved.get(uid)
     }
@@ -128,11 +133,11 @@ impl Volumes {
         self.reserved.insert(uid, reserved);
     }
 
-    /// Whether there was something to forget.
+    /// Drops the reservation of a pod. Returns `true` if there was one.
     pub(crate) fn forget(&mut self, uid: &Uid) -> bool {
         let Some(reserved) = self.reserved.remove(uid) else { return false };
         for binding in &reserved.bindings {
-            // A later decision about a newer version is not ours to take back.
+            // Leave a later decision on a newer version in place.
             let assumed = self.assumed_claims.get(&binding.volume);
             if assumed.is_some_and(|(version, _)| *version == binding.version) {
                 self.assumed_claims.remove(&binding.volume);
@@ -147,7 +152,8 @@ impl Volumes {
         true
     }
 
-    /// Drops decisions that newer objects override and work that is done. Whether there were any.
+    /// Drops reservations that newer objects invalidate or that are complete. Returns `true` if
+    /// there were any.
     pub(crate) fn drop_outdated(&mut self) -> bool {
         let count =
             |all: &Self| all.assumed_claims.len() + all.assumed_nodes.len() + all.reserved.len();
@@ -168,7 +174,7 @@ impl Volumes {
         before != count(self)
     }
 
-    /// Counts the claims of a pod that came to a node or left it.
+    /// Counts or uncounts the claims of a pod that was placed on a node or removed from it.
     pub(crate) fn count_users(&mut self, namespace: &str, spec: &SpecRecord, added: bool) {
         for volume in &spec.spec.volumes {
             let Volume::Claim { name } = volume else { continue };
@@ -181,6 +187,39 @@ impl Volumes {
                     self.users.remove(&key);
                 }
             }
+        }
+    }
+}
+
+impl State {
+    /// Returns the limits and attachments of CSI drivers by node.
+    pub fn driver_limits(&mut self) -> Arc<DriverLimits> {
+        let make = || Arc::new(DriverLimits::new(&self.nodes, &self.volumes));
+        Arc::clone(self.driver_limits.get_or_insert_with(make))
+    }
+
+    /// Changes storage objects and invalidates what was prepared from them.
+    pub(crate) fn change_volumes<T>(&mut self, change: impl FnOnce(&mut Volumes) -> T) -> T {
+        let changed = change(&mut self.volumes);
+        if self.volumes.drop_outdated() {
+            self.bump(Areas::CLAIMS_IN_USE);
+        }
+        self.bump(Areas::VOLUMES);
+        changed
+    }
+
+    /// Reserves the volumes and claims that an assumed pod will use, until
+    /// [`State::forget_volumes`] or the binding of all claims.
+    pub fn reserve_volumes(&mut self, pod: PodIdx, reserved: ReservedVolumes) {
+        let uid = self.pods.get(pod).uid.clone();
+        self.volumes.reserve(uid, reserved);
+        self.bump(Areas::CLAIMS_IN_USE);
+    }
+
+    /// Drops the reservation made by [`State::reserve_volumes`], if any.
+    pub fn forget_volumes(&mut self, pod: PodIdx) {
+        if self.volumes.forget(&self.pods.get(pod).uid) {
+            self.bump(Areas::CLAIMS_IN_USE);
         }
     }
 }

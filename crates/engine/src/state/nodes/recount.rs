@@ -1,4 +1,4 @@
-//! ExactSums up anew what the pods of a node use, and corrects what was kept.
+//! Recomputes the sums of a node from its pods and corrects the maintained ones.
 
 use crate::index::{NodeIdx, ResourceIdx};
 
@@ -8,8 +8,8 @@ use super::super::sums::ExactSums;
 use super::{Nodes, VolumeCount, column_of};
 
 impl Nodes {
-    /// Compares the sums of a node with its pods, of which these are the specs, and corrects those that
-    /// differ. Returns a sentence for each.
+    /// Compares the sums of a node with those of its pods, whose specs are given, corrects the ones
+    /// that differ and returns a sentence for each.
     pub(crate) fn recount<'a>(
         &mut self,
         node: NodeIdx,
@@ -62,7 +62,7 @@ impl Nodes {
         found
     }
 
-    /// Makes a sum wrong, for tests of what finds that.
+    /// Corrupts a sum, for tests of the audit.
     #[cfg(test)]
     pub(crate) fn corrupt(&mut self, resource: ResourceIdx, node: NodeIdx, by: i64) {
         self.requested[resource.at()].add(node, by);
