@@ -1,8 +1,8 @@
-//! What a plugin is, and what the engine asks of it.
+//! The plugin API.
 //!
-//! A plugin is asked once per pod class to *prepare* a filter and a scorer. These work on whole
-//! node columns and are kept as long as the parts of the state they were made from stay the same;
-//! between decisions they are only brought up to date with the nodes and pods that changed.
+//! The engine asks a plugin once per pod class to *prepare* a filter and a scorer. These work on
+//! whole node columns and live as long as the parts of the state that they were prepared from stay
+//! unchanged. Between decisions they are only updated for the nodes and pods that changed.
 
 pub mod class;
 pub mod event;

@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use crate::object::{Labels, PodSpec, Text, Uid};
 
-/// What filters and scorers may know of a pod. Pods with equal classes share all work.
+/// The pod properties that filters and scorers may read. Pods of equal classes share their
+/// evaluation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Class {
     /// Namespace.
     pub namespace: Text,
     /// Labels.
     pub labels: Labels,
-    /// `spec.nodeName` of a pod that is asked about although it is already on a node; else empty.
+    /// `spec.nodeName` of a pod that is explained although it has a node; else empty.
     pub node_name: Text,
-    /// Uid of the pod, only where it matters (claims made for one pod); else empty.
+    /// UID of the pod if the class has this pod only (ephemeral claims); else empty.
     pub uid: Uid,
     /// Spec.
     pub spec: Arc<PodSpec>,

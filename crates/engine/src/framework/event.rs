@@ -1,4 +1,4 @@
-//! Changes of the cluster that may make a waiting pod fit.
+//! Cluster events that may make a waiting pod schedulable.
 
 use crate::index::PodIdx;
 use crate::object::volume::{
@@ -8,7 +8,7 @@ use crate::object::volume::{
 use crate::object::{Labels, Node, PodSpec, Uid};
 use crate::state::State;
 
-/// What happened, as upstream's action bits.
+/// Set of upstream's action bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Action(pub u32);
 
@@ -31,36 +31,36 @@ impl Action {
     pub const UPDATE_NODE_DECLARED_FEATURE: Self = Self(128);
     /// Labels of a pod changed.
     pub const UPDATE_POD_LABEL: Self = Self(256);
-    /// A pod asks for less.
+    /// Requests of a pod decreased.
     pub const UPDATE_POD_SCALE_DOWN: Self = Self(512);
     /// Tolerations of a pod changed.
     pub const UPDATE_POD_TOLERATION: Self = Self(1024);
     /// A pod lost its last scheduling gate.
     pub const UPDATE_POD_SCHEDULING_GATES_ELIMINATED: Self = Self(2048);
-    /// A pod got a generated resource claim.
+    /// A resource claim was generated for a pod.
     pub const UPDATE_POD_GENERATED_RESOURCE_CLAIM: Self = Self(4096);
-    /// Every kind of update.
+    /// All updates.
     pub const UPDATE: Self = Self(8191 - 3);
-    /// Everything.
+    /// All actions.
     pub const ALL: Self = Self(8191);
 
-    /// These and those.
+    /// Returns the union.
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Whether any bit is in both.
+    /// Returns `true` if the sets have an action in common.
     pub const fn meets(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 }
 
-/// Which kind of object an event is about.
+/// Kind of the object of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Resource {
-    /// Any pod; in events, one that is neither assigned nor waiting.
+    /// Any pod; in events, a pod that is neither assigned nor waiting.
     Pod,
-    /// A pod on a node.
+    /// A pod with a node.
     AssignedPod,
     /// A pod in the queue.
     UnschedulablePod,
@@ -86,42 +86,42 @@ pub enum Resource {
     ResourceSlice,
     /// A DeviceClass.
     DeviceClass,
-    /// Anything: timeouts and forced activation.
+    /// Any object: timeouts and forced activation.
     Wildcard,
 }
 
-/// Events that a plugin wants to be asked about.
+/// Events for which a plugin's queueing hint is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Subscription {
-    /// Kind of object; `Pod` also stands for assigned and waiting ones.
+    /// Kind of object; `Pod` includes assigned and waiting pods.
     pub resource: Resource,
     /// Actions.
     pub action: Action,
 }
 
-/// A pod as hints see it, also when it is already gone from the state.
+/// The pod of an event, also after it was removed from the state.
 #[derive(Clone, Copy, Debug)]
 pub struct PodView<'a> {
     /// Namespace.
     pub namespace: &'a str,
     /// Name.
     pub name: &'a str,
-    /// Uid.
+    /// UID.
     pub uid: &'a Uid,
     /// Labels.
     pub labels: &'a Labels,
     /// Spec.
     pub spec: &'a PodSpec,
-    /// It is on a node.
+    /// Set if the pod has a node.
     pub assigned: bool,
-    /// It is nominated for a node.
+    /// Set if the pod is nominated for a node.
     pub nominated: bool,
-    /// It has scheduling gates.
+    /// Set if the pod has scheduling gates.
     pub gated: bool,
 }
 
 impl<'a> PodView<'a> {
-    /// A pod of the state as it is.
+    /// Returns the view of a pod in the state.
     pub fn of(state: &'a State, pod: PodIdx) -> Self {
         let record = state.pods.get(pod);
         Self {
@@ -137,10 +137,11 @@ impl<'a> PodView<'a> {
     }
 }
 
-/// Old and new version of the object an event is about.
+/// The object of an event: its version before and after.
 #[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "`old` and `new` are the versions before and after")]
 pub enum Object<'a> {
-    /// Nothing to look at.
+    /// No object.
     None,
     /// A node.
     Node { old: Option<&'a Node>, new: Option<&'a Node> },
@@ -165,21 +166,21 @@ pub enum Object<'a> {
     VolumeAttachment { old: Option<&'a VolumeAttachment>, new: Option<&'a VolumeAttachment> },
 }
 
-/// Something that happened to one object.
+/// A cluster event about one object.
 #[derive(Clone, Copy, Debug)]
 pub struct Event<'a> {
     /// Kind of object.
     pub resource: Resource,
-    /// One action.
+    /// The action, a single bit.
     pub action: Action,
     /// The object.
     pub object: Object<'a>,
-    /// The event is about the waiting pod itself.
+    /// Set if the object is the waiting pod itself.
     pub own: bool,
 }
 
 impl Subscription {
-    /// Whether an event falls under this subscription.
+    /// Returns `true` if the subscription covers an event.
     pub fn covers(&self, event: &Event) -> bool {
         let pods = matches!(
             event.resource,
@@ -188,7 +189,7 @@ impl Subscription {
         let same = self.resource == event.resource
             || self.resource == Resource::Wildcard
             || self.resource == Resource::Pod && pods;
-        // Upstream compares the numbers too: an event wider than the subscription is not covered.
+        // As upstream, also compares the numbers: a wider event than subscribed is not covered.
         same && self.action.meets(event.action) && event.action <= self.action
     }
 }

@@ -1,4 +1,4 @@
-//! Advisers outside of the process who have a say in decisions: upstream's HTTP extenders.
+//! Extenders: HTTP services that filter, score, preempt or bind, as in upstream.
 
 use crate::object::{PodSpec, Text};
 use crate::state::State;
@@ -7,32 +7,31 @@ use super::class::Class;
 use super::event::{Action, Resource, Subscription};
 use super::plugin::{KeyPart, Plugin, Point};
 
-/// An extender, as far as deciding depends on it. Whoever carries commands out knows the rest.
+/// The settings of an extender that decisions depend on; the runtime has its address and the rest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "one for each verb that it may have")]
+#[expect(clippy::struct_excessive_bools, reason = "one per verb of an extender")]
 pub struct Extender {
-    /// Extended resources it manages; without any it has a say about every pod.
+    /// Extended resources that it manages; if empty, it is called for every pod.
     pub managed: Vec<Text>,
-    /// It filters nodes.
+    /// Set if it filters nodes.
     pub filters: bool,
-    /// It scores nodes.
+    /// Set if it scores nodes.
     pub scores: bool,
-    /// It picks victims of preemption.
+    /// Set if it selects victims of preemption.
     pub preempts: bool,
-    /// It binds pods.
+    /// Set if it binds pods.
     pub binds: bool,
 }
 
 impl Extender {
-    /// Whether it has a say about pods like this.
+    /// Returns `true` if the extender is called for pods of this spec.
     pub fn is_interested_in(&self, spec: &PodSpec) -> bool {
         let asks_for = |name: &Text| spec.requests.scalars.iter().any(|(other, _)| other == name);
         self.managed.is_empty() || self.managed.iter().any(asks_for)
     }
 }
 
-/// Stands for all extenders where a plugin is named that turned a pod down. It has no part in any
-/// extension point.
+/// Pseudo-plugin that rejections by extenders are attributed to. It runs at no extension point.
 pub(crate) struct Extenders;
 
 impl Plugin for Extenders {
@@ -48,7 +47,7 @@ impl Plugin for Extenders {
         KeyPart::NOTHING
     }
 
-    /// Nobody knows what an extender depends on: anything may help.
+    /// Any event may help: what an extender depends on is unknown.
     fn subscriptions(&self) -> Vec<Subscription> {
         let resources = [
             Resource::Pod,

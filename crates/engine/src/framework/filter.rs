@@ -1,4 +1,4 @@
-//! Filters: which nodes a class may go to.
+//! Filters: the nodes on which pods of a class may run.
 
 use crate::bitset::NodeSet;
 use crate::index::{NodeIdx, PodIdx};
@@ -6,7 +6,7 @@ use crate::state::State;
 
 use super::rejection::Rejection;
 
-/// What a filter says of one node: zero is "yes", any other number means something to that filter.
+/// Result of a filter for one node: zero means pass; other numbers are private codes of the filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeVerdict(pub u32);
 
@@ -14,20 +14,20 @@ impl NodeVerdict {
     /// The node passes.
     pub const PASS: Self = Self(0);
 
-    /// Whether the node passes.
+    /// Returns `true` if the node passes.
     pub fn passes(self) -> bool {
         self == Self::PASS
     }
 }
 
-/// Result of bringing a filter up to date.
+/// Result of [`Filter::refresh`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freshness {
-    /// Nothing changed for any node: each answer is as before.
+    /// No node changed its verdict.
     Same,
-    /// Some bits were changed.
+    /// The passing nodes changed.
     Changed,
-    /// It cannot catch up and must be prepared anew.
+    /// The filter cannot catch up and must be prepared again.
     Stale,
 }
 
@@ -35,54 +35,54 @@ pub enum Freshness {
 ///
 /// # Guarantees of the engine
 ///
-/// - A filter lives no longer than the areas that its plugin named while preparing it.
-/// - Whenever the pods of a node change, [`Filter::check`] is asked again for that node if
-///   [`Filter::reads_pods`] says so. Everything else that pods of *other* nodes can change
-///   is brought in by [`Filter::refresh`].
+/// - The filter is dropped when an area changes that its plugin named while preparing it.
+/// - If [`Filter::reads_pods`] returns `true`, [`Filter::check`] is called again for each node
+///   whose pods changed. What pods of *other* nodes change is left to [`Filter::refresh`].
 pub trait Filter {
-    /// Judges one node.
+    /// Returns the verdict on one node.
     fn check(&mut self, state: &State, node: NodeIdx) -> NodeVerdict;
 
-    /// Tells what an answer other than [`NodeVerdict::PASS`] means.
+    /// Returns the rejection that a verdict other than [`NodeVerdict::PASS`] means.
     fn rejection(&self, state: &State, node: NodeIdx, answer: NodeVerdict) -> Rejection;
 
-    /// Whether an answer may mean another rejection on another node. If not, the rejection is made once
-    /// for all nodes with this answer.
+    /// Returns `true` if the same verdict may mean different rejections on different nodes.
+    /// Otherwise the rejection is created once for all nodes with this verdict.
     fn rejection_varies(&self, _answer: NodeVerdict) -> bool {
         false
     }
 
-    /// Judges all nodes of the set and removes those that do not pass.
+    /// Removes the nodes that do not pass from a set.
     fn filter(&mut self, state: &State, nodes: &mut NodeSet) {
         nodes.retain(|node| self.check(state, node).passes());
     }
 
-    /// Whether the answer for a node depends on the pods on it.
+    /// Returns `true` if the verdict on a node depends on the pods there.
     fn reads_pods(&self) -> bool {
         false
     }
 
-    /// Whether the answer for a node, with [`Filter::add_pod`] and [`Filter::remove_pod`] in effect on it,
-    /// may depend on the pods on other nodes.
+    /// Returns `true` if the verdict on a node, after [`Filter::add_pod`] or
+    /// [`Filter::remove_pod`], may depend on pods of other nodes.
     fn reads_other_nodes(&self) -> bool {
         false
     }
 
-    /// Whether an answer may mean [`super::Code::Error`], which fails the whole attempt.
+    /// Returns `true` if a verdict may mean [`super::Code::Error`], which fails the attempt.
     fn can_fail(&self) -> bool {
         false
     }
 
-    /// Catches up with pods that came and went since the last call, anywhere in the cluster.
+    /// Follows the pods that were placed or removed anywhere in the cluster since the last call.
     ///
-    /// `passing` holds the nodes that pass, over all nodes that exist.
+    /// `passing` holds the passing nodes among all existing nodes.
     fn refresh(&mut self, _state: &State, _passing: &mut NodeSet) -> Freshness {
         Freshness::Same
     }
 
-    /// What if this pod were on that node as well? Undone by [`Filter::remove_pod`] before the next refresh.
+    /// Supposes that a pod is on a node as well; [`Filter::remove_pod`] undoes it before the next
+    /// refresh.
     fn add_pod(&mut self, _state: &State, _pod: PodIdx, _node: NodeIdx) {}
 
-    /// What if this pod were not on that node? Undone by [`Filter::add_pod`] before the next refresh.
+    /// Supposes that a pod is not on a node; [`Filter::add_pod`] undoes it before the next refresh.
     fn remove_pod(&mut self, _state: &State, _pod: PodIdx, _node: NodeIdx) {}
 }

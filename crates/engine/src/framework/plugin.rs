@@ -16,7 +16,7 @@ use super::scorer::Scorer;
 
 /// Extension points, in the order in which they run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "upstream's names")]
+#[expect(missing_docs, reason = "upstream's extension points, by their names")]
 pub enum Point {
     PreEnqueue,
     QueueSort,
@@ -34,34 +34,34 @@ pub enum Point {
     PlacementScore,
 }
 
-/// What a plugin has while it prepares: the state, and a note of what it depends on.
+/// Access to the state during preparation, and the areas that the result depends on.
 pub struct Preparation<'a> {
-    /// The state. Columns and tallies may be asked for; facts cannot be changed.
+    /// The state. Columns and tallies may be created; everything else is read only.
     pub state: &'a mut State,
     pub(crate) areas: Areas,
 }
 
 impl<'a> Preparation<'a> {
-    /// A preparation that depends on nodes only.
+    /// Creates a preparation that depends on nodes only.
     pub fn new(state: &'a mut State) -> Self {
         Self { state, areas: Areas::NODES }
     }
 
-    /// Notes that the result is valid only for the present version of these areas.
+    /// Limits the validity of the result to the current version of these areas.
     pub fn depends_on(&mut self, areas: Areas) {
         self.areas = self.areas.with(areas);
     }
 }
 
-/// What preparing a filter led to.
+/// Result of [`Plugin::prepare_filter`].
 pub enum PreFilterResult {
-    /// The plugin has nothing to say about this class.
+    /// The plugin does not filter this class.
     Skip,
-    /// No node will do.
+    /// No node is feasible.
     Reject(Rejection),
-    /// Nodes are to be filtered.
+    /// The filter of this class.
     Filter(Box<dyn Filter>),
-    /// Only these nodes come into question; they are filtered further if a filter is given.
+    /// Restricts the nodes to a set, and filters them further if a filter is given.
     Narrow(NodeSet, Option<Box<dyn Filter>>),
 }
 
@@ -94,21 +94,31 @@ pub struct QueueKey {
     pub timestamp: i64,
 }
 
-/// What a PostFilter plugin found.
+/// Result of a PostFilter plugin.
 pub enum PostFilterOutcome {
-    /// Nothing could be done; other plugins go on. `clear_nomination` also takes the nominated node away.
-    Unschedulable { reasons: Vec<Reason>, clear_nomination: bool },
-    /// The pod is to go to this node once these pods are gone. Nobody else is asked.
-    Nominate { node: NodeIdx, victims: Vec<PodIdx> },
-    /// Extenders are to be asked about these before one is chosen. Nobody else is asked.
+    /// The plugin found no way; the next plugin runs.
+    Unschedulable {
+        /// Reasons, in the plugin's order.
+        reasons: Vec<Reason>,
+        /// Set to clear the nominated node as well.
+        clear_nomination: bool,
+    },
+    /// The pod is nominated for a node and the victims are evicted. No further plugin runs.
+    Nominate {
+        /// The node.
+        node: NodeIdx,
+        /// Pods to evict.
+        victims: Vec<PodIdx>,
+    },
+    /// Extenders select among these candidates first. No further plugin runs.
     AskExtenders(Vec<Candidate>),
-    /// Something went wrong; nobody else is asked.
+    /// The plugin failed. No further plugin runs.
     Error(Reason),
 }
 
-/// A place that a plugin reserves or releases.
+/// Access for Reserve plugins.
 pub struct Reservation<'a> {
-    /// The state, with the pod already on the node.
+    /// The state, with the pod assumed on the node.
     pub state: &'a mut State,
     /// The pod.
     pub pod: PodIdx,
@@ -116,24 +126,24 @@ pub struct Reservation<'a> {
     pub node: NodeIdx,
 }
 
-/// What a Permit plugin says.
+/// Result of a Permit plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Permit {
-    /// Go on.
+    /// Allows the pod.
     Allow,
-    /// Wait for somebody's word, at most this long.
+    /// Holds the pod back until it is allowed or rejected, at most for the timeout.
     Wait {
         /// Nanoseconds; capped at 15 minutes.
         timeout: i64,
     },
-    /// Do not bind.
+    /// Rejects the pod.
     Deny(Rejection),
 }
 
-/// Work on volumes that must be done before a pod is bound.
+/// A volume operation that precedes binding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VolumeRequest {
-    /// Write `spec.claimRef` of a volume.
+    /// Writes `spec.claimRef` of a volume.
     BindVolume {
         /// Name of the volume.
         volume: Text,
@@ -142,7 +152,7 @@ pub enum VolumeRequest {
         /// Name of the claim.
         claim: Text,
     },
-    /// Write the selected-node annotation of a claim, so that a volume is made for it.
+    /// Writes the selected-node annotation of a claim, which makes its driver provision a volume.
     Provision {
         /// Namespace of the claim.
         namespace: Text,
@@ -153,20 +163,21 @@ pub enum VolumeRequest {
     },
 }
 
-/// A scheduling plugin. All methods but the first two have defaults: implement what you need.
+/// A scheduling plugin. All methods but the first two have defaults; implement those you need.
 pub trait Plugin {
-    /// Name, as in configuration files.
+    /// Returns the name used in configuration files.
     fn name(&self) -> &str;
 
-    /// Extension points that the plugin implements.
+    /// Returns the extension points that the plugin implements.
     fn points(&self) -> &'static [Point];
 
-    /// May the pod enter the queue? Otherwise it is gated until one of [`Plugin::subscriptions`] happens.
+    /// Admits the pod to the active queue or gates it until one of [`Plugin::subscriptions`]
+    /// happens.
     fn pre_enqueue(&self, _state: &State, _pod: PodIdx) -> Result<(), Rejection> {
         Ok(())
     }
 
-    /// Orders the queue.
+    /// Orders two pods of the queue.
     fn queue_order(&self, _a: &QueueKey, _b: &QueueKey) -> Ordering {
         Ordering::Equal
     }
@@ -185,17 +196,20 @@ pub trait Plugin {
         KeyPart::Whole
     }
 
-    /// What goes wrong when a profile has the plugin filter but not pre-filter; `None` when it can do without.
+    /// Returns the error for profiles that enable the plugin's Filter but not its PreFilter; `None`
+    /// if it does not need PreFilter.
     fn filter_without_pre_filter(&self) -> Option<&'static str> {
         None
     }
 
-    /// What goes wrong when a profile has the plugin score but not pre-score; `None` when it can do without.
+    /// Returns the error for profiles that enable the plugin's Score but not its PreScore; `None`
+    /// if it does not need PreScore.
     fn score_without_pre_score(&self) -> Option<&'static str> {
         None
     }
 
-    /// Prepares the scorer for a class (upstream's PreScore); `None` to sit out.
+    /// Prepares the scorer for a class (upstream's PreScore); `None` if the plugin does not score
+    /// it.
     fn prepare_score(
         &self,
         _class: &Class,
@@ -204,50 +218,52 @@ pub trait Plugin {
         None
     }
 
-    /// No node fits: what can be done?
+    /// Looks for a way to make room for a pod without feasible nodes.
     fn post_filter(&self, _cycle: &mut PostFilter) -> PostFilterOutcome {
         PostFilterOutcome::Unschedulable { reasons: Vec::new(), clear_nomination: false }
     }
 
-    /// Takes what the pod needs on its node.
+    /// Reserves resources for an assumed pod.
     fn reserve(&self, _reservation: &mut Reservation) -> Result<(), Rejection> {
         Ok(())
     }
 
-    /// Gives it back. Called for all plugins, also for those whose `reserve` did not run.
+    /// Releases reserved resources. Called for all Reserve plugins, even if their `reserve` did not
+    /// run.
     fn unreserve(&self, _reservation: &mut Reservation) {}
 
-    /// May the pod be bound now?
+    /// Allows, delays or rejects the binding of a pod.
     fn permit(&self, _state: &State, _pod: PodIdx, _node: NodeIdx) -> Permit {
         Permit::Allow
     }
 
-    /// What must be written to the API server before binding. Empty: nothing (upstream's preflight `Skip`).
+    /// Returns the writes that must precede binding; empty if none (upstream's preflight `Skip`).
     fn pre_bind(&self, _state: &State, _pod: PodIdx, _node: NodeIdx) -> Vec<VolumeRequest> {
         Vec::new()
     }
 
-    /// How long what [`Plugin::pre_bind`] asks for may take, in nanoseconds.
+    /// Returns the time-out of the writes of [`Plugin::pre_bind`], in nanoseconds.
     fn pre_bind_timeout(&self) -> i64 {
         0
     }
 
-    /// Whether this plugin binds the pod, by the usual command.
+    /// Returns `true` if the plugin binds the pod, by the usual command.
     fn binds(&self, _state: &State, _pod: PodIdx, _node: NodeIdx) -> bool {
         false
     }
 
-    /// The pod was bound.
+    /// Called after the pod was bound.
     fn post_bind(&self, _state: &State, _pod: PodIdx, _node: NodeIdx) {}
 
-    /// Events that may make a pod fit which this plugin has turned down.
+    /// Returns the events that may make a pod schedulable that this plugin rejected.
     fn subscriptions(&self) -> Vec<Subscription> {
         Vec::new()
     }
 
-    /// Whether an event may make a pod of this class fit. Must not say no unless that is certain.
+    /// Queueing hint: returns `false` only if the event certainly does not make pods of the class
+    /// schedulable.
     ///
-    /// Asked once per class; events of the waiting pod itself come with [`Event::own`].
+    /// Called once per class; events of the waiting pod itself have [`Event::own`] set.
     fn hint(&self, _state: &State, _class: &Class, _event: &Event) -> bool {
         true
     }

@@ -1,4 +1,4 @@
-//! A profile: plugins in the order of each extension point.
+//! Profiles: plugins in the order of each extension point.
 
 use std::sync::Arc;
 
@@ -8,32 +8,34 @@ use super::class::Class;
 use super::extender::{Extender, Extenders};
 use super::plugin::{KeyPart, Plugin, Point};
 
-/// Which of the profile's plugins.
+/// Position of a plugin in [`Profile::plugins`].
 pub type PluginPosition = usize;
 
-/// A configured scheduler, by its name.
+/// A configured scheduler name with its plugins.
 pub struct Profile {
     /// `schedulerName`.
     pub name: String,
-    /// Every plugin in use, once.
+    /// All plugins in use, each once.
     pub plugins: Vec<Box<dyn Plugin>>,
     /// Plugins by extension point, in order.
     pub points: Vec<(Point, Vec<PluginPosition>)>,
-    /// Weights of score plugins, in the order of [`Point::Score`].
+    /// Weights of the Score plugins, in the order of [`Point::Score`].
     pub weights: Vec<i64>,
-    /// `percentageOfNodesToScore`: `None` visits all nodes, zero is upstream's adaptive share.
+    /// `percentageOfNodesToScore`; `None` scores all nodes, zero means upstream's adaptive
+    /// percentage.
     pub percentage_of_nodes_to_score: Option<i32>,
-    /// Extenders, in the order in which they are asked.
+    /// Extenders, in call order.
     pub extenders: Vec<Extender>,
 }
 
 impl Profile {
-    /// Plugins of an extension point, in order.
+    /// Returns the plugins of an extension point, in order.
     pub fn at(&self, point: Point) -> &[PluginPosition] {
         self.points.iter().find(|(p, _)| *p == point).map_or(&[], |(_, plugins)| plugins)
     }
 
-    /// Returns what evaluating a class depends on in its namespace and labels; `None` if on all of them.
+    /// Returns the fields of namespace and labels that the evaluation of a class depends on; `None`
+    /// if it depends on all of them.
     pub(crate) fn evaluation_key(&self, class: &Class, state: &State) -> Option<Arc<[u32]>> {
         let mut key = Vec::new();
         let points = [Point::PreFilter, Point::Filter, Point::PreScore, Point::Score];
@@ -49,7 +51,7 @@ impl Profile {
         Some(key.into())
     }
 
-    /// Lets extenders have a say.
+    /// Adds extenders to the profile.
     pub fn add_extenders(&mut self, extenders: Vec<Extender>) {
         if !extenders.is_empty() {
             self.plugins.push(Box::new(Extenders));
@@ -57,12 +59,12 @@ impl Profile {
         }
     }
 
-    /// The plugin in whose name extenders turn pods down.
+    /// Returns the pseudo-plugin that rejections by extenders are attributed to.
     pub(crate) fn extender_plugin(&self) -> Option<PluginPosition> {
         if self.extenders.is_empty() { None } else { self.plugins.len().checked_sub(1) }
     }
 
-    /// Name of a plugin.
+    /// Returns the name of a plugin.
     pub fn plugin_name(&self, position: PluginPosition) -> &str {
         self.plugins[position].name()
     }

@@ -1,25 +1,25 @@
-//! Why a node or a pod is turned down.
+//! Rejections of nodes and pods, with upstream's codes and reasons.
 
 use std::borrow::Cow;
 
-/// A reason as people read it. Most are constant texts.
+/// Reason text shown to users. Most are constants.
 pub type Reason = Cow<'static, str>;
 
-/// Upstream's status codes of rejection.
+/// Upstream's status code of a rejection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Code {
-    /// Something went wrong; the attempt ends and is tried again after a backoff.
+    /// A plugin failed; the attempt ends and is retried after backoff.
     Error,
-    /// Removing pods could help.
+    /// Evicting pods could help.
     Unschedulable,
-    /// Removing pods cannot help.
+    /// Evicting pods cannot help.
     UnschedulableAndUnresolvable,
-    /// The plugin waits for something outside and will wake the pod at once.
+    /// The plugin waits for something external and will activate the pod itself.
     Pending,
 }
 
 impl Code {
-    /// Upstream's name.
+    /// Returns upstream's name of the code.
     pub fn name(self) -> &'static str {
         match self {
             Self::Error => "Error",
@@ -33,29 +33,29 @@ impl Code {
 /// A rejection with its reasons.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Rejection {
-    /// Kind.
+    /// Status code.
     pub code: Code,
-    /// Reasons, in the plugin's order.
+    /// Reasons, in the order the plugin gives them.
     pub reasons: Vec<Reason>,
 }
 
 impl Rejection {
-    /// Removing pods could help.
+    /// Creates a rejection that evicting pods could resolve.
     pub fn unschedulable(reason: impl Into<Reason>) -> Self {
         Self { code: Code::Unschedulable, reasons: vec![reason.into()] }
     }
 
-    /// Removing pods cannot help.
+    /// Creates a rejection that evicting pods cannot resolve.
     pub fn unresolvable(reason: impl Into<Reason>) -> Self {
         Self { code: Code::UnschedulableAndUnresolvable, reasons: vec![reason.into()] }
     }
 
-    /// Something went wrong.
+    /// Creates a plugin failure.
     pub fn error(reason: impl Into<Reason>) -> Self {
         Self { code: Code::Error, reasons: vec![reason.into()] }
     }
 
-    /// The reasons joined as upstream joins them.
+    /// Returns the reasons joined as in upstream.
     pub fn message(&self) -> String {
         self.reasons.join(", ")
     }
