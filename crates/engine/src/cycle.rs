@@ -1,4 +1,4 @@
-//! One scheduling cycle: filter, score, choose, and what to do when nothing fits.
+//! One scheduling cycle: filter, score, choose, and the PostFilter if no node is feasible.
 
 pub mod choose;
 pub mod decide;

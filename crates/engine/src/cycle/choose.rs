@@ -1,30 +1,30 @@
-//! Which of equally good nodes is chosen.
+//! The choice among ties, the feasible nodes with the highest score.
 //!
-//! Upstream pushes the feasible nodes through Go's `container/heap` and takes the root. Building a
-//! heap moves an element up only past strictly smaller ones and prefers the left child, so the
-//! root is the first of the best nodes in *pre-order* of the implicit binary tree over the
-//! feasible list. That rule needs no heap: it is a comparison of positions.
+//! Upstream pushes the feasible nodes through Go's `container/heap` and takes the root. A push
+//! moves an element up only past strictly smaller ones, and the left child is preferred, so the
+//! root is the first of the best nodes in *pre-order* of the implicit binary tree over the feasible
+//! list. That rule needs no heap: it compares positions.
 //!
-//! A rule that always prefers the same node suits a comparison with upstream, not a cluster: small pods
-//! do not change the score of a large node, so all of them would go to one, and a second scheduler would
-//! choose it as well. With a random number, each of the best nodes is as likely as the others.
+//! The fixed rule is for comparison with upstream. In a cluster it would send all small pods to the
+//! same node, since they do not change a large node's score, and a second scheduler would choose
+//! that node too. With a random number all ties are equally likely.
 
-/// How one of equally good nodes is chosen.
+/// Rule for choosing among ties.
 #[derive(Clone, Copy, Debug)]
 pub enum TieBreak {
-    /// The one that upstream's heap brings up when the visit begins at this place.
+    /// The tie that upstream's heap returns if the visit begins at this position.
     First(usize),
-    /// Any, by a random number.
+    /// Any tie, by a random number.
     Any(u64),
 }
 
-/// The number below `count` that a random number stands for.
+/// Maps a random number to a number below `count`.
 #[inline(always)]
 pub fn reduce(random: u64, count: usize) -> usize {
     ((u128::from(random) * count as u128) >> 64) as usize
 }
 
-/// The random number after this one (splitmix64).
+/// Advances a splitmix64 generator and returns its next number.
 #[inline(always)]
 pub fn next_random(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -34,34 +34,36 @@ pub fn next_random(state: &mut u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// The position of any of the best, by a random number.
+/// Returns the position of a random one of the highest totals.
 pub fn any_winner(totals: &[i64], random: u64) -> Option<usize> {
     let best = totals.iter().max()?;
     let ties = || totals.iter().enumerate().filter(|(_, total)| *total == best);
     ties().nth(reduce(random, ties().count())).map(|(position, _)| position)
 }
 
-/// Sort key of a position in the feasible list: smaller keys come first in pre-order.
+/// Returns the sort key of a position in the feasible list: smaller keys come first in pre-order.
 ///
-/// Counted from one, a position in binary spells the path from the root: after the leading one, 0 is
-/// left and 1 is right. Pre-order is the order of these strings, with prefixes first.
+/// Counted from one, the binary digits of a position spell the path from the root: after the
+/// leading 1, 0 is left and 1 is right. Pre-order is the order of these strings, with prefixes
+/// first.
 #[inline(always)]
 pub fn preorder_key(position: usize) -> u64 {
     let path = position as u64 + 1;
     let depth = u64::from(path.ilog2());
     let aligned = (path << path.leading_zeros()) << 1;
-    // The path fills the upper bits, its length breaks ties between a prefix and its extension.
+    // The upper bits hold the path; its length orders a prefix before its extensions.
     (aligned & !0x3f) | depth
 }
 
-/// The position that upstream's heap would bring to the root.
+/// Returns the position that upstream's heap would bring to the root.
 pub fn heap_winner(totals: &[i64]) -> Option<usize> {
     let best = totals.iter().max()?;
     let ties = totals.iter().enumerate().filter(|(_, total)| *total == best);
     ties.map(|(position, _)| position).min_by_key(|position| preorder_key(*position))
 }
 
-/// Visits positions below `count` in pre-order until `found` says yes, at most `limit` of them.
+/// Visits at most `limit` positions below `count` in pre-order and returns the first for which
+/// `found` returns `true`.
 #[inline(always)]
 pub fn preorder_search(
     count: usize,
@@ -81,13 +83,13 @@ pub fn preorder_search(
     None
 }
 
-/// A set of positions.
+/// Set of positions.
 pub trait Positions {
-    /// Whether any between two, both included, is in.
+    /// Returns `true` if the set contains a position between two, both inclusive.
     fn any(&self, first: usize, last: usize) -> bool;
 }
 
-/// The first position below `count` in pre-order that is in a set.
+/// Returns the first position below `count` in pre-order that is in the set.
 #[inline(always)]
 pub fn preorder_first(count: usize, set: &impl Positions) -> Option<usize> {
     let mut position = 0;
@@ -101,7 +103,7 @@ pub fn preorder_first(count: usize, set: &impl Positions) -> Option<usize> {
     Some(position)
 }
 
-/// Whether anything in a subtree, which is one stretch of positions on each level, is in a set.
+/// Returns `true` if the set meets a subtree, whose positions are contiguous on each level.
 #[inline(always)]
 fn in_subtree(root: usize, count: usize, set: &impl Positions) -> bool {
     let (mut first, mut last) = (root, root);
@@ -122,7 +124,7 @@ fn preorder_next(position: usize, count: usize) -> Option<usize> {
     let mut at = position;
     while at > 0 {
         let sibling = at + 1;
-        // Odd positions are left children; their right sibling comes next if it exists.
+        // Odd positions are left children; the right sibling follows if it exists.
         if at % 2 == 1 && sibling < count {
             return Some(sibling);
         }

@@ -1,4 +1,4 @@
-//! Where one pod goes.
+//! The decision on the node of one pod.
 
 use std::sync::Arc;
 
@@ -16,39 +16,39 @@ use super::ranking::{ColumnPool, Ranking};
 use super::rivals::Rivals;
 use super::scores::{Scores, ScoringError};
 
-/// What came of one attempt.
+/// Outcome of one decision.
 #[derive(Debug)]
 pub enum Decision {
     /// The pod goes to this node.
     Node {
         /// The node.
         node: NodeIdx,
-        /// How many nodes were feasible.
+        /// Number of feasible nodes.
         feasible: usize,
     },
-    /// There is no node at all.
+    /// The cluster has no nodes.
     NoNodes,
-    /// No node fits.
+    /// No node is feasible.
     Unschedulable(Arc<Diagnosis>),
     /// A plugin failed.
     Error(String),
 }
 
-/// Who else wants to go where: pods nominated for nodes, and the place where the visit begins.
+/// Inputs of a decision beside the state.
 pub struct DecisionInputs<'a> {
-    /// Pods nominated for nodes.
+    /// Nominated pods.
     pub nominator: &'a Nominator,
-    /// Place in the visiting order at which the visit begins; moved on by each decision.
+    /// Position in the visiting order at which the visit begins; each decision advances it.
     pub start: &'a mut usize,
-    /// A random number that chooses among equally good nodes; without one, upstream's rule does.
+    /// Random number that chooses among ties; `None` applies upstream's rule.
     pub draw: Option<u64>,
-    /// Memory to work in.
+    /// Reused memory.
     pub(crate) column_pool: &'a mut ColumnPool,
-    /// Measures, if anybody wants to know.
+    /// Measures the phases if it has a clock.
     pub(crate) stopwatch: &'a mut Stopwatch,
 }
 
-/// Decides where a pod goes. The evaluation is that of the pod's class.
+/// Chooses the node of a pod. The evaluation is that of the pod's class.
 pub fn decide(
     profile: &Profile,
     evaluation: &mut Evaluation,
@@ -83,7 +83,7 @@ pub fn decide(
     decide_over_list(profile, evaluation, state, verdicts, sample, inputs)
 }
 
-/// The usual case: every node counts that the nominations of others leave open.
+/// Handles the common case, in which all feasible nodes count that are not blocked by nominations.
 fn decide_over_all(
     profile: &Profile,
     evaluation: &mut Evaluation,
@@ -94,7 +94,7 @@ fn decide_over_all(
     let DecisionInputs { start, draw, column_pool, stopwatch, .. } = inputs;
     let begun = **start % state.nodes.count();
     if let Some((_, nodes)) = &evaluation.narrowed {
-        // A full visit ends where it began; a narrowed one moves on by the nodes it looked at.
+        // A full visit ends where it began; a narrowed one advances by the number of its nodes.
         **start = (begun + nodes.count()) % state.nodes.count();
     }
     let feasible = evaluation.open_count();
@@ -114,7 +114,7 @@ fn decide_over_all(
         (None, Some(node)) => Decision::Node { node, feasible },
         (None, None) => Decision::Error("no best node among the feasible ones".to_owned()),
     };
-    // Many classes have one pod only. What was worked out is kept from the second decision on.
+    // Many classes have a single pod, so a ranking is kept only from the second decision on.
     if !std::mem::replace(&mut evaluation.is_recurring, true)
         && let Some(ranking) = evaluation.ranking.take()
     {
@@ -161,7 +161,7 @@ fn decide_over_list(
     }
 }
 
-/// Looks at node after node until enough are feasible. The diagnosis tells of the others.
+/// Visits nodes until enough are feasible; the diagnosis holds the rejected ones.
 pub(crate) fn visit(
     profile: &Profile,
     evaluation: &mut Evaluation,
@@ -197,28 +197,28 @@ pub(crate) fn visit(
     Ok((feasible, diagnosis))
 }
 
-/// A node that was turned down, by whom and why.
+/// A rejected node, with the plugin and its rejection.
 pub(crate) type Rejected = (NodeIdx, PluginPosition, Rejection);
 
-/// Verdicts that are not those of the evaluation.
+/// Verdicts that override those of the evaluation.
 pub(crate) struct Verdicts {
-    /// The pod's own nominated node, where plugins narrowed the choice.
+    /// The pod's own nominated node, if it was rejected and PreFilter narrowed the nodes.
     pub(crate) own: Option<Rejected>,
-    /// Nodes that other pods are nominated for, sorted.
+    /// Nodes blocked by nominations of other pods, sorted.
     pub(crate) disputed: Vec<Rejected>,
 }
 
-/// What became of the node that a pod is nominated for, which is looked at before all others.
+/// Outcome of trying the pod's nominated node before all others.
 pub(crate) enum Nominated {
-    /// The pod is not nominated, or the node is looked at again with the others.
+    /// The pod is not nominated, or the node is visited again with the others.
     None,
-    /// It takes the pod.
+    /// The pod fits there.
     Fits(NodeIdx),
-    /// It does not, and plugins narrowed the choice of the others.
+    /// The pod does not fit there, and PreFilter narrowed the nodes.
     Rejected(Rejected),
 }
 
-/// Looks at the node that a pod is nominated for.
+/// Tries the nominated node of a pod.
 pub(crate) fn try_nominated(
     evaluation: &mut Evaluation,
     state: &mut State,
@@ -236,7 +236,8 @@ pub(crate) fn try_nominated(
     }
 }
 
-/// Who turns a node down and why, with regard to who else is nominated for it; `None` when it is feasible.
+/// Returns the plugin that rejects a node and its rejection, nominations of others included; `None`
+/// if the node is feasible.
 pub(crate) fn verdict_of(
     evaluation: &mut Evaluation,
     state: &State,
@@ -251,7 +252,7 @@ pub(crate) fn verdict_of(
     Some(evaluation.rejection(state, node, verdict))
 }
 
-/// Nodes for which an equally or more important pod is nominated and that do not take both, sorted.
+/// Returns the nodes that a nominated pod of equal or higher priority blocks for this pod, sorted.
 pub(crate) fn disputed_nodes(
     evaluation: &mut Evaluation,
     state: &mut State,
@@ -265,7 +266,7 @@ pub(crate) fn disputed_nodes(
     disputed.collect()
 }
 
-/// Upstream's two passes over one node: with the rivals on it, then without them.
+/// Runs upstream's two passes on one node: with its rivals and without them.
 fn two_passes(
     evaluation: &mut Evaluation,
     state: &mut State,
@@ -277,7 +278,7 @@ fn two_passes(
     })
 }
 
-/// How many feasible nodes are enough; `None` for all of them.
+/// Returns the number of feasible nodes that suffice; `None` for all.
 pub(crate) fn nodes_to_find(
     profile: &Profile,
     evaluation: &Evaluation,
@@ -300,7 +301,7 @@ pub(crate) fn nodes_to_find(
 }
 
 impl Evaluation {
-    /// The ranking of the feasible nodes, brought up to date.
+    /// Returns the current ranking of the feasible nodes.
     pub(crate) fn rank(
         &mut self,
         profile: &Profile,
@@ -310,7 +311,7 @@ impl Evaluation {
         self.rank_nodes(profile, state, column_pool, false)
     }
 
-    /// The ranking of the open nodes, brought up to date.
+    /// Returns the current ranking of the open nodes.
     fn rank_open(
         &mut self,
         profile: &Profile,

@@ -1,4 +1,4 @@
-//! Why a pod fits nowhere, in upstream's words.
+//! The reasons why a pod fits on no node, in upstream's words.
 
 use std::collections::BTreeMap;
 
@@ -11,41 +11,42 @@ use crate::state::State;
 use super::decide::Rejected;
 use super::evaluation::Evaluation;
 
-/// What every node that comes into question was turned down for.
+/// Rejections of all nodes for one pod.
 #[derive(Clone, Debug, Default)]
 pub struct Diagnosis {
-    /// Rejected nodes in visiting order, each with the position of its refusal.
+    /// Rejected nodes in visiting order, each with its position in `refusals`.
     nodes: Vec<(NodeIdx, u32)>,
-    /// What nodes were turned down for, with the number of these nodes.
+    /// Distinct rejections with their number of nodes.
     refusals: Vec<Refusal>,
-    /// Refusals by position of the filter and its answer, where that tells all.
+    /// Refusals by filter position and verdict, where these determine the rejection.
     by_answer: Map<(usize, NodeVerdict), u32>,
-    /// The other refusals.
+    /// Other refusals.
     by_text: Map<(Option<PluginPosition>, Rejection), u32>,
-    /// Plugins that turned something down before any node was looked at.
+    /// Plugins that rejected nodes in PreFilter.
     early_rejectors: Vec<PluginPosition>,
-    /// Text of a rejection by PreFilter; then there are no nodes.
+    /// Message of a PreFilter rejection; there are no nodes then.
     pub pre_filter: Option<String>,
-    /// Reason that stands for nodes without an entry.
+    /// Rejection of the nodes without an entry.
     pub absent: Option<Rejection>,
-    /// How many nodes there are in all.
+    /// Number of nodes in the cluster.
     pub node_count: usize,
 }
 
-/// What one or more nodes were turned down for.
+/// A rejection and the number of nodes that have it.
 #[derive(Clone, Debug)]
 struct Refusal {
-    /// The plugin; none: an extender.
+    /// The plugin; `None` for an extender.
     plugin: Option<PluginPosition>,
     rejection: Rejection,
-    /// How many nodes.
+    /// Number of nodes.
     nodes: usize,
 }
 
 impl Diagnosis {
-    /// What is known before the nodes are looked at, except the one that the pod is nominated for.
+    /// Creates the diagnosis before nodes are visited; `nominated` is the rejected nominated node.
     ///
-    /// As upstream, a plugin that turned that one down is named among those that narrowed the rest.
+    /// As upstream, the plugin that rejected the nominated node is listed among those that narrowed
+    /// the nodes.
     pub(crate) fn empty(
         profile: &Profile,
         evaluation: &Evaluation,
@@ -79,7 +80,7 @@ impl Diagnosis {
         diagnosis
     }
 
-    /// Collects the verdicts of an evaluation, feasible nodes left out.
+    /// Collects the verdicts of an evaluation on all nodes that are not feasible.
     pub fn new(profile: &Profile, evaluation: &mut Evaluation, state: &State) -> Self {
         let mut diagnosis = Self::empty(profile, evaluation, state, None);
         if evaluation.rejected.is_some() {
@@ -102,7 +103,7 @@ impl Diagnosis {
         self.push(node, refusal);
     }
 
-    /// Adds a node that a filter of an evaluation turned down.
+    /// Adds a node that a filter of the evaluation rejected.
     pub(crate) fn add_verdict(
         &mut self,
         evaluation: &Evaluation,
@@ -119,7 +120,7 @@ impl Diagnosis {
         self.nodes.push((node, refusal));
     }
 
-    /// Replaces what a node was turned down for that is among the rejected ones.
+    /// Replaces the refusal of a node.
     pub(super) fn replace(&mut self, place: usize, refusal: u32) {
         let (_, old) = &mut self.nodes[place];
         let old = std::mem::replace(old, refusal);
@@ -127,7 +128,7 @@ impl Diagnosis {
         self.refusals[refusal as usize].nodes += 1;
     }
 
-    /// Position of the refusal that an answer of a filter stands for; made if it is the first of its kind.
+    /// Returns the position of the refusal that a verdict means, adding it if necessary.
     pub(super) fn refusal_by_verdict(
         &mut self,
         evaluation: &Evaluation,
@@ -155,7 +156,8 @@ impl Diagnosis {
         })
     }
 
-    /// Rejected nodes in visiting order, each with the plugin (none: an extender) and its rejection.
+    /// Iterates over the rejected nodes in visiting order, with the plugin (`None` for an extender)
+    /// and the rejection.
     pub fn nodes(&self) -> impl Iterator<Item = (NodeIdx, Option<PluginPosition>, &Rejection)> {
         self.nodes.iter().map(|(node, refusal)| {
             let refusal = &self.refusals[*refusal as usize];
@@ -163,30 +165,30 @@ impl Diagnosis {
         })
     }
 
-    /// How many nodes were rejected.
+    /// Returns the number of rejected nodes.
     pub fn rejected_count(&self) -> usize {
         self.nodes.len()
     }
 
-    /// How many nodes were rejected with a code.
+    /// Returns the number of nodes rejected with a code.
     pub fn count_of(&self, code: Code) -> usize {
         let refusals = self.refusals.iter().filter(|refusal| refusal.rejection.code == code);
         refusals.map(|refusal| refusal.nodes).sum()
     }
 
-    /// Place of a node among the rejected ones, which are in visiting order and begin with the first.
+    /// Returns the position of a node in `nodes`, which must be in visiting order from its start.
     pub(super) fn position_of(&self, state: &State, node: NodeIdx) -> Option<usize> {
         let places = &state.nodes.visit_order().position_of;
         let place = places.get(node.at())?;
         self.nodes.binary_search_by_key(place, |(other, _)| places[other.at()]).ok()
     }
 
-    /// How many refusals are known, those of no node included.
+    /// Returns the number of refusals, those without nodes included.
     pub(super) fn refusal_count(&self) -> usize {
         self.refusals.len()
     }
 
-    /// Plugins that turned something down, each once.
+    /// Returns the plugins that rejected something, each once.
     pub fn rejectors(&self) -> Vec<PluginPosition> {
         let mut rejectors = self.early_rejectors.clone();
         let of_nodes = self.refusals.iter().filter(|refusal| refusal.nodes > 0);
@@ -198,18 +200,18 @@ impl Diagnosis {
         rejectors
     }
 
-    /// Code of a node, as preemption asks for it.
+    /// Returns the code of a node, which preemption reads.
     pub fn code(&self, node: NodeIdx) -> Code {
         let own = self.nodes().find(|(other, _, _)| *other == node).map(|(_, _, r)| r.code);
         own.unwrap_or_else(|| self.absent_code())
     }
 
-    /// Code of nodes without an entry.
+    /// Returns the code of nodes without an entry.
     pub fn absent_code(&self) -> Code {
         self.absent.as_ref().map_or(Code::UnschedulableAndUnresolvable, |r| r.code)
     }
 
-    /// `0/N nodes are available: …`, with what PostFilter had to say.
+    /// Returns upstream's message `0/N nodes are available: …`, followed by that of PostFilter.
     pub fn text(&self, post_filter: &str) -> String {
         let mut text = fit_error(
             self.node_count,
@@ -225,8 +227,8 @@ impl Diagnosis {
     }
 }
 
-/// Upstream's text for "no node fits": reasons with counts, sorted as strings. Each rejection comes with
-/// the number of its nodes.
+/// Returns upstream's message for unschedulable pods: reasons with node counts, sorted as strings.
+/// Each rejection comes with its number of nodes.
 pub fn fit_error<'a>(
     node_count: usize,
     pre_filter: Option<&str>,

@@ -1,4 +1,5 @@
-//! Why no node takes the pods of a class, kept so that equal pods need not be diagnosed one by one.
+//! The cached diagnosis of a class, so that each further unschedulable pod costs only the nodes
+//! that changed.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use super::evaluation::Evaluation;
 use super::nomination_filter::ChangeCursor;
 use super::rivals::Rivals;
 
-/// The diagnosis of pods that are not nominated themselves, and what it is true of.
+/// A diagnosis that holds for the pods of a class without a nomination, and its validity.
 pub(crate) struct CachedDiagnosis {
     diagnosis: Arc<Diagnosis>,
     cursor: ChangeCursor,
@@ -21,7 +22,8 @@ pub(crate) struct CachedDiagnosis {
 }
 
 impl Evaluation {
-    /// Why no node takes a pod. The cached diagnosis is brought up to date, node by node.
+    /// Diagnoses a pod without feasible nodes. Only nodes that changed since the last diagnosis are
+    /// evaluated again.
     pub(crate) fn diagnose(
         &mut self,
         profile: &Profile,
@@ -42,14 +44,14 @@ impl Evaluation {
             let global_changes = self.global_changes();
             self.failure = Some(CachedDiagnosis { diagnosis, cursor, global_changes });
         }
-        // The pod's own nomination does not count against it.
+        // A pod's own nomination is not its rival.
         if let Some(own) = rivals.own_node() {
             self.diagnose_node(Arc::make_mut(&mut diagnosis), state, rivals, own);
         }
         diagnosis
     }
 
-    /// `None` when nodes may have been affected that are not known.
+    /// Updates a cached diagnosis; `None` if any node may have been affected.
     fn bring_up_to_date(
         &mut self,
         kept: CachedDiagnosis,
@@ -72,7 +74,7 @@ impl Evaluation {
         Some(diagnosis)
     }
 
-    /// Diagnoses one node anew, if it is among those that come into question.
+    /// Updates the refusal of one node, if it is in the diagnosis.
     fn diagnose_node(
         &mut self,
         diagnosis: &mut Diagnosis,
@@ -85,7 +87,7 @@ impl Evaluation {
             diagnosis.refusal_by_verdict(evaluation, state, node, verdict)
         };
         let refusal = self.refused(state, rivals, node, &mut read);
-        debug_assert!(refusal.is_some(), "a node takes a pod that fits nowhere");
+        debug_assert!(refusal.is_some(), "a node is feasible for a pod diagnosed as unschedulable");
         if let Some(refusal) = refusal {
             diagnosis.replace(place, refusal);
         }
@@ -106,7 +108,7 @@ impl Evaluation {
         diagnosis
     }
 
-    /// Has the first answer read that turns a node down, with regard to the rivals there.
+    /// Passes the first rejecting verdict on a node, rivals considered, to `read`.
     fn refused<T>(
         &mut self,
         state: &mut State,

@@ -1,4 +1,4 @@
-//! The feasible nodes of a class, kept up to date.
+//! The feasible nodes of a class, kept up to date incrementally.
 
 use crate::bitset::NodeSet;
 use crate::framework::profile::PluginPosition;
@@ -22,40 +22,40 @@ pub(crate) struct PreparedFilter {
     reads_pods: bool,
 }
 
-/// PreFilter turned the whole class down.
+/// A rejection of the whole class by PreFilter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PreFilterRejection {
-    /// The plugin; `None` when several plugins left no node between them.
+    /// The plugin; `None` if several plugins together left no node.
     pub plugin: Option<PluginPosition>,
     /// Its rejection.
     pub rejection: Rejection,
 }
 
-/// What is known of a class: its filters, its feasible nodes, its scores.
+/// Cached evaluation of a class: its filters, feasible nodes and scores.
 pub struct Evaluation {
     /// The class.
     pub class: Class,
-    /// Set when PreFilter turned the class down; then there are no filters.
+    /// Set if PreFilter rejected the class; there are no filters then.
     pub rejected: Option<PreFilterRejection>,
-    /// PreFilter plugins that narrowed the nodes, and to which.
+    /// PreFilter plugins that narrowed the nodes, and the remaining nodes.
     pub narrowed: Option<(Vec<PluginPosition>, NodeSet)>,
-    /// PreFilter plugins that were asked, in order.
+    /// PreFilter plugins that ran, in order.
     pub pre_filters_run: Vec<PluginPosition>,
     pub(crate) filters: Vec<PreparedFilter>,
     pub(crate) ranking: Option<Ranking>,
-    /// What pods nominated for nodes mean to the class.
+    /// The effect of other pods' nominations on the feasible nodes.
     pub(super) nomination_filter: NominationFilter,
-    /// Why no node takes its pods, if that was so when it was last asked.
+    /// Diagnosis of the last attempt without feasible nodes.
     pub(super) failure: Option<CachedDiagnosis>,
-    /// A decision was made by it.
+    /// Set after the first decision.
     pub(crate) is_recurring: bool,
     feasible: NodeSet,
     feasible_count: usize,
-    /// Counts changes of the set of feasible nodes.
+    /// Incremented when the set of feasible nodes changes.
     feasible_version: u64,
-    /// Counts how often the filters were prepared.
+    /// Incremented when the filters are prepared.
     rebuilds: u64,
-    /// Counts how often nodes were affected other than by their own pods.
+    /// Incremented when nodes were affected other than by their own pods.
     global_changes: u64,
     areas: Areas,
     versions: Versions,
@@ -88,42 +88,44 @@ impl Evaluation {
         evaluation
     }
 
-    /// The nodes that pass all filters.
+    /// Returns the nodes that pass all filters.
     pub fn feasible(&self) -> &NodeSet {
         &self.feasible
     }
 
-    /// How many there are.
+    /// Returns the number of feasible nodes.
     pub fn feasible_count(&self) -> usize {
         self.feasible_count
     }
 
-    /// Changes whenever the feasible nodes do.
+    /// Returns a version that changes whenever the feasible nodes do.
     pub(crate) fn feasible_version(&self) -> u64 {
         self.feasible_version
     }
 
-    /// How often the filters were prepared: answers of earlier ones mean nothing to later ones.
+    /// Returns the number of times the filters were prepared; verdicts of different preparations
+    /// are not comparable.
     pub(super) fn rebuilds(&self) -> u64 {
         self.rebuilds
     }
 
-    /// How often nodes were affected other than by their own pods, rebuilding included.
+    /// Returns the number of times nodes were affected other than by their own pods, rebuilds
+    /// included.
     pub(super) fn global_changes(&self) -> u64 {
         self.global_changes
     }
 
-    /// Whether what-if answers for a node may depend on pods on other nodes.
+    /// Returns `true` if what-if verdicts on a node may depend on pods of other nodes.
     pub(super) fn reads_other_nodes(&self) -> bool {
         self.filters.iter().any(|filter| filter.filter.reads_other_nodes())
     }
 
-    /// Whether a node may fail the attempt instead of being turned down.
+    /// Returns `true` if a filter may fail the attempt instead of rejecting a node.
     pub(crate) fn can_fail(&self) -> bool {
         self.filters.iter().any(|filter| filter.filter.can_fail())
     }
 
-    /// Catches up with the state.
+    /// Brings the evaluation up to date with the state.
     pub fn refresh(&mut self, profile: &Profile, state: &mut State) {
         let fresh = state.versions().agree(&self.versions, self.areas);
         if !fresh || !self.catch_up(state) {
@@ -170,8 +172,8 @@ impl Evaluation {
         self.pod_changes_seen = state.nodes.pod_changes().end();
     }
 
-    /// Asks the PreFilter plugins in order, as upstream does: an unresolvable rejection ends it at
-    /// once, another one is remembered while the rest are asked.
+    /// Runs the PreFilter plugins in order. As upstream, an unresolvable rejection stops the run;
+    /// after a resolvable one the remaining plugins still run.
     fn run_pre_filter(
         &mut self,
         profile: &Profile,
@@ -179,7 +181,7 @@ impl Evaluation {
     ) -> Vec<(PluginPosition, Option<Box<dyn Filter>>)> {
         let mut filters = Vec::new();
         if let Some(reason) = &self.class.spec.too_large {
-            // Attributed to a PreEnqueue plugin, so that events of nodes do not cause attempts in vain.
+            // Attributed to a PreEnqueue plugin, so that node events cause no futile attempts.
             let plugin = profile.at(Point::PreEnqueue).first().copied();
             let rejection = Rejection::unresolvable(reason.to_string());
             self.rejected = Some(PreFilterRejection { plugin, rejection });
@@ -222,7 +224,8 @@ impl Evaluation {
         filters
     }
 
-    /// Follows the changes since the last time; false when that is not possible.
+    /// Follows the changes since the last refresh. Returns `false` if the evaluation must be
+    /// rebuilt.
     fn catch_up(&mut self, state: &State) -> bool {
         let Some(changed) = state.nodes.pod_changes().since(self.pod_changes_seen) else {
             return false;
@@ -247,7 +250,7 @@ impl Evaluation {
             self.global_changes += 1;
             self.intersect(state);
         } else {
-            // Pods may also be on nodes that are not known; these have no place in the sets.
+            // Pods may also be on orphan slots, which the sets do not cover.
             for node in changed.iter().filter(|node| state.nodes.present().contains(**node)) {
                 let passes = self.rejected.is_none()
                     && self.narrowed.as_ref().is_none_or(|(_, nodes)| nodes.contains(*node))
@@ -279,21 +282,22 @@ impl Evaluation {
         self.feasible_version += 1;
     }
 
-    /// Adds areas that the ranking depends on; they are as of now.
+    /// Adds areas that the ranking depends on, at their current versions.
     pub(crate) fn depend_on(&mut self, areas: Areas, state: &State) {
         self.areas = self.areas.with(areas);
         self.versions = state.versions();
     }
 
-    /// The first plugin that turns a node down, with its answer; `None` when the node is feasible.
+    /// Returns the position of the first filter that rejects a node and its verdict; `None` if the
+    /// node is feasible.
     pub(crate) fn verdict(&mut self, state: &State, node: NodeIdx) -> Option<(usize, NodeVerdict)> {
         let position = self.filters.iter().position(|filter| !filter.passing.contains(node))?;
         let answer = self.filters[position].filter.check(state, node);
-        debug_assert!(!answer.passes(), "the kept result differs from a fresh one");
+        debug_assert!(!answer.passes(), "the cached result differs from a fresh one");
         Some((position, answer))
     }
 
-    /// Runs all filters on one node anew, for what-if.
+    /// Runs all filters on a node again, for a what-if.
     pub(crate) fn check(&mut self, state: &State, node: NodeIdx) -> Option<(usize, NodeVerdict)> {
         self.filters.iter_mut().enumerate().find_map(|(position, filter)| {
             let answer = filter.filter.check(state, node);
@@ -301,12 +305,12 @@ impl Evaluation {
         })
     }
 
-    /// Whether an answer of one of the filters may mean another rejection on another node.
+    /// Returns `true` if the verdict may mean different rejections on different nodes.
     pub(super) fn rejection_varies(&self, (position, answer): (usize, NodeVerdict)) -> bool {
         self.filters[position].filter.rejection_varies(answer)
     }
 
-    /// What an answer of one of the filters means.
+    /// Returns the plugin of a verdict and its rejection.
     pub(crate) fn rejection(
         &self,
         state: &State,
@@ -323,7 +327,7 @@ impl Evaluation {
     }
 }
 
-/// Plugins that are asked to filter but not to pre-filter have only their filter.
+/// Prepares the filter of a plugin whose Filter is enabled without its PreFilter.
 fn prepare_without_pre_filter(
     profile: &Profile,
     plugin: PluginPosition,

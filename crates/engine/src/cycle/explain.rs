@@ -1,4 +1,4 @@
-//! One decision with everything that led to it.
+//! Explanations: one decision with everything that led to it.
 
 use crate::framework::{Class, Code, Profile};
 use crate::index::{NodeIdx, PodIdx};
@@ -11,26 +11,26 @@ use super::post_filter::{PostFilterInput, PostFilterReport, post_filter};
 use super::rivals::Rivals;
 use super::scores::{Scores, ScoringError};
 
-/// One decision with everything that led to it.
+/// A decision with everything that led to it.
 #[derive(Clone, Debug, Default)]
 pub struct Explanation {
-    /// Where the pod goes.
+    /// Chosen node.
     pub selected: Option<NodeIdx>,
-    /// Nodes that fit, in visiting order.
+    /// Feasible nodes in visiting order.
     pub feasible: Vec<NodeIdx>,
-    /// Why the others do not.
+    /// Rejections of the other nodes.
     pub diagnosis: Diagnosis,
-    /// Scores of the feasible nodes, in the same order; empty when there are fewer than two.
+    /// Scores of the feasible nodes, in the same order; empty if there are fewer than two.
     pub scores: Scores,
-    /// What could be done when no node fits.
+    /// Result of PostFilter, if no node is feasible.
     pub post_filter: PostFilterReport,
-    /// Upstream's text when no node fits.
+    /// Upstream's message, if no node is feasible.
     pub message: String,
-    /// A plugin failed, or there are no nodes.
+    /// Error, if a plugin failed or there are no nodes.
     pub error: Option<String>,
 }
 
-/// Explains where a pod would go now. Everything is evaluated from scratch.
+/// Explains the decision on a pod of the class. Evaluates everything from scratch.
 pub fn explain(
     profile: &Profile,
     class: Class,
@@ -117,7 +117,7 @@ fn visit_nodes(
     }
 }
 
-/// The pod that an explanation is about, as it stands in the state.
+/// Returns the class of a pod in the state.
 pub fn class_of(state: &State, pod: PodIdx, node_name: &str) -> Class {
     let record = state.pods.get(pod);
     let spec = &state.specs.get(record.spec).spec;

@@ -8,10 +8,10 @@
 use crate::bitset::NodeSet;
 use crate::index::NodeIdx;
 
-/// Sets in the cache; a further one replaces the oldest.
+/// Maximum number of cached sets; a further set replaces the oldest.
 const CACHED_SETS_MAX: usize = 8;
 
-/// Up to this many nodes are flipped one by one, without the cache.
+/// Maximum number of nodes that are flipped one by one, without the cache.
 const DIRECT_FLIPS_MAX: usize = 64;
 
 /// Sets of nodes that were flipped before.

@@ -1,4 +1,4 @@
-//! The best node of a class, found without reading the totals of all nodes.
+//! Picks the best node of a class without reading the totals of all nodes.
 
 use std::sync::Arc;
 
@@ -13,21 +13,22 @@ use super::choose::{
 };
 use super::flip_cache::FlipCache;
 
-/// Positions that are probed before the equally good nodes are gathered. Where these are many, one of
-/// the first probes wins.
+/// Positions probed before the ties are gathered. Where ties are frequent, one of the first probes
+/// is a tie.
 const PREORDER_PROBES_MAX: usize = 64;
 
-/// Equally good nodes whose keys are compared one by one; among more, the first is searched for in
-/// their set.
+/// Maximum number of ties whose keys are compared one by one; with more, the first tie in pre-order
+/// is searched for in their bit set.
 const TIES_COMPARED_MAX: usize = 64;
 
-/// Words that are guessed to hold a rank before a binary search.
+/// Words that interpolation tries before a binary search for a rank.
 const RANK_GUESSES_MAX: usize = 4;
 
-/// Picks the best feasible node from maxima of blocks of 64 nodes and from sets of equally good nodes.
+/// Picks the best feasible node from the maxima of blocks of 64 nodes and from the set of ties.
 ///
-/// Feasibility changes for whole zones at once, totals change for a few nodes. So the maximum over all
-/// nodes is always kept, and as long as a feasible node reaches it, nothing else is computed.
+/// Feasibility changes for whole zones at once, while totals change for few nodes. The maximum over
+/// all nodes, feasible or not, is therefore always current, and while a feasible node reaches it,
+/// nothing else is computed.
 ///
 /// A *position* is an index into the visiting order, a *rank* the number of feasible nodes before a
 /// position.
@@ -60,7 +61,7 @@ pub(crate) struct NodePicker {
 struct TieCandidates {
     total: i64,
     positions: NodeSet,
-    /// All totals may have changed since the positions were gathered.
+    /// Set if all totals may have changed since the positions were gathered.
     is_stale: bool,
 }
 
@@ -98,7 +99,7 @@ impl NodePicker {
         self.ties.is_stale = true;
     }
 
-    /// Notes the total of a node that may have changed.
+    /// Updates the total of one node.
     pub(crate) fn touch(&mut self, node: NodeIdx, total: i64) {
         let block = NodeIdx::from(node.at() / 64);
         self.touched_blocks.insert(block);
@@ -109,7 +110,7 @@ impl NodePicker {
         }
     }
 
-    /// Notes which nodes became feasible or infeasible.
+    /// Updates which nodes are feasible.
     pub(crate) fn flip(&mut self, old: &NodeSet, new: &NodeSet) {
         for (block, (old, new)) in old.words().iter().zip(new.words()).enumerate() {
             if old != new {
@@ -121,7 +122,7 @@ impl NodePicker {
         self.rank_prefix_is_current = false;
     }
 
-    /// Returns the best feasible node; of equally good nodes, the one that the tie break selects.
+    /// Returns the best feasible node; among ties, the one that the tie break selects.
     pub(crate) fn choose(
         &mut self,
         totals: &[i64],
@@ -186,8 +187,8 @@ impl NodePicker {
         }
     }
 
-    /// Looks for a feasible node of `best_total` at a few positions, which succeeds where such nodes
-    /// are many.
+    /// Looks for a feasible node of `best_total` at a few positions; finds one quickly where ties
+    /// are frequent.
     #[inline(always)]
     fn probe(&self, totals: &[i64], tie: TieBreak) -> Option<NodeIdx> {
         let nodes = &self.visit_order.nodes;
@@ -228,7 +229,7 @@ impl NodePicker {
         Some(self.visit_order.nodes[position])
     }
 
-    /// Returns any of the feasible ties, all with the same probability.
+    /// Returns a random feasible tie.
     #[inline(always)]
     fn random_tie(&self, random: u64) -> Option<NodeIdx> {
         let words = self.feasible_ties.words();
@@ -244,7 +245,8 @@ impl NodePicker {
         None
     }
 
-    /// Returns the position of the n-th feasible node of a visit that begins after `skipped` others.
+    /// Returns the position of the n-th feasible node of a visit that begins after `skipped`
+    /// feasible nodes.
     #[inline(always)]
     fn position_of_visited(&self, visited: usize, skipped: usize) -> usize {
         let (rank, count) = (visited + skipped, self.feasible_count);
@@ -260,7 +262,7 @@ impl NodePicker {
             let mut equal = simd::equal_mask(simd, totals, total);
             while equal != 0 {
                 let slot = equal.trailing_zeros() as usize;
-                // Slots without a node have no position; trailing ones are not in the column at all.
+                // Slots without a node have no position, and trailing ones are beyond the column.
                 if let Some(position) = position_of.get(slot).filter(|p| **p != u32::MAX) {
                     positions.insert(NodeIdx(*position));
                 }
@@ -271,7 +273,7 @@ impl NodePicker {
         self.ties.is_stale = false;
     }
 
-    /// Returns `true` if any node between two ranks, both included, is a tie.
+    /// Returns `true` if a node between two ranks, both inclusive, is a tie.
     #[inline(always)]
     fn has_tie_between(&self, first: usize, last: usize) -> bool {
         let (first, last) = (self.position_of_rank(first), self.position_of_rank(last));
@@ -362,7 +364,7 @@ fn block_of(totals: &[i64], block: usize) -> &[i64] {
     &totals[block * 64..totals.len().min(block * 64 + 64)]
 }
 
-/// Returns the largest total; `i64::MIN` if there is none.
+/// Returns the largest total; `i64::MIN` if there are none.
 #[inline(always)]
 fn maximum(totals: &[i64]) -> i64 {
     totals.iter().fold(i64::MIN, |maximum, total| maximum.max(*total))

@@ -1,4 +1,4 @@
-//! Asks the PostFilter plugins what can be done for a pod that fits nowhere.
+//! Runs the PostFilter plugins for a pod without feasible nodes.
 
 use crate::framework::profile::PluginPosition;
 use crate::framework::{Point, PostFilterOutcome, Profile, Reason};
@@ -11,43 +11,43 @@ use super::evaluation::Evaluation;
 use super::rivals::Rivals;
 use super::what_if::{Candidate, ExtenderPreemption, PostFilter};
 
-/// What the PostFilter plugins came to.
+/// Combined result of the PostFilter plugins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PostFilterReport {
-    /// What they had to say; empty when one of them found a way.
+    /// Reasons or error; empty if a plugin nominated a node.
     pub message: String,
-    /// The node found, and the pods that must leave it.
+    /// The nominated node and its victims.
     pub nominated: Option<(NodeIdx, Vec<PodIdx>)>,
-    /// The plugin that found it.
+    /// The plugin that nominated it.
     pub plugin: Option<PluginPosition>,
-    /// Nodes on which room can be made, if extenders are to be asked about them first.
+    /// Candidates among which extenders select first.
     pub candidates: Vec<Candidate>,
-    /// The pod's nomination is to be taken back.
+    /// Set if the pod's nomination must be cleared.
     pub clear_nomination: bool,
 }
 
-/// Where and when a PostFilter runs.
+/// Input of the PostFilter plugins.
 pub struct PostFilterInput<'a> {
-    /// The pod that fits nowhere.
+    /// The pod without feasible nodes.
     pub pod: PodIdx,
-    /// Pods nominated for nodes.
+    /// Nominated pods.
     pub nominator: &'a Nominator,
-    /// The time in nanoseconds since the epoch.
+    /// Current time in nanoseconds since the epoch.
     pub now: i64,
-    /// A random number.
+    /// Random number.
     pub random: u64,
-    /// What extenders say about victims.
+    /// Verdict of the extenders on victims.
     pub victims: ExtenderPreemption,
 }
 
 impl<'a> PostFilterInput<'a> {
-    /// One in which extenders have no say.
+    /// Creates an input without extenders.
     pub fn new(pod: PodIdx, nominator: &'a Nominator, now: i64, random: u64) -> Self {
         Self { pod, nominator, now, random, victims: ExtenderPreemption::NotNeeded }
     }
 }
 
-/// Asks the plugins in order: the first that finds a way or fails ends it.
+/// Runs the plugins in order until one nominates a node or fails.
 pub fn post_filter(
     profile: &Profile,
     evaluation: &mut Evaluation,

@@ -1,4 +1,4 @@
-//! Pods nominated for nodes, as far as they count against one pod, and the two passes that follow.
+//! Rivals: nominated pods that count against a pod, and upstream's two filter passes.
 
 use crate::bitset::NodeSet;
 use crate::framework::NodeVerdict;
@@ -9,13 +9,13 @@ use crate::state::State;
 use super::evaluation::Evaluation;
 use super::what_if::WhatIf;
 
-/// Pods nominated for nodes that are at least as important as one pod.
+/// Nominated pods of equal or higher priority than one pod.
 #[derive(Clone, Copy)]
 pub(crate) struct Rivals<'a> {
     nominator: &'a Nominator,
-    /// The pod, whose own nomination does not count; `NONE` stands for all pods that have none.
+    /// The pod, which is not its own rival; `NONE` stands for all pods without a nomination.
     pod: PodIdx,
-    /// Its priority.
+    /// Priority of the pod.
     priority: i32,
 }
 
@@ -24,12 +24,12 @@ impl<'a> Rivals<'a> {
         Self { nominator, pod, priority: state.pods.get(pod).priority }
     }
 
-    /// Those of any pod of a priority that is not nominated itself.
+    /// Returns the rivals of any pod of this priority without a nomination.
     pub(crate) fn of_any(nominator: &'a Nominator, priority: i32) -> Self {
         Self { nominator, pod: PodIdx::NONE, priority }
     }
 
-    /// Those of other pods of the same priority, as long as they are not nominated themselves.
+    /// Returns the rivals of pods of the same priority without a nomination.
     pub(crate) fn of_others(self) -> Self {
         Self::of_any(self.nominator, self.priority)
     }
@@ -42,28 +42,28 @@ impl<'a> Rivals<'a> {
         self.priority
     }
 
-    /// Whether no pod is nominated at all.
+    /// Returns `true` if no pod is nominated at all.
     pub(crate) fn are_none(&self) -> bool {
         self.nominator.all().is_empty()
     }
 
-    /// The node that the pod itself is nominated for.
+    /// Returns the nominated node of the pod itself.
     pub(crate) fn own_node(&self) -> Option<NodeIdx> {
         self.nominator.node_of(self.pod)
     }
 
-    /// Whether any of them is nominated for a node.
+    /// Returns `true` if the node has rivals.
     pub(crate) fn any_on(&self, state: &State, node: NodeIdx) -> bool {
         self.nominator.on(node).iter().any(|rival| self.contain(state, *rival))
     }
 
-    /// Those nominated for a node, in order of nomination.
+    /// Returns the rivals on a node, in order of nomination.
     pub(crate) fn on(&self, state: &State, node: NodeIdx) -> Vec<PodIdx> {
         let pods = self.nominator.on(node).iter().copied();
         pods.filter(|rival| self.contain(state, *rival)).collect()
     }
 
-    /// The nodes that exist and that any of them is nominated for.
+    /// Returns the existing nodes that have rivals.
     pub(crate) fn nodes(&self, state: &State) -> NodeSet {
         let mut nodes = NodeSet::new(state.nodes.slots());
         for rival in self.nominator.all().iter().filter(|rival| self.contain(state, **rival)) {
@@ -77,8 +77,8 @@ impl<'a> Rivals<'a> {
         pod != self.pod && state.pods.get(pod).priority >= self.priority
     }
 
-    /// What the filters say of a node with the rivals on it, and if there are any and it passes, what
-    /// they say without them. `read` sees the first answer that is no pass, as it was given.
+    /// Runs the filters on a node with its rivals, if any, and then without them. Passes the first
+    /// rejecting verdict to `read` before the what-if is undone.
     pub(crate) fn two_passes<T>(
         &self,
         evaluation: &mut Evaluation,
@@ -92,7 +92,7 @@ impl<'a> Rivals<'a> {
         })
     }
 
-    /// What the filters say of a node with the rivals on it, if there are any.
+    /// Runs the filters on a node with its rivals, if there are any.
     pub(crate) fn first_pass<T>(
         &self,
         evaluation: &mut Evaluation,

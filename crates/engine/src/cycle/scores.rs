@@ -1,5 +1,5 @@
-//! Scores of an explicit list of nodes, plugin by plugin: for explanations, for samples of nodes,
-//! and as the plain form that the incremental one must equal.
+//! Scores of a list of nodes, plugin by plugin: for explanations, for samples of nodes, and as the
+//! plain form that [`Ranking`](super::ranking) must equal.
 
 use crate::bitset::NodeSet;
 use crate::framework::profile::PluginPosition;
@@ -10,16 +10,16 @@ use crate::state::State;
 
 use super::choose::heap_winner;
 
-/// Final scores of some nodes.
+/// Final scores of a list of nodes.
 #[derive(Clone, Debug, Default)]
 pub struct Scores {
-    /// Per plugin, its weighted score of each node of the list.
+    /// Per plugin, its weighted score of each listed node.
     pub plugins: Vec<(PluginPosition, Vec<i64>)>,
-    /// Total of each node of the list.
+    /// Total of each listed node.
     pub totals: Vec<i64>,
 }
 
-/// Scoring failed, with upstream's text.
+/// Upstream's error text of a failed scoring.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScoringError(pub String);
 
@@ -31,7 +31,8 @@ impl ScoringError {
         ))
     }
 
-    /// A plugin that cannot score without having pre-scored, which the profile does not have it do.
+    /// Returns the error of a plugin whose Score needs PreScore, if the profile does not enable
+    /// that.
     pub(crate) fn without_pre_score(profile: &Profile, plugin: PluginPosition) -> Option<Self> {
         if profile.at(Point::PreScore).contains(&plugin) {
             return None;
@@ -41,7 +42,7 @@ impl ScoringError {
         Some(Self(format!("running Score plugins: plugin {name:?} failed with: {text}")))
     }
 
-    /// A plugin that pre-scores but does not score can still fail.
+    /// Returns the error of a plugin whose PreScore is enabled without its Score.
     pub(crate) fn by_pre_score_alone(
         profile: &Profile,
         class: &Class,
@@ -119,7 +120,7 @@ impl Scores {
         Ok(scores)
     }
 
-    /// Which node of the list is chosen.
+    /// Returns the position of the node that upstream's heap would choose.
     pub fn winner(&self) -> Option<usize> {
         heap_winner(&self.totals)
     }

@@ -1,4 +1,4 @@
-//! The nodes that fit a pod, listed for extenders, and the choice among those they let pass.
+//! Feasible nodes to pass to extenders, and the choice among those that they accept.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,18 +18,18 @@ use super::evaluation::Evaluation;
 use super::rivals::Rivals;
 use super::scores::{Scores, ScoringError};
 
-/// Nodes to ask extenders about.
+/// Nodes to pass to extenders.
 pub(crate) struct Shortlist {
-    /// Nodes that fit, in visiting order.
+    /// Feasible nodes in visiting order.
     pub(crate) feasible: Vec<NodeIdx>,
-    /// Why the others do not.
+    /// Rejections of the other nodes.
     pub(crate) diagnosis: Diagnosis,
-    /// There is one node only: that for which the pod is nominated.
+    /// Set if the only node is the pod's nominated node.
     pub(crate) nominated: bool,
 }
 
-/// Lists the nodes that fit, or only the one that the pod is nominated for if that fits and
-/// `nominated_first`. The visit begins where the inputs say; the place is not moved on.
+/// Lists the feasible nodes, or only the nominated node if it is feasible and `nominated_first` is
+/// set. The visit begins at the start of `inputs`, which is not advanced.
 pub(crate) fn shortlist(
     profile: &Profile,
     evaluation: &mut Evaluation,
@@ -62,15 +62,15 @@ pub(crate) fn shortlist(
     Ok(Shortlist { feasible, diagnosis, nominated: false })
 }
 
-/// What following advice comes to.
+/// Outcome of [`Shortlist::follow`].
 pub(crate) enum ShortlistOutcome {
     Decided(Decision),
-    /// No node that was let pass fits any more, but there are others now.
+    /// None of the accepted nodes is feasible any more, but others are.
     AskAgain,
 }
 
 impl Shortlist {
-    /// Chooses among the nodes that extenders let pass; of equally good ones any, by a random number.
+    /// Chooses among the nodes that extenders accepted; a random number breaks ties.
     pub(crate) fn follow(
         self,
         profile: &Profile,
@@ -96,7 +96,7 @@ impl Shortlist {
                 } else {
                     Code::Unschedulable
                 };
-                // Without a reason it only counts.
+                // A rejection without a reason only counts.
                 let reason = Some(failed.reason.to_string()).filter(|reason| !reason.is_empty());
                 let reasons = reason.into_iter().map(Into::into).collect();
                 let rejection = Rejection { code, reasons };

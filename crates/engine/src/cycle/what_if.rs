@@ -1,4 +1,4 @@
-//! What if some pods were elsewhere? Asked of one node at a time, and always undone.
+//! What-if: temporary changes of the pods on one node, always rolled back.
 
 use crate::framework::{Class, NodeVerdict, Profile, Rejection};
 use crate::index::{NodeIdx, PodIdx};
@@ -9,43 +9,44 @@ use super::diagnosis::Diagnosis;
 use super::evaluation::Evaluation;
 use super::rivals::Rivals;
 
-/// A node on which room can be made.
+/// A node on which evicting victims makes room.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// The node.
     pub node: NodeIdx,
-    /// Pods that must leave it.
+    /// Pods to evict.
     pub victims: Vec<PodIdx>,
-    /// How many of them a disruption budget protects.
+    /// Number of victims whose disruption budget would be violated.
     pub violations: usize,
 }
 
-/// What extenders say about victims.
+/// Verdict of extenders on victims.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExtenderPreemption {
-    /// None has a say.
+    /// No extender preempts.
     NotNeeded,
-    /// They are to be asked: [`crate::framework::PostFilterOutcome::AskExtenders`].
+    /// Extenders must be asked: [`crate::framework::PostFilterOutcome::AskExtenders`].
     Required,
-    /// They were asked, and left these candidates.
+    /// The candidates that extenders left.
     Answered(Vec<Candidate>),
-    /// They were asked in vain.
+    /// The call failed with this error.
     Failed(Text),
 }
 
-/// What a PostFilter plugin has to work with.
+/// Access for PostFilter plugins.
 pub struct PostFilter<'a> {
     /// The profile.
     pub profile: &'a Profile,
-    /// The pod that fits nowhere.
+    /// The pod without feasible nodes.
     pub pod: PodIdx,
-    /// Why it fits nowhere.
+    /// Reasons why no node is feasible.
     pub diagnosis: &'a Diagnosis,
-    /// The time in nanoseconds since the epoch, standing for the start of pods that have not started.
+    /// Current time in nanoseconds since the epoch; stands for the start time of pods that have
+    /// none.
     pub now: i64,
-    /// A random number, for where to begin.
+    /// Random number, for the offset of the first candidate.
     pub random: u64,
-    /// What extenders say about victims.
+    /// Verdict of the extenders on victims.
     pub victims: &'a ExtenderPreemption,
     pub(crate) state: &'a mut State,
     pub(crate) evaluation: &'a mut Evaluation,
@@ -53,17 +54,17 @@ pub struct PostFilter<'a> {
 }
 
 impl PostFilter<'_> {
-    /// The state.
+    /// Returns the state.
     pub fn state(&self) -> &State {
         self.state
     }
 
-    /// The class of the pod.
+    /// Returns the class of the pod.
     pub fn class(&self) -> &Class {
         &self.evaluation.class
     }
 
-    /// Whether a plugin was asked to pre-filter in this cycle.
+    /// Returns `true` if the plugin's PreFilter ran in this cycle.
     pub fn ran_pre_filter(&self, name: &str) -> bool {
         self.evaluation
             .pre_filters_run
@@ -71,13 +72,13 @@ impl PostFilter<'_> {
             .any(|plugin| self.profile.plugin_name(*plugin) == name)
     }
 
-    /// Begins to ask what-if questions about a node.
+    /// Starts a what-if on a node.
     pub fn what_if(&mut self, node: NodeIdx) -> WhatIf<'_> {
         WhatIf::new(self.state, self.evaluation, self.rivals, node)
     }
 }
 
-/// Questions about one node. Dropping it puts everything back.
+/// A what-if on one node. Dropping it rolls all changes back.
 pub struct WhatIf<'a> {
     state: &'a mut State,
     evaluation: &'a mut Evaluation,
@@ -102,26 +103,26 @@ impl<'a> WhatIf<'a> {
         Self { state, evaluation, rivals, node, pods, ports, removed, added }
     }
 
-    /// Takes a pod that is on the node away.
+    /// Removes a pod from the node.
     pub fn remove(&mut self, pod: PodIdx) {
         detach(self.state, self.evaluation, pod, self.node);
         self.removed.push(pod);
     }
 
-    /// Puts a pod that was taken away back.
+    /// Puts a removed pod back.
     pub fn put_back(&mut self, pod: PodIdx) {
         attach(self.state, self.evaluation, pod, self.node);
         self.removed.retain(|other| *other != pod);
     }
 
-    /// Whether the pod fits now; also with the pods nominated for this node that are at least as important.
+    /// Runs the filters with the present pods; first also with the rivals nominated for this node.
     pub fn fits(&mut self) -> Result<(), Rejection> {
         self.judge(|what_if, verdict| {
             what_if.evaluation.rejection(what_if.state, what_if.node, verdict).1
         })
     }
 
-    /// As [`Self::fits`] for those who do not ask why, which costs less.
+    /// As [`Self::fits`] without the rejection, which costs less.
     pub fn passes(&mut self) -> bool {
         self.judge(|_, _| ()).is_ok()
     }
@@ -143,7 +144,7 @@ impl<'a> WhatIf<'a> {
         self.check(&explain)
     }
 
-    /// Runs the filters once, as things are in this question, and has the answer read if it is no pass.
+    /// Runs the filters once and passes a rejecting verdict to `read`.
     pub(crate) fn check_and_read<T>(
         &mut self,
         read: impl FnOnce(&Evaluation, &State, (usize, NodeVerdict)) -> T,
@@ -162,7 +163,7 @@ impl<'a> WhatIf<'a> {
         self.added.push(pod);
     }
 
-    /// The state as it is in this question.
+    /// Returns the state with the what-if applied.
     pub fn state(&self) -> &State {
         self.state
     }
