@@ -1,15 +1,17 @@
-//! The engine: one way in, one way out.
+//! The engine: changes in, commands out.
 //!
 //! ```text
-//! Change ─▶ apply ─┬─ cluster   nodes, namespaces, volumes, …   ─▶ state, and events that wake pods
-//!                  ├─ pods      pods that come, change and go   ─▶ state and queue
-//!                  ├─ attempt   the next pod: filter, score, assume, reserve, permit
-//!                  ├─ consult   attempts in which extenders have a say
-//!                  ├─ binding   what comes after: volumes, bind, and their failures
-//!                  └─ preemption, nominations   room made for pods, and kept free for them
+//! Change ─▶ apply ─┬─ cluster      nodes, namespaces, volumes, …  ─▶ state, and events that wake
+//! pods
+//!                  ├─ pods         pods added, updated, deleted   ─▶ state and queue
+//!                  ├─ attempt      the next pod: filter, score, assume, reserve, permit
+//!                  ├─ extenders    attempts that wait for extenders
+//!                  ├─ binding      volumes, bind, and their failures
+//!                  ├─ preemption   eviction of victims
+//!                  └─ nominations  space kept free for preemptors
 //! ```
 
-/// What the queue asks, borrowed from the parts of the engine that the queue is not.
+/// Borrows the parts of the engine that the queue reads, so that the queue itself stays mutable.
 macro_rules! context_of {
     ($engine:expr) => {
         $crate::engine::context::Context {
@@ -59,10 +61,11 @@ pub use audit::AuditPart;
 /// Settings of an engine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Settings {
-    /// Times of the queue.
+    /// Durations of the queue.
     pub queue: QueueConfig,
-    /// Where random numbers start: equal seeds and equal changes give equal commands. One of equally
-    /// good nodes is chosen by them. Without a seed they start at zero and upstream's rule chooses it.
+    /// Seed of the random numbers: equal seeds and equal changes give equal commands. With a seed,
+    /// random numbers choose among ties; without one they start at zero and upstream's rule
+    /// chooses.
     pub seed: Option<u64>,
 }
 
@@ -72,31 +75,31 @@ pub struct Engine {
     profiles: Vec<Profile>,
     queue: Queue,
     classes: Classes,
-    /// Pods between the choice of their node and the API server's word.
+    /// Pods in their binding cycle.
     bindings: Map<PodIdx, BindingCycle>,
-    /// Those of them that wait for permission.
+    /// The part of `bindings` that waits for a permit.
     waiting_on_permit: BTreeSet<PodIdx>,
-    /// Pods about which extenders are asked.
+    /// Pods with an open extender call.
     extender_calls: Map<PodIdx, ExtenderCall>,
-    /// Pods about which they are to be asked once that is possible.
+    /// Pods that wait until an extender call is closed.
     waiting_for_slot: VecDeque<PodIdx>,
-    /// Number of the last question.
+    /// Ticket of the last command that has one.
     last_ticket: u64,
-    /// Pods for which others are being deleted.
+    /// Preemptors that wait for evictions.
     preemptions: Map<PodIdx, Preemption>,
-    /// Nodes that waiting pods are nominated for, as decided and as shown.
+    /// Nominations of waiting pods, as decided and as shown by the API server.
     nominations: Nominations,
-    /// Place in the visiting order of nodes at which the next visit begins.
+    /// Position in the visiting order at which the next visit begins.
     visit_start: usize,
     column_pool: ColumnPool,
     stopwatch: Stopwatch,
     random: u64,
-    /// Random numbers choose among equally good nodes.
+    /// Set if random numbers choose among ties.
     is_seeded: bool,
 }
 
 impl Engine {
-    /// An engine without any object.
+    /// Creates an engine for an empty cluster.
     pub fn new(profiles: Vec<Profile>, settings: Settings) -> Self {
         let queue = Queue::new(settings.queue, Subscriptions::of(&profiles));
         Self {
@@ -119,32 +122,32 @@ impl Engine {
         }
     }
 
-    /// What is known of the cluster.
+    /// Returns the state of the cluster.
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// Pods that wait.
+    /// Returns the scheduling queue.
     pub fn queue(&self) -> &Queue {
         &self.queue
     }
 
-    /// The profiles.
+    /// Returns the profiles.
     pub fn profiles(&self) -> &[Profile] {
         &self.profiles
     }
 
-    /// Has the next attempts timed by a clock, or not. What was measured so far is forgotten.
+    /// Sets or removes the clock that times the next attempts, and resets the measurements.
     pub fn set_clock(&mut self, clock: Option<Clock>) {
         self.stopwatch.set(clock);
     }
 
-    /// What was measured since then.
+    /// Returns the measurements since [`Self::set_clock`].
     pub fn attempt_times(&self) -> AttemptTimes {
         self.stopwatch.times()
     }
 
-    /// Takes over a change at a time (nanoseconds since the epoch), and adds what is to be done.
+    /// Applies a change at time `now` (nanoseconds since the epoch) and appends commands.
     pub fn apply(&mut self, change: Change, now: i64, commands: &mut Vec<Command>) {
         match change {
             Change::Pod(pod) => self.set_pod(*pod, now, commands),
@@ -179,15 +182,15 @@ impl Engine {
         }
     }
 
-    /// When [`Change::Tick`] has something to do next.
+    /// Returns the time of the next work for [`Change::Tick`].
     pub fn next_deadline(&self) -> Option<i64> {
         let permits = self.permit_deadline();
         self.queue.next_deadline().into_iter().chain(permits).min()
     }
 
-    /// Explains where a pod would go now. Nothing is changed.
+    /// Explains where a pod would go now, without changing anything.
     ///
-    /// `None` when no profile has its scheduler name.
+    /// Returns `None` if no profile has its scheduler name.
     pub fn explain<T>(
         &mut self,
         pod: Pod,
@@ -232,7 +235,7 @@ impl Engine {
         }
     }
 
-    /// The next random number.
+    /// Returns the next random number.
     fn next_random(&mut self) -> u64 {
         next_random(&mut self.random)
     }

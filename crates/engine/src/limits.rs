@@ -1,39 +1,49 @@
-//! Every limit of the engine, with its reason.
+//! Limits on what the engine keeps, has open or waits for, with their reasons.
+//!
+//! Bounds within one algorithm or type, such as `queue::PLUGINS_MAX`, are defined beside it.
 
-/// Changes of the pods on nodes kept for classes to catch up with; a class further behind is evaluated anew,
-/// which costs about as much as replaying this many changes.
+/// Retained changes of pods on nodes. Replaying this many costs about as much as evaluating a class
+/// from scratch, so an evaluation further behind is rebuilt.
 pub const NODE_CHANGES_MAX: usize = 4096;
 
-/// Changes of one tally kept for its readers, for the same reason.
+/// Retained changes of one tally, for the same reason.
 pub const TALLY_CHANGES_MAX: usize = 1024;
 
-/// Tallies kept alive. Each live class uses a few; the least recently read go first.
+/// Maximum number of tallies. Each class in use has a few; the least recently read are dropped.
 pub const TALLIES_MAX: usize = 4096;
 
-/// Tallies dropped at once when there are too many, so that finding the oldest is paid for rarely.
+/// Tallies dropped at once, so that the search for the oldest is rare.
 pub const TALLIES_DROP_BATCH: usize = 256;
 
-/// Classes whose evaluation is kept. At 5,000 nodes one takes 0.3 to 2.5 MB.
+/// Maximum number of cached evaluations. At 5,000 nodes one takes 0.3 to 2.5 MB.
 pub const EVALUATIONS_MAX: usize = 256;
 
-/// Refusals in a diagnosis that is kept for the next pod of the class. There are a few for each filter,
-/// unless a plugin has something else to say about every node.
+/// Maximum number of distinct rejections in a cached diagnosis. A filter usually has a few; a
+/// plugin with a message of its own for every node would make the cache large.
 pub const CACHED_REJECTIONS_MAX: usize = 256;
 
-/// Questions to extenders that may be open at a time; further pods wait for their turn.
+/// Maximum number of open extender calls; further pods wait until one is answered.
 pub const EXTENDER_CALLS_MAX: usize = 64;
 
-/// How often extenders are asked in one attempt before it counts as failed.
+/// Maximum number of extender calls in one attempt, before it fails.
 pub const EXTENDER_CALLS_PER_ATTEMPT_MAX: usize = 3;
 
-/// Classes of which it is known that they were evaluated before.
+/// Size of the filter of recently evaluated classes; see `Classes::keep_if_recurring`.
 pub const SEEN_KEYS_MAX: usize = 4096;
 
-/// Evaluations dropped at once when there are too many, so that finding the oldest is paid for rarely.
+/// Evaluations dropped at once, so that the search for the oldest is rare.
 pub const EVALUATIONS_DROP_BATCH: usize = 64;
 
-/// Nodes in the table. Positions are 32 bits wide and node sets are dense.
-pub const NODES_MAX: usize = 1 << 20;
+/// Maximum number of events kept for pods in flight. Most attempts end at once; only a pod that
+/// waits for a permit or an extender accumulates events, and this many are some seconds of a busy
+/// cluster. A pod whose events were dropped is retried after its backoff.
+pub const IN_FLIGHT_EVENTS_MAX: usize = 4096;
 
-const _: () = assert!(NODES_MAX < u32::MAX as usize);
-const _: () = assert!(EVALUATIONS_MAX < TALLIES_MAX);
+/// Maximum number of written values per pod to remember until the API server shows them. The status
+/// writer coalesces the values of a pod, so more than two are rare.
+pub const WRITTEN_NOMINATIONS_MAX: usize = 8;
+
+/// Maximum time-out of a Permit plugin in nanoseconds: 15 minutes, as in upstream.
+pub const PERMIT_TIMEOUT_MAX: i64 = 15 * 60 * 1_000_000_000;
+
+const _: () = assert!(EVALUATIONS_MAX < TALLIES_MAX, "every cached evaluation can keep a tally");

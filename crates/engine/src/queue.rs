@@ -1,4 +1,4 @@
-//! Pods that wait to be scheduled, and what wakes them.
+//! The scheduling queue: pods that wait to be scheduled, and the events that move them.
 //!
 //! ```text
 //!   add, update ──▶ PreEnqueue ──▶ Active ──pop──▶ InFlight ──done──▶ Binding ──▶ delete
@@ -6,21 +6,21 @@
 //!                    ▼  │  │  └──▶ Backoff ──pop──▶─┘    └─────┬─────────┘
 //!                  Gated   │       ErrorBackoff          add_unschedulable
 //!                          │             ▲ (1)                 │
-//!                          │ event       └───── something went wrong, or an event came meanwhile
+//!                          │ event       └───── an error, or an event during the attempt
 //!                          │                                   │
-//!                     Unschedulable ◀── plugins turned it down ┘
+//!                     Unschedulable ◀──── rejected by plugins ─┘
 //! ```
 //!
-//! (1) by way of PreEnqueue as well, and straight to Active when no backoff is left. What leaves
-//! backoff, by time or by pop when nobody else is left, is not asked about again.
+//! (1) also through PreEnqueue, and straight to Active if the backoff is over. PreEnqueue does not
+//! run again for pods that leave backoff, by time or because no pod is active.
 //!
-//! Behaves as upstream v1.36 (`pkg/scheduler/backend/queue`) with its default feature gates. On
-//! purpose different: pods that QueueSort finds equal go in order of arrival, events are judged once
-//! per set of equal pods, and only a bounded number of events is kept for pods in flight.
+//! Behaves as upstream v1.36 (`pkg/scheduler/backend/queue`) with its default feature gates.
+//! Intended differences: pods that QueueSort finds equal are ordered by arrival, queueing hints run
+//! once per set of equal pods, and the number of events kept for in-flight pods is bounded.
 //!
 //! # Invariants
 //!
-//! - A pod is in one [`Place`] from [`Queue::add`] to [`Queue::delete`].
+//! - A pod has one [`QueueStage`] from [`Queue::add`] to [`Queue::delete`].
 //! - The queue reads no clock. All times are nanoseconds since the epoch.
 
 mod backoff;
@@ -47,11 +47,12 @@ use crate::framework::profile::PluginPosition;
 use crate::framework::{Event, QueueKey};
 use crate::index::{ClassIdx, PodIdx};
 
+pub use crate::limits::IN_FLIGHT_EVENTS_MAX;
 pub use check::QueueCheck;
 pub use counters::{EventLabel, QueueCounters, QueueCounts, SubQueue, WakeCounts};
 pub use entry::{PendingPod, QueueStage, QueuedPod};
 pub use hints::Subscriptions;
-pub use in_flight::{IN_FLIGHT_EVENTS_MAX, OwnedObject, OwnedPod};
+pub use in_flight::{OwnedObject, OwnedPod};
 pub use nominator::Nominator;
 pub use plugin_set::{PLUGINS_MAX, PluginSet};
 
@@ -62,9 +63,10 @@ use in_flight::{InFlight, RecordedEvent};
 use transitions::{in_backoff_order, in_queue_order};
 use unschedulable::UnschedulablePool;
 
-/// What the queue asks the plugins, by way of the engine.
+/// Access of the queue to the plugins, through the engine.
 pub trait QueueContext {
-    /// Whether PreEnqueue lets a pod in, or which plugin does not. `first` is asked before all others.
+    /// Runs the PreEnqueue plugins, `first` before all others. Returns the plugin that gates the
+    /// pod.
     fn pre_enqueue(
         &self,
         pod: PodIdx,
@@ -72,13 +74,15 @@ pub trait QueueContext {
         first: Option<PluginPosition>,
     ) -> Result<(), PluginPosition>;
 
-    /// QueueSort, the same for all profiles.
+    /// Compares pods by QueueSort, which is the same for all profiles.
     fn order(&self, a: &QueueKey, b: &QueueKey) -> Ordering;
 
-    /// Whether an event may make pods of a class fit that a plugin turned down.
+    /// Runs a queueing hint. Returns `true` if the event may make pods of the class schedulable
+    /// that the plugin rejected.
     fn hint(&self, profile: usize, plugin: PluginPosition, class: ClassIdx, event: &Event) -> bool;
 
-    /// Keeps the object of an event for pods in flight. Whoever has it in an `Arc` need not copy it.
+    /// Copies the object of an event for pods in flight. Implementations that hold it in an `Arc`
+    /// can share it.
     fn to_owned_object(&self, object: &Object) -> OwnedObject {
         OwnedObject::of(object)
     }
@@ -89,7 +93,7 @@ pub trait QueueContext {
 pub struct QueueConfig {
     /// `podInitialBackoffSeconds`.
     pub initial_backoff: i64,
-    /// `podMaxBackoffSeconds`; zero switches backoff off.
+    /// `podMaxBackoffSeconds`; zero disables backoff.
     pub max_backoff: i64,
     /// `--pod-max-in-unschedulable-pods-duration`.
     pub max_in_unschedulable: i64,
@@ -106,23 +110,23 @@ impl Default for QueueConfig {
     }
 }
 
-/// Which of the waiting pods an event can move.
+/// The waiting pods that an event can move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WakeScope {
-    /// All.
+    /// All pods.
     All,
-    /// Those of at most this priority: a nominated pod only kept these away.
+    /// Pods of at most this priority, since a nomination only kept those away.
     UpToPriority(i32),
-    /// All but the pod whose own failed binding is the event.
+    /// All pods but this one, whose failed binding caused the event.
     AllExcept(PodIdx),
 }
 
-/// Pods that wait to be scheduled.
+/// The scheduling queue.
 #[derive(Clone, Debug)]
 pub struct Queue {
-    /// Pods that are nominated for nodes, as the engine says.
+    /// Nominated pods, as set by the engine.
     pub nominator: Nominator,
-    /// What was done so far.
+    /// Counters for metrics.
     pub counters: QueueCounters,
     config: QueueConfig,
     interests: Interests,
@@ -132,23 +136,22 @@ pub struct Queue {
     error_backoff: Heap,
     pool: UnschedulablePool,
     in_flight: InFlight,
-    /// Pods by [`Place`].
+    /// Number of pods by [`QueueStage`].
     counts: [usize; QueueStage::COUNT],
-    /// Queued pods by profile and plugin that stands in their way.
+    /// Number of queued pods by profile and blocking plugin.
     blocked: Vec<[usize; PLUGINS_MAX]>,
-    /// Number of the last arrival.
+    /// Sequence number of the last arrival.
     sequence: u64,
-    /// How often pods went from place to place.
+    /// Number of transfers between stages.
     transfers: u64,
 }
 
-/// Coming and going.
 impl Queue {
-    /// An empty queue.
+    /// Creates an empty queue.
     ///
     /// # Panics
     ///
-    /// When a profile has more than [`PLUGINS_MAX`] plugins.
+    /// Panics if a profile has more than [`PLUGINS_MAX`] plugins.
     pub fn new(config: QueueConfig, subscriptions: Subscriptions) -> Self {
         Self {
             nominator: Nominator::default(),
@@ -168,7 +171,7 @@ impl Queue {
         }
     }
 
-    /// Takes a new pod in. A pod that is known already stays where it is.
+    /// Adds a new pod. A known pod stays in its stage.
     pub fn add(&mut self, context: &dyn QueueContext, pod: &PendingPod, now: i64) -> QueueStage {
         match self.stage(pod.pod) {
             Some(stage) => stage,
@@ -176,10 +179,10 @@ impl Queue {
         }
     }
 
-    /// Takes over a change of a pod.
+    /// Applies an update of a pod, whose new class is in `pod`.
     ///
-    /// `events` has one event for each aspect that changed, or a plain update when none did; all are
-    /// [`Event::own`]. The class is the new one.
+    /// `events` has one event for each changed aspect, or a plain update if none changed; all have
+    /// [`Event::own`] set.
     pub fn update(
         &mut self,
         context: &dyn QueueContext,
@@ -192,7 +195,7 @@ impl Queue {
             return self.insert_new(context, pod, EventLabel::POD_UPDATE, now);
         };
         if stage == QueueStage::Binding {
-            // Not assumed any more, or the engine would not tell: upstream starts afresh.
+            // The engine updates only pods that are no longer assumed; as upstream, start afresh.
             self.delete(context, pod.pod);
             return self.insert_new(context, pod, EventLabel::POD_UPDATE, now);
         }
@@ -219,20 +222,20 @@ impl Queue {
                 }
                 return self.update_waiting(context, slot, stage, events, now);
             }
-            // What changed plays no part in the order of errors.
+            // The order of errors does not depend on what changed.
             QueueStage::ErrorBackoff | QueueStage::InFlight | QueueStage::Binding => {}
         }
         stage
     }
 
-    /// Takes over the class of a pod that changed while it was tried or bound.
+    /// Sets the class of a pod that changed during its attempt or binding.
     pub fn set_class(&mut self, pod: PodIdx, class: ClassIdx) {
         let Some((slot, stage)) = self.find(pod) else { return };
         debug_assert!(!stage.is_queued(), "changes of waiting pods go through update");
         self.entries.get_mut(slot).info.class = class;
     }
 
-    /// Forgets a pod that is gone or assigned, wherever it is. Whether it was known.
+    /// Removes a pod that was deleted or assigned, in any stage. Returns `true` if it was known.
     pub fn delete(&mut self, context: &dyn QueueContext, pod: PodIdx) -> bool {
         let Some((slot, _)) = self.find(pod) else { return false };
         self.transfer(context, slot, None);
@@ -253,7 +256,7 @@ impl Queue {
         self.enqueue_active(context, slot, label, now)
     }
 
-    /// Follows a change of a pod that waits for events: it may be the very one.
+    /// Applies an update of a waiting pod; the update itself may be the event that moves it.
     fn update_waiting(
         &mut self,
         context: &dyn QueueContext,
@@ -290,9 +293,8 @@ impl Queue {
     }
 }
 
-/// Attempts.
 impl Queue {
-    /// Takes out the pod to be tried next. Its attempt ends with [`Queue::done`],
+    /// Pops the next pod for an attempt, which ends with [`Queue::done`],
     /// [`Queue::add_unschedulable`] or [`Queue::delete`].
     pub fn pop(&mut self, context: &dyn QueueContext) -> Option<QueuedPod> {
         let slot = if let Some(head) = self.active.peek() {
@@ -308,18 +310,18 @@ impl Queue {
         Some(self.entries.get(slot).info)
     }
 
-    /// Ends an attempt that needs no events any more: the pod is about to be bound, or is not to be
-    /// tried again. It stays known until it is deleted.
+    /// Ends an attempt that needs no more events: the pod is about to be bound or will not be
+    /// retried. It stays in the queue as `Binding` until it is deleted.
     pub fn done(&mut self, context: &dyn QueueContext, pod: PodIdx) {
         if let Some((slot, QueueStage::InFlight)) = self.find(pod) {
             self.transfer(context, slot, Some(QueueStage::Binding));
         }
     }
 
-    /// Takes a pod back whose attempt failed; `None` when it is not known (any more).
+    /// Returns a pod to the queue after a failed attempt; `None` if the pod is unknown.
     ///
-    /// `rejectors` and `pending` are the plugins that turned it down. None at all means that
-    /// something went wrong, which is so for every failure after Permit.
+    /// `rejectors` and `pending` are the plugins that rejected it. Both are empty after an error,
+    /// which includes every failure after Permit.
     pub fn add_unschedulable(
         &mut self,
         context: &dyn QueueContext,
@@ -352,7 +354,7 @@ impl Queue {
         Some(self.requeue(context, slot, strategy, EventLabel::ScheduleAttemptFailure, now))
     }
 
-    /// What the events mean that came while the pod was tried.
+    /// Returns the strategy that the events during the attempt demand.
     fn replay(&mut self, context: &dyn QueueContext, slot: Slot) -> Strategy {
         let info = &self.entries.get(slot).info;
         let subject = WaitingSubject::of(info);
@@ -382,29 +384,28 @@ impl Queue {
     }
 }
 
-/// Reading.
 impl Queue {
-    /// Where a pod is.
+    /// Returns the stage of a pod.
     pub fn stage(&self, pod: PodIdx) -> Option<QueueStage> {
         Some(self.find(pod)?.1)
     }
 
-    /// A pod with its history.
+    /// Returns the queue's record of a pod.
     pub fn get(&self, pod: PodIdx) -> Option<&QueuedPod> {
         Some(&self.entries.get(self.entries.find(pod)?).info)
     }
 
-    /// All pods, in no particular order.
+    /// Iterates over all pods, unordered.
     pub fn iter(&self) -> impl Iterator<Item = (&QueuedPod, QueueStage)> {
         self.entries.iter().filter_map(|(_, entry)| Some((&entry.info, entry.stage?)))
     }
 
-    /// Whether [`Queue::pop`] would find a pod.
+    /// Returns `true` if [`Queue::pop`] would return a pod.
     pub fn has_next(&self) -> bool {
         self.active.len() + self.backoff.len() > 0
     }
 
-    /// How many pods are where.
+    /// Returns the number of pods by stage.
     pub fn counts(&self) -> QueueCounts {
         let count = |stage: QueueStage| self.counts[stage as usize];
         QueueCounts {
@@ -417,15 +418,16 @@ impl Queue {
         }
     }
 
-    /// `scheduler_unschedulable_pods`: queued pods that a plugin stands in the way of.
+    /// Returns the number of queued pods that a plugin rejected (metric
+    /// `scheduler_unschedulable_pods`).
     ///
-    /// Upstream forgets to count pods down that are deleted while active or in backoff.
+    /// Upstream does not decrement it for pods deleted while active or in backoff.
     pub fn blocked_by(&self, profile: usize, plugin: PluginPosition) -> usize {
         self.blocked.get(profile).map_or(0, |counts| counts[plugin])
     }
 
-    /// `scheduler_inflight_events`: events kept for pods in flight. Upstream's `PodPopped` is
-    /// [`QueueCounts::in_flight`].
+    /// Iterates over the events kept for in-flight pods (metric `scheduler_inflight_events`).
+    /// Upstream's `PodPopped` is [`QueueCounts::in_flight`].
     pub fn in_flight_events(&self) -> impl Iterator<Item = EventLabel> {
         self.in_flight.events().map(|event| event.label)
     }
@@ -455,7 +457,7 @@ impl RecordedEvent {
     }
 }
 
-/// What an event that is not a wildcard means for one pod.
+/// Returns what a non-wildcard event means for one pod.
 fn strategy_for(
     context: &dyn QueueContext,
     interests: &mut Interests,
@@ -468,7 +470,7 @@ fn strategy_for(
     }
 }
 
-/// The best that events can do for a pod: nothing comes after it.
+/// Returns the highest strategy that events can have for a pod.
 fn best_strategy(info: &QueuedPod) -> Strategy {
     if info.pending.is_empty() { Strategy::AfterBackoff } else { Strategy::Immediately }
 }

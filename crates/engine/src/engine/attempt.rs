@@ -1,4 +1,4 @@
-//! One attempt to place the next pod.
+//! Scheduling attempts, from the queue to a bind or a reason.
 
 use crate::command::Command;
 use crate::cycle::decide::{Decision, DecisionInputs, decide};
@@ -9,6 +9,7 @@ use crate::cycle::what_if::ExtenderPreemption;
 use crate::framework::profile::PluginPosition;
 use crate::framework::{Code, Permit, Point, Rejection, Reservation};
 use crate::index::{NodeIdx, PodIdx};
+use crate::limits::PERMIT_TIMEOUT_MAX;
 use crate::queue::{PluginSet, QueuedPod};
 
 use super::Engine;
@@ -16,7 +17,7 @@ use super::binding::{BindingCycle, BindingStage};
 use super::extenders::{AttemptOutcome, AttemptSoFar};
 use super::nominations::Nomination;
 
-/// Why an attempt failed, and what is known of it.
+/// A failed attempt.
 pub(super) struct Failure {
     /// `Unschedulable` or `SchedulerError`.
     pub(super) reason: &'static str,
@@ -27,7 +28,7 @@ pub(super) struct Failure {
 }
 
 impl Failure {
-    /// Something went wrong: the pod is tried again after a backoff.
+    /// Creates the failure of an error; the pod is retried after backoff.
     pub(super) fn error(message: String) -> Self {
         Self {
             reason: "SchedulerError",
@@ -38,7 +39,7 @@ impl Failure {
         }
     }
 
-    /// One plugin turned the chosen node down after all.
+    /// Creates the failure of a plugin's rejection of the chosen node, after the filters.
     fn on_chosen_node(plugin: PluginPosition, rejection: &Rejection) -> Self {
         let pending = rejection.code == Code::Pending;
         let set = PluginSet::one(plugin);
@@ -55,14 +56,14 @@ impl Failure {
 }
 
 impl Engine {
-    /// Tries the next pod; false when there is none.
+    /// Makes an attempt for the next pod. Returns `false` if there is none.
     pub(super) fn attempt(&mut self, now: i64, commands: &mut Vec<Command>) -> bool {
         let Some(queued) = self.queue.pop(&context_of!(self)) else { return false };
         self.begin_attempt(&queued, now, commands);
         true
     }
 
-    /// Begins the attempt of a pod.
+    /// Starts the attempt of a pod.
     pub(super) fn begin_attempt(
         &mut self,
         queued: &QueuedPod,
@@ -100,7 +101,7 @@ impl Engine {
         });
     }
 
-    /// Does one part of an attempt, with the evaluation that serves the pod.
+    /// Runs one part of an attempt with the evaluation of the pod's class.
     pub(super) fn with_evaluation(
         &mut self,
         queued: &QueuedPod,
@@ -131,7 +132,7 @@ impl Engine {
         }
     }
 
-    /// Does what was decided.
+    /// Carries out a decision.
     pub(super) fn apply_decision(
         &mut self,
         queued: &QueuedPod,
@@ -173,7 +174,7 @@ impl Engine {
         self.queue.done(&context_of!(self), pod);
     }
 
-    /// Assumes the pod on its node, reserves what it needs there, and asks for permission.
+    /// Assumes the pod on its node, then runs Reserve and Permit.
     fn assume_and_reserve(
         &mut self,
         queued: &QueuedPod,
@@ -185,7 +186,7 @@ impl Engine {
         self.state.assume(pod, node);
         let nominated = self.end_nomination(pod);
         if nominated.is_some_and(|other| other != node) {
-            // Beyond upstream: what was kept free for it elsewhere is there for others.
+            // Beyond upstream: the space kept free on the other node is available again.
             let old = self.owned_pod(pod);
             self.wake_up_to_priority(pod, &old, now);
         }
@@ -232,7 +233,7 @@ impl Engine {
         Ok(())
     }
 
-    /// A plugin turned the chosen node down or failed on it.
+    /// Returns the failure of a plugin that rejected the chosen node or failed on it.
     pub(super) fn failure_on_chosen_node(
         &self,
         point: &str,
@@ -248,7 +249,7 @@ impl Engine {
         Failure::on_chosen_node(plugin, rejection)
     }
 
-    /// Undoes reservations in reverse order and takes the pod off its node.
+    /// Runs Unreserve in reverse order and removes the pod from its node.
     pub(super) fn unreserve_all(&mut self, profile: usize, pod: PodIdx) {
         let node = self.state.pods.get(pod).node;
         let profile = &self.profiles[profile];
@@ -262,7 +263,7 @@ impl Engine {
         self.state.displace(pod);
     }
 
-    #[expect(clippy::too_many_arguments, reason = "all of one attempt")]
+    #[expect(clippy::too_many_arguments, reason = "the whole context of one attempt")]
     pub(super) fn handle_unschedulable(
         &mut self,
         queued: &QueuedPod,
@@ -312,7 +313,7 @@ impl Engine {
         AttemptOutcome::Failed(failure)
     }
 
-    /// Puts a pod whose attempt failed back into the queue and tells why.
+    /// Returns a pod to the queue after a failed attempt and reports the reason.
     pub(super) fn fail_attempt(
         &mut self,
         pod: PodIdx,
@@ -336,6 +337,3 @@ impl Engine {
         }
     }
 }
-
-/// The longest that a Permit plugin may make a pod wait: 15 minutes.
-const PERMIT_TIMEOUT_MAX: i64 = 15 * 60 * 1_000_000_000;

@@ -1,4 +1,4 @@
-//! Compares incremental state with state computed from scratch, and corrects it.
+//! Audits: compare incremental state with state computed from scratch, and correct it.
 
 use crate::cycle::choose::TieBreak;
 use crate::cycle::evaluation::Evaluation;
@@ -8,24 +8,25 @@ use crate::queue::{QueueCheck, QueueStage};
 
 use super::Engine;
 
-/// Slots of nodes and of pods that one part of an audit looks at: a fraction of a millisecond.
+/// Node slots that one part of an audit checks, which takes a fraction of a millisecond.
 const NODES_AT_ONCE: usize = 256;
+/// Pod slots that one part of an audit checks.
 const PODS_AT_ONCE: usize = 4096;
 
-/// The part of an audit that comes next. Changes may be applied between parts: each compares what is
-/// kept by then.
+/// The next part of an audit. Changes may be applied between parts; each part compares the state as
+/// it is then.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditPart(AuditStep);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum AuditStep {
-    /// Nodes from this slot on.
+    /// Node slots from this one on.
     Nodes(usize),
-    /// Pods from this slot on.
+    /// Pod slots from this one on.
     Pods(usize),
-    /// The queue, as far as it was not checked yet.
+    /// Remaining parts of the queue's check.
     Queue(QueueCheck),
-    /// The first class from this index on.
+    /// The first class at this index or after it.
     Class(usize),
 }
 
@@ -36,9 +37,9 @@ impl Default for AuditStep {
 }
 
 impl Engine {
-    /// Checks state, queue, and every kept evaluation. Returns the first difference.
+    /// Checks the state, the queue and all cached evaluations. Returns the first difference.
     ///
-    /// Costs as much as evaluating every class anew: for tests.
+    /// Costs as much as evaluating every class from scratch; for tests.
     pub fn audit(&mut self) -> Result<(), String> {
         let mut part = Some(AuditPart::default());
         let mut all = Ok(());
@@ -50,11 +51,11 @@ impl Engine {
         all
     }
 
-    /// Does one part of an audit: some nodes, some pods, some of the queue, or one class. Returns the part
-    /// that comes next, if there is one, and the differences found.
+    /// Runs one part of an audit: some nodes, some pods, some of the queue, or one class. Returns
+    /// the next part, if any, and the differences found.
     ///
-    /// Sums of nodes that differ are corrected; an evaluation that differs is dropped, so that the next
-    /// pod of its class has it made anew. Other differences are only reported.
+    /// Corrects sums of nodes that differ, and drops an evaluation that differs, which is then made
+    /// again for the next pod of its class. Other differences are only reported.
     pub fn audit_part(&mut self, part: AuditPart) -> (Option<AuditPart>, Result<(), String>) {
         let (next, found) = match part.0 {
             AuditStep::Nodes(from) => {
@@ -105,7 +106,7 @@ impl Engine {
             self.classes.drop_evaluation(&mut self.state, evaluator);
             return found;
         }
-        // To be looked at is no use: what is kept, and for how long, stays as it was.
+        // Auditing must not count as use, or it would keep rankings alive.
         if !ranked && let Some(ranking) = kept.ranking.take() {
             ranking.recycle(&mut self.column_pool);
         }
@@ -113,9 +114,9 @@ impl Engine {
         found
     }
 
-    /// Checks that no pod waits for an event although it fits. The first such pod is told.
+    /// Checks that no pod waits for an event although it is schedulable. Returns the first one.
     ///
-    /// Nodes for which more important pods are nominated do not count as fitting.
+    /// Nodes with nominated pods do not count as feasible.
     pub fn audit_waiting(&mut self) -> Result<(), String> {
         let before = self.state.nodes.peek_order();
         let found = self.find_waiting();
@@ -147,7 +148,7 @@ impl Engine {
     fn compare(&mut self, kept: &mut Evaluation, class: ClassIdx) -> Result<(), String> {
         let profile = &self.profiles[self.classes.profile(class)];
         kept.refresh(profile, &mut self.state);
-        // Also for a class that another one evaluates for.
+        // The class may differ from the one whose evaluation it shares.
         let class = self.classes.class(class).clone();
         let fresh = Evaluation::new(profile, class.clone(), &mut self.state);
         if kept.feasible() != fresh.feasible() || kept.feasible_count() != fresh.feasible_count() {

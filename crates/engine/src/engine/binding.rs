@@ -1,8 +1,8 @@
-//! From the choice of a node to the API server's word.
+//! The binding cycle: from the choice of a node to the response of the API server.
 //!
 //! ```text
-//! Permit ──allowed──▶ Volumes ──ready──▶ Bind ──bound──▶ assumed until the watch shows it
-//!    └─ denied, timeout ─┴── failed ───────┴── failed ──▶ everything given back, pod tried again
+//! Permit ──allowed──▶ Volumes ──ready──▶ Bind ──bound──▶ assumed until the watch confirms it
+//!    └─ denied, time-out ─┴── failed ─────┴── failed ──▶ unreserved, and the pod is retried
 //! ```
 
 use crate::command::Command;
@@ -16,30 +16,30 @@ use crate::queue::WakeScope;
 use super::Engine;
 use super::attempt::Failure;
 
-/// A pod on its way to a node.
+/// A pod in its binding cycle.
 pub(super) struct BindingCycle {
     pub(super) profile: usize,
     pub(super) node: NodeIdx,
     pub(super) stage: BindingStage,
 }
 
-/// How far it is.
+/// Stage of a binding cycle.
 pub(super) enum BindingStage {
-    /// Waits for these plugins, each until a time.
+    /// Waits for these permit plugins, each until its deadline.
     Permit { waits: Vec<(PluginPosition, i64)> },
-    /// Its volumes are being prepared, by the command with this ticket.
+    /// Waits for `Command::PrepareVolumes` of this ticket.
     Volumes { ticket: u64 },
-    /// The bind command is out.
+    /// Waits for `Command::Bind`.
     Bind,
 }
 
 impl Engine {
-    /// The earliest time at which a wait for permission ends.
+    /// Returns the earliest deadline of a permit.
     pub(super) fn permit_deadline(&self) -> Option<i64> {
         self.permit_waits().flat_map(|(_, waits)| waits).map(|(_, until)| *until).min()
     }
 
-    /// Pods that wait for permission; few at any time.
+    /// Iterates over the pods that wait for a permit; they are few.
     fn permit_waits(&self) -> impl Iterator<Item = (PodIdx, &Vec<(PluginPosition, i64)>)> {
         self.waiting_on_permit.iter().filter_map(|pod| match &self.bindings.get(pod)?.stage {
             BindingStage::Permit { waits } => Some((*pod, waits)),
@@ -47,7 +47,7 @@ impl Engine {
         })
     }
 
-    /// Ends waits for permission that took too long.
+    /// Rejects the pods whose permit timed out.
     pub(super) fn expire_permits(&mut self, now: i64, commands: &mut Vec<Command>) {
         let expired: Vec<(PodIdx, PluginPosition)> = self
             .permit_waits()
@@ -64,7 +64,7 @@ impl Engine {
         }
     }
 
-    /// A plugin allows a waiting pod or turns it away.
+    /// Applies a permit plugin's answer for a waiting pod.
     pub(super) fn permit_answered(
         &mut self,
         uid: &Uid,
@@ -103,14 +103,14 @@ impl Engine {
         let old = self.owned_pod(pod);
         self.unreserve_all(binding.profile, pod);
         self.fail_attempt(pod, failure, now, commands);
-        // Its own failure must not wake it: the others are told after it is back in the queue.
+        // Its own failure must not wake the pod: the event comes after its return to the queue.
         let object = Object::Pod { old: Some(old.view()), new: None };
         let (resource, action) = (Resource::AssignedPod, Action::DELETE);
         let event = Event { resource, action, object, own: false };
         self.queue.move_all(&context_of!(self), &event, WakeScope::AllExcept(pod), now);
     }
 
-    /// Nothing stands in the way any more: volumes first, then the binding itself.
+    /// Continues after Permit: prepares volumes if necessary, otherwise sends the bind.
     pub(super) fn pre_bind_or_send(&mut self, pod: PodIdx, commands: &mut Vec<Command>) {
         self.waiting_on_permit.remove(&pod);
         self.queue.done(&context_of!(self), pod);
@@ -139,7 +139,8 @@ impl Engine {
         commands.push(Command::PrepareVolumes { pod, ticket, node, requests, timeout });
     }
 
-    /// Tells other components where a pod is going that cannot be bound yet.
+    /// Writes the nominated node of a pod that cannot be bound yet, for components such as the
+    /// cluster autoscaler.
     pub(super) fn publish_nominated_node(
         &mut self,
         pod: PodIdx,
@@ -163,7 +164,7 @@ impl Engine {
         commands.push(Command::Bind { pod: self.name(pod), resource_version, node, extender });
     }
 
-    /// What came of preparing volumes.
+    /// Handles the outcome of `Command::PrepareVolumes`.
     pub(super) fn volumes_ready(
         &mut self,
         uid: &Uid,
@@ -183,7 +184,7 @@ impl Engine {
         }
     }
 
-    /// What came of a bind command.
+    /// Handles the outcome of `Command::Bind`.
     pub(super) fn bind_answered(
         &mut self,
         uid: &Uid,
@@ -210,7 +211,7 @@ impl Engine {
         self.drop_from_queue_and_binding(pod);
     }
 
-    /// Binding failed: everything is given back, the others are told, and the pod is tried again.
+    /// Ends a failed binding cycle: unreserves, wakes waiting pods and retries the pod.
     pub(super) fn fail_binding(
         &mut self,
         pod: PodIdx,
@@ -223,7 +224,7 @@ impl Engine {
         let binding = self.bindings.remove(&pod);
         match &binding {
             Some(binding) => self.unreserve_all(binding.profile, pod),
-            // Bound already, and gone before the watch showed it.
+            // The pod was bound and deleted before the watch showed it.
             None => self.state.displace(pod),
         }
         let object = Object::Pod { old: Some(old.view()), new: None };

@@ -1,4 +1,4 @@
-//! Nodes, namespaces, volumes and all else that is not a pod.
+//! Changes of nodes, namespaces, volumes and all other objects but pods.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::queue::WakeScope;
 use super::Engine;
 
 impl Engine {
-    /// Takes over a change of anything but pods.
+    /// Applies a change of an object that is not a pod.
     pub(super) fn change_cluster(&mut self, change: Change, now: i64) {
         match change {
             Change::Node(node) => self.set_node(&node, now),
@@ -31,12 +31,12 @@ impl Engine {
                 self.wake(Resource::DeviceClass, Action::UPDATE, Object::None, now);
             }
             Change::DeviceClassGone(name) => self.state.remove_device_class(&name),
-            // The rest is taken care of by `apply`.
+            // `apply` handles the other changes.
             _ => {}
         }
     }
 
-    /// Lets an event wake pods.
+    /// Moves the waiting pods that an event may help.
     pub(super) fn wake(&mut self, resource: Resource, action: Action, object: Object, now: i64) {
         let event = Event { resource, action, object, own: false };
         self.queue.move_all(&context_of!(self), &event, WakeScope::All, now);
@@ -70,7 +70,7 @@ impl Engine {
 
     fn set_storage(&mut self, storage: Storage, now: i64) {
         let volumes = &self.state.volumes;
-        // The old version is needed by hints; storage objects are small.
+        // Queueing hints read the old version. Storage objects are small, so it is cloned.
         match storage {
             Storage::Volume(new) => {
                 let old = volumes.volumes.get(&new.name).cloned();
@@ -148,7 +148,7 @@ impl Engine {
             StorageName::Attachment(name) => {
                 let old = self.state.change_volumes(|v| v.attachments.remove(name));
                 let object = Object::VolumeAttachment { old: old.as_ref(), new: None };
-                // The only storage object whose end can help somebody.
+                // As in upstream, no plugin's hint accepts the deletion of other storage objects.
                 self.wake(Resource::VolumeAttachment, Action::DELETE, object, now);
             }
         }
@@ -159,7 +159,7 @@ fn add_or_update<T>(old: Option<&T>) -> Action {
     if old.is_some() { Action::UPDATE } else { Action::ADD }
 }
 
-/// What changed of a node, one action for each aspect, in upstream's order.
+/// Returns the changed aspects of a node as actions, in upstream's order.
 fn changed_aspects(old: &Node, new: &Node) -> Vec<Action> {
     let aspects = [
         (old.unschedulable && !new.unschedulable, Action::UPDATE_NODE_TAINT),

@@ -1,4 +1,4 @@
-//! What the queue asks of the plugins.
+//! The queue's access to the plugins.
 
 use std::cmp::Ordering;
 
@@ -12,7 +12,7 @@ use crate::state::State;
 
 use super::preemption::Preemption;
 
-/// The parts of the engine that answer the queue.
+/// The parts of the engine that the queue reads.
 pub(super) struct Context<'a> {
     pub(super) state: &'a State,
     pub(super) profiles: &'a [Profile],

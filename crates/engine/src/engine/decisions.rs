@@ -1,4 +1,4 @@
-//! Compares decisions made with the cached evaluation of a class with decisions made from scratch.
+//! Compares decisions by cached evaluations with decisions from scratch.
 
 use crate::cycle::decide::{Decision, DecisionInputs, decide};
 use crate::cycle::evaluation::Evaluation;
@@ -11,13 +11,14 @@ use crate::queue::{QueueStage, QueuedPod};
 use super::Engine;
 
 impl Engine {
-    /// Decides on every pod that waits, as an attempt would do and from scratch, and returns the first
-    /// difference. Nothing is carried out; attempts that a failing plugin ends are not compared.
+    /// Decides on every waiting pod both as an attempt would and from scratch, and returns the
+    /// first difference. Nothing is carried out; attempts that end with a plugin's error are not
+    /// compared.
     ///
-    /// Costs as much as explaining every waiting pod: for tests.
+    /// Costs as much as explaining every waiting pod; for tests.
     pub fn audit_decisions(&mut self) -> Result<(), String> {
         let before = self.state.nodes.peek_order();
-        // Attempts that extenders have a say in are under way.
+        // Pods in flight wait for extenders.
         let waits = |stage| !matches!(stage, QueueStage::Binding | QueueStage::InFlight);
         let mut waiting: Vec<QueuedPod> = self
             .queue
@@ -92,7 +93,7 @@ impl Engine {
     }
 }
 
-/// Whether a node has the highest total of as many as are feasible.
+/// Checks that a node has the highest total from scratch and that `feasible` nodes are feasible.
 fn is_best(wanted: &Explanation, node: NodeIdx, feasible: usize) -> Result<(), String> {
     if wanted.feasible.len() != feasible {
         return Err(format!("{} are feasible from scratch", wanted.feasible.len()));

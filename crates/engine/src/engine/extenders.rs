@@ -1,14 +1,14 @@
-//! Attempts in which extenders have a say.
+//! Attempts that wait for extenders.
 //!
 //! ```text
-//! shortlist ──Consult──▶ extenders ──ExtendersAnswered──▶ shortlist again, follow ──▶ a node: take it
-//!                                                     │ fits nowhere
+//! shortlist ──AskExtenders──▶ ExtendersAnswered ──▶ shortlist again, follow ──▶ a node: assume it
+//!                                                     │ no node
 //!                                                     ▼
-//!                            candidates ──AskExtendersAboutVictims──▶ extenders ──▶ one of them
+//!             candidates ──AskExtendersAboutVictims──▶ ExtendersAnsweredAboutVictims ──▶ evict
 //! ```
 //!
-//! Meanwhile the pod is in flight, and others are placed. What extenders say is held against the state
-//! as it is by then: nothing is taken that does not fit any more.
+//! Meanwhile the pod is in flight and other pods are scheduled. A verdict is applied to the state
+//! at its arrival: a node that is no longer feasible is not chosen.
 
 use crate::change::{ExtenderVerdict, NodeVictims};
 use crate::command::Command;
@@ -25,49 +25,49 @@ use crate::queue::{QueueStage, QueuedPod};
 use super::Engine;
 use super::attempt::Failure;
 
-/// A question to extenders that is not answered yet.
+/// An open extender call.
 pub(super) struct ExtenderCall {
-    /// Answers to other questions are of no interest.
+    /// Answers with another ticket are ignored.
     ticket: u64,
-    /// Where the visit of nodes began.
+    /// Position at which the visit of nodes began.
     begun: usize,
-    /// How often they were asked in this attempt.
+    /// Number of calls in this attempt.
     asked: usize,
     kind: ExtenderCallKind,
 }
 
 enum ExtenderCallKind {
-    /// Nodes, or only the one that the pod is nominated for.
+    /// About nodes, or only the pod's nominated node.
     Nodes { nominated: bool },
-    /// Victims; and what they said about nodes before.
+    /// About victims, with the earlier verdict on nodes.
     Victims(ExtenderVerdict),
 }
 
-/// What an attempt has come to know before a decision is carried out.
+/// Results of an attempt before a decision is carried out.
 pub(super) struct AttemptSoFar {
-    /// What extenders said about nodes, if they were asked.
+    /// Verdict of the extenders on nodes; empty if they were not called.
     pub(super) verdict: ExtenderVerdict,
-    /// Where the visit of nodes began.
+    /// Position at which the visit of nodes began.
     pub(super) begun: usize,
 }
 
 impl AttemptSoFar {
-    /// Extenders were not asked.
+    /// Creates the results of an attempt without extender calls.
     pub(super) fn without_extenders(begun: usize) -> Self {
         Self { verdict: ExtenderVerdict::default(), begun }
     }
 }
 
-/// What became of an attempt so far.
+/// Outcome of one part of an attempt.
 pub(super) enum AttemptOutcome {
-    /// A node was taken, or extenders are asked.
+    /// A node was assumed, or extenders were called.
     InProgress,
-    /// It failed.
+    /// The attempt failed.
     Failed(Failure),
 }
 
 impl Engine {
-    /// The extenders that have a say about a pod in some matter, by their positions.
+    /// Returns the positions of the extenders to call for a pod, among those that `matter` selects.
     pub(super) fn extenders_for(
         &self,
         queued: &QueuedPod,
@@ -83,7 +83,7 @@ impl Engine {
         positions.map(|(position, _)| position).collect()
     }
 
-    /// Asks extenders about nodes, or leaves that for later when too many questions are open.
+    /// Calls extenders about nodes, or waits if too many calls are open.
     pub(super) fn ask_extenders(
         &mut self,
         queued: &QueuedPod,
@@ -136,7 +136,7 @@ impl Engine {
         shortlist(profile, evaluation, &mut self.state, queued.pod, &inputs, nominated_first)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "all of one attempt")]
+    #[expect(clippy::too_many_arguments, reason = "the whole context of one attempt")]
     fn send_nodes(
         &mut self,
         queued: &QueuedPod,
@@ -171,7 +171,7 @@ impl Engine {
         ticket
     }
 
-    /// Extenders answered about nodes.
+    /// Handles the extenders' verdict on nodes.
     pub(super) fn extenders_answered(
         &mut self,
         uid: &Uid,
@@ -192,7 +192,7 @@ impl Engine {
         });
     }
 
-    #[expect(clippy::too_many_arguments, reason = "all of one attempt")]
+    #[expect(clippy::too_many_arguments, reason = "the whole context of one attempt")]
     fn apply_verdict(
         &mut self,
         queued: &QueuedPod,
@@ -214,7 +214,7 @@ impl Engine {
         let profile = &self.profiles[queued.profile()];
         let verdict = &so_far.verdict;
         let decision = match list.follow(profile, evaluation, &mut self.state, verdict, random) {
-            // The node it was nominated for will not do: the others are looked at.
+            // The nominated node was rejected: ask about the other nodes.
             ShortlistOutcome::Decided(Decision::Unschedulable(_)) if nominated => None,
             ShortlistOutcome::Decided(decision) => Some(decision),
             ShortlistOutcome::AskAgain => None,
@@ -241,7 +241,7 @@ impl Engine {
         }
     }
 
-    /// Extenders answered about victims.
+    /// Handles the extenders' verdict on victims.
     pub(super) fn extenders_answered_about_victims(
         &mut self,
         uid: &Uid,
@@ -283,7 +283,8 @@ impl Engine {
         });
     }
 
-    /// Candidates by what they are now; where something is gone, it is none any more.
+    /// Looks the named candidates up. Candidates whose node or victims no longer exist are left
+    /// out.
     fn resolve_candidates(&self, candidates: &[NodeVictims]) -> Vec<Candidate> {
         let candidates = candidates.iter().filter_map(|named| {
             let node = self.state.nodes.find(&named.node)?;
@@ -295,7 +296,8 @@ impl Engine {
         candidates.collect()
     }
 
-    /// Asks extenders about victims, or has the whole attempt made later when too many questions are open.
+    /// Calls extenders about victims. If too many calls are open, the whole attempt starts again
+    /// later.
     pub(super) fn ask_extenders_about_victims(
         &mut self,
         queued: &QueuedPod,
@@ -322,7 +324,7 @@ impl Engine {
         commands.push(Command::AskExtendersAboutVictims { pod, ticket, extenders, candidates });
     }
 
-    /// Goes on with a pod whose question was answered, and then with those that could not ask yet.
+    /// Continues the attempt of an answered call, and then starts those that wait for a free call.
     fn resume(
         &mut self,
         uid: &Uid,
@@ -349,7 +351,7 @@ impl Engine {
                 go_on(engine, &queued, evaluation, asked, commands)
             });
         }
-        // Also when the answer is about a pod that is gone: it was one of the open questions.
+        // Also if the pod was deleted meanwhile, since its call is closed.
         while self.extender_calls.len() < EXTENDER_CALLS_MAX
             && let Some(pod) = self.waiting_for_slot.pop_front()
         {
@@ -359,19 +361,20 @@ impl Engine {
         }
     }
 
-    /// Leaves a pod for when fewer questions are open. Each of them is answered, so that time comes.
+    /// Postpones an attempt until a call is closed; every open call is answered, so none waits
+    /// forever.
     fn wait_for_slot(&mut self, pod: PodIdx) {
         self.waiting_for_slot.push_back(pod);
     }
 
-    /// A pod is not to be placed any more.
+    /// Cancels the extender calls of a pod that is not to be scheduled any more.
     pub(super) fn cancel_extender_calls(&mut self, pod: PodIdx) {
         self.extender_calls.remove(&pod);
-        // Another pod may get its index.
+        // The index may be reused by another pod.
         self.waiting_for_slot.retain(|other| *other != pod);
     }
 
-    /// A pod in the middle of an attempt, as the queue knows it now.
+    /// Returns the queue's record of a pod that is in an attempt.
     fn in_flight(&self, pod: PodIdx) -> Option<QueuedPod> {
         (self.queue.stage(pod) == Some(QueueStage::InFlight))
             .then(|| self.queue.get(pod).copied())?

@@ -1,14 +1,14 @@
-//! Which nominations hold: those decided here, and those that the API server shows.
+//! Nominations: those decided here and those that the API server shows.
 //!
 //! ```text
-//! decided here ──────────────▶ nominator ◀── shown by the API server, and not written here
-//!      └─▶ written ─▶ shown                    └─ its node does not exist yet: taken over when it is added
+//! decided here ──────────────▶ nominator ◀── shown by the API server, but not written here
+//!      └─▶ written ─▶ shown                    └─ node does not exist yet: claimed when it is added
 //! ```
 //!
-//! A decision holds at once. The API server shows it later, perhaps after an earlier one that was
-//! still being written, so a value that was written here never replaces what was decided since. A
-//! nomination ends when its pod is assumed, bound or deleted, when its node is removed, when a more
-//! important pod is nominated for the node, or when an attempt or the API server says so.
+//! A decision applies at once. The API server shows it later, possibly after an earlier value that
+//! was still being written, so a value written here never replaces a later decision. A nomination
+//! ends when its pod is assumed, bound or deleted, when its node is removed, when a pod of higher
+//! priority is nominated for the node, or by a decision or a value of the API server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -17,65 +17,65 @@ use crate::command::Command;
 use crate::framework::event::Object;
 use crate::framework::{Action, Event, Resource};
 use crate::index::{NodeIdx, PodIdx};
+use crate::limits::WRITTEN_NOMINATIONS_MAX;
 use crate::map::Map;
 use crate::object::Text;
 use crate::queue::{OwnedPod, QueueStage, WakeScope};
 
 use super::Engine;
 
-/// What a failed attempt means for the nomination of its pod.
+/// Effect of a failed attempt on the nomination of its pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Nomination {
-    /// Nothing: it stays as it is (upstream's `ModeNoop`).
+    /// The nomination stays (upstream's `ModeNoop`).
     Keep,
-    /// It is for this node; `NONE` takes it away (upstream's `ModeOverride`).
+    /// The pod is nominated for this node; `NONE` clears the nomination (upstream's
+    /// `ModeOverride`).
     Override(NodeIdx),
 }
-
-/// Values written of one pod that are remembered until the API server shows them. The writer merges
-/// values of one pod, so more than one that is being written and one that waits are rare.
-const WRITTEN_MAX: usize = 8;
 
 /// `status.nominatedNodeName` of waiting pods.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Nominations {
-    /// Pods of which the field was never set have none.
+    /// Fields by pod; pods whose field was never set have none.
     fields: Map<PodIdx, NominationField>,
-    /// Pods whose claim is [`NominationClaim::Open`] because the node of this name does not exist.
+    /// Pods with a claim that is [`NominationClaim::Open`] because the node of this name does not
+    /// exist.
     awaiting: BTreeMap<Text, BTreeSet<PodIdx>>,
 }
 
-/// The field of one pod.
+/// `status.nominatedNodeName` of one pod.
 #[derive(Clone, Debug, Default)]
 struct NominationField {
-    /// As the API server showed it last.
+    /// Value that the API server showed last.
     shown: Text,
-    /// What was written since and is not shown yet, in order.
+    /// Values written since and not shown yet, in order.
     written: Vec<Text>,
     claim: NominationClaim,
 }
 
-/// What the latest value means for the nominator.
+/// Effect of the latest value on the nominator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum NominationClaim {
     /// The nominator has it.
     #[default]
     Settled,
-    /// The nominator gets it once the node exists and PreEnqueue lets the pod in.
+    /// The nominator gets it once the node exists and PreEnqueue admits the pod.
     Open,
-    /// Nothing: the node was removed.
+    /// None, since the node was removed.
     Ended,
 }
 
 impl NominationField {
-    /// The latest value, shown or not.
+    /// Returns the latest value, shown or not.
     fn latest(&self) -> &Text {
         self.written.last().unwrap_or(&self.shown)
     }
 }
 
 impl Nominations {
-    /// Notes the value that the API server shows. Returns whether it replaces what was decided here.
+    /// Records a value that the API server shows. Returns `true` if it replaces the decision made
+    /// here.
     fn observe(&mut self, pod: PodIdx, value: &Text) -> bool {
         let shown = self.fields.get(&pod).map_or("", |field| &field.shown);
         if shown == value {
@@ -96,37 +96,37 @@ impl Nominations {
         place.is_none()
     }
 
-    /// Notes a value that is about to be written.
+    /// Records a value that is about to be written.
     pub(super) fn write(&mut self, pod: PodIdx, value: Text) {
         self.settle(pod);
         let field = self.fields.get_or_insert_with(pod, NominationField::default);
         if *field.latest() != value {
             field.written.push(value);
         }
-        if field.written.len() > WRITTEN_MAX {
+        if field.written.len() > WRITTEN_NOMINATIONS_MAX {
             field.written.remove(0);
         }
         self.drop_if_unset(pod);
     }
 
-    /// A value that the API server does not show although it holds here.
+    /// Returns a value that applies here but that the API server does not show.
     fn unconfirmed(&self, pod: PodIdx) -> Option<Text> {
         let field = self.fields.get(&pod)?;
         field.written.last().filter(|_| field.claim == NominationClaim::Settled).cloned()
     }
 
-    /// The node that a pod is to be nominated for once that is possible.
+    /// Returns the node name of an open claim.
     fn open_claim(&self, pod: PodIdx) -> Option<Text> {
         let field = self.fields.get(&pod)?;
         (field.claim == NominationClaim::Open).then(|| field.shown.clone())
     }
 
-    /// Has an open claim looked at again when the node is added.
+    /// Makes an open claim wait for a node.
     fn await_node(&mut self, pod: PodIdx, name: Text) {
         self.awaiting.entry(name).or_default().insert(pod);
     }
 
-    /// Ends an open claim.
+    /// Closes an open claim.
     pub(super) fn settle(&mut self, pod: PodIdx) {
         self.stop_awaiting(pod);
         if let Some(field) = self.fields.get_mut(&pod) {
@@ -134,14 +134,14 @@ impl Nominations {
         }
     }
 
-    /// The node for which a pod was nominated is removed.
+    /// Ends the nomination of a pod whose node is removed.
     fn end(&mut self, pod: PodIdx) {
         if let Some(field) = self.fields.get_mut(&pod) {
             field.claim = NominationClaim::Ended;
         }
     }
 
-    /// Forgets a pod that does not wait any more.
+    /// Drops the field of a pod that no longer waits.
     pub(super) fn forget(&mut self, pod: PodIdx) {
         self.stop_awaiting(pod);
         self.fields.remove(&pod);
@@ -165,7 +165,8 @@ impl Nominations {
 }
 
 impl Engine {
-    /// Nominates a pod for a node; `NONE` ends its nomination. Returns whether a node is free of it now.
+    /// Nominates a pod for a node; `NONE` clears its nomination. Returns `true` if another node
+    /// became free of it.
     fn nominate(&mut self, pod: PodIdx, node: NodeIdx) -> bool {
         let before = self.queue.nominator.node_of(pod);
         if before.unwrap_or(NodeIdx::NONE) != node {
@@ -175,8 +176,8 @@ impl Engine {
         before.is_some_and(|before| before != node)
     }
 
-    /// Carries out what a failed attempt, or a more important pod, decided, and returns the value to be
-    /// written, if any is.
+    /// Applies the decision of a failed attempt, or of a preemptor of higher priority, and returns
+    /// the value to write, if any.
     pub(super) fn decide_nomination(
         &mut self,
         pod: PodIdx,
@@ -198,7 +199,8 @@ impl Engine {
         Some(name)
     }
 
-    /// Ends the nominations of less important pods for a node that another pod is nominated for now.
+    /// Clears the nominations of pods with lower priority for a node that `pod` is nominated for
+    /// now.
     pub(super) fn end_lower_nominations(
         &mut self,
         pod: PodIdx,
@@ -218,14 +220,15 @@ impl Engine {
         }
     }
 
-    /// The chosen node is taken: the pod is nominated for none any more. Returns that for which it was.
+    /// Clears the nomination of an assumed pod and returns its node.
     pub(super) fn end_nomination(&mut self, pod: PodIdx) -> Option<NodeIdx> {
         self.nominations.settle(pod);
         self.state.set_nominated(pod, NodeIdx::NONE);
         self.queue.nominator.remove(pod)
     }
 
-    /// Takes over the value that the API server shows of a pod. `old` is the pod as it was before.
+    /// Applies the value that the API server shows of a waiting pod; `old` is the pod before the
+    /// update.
     pub(super) fn observe_nomination(
         &mut self,
         pod: PodIdx,
@@ -246,14 +249,14 @@ impl Engine {
         }
     }
 
-    /// Notes the value that the API server shows of a pod that is on its way to a node.
+    /// Records the value that the API server shows of an assumed pod.
     pub(super) fn observe_nomination_while_assumed(&mut self, pod: PodIdx, value: &Text) {
         self.nominations.observe(pod, value);
         self.nominations.settle(pod);
     }
 
-    /// Nominates a pod for the node that the API server shows, if that exists and PreEnqueue lets the
-    /// pod in.
+    /// Nominates a pod for the node that the API server shows, if the node exists and PreEnqueue
+    /// admits the pod.
     pub(super) fn claim_nomination(&mut self, pod: PodIdx) {
         let Some(name) = self.nominations.open_claim(pod) else { return };
         let gated = self.queue.stage(pod) == Some(QueueStage::Gated);
@@ -269,14 +272,14 @@ impl Engine {
         }
     }
 
-    /// A node was added: pods that the API server shows as nominated for it are so from now on.
+    /// Claims the nominations for a node that was added.
     pub(super) fn claim_nominations_for(&mut self, name: &str) {
         for pod in self.nominations.awaiting.remove(name).unwrap_or_default() {
             self.claim_nomination(pod);
         }
     }
 
-    /// A node is about to be removed: nominations for it end.
+    /// Clears the nominations for a node that is about to be removed.
     pub(super) fn end_nominations_for(&mut self, node: NodeIdx) {
         for pod in self.queue.nominator.remove_node(node) {
             self.state.set_nominated(pod, NodeIdx::NONE);
@@ -284,7 +287,7 @@ impl Engine {
         }
     }
 
-    /// A nominated pod gave its place up: for pods that are no more important this is as if it had been
+    /// Wakes pods up to the priority of a nominated pod that left its place, as if it had been
     /// deleted.
     pub(super) fn wake_up_to_priority(&mut self, pod: PodIdx, old: &OwnedPod, now: i64) {
         let priority = self.state.pods.get(pod).priority;
@@ -294,8 +297,8 @@ impl Engine {
         self.queue.move_all(&context_of!(self), &event, WakeScope::UpToPriority(priority), now);
     }
 
-    /// Checks that the pods of these slots are nominated for what was decided or shown last, and that
-    /// nodes, pods and nominator agree on it. Returns the first difference.
+    /// Checks that the pods of a range of slots are nominated as decided or shown last, and that
+    /// record and nominator agree. Returns the first difference.
     pub(super) fn audit_nominations(&self, slots: Range<usize>) -> Result<(), String> {
         let nominator = &self.queue.nominator;
         for (pod, record) in self.state.pods.iter_within(slots) {

@@ -1,4 +1,4 @@
-//! Pods that come, change and go.
+//! Changes of pods.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::queue::{OwnedPod, PendingPod, WakeScope};
 use super::Engine;
 
 impl Engine {
-    /// Takes over a pod that came or changed.
+    /// Applies an added or updated pod.
     pub(super) fn set_pod(&mut self, pod: Pod, now: i64, commands: &mut Vec<Command>) {
         match self.state.pods.find(&pod.uid) {
             None if pod.node.is_empty() => self.add_pending(pod, now),
@@ -48,12 +48,12 @@ impl Engine {
             (false, false) => self.update_assigned(index, pod, now),
             (true, true) if assumed => self.update_assumed(index, pod, now, commands),
             (true, true) => self.update_pending(index, pod, now),
-            // The API server never takes a node away; believe what was seen first.
+            // The API server never unbinds a pod, so this is an older version; ignore it.
             (true, false) => {}
         }
     }
 
-    /// A pod that waited, or was assumed, is on a node by the API server's word.
+    /// Applies an update by which a waiting or assumed pod is bound.
     fn pod_was_assigned(&mut self, index: PodIdx, pod: Pod, now: i64) {
         let old = self.owned_pod(index);
         let held = self.state.pods.get(index).node.is_some();
@@ -70,7 +70,7 @@ impl Engine {
         self.state.confirm(index);
         self.state.set_nominated(index, NodeIdx::NONE);
         self.wake_assigned(index, Action::ADD, now);
-        // Beyond upstream: others may have waited because of what it was or where it was to be.
+        // Beyond upstream: other pods may have waited because of its old state or place.
         if moved {
             let object = Object::Pod { old: Some(old.view()), new: None };
             self.wake(Resource::AssignedPod, Action::DELETE, object, now);
@@ -81,7 +81,7 @@ impl Engine {
         }
     }
 
-    /// Gives back the place of a pod that somebody else put on another node. Whether that is so.
+    /// Unreserves a pod that another component bound to another node. Returns `true` if so.
     fn leave_other_node(&mut self, index: PodIdx, name: &str) -> bool {
         let held = self.state.pods.get(index).node;
         if !held.is_some() || self.state.nodes.name(held) == name {
@@ -108,13 +108,13 @@ impl Engine {
         }
     }
 
-    /// A pod that is about to be bound changed: others may fit now, and if it is being deleted, the
-    /// binding ends.
+    /// Applies an update of an assumed pod. Its change may help other pods; its deletion ends the
+    /// binding.
     fn update_assumed(&mut self, index: PodIdx, pod: Pod, now: i64, commands: &mut Vec<Command>) {
         let deleted = pod.terminating;
         self.observe_nomination_while_assumed(index, &pod.nominated_node);
         self.update_assigned(index, pod, now);
-        // Should binding fail, the pod is tried as it is now.
+        // If binding fails, the pod is retried with its new class.
         if let Some(queued) = self.queue.get(index).copied() {
             let class = self.classes.acquire(&mut self.state, index, queued.profile() as u32);
             self.queue.set_class(index, class);
@@ -149,7 +149,7 @@ impl Engine {
         self.observe_nomination(index, &nominated, Some(&old), now);
     }
 
-    /// Takes over that a pod is gone.
+    /// Applies the deletion of a pod.
     pub(super) fn remove_pod(&mut self, uid: &Uid, now: i64, commands: &mut Vec<Command>) {
         let Some(index) = self.state.pods.find(uid) else { return };
         let record = self.state.pods.get(index);
@@ -174,7 +174,7 @@ impl Engine {
         }
     }
 
-    /// Takes a pod out of the queue and out of binding.
+    /// Removes a pod from the queue and from its binding cycle.
     pub(super) fn drop_from_queue_and_binding(&mut self, index: PodIdx) {
         self.bindings.remove(&index);
         self.waiting_on_permit.remove(&index);
@@ -194,7 +194,7 @@ impl Engine {
         self.wake(Resource::AssignedPod, action, object, now);
     }
 
-    /// A pod as events show it, independent of what becomes of it.
+    /// Copies a pod for events, as it is now.
     pub(super) fn owned_pod(&self, index: PodIdx) -> OwnedPod {
         let record = self.state.pods.get(index);
         OwnedPod {
@@ -210,7 +210,7 @@ impl Engine {
     }
 }
 
-/// What changed of a pod, one action for each aspect, in upstream's order.
+/// Returns the changed aspects of a pod as actions, in upstream's order.
 fn changed_aspects(old: &OwnedPod, new: &OwnedPod) -> Vec<Action> {
     let (old, new): (PodView, PodView) = (old.view(), new.view());
     let scaled_down = asks_for_less(&old.spec.requests_on_node, &new.spec.requests_on_node);

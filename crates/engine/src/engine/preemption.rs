@@ -1,14 +1,15 @@
-//! Room that is made for a pod: others are deleted, or give up a node that they were not bound to yet.
+//! Preemption: eviction of victims, or the return of victims that are not bound yet to the queue.
 //!
 //! ```text
-//! victims chosen ─┬─ bound, or being bound ──▶ Evict ──▶ VictimHandled ─┬─ all deleted: their Delete events
+//! victims chosen ─┬─ bound, or being bound ──▶ Evict ──▶ VictimHandled ─┬─ all deleted: their
+//! Delete events
 //!                 │                                                     │  wake the preemptor
-//!                 │                                                     └─ one failed: tried again at once
-//!                 └─ waits for permission or volumes ──▶ back to the queue, tried again after a backoff
+//!                 │                                                     └─ one failed: retried at once
+//!                 └─ in Permit or Volumes ──▶ back to the queue, retried after backoff
 //! ```
 //!
-//! Until each deletion is answered, PreEnqueue keeps the preemptor out: it would see victims that are
-//! not terminating yet, and choose others.
+//! PreEnqueue gates the preemptor until every eviction is answered: an attempt before would not see
+//! all victims terminating and would choose others.
 
 use crate::command::Command;
 use crate::framework::profile::PluginPosition;
@@ -19,20 +20,20 @@ use crate::queue::QueuedPod;
 use super::Engine;
 use super::binding::BindingStage;
 
-/// Deletions under way for one pod.
+/// Evictions in progress for one preemptor.
 pub(super) struct Preemption {
-    /// The plugin that chose the victims.
+    /// The plugin that selected the victims.
     pub(super) plugin: PluginPosition,
-    /// Victims whose deletion is not answered yet.
+    /// Victims whose eviction is not answered yet.
     unanswered: Vec<Uid>,
-    /// All that have to leave, also those that were terminating before.
+    /// All victims, including those that were already terminating.
     victims: Vec<Uid>,
-    /// One of them could not be deleted.
+    /// Set if an eviction failed.
     failed: bool,
 }
 
 impl Engine {
-    /// Has pods leave a node so that another gets their place.
+    /// Evicts victims from a node to make room for a preemptor.
     pub(super) fn evict_victims(
         &mut self,
         preemptor: &QueuedPod,
@@ -66,7 +67,7 @@ impl Engine {
         }
     }
 
-    /// Why a victim that is not being bound yet is tried again instead of being deleted.
+    /// Returns the reason with which a victim returns to the queue; `None` if it must be evicted.
     fn requeue_reason(
         &self,
         victim: PodIdx,
@@ -82,14 +83,14 @@ impl Engine {
         }
     }
 
-    /// A victim was deleted, or could not be. The watch may have shown it before or will do so later.
+    /// Handles the outcome of `Command::Evict`. The watch may show the deletion before or after.
     pub(super) fn victim_handled(&mut self, preemptor: &Uid, victim: &Uid, failed: bool, now: i64) {
         if let Some(victim) = self.state.pods.find(victim).filter(|_| !failed) {
             self.state.set_preempted(victim);
         }
         let Some(pod) = self.state.pods.find(preemptor) else { return };
         let Some(preemption) = self.preemptions.get_mut(&pod) else { return };
-        // An answer that belongs to an earlier attempt is about a victim that is not awaited.
+        // An answer of an earlier attempt is about a victim that is not awaited.
         let Some(place) = preemption.unanswered.iter().position(|uid| uid == victim) else {
             return;
         };

@@ -1,14 +1,13 @@
-//! How long a pod that failed must wait before it is tried again.
+//! Backoff of failed pods.
 
 use super::QueueConfig;
 use super::entry::{NEVER, QueuedPod};
 
-/// Backoffs end on whole seconds of the wall clock, so that all pods of one second are ordered
-/// by priority.
+/// Backoffs end at whole seconds, so that pods of the same second are ordered by priority.
 pub(super) const ORDERING_WINDOW: i64 = 1_000_000_000;
 
 impl QueueConfig {
-    /// How long a pod waits that failed this often.
+    /// Returns the backoff after a number of failures, in nanoseconds.
     pub(super) fn backoff(&self, failures: u32) -> i64 {
         if failures == 0 {
             return 0;
@@ -21,7 +20,7 @@ impl QueueConfig {
         self.initial_backoff.checked_shl(doublings).unwrap_or(0)
     }
 
-    /// When the backoff of a pod ends that failed at its timestamp.
+    /// Returns the end of the backoff of a pod that failed at its timestamp.
     pub(super) fn backoff_expiration(&self, info: &QueuedPod) -> i64 {
         let failures = match info.consecutive_errors {
             0 => info.unschedulable_count,
@@ -34,12 +33,12 @@ impl QueueConfig {
     }
 }
 
-/// Whether a backoff still runs. Its last window counts in full.
+/// Returns `true` if the backoff is not over; its last window belongs to it.
 pub(super) fn is_backing_off(expiration: i64, now: i64) -> bool {
     expiration >= window_of(now)
 }
 
-/// When a backoff that ends in this window is over.
+/// Returns the time at which a backoff that expires in this window is over.
 pub(super) fn backoff_end(expiration: i64) -> i64 {
     expiration.saturating_add(ORDERING_WINDOW)
 }

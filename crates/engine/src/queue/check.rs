@@ -1,4 +1,4 @@
-//! Whether the queue is what it should be, worked out from scratch, some slots at a time.
+//! Checks the queue's invariants from scratch, in parts.
 
 use std::ops::Range;
 
@@ -8,35 +8,35 @@ use super::plugin_set::PLUGINS_MAX;
 use super::transitions::{in_backoff_order, in_error_order, in_queue_order};
 use super::{Queue, QueueContext};
 
-/// Slots of each table that one part of a check looks at: about a tenth of a millisecond.
+/// Slots of each table that one part checks, which takes about 0.1 ms.
 const SLOTS_AT_ONCE: usize = 256;
 
-/// A check that is made part by part. The queue may change between parts: each compares the queue
-/// as it is by then.
+/// A check that is made in parts. The queue may change between parts; each part compares the queue
+/// as it is then.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueCheck {
-    /// The slot of every table that comes next.
+    /// First unchecked slot of every table.
     from: usize,
-    /// How often pods had gone from place to place when the first part was made. What is counted over
-    /// all parts is compared only if none did since.
+    /// [`Queue::transfers`] at the first part. Sums over all parts are compared only if it is
+    /// unchanged.
     transfers: u64,
-    /// Pods by [`Place`].
+    /// Counted pods by [`QueueStage`].
     counts: [usize; QueueStage::COUNT],
-    /// Queued pods by profile and plugin in their way.
+    /// Counted queued pods by profile and blocking plugin.
     blocked: Vec<[usize; PLUGINS_MAX]>,
-    /// Members of sets of waiting pods.
+    /// Counted members of waiting sets.
     members: usize,
 }
 
 impl Queue {
-    /// Works everything out anew and compares: for tests.
+    /// Checks the whole queue; for tests.
     pub fn check(&self, context: &dyn QueueContext) -> Result<(), String> {
         let mut check = QueueCheck::default();
         while self.check_part(context, &mut check)? {}
         Ok(())
     }
 
-    /// Works some slots out anew and compares. Whether there are more.
+    /// Checks some slots. Returns `true` if slots remain.
     pub fn check_part(
         &self,
         context: &dyn QueueContext,
@@ -66,7 +66,7 @@ impl Queue {
         Ok(false)
     }
 
-    /// Whether these pods are where they say that they are, and nowhere else.
+    /// Checks that the pods of these entries are in the table of their stage and in no other.
     fn check_entries(&self, slots: Range<usize>, check: &mut QueueCheck) -> Result<(), String> {
         for (slot, entry) in self.entries.iter_within(slots) {
             let info = &entry.info;
@@ -93,7 +93,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Compares the counts of all pods together.
+    /// Checks the sums over all pods.
     fn check_sums(&self, check: &QueueCheck) -> Result<(), String> {
         let count = |stage: QueueStage| self.counts[stage as usize];
         let waiting = count(QueueStage::Unschedulable) + count(QueueStage::Gated);
@@ -118,7 +118,7 @@ impl Queue {
     }
 }
 
-/// Names what is wrong.
+/// Returns the names of the failed checks as an error.
 fn verdict(sound: &[(&str, bool)]) -> Result<(), String> {
     let wrong: Vec<_> = sound.iter().filter(|(_, sound)| !sound).map(|(name, _)| *name).collect();
     if wrong.is_empty() { Ok(()) } else { Err(format!("wrong: {}", wrong.join(", "))) }

@@ -1,4 +1,4 @@
-//! What the queue counts, under upstream's names.
+//! Counters of the queue, with upstream's labels.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,30 +7,30 @@ use crate::framework::{Action, Event, Resource};
 
 use super::entry::QueueStage;
 
-/// Why a pod came into a sub-queue. Its text is the value of the metric label `event`.
+/// Reason why a pod entered a sub-queue. Its text is the value of the metric label `event`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum EventLabel {
-    /// Something happened to an object.
+    /// A cluster event.
     Cluster(Resource, Action),
-    /// The pod had waited too long.
+    /// The pod was unschedulable for longer than the time-out.
     UnschedulableTimeout,
-    /// A plugin asked for it.
+    /// A plugin activated the pod.
     ForceActivate,
-    /// An attempt failed.
+    /// A scheduling attempt failed.
     ScheduleAttemptFailure,
     /// The backoff is over.
     BackoffComplete,
-    /// Nobody else was left to be tried.
+    /// The pod was popped from backoff because no pod was active.
     PopFromBackoffQ,
 }
 
 impl EventLabel {
-    /// A pod came.
+    /// A pod was added.
     pub const POD_ADD: Self = Self::of(Resource::UnschedulablePod, Action::ADD);
-    /// A waiting pod changed in a way that has no name of its own.
+    /// A waiting pod was updated, none of its named aspects changed.
     pub const POD_UPDATE: Self = Self::of(Resource::UnschedulablePod, Action::UPDATE);
 
-    /// The label of an event.
+    /// Returns the label of an event.
     pub const fn of(resource: Resource, action: Action) -> Self {
         Self::Cluster(resource, action)
     }
@@ -77,7 +77,7 @@ fn resource_name(resource: Resource) -> &'static str {
     }
 }
 
-/// Empty, as upstream has it, for combinations that no event has.
+/// Returns upstream's name; empty, as in upstream, for combinations that no event has.
 fn action_name(action: Action) -> &'static str {
     match action {
         Action::ADD => "Add",
@@ -99,9 +99,9 @@ fn action_name(action: Action) -> &'static str {
     }
 }
 
-/// A sub-queue as the metric label `queue` of incoming pods names it.
+/// Sub-queue, as in the metric label `queue`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "upstream's names")]
+#[expect(missing_docs, reason = "upstream's sub-queues, by their names")]
 pub enum SubQueue {
     Active,
     Backoff,
@@ -109,7 +109,7 @@ pub enum SubQueue {
 }
 
 impl SubQueue {
-    /// The value of the metric label.
+    /// Returns the value of the metric label.
     pub fn name(self) -> &'static str {
         match self {
             Self::Active => "active",
@@ -128,25 +128,25 @@ impl SubQueue {
     }
 }
 
-/// What came of all events of one label.
+/// Effects of all events of one label.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WakeCounts {
-    /// Events that some plugin subscribed to.
+    /// Events that a plugin subscribes to.
     pub events: u64,
-    /// Groups of waiting pods whose plugins were asked.
+    /// Sets of waiting pods whose queueing hints ran.
     pub sets_asked: u64,
-    /// Pods that the answers moved.
+    /// Pods that moved.
     pub pods_moved: u64,
 }
 
-/// What the queue has done since it was made.
+/// Counters since the queue was created.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueCounters {
     /// `scheduler_queue_incoming_pods_total`.
     pub incoming: BTreeMap<(SubQueue, EventLabel), u64>,
-    /// Wake-ups by event.
+    /// Effects of events by label.
     pub moves: BTreeMap<EventLabel, WakeCounts>,
-    /// Pods popped (upstream's scheduling cycle).
+    /// Popped pods, as upstream's scheduling cycle.
     pub pops: u64,
 }
 
@@ -156,25 +156,25 @@ impl QueueCounters {
     }
 }
 
-/// How many pods are where now.
+/// Current number of pods by stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueCounts {
-    /// To be tried next.
+    /// Active pods.
     pub active: usize,
-    /// In backoff, after rejections and after errors.
+    /// Pods in backoff, after rejections and after errors.
     pub backoff: usize,
-    /// Waiting for an event, not counting gated ones.
+    /// Pods that wait for an event, without gated pods.
     pub unschedulable: usize,
-    /// Not let in.
+    /// Gated pods.
     pub gated: usize,
-    /// Being tried.
+    /// Pods in a scheduling attempt.
     pub in_flight: usize,
-    /// Decided, not yet confirmed.
+    /// Pods with a decision that the watch has not confirmed.
     pub binding: usize,
 }
 
 impl QueueCounts {
-    /// All pods that the queue knows.
+    /// Returns the number of all pods in the queue.
     pub fn total(&self) -> usize {
         self.active + self.backoff + self.unschedulable + self.gated + self.in_flight + self.binding
     }

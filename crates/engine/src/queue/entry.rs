@@ -1,4 +1,4 @@
-//! A pod in the queue, and the table of all of them.
+//! The queue's record of a pod, and the table of records.
 
 use std::ops::Range;
 
@@ -9,40 +9,40 @@ use crate::slab::Slab;
 
 use super::plugin_set::PluginSet;
 
-/// Where a pod is. It is in one place only.
+/// Stage of a pod in the queue; a pod has exactly one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum QueueStage {
-    /// To be tried next.
+    /// Waits for its next attempt.
     Active,
-    /// Turned down by plugins and to be tried again later, or at once if nobody else is left.
+    /// Waits for the end of its backoff after a rejection; popped earlier if no pod is active.
     Backoff,
-    /// To be tried again later because something went wrong.
+    /// Waits for the end of its backoff after an error.
     ErrorBackoff,
-    /// Turned down by plugins; waits for an event that may help.
+    /// Rejected by plugins; waits for an event that may help.
     Unschedulable,
-    /// Not let in by a plugin; waits for an event of that plugin.
+    /// Gated by a PreEnqueue plugin; waits for an event of that plugin.
     Gated,
-    /// Being tried.
+    /// In a scheduling attempt.
     InFlight,
-    /// Tried with success; known until the API server confirms it or binding fails.
+    /// Decided; stays known until the watch confirms the binding or it fails.
     Binding,
 }
 
 impl QueueStage {
     pub(super) const COUNT: usize = Self::Binding as usize + 1;
 
-    /// Whether the pod waits for events.
+    /// Returns `true` if the pod waits for an event.
     pub(super) fn waits_for_event(self) -> bool {
         matches!(self, Self::Unschedulable | Self::Gated)
     }
 
-    /// Whether the pod is in a queue, not in somebody's hands.
+    /// Returns `true` if the pod is queued, not in an attempt or in binding.
     pub(super) fn is_queued(self) -> bool {
         !matches!(self, Self::InFlight | Self::Binding)
     }
 }
 
-/// What the queue is told of a pod that waits to be scheduled.
+/// Properties of a pending pod that the queue needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PendingPod {
     /// The pod.
@@ -55,12 +55,13 @@ pub struct PendingPod {
     pub priority: i32,
 }
 
-/// The time of what has not happened.
+/// Sentinel for an unset time.
 pub(super) const NEVER: i64 = i64::MIN;
 
-/// A pod with its history in the queue. Times are in nanoseconds since the epoch.
+/// A pod's record in the queue. Times are in nanoseconds since the epoch.
 ///
-/// There may be a million, so what is rarely set takes no room of its own to say that it is not.
+/// Kept small, since there may be a million: absent times are a sentinel instead of
+/// `Option`s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueuedPod {
     /// The pod.
@@ -70,28 +71,28 @@ pub struct QueuedPod {
     pub class: ClassIdx,
     /// Its priority.
     pub priority: i32,
-    /// When it came or last failed.
+    /// Time of arrival or of the last failure.
     pub timestamp: i64,
-    /// Orders pods of one timestamp; renewed with it.
+    /// Orders pods of the same timestamp; renewed together with it.
     pub sequence: u64,
-    /// How often it was popped.
+    /// Number of pops.
     pub attempts: u32,
-    /// How often plugins turned it down.
+    /// Number of attempts that ended with a rejection.
     pub unschedulable_count: u32,
-    /// How often in a row something went wrong.
+    /// Number of consecutive attempts that ended with an error.
     pub consecutive_errors: u32,
-    /// When its backoff ends: a whole second, which is still part of it. [`NEVER`]: no backoff.
+    /// Last second of the backoff, inclusive; [`NEVER`] if there is none.
     pub(super) backoff_expiration: i64,
-    /// When it first became active.
+    /// Time of the first activation.
     initial_attempt: i64,
-    /// Plugins that turned it down, kept until the next failure.
+    /// Plugins that rejected the pod in its last failed attempt.
     pub rejectors: PluginSet,
-    /// Plugins that wait for something and then want it tried at once.
+    /// Plugins that returned `Pending`: their events make the pod active at once, without backoff.
     pub pending: PluginSet,
     gating: Option<u8>,
-    /// It was last moved because it had waited too long, not because of an event.
+    /// Set if the pod was last moved by the unschedulable time-out instead of an event.
     pub was_flushed: bool,
-    /// When that was.
+    /// Time of that move.
     pub(super) flush_timestamp: i64,
 }
 
@@ -122,19 +123,19 @@ impl QueuedPod {
         self.profile as usize
     }
 
-    /// When it first became active.
+    /// Returns the time of the first activation.
     pub fn initial_attempt(&self) -> Option<i64> {
         (self.initial_attempt != NEVER).then_some(self.initial_attempt)
     }
 
-    /// Notes that it becomes active.
+    /// Records the first activation.
     pub(super) fn activated(&mut self, now: i64) {
         if self.initial_attempt == NEVER {
             self.initial_attempt = now;
         }
     }
 
-    /// The plugin that does not let it in.
+    /// Returns the PreEnqueue plugin that gates the pod.
     pub fn gating(&self) -> Option<PluginPosition> {
         self.gating.map(PluginPosition::from)
     }
@@ -143,23 +144,23 @@ impl QueuedPod {
         self.gating = plugin.map(|plugin| plugin as u8);
     }
 
-    /// Every plugin that stands in its way.
+    /// Returns all plugins that rejected the pod.
     pub fn blockers(&self) -> PluginSet {
         self.rejectors.with(self.pending)
     }
 
-    /// What QueueSort sees of it.
+    /// Returns the fields that QueueSort compares.
     pub fn key(&self) -> QueueKey {
         QueueKey { priority: self.priority, timestamp: self.timestamp }
     }
 
-    /// Since when it has been waiting without another try.
+    /// Returns the time since which the pod waits without an attempt.
     pub(super) fn waiting_since(&self) -> i64 {
         self.timestamp.max(self.flush_timestamp)
     }
 }
 
-/// A slot of the table: dense over the pods that the queue knows, unlike [`PodIdx`].
+/// Slot of the entry table: dense over the queued pods, unlike [`PodIdx`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Slot(pub(super) u32);
 
@@ -172,17 +173,17 @@ impl Slot {
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) info: QueuedPod,
-    /// `None` only while it goes from one place to another.
+    /// `None` only during a transfer.
     pub(super) stage: Option<QueueStage>,
-    /// Plugins for which it counts as unschedulable.
+    /// Plugins for which the pod is counted in [`Queue::blocked_by`](super::Queue::blocked_by).
     pub(super) counted: PluginSet,
 }
 
-/// All pods that the queue knows.
+/// All records.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Entries {
     slots: Slab<Entry>,
-    /// Slot by pod, [`NO_SLOT`] for pods not known.
+    /// Slot by pod; [`NO_SLOT`] for unknown pods.
     by_pod: Vec<u32>,
 }
 
@@ -195,11 +196,11 @@ impl Entries {
     }
 
     pub(super) fn get(&self, slot: Slot) -> &Entry {
-        self.slots.get(slot.at()).expect("slots are held only for pods that are known")
+        self.slots.get(slot.at()).expect("slots belong to known pods")
     }
 
     pub(super) fn get_mut(&mut self, slot: Slot) -> &mut Entry {
-        self.slots.get_mut(slot.at()).expect("slots are held only for pods that are known")
+        self.slots.get_mut(slot.at()).expect("slots belong to known pods")
     }
 
     pub(super) fn insert(&mut self, info: QueuedPod) -> Slot {
@@ -227,7 +228,7 @@ impl Entries {
         self.slots.slots()
     }
 
-    /// The pods in these slots.
+    /// Iterates over the records in a range of slots.
     pub(super) fn iter_within(&self, slots: Range<usize>) -> impl Iterator<Item = (Slot, &Entry)> {
         let entries = self.slots.iter_within(slots);
         entries.map(|(slot, entry)| (Slot(slot as u32), entry))

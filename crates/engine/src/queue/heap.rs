@@ -1,4 +1,4 @@
-//! A binary heap from which any pod can be taken.
+//! A binary heap that supports removal of any pod.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -8,11 +8,11 @@ use crate::framework::QueueKey;
 
 use super::entry::{QueuedPod, Slot};
 
-/// What a heap orders pods by.
+/// Sort keys of a pod in a heap.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Item {
     pub(super) slot: Slot,
-    /// End of the backoff.
+    /// Last second of the backoff.
     pub(super) expiration: i64,
     pub(super) key: QueueKey,
     pub(super) sequence: u64,
@@ -24,17 +24,17 @@ impl Item {
         Self { slot, expiration, key: info.key(), sequence: info.sequence }
     }
 
-    /// Order of arrival, which settles what QueueSort leaves open.
+    /// Compares by arrival, which breaks ties of QueueSort.
     pub(super) fn by_arrival(&self, other: &Self) -> Ordering {
         self.key.timestamp.cmp(&other.key.timestamp).then(self.sequence.cmp(&other.sequence))
     }
 }
 
-/// A heap of pods, the least first, that knows where each pod is.
+/// Min-heap of pods with the position of each pod.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Heap {
     items: Vec<Item>,
-    /// Position by slot, [`NOWHERE`] for pods that are not in this heap.
+    /// Position by slot; [`NOWHERE`] for pods outside this heap.
     positions: Vec<u32>,
 }
 
@@ -62,7 +62,7 @@ impl Heap {
         self.restore_order(self.items.len() - 1, order);
     }
 
-    /// Takes a pod out.
+    /// Removes a pod, if present.
     pub(super) fn remove(&mut self, slot: Slot, order: impl Fn(&Item, &Item) -> Ordering) {
         let Some(position) = self.position(slot) else { return };
         self.items.swap_remove(position);
@@ -72,19 +72,19 @@ impl Heap {
         }
     }
 
-    /// Puts a pod that is in where it now belongs.
+    /// Updates the keys of a pod, if present, and restores the order.
     pub(super) fn update(&mut self, item: Item, order: impl Fn(&Item, &Item) -> Ordering) {
         let Some(position) = self.position(item.slot) else { return };
         self.items[position] = item;
         self.restore_order(position, order);
     }
 
-    /// Length of the longer of its tables.
+    /// Returns the length of the longer of the two tables.
     pub(super) fn slots(&self) -> usize {
         self.items.len().max(self.positions.len())
     }
 
-    /// Whether every pod in these slots of its tables is where it belongs and known to be there.
+    /// Returns `true` if the order and the positions hold for a range of both tables.
     pub(super) fn is_sound_within(
         &self,
         slots: Range<usize>,
@@ -107,7 +107,7 @@ impl Heap {
         (position != NOWHERE).then_some(position as usize)
     }
 
-    /// Moves the item at a position up or down until it is in order.
+    /// Moves the item at a position up or down until the order holds.
     fn restore_order(&mut self, start: usize, order: impl Fn(&Item, &Item) -> Ordering) {
         let item = self.items[start];
         let mut position = start;

@@ -1,4 +1,4 @@
-//! Which plugin wants to be asked about which event, and what its answer leads to.
+//! Queueing hints: the plugins that an event concerns, and the consequence of their answers.
 
 use crate::framework::event::Object;
 use crate::framework::{Action, Event, Point, Profile, Resource, Subscription};
@@ -11,12 +11,12 @@ use super::plugin_set::{PLUGINS_MAX, PluginSet};
 /// Subscriptions of every plugin of every profile.
 #[derive(Clone, Debug, Default)]
 pub struct Subscriptions {
-    /// By profile, then by plugin.
+    /// Subscriptions by profile and plugin.
     pub profiles: Vec<Vec<Vec<Subscription>>>,
 }
 
 impl Subscriptions {
-    /// Asks the plugins. Only those that can turn a pod down before it is bound have a say.
+    /// Collects the subscriptions of all plugins that can reject a pod before it is bound.
     pub fn of(profiles: &[Profile]) -> Self {
         let of_profile = |profile: &Profile| {
             let plugins = profile.plugins.iter();
@@ -37,9 +37,9 @@ const REJECTING: [Point; 5] =
 /// Plugins of one profile that an event concerns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Interest {
-    /// Those to be asked.
+    /// Plugins whose queueing hint runs.
     pub(super) asked: PluginSet,
-    /// Those that always say yes.
+    /// Plugins for which the event always helps.
     pub(super) always: PluginSet,
 }
 
@@ -49,18 +49,18 @@ impl Interest {
     }
 }
 
-/// What an event means for a pod. The greater one wins.
+/// Consequence of an event for a pod; the greatest one applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Strategy {
-    /// It cannot help.
+    /// The event cannot help.
     Skip,
-    /// It may help; the pod is tried again once its backoff is over.
+    /// The event may help; the pod becomes active after its backoff.
     AfterBackoff,
-    /// What the pod waited for happened; it is tried at once.
+    /// A plugin with status `Pending` accepted the event; the pod becomes active at once.
     Immediately,
 }
 
-/// Who is asked, as far as hints can tell pods apart.
+/// The properties of waiting pods that queueing hints can distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct WaitingSubject {
     pub(super) profile: usize,
@@ -69,7 +69,7 @@ pub(super) struct WaitingSubject {
     pub(super) pending: PluginSet,
 }
 
-/// Interests by kind of event. Kinds are few, so each is worked out once.
+/// Interests by kind of event, cached since kinds are few.
 #[derive(Clone, Debug)]
 pub(super) struct Interests {
     subscriptions: Subscriptions,
@@ -83,7 +83,7 @@ impl Interests {
         Self { subscriptions, by_kind: Map::default() }
     }
 
-    /// By profile, whom an event concerns; `None` when it concerns nobody.
+    /// Returns the interests by profile; `None` if no plugin is interested.
     pub(super) fn of(&mut self, resource: Resource, action: Action) -> Option<&[Interest]> {
         let Self { subscriptions, by_kind } = self;
         let interests = by_kind.get_or_insert_with((resource, action), || {
@@ -111,8 +111,8 @@ fn interest(plugins: &[Vec<Subscription>], event: &Event) -> Interest {
 const TAINT_UPDATE: Subscription =
     Subscription { resource: Resource::Node, action: Action::UPDATE_NODE_TAINT };
 
-/// Upstream has plugins that subscribe to new nodes, but not to taints, retry on every taint update:
-/// there, a new node that still has its start-up taints may be kept from their hints.
+/// As upstream: a plugin that subscribes to new nodes but not to taints is retried on every taint
+/// update, because hints of a new node may have been skipped while it had its start-up taints.
 fn retries_on_taint_updates(subscriptions: &[Subscription]) -> bool {
     let on_nodes = |action: Action| {
         let mut nodes = subscriptions.iter().filter(|s| s.resource == Resource::Node);
@@ -121,9 +121,8 @@ fn retries_on_taint_updates(subscriptions: &[Subscription]) -> bool {
     on_nodes(Action::ADD) && !on_nodes(Action::UPDATE_NODE_TAINT)
 }
 
-/// Asks the plugins that stand in the way of a pod, as few as needed.
-///
-/// `interests` is by profile. Upstream's `isPodWorthRequeuing`.
+/// Runs the queueing hints of the plugins that rejected a pod, as few as needed (upstream's
+/// `isPodWorthRequeuing`). `interests` is indexed by profile.
 pub(super) fn strategy(
     context: &dyn QueueContext,
     interests: &[Interest],

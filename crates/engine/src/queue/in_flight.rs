@@ -1,4 +1,4 @@
-//! Pods being tried, and what happened meanwhile.
+//! Pods in an attempt, and the events since they were popped.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::framework::event::Object;
 use crate::framework::{Action, Event, PodView, Resource};
 use crate::index::PodIdx;
+use crate::limits::IN_FLIGHT_EVENTS_MAX;
 use crate::map::Map;
 use crate::object::volume::{
     CsiDriver, CsiNode, CsiStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass,
@@ -15,13 +16,9 @@ use crate::object::{Labels, Node, PodSpec, Text, Uid};
 
 use super::counters::EventLabel;
 
-/// Events kept for pods in flight. Attempts end at once unless a pod waits for permission; while
-/// one does, this many are some seconds of a busy cluster. A pod that missed one is tried again.
-pub const IN_FLIGHT_EVENTS_MAX: usize = 4096;
-
-/// A pod as an event shows it, kept.
+/// Owned copy of a [`PodView`].
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "as in PodView")]
+#[expect(missing_docs, reason = "the fields of PodView")]
 pub struct OwnedPod {
     pub namespace: Text,
     pub name: Text,
@@ -34,7 +31,7 @@ pub struct OwnedPod {
 }
 
 impl OwnedPod {
-    /// A copy.
+    /// Copies a pod.
     pub fn of(pod: &PodView) -> Self {
         Self {
             namespace: pod.namespace.into(),
@@ -48,7 +45,7 @@ impl OwnedPod {
         }
     }
 
-    /// As hints see it.
+    /// Returns the view that hints read.
     pub fn view(&self) -> PodView<'_> {
         PodView {
             namespace: &self.namespace,
@@ -63,9 +60,9 @@ impl OwnedPod {
     }
 }
 
-/// Old and new version of an object, kept.
+/// Owned copy of an [`Object`].
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "as in Object")]
+#[expect(missing_docs, reason = "the variants of Object")]
 pub enum OwnedObject {
     None,
     Node(Option<Arc<Node>>, Option<Arc<Node>>),
@@ -80,7 +77,7 @@ pub enum OwnedObject {
 }
 
 impl OwnedObject {
-    /// A copy.
+    /// Copies an object.
     pub fn of(object: &Object) -> Self {
         match *object {
             Object::None => Self::None,
@@ -106,7 +103,7 @@ impl OwnedObject {
         }
     }
 
-    /// As hints see it.
+    /// Returns the view that hints read.
     pub fn view(&self) -> Object<'_> {
         match self {
             Self::None => Object::None,
@@ -148,7 +145,7 @@ pub(super) struct RecordedEvent {
     pub(super) label: EventLabel,
     pub(super) resource: Resource,
     pub(super) action: Action,
-    /// The waiting pod that the event is about; a wildcard then concerns nobody else.
+    /// The waiting pod that the event is about; a wildcard event then concerns only this pod.
     pub(super) about: Option<PodIdx>,
     pub(super) object: OwnedObject,
 }
@@ -163,7 +160,7 @@ impl RecordedEvent {
         is_wildcard(self.resource, self.action)
     }
 
-    /// As the hints for a pod see it.
+    /// Returns the event as the hints of a pod see it.
     pub(super) fn view_for(&self, pod: PodIdx) -> Event<'_> {
         Event {
             resource: self.resource,
@@ -174,20 +171,20 @@ impl RecordedEvent {
     }
 }
 
-/// Whether an event stands for anything that may have happened.
+/// Returns `true` if the event stands for any change.
 pub(super) fn is_wildcard(resource: Resource, action: Action) -> bool {
     resource == Resource::Wildcard && action == Action::ALL
 }
 
-/// Pods being tried, and what happened since the first of them was popped.
+/// Pods in an attempt, and the events since the first of them was popped.
 #[derive(Clone, Debug, Default)]
 pub(super) struct InFlight {
     /// Position in the stream of events at which each pod was popped.
     markers: Map<PodIdx, u64>,
-    /// The same in order; pods that are done are dropped when they come to the front.
+    /// The same in order; finished pods are removed when they reach the front.
     order: VecDeque<(PodIdx, u64)>,
     events: VecDeque<RecordedEvent>,
-    /// Position of the first kept event.
+    /// Position of the first retained event.
     base: u64,
 }
 
@@ -207,7 +204,7 @@ impl InFlight {
         self.order.push_back((pod, position));
     }
 
-    /// Ends the attempt of a pod and forgets the events that nobody else needs.
+    /// Ends the attempt of a pod and drops the events that no other pod needs.
     pub(super) fn finish(&mut self, pod: PodIdx) {
         self.markers.remove(&pod);
         while let Some((pod, position)) = self.order.front() {
@@ -222,7 +219,7 @@ impl InFlight {
         self.base += done as u64;
     }
 
-    /// Keeps an event, if anybody is in flight.
+    /// Records an event if a pod is in flight.
     pub(super) fn record(&mut self, event: impl FnOnce() -> RecordedEvent) {
         if self.markers.is_empty() {
             return;
@@ -234,7 +231,8 @@ impl InFlight {
         self.events.push_back(event());
     }
 
-    /// What happened since a pod was popped, and whether that is all; `None` if it is not in flight.
+    /// Returns the events since a pod was popped, and `true` if none was dropped; `None` if the pod
+    /// is not in flight.
     pub(super) fn since_popped(
         &self,
         pod: PodIdx,
@@ -249,7 +247,7 @@ impl InFlight {
         self.events.iter()
     }
 
-    /// Whether no event is kept that nobody needs.
+    /// Returns `true` if only needed events are kept and the markers are ordered.
     pub(super) fn is_sound(&self) -> bool {
         let ordered = self.order.iter().zip(self.order.iter().skip(1));
         let needed = self.order.front().map_or(self.end(), |(_, position)| *position);

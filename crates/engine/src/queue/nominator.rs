@@ -1,4 +1,4 @@
-//! Pods that are nominated for nodes: they count there for less important pods until they arrive.
+//! Nominated pods. Filters count them on their node for pods of equal or lower priority.
 
 use crate::change_log::ChangeLog;
 use crate::index::{NodeIdx, PodIdx};
@@ -7,13 +7,13 @@ use crate::map::Map;
 
 /// Nominated pods by node, and nodes by nominated pod.
 ///
-/// Nodes are slots of the node table: before one is freed, [`Nominator::remove_node`] is called.
+/// Nodes are slots of the node table: call [`Nominator::remove_node`] before a slot is freed.
 #[derive(Clone, Debug)]
 pub struct Nominator {
     all: Vec<PodIdx>,
     by_node: Map<NodeIdx, Vec<PodIdx>>,
     node_of: Map<PodIdx, NodeIdx>,
-    /// Nodes whose nominated pods changed.
+    /// Log of nodes whose nominated pods changed.
     changes: ChangeLog<NodeIdx>,
 }
 
@@ -29,27 +29,27 @@ impl Default for Nominator {
 }
 
 impl Nominator {
-    /// Every nominated pod, in order of nomination.
+    /// Returns all nominated pods, in order of nomination.
     pub fn all(&self) -> &[PodIdx] {
         &self.all
     }
 
-    /// Pods nominated for a node, in order of nomination.
+    /// Returns the pods nominated for a node, in order of nomination.
     pub fn on(&self, node: NodeIdx) -> &[PodIdx] {
         self.by_node.get(&node).map_or(&[], |pods| pods)
     }
 
-    /// Nodes whose nominated pods changed, in order; for classes to catch up with.
+    /// Returns the log of nodes whose nominated pods changed, which evaluations follow.
     pub fn changes(&self) -> &ChangeLog<NodeIdx> {
         &self.changes
     }
 
-    /// The node for which a pod is nominated.
+    /// Returns the node for which a pod is nominated.
     pub fn node_of(&self, pod: PodIdx) -> Option<NodeIdx> {
         self.node_of.get(&pod).copied()
     }
 
-    /// Nominates a pod, last in order; `NONE` ends its nomination.
+    /// Nominates a pod, last in order; `NONE` clears its nomination.
     pub fn nominate(&mut self, pod: PodIdx, node: NodeIdx) {
         self.remove(pod);
         if !node.is_some() {
@@ -61,14 +61,14 @@ impl Nominator {
         self.changes.push(node);
     }
 
-    /// Notes that a pod changed, its requests for example; it may be nominated.
+    /// Records an update of a pod, such as new requests, if it is nominated.
     pub fn pod_changed(&mut self, pod: PodIdx) {
         if let Some(node) = self.node_of(pod) {
             self.changes.push(node);
         }
     }
 
-    /// Ends the nomination of a pod, if there is one, and returns the node.
+    /// Clears the nomination of a pod and returns its node.
     pub fn remove(&mut self, pod: PodIdx) -> Option<NodeIdx> {
         let node = self.node_of.remove(&pod)?;
         self.changes.push(node);
@@ -82,7 +82,7 @@ impl Nominator {
         Some(node)
     }
 
-    /// Ends all nominations for a node and returns the pods.
+    /// Clears all nominations for a node and returns the pods.
     pub fn remove_node(&mut self, node: NodeIdx) -> Vec<PodIdx> {
         let pods = self.by_node.remove(&node).unwrap_or_default();
         for pod in &pods {
@@ -95,7 +95,7 @@ impl Nominator {
         pods
     }
 
-    /// Whether the three views agree.
+    /// Returns `true` if the three tables agree.
     pub(super) fn is_sound(&self) -> bool {
         self.all.len() == self.node_of.len()
             && self.all.iter().all(|pod| {

@@ -2,20 +2,20 @@
 
 use crate::framework::profile::PluginPosition;
 
-/// Plugins that one profile may have: a set of them is one machine word.
+/// Maximum number of plugins in a profile, so that a set fits into 64 bits.
 pub const PLUGINS_MAX: usize = 64;
 
 const _: () = assert!(PLUGINS_MAX <= u8::MAX as usize);
 
-/// A set of plugins of one profile.
+/// Set of plugins of one profile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PluginSet(u64);
 
 impl PluginSet {
-    /// No plugin.
+    /// The empty set.
     pub const EMPTY: Self = Self(0);
 
-    /// One plugin.
+    /// Returns the set of one plugin.
     pub fn one(plugin: PluginPosition) -> Self {
         debug_assert!(plugin < PLUGINS_MAX);
         Self(1 << plugin)
@@ -26,42 +26,42 @@ impl PluginSet {
         *self = self.with(Self::one(plugin));
     }
 
-    /// Whether a plugin is in.
+    /// Returns `true` if the set contains a plugin.
     pub fn contains(self, plugin: PluginPosition) -> bool {
         self.meets(Self::one(plugin))
     }
 
-    /// Whether there is none.
+    /// Returns `true` if the set is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// These and those.
+    /// Returns the union.
     pub fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Those in both.
+    /// Returns the intersection.
     pub fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// These but not those.
+    /// Returns the difference.
     pub fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// Whether some plugin is in both.
+    /// Returns `true` if the sets have a plugin in common.
     pub fn meets(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// The first plugin.
+    /// Returns the plugin of the lowest position.
     pub fn first(self) -> Option<PluginPosition> {
         (!self.is_empty()).then(|| self.0.trailing_zeros() as PluginPosition)
     }
 
-    /// The plugins in order.
+    /// Iterates over the plugins by position.
     pub fn iter(self) -> impl Iterator<Item = PluginPosition> {
         let mut left = self.0;
         std::iter::from_fn(move || {

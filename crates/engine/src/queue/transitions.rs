@@ -1,4 +1,4 @@
-//! How pods go from place to place.
+//! Transitions of pods between stages.
 
 use std::cmp::Ordering;
 
@@ -58,7 +58,7 @@ impl Queue {
         self.move_to(context, slot, stage, label)
     }
 
-    /// Makes a pod active without asking PreEnqueue.
+    /// Makes a pod active without running PreEnqueue.
     pub(super) fn push_active(
         &mut self,
         context: &dyn QueueContext,
@@ -70,19 +70,19 @@ impl Queue {
         self.move_to(context, slot, QueueStage::Active, label)
     }
 
-    /// Asks PreEnqueue, and notes the plugin that does not let the pod in, if any.
+    /// Runs PreEnqueue and records the gating plugin. Returns `true` if the pod is gated.
     fn gate(&mut self, context: &dyn QueueContext, slot: Slot) -> bool {
         let info = &mut self.entries.get_mut(slot).info;
         let refused = context.pre_enqueue(info.pod, info.profile(), info.gating()).err();
         info.set_gating(refused);
         let Some(plugin) = refused else { return false };
         info.rejectors.insert(plugin);
-        // Otherwise done when an attempt fails, but a gated pod has none.
+        // A failed attempt resets this, but a gated pod has none.
         info.was_flushed = false;
         true
     }
 
-    /// Brings a pod to a sub-queue. One that was waiting for events and still is does not count.
+    /// Moves a pod to a sub-queue. Moves between Unschedulable and Gated do not count as incoming.
     fn move_to(
         &mut self,
         context: &dyn QueueContext,
@@ -99,7 +99,8 @@ impl Queue {
         stage
     }
 
-    /// The one way from place to place. Nowhere is only for pods that go on at once or are forgotten.
+    /// The only way to change a stage. `to` is `None` only for pods that move on at once or are
+    /// removed.
     pub(super) fn transfer(
         &mut self,
         context: &dyn QueueContext,
@@ -157,7 +158,7 @@ impl Queue {
         }
     }
 
-    /// QueueCounts a pod for the plugins in its way while it is queued.
+    /// Updates the counts by plugin, which cover queued pods only.
     fn recount_blocked(&mut self, slot: Slot) {
         let entry = self.entries.get_mut(slot);
         let queued = entry.stage.is_some_and(QueueStage::is_queued);

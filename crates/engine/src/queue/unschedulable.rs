@@ -1,7 +1,7 @@
-//! Pods that wait for an event, in sets that no hint can tell apart.
+//! Pods that wait for an event, in sets that no queueing hint can tell apart.
 //!
-//! An event is judged once per set, and only by sets with a plugin that subscribed to it:
-//! what a hundred thousand waiting or gated pods cost does not depend on how many they are.
+//! Hints run once per set, and only for sets with a plugin that subscribes to the event. The cost
+//! of an event therefore depends on the number of sets, not on the number of waiting pods.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use super::entry::{QueuedPod, Slot};
 use super::hints::{Interest, WaitingSubject};
 use super::plugin_set::{PLUGINS_MAX, PluginSet};
 
-/// Pods of one class that the same plugins stand in the way of.
+/// Identity of a set: pods of one class that the same plugins rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct WaitingSetKey {
     subject: WaitingSubject,
@@ -25,25 +25,25 @@ impl WaitingSetKey {
         Self { subject: WaitingSubject::of(info), gating: info.gating() }
     }
 
-    /// Plugins whose events concern the set: of a gated pod, only the one that holds it back.
+    /// Returns the plugins whose events concern the set; for gated pods, only the gating plugin.
     fn wakers(&self) -> PluginSet {
         let WaitingSubject { rejectors, pending, .. } = self.subject;
         self.gating.map_or(rejectors.with(pending), PluginSet::one)
     }
 }
 
-/// A slot of the table of sets.
+/// Slot of the table of sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct WaitingSetIdx(u32);
 
 #[derive(Clone, Debug)]
 struct WaitingSet {
     key: WaitingSetKey,
-    /// In no order; empty in a free slot.
+    /// Unordered; empty in a free slot.
     members: Vec<Slot>,
 }
 
-/// Where a pod is in the pool.
+/// Position of a pod in the pool.
 #[derive(Clone, Copy, Debug)]
 struct Membership {
     set: WaitingSetIdx,
@@ -57,11 +57,11 @@ pub(super) struct UnschedulablePool {
     sets: Vec<WaitingSet>,
     free: Vec<WaitingSetIdx>,
     by_key: Map<WaitingSetKey, WaitingSetIdx>,
-    /// Groups by profile and plugin that may wake them.
+    /// Sets by profile and waking plugin; see [`subscriber_index`].
     subscribers: Vec<BTreeSet<WaitingSetIdx>>,
-    /// By slot.
+    /// Memberships by slot.
     memberships: Vec<Option<Membership>>,
-    /// Pods by the time since when they wait.
+    /// Pods by the start of their wait.
     by_age: BTreeSet<(i64, Slot)>,
 }
 
@@ -99,7 +99,7 @@ impl UnschedulablePool {
         self.memberships.get(slot.at()).is_some_and(Option::is_some)
     }
 
-    /// Groups that an event concerns, given whom it interests by profile.
+    /// Returns the sets that an event concerns; `interests` is indexed by profile.
     pub(super) fn concerned(&self, interests: &[Interest]) -> Vec<WaitingSetIdx> {
         let mut sets = Vec::new();
         for (profile, interest) in interests.iter().enumerate() {
@@ -109,7 +109,7 @@ impl UnschedulablePool {
                 else {
                     break;
                 };
-                // A set that several plugins may wake is taken at the first of them.
+                // A set that several plugins may wake is listed at the first of them.
                 sets.extend(
                     subscribers.iter().filter(|set| {
                         self.key(**set).wakers().and(plugins).first() == Some(plugin)
@@ -120,7 +120,7 @@ impl UnschedulablePool {
         sets
     }
 
-    /// Every set.
+    /// Iterates over all sets.
     pub(super) fn sets(&self) -> impl Iterator<Item = WaitingSetIdx> {
         let ids = (0..self.sets.len() as u32).map(WaitingSetIdx);
         ids.filter(|set| !self.members(*set).is_empty())
@@ -134,23 +134,23 @@ impl UnschedulablePool {
         &self.sets[set.0 as usize].members
     }
 
-    /// Since when the pod has waited that waits longest.
+    /// Returns the earliest start of a wait.
     pub(super) fn oldest(&self) -> Option<i64> {
         self.by_age.first().map(|(since, _)| *since)
     }
 
-    /// Pods that have waited since before a moment, the oldest first.
+    /// Iterates over the pods that wait since before a time, oldest first.
     pub(super) fn waiting_since_before(&self, moment: i64) -> impl Iterator<Item = Slot> {
         self.by_age.range(..(moment, Slot(0))).map(|(_, slot)| *slot)
     }
 
-    /// How many sets there are.
+    /// Returns the number of sets.
     #[cfg(test)]
     pub(super) fn set_count(&self) -> usize {
         self.by_key.len()
     }
 
-    /// Whether everything that is kept of a pod is what its history says.
+    /// Returns `true` if all tables agree with the record of a pod.
     pub(super) fn holds(&self, slot: Slot, info: &QueuedPod) -> bool {
         let Some(Some(membership)) = self.memberships.get(slot.at()) else { return false };
         let key = WaitingSetKey::of(info);
@@ -166,19 +166,18 @@ impl UnschedulablePool {
             && key.wakers().iter().all(subscribed)
     }
 
-    /// Length of the longest of its tables.
+    /// Returns the length of the longest table.
     pub(super) fn slots(&self) -> usize {
         self.sets.len().max(self.memberships.len())
     }
 
-    /// How many pods are members of the sets in these slots.
+    /// Returns the number of members of the sets in a range of slots.
     pub(super) fn members_within(&self, slots: Range<usize>) -> usize {
         let sets = slots.filter_map(|slot| self.sets.get(slot));
         sets.map(|set| set.members.len()).sum()
     }
 
-    /// Whether the sets in these slots are found where they should be and nowhere else, and the
-    /// members in these slots are members.
+    /// Returns `true` if the sets and memberships in a range of slots are consistent.
     pub(super) fn is_sound_within(&self, slots: Range<usize>) -> bool {
         let is_member = |slot: usize| {
             let Some(Some(membership)) = self.memberships.get(slot) else { return true };
@@ -193,7 +192,7 @@ impl UnschedulablePool {
                 .all(|slot| self.is_filed(WaitingSetIdx(slot as u32)))
     }
 
-    /// Whether a set with members is found by its key and by those that may wake it, and one without
+    /// Returns `true` if a set with members is indexed by its key and its wakers, and a free slot
     /// is not.
     fn is_filed(&self, set: WaitingSetIdx) -> bool {
         let key = self.key(set);
@@ -209,7 +208,7 @@ impl UnschedulablePool {
             && self.subscribers.iter().enumerate().all(|(at, sets)| is_subscribed(at, sets))
     }
 
-    /// Whether as many pods are filed by age, and as many sets by key as have members.
+    /// Returns `true` if the indexes by age and by key have the right sizes.
     pub(super) fn is_of_size(&self, pods: usize) -> bool {
         self.by_age.len() == pods && self.by_key.len() + self.free.len() == self.sets.len()
     }

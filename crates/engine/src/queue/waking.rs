@@ -1,4 +1,4 @@
-//! What wakes pods: events, plugins that ask for it, and time.
+//! Wake-ups of waiting pods: by events, by plugins and by time.
 
 use crate::framework::Event;
 use crate::index::PodIdx;
@@ -11,15 +11,16 @@ use super::hints::{self, Strategy};
 use super::in_flight::{RecordedEvent, is_wildcard};
 use super::{Queue, QueueContext, WakeScope};
 
-/// How often pods that waited too long are looked for.
+/// Interval of the search for pods past the unschedulable time-out, in nanoseconds.
 const FLUSH_INTERVAL: i64 = 30_000_000_000;
 
-/// Pods that waited too long moved at once; the rest follow in the next tick. About a millisecond.
+/// Maximum number of timed-out pods moved in one tick, which takes about 1 ms; the rest follows in
+/// the next tick.
 pub(super) const FLUSH_BATCH: usize = 2048;
 
 impl Queue {
-    /// Lets an event wake pods and tells how many it moved. An update with several aspects is as many
-    /// events.
+    /// Moves the pods that an event may help and returns their number. An update of several aspects
+    /// is passed as several events.
     pub fn move_all(
         &mut self,
         context: &dyn QueueContext,
@@ -35,8 +36,8 @@ impl Queue {
         count
     }
 
-    /// Makes pods active whatever their backoff, as plugins may ask for. For one that is in flight
-    /// this is an event.
+    /// Makes pods active regardless of their backoff, as plugins may request. For a pod in flight
+    /// it is an event.
     pub fn activate(&mut self, context: &dyn QueueContext, pods: &[PodIdx], now: i64) {
         for pod in pods {
             let Some((slot, stage)) = self.find(*pod) else { continue };
@@ -56,8 +57,8 @@ impl Queue {
         }
     }
 
-    /// Lets a pod in whose gate opened: an event since then may help it, or it would not be at the gate.
-    /// It is tried after its backoff.
+    /// Opens the gate of a pod, which becomes active after its backoff. It would not have been
+    /// gated unless an event had moved it.
     pub fn ungate_after_backoff(&mut self, context: &dyn QueueContext, pod: PodIdx, now: i64) {
         if let Some((slot, QueueStage::Gated)) = self.find(pod) {
             let label = EventLabel::ForceActivate;
@@ -65,7 +66,7 @@ impl Queue {
         }
     }
 
-    /// When [`Queue::tick`] has something to do; a time that has passed means now.
+    /// Returns the time of the next work for [`Queue::tick`]; a past time means now.
     pub fn next_deadline(&self) -> Option<i64> {
         let heads = [self.backoff.peek(), self.error_backoff.peek()];
         let backoff = heads.into_iter().flatten().map(|head| backoff_end(head.expiration)).min();
@@ -73,7 +74,7 @@ impl Queue {
         backoff.into_iter().chain(flush).min()
     }
 
-    /// Does what is due: every whole second for backoffs, every 30 seconds for pods that wait too long.
+    /// Handles what is due: backoffs each second, the unschedulable time-out every 30 s.
     pub fn tick(&mut self, context: &dyn QueueContext, now: i64) {
         self.flush_backoff(context, now);
         let last_look = now.div_euclid(FLUSH_INTERVAL) * FLUSH_INTERVAL;
@@ -90,13 +91,13 @@ impl Queue {
         }
     }
 
-    /// WakeCounts pods that by now waited too long without an event, in case one was missed. Whether that
-    /// was all of them: so many are moved at once, and no more.
+    /// Moves pods whose unschedulable time-out has passed, in case an event was missed. Returns
+    /// `false` if more remain than one call moves.
     pub fn flush_unschedulable(&mut self, context: &dyn QueueContext, now: i64) -> bool {
         self.flush_waiting(context, now, now)
     }
 
-    /// WakeCounts pods that had waited too long at an earlier moment.
+    /// Moves the pods that were past their time-out at time `then`.
     fn flush_waiting(&mut self, context: &dyn QueueContext, then: i64, now: i64) -> bool {
         let moment = then.saturating_sub(self.config.max_in_unschedulable);
         let due = self.pool.waiting_since_before(moment).take(FLUSH_BATCH);
@@ -119,7 +120,8 @@ impl Queue {
         count < FLUSH_BATCH
     }
 
-    /// Pods that an event moves, and how; `None` when no plugin is interested.
+    /// Returns the pods that an event moves and their strategies; `None` if no plugin subscribes to
+    /// it.
     fn pods_to_wake(
         &mut self,
         context: &dyn QueueContext,
@@ -163,13 +165,13 @@ impl Queue {
         now: i64,
     ) {
         for (slot, strategy) in pods {
-            // Out first, so that a pod that is gated again counts as one that came.
+            // Transferred out first, so that a pod that is gated again counts as incoming.
             self.transfer(context, slot, None);
             self.requeue(context, slot, strategy, label, now);
         }
     }
 
-    /// The first look for pods that wait too long which finds one that waits since then.
+    /// Returns the time of the first search that finds a pod waiting since `since` timed out.
     fn flush_time(&self, since: i64) -> i64 {
         let due = since.saturating_add(self.config.max_in_unschedulable).saturating_add(1);
         let interval = due.div_euclid(FLUSH_INTERVAL) + i64::from(due % FLUSH_INTERVAL != 0);
