@@ -1,21 +1,21 @@
-//! A set of nodes as bits.
+//! Sets of nodes as bit sets.
 
 use crate::index::NodeIdx;
 use crate::{simd, simd_dispatch};
 
-/// A set of nodes, one bit for each slot of the node table.
+/// Set of nodes with one bit per slot of the node table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeSet {
     words: Vec<u64>,
 }
 
 impl NodeSet {
-    /// The empty set with room for `slots` nodes.
+    /// Creates an empty set for `slots` nodes.
     pub fn new(slots: usize) -> Self {
         Self { words: vec![0; slots.div_ceil(64)] }
     }
 
-    /// The first `slots` nodes.
+    /// Creates the set of the first `slots` nodes.
     pub fn full(slots: usize) -> Self {
         let mut words = vec![u64::MAX; slots.div_ceil(64)];
         if let Some(last) = words.last_mut().filter(|_| !slots.is_multiple_of(64)) {
@@ -24,7 +24,7 @@ impl NodeSet {
         Self { words }
     }
 
-    /// The set of those about which the answer is yes, asked in order of their slots.
+    /// Creates a set from one answer per slot, in slot order; `true` makes the node a member.
     pub fn from_answers(answers: impl ExactSizeIterator<Item = bool>) -> Self {
         let mut words = vec![0; answers.len().div_ceil(64)];
         for (slot, answer) in answers.enumerate() {
@@ -33,51 +33,51 @@ impl NodeSet {
         Self { words }
     }
 
-    /// Makes room for `slots` nodes; those added are absent.
+    /// Extends the set to `slots` nodes; added nodes are not members.
     pub fn grow(&mut self, slots: usize) {
         if self.words.len() < slots.div_ceil(64) {
             self.words.resize(slots.div_ceil(64), 0);
         }
     }
 
-    /// Becomes a copy of another set without giving up its memory.
+    /// Copies another set and keeps the allocated memory.
     pub fn copy_from(&mut self, other: &Self) {
         self.words.clear();
         self.words.extend_from_slice(&other.words);
     }
 
-    /// The bits, 64 nodes to a word.
+    /// Returns the bits, 64 nodes per word.
     pub fn words(&self) -> &[u64] {
         &self.words
     }
 
-    /// The same, to be changed. Bits beyond the slots must stay zero.
+    /// Returns the bits, mutably. Bits beyond the last slot must stay zero.
     pub fn words_mut(&mut self) -> &mut [u64] {
         &mut self.words
     }
 
-    /// Puts a node in.
+    /// Adds a node.
     pub fn insert(&mut self, node: NodeIdx) {
         self.words[node.at() / 64] |= 1 << (node.at() % 64);
     }
 
-    /// Takes a node out.
+    /// Removes a node.
     pub fn remove(&mut self, node: NodeIdx) {
         self.words[node.at() / 64] &= !(1 << (node.at() % 64));
     }
 
-    /// Puts a node in or takes it out.
+    /// Adds or removes a node.
     pub fn set(&mut self, node: NodeIdx, member: bool) {
         let word = &mut self.words[node.at() / 64];
         *word = *word & !(1 << (node.at() % 64)) | u64::from(member) << (node.at() % 64);
     }
 
-    /// Whether a node is in.
+    /// Returns `true` if the set contains a node.
     pub fn contains(&self, node: NodeIdx) -> bool {
         self.words.get(node.at() / 64).is_some_and(|word| word >> (node.at() % 64) & 1 == 1)
     }
 
-    /// Whether any slot between two, both included, is in.
+    /// Returns `true` if the set contains a node between two slots, both inclusive.
     #[inline(always)]
     pub fn any_between(&self, first: usize, last: usize) -> bool {
         let (first_word, last_word) = (first / 64, last / 64);
@@ -91,21 +91,21 @@ impl NodeSet {
             || self.words[first_word + 1..last_word].iter().any(|word| *word != 0)
     }
 
-    /// Keeps what is also in the other set.
+    /// Removes the nodes that are not in the other set.
     pub fn intersect(&mut self, other: &Self) {
         for (word, other) in self.words.iter_mut().zip(&other.words) {
             *word &= other;
         }
     }
 
-    /// Removes what is in the other set.
+    /// Removes the nodes that are in the other set.
     pub fn subtract(&mut self, other: &Self) {
         for (word, other) in self.words.iter_mut().zip(&other.words) {
             *word &= !other;
         }
     }
 
-    /// Adds what is in the other set.
+    /// Adds the nodes of the other set.
     pub fn unite(&mut self, other: &Self) {
         self.grow(other.words.len() * 64);
         for (word, other) in self.words.iter_mut().zip(&other.words) {
@@ -113,34 +113,34 @@ impl NodeSet {
         }
     }
 
-    /// Adds what is in the other set only, removes what is in both.
+    /// Keeps the nodes that are in exactly one of the two sets.
     pub fn toggle(&mut self, other: &Self) {
         for (word, other) in self.words.iter_mut().zip(&other.words) {
             *word ^= other;
         }
     }
 
-    /// Whether at most so many nodes are in one of the two sets only.
+    /// Returns `true` if at most `most` nodes are in exactly one of the two sets.
     pub fn differs_in(&self, other: &Self, most: usize) -> bool {
         simd_dispatch!(_ => simd::count_differing(&self.words, &other.words)) <= most
     }
 
-    /// Takes everything out.
+    /// Removes all nodes.
     pub fn clear(&mut self) {
         self.words.fill(0);
     }
 
-    /// How many nodes are in.
+    /// Returns the number of nodes.
     pub fn count(&self) -> usize {
         simd_dispatch!(_ => simd::count_ones(&self.words))
     }
 
-    /// Whether no node is in.
+    /// Returns `true` if the set is empty.
     pub fn is_empty(&self) -> bool {
         self.words.iter().all(|word| *word == 0)
     }
 
-    /// The nodes in slot order.
+    /// Iterates over the nodes in slot order.
     pub fn iter(&self) -> impl Iterator<Item = NodeIdx> + '_ {
         self.words.iter().enumerate().flat_map(|(index, word)| {
             let mut rest = *word;
@@ -154,7 +154,7 @@ impl NodeSet {
         })
     }
 
-    /// Removes the nodes for which `keep` is false.
+    /// Removes the nodes for which `keep` returns `false`.
     pub fn retain(&mut self, mut keep: impl FnMut(NodeIdx) -> bool) {
         for (index, word) in self.words.iter_mut().enumerate() {
             let mut rest = *word;

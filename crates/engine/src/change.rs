@@ -1,4 +1,4 @@
-//! What the engine is told: objects that came, changed or went, and what came of its commands.
+//! Inputs of the engine: objects that were added, updated or deleted, and the outcomes of commands.
 
 use std::sync::Arc;
 
@@ -9,27 +9,27 @@ use crate::object::volume::{
 };
 use crate::object::{DisruptionBudget, Namespace, Node, Pod, Text, Uid, Workload, WorkloadKind};
 
-/// Something that the engine is told. Objects lie apart: a change is handed on many times.
+/// One input of the engine. Large objects are boxed, since a change is moved several times.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// A node came or changed.
+    /// A node was added or updated.
     Node(Arc<Node>),
-    /// A node went.
+    /// A node was deleted.
     NodeGone(Text),
-    /// A pod came or changed.
+    /// A pod was added or updated.
     Pod(Box<Pod>),
-    /// A pod went, or came to its end.
+    /// A pod was deleted or has terminated.
     PodGone {
-        /// Its uid.
+        /// UID of the pod.
         uid: Uid,
     },
-    /// A namespace came or changed.
+    /// A namespace was added or updated.
     Namespace(Namespace),
-    /// A namespace went.
+    /// A namespace was deleted.
     NamespaceGone(Text),
-    /// A service or controller came or changed.
+    /// A service or controller was added or updated.
     Workload(Box<Workload>),
-    /// A service or controller went.
+    /// A service or controller was deleted.
     WorkloadGone {
         /// Kind.
         kind: WorkloadKind,
@@ -38,123 +38,124 @@ pub enum Change {
         /// Name.
         name: Text,
     },
-    /// A disruption budget came or changed.
+    /// A disruption budget was added or updated.
     Budget(Box<DisruptionBudget>),
-    /// A disruption budget went.
+    /// A disruption budget was deleted.
     BudgetGone {
         /// Namespace.
         namespace: Text,
         /// Name.
         name: Text,
     },
-    /// A storage object came or changed.
+    /// A storage object was added or updated.
     Storage(Box<Storage>),
-    /// A storage object went.
+    /// A storage object was deleted.
     StorageGone(StorageName),
-    /// A device class came or changed.
+    /// A device class was added or updated.
     DeviceClass {
         /// Name.
         name: Text,
         /// `spec.extendedResourceName`, empty when unset.
         extended_resource: Text,
     },
-    /// A device class went.
+    /// A device class was deleted.
     DeviceClassGone(Text),
-    /// What came of a command to bind.
+    /// Outcome of [`Command::Bind`](crate::command::Command::Bind).
     Bound {
-        /// Uid of the pod.
+        /// UID of the pod.
         uid: Uid,
-        /// `None`, or why it failed.
+        /// Error of the bind; `None` if it succeeded.
         failure: Option<Text>,
     },
-    /// What came of a command to prepare volumes.
+    /// Outcome of [`Command::PrepareVolumes`](crate::command::Command::PrepareVolumes).
     VolumesReady {
-        /// Uid of the pod.
+        /// UID of the pod.
         uid: Uid,
-        /// That of the command: the pod may have been tried again since.
+        /// Ticket of the command; an older ticket belongs to an earlier attempt and is ignored.
         ticket: u64,
-        /// `None`, or why it failed.
+        /// Error; `None` if all volumes are bound.
         failure: Option<Text>,
     },
-    /// A pod that waits for permission gets it from one plugin, or is turned away.
+    /// A permit plugin allows or rejects a waiting pod.
     Permission {
-        /// Uid of the pod.
+        /// UID of the pod.
         uid: Uid,
-        /// The plugin that speaks.
+        /// Name of the plugin.
         plugin: Text,
-        /// `None` allows; otherwise why it is turned away.
+        /// Reason of the rejection; `None` allows the pod.
         denied: Option<Text>,
     },
-    /// What came of a command to delete a pod to make room for another.
+    /// Outcome of [`Command::Evict`](crate::command::Command::Evict).
     VictimHandled {
-        /// Uid of the pod for which room is made.
+        /// UID of the preemptor.
         preemptor: Uid,
-        /// Uid of the victim.
+        /// UID of the victim.
         victim: Uid,
-        /// `None`, or why it failed.
+        /// Error; `None` if the victim was deleted.
         failure: Option<Text>,
     },
-    /// What extenders say about nodes.
+    /// Outcome of [`Command::AskExtenders`](crate::command::Command::AskExtenders).
     ExtendersAnswered {
-        /// Uid of the pod.
+        /// UID of the pod.
         uid: Uid,
-        /// That of the command.
+        /// Ticket of the command.
         ticket: u64,
-        /// What they say, or why the attempt fails.
+        /// Verdict on the nodes, or the error that fails the attempt.
         verdict: Result<ExtenderVerdict, Text>,
     },
-    /// What extenders say about victims.
+    /// Outcome of
+    /// [`Command::AskExtendersAboutVictims`](crate::command::Command::AskExtendersAboutVictims).
     ExtendersAnsweredAboutVictims {
-        /// Uid of the pod for which room is to be made.
+        /// UID of the preemptor.
         uid: Uid,
-        /// That of the command.
+        /// Ticket of the command.
         ticket: u64,
-        /// Candidates that are left, or why there is no telling.
+        /// Remaining candidates, or the error that fails the preemption.
         candidates: Result<Vec<NodeVictims>, Text>,
     },
-    /// Time passed.
+    /// Handles deadlines that have passed: backoff, permits, flushes.
     Tick,
-    /// Decide where the next pods go, at most this many.
+    /// Makes scheduling attempts for the next pods.
     Schedule {
-        /// How many pods at most.
+        /// Maximum number of attempts.
         limit: usize,
     },
 }
 
-/// What extenders say about nodes.
+/// Verdict of all extenders on the nodes of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExtenderVerdict {
-    /// Nodes that all of them let pass, each with the sum of its weighted scores.
+    /// Nodes that all extenders accept, each with the sum of its weighted scores.
     pub passed: Vec<(Text, i64)>,
-    /// Nodes that one of them turned down.
+    /// Nodes that an extender rejected.
     pub failed: Vec<FailedNode>,
 }
 
-/// A node that an extender turned down.
+/// A node that an extender rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedNode {
-    /// The node.
+    /// Name of the node.
     pub node: Text,
-    /// The extender's words.
+    /// Reason that the extender gave.
     pub reason: Text,
-    /// Removing pods would not help.
+    /// Set if evicting pods from the node would not help.
     pub unresolvable: bool,
 }
 
-/// Pods that would have to leave a node.
+/// Candidate of a preemption: a node and its victims.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeVictims {
-    /// The node.
+    /// Name of the node.
     pub node: Text,
-    /// The pods.
+    /// Pods to evict.
     pub victims: Vec<PodName>,
-    /// How many of them a disruption budget protects.
+    /// Number of victims whose disruption budget would be violated.
     pub violations: usize,
 }
 
-/// A storage object.
+/// An object of one of the storage kinds.
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "one for each kind")]
+#[expect(missing_docs, reason = "one variant per kind, named after it")]
 pub enum Storage {
     Volume(PersistentVolume),
     Claim(PersistentVolumeClaim),
@@ -165,9 +166,9 @@ pub enum Storage {
     Attachment(VolumeAttachment),
 }
 
-/// Names a storage object.
+/// Identity of a storage object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "one for each kind")]
+#[expect(missing_docs, reason = "one variant per kind, named after it")]
 pub enum StorageName {
     Volume(Text),
     Claim { namespace: Text, name: Text },

@@ -1,10 +1,10 @@
 //! A bounded log of changes that many readers follow, each with its own cursor.
 
-/// A log of changes. A reader whose cursor is behind the kept entries must start from scratch.
+/// Log of changes. A reader whose cursor is behind the retained entries must start from scratch.
 #[derive(Clone, Debug)]
 pub struct ChangeLog<T> {
     entries: Vec<T>,
-    /// Position of the first kept entry.
+    /// Position of the first retained entry.
     base: u64,
     limit: usize,
 }

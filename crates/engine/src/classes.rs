@@ -1,4 +1,4 @@
-//! Pod classes in use, and their evaluations as long as there is room.
+//! Pod classes in use, and the cache of their evaluations.
 
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
@@ -14,43 +14,44 @@ use crate::map::Map;
 use crate::object::Volume;
 use crate::state::{Areas, State, Versions};
 
-/// What makes a class: the profile, the namespace and labels, the spec, and the pod itself where
-/// claims are made for it alone.
+/// Identity of a class: profile, label set and spec; and the pod for pods with ephemeral claims,
+/// which are made for one pod only.
 type ClassKey = (u32, LabelSetIdx, SpecIdx, PodIdx);
 
-/// Whose evaluation serves a class: the profile, the spec, and what else evaluating depends on.
+/// Identity of a shared evaluation: profile, spec, and the other fields that the plugins'
+/// evaluation depends on.
 type EvaluationKey = (u32, SpecIdx, Arc<[u32]>);
 
 struct ClassRecord {
     key: ClassKey,
     class: Class,
-    /// `None` when only its own evaluation serves it.
+    /// `None` if the class shares its evaluation with no other class.
     evaluation_key: Option<EvaluationKey>,
-    /// The state that the evaluation_key is true of.
+    /// Versions of the state from which `evaluation_key` was computed.
     key_versions: Option<Versions>,
-    /// Pods of it that are not on a node.
+    /// Number of pods of the class that have no node.
     pods: u32,
-    /// Taken out while it is worked with.
+    /// Taken out while an attempt uses it.
     evaluation: Option<Box<Evaluation>>,
     last_used: u64,
 }
 
-/// All classes with pods to place or an evaluation to keep.
+/// All classes that have pods to place or a cached evaluation.
 #[derive(Default)]
 pub(crate) struct Classes {
     records: Vec<Option<ClassRecord>>,
     by_key: Map<ClassKey, ClassIdx>,
-    /// The class that evaluates for all of a evaluation_key.
+    /// The class that holds the evaluation for each key.
     by_evaluation_key: Map<EvaluationKey, ClassIdx>,
     free: Vec<ClassIdx>,
-    /// Marks of classes that were evaluated, each in the place that it determines.
+    /// Direct-mapped filter of recently evaluated keys: slot = hash mod size, value = hash.
     seen: Vec<u64>,
     evaluations: usize,
     clock: u64,
 }
 
 impl Classes {
-    /// The class of a pod, with one more pod in it.
+    /// Returns the class of a pod, creating it if necessary, and counts the pod.
     pub(crate) fn acquire(&mut self, state: &mut State, pod: PodIdx, profile: u32) -> ClassIdx {
         let record = state.pods.get(pod);
         let (label_set, spec) = (record.label_set, record.spec);
@@ -83,8 +84,8 @@ impl Classes {
         index
     }
 
-    /// One pod less. A class without pods stays as long as its evaluation does, unless it was made for
-    /// one pod: another one may get that pod's index.
+    /// Uncounts a pod. A class without pods lives as long as its evaluation, except a class of a
+    /// single pod: another pod may reuse that pod's index.
     pub(crate) fn release(&mut self, state: &mut State, class: ClassIdx) {
         let record = self.get_mut(class);
         record.pods -= 1;
@@ -99,7 +100,7 @@ impl Classes {
         }
     }
 
-    /// The class whose evaluation serves this one: the first of those that evaluate alike.
+    /// Returns the class whose evaluation this class shares: the first class with an equal key.
     pub(crate) fn representative(
         &mut self,
         state: &State,
@@ -113,7 +114,7 @@ impl Classes {
             self.by_evaluation_key.insert(evaluation_key, class);
             return class;
         };
-        // What the other one is like may have changed as well since it was last looked at.
+        // The key of the other class may also be out of date.
         self.refresh_key(state, profile, other);
         if self.get(other).evaluation_key == self.get(class).evaluation_key {
             return other;
@@ -121,7 +122,7 @@ impl Classes {
         self.representative(state, profile, class)
     }
 
-    /// Finds out anew what a class is like, if that may have changed.
+    /// Recomputes the evaluation key of a class if the state it depends on changed.
     fn refresh_key(&mut self, state: &State, profile: &Profile, class: ClassIdx) {
         let versions = state.versions();
         let record = self.get_mut(class);
@@ -140,7 +141,7 @@ impl Classes {
         }
     }
 
-    /// A class is no longer, or no longer like this.
+    /// Removes a class from `by_evaluation_key` when it is dropped or its key changes.
     fn unlink(&mut self, class: ClassIdx, evaluation_key: Option<EvaluationKey>) {
         if let Some(evaluation_key) = evaluation_key
             && self.by_evaluation_key.get(&evaluation_key) == Some(&class)
@@ -149,30 +150,30 @@ impl Classes {
         }
     }
 
-    /// What the pods of a class have in common.
+    /// Returns what the plugins see of a class.
     pub(crate) fn class(&self, class: ClassIdx) -> &Class {
         &self.get(class).class
     }
 
-    /// Position of the profile that a class belongs to.
+    /// Returns the position of the profile that a class belongs to.
     pub(crate) fn profile(&self, class: ClassIdx) -> usize {
         self.get(class).key.0 as usize
     }
 
-    /// The first class at this place or after it.
+    /// Returns the first class at this index or after it.
     pub(crate) fn next_from(&self, place: usize) -> Option<ClassIdx> {
         let records = self.records.iter().enumerate().skip(place);
         records.filter(|(_, record)| record.is_some()).map(|(index, _)| index.into()).next()
     }
 
-    /// Takes the evaluation out to work with it.
+    /// Takes the evaluation out for use.
     pub(crate) fn take_evaluation(&mut self, class: ClassIdx) -> Option<Box<Evaluation>> {
         let taken = self.get_mut(class).evaluation.take();
         self.evaluations -= usize::from(taken.is_some());
         taken
     }
 
-    /// Drops the evaluation of a class; it is made anew for the next pod.
+    /// Drops the evaluation of a class; the next pod makes a new one.
     pub(crate) fn drop_evaluation(&mut self, state: &mut State, class: ClassIdx) {
         self.take_evaluation(class);
         if self.get(class).pods == 0 {
@@ -180,8 +181,8 @@ impl Classes {
         }
     }
 
-    /// Puts the evaluation of an attempt back, if it is likely to be used again: there are many classes
-    /// of which one pod comes and no other ever.
+    /// Keeps the evaluation of an attempt if it is likely to be used again. Many classes have a
+    /// single pod, and their evaluations would displace others.
     pub(crate) fn keep_if_recurring(
         &mut self,
         state: &mut State,
@@ -193,7 +194,7 @@ impl Classes {
         }
     }
 
-    /// Whether a class like this was evaluated lately; from now on it was.
+    /// Returns `true` if an equal key was evaluated recently, and records this one.
     fn seen_recently(&mut self, class: ClassIdx) -> bool {
         let record = self.get(class);
         let mark = match &record.evaluation_key {
@@ -205,13 +206,13 @@ impl Classes {
         std::mem::replace(&mut self.seen[place], mark) == mark
     }
 
-    /// Puts an evaluation back that was only looked at.
+    /// Returns an evaluation that was only inspected, without counting as a use.
     pub(crate) fn put_back(&mut self, class: ClassIdx, evaluation: Box<Evaluation>) {
         self.get_mut(class).evaluation = Some(evaluation);
         self.evaluations += 1;
     }
 
-    /// Puts it back. If there are too many, those not used for longest go.
+    /// Keeps an evaluation; if there are too many, drops the least recently used.
     pub(crate) fn keep_evaluation(
         &mut self,
         state: &mut State,

@@ -1,7 +1,7 @@
-//! Columns of tables that live as long as the program.
+//! Growth of the columns of tables that live as long as the process.
 
-/// Adds a value. A full column grows by a quarter, not twofold: most of what is spare would never be
-/// used, and all columns of a table are full at the same time.
+/// Appends a value. A full column grows by a quarter instead of doubling: all columns of a table
+/// fill up at once, and doubling would leave half of them unused.
 pub(crate) fn push<T>(column: &mut Vec<T>, value: T) {
     if column.len() == column.capacity() {
         column.reserve_exact(column.len() / 4 + 16);

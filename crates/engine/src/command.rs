@@ -1,115 +1,118 @@
-//! What the engine wants done.
+//! Outputs of the engine: writes and requests that the runtime carries out.
 
 use crate::change::NodeVictims;
 use crate::framework::VolumeRequest;
 use crate::object::{Text, Uid};
 
-/// A pod by all its names.
+/// Namespace, name and UID of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PodName {
     /// Namespace.
     pub namespace: Text,
     /// Name.
     pub name: Text,
-    /// Uid.
+    /// UID.
     pub uid: Uid,
 }
 
-/// What the engine wants done. Results come back as [`crate::change::Change`]s.
+/// One output of the engine. Outcomes return as [`Change`](crate::change::Change)s.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Bind a pod; answer with `Bound`.
+    /// Binds a pod; the outcome is `Change::Bound`.
     Bind {
         /// The pod.
         pod: PodName,
-        /// `metadata.resourceVersion` that the decision was made on.
+        /// `metadata.resourceVersion` of the pod that was scheduled.
         resource_version: u64,
         /// The node.
         node: Text,
-        /// The extender that binds it, by its position; usually none.
+        /// Position of the extender that binds the pod, if any.
         extender: Option<usize>,
     },
-    /// Have extenders filter and score nodes; answer with `ExtendersAnswered`.
+    /// Asks extenders to filter and score nodes; the outcome is `Change::ExtendersAnswered`.
     AskExtenders {
         /// The pod.
         pod: PodName,
-        /// To be given back with the answer.
+        /// Returned with the outcome.
         ticket: u64,
-        /// Whom to ask, by their positions, in this order.
+        /// Positions of the extenders to ask, in this order.
         extenders: Vec<usize>,
-        /// Nodes that fit.
+        /// Feasible nodes.
         nodes: Vec<Text>,
     },
-    /// Have extenders say which victims may go; answer with `ExtendersAnsweredAboutVictims`.
+    /// Asks extenders to select victims; the outcome is `Change::ExtendersAnsweredAboutVictims`.
     AskExtendersAboutVictims {
-        /// The pod for which room is to be made.
+        /// The preemptor.
         pod: PodName,
-        /// To be given back with the answer.
+        /// Returned with the outcome.
         ticket: u64,
-        /// Whom to ask, by their positions, in this order.
+        /// Positions of the extenders to ask, in this order.
         extenders: Vec<usize>,
-        /// Nodes on which room can be made, and how.
+        /// Candidate nodes with their victims.
         candidates: Vec<NodeVictims>,
     },
-    /// Write volumes and claims and wait until all are bound; answer with `VolumesReady`.
+    /// Writes volumes and claims and waits until all are bound (PreBind of VolumeBinding); the
+    /// outcome is `Change::VolumesReady`.
     PrepareVolumes {
         /// The pod.
         pod: PodName,
-        /// To be given back with the answer.
+        /// Returned with the outcome.
         ticket: u64,
         /// The node.
         node: Text,
-        /// What to write.
+        /// Writes to make.
         requests: Vec<VolumeRequest>,
-        /// Nanoseconds after which to give up.
+        /// Time-out in nanoseconds.
         timeout: i64,
     },
-    /// Write `status.nominatedNodeName`; empty takes it away.
+    /// Writes `status.nominatedNodeName`; an empty node clears it.
     Nominate {
         /// The pod.
         pod: PodName,
         /// The node, or empty.
         node: Text,
     },
-    /// Write the condition `PodScheduled: False` and an event of reason `FailedScheduling`.
+    /// Writes the condition `PodScheduled: False` and an event of reason `FailedScheduling`.
     ReportFailure {
         /// The pod.
         pod: PodName,
         /// `Unschedulable` or `SchedulerError`.
         reason: &'static str,
-        /// The text.
+        /// Message of condition and event.
         message: String,
-        /// `Some` also writes `status.nominatedNodeName`; empty takes it away.
+        /// New `status.nominatedNodeName`; empty clears it, `None` leaves it unchanged.
         nominate: Option<Text>,
     },
-    /// Write an event of reason `FailedScheduling` only.
+    /// Writes an event of reason `FailedScheduling` without a condition.
     Warn {
         /// The pod.
         pod: PodName,
-        /// The text.
+        /// Message of the event.
         message: String,
     },
-    /// Write an event of reason `Scheduled`; the pod is bound.
+    /// Writes an event of reason `Scheduled` after a successful bind.
     ReportScheduled {
         /// The pod.
         pod: PodName,
         /// The node.
         node: Text,
     },
-    /// Mark a pod as disrupted and delete it to make room; answer with `VictimHandled`.
+    /// Marks a victim with the condition `DisruptionTarget` and deletes it; the outcome is
+    /// `Change::VictimHandled`.
     Evict {
         /// The pod to delete.
         victim: PodName,
-        /// The pod for which room is made.
+        /// The pod that needs the space.
         preemptor: PodName,
         /// The node.
         node: Text,
     },
-    /// Write an event of reason `Preempted` only: the pod was not bound yet and is tried again.
+    /// Writes an event of reason `Preempted` for a victim that was not bound yet and returns to the
+    /// queue.
     ReportPreempted {
-        /// The pod that gave its place up.
+        /// The victim.
         victim: PodName,
-        /// The pod for which room is made.
+        /// The preemptor.
         preemptor: PodName,
         /// The node.
         node: Text,

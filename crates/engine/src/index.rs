@@ -1,4 +1,4 @@
-//! Dense indexes: one type for each table, so that they cannot be mixed up.
+//! Dense indexes, one type per table, so that the compiler keeps them apart.
 
 macro_rules! indexes {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
@@ -7,15 +7,15 @@ macro_rules! indexes {
         pub struct $name(pub u32);
 
         impl $name {
-            /// Stands for "none" where an `Option` would cost space.
+            /// Sentinel for "none" where an `Option` would take more space.
             pub const NONE: Self = Self(u32::MAX);
 
-            /// As an index into a slice.
+            /// Returns the position in a slice.
             pub const fn at(self) -> usize {
                 self.0 as usize
             }
 
-            /// Whether it is not [`Self::NONE`].
+            /// Returns `true` if the index is not [`Self::NONE`].
             pub const fn is_some(self) -> bool {
                 self.0 != u32::MAX
             }
@@ -31,23 +31,23 @@ macro_rules! indexes {
 }
 
 indexes! {
-    /// A slot of the node table.
+    /// Slot of the node table.
     NodeIdx;
-    /// A slot of the pod table.
+    /// Slot of the pod table.
     PodIdx;
     /// An interned pod spec.
     SpecIdx;
-    /// An interned pair of namespace and labels.
+    /// An interned namespace with labels.
     LabelSetIdx;
-    /// An interned pod affinity term that some pod carries.
+    /// An interned pod affinity term of at least one pod.
     TermIdx;
-    /// A running count of pods per node.
+    /// A tally: the pods per node that match a condition.
     TallyIdx;
-    /// A resource name.
+    /// An interned resource name.
     ResourceIdx;
-    /// A label key with a column.
+    /// An interned label key with a column in the node table.
     KeyIdx;
-    /// A list of taints that nodes have.
+    /// An interned list of node taints.
     TaintsIdx;
     /// A pod class.
     ClassIdx;

@@ -1,4 +1,16 @@
 //! The scheduler as a pure state machine: cluster changes in, commands out.
+//!
+//! ```text
+//! Change ─▶ engine ─┬─ state      tables of nodes, pods, volumes, …
+//!                   ├─ queue      pods that wait: active, backoff, unschedulable
+//!                   ├─ framework  the plugin API
+//!                   └─ cycle      one decision: filter, score, choose, preempt  ─▶ Command
+//! ```
+//!
+//! Reading order: [`object`] (inputs), [`state`], [`framework`], [`cycle`], [`queue`], [`engine`].
+//! The engine does no I/O and reads no clock: times and seeds are arguments.
+
+#![warn(missing_docs)]
 
 pub mod bitset;
 pub mod change;

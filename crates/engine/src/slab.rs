@@ -1,16 +1,17 @@
-//! Numbered slots for things that come and go.
+//! A table with stable slots and a free list.
 
 use std::ops::Range;
 
-/// Slots of a page. A power of two.
+/// Slots per page; a power of two, so that division is a shift.
 const PAGE: usize = 256;
 
-/// A table of slots. It grows page by page, so that nothing is moved and little is empty.
+/// Table whose entries keep their slot. It grows by pages: growing moves no entry, and at most one
+/// page is partly unused.
 #[derive(Clone, Debug)]
 pub struct Slab<T> {
-    /// All full but the last.
+    /// Every page but the last is full.
     pages: Vec<Vec<Option<T>>>,
-    /// Slots of things that are gone; the last one is taken first.
+    /// Vacant slots, reused last in, first out.
     free: Vec<u32>,
 }
 
@@ -21,17 +22,17 @@ impl<T> Default for Slab<T> {
 }
 
 impl<T> Slab<T> {
-    /// The thing in a slot.
+    /// Returns the entry in a slot.
     pub fn get(&self, slot: usize) -> Option<&T> {
         self.pages.get(slot / PAGE)?.get(slot % PAGE)?.as_ref()
     }
 
-    /// The thing in a slot, to be changed.
+    /// Returns the entry in a slot, mutably.
     pub fn get_mut(&mut self, slot: usize) -> Option<&mut T> {
         self.pages.get_mut(slot / PAGE)?.get_mut(slot % PAGE)?.as_mut()
     }
 
-    /// Puts a thing into a slot, whose number is returned.
+    /// Inserts an entry into a vacant slot and returns the slot.
     pub fn insert(&mut self, thing: T) -> usize {
         if let Some(slot) = self.free.pop() {
             let slot = slot as usize;
@@ -46,34 +47,34 @@ impl<T> Slab<T> {
         slot
     }
 
-    /// Takes a thing out of its slot, which is free then.
+    /// Removes and returns the entry in a slot, which becomes vacant.
     pub fn remove(&mut self, slot: usize) -> Option<T> {
         let thing = self.pages.get_mut(slot / PAGE)?.get_mut(slot % PAGE)?.take()?;
         self.free.push(slot as u32);
         Some(thing)
     }
 
-    /// How many things there are.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.slots() - self.free.len()
     }
 
-    /// Whether there is none.
+    /// Returns `true` if there are no entries.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many slots there are, empty ones included.
+    /// Returns the number of slots, vacant ones included.
     pub fn slots(&self) -> usize {
         self.pages.last().map_or(0, |last| (self.pages.len() - 1) * PAGE + last.len())
     }
 
-    /// All things with their slots, in order.
+    /// Iterates over all entries and their slots in slot order.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &T)> {
         self.iter_within(0..self.slots())
     }
 
-    /// The things of some slots, in order.
+    /// Iterates over the entries in a range of slots, in slot order.
     pub fn iter_within(&self, slots: Range<usize>) -> impl Iterator<Item = (usize, &T)> {
         slots.filter_map(|slot| Some((slot, self.get(slot)?)))
     }

@@ -1,36 +1,36 @@
-//! How long the parts of an attempt take, by a clock that is handed in. Nothing is decided by it.
+//! Durations of the phases of an attempt, by an injected clock. No decision reads them.
 
 use crate::cycle::decide::Decision;
 
-/// Tells the time since whenever, in nanoseconds.
+/// Returns a monotonic time in nanoseconds; its origin is arbitrary.
 pub type Clock = fn() -> u64;
 
-/// Stands still unless it is given a clock.
+/// Measures the current attempt; without a clock it does nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Stopwatch {
     clock: Option<Clock>,
     times: AttemptTimes,
 }
 
-/// Times of one attempt, in nanoseconds.
+/// Durations of the phases of one attempt, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AttemptTimes {
-    /// Preparing filters, and bringing the feasible nodes up to date.
+    /// Preparing filters and updating the feasible nodes.
     pub filter: Option<u64>,
-    /// Preparing scorers, bringing scores up to date, and choosing.
+    /// Preparing scorers, updating scores and choosing a node.
     pub score: Option<u64>,
-    /// Position of the pod's profile, and what came of it in upstream's word for it; `None` when no
-    /// attempt was made that could be timed.
+    /// Position of the pod's profile and the outcome in upstream's words (the label `result` of its
+    /// metrics); `None` if no attempt was timed.
     pub attempt: Option<(usize, &'static str)>,
 }
 
 impl Stopwatch {
-    /// Begins anew, with a clock or without.
+    /// Resets the measurements and sets or removes the clock.
     pub(crate) fn set(&mut self, clock: Option<Clock>) {
         *self = Self { clock, times: AttemptTimes::default() };
     }
 
-    /// What was measured.
+    /// Returns the measurements.
     pub(crate) fn times(&self) -> AttemptTimes {
         self.times
     }
