@@ -1,5 +1,7 @@
 //! Picks the best node of a class without reading the totals of all nodes.
 
+mod ranked_positions;
+
 use std::sync::Arc;
 
 use crate::bitset::NodeSet;
@@ -13,6 +15,8 @@ use super::choose::{
 };
 use super::flip_cache::FlipCache;
 
+use ranked_positions::RankedPositions;
+
 /// Positions probed before the ties are gathered. Where ties are frequent, one of the first probes
 /// is a tie.
 const PREORDER_PROBES_MAX: usize = 64;
@@ -20,9 +24,6 @@ const PREORDER_PROBES_MAX: usize = 64;
 /// Maximum number of ties whose keys are compared one by one; with more, the first tie in pre-order
 /// is searched for in their bit set.
 const TIES_COMPARED_MAX: usize = 64;
-
-/// Words that interpolation tries before a binary search for a rank.
-const RANK_GUESSES_MAX: usize = 4;
 
 /// Picks the best feasible node from the maxima of blocks of 64 nodes and from the set of ties.
 ///
@@ -45,11 +46,7 @@ pub(crate) struct NodePicker {
     best_total: i64,
     visit_order: Arc<VisitOrder>,
     /// Feasible nodes by position.
-    feasible_positions: NodeSet,
-    /// The number of feasible positions before each word of `feasible_positions`.
-    rank_prefix: Vec<u32>,
-    rank_prefix_is_current: bool,
-    feasible_count: usize,
+    feasible_positions: RankedPositions,
     flip_cache: FlipCache,
     ties: TieCandidates,
     /// Those of `ties` that are feasible, for one decision.
@@ -82,10 +79,7 @@ impl NodePicker {
             stale_blocks: NodeSet::new(blocks),
             best_total: i64::MIN,
             visit_order: Arc::clone(visit_order),
-            feasible_positions,
-            rank_prefix: Vec::new(),
-            rank_prefix_is_current: false,
-            feasible_count: 0,
+            feasible_positions: RankedPositions::new(feasible_positions, nodes.len()),
             flip_cache: FlipCache::default(),
             ties: TieCandidates { positions, is_stale: true, ..TieCandidates::default() },
             feasible_ties: NodeSet::default(),
@@ -118,8 +112,7 @@ impl NodePicker {
             }
         }
         let position_of = &self.visit_order.position_of;
-        self.flip_cache.flip(old, new, position_of, &mut self.feasible_positions);
-        self.rank_prefix_is_current = false;
+        self.flip_cache.flip(old, new, position_of, self.feasible_positions.positions_mut());
     }
 
     /// Returns the best feasible node; among ties, the one that the tie break selects.
@@ -144,7 +137,7 @@ impl NodePicker {
             self.max_all[block] = simd::max_selected(simd, block_of(totals, block), u64::MAX);
         }
         self.touched_blocks.clear();
-        self.refresh_rank_prefix();
+        self.feasible_positions.refresh();
         // In the common case the maximum over all nodes equals the last best total, and a feasible
         // node has it.
         if maximum(&self.max_all) == self.best_total
@@ -180,7 +173,7 @@ impl NodePicker {
             self.gather_ties(simd, totals, self.best_total);
         }
         self.feasible_ties.copy_from(&self.ties.positions);
-        self.feasible_ties.intersect(&self.feasible_positions);
+        self.feasible_ties.intersect(self.feasible_positions.positions());
         match tie {
             TieBreak::First(start) => self.first_tie(start),
             TieBreak::Any(random) => self.random_tie(random),
@@ -195,17 +188,19 @@ impl NodePicker {
         let is_best = |node: &NodeIdx| totals[node.at()] == self.best_total;
         match tie {
             TieBreak::First(start) => {
-                let skipped = self.rank_of_position(start);
+                let skipped = self.feasible_positions.rank_of(start);
                 let node_at = |visited| nodes[self.position_of_visited(visited, skipped)];
                 let wins = |visited| is_best(&node_at(visited));
-                preorder_search(self.feasible_count, PREORDER_PROBES_MAX, wins).map(node_at)
+                preorder_search(self.feasible_positions.count(), PREORDER_PROBES_MAX, wins)
+                    .map(node_at)
             }
             // Every position is equally likely to be drawn, hence so is each best node.
             TieBreak::Any(mut random) => {
                 let mut drawn = (0..PREORDER_PROBES_MAX)
                     .map(|_| NodeIdx::from(reduce(next_random(&mut random), nodes.len())));
                 let is_best = |position: &NodeIdx| {
-                    self.feasible_positions.contains(*position) && is_best(&nodes[position.at()])
+                    self.feasible_positions.positions().contains(*position)
+                        && is_best(&nodes[position.at()])
                 };
                 drawn.find(is_best).map(|position| nodes[position.at()])
             }
@@ -215,13 +210,14 @@ impl NodePicker {
     /// Returns the feasible tie that upstream's heap brings to the root.
     #[inline(always)]
     fn first_tie(&self, start: usize) -> Option<NodeIdx> {
-        let (count, skipped) = (self.feasible_count, self.rank_of_position(start));
+        let (count, skipped) =
+            (self.feasible_positions.count(), self.feasible_positions.rank_of(start));
         if simd::count_ones(self.feasible_ties.words()) > TIES_COMPARED_MAX {
             let visited = preorder_first(count, &VisitedTies { picker: self, skipped })?;
             return Some(self.visit_order.nodes[self.position_of_visited(visited, skipped)]);
         }
         let visited = |position: usize| {
-            let rank = self.rank_of_position(position);
+            let rank = self.feasible_positions.rank_of(position);
             if rank < skipped { rank + count - skipped } else { rank - skipped }
         };
         let positions = self.feasible_ties.iter().map(NodeIdx::at);
@@ -249,8 +245,8 @@ impl NodePicker {
     /// feasible nodes.
     #[inline(always)]
     fn position_of_visited(&self, visited: usize, skipped: usize) -> usize {
-        let (rank, count) = (visited + skipped, self.feasible_count);
-        self.position_of_rank(if rank < count { rank } else { rank - count })
+        let (rank, count) = (visited + skipped, self.feasible_positions.count());
+        self.feasible_positions.position_of(if rank < count { rank } else { rank - count })
     }
 
     #[inline(always)]
@@ -276,61 +272,9 @@ impl NodePicker {
     /// Returns `true` if a node between two ranks, both inclusive, is a tie.
     #[inline(always)]
     fn has_tie_between(&self, first: usize, last: usize) -> bool {
-        let (first, last) = (self.position_of_rank(first), self.position_of_rank(last));
+        let (first, last) =
+            (self.feasible_positions.position_of(first), self.feasible_positions.position_of(last));
         self.feasible_ties.any_between(first, last)
-    }
-
-    #[inline(always)]
-    fn refresh_rank_prefix(&mut self) {
-        if self.rank_prefix_is_current {
-            return;
-        }
-        self.rank_prefix.clear();
-        let mut count = 0;
-        for word in self.feasible_positions.words() {
-            self.rank_prefix.push(count);
-            count += word.count_ones();
-        }
-        self.feasible_count = count as usize;
-        self.rank_prefix_is_current = true;
-    }
-
-    #[inline(always)]
-    fn rank_of_position(&self, position: usize) -> usize {
-        if self.feasible_count == self.visit_order.nodes.len() {
-            return position;
-        }
-        let Some(word) = self.feasible_positions.words().get(position / 64) else { return 0 };
-        let lower = word & ((1 << (position % 64)) - 1);
-        self.rank_prefix[position / 64] as usize + lower.count_ones() as usize
-    }
-
-    #[inline(always)]
-    fn position_of_rank(&self, rank: usize) -> usize {
-        if self.feasible_count == self.visit_order.nodes.len() {
-            return rank;
-        }
-        let word = self.word_of_rank(rank as u32);
-        let rank_in_word = rank as u32 - self.rank_prefix[word];
-        word * 64 + simd::nth_set_bit(self.feasible_positions.words()[word], rank_in_word) as usize
-    }
-
-    /// Returns the index of the word of `feasible_positions` that holds the node of a rank.
-    #[inline(always)]
-    fn word_of_rank(&self, rank: u32) -> usize {
-        let prefix = |word: usize| self.rank_prefix.get(word).copied().unwrap_or(u32::MAX);
-        // Feasible nodes are usually spread evenly: interpolate, then correct by a few words.
-        let mut word = rank as usize * self.rank_prefix.len() / self.feasible_count.max(1);
-        for _ in 0..RANK_GUESSES_MAX {
-            if prefix(word) > rank {
-                word = word.saturating_sub(1);
-            } else if prefix(word + 1) <= rank {
-                word += 1;
-            } else {
-                return word;
-            }
-        }
-        self.rank_prefix.partition_point(|prefix| *prefix <= rank) - 1
     }
 }
 
@@ -346,7 +290,7 @@ impl Positions for VisitedTies<'_> {
         let Self { picker, skipped } = self;
         let (first, last) = (first + skipped, last + skipped);
         // Ranks wrap around at most once.
-        let count = picker.feasible_count;
+        let count = picker.feasible_positions.count();
         let wrapped = if first < count { 0 } else { count };
         let (first, last) = (first - wrapped, last - wrapped);
         match last.checked_sub(count) {

@@ -1,8 +1,11 @@
-//! The scores of a class over its feasible nodes, kept up to date.
+//! The scores of a class on its feasible nodes, kept up to date incrementally.
+
+mod extremes;
+mod prepared_scorer;
 
 use crate::bitset::NodeSet;
 use crate::framework::profile::PluginPosition;
-use crate::framework::scorer::{EXCLUDED, Extremes, SCORE_MAX, ScoreChanges, Scorer};
+use crate::framework::scorer::{EXCLUDED, Extremes, SCORE_MAX};
 use crate::framework::{Class, Point, Preparation, Profile};
 use crate::index::NodeIdx;
 use crate::simd_dispatch;
@@ -12,12 +15,14 @@ use super::choose::TieBreak;
 use super::node_picker::NodePicker;
 use super::scores::ScoringError;
 
-/// Columns that are used again: fresh memory would have to be fetched first.
+use prepared_scorer::{Contribution, Outdated, PreparedScorer, StateChanges, existing, prepare};
+
+/// Columns for reuse, because the first write to fresh memory costs page faults.
 #[derive(Default)]
 pub(crate) struct ColumnPool(Vec<Vec<i64>>);
 
 impl ColumnPool {
-    /// A column of this length that holds anything.
+    /// Returns a column of this length with undefined content.
     fn take(&mut self, slots: usize) -> Vec<i64> {
         let mut column = self.0.pop().unwrap_or_default();
         column.resize(slots, 0);
@@ -25,149 +30,30 @@ impl ColumnPool {
     }
 }
 
-/// Scores of a class and the best node by them.
+/// Scores of a class on all nodes, and the best feasible node.
 pub(crate) struct Ranking {
     scorers: Vec<PreparedScorer>,
-    /// Sum of the scores that are the same everywhere.
+    /// Sum of the scores that are equal on all nodes.
     constant: i64,
-    /// By slot, the weighted sum of scores that need no normalising.
+    /// Weighted sums of the scores that need no normalising, by slot.
     base: Vec<i64>,
-    /// By slot, the total without what is the same everywhere.
+    /// Total scores without `constant`, by slot.
     totals: Vec<i64>,
     feasible: NodeSet,
-    /// Which version of the feasible nodes that is.
+    /// Version of `feasible`.
     feasible_seen: u64,
     pod_changes_seen: u64,
     node_picker: NodePicker,
-    /// A plugin could not prepare, or gave a final score outside 0..=100.
+    /// Error of a plugin in PreScore.
     failed: Option<ScoringError>,
-    /// Such a score.
+    /// A plugin whose final score is outside 0..=100, and that score.
     invalid: Option<(PluginPosition, i64)>,
+    /// Empty between refreshes; kept for its memory.
     touched: Vec<NodeIdx>,
 }
 
-struct PreparedScorer {
-    plugin: PluginPosition,
-    weight: i64,
-    scorer: Box<dyn Scorer>,
-    reads_pods: bool,
-    skipped: bool,
-    contribution: Contribution,
-}
-
-/// How a scorer's results enter the total.
-enum Contribution {
-    Constant,
-    Plain,
-    /// By [`Scorer::score_buckets`]; the extremes that the totals were made with.
-    Bucketed(Extremes),
-    Normalised {
-        raw: Vec<i64>,
-        extremes: TrackedExtremes,
-    },
-}
-
-/// Extremes that may know how many nodes hold them, so that most changes need no new search.
-///
-/// Counting is worth its price only for scores that change node by node: it is done when a node that
-/// holds an extreme changes for the first time.
-#[derive(Clone, Copy)]
-struct TrackedExtremes {
-    extremes: Extremes,
-    /// How many nodes hold the smallest and the largest, once counted.
-    holders: Option<(usize, usize)>,
-    /// The last node that held an extreme may be gone.
-    uncertain: bool,
-}
-
-impl TrackedExtremes {
-    const EMPTY: Self = Self { extremes: Extremes::NONE, holders: None, uncertain: false };
-
-    /// Over all feasible nodes, without counting.
-    fn over(raw: &[i64], feasible: &NodeSet) -> Self {
-        // Without its sign the sentinel is zero: the largest number once one is taken away, and no
-        // maximum as long as anything else is there. Lanes do not wait for each other.
-        const LANES: usize = 4;
-        let mut lanes = [(u64::MAX, 0); LANES];
-        let take = |(min, max): &mut (u64, u64), raw: i64| {
-            let unsigned = raw as u64 ^ 1 << 63;
-            *min = unsigned.wrapping_sub(1).min(*min);
-            *max = unsigned.max(*max);
-        };
-        for (raw, word) in raw.chunks(64).zip(feasible.words()) {
-            if *word == u64::MAX {
-                for raw in raw.chunks_exact(LANES) {
-                    lanes.iter_mut().zip(raw).for_each(|(lane, raw)| take(lane, *raw));
-                }
-            } else {
-                set_bits(*word).for_each(|bit| take(&mut lanes[bit % LANES], raw[bit]));
-            }
-        }
-        let (min, max) = lanes
-            .into_iter()
-            .fold((u64::MAX, 0), |(min, max), lane| (min.min(lane.0), max.max(lane.1)));
-        if max == 0 {
-            return Self::EMPTY;
-        }
-        let signed = |unsigned: u64| (unsigned ^ 1 << 63) as i64;
-        let extremes = Extremes { min: signed(min.wrapping_add(1)), max: signed(max) };
-        Self { extremes, ..Self::EMPTY }
-    }
-
-    /// The same, and how many nodes hold the extremes.
-    fn counted(raw: &[i64], feasible: &NodeSet) -> Self {
-        let mut tracked = Self::over(raw, feasible);
-        let (mut at_min, mut at_max) = (0, 0);
-        for node in feasible.iter() {
-            at_min += usize::from(raw[node.at()] == tracked.extremes.min);
-            at_max += usize::from(raw[node.at()] == tracked.extremes.max);
-        }
-        tracked.holders = Some((at_min, at_max));
-        tracked
-    }
-
-    fn add(&mut self, raw: i64) {
-        if raw == EXCLUDED {
-            return;
-        }
-        let Extremes { min, max } = &mut self.extremes;
-        let (is_new_min, is_new_max) = (raw < *min, raw > *max);
-        *min = raw.min(*min);
-        *max = raw.max(*max);
-        if let Some((at_min, at_max)) = &mut self.holders {
-            *at_min = if is_new_min { 1 } else { *at_min + usize::from(raw == *min) };
-            *at_max = if is_new_max { 1 } else { *at_max + usize::from(raw == *max) };
-        }
-    }
-
-    fn remove(&mut self, raw: i64) {
-        let (was_min, was_max) = (raw == self.extremes.min, raw == self.extremes.max);
-        if raw == EXCLUDED || !(was_min || was_max) {
-            return;
-        }
-        let Some((at_min, at_max)) = &mut self.holders else {
-            self.uncertain = true;
-            return;
-        };
-        *at_min = at_min.saturating_sub(usize::from(was_min));
-        *at_max = at_max.saturating_sub(usize::from(was_max));
-        self.uncertain |= *at_min == 0 || *at_max == 0;
-    }
-}
-
-fn set_bits(word: u64) -> impl Iterator<Item = usize> {
-    let mut rest = word;
-    std::iter::from_fn(move || {
-        let bit = rest.trailing_zeros() as usize;
-        (rest != 0).then(|| {
-            rest &= rest - 1;
-            bit
-        })
-    })
-}
-
 impl Ranking {
-    /// Scores from scratch. Returns the areas that the scorers depend on, too.
+    /// Scores all nodes from scratch. Also returns the areas that the scorers depend on.
     pub(crate) fn new(
         profile: &Profile,
         class: &Class,
@@ -206,13 +92,14 @@ impl Ranking {
             scorer.skipped = scorer.scorer.skipped();
             match &mut scorer.contribution {
                 Contribution::Bucketed(extremes) => {
-                    *extremes =
-                        scorer.scorer.score_buckets().map_or(Extremes::NONE, |g| g.extremes);
+                    *extremes = scorer
+                        .scorer
+                        .score_buckets()
+                        .map_or(Extremes::NONE, |buckets| buckets.extremes);
                 }
-                Contribution::Normalised { raw, extremes } if !scorer.skipped => {
-                    *raw = column_pool.take(slots);
-                    scorer.scorer.score_all(state, raw);
-                    *extremes = TrackedExtremes::over(raw, feasible);
+                Contribution::Normalised(column) if !scorer.skipped => {
+                    column.raw = column_pool.take(slots);
+                    column.score_all(&mut *scorer.scorer, state, feasible);
                 }
                 _ => {}
             }
@@ -222,7 +109,8 @@ impl Ranking {
         (ranking, areas)
     }
 
-    /// Catches up with the state; false when that is not possible.
+    /// Follows the changes of the state since the last refresh. Returns `false` if the ranking must
+    /// be rebuilt.
     pub(crate) fn refresh(
         &mut self,
         state: &State,
@@ -232,147 +120,90 @@ impl Ranking {
         let Some(changed) = state.nodes.pod_changes().since(self.pod_changes_seen) else {
             return false;
         };
-        // Pods may also be on nodes that are not known; these have no place in the columns.
-        let known = state.nodes.present();
-        let changed = || changed.iter().copied().filter(|node| known.contains(*node));
         let feasible_changed = feasible_version != self.feasible_seen && *feasible != self.feasible;
         self.feasible_seen = feasible_version;
         let mut touched = std::mem::take(&mut self.touched);
         touched.clear();
-        let mut base_touched = Vec::new();
-        let mut base_is_stale = false;
-        let mut totals_are_stale = false;
+        let mut outdated = Outdated { total_nodes: touched, ..Outdated::default() };
+        let changes = StateChanges {
+            state,
+            pods: changed,
+            feasible_before: &self.feasible,
+            feasible,
+            feasible_changed,
+        };
         for scorer in &mut self.scorers {
-            let news = scorer.scorer.refresh(state, feasible, feasible_changed);
-            if news == ScoreChanges::Stale {
+            if !scorer.refresh(&changes, &mut outdated) {
                 return false;
-            }
-            let skipped = scorer.scorer.skipped();
-            totals_are_stale |= skipped != scorer.skipped;
-            let resumed = scorer.skipped && !skipped;
-            scorer.skipped = skipped;
-            match &mut scorer.contribution {
-                Contribution::Constant => {}
-                Contribution::Plain => match news {
-                    ScoreChanges::All => base_is_stale = true,
-                    ScoreChanges::Nodes(nodes) => base_touched.extend(nodes),
-                    ScoreChanges::Nothing | ScoreChanges::Stale => {}
-                },
-                Contribution::Bucketed(extremes) => {
-                    if let Some(buckets) = scorer.scorer.score_buckets() {
-                        totals_are_stale |=
-                            news == ScoreChanges::All || buckets.extremes != *extremes;
-                        *extremes = buckets.extremes;
-                    }
-                    if let ScoreChanges::Nodes(nodes) = news {
-                        touched.extend(nodes);
-                    }
-                }
-                Contribution::Normalised { raw, extremes } => {
-                    if skipped {
-                        continue;
-                    }
-                    let before = extremes.extremes;
-                    if resumed || news == ScoreChanges::All {
-                        raw.resize(state.nodes.slots(), 0);
-                        scorer.scorer.score_all(state, raw);
-                        *extremes = TrackedExtremes::over(raw, feasible);
-                        totals_are_stale = true;
-                        continue;
-                    }
-                    let mut rescore = |node: NodeIdx| {
-                        let new = scorer.scorer.score(state, node);
-                        let old = std::mem::replace(&mut raw[node.at()], new);
-                        if old != new && self.feasible.contains(node) {
-                            // In this order an extreme that only grows stays certain.
-                            extremes.add(new);
-                            extremes.remove(old);
-                        }
-                    };
-                    if let ScoreChanges::Nodes(nodes) = news {
-                        for node in &nodes {
-                            rescore(*node);
-                        }
-                        touched.extend(nodes);
-                    }
-                    if scorer.reads_pods {
-                        changed().for_each(&mut rescore);
-                    }
-                    if feasible_changed {
-                        for (node, entered) in difference(&self.feasible, feasible) {
-                            if entered {
-                                extremes.add(raw[node.at()]);
-                            } else {
-                                extremes.remove(raw[node.at()]);
-                            }
-                        }
-                    }
-                    if extremes.uncertain {
-                        *extremes = TrackedExtremes::counted(raw, feasible);
-                    }
-                    totals_are_stale |= extremes.extremes != before;
-                }
             }
         }
         self.pod_changes_seen = state.nodes.pod_changes().end();
         if feasible_changed {
-            // Totals are kept for all nodes, so these are known.
+            // Totals cover all nodes, so those of newly feasible nodes are current.
             self.node_picker.flip(&self.feasible, feasible);
             self.feasible.copy_from(feasible);
         }
-        if base_is_stale {
+        self.refresh_base(state, changed, &mut outdated);
+        outdated.total_nodes.extend(existing(state, changed));
+        outdated.total_nodes.append(&mut outdated.base_nodes);
+        self.refresh_totals(outdated);
+        true
+    }
+
+    fn refresh_base(&mut self, state: &State, changed: &[NodeIdx], outdated: &mut Outdated) {
+        if outdated.base {
             self.add_up_base(state);
-            totals_are_stale = true;
+            outdated.totals = true;
         } else if self
             .scorers
             .iter()
             .any(|s| s.reads_pods && matches!(s.contribution, Contribution::Plain))
         {
-            for node in changed() {
+            for node in existing(state, changed) {
                 self.base[node.at()] = self.base_of(state, node);
             }
         }
-        for node in &base_touched {
+        for node in &outdated.base_nodes {
             self.base[node.at()] = self.base_of(state, *node);
         }
-        touched.extend(changed());
-        touched.append(&mut base_touched);
-        if totals_are_stale {
+    }
+
+    fn refresh_totals(&mut self, outdated: Outdated) {
+        if outdated.totals {
             self.add_up();
         } else {
-            for node in &touched {
+            for node in &outdated.total_nodes {
                 let total = self.total_of(*node);
                 self.totals[node.at()] = total;
                 self.node_picker.touch(*node, total);
             }
         }
-        self.touched = touched;
-        true
+        self.touched = outdated.total_nodes;
     }
 
-    /// Gives its columns up.
+    /// Returns the columns to the pool.
     pub(crate) fn recycle(self, column_pool: &mut ColumnPool) {
         column_pool.0.extend([self.base, self.totals]);
         for scorer in self.scorers {
-            if let Contribution::Normalised { raw, .. } = scorer.contribution
-                && !raw.is_empty()
+            if let Contribution::Normalised(column) = scorer.contribution
+                && !column.raw.is_empty()
             {
-                column_pool.0.push(raw);
+                column_pool.0.push(column.raw);
             }
         }
     }
 
-    /// The best feasible node.
+    /// Returns the best feasible node.
     pub(crate) fn choose(&mut self, tie: TieBreak) -> Option<NodeIdx> {
         self.node_picker.choose(&self.totals, &self.feasible, tie)
     }
 
-    /// Total of a feasible node.
+    /// Returns the total score of a feasible node.
     pub(crate) fn total(&self, node: NodeIdx) -> i64 {
         self.totals[node.at()] + self.constant
     }
 
-    /// Why the scores cannot be used.
+    /// Returns the error that makes the scores invalid, if any.
     pub(crate) fn failure(&self, profile: &Profile) -> Option<ScoringError> {
         let out_of_range = || {
             self.invalid.map(|(plugin, score)| ScoringError::out_of_range(profile, plugin, score))
@@ -380,6 +211,7 @@ impl Ranking {
         self.failed.clone().or_else(out_of_range)
     }
 
+    /// Computes the base of all nodes. The totals serve as scratch column and must be computed next.
     fn add_up_base(&mut self, state: &State) {
         self.base.fill(0);
         let mut raw = std::mem::take(&mut self.totals);
@@ -398,6 +230,7 @@ impl Ranking {
         self.totals = raw;
     }
 
+    /// Computes the base of one node.
     fn base_of(&mut self, state: &State, node: NodeIdx) -> i64 {
         let mut base = 0;
         for scorer in &mut self.scorers {
@@ -410,6 +243,7 @@ impl Ranking {
         base
     }
 
+    /// Computes the totals of all nodes.
     fn add_up(&mut self) {
         self.constant = 0;
         for scorer in self.scorers.iter().filter(|scorer| !scorer.skipped) {
@@ -434,19 +268,22 @@ impl Ranking {
             }
         }
         for scorer in active() {
-            if let Contribution::Normalised { raw, extremes } = &scorer.contribution {
-                let extremes = extremes.extremes;
+            if let Contribution::Normalised(column) = &scorer.contribution {
+                let (raw, extremes) = (&column.raw, column.extremes.extremes);
                 scorer.scorer.add_normalised(raw, extremes, scorer.weight, &mut self.totals);
             }
         }
         self.node_picker.rebuild();
     }
 
+    /// Computes the total of one node.
     fn total_of(&self, node: NodeIdx) -> i64 {
         let mut total = self.base[node.at()];
         for scorer in self.scorers.iter().filter(|scorer| !scorer.skipped) {
             let (raw, extremes) = match &scorer.contribution {
-                Contribution::Normalised { raw, extremes } => (raw[node.at()], extremes.extremes),
+                Contribution::Normalised(column) => {
+                    (column.raw[node.at()], column.extremes.extremes)
+                }
                 Contribution::Bucketed(_) => match scorer.scorer.score_buckets() {
                     Some(buckets) => {
                         (buckets.raw[buckets.of_slot[node.at()] as usize], buckets.extremes)
@@ -463,52 +300,11 @@ impl Ranking {
     }
 }
 
-impl PreparedScorer {
-    /// Group of each slot, and the weighted final score of each bucket.
-    fn bucket_scores(&self) -> Option<(&[u32], Vec<i64>)> {
-        let buckets = self
-            .scorer
-            .score_buckets()
-            .filter(|_| matches!(self.contribution, Contribution::Bucketed(_)))?;
-        let scores = buckets.raw.iter().map(|raw| match *raw {
-            EXCLUDED => 0,
-            raw => self.weight * self.scorer.normalise(raw, buckets.extremes),
-        });
-        Some((buckets.of_slot, scores.collect()))
-    }
-}
-
-fn prepare(profile: &Profile, class: &Class, preparation: &mut Preparation) -> Vec<PreparedScorer> {
-    let plugins = profile.at(Point::Score).iter().zip(&profile.weights);
-    let prepared = plugins.filter_map(|(plugin, weight)| {
-        let scorer = profile.plugins[*plugin].prepare_score(class, preparation)?;
-        let contribution = match (scorer.constant(), scorer.normalises()) {
-            (Some(_), _) => Contribution::Constant,
-            (None, false) => Contribution::Plain,
-            (None, true) if scorer.score_buckets().is_some() => {
-                Contribution::Bucketed(Extremes::NONE)
-            }
-            (None, true) => {
-                Contribution::Normalised { raw: Vec::new(), extremes: TrackedExtremes::EMPTY }
-            }
-        };
-        let reads_pods = scorer.reads_pods();
-        Some(PreparedScorer {
-            plugin: *plugin,
-            weight: *weight,
-            scorer,
-            reads_pods,
-            skipped: false,
-            contribution,
-        })
-    });
-    prepared.collect()
-}
-
-/// Adds weighted scores to sums. True when some score, perhaps of a node that does not count, is out of range.
+/// Adds weighted scores to sums. Returns `true` if a score, possibly of an infeasible node, is out of
+/// range.
 #[inline(always)]
 fn add_weighted(sums: &mut [i64], raw: &[i64], weight: i64) -> bool {
-    // The sign tells whether any score is below zero or above the maximum; no branch, no compare.
+    // Its sign bit is set if any score is below zero or above the maximum, without a branch.
     let mut out_of_range = 0;
     if weight == 1 {
         for (sum, raw) in sums.iter_mut().zip(raw) {
@@ -528,22 +324,4 @@ fn note_invalid(invalid: &mut Option<(PluginPosition, i64)>, plugin: PluginPosit
     if !(0..=SCORE_MAX).contains(&score) && invalid.is_none() {
         *invalid = Some((plugin, score));
     }
-}
-
-/// Nodes that are in one of the sets only, and whether that is the new one.
-fn difference<'a>(
-    old: &'a NodeSet,
-    new: &'a NodeSet,
-) -> impl Iterator<Item = (NodeIdx, bool)> + 'a {
-    let words = old.words().iter().zip(new.words()).enumerate();
-    words.flat_map(|(index, (old, new))| {
-        let mut rest = old ^ new;
-        std::iter::from_fn(move || {
-            let bit = rest.trailing_zeros() as usize;
-            (rest != 0).then(|| {
-                rest &= rest - 1;
-                (NodeIdx::from(index * 64 + bit), new >> bit & 1 == 1)
-            })
-        })
-    })
 }
