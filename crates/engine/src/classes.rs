@@ -84,7 +84,7 @@ impl Classes {
         index
     }
 
-    /// Uncounts a pod. A class without pods lives as long as its evaluation, except a class of a
+    /// Removes a pod. A class without pods lives as long as its evaluation, except a class of a
     /// single pod: another pod may reuse that pod's index.
     pub(crate) fn release(&mut self, state: &mut State, class: ClassIdx) {
         let record = self.get_mut(class);

@@ -1,7 +1,7 @@
 //! Growth of the columns of tables that live as long as the process.
 
 /// Appends a value. A full column grows by a quarter instead of doubling: all columns of a table
-/// fill up at once, and doubling would leave half of them unused.
+/// fill up at once, and doubling could leave half of their memory unused.
 pub(crate) fn push<T>(column: &mut Vec<T>, value: T) {
     if column.len() == column.capacity() {
         column.reserve_exact(column.len() / 4 + 16);

@@ -1,8 +1,7 @@
 //! The engine: changes in, commands out.
 //!
 //! ```text
-//! Change ─▶ apply ─┬─ cluster      nodes, namespaces, volumes, …  ─▶ state, and events that wake
-//! pods
+//! Change ─▶ apply ─┬─ cluster      nodes, namespaces, volumes, …  ─▶ state, and events for the queue
 //!                  ├─ pods         pods added, updated, deleted   ─▶ state and queue
 //!                  ├─ attempt      the next pod: filter, score, assume, reserve, permit
 //!                  ├─ extenders    attempts that wait for extenders

@@ -41,7 +41,7 @@ indexes! {
     LabelSetIdx;
     /// An interned pod affinity term of at least one pod.
     TermIdx;
-    /// A tally: the pods per node that match a condition.
+    /// A tally: a log of the pods that match a condition.
     TallyIdx;
     /// An interned resource name.
     ResourceIdx;

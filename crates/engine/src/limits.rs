@@ -18,6 +18,9 @@ pub const TALLIES_DROP_BATCH: usize = 256;
 /// Maximum number of cached evaluations. At 5,000 nodes one takes 0.3 to 2.5 MB.
 pub const EVALUATIONS_MAX: usize = 256;
 
+/// Evaluations dropped at once, so that the search for the oldest is rare.
+pub const EVALUATIONS_DROP_BATCH: usize = 64;
+
 /// Maximum number of distinct rejections in a cached diagnosis. A filter usually has a few; a
 /// plugin with a message of its own for every node would make the cache large.
 pub const CACHED_REJECTIONS_MAX: usize = 256;
@@ -31,16 +34,14 @@ pub const EXTENDER_CALLS_PER_ATTEMPT_MAX: usize = 3;
 /// Size of the filter of recently evaluated classes; see `Classes::keep_if_recurring`.
 pub const SEEN_KEYS_MAX: usize = 4096;
 
-/// Evaluations dropped at once, so that the search for the oldest is rare.
-pub const EVALUATIONS_DROP_BATCH: usize = 64;
-
 /// Maximum number of events kept for pods in flight. Most attempts end at once; only a pod that
 /// waits for a permit or an extender accumulates events, and this many are some seconds of a busy
 /// cluster. A pod whose events were dropped is retried after its backoff.
 pub const IN_FLIGHT_EVENTS_MAX: usize = 4096;
 
-/// Maximum number of written values per pod to remember until the API server shows them. The status
-/// writer coalesces the values of a pod, so more than two are rare.
+/// Maximum number of values of `status.nominatedNodeName` per pod that are remembered as written until
+/// the API server shows them. The status writer coalesces the values of a pod, so more than two are
+/// rare.
 pub const WRITTEN_NOMINATIONS_MAX: usize = 8;
 
 /// Maximum time-out of a Permit plugin in nanoseconds: 15 minutes, as in upstream.

@@ -33,25 +33,25 @@ impl<T> Slab<T> {
     }
 
     /// Inserts an entry into a vacant slot and returns the slot.
-    pub fn insert(&mut self, thing: T) -> usize {
+    pub fn insert(&mut self, entry: T) -> usize {
         if let Some(slot) = self.free.pop() {
             let slot = slot as usize;
-            self.pages[slot / PAGE][slot % PAGE] = Some(thing);
+            self.pages[slot / PAGE][slot % PAGE] = Some(entry);
             return slot;
         }
         let slot = self.slots();
         if slot.is_multiple_of(PAGE) {
             self.pages.push(Vec::with_capacity(PAGE));
         }
-        self.pages[slot / PAGE].push(Some(thing));
+        self.pages[slot / PAGE].push(Some(entry));
         slot
     }
 
     /// Removes and returns the entry in a slot, which becomes vacant.
     pub fn remove(&mut self, slot: usize) -> Option<T> {
-        let thing = self.pages.get_mut(slot / PAGE)?.get_mut(slot % PAGE)?.take()?;
+        let entry = self.pages.get_mut(slot / PAGE)?.get_mut(slot % PAGE)?.take()?;
         self.free.push(slot as u32);
-        Some(thing)
+        Some(entry)
     }
 
     /// Returns the number of entries.

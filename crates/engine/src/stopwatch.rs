@@ -19,8 +19,8 @@ pub struct AttemptTimes {
     pub filter: Option<u64>,
     /// Preparing scorers, updating scores and choosing a node.
     pub score: Option<u64>,
-    /// Position of the pod's profile and the outcome in upstream's words (the label `result` of its
-    /// metrics); `None` if no attempt was timed.
+    /// Position of the pod's profile, and upstream's name of the outcome's status; `None` if no
+    /// attempt was timed.
     pub attempt: Option<(usize, &'static str)>,
 }
 

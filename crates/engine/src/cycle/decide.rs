@@ -83,7 +83,7 @@ pub fn decide(
     decide_over_list(profile, evaluation, state, verdicts, sample, inputs)
 }
 
-/// Handles the common case, in which all feasible nodes count that are not blocked by nominations.
+/// Handles the common case: every feasible node is a candidate unless nominations block it.
 fn decide_over_all(
     profile: &Profile,
     evaluation: &mut Evaluation,

@@ -118,7 +118,9 @@ impl Shortlist {
                         own.zip(&passed).map(|(own, (_, theirs))| own.saturating_add(*theirs));
                     match any_winner(&totals.collect::<Vec<_>>(), random) {
                         Some(best) => Decision::Node { node: nodes[best], feasible: nodes.len() },
-                        None => Decision::Error("no best node among those let pass".to_owned()),
+                        None => Decision::Error(
+                            "no best node among those that the extenders accepted".to_owned(),
+                        ),
                     }
                 }
             },

@@ -27,9 +27,9 @@ pub(super) struct BindingCycle {
 pub(super) enum BindingStage {
     /// Waits for these permit plugins, each until its deadline.
     Permit { waits: Vec<(PluginPosition, i64)> },
-    /// Waits for `Command::PrepareVolumes` of this ticket.
+    /// Waits for the outcome of `Command::PrepareVolumes` with this ticket.
     Volumes { ticket: u64 },
-    /// Waits for `Command::Bind`.
+    /// Waits for the outcome of `Command::Bind`.
     Bind,
 }
 

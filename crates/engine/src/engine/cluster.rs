@@ -148,7 +148,7 @@ impl Engine {
             StorageName::Attachment(name) => {
                 let old = self.state.change_volumes(|v| v.attachments.remove(name));
                 let object = Object::VolumeAttachment { old: old.as_ref(), new: None };
-                // As in upstream, no plugin's hint accepts the deletion of other storage objects.
+                // Of all deletions of storage objects only this one can help: it frees a volume slot.
                 self.wake(Resource::VolumeAttachment, Action::DELETE, object, now);
             }
         }

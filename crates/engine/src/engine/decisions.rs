@@ -73,7 +73,7 @@ impl Engine {
         match decision {
             _ if wanted.error.is_some() => Ok(()),
             Decision::Error(text) => Err(format!("failed: {text}")),
-            Decision::NoNodes => Err("there are nodes".to_owned()),
+            Decision::NoNodes => Err("the attempt saw no nodes".to_owned()),
             Decision::Node { node, feasible } => {
                 let best = is_best(&wanted, node, feasible);
                 let name = state.nodes.name(node);
@@ -87,13 +87,13 @@ impl Engine {
                 if kept == fresh {
                     return Ok(());
                 }
-                Err(format!("fits nowhere: kept {kept:?}, from scratch {fresh:?}"))
+                Err(format!("unschedulable: kept {kept:?}, from scratch {fresh:?}"))
             }
         }
     }
 }
 
-/// Checks that a node has the highest total from scratch and that `feasible` nodes are feasible.
+/// Checks that a node has the highest total from scratch, and the number of feasible nodes.
 fn is_best(wanted: &Explanation, node: NodeIdx, feasible: usize) -> Result<(), String> {
     if wanted.feasible.len() != feasible {
         return Err(format!("{} are feasible from scratch", wanted.feasible.len()));

@@ -223,7 +223,7 @@ impl Engine {
             return self.apply_decision(queued, evaluation, decision, so_far, now, commands);
         }
         if call.asked >= EXTENDER_CALLS_PER_ATTEMPT_MAX {
-            let text = "the nodes that fit changed each time while extenders were asked about them";
+            let text = "the feasible nodes changed during each extender call";
             return AttemptOutcome::Failed(Failure::error(text.to_owned()));
         }
         let again = ExtenderCall {
@@ -264,7 +264,8 @@ impl Engine {
                     match list.follow(profile, evaluation, &mut engine.state, verdict, random) {
                         ShortlistOutcome::Decided(decision) => decision,
                         ShortlistOutcome::AskAgain => {
-                            let text = "nodes came to fit while extenders were asked about victims";
+                            let text =
+                                "a node became feasible during the extender call about victims";
                             return AttemptOutcome::Failed(Failure::error(text.to_owned()));
                         }
                     }
@@ -273,13 +274,15 @@ impl Engine {
             let Decision::Unschedulable(diagnosis) = decision else {
                 return engine.apply_decision(queued, evaluation, decision, so_far, now, commands);
             };
-            let said = match candidates {
+            let victims = match candidates {
                 Ok(candidates) => {
                     ExtenderPreemption::Answered(engine.resolve_candidates(&candidates))
                 }
                 Err(text) => ExtenderPreemption::Failed(text),
             };
-            engine.handle_unschedulable(queued, evaluation, &diagnosis, said, so_far, now, commands)
+            engine.handle_unschedulable(
+                queued, evaluation, &diagnosis, victims, so_far, now, commands,
+            )
         });
     }
 

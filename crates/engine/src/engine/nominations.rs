@@ -165,8 +165,8 @@ impl Nominations {
 }
 
 impl Engine {
-    /// Nominates a pod for a node; `NONE` clears its nomination. Returns `true` if another node
-    /// became free of it.
+    /// Nominates a pod for a node; `NONE` clears its nomination. Returns `true` if
+    /// it was nominated for another node before.
     fn nominate(&mut self, pod: PodIdx, node: NodeIdx) -> bool {
         let before = self.queue.nominator.node_of(pod);
         if before.unwrap_or(NodeIdx::NONE) != node {

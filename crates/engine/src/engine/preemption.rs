@@ -1,9 +1,8 @@
 //! Preemption: eviction of victims, or the return of victims that are not bound yet to the queue.
 //!
 //! ```text
-//! victims chosen ─┬─ bound, or being bound ──▶ Evict ──▶ VictimHandled ─┬─ all deleted: their
-//! Delete events
-//!                 │                                                     │  wake the preemptor
+//! victims chosen ─┬─ bound, or being bound ──▶ Evict ──▶ VictimHandled ─┬─ all deleted: the Delete
+//!                 │                                                     │  events wake the preemptor
 //!                 │                                                     └─ one failed: retried at once
 //!                 └─ in Permit or Volumes ──▶ back to the queue, retried after backoff
 //! ```

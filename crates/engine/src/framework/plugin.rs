@@ -90,7 +90,7 @@ impl KeyPart {
 pub struct QueueKey {
     /// Priority.
     pub priority: i32,
-    /// When the pod came into the queue or last failed, in nanoseconds.
+    /// Time of arrival in the queue or of the last failure, in nanoseconds since the epoch.
     pub timestamp: i64,
 }
 

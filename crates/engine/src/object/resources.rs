@@ -4,7 +4,7 @@ use super::Text;
 
 /// Amounts of resources: CPU in millicores, all others in their base unit (bytes, pieces).
 ///
-/// Sums of quantities are rounded up once, as upstream does.
+/// Fractions were rounded up once, after summing, as in upstream.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Resources {
     /// CPU in millicores.

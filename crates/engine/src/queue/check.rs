@@ -70,7 +70,7 @@ impl Queue {
     fn check_entries(&self, slots: Range<usize>, check: &mut QueueCheck) -> Result<(), String> {
         for (slot, entry) in self.entries.iter_within(slots) {
             let info = &entry.info;
-            let Some(stage) = entry.stage else { return Err(format!("{info:?} is nowhere")) };
+            let Some(stage) = entry.stage else { return Err(format!("{info:?} has no stage")) };
             check.counts[stage as usize] += 1;
             if stage.is_queued()
                 && let Some(blocked) = check.blocked.get_mut(info.profile())

@@ -57,8 +57,8 @@ impl Queue {
         }
     }
 
-    /// Opens the gate of a pod, which becomes active after its backoff. It would not have been
-    /// gated unless an event had moved it.
+    /// Opens the gate of a pod, which becomes active after its backoff. It is gated
+    /// only because an event moved it, so an attempt may succeed.
     pub fn ungate_after_backoff(&mut self, context: &dyn QueueContext, pod: PodIdx, now: i64) {
         if let Some((slot, QueueStage::Gated)) = self.find(pod) {
             let label = EventLabel::ForceActivate;
@@ -132,8 +132,8 @@ impl Queue {
         let mut asked = 0;
         let entries = &self.entries;
         let mut wake = |members: &[Slot], strategy| {
-            let meant = members.iter().filter(|slot| scope.contains(&entries.get(**slot).info));
-            woken.extend(meant.map(|slot| (*slot, strategy)));
+            let in_scope = members.iter().filter(|slot| scope.contains(&entries.get(**slot).info));
+            woken.extend(in_scope.map(|slot| (*slot, strategy)));
         };
         if is_wildcard(event.resource, event.action) {
             for set in self.pool.sets() {

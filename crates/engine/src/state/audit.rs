@@ -38,7 +38,10 @@ impl State {
             let in_label_set = label_set.get(record.position_in_label_set as usize) == Some(&pod);
             let in_spec = spec.get(record.position_in_spec as usize) == Some(&pod);
             if on_node && !(listed && in_label_set && in_spec) {
-                return Err(format!("{} is not listed where it is", self.full_name(pod)));
+                return Err(format!(
+                    "{} is not listed under its node, label set and spec",
+                    self.full_name(pod)
+                ));
             }
         }
         Ok(())

@@ -40,7 +40,7 @@ impl DomainSums {
     /// Counts the pods of a source now and follows its tally from here on.
     pub fn follow(&mut self, state: &mut State, source: &TallySource, weight: i64) {
         let tally = state.tally(source);
-        let position = state.tallies.end(tally).expect("the tally was asked for just now");
+        let position = state.tallies.end(tally).expect("the tally was found or created above");
         state.for_each_counted_pod(source, |_, node| {
             if self.add(state, node, weight).is_some() {
                 self.pods += 1;

@@ -39,7 +39,7 @@ impl LabelSets {
         self.records[label_set.at()].as_mut().expect("the index is held by a user of the label set")
     }
 
-    /// Interns a pair of namespace and labels and counts a user. Returns `true` if the label set is
+    /// Interns a pair of namespace and labels and adds a user. Returns `true` if the label set is
     /// new.
     pub(crate) fn acquire(&mut self, namespace: &str, labels: &Labels) -> (LabelSetIdx, bool) {
         let found = self.by_name.get(namespace).and_then(|sets| sets.get(labels)).copied();
@@ -72,7 +72,7 @@ impl LabelSets {
         self.get_mut(label_set).users += 1;
     }
 
-    /// Uncounts a user; the label set is dropped with the last one.
+    /// Removes a user; the label set is dropped with the last one.
     pub(crate) fn release(&mut self, label_set: LabelSetIdx) {
         let record = self.get_mut(label_set);
         record.users -= 1;

@@ -52,8 +52,8 @@ impl NodeOrder {
         self.zones.retain(|(_, nodes)| !nodes.is_empty());
     }
 
-    /// Moves a node whose zone labels changed. As upstream, the visiting order changes only when
-    /// nodes are added or removed.
+    /// Moves a node whose zone labels changed. The visiting order changes only when nodes are added
+    /// or removed.
     pub(crate) fn update(&mut self, node: NodeIdx, old: &Labels, new: &Labels) {
         if zone_of(old) != zone_of(new) {
             self.unfile(node, old);

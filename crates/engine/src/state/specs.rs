@@ -44,7 +44,7 @@ impl Specs {
         self.records[spec.at()].as_mut().expect("the index is held by a user of the spec")
     }
 
-    /// Finds an equal spec and counts a user.
+    /// Finds an equal spec and adds a user.
     pub(crate) fn acquire(&mut self, spec: &Arc<PodSpec>) -> Option<SpecIdx> {
         let found =
             self.by_address.get(&Arc::as_ptr(spec).addr()).or_else(|| self.by_spec.get(spec));
@@ -77,7 +77,7 @@ impl Specs {
         self.get_mut(spec).users += 1;
     }
 
-    /// Uncounts a user and returns the record if it was the last one.
+    /// Removes a user and returns the record if it was the last one.
     pub(crate) fn release(&mut self, spec: SpecIdx) -> Option<SpecRecord> {
         let record = self.get_mut(spec);
         record.users -= 1;

@@ -174,7 +174,7 @@ impl Volumes {
         before != count(self)
     }
 
-    /// Counts or uncounts the claims of a pod that was placed on a node or removed from it.
+    /// Updates the users of claims for a pod that was placed on a node or removed from it.
     pub(crate) fn count_users(&mut self, namespace: &str, spec: &SpecRecord, added: bool) {
         for volume in &spec.spec.volumes {
             let Volume::Claim { name } = volume else { continue };
