@@ -76,14 +76,14 @@ impl Shortlist {
         profile: &Profile,
         evaluation: &Evaluation,
         state: &mut State,
-        advice: &ExtenderVerdict,
+        verdict: &ExtenderVerdict,
         random: u64,
     ) -> ShortlistOutcome {
         let Self { feasible, mut diagnosis, .. } = self;
         let scores: BTreeMap<&str, i64> =
-            advice.passed.iter().map(|(node, score)| (&**node, *score)).collect();
+            verdict.passed.iter().map(|(node, score)| (&**node, *score)).collect();
         let failures: BTreeMap<&str, &FailedNode> =
-            advice.failed.iter().map(|failed| (&*failed.node, failed)).collect();
+            verdict.failed.iter().map(|failed| (&*failed.node, failed)).collect();
         let mut passed = Vec::new();
         let mut unknown = false;
         for node in feasible {
