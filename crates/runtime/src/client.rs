@@ -4,14 +4,10 @@
 //! one who asks and the wire costs more than the request. Here it is little: a request is handed to
 //! the connection, and what was asked meanwhile leaves with it in one write.
 
-mod connection;
-mod connection_state;
 mod credential_store;
 mod credentials;
 mod dialer;
-mod header_block;
 mod http1_fallback;
-mod huffman;
 #[cfg(test)]
 mod tests;
 
@@ -34,14 +30,16 @@ use tokio::io::BufStream;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::api_error::JSON;
-use crate::connect::{CONNECT_TIMEOUT, server_name};
-use connection::{BUFFER_BYTES, Connection, ResponseStream};
-use connection_state::{NO_ANSWER, OutgoingStream};
+use crate::connect::{
+    CONNECT_TIMEOUT, CONNECTION_WINDOW_BYTES, PING_AFTER, PING_TIMEOUT, STREAM_WINDOW_BYTES,
+    server_name,
+};
+use crate::lease::REQUEST_TIMEOUT;
 use credential_store::CredentialStore;
 use credentials::Credentials;
 use dialer::Dialer;
-use header_block::RequestHead;
 use http1_fallback::Http1Fallback;
+use http2::{Connection, NO_ANSWER, Options, OutgoingStream, RequestHead, ResponseStream};
 
 /// Bytes of an answer, which may be a pod; etcd takes 1.5 MB, and JSON is at most a few times that.
 pub(crate) const RESPONSE_BYTES_MAX: usize = 32 << 20;
@@ -49,6 +47,9 @@ pub(crate) const RESPONSE_BYTES_MAX: usize = 32 << 20;
 /// Bytes that are encrypted together. With what goes around them they fit into 16 KiB: most allocators
 /// have such blocks, and larger ones only of sizes that nothing else has.
 const RECORD_BYTES: usize = 16_000;
+
+/// Bytes that are read at once.
+const BUFFER_BYTES: usize = 32 << 10;
 
 /// A request to a path.
 #[derive(Clone, Debug)]
@@ -461,7 +462,14 @@ impl Http2Transport {
             http1_fallback::say("the API server does not speak HTTP/2");
             return Ok(None);
         }
-        Ok(Some(if self.fenced { Connection::start_fenced(tls) } else { Connection::start(tls) }))
+        let options = Options {
+            stream_window: STREAM_WINDOW_BYTES,
+            connection_window: CONNECTION_WINDOW_BYTES,
+            ping_after: PING_AFTER,
+            ping_timeout: PING_TIMEOUT,
+            fence_probe_interval: self.fenced.then(|| REQUEST_TIMEOUT / 4),
+        };
+        Ok(Some(Connection::start(tls, options)))
     }
 }
 

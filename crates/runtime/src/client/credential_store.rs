@@ -7,12 +7,12 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context as _, Result, anyhow};
 use bytes::Bytes;
 use http::Request;
+use http2::write_secret;
 use kube::client::Body;
 use tokio::time::Instant;
 use tower::ServiceExt as _;
 
 use super::credentials::Credentials;
-use super::header_block::write_secret;
 use super::lock;
 use crate::connect::client_certificate_problem;
 

@@ -4,62 +4,67 @@ use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use bytes::Bytes;
 use tokio::io::{AsyncBufRead, AsyncWrite};
 use tokio::time::{Instant, sleep_until};
 
-use super::connection_state::{ConnectionState, OutgoingStream, WindowSizes, frame_length};
-use super::header_block::ResponseHead;
-use crate::connect::{CONNECTION_WINDOW_BYTES, PING_AFTER, PING_TIMEOUT, STREAM_WINDOW_BYTES};
+use crate::connection_state::{ConnectionState, OutgoingStream, WindowSizes, frame_length};
+use crate::header_block::ResponseHead;
 
 #[cfg(test)]
 mod tests;
 
-/// Bytes that are read at once.
-pub(super) const BUFFER_BYTES: usize = 32 << 10;
-
 /// Bytes that are read until those who wait for them have their turn, so that they do not pile up.
 const READ_BYTES_PER_POLL_MAX: usize = 64 << 10;
 
-const WINDOW_SIZES: WindowSizes =
-    WindowSizes { stream: STREAM_WINDOW_BYTES, connection: CONNECTION_WINDOW_BYTES };
+/// Limits of a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Bytes that the server may send ahead on one stream.
+    pub stream_window: u32,
+    /// Bytes that the server may send ahead on all streams together.
+    pub connection_window: u32,
+    /// How long the server may be silent before it is sent a PING.
+    pub ping_after: Duration,
+    /// How long it may be silent after the PING.
+    pub ping_timeout: Duration,
+    /// How often a fenced connection probes for the delivery of requests.
+    pub fence_probe_interval: Option<Duration>,
+}
 
 /// A connection that runs by itself. It ends when nobody holds it and all its requests are answered.
-pub(super) struct Connection(Arc<Mutex<ConnectionState>>);
+pub struct Connection(Arc<Mutex<ConnectionState>>);
 
 impl Connection {
-    /// Begins to talk.
-    pub(super) fn start<T: AsyncBufRead + AsyncWrite + Unpin + Send + 'static>(server: T) -> Self {
-        Self::run(server, ConnectionState::new(WINDOW_SIZES))
-    }
-
-    /// Begins to talk; the connection ends when a request is overdue of which it is not known whether
-    /// it arrived. Then the server must be dropped in a way that nothing more arrives.
-    pub(super) fn start_fenced<T>(server: T) -> Self
+    /// Begins to talk. With a probe interval, the connection ends when a request is overdue of which it
+    /// is not known whether it arrived. Then the server must be dropped in a way that nothing more
+    /// arrives.
+    pub fn start<T>(server: T, options: Options) -> Self
     where
         T: AsyncBufRead + AsyncWrite + Unpin + Send + 'static,
     {
-        Self::run(server, ConnectionState::new(WINDOW_SIZES).fenced())
-    }
-
-    fn run<T>(server: T, state: ConnectionState) -> Self
-    where
-        T: AsyncBufRead + AsyncWrite + Unpin + Send + 'static,
-    {
+        let windows =
+            WindowSizes { stream: options.stream_window, connection: options.connection_window };
+        let state = ConnectionState::new(windows);
+        let state = match options.fence_probe_interval {
+            Some(interval) => state.fenced(interval),
+            None => state,
+        };
         let state = Arc::new(Mutex::new(state));
-        tokio::spawn(run(server, Arc::clone(&state)));
+        tokio::spawn(run(server, Arc::clone(&state), options));
         Self(state)
     }
 
     /// Whether requests are taken.
-    pub(super) fn accepts_streams(&self) -> bool {
+    pub fn accepts_streams(&self) -> bool {
         lock(&self.0).accepts_streams()
     }
 
     /// Sends a request, which will be answered.
-    pub(super) fn open_stream(&self, asking: OutgoingStream) -> Result<ResponseStream> {
+    pub fn open_stream(&self, asking: OutgoingStream) -> Result<ResponseStream> {
         let id = lock(&self.0).open_stream(asking)?;
         Ok(ResponseStream { state: Arc::clone(&self.0), id })
     }
@@ -79,18 +84,18 @@ pub struct ResponseStream {
 
 impl ResponseStream {
     /// Waits for its head.
-    pub(super) async fn head(self) -> Result<(ResponseHead, Self)> {
+    pub async fn head(self) -> Result<(ResponseHead, Self)> {
         let head = poll_fn(|context| lock(&self.state).poll_head(self.id, context)).await?;
         Ok((head, self))
     }
 
     /// Waits for all of it, if it has at most so many bytes.
-    pub(super) async fn whole(self, limit: usize) -> Result<(ResponseHead, Bytes)> {
+    pub async fn whole(self, limit: usize) -> Result<(ResponseHead, Bytes)> {
         poll_fn(|context| lock(&self.state).poll_whole(self.id, limit, context)).await
     }
 
     /// What has come since the last time; `None` at the end.
-    pub(super) async fn next(&mut self) -> Option<Result<Bytes>> {
+    pub async fn next(&mut self) -> Option<Result<Bytes>> {
         poll_fn(|context| lock(&self.state).poll_data(self.id, context)).await
     }
 }
@@ -106,9 +111,13 @@ fn lock(state: &Mutex<ConnectionState>) -> MutexGuard<'_, ConnectionState> {
 }
 
 /// Runs a connection until it ends or is dead; then its requests fail.
-async fn run<T: AsyncBufRead + AsyncWrite + Unpin>(server: T, state: Arc<Mutex<ConnectionState>>) {
+async fn run<T: AsyncBufRead + AsyncWrite + Unpin>(
+    server: T,
+    state: Arc<Mutex<ConnectionState>>,
+    options: Options,
+) {
     let mut task = ConnectionTask::new(server, Arc::clone(&state));
-    let mut silence = pin!(sleep_until(task.heard + PING_AFTER));
+    let mut silence = pin!(sleep_until(task.heard + options.ping_after));
     let mut is_asked = false;
     let mut alarm = pin!(sleep_until(task.heard));
     let mut alarm_is_set = false;
@@ -127,14 +136,14 @@ async fn run<T: AsyncBufRead + AsyncWrite + Unpin>(server: T, state: Arc<Mutex<C
                 alarm_is_set = false;
             }
             () = &mut silence => {
-                let due = task.heard + PING_AFTER;
+                let due = task.heard + options.ping_after;
                 if due > Instant::now() {
                     is_asked = false;
                     silence.as_mut().reset(due);
                 } else if !is_asked {
                     is_asked = true;
                     lock(&state).ping();
-                    silence.as_mut().reset(Instant::now() + PING_TIMEOUT);
+                    silence.as_mut().reset(Instant::now() + options.ping_timeout);
                 } else {
                     tracing::warn!("the API server went silent, connecting again");
                     break "the server went silent".to_owned();

@@ -7,18 +7,13 @@
 
 use std::time::Duration;
 
-use crate::lease::REQUEST_TIMEOUT;
-
-/// How often proof is probed for while there are requests without it: the PING and its answer have three
-/// quarters of a request's time.
-pub(super) const PROBE_INTERVAL: Duration =
-    Duration::from_millis(REQUEST_TIMEOUT.as_millis() as u64 / 4);
-
 /// What is known to have arrived.
 #[derive(Debug, Default)]
 pub(super) struct Delivery {
     /// Whether requests without proof end the connection when they are overdue.
     pub(super) is_required: bool,
+    /// How often proof is probed for while there are requests without it.
+    pub(super) probe_interval: Duration,
     /// All bytes so far.
     framed: u64,
     /// The end of the last request that is complete.

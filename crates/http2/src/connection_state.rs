@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use bytes::{Bytes, BytesMut};
@@ -14,7 +15,7 @@ use hashbrown::HashMap;
 use tokio::time::Instant;
 
 use super::header_block::{HuffmanCache, ResponseHead};
-use delivery::{Delivery, PROBE_INTERVAL};
+use delivery::Delivery;
 
 mod delivery;
 #[cfg(test)]
@@ -75,7 +76,7 @@ mod setting {
 const CANCEL: u32 = 8;
 
 /// What is said of a request that is overdue.
-pub(super) const NO_ANSWER: &str = "the API server did not answer";
+pub const NO_ANSWER: &str = "the API server did not answer";
 
 /// The state of a connection.
 pub(super) struct ConnectionState {
@@ -116,14 +117,14 @@ pub(super) struct ConnectionState {
 
 /// What is asked.
 #[derive(Debug, Default)]
-pub(super) struct OutgoingStream {
+pub struct OutgoingStream {
     /// The head, as it is sent.
-    pub(super) head: Vec<u8>,
-    pub(super) body: Bytes,
+    pub head: Vec<u8>,
+    pub body: Bytes,
     /// If the answer is that it is done, nothing else is wanted of it.
-    pub(super) status_only: bool,
+    pub status_only: bool,
     /// When the answer must be here.
-    pub(super) due: Option<Instant>,
+    pub due: Option<Instant>,
 }
 
 /// Bytes that the server may send ahead.
@@ -233,8 +234,9 @@ impl ConnectionState {
 
     /// The same, whose requests are dead when they are overdue: without proof that the server has all
     /// of an overdue request, the connection is at its end.
-    pub(super) fn fenced(mut self) -> Self {
+    pub(super) fn fenced(mut self, probe_interval: Duration) -> Self {
         self.delivery.is_required = true;
+        self.delivery.probe_interval = probe_interval;
         self
     }
 
@@ -286,7 +288,7 @@ impl ConnectionState {
     pub(super) fn next_check(&mut self, now: Instant) -> Option<Instant> {
         let (mut at, _) = *self.deadlines.front()?;
         if self.delivery.is_required {
-            at = at.min(now + PROBE_INTERVAL);
+            at = at.min(now + self.delivery.probe_interval);
         }
         if self.check_at.is_some_and(|alarm| alarm <= at) {
             return None;

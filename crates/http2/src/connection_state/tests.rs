@@ -360,9 +360,11 @@ fn an_answer_that_is_here_counts_however_late_it_is_heard() {
     assert_eq!(said(&mut state), [], "its turn came too late");
 }
 
+const PROBE_INTERVAL: Duration = Duration::from_millis(625);
+
 /// A fenced one and a clock.
 fn fenced() -> (ConnectionState, impl Fn(u64) -> Instant) {
-    let mut state = ConnectionState::new(WINDOW_SIZES).fenced();
+    let mut state = ConnectionState::new(WINDOW_SIZES).fenced(PROBE_INTERVAL);
     said(&mut state);
     let start = Instant::now();
     (state, move |milliseconds| start + std::time::Duration::from_millis(milliseconds))

@@ -1,11 +1,17 @@
 //! Over a pipe, in virtual time.
 
-use std::time::Duration;
-
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufStream, DuplexStream, duplex};
 use tokio::time::sleep;
 
 use super::*;
+
+const OPTIONS: Options = Options {
+    stream_window: 512 << 10,
+    connection_window: 16 << 20,
+    ping_after: Duration::from_secs(10),
+    ping_timeout: Duration::from_secs(5),
+    fence_probe_interval: None,
+};
 
 /// Answers everything with the same frames, and every ping if it is one that lives.
 async fn serve(mut client: DuplexStream, answers: &'static [u8], lives: bool) -> usize {
@@ -43,7 +49,7 @@ async fn ask(connection: &Connection) -> Result<(ResponseHead, ResponseStream)> 
 async fn a_server_that_lives_may_be_silent_for_long() {
     let (ours, theirs) = duplex(1 << 16);
     let server = tokio::spawn(serve(theirs, OPEN_ANSWER, true));
-    let connection = Connection::start(BufStream::new(ours));
+    let connection = Connection::start(BufStream::new(ours), OPTIONS);
     let (head, mut answer) = ask(&connection).await.unwrap();
     assert_eq!(head.status, 200);
     assert_eq!(answer.next().await.unwrap().unwrap(), "hi");
@@ -57,13 +63,13 @@ async fn a_server_that_lives_may_be_silent_for_long() {
 async fn a_dead_one_is_given_up() {
     let (ours, theirs) = duplex(1 << 16);
     tokio::spawn(serve(theirs, OPEN_ANSWER, false));
-    let connection = Connection::start(BufStream::new(ours));
+    let connection = Connection::start(BufStream::new(ours), OPTIONS);
     let (_, mut answer) = ask(&connection).await.unwrap();
     let begun = Instant::now();
     assert_eq!(answer.next().await.unwrap().unwrap(), "hi");
     let error = answer.next().await.unwrap().unwrap_err();
     assert_eq!(error.to_string(), "the server went silent");
-    assert_eq!(begun.elapsed(), PING_AFTER + PING_TIMEOUT);
+    assert_eq!(begun.elapsed(), OPTIONS.ping_after + OPTIONS.ping_timeout);
     assert!(!connection.accepts_streams());
     assert!(connection.open_stream(OutgoingStream::default()).is_err());
 }
@@ -72,7 +78,7 @@ async fn a_dead_one_is_given_up() {
 async fn what_is_overdue_does_not_wait_for_the_connection_to_die() {
     let (ours, theirs) = duplex(1 << 16);
     let server = tokio::spawn(serve(theirs, b"", true));
-    let connection = Connection::start(BufStream::new(ours));
+    let connection = Connection::start(BufStream::new(ours), OPTIONS);
     let begun = Instant::now();
     let within = |seconds| {
         let due = Some(begun + Duration::from_secs(seconds));
@@ -94,7 +100,7 @@ async fn what_is_overdue_does_not_wait_for_the_connection_to_die() {
 async fn a_broken_one_says_why() {
     let (ours, theirs) = duplex(1 << 16);
     tokio::spawn(serve(theirs, b"\xff\xff\xff\0\0\0\0\0\0", true));
-    let connection = Connection::start(BufStream::new(ours));
+    let connection = Connection::start(BufStream::new(ours), OPTIONS);
     let error = ask(&connection).await.err().unwrap();
     assert_eq!(error.to_string(), "the connection broke off: a frame of 16777215 bytes");
 }

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, bail};
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use http::{Method, Response, StatusCode};
 
-use super::huffman;
+use crate::huffman;
 
 /// Places in the table that both sides have.
 mod static_table {
@@ -25,21 +25,21 @@ mod static_table {
 }
 
 /// What is asked for.
-pub(super) struct RequestHead<'a> {
-    pub(super) method: &'a Method,
-    pub(super) authority: &'a str,
+pub struct RequestHead<'a> {
+    pub method: &'a Method,
+    pub authority: &'a str,
     /// What stands before the path.
-    pub(super) prefix: &'a str,
-    pub(super) path: &'a str,
-    pub(super) accept: &'a str,
-    pub(super) content_type: Option<&'a str>,
+    pub prefix: &'a str,
+    pub path: &'a str,
+    pub accept: &'a str,
+    pub content_type: Option<&'a str>,
     /// Headers that are written already.
-    pub(super) more: &'a [u8],
+    pub more: &'a [u8],
 }
 
 impl RequestHead<'_> {
     /// Writes the head of a request.
-    pub(super) fn write(&self, out: &mut Vec<u8>) {
+    pub fn write(&self, out: &mut Vec<u8>) {
         match *self.method {
             Method::GET => out.push(0x80 | static_table::GET),
             Method::POST => out.push(0x80 | static_table::POST),
@@ -60,7 +60,7 @@ impl RequestHead<'_> {
 }
 
 /// Writes a header that nobody on the way may keep.
-pub(super) fn write_secret(name: &HeaderName, value: &HeaderValue, out: &mut Vec<u8>) {
+pub fn write_secret(name: &HeaderName, value: &HeaderValue, out: &mut Vec<u8>) {
     out.push(0x10);
     text(name.as_str().as_bytes(), out);
     text(value.as_bytes(), out);
@@ -94,9 +94,9 @@ fn integer(bits: u32, number: usize, out: &mut Vec<u8>) {
 
 /// What is read of the head of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ResponseHead {
-    pub(super) status: StatusCode,
-    pub(super) headers: Vec<(HeaderName, HeaderValue)>,
+pub struct ResponseHead {
+    pub status: StatusCode,
+    pub headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 /// Texts that were read last, huffman_coded and read. Nearly all answers have the same ones, and to read such a
@@ -131,7 +131,7 @@ const CACHED_STRING_BYTES_MAX: usize = 256;
 
 impl ResponseHead {
     /// An answer with this head.
-    pub(super) fn into_response<B>(self, body: B) -> Response<B> {
+    pub fn into_response<B>(self, body: B) -> Response<B> {
         let mut response = Response::new(body);
         *response.status_mut() = self.status;
         response.headers_mut().extend(self.headers);
