@@ -1,46 +1,55 @@
-//! Proof that requests have arrived at the server.
+//! Proof that requests were received by the server, for fenced connections.
 //!
-//! Positions count the bytes of a connection from its beginning. A server handles frames in order, so
-//! that an acknowledged PING proves the delivery of all bytes before it, and an answer the delivery of its
-//! request. Without such a proof, bytes of a request may still lie in a buffer on this side or be sent
-//! again by the kernel, and be carried out long after the request was given up.
+//! A position counts the bytes of the connection from its start. The server handles frames in order, so
+//! that the acknowledgement of a PING proves that all bytes before it were received, and a response
+//! proves it for its request. Without such a proof, bytes of a request may still lie in a buffer on this
+//! side, or the kernel may retransmit them long after the deadline of the request.
 
 use std::time::Duration;
 
-/// What is known to have arrived.
-#[derive(Debug, Default)]
+/// What is proven to have been received.
+#[derive(Debug)]
 pub(super) struct Delivery {
-    /// Whether requests without proof end the connection when they are overdue.
-    pub(super) is_required: bool,
-    /// How often proof is probed for while there are requests without it.
-    pub(super) probe_interval: Duration,
-    /// All bytes so far.
+    /// Time between two probes; `None` if the connection is not fenced.
+    probe_interval: Option<Duration>,
+    /// Position of the end of all output.
     framed: u64,
-    /// The end of the last request that is complete.
-    last: u64,
-    /// Up to where proof was probed for, and up to where it is there.
+    /// Position of the end of the last complete request.
+    last_request: u64,
+    /// Position of the last probe.
     probed: u64,
+    /// Position up to which everything was received.
     proven: u64,
 }
 
 impl Delivery {
-    /// So many bytes go out.
-    pub(super) fn add_frame(&mut self, bytes: usize) {
+    pub(super) fn new(probe_interval: Option<Duration>) -> Self {
+        Self { probe_interval, framed: 0, last_request: 0, probed: 0, proven: 0 }
+    }
+
+    /// Returns the time between two probes; `None` if the connection is not fenced.
+    pub(super) fn probe_interval(&self) -> Option<Duration> {
+        self.probe_interval
+    }
+
+    /// Counts bytes of output.
+    pub(super) fn add_bytes(&mut self, bytes: usize) {
         self.framed += bytes as u64;
     }
 
-    /// A request is complete: its position.
+    /// Returns the position of a request that ends here.
     pub(super) fn end_request(&mut self) -> u64 {
-        self.last = self.framed;
-        self.last
+        self.last_request = self.framed;
+        self.last_request
     }
 
-    /// A request that ends at this position has an answer.
+    /// Notes the response to a request that ends at this position.
     pub(super) fn prove(&mut self, position: u64) {
         self.proven = self.proven.max(position);
     }
 
-    /// The payload of a PING was acknowledged. Other PINGs have payloads that are no position.
+    /// Notes the acknowledgement of a PING. Other payloads than those of probes are larger than any
+    /// position.
     pub(super) fn acknowledge(&mut self, payload: [u8; 8]) {
         let position = u64::from_be_bytes(payload);
         if position <= self.probed {
@@ -48,17 +57,18 @@ impl Delivery {
         }
     }
 
-    /// The payload of a PING to be sent now, if requests need one.
+    /// Returns the payload of a PING to be sent now; `None` if all requests are proven or probed for.
     pub(super) fn next_probe(&mut self) -> Option<[u8; 8]> {
-        if !self.is_required || self.last <= self.probed.max(self.proven) {
+        if self.probe_interval.is_none() || self.last_request <= self.probed.max(self.proven) {
             return None;
         }
         self.probed = self.framed;
         Some(self.probed.to_be_bytes())
     }
 
-    /// Whether proof is is_required for a request that ends at this position, and missing.
+    /// Returns `true` if the connection is fenced and a request that ends at this position is not proven
+    /// to have been received.
     pub(super) fn is_unproven(&self, position: u64) -> bool {
-        self.is_required && position > self.proven
+        self.probe_interval.is_some() && position > self.proven
     }
 }
