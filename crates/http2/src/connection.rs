@@ -93,17 +93,9 @@ impl Connection {
         self.open_stream(OutgoingStream { header_block, body, status_only, deadline })
     }
 
-    fn open_stream(&self, outgoing: OutgoingStream) -> Result<ResponseStream, Error> {
+    pub(crate) fn open_stream(&self, outgoing: OutgoingStream) -> Result<ResponseStream, Error> {
         let id = lock(&self.0).open_stream(outgoing)?;
         Ok(ResponseStream { state: Arc::clone(&self.0), id })
-    }
-
-    #[cfg(test)]
-    pub(crate) fn open_test_stream(
-        &self,
-        outgoing: OutgoingStream,
-    ) -> Result<ResponseStream, Error> {
-        self.open_stream(outgoing)
     }
 }
 

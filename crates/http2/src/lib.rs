@@ -6,10 +6,10 @@
 //! ResponseStream ◄──┴───────── bytes ◄────────┘
 //! ```
 //!
-//! [`ConnectionState`](connection_state::ConnectionState) is the protocol as a state machine without
-//! I/O: streams, flow control, deadlines. `Driver` is the tokio task that moves bytes between it and
-//! the socket; all requests that are waiting leave in one write. Caller and task share the state
-//! behind a mutex, so that a request costs no channel and no task of its own.
+//! `ConnectionState` is the protocol as a state machine without I/O: streams, flow control, deadlines.
+//! `Driver` is the tokio task that moves bytes between it and the socket; all requests that are waiting
+//! leave in one write. Caller and task share the state behind a mutex, so that a request costs no
+//! channel and no task of its own.
 //!
 //! # Limitations
 //!

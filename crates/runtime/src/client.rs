@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Credentials, including impersonation, are request headers that are encoded once per change
-//! ([`credential_store`]). A proxy is a CONNECT tunnel below TLS ([`dialer`]). Both work alike with
+//! (`credential_store`). A proxy is a CONNECT tunnel below TLS (`dialer`). Both work alike with
 //! HTTP/2 and HTTP/1.1.
 
 mod credential_store;

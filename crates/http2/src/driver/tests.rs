@@ -19,12 +19,12 @@ const OPTIONS: ConnectionOptions = ConnectionOptions {
 
 /// Answers everything with the same frames, and PINGs if it is `alive`. Returns the number of PINGs.
 async fn serve(mut client: DuplexStream, answers: &'static [u8], alive: bool) -> usize {
-    let mut heard = vec![0; 4096];
+    let mut received = vec![0; 4096];
     let mut pings = 0;
-    while let Ok(count) = client.read(&mut heard).await
+    while let Ok(count) = client.read(&mut received).await
         && count > 0
     {
-        let ping = heard[..count].windows(9).any(|head| head[2..5] == [8, 6, 0]);
+        let ping = received[..count].windows(9).any(|head| head[2..5] == [8, 6, 0]);
         pings += usize::from(ping);
         let answer = match ping {
             true if alive => b"\0\0\x08\x06\x01\0\0\0\0liveness",
@@ -46,7 +46,7 @@ fn request() -> OutgoingStream {
 }
 
 async fn send(connection: &Connection) -> Result<(ResponseHead, ResponseStream), Error> {
-    connection.open_test_stream(request())?.head().await
+    connection.open_stream(request())?.head().await
 }
 
 #[tokio::test(start_paused = true)]
@@ -79,7 +79,7 @@ async fn a_server_that_does_not_acknowledge_a_ping_loses_its_connection() {
     assert_eq!(error.to_string(), "the server did not acknowledge a PING");
     assert_eq!(start.elapsed(), OPTIONS.ping_interval + OPTIONS.ping_timeout);
     assert!(!connection.accepts_requests());
-    assert!(connection.open_test_stream(OutgoingStream::default()).is_err());
+    assert!(connection.open_stream(OutgoingStream::default()).is_err());
 }
 
 #[tokio::test(start_paused = true)]
@@ -90,10 +90,10 @@ async fn deadlines_are_kept_while_the_server_is_silent() {
     let start = Instant::now();
     let within = |seconds| {
         let deadline = Some(start + Duration::from_secs(seconds));
-        connection.open_test_stream(OutgoingStream { deadline, ..request() }).unwrap().collect(10)
+        connection.open_stream(OutgoingStream { deadline, ..request() }).unwrap().collect(10)
     };
     let (later, sooner) = (within(7), within(4));
-    let waits = connection.open_test_stream(request()).unwrap();
+    let waits = connection.open_stream(request()).unwrap();
     for (answer, seconds) in [(sooner, 4), (later, 7)] {
         let error = answer.await.unwrap_err();
         assert_eq!(error.to_string(), "the server did not answer");
