@@ -17,7 +17,7 @@ use crate::{ConnectionOptions, Error};
 #[cfg(test)]
 mod tests;
 
-/// Bytes that are read before other tasks run, so that responses do not pile up unread.
+/// Bytes after which a poll stops reading, so that the readers of responses run in between.
 const READ_BYTES_PER_POLL_MAX: usize = 64 << 10;
 
 /// Runs a connection to its end and fails the streams that are still open then.

@@ -23,7 +23,7 @@ mod tests;
 /// The `User-Agent` of requests. API servers derive the field manager from it.
 const USER_AGENT: &str = concat!("jindou/", env!("CARGO_PKG_VERSION"));
 
-/// How long connecting may take.
+/// Maximum time to establish a connection, with TLS.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Why the configuration cannot be used.
@@ -37,7 +37,7 @@ pub enum ConnectError {
         /// The failure.
         problem: String,
     },
-    /// The kubeconfig is not complete.
+    /// The kubeconfig was read and cannot be used.
     #[error("the kubeconfig {} cannot be used: {problem}", path.display())]
     UseKubeconfig {
         /// The file.

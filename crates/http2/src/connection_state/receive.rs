@@ -5,10 +5,10 @@ use crate::Error;
 use crate::frame::{Frame, flag, frame_type, setting};
 use crate::hpack::ResponseHead;
 
-/// Bytes of the header block of a response.
+/// Maximum size of the header block of a response, in bytes.
 const RESPONSE_HEADER_BLOCK_BYTES_MAX: usize = 64 << 10;
 
-/// Bytes of output that may wait, against a server that sends PING or SETTINGS frames and does not
+/// Maximum size of unwritten output, in bytes. It limits the memory for a server that sends PING or SETTINGS frames and does not
 /// read their acknowledgements.
 pub(super) const OUTPUT_BYTES_MAX: usize = 4 << 20;
 

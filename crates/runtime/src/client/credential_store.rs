@@ -14,7 +14,7 @@ use crate::connect::{chain, client_certificate_problem};
 #[cfg(test)]
 mod tests;
 
-/// How long encoded headers are used before the files are checked for changes (one `stat` each).
+/// Time between two checks of the files for changes (one `stat` each).
 const FILE_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Shortest time between two runs of an exec plugin whose credentials were refused or expired.

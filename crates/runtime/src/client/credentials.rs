@@ -18,7 +18,7 @@ use tower::{BoxError, Layer as _, ServiceExt as _};
 
 use crate::connect::exec::{self, ExecError};
 
-/// How long before their expiry the credentials of an exec plugin are replaced.
+/// Time before their expiry at which the credentials of an exec plugin are replaced.
 const EXPIRY_MARGIN: Duration = Duration::from_mins(1);
 
 /// The ALPN name of HTTP/2.

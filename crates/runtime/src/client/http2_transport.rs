@@ -17,17 +17,19 @@ use super::{ApiRequest, ClientError, ResponseBody, lock, send_by_client, until};
 use crate::connect::{CONNECT_TIMEOUT, ConnectError, server_name};
 use crate::lease::REQUEST_TIMEOUT;
 
-/// Bytes that are read from the socket at once, and of small TLS records that are written at once.
+/// Buffer between socket and TLS in each direction, in bytes.
 const BUFFER_BYTES: usize = 32 << 10;
 
-/// Receive windows. Of a long list, one stream window is read each time the I/O thread was idle.
+/// Receive window of a stream. A long list is read in steps of at most this size.
 const STREAM_WINDOW_BYTES: u32 = 512 << 10;
+
+/// Receive window of a connection: enough for 32 streams at once.
 const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
 
-/// How long a connection may be silent before it is sent a PING.
+/// Silence of the server after which it is sent a PING.
 const PING_INTERVAL: Duration = Duration::from_secs(10);
 
-/// How long the acknowledgement may take before the connection counts as dead.
+/// Time for the acknowledgement, after which the connection is closed.
 const PING_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// HTTP/2 over TLS, with HTTP/1.1 for servers that lack either.

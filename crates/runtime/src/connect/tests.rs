@@ -1,4 +1,4 @@
-//! Configurations.
+//! Kubeconfigs and client certificates.
 
 use super::*;
 

@@ -18,7 +18,7 @@ fn authority() -> CertifiedIssuer<'static, KeyPair> {
     CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
 }
 
-/// Writes the certificate and key of a client of this name; the certificate is `expired` on demand.
+/// Writes the certificate and key of a client of this name; `expired` ends its validity in 2020.
 fn write_client(
     authority: &CertifiedIssuer<'static, KeyPair>,
     folder: &Path,
@@ -43,9 +43,9 @@ fn write_client(
 /// A server that answers with the name in the client certificate.
 struct Naming {
     config: kube::Config,
-    /// Whether the client "old" is answered 401.
+    /// The client "old" is answered with 401.
     expired: Arc<AtomicBool>,
-    /// Releases answers to requests that are to be held.
+    /// Releases the responses to held requests.
     released: Arc<Notify>,
     connections: Arc<AtomicUsize>,
 }
