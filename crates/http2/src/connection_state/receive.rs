@@ -8,8 +8,8 @@ use crate::hpack::ResponseHead;
 /// Maximum size of the header block of a response, in bytes.
 const RESPONSE_HEADER_BLOCK_BYTES_MAX: usize = 64 << 10;
 
-/// Maximum size of unwritten output, in bytes. It limits the memory for a server that sends PING or SETTINGS frames and does not
-/// read their acknowledgements.
+/// Maximum size of unwritten output, in bytes. A server that sends PING or SETTINGS frames and does not
+/// read the acknowledgements would otherwise use up the memory.
 pub(super) const OUTPUT_BYTES_MAX: usize = 4 << 20;
 
 impl ConnectionState {
