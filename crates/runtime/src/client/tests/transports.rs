@@ -27,7 +27,7 @@ async fn respond_http1(
         str::from_utf8(&body)?
     );
     if let Some(user) = head.headers.get("impersonate-user") {
-        echo += &format!(" as {}", user.to_str()?);
+        echo += &[" as ", user.to_str()?].concat();
     }
     Ok(Response::builder().status(status).body(Full::from(echo))?)
 }
