@@ -60,7 +60,7 @@ impl ApiConnection {
     }
 
     /// Returns a fenced connection: a request that has not provably arrived within its timeout never
-    /// arrives. A proxy that buffers requests weakens this, and so does HTTP/1.1.
+    /// arrives. A proxy that buffers requests weakens this.
     pub fn fenced(config: &kube::Config) -> Result<Self, ClientError> {
         Ok(Self(Transport::Http2(Arc::new(Http2Transport::new(config, true)?))))
     }
