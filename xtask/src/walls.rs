@@ -9,12 +9,26 @@ const PURE_CRATES: &[(&str, &[&str])] =
     &[("engine", &[]), ("api", &["engine"]), ("plugins", &["api", "engine"])];
 
 /// Crates that do I/O, each with those of ours that it may use.
-const IO_CRATES: &[(&str, &[&str])] =
-    &[("runtime", &["engine", "api", "plugins"]), ("controlplane", &[]), ("sandbox", &[])];
+const IO_CRATES: &[(&str, &[&str])] = &[
+    ("runtime", &["engine", "api", "http2", "plugins"]),
+    ("controlplane", &[]),
+    ("http2", &[]),
+    ("sandbox", &[]),
+];
 
 /// All crates of ours.
-const WORKSPACE_CRATES: &[&str] =
-    &["engine", "api", "plugins", "runtime", "sandbox", "controlplane", "cli", "bench", "xtask"];
+const WORKSPACE_CRATES: &[&str] = &[
+    "engine",
+    "api",
+    "plugins",
+    "runtime",
+    "http2",
+    "sandbox",
+    "controlplane",
+    "cli",
+    "bench",
+    "xtask",
+];
 
 /// Crates that do I/O or read a clock, by how their names begin.
 const IO_DEPENDENCIES: &[&str] = &[

@@ -30,6 +30,7 @@ use crate::api_error::{
     ApiError, JSON, PROTOBUF_OR_JSON, is_retryable, retry_after, status_code_of,
 };
 use crate::client::{ApiConnection, ApiRequest};
+use crate::connect::chain;
 use crate::gate::Gate;
 use crate::json::JsonWriter;
 use crate::lease::{REQUEST_TIMEOUT, SLACK};
@@ -276,7 +277,7 @@ impl Binder {
         }
         let unknown = |why: String| BindOutcome::Unknown(why, Duration::ZERO);
         let response = match self.connection.send(ask).await {
-            Err(error) => return unknown(format!("{error:#}")),
+            Err(error) => return unknown(chain(&error)),
             Ok(response) if response.status().is_success() => return BindOutcome::Bound,
             Ok(response) => response,
         };

@@ -1,18 +1,18 @@
-//! Connections to the API server.
+//! The configuration of connections to the API server: kubeconfig, service account, proxy.
 
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context as _, Result, anyhow};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use http::uri::InvalidUri;
 use http::{HeaderValue, header};
-use kube::config::{Cluster, KubeConfigOptions, Kubeconfig};
+use kube::config::{Cluster, InClusterError, KubeConfigOptions, Kubeconfig};
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::{CertificateDer, InvalidDnsNameError, ServerName};
 use x509_cert::der::Decode as _;
 
-use crate::client::ApiConnection;
+use crate::client::{ApiConnection, ClientError};
 use crate::events::rfc3339_seconds;
 
 pub(crate) mod exec;
@@ -20,80 +20,121 @@ mod proxy_environment;
 #[cfg(test)]
 mod tests;
 
-/// The `User-Agent` of requests; API servers derive the manager of fields from it.
+/// The `User-Agent` of requests. API servers derive the field manager from it.
 const USER_AGENT: &str = concat!("jindou/", env!("CARGO_PKG_VERSION"));
 
-/// How long an HTTP/2 connection may be silent before it is asked whether it lives.
-pub(crate) const PING_AFTER: Duration = Duration::from_secs(10);
-
-/// How long the answer may take before the connection counts as dead.
-pub(crate) const PING_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// How long connecting may take.
+/// Maximum time to establish a connection, with TLS.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Bytes that the server may send ahead on one stream, and on all of a connection together. Of a long
-/// list, so much is read each time the thread was at rest.
-pub(crate) const STREAM_WINDOW_BYTES: u32 = 512 << 10;
-pub(crate) const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
+/// Why the configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The kubeconfig cannot be read.
+    #[error("cannot read the kubeconfig {}: {problem}", path.display())]
+    ReadKubeconfig {
+        /// The file.
+        path: PathBuf,
+        /// The failure.
+        problem: String,
+    },
+    /// The kubeconfig was read and cannot be used.
+    #[error("the kubeconfig {} cannot be used: {problem}", path.display())]
+    UseKubeconfig {
+        /// The file.
+        path: PathBuf,
+        /// The failure.
+        problem: String,
+    },
+    /// There is no service account.
+    #[error(
+        "no kubeconfig was given and this is not a pod with a service account: use --kubeconfig"
+    )]
+    InCluster(#[source] InClusterError),
+    /// The address given by `--master` is no address.
+    #[error("--master {address:?}")]
+    Master {
+        /// The address.
+        address: String,
+        /// The failure.
+        source: InvalidUri,
+    },
+    /// The address of a proxy is no address.
+    #[error("{setting} {address:?} is no address of a proxy")]
+    Proxy {
+        /// The field or variable.
+        setting: &'static str,
+        /// Its value.
+        address: String,
+        /// The failure.
+        source: InvalidUri,
+    },
+    /// The address of the API server has no host.
+    #[error("the API server's address has no host")]
+    NoHost,
+    /// The host or `tls-server-name` is not a DNS name or IP address.
+    #[error("{name:?} cannot be the name of an API server")]
+    ServerName {
+        /// The name.
+        name: String,
+        /// The failure.
+        source: InvalidDnsNameError,
+    },
+}
 
-/// Where the API server is and who we are.
+/// Sources of the client configuration.
 #[derive(Clone, Debug, Default)]
 pub struct ConfigSource {
-    /// A kubeconfig file; `None` means the credentials of the pod that we run in.
+    /// A kubeconfig file; `None` means the service account of the pod that this process runs in.
     pub kubeconfig: Option<PathBuf>,
-    /// Address that overrides the one of the kubeconfig; empty means none.
+    /// Address of the API server, instead of the one in the kubeconfig; empty means none.
     pub master: String,
 }
 
-/// Reads where the API server is.
-pub async fn load_config(target: &ConfigSource) -> Result<kube::Config> {
+/// Loads the client configuration.
+pub async fn load_config(target: &ConfigSource) -> Result<kube::Config, ConnectError> {
     let mut proxy = None;
     let mut config = if let Some(path) = &target.kubeconfig {
-        let shown = path.display();
-        let file = Kubeconfig::read_from(path).map_err(|error| {
-            anyhow!("cannot read the kubeconfig {shown}: {}", root_cause(&error))
+        let file = Kubeconfig::read_from(path).map_err(|error| ConnectError::ReadKubeconfig {
+            path: path.clone(),
+            problem: root_cause(&error).to_string(),
         })?;
         let options = KubeConfigOptions::default();
         let cluster = current_cluster(&file).cloned().unwrap_or_default();
         let config = kube::Config::from_custom_kubeconfig(file, &options);
-        let mut config = config.await.map_err(|error| {
-            anyhow!("the kubeconfig {shown} cannot be used: {}", root_cause(&error))
+        let mut config = config.await.map_err(|error| ConnectError::UseKubeconfig {
+            path: path.clone(),
+            problem: root_cause(&error).to_string(),
         })?;
-        // A bundle in a file is read again when it changes.
+        // A CA bundle in a file is read again when the file changes.
         if cluster.certificate_authority_data.is_none() {
             config.root_cert_file = cluster.certificate_authority.map(PathBuf::from);
         }
         proxy = cluster.proxy_url.filter(|proxy| !proxy.is_empty());
         config
     } else if target.master.is_empty() {
-        kube::Config::incluster().context(
-            "no kubeconfig was given and this is not a pod with a service account: use --kubeconfig",
-        )?
+        kube::Config::incluster().map_err(ConnectError::InCluster)?
     } else {
         kube::Config::new(http::Uri::from_static("http://localhost"))
     };
     if !target.master.is_empty() {
-        config.cluster_url =
-            target.master.parse().with_context(|| format!("--master {:?}", target.master))?;
+        let master = |source| ConnectError::Master { address: target.master.clone(), source };
+        config.cluster_url = target.master.parse().map_err(master)?;
     }
     config.proxy_url = match proxy {
-        Some(proxy) => {
-            Some(proxy_environment::parse(&proxy).with_context(|| format!("proxy-url {proxy:?}"))?)
-        }
+        Some(proxy) => Some(proxy_environment::parse("proxy-url", &proxy)?),
         None => proxy_environment::from_environment(&config.cluster_url, |name| {
             std::env::var(name).ok()
         })?,
     };
     config.headers.push((header::USER_AGENT, HeaderValue::from_static(USER_AGENT)));
     config.connect_timeout = Some(CONNECT_TIMEOUT);
-    // Watches are silent for long; each request has its own limit.
+    // Watches can be silent for minutes; each request has a timeout of its own.
     config.read_timeout = None;
     config.write_timeout = None;
     Ok(config)
 }
 
-/// The cluster of the current context.
+/// Returns the cluster of the current context.
 fn current_cluster(file: &Kubeconfig) -> Option<&Cluster> {
     let current = file.current_context.as_ref()?;
     let context = file.contexts.iter().find(|context| context.name == *current)?;
@@ -101,16 +142,17 @@ fn current_cluster(file: &Kubeconfig) -> Option<&Cluster> {
     file.clusters.iter().find(|cluster| cluster.name == *name)?.cluster.as_ref()
 }
 
-/// A client of its own: one HTTP/2 connection, so that what goes over it is not held up by others.
-pub fn client(config: &kube::Config) -> Result<kube::Client> {
+/// Returns a kube client with an HTTP/2 connection of its own, so that the flow control of other
+/// requests does not delay those of this client.
+pub fn client(config: &kube::Config) -> Result<kube::Client, ClientError> {
     Ok(ApiConnection::new(config)?.client(&config.default_namespace))
 }
 
-/// Whether the certificate that says who we are is out of date, as a sentence: the API server only
-/// says that it does not know us.
+/// Returns a sentence if the client certificate is expired or not valid yet. The API server itself only
+/// answers "Unauthorized".
 pub fn client_certificate_problem(config: &kube::Config, now: SystemTime) -> Option<String> {
-    let who = &config.auth_info;
-    let (pem, shown) = match (&who.client_certificate_data, &who.client_certificate) {
+    let user = &config.auth_info;
+    let (pem, shown) = match (&user.client_certificate_data, &user.client_certificate) {
         (Some(data), _) => (BASE64_STANDARD.decode(data).ok()?, String::new()),
         (None, Some(path)) => (std::fs::read(path).ok()?, format!(" {path}")),
         (None, None) => return None,
@@ -128,16 +170,16 @@ pub fn client_certificate_problem(config: &kube::Config, now: SystemTime) -> Opt
     Some(format!("the client certificate{shown} {is} {}", rfc3339_seconds(at)))
 }
 
-/// The name for which the API server must have a certificate.
-pub(crate) fn server_name(config: &kube::Config) -> Result<ServerName<'static>> {
+/// Returns the name that the certificate of the API server must have.
+pub(crate) fn server_name(config: &kube::Config) -> Result<ServerName<'static>, ConnectError> {
     let host = config.tls_server_name.as_deref().or(config.cluster_url.host());
     // In an address, an IPv6 host has brackets.
     let host = host.unwrap_or_default().trim_matches(['[', ']']);
     ServerName::try_from(host.to_owned())
-        .with_context(|| format!("{host:?} cannot be the name of an API server"))
+        .map_err(|source| ConnectError::ServerName { name: host.to_owned(), source })
 }
 
-/// What is behind an error, without the sentences that repeat it.
+/// Returns the innermost source of an error. The texts of kube's errors repeat those of their sources.
 pub(crate) fn root_cause<'a>(
     error: &'a (dyn std::error::Error + 'static),
 ) -> &'a dyn std::error::Error {
@@ -146,4 +188,16 @@ pub(crate) fn root_cause<'a>(
         root_cause = source;
     }
     root_cause
+}
+
+/// Returns the texts of an error and all its sources.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        source = error.source();
+    }
+    text
 }

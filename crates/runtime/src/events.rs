@@ -28,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api_error::{JSON, PROTOBUF_OR_JSON, is_retryable};
 use crate::client::{ApiConnection, ApiRequest};
+use crate::connect::chain;
 use crate::gate::Throttle;
 use crate::json::JsonWriter;
 use crate::metrics::Metrics;
@@ -358,7 +359,7 @@ impl EventWriter {
                             return (request, false);
                         }
                     },
-                    Err(error) => format!("{error:#}"),
+                    Err(error) => chain(&error),
                 };
                 tracing::debug!(reason = request.reason, attempt, "cannot write an event: {why}");
                 if attempt < ATTEMPTS_MAX {

@@ -1,159 +1,149 @@
-//! The current credentials and the request headers made of them.
+//! The current credentials, loaded again when they change.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context as _, Result, anyhow};
-use bytes::Bytes;
-use http::Request;
-use kube::client::Body;
+use http2::NeverIndexedFields;
 use tokio::time::Instant;
-use tower::ServiceExt as _;
 
-use super::credentials::Credentials;
-use super::header_block::write_secret;
-use super::lock;
-use crate::connect::client_certificate_problem;
+use super::credentials::{Credentials, CredentialsError};
+use super::{ClientError, lock};
+use crate::connect::{chain, client_certificate_problem};
 
 #[cfg(test)]
 mod tests;
 
-/// How long headers are used before the files are checked for changes (one `stat` each).
+/// Time between two checks of the files for changes (one `stat` each).
 const FILE_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The least time between two runs of an exec plugin whose credentials are refused or ended.
+/// Shortest time between two runs of an exec plugin whose credentials were refused or expired.
 const PLUGIN_RUN_INTERVAL_MIN: Duration = Duration::from_secs(30);
 
-/// Loads credentials again when files change, and when those of a plugin end or are refused.
+/// Loads credentials again when files change, when those of an exec plugin expire, and when the API
+/// server refuses them.
 pub(super) struct CredentialStore {
-    /// With paths, and the plugin.
+    /// The configuration with paths and exec plugin.
     given: kube::Config,
-    now: Mutex<Now>,
-    /// The API server answered 401.
+    current: Mutex<Current>,
+    /// The API server answered 401 since the last check.
     refused: AtomicBool,
-    /// Held while they are loaded.
+    /// Held while credentials are loaded.
     loading: tokio::sync::Mutex<()>,
 }
 
-struct Now {
+struct Current {
     credentials: Arc<Credentials>,
-    /// As they were last written, and when.
-    headers: Option<(Instant, Bytes)>,
-    /// When they were last loaded, or that was tried.
+    /// The encoded headers, and when the files were checked.
+    fields: Option<(Instant, NeverIndexedFields)>,
+    /// When credentials were last loaded, or that was tried.
     loaded: Instant,
-    /// Why that failed the last time, which is logged once.
+    /// The last failure that was logged; each is logged once.
     failure: String,
 }
 
 impl CredentialStore {
-    pub(super) fn new(config: &kube::Config) -> Result<Self> {
-        let now = Now {
+    pub(super) fn new(config: &kube::Config) -> Result<Self, CredentialsError> {
+        let current = Current {
             credentials: Arc::new(Credentials::load(config)?),
-            headers: None,
+            fields: None,
             loaded: Instant::now(),
             failure: String::new(),
         };
         Ok(Self {
             given: config.clone(),
-            now: Mutex::new(now),
+            current: Mutex::new(current),
             refused: AtomicBool::new(false),
             loading: tokio::sync::Mutex::default(),
         })
     }
 
-    /// The credentials as they were last loaded.
+    /// Returns the credentials as they were last loaded.
     pub(super) fn credentials(&self) -> Arc<Credentials> {
-        Arc::clone(&lock(&self.now).credentials)
+        Arc::clone(&lock(&self.current).credentials)
     }
 
-    /// The number of the credentials that connections must have been made with, and headers, unless it
-    /// is time to look again.
-    pub(super) fn fresh(&self) -> Option<(u64, Bytes)> {
-        let now = lock(&self.now);
-        let (since, headers) = now.headers.as_ref()?;
-        (since.elapsed() < FILE_CHECK_INTERVAL)
-            .then(|| (now.credentials.generation, headers.clone()))
+    /// Returns the generation that connections must have and the encoded headers; `None` if a check is
+    /// due.
+    pub(super) fn fresh(&self) -> Option<(u64, NeverIndexedFields)> {
+        let current = lock(&self.current);
+        let (checked, fields) = current.fields.as_ref()?;
+        (checked.elapsed() < FILE_CHECK_INTERVAL)
+            .then(|| (current.credentials.generation, fields.clone()))
     }
 
-    /// The same after a look.
-    pub(super) async fn look(&self) -> Result<(u64, Bytes)> {
-        self.renew().await;
+    /// Checks the credentials and returns the same as [`Self::fresh`].
+    pub(super) async fn refresh(&self) -> Result<(u64, NeverIndexedFields), CredentialsError> {
+        self.load_if_stale().await;
         let credentials = self.credentials();
-        let echoed = credentials.echo.clone().oneshot(Request::new(Body::empty())).await;
-        let echoed = echoed.map_err(|error| anyhow!("no credentials: {error}"))?;
-        let mut written = Vec::new();
-        for (name, value) in echoed.headers() {
-            write_secret(name, value, &mut written);
-        }
-        let written = Bytes::from(written);
-        lock(&self.now).headers = Some((Instant::now(), written.clone()));
-        Ok((credentials.generation, written))
+        let fields = NeverIndexedFields::from(&credentials.headers().await?);
+        lock(&self.current).fields = Some((Instant::now(), fields.clone()));
+        Ok((credentials.generation, fields))
     }
 
-    /// Loads credentials again if something changed. If that fails, the old ones go on to count: files
-    /// may be half written, or removed on purpose.
-    async fn renew(&self) {
+    /// Loads credentials again if they are stale. After a failure the old ones are kept: files may be
+    /// half written, or removed on purpose.
+    async fn load_if_stale(&self) {
         let _turn = self.loading.lock().await;
         let (credentials, loaded) = {
-            let now = lock(&self.now);
-            (Arc::clone(&now.credentials), now.loaded)
+            let current = lock(&self.current);
+            (Arc::clone(&current.credentials), current.loaded)
         };
         let refused = self.refused.swap(false, Ordering::Relaxed);
-        let is_time = if credentials.from_exec_plugin {
+        let is_due = if credentials.from_exec_plugin {
             (refused || credentials.is_stale()) && loaded.elapsed() >= PLUGIN_RUN_INTERVAL_MIN
         } else {
             credentials.is_stale()
         };
-        if !is_time {
+        if !is_due {
             return;
         }
         let given = self.given.clone();
         let next = tokio::task::spawn_blocking(move || Credentials::load(&given)).await;
-        let next = next.context("the thread that loads them").flatten();
-        let mut now = lock(&self.now);
-        now.loaded = Instant::now();
+        let next = next.map_err(CredentialsError::LoadTask).flatten();
+        let mut current = lock(&self.current);
+        current.loaded = Instant::now();
         match next {
             Ok(next) => {
                 tracing::debug!("credentials for the API server were loaded again");
-                now.credentials = Arc::new(credentials.replaced_by(next));
-                now.failure.clear();
+                current.credentials = Arc::new(credentials.replaced_by(next));
+                current.failure.clear();
             }
             Err(error) => {
-                let failure = format!("{error:#}");
-                if now.failure != failure {
-                    tracing::warn!("new credentials cannot be used, the old ones stay: {failure}");
-                    now.failure = failure;
+                let failure = chain(&error);
+                if current.failure != failure {
+                    tracing::warn!("cannot load new credentials, keeping the old ones: {failure}");
+                    current.failure = failure;
                 }
             }
         }
     }
 
-    /// The API server answered 401: the next request looks again.
+    /// Notes that the API server answered 401: the next request checks the credentials.
     pub(super) fn refused(&self) {
         if self.refused.swap(true, Ordering::Relaxed) {
             return;
         }
-        let why = self.outdated();
-        let mut now = lock(&self.now);
-        now.headers = None;
-        if let Some(why) = why.filter(|why| *why != now.failure) {
-            tracing::warn!("the API server does not accept our credentials: {why}");
-            now.failure = why;
+        let problem = self.certificate_problem();
+        let mut current = lock(&self.current);
+        current.fields = None;
+        if let Some(problem) = problem.filter(|problem| *problem != current.failure) {
+            tracing::warn!("the API server does not accept our credentials: {problem}");
+            current.failure = problem;
         }
     }
 
-    /// An error with what is wrong with the credentials, if that can be seen from here.
-    pub(super) fn explain(&self, error: anyhow::Error) -> anyhow::Error {
-        match self.outdated() {
-            Some(why) => error.context(why),
+    /// Adds the problem of the client certificate to an error, if there is one.
+    pub(super) fn explain(&self, error: ClientError) -> ClientError {
+        match self.certificate_problem() {
+            Some(problem) => ClientError::ClientCertificate { problem, source: Box::new(error) },
             None => error,
         }
     }
 
-    fn outdated(&self) -> Option<String> {
+    fn certificate_problem(&self) -> Option<String> {
         let now = SystemTime::now();
-        // The file says more than its contents.
+        // The configuration with paths names the file.
         client_certificate_problem(&self.given, now)
             .or_else(|| client_certificate_problem(self.credentials().config(), now))
     }

@@ -1,26 +1,57 @@
 //! Exec plugins of kubeconfigs: programs that print credentials.
 
-use std::io::{IsTerminal as _, stdin};
-use std::process::{Command, Stdio};
+use std::io::{self, IsTerminal as _, stdin};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::SystemTime;
 
-use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::jiff::Timestamp;
 use kube::config::{ExecConfig, ExecInteractiveMode};
 use serde::Deserialize;
 use serde_json::json;
 
-/// Bytes that are shown of what a plugin complains about.
+/// Maximum length of a plugin's standard error in a message, in characters.
 const STDERR_CHARS_MAX: usize = 1000;
 
-/// What a plugin output.
+/// Why an exec plugin gave no credentials.
+#[derive(Debug, thiserror::Error)]
+pub enum ExecError {
+    /// The plugin wants to prompt, and there is no terminal.
+    #[error("needs a terminal (interactiveMode: Always), and standard input is none")]
+    NeedsTerminal,
+    /// The description of the cluster is not JSON.
+    #[error("cannot be passed the cluster")]
+    ClusterInfo(#[source] serde_json::Error),
+    /// The program did not start.
+    #[error("cannot be run")]
+    Run(#[source] io::Error),
+    /// The program failed.
+    #[error("failed ({status}): {stderr}")]
+    Failed {
+        /// Its status.
+        status: ExitStatus,
+        /// The beginning of its standard error.
+        stderr: String,
+    },
+    /// Its output is not an ExecCredential.
+    #[error("does not print an ExecCredential")]
+    ParseOutput(#[source] serde_json::Error),
+    /// Its output has no credentials.
+    #[error(
+        "prints neither status.token nor status.clientCertificateData with status.clientKeyData"
+    )]
+    NoCredentials,
+    /// The expiry is not a time.
+    #[error("status.expirationTimestamp")]
+    ParseExpiry(#[source] k8s_openapi::jiff::Error),
+}
+
+/// The output of a plugin.
 #[derive(Debug)]
 pub(crate) struct PluginCredentials {
     pub(crate) token: Option<String>,
     /// Certificate and key in PEM.
     pub(crate) certificate: Option<(String, String)>,
-    /// When these end, if it says so.
-    pub(crate) ends: Option<SystemTime>,
+    pub(crate) expires: Option<SystemTime>,
 }
 
 #[derive(Deserialize)]
@@ -38,26 +69,20 @@ struct ExecCredentialStatus {
 }
 
 /// Runs a plugin and waits for it. With a terminal as standard input, it may prompt.
-pub(crate) fn run(exec: &ExecConfig) -> Result<PluginCredentials> {
-    let program = exec.command.as_deref().context("users[].user.exec.command is missing")?;
-    output(exec, program).with_context(|| format!("the exec plugin {program}"))
-}
-
-fn output(exec: &ExecConfig, program: &str) -> Result<PluginCredentials> {
-    let interactive =
+pub(crate) fn run(exec: &ExecConfig, program: &str) -> Result<PluginCredentials, ExecError> {
+    let is_interactive =
         exec.interactive_mode != Some(ExecInteractiveMode::Never) && stdin().is_terminal();
-    ensure!(
-        interactive || exec.interactive_mode != Some(ExecInteractiveMode::Always),
-        "needs a terminal (interactiveMode: Always), and standard input is none"
-    );
-    let mut spec = json!({"interactive": interactive});
+    if !is_interactive && exec.interactive_mode == Some(ExecInteractiveMode::Always) {
+        return Err(ExecError::NeedsTerminal);
+    }
+    let mut spec = json!({"interactive": is_interactive});
     if exec.provide_cluster_info {
-        spec["cluster"] = serde_json::to_value(&exec.cluster)?;
+        spec["cluster"] = serde_json::to_value(&exec.cluster).map_err(ExecError::ClusterInfo)?;
     }
     let info = json!({"apiVersion": exec.api_version, "kind": "ExecCredential", "spec": spec});
     let mut command = Command::new(program);
     command.args(exec.args.iter().flatten());
-    if interactive {
+    if is_interactive {
         command.stdin(Stdio::inherit()).stderr(Stdio::inherit());
     } else {
         command.stdin(Stdio::null());
@@ -71,21 +96,20 @@ fn output(exec: &ExecConfig, program: &str) -> Result<PluginCredentials> {
         command.env_remove(name);
     }
     command.env("KUBERNETES_EXEC_INFO", info.to_string());
-    let output = command.output().context("cannot be run")?;
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    let stderr = stderr.trim().chars().take(STDERR_CHARS_MAX).collect::<String>();
-    ensure!(output.status.success(), "failed ({}): {stderr}", output.status);
-    let read: ExecCredential =
-        serde_json::from_slice(&output.stdout).context("does not print an ExecCredential")?;
-    let status = read.status.unwrap_or_default();
+    let output = command.output().map_err(ExecError::Run)?;
+    if !output.status.success() {
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let stderr = stderr.trim().chars().take(STDERR_CHARS_MAX).collect();
+        return Err(ExecError::Failed { status: output.status, stderr });
+    }
+    let credential: ExecCredential =
+        serde_json::from_slice(&output.stdout).map_err(ExecError::ParseOutput)?;
+    let status = credential.status.unwrap_or_default();
     let certificate = status.client_certificate_data.zip(status.client_key_data);
-    ensure!(
-        status.token.is_some() || certificate.is_some(),
-        "prints neither status.token nor status.clientCertificateData with status.clientKeyData"
-    );
-    let ends = status.expiration_timestamp.map(|ends| {
-        let ends: Timestamp = ends.parse().context("status.expirationTimestamp")?;
-        anyhow::Ok(SystemTime::from(ends))
-    });
-    Ok(PluginCredentials { token: status.token, certificate, ends: ends.transpose()? })
+    if status.token.is_none() && certificate.is_none() {
+        return Err(ExecError::NoCredentials);
+    }
+    let expires = status.expiration_timestamp.map(|expires| expires.parse::<Timestamp>());
+    let expires = expires.transpose().map_err(ExecError::ParseExpiry)?.map(SystemTime::from);
+    Ok(PluginCredentials { token: status.token, certificate, expires })
 }

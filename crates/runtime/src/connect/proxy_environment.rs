@@ -1,15 +1,17 @@
-//! The proxy that the environment names for an API server, by the rules that Go programs follow.
+//! The proxy for an API server from `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`, by the rules of Go's
+//! `httpproxy` package.
 
 use std::net::IpAddr;
 
-use anyhow::{Context as _, Result};
 use http::Uri;
 
-/// The proxy for a server. Variables count in capitals first; loopback is never reached by a proxy.
+use super::ConnectError;
+
+/// Returns the proxy for a server. Upper-case variables take precedence; loopback addresses have no proxy.
 pub(super) fn from_environment(
     server: &Uri,
     variable: impl Fn(&str) -> Option<String>,
-) -> Result<Option<Uri>> {
+) -> Result<Option<Uri>, ConnectError> {
     let either = |names: [&'static str; 2]| {
         names.into_iter().find_map(|name| Some((name, variable(name).filter(|it| !it.is_empty())?)))
     };
@@ -28,16 +30,17 @@ pub(super) fn from_environment(
     {
         return Ok(None);
     }
-    parse(&proxy).with_context(|| format!("{name} {proxy:?}")).map(Some)
+    parse(name, &proxy).map(Some)
 }
 
-/// An address of a proxy, which may leave out its scheme.
-pub(super) fn parse(proxy: &str) -> Result<Uri> {
-    let whole = if proxy.contains("://") { proxy.to_owned() } else { format!("http://{proxy}") };
-    whole.parse().context("is no address of a proxy")
+/// Parses the address of a proxy from a field or variable. The default scheme is `http`.
+pub(super) fn parse(setting: &'static str, address: &str) -> Result<Uri, ConnectError> {
+    let uri =
+        if address.contains("://") { address.parse() } else { format!("http://{address}").parse() };
+    uri.map_err(|source| ConnectError::Proxy { setting, address: address.to_owned(), source })
 }
 
-/// Whether an entry of `NO_PROXY` matches this server.
+/// Returns `true` if an entry of `NO_PROXY` matches this server.
 fn matches_no_proxy(rule: &str, host: &str, address: Option<IpAddr>, port: u16) -> bool {
     let rule = rule.trim().to_ascii_lowercase();
     if rule == "*" {
@@ -50,7 +53,7 @@ fn matches_no_proxy(rule: &str, host: &str, address: Option<IpAddr>, port: u16) 
             .is_some_and(|(address, (network, bits))| is_in_network(address, network, bits));
     }
     let (name, wanted) = match rule.rsplit_once(':') {
-        // Not the colons of an IPv6 address.
+        // An IPv6 address without brackets has no port.
         Some((name, port)) if !name.contains(':') || name.ends_with(']') => {
             (name, port.parse().ok())
         }
@@ -63,7 +66,7 @@ fn matches_no_proxy(rule: &str, host: &str, address: Option<IpAddr>, port: u16) 
     if let Ok(excluded) = name.parse::<IpAddr>() {
         return address == Some(excluded);
     }
-    // With a dot in front, only names below it are meant.
+    // A leading dot matches subdomains only.
     let name = name.strip_prefix('*').unwrap_or(name);
     match name.strip_prefix('.') {
         Some(_) => host.ends_with(name),
@@ -80,7 +83,7 @@ fn is_in_network(address: IpAddr, network: IpAddr, bits: u32) -> bool {
         _ => return false,
     };
     let Some(rest) = all.checked_sub(bits) else { return false };
-    // A shift by all bits leaves none to compare.
+    // `/0` shifts out all bits, which matches every address.
     (address ^ network).checked_shr(rest).unwrap_or(0) == 0
 }
 
@@ -112,7 +115,7 @@ mod tests {
         }
         let odd = |name: &str| (name == "HTTPS_PROXY").then(|| "http://a b".to_owned());
         let error = from_environment(&"https://api".parse().unwrap(), odd).unwrap_err();
-        assert_eq!(error.to_string(), "HTTPS_PROXY \"http://a b\"");
+        assert_eq!(error.to_string(), "HTTPS_PROXY \"http://a b\" is no address of a proxy");
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! What can be told of a configuration before anybody is asked.
+//! Kubeconfigs and client certificates.
 
 use super::*;
 
 const HOUR: Duration = Duration::from_hours(1);
 
-/// A configuration with a certificate that is valid for an hour before and after a time.
+/// Returns a configuration with a client certificate that is valid for an hour before and after a time.
 fn config_around(time: SystemTime) -> kube::Config {
     let mut params = rcgen::CertificateParams::new(Vec::new()).unwrap();
     (params.not_before, params.not_after) = ((time - HOUR).into(), (time + HOUR).into());
@@ -15,8 +15,8 @@ fn config_around(time: SystemTime) -> kube::Config {
     config
 }
 
-/// What is read of a kubeconfig whose cluster has these fields.
-async fn read(cluster: &str) -> Result<kube::Config> {
+/// Loads a kubeconfig whose cluster has these fields.
+async fn read(cluster: &str) -> Result<kube::Config, ConnectError> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kubeconfig");
     let ca = rcgen::generate_simple_self_signed(Vec::new()).unwrap().cert.pem();
@@ -37,11 +37,14 @@ current-context: here
 }
 
 #[tokio::test]
-async fn of_a_kubeconfig_everything_about_the_way_is_kept() {
+async fn proxy_ca_file_impersonation_and_user_agent_are_taken_from_the_kubeconfig() {
     let config =
         read("certificate-authority: ca.crt, proxy-url: 'http://proxy:3128'").await.unwrap();
     assert_eq!(config.proxy_url.unwrap().to_string(), "http://proxy:3128/");
-    assert!(config.root_cert_file.unwrap().ends_with("ca.crt"), "to be read again");
+    assert!(
+        config.root_cert_file.unwrap().ends_with("ca.crt"),
+        "the file is read again when it changes"
+    );
     assert_eq!(config.auth_info.impersonate.as_deref(), Some("someone"));
     let agent = HeaderValue::from_static(USER_AGENT);
     assert!(USER_AGENT.starts_with("jindou/"));
@@ -53,15 +56,15 @@ async fn of_a_kubeconfig_everything_about_the_way_is_kept() {
 }
 
 #[test]
-fn certificates_that_are_out_of_date_are_told() {
+fn expired_and_future_client_certificates_are_reported() {
     let noon = SystemTime::UNIX_EPOCH + Duration::from_hours(491_628);
     let mut config = config_around(noon);
-    let told = |config: &kube::Config, now| client_certificate_problem(config, now);
-    assert_eq!(told(&config, noon), None);
+    let problem = |config: &kube::Config, now| client_certificate_problem(config, now);
+    assert_eq!(problem(&config, noon), None);
     let ended = "the client certificate is no longer valid since 2026-01-31T13:00:00Z";
-    assert_eq!(told(&config, noon + 2 * HOUR).as_deref(), Some(ended));
+    assert_eq!(problem(&config, noon + 2 * HOUR).as_deref(), Some(ended));
     let early = "the client certificate is not valid before 2026-01-31T11:00:00Z";
-    assert_eq!(told(&config, noon - 2 * HOUR).as_deref(), Some(early));
+    assert_eq!(problem(&config, noon - 2 * HOUR).as_deref(), Some(early));
 
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("client.crt");
@@ -69,10 +72,10 @@ fn certificates_that_are_out_of_date_are_told() {
     std::fs::write(&path, BASE64_STANDARD.decode(pem).unwrap()).unwrap();
     let path = path.to_str().unwrap().to_owned();
     config.auth_info.client_certificate = Some(path.clone());
-    assert!(told(&config, noon + 2 * HOUR).unwrap().contains(&path));
+    assert!(problem(&config, noon + 2 * HOUR).unwrap().contains(&path));
 
     config.auth_info.client_certificate = Some("absent".to_owned());
-    assert_eq!(told(&config, noon), None, "whoever reads it says so");
+    assert_eq!(problem(&config, noon), None, "the error of reading it is reported elsewhere");
     config.auth_info.client_certificate = None;
-    assert_eq!(told(&config, noon), None);
+    assert_eq!(problem(&config, noon), None);
 }

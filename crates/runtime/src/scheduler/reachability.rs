@@ -127,7 +127,7 @@ async fn get(connection: &ApiConnection, path: &str) -> Result<Response<Bytes>> 
         ATTEMPT_TIMEOUT + crate::connect::CONNECT_TIMEOUT,
         connection.send(ask),
     );
-    answer.await.map_err(|_| anyhow!("the API server did not answer"))?
+    Ok(answer.await.map_err(|_| anyhow!("the API server did not answer"))??)
 }
 
 /// Whether the reason why no answer came may pass.

@@ -17,6 +17,7 @@ pub(super) fn start(options: &Options) {
     };
     let shown = Targets::new().with_default(others).with_targets([
         ("cli", ours),
+        ("http2", ours),
         ("runtime", ours),
         ("sandbox", ours),
     ]);

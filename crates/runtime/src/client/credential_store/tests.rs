@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A configuration that trusts a certificate of its own.
+/// Returns a configuration that trusts a certificate of its own.
 fn config() -> kube::Config {
     let certified = rcgen::generate_simple_self_signed(vec!["api.example".to_owned()]).unwrap();
     let mut config = kube::Config::new("https://localhost".parse().unwrap());
@@ -17,11 +17,11 @@ fn config() -> kube::Config {
 }
 
 async fn headers(credential_store: &CredentialStore) -> String {
-    let (_, headers) = credential_store.look().await.unwrap();
-    String::from_utf8_lossy(&headers).into_owned()
+    let (_, fields) = credential_store.refresh().await.unwrap();
+    String::from_utf8_lossy(fields.as_bytes()).into_owned()
 }
 
-/// A program that prints what is in a file, and how it was called.
+/// Returns a plugin that prints the file `out` and appends its input to the file `runs`.
 fn plugin(folder: &TempDir, prints: &str) -> ExecConfig {
     let path = |name| folder.path().join(name).display().to_string();
     let script = format!(
@@ -82,12 +82,12 @@ async fn a_new_ca_bundle_makes_new_connections() {
     let mut config = config();
     config.root_cert_file = Some(path.clone());
     let credential_store = CredentialStore::new(&config).unwrap();
-    assert_eq!(credential_store.look().await.unwrap().0, 0);
+    assert_eq!(credential_store.refresh().await.unwrap().0, 0);
     replace(&path, "half a");
-    assert_eq!(credential_store.look().await.unwrap().0, 0);
+    assert_eq!(credential_store.refresh().await.unwrap().0, 0);
     replace(&path, &pem());
-    assert_eq!(credential_store.look().await.unwrap().0, 1);
-    assert_eq!(credential_store.look().await.unwrap().0, 1);
+    assert_eq!(credential_store.refresh().await.unwrap().0, 1);
+    assert_eq!(credential_store.refresh().await.unwrap().0, 1);
 }
 
 #[tokio::test]
@@ -102,32 +102,32 @@ async fn impersonation_is_part_of_every_request() {
 }
 
 #[tokio::test]
-async fn a_plugin_runs_once_until_its_credentials_are_refused_or_end() {
+async fn a_plugin_runs_again_when_its_credentials_are_refused_or_expire() {
     let folder = tempfile::tempdir().unwrap();
     let mut config = config();
-    let credential = |token, ends| {
-        format!(r#"{{"kind": "ExecCredential", "status": {{"token": "{token}"{ends}}}}}"#)
+    let credential = |token, expiry| {
+        format!(r#"{{"kind": "ExecCredential", "status": {{"token": "{token}"{expiry}}}}}"#)
     };
     config.auth_info.exec = Some(plugin(&folder, &credential("one", "")));
     let credential_store = CredentialStore::new(&config).unwrap();
     assert!(headers(&credential_store).await.ends_with("Bearer one"));
     assert_eq!(runs(&folder), 1);
-    let told = std::fs::read_to_string(folder.path().join("runs")).unwrap();
-    assert!(told.contains(r#""interactive":false"#), "{told}");
+    let info = std::fs::read_to_string(folder.path().join("runs")).unwrap();
+    assert!(info.contains(r#""interactive":false"#), "{info}");
 
-    let ended = r#", "expirationTimestamp": "2020-01-01T00:00:00Z""#;
-    std::fs::write(folder.path().join("out"), credential("two", ended)).unwrap();
+    let expired = r#", "expirationTimestamp": "2020-01-01T00:00:00Z""#;
+    std::fs::write(folder.path().join("out"), credential("two", expired)).unwrap();
     credential_store.refused();
     assert!(credential_store.fresh().is_none());
-    assert!(headers(&credential_store).await.ends_with("Bearer one"), "not all the time");
+    assert!(headers(&credential_store).await.ends_with("Bearer one"), "at most one run in 30 s");
     assert_eq!(runs(&folder), 1);
     let long_ago = || Instant::now().checked_sub(PLUGIN_RUN_INTERVAL_MIN).unwrap();
-    lock(&credential_store.now).loaded = long_ago();
+    lock(&credential_store.current).loaded = long_ago();
     credential_store.refused();
     assert!(headers(&credential_store).await.ends_with("Bearer two"));
-    lock(&credential_store.now).loaded = long_ago();
+    lock(&credential_store.current).loaded = long_ago();
     std::fs::write(folder.path().join("out"), credential("three", "")).unwrap();
-    assert!(headers(&credential_store).await.ends_with("Bearer three"), "the second had ended");
+    assert!(headers(&credential_store).await.ends_with("Bearer three"), "the second had expired");
     assert_eq!(runs(&folder), 3);
 }
 
@@ -145,10 +145,10 @@ async fn certificates_of_a_plugin_are_used() {
     assert_eq!(headers(&credential_store).await, "");
     let first = credential_store.credentials();
     std::fs::write(folder.path().join("out"), certificate().to_string()).unwrap();
-    lock(&credential_store.now).loaded =
+    lock(&credential_store.current).loaded =
         Instant::now().checked_sub(PLUGIN_RUN_INTERVAL_MIN).unwrap();
     credential_store.refused();
-    assert_eq!(credential_store.look().await.unwrap().0, first.generation + 1);
+    assert_eq!(credential_store.refresh().await.unwrap().0, first.generation + 1);
 }
 
 #[tokio::test]
@@ -161,13 +161,13 @@ async fn errors_of_a_plugin_name_it_and_the_cause() {
     ] {
         let mut config = config();
         config.auth_info.exec = Some(plugin(&folder, prints));
-        let error = format!("{:#}", CredentialStore::new(&config).err().unwrap());
+        let error = chain(&CredentialStore::new(&config).err().unwrap());
         assert!(error.starts_with("the exec plugin /") && error.contains(why), "{error}");
     }
     let mut config = config();
     let mut absent = plugin(&folder, "");
     absent.command = Some("/absent".to_owned());
     config.auth_info.exec = Some(absent);
-    let error = format!("{:#}", CredentialStore::new(&config).err().unwrap());
+    let error = chain(&CredentialStore::new(&config).err().unwrap());
     assert!(error.starts_with("the exec plugin /absent: cannot be run"), "{error}");
 }

@@ -3,9 +3,10 @@
 use tokio::net::TcpListener;
 
 use super::*;
+use crate::connect::chain;
 
-/// The head of the request to a proxy that sends these bytes, and the connection.
-async fn through(proxy: &str, answers: &'static str) -> (String, Result<TcpStream>) {
+/// Returns the head of the request to a proxy that responds with these bytes, and the connection.
+async fn through(proxy: &str, response: &'static str) -> (String, Result<TcpStream, DialError>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let server = tokio::spawn(async move {
@@ -14,7 +15,7 @@ async fn through(proxy: &str, answers: &'static str) -> (String, Result<TcpStrea
         while !head.ends_with(b"\r\n\r\n") {
             head.push(tcp.read_u8().await.unwrap());
         }
-        tcp.write_all(answers.as_bytes()).await.unwrap();
+        tcp.write_all(response.as_bytes()).await.unwrap();
         String::from_utf8(head).unwrap()
     });
     let mut config = kube::Config::new("https://api.example:6443/prefix".parse().unwrap());
@@ -25,11 +26,11 @@ async fn through(proxy: &str, answers: &'static str) -> (String, Result<TcpStrea
 
 #[tokio::test]
 async fn a_proxy_makes_a_tunnel() {
-    let (head, tcp) = through("http://", "HTTP/1.1 200 OK\r\nVia: x\r\n\r\nfirst words").await;
+    let (head, tcp) = through("http://", "HTTP/1.1 200 OK\r\nVia: x\r\n\r\nfirst bytes").await;
     assert_eq!(head, "CONNECT api.example:6443 HTTP/1.1\r\nHost: api.example:6443\r\n\r\n");
     let mut first = [0; 11];
     tcp.unwrap().read_exact(&mut first).await.unwrap();
-    assert_eq!(&first, b"first words", "they belong to the API server");
+    assert_eq!(&first, b"first bytes", "the API server sent them");
     let (head, tcp) =
         through("http://me:pa%40ss@", "HTTP/1.0 200 Connection established\r\n\r\n").await;
     assert!(tcp.is_ok());
@@ -40,12 +41,12 @@ async fn a_proxy_makes_a_tunnel() {
 
 #[tokio::test]
 async fn errors_of_a_proxy_name_it_and_the_cause() {
-    for (answers, why) in [
+    for (response, why) in [
         ("HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "407 Proxy Authentication Required"),
         ("SSH-2.0-OpenSSH\r\n\r\n", "SSH-2.0"),
         ("", "closes the connection"),
     ] {
-        let error = format!("{:#}", through("http://", answers).await.1.unwrap_err());
+        let error = chain(&through("http://", response).await.1.unwrap_err());
         assert!(error.starts_with("the proxy 127.0.0.1:") && error.contains(why), "{error}");
     }
     for scheme in ["https", "socks5"] {
@@ -57,7 +58,7 @@ async fn errors_of_a_proxy_name_it_and_the_cause() {
 }
 
 #[tokio::test]
-async fn ports_follow_from_the_scheme() {
+async fn the_default_port_follows_from_the_scheme() {
     for (address, expected) in [
         ("https://a", ("a", 443)),
         ("http://a", ("a", 80)),

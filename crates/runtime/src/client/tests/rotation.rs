@@ -1,4 +1,4 @@
-//! Certificates that are replaced while requests are under way.
+//! Client certificates that are replaced while requests are in flight.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -10,7 +10,7 @@ use x509_cert::der::Decode as _;
 
 use super::*;
 
-/// An authority that signs clients.
+/// Returns an authority that signs client certificates.
 fn authority() -> CertifiedIssuer<'static, KeyPair> {
     let mut params = CertificateParams::default();
     params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
@@ -18,18 +18,18 @@ fn authority() -> CertifiedIssuer<'static, KeyPair> {
     CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
 }
 
-/// Has the authority sign a client of this name, whose certificate ended long ago if it is `ended`.
+/// Writes the certificate and key of a client of this name; `expired` ends its validity in 2020.
 fn write_client(
     authority: &CertifiedIssuer<'static, KeyPair>,
     folder: &Path,
     name: &str,
-    ended: bool,
+    expired: bool,
 ) {
     let mut params = CertificateParams::default();
     params.distinguished_name = rcgen::DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, name);
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-    if ended {
+    if expired {
         params.not_after = rcgen::date_time_ymd(2020, 1, 1);
     }
     let key = KeyPair::generate().unwrap();
@@ -40,12 +40,12 @@ fn write_client(
     }
 }
 
-/// A server that answers with the names of clients.
+/// A server that answers with the name in the client certificate.
 struct Naming {
     config: kube::Config,
-    /// Whether the client "old" is answered 401.
+    /// The client "old" is answered with 401.
     expired: Arc<AtomicBool>,
-    /// Releases answers to requests that are to be held.
+    /// Releases the responses to held requests.
     released: Arc<Notify>,
     connections: Arc<AtomicUsize>,
 }
@@ -128,7 +128,7 @@ async fn a_replaced_client_certificate_is_used_and_the_old_connection_drained() 
     assert_eq!(post(&connection, 1).await.unwrap(), "CN=old");
     let held = connection.send(ask(999, String::new()));
     write_client(&authority, folder.path(), "new", false);
-    // As it is when the old certificate ended.
+    // As after the expiry of the old certificate.
     server.expired.store(true, Ordering::Relaxed);
     let refused = connection.send(ask(2, String::new())).await.unwrap();
     assert_eq!(refused.status(), StatusCode::UNAUTHORIZED);
@@ -136,17 +136,17 @@ async fn a_replaced_client_certificate_is_used_and_the_old_connection_drained() 
     assert_eq!(post(&connection, 4).await.unwrap(), "CN=new");
     assert_eq!(server.connections.load(Ordering::Relaxed), 2);
     server.released.notify_one();
-    assert_eq!(held.await.unwrap().body(), "CN=old", "what was under way is answered");
+    assert_eq!(held.await.unwrap().body(), "CN=old", "the request in flight is answered");
 }
 
 #[tokio::test]
-async fn an_ended_client_certificate_is_named_and_its_successor_used() {
+async fn an_expired_client_certificate_is_named_and_its_successor_used() {
     let folder = tempfile::tempdir().unwrap();
     let authority = authority();
     write_client(&authority, folder.path(), "old", true);
     let server = Naming::start(&authority, folder.path()).await;
     let connection = ApiConnection::new(&server.config).unwrap();
-    // By TLS 1.3 a server looks at the client's certificate when the client believes to be connected.
+    // In TLS 1.3 the server checks the client's certificate after the client's handshake is complete.
     let error = format!("{:#}", post(&connection, 1).await.unwrap_err());
     let crt = folder.path().join("tls.crt");
     let expected = format!("the client certificate {} is no longer valid", crt.display());

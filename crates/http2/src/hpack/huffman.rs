@@ -1,11 +1,11 @@
-//! The Huffman code of header texts (RFC 7541, appendix B).
+//! The Huffman code of strings (RFC 7541, appendix B).
 //!
-//! It is canonical: codes of one length follow each other in the order of their characters, after all
-//! shorter ones. So it is told by which characters have which length.
+//! The code is canonical: codes of one length are consecutive in the order of their symbols, and follow
+//! all shorter ones. The lengths alone define it.
 
-/// Characters by the length of their code. Longer ones are of characters that no header has which is
-/// read here.
-const LENGTHS: [(u32, &[u8]); 10] = [
+/// Symbols by the length of their code in bits. Symbols with longer codes occur in no field that is
+/// decoded.
+const SYMBOLS_BY_LENGTH: [(u32, &[u8]); 10] = [
     (5, b"012aceiost"),
     (6, b" %-./3456789=A_bdfghlmnpru"),
     (7, b":BCDEFGHIJKLMNOPQRSTUVWYjkqvwxyz"),
@@ -18,11 +18,11 @@ const LENGTHS: [(u32, &[u8]); 10] = [
     (15, b"<`{"),
 ];
 
-/// The text; `None` if it is not of such characters.
-pub(super) fn read(bytes: &[u8]) -> Option<String> {
+/// Decodes a string; `None` if it has other symbols or invalid padding.
+pub(super) fn decode(bytes: &[u8]) -> Option<String> {
     let mut text = String::with_capacity(bytes.len() * 8 / 5);
     let mut rest = bytes.iter();
-    // Bits that are not read yet, the next one as the highest of `count`.
+    // The low `count` bits are not decoded yet.
     let (mut bits, mut count) = (0_u32, 0);
     loop {
         while count <= 24
@@ -31,35 +31,34 @@ pub(super) fn read(bytes: &[u8]) -> Option<String> {
             bits = bits << 8 | u32::from(*byte);
             count += 8;
         }
-        let left = bits & low(count);
-        // What fills the last byte up are ones.
-        if count < 8 && left == low(count) {
+        let undecoded = bits & ones(count);
+        // The padding of the last byte is ones.
+        if count < 8 && undecoded == ones(count) {
             return Some(text);
         }
-        let (character, length) = first(left, count)?;
-        text.push(char::from(character));
+        let (symbol, length) = first_symbol(undecoded, count)?;
+        text.push(char::from(symbol));
         count -= length;
     }
 }
 
-/// The first character of so many bits, and the length of its code.
-fn first(bits: u32, count: u32) -> Option<(u8, u32)> {
-    // The first code of a length.
-    let (mut first, mut before) = (0, LENGTHS[0].0);
-    for (length, characters) in LENGTHS {
-        first <<= length - before;
+/// Returns the first symbol of `count` bits and the length of its code.
+fn first_symbol(bits: u32, count: u32) -> Option<(u8, u32)> {
+    let (mut first_code, mut previous_length) = (0, SYMBOLS_BY_LENGTH[0].0);
+    for (length, symbols) in SYMBOLS_BY_LENGTH {
+        first_code <<= length - previous_length;
         let code = bits >> count.checked_sub(length)?;
-        if let Some(character) = characters.get((code - first) as usize) {
-            return Some((*character, length));
+        if let Some(symbol) = symbols.get((code - first_code) as usize) {
+            return Some((*symbol, length));
         }
-        first += characters.len() as u32;
-        before = length;
+        first_code += symbols.len() as u32;
+        previous_length = length;
     }
     None
 }
 
-/// So many ones.
-fn low(count: u32) -> u32 {
+/// Returns a number whose low `count` bits are ones.
+fn ones(count: u32) -> u32 {
     u32::MAX.checked_shr(32 - count).unwrap_or(0)
 }
 
@@ -71,18 +70,18 @@ mod tests {
 
     use super::*;
 
-    /// Written from the table, the other way round.
-    fn write(text: &str) -> Vec<u8> {
+    /// Encodes by the same table, in a different way.
+    fn encode(text: &str) -> Vec<u8> {
         let mut bits = String::new();
         for character in text.bytes() {
             let (mut code, mut before) = (0, 5);
-            for (length, characters) in LENGTHS {
+            for (length, symbols) in SYMBOLS_BY_LENGTH {
                 code <<= length - before;
-                if let Some(place) = characters.iter().position(|known| *known == character) {
+                if let Some(place) = symbols.iter().position(|known| *known == character) {
                     let width = length as usize;
                     write!(bits, "{:0width$b}", code + place).unwrap();
                 }
-                code += characters.len();
+                code += symbols.len();
                 before = length;
             }
         }
@@ -96,9 +95,8 @@ mod tests {
             .collect()
     }
 
-    /// The examples of RFC 7541, appendix C.
     #[test]
-    fn examples() {
+    fn the_examples_of_rfc_7541_are_decoded() {
         for (bytes, text) in [
             ("f1e3c2e5f23a6ba0ab90f4ff", "www.example.com"),
             ("a8eb10649cbf", "no-cache"),
@@ -112,29 +110,29 @@ mod tests {
                 .step_by(2)
                 .map(|at| u8::from_str_radix(&bytes[at..at + 2], 16).unwrap())
                 .collect();
-            assert_eq!(read(&bytes).as_deref(), Some(text));
+            assert_eq!(decode(&bytes).as_deref(), Some(text));
         }
     }
 
     #[test]
-    fn what_is_no_text_is_none() {
+    fn invalid_codes_and_padding_are_rejected() {
         for bytes in [&[0xff][..], &[0xff, 0xff, 0xff, 0xff], &[0x00, 0x00, 0x00]] {
-            // A whole byte of ones is no filling, and neither are zeros.
-            assert!(read(bytes).is_none_or(|text| !text.is_empty()), "{bytes:?}");
+            // A whole byte of ones is no padding, and neither are zeros.
+            assert!(decode(bytes).is_none_or(|text| !text.is_empty()), "{bytes:?}");
         }
-        assert_eq!(read(&[0xff; 4]), None);
-        assert_eq!(read(&[]), Some(String::new()));
+        assert_eq!(decode(&[0xff; 4]), None);
+        assert_eq!(decode(&[]), Some(String::new()));
     }
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(text in "[ -\\[\\]-~]{0,60}") {
-            prop_assert_eq!(read(&write(&text)), Some(text));
+        fn strings_are_decoded_as_encoded(text in "[ -\\[\\]-~]{0,60}") {
+            prop_assert_eq!(decode(&encode(&text)), Some(text));
         }
 
         #[test]
-        fn no_bytes_panic(bytes: Vec<u8>) {
-            let _ = read(&bytes);
+        fn no_string_panics(bytes: Vec<u8>) {
+            let _ = decode(&bytes);
         }
     }
 }
