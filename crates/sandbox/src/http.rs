@@ -1,4 +1,4 @@
-//! The cluster over HTTP: paths and forms become requests to [`Cluster`], and answers JSON.
+//! The HTTP API of a [`Cluster`].
 
 mod addresses;
 mod answer;
@@ -33,20 +33,20 @@ use crate::cluster::Cluster;
 use crate::faults::Faults;
 use counts::RequestCounts;
 
-/// What every request may need.
+/// State shared by all requests.
 #[derive(Debug)]
 pub(crate) struct ServerState {
     pub(crate) cluster: Arc<Cluster>,
-    /// What clients must show.
+    /// Bearer token that clients must send.
     pub(crate) token: String,
-    /// Where we are reached.
+    /// Address of the server.
     pub(crate) address: SocketAddr,
-    /// How much pods and nodes use.
+    /// Model of the usage of nodes and pods.
     pub(crate) usage: Usage,
-    /// What goes wrong on demand.
+    /// Injected faults.
     pub(crate) faults: Arc<Faults>,
-    /// What was answered.
+    /// Counts of responses.
     pub(crate) counts: RequestCounts,
-    /// Ends all watches.
+    /// Cancelled at shutdown; ends all watches.
     pub(crate) ending: CancellationToken,
 }

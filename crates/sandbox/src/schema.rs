@@ -1,7 +1,7 @@
-//! The shapes of Kubernetes' own kinds: which fields there are and what they hold.
+//! Schemas of built-in kinds: their fields and types.
 //!
-//! They come from the schemas that `k8s-openapi` generates, are read once, and serve to check what
-//! clients send. The same schemas are shown as OpenAPI.
+//! They are the schemas that `k8s-openapi` generates, parsed once. They validate requests and are served as
+//! OpenAPI.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -17,15 +17,18 @@ use crate::quantity::Quantity;
 /// All schemas by name, such as `io.k8s.api.core.v1.Pod`.
 pub(crate) static SCHEMAS: LazyLock<Schemas> = LazyLock::new(Schemas::new);
 
+/// Name of the schema of metadata.
+pub(crate) const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
 const LARGE: f64 = 9.3e18;
 
 pub(crate) struct Schemas {
-    /// As `components.schemas` of OpenAPI has them.
+    /// The schemas as in `components.schemas` of OpenAPI.
     pub(crate) definitions: Map<String, Value>,
     shapes: Vec<Struct>,
     by_name: HashMap<String, usize>,
-    /// The name of the schema of each kind, by `apiVersion` and kind.
+    /// Schema name of each kind, by `apiVersion` and kind.
     by_kind: HashMap<(String, String), String>,
 }
 
@@ -57,23 +60,23 @@ enum Shape {
     List(Box<Shape>),
 }
 
-/// What came of checking an object.
+/// Result of the check of an object.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
-    /// Paths of fields that there are none of, in order.
+    /// Paths of unknown fields, in order.
     pub(crate) unknown: Vec<String>,
-    /// The first value of a wrong type, as a sentence.
+    /// Message about the first value of a wrong type.
     pub(crate) wrong: Option<String>,
     quantities: Quantities,
 }
 
-/// What happens to amounts that are not in their canonical form.
+/// Treatment of quantities that are not in canonical form.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Quantities {
-    /// They are brought into it.
+    /// They are converted to it.
     #[default]
     Canonical,
-    /// They stay as they are written, which server-side apply compares.
+    /// They stay as written, which server-side apply compares.
     AsWritten,
 }
 
@@ -103,18 +106,18 @@ impl Schemas {
         Self { definitions, shapes, by_name, by_kind }
     }
 
-    /// The name of the schema of a kind.
+    /// Returns the schema name of a kind.
     pub(crate) fn name_of(&self, kind: &Kind) -> Option<&str> {
         self.by_kind.get(&(kind.api_version(), kind.kind.to_string())).map(|name| &**name)
     }
 
-    /// Whether a shape is known and has no field of this name.
+    /// Returns `true` if the schema exists and has no field of this name.
     pub(crate) fn lacks(&self, name: &str, field: &str) -> bool {
         self.by_name.get(name).is_some_and(|place| !self.shapes[*place].fields.contains_key(field))
     }
 
-    /// Checks an object of a named shape: removes what is unknown or null, brings quantities into
-    /// their canonical form, and tells what it found.
+    /// Checks an object against a schema: removes unknown and null fields, converts quantities to canonical
+    /// form, and reports unknown fields and wrong types.
     pub(crate) fn check(&self, name: &str, object: &mut Value, quantities: Quantities) -> Report {
         let mut report = Report { quantities, ..Report::default() };
         if let Some(shape) = self.by_name.get(name) {
@@ -124,7 +127,7 @@ impl Schemas {
         report
     }
 
-    /// Whether a value that is null or empty counts as absent.
+    /// Checks a value; `of` is the Go type around it, for messages.
     fn walk(
         &self,
         shape: &Shape,
@@ -139,7 +142,7 @@ impl Schemas {
             (Shape::IntOrText, Value::String(_)) => {}
             (Shape::Float, Value::Number(_)) => {}
             (Shape::Int(bits), Value::Number(number)) => {
-                // Whole numbers may be written with a fraction of zero.
+                // JSON allows integers with a fraction of zero.
                 if let Some(float) = number.as_f64().filter(|_| number.is_f64())
                     && float.fract() == 0.0
                     && float.abs() < LARGE
@@ -273,7 +276,7 @@ fn wrong(shown: &str, shape: &Shape, path: &str, of: &str, schemas: &Schemas, re
     }
 }
 
-/// A path without the places in lists, as Go's decoder tells it.
+/// Removes list indexes from a path, as messages of Go's decoder do.
 fn without_places(path: &str) -> String {
     let mut plain = String::with_capacity(path.len());
     let mut inside = false;
@@ -311,7 +314,7 @@ fn read(name: &str, schema: &Value, by_name: &HashMap<String, usize>) -> Struct 
 
 fn shape(schema: &Value, by_name: &HashMap<String, usize>) -> Shape {
     let reference = schema.get("$ref").and_then(Value::as_str).or_else(|| {
-        // A description beside a reference makes it part of a list of one.
+        // A reference with a description is wrapped in `allOf`.
         schema.get("allOf")?.get(0)?.get("$ref")?.as_str()
     });
     if let Some(name) = reference.and_then(|reference| reference.rsplit('/').next()) {
@@ -383,11 +386,11 @@ mod tests {
     }
 
     #[test]
-    fn wrong_types_are_told_with_their_path() {
+    fn wrong_types_are_reported_with_their_path() {
         let mut pod = json!({"spec": {"containers": [{"name": 5}]}});
         let report = SCHEMAS.check(POD, &mut pod, Quantities::Canonical);
-        let told = "json: cannot unmarshal number into Go struct field Container.spec.containers.name of type string";
-        assert_eq!(report.wrong.as_deref(), Some(told));
+        let message = "json: cannot unmarshal number into Go struct field Container.spec.containers.name of type string";
+        assert_eq!(report.wrong.as_deref(), Some(message));
     }
 
     #[test]

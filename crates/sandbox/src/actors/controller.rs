@@ -1,4 +1,4 @@
-//! Following collections, and the loop that all controllers share.
+//! Informers, and the reconcile loop that all controllers share.
 
 mod timers;
 
@@ -19,36 +19,37 @@ use timers::Timers;
 /// Namespace and name.
 pub(super) type Key = (String, String);
 
-/// How long after a failure an object is looked at again; then twice as long, up to the longest.
+/// Delay before the first retry of a failed object; it doubles up to [`RETRY_LONGEST`].
 const RETRY_FIRST: Duration = Duration::from_millis(50);
 const RETRY_LONGEST: Duration = Duration::from_secs(30);
 
-/// An object that took long to look at rests for so many times as long, so that the many changes of a
-/// large one are looked at together.
+/// A reconcile that took time `t` is followed by a pause of `REST_FACTOR * t` for its object, so that
+/// many changes of a large object are handled by one reconcile.
 const REST_FACTOR: u32 = 4;
 const REST_LEAST: Duration = Duration::from_millis(2);
 const REST_LONGEST: Duration = Duration::from_millis(500);
 
-/// Brings objects of one kind to where they should be.
+/// Reconciles objects of one kind.
 pub(super) trait Controller: Send + Sync {
-    /// The kinds whose changes it wants to know of: group and plural.
+    /// Returns the kinds to watch, as (group, plural).
     fn sources(&self) -> &'static [(&'static str, &'static str)];
 
-    /// The objects to look at after a change of a kind.
+    /// Returns the objects to reconcile after a change of the kind `sources()[source]`.
     fn keys_of_change(&self, cluster: &Cluster, source: usize, change: &Change) -> Vec<Key>;
 
-    /// Brings one object where it should be; when to look again, if nothing changes before.
+    /// Reconciles one object. Returns the delay after which to reconcile it again if no change
+    /// triggers that earlier.
     fn reconcile(&self, cluster: &Cluster, key: &Key) -> ApiResult<Option<Duration>>;
 }
 
-/// Reads the log of one collection.
+/// Follows one collection through its watch cache.
 pub(super) struct Informer {
     pub(super) resource: Arc<Resource>,
     version: u64,
     news: watch::Receiver<u64>,
-    /// Objects to be seen again from the start.
+    /// Set if the next poll lists all objects.
     anew: bool,
-    /// Whether changes were missed, deletions among them.
+    /// Set if changes were missed, possibly deletions.
     missed: bool,
 }
 
@@ -58,8 +59,8 @@ impl Informer {
         Self { resource, version: 0, news, anew: true, missed: false }
     }
 
-    /// What has happened since, at most one batch. Everything there is at first, and when the log was
-    /// too short to tell.
+    /// Returns the changes since the last poll, at most one batch. The first poll, and the one after the
+    /// watch cache was compacted beyond the last poll, returns all objects.
     pub(super) fn poll(&mut self) -> Vec<Arc<Change>> {
         self.news.borrow_and_update();
         if std::mem::take(&mut self.anew) {
@@ -80,23 +81,23 @@ impl Informer {
         }
     }
 
-    /// Whether changes were missed since this was asked for the last time. What they told of objects
-    /// that are gone must be found out in another way.
+    /// Returns `true` if changes were missed since the last call. Deletions among them are not reported
+    /// any more and must be detected by comparing state.
     pub(super) fn missed(&mut self) -> bool {
         std::mem::take(&mut self.missed)
     }
 
-    /// Waits until there is something new.
+    /// Waits for the next change.
     pub(super) async fn changed(&mut self) {
         if self.news.changed().await.is_err() {
-            // The collection is gone, and nothing will ever change.
+            // The collection was dropped, so no change can follow.
             std::future::pending::<()>().await;
         }
     }
 }
 
-/// When one has missed changes, all begin anew: whoever looks at every object needs no deletions to
-/// see what is missing.
+/// Relists all informers if one of them missed changes. Returns `true` if so. A controller that visits
+/// every object detects the missed deletions.
 pub(super) fn relist_if_missed(informers: &mut [Informer]) -> bool {
     let missed = informers.iter_mut().fold(false, |missed, one| one.missed() | missed);
     if missed {
@@ -107,13 +108,13 @@ pub(super) fn relist_if_missed(informers: &mut [Informer]) -> bool {
     missed
 }
 
-/// Waits until one of them has something new.
+/// Waits until one of the informers has a change.
 pub(super) async fn any_changed(informers: &mut [Informer]) {
     let waits = informers.iter_mut().map(|informer| Box::pin(informer.changed()));
     futures::future::select_all(waits).await;
 }
 
-/// Runs a controller for ever.
+/// Runs a controller until the task is cancelled.
 pub(super) async fn run(cluster: &Arc<Cluster>, controller: &dyn Controller) {
     let mut informers: Vec<Informer> = controller
         .sources()
@@ -151,12 +152,12 @@ pub(super) async fn run(cluster: &Arc<Cluster>, controller: &dyn Controller) {
                 Err(failure) => {
                     let tries = failures.entry(key.clone()).or_default();
                     *tries += 1;
-                    tracing::debug!(name = %key.1, namespace = %key.0, message = %failure.message, "will try again");
+                    tracing::debug!(name = %key.1, namespace = %key.0, message = %failure.message, "reconcile failed, retrying");
                     Some(RETRY_FIRST.saturating_mul(1 << (*tries).min(10)).min(RETRY_LONGEST))
                 }
             };
             let end = Instant::now();
-            // Who has more to do at once goes on.
+            // A reconcile that has more to do at once is not paused.
             let busy = wait == Some(Duration::ZERO);
             let rest = (end.duration_since(start) * REST_FACTOR).min(REST_LONGEST);
             let rest = if busy { Duration::ZERO } else { rest };
@@ -180,7 +181,7 @@ pub(super) async fn run(cluster: &Arc<Cluster>, controller: &dyn Controller) {
     }
 }
 
-/// The key of the object that a change is about.
+/// Returns the key of the changed object itself.
 pub(super) fn own(change: &Change) -> Key {
     (change.object.namespace.to_string(), change.object.name.to_string())
 }
@@ -192,7 +193,7 @@ mod tests {
     use crate::testing::{cluster, pod};
 
     #[test]
-    fn who_missed_a_deletion_sees_everything_again() {
+    fn an_informer_that_missed_changes_makes_all_relist() {
         let cluster = cluster();
         let (pods, nodes) = (cluster.resource("", "pods"), cluster.resource("", "nodes"));
         let mut informers = [Informer::new(Arc::clone(&pods)), Informer::new(nodes)];

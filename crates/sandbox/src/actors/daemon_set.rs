@@ -1,4 +1,4 @@
-//! Daemon sets: one pod on each node that takes it.
+//! Controller of DaemonSets: one pod on each eligible node.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::json::{at, list, members, name, slot, text, uid};
 use crate::status_error::ApiResult;
 use crate::store::{Change, ChangeKind};
 
-/// Taints that the pods of daemon sets tolerate, with their effects.
+/// Tolerations that are added to the pods of daemon sets: (key, effect).
 const TOLERATED: &[(&str, &str)] = &[
     ("node.kubernetes.io/not-ready", "NoExecute"),
     ("node.kubernetes.io/unreachable", "NoExecute"),
@@ -26,17 +26,17 @@ const TOLERATED: &[(&str, &str)] = &[
     ("node.kubernetes.io/unschedulable", "NoSchedule"),
 ];
 
-/// A pod that has ended is replaced when it is so old, so that one that fails at once is not made anew
-/// without a pause.
+/// Minimum age at which a finished pod is replaced, so that a pod that fails at once does not cause a
+/// loop of creations.
 const REPLACE_AFTER: Duration = Duration::from_secs(1);
 
-/// Annotation of a set with the number of its template, which its pods have as a label.
+/// Annotation of a DaemonSet with its template generation; [`GENERATION`] is the label on its pods.
 pub(crate) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 pub(crate) const GENERATION: &str = "pod-template-generation";
 
 static RECORDER: EventRecorder = EventRecorder::new("daemonset-controller");
 
-/// The controller.
+/// The controller of DaemonSets.
 pub(super) struct DaemonSets;
 
 impl Controller for DaemonSets {
@@ -49,7 +49,7 @@ impl Controller for DaemonSets {
             0 => vec![own(change)],
             1 => controller_of(change, "DaemonSet"),
             _ => {
-                // Only what decides about places matters, not heartbeats.
+                // Of a node only spec and labels decide where daemon pods run; status updates are skipped.
                 let spec =
                     |value: Value| (value["spec"].clone(), value["metadata"]["labels"].clone());
                 let before = change.previous.as_ref().map(|previous| spec(previous.value()));
@@ -90,7 +90,7 @@ impl Controller for DaemonSets {
             {
                 continue;
             }
-            // A taint against new pods leaves those that are there.
+            // `NoSchedule` keeps new pods away but does not evict running ones.
             if affinity::tolerates_all(&template, &node, &["NoSchedule"]) {
                 wanted.push(name.clone());
             }
@@ -135,7 +135,7 @@ impl Controller for DaemonSets {
     }
 }
 
-/// Whether a pod was created less than [`REPLACE_AFTER`] ago.
+/// Returns `true` if a pod was created at most [`REPLACE_AFTER`] ago.
 fn young(pod: &Pod, now: Timestamp) -> bool {
     let value = pod.value();
     let created: Option<Timestamp> = text(&value, &["metadata", "creationTimestamp"]).parse().ok();
@@ -165,7 +165,7 @@ fn template(set: &Value, revision: &str) -> Value {
     pod
 }
 
-/// Says which node a pod is for; the scheduler takes it from there.
+/// Restricts a pod to one node by node affinity; the scheduler binds it.
 fn place_on(pod: &mut Value, node: &str) {
     let affinity = slot(
         pod,
@@ -180,7 +180,7 @@ fn place_on(pod: &mut Value, node: &str) {
     }
 }
 
-/// The node that a pod is on, or is for.
+/// Returns the node that a pod is bound to or restricted to.
 fn node_of(pod: &Pod) -> String {
     if !pod.node().is_empty() {
         return pod.node().to_owned();
@@ -202,7 +202,7 @@ fn node_of(pod: &Pod) -> String {
         .to_owned()
 }
 
-/// Replaces pods of older templates, a few at a time.
+/// Replaces pods of older templates, as `maxUnavailable` allows.
 fn roll(
     cluster: &Cluster,
     set: &Value,

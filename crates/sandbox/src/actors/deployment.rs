@@ -1,4 +1,4 @@
-//! Deployments: replica sets for each template, and the way from one to the next.
+//! Controller of Deployments: one replica set per template, and rolling updates between them.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::replica_set::FAILURE;
 use super::workload::{controller_of, controls, create, fingerprint, owner, share};
 use crate::cluster::{Cluster, DeleteOptions, Part, WriteOptions, seconds};
 use crate::json::{at, condition, int, list, members, name, slot, text, truth, uid};
-use crate::status_error::ApiResult;
+use crate::status_error::{ApiResult, ignore};
 use crate::store::Change;
 use crate::subresources::set_condition;
 
@@ -20,25 +20,25 @@ const HASH: &str = "pod-template-hash";
 
 static RECORDER: EventRecorder = EventRecorder::new("deployment-controller");
 
-/// The controller.
+/// The controller of Deployments.
 pub(super) struct Deployments {
     speed: f64,
 }
 
 impl Deployments {
     pub(super) fn new(settings: Settings) -> Self {
-        Self { speed: settings.speed.max(0.001) }
+        Self { speed: settings.speed() }
     }
 }
 
-/// A replica set and its numbers.
+/// A replica set with its replica counts.
 struct Set {
     value: Value,
     wanted: i64,
     present: i64,
     ready: i64,
     available: i64,
-    /// Pods that were deleted and still run.
+    /// Pods that were deleted and are still terminating.
     ending: i64,
 }
 
@@ -80,7 +80,7 @@ impl Controller for Deployments {
         }
         let (mut new, mut old) = sets_of(cluster, &deployment);
         if cluster.snapshot_state.keeps(&deployment) {
-            // Without the replica sets, the status of the snapshot is better than none.
+            // Without its replica sets, the status from the snapshot is kept.
             if new.is_none() {
                 return Ok(None);
             }
@@ -112,7 +112,7 @@ impl Controller for Deployments {
     }
 }
 
-/// The replica set of the present template, if there is one, and all others, oldest first.
+/// Returns the replica set of the current template, if it exists, and all others, oldest first.
 fn sets_of(cluster: &Cluster, deployment: &Value) -> (Option<Set>, Vec<Set>) {
     let owned = cluster.resource("apps", "replicasets").objects.owned_by(uid(deployment));
     let mut sets: Vec<Set> = owned
@@ -183,7 +183,7 @@ fn make_set(cluster: &Cluster, place: &str, deployment: &Value, old: &[Set]) -> 
     Ok(Set::new(made.value()))
 }
 
-/// A template that comes back gets a new revision.
+/// Gives a replica set the highest revision, as after a rollback to its template.
 fn mark_newest(cluster: &Cluster, place: &str, set: Set, old: &[Set]) -> ApiResult<Set> {
     let newest = old.iter().map(Set::revision).max().unwrap_or(0);
     if set.revision() > newest {
@@ -222,7 +222,7 @@ fn note_revision(cluster: &Cluster, place: &str, deployment: &Value, set: &Set) 
     Ok(())
 }
 
-/// How many pods the newest set may want now.
+/// Returns the number of replicas that the newest set may have now.
 fn room(deployment: &Value, present: i64, old: &[Set]) -> i64 {
     let replicas = int(deployment, &["spec", "replicas"]).unwrap_or(1);
     if text(deployment, &["spec", "strategy", "type"]) == "Recreate" {
@@ -300,7 +300,7 @@ fn roll(
         let wanted = room(deployment, new.wanted, old);
         scale(cluster, place, deployment, new, wanted)?;
     }
-    // Old pods go as far as enough of all are available; those that never worked go first.
+    // Old sets are scaled down while enough pods stay available, first by their unavailable pods.
     let least = (replicas - unavailable.min(replicas)).max(0);
     let total: i64 = new.wanted + old.iter().map(|set| set.wanted).sum::<i64>();
     let new_missing = (new.wanted - new.available).max(0);
@@ -331,10 +331,8 @@ fn clean_up(cluster: &Cluster, deployment: &Value, old: &[Set]) -> ApiResult<()>
     let sets = cluster.resource("apps", "replicasets");
     for set in idle.iter().take(idle.len().saturating_sub(kept)) {
         let options = DeleteOptions { uid: uid(&set.value).to_owned(), ..DeleteOptions::default() };
-        cluster
-            .delete(&sets, crate::json::namespace(&set.value), name(&set.value), &options)
-            .map(drop)
-            .or_else(|failure| if failure.code == 404 { Ok(()) } else { Err(failure) })?;
+        let namespace = crate::json::namespace(&set.value);
+        ignore(cluster.delete(&sets, namespace, name(&set.value), &options), &[404])?;
     }
     Ok(())
 }
@@ -417,7 +415,7 @@ impl Deployments {
                 } else {
                     json!({"type": "Progressing", "status": "True", "reason": "ReplicaSetUpdated", "message": format!("ReplicaSet {set_name:?} is progressing."), "lastTransitionTime": time, "lastUpdateTime": time})
                 };
-                // Scaling alone does not start progress anew.
+                // Scaling a complete deployment does not restart its progress.
                 if !(was_complete && same_generation && !complete && list(status, &["conditions"]).iter().any(|one| text(one, &["type"]) == "Progressing")) {
                     put(status, progress, progressed);
                 }
@@ -431,7 +429,8 @@ impl Deployments {
     }
 }
 
-/// Puts a condition; its times stay as long as it says the same and nothing has progressed.
+/// Sets a condition. Its update time is kept while reason and message are unchanged and there was no
+/// progress.
 fn put(status: &mut Value, mut new: Value, progressed: bool) {
     let kind = text(&new, &["type"]).to_owned();
     let old = list(status, &["conditions"]).iter().find(|one| text(one, &["type"]) == kind);

@@ -1,4 +1,4 @@
-//! Disruption budgets: how many pods may go now.
+//! Controller of PodDisruptionBudgets: the number of disruptions allowed now.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::status_error::ApiResult;
 use crate::store::Change;
 use crate::subresources::set_condition;
 
-/// How long an eviction counts although the pod is still there, as upstream has it.
+/// Time for which an evicted pod that still exists counts as disrupted, in seconds, as upstream.
 const EVICTION_SECONDS: i64 = 120;
 
-/// The controller.
+/// The controller of PodDisruptionBudgets.
 pub(super) struct Budgets;
 
 impl Controller for Budgets {
@@ -113,7 +113,7 @@ impl Controller for Budgets {
     }
 }
 
-/// How many pods there should be, by what their controllers want.
+/// Returns the expected number of pods: the `replicas` of their controllers if the budget is relative.
 fn expected(cluster: &Cluster, place: &str, budget: &Value, pods: &[Value]) -> i64 {
     let percent = |name: &str| at(budget, &["spec", name]).is_some_and(Value::is_string);
     let by_controllers =

@@ -1,4 +1,4 @@
-//! Garbage collection: objects whose owners are gone go, too.
+//! Garbage collector: deletes objects whose owners are gone, and finishes foreground and orphan deletion.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -6,19 +6,16 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::controller::{Informer, any_changed, relist_if_missed};
-use crate::cluster::{Cluster, DeleteOptions, Part, Propagation, WriteOptions};
-use crate::json::{list, name, text};
+use crate::cluster::{Cluster, DeleteOptions, FOREGROUND, ORPHAN, Part, Propagation, WriteOptions};
+use crate::json::{list, name, remove_text, text};
 use crate::kinds::{Resource, Verbs};
-use crate::status_error::ApiResult;
+use crate::status_error::{ApiResult, ignore};
 use crate::store::{ChangeKind, Collection, Object, Owner, key_of};
 
-const FOREGROUND: &str = "foregroundDeletion";
-const ORPHAN: &str = "orphan";
-
-/// Collects for ever. Kinds that come later are followed from then on.
+/// Runs the garbage collector. Kinds that are registered later are watched from then on.
 pub(super) async fn run(cluster: &Arc<Cluster>) {
     let mut informers: Vec<Informer> = Vec::new();
-    // Kinds are known by their collections, since two versions of one share it.
+    // Kinds are identified by their collection, since two API versions share one.
     let mut known: BTreeSet<usize> = BTreeSet::new();
     let mut definitions =
         cluster.resource("apiextensions.k8s.io", "customresourcedefinitions").objects.subscribe();
@@ -45,7 +42,7 @@ pub(super) async fn run(cluster: &Arc<Cluster>) {
                     Ok(())
                 };
                 if let Err(failure) = done {
-                    tracing::debug!(key = %object.key, message = %failure.message, "cannot collect");
+                    tracing::debug!(key = %object.key, message = %failure.message, "garbage collection failed");
                 }
             }
         }
@@ -98,7 +95,7 @@ fn owner_gone(cluster: &Cluster, uid: &str) -> ApiResult<()> {
     Ok(())
 }
 
-/// Ends an object that has owners, none of which exists.
+/// Deletes an object that has owners, none of which exists.
 fn check(cluster: &Cluster, resource: &Resource, object: &Object) -> ApiResult<()> {
     let owners = &object.owners;
     if owners.is_empty() || owners.iter().any(|owner| exists(cluster, &object.namespace, owner)) {
@@ -111,14 +108,14 @@ pub(crate) fn exists(cluster: &Cluster, namespace: &str, owner: &Owner) -> bool 
     if cluster.snapshot_state.is_absent_owner(&owner.uid) {
         return true;
     }
-    // Nobody knows some kinds; their objects may be anywhere.
+    // The owner's kind is unknown, so its existence cannot be ruled out.
     let Some(resource) = cluster.kinds.of_object(&owner.api_version, &owner.kind) else {
         return true;
     };
     find(&resource, namespace, owner).is_some()
 }
 
-/// The owner that a reference names.
+/// Returns the owner that a reference names.
 fn find(resource: &Resource, namespace: &str, owner: &Owner) -> Option<Arc<Object>> {
     let place = if resource.kind.namespaced { namespace } else { "" };
     let found = resource.objects.get(&key_of(place, &owner.name));
@@ -136,13 +133,11 @@ fn end(
         propagation: Some(propagation),
         ..DeleteOptions::default()
     };
-    match cluster.delete(resource, &object.namespace, &object.name, &options) {
-        Err(failure) if failure.code != 404 && failure.code != 409 => Err(failure),
-        _ => Ok(()),
-    }
+    let deleted = cluster.delete(resource, &object.namespace, &object.name, &options);
+    ignore(deleted, &[404, 409])
 }
 
-/// What the end of an object asks of the objects that it owns.
+/// Continues the deletion of an object: orphans or deletes its dependents, then removes the finalizer.
 fn ending(cluster: &Cluster, resource: &Resource, object: &Object) -> ApiResult<()> {
     let value = object.value();
     let has = |finalizer: &str| {
@@ -165,7 +160,7 @@ fn ending(cluster: &Cluster, resource: &Resource, object: &Object) -> ApiResult<
     Ok(())
 }
 
-/// Owners that wait for the end of an object are looked at again.
+/// Continues the deletion of owners that may have waited for this dependent.
 fn wake_owners(cluster: &Cluster, object: &Object) -> ApiResult<()> {
     for owner in &object.owners {
         let Some(resource) = cluster.kinds.of_object(&owner.api_version, &owner.kind) else {
@@ -173,7 +168,7 @@ fn wake_owners(cluster: &Cluster, object: &Object) -> ApiResult<()> {
         };
         let found = find(&resource, &object.namespace, owner);
         let Some(found) = found.filter(|found| found.deleting) else { continue };
-        // Until the last of its dependents is gone there is nothing to do, and nothing to parse.
+        // While dependents are left, the owner keeps its finalizer; skip parsing it.
         let waits = is_blocked(cluster, &found.uid)
             && stored_kinds(cluster).all(|of| of.objects.live_dependents(&found.uid).is_empty());
         if !waits {
@@ -198,9 +193,7 @@ fn release(
     finalizer: &str,
 ) -> ApiResult<()> {
     edit(cluster, resource, object, |value| {
-        let finalizers = list(value, &["metadata", "finalizers"]).iter();
-        let rest: Vec<Value> = finalizers.filter(|one| *one != finalizer).cloned().collect();
-        value["metadata"]["finalizers"] = rest.into();
+        remove_text(value, &["metadata", "finalizers"], finalizer);
     })
 }
 
@@ -227,15 +220,12 @@ fn edit(
             Ok(Some(value))
         },
     );
-    match done {
-        Err(failure) if failure.code != 404 => Err(failure),
-        _ => Ok(()),
-    }
+    ignore(done, &[404])
 }
 
 #[cfg(test)]
 thread_local! {
-    /// Dependents that this thread has looked at.
+    /// Dependents visited by this thread.
     static VISITED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 

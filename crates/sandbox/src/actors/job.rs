@@ -1,4 +1,4 @@
-//! Jobs: pods that run to their end, so many of them.
+//! Controller of Jobs: runs pods to completion.
 
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
@@ -16,32 +16,32 @@ use crate::status_error::ApiResult;
 use crate::store::{Change, Object};
 use crate::subresources::set_condition;
 
-/// Pods that are made at a time, as upstream has it.
+/// Maximum number of pods created per reconcile, as upstream.
 const BURST: i64 = 500;
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 
 static RECORDER: EventRecorder = EventRecorder::new("job-controller");
 
-/// The controller.
+/// The controller of Jobs.
 pub(super) struct Jobs {
     speed: f64,
 }
 
 impl Jobs {
     pub(super) fn new(settings: Settings) -> Self {
-        Self { speed: settings.speed.max(0.001) }
+        Self { speed: settings.speed() }
     }
 }
 
-/// What the pods of a job come to.
+/// Counts of the pods of a job.
 struct Count {
     active: Vec<Pod>,
     ready: i64,
     succeeded: i64,
     failed: i64,
-    /// Indexes that have succeeded.
+    /// Completion indexes that have succeeded.
     done: BTreeSet<i64>,
-    /// Indexes that are at work.
+    /// Completion indexes that have an active pod.
     at_work: HashSet<i64>,
 }
 
@@ -54,7 +54,7 @@ impl Controller for Jobs {
         if source == 0 {
             return vec![own(change)];
         }
-        // A pod that ends is progress: the job goes on.
+        // A finished pod means that the job makes progress, so the snapshot's state no longer applies.
         let ended = |object: &Object| Pod::phase_is_last(object);
         if change.previous.as_ref().is_some_and(|before| !ended(before)) && ended(&change.object) {
             for owner in &change.object.owners {
@@ -115,14 +115,14 @@ impl Controller for Jobs {
             active += more;
             grown = done;
         }
-        // The status is written even when a pod was refused.
+        // The status is written even if the creation of a pod was rejected.
         write_status(cluster, place, &job, &count, active, verdict, suspended)?;
         grown.map(|()| wait)
     }
 }
 
 impl Jobs {
-    /// Whether a job is at work for too long, and when to look again.
+    /// Returns `true` if the active deadline has passed, and when to check again.
     fn deadline(&self, cluster: &Cluster, job: &Value) -> (bool, Option<Duration>) {
         let Some(deadline) = int(job, &["spec", "activeDeadlineSeconds"]) else {
             return (false, None);
@@ -138,7 +138,7 @@ impl Jobs {
         )
     }
 
-    /// Removes a job that has ended, if it says when.
+    /// Deletes a finished job once its TTL has passed.
     fn retire(&self, cluster: &Cluster, place: &str, job: &Value) -> ApiResult<Option<Duration>> {
         let Some(keep) = int(job, &["spec", "ttlSecondsAfterFinished"]) else { return Ok(None) };
         let conditions = crate::json::list(job, &["status", "conditions"]).iter();
@@ -176,7 +176,7 @@ fn count(cluster: &Cluster, job: &Value) -> Count {
         match pod.phase() {
             "Succeeded" if indexed => count.succeeded += i64::from(count.done.insert(index)),
             "Succeeded" => count.succeeded += 1,
-            // It was stopped, and its object goes next.
+            // It was deleted; its object goes next.
             "Failed" if pod.object.deleting => {}
             "Failed" => count.failed += 1,
             _ if pod.object.deleting => {}
@@ -187,7 +187,7 @@ fn count(cluster: &Cluster, job: &Value) -> Count {
             }
         }
     }
-    // Pods of a job restart in place when they may; each restart is a failure.
+    // With restartPolicy OnFailure containers restart in place; each restart counts as a failure.
     for pod in &count.active {
         let value = pod.value();
         let statuses = crate::json::list(&value, &["status", "containerStatuses"]);
@@ -197,7 +197,7 @@ fn count(cluster: &Cluster, job: &Value) -> Count {
     count
 }
 
-/// Makes or ends pods. Returns by how many there are more, also when one of them was refused.
+/// Creates or deletes pods. Returns the change in their number, also if one of them was rejected.
 fn grow(
     cluster: &Cluster,
     place: &str,
@@ -305,7 +305,7 @@ fn write_status(
     Ok(())
 }
 
-/// Numbers as ranges, such as `0-3,5`.
+/// Formats numbers as ranges, such as `0-3,5`.
 fn ranges(numbers: &BTreeSet<i64>) -> String {
     let mut parts: Vec<(i64, i64)> = Vec::new();
     for &number in numbers.range(0..) {

@@ -1,9 +1,9 @@
-//! Kubelets: pods that were bound are admitted and run, and those that were deleted stop.
+//! Simulated kubelets: they admit, start, restart and stop the pods that are bound to their nodes.
 //!
 //! Annotations of a pod change how it runs: [`life::STARTS_AFTER`], [`life::RUNS_FOR`],
-//! [`life::EXIT_CODE`] and [`life::STOPS_AFTER`]. The life of a pod is in [`life`]. The kubelet plans the
-//! steps that follow from each version of a pod, and when one is due it reads the pod again and takes
-//! the step only if the pod is still at the stage for it.
+//! [`life::EXIT_CODE`] and [`life::STOPS_AFTER`]. The lifecycle of a pod is in [`life`]. The kubelet plans
+//! the steps that follow from each version of a pod. When a step is due, it reads the pod again and takes
+//! the step only if the pod is still in a stage that allows it.
 
 mod agenda;
 mod life;
@@ -33,9 +33,9 @@ use crate::kinds::Resource;
 use crate::status_error::ApiResult;
 use crate::store::{Change, ChangeKind, Object};
 
-/// Pods that are looked at, or steps that are taken, before others get their turn.
+/// Number of changes handled, or steps taken, before the task yields.
 const TURN: usize = 64;
-/// When a step that could not be written is tried again.
+/// Delay before a step whose write failed is retried.
 const RETRY: Duration = Duration::from_secs(1);
 
 static RECORDER: EventRecorder = EventRecorder::new("kubelet");
@@ -47,13 +47,13 @@ struct Kubelet {
     settings: Settings,
     addresses: AtomicU32,
     agenda: Agenda,
-    /// What admitted pods take. It follows from the objects and is made anew when changes were missed.
+    /// Resources and ports of admitted pods, derived from the objects and rebuilt after missed changes.
     room: Room,
-    /// The names of nodes that fail.
+    /// Names of the nodes that fail.
     down: BTreeSet<Box<str>>,
 }
 
-/// Runs all kubelets for ever.
+/// Runs the kubelets of all nodes.
 pub(super) async fn run(cluster: &Arc<Cluster>, settings: Settings) {
     let pods = cluster.resource("", "pods");
     let mut informer = Informer::new(Arc::clone(&pods));
@@ -110,7 +110,7 @@ impl Kubelet {
         }
         let newest = self.pods.objects.get(&object.key);
         if newest.is_none_or(|newest| newest.version != object.version) {
-            // Its own change follows.
+            // The change to the newest version is still to come.
             return;
         }
         let here = self.is_here(object);
@@ -131,7 +131,7 @@ impl Kubelet {
         let mut steps =
             life::plan(&pod, Pace { now: self.cluster.now(), speed: self.settings.speed });
         for (_, wait) in &mut steps {
-            // Nothing of a deleted pod runs when its node is gone.
+            // Without its node, nothing of a deleted pod runs any more.
             *wait = if here { self.settings.wait(*wait) } else { Duration::ZERO };
         }
         if self.agenda.plan(object, &steps).contains(&Step::Stop) {
@@ -139,7 +139,7 @@ impl Kubelet {
         }
     }
 
-    /// A node that comes up, or fails no more, goes on with its pods. The pods of one that is gone go, too.
+    /// Plans the pods of a node that was added or recovered, and deletes the pods of a deleted node.
     fn see_node(&mut self, change: &Change) {
         let node = &change.object;
         let gone = change.kind == ChangeKind::Deleted;
@@ -159,7 +159,7 @@ impl Kubelet {
         }
     }
 
-    /// Removes the pods of nodes that are gone, after changes of nodes were missed.
+    /// Deletes the pods of nodes that do not exist, after deletions of nodes may have been missed.
     fn end_the_lost(&self) {
         for pod in self.pods.objects.list("").objects {
             if !pod.field_named("spec.nodeName").is_empty() && !self.is_here(&pod) {
@@ -169,17 +169,17 @@ impl Kubelet {
         }
     }
 
-    /// Whether the node of a pod exists.
+    /// Returns `true` if the node of a pod exists.
     fn is_here(&self, pod: &Object) -> bool {
         self.nodes.objects.get(pod.field_named("spec.nodeName")).is_some()
     }
 
-    /// Whether the node of a pod fails, so that its kubelet does nothing.
+    /// Returns `true` if the node of a pod fails, so that its kubelet is inactive.
     fn is_down(&self, pod: &Object) -> bool {
         self.down.contains(pod.field_named("spec.nodeName"))
     }
 
-    /// Takes steps that are due; whether there may be more.
+    /// Takes the steps that are due. Returns `true` if more may be due.
     fn act(&mut self) -> bool {
         for _ in 0..TURN {
             let Some(Task { key, uid, step }) = self.agenda.take() else { return false };
@@ -187,7 +187,7 @@ impl Kubelet {
             let Some(pod) = pod.filter(|pod| !self.is_down(pod)) else { continue };
             match self.take(&pod, step) {
                 Err(failure) if failure.code != 404 => {
-                    tracing::warn!(pod = %key, ?step, message = %failure.message, "a step of a pod failed and will be tried again");
+                    tracing::warn!(pod = %key, ?step, message = %failure.message, "pod lifecycle step failed, retrying");
                     self.agenda.plan(&pod, &[(step, RETRY)]);
                 }
                 _ => {}
@@ -233,7 +233,7 @@ impl Kubelet {
         Ok(())
     }
 
-    /// Admits a pod and starts it, unless it takes time to start or does not fit on the node.
+    /// Admits a pod and starts it, unless it has a start delay or does not fit on the node.
     fn admit(&mut self, pod: &Object, now: &str) -> ApiResult<()> {
         let node = self.nodes.objects.get(pod.field_named("spec.nodeName"));
         let node = node.map(|node| node.value()).unwrap_or_default();
@@ -246,7 +246,7 @@ impl Kubelet {
         })?;
         let Some(after) = after else { return Ok(()) };
         if life::takes_room(&after) {
-            // The next pod of this turn must find it counted.
+            // The next pod of this batch must see it counted.
             self.room.take(&after);
             self.note_started(Some(&after));
         } else {
@@ -257,7 +257,7 @@ impl Kubelet {
         Ok(())
     }
 
-    /// The pod with running containers.
+    /// Returns the pod with running containers.
     fn started(&self, pod: &Value, now: &str) -> Value {
         let host = self.host(pod);
         let own = text(pod, &["status", "podIP"]);
@@ -271,7 +271,7 @@ impl Kubelet {
         status::started(pod, now, &host, &address)
     }
 
-    /// Tells of containers that were started for the first time.
+    /// Emits the events of containers that were started for the first time.
     fn note_started(&self, pod: Option<&Value>) {
         let first = |status: &Value| {
             int(status, &["restartCount"]) == Some(0) && at(status, &["state", "running"]).is_some()
@@ -296,7 +296,7 @@ impl Kubelet {
         }
     }
 
-    /// Says once for each container of a deleted pod that it is being stopped.
+    /// Emits one event for each running container of a deleted pod.
     fn note_killing(&self, pod: &Value) {
         for container in list(pod, &["status", "containerStatuses"]) {
             if at(container, &["state", "running"]).is_some() {
@@ -308,8 +308,8 @@ impl Kubelet {
         }
     }
 
-    /// Writes what a step makes of a pod, unless the pod is not at the stage for it any more. Returns
-    /// what was written.
+    /// Writes the result of a step, unless the pod is no longer in a stage that allows the step. Returns
+    /// the written pod.
     fn write(
         &self,
         pod: &Object,
@@ -334,7 +334,7 @@ impl Kubelet {
         Ok(after)
     }
 
-    /// The address of the node of a pod.
+    /// Returns the internal IP address of a pod's node.
     fn host(&self, pod: &Value) -> String {
         let node = self.nodes.objects.get(text(pod, &["spec", "nodeName"]));
         let node = node.map(|node| node.value()).unwrap_or_default();

@@ -1,8 +1,9 @@
-//! Nodes that fail: the annotation [`FAILS`] of a node makes it unreachable until it is taken away.
+//! Node outages: the annotation [`FAILS`] makes a node unreachable until it is removed.
 //!
-//! A node that fails is treated as upstream's node lifecycle controller treats one whose kubelet is
-//! silent, but at once: its conditions become `Unknown`, it gets the taints of unreachable nodes, and its
-//! pods are not ready. Its kubelet does nothing meanwhile, so deleted pods stay until they are forced.
+//! A failed node is treated as upstream's node lifecycle controller treats a node whose kubelet stopped
+//! reporting, but without the 40 s delay: its conditions become `Unknown`, it gets the taints of
+//! unreachable nodes, and its pods become unready. Its kubelet is inactive, so deleted pods stay until they
+//! are deleted with force.
 
 use std::time::Duration;
 
@@ -19,9 +20,9 @@ use crate::status_error::ApiResult;
 use crate::store::{Change, ChangeKind};
 use crate::subresources::set_condition;
 
-/// Makes a node fail: `true` until the annotation is taken away, or for a time such as `5m`.
+/// Annotation that makes a node fail: `true` until it is removed, or for a time such as `5m`.
 pub(crate) const FAILS: &str = "sandbox.novasphere.dev/fails";
-/// Since when a node fails; it shows that the annotation was seen, and what to undo after it.
+/// Annotation with the time of the failure; recovery is due only for nodes that have it.
 const FAILED_AT: &str = "sandbox.novasphere.dev/failed-at";
 
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
@@ -30,16 +31,16 @@ const SILENT: &str = "Kubelet stopped posting node status.";
 
 static RECORDER: EventRecorder = EventRecorder::new("node-controller");
 
-/// What the annotation of a node says.
+/// Value of the annotation of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wish {
     /// The node works.
     Works,
-    /// The node fails until the annotation is taken away.
+    /// The node fails until the annotation is removed.
     Fails,
     /// The node fails for this long.
     FailsFor(Duration),
-    /// The value cannot be read, and the node works.
+    /// The value is invalid, and the node works.
     Unreadable,
 }
 
@@ -53,12 +54,12 @@ impl Wish {
     }
 }
 
-/// Whether a node fails now.
+/// Returns `true` if a node fails now.
 pub(super) fn fails(node: &Value) -> bool {
     matches!(Wish::of(node), Wish::Fails | Wish::FailsFor(_))
 }
 
-/// The controller.
+/// The controller of node outages.
 pub(super) struct Outages {
     settings: Settings,
 }
@@ -109,7 +110,7 @@ impl Controller for Outages {
     }
 }
 
-/// Says what is wrong with the annotation.
+/// Emits an event about an invalid annotation.
 fn warn(cluster: &Cluster, node: &Value) {
     let message = format!(
         "metadata.annotations[{FAILS}]: found {:?}, which is not \"true\", \"false\" or a time such as \"5m\"; the node does not fail",
@@ -118,7 +119,7 @@ fn warn(cluster: &Cluster, node: &Value) {
     RECORDER.note(cluster, node, "Warning", "InvalidAnnotation", &message);
 }
 
-/// Makes a node what it is when its kubelet is silent.
+/// Sets conditions and taints of an unreachable node, and makes its pods unready.
 fn fail(cluster: &Cluster, node_name: &str) -> ApiResult<()> {
     let nodes = cluster.resource("", "nodes");
     let (time, now) = (cluster.now(), seconds(cluster.now()));
@@ -184,7 +185,7 @@ fn fail(cluster: &Cluster, node_name: &str) -> ApiResult<()> {
     Ok(())
 }
 
-/// Brings a node back that failed.
+/// Restores conditions and taints of a node that failed.
 fn recover(cluster: &Cluster, node_name: &str) -> ApiResult<()> {
     let nodes = cluster.resource("", "nodes");
     let now = seconds(cluster.now());
@@ -202,7 +203,7 @@ fn recover(cluster: &Cluster, node_name: &str) -> ApiResult<()> {
         }
         Ok(Some(node))
     })?;
-    // The annotations go last: as long as they are there, this is tried again.
+    // The annotations are removed last, so that a recovery that fails half-way is retried.
     cluster.change(&nodes, "", node_name, Part::Status, &options, |_, before| {
         let mut node = before.clone();
         super::nodes::set_healthy(slot(&mut node, &["status"]), &now);
@@ -214,7 +215,7 @@ fn recover(cluster: &Cluster, node_name: &str) -> ApiResult<()> {
         }
         Ok(Some(node))
     })?;
-    tracing::debug!(node = node_name, "a node that failed is back");
+    tracing::debug!(node = node_name, "failed node recovered");
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! Events of the actors, as many as anybody can read.
+//! Event recorder of the actors, with a rate limit.
 
 use std::sync::Mutex;
 
@@ -8,12 +8,14 @@ use tokio::time::Instant;
 use crate::cluster::random_letters;
 use crate::cluster::{Cluster, WriteOptions, seconds};
 use crate::json::{name, namespace, text, uid};
+use crate::lock::lock;
 
-/// Events at once, and per second after that. Bursts of thousands of pods are not worth their events.
+/// Burst, and sustained rate per second, of the token bucket of each recorder. It drops most events when
+/// thousands of pods start at once.
 const BURST: f64 = 300.0;
 const PER_SECOND: f64 = 30.0;
 
-/// Writes events under one name.
+/// Creates events of one component.
 pub(super) struct EventRecorder {
     component: &'static str,
     left: Mutex<Option<(f64, Instant)>>,
@@ -25,7 +27,7 @@ impl EventRecorder {
     }
 
     fn may_write(&self) -> bool {
-        let mut left = self.left.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut left = lock(&self.left);
         let now = Instant::now();
         let (tokens, last) = left.unwrap_or((BURST, now));
         let tokens = (tokens + now.duration_since(last).as_secs_f64() * PER_SECOND).min(BURST);
@@ -34,7 +36,7 @@ impl EventRecorder {
         may
     }
 
-    /// Notes something about an object. Losing an event is no failure.
+    /// Creates an event about an object. Failures are logged only.
     pub(super) fn note(
         &self,
         cluster: &Cluster,
@@ -46,7 +48,7 @@ impl EventRecorder {
         self.note_at(cluster, about, "", kind, reason, message);
     }
 
-    /// Notes something about a part of an object.
+    /// Creates an event about a part of an object, given as field path.
     pub(super) fn note_at(
         &self,
         cluster: &Cluster,
@@ -83,7 +85,7 @@ impl EventRecorder {
         });
         let events = cluster.resource("", "events");
         if let Err(failure) = cluster.create(&events, place, event, &WriteOptions::default()) {
-            tracing::debug!(message = %failure.message, "an event was lost");
+            tracing::debug!(message = %failure.message, "failed to create an event");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Replica sets and replication controllers: so many pods of a template.
+//! Controller of ReplicaSets and ReplicationControllers.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::status_error::{ApiResult, StatusError};
 use crate::store::Change;
 use crate::subresources::set_condition;
 
-/// Pods that are made or ended at a time, as upstream has it.
+/// Maximum number of pods created or deleted per reconcile, as upstream.
 const BURST: usize = 500;
 
-/// Condition of a set whose last pod was refused.
+/// Condition of a set whose last creation or deletion of a pod failed.
 pub(super) const FAILURE: &str = "ReplicaFailure";
 
 static RECORDER: EventRecorder = EventRecorder::new("replicaset-controller");
@@ -54,7 +54,7 @@ impl Controller for ReplicaSets {
         let ending = at(&set, &["metadata", "deletionTimestamp"]).is_some();
         let wanted = int(&set, &["spec", "replicas"]).unwrap_or(1).max(0) as usize;
         let active = pods.iter().filter(|pod| pod.active()).count();
-        // The pods of a snapshot stay as they are.
+        // Workloads of a snapshot keep their pods unchanged.
         let done = if ending || cluster.snapshot_state.keeps(&set) {
             Ok(false)
         } else if active < wanted {
@@ -66,7 +66,7 @@ impl Controller for ReplicaSets {
         } else {
             Ok(false)
         };
-        // The status is written even when a pod was refused.
+        // The status is written even if the creation of a pod was rejected.
         let pods = pods_of(cluster, uid(&set));
         let refused = done.as_ref().err();
         let wait = write_status(cluster, &sets, place, &set, &pods, refused)?;
@@ -78,7 +78,7 @@ impl Controller for ReplicaSets {
     }
 }
 
-/// Makes pods; whether more are to be made.
+/// Creates pods, at most one burst. Returns `true` if more are missing.
 fn grow(cluster: &Cluster, place: &str, set: &Value, missing: usize) -> ApiResult<bool> {
     let mut pod = from_template(set);
     pod["metadata"]["generateName"] = format!("{}-", name(set)).into();
@@ -99,7 +99,7 @@ fn grow(cluster: &Cluster, place: &str, set: &Value, missing: usize) -> ApiResul
     Ok(missing > BURST)
 }
 
-/// Ends pods, those first that are worth least.
+/// Deletes surplus pods in upstream's order: first those not bound, not running, not ready, of low cost.
 fn shrink(cluster: &Cluster, set: &Value, pods: &[Pod], surplus: usize) -> ApiResult<()> {
     let mut active: Vec<&Pod> = pods.iter().filter(|pod| pod.active()).collect();
     active.sort_by_cached_key(|pod| {

@@ -1,4 +1,4 @@
-//! Revisions: templates of pods as they once were.
+//! Controller revisions: earlier pod templates of DaemonSets and StatefulSets.
 
 use serde_json::{Value, json};
 
@@ -7,11 +7,11 @@ use crate::cluster::Cluster;
 use crate::json::{at, int, name, uid};
 use crate::status_error::ApiResult;
 
-/// The label of a pod that says which template it was made of.
+/// Label of a pod with the revision of the template that it was created from.
 pub(crate) const REVISION: &str = "controller-revision-hash";
 
-/// Writes the template of a set down as a revision, once. What its pods bear as their label, of the
-/// name and the hash of the revision.
+/// Stores the template of a set as a controller revision, unless it exists. Returns the value of
+/// [`REVISION`] for its pods, which `label` derives from the name and the hash of the revision.
 pub(super) fn keep(
     cluster: &Cluster,
     place: &str,

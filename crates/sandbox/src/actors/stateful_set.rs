@@ -1,4 +1,4 @@
-//! Stateful sets: pods with names of their own, one after the other.
+//! Controller of StatefulSets: pods with stable names, started one after another.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::store::Change;
 
 static RECORDER: EventRecorder = EventRecorder::new("statefulset-controller");
 
-/// The controller.
+/// The controller of StatefulSets.
 pub(super) struct StatefulSets;
 
 impl Controller for StatefulSets {
@@ -39,7 +39,7 @@ impl Controller for StatefulSets {
             let pods = pods_of(cluster, uid(&set));
             done = advance(cluster, place, &set, &pods, &update);
         }
-        // The status is written even when a pod was refused.
+        // The status is written even if the creation of a pod was rejected.
         let pods = pods_of(cluster, uid(&set));
         write_status(cluster, place, &set, &pods, &update)?;
         done.map(|()| None)
@@ -50,7 +50,7 @@ fn ordinal(pod: &Pod) -> i64 {
     pod.object.name.rsplit_once('-').and_then(|(_, number)| number.parse().ok()).unwrap_or(-1)
 }
 
-/// Makes one step: in order, each after the one before is ready, unless all may go at once.
+/// Takes the next step. With `OrderedReady`, a pod is created or deleted only when all before it are ready.
 fn advance(
     cluster: &Cluster,
     place: &str,

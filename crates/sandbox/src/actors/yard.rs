@@ -1,4 +1,4 @@
-//! A small cluster in virtual time, for tests of kubelets and nodes.
+//! A cluster of one node in virtual time, for tests of kubelets and nodes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,7 +45,7 @@ impl Yard {
         self.cluster.resource("", "pods")
     }
 
-    /// Creates a pod with annotations, bound to a node unless its name is empty.
+    /// Creates a pod, bound to `node` unless that is empty.
     pub(super) fn make(&self, name: &str, node: &str, edit: impl FnOnce(&mut Value)) {
         let mut pod = crate::testing::pod(name);
         if !node.is_empty() {
@@ -75,7 +75,7 @@ impl Yard {
         written.unwrap();
     }
 
-    /// Waits in virtual time until a pod is as it should be; `None` when it is gone.
+    /// Waits in virtual time until `holds` accepts the pod, which is `None` once it is removed.
     pub(super) async fn until(
         &self,
         name: &str,
@@ -88,7 +88,7 @@ impl Yard {
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        panic!("{name} did not come to what was expected: {:#?}", self.get(name));
+        panic!("timed out waiting for {name}: {:#?}", self.get(name));
     }
 
     pub(super) async fn phase(&self, name: &str, phase: &str) -> Value {
@@ -100,7 +100,7 @@ impl Yard {
         self.until(name, |pod| pod.is_none()).await;
     }
 
-    /// The reasons of all events about a pod, in order.
+    /// Returns the reasons of all events about a pod, in order.
     pub(super) fn events(&self, name: &str) -> Vec<String> {
         let events = self.cluster.resource("", "events").objects.list("").objects;
         let mut events: Vec<_> =
@@ -110,7 +110,7 @@ impl Yard {
         about.map(|(_, event)| text(event, &["reason"]).to_owned()).collect()
     }
 
-    /// What was told of a pod since it was made: what happened, its phase, and whether it was deleted.
+    /// Returns the watch events of a pod: kind, phase, and whether it was being deleted.
     pub(super) fn told(&self, name: &str) -> Vec<(ChangeKind, String, bool)> {
         let batch = self.pods().objects.after(0, 1000).unwrap();
         let about = batch.changes.iter().filter(|change| &*change.object.name == name);

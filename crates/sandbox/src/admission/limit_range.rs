@@ -1,9 +1,9 @@
-//! Limit ranges: defaults and bounds of what containers ask for.
+//! Admission by LimitRange: defaults and bounds of container resources.
 
 use serde_json::Value;
 
 use crate::cluster::Cluster;
-use crate::json::{at, list, map, name, namespace, slot, text};
+use crate::json::{at, list, map, name, namespace, quantity, slot, text};
 use crate::quantity::Quantity;
 use crate::status_error::{ApiResult, GroupResource, StatusError};
 
@@ -27,8 +27,7 @@ pub(super) fn pod(cluster: &Cluster, pod: &mut Value) -> ApiResult<()> {
                 let containers = list(pod, &["spec", "containers"]).iter();
                 for container in containers.chain(list(pod, &["spec", "initContainers"])) {
                     let of = |kind: &str, resource: &str| {
-                        let value = at(container, &["resources", kind, resource]);
-                        value.and_then(Value::as_str).and_then(Quantity::parse)
+                        quantity(container, &["resources", kind, resource])
                     };
                     check(limit, "Container", of, &mut wrong);
                 }
@@ -59,7 +58,7 @@ fn fill_in(pod: &mut Value, limit: &Value) {
                 for (resource, amount) in map(limit, &[defaults]) {
                     let own_limit = at(container, &["resources", "limits", resource]).cloned();
                     let value = match own_limit {
-                        // Who sets a limit and no request asks for as much as the limit.
+                        // A container with a limit and no request requests its limit.
                         Some(own)
                             if part == "requests"
                                 && at(limit, &["default", resource]) != Some(&own) =>

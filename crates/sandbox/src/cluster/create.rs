@@ -1,4 +1,4 @@
-//! New objects.
+//! Creation of objects.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,20 +13,20 @@ use crate::status_error::{ApiResult, GroupResource, StatusError};
 use crate::store::{ChangeKind, Draft, StoreError};
 use crate::{admission, store};
 
-/// The letters of generated names, without those that make words or look alike.
-const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+/// Letters of generated names: no vowels, and no digits that look like letters.
+pub(crate) const NAME_LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// Random letters at the end of generated names.
+/// Number of random letters at the end of generated names.
 const SUFFIX_LETTERS: usize = 5;
 
-/// Names made from `generateName` are cut to leave room for them.
+/// Maximum length of the part of a generated name that comes from `generateName`.
 const BASE_LETTERS_MAX: usize = 63 - SUFFIX_LETTERS;
 
-/// Kinds whose status comes with them.
+/// Kinds whose status may be set at creation.
 const BRING_STATUS: &[&str] = &["nodes"];
 
 impl Cluster {
-    /// Creates an object in a namespace (empty for what has none).
+    /// Creates an object in a namespace, which is empty for cluster-scoped kinds.
     pub fn create(
         &self,
         resource: &Resource,
@@ -53,7 +53,7 @@ impl Cluster {
         self.store_new(resource, object, options).map(written)
     }
 
-    /// Puts an object into its namespace and takes away what clients cannot say.
+    /// Sets the system fields of a new object and clears those that clients cannot set.
     fn settle(&self, resource: &Resource, namespace: &str, object: &mut Value) -> ApiResult<()> {
         let kind = &resource.kind;
         let given = text(object, &["metadata", "namespace"]);
@@ -97,7 +97,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Objects are only made in namespaces that exist and stay.
+    /// Checks that the namespace of a new object exists and is not being deleted.
     fn check_namespace(&self, resource: &Resource, namespace: &str, name: &str) -> ApiResult<()> {
         let namespaces = self.resource("", "namespaces");
         let Some(found) = namespaces.objects.get(namespace) else {
@@ -115,7 +115,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Refuses objects that memory may not have room for.
+    /// Rejects a new object once the maximum number of objects is stored.
     fn check_room(&self, resource: &Resource, name: &str) -> ApiResult<()> {
         let (count, max) = (self.store.count(), self.objects_max.load(Ordering::Relaxed));
         if count < max {
@@ -136,7 +136,7 @@ impl Cluster {
         self.check_room(resource, name(&object))?;
         complete_names(self, resource, &mut object)?;
         let taken = admission::create(self, resource, &mut object, options.dry_run)?;
-        // Counting anew takes the same lock.
+        // Recounting takes the same lock.
         let give_back = |taken: Option<_>, object: &Value| {
             if taken.is_some() {
                 drop(taken);
@@ -166,7 +166,7 @@ impl Cluster {
     }
 }
 
-/// What only the cluster can fill in: addresses of services, the definition's names.
+/// Sets fields that depend on the cluster: addresses of services, names of definitions.
 fn complete_names(cluster: &Cluster, resource: &Resource, object: &mut Value) -> ApiResult<()> {
     if resource.kind.plural == "services" && resource.kind.group.is_empty() {
         let kind = text(object, &["spec", "type"]);
@@ -200,12 +200,12 @@ fn generate_name(object: &mut Value) {
         format!("{}{}", &base[..cut], random_letters(SUFFIX_LETTERS)).into();
 }
 
-/// Random letters for names.
+/// Returns random letters for names.
 pub(crate) fn random_letters(count: usize) -> String {
     let bytes = uuid::Uuid::new_v4().into_bytes();
     bytes
         .iter()
         .take(count)
-        .map(|byte| char::from(LETTERS[usize::from(*byte) % LETTERS.len()]))
+        .map(|byte| char::from(NAME_LETTERS[usize::from(*byte) % NAME_LETTERS.len()]))
         .collect()
 }

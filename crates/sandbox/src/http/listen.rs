@@ -1,4 +1,4 @@
-//! Connections: how they are taken and how they end.
+//! The TLS listener and its connections.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -27,28 +27,28 @@ use crate::limits::{
     CONNECTIONS_MAX, GRACE_TIME, HANDSHAKE_TIME, PING_EVERY, SILENCE_TIME, STREAMS_MAX,
 };
 
-/// Wait after a failure to accept, such as no file descriptors left.
+/// Delay after a failed accept, such as for lack of file descriptors.
 const ACCEPT_RETRY_TIME: Duration = Duration::from_millis(100);
 
-/// Bytes that a client may send ahead, by stream and by connection.
+/// Flow-control windows of HTTP/2, in bytes, per stream and per connection.
 const STREAM_BYTES: u32 = 1 << 20;
 const CONNECTION_BYTES: u32 = 16 << 20;
 
-/// Why the server cannot start.
+/// Reason why the server cannot start.
 #[derive(Debug, Error)]
 pub enum ListenError {
-    /// The address is taken or not ours.
+    /// The address is in use or not local.
     #[error("cannot listen on {0}; choose another --port")]
     Bind(SocketAddr, #[source] std::io::Error),
-    /// No certificate could be made.
+    /// Certificate generation failed.
     #[error("cannot make a certificate")]
     Certificate(#[from] rcgen::Error),
-    /// The certificate cannot be used.
+    /// TLS rejected the certificate.
     #[error("cannot set up TLS")]
     Tls(#[from] rustls::Error),
 }
 
-/// A server that is ready to take connections.
+/// A server that is bound to its address.
 pub struct Server {
     listener: TcpListener,
     shared: Arc<ServerState>,
@@ -57,7 +57,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Takes an address. Port 0 means any that is free.
+    /// Binds to an address. Port 0 selects a free port.
     pub async fn bind(
         cluster: Arc<Cluster>,
         identity: &ServerIdentity,
@@ -77,12 +77,12 @@ impl Server {
         Ok(Self { listener, shared, tls, http: builder() })
     }
 
-    /// Where it is reached.
+    /// Returns the bound address.
     pub fn address(&self) -> SocketAddr {
         self.shared.address
     }
 
-    /// Takes connections until told to stop, then lets requests end in a bounded time.
+    /// Accepts connections until `stop` is cancelled, then gives requests [`GRACE_TIME`] to finish.
     pub async fn run(self, stop: CancellationToken) {
         let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         let graceful = GracefulShutdown::new();
@@ -106,12 +106,12 @@ impl Server {
         drop(self.listener);
         self.shared.ending.cancel();
         if timeout(GRACE_TIME, graceful.shutdown()).await.is_err() {
-            debug!("closing connections that did not end in time");
+            debug!("closing connections that exceeded the shutdown grace period");
         }
     }
 }
 
-/// How HTTP is spoken.
+/// Returns the HTTP configuration.
 fn builder() -> Builder<TokioExecutor> {
     let mut http = Builder::new(TokioExecutor::new());
     http.http1().timer(TokioTimer::new());
@@ -133,7 +133,7 @@ async fn accept(
     match listener.accept().await {
         Ok((stream, _)) => Some((stream, place)),
         Err(error) => {
-            debug!(%error, "cannot accept a connection");
+            debug!(%error, "accept failed");
             sleep(ACCEPT_RETRY_TIME).await;
             None
         }
@@ -153,8 +153,8 @@ async fn serve(
     talk(shared, http, watcher, stream, SILENCE_TIME).await;
 }
 
-/// Answers the requests of a connection until it ends. One that sends no request in time is closed: it
-/// holds a place that others may need.
+/// Serves a connection until it is closed. A connection without a request within `silence` is closed,
+/// since it occupies one of [`CONNECTIONS_MAX`] slots.
 async fn talk(
     shared: Arc<ServerState>,
     http: Builder<TokioExecutor>,
@@ -182,14 +182,14 @@ async fn talk(
     tokio::select! {
         ended = closing.run_until_cancelled(watcher.watch(connection)) => {
             if let Some(Err(error)) = ended {
-                debug!(%error, "a connection ended");
+                debug!(%error, "connection failed");
             }
         }
-        () = silent => debug!("closing a connection that sent no request"),
+        () = silent => debug!("closing idle connection: no request in time"),
     }
 }
 
-/// Returns when the first request has not come in time.
+/// Returns if the first request does not arrive in time; otherwise it never returns.
 async fn silent(mut spoken: watch::Receiver<bool>, limit: Duration) {
     if timeout(limit, spoken.wait_for(|spoke| *spoke)).await.is_ok() {
         std::future::pending::<()>().await;
@@ -202,7 +202,7 @@ mod tests {
 
     use super::*;
 
-    /// The client's side of a connection, and the server's until its end; the third keeps it open.
+    /// Returns the client's side of a connection, the task that serves it, and a guard that keeps it open.
     fn connection() -> (DuplexStream, impl Future<Output = ()>, GracefulShutdown) {
         let (client, server) = duplex(1 << 16);
         let shared = Arc::new(ServerState {
@@ -221,7 +221,7 @@ mod tests {
 
     #[tokio::test]
     async fn connections_that_send_no_request_are_closed() {
-        // Nothing at all, a beginning of HTTP/2, a beginning of HTTP/1.
+        // No bytes, an incomplete HTTP/2 preface, an incomplete HTTP/1 request.
         for beginning in [&b""[..], b"PRI * HTTP/2.0\r\n", b"GET /healthz HTTP/1.1\r\n"] {
             let (mut client, talk, _open) = connection();
             client.write_all(beginning).await.unwrap();
@@ -232,15 +232,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_stays_as_long_as_an_answer_takes() {
+    async fn a_connection_stays_open_while_a_response_is_sent() {
         let (mut client, talk, _open) = connection();
-        // Ten times as long as a connection may be silent.
+        // Ten times the limit for the first request.
         let request = "GET /api/v1/pods?watch=true&timeoutSeconds=1 HTTP/1.1\r\nhost: x\r\nauthorization: Bearer t\r\nconnection: close\r\n\r\n";
         client.write_all(request.as_bytes()).await.unwrap();
         talk.await;
         let mut answer = String::new();
         client.read_to_string(&mut answer).await.unwrap();
         assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
-        assert!(answer.ends_with("0\r\n\r\n"), "the body came to its end: {answer}");
+        assert!(answer.ends_with("0\r\n\r\n"), "the body is complete: {answer}");
     }
 }

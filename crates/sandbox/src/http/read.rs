@@ -1,4 +1,4 @@
-//! Objects and lists, in the form that the client wants.
+//! Reads of objects and lists, in the format that the client accepts.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::store::{Object, key_of};
 use crate::subresources::scale_of;
 use crate::tables::{self, Clock};
 
-/// Answers a request that changes nothing.
+/// Answers a GET request.
 pub(super) fn answer(
     shared: &Arc<ServerState>,
     head: &RequestHead,
@@ -72,7 +72,7 @@ pub(super) fn answer(
     }
 }
 
-/// What a simulated container has written.
+/// Returns the log of a simulated container, which is one line that says so.
 fn log(head: &RequestHead, pod: &Object) -> Response<Body> {
     let value = pod.value();
     let container = match head.query.get("container") {
@@ -88,7 +88,7 @@ fn log(head: &RequestHead, pod: &Object) -> Response<Body> {
     text(200, line)
 }
 
-/// One object.
+/// Responds with one object.
 pub(super) fn one(
     _: &ServerState,
     head: &RequestHead,
@@ -115,19 +115,19 @@ pub(super) fn one(
     }
 }
 
-/// An object in the form of its kind.
+/// Returns an object in the form of its kind.
 pub(super) fn value_of(resource: &Resource, object: &Object) -> Value {
     let mut value = object.value();
     events::from_stored(resource, &mut value);
     value
 }
 
-/// The metadata of an object alone.
+/// Returns a PartialObjectMetadata of an object.
 pub(super) fn metadata_of(object: &Value, kind: &str) -> Value {
     json!({"kind": kind, "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]})
 }
 
-/// Objects as a table; `object` says how much of them goes with it.
+/// Returns objects as a Table. `object` is the parameter `includeObject`; `heads` adds the columns.
 pub(super) fn table(resource: &Resource, objects: &[Value], object: &str, heads: bool) -> Value {
     let kind = &resource.kind;
     let clock = Clock(jiff::Timestamp::now());
@@ -201,7 +201,7 @@ fn list(
     }
 }
 
-/// The version that a replica shows which is behind, if this request comes to one.
+/// Returns the version that a lagging replica shows, if the fault [`Fault::Stale`] applies to a request.
 pub(super) fn stale_version(
     shared: &ServerState,
     head: &RequestHead,
@@ -212,7 +212,7 @@ pub(super) fn stale_version(
     Some(version.max(resource.objects.oldest()))
 }
 
-/// Lists what was there at a version, unless the client wants to see a later one.
+/// Sets a list to an older version, unless the client requires a newer one.
 pub(super) fn as_of(query: &mut ListOptions, version: u64) -> ApiResult<()> {
     if !query.next.is_empty() || query.version_match == "Exact" {
         return Ok(());
@@ -232,7 +232,7 @@ fn list_value(resource: &Resource, metadata: &Value, items: &[Value]) -> Value {
     json!({"kind": kind, "apiVersion": resource.kind.api_version(), "metadata": metadata, "items": items})
 }
 
-/// A list in pieces, made while it is sent: objects are only copied.
+/// Responds with a list of stored JSON. Large lists are streamed in chunks while they are sent.
 fn stream_list(resource: &Resource, metadata: &Value, page: Page) -> Response<Body> {
     let head = format!(
         "{{\"kind\":\"{}List\",\"apiVersion\":\"{}\",\"metadata\":{metadata},\"items\":[",
@@ -264,7 +264,7 @@ fn stream_list(resource: &Resource, metadata: &Value, page: Page) -> Response<Bo
     with_body(200, "application/json", StreamBody::new(pieces).boxed_unsync())
 }
 
-/// Writes objects into a piece until it is full; whether that were all.
+/// Appends objects to a chunk until it is full. Returns `true` if no object is left.
 fn fill(
     piece: &mut BytesMut,
     objects: &mut std::vec::IntoIter<Arc<Object>>,
@@ -281,7 +281,7 @@ fn fill(
     objects.as_slice().is_empty()
 }
 
-/// How much nodes or pods use, for metrics.k8s.io.
+/// Answers a request to metrics.k8s.io.
 pub(super) fn usage(
     shared: &ServerState,
     head: &RequestHead,
@@ -300,11 +300,10 @@ pub(super) fn usage(
     }
 }
 
-/// What is told of a kind.
+/// Reads a metric of one kind.
 type Gauge = fn(&Resource) -> usize;
 
-/// What was answered, how many objects there are of each kind and what they hold in memory, for whoever
-/// watches the server.
+/// Returns the metrics page: responses, and the number and memory of the objects of each kind.
 pub(super) fn metrics(shared: &ServerState) -> Bytes {
     use std::fmt::Write as _;
     let families: [(&str, &str, Gauge); 3] = [
@@ -313,10 +312,10 @@ pub(super) fn metrics(shared: &ServerState) -> Bytes {
             "[STABLE] Number of stored objects, by group and resource.",
             |resource| resource.objects.len(),
         ),
-        ("sandbox_object_bytes", "Bytes that stored objects hold in memory.", |resource| {
+        ("sandbox_object_bytes", "Memory of stored objects, in bytes.", |resource| {
             resource.objects.bytes().0
         }),
-        ("sandbox_log_bytes", "Bytes that the changes for watches hold in memory.", |resource| {
+        ("sandbox_log_bytes", "Memory of watch caches, in bytes.", |resource| {
             resource.objects.bytes().1
         }),
     ];

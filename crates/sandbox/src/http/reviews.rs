@@ -1,4 +1,4 @@
-//! Questions about who somebody is and what they may do. There is one user, who may do everything.
+//! Reviews of authentication and authorisation. The only user may do everything.
 
 use http::Response;
 use serde_json::{Value, json};

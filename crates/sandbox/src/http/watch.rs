@@ -1,4 +1,4 @@
-//! Watches: changes as they happen, from the log of a collection.
+//! Watches: streams of changes, read from the watch cache of a collection.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -31,16 +31,16 @@ use crate::selector::Selector;
 use crate::status_error::{ApiResult, StatusError};
 use crate::store::{Change, ChangeKind, Object, frame};
 
-/// The annotation of the bookmark that ends the initial objects.
+/// Annotation of the bookmark after the initial events.
 const INITIAL_END: &str = "k8s.io/initial-events-end";
 
-/// Changes in binary form, each with its length before it.
+/// Content type of watch events in protobuf, each preceded by its length.
 const PROTOBUF_STREAM: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 
-/// One watch.
+/// The state of one watch.
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "each is one thing that a client asks for or has got"
+    reason = "each is an independent option or state of the stream"
 )]
 struct Watch {
     resource: Arc<Resource>,
@@ -50,25 +50,26 @@ struct Watch {
     form: OutputFormat,
     include: String,
     bookmarks: bool,
-    /// Objects that are there already and were not sent yet.
+    /// Initial objects that were not sent yet.
     initial: std::vec::IntoIter<Arc<Object>>,
-    /// Whether a bookmark ends them.
+    /// Set if a bookmark follows the initial objects (`sendInitialEvents`).
     mark_end: bool,
     news: watch::Receiver<u64>,
-    /// Up to which version everything was sent.
+    /// Version up to which all changes were sent.
     version: u64,
     end: Instant,
-    /// Wakes it at the end, or when a bookmark is due. It is kept over many changes, as is the next.
+    /// Expires at the end of the watch, or when a bookmark is due. Timer and `ending` are reused across
+    /// changes.
     timer: Pin<Box<Sleep>>,
-    /// Ends it with the server.
+    /// Resolves when the server shuts down.
     ending: Pin<Box<WaitForCancellationFutureOwned>>,
     heads_sent: bool,
     ended: bool,
-    /// After how many pieces it is cut off, on demand.
+    /// Number of chunks until an injected fault cuts the watch.
     pieces_left: Option<usize>,
 }
 
-/// Answers a watch.
+/// Answers a watch request.
 pub(super) fn answer(
     shared: &Arc<ServerState>,
     head: &RequestHead,
@@ -88,7 +89,7 @@ pub(super) fn answer(
     }
     let news = resource.objects.subscribe();
     let prefix = resource.prefix(info.namespace.as_deref());
-    // Without a version the present comes first, unless the client says that it does not want it.
+    // Without a version, a watch starts with the current objects, unless the client opts out.
     let (version, objects) = if streaming || (asked == 0 && initial.is_empty()) {
         let mut plain = ListOptions {
             labels: query.labels.clone(),
@@ -133,7 +134,7 @@ pub(super) fn answer(
         if let Some(left) = &mut watch.pieces_left {
             *left = left.checked_sub(1)?;
         }
-        // A watch that panics ends; the client resumes or lists again.
+        // A watch that panics ends; the client resumes or relists.
         let piece = catch_panic(&Method::GET, &path, watch.next()).await??;
         Some((Ok::<_, Infallible>(Frame::data(piece)), (watch, path)))
     });
@@ -158,13 +159,13 @@ fn check_initial(initial: &str, query: &ListOptions) -> ApiResult<()> {
     Err(StatusError::invalid("meta.k8s.io", "ListOptions", "", &[problem]))
 }
 
-/// When a watch has to do something even if nothing changes.
+/// Returns when a watch has to act even if nothing changes.
 fn next_wake(end: Instant, bookmarks: bool) -> Instant {
     if bookmarks { end.min(Instant::now() + BOOKMARK_EVERY) } else { end }
 }
 
 impl Watch {
-    /// The next piece of the stream; `None` at its end.
+    /// Returns the next chunk of the stream, or `None` at its end.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if self.ended {
@@ -206,7 +207,7 @@ impl Watch {
         }
     }
 
-    /// A last bookmark lets the client go on where this watch ends.
+    /// Ends the watch with a bookmark, from which the client can resume.
     fn last(&mut self) -> Option<Bytes> {
         self.ended = true;
         self.bookmarks.then(|| self.bookmark(false))
@@ -243,7 +244,8 @@ impl Watch {
         if more.is_empty() { first } else { Some(more.freeze()) }
     }
 
-    /// A change as this watch sees it: what comes into view is added, what leaves it is deleted.
+    /// Translates a change for this watch: objects that start to match its selectors are added, those that
+    /// cease to match are deleted.
     fn selected(&mut self, change: &Change) -> Option<Bytes> {
         let object = &change.object;
         if !object.key.starts_with(&*self.prefix) {
@@ -268,7 +270,7 @@ impl Watch {
             return Some(object.line(change.kind));
         }
         if kind == ChangeKind::Deleted && change.kind != ChangeKind::Deleted {
-            // It is shown as it was seen last, with the version at which it left.
+            // Sent as it last matched, with the resourceVersion of the change.
             let previous = change.previous.as_ref()?;
             let mut value = previous.value();
             value["metadata"]["resourceVersion"] = object.version.to_string().into();
@@ -303,7 +305,7 @@ impl Watch {
         self.written(kind.name(), &value)
     }
 
-    /// A change as it goes over the wire.
+    /// Encodes a watch event.
     fn written(&self, kind: &str, value: &Value) -> Bytes {
         if self.form == OutputFormat::Protobuf
             && let Some(bytes) = protobuf::encode_change(kind, value)

@@ -1,4 +1,4 @@
-//! Requests that change something.
+//! Requests that write.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use crate::json::{members, name, slot, text};
 use crate::kinds::SchemaSource;
 use crate::patch::{PatchType, apply, patched};
 use crate::schema::Quantities;
-use crate::status_error::{ApiResult, StatusError};
+use crate::status_error::{ApiResult, StatusError, ignore};
 use crate::store::key_of;
 use crate::subresources::{bind, evict, set_scale};
 
-/// Kinds whose last state is the answer to their deletion.
+/// Kinds whose deletion is answered with the object instead of a `Status`.
 const RETURNED: &[&str] = &[
     "pods",
     "namespaces",
@@ -28,7 +28,7 @@ const RETURNED: &[&str] = &[
     "serviceaccounts",
 ];
 
-/// Answers a request that changes something.
+/// Answers a request that writes.
 pub(super) fn answer(
     shared: &Arc<ServerState>,
     head: &RequestHead,
@@ -72,7 +72,7 @@ fn post(
         ("token", Some(_)) => {
             let mut request = body;
             let hour = crate::cluster::seconds(cluster.now() + jiff::SignedDuration::from_hours(1));
-            // Whatever stood there, as nobody has looked at it.
+            // `status` may have any type in the body, which is not validated.
             *slot(&mut request, &["status"]) =
                 json!({"token": shared.token, "expirationTimestamp": hour});
             Ok(json_value(201, &request))
@@ -107,7 +107,7 @@ fn put(
     respond(shared, head, info, &written)
 }
 
-/// Lets a namespace go when nothing holds it any more.
+/// Sets the finalizers of a namespace.
 fn finalize(
     shared: &Arc<ServerState>,
     head: &RequestHead,
@@ -187,7 +187,7 @@ fn patch(
     respond(shared, head, info, &written)
 }
 
-/// Server-side apply: creates what is absent.
+/// Server-side apply; creates an absent object.
 fn apply_patch(
     shared: &Arc<ServerState>,
     head: &RequestHead,
@@ -210,7 +210,7 @@ fn apply_patch(
         ));
     }
     let mut config = body.clone();
-    // Amounts stay as they are written: `1000m` in place of `1` is a change.
+    // Quantities stay as written: changing `1` to `1000m` is a change.
     let warnings = crate::cluster::decode_with(
         resource,
         &mut config,
@@ -240,7 +240,7 @@ fn apply_patch(
         let made = cluster.create(resource, place, object, &quiet)?;
         let mut written = made.clone();
         if !options.dry_run {
-            // Managers are written down after defaults were filled in: those are nobody's.
+            // Fields set by defaulting have no manager, so managers are recorded after the creation.
             written = cluster.change(
                 resource,
                 place,
@@ -308,10 +308,8 @@ fn delete(
     let Some(name) = &info.name else {
         let page = cluster.list(resource, info.namespace.as_deref(), &head.query.list()?)?;
         for object in &page.objects {
-            match cluster.delete(resource, &object.namespace, &object.name, &options) {
-                Err(failure) if failure.code != 404 => return Err(failure),
-                _ => {}
-            }
+            let deleted = cluster.delete(resource, &object.namespace, &object.name, &options);
+            ignore(deleted, &[404])?;
         }
         return Ok(done(200, None));
     };

@@ -1,4 +1,4 @@
-//! Strategic merge patches: merges that know which lists are maps in disguise.
+//! Strategic merge patch.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,7 +13,7 @@ const DELETE_VALUES: &str = "$deleteFromPrimitiveList/";
 const DIRECTIVE: &str = "$patch";
 const RETAIN: &str = "$retainKeys";
 
-/// Applies a patch. What is wrong with it, if anything.
+/// Applies a patch. After an error, the value may be partly changed.
 pub(super) fn patch(kind: &Kind, value: &mut Value, patch: &Value) -> Result<(), String> {
     let changes = patch.as_object().ok_or("a strategic merge patch is an object")?;
     merge(kind, value, changes, &mut Vec::new())
@@ -142,7 +142,7 @@ fn items_by_key(
         *items = without_directives(changes);
         return Ok(());
     }
-    // The first member with each key. Members that were deleted keep their places until the end.
+    // Position of the first item with each key. Deleted items keep their positions until the end.
     let mut places: HashMap<Value, usize> = HashMap::new();
     for (place, item) in items.iter().enumerate() {
         if let Some(own) = item.get(key) {
@@ -153,7 +153,7 @@ fn items_by_key(
     for change in changes {
         let changed = change
             .as_object()
-            .ok_or_else(|| format!("{}: members must be objects", path.join(".")))?;
+            .ok_or_else(|| format!("{}: items must be objects", path.join(".")))?;
         let Some(wanted) = changed.get(key) else {
             return Err(format!("map: {change} does not contain declared merge key: {key}"));
         };
@@ -181,7 +181,7 @@ fn items_by_key(
     Ok(())
 }
 
-/// Brings members into the order that the patch asks for; others stay behind the one they followed.
+/// Sorts items as `$setElementOrder` requires; others stay behind the item that they followed.
 fn reorder(items: &mut [Value], order: &[Value], key: Option<&str>) {
     let own = |item: &Value| key.map_or(Some(item), |key| item.get(key)).cloned();
     let mut places: HashMap<Value, usize> = HashMap::new();

@@ -1,4 +1,4 @@
-//! To the binary form.
+//! Encoding of protobuf.
 
 use base64::Engine as _;
 use jiff::Timestamp;
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{Field, Kind, MAGIC, Many, TABLE};
 
-/// An object in its envelope.
+/// Encodes an object in its envelope.
 pub(super) fn object(object: &Value, api_version: &str, kind: &str) -> Option<Vec<u8>> {
     let place = TABLE.of_object(api_version, kind)?;
     let mut raw = Vec::with_capacity(1024);
@@ -23,7 +23,7 @@ pub(super) fn object(object: &Value, api_version: &str, kind: &str) -> Option<Ve
     Some(out)
 }
 
-/// A change of a watch around an object in its envelope, with its length before it.
+/// Encodes a watch event with an object in its envelope, preceded by its length.
 pub(super) fn change(kind: &str, object: &[u8]) -> Vec<u8> {
     let mut raw = Vec::with_capacity(object.len() + 8);
     bytes(&mut raw, 1, object);

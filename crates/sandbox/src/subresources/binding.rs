@@ -1,4 +1,4 @@
-//! Binding: a pod gets its node, once.
+//! The `binding` subresource: sets the node of a pod, once.
 
 use serde_json::{Value, json};
 
@@ -9,12 +9,12 @@ use crate::status_error::{ApiResult, GroupResource, StatusError};
 
 const BINDING: GroupResource<'static> = GroupResource { group: "", resource: "pods/binding" };
 
-/// Labels of a node that its pods get, too.
+/// Labels of a node that are copied to its pods.
 const TOPOLOGY: &[&str] = &["topology.kubernetes.io/region", "topology.kubernetes.io/zone"];
 
-/// Binds a pod to the node that a `Binding` names.
+/// Binds a pod to the node of a `Binding`.
 ///
-/// The node itself is not looked at: it may be full, cordoned or absent, as with upstream.
+/// As upstream, the node is not checked: it may be full, cordoned or absent.
 pub(crate) fn bind(
     cluster: &Cluster,
     namespace: &str,
@@ -38,7 +38,7 @@ pub(crate) fn bind(
     let pods = cluster.resource("", "pods");
     let options = WriteOptions { dry_run, ..WriteOptions::default() };
     let time = seconds(cluster.now());
-    // Pods carry the zone and region of their node, for whoever only sees the pod.
+    // As upstream, pods get the topology labels of their node.
     let placed = cluster.resource("", "nodes").objects.get(node);
     let topology: Vec<(&str, &str)> =
         TOPOLOGY.iter().filter_map(|key| Some((*key, placed.as_ref()?.label(key)?))).collect();
@@ -103,7 +103,7 @@ fn check(binding: &Value, name: &str) -> Vec<FieldError> {
     problems
 }
 
-/// Puts a condition into a status; its time stays if nothing else has changed.
+/// Sets a condition; its transition time is kept if its status is unchanged.
 pub(crate) fn set_condition(status: &mut Value, mut condition: Value) {
     let kind = text(&condition, &["type"]).to_owned();
     members(&mut condition).retain(|_, value| !value.is_null());
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn preconditions_gates_and_deletion_are_looked_at() {
+    fn preconditions_gates_and_deletion_are_checked() {
         let cluster = stage(|pod| pod["spec"]["schedulingGates"] = json!([{"name": "wait"}]));
         assert!(
             bind(&cluster, "default", "a", &to("n"), false)

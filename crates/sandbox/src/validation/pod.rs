@@ -1,16 +1,17 @@
-//! The rules of pods.
+//! Validation of pods and pod templates.
 
 use serde_json::{Value, json};
 
 use super::{IMMUTABLE, NOT_NEGATIVE, Selector, at, int, list, map, text};
 use crate::field_error::FieldError;
+use crate::json::quantity;
 use crate::names;
 use crate::quantity::Quantity;
 
-/// What may change in the spec of a pod, in upstream's words.
+/// Upstream's message about the fields of a pod spec that may change.
 const UPDATES: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
-/// A pod.
+/// Validates a Pod.
 pub(crate) fn pod(pod: &Value, before: Option<&Value>) -> Vec<FieldError> {
     let mut problems = Vec::new();
     let spec = pod.get("spec").unwrap_or(&Value::Null);
@@ -30,7 +31,7 @@ pub(crate) fn pod(pod: &Value, before: Option<&Value>) -> Vec<FieldError> {
     problems
 }
 
-/// The spec of a pod or of a template.
+/// Validates the spec of a pod or of a pod template.
 pub(crate) fn pod_spec(spec: &Value, path: &str, problems: &mut Vec<FieldError>) {
     if list(spec, &["containers"]).is_empty() {
         problems.push(FieldError::required(format!("{path}.containers"), ""));
@@ -191,8 +192,9 @@ fn resources(container: &Value, path: &str, problems: &mut Vec<FieldError>) {
             if kind != "requests" {
                 continue;
             }
-            let limit = at(container, &["resources", "limits", name]);
-            match limit.and_then(Value::as_str).and_then(Quantity::parse) {
+            let limit_path = ["resources", "limits", name.as_str()];
+            let limit = at(container, &limit_path);
+            match quantity(container, &limit_path) {
                 Some(limit) if amount > limit => {
                     let why = format!("must be less than or equal to {name} limit of {limit}");
                     problems.push(FieldError::invalid(field, value.clone(), &why));
@@ -340,7 +342,7 @@ fn gates(spec: &Value, path: &str, problems: &mut Vec<FieldError>) {
     }
 }
 
-/// What may not change.
+/// Validates the changes of an update.
 fn update(pod: &Value, before: &Value, problems: &mut Vec<FieldError>) {
     let (mut now, mut then) = (
         pod.get("spec").cloned().unwrap_or_default(),
@@ -369,7 +371,7 @@ fn update(pod: &Value, before: &Value, problems: &mut Vec<FieldError>) {
             ),
         ));
     }
-    // A gated pod may still be made narrower.
+    // Node selector and affinity of a gated pod may be changed.
     let mut free = vec!["schedulingGates", "tolerations", "activeDeadlineSeconds"];
     if !gates_then.is_empty() {
         free.extend(["nodeSelector", "affinity"]);
@@ -382,7 +384,7 @@ fn update(pod: &Value, before: &Value, problems: &mut Vec<FieldError>) {
             if let Some(containers) = spec.get_mut(kind).and_then(Value::as_array_mut) {
                 for container in containers {
                     container["image"] = json!("");
-                    // Resources may be resized; nothing here depends on their staying.
+                    // Resources may be resized; this server derives nothing from their old values.
                     crate::json::members(container).remove("resources");
                 }
             }

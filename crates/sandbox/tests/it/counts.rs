@@ -1,4 +1,4 @@
-//! Answers are counted by what was asked.
+//! Counts of responses on the metrics page.
 
 use http::Request;
 use kube::client::Body;
@@ -8,7 +8,7 @@ use crate::stage::{Stage, pod};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
-/// Verb, group, resource, subresource, code, and how many, in the order of the page.
+/// Verb, group, resource, subresource, code and number of responses, in the order of the page.
 const COUNTS: [(&str, &str, &str, &str, u16, u64); 11] = [
     ("DELETE", "", "pods", "", 200, 1),
     ("DELETECOLLECTION", "", "pods", "", 200, 1),
@@ -24,7 +24,7 @@ const COUNTS: [(&str, &str, &str, &str, u16, u64); 11] = [
 ];
 
 #[tokio::test]
-async fn answers_are_counted_by_verb_resource_and_code() {
+async fn responses_are_counted_by_verb_resource_and_code() {
     let stage = Stage::new(1).await;
     for name in ["a", "b"] {
         stage.make(PODS, &pod(name)).await;
@@ -32,7 +32,7 @@ async fn answers_are_counted_by_verb_resource_and_code() {
     let a = format!("{PODS}/a");
     assert_eq!(stage.post(PODS, &pod("a")).await.0, 409);
     assert_eq!(stage.get(PODS).await.0, 200);
-    // Counted when it begins: nobody reads to its end.
+    // A watch is counted when it starts; this one is never read.
     let watch = Request::get(format!("{PODS}?watch=true")).body(Body::empty());
     let watch = stage.client.send(watch.expect("a request")).await.expect("an answer");
     assert_eq!(watch.status(), 200);
@@ -45,7 +45,7 @@ async fn answers_are_counted_by_verb_resource_and_code() {
     assert_eq!(stage.delete(&a).await.0, 200);
     assert_eq!(stage.delete(PODS).await.0, 200);
     assert_eq!(stage.get("/apis/apps/v1/deployments").await.0, 200);
-    // What is not about a kind is not counted.
+    // Requests that name no kind are not counted.
     assert_eq!(stage.get("/version").await.0, 200);
     assert_eq!(stage.get("/apis/none/v1/things").await.0, 404);
 

@@ -1,4 +1,4 @@
-//! Requests that are wrong.
+//! Invalid requests.
 
 use http::Method;
 use serde_json::json;
@@ -8,7 +8,7 @@ use crate::stage::{Stage, pod};
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
 #[tokio::test]
-async fn wrong_requests_get_kubernetes_errors() {
+async fn invalid_requests_get_upstreams_errors() {
     let stage = Stage::new(0).await;
     stage.make(PODS, &pod("taken")).await;
     let large = format!(
@@ -124,13 +124,13 @@ async fn wrong_requests_get_kubernetes_errors() {
         );
         assert_eq!(answer["kind"], "Status");
     }
-    // It still works.
+    // Valid requests still succeed.
     assert_eq!(stage.get(&format!("{PODS}/taken")).await.0, 200);
     stage.end().await;
 }
 
 #[tokio::test]
-async fn nobody_gets_in_without_the_token() {
+async fn requests_without_the_token_are_rejected() {
     let stage = Stage::new(0).await;
     for token in ["", "Bearer wrong", "Basic x", "Bearer "] {
         let mut request = http::Request::get("/api/v1/pods");
@@ -158,7 +158,7 @@ async fn nobody_gets_in_without_the_token() {
     let request = http::Request::get("/api/v1/pods").body(kube::client::Body::empty()).unwrap();
     assert_eq!(stranger.send(request).await.unwrap().status(), 401);
     let request = http::Request::get("/readyz").body(kube::client::Body::empty()).unwrap();
-    assert_eq!(stranger.send(request).await.unwrap().status(), 401, "wrong is not none");
+    assert_eq!(stranger.send(request).await.unwrap().status(), 401, "a wrong token is rejected");
     let mut nobody = kubeconfig;
     nobody.auth_infos.clear();
     nobody.contexts[0].context.as_mut().unwrap().user = None;
@@ -173,7 +173,7 @@ async fn nobody_gets_in_without_the_token() {
 }
 
 #[tokio::test]
-async fn namespaces_that_every_cluster_has_stay() {
+async fn system_namespaces_cannot_be_deleted() {
     let stage = Stage::new(0).await;
     for name in ["default", "kube-public", "kube-system"] {
         let (status, answer) = stage.delete(&format!("/api/v1/namespaces/{name}")).await;
@@ -185,7 +185,7 @@ async fn namespaces_that_every_cluster_has_stay() {
 }
 
 #[tokio::test]
-async fn what_apply_makes_has_a_manager() {
+async fn objects_created_by_apply_have_one_manager() {
     let stage = Stage::new(0).await;
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "b"}});
     let path = "/api/v1/namespaces/default/configmaps/c?fieldManager=one";

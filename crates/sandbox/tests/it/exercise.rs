@@ -1,5 +1,5 @@
-//! Requests made of bytes, brought to the HTTP layer without a socket, and what must hold whatever they
-//! say. The property test of this folder and the fuzz target in `fuzz/` share it.
+//! Requests derived from bytes, sent to the HTTP handler without a socket, and the properties that every
+//! response must have. The property test in `requests.rs` and the fuzz target in `fuzz/` share this file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 
 const TOKEN: &str = "secret";
 
-/// Most requests of one run, so that all of them stay in the log.
+/// Maximum number of requests in a run, so that the watch caches hold all changes.
 const REQUESTS_MAX: usize = 24;
 
-/// Lists that are compared with what watches show.
+/// Lists that are compared with replayed watches.
 const LISTS: &[&str] = &[
     "/api/v1/pods",
     "/api/v1/nodes",
@@ -35,11 +35,11 @@ const LISTS: &[&str] = &[
     "/apis/scheduling.k8s.io/v1/priorityclasses",
 ];
 
-/// Sends the requests that the bytes make and checks every answer, and the store at the end.
+/// Sends the requests derived from the bytes, checks every response, and checks the store at the end.
 ///
 /// # Panics
 ///
-/// If anything does not hold.
+/// If a property is violated.
 pub(crate) fn exercise(bytes: &[u8]) {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
@@ -67,7 +67,7 @@ pub(crate) fn exercise(bytes: &[u8]) {
 
 const JSON: (&str, &str) = ("content-type", "application/json");
 
-/// Objects that are there at first.
+/// Objects that exist at the start.
 fn objects() -> Vec<(String, Value)> {
     let spaced = |plural: &str| format!("/api/v1/namespaces/default/{plural}");
     vec![
@@ -113,14 +113,14 @@ fn definition() -> Value {
                             "items": {"type": "object", "properties": {"name": {"type": "string"}}}}}}}}}}]}})
 }
 
-/// Managed fields as only a client would forge them.
+/// Managed fields that no server would write.
 fn managers() -> Value {
     json!([{"manager": "fuzz", "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {
         "f:data": {".": {}, "f:x": {}, "aé": {}, "é": {}, "k:{\"name\":1}": {"f:x": {}}, "v:": {}, "i:1": {}}, "": {}}},
         {"manager": "y", "operation": "Update", "fieldsV1": {"f:metadata": {"f:labels": {}}}}])
 }
 
-/// Bodies to begin with; most are changed before they are sent.
+/// Templates of bodies; most are mutated before they are sent.
 fn bodies() -> Vec<Value> {
     vec![
         pod("a"),
@@ -167,7 +167,7 @@ fn bodies() -> Vec<Value> {
 const METHODS: &[&str] =
     &["GET", "POST", "PUT", "PATCH", "DELETE", "PATCH", "POST", "HEAD", "OPTIONS", "BREW"];
 
-/// What paths are made of. `%` takes a name.
+/// Templates of paths; `%` is replaced by a name.
 const PATHS: &[&str] = &[
     "/api/v1/namespaces/default/pods/%",
     "/api/v1/namespaces/default/pods",
@@ -278,7 +278,7 @@ const TYPES: &[&str] = &[
     "",
 ];
 
-/// Values that take the place of others.
+/// Replacement values of mutations.
 fn oddities() -> Vec<Value> {
     vec![
         Value::Null,
@@ -305,7 +305,7 @@ fn oddities() -> Vec<Value> {
     ]
 }
 
-/// Bytes that choices are made of.
+/// Bytes from which choices are derived.
 struct Source<'a>(&'a [u8]);
 
 impl<'a> Source<'a> {
@@ -325,7 +325,7 @@ impl<'a> Source<'a> {
         some
     }
 
-    /// A body: one of ours, changed in some places, or in some bytes; or anything.
+    /// Returns a body: a template with mutated values or bytes, or arbitrary bytes.
     fn body(&mut self) -> Vec<u8> {
         let (bodies, odd) = (bodies(), oddities());
         let kind = self.byte();
@@ -336,7 +336,7 @@ impl<'a> Source<'a> {
         let mut body = bodies[self.byte() % bodies.len()].clone();
         'mutations: for _ in 0..kind % 4 {
             let mut at = &mut body;
-            // Down some steps, and something else in place of what is there.
+            // Descends some levels and replaces the value there.
             for _ in 0..self.byte() % 7 {
                 let step = self.byte();
                 at = match at {
@@ -388,7 +388,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Version and objects of a list: key and version of each.
+/// The objects of a list: key and resourceVersion.
 type Seen = BTreeMap<String, String>;
 
 struct Stage {
@@ -400,7 +400,7 @@ struct Reply {
     code: u16,
     kind: String,
     body: Vec<u8>,
-    /// Whether there may be more, later.
+    /// Set if the body is a stream that has not ended.
     open: bool,
 }
 
@@ -440,13 +440,13 @@ impl Stage {
         Reply { code, kind, body, open }
     }
 
-    /// One request, and what must hold of its answer.
+    /// Sends a request and checks the response.
     fn request(&self, source: &mut Source<'_>) {
         let method = Method::from_bytes(source.pick(METHODS).as_bytes()).expect("a method");
         let (path, query) = (source.path(), source.query());
         let uri = if query.is_empty() { path } else { format!("{path}?{query}") };
         if uri.parse::<http::Uri>().is_err() {
-            // Such bytes never come through the HTTP library.
+            // The HTTP library rejects such bytes before they reach the handler.
             return;
         }
         let (accept, kind) = (source.pick(ACCEPTS), source.pick(TYPES));
@@ -497,7 +497,7 @@ impl Stage {
         (version, list["items"].as_array().expect("items").iter().map(entry).collect())
     }
 
-    /// What a watch from an earlier version shows leads to the list of now.
+    /// Checks that a watch from an earlier version, applied to the list of then, leads to the current list.
     fn check_replay(&self, path: &str, version: &str, mut seen: Seen) {
         let uri = format!("{path}?watch=true&resourceVersion={version}");
         let watch = self.send(&Method::GET, &uri, &[], &[]);
@@ -520,7 +520,7 @@ impl Stage {
         assert_eq!(seen, self.list(path).1, "{path}");
     }
 
-    /// Every object can be read back as it is stored, and no two have the same version.
+    /// Checks that every object can be read as it is stored, and that versions are unique.
     fn check_objects(&self) {
         let mut versions = BTreeSet::new();
         let now = self.cluster.store.version();
@@ -553,7 +553,7 @@ impl Stage {
     }
 }
 
-/// A name as it stands in a path.
+/// Percent-encodes a name for a path.
 fn encoded(name: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
     let shown = |byte: u8| {
@@ -562,7 +562,7 @@ fn encoded(name: &str) -> String {
     name.bytes().map(shown).collect()
 }
 
-/// Key and version of an object.
+/// Returns key and resourceVersion of an object.
 fn entry(object: &Value) -> (String, String) {
     let text = |name: &str| object["metadata"][name].as_str().unwrap_or_default().to_owned();
     (format!("{}/{}", text("namespace"), text("name")), text("resourceVersion"))

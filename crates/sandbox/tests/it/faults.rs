@@ -1,4 +1,4 @@
-//! What goes wrong on demand.
+//! Injected faults.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::stage::{Stage, pod};
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
 #[tokio::test]
-async fn requests_fail_wait_or_lose_their_answers() {
+async fn requests_fail_are_delayed_or_lose_their_responses() {
     let stage = Stage::new(0).await;
     let rule = |fault| FaultRule {
         method: Some(Method::POST),
@@ -41,7 +41,7 @@ async fn requests_fail_wait_or_lose_their_answers() {
 }
 
 #[tokio::test]
-async fn a_panic_in_a_handler_costs_one_request() {
+async fn a_panic_in_a_handler_fails_one_request() {
     let stage = Stage::new(0).await;
     stage.sandbox.faults.add(FaultRule {
         method: Some(Method::POST),
@@ -59,7 +59,7 @@ async fn a_panic_in_a_handler_costs_one_request() {
 }
 
 #[tokio::test]
-async fn a_connection_is_reset_and_the_request_is_not_carried_out() {
+async fn a_connection_is_reset_and_the_request_is_not_executed() {
     let stage = Stage::new(0).await;
     stage.sandbox.faults.add(FaultRule {
         method: Some(Method::POST),
@@ -70,14 +70,14 @@ async fn a_connection_is_reset_and_the_request_is_not_carried_out() {
     });
     let request = http::Request::post(PODS).header("content-type", "application/json");
     let body = kube::client::Body::from(pod("a").to_string().into_bytes());
-    stage.client.send(request.body(body).unwrap()).await.expect_err("nobody answers");
+    stage.client.send(request.body(body).unwrap()).await.expect_err("no response");
     assert_eq!(stage.get(&format!("{PODS}/a")).await.0, 404);
     assert_eq!(stage.post(PODS, &pod("a")).await.0, 201);
     stage.end().await;
 }
 
 #[tokio::test]
-async fn a_replica_that_is_behind_shows_the_past() {
+async fn a_lagging_replica_returns_an_old_version() {
     let stage = Stage::new(0).await;
     stage.make(PODS, &pod("a")).await;
     let then = stage.sandbox.cluster.store.version();
@@ -100,10 +100,10 @@ async fn a_replica_that_is_behind_shows_the_past() {
     assert_eq!(names, [&json!("a")]);
     assert_eq!(stage.get(&format!("{PODS}/a")).await.0, 200);
     assert_eq!(stage.get(&format!("{PODS}/b")).await.0, 404);
-    // Who has seen more than this replica is told to wait.
+    // A client that requires a newer version than the replica has gets a time-out.
     let (status, late) = stage.get(&format!("{PODS}?resourceVersion={}", then + behind)).await;
     assert_eq!((status.as_u16(), &late["reason"]), (504, &json!("Timeout")));
-    // It catches up: a watch begins with the past and leads to the present.
+    // A watch catches up: it starts with the old version and ends at the current one.
     let (_, watch) = stage.get(&format!("{PODS}?watch=true&timeoutSeconds=1")).await;
     let kinds: Vec<String> = watch
         .as_str()

@@ -1,4 +1,4 @@
-//! Requests that are meant to do harm, and demands that are too large: the server stays as it was.
+//! Malicious and oversized requests must not damage the server.
 
 use http::Method;
 use serde_json::{Map, Value, json};
@@ -38,7 +38,7 @@ async fn forged_managed_fields_are_not_stored() {
         assert_eq!(status, 200, "{fields}: {after}");
         assert_eq!(after["data"]["y"], "3");
     }
-    // Steps that can be read are taken, entries that make no sense are refused.
+    // Valid path elements are accepted, invalid entries are rejected.
     let (status, told) = stage
         .patch(&path, "merge-patch+json", &json!({"metadata": {"managedFields": [{"manager": "x", "operation": "Invent", "fieldsType": "V2"}]}}))
         .await;
@@ -50,7 +50,7 @@ async fn forged_managed_fields_are_not_stored() {
 }
 
 #[tokio::test]
-async fn copies_of_copies_are_refused() {
+async fn copies_of_copies_are_rejected() {
     let stage = Stage::new(0).await;
     stage.make(MAPS, &json!({"metadata": {"name": "a", "annotations": {"x": "y"}}})).await;
     let double: Vec<Value> = (0..60)
@@ -67,7 +67,7 @@ async fn copies_of_copies_are_refused() {
     stage.end().await;
 }
 
-/// More than an answer can have headers.
+/// More unknown fields than a response can have headers.
 #[tokio::test]
 async fn an_object_with_many_unknown_fields_is_answered() {
     let stage = Stage::new(0).await;
@@ -78,7 +78,7 @@ async fn an_object_with_many_unknown_fields_is_answered() {
 }
 
 #[tokio::test]
-async fn objects_are_bounded_and_controllers_say_so() {
+async fn the_object_limit_is_reported_by_controllers() {
     let stage = Stage::new(0).await;
     let pods = "/api/v1/namespaces/default/pods";
     let deployments = "/apis/apps/v1/namespaces/default/deployments";

@@ -1,4 +1,4 @@
-//! The real kubectl against the sandbox, where it is at hand.
+//! Upstream's kubectl against the sandbox, if it was built.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -11,7 +11,7 @@ struct Shell {
 }
 
 impl Shell {
-    /// Runs a command; whether it went well, and all that it said.
+    /// Runs a command. Returns `true` if it succeeded, and its output.
     fn run(&self, command: &str) -> (bool, String) {
         let output = Command::new(&self.kubectl)
             .args(command.split_whitespace())
@@ -50,7 +50,7 @@ spec:
   - {name: app, imagee: x}
 ";
 
-/// Commands in order, whether they go well, and something that they say.
+/// Commands in order, the expected success, and a part of the expected output.
 const SCRIPT: &[(&str, bool, &str)] = &[
     ("version", true, "Server Version: v1.36.4"),
     ("get nodes", true, "node-2   Ready"),
@@ -139,7 +139,7 @@ const SCRIPT: &[(&str, bool, &str)] = &[
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn kubectl_works_as_it_does_elsewhere() {
+async fn kubectl_commands_succeed_with_upstreams_output() {
     let Some(kubectl) = program("kubectl") else {
         eprintln!("SKIPPED: kubectl was not found; build it with `cargo xtask controlplane up`");
         return;

@@ -1,4 +1,4 @@
-//! Reading and writing objects.
+//! Reads and writes of objects.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::stage::{Stage, deployment, pod};
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
 #[tokio::test]
-async fn a_pod_that_is_bound_runs_and_a_deleted_one_goes() {
+async fn a_bound_pod_runs_and_a_deleted_pod_is_removed() {
     let stage = Stage::new(1).await;
     stage.make(PODS, &pod("a")).await;
     let binding = json!({"metadata": {"name": "a"}, "target": {"kind": "Node", "name": "node-0"}});
@@ -23,7 +23,7 @@ async fn a_pod_that_is_bound_runs_and_a_deleted_one_goes() {
 }
 
 #[tokio::test]
-async fn names_are_generated_and_defaults_filled_in() {
+async fn names_are_generated_and_defaults_applied() {
     let stage = Stage::new(0).await;
     let mut generated = pod("x");
     generated["metadata"] = json!({"generateName": "web-"});
@@ -36,7 +36,7 @@ async fn names_are_generated_and_defaults_filled_in() {
 }
 
 #[tokio::test]
-async fn old_versions_conflict() {
+async fn writes_of_old_versions_conflict() {
     let stage = Stage::new(0).await;
     let path = "/api/v1/namespaces/default/configmaps";
     let made = stage.make(path, &json!({"metadata": {"name": "c"}, "data": {"a": "1"}})).await;
@@ -56,7 +56,7 @@ async fn old_versions_conflict() {
 }
 
 #[tokio::test]
-async fn all_forms_of_patches_work() {
+async fn all_types_of_patches_work() {
     let stage = Stage::new(0).await;
     let path = "/apis/apps/v1/namespaces/default/deployments/d";
     stage.make("/apis/apps/v1/namespaces/default/deployments", &deployment("d", 0)).await;
@@ -103,7 +103,7 @@ async fn apply_creates_and_dry_run_does_not() {
 }
 
 #[tokio::test]
-async fn pages_show_one_version() {
+async fn pages_of_a_list_show_one_version() {
     let stage = Stage::new(0).await;
     let path = "/api/v1/namespaces/default/configmaps";
     for number in 0..5 {
@@ -149,7 +149,7 @@ async fn events_are_the_same_in_both_groups() {
 }
 
 #[tokio::test]
-async fn custom_kinds_come_and_go() {
+async fn custom_kinds_are_served_until_their_definition_is_deleted() {
     let stage = Stage::new(0).await;
     let definition = json!({"metadata": {"name": "things.example.com"}, "spec": {
         "group": "example.com", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"},
@@ -179,7 +179,7 @@ async fn custom_kinds_come_and_go() {
 }
 
 #[tokio::test]
-async fn protobuf_goes_in_and_out() {
+async fn protobuf_is_accepted_and_returned() {
     let stage = Stage::new(0).await;
     stage.make(PODS, &pod("a")).await;
     let request = http::Request::get(format!("{PODS}/a"))
@@ -191,7 +191,7 @@ async fn protobuf_goes_in_and_out() {
         http_body_util::BodyExt::collect(response.into_body()).await.unwrap().to_bytes().to_vec();
     assert!(bytes.starts_with(b"k8s\0"));
     stage.delete(&format!("{PODS}/a")).await;
-    // What came out can be sent back as a new object, once its version is gone.
+    // The response can be sent back as a new object, except for its resourceVersion.
     let (status, refused) =
         stage.send(Method::POST, PODS, "application/vnd.kubernetes.protobuf", bytes).await;
     assert_eq!(

@@ -1,4 +1,4 @@
-//! The life of pods on their nodes, and nodes that fail, as clients see them.
+//! The lifecycle of pods, and node outages, as clients see them.
 
 use http::{Method, Request};
 use kube::client::Body;
@@ -15,7 +15,7 @@ fn large(name: &str) -> Value {
     pod
 }
 
-/// The column `STATUS` of a pod, as kubectl shows it.
+/// Returns the column `STATUS` of a pod, as kubectl prints it.
 async fn shown(stage: &Stage, name: &str) -> String {
     let request = Request::builder()
         .method(Method::GET)
@@ -30,7 +30,7 @@ async fn shown(stage: &Stage, name: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_scheduler_that_overcommits_makes_pods_that_fail() {
+async fn pods_that_overcommit_a_node_fail() {
     let stage = Stage::new(1).await;
     // It binds every pod to the only node, which has 32 CPUs.
     let scheduler = schedule(&stage).await;
@@ -43,7 +43,7 @@ async fn a_scheduler_that_overcommits_makes_pods_that_fail() {
         list["items"].as_array().unwrap().iter().map(|pod| &pod["status"]["phase"]).collect();
     assert_eq!(phases, ["Running", "Failed", "Failed"]);
     assert_eq!(shown(&stage, "b").await, "OutOfcpu");
-    // A replica set makes another pod for one that failed, until there is room.
+    // A replica set replaces failed pods until one fits.
     let set = json!({"metadata": {"name": "web"}, "spec": {"replicas": 1,
         "selector": {"matchLabels": {"app": "web"}},
         "template": {"metadata": {"labels": {"app": "web"}}, "spec": large("web")["spec"]}}});
@@ -61,11 +61,11 @@ async fn a_scheduler_that_overcommits_makes_pods_that_fail() {
 }
 
 #[tokio::test]
-async fn a_deleted_pod_is_shown_as_terminating_until_it_has_stopped() {
+async fn a_deleted_pod_is_terminating_until_it_has_stopped() {
     let stage = Stage::new(1).await;
     let scheduler = schedule(&stage).await;
     let mut victim = large("victim");
-    // Longer than the test: the second deletion ends it.
+    // Longer than the test: the second deletion stops it.
     victim["metadata"]["annotations"]["sandbox.novasphere.dev/stops-after"] = "10m".into();
     victim["spec"]["terminationGracePeriodSeconds"] = 600.into();
     stage.make(PODS, &victim).await;
@@ -87,7 +87,7 @@ async fn a_deleted_pod_is_shown_as_terminating_until_it_has_stopped() {
 }
 
 #[tokio::test]
-async fn a_node_fails_for_as_long_as_its_annotation_says() {
+async fn a_node_fails_for_the_time_in_its_annotation() {
     let stage = Stage::with(&Options { nodes: 1, speed: 20.0, ..Options::default() }).await;
     let path = "/api/v1/nodes/node-0";
     let ready = |node: &Value, status: &str| {
@@ -109,7 +109,7 @@ async fn a_node_fails_for_as_long_as_its_annotation_says() {
 }
 
 #[tokio::test]
-async fn daemon_sets_replace_failed_pods_and_keep_those_that_a_taint_leaves() {
+async fn daemon_sets_replace_failed_pods_and_keep_pods_on_no_schedule_taints() {
     let stage = Stage::new(1).await;
     let scheduler = schedule(&stage).await;
     stage.make(PODS, &large("a")).await;
@@ -144,13 +144,13 @@ async fn daemon_sets_replace_failed_pods_and_keep_those_that_a_taint_leaves() {
 }
 
 #[tokio::test]
-async fn a_deployment_that_recreates_waits_until_its_old_pods_have_stopped() {
+async fn recreating_deployments_wait_until_old_pods_have_stopped() {
     let stage = Stage::new(2).await;
     let scheduler = schedule(&stage).await;
     let all = "/apis/apps/v1/namespaces/default/deployments";
     let mut web = crate::stage::deployment("web", 2);
     web["spec"]["strategy"] = json!({"type": "Recreate"});
-    // Longer than the test: second deletions end them.
+    // Longer than the test: second deletions stop them.
     web["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 600.into();
     web["spec"]["template"]["metadata"]["annotations"] =
         json!({"sandbox.novasphere.dev/stops-after": "10m"});

@@ -1,14 +1,14 @@
-//! kube-scheduler itself on the sandbox, where it is at hand.
+//! Upstream's kube-scheduler on the sandbox, if it was built.
 
 use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
 
 use crate::stage::{Stage, deployment, program};
 
-/// Pods to schedule. Its client sends 50 requests a second by default, so this takes a while.
+/// Number of pods. The scheduler sends 50 requests per second by default, so this takes seconds.
 const PODS: u64 = 200;
 
-/// Ends the program however the test ends.
+/// Kills the program when it is dropped.
 struct Running(Child);
 
 impl Drop for Running {

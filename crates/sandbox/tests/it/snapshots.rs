@@ -1,4 +1,4 @@
-//! Snapshots of real clusters: what they hold stays as it is until something of it changes.
+//! Snapshots of real clusters stay unchanged until one of their workloads or pods changes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -52,8 +52,8 @@ const KINDS: [(&str, &str); 7] = [
     ("Node", "v1"),
 ];
 
-/// Pods of owners of every kind: those that are in the file with other numbers of pods than they
-/// want, and those that are not in it.
+/// Pods of owners of every kind: owners in the file whose replicas differ from the number of their pods,
+/// and owners that are not in the file.
 fn snapshot() -> Value {
     let node = |name: &str| {
         json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "uid": name},
@@ -102,8 +102,8 @@ async fn names(stage: &Stage) -> BTreeSet<String> {
     names.map(|pod| pod["metadata"]["name"].as_str().expect("a name").to_owned()).collect()
 }
 
-/// Makes one object for each controller and waits until it was looked at. Controllers look at what
-/// was there at the start before or together with what comes later, in the order of names.
+/// Creates an object for each controller and waits for its status. Controllers handle the imported objects
+/// before or together with later ones, in the order of names.
 async fn all_controllers_have_looked(stage: &Stage) {
     stage.make("/apis/apps/v1/namespaces/default/deployments", &deployment("zz", 1)).await;
     let spec = |more: Value| {
@@ -138,7 +138,7 @@ async fn all_controllers_have_looked(stage: &Stage) {
             one["status"]["replicas"] == 1
         })
         .await;
-    // Garbage collection still works on what comes later.
+    // Garbage collection still deletes later objects.
     let orphan = json!({"metadata": {"name": "zz", "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "no", "uid": "no"}]}});
     let maps = "/api/v1/namespaces/default/configmaps";
     stage.post(maps, &orphan).await;
@@ -148,10 +148,10 @@ async fn all_controllers_have_looked(stage: &Stage) {
 #[tokio::test]
 async fn pods_of_a_snapshot_stay_whatever_their_owners() {
     let (stage, imported) = serve().await;
-    // Two of each kind, and three more.
+    // Two pods of each kind, and three more.
     let given = 2 * KINDS.len() + 3;
     assert_eq!(imported.held, KINDS.len() - 1);
-    // The owner of `node-0` is a node that is called otherwise.
+    // The owner of the pod `node-0` is a node that does not exist.
     assert_eq!(imported.without_owner, KINDS.len() + 1);
     all_controllers_have_looked(&stage).await;
     let mut left = names(&stage).await;
@@ -163,7 +163,7 @@ async fn pods_of_a_snapshot_stay_whatever_their_owners() {
 }
 
 #[tokio::test]
-async fn a_workload_of_a_snapshot_works_again_once_it_or_a_pod_of_it_changes() {
+async fn controllers_resume_a_workload_of_a_snapshot_once_it_or_its_pods_change() {
     let (stage, _) = serve().await;
     let owned = |list: &Value, kind: &str| {
         let pods = list["items"].as_array().unwrap().iter();
@@ -174,24 +174,24 @@ async fn a_workload_of_a_snapshot_works_again_once_it_or_a_pod_of_it_changes() {
             })
             .count()
     };
-    // A pod that is deleted is replaced, as many as the spec says.
+    // A deleted pod is replaced, up to the number in the spec.
     stage.delete(&format!("{PODS}/statefulset-7?gracePeriodSeconds=0")).await;
     stage.until(PODS, |list| owned(list, "StatefulSet") >= 2).await;
-    // The pod that was there is not taken for outdated.
+    // The existing pod does not count as outdated.
     let pod = stage.get(&format!("{PODS}/statefulset-0")).await.1;
     assert_eq!(pod["metadata"]["uid"], "pod-statefulset-0");
     assert_eq!(pod["metadata"]["deletionTimestamp"], Value::Null);
     let pod = stage.get(&format!("{PODS}/present-statefulset-1")).await.1;
     assert_eq!(pod["metadata"]["labels"]["controller-revision-hash"], "old");
-    // Another number is another spec.
+    // Changing the replicas releases the workload.
     let three = json!({"spec": {"replicas": 3}});
     let set = format!("{REPLICA_SETS}/present-replicaset");
     stage.patch(&set, "merge-patch+json", &three).await;
     stage.until(PODS, |list| owned(list, "ReplicaSet") == 3).await;
-    // A new node is one more place for a daemon.
+    // A new node gets a daemon pod.
     stage.make("/api/v1/nodes", &json!({"metadata": {"name": "n3"}})).await;
     stage.until(PODS, |list| owned(list, "DaemonSet") == 3).await;
-    // The end of an owner is the end of its pods, also of a snapshot.
+    // The deletion of an owner deletes its pods, also those of a snapshot.
     stage.delete(&set).await;
     stage.until(PODS, |list| owned(list, "ReplicaSet") == 0).await;
     stage.end().await;

@@ -1,4 +1,4 @@
-//! Watches: what they send, and how they end.
+//! The events and the end of watches.
 
 use http::Request;
 use http_body_util::BodyExt as _;
@@ -9,7 +9,7 @@ use crate::stage::{PATIENCE, Stage, pod};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
-/// Lines of a stream.
+/// Lines of a streamed response.
 struct Lines {
     body: Body,
     rest: Vec<u8>,
@@ -23,7 +23,7 @@ impl Lines {
         Self { body: response.into_body(), rest: Vec::new() }
     }
 
-    /// The next line; `None` at the end.
+    /// Returns the next line, or `None` at the end.
     async fn next(&mut self) -> Option<Value> {
         loop {
             if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
@@ -39,7 +39,7 @@ impl Lines {
         }
     }
 
-    /// Types and names of the next lines.
+    /// Returns types and names of the next events.
     async fn some(&mut self, count: usize) -> Vec<String> {
         let mut seen = Vec::new();
         for _ in 0..count {
@@ -52,7 +52,7 @@ impl Lines {
 }
 
 #[tokio::test]
-async fn a_watch_goes_on_where_a_list_ended() {
+async fn a_watch_resumes_from_the_version_of_a_list() {
     let stage = Stage::new(0).await;
     stage.make(PODS, &pod("a")).await;
     let version =
@@ -86,7 +86,7 @@ async fn streaming_lists_end_with_a_bookmark() {
 }
 
 #[tokio::test]
-async fn what_leaves_the_view_is_deleted_and_what_enters_is_added() {
+async fn objects_that_leave_or_enter_a_selection_are_deleted_and_added() {
     let stage = Stage::new(0).await;
     let mut lines =
         Lines::open(&stage, &format!("{PODS}?watch=true&labelSelector=tier%3Dfront")).await;
@@ -101,7 +101,7 @@ async fn what_leaves_the_view_is_deleted_and_what_enters_is_added() {
 }
 
 #[tokio::test]
-async fn versions_that_are_forgotten_expire() {
+async fn compacted_versions_expire() {
     let stage = Stage::new(0).await;
     stage.sandbox.cluster.resource("", "pods").objects.limit_watch_cache(3);
     for number in 0..9 {
@@ -118,7 +118,7 @@ async fn versions_that_are_forgotten_expire() {
 }
 
 #[tokio::test]
-async fn a_watcher_that_does_not_read_is_cut_off_and_nobody_else_waits() {
+async fn a_slow_watch_expires_and_does_not_block_writes() {
     let stage = Stage::new(0).await;
     stage.sandbox.cluster.resource("", "configmaps").objects.limit_watch_cache(50);
     let maps = "/api/v1/namespaces/default/configmaps";
@@ -127,7 +127,7 @@ async fn a_watcher_that_does_not_read_is_cut_off_and_nobody_else_waits() {
         &format!("{maps}?watch=true&resourceVersion={}", stage.sandbox.cluster.store.version()),
     )
     .await;
-    // More than fits into all buffers between us, so that the server has to wait for the reader.
+    // More than all buffers between server and client hold, so that the server has to wait for the client.
     let filler = "x".repeat(200_000);
     for number in 0..200 {
         stage

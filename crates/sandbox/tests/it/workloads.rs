@@ -1,11 +1,11 @@
-//! Controllers: what they make of what people ask for.
+//! Workloads and their controllers.
 
 use serde_json::{Value, json};
 
 use crate::stage::{Stage, deployment, schedule};
 
 #[tokio::test]
-async fn deployments_roll_and_end_with_all_they_own() {
+async fn deployments_roll_out_scale_and_delete_their_pods() {
     let stage = Stage::new(3).await;
     let scheduler = schedule(&stage).await;
     let all = "/apis/apps/v1/namespaces/default/deployments";
@@ -52,7 +52,7 @@ async fn deployments_roll_and_end_with_all_they_own() {
 }
 
 #[tokio::test]
-async fn jobs_complete_and_failing_ones_fail() {
+async fn jobs_complete_or_fail_with_their_pods() {
     let stage =
         Stage::with(&sandbox::Options { nodes: 2, speed: 20.0, ..sandbox::Options::default() })
             .await;
@@ -79,7 +79,7 @@ async fn jobs_complete_and_failing_ones_fail() {
 }
 
 #[tokio::test]
-async fn stateful_and_daemon_sets_have_their_pods() {
+async fn stateful_and_daemon_sets_create_their_pods() {
     let stage = Stage::new(3).await;
     let scheduler = schedule(&stage).await;
     let template = json!({"metadata": {"labels": {"app": "s"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
@@ -101,7 +101,7 @@ async fn stateful_and_daemon_sets_have_their_pods() {
 }
 
 #[tokio::test]
-async fn budgets_hold_evictions_back() {
+async fn disruption_budgets_forbid_evictions() {
     let stage = Stage::new(2).await;
     let scheduler = schedule(&stage).await;
     stage.make("/apis/apps/v1/namespaces/default/deployments", &deployment("web", 2)).await;
@@ -134,7 +134,7 @@ async fn budgets_hold_evictions_back() {
 }
 
 #[tokio::test]
-async fn namespaces_take_everything_with_them() {
+async fn deleting_a_namespace_deletes_its_objects() {
     let stage = Stage::new(1).await;
     stage.make("/api/v1/namespaces", &json!({"metadata": {"name": "team"}})).await;
     stage.make("/api/v1/namespaces/team/configmaps", &json!({"metadata": {"name": "c"}})).await;
@@ -150,7 +150,7 @@ async fn namespaces_take_everything_with_them() {
 }
 
 #[tokio::test]
-async fn claims_that_wait_get_volumes_once_a_node_is_chosen() {
+async fn claims_of_waiting_classes_are_bound_once_a_node_is_selected() {
     let stage = Stage::new(1).await;
     let claims = "/api/v1/namespaces/default/persistentvolumeclaims";
     let claim = json!({"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
@@ -170,7 +170,7 @@ async fn claims_that_wait_get_volumes_once_a_node_is_chosen() {
 }
 
 #[tokio::test]
-async fn workloads_tell_their_state_although_a_quota_refuses_pods() {
+async fn workloads_report_their_status_although_a_quota_rejects_pods() {
     let stage = Stage::new(1).await;
     let quotas = "/api/v1/namespaces/default/resourcequotas";
     stage.make(quotas, &json!({"metadata": {"name": "q"}, "spec": {"hard": {"pods": "3"}}})).await;
@@ -188,7 +188,7 @@ async fn workloads_tell_their_state_although_a_quota_refuses_pods() {
     let told = failure(&full).unwrap();
     assert_eq!((&told["status"], &told["reason"]), (&json!("True"), &json!("FailedCreate")));
     assert!(told["message"].as_str().unwrap().contains("exceeded quota"), "{told}");
-    // The condition goes with its reason.
+    // The condition is removed with its cause.
     stage
         .patch(
             &format!("{quotas}/q"),
@@ -197,7 +197,7 @@ async fn workloads_tell_their_state_although_a_quota_refuses_pods() {
         )
         .await;
     stage.until(&set, |set| set["status"]["replicas"] == 5 && failure(set).is_none()).await;
-    // A job that gets only a part of its pods says how many.
+    // A job reports a partial creation of its pods.
     stage
         .patch(
             &format!("{quotas}/q"),
@@ -219,7 +219,7 @@ async fn claims_take_the_smallest_volume_that_fits() {
     let (volumes, claims) =
         ("/api/v1/persistentvolumes", "/api/v1/namespaces/default/persistentvolumeclaims");
     let claim = |name: &str, size: &str| json!({"metadata": {"name": name}, "spec": {"storageClassName": "", "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}}});
-    // Claims that come before their volumes, and after.
+    // Claims created before and after their volumes.
     stage.make(claims, &claim("early", "5Gi")).await;
     for (name, size) in [("large", "20Gi"), ("small", "1Gi"), ("medium", "10Gi")] {
         let volume = json!({"metadata": {"name": name}, "spec": {"capacity": {"storage": size}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/x"}}});
@@ -232,7 +232,7 @@ async fn claims_take_the_smallest_volume_that_fits() {
     }
     stage.make(claims, &claim("late", "5Gi")).await;
     stage.until(&format!("{claims}/late"), |one| one["spec"]["volumeName"] == "medium").await;
-    // A volume that names its claim waits for it.
+    // A volume with a claim reference is reserved.
     let reserved = json!({"metadata": {"name": "mine"}, "spec": {"capacity": {"storage": "50Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/x"},
         "claimRef": {"namespace": "default", "name": "chosen"}}});
     stage.make(volumes, &reserved).await;

@@ -62,7 +62,7 @@ async fn foreground_deletion_takes_time_linear_in_the_dependents() {
         maps.objects.list("").objects.iter().all(|object| object.deleting)
     })
     .await;
-    // The dependents go one after another, as pods do.
+    // The dependents are deleted one after another, as pods are.
     let of = Arc::clone(&cluster);
     let collector = tokio::spawn(async move { run(&of).await });
     for name in &names {

@@ -1,17 +1,17 @@
-//! What the admitted pods of each node take, and whether one more fits.
+//! Requests and host ports of the admitted pods of each node, and the check whether one more pod fits.
 //!
-//! The sums are kept up to date with every pod that comes and goes, so a check costs as much as the pod
-//! asks for, however many pods the node has.
+//! The sums are updated with every admitted and finished pod, so a check takes time proportional to the
+//! requests of the pod, not to the number of pods on the node.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use crate::actors::affinity;
-use crate::json::{at, int, list, map, text, truth};
+use crate::json::{at, int, list, map, quantity, text, truth};
 use crate::quantity::Quantity;
 
-/// Why a pod was not admitted.
+/// Reason and message of a rejected pod.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Rejection {
     pub(super) reason: String,
@@ -21,10 +21,10 @@ pub(super) struct Rejection {
 /// Amounts by resource: thousandths for CPU, whole units for all others.
 type Amounts = BTreeMap<String, i128>;
 
-/// A port of a node: protocol, number, and the address that it is taken on.
+/// A host port: protocol, number, and host address.
 type Port = (String, i64, String);
 
-/// What one pod takes of its node.
+/// Requests and host ports of one pod.
 #[derive(Debug, PartialEq, Eq)]
 struct Share {
     node: String,
@@ -32,7 +32,7 @@ struct Share {
     ports: Vec<Port>,
 }
 
-/// What all pods of a node take together.
+/// Sum of the requests and host ports of the pods of a node.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Sum {
     pods: i128,
@@ -40,7 +40,7 @@ struct Sum {
     ports: BTreeMap<Port, usize>,
 }
 
-/// What the pods of all nodes take.
+/// Requests and host ports of the admitted pods of all nodes.
 #[derive(Debug, Default)]
 pub(super) struct Room {
     shares: BTreeMap<Box<str>, Share>,
@@ -48,7 +48,7 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// Counts an admitted pod, once, with what it asks for now.
+    /// Counts an admitted pod once, with its current requests.
     pub(super) fn take(&mut self, pod: &Value) {
         let share = Share::of(pod);
         let uid = crate::json::uid(pod);
@@ -67,7 +67,7 @@ impl Room {
         self.shares.insert(uid.into(), share);
     }
 
-    /// Counts a pod no more.
+    /// Removes a pod from the sums.
     pub(super) fn give_back(&mut self, uid: &str) {
         let Some(share) = self.shares.remove(uid) else { return };
         let Some(sum) = self.nodes.get_mut(&share.node) else { return };
@@ -87,7 +87,7 @@ impl Room {
         }
     }
 
-    /// Whether a pod that is not counted yet fits on a node, checked in upstream's order.
+    /// Checks whether a pod that is not counted yet fits on a node, in upstream's order.
     pub(super) fn check(&self, pod: &Value, node: &Value) -> Result<(), Rejection> {
         let share = Share::of(pod);
         let none = Sum::default();
@@ -101,7 +101,7 @@ impl Room {
             let message = "node(s) didn't have free ports for the requested pod ports";
             return Err(Rejection::predicate("NodePorts", message));
         }
-        // A kubelet looks at no other effect.
+        // Kubelets ignore taints with other effects.
         if !affinity::tolerates_all(pod, node, &["NoExecute"]) {
             let message = "node(s) had taints that the pod didn't tolerate";
             return Err(Rejection::predicate("TaintToleration", message));
@@ -127,12 +127,10 @@ impl Rejection {
 
 fn check_amounts(share: &Share, sum: &Sum, node: &Value) -> Result<(), Rejection> {
     let given = |part| at(node, &["status", part]).filter(|given| given.is_object());
-    // Without either the node has not said yet what it has.
+    // The node has reported neither allocatable nor capacity yet.
     let Some(given) = given("allocatable").or_else(|| given("capacity")) else { return Ok(()) };
-    let capacity = |resource: &str| {
-        let quantity = given.get(resource).and_then(Value::as_str).and_then(Quantity::parse);
-        quantity.map(|quantity| units(resource, quantity))
-    };
+    let capacity =
+        |resource: &str| quantity(given, &[resource]).map(|quantity| units(resource, quantity));
     let pods = capacity("pods").unwrap_or(0);
     if sum.pods + 1 > pods {
         return Err(Rejection::resource("pods", 1, sum.pods, pods));
@@ -143,7 +141,7 @@ fn check_amounts(share: &Share, sum: &Sum, node: &Value) -> Result<(), Rejection
         let requested = share.amounts.get(resource).copied().unwrap_or(0);
         let capacity = match capacity(resource) {
             Some(capacity) => capacity,
-            // Extended resources that a node does not have are managed for the whole cluster.
+            // As upstream, an extended resource that the node lacks counts as managed at cluster level.
             None if extended(resource) => continue,
             None => 0,
         };
@@ -155,7 +153,7 @@ fn check_amounts(share: &Share, sum: &Sum, node: &Value) -> Result<(), Rejection
     Ok(())
 }
 
-/// Whether a resource is not one of Kubernetes' own.
+/// Returns `true` if a resource name has a domain other than `kubernetes.io`.
 fn extended(resource: &str) -> bool {
     let domain = resource.split_once('/').map_or("", |(domain, _)| domain);
     !domain.is_empty() && domain != "kubernetes.io" && !domain.ends_with(".kubernetes.io")
@@ -183,7 +181,7 @@ impl Share {
 }
 
 impl Sum {
-    /// Whether a port is taken, on the same address or on all.
+    /// Returns `true` if a port is in use on the same address, or either address is the wildcard.
     fn conflicts(&self, (protocol, number, address): &Port) -> bool {
         let of_number = (protocol.clone(), *number, String::new())..;
         let taken = self.ports.range(of_number).map(|(port, _)| port);
@@ -194,7 +192,7 @@ impl Sum {
 
 const ANY: &str = "0.0.0.0";
 
-/// The ports of its node that a pod takes.
+/// Returns the host ports of a pod.
 fn ports(pod: &Value) -> Vec<Port> {
     let host = truth(pod, &["spec", "hostNetwork"]);
     let sidecars = list(pod, &["spec", "initContainers"])
@@ -231,17 +229,17 @@ mod tests {
             {"name": "c", "resources": {"requests": requests}}]}})
     }
 
-    fn refused(room: &Room, pod: &Value) -> (String, String) {
+    fn rejection(room: &Room, pod: &Value) -> (String, String) {
         let rejection = room.check(pod, &node()).unwrap_err();
         (rejection.reason, rejection.message)
     }
 
     #[test]
-    fn a_pod_that_asks_for_more_than_is_left_is_refused_in_upstreams_words() {
+    fn a_pod_that_exceeds_the_free_resources_is_rejected_in_upstreams_words() {
         let mut room = Room::default();
         room.take(&pod("a", &json!({"cpu": "900m", "example.com/gpu": "1"})));
         assert_eq!(
-            refused(&room, &pod("b", &json!({"cpu": "101m", "memory": "2Gi"}))),
+            rejection(&room, &pod("b", &json!({"cpu": "101m", "memory": "2Gi"}))),
             (
                 "OutOfcpu".to_owned(),
                 "Node didn't have enough resource: cpu, requested: 101, used: 900, capacity: 1000"
@@ -253,7 +251,7 @@ mod tests {
             (json!({"ephemeral-storage": "1"}), "OutOfephemeral-storage"),
             (json!({"example.com/gpu": "2"}), "OutOfexample.com/gpu"),
         ] {
-            assert_eq!(refused(&room, &pod("b", &requests)).0, reason);
+            assert_eq!(rejection(&room, &pod("b", &requests)).0, reason);
         }
         for requests in
             [json!({"cpu": "100m", "memory": "1Gi"}), json!({"example.com/other": "9"}), json!({})]
@@ -262,11 +260,11 @@ mod tests {
         }
         room.take(&pod("b", &json!({})));
         room.take(&pod("c", &json!({})));
-        assert_eq!(refused(&room, &pod("d", &json!({}))).0, "OutOfpods");
+        assert_eq!(rejection(&room, &pod("d", &json!({}))).0, "OutOfpods");
     }
 
     #[test]
-    fn what_comes_and_goes_leaves_the_sums_as_they_were() {
+    fn adding_and_removing_pods_leaves_the_sums_as_they_were() {
         let mut room = Room::default();
         let mut first = pod("a", &json!({"cpu": "500m"}));
         first["spec"]["containers"][0]["ports"] =
@@ -277,14 +275,14 @@ mod tests {
         first["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "700m".into();
         room.take(&first);
         assert_eq!(room.nodes["n"].amounts["cpu"], 700);
-        assert_eq!(refused(&room, &pod("b", &json!({"cpu": "301m"}))).0, "OutOfcpu");
+        assert_eq!(rejection(&room, &pod("b", &json!({"cpu": "301m"}))).0, "OutOfcpu");
         room.give_back("a");
         room.give_back("a");
         assert!(room.nodes.is_empty() && room.shares.is_empty());
     }
 
     #[test]
-    fn ports_labels_and_taints_are_looked_at_as_a_kubelet_does() {
+    fn ports_labels_and_taints_are_checked_as_by_a_kubelet() {
         let mut room = Room::default();
         let with_port = |uid: &str, address: &str, protocol: &str| {
             let mut pod = pod(uid, &json!({}));
@@ -305,11 +303,11 @@ mod tests {
         let mut host = pod("c", &json!({}));
         host["spec"]["hostNetwork"] = true.into();
         host["spec"]["containers"][0]["ports"] = json!([{"containerPort": 80}]);
-        assert_eq!(refused(&room, &host).0, "NodePorts");
+        assert_eq!(rejection(&room, &host).0, "NodePorts");
         let mut elsewhere = pod("d", &json!({}));
         elsewhere["spec"]["nodeSelector"] = json!({"zone": "y"});
         assert_eq!(
-            refused(&room, &elsewhere),
+            rejection(&room, &elsewhere),
             (
                 "NodeAffinity".to_owned(),
                 "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"

@@ -1,4 +1,4 @@
-//! What a kubelet writes into the status of a pod, for each step of its life.
+//! The status that a kubelet writes for each step of a pod's lifecycle.
 
 use serde_json::{Value, json};
 
@@ -11,17 +11,17 @@ use crate::subresources::set_condition;
 const CONDITIONS: [&str; 5] =
     ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
 
-/// Why a pod failed that was active for longer than its `activeDeadlineSeconds`.
+/// Reason of a pod that exceeded its `activeDeadlineSeconds`.
 pub(super) const EXPIRED: &str = "DeadlineExceeded";
 pub(super) const EXPIRED_MESSAGE: &str =
     "Pod was active on the node longer than the specified deadline";
 
-/// The exit code of a program that was ended by SIGTERM.
+/// Exit code of a process that was terminated by SIGTERM.
 const TERMINATED: i64 = 143;
-/// The exit code that a kubelet gives to containers that it knows nothing of.
+/// Exit code that a kubelet reports for containers whose state is unknown.
 const UNKNOWN_EXIT: i64 = 137;
 
-/// The pod does not fit on the node.
+/// Returns a pod that was rejected at admission.
 pub(super) fn rejected(before: &Value, now: &str, rejection: &Rejection) -> Value {
     let mut pod = before.clone();
     let status = slot(&mut pod, &["status"]);
@@ -33,7 +33,7 @@ pub(super) fn rejected(before: &Value, now: &str, rejection: &Rejection) -> Valu
     pod
 }
 
-/// The pod was admitted, and its containers are being created.
+/// Returns an admitted pod whose containers are being created.
 pub(super) fn creating(before: &Value, now: &str, host: &str) -> Value {
     let mut pod = before.clone();
     let statuses: Vec<Value> = list(before, &["spec", "containers"])
@@ -68,7 +68,7 @@ pub(super) fn creating(before: &Value, now: &str, host: &str) -> Value {
     pod
 }
 
-/// The containers of the pod run, for the first time or again.
+/// Returns the pod with running containers, started for the first time or again.
 pub(super) fn started(before: &Value, now: &str, host: &str, address: &str) -> Value {
     let mut pod = before.clone();
     let statuses = containers(before, now);
@@ -92,14 +92,14 @@ pub(super) fn started(before: &Value, now: &str, host: &str, address: &str) -> V
     pod
 }
 
-/// The pod says anew whether it is ready.
+/// Returns the pod with an updated condition `Ready`.
 pub(super) fn judged(before: &Value, now: &str) -> Value {
     let mut pod = before.clone();
     set_condition(slot(&mut pod, &["status"]), ready(before, now));
     pod
 }
 
-/// The condition `Ready`: all containers are ready, and all readiness gates are open.
+/// Returns the condition `Ready`: all containers are ready, and the conditions of all gates are `True`.
 fn ready(pod: &Value, now: &str) -> Value {
     if containers_ready(pod) != Some(true) {
         let mut one = condition(pod, "Ready", "False", now);
@@ -126,7 +126,8 @@ fn ready(pod: &Value, now: &str) -> Value {
     one
 }
 
-/// The containers of the pod have exited by themselves, and wait for their restart if there is one.
+/// Returns the pod after its containers have exited by themselves; they wait for a restart if the
+/// restart policy has one.
 pub(super) fn exited(before: &Value, now: &str) -> Value {
     let code = exit_code(before);
     let again = match text(before, &["spec", "restartPolicy"]) {
@@ -160,14 +161,14 @@ pub(super) fn exited(before: &Value, now: &str) -> Value {
     pod
 }
 
-/// The containers of a deleted pod have stopped. One that restarts always is a server and exits
-/// with 0; another was interrupted.
+/// Returns a deleted pod after its containers have stopped. With restartPolicy Always they count as
+/// servers that exit with 0, otherwise as interrupted.
 pub(super) fn stopped(before: &Value, now: &str) -> Value {
     let served = text(before, &["spec", "restartPolicy"]) == "Always";
     end(before, now, if served { 0 } else { TERMINATED })
 }
 
-/// The pod was active for too long.
+/// Returns a pod that exceeded its active deadline.
 pub(super) fn expired(before: &Value, now: &str) -> Value {
     let mut pod = end(before, now, TERMINATED);
     let status = slot(&mut pod, &["status"]);
@@ -182,7 +183,7 @@ pub(super) fn expired(before: &Value, now: &str) -> Value {
     pod
 }
 
-/// All containers of the pod have ended for good: those that run end with this code.
+/// Terminates all containers of the pod; those that run exit with this code.
 fn end(before: &Value, now: &str, code: i64) -> Value {
     let mut pod = before.clone();
     let status = slot(&mut pod, &["status"]);
@@ -215,7 +216,7 @@ fn end(before: &Value, now: &str, code: i64) -> Value {
     pod
 }
 
-/// What is set as soon as a kubelet has admitted a pod.
+/// Sets the fields that a kubelet sets at admission.
 fn begin(before: &Value, status: &mut Value, now: &str, host: &str) {
     status["hostIP"] = host.into();
     status["hostIPs"] = json!([{"ip": host}]);
@@ -237,7 +238,7 @@ fn condition(pod: &Value, kind: &str, truth: &str, now: &str) -> Value {
     condition
 }
 
-/// Conditions of others come first, as a kubelet leaves them.
+/// Sorts conditions: those of other writers first, then the kubelet's in its order.
 fn sort_conditions(status: &mut Value) {
     if let Some(Value::Array(conditions)) = status.get_mut("conditions") {
         conditions.sort_by_key(|condition| {

@@ -1,4 +1,4 @@
-//! Kubelets with pods in virtual time.
+//! Kubelets and pods in virtual time.
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -10,7 +10,7 @@ use crate::json::{at, condition, holds, members, slot};
 use crate::store::ChangeKind;
 
 #[tokio::test(start_paused = true)]
-async fn a_deleted_pod_stops_after_its_time_and_is_removed_then() {
+async fn a_deleted_pod_stops_after_its_stop_time_and_is_then_removed() {
     let yard = Yard::new(1.0);
     yard.make("a", "node-0", annotated(life::STOPS_AFTER, "20s"));
     yard.phase("a", "Running").await;
@@ -77,7 +77,7 @@ async fn a_finalizer_holds_a_stopped_pod_in_a_terminal_phase() {
         let pod = yard.phase(name, phase).await;
         assert_eq!(condition(&pod, "Ready").unwrap()["status"], "False");
         assert!(at(&pod["status"]["containerStatuses"][0], &["state", "terminated"]).is_some());
-        // No further event is written, however often it changes.
+        // No further event is emitted, however often it changes.
         yard.edit(name, Part::Main, |pod| {
             slot(pod, &["metadata", "labels"])["changed"] = "yes".into();
         });
@@ -93,7 +93,7 @@ async fn a_finalizer_holds_a_stopped_pod_in_a_terminal_phase() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_without_a_running_container_go_at_once() {
+async fn pods_without_a_running_container_are_removed_at_once() {
     let yard = Yard::new(1.0);
     yard.make("free", "", |_| {});
     yard.delete("free", None);
@@ -142,7 +142,7 @@ async fn a_pod_that_changes_while_it_waits_starts_once_and_on_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn containers_that_exit_are_restarted_later_and_later() {
+async fn containers_that_exit_are_restarted_with_a_growing_delay() {
     let yard = Yard::new(1.0);
     yard.make("a", "node-0", |pod| {
         annotated(life::RUNS_FOR, "5s")(pod);
@@ -181,7 +181,7 @@ async fn a_pod_that_does_not_fit_fails_as_on_a_real_node() {
     assert_eq!(pod["status"]["message"], format!("Pod was rejected: {why}"));
     assert!(pod["status"].get("containerStatuses").is_none());
     assert_eq!(yard.events("b"), ["OutOfcpu"]);
-    // What has failed or is gone takes nothing.
+    // Failed and removed pods occupy nothing.
     yard.delete("a", None);
     yard.gone("a").await;
     yard.make("d", "node-0", requests("cpu", "31"));
@@ -189,7 +189,7 @@ async fn a_pod_that_does_not_fit_fails_as_on_a_real_node() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_that_run_already_are_counted_and_not_checked() {
+async fn pods_that_already_run_are_counted_and_not_checked() {
     let yard = Yard::new(1.0);
     let running = |pod: &mut Value| {
         requests("cpu", "20")(pod);
@@ -208,12 +208,12 @@ async fn pods_that_run_already_are_counted_and_not_checked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn room_is_counted_anew_when_changes_were_missed() {
+async fn requests_are_counted_from_scratch_when_changes_were_missed() {
     let yard = Yard::new(1.0);
     yard.make("a", "node-0", requests("cpu", "20"));
     yard.phase("a", "Running").await;
     yard.pods().objects.limit_watch_cache(1);
-    // No kubelet runs between these, so the deletion is forgotten before it is seen.
+    // No kubelet runs in between, so the deletion is compacted before it is read.
     yard.delete("a", Some(0));
     yard.make("b", "node-0", requests("cpu", "20"));
     yard.make("c", "node-0", requests("cpu", "20"));
@@ -222,7 +222,7 @@ async fn room_is_counted_anew_when_changes_were_missed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_preempted_victim_is_terminating_before_it_makes_room() {
+async fn a_preempted_victim_terminates_before_its_resources_are_free() {
     let yard = Yard::new(1.0);
     yard.make("victim", "node-0", |pod| {
         requests("cpu", "20")(pod);
@@ -242,7 +242,7 @@ async fn a_preempted_victim_is_terminating_before_it_makes_room() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_pod_takes_room_from_its_admission_to_its_end() {
+async fn a_slow_pod_occupies_resources_from_admission_to_its_end() {
     let yard = Yard::new(1.0);
     let slow = |pod: &mut Value| {
         requests("memory", "100Gi")(pod);
@@ -260,7 +260,7 @@ async fn a_slow_pod_takes_room_from_its_admission_to_its_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_is_ready_when_its_gates_are_open() {
+async fn a_pod_is_ready_when_all_its_readiness_gates_are_true() {
     let yard = Yard::new(1.0);
     yard.make("a", "node-0", |pod| {
         pod["spec"]["readinessGates"] = json!([{"conditionType": "example.com/ok"}]);
@@ -279,7 +279,7 @@ async fn a_pod_is_ready_when_its_gates_are_open() {
         });
         yard.until("a", |pod| holds(pod.unwrap(), "Ready") == open).await;
     }
-    // A closed gate alone writes nothing more.
+    // An unchanged gate causes no further write.
     let count = yard.told("a").len();
     tokio::time::sleep(60 * SECOND).await;
     assert_eq!(yard.told("a").len(), count);
@@ -302,7 +302,7 @@ async fn a_pod_that_is_active_for_too_long_fails() {
         assert!(at(&pod["status"]["containerStatuses"][0], &["state", "terminated"]).is_some());
         assert!(yard.events(name).contains(&"DeadlineExceeded".to_owned()));
     }
-    // Start times have whole seconds.
+    // Start times have a resolution of one second.
     let took = start.elapsed();
     assert!(took >= 99 * SECOND && took < 101 * SECOND, "{took:?}");
 }

@@ -1,4 +1,4 @@
-//! Nodes that fail, with their pods, in virtual time.
+//! Failing nodes and their pods in virtual time.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::actors::yard::{SECOND, Yard, annotated};
 use crate::cluster::{Part, WriteOptions};
 use crate::json::{at, condition, holds, list, slot, text};
 
-/// Sets the annotation of the node, or takes it away.
+/// Sets or removes the annotation of the node.
 fn annotate(yard: &Yard, value: Option<&str>) {
     let nodes = yard.cluster.resource("", "nodes");
     let options = WriteOptions::default();
@@ -45,7 +45,7 @@ fn taints(node: &Value) -> Vec<(&str, &str)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_fails_is_unreachable_and_comes_back() {
+async fn a_failed_node_is_unreachable_and_recovers() {
     let yard = Yard::new(1.0);
     node(&yard, |node| ready(node) == "True").await;
     for name in ["a", "deleted"] {
@@ -62,7 +62,7 @@ async fn a_node_that_fails_is_unreachable_and_comes_back() {
     assert_eq!(taints(&failed), [(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")]);
     yard.until("a", |pod| !holds(pod.unwrap(), "Ready")).await;
     assert_eq!(yard.get("a").unwrap()["status"]["phase"], "Running");
-    // The kubelet does nothing: no pod starts, and no deleted pod goes.
+    // The kubelet is inactive: no pod starts, and no deleted pod is removed.
     yard.make("late", "node-0", |_| {});
     yard.delete("deleted", None);
     tokio::time::sleep(60 * SECOND).await;
@@ -77,7 +77,7 @@ async fn a_node_that_fails_is_unreachable_and_comes_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_leave_a_node_that_fails_when_their_tolerations_end() {
+async fn pods_leave_a_failed_node_when_their_toleration_seconds_pass() {
     let yard = Yard::new(10.0);
     node(&yard, |node| ready(node) == "True").await;
     let tolerate = |seconds: Option<i64>| {
@@ -104,7 +104,7 @@ async fn pods_leave_a_node_that_fails_when_their_tolerations_end() {
     assert!(!deleted("usual"));
     tokio::time::sleep(2 * SECOND).await;
     assert!(deleted("usual") && !deleted("patient"));
-    // Nothing stops them on a node that is silent, but a deletion without grace does.
+    // Their containers do not stop on an unreachable node, but a forced deletion removes the object.
     yard.delete("usual", Some(0));
     assert!(yard.get("usual").is_none() && yard.get("short").is_some());
     annotate(&yard, None);
@@ -113,7 +113,7 @@ async fn pods_leave_a_node_that_fails_when_their_tolerations_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_annotation_that_cannot_be_read_is_answered_with_an_event() {
+async fn an_invalid_annotation_causes_an_event() {
     let yard = Yard::new(1.0);
     node(&yard, |node| ready(node) == "True").await;
     annotate(&yard, Some("soon"));

@@ -1,42 +1,41 @@
-//! Volumes and claims, found by what they are matched by.
+//! Index of volumes and claims by the properties that matching compares.
 //!
-//! Kept from changes, so that neither a change of a volume reads all claims nor a claim all volumes.
-//! It only proposes: what it finds is read again before anything is written.
+//! It is maintained from changes, so that neither a change of a volume reads all claims nor a claim reads
+//! all volumes. It only proposes candidates, which are read again before a write.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::Value;
 
 use crate::actors::controller::Key;
-use crate::json::{at, list, text};
-use crate::quantity::Quantity;
+use crate::json::{at, list, quantity, text};
 use crate::store::{Change, ChangeKind};
 
-/// Class and mode of a volume, which those of a claim must equal.
+/// Storage class and volume mode, which must be equal for claim and volume.
 type Sort = (String, String);
 
-/// Where a volume was put.
+/// Entry of a volume.
 #[derive(Debug)]
 enum Place {
-    /// A claim holds it or it is reserved for one.
+    /// Bound to or reserved for a claim.
     Claimed(Key),
-    /// No claim holds it; by its capacity.
+    /// Not claimed; with its capacity in bytes.
     Free(Sort, i64),
 }
 
-/// The index.
+/// Volumes by claim and by class, and unbound claims by class.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     places: HashMap<String, Place>,
     by_claim: BTreeMap<Key, BTreeSet<String>>,
     free: HashMap<Sort, BTreeSet<(i64, String)>>,
-    /// Claims that are not bound, by class.
+    /// Unbound claims by class.
     open: HashMap<String, BTreeSet<Key>>,
     class_of: HashMap<Key, String>,
 }
 
 impl Index {
-    /// Takes a change of a volume in.
+    /// Applies a change of a volume.
     pub(super) fn see_volume(&mut self, change: &Change) {
         let name = &*change.object.name;
         match self.places.remove(name) {
@@ -65,7 +64,9 @@ impl Index {
             self.by_claim.entry(claim.clone()).or_default().insert(name.to_owned());
             Place::Claimed(claim)
         } else {
-            let Some(capacity) = size(&volume, &["spec", "capacity", "storage"]) else { return };
+            let Some(capacity) = quantity(&volume, &["spec", "capacity", "storage"]) else {
+                return;
+            };
             let (sort, capacity) = (sort(&volume), capacity.whole());
             self.free.entry(sort.clone()).or_default().insert((capacity, name.to_owned()));
             Place::Free(sort, capacity)
@@ -73,7 +74,7 @@ impl Index {
         self.places.insert(name.to_owned(), place);
     }
 
-    /// Takes a change of a claim in.
+    /// Applies a change of a claim.
     pub(super) fn see_claim(&mut self, key: &Key, change: &Change) {
         if let Some(class) = self.class_of.remove(key)
             && let Some(open) = self.open.get_mut(&class)
@@ -88,7 +89,8 @@ impl Index {
         }
     }
 
-    /// The claims that a volume may be for: the one that it names, or those of its class that are open.
+    /// Returns the claims that may use a volume: that of its claim reference, or the unbound ones of its
+    /// class.
     pub(super) fn claims_for(&self, volume: &str) -> Vec<Key> {
         match self.places.get(volume) {
             Some(Place::Claimed(claim)) => vec![claim.clone()],
@@ -97,19 +99,19 @@ impl Index {
         }
     }
 
-    /// The claims of a class that are not bound.
+    /// Returns the unbound claims of a class.
     pub(super) fn open_of(&self, class: &str) -> Vec<Key> {
         self.open.get(class).into_iter().flatten().cloned().collect()
     }
 
-    /// The volumes that name a claim.
+    /// Returns the volumes that are reserved for a claim.
     pub(super) fn reserved(&self, claim: &Key) -> Vec<String> {
         self.by_claim.get(claim).into_iter().flatten().cloned().collect()
     }
 
-    /// The free volumes that are large enough for a claim, the smallest first.
+    /// Returns the free volumes that are large enough for a claim, smallest first.
     pub(super) fn fitting(&self, claim: &Value) -> Vec<String> {
-        let Some(wanted) = size(claim, &["spec", "resources", "requests", "storage"]) else {
+        let Some(wanted) = quantity(claim, &["spec", "resources", "requests", "storage"]) else {
             return Vec::new();
         };
         let free = self.free.get(&sort(claim)).into_iter();
@@ -124,12 +126,7 @@ fn sort(object: &Value) -> Sort {
     (of("storageClassName"), of("volumeMode"))
 }
 
-/// An amount of bytes.
-pub(super) fn size(object: &Value, path: &[&str]) -> Option<Quantity> {
-    at(object, path).and_then(Value::as_str).and_then(Quantity::parse)
-}
-
-/// Whether a volume allows every kind of access that a claim asks for.
+/// Returns `true` if a volume offers all access modes of a claim.
 pub(super) fn allows(volume: &Value, claim: &Value) -> bool {
     let offered = list(volume, &["spec", "accessModes"]);
     list(claim, &["spec", "accessModes"]).iter().all(|mode| offered.contains(mode))
