@@ -23,11 +23,11 @@ mod replica_set;
 pub(crate) mod revision;
 mod stateful_set;
 mod taint_eviction;
+#[cfg(test)]
+mod test_cluster;
 pub mod usage;
 mod volumes;
 mod workload;
-#[cfg(test)]
-mod yard;
 
 pub(crate) use workload::fingerprint;
 

@@ -20,13 +20,13 @@ pub(crate) fn create<'a>(
     resource: &Resource,
     object: &mut Value,
     dry_run: bool,
-) -> ApiResult<Option<quota::Taken<'a>>> {
+) -> ApiResult<Option<quota::QuotaGuard<'a>>> {
     let kind = &resource.kind;
     match (&*kind.group, &*kind.plural) {
         ("", "pods") => {
             priority::pod(cluster, object)?;
-            tolerate(object);
-            account(object);
+            add_tolerations(object);
+            set_service_account(object);
             limit_range::pod(cluster, object)?;
             (kind.strategy.defaults)(object);
         }
@@ -34,7 +34,7 @@ pub(crate) fn create<'a>(
         ("scheduling.k8s.io", "priorityclasses") => priority::class(cluster, object)?,
         _ => {}
     }
-    if kind.namespaced { quota::take(cluster, resource, object, dry_run) } else { Ok(None) }
+    if kind.namespaced { quota::charge(cluster, resource, object, dry_run) } else { Ok(None) }
 }
 
 /// Runs admission for a new version of an object.
@@ -50,7 +50,7 @@ pub(crate) fn update(resource: &Resource, object: &mut Value, before: &Value) {
 }
 
 /// Recounts quotas after the creation of an object failed.
-pub(crate) fn give_back(cluster: &Cluster, resource: &Resource, object: &Value) {
+pub(crate) fn uncharge(cluster: &Cluster, resource: &Resource, object: &Value) {
     if resource.kind.namespaced {
         quota::recount(cluster, crate::json::namespace(object));
     }
@@ -61,7 +61,7 @@ pub(crate) fn recount(cluster: &Cluster, namespace: &str) {
     quota::recount(cluster, namespace);
 }
 
-fn tolerate(pod: &mut Value) {
+fn add_tolerations(pod: &mut Value) {
     let spec = slot(pod, &["spec"]);
     for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
         let tolerated = list(spec, &["tolerations"]).iter().any(|toleration| {
@@ -80,7 +80,7 @@ fn tolerate(pod: &mut Value) {
     }
 }
 
-fn account(pod: &mut Value) {
+fn set_service_account(pod: &mut Value) {
     let spec = slot(pod, &["spec"]);
     crate::json::default_text(spec, "serviceAccountName", "default");
     let name = text(spec, &["serviceAccountName"]).to_owned();

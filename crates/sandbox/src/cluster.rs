@@ -208,7 +208,7 @@ pub(crate) fn decode_with(
 }
 
 /// Applies defaults and validates an object.
-pub(crate) fn complete(
+pub(crate) fn default_and_validate(
     resource: &Resource,
     object: &mut Value,
     before: Option<&Value>,

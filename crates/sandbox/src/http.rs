@@ -1,7 +1,6 @@
 //! The HTTP API of a [`Cluster`].
 
 mod addresses;
-mod answer;
 mod certificate;
 mod counts;
 mod discovery;
@@ -11,6 +10,7 @@ mod listen;
 mod openapi;
 mod query;
 mod read;
+mod response;
 mod reviews;
 mod routes;
 mod watch;
@@ -21,12 +21,12 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-pub use answer::Body;
 pub use certificate::ServerIdentity;
 pub(crate) use certificate::{local_url, url};
 pub use guard::handles_request;
 pub use handler::Handler;
 pub use listen::{ListenError, Server};
+pub use response::Body;
 
 use crate::actors::usage::Usage;
 use crate::cluster::Cluster;
@@ -48,5 +48,5 @@ pub(crate) struct ServerState {
     /// Counts of responses.
     pub(crate) counts: RequestCounts,
     /// Cancelled at shutdown; ends all watches.
-    pub(crate) ending: CancellationToken,
+    pub(crate) shutdown: CancellationToken,
 }

@@ -11,7 +11,9 @@ use thiserror::Error;
 use crate::actors::daemon_set::{GENERATION, TEMPLATE_GENERATION};
 use crate::actors::gc;
 use crate::actors::revision::REVISION;
-use crate::cluster::{Cluster, FieldValidation, WriteOptions, complete, decode, seconds};
+use crate::cluster::{
+    Cluster, FieldValidation, WriteOptions, decode, default_and_validate, seconds,
+};
 use crate::json::{at, members, name, namespace, slot, text, uid};
 use crate::kinds::{Verbs, type_of};
 use crate::limits::DEPTH_MAX;
@@ -81,13 +83,13 @@ pub fn snapshot(cluster: &Cluster, text_of_file: &str) -> Result<Imported, Impor
         _ => 3,
     });
     // Objects from a cluster have a uid; manifests have none and are reconciled normally.
-    let lived: HashSet<String> =
+    let uids: HashSet<String> =
         objects.iter().map(|object| uid(object).to_owned()).filter(|uid| !uid.is_empty()).collect();
     let mut imported = Imported::default();
     for object in objects {
-        take(cluster, object, &mut imported)?;
+        import_object(cluster, object, &mut imported)?;
     }
-    hold(cluster, &lived, &mut imported);
+    hold_workloads(cluster, &uids, &mut imported);
     imported.unknown.sort();
     imported.unknown.dedup();
     Ok(imported)
@@ -127,7 +129,11 @@ fn flatten(document: Value, into: &mut Vec<Value>) {
     }
 }
 
-fn take(cluster: &Cluster, mut object: Value, imported: &mut Imported) -> Result<(), ImportError> {
+fn import_object(
+    cluster: &Cluster,
+    mut object: Value,
+    imported: &mut Imported,
+) -> Result<(), ImportError> {
     let (api_version, kind) = type_of(&object);
     let Some(resource) = cluster.kinds.of_object(api_version, kind) else {
         imported.unknown.push(format!("{api_version} {kind}"));
@@ -136,7 +142,7 @@ fn take(cluster: &Cluster, mut object: Value, imported: &mut Imported) -> Result
     if resource.kind.strategy.verbs != Verbs::All {
         return Ok(());
     }
-    let refuse = |object: &Value, message: String| ImportError::Object {
+    let error = |object: &Value, message: String| ImportError::Object {
         kind: type_of(object).1.to_owned(),
         name: name(object).to_owned(),
         message,
@@ -152,17 +158,18 @@ fn take(cluster: &Cluster, mut object: Value, imported: &mut Imported) -> Result
         metadata["namespace"] = "default".into();
     }
     decode(&resource, &mut object, FieldValidation::Ignore)
-        .map_err(|failure| refuse(&object, failure.message))?;
+        .map_err(|failure| error(&object, failure.message))?;
     crate::events::to_stored(&resource, &mut object);
-    complete(&resource, &mut object, None).map_err(|failure| refuse(&object, failure.message))?;
+    default_and_validate(&resource, &mut object, None)
+        .map_err(|failure| error(&object, failure.message))?;
     if resource.kind.namespaced {
-        house(cluster, namespace(&object)).map_err(|message| refuse(&object, message))?;
+        ensure_namespace(cluster, namespace(&object)).map_err(|message| error(&object, message))?;
     }
     let draft = Draft::new(&object, resource.objects.fields());
     // System objects exist already and stay unchanged.
     if resource.objects.create(draft).is_ok() {
         imported.objects += 1;
-        if kind_is_definition(&object) {
+        if is_definition(&object) {
             crate::custom::establish(cluster, &object);
         }
     }
@@ -170,10 +177,10 @@ fn take(cluster: &Cluster, mut object: Value, imported: &mut Imported) -> Result
 }
 
 /// Records which workloads and owners of the snapshot controllers must leave unchanged.
-fn hold(cluster: &Cluster, lived: &HashSet<String>, imported: &mut Imported) {
+fn hold_workloads(cluster: &Cluster, uids: &HashSet<String>, imported: &mut Imported) {
     for (group, plural) in WORKLOADS {
         for object in cluster.resource(group, plural).objects.list("").objects {
-            if lived.contains(&*object.uid) {
+            if uids.contains(&*object.uid) {
                 let workload = object.value();
                 cluster.snapshot_state.hold(&workload, revision_of(cluster, &workload));
                 imported.held += 1;
@@ -206,12 +213,12 @@ fn revision_of(cluster: &Cluster, workload: &Value) -> String {
     pod.and_then(|pod| pod.label(REVISION)).unwrap_or_default().to_owned()
 }
 
-fn kind_is_definition(object: &Value) -> bool {
+fn is_definition(object: &Value) -> bool {
     type_of(object).1 == "CustomResourceDefinition" && at(object, &["spec", "versions"]).is_some()
 }
 
 /// Creates a namespace that the snapshot does not contain.
-fn house(cluster: &Cluster, wanted: &str) -> Result<(), String> {
+fn ensure_namespace(cluster: &Cluster, wanted: &str) -> Result<(), String> {
     let namespaces = cluster.resource("", "namespaces");
     if namespaces.objects.get(wanted).is_some() {
         return Ok(());

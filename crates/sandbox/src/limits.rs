@@ -31,19 +31,19 @@ pub(crate) const WATCH_BATCH_MAX: usize = 256;
 
 /// Size of a chunk above which a watch adds no more changes: the chunk stays in memory until the client
 /// reads it.
-pub(crate) const WATCH_PIECE_BYTES: usize = 256 << 10;
+pub(crate) const WATCH_CHUNK_BYTES: usize = 256 << 10;
 
 /// Interval of bookmarks, as upstream.
-pub(crate) const BOOKMARK_EVERY: Duration = Duration::from_mins(1);
+pub(crate) const BOOKMARK_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Duration of a watch without `timeoutSeconds`; upstream draws from one to two times this.
-pub(crate) const WATCH_TIME: Duration = Duration::from_mins(30);
+pub(crate) const WATCH_DURATION: Duration = Duration::from_mins(30);
 
 /// Size of the chunks of a list.
-pub(crate) const LIST_PIECE_BYTES: usize = 256 << 10;
+pub(crate) const LIST_CHUNK_BYTES: usize = 256 << 10;
 
 /// Maximum number of attempts of a write without precondition that conflicts with other writes.
-pub(crate) const WRITE_TRIES_MAX: usize = 100;
+pub(crate) const WRITE_ATTEMPTS_MAX: usize = 100;
 
 /// Maximum size of the annotations of an object, as upstream.
 pub(crate) const ANNOTATION_BYTES_MAX: usize = 256 << 10;
@@ -55,25 +55,25 @@ pub(crate) const CONNECTIONS_MAX: usize = 4096;
 pub(crate) const STREAMS_MAX: u32 = 1024;
 
 /// Timeout of the TLS handshake.
-pub(crate) const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Time without a first request after which a connection is closed. Clients connect to send one.
-pub(crate) const SILENCE_TIME: Duration = Duration::from_secs(30);
+pub(crate) const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Interval of HTTP/2 keep-alive pings; the peer has 20 s to answer.
-pub(crate) const PING_EVERY: Duration = Duration::from_secs(30);
+pub(crate) const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Grace period of requests at shutdown.
-pub(crate) const GRACE_TIME: Duration = Duration::from_secs(2);
+pub(crate) const SHUTDOWN_GRACE_PERIOD: Duration = Duration::from_secs(2);
 
 /// Maximum number of attempts to find a free name for `generateName`, as upstream.
-pub(crate) const NAME_TRIES_MAX: usize = 8;
+pub(crate) const NAME_ATTEMPTS_MAX: usize = 8;
 
 /// Maximum number of custom resource definitions, each of which costs a collection.
 pub(crate) const CUSTOM_KINDS_MAX: usize = 1000;
 
 /// Time to live of events, as upstream.
-pub(crate) const EVENT_TIME: Duration = Duration::from_hours(1);
+pub(crate) const EVENT_TTL: Duration = Duration::from_hours(1);
 
 /// Default maximum number of objects. A pod and its events take about 10 kB, so this many take 10 GB.
 pub(crate) const OBJECTS_MAX: usize = 1_000_000;

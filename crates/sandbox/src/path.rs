@@ -58,8 +58,8 @@ impl Step {
             Self::Name(name) => value.get(name).into_iter().collect(),
             Self::Index(index) => {
                 let Some(items) = value.as_array() else { return Vec::new() };
-                let place = if *index < 0 { items.len() as i64 + index } else { *index };
-                usize::try_from(place).ok().and_then(|place| items.get(place)).into_iter().collect()
+                let index = if *index < 0 { items.len() as i64 + index } else { *index };
+                usize::try_from(index).ok().and_then(|index| items.get(index)).into_iter().collect()
             }
             Self::All => match value {
                 Value::Array(items) => items.iter().collect(),

@@ -71,7 +71,7 @@ pub(crate) fn resources(pod: &Value, kind: &str) -> Vec<String> {
 }
 
 /// Returns `true` if the phase of a pod is `Succeeded` or `Failed`.
-pub(crate) fn ended(pod: &Value) -> bool {
+pub(crate) fn is_finished(pod: &Value) -> bool {
     is_terminal(crate::json::text(pod, &["status", "phase"]))
 }
 

@@ -84,7 +84,7 @@ impl Table {
             }
         }
         let by_name: HashMap<String, usize> =
-            names.iter().enumerate().map(|(place, (name, ..))| (name.clone(), place)).collect();
+            names.iter().enumerate().map(|(index, (name, ..))| (name.clone(), index)).collect();
         let messages = names
             .iter()
             .map(|(name, package, fields)| Message {

@@ -100,7 +100,7 @@ impl Schemas {
         let definitions = generator.take_definitions(true);
         let names: Vec<&String> = definitions.keys().collect();
         let by_name: HashMap<String, usize> =
-            names.iter().enumerate().map(|(place, name)| ((*name).clone(), place)).collect();
+            names.iter().enumerate().map(|(index, name)| ((*name).clone(), index)).collect();
         let shapes =
             definitions.iter().map(|(name, schema)| read(name, schema, &by_name)).collect();
         Self { definitions, shapes, by_name, by_kind }
@@ -113,7 +113,7 @@ impl Schemas {
 
     /// Returns `true` if the schema exists and has no field of this name.
     pub(crate) fn lacks(&self, name: &str, field: &str) -> bool {
-        self.by_name.get(name).is_some_and(|place| !self.shapes[*place].fields.contains_key(field))
+        self.by_name.get(name).is_some_and(|index| !self.shapes[*index].fields.contains_key(field))
     }
 
     /// Checks an object against a schema: removes unknown and null fields, converts quantities to canonical
@@ -174,8 +174,8 @@ impl Schemas {
                     *value = quantity.to_string().into();
                 }
             }
-            (Shape::Struct(place), Value::Object(members)) => {
-                self.walk_struct(*place, members, path, report);
+            (Shape::Struct(index), Value::Object(members)) => {
+                self.walk_struct(*index, members, path, report);
             }
             (Shape::Map(inner), Value::Object(members)) => {
                 for (key, member) in members.iter_mut() {
@@ -185,9 +185,9 @@ impl Schemas {
                 }
             }
             (Shape::List(inner), Value::Array(items)) => {
-                for (place, item) in items.iter_mut().enumerate() {
+                for (index, item) in items.iter_mut().enumerate() {
                     let length = path.len();
-                    let _ = write!(path, "[{place}]");
+                    let _ = write!(path, "[{index}]");
                     self.walk(inner, item, path, of, report);
                     path.truncate(length);
                 }
@@ -202,12 +202,12 @@ impl Schemas {
 
     fn walk_struct(
         &self,
-        place: usize,
+        index: usize,
         members: &mut Map<String, Value>,
         path: &mut String,
         report: &mut Report,
     ) {
-        let Struct { name, fields } = &self.shapes[place];
+        let Struct { name, fields } = &self.shapes[index];
         let short = name.rsplit('.').next().unwrap_or_default();
         let mut dropped: Vec<String> = Vec::new();
         for (key, member) in members.iter_mut() {
@@ -248,8 +248,8 @@ impl Schemas {
             Shape::IntOrText => "intstr.IntOrString".to_owned(),
             Shape::Map(inner) => format!("map[string]{}", self.go_type(inner)),
             Shape::List(inner) => format!("[]{}", self.go_type(inner)),
-            Shape::Struct(place) => {
-                let mut parts = self.shapes[*place].name.rsplit('.');
+            Shape::Struct(index) => {
+                let mut parts = self.shapes[*index].name.rsplit('.');
                 let (kind, version) = (parts.next().unwrap_or(""), parts.next().unwrap_or(""));
                 format!("{version}.{kind}")
             }
@@ -268,7 +268,7 @@ fn push(path: &mut String, name: &str) -> usize {
 
 fn wrong(shown: &str, shape: &Shape, path: &str, of: &str, schemas: &Schemas, report: &mut Report) {
     if report.wrong.is_none() {
-        let plain: String = without_places(path);
+        let plain: String = without_indexes(path);
         report.wrong = Some(format!(
             "json: cannot unmarshal {shown} into Go struct field {of}.{plain} of type {}",
             schemas.go_type(shape)
@@ -277,7 +277,7 @@ fn wrong(shown: &str, shape: &Shape, path: &str, of: &str, schemas: &Schemas, re
 }
 
 /// Removes list indexes from a path, as messages of Go's decoder do.
-fn without_places(path: &str) -> String {
+fn without_indexes(path: &str) -> String {
     let mut plain = String::with_capacity(path.len());
     let mut inside = false;
     for character in path.chars() {
@@ -352,7 +352,7 @@ fn named(name: &str, by_name: &HashMap<String, usize>) -> Shape {
         "Time" | "MicroTime" if name.starts_with(META) => Shape::Time,
         "FieldsV1" | "RawExtension" => Shape::Anything,
         _ if short.starts_with("JSONSchemaPropsOr") || short == "JSON" => Shape::Anything,
-        _ => by_name.get(name).map_or(Shape::Anything, |place| Shape::Struct(*place)),
+        _ => by_name.get(name).map_or(Shape::Anything, |index| Shape::Struct(*index)),
     }
 }
 

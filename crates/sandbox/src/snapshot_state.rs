@@ -40,7 +40,7 @@ struct Workload {
     /// Revision label of its up-to-date pods, if they have one.
     revision: String,
     /// Set while the workload is held.
-    alone: bool,
+    held: bool,
 }
 
 impl SnapshotState {
@@ -54,7 +54,7 @@ impl SnapshotState {
             generation: int(object, &["metadata", "generation"]),
             template: fingerprint(&object["spec"]["template"]),
             revision,
-            alone: true,
+            held: true,
         };
         self.sets().workloads.insert(uid(object).into(), workload);
     }
@@ -80,10 +80,10 @@ impl SnapshotState {
     }
 
     /// Returns `true` if a workload is held, so that its controller must not create or delete anything.
-    pub(crate) fn keeps(&self, workload: &Value) -> bool {
+    pub(crate) fn is_held(&self, workload: &Value) -> bool {
         self.version() > 0
-            && self.sets().workloads.get(uid(workload)).is_some_and(|held| {
-                held.alone && held.generation == int(workload, &["metadata", "generation"])
+            && self.sets().workloads.get(uid(workload)).is_some_and(|entry| {
+                entry.held && entry.generation == int(workload, &["metadata", "generation"])
             })
     }
 
@@ -93,7 +93,7 @@ impl SnapshotState {
             return None;
         }
         let sets = self.sets();
-        let held = sets.workloads.get(uid(workload)).filter(|held| !held.revision.is_empty())?;
+        let held = sets.workloads.get(uid(workload)).filter(|entry| !entry.revision.is_empty())?;
         let same = held.template == fingerprint(&workload["spec"]["template"]);
         same.then(|| held.revision.clone())
     }
@@ -103,7 +103,7 @@ impl SnapshotState {
         if self.version() > 0
             && let Some(workload) = self.sets().workloads.get_mut(uid)
         {
-            workload.alone = false;
+            workload.held = false;
         }
     }
 }

@@ -183,8 +183,8 @@ pub(crate) fn job(object: &Value, before: Option<&Value>) -> Vec<FieldError> {
 pub(crate) fn node(object: &Value, _: Option<&Value>) -> Vec<FieldError> {
     let mut problems = Vec::new();
     let mut seen: Vec<(&str, &str)> = Vec::new();
-    for (place, taint) in list(object, &["spec", "taints"]).iter().enumerate() {
-        let path = format!("spec.taints[{place}]");
+    for (index, taint) in list(object, &["spec", "taints"]).iter().enumerate() {
+        let path = format!("spec.taints[{index}]");
         let (key, effect) = (text(taint, &["key"]), text(taint, &["effect"]));
         if let Err(why) = names::qualified(key) {
             problems.push(FieldError::invalid(format!("{path}.key"), key, &why));
@@ -233,17 +233,17 @@ pub(crate) fn service(object: &Value, before: Option<&Value>) -> Vec<FieldError>
     if ports.is_empty() && !headless && text(object, &["spec", "type"]) != "ExternalName" {
         problems.push(FieldError::required("spec.ports", ""));
     }
-    for (place, port) in ports.iter().enumerate() {
+    for (index, port) in ports.iter().enumerate() {
         let number = int(port, &["port"]).unwrap_or(0);
         if !(1..=65535).contains(&number) {
             problems.push(FieldError::invalid(
-                format!("spec.ports[{place}].port"),
+                format!("spec.ports[{index}].port"),
                 number,
                 "must be between 1 and 65535, inclusive",
             ));
         }
         if ports.len() > 1 && text(port, &["name"]).is_empty() {
-            problems.push(FieldError::required(format!("spec.ports[{place}].name"), ""));
+            problems.push(FieldError::required(format!("spec.ports[{index}].name"), ""));
         }
     }
     if before.is_some_and(|before| text(before, &["spec", "type"]) != "ExternalName") {
@@ -374,8 +374,8 @@ pub(crate) fn definition(object: &Value, _: Option<&Value>) -> Vec<FieldError> {
             "must have exactly one version marked as storage version",
         ));
     }
-    for (place, version) in versions.iter().enumerate() {
-        let path = format!("spec.versions[{place}]");
+    for (index, version) in versions.iter().enumerate() {
+        let path = format!("spec.versions[{index}]");
         if at(version, &["schema", "openAPIV3Schema"]).is_none() {
             problems.push(FieldError::required(
                 format!("{path}.schema.openAPIV3Schema"),

@@ -19,15 +19,15 @@ use timers::Timers;
 /// Namespace and name.
 pub(super) type Key = (String, String);
 
-/// Delay before the first retry of a failed object; it doubles up to [`RETRY_LONGEST`].
-const RETRY_FIRST: Duration = Duration::from_millis(50);
-const RETRY_LONGEST: Duration = Duration::from_secs(30);
+/// Delay before the first retry of a failed object; it doubles up to [`RETRY_DELAY_MAX`].
+const RETRY_DELAY_MIN: Duration = Duration::from_millis(50);
+const RETRY_DELAY_MAX: Duration = Duration::from_secs(30);
 
-/// A reconcile that took time `t` is followed by a pause of `REST_FACTOR * t` for its object, so that
+/// A reconcile that took time `t` is followed by a pause of `PAUSE_FACTOR * t` for its object, so that
 /// many changes of a large object are handled by one reconcile.
-const REST_FACTOR: u32 = 4;
-const REST_LEAST: Duration = Duration::from_millis(2);
-const REST_LONGEST: Duration = Duration::from_millis(500);
+const PAUSE_FACTOR: u32 = 4;
+const PAUSE_MIN: Duration = Duration::from_millis(2);
+const PAUSE_MAX: Duration = Duration::from_millis(500);
 
 /// Reconciles objects of one kind.
 pub(super) trait Controller: Send + Sync {
@@ -46,24 +46,24 @@ pub(super) trait Controller: Send + Sync {
 pub(super) struct Informer {
     pub(super) resource: Arc<Resource>,
     version: u64,
-    news: watch::Receiver<u64>,
+    updates: watch::Receiver<u64>,
     /// Set if the next poll lists all objects.
-    anew: bool,
+    relist: bool,
     /// Set if changes were missed, possibly deletions.
     missed: bool,
 }
 
 impl Informer {
     pub(super) fn new(resource: Arc<Resource>) -> Self {
-        let news = resource.objects.subscribe();
-        Self { resource, version: 0, news, anew: true, missed: false }
+        let updates = resource.objects.subscribe();
+        Self { resource, version: 0, updates, relist: true, missed: false }
     }
 
     /// Returns the changes since the last poll, at most one batch. The first poll, and the one after the
     /// watch cache was compacted beyond the last poll, returns all objects.
     pub(super) fn poll(&mut self) -> Vec<Arc<Change>> {
-        self.news.borrow_and_update();
-        if std::mem::take(&mut self.anew) {
+        self.updates.borrow_and_update();
+        if std::mem::take(&mut self.relist) {
             let listing = self.resource.objects.list("");
             self.version = listing.version;
             return listing
@@ -76,7 +76,7 @@ impl Informer {
             self.version = batch.version;
             batch.changes
         } else {
-            (self.anew, self.missed) = (true, true);
+            (self.relist, self.missed) = (true, true);
             self.poll()
         }
     }
@@ -89,7 +89,7 @@ impl Informer {
 
     /// Waits for the next change.
     pub(super) async fn changed(&mut self) {
-        if self.news.changed().await.is_err() {
+        if self.updates.changed().await.is_err() {
             // The collection was dropped, so no change can follow.
             std::future::pending::<()>().await;
         }
@@ -102,7 +102,7 @@ pub(super) fn relist_if_missed(informers: &mut [Informer]) -> bool {
     let missed = informers.iter_mut().fold(false, |missed, one| one.missed() | missed);
     if missed {
         for one in informers.iter_mut() {
-            one.anew = true;
+            one.relist = true;
         }
     }
     missed
@@ -121,28 +121,28 @@ pub(super) async fn run(cluster: &Arc<Cluster>, controller: &dyn Controller) {
         .iter()
         .map(|(group, plural)| Informer::new(cluster.resource(group, plural)))
         .collect();
-    let mut due: BTreeSet<Key> = BTreeSet::new();
-    let mut later = Timers::default();
+    let mut queue: BTreeSet<Key> = BTreeSet::new();
+    let mut timers = Timers::default();
     let mut failures: BTreeMap<Key, u32> = BTreeMap::new();
-    let mut resting = Timers::default();
+    let mut paused = Timers::default();
     loop {
         let mut busy = false;
         for (source, informer) in informers.iter_mut().enumerate() {
             for change in informer.poll() {
                 busy = true;
-                due.extend(controller.keys_of_change(cluster, source, &change));
+                queue.extend(controller.keys_of_change(cluster, source, &change));
             }
         }
         busy |= relist_if_missed(&mut informers);
         let now = Instant::now();
-        due.extend(later.take_due(now));
-        resting.take_due(now);
-        for key in std::mem::take(&mut due) {
-            if let Some(until) = resting.get(&key) {
-                later.set(key, until);
+        queue.extend(timers.take_due(now));
+        paused.take_due(now);
+        for key in std::mem::take(&mut queue) {
+            if let Some(until) = paused.get(&key) {
+                timers.set(key, until);
                 continue;
             }
-            later.forget(&key);
+            timers.forget(&key);
             let start = Instant::now();
             let wait = match controller.reconcile(cluster, &key) {
                 Ok(wait) => {
@@ -150,22 +150,22 @@ pub(super) async fn run(cluster: &Arc<Cluster>, controller: &dyn Controller) {
                     wait
                 }
                 Err(failure) => {
-                    let tries = failures.entry(key.clone()).or_default();
-                    *tries += 1;
+                    let count = failures.entry(key.clone()).or_default();
+                    *count += 1;
                     tracing::debug!(name = %key.1, namespace = %key.0, message = %failure.message, "reconcile failed, retrying");
-                    Some(RETRY_FIRST.saturating_mul(1 << (*tries).min(10)).min(RETRY_LONGEST))
+                    Some(RETRY_DELAY_MIN.saturating_mul(1 << (*count).min(10)).min(RETRY_DELAY_MAX))
                 }
             };
             let end = Instant::now();
             // A reconcile that has more to do at once is not paused.
             let busy = wait == Some(Duration::ZERO);
-            let rest = (end.duration_since(start) * REST_FACTOR).min(REST_LONGEST);
-            let rest = if busy { Duration::ZERO } else { rest };
-            if rest > REST_LEAST {
-                resting.set(key.clone(), end + rest);
+            let pause = (end.duration_since(start) * PAUSE_FACTOR).min(PAUSE_MAX);
+            let pause = if busy { Duration::ZERO } else { pause };
+            if pause > PAUSE_MIN {
+                paused.set(key.clone(), end + pause);
             }
             if let Some(wait) = wait {
-                later.set(key, end + wait.max(rest));
+                timers.set(key, end + wait.max(pause));
             }
             tokio::task::yield_now().await;
         }
@@ -173,16 +173,16 @@ pub(super) async fn run(cluster: &Arc<Cluster>, controller: &dyn Controller) {
             tokio::task::yield_now().await;
             continue;
         }
-        let next = later.next();
+        let next = timers.next();
         tokio::select! {
             () = any_changed(&mut informers) => {}
-            () = sleep_until(next.unwrap_or(now + RETRY_LONGEST)), if next.is_some() => {}
+            () = sleep_until(next.unwrap_or(now + RETRY_DELAY_MAX)), if next.is_some() => {}
         }
     }
 }
 
 /// Returns the key of the changed object itself.
-pub(super) fn own(change: &Change) -> Key {
+pub(super) fn own_key(change: &Change) -> Key {
     (change.object.namespace.to_string(), change.object.name.to_string())
 }
 
@@ -211,7 +211,7 @@ mod tests {
         let names: Vec<&str> = seen.iter().map(|change| &*change.object.name).collect();
         assert_eq!(names, ["b", "c"]);
         assert!(relist_if_missed(&mut informers));
-        assert!(informers.iter().all(|one| one.anew));
+        assert!(informers.iter().all(|one| one.relist));
         assert!(!relist_if_missed(&mut informers));
     }
 }

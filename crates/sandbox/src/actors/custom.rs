@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::controller::{Controller, Key, own};
+use super::controller::{Controller, Key, own_key};
 use crate::cluster::{Cluster, DeleteOptions, Part, WriteOptions};
 use crate::custom;
 use crate::json::{at, holds, list, remove_text, slot, text};
@@ -15,7 +15,7 @@ use crate::store::{Change, ChangeKind};
 const CLEAN_UP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// Delay before a deleted definition is checked again while it has objects.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
+const RECHECK_DELAY: Duration = Duration::from_millis(100);
 
 /// The controller of CustomResourceDefinitions.
 pub(super) struct Definitions;
@@ -34,7 +34,7 @@ impl Controller for Definitions {
             );
             return Vec::new();
         }
-        vec![own(change)]
+        vec![own_key(change)]
     }
 
     fn reconcile(
@@ -61,7 +61,7 @@ impl Controller for Definitions {
                     ignore(deleted, &[404])?;
                 }
                 if !resource.objects.is_empty() {
-                    return Ok(Some(LOOK_AGAIN));
+                    return Ok(Some(RECHECK_DELAY));
                 }
             }
             cluster.change(

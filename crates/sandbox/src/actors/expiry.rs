@@ -7,16 +7,16 @@ use jiff::Timestamp;
 
 use crate::cluster::{Cluster, DeleteOptions};
 use crate::json::text;
-use crate::limits::{COMPACTION_INTERVAL, EVENT_TIME};
+use crate::limits::{COMPACTION_INTERVAL, EVENT_TTL};
 
 /// Interval between searches for expired events.
-const LOOK_EVERY: Duration = Duration::from_mins(1);
+const CHECK_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Deletes expired events periodically.
 pub(super) async fn run(cluster: &Arc<Cluster>) {
     let events = cluster.resource("", "events");
     loop {
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(CHECK_INTERVAL).await;
         let now = cluster.now();
         for event in events.objects.list("").objects {
             let value = event.value();
@@ -28,7 +28,7 @@ pub(super) async fn run(cluster: &Arc<Cluster>) {
                 .filter_map(|time| time.parse::<Timestamp>().ok())
                 .max();
             let age = latest.map_or(0, |latest| now.as_second() - latest.as_second());
-            if age > EVENT_TIME.as_secs() as i64 {
+            if age > EVENT_TTL.as_secs() as i64 {
                 let _ = cluster.delete(
                     &events,
                     &event.namespace,

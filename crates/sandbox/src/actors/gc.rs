@@ -35,9 +35,9 @@ pub(super) async fn run(cluster: &Arc<Cluster>) {
                 let done = if change.kind == ChangeKind::Deleted {
                     owner_gone(cluster, &object.uid).and_then(|()| wake_owners(cluster, object))
                 } else if object.deleting {
-                    ending(cluster, &informer.resource, object)
+                    continue_deletion(cluster, &informer.resource, object)
                 } else if change.kind == ChangeKind::Added && !object.owners.is_empty() {
-                    check(cluster, &informer.resource, object)
+                    delete_if_orphaned(cluster, &informer.resource, object)
                 } else {
                     Ok(())
                 };
@@ -90,18 +90,18 @@ fn stored_kinds(cluster: &Cluster) -> impl Iterator<Item = Arc<Resource>> {
 
 fn owner_gone(cluster: &Cluster, uid: &str) -> ApiResult<()> {
     for (resource, object) in dependents(cluster, uid, Collection::owned_by) {
-        check(cluster, &resource, &object)?;
+        delete_if_orphaned(cluster, &resource, &object)?;
     }
     Ok(())
 }
 
 /// Deletes an object that has owners, none of which exists.
-fn check(cluster: &Cluster, resource: &Resource, object: &Object) -> ApiResult<()> {
+fn delete_if_orphaned(cluster: &Cluster, resource: &Resource, object: &Object) -> ApiResult<()> {
     let owners = &object.owners;
     if owners.is_empty() || owners.iter().any(|owner| exists(cluster, &object.namespace, owner)) {
         return Ok(());
     }
-    end(cluster, resource, object, Propagation::Background)
+    delete(cluster, resource, object, Propagation::Background)
 }
 
 pub(crate) fn exists(cluster: &Cluster, namespace: &str, owner: &Owner) -> bool {
@@ -117,12 +117,12 @@ pub(crate) fn exists(cluster: &Cluster, namespace: &str, owner: &Owner) -> bool 
 
 /// Returns the owner that a reference names.
 fn find(resource: &Resource, namespace: &str, owner: &Owner) -> Option<Arc<Object>> {
-    let place = if resource.kind.namespaced { namespace } else { "" };
-    let found = resource.objects.get(&key_of(place, &owner.name));
+    let namespace = if resource.kind.namespaced { namespace } else { "" };
+    let found = resource.objects.get(&key_of(namespace, &owner.name));
     found.filter(|found| found.uid == owner.uid)
 }
 
-fn end(
+fn delete(
     cluster: &Cluster,
     resource: &Resource,
     object: &Object,
@@ -138,23 +138,23 @@ fn end(
 }
 
 /// Continues the deletion of an object: orphans or deletes its dependents, then removes the finalizer.
-fn ending(cluster: &Cluster, resource: &Resource, object: &Object) -> ApiResult<()> {
+fn continue_deletion(cluster: &Cluster, resource: &Resource, object: &Object) -> ApiResult<()> {
     let value = object.value();
     let has = |finalizer: &str| {
         list(&value, &["metadata", "finalizers"]).iter().any(|one| one == finalizer)
     };
     if has(ORPHAN) {
         for (resource, dependent) in dependents(cluster, &object.uid, Collection::owned_by) {
-            disown(cluster, &resource, &dependent, &object.uid)?;
+            remove_owner(cluster, &resource, &dependent, &object.uid)?;
         }
-        return release(cluster, resource, object, ORPHAN);
+        return remove_finalizer(cluster, resource, object, ORPHAN);
     }
     if has(FOREGROUND) {
         for (of, dependent) in dependents(cluster, &object.uid, Collection::live_dependents) {
-            end(cluster, &of, &dependent, Propagation::Foreground)?;
+            delete(cluster, &of, &dependent, Propagation::Foreground)?;
         }
         if !is_blocked(cluster, &object.uid) {
-            return release(cluster, resource, object, FOREGROUND);
+            return remove_finalizer(cluster, resource, object, FOREGROUND);
         }
     }
     Ok(())
@@ -172,13 +172,18 @@ fn wake_owners(cluster: &Cluster, object: &Object) -> ApiResult<()> {
         let waits = is_blocked(cluster, &found.uid)
             && stored_kinds(cluster).all(|of| of.objects.live_dependents(&found.uid).is_empty());
         if !waits {
-            ending(cluster, &resource, &found)?;
+            continue_deletion(cluster, &resource, &found)?;
         }
     }
     Ok(())
 }
 
-fn disown(cluster: &Cluster, resource: &Resource, object: &Object, owner: &str) -> ApiResult<()> {
+fn remove_owner(
+    cluster: &Cluster,
+    resource: &Resource,
+    object: &Object,
+    owner: &str,
+) -> ApiResult<()> {
     edit(cluster, resource, object, |value| {
         let owners = list(value, &["metadata", "ownerReferences"]).iter();
         let rest: Vec<Value> = owners.filter(|one| text(one, &["uid"]) != owner).cloned().collect();
@@ -186,7 +191,7 @@ fn disown(cluster: &Cluster, resource: &Resource, object: &Object, owner: &str) 
     })
 }
 
-fn release(
+fn remove_finalizer(
     cluster: &Cluster,
     resource: &Resource,
     object: &Object,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::controller::{Controller, Key, own};
+use super::controller::{Controller, Key, own_key};
 use super::workload::create;
 use crate::cluster::{Cluster, DeleteOptions, Part, WriteOptions};
 use crate::json::remove_text;
@@ -13,7 +13,7 @@ use crate::status_error::{ApiResult, ignore};
 use crate::store::{Change, ChangeKind};
 
 /// Delay before a namespace that still has objects is checked again.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
+const RECHECK_DELAY: Duration = Duration::from_millis(100);
 
 /// The controller of Namespaces.
 pub(super) struct Namespaces;
@@ -24,7 +24,7 @@ impl Controller for Namespaces {
     }
 
     fn keys_of_change(&self, _: &Cluster, _: usize, change: &Change) -> Vec<Key> {
-        if change.kind == ChangeKind::Deleted { Vec::new() } else { vec![own(change)] }
+        if change.kind == ChangeKind::Deleted { Vec::new() } else { vec![own_key(change)] }
     }
 
     fn reconcile(&self, cluster: &Cluster, (_, namespace): &Key) -> ApiResult<Option<Duration>> {
@@ -56,7 +56,7 @@ impl Controller for Namespaces {
             }
         }
         if left > 0 {
-            return Ok(Some(LOOK_AGAIN));
+            return Ok(Some(RECHECK_DELAY));
         }
         let options = WriteOptions::default();
         cluster.change(&namespaces, "", namespace, Part::Whole, &options, |_, before| {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::controller::{Controller, Key, own};
+use super::controller::{Controller, Key, own_key};
 use crate::cluster::{Cluster, DeleteOptions, Part, WriteOptions, micros, seconds};
 use crate::json::{at, list, slot, text, truth};
 use crate::status_error::ApiResult;
@@ -71,7 +71,7 @@ impl Controller for Nodes {
             let _ = cluster.delete(&leases, LEASES, &change.object.name, &DeleteOptions::default());
             return Vec::new();
         }
-        vec![own(change)]
+        vec![own_key(change)]
     }
 
     fn reconcile(&self, cluster: &Cluster, (_, node_name): &Key) -> ApiResult<Option<Duration>> {

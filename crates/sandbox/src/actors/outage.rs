@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::Settings;
-use super::controller::{Controller, Key, own};
+use super::controller::{Controller, Key, own_key};
 use super::kubelet::duration;
 use super::recorder::EventRecorder;
 use crate::cluster::{Cluster, Part, WriteOptions, micros, seconds};
@@ -26,14 +26,14 @@ pub(crate) const FAILS: &str = "sandbox.novasphere.dev/fails";
 const FAILED_AT: &str = "sandbox.novasphere.dev/failed-at";
 
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
-const UNKNOWN: &str = "NodeStatusUnknown";
-const SILENT: &str = "Kubelet stopped posting node status.";
+const STATUS_UNKNOWN: &str = "NodeStatusUnknown";
+const KUBELET_STOPPED: &str = "Kubelet stopped posting node status.";
 
 static RECORDER: EventRecorder = EventRecorder::new("node-controller");
 
 /// Value of the annotation of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wish {
+enum FailsAnnotation {
     /// The node works.
     Works,
     /// The node fails until the annotation is removed.
@@ -41,22 +41,22 @@ enum Wish {
     /// The node fails for this long.
     FailsFor(Duration),
     /// The value is invalid, and the node works.
-    Unreadable,
+    Invalid,
 }
 
-impl Wish {
+impl FailsAnnotation {
     fn of(node: &Value) -> Self {
         match text(node, &["metadata", "annotations", FAILS]) {
             "" | "false" => Self::Works,
             "true" => Self::Fails,
-            given => duration(given).map_or(Self::Unreadable, Self::FailsFor),
+            given => duration(given).map_or(Self::Invalid, Self::FailsFor),
         }
     }
 }
 
 /// Returns `true` if a node fails now.
 pub(super) fn fails(node: &Value) -> bool {
-    matches!(Wish::of(node), Wish::Fails | Wish::FailsFor(_))
+    matches!(FailsAnnotation::of(node), FailsAnnotation::Fails | FailsAnnotation::FailsFor(_))
 }
 
 /// The controller of node outages.
@@ -76,18 +76,18 @@ impl Controller for Outages {
     }
 
     fn keys_of_change(&self, _: &Cluster, _: usize, change: &Change) -> Vec<Key> {
-        if change.kind == ChangeKind::Deleted { Vec::new() } else { vec![own(change)] }
+        if change.kind == ChangeKind::Deleted { Vec::new() } else { vec![own_key(change)] }
     }
 
     fn reconcile(&self, cluster: &Cluster, (_, node_name): &Key) -> ApiResult<Option<Duration>> {
         let nodes = cluster.resource("", "nodes");
         let Some(node) = cluster.value(&nodes, "", node_name) else { return Ok(None) };
         let failed_at = text(&node, &["metadata", "annotations", FAILED_AT]);
-        let length = match Wish::of(&node) {
-            Wish::FailsFor(length) => Some(length),
-            Wish::Fails => None,
-            wish => {
-                if wish == Wish::Unreadable {
+        let length = match FailsAnnotation::of(&node) {
+            FailsAnnotation::FailsFor(length) => Some(length),
+            FailsAnnotation::Fails => None,
+            annotation => {
+                if annotation == FailsAnnotation::Invalid {
                     warn(cluster, &node);
                 }
                 if !failed_at.is_empty() {
@@ -116,7 +116,7 @@ fn warn(cluster: &Cluster, node: &Value) {
         "metadata.annotations[{FAILS}]: found {:?}, which is not \"true\", \"false\" or a time such as \"5m\"; the node does not fail",
         text(node, &["metadata", "annotations", FAILS])
     );
-    RECORDER.note(cluster, node, "Warning", "InvalidAnnotation", &message);
+    RECORDER.record(cluster, node, "Warning", "InvalidAnnotation", &message);
 }
 
 /// Sets conditions and taints of an unreachable node, and makes its pods unready.
@@ -137,7 +137,7 @@ fn fail(cluster: &Cluster, node_name: &str) -> ApiResult<()> {
             set_condition(
                 status,
                 json!({
-                    "type": kind, "status": "Unknown", "reason": UNKNOWN, "message": SILENT,
+                    "type": kind, "status": "Unknown", "reason": STATUS_UNKNOWN, "message": KUBELET_STOPPED,
                     "lastHeartbeatTime": heartbeat, "lastTransitionTime": now,
                 }),
             );
@@ -176,7 +176,7 @@ fn fail(cluster: &Cluster, node_name: &str) -> ApiResult<()> {
         match marked {
             Ok(_) => {
                 let message = "Node is not ready";
-                RECORDER.note(cluster, &pod.value(), "Warning", "NodeNotReady", message);
+                RECORDER.record(cluster, &pod.value(), "Warning", "NodeNotReady", message);
             }
             Err(failure) if failure.code == 404 => {}
             Err(failure) => return Err(failure),

@@ -10,7 +10,7 @@ use crate::cluster::{Cluster, DeleteOptions};
 use crate::json::text;
 
 /// Number of finished pods that are kept, as upstream.
-const KEPT: usize = 12_500;
+const FINISHED_PODS_MAX: usize = 12_500;
 const PERIOD: Duration = Duration::from_secs(20);
 
 /// Collects finished pods periodically.
@@ -19,7 +19,7 @@ pub(super) async fn run(cluster: &Arc<Cluster>, settings: Settings) {
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        collect(cluster, KEPT);
+        collect(cluster, FINISHED_PODS_MAX);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::controller::{Controller, Key, own};
+use super::controller::{Controller, Key, own_key};
 use crate::admission;
 use crate::cluster::Cluster;
 use crate::json::at;
@@ -45,7 +45,7 @@ impl Controller for Quotas {
             }
             _ => change.kind == ChangeKind::Deleted || ended,
         };
-        if counts { vec![(own(change).0, String::new())] } else { Vec::new() }
+        if counts { vec![(own_key(change).0, String::new())] } else { Vec::new() }
     }
 
     fn reconcile(&self, cluster: &Cluster, (namespace, _): &Key) -> ApiResult<Option<Duration>> {

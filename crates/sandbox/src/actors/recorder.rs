@@ -18,26 +18,26 @@ const PER_SECOND: f64 = 30.0;
 /// Creates events of one component.
 pub(super) struct EventRecorder {
     component: &'static str,
-    left: Mutex<Option<(f64, Instant)>>,
+    tokens_left: Mutex<Option<(f64, Instant)>>,
 }
 
 impl EventRecorder {
     pub(super) const fn new(component: &'static str) -> Self {
-        Self { component, left: Mutex::new(None) }
+        Self { component, tokens_left: Mutex::new(None) }
     }
 
-    fn may_write(&self) -> bool {
-        let mut left = lock(&self.left);
+    fn take_token(&self) -> bool {
+        let mut tokens_left = lock(&self.tokens_left);
         let now = Instant::now();
-        let (tokens, last) = left.unwrap_or((BURST, now));
+        let (tokens, last) = tokens_left.unwrap_or((BURST, now));
         let tokens = (tokens + now.duration_since(last).as_secs_f64() * PER_SECOND).min(BURST);
         let may = tokens >= 1.0;
-        *left = Some((if may { tokens - 1.0 } else { tokens }, now));
+        *tokens_left = Some((if may { tokens - 1.0 } else { tokens }, now));
         may
     }
 
     /// Creates an event about an object. Failures are logged only.
-    pub(super) fn note(
+    pub(super) fn record(
         &self,
         cluster: &Cluster,
         about: &Value,
@@ -45,11 +45,11 @@ impl EventRecorder {
         reason: &str,
         message: &str,
     ) {
-        self.note_at(cluster, about, "", kind, reason, message);
+        self.record_at(cluster, about, "", kind, reason, message);
     }
 
     /// Creates an event about a part of an object, given as field path.
-    pub(super) fn note_at(
+    pub(super) fn record_at(
         &self,
         cluster: &Cluster,
         about: &Value,
@@ -58,11 +58,12 @@ impl EventRecorder {
         reason: &str,
         message: &str,
     ) {
-        if !self.may_write() {
+        if !self.take_token() {
             return;
         }
         let time = seconds(cluster.now());
-        let place = if namespace(about).is_empty() { "default" } else { namespace(about) };
+        let event_namespace =
+            if namespace(about).is_empty() { "default" } else { namespace(about) };
         let event_name = format!("{}.{}{}", name(about), random_letters(8), random_letters(8));
         let mut involved = json!({
             "apiVersion": text(about, &["apiVersion"]), "kind": text(about, &["kind"]),
@@ -78,13 +79,15 @@ impl EventRecorder {
             source["host"] = node.into();
         }
         let event = json!({
-            "metadata": {"name": event_name, "namespace": place},
+            "metadata": {"name": event_name, "namespace": event_namespace},
             "involvedObject": involved, "reason": reason, "message": message, "type": kind,
             "source": source, "firstTimestamp": time, "lastTimestamp": time, "count": 1,
             "reportingComponent": self.component, "reportingInstance": node,
         });
         let events = cluster.resource("", "events");
-        if let Err(failure) = cluster.create(&events, place, event, &WriteOptions::default()) {
+        if let Err(failure) =
+            cluster.create(&events, event_namespace, event, &WriteOptions::default())
+        {
             tracing::debug!(message = %failure.message, "failed to create an event");
         }
     }

@@ -12,9 +12,9 @@ pub(crate) const REVISION: &str = "controller-revision-hash";
 
 /// Stores the template of a set as a controller revision, unless it exists. Returns the value of
 /// [`REVISION`] for its pods, which `label` derives from the name and the hash of the revision.
-pub(super) fn keep(
+pub(super) fn ensure(
     cluster: &Cluster,
-    place: &str,
+    namespace: &str,
     set: &Value,
     label: fn(String, String) -> String,
 ) -> ApiResult<String> {
@@ -26,7 +26,7 @@ pub(super) fn keep(
     let revision_name = format!("{}-{hash}", name(set));
     let label = label(revision_name.clone(), hash);
     let revisions = cluster.resource("apps", "controllerrevisions");
-    if revisions.objects.get(&format!("{place}/{revision_name}")).is_none() {
+    if revisions.objects.get(&format!("{namespace}/{revision_name}")).is_none() {
         let owned = revisions.objects.owned_by(uid(set));
         let last = owned.iter().filter_map(|one| int(&one.value(), &["revision"])).max();
         let labels = at(set, &["spec", "template", "metadata", "labels"]).cloned();
@@ -36,7 +36,7 @@ pub(super) fn keep(
             "metadata": {"name": revision_name, "labels": labels, "ownerReferences": [owner(set)]},
             "data": data, "revision": last.unwrap_or(0) + 1,
         });
-        create(cluster, &revisions, place, revision)?;
+        create(cluster, &revisions, namespace, revision)?;
     }
     Ok(label)
 }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::Settings;
 use super::affinity::tolerations;
-use super::controller::{Controller, Key, own};
+use super::controller::{Controller, Key, own_key};
 use super::recorder::EventRecorder;
 use super::workload::delete_pod;
 use crate::cluster::{Cluster, Part, WriteOptions, seconds};
@@ -20,7 +20,7 @@ use crate::store::{Change, Object};
 use crate::subresources::set_condition;
 
 /// Interval at which the pods of a tainted node are checked again.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const RECHECK_DELAY: Duration = Duration::from_secs(1);
 
 static RECORDER: EventRecorder = EventRecorder::new("taint-eviction-controller");
 
@@ -46,7 +46,7 @@ impl Controller for TaintEvictions {
     }
 
     fn keys_of_change(&self, _: &Cluster, _: usize, change: &Change) -> Vec<Key> {
-        vec![own(change)]
+        vec![own_key(change)]
     }
 
     fn reconcile(&self, cluster: &Cluster, (_, node_name): &Key) -> ApiResult<Option<Duration>> {
@@ -61,7 +61,7 @@ impl Controller for TaintEvictions {
             return Ok(None);
         }
         let now = Instant::now();
-        let mut wait = self.settings.wait(LOOK_AGAIN);
+        let mut wait = self.settings.wait(RECHECK_DELAY);
         let (mut stays, mut leaving) = (Stays::new(), Vec::new());
         for pod in cluster.resource("", "pods").objects.by_field(node_name).objects {
             if pod.deleting {
@@ -120,7 +120,7 @@ fn evict(cluster: &Cluster, pod: &Object) -> ApiResult<()> {
     );
     ignore(marked, &[404])?;
     let message = format!("Marking for deletion Pod {}", pod.key);
-    RECORDER.note(cluster, &pod.value(), "Normal", "TaintManagerEviction", &message);
+    RECORDER.record(cluster, &pod.value(), "Normal", "TaintManagerEviction", &message);
     delete_pod(cluster, pod)
 }
 

@@ -110,7 +110,7 @@ impl Usage {
         &self,
         cluster: &Cluster,
         resource: &Resource,
-        place: Option<&str>,
+        namespace_of_request: Option<&str>,
         one: Option<&str>,
         labels: &str,
     ) -> ApiResult<Value> {
@@ -119,14 +119,14 @@ impl Usage {
         let now = cluster.now();
         let objects = match one {
             Some(name) => {
-                let key = crate::store::key_of(place.unwrap_or_default(), name);
+                let key = crate::store::key_of(namespace_of_request.unwrap_or_default(), name);
                 vec![
                     of.objects
                         .get(&key)
                         .ok_or_else(|| StatusError::not_found(resource.group_resource(), name))?,
                 ]
             }
-            None => of.objects.list(&of.prefix(place)).objects,
+            None => of.objects.list(&of.prefix(namespace_of_request)).objects,
         };
         let selected = objects.iter().filter(|object| selector.matches(object.labels()));
         let mut items: Vec<Value> = if resource.kind.plural == "nodes" {

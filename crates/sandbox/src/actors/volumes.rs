@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::controller::{Controller, Key, own};
+use super::controller::{Controller, Key, own_key};
 use super::workload::create;
 use crate::cluster::{Cluster, DeleteOptions, Part, WriteOptions};
 use crate::json::{at, list, name, namespace, quantity, slot, text, uid};
@@ -45,29 +45,29 @@ impl Controller for Claims {
             release(cluster, &change.object.value());
         }
         if source == 1 && change.kind != ChangeKind::Deleted {
-            settle_volume(cluster, &change.object.name);
+            make_available(cluster, &change.object.name);
         }
         let mut index = self.index();
         match source {
             0 => {
-                index.see_claim(&own(change), change);
-                vec![own(change)]
+                index.apply_claim(&own_key(change), change);
+                vec![own_key(change)]
             }
             1 => {
-                index.see_volume(change);
+                index.apply_volume(change);
                 index.claims_for(&change.object.name)
             }
-            _ => index.open_of(&change.object.name),
+            _ => index.unbound_of(&change.object.name),
         }
     }
 
     fn reconcile(
         &self,
         cluster: &Cluster,
-        (place, claim_name): &Key,
+        (namespace, claim_name): &Key,
     ) -> ApiResult<Option<Duration>> {
         let claims = cluster.resource("", "persistentvolumeclaims");
-        let Some(claim) = cluster.value(&claims, place, claim_name) else { return Ok(None) };
+        let Some(claim) = cluster.value(&claims, namespace, claim_name) else { return Ok(None) };
         if text(&claim, &["status", "phase"]) == "Bound"
             || at(&claim, &["metadata", "deletionTimestamp"]).is_some()
         {
@@ -120,7 +120,7 @@ impl Claims {
     fn matching(&self, cluster: &Cluster, claim: &Value) -> Option<Value> {
         let volumes = cluster.resource("", "persistentvolumes");
         let wanted = quantity(claim, &["spec", "resources", "requests", "storage"])?;
-        let names = self.index().fitting(claim);
+        let names = self.index().large_enough(claim);
         names.iter().filter_map(|name| cluster.value(&volumes, "", name)).find(|volume| {
             at(volume, &["spec", "claimRef"]).is_none()
                 && quantity(volume, &["spec", "capacity", "storage"])
@@ -195,7 +195,7 @@ fn bind(cluster: &Cluster, claim: &Value, volume: &Value) -> ApiResult<()> {
 }
 
 /// Makes a new volume without a claim `Available`.
-fn settle_volume(cluster: &Cluster, volume: &str) {
+fn make_available(cluster: &Cluster, volume: &str) {
     let volumes = cluster.resource("", "persistentvolumes");
     let _ = cluster.change(
         &volumes,

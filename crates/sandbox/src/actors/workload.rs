@@ -32,18 +32,18 @@ impl Pod {
     }
 
     /// Returns `true` if its phase is `Succeeded` or `Failed`.
-    pub(super) fn ended(&self) -> bool {
-        Self::phase_is_last(&self.object)
+    pub(super) fn is_finished(&self) -> bool {
+        Self::is_finished_object(&self.object)
     }
 
     /// Returns `true` if the phase of a pod object is `Succeeded` or `Failed`.
-    pub(super) fn phase_is_last(pod: &Object) -> bool {
+    pub(super) fn is_finished_object(pod: &Object) -> bool {
         crate::pods::is_terminal(pod.field_named("status.phase"))
     }
 
     /// Returns `true` if the pod is neither finished nor being deleted.
     pub(super) fn active(&self) -> bool {
-        !self.object.deleting && !self.ended()
+        !self.object.deleting && !self.is_finished()
     }
 
     pub(super) fn ready(&self) -> bool {
@@ -100,10 +100,12 @@ pub(super) fn from_template(object: &Value) -> Value {
 pub(super) fn create(
     cluster: &Cluster,
     resource: &Resource,
-    place: &str,
+    namespace: &str,
     object: Value,
 ) -> ApiResult<Arc<Object>> {
-    cluster.create(resource, place, object, &WriteOptions::default()).map(|written| written.object)
+    cluster
+        .create(resource, namespace, object, &WriteOptions::default())
+        .map(|written| written.object)
 }
 
 /// Deletes a pod with its grace period; a pod that no longer exists is not an error.
@@ -124,7 +126,7 @@ pub(super) fn controller_of(change: &Change, kind: &str) -> Vec<Key> {
 }
 
 /// Resolves a number or a percentage of `of`, rounded up or down.
-pub(super) fn share(value: Option<&Value>, of: i64, up: bool) -> i64 {
+pub(super) fn scaled_value(value: Option<&Value>, of: i64, up: bool) -> i64 {
     match value {
         Some(Value::Number(number)) => number.as_i64().unwrap_or(0),
         Some(Value::String(text)) => {

@@ -18,7 +18,7 @@ pub(super) fn pod(cluster: &Cluster, pod: &mut Value) -> ApiResult<()> {
         ranges.objects.list(&prefix).objects.iter().map(|range| range.value()).collect();
     let limits = || ranges.iter().flat_map(|range| list(range, &["spec", "limits"]));
     for limit in limits().filter(|limit| text(limit, &["type"]) == "Container") {
-        fill_in(pod, limit);
+        set_defaults(pod, limit);
     }
     let mut wrong = Vec::new();
     for limit in limits() {
@@ -49,7 +49,7 @@ pub(super) fn pod(cluster: &Cluster, pod: &mut Value) -> ApiResult<()> {
     Err(StatusError::forbidden(GroupResource { group: "", resource: "pods" }, name(pod), &why))
 }
 
-fn fill_in(pod: &mut Value, limit: &Value) {
+fn set_defaults(pod: &mut Value, limit: &Value) {
     let Some(spec) = pod.get_mut("spec") else { return };
     for kind in ["containers", "initContainers"] {
         let Some(containers) = spec.get_mut(kind).and_then(Value::as_array_mut) else { continue };

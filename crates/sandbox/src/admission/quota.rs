@@ -14,19 +14,19 @@ use crate::quantity::Quantity;
 use crate::status_error::{ApiResult, StatusError};
 
 /// Guard that keeps quotas locked until an object that was charged to them is stored.
-pub(crate) struct Taken<'a> {
+pub(crate) struct QuotaGuard<'a> {
     _lock: MutexGuard<'a, ()>,
 }
 
 type Amounts = BTreeMap<String, Quantity>;
 
 /// Charges an object to the quotas of its namespace, or rejects it.
-pub(super) fn take<'a>(
+pub(super) fn charge<'a>(
     cluster: &'a Cluster,
     resource: &Resource,
     object: &Value,
     dry_run: bool,
-) -> ApiResult<Option<Taken<'a>>> {
+) -> ApiResult<Option<QuotaGuard<'a>>> {
     let quotas = cluster.resource("", "resourcequotas");
     if quotas.objects.is_empty() || resource.kind.plural == "resourcequotas" {
         return Ok(None);
@@ -36,7 +36,7 @@ pub(super) fn take<'a>(
         return Ok(None);
     }
     let guard = lock(&cluster.quotas);
-    let wanted = usage(resource, object);
+    let wanted = charges(resource, object);
     for quota in quotas.objects.list(&prefix).objects {
         let quota = quota.value();
         if !in_scope(&quota, resource, object) {
@@ -52,7 +52,7 @@ pub(super) fn take<'a>(
             }
         }
     }
-    Ok(Some(Taken { _lock: guard }))
+    Ok(Some(QuotaGuard { _lock: guard }))
 }
 
 fn check(resource: &Resource, object: &Value, quota: &Value, wanted: &Amounts) -> ApiResult<()> {
@@ -64,7 +64,7 @@ fn check(resource: &Resource, object: &Value, quota: &Value, wanted: &Amounts) -
         let missing: Vec<&str> = hard
             .iter()
             .map(|(name, _)| name.as_str())
-            .filter(|name| compute(name).is_some() && !names_it(object, name))
+            .filter(|name| compute_resource(name).is_some() && !sets_resource(object, name))
             .collect();
         if !missing.is_empty() {
             let containers: Vec<&str> = list(object, &["spec", "containers"])
@@ -106,7 +106,7 @@ fn check(resource: &Resource, object: &Value, quota: &Value, wanted: &Amounts) -
 }
 
 /// Splits the quota name of a compute resource into `requests` or `limits` and the resource.
-fn compute(name: &str) -> Option<(&'static str, &str)> {
+fn compute_resource(name: &str) -> Option<(&'static str, &str)> {
     if let Some(resource) = name.strip_prefix("limits.") {
         return Some(("limits", resource));
     }
@@ -117,8 +117,8 @@ fn compute(name: &str) -> Option<(&'static str, &str)> {
 }
 
 /// Returns `true` if all containers of a pod set the resource that a quota counts.
-fn names_it(pod: &Value, name: &str) -> bool {
-    let Some((kind, resource)) = compute(name) else { return true };
+fn sets_resource(pod: &Value, name: &str) -> bool {
+    let Some((kind, resource)) = compute_resource(name) else { return true };
     // Upstream requires it for CPU and memory only.
     if !["cpu", "memory"].contains(&resource) {
         return true;
@@ -129,7 +129,7 @@ fn names_it(pod: &Value, name: &str) -> bool {
 }
 
 /// Returns the amounts charged for an object, by quota name.
-pub(crate) fn usage(resource: &Resource, object: &Value) -> Amounts {
+pub(crate) fn charges(resource: &Resource, object: &Value) -> Amounts {
     let mut amounts = Amounts::new();
     let one = Quantity::from_milli(1000);
     let kind = &resource.kind;
@@ -137,7 +137,7 @@ pub(crate) fn usage(resource: &Resource, object: &Value) -> Amounts {
     amounts.insert(format!("count/{}{suffix}", kind.plural), one);
     match (&*kind.group, &*kind.plural) {
         ("", "pods") => {
-            if pods::ended(object) {
+            if pods::is_finished(object) {
                 // A finished pod counts as an object only.
                 return amounts;
             }
@@ -275,7 +275,7 @@ pub(super) fn recount(cluster: &Cluster, of: &str) {
             for object in resource.objects.list(&resource.prefix(Some(of))).objects {
                 let value = object.value();
                 if in_scope(&quota, resource, &value) {
-                    for (name, amount) in usage(resource, &value) {
+                    for (name, amount) in charges(resource, &value) {
                         let sum = sums.entry(name).or_insert(Quantity::ZERO);
                         *sum = sum.plus(amount);
                     }

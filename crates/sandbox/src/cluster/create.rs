@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
 
-use super::{Cluster, WriteOptions, WriteResult, complete, decode, seconds};
+use super::{Cluster, WriteOptions, WriteResult, decode, default_and_validate, seconds};
 use crate::json::{at, members, name, slot, text};
 use crate::kinds::Resource;
-use crate::limits::NAME_TRIES_MAX;
+use crate::limits::NAME_ATTEMPTS_MAX;
 use crate::status_error::{ApiResult, GroupResource, StatusError};
 use crate::store::{ChangeKind, Draft, StoreError};
 use crate::{admission, store};
@@ -23,7 +23,7 @@ const SUFFIX_LETTERS: usize = 5;
 const BASE_LETTERS_MAX: usize = 63 - SUFFIX_LETTERS;
 
 /// Kinds whose status may be set at creation.
-const BRING_STATUS: &[&str] = &["nodes"];
+const KINDS_WITH_INITIAL_STATUS: &[&str] = &["nodes"];
 
 impl Cluster {
     /// Creates an object in a namespace, which is empty for cluster-scoped kinds.
@@ -36,12 +36,12 @@ impl Cluster {
     ) -> ApiResult<WriteResult> {
         let warnings = decode(resource, &mut object, options.field_validation)?;
         crate::events::to_stored(resource, &mut object);
-        self.settle(resource, namespace, &mut object)?;
+        self.set_system_fields(resource, namespace, &mut object)?;
         let written = |object| WriteResult { object, warnings, created: true };
         if !name(&object).is_empty() {
             return self.store_new(resource, object, options).map(written);
         }
-        for _ in 1..NAME_TRIES_MAX {
+        for _ in 1..NAME_ATTEMPTS_MAX {
             let mut attempt = object.clone();
             generate_name(&mut attempt);
             match self.store_new(resource, attempt, options) {
@@ -54,7 +54,12 @@ impl Cluster {
     }
 
     /// Sets the system fields of a new object and clears those that clients cannot set.
-    fn settle(&self, resource: &Resource, namespace: &str, object: &mut Value) -> ApiResult<()> {
+    fn set_system_fields(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+        object: &mut Value,
+    ) -> ApiResult<()> {
         let kind = &resource.kind;
         let given = text(object, &["metadata", "namespace"]);
         if !given.is_empty() && given != namespace && kind.namespaced {
@@ -88,7 +93,7 @@ impl Cluster {
         {
             metadata.insert("generation".to_owned(), 1.into());
         }
-        if kind.status && !BRING_STATUS.contains(&&*kind.plural) {
+        if kind.status && !KINDS_WITH_INITIAL_STATUS.contains(&&*kind.plural) {
             members(object).remove("status");
         }
         if kind.namespaced {
@@ -116,7 +121,7 @@ impl Cluster {
     }
 
     /// Rejects a new object once the maximum number of objects is stored.
-    fn check_room(&self, resource: &Resource, name: &str) -> ApiResult<()> {
+    fn check_object_limit(&self, resource: &Resource, name: &str) -> ApiResult<()> {
         let (count, max) = (self.store.count(), self.objects_max.load(Ordering::Relaxed));
         if count < max {
             return Ok(());
@@ -133,18 +138,18 @@ impl Cluster {
         mut object: Value,
         options: &WriteOptions,
     ) -> ApiResult<Arc<store::Object>> {
-        self.check_room(resource, name(&object))?;
-        complete_names(self, resource, &mut object)?;
-        let taken = admission::create(self, resource, &mut object, options.dry_run)?;
+        self.check_object_limit(resource, name(&object))?;
+        set_cluster_fields(self, resource, &mut object)?;
+        let guard = admission::create(self, resource, &mut object, options.dry_run)?;
         // Recounting takes the same lock.
-        let give_back = |taken: Option<_>, object: &Value| {
-            if taken.is_some() {
-                drop(taken);
-                admission::give_back(self, resource, object);
+        let uncharge = |guard: Option<_>, object: &Value| {
+            if guard.is_some() {
+                drop(guard);
+                admission::uncharge(self, resource, object);
             }
         };
-        if let Err(failure) = complete(resource, &mut object, None) {
-            give_back(taken, &object);
+        if let Err(failure) = default_and_validate(resource, &mut object, None) {
+            uncharge(guard, &object);
             return Err(failure);
         }
         crate::patch::apply::record_created(resource, &mut object, options, self.now());
@@ -159,7 +164,7 @@ impl Cluster {
         match resource.objects.create(draft) {
             Ok(object) => Ok(object),
             Err(StoreError::KeyExists | StoreError::KeyNotFound | StoreError::Conflict) => {
-                give_back(taken, &object);
+                uncharge(guard, &object);
                 Err(StatusError::already_exists(resource.group_resource(), name(&object)))
             }
         }
@@ -167,7 +172,7 @@ impl Cluster {
 }
 
 /// Sets fields that depend on the cluster: addresses of services, names of definitions.
-fn complete_names(cluster: &Cluster, resource: &Resource, object: &mut Value) -> ApiResult<()> {
+fn set_cluster_fields(cluster: &Cluster, resource: &Resource, object: &mut Value) -> ApiResult<()> {
     if resource.kind.plural == "services" && resource.kind.group.is_empty() {
         let kind = text(object, &["spec", "type"]);
         let wants = kind != "ExternalName" && text(object, &["spec", "clusterIP"]).is_empty();

@@ -9,7 +9,7 @@ use super::update::{check_uid, check_version};
 use super::{Cluster, seconds};
 use crate::json::{at, int, list, slot, text};
 use crate::kinds::Resource;
-use crate::limits::WRITE_TRIES_MAX;
+use crate::limits::WRITE_ATTEMPTS_MAX;
 use crate::status_error::{ApiResult, StatusError};
 use crate::store::{ChangeKind, Draft, Object, StoreError, key_of};
 
@@ -58,7 +58,7 @@ impl DeleteOutcome {
 }
 
 /// Namespaces that cannot be deleted.
-const LASTING_NAMESPACES: &[&str] = &["default", "kube-public", "kube-system"];
+const PERMANENT_NAMESPACES: &[&str] = &["default", "kube-public", "kube-system"];
 
 /// Finalizers of foreground and orphan deletion.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
@@ -130,18 +130,18 @@ impl Cluster {
     ) -> ApiResult<DeleteOutcome> {
         let key = key_of(namespace, name);
         let is_namespace = resource.kind.group.is_empty() && *resource.kind.plural == *"namespaces";
-        if is_namespace && LASTING_NAMESPACES.contains(&name) {
+        if is_namespace && PERMANENT_NAMESPACES.contains(&name) {
             let why = "this namespace may not be deleted";
             return Err(StatusError::forbidden(resource.group_resource(), name, why));
         }
-        for _ in 0..WRITE_TRIES_MAX {
+        for _ in 0..WRITE_ATTEMPTS_MAX {
             let Some(current) = resource.objects.get(&key) else {
                 return Err(StatusError::not_found(resource.group_resource(), name));
             };
             check_uid(resource, &options.uid, &current)?;
             check_version(resource, &options.version, &current)?;
             let mut object = current.value();
-            let Some(gone) = self.doom(resource, &mut object, options) else {
+            let Some(gone) = self.mark_terminating(resource, &mut object, options) else {
                 return Ok(DeleteOutcome::Terminating(current));
             };
             let draft = Draft::new(&object, resource.objects.fields());
@@ -175,7 +175,7 @@ impl Cluster {
 
     /// Marks an object as terminating. Returns `true` if it can be removed at once, or `None` if nothing
     /// changes.
-    fn doom(
+    fn mark_terminating(
         &self,
         resource: &Resource,
         object: &mut Value,
@@ -228,7 +228,7 @@ fn grace(resource: &Resource, object: &Value, options: &DeleteOptions) -> i64 {
         return 0;
     }
     let placed = !text(object, &["spec", "nodeName"]).is_empty();
-    if !placed || crate::pods::ended(object) {
+    if !placed || crate::pods::is_finished(object) {
         return 0;
     }
     let own = int(object, &["spec", "terminationGracePeriodSeconds"]);

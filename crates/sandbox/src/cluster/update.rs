@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Cluster, WriteOptions, WriteResult, complete, decode};
+use super::{Cluster, WriteOptions, WriteResult, decode, default_and_validate};
 use crate::admission;
 use crate::json::{at, list, members, slot, text, uid};
 use crate::kinds::{Kind, Resource, SchemaSource};
-use crate::limits::WRITE_TRIES_MAX;
+use crate::limits::WRITE_ATTEMPTS_MAX;
 use crate::patch::apply::validation;
 use crate::status_error::{ApiResult, StatusError};
 use crate::store::{ChangeKind, Draft, Object, StoreError, key_of};
@@ -25,7 +25,7 @@ pub enum Part {
 }
 
 /// Metadata that updates cannot change.
-const FIXED: &[&str] = &[
+const IMMUTABLE_METADATA: &[&str] = &[
     "uid",
     "creationTimestamp",
     "deletionTimestamp",
@@ -81,7 +81,7 @@ impl Cluster {
         mut edit: impl FnMut(&Object, &Value) -> ApiResult<Option<Value>>,
     ) -> ApiResult<WriteResult> {
         let key = key_of(namespace, name);
-        for _ in 0..WRITE_TRIES_MAX {
+        for _ in 0..WRITE_ATTEMPTS_MAX {
             let Some(current) = resource.objects.get(&key) else {
                 return Err(StatusError::not_found(resource.group_resource(), name));
             };
@@ -96,7 +96,7 @@ impl Cluster {
             if options.dry_run {
                 return Ok(unchanged(Arc::new(draft.seal(current.version, ChangeKind::Added))));
             }
-            let done = if finished(&object) {
+            let done = if is_removable(&object) {
                 resource.objects.remove(draft, current.version)
             } else {
                 resource.objects.replace(draft, current.version)
@@ -146,7 +146,7 @@ impl Cluster {
             }
         };
         let metadata = slot(&mut object, &["metadata"]);
-        for fixed in FIXED {
+        for fixed in IMMUTABLE_METADATA {
             if part != Part::Whole || *fixed == "uid" {
                 restore(metadata, &before["metadata"], fixed);
             }
@@ -157,10 +157,10 @@ impl Cluster {
             admission::update(resource, &mut object, before);
         }
         match part {
-            Part::Main => complete(resource, &mut object, Some(before))?,
+            Part::Main => default_and_validate(resource, &mut object, Some(before))?,
             // The rest was validated when it was written.
             Part::Status if custom || kind.plural == "nodes" => {
-                complete(resource, &mut object, Some(before))?;
+                default_and_validate(resource, &mut object, Some(before))?;
             }
             Part::Status | Part::Whole => {}
         }
@@ -231,7 +231,7 @@ fn same_but(now: &Value, before: &Value, ignored: &[&str]) -> bool {
 }
 
 /// Returns `true` if an object is being deleted and nothing holds it any more.
-fn finished(object: &Value) -> bool {
+fn is_removable(object: &Value) -> bool {
     at(object, &["metadata", "deletionTimestamp"]).is_some()
         && list(object, &["metadata", "finalizers"]).is_empty()
         && list(object, &["spec", "finalizers"]).is_empty()

@@ -46,7 +46,7 @@ fn compile(schema: &Value, patterns: &mut Patterns) {
 }
 
 /// Members of every object, which schemas need not list.
-const OWN: &[&str] = &["apiVersion", "kind", "metadata"];
+const ROOT_MEMBERS: &[&str] = &["apiVersion", "kind", "metadata"];
 
 impl Structure {
     /// Creates the structure of a schema.
@@ -58,9 +58,9 @@ impl Structure {
 
     /// Prunes unknown fields and returns their paths.
     pub(crate) fn prune(&self, object: &mut Value) -> Vec<String> {
-        let mut gone = Vec::new();
-        prune(&self.schema, object, "", &mut gone);
-        gone
+        let mut pruned = Vec::new();
+        prune(&self.schema, object, "", &mut pruned);
+        pruned
     }
 
     /// Applies the defaults of the schema.
@@ -86,7 +86,7 @@ fn keeps_all(schema: &Value) -> bool {
     truth(schema, &["x-kubernetes-preserve-unknown-fields"])
 }
 
-fn prune(schema: &Value, value: &mut Value, path: &str, gone: &mut Vec<String>) {
+fn prune(schema: &Value, value: &mut Value, path: &str, pruned: &mut Vec<String>) {
     match value {
         Value::Object(members) => {
             let top = path.is_empty() || truth(schema, &["x-kubernetes-embedded-resource"]);
@@ -95,7 +95,7 @@ fn prune(schema: &Value, value: &mut Value, path: &str, gone: &mut Vec<String>) 
             let unknown: Vec<String> = members
                 .keys()
                 .filter(|name| {
-                    !(top && OWN.contains(&&***name))
+                    !(top && ROOT_MEMBERS.contains(&&***name))
                         && properties.is_none_or(|properties| !properties.contains_key(*name))
                         && others.is_none_or(|others| others == &Value::Bool(false))
                         && !keeps_all(schema)
@@ -104,22 +104,22 @@ fn prune(schema: &Value, value: &mut Value, path: &str, gone: &mut Vec<String>) 
                 .collect();
             for name in unknown {
                 members.remove(&name);
-                gone.push(join(path, &name));
+                pruned.push(join(path, &name));
             }
             for (name, member) in members.iter_mut() {
-                if top && OWN.contains(&&**name) {
+                if top && ROOT_MEMBERS.contains(&&**name) {
                     continue;
                 }
                 let inner = properties.and_then(|all| all.get(name)).or(others);
                 if let Some(inner) = inner.filter(|inner| inner.is_object()) {
-                    prune(inner, member, &join(path, name), gone);
+                    prune(inner, member, &join(path, name), pruned);
                 }
             }
         }
         Value::Array(items) => {
             if let Some(inner) = schema.get("items") {
-                for (place, item) in items.iter_mut().enumerate() {
-                    prune(inner, item, &format!("{path}[{place}]"), gone);
+                for (index, item) in items.iter_mut().enumerate() {
+                    prune(inner, item, &format!("{path}[{index}]"), pruned);
                 }
             }
         }
@@ -253,7 +253,7 @@ impl Checker<'_> {
         let properties = schema.get("properties").and_then(Value::as_object);
         let others = schema.get("additionalProperties").filter(|inner| inner.is_object());
         for (name, member) in members {
-            if path.is_empty() && OWN.contains(&&**name) {
+            if path.is_empty() && ROOT_MEMBERS.contains(&&**name) {
                 continue;
             }
             if let Some(inner) = properties.and_then(|all| all.get(name)).or(others) {
@@ -278,8 +278,8 @@ impl Checker<'_> {
 
     fn array(&self, schema: &Value, items: &[Value], path: &str, problems: &mut Vec<FieldError>) {
         if let Some(inner) = schema.get("items") {
-            for (place, item) in items.iter().enumerate() {
-                self.check(inner, item, &format!("{path}[{place}]"), problems);
+            for (index, item) in items.iter().enumerate() {
+                self.check(inner, item, &format!("{path}[{index}]"), problems);
             }
         }
         let limit = |name: &str| schema.get(name).and_then(Value::as_u64);
@@ -301,14 +301,14 @@ impl Checker<'_> {
             return;
         }
         let mut seen: HashSet<Vec<Option<&Value>>> = HashSet::with_capacity(items.len());
-        for (place, item) in items.iter().enumerate() {
+        for (index, item) in items.iter().enumerate() {
             let identity = if keys.is_empty() {
                 vec![Some(item)]
             } else {
                 keys.iter().map(|key| item.get(key)).collect()
             };
             if !seen.insert(identity) {
-                problems.push(FieldError::duplicate(format!("{path}[{place}]"), item.clone()));
+                problems.push(FieldError::duplicate(format!("{path}[{index}]"), item.clone()));
             }
         }
     }

@@ -8,7 +8,7 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use serde_json::{Value, json};
 
 use super::ServerState;
-use super::answer::{Body, json_value};
+use super::response::{Body, json_value};
 use super::routes::RequestHead;
 use crate::cluster::Cluster;
 use crate::kinds::{Kind, Resource, Verbs};

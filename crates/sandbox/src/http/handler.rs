@@ -28,7 +28,7 @@ impl Handler {
             usage: Usage::new(1.0),
             faults: Arc::new(Faults::default()),
             counts: RequestCounts::default(),
-            ending: CancellationToken::new(),
+            shutdown: CancellationToken::new(),
         }))
     }
 

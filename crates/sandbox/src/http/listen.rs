@@ -24,11 +24,12 @@ use crate::actors::usage::Usage;
 use crate::cluster::Cluster;
 use crate::faults::{Faults, Reset};
 use crate::limits::{
-    CONNECTIONS_MAX, GRACE_TIME, HANDSHAKE_TIME, PING_EVERY, SILENCE_TIME, STREAMS_MAX,
+    CONNECTIONS_MAX, FIRST_REQUEST_TIMEOUT, HANDSHAKE_TIMEOUT, KEEP_ALIVE_INTERVAL,
+    SHUTDOWN_GRACE_PERIOD, STREAMS_MAX,
 };
 
 /// Delay after a failed accept, such as for lack of file descriptors.
-const ACCEPT_RETRY_TIME: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// Flow-control windows of HTTP/2, in bytes, per stream and per connection.
 const STREAM_BYTES: u32 = 1 << 20;
@@ -70,10 +71,10 @@ impl Server {
         let address = listener.local_addr().map_err(failed)?;
         let tls = TlsAcceptor::from(Arc::new(identity.tls()?));
         let token = identity.token.clone();
-        let ending = CancellationToken::new();
+        let shutdown = CancellationToken::new();
         let counts = RequestCounts::default();
         let shared =
-            Arc::new(ServerState { cluster, token, address, usage, faults, counts, ending });
+            Arc::new(ServerState { cluster, token, address, usage, faults, counts, shutdown });
         Ok(Self { listener, shared, tls, http: builder() })
     }
 
@@ -82,30 +83,31 @@ impl Server {
         self.shared.address
     }
 
-    /// Accepts connections until `stop` is cancelled, then gives requests [`GRACE_TIME`] to finish.
+    /// Accepts connections until `stop` is cancelled, then gives requests [`SHUTDOWN_GRACE_PERIOD`] to
+    /// finish.
     pub async fn run(self, stop: CancellationToken) {
-        let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         let graceful = GracefulShutdown::new();
         loop {
             let accepted = tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                accepted = accept(&self.listener, &places) => accepted,
+                accepted = accept(&self.listener, &slots) => accepted,
             };
-            if let Some((stream, place)) = accepted {
+            if let Some((stream, slot)) = accepted {
                 tokio::spawn(serve(
                     Arc::clone(&self.shared),
                     self.tls.clone(),
                     self.http.clone(),
                     graceful.watcher(),
                     stream,
-                    place,
+                    slot,
                 ));
             }
         }
         drop(self.listener);
-        self.shared.ending.cancel();
-        if timeout(GRACE_TIME, graceful.shutdown()).await.is_err() {
+        self.shared.shutdown.cancel();
+        if timeout(SHUTDOWN_GRACE_PERIOD, graceful.shutdown()).await.is_err() {
             debug!("closing connections that exceeded the shutdown grace period");
         }
     }
@@ -117,7 +119,7 @@ fn builder() -> Builder<TokioExecutor> {
     http.http1().timer(TokioTimer::new());
     http.http2()
         .timer(TokioTimer::new())
-        .keep_alive_interval(PING_EVERY)
+        .keep_alive_interval(KEEP_ALIVE_INTERVAL)
         .max_concurrent_streams(STREAMS_MAX)
         .initial_stream_window_size(STREAM_BYTES)
         .initial_connection_window_size(CONNECTION_BYTES)
@@ -127,14 +129,14 @@ fn builder() -> Builder<TokioExecutor> {
 
 async fn accept(
     listener: &TcpListener,
-    places: &Arc<Semaphore>,
+    slots: &Arc<Semaphore>,
 ) -> Option<(TcpStream, OwnedSemaphorePermit)> {
-    let place = Arc::clone(places).acquire_owned().await.ok()?;
+    let slot = Arc::clone(slots).acquire_owned().await.ok()?;
     match listener.accept().await {
-        Ok((stream, _)) => Some((stream, place)),
+        Ok((stream, _)) => Some((stream, slot)),
         Err(error) => {
             debug!(%error, "accept failed");
-            sleep(ACCEPT_RETRY_TIME).await;
+            sleep(ACCEPT_RETRY_DELAY).await;
             None
         }
     }
@@ -146,29 +148,29 @@ async fn serve(
     http: Builder<TokioExecutor>,
     watcher: hyper_util::server::graceful::Watcher,
     stream: TcpStream,
-    _place: OwnedSemaphorePermit,
+    _slot: OwnedSemaphorePermit,
 ) {
     let _ = stream.set_nodelay(true);
-    let Ok(Ok(stream)) = timeout(HANDSHAKE_TIME, tls.accept(stream)).await else { return };
-    talk(shared, http, watcher, stream, SILENCE_TIME).await;
+    let Ok(Ok(stream)) = timeout(HANDSHAKE_TIMEOUT, tls.accept(stream)).await else { return };
+    serve_connection(shared, http, watcher, stream, FIRST_REQUEST_TIMEOUT).await;
 }
 
-/// Serves a connection until it is closed. A connection without a request within `silence` is closed,
+/// Serves a connection until it is closed. A connection without a request within the limit is closed,
 /// since it occupies one of [`CONNECTIONS_MAX`] slots.
-async fn talk(
+async fn serve_connection(
     shared: Arc<ServerState>,
     http: Builder<TokioExecutor>,
     watcher: hyper_util::server::graceful::Watcher,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    silence: Duration,
+    limit: Duration,
 ) {
-    let (spoke, spoken) = watch::channel(false);
-    let silent = silent(spoken, silence);
+    let (request_seen, first_request) = watch::channel(false);
+    let first_request_timeout = first_request_timeout(first_request, limit);
     let closing = CancellationToken::new();
     let reset = closing.clone();
     let service = service_fn(move |request| {
         let (shared, reset) = (Arc::clone(&shared), reset.clone());
-        spoke.send_replace(true);
+        request_seen.send_replace(true);
         async move {
             let answer = routes::answer(&shared, request).await;
             if answer.extensions().get::<Reset>().is_some() {
@@ -185,13 +187,13 @@ async fn talk(
                 debug!(%error, "connection failed");
             }
         }
-        () = silent => debug!("closing idle connection: no request in time"),
+        () = first_request_timeout => debug!("closing idle connection: no request in time"),
     }
 }
 
 /// Returns if the first request does not arrive in time; otherwise it never returns.
-async fn silent(mut spoken: watch::Receiver<bool>, limit: Duration) {
-    if timeout(limit, spoken.wait_for(|spoke| *spoke)).await.is_ok() {
+async fn first_request_timeout(mut first_request: watch::Receiver<bool>, limit: Duration) {
+    if timeout(limit, first_request.wait_for(|request_seen| *request_seen)).await.is_ok() {
         std::future::pending::<()>().await;
     }
 }
@@ -212,20 +214,20 @@ mod tests {
             usage: Usage::new(1.0),
             faults: Arc::new(Faults::default()),
             counts: RequestCounts::default(),
-            ending: CancellationToken::new(),
+            shutdown: CancellationToken::new(),
         });
         let graceful = GracefulShutdown::new();
         let limit = Duration::from_millis(100);
-        (client, talk(shared, builder(), graceful.watcher(), server, limit), graceful)
+        (client, serve_connection(shared, builder(), graceful.watcher(), server, limit), graceful)
     }
 
     #[tokio::test]
     async fn connections_that_send_no_request_are_closed() {
         // No bytes, an incomplete HTTP/2 preface, an incomplete HTTP/1 request.
         for beginning in [&b""[..], b"PRI * HTTP/2.0\r\n", b"GET /healthz HTTP/1.1\r\n"] {
-            let (mut client, talk, _open) = connection();
+            let (mut client, served, _open) = connection();
             client.write_all(beginning).await.unwrap();
-            talk.await;
+            served.await;
             let mut rest = Vec::new();
             client.read_to_end(&mut rest).await.unwrap();
         }
@@ -233,11 +235,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_stays_open_while_a_response_is_sent() {
-        let (mut client, talk, _open) = connection();
+        let (mut client, served, _open) = connection();
         // Ten times the limit for the first request.
         let request = "GET /api/v1/pods?watch=true&timeoutSeconds=1 HTTP/1.1\r\nhost: x\r\nauthorization: Bearer t\r\nconnection: close\r\n\r\n";
         client.write_all(request.as_bytes()).await.unwrap();
-        talk.await;
+        served.await;
         let mut answer = String::new();
         client.read_to_string(&mut answer).await.unwrap();
         assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");

@@ -8,7 +8,7 @@ use http::Response;
 use http_body_util::{BodyExt as _, Full};
 use serde_json::{Map, Value, json};
 
-use super::answer::{Body, json_value, with_body};
+use super::response::{Body, json_value, with_body};
 use crate::cluster::Cluster;
 use crate::kinds::{Kind, SchemaSource, Verbs};
 use crate::schema::{OBJECT_META, SCHEMAS};

@@ -10,8 +10,8 @@ use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::Frame;
 use serde_json::{Value, json};
 
-use super::answer::{
-    Body, OutputFormat, form_of, json_bytes, json_value, protobuf_value, text, with_body,
+use super::response::{
+    Body, OutputFormat, json_bytes, json_value, output_format, protobuf_value, text, with_body,
 };
 use super::routes::{RequestHead, RequestInfo};
 use super::{ServerState, watch};
@@ -20,7 +20,7 @@ use crate::cluster::{ListOptions, Page};
 use crate::events;
 use crate::faults::Fault;
 use crate::kinds::Resource;
-use crate::limits::LIST_PIECE_BYTES;
+use crate::limits::LIST_CHUNK_BYTES;
 use crate::status_error::{ApiResult, StatusError};
 use crate::store::{Object, key_of};
 use crate::subresources::scale_of;
@@ -42,7 +42,7 @@ pub(super) fn answer(
         return list(shared, head, info);
     };
     let resource = &info.resource;
-    let key = key_of(info.place(), name);
+    let key = key_of(info.namespace_or_empty(), name);
     let found = match stale_version(shared, head, resource) {
         None => resource.objects.get(&key),
         Some(version) => {
@@ -54,7 +54,7 @@ pub(super) fn answer(
         return Err(StatusError::not_found(resource.group_resource(), name));
     };
     match &*info.subresource {
-        "" | "status" => one(shared, head, resource, &object, 200),
+        "" | "status" => respond_with_object(shared, head, resource, &object, 200),
         "scale" => {
             let scale = resource.kind.scale.as_ref().ok_or_else(StatusError::no_such_path)?;
             Ok(json_value(200, &scale_of(scale, &object.value())))
@@ -89,19 +89,19 @@ fn log(head: &RequestHead, pod: &Object) -> Response<Body> {
 }
 
 /// Responds with one object.
-pub(super) fn one(
+pub(super) fn respond_with_object(
     _: &ServerState,
     head: &RequestHead,
     resource: &Resource,
     object: &Object,
     code: u16,
 ) -> ApiResult<Response<Body>> {
-    match form_of(head.accept(), &resource.kind)? {
+    match output_format(head.accept(), &resource.kind)? {
         OutputFormat::Protobuf => Ok(protobuf_value(code, &value_of(resource, object))),
-        OutputFormat::Plain if !events::converted(resource) => {
+        OutputFormat::Json if !events::converted(resource) => {
             Ok(json_bytes(code, object.json.clone()))
         }
-        OutputFormat::Plain => Ok(json_value(code, &value_of(resource, object))),
+        OutputFormat::Json => Ok(json_value(code, &value_of(resource, object))),
         OutputFormat::Metadata => {
             Ok(json_value(code, &metadata_of(&object.value(), "PartialObjectMetadata")))
         }
@@ -152,7 +152,7 @@ fn list(
     info: &RequestInfo,
 ) -> ApiResult<Response<Body>> {
     let resource = &info.resource;
-    let form = form_of(head.accept(), &resource.kind)?;
+    let form = output_format(head.accept(), &resource.kind)?;
     let mut query = head.query.list()?;
     if let Some(version) = stale_version(shared, head, resource) {
         as_of(&mut query, version)?;
@@ -166,14 +166,14 @@ fn list(
         metadata["remainingItemCount"] = remaining.into();
     }
     match form {
-        OutputFormat::Plain if !events::converted(resource) => {
+        OutputFormat::Json if !events::converted(resource) => {
             Ok(stream_list(resource, &metadata, page))
         }
-        OutputFormat::Plain | OutputFormat::Protobuf => {
+        OutputFormat::Json | OutputFormat::Protobuf => {
             let items: Vec<Value> =
                 page.objects.iter().map(|object| value_of(resource, object)).collect();
             let list = list_value(resource, &metadata, &items);
-            Ok(if form == OutputFormat::Plain {
+            Ok(if form == OutputFormat::Json {
                 json_value(200, &list)
             } else {
                 protobuf_value(200, &list)
@@ -240,43 +240,43 @@ fn stream_list(resource: &Resource, metadata: &Value, page: Page) -> Response<Bo
         resource.kind.api_version()
     );
     let bytes: usize = page.objects.iter().map(|object| object.json.len() + 1).sum();
-    if bytes < LIST_PIECE_BYTES {
-        let mut piece = BytesMut::with_capacity(head.len() + bytes + 2);
-        piece.extend_from_slice(head.as_bytes());
-        fill(&mut piece, &mut page.objects.into_iter(), true);
-        piece.extend_from_slice(b"]}");
-        return json_bytes(200, piece.freeze());
+    if bytes < LIST_CHUNK_BYTES {
+        let mut chunk = BytesMut::with_capacity(head.len() + bytes + 2);
+        chunk.extend_from_slice(head.as_bytes());
+        fill(&mut chunk, &mut page.objects.into_iter(), true);
+        chunk.extend_from_slice(b"]}");
+        return json_bytes(200, chunk.freeze());
     }
     let state = (Some(head), page.objects.into_iter(), false);
-    let pieces = stream::unfold(state, |(head, mut objects, ended)| async move {
+    let chunks = stream::unfold(state, |(head, mut objects, ended)| async move {
         if ended {
             return None;
         }
-        let mut piece = BytesMut::with_capacity(LIST_PIECE_BYTES + 4096);
+        let mut chunk = BytesMut::with_capacity(LIST_CHUNK_BYTES + 4096);
         let first = head.is_some();
-        piece.extend_from_slice(head.unwrap_or_default().as_bytes());
-        let ended = fill(&mut piece, &mut objects, first);
+        chunk.extend_from_slice(head.unwrap_or_default().as_bytes());
+        let ended = fill(&mut chunk, &mut objects, first);
         if ended {
-            piece.extend_from_slice(b"]}");
+            chunk.extend_from_slice(b"]}");
         }
-        Some((Ok::<_, Infallible>(Frame::data(piece.freeze())), (None, objects, ended)))
+        Some((Ok::<_, Infallible>(Frame::data(chunk.freeze())), (None, objects, ended)))
     });
-    with_body(200, "application/json", StreamBody::new(pieces).boxed_unsync())
+    with_body(200, "application/json", StreamBody::new(chunks).boxed_unsync())
 }
 
 /// Appends objects to a chunk until it is full. Returns `true` if no object is left.
 fn fill(
-    piece: &mut BytesMut,
+    chunk: &mut BytesMut,
     objects: &mut std::vec::IntoIter<Arc<Object>>,
     mut first: bool,
 ) -> bool {
-    while piece.len() < LIST_PIECE_BYTES {
+    while chunk.len() < LIST_CHUNK_BYTES {
         let Some(object) = objects.next() else { return true };
         if !first {
-            piece.extend_from_slice(b",");
+            chunk.extend_from_slice(b",");
         }
         first = false;
-        piece.extend_from_slice(&object.json);
+        chunk.extend_from_slice(&object.json);
     }
     objects.as_slice().is_empty()
 }
@@ -296,7 +296,7 @@ pub(super) fn usage(
     );
     match found {
         Ok(value) => json_value(200, &value),
-        Err(failure) => super::answer::failed(&failure),
+        Err(failure) => super::response::error_response(&failure),
     }
 }
 

@@ -4,7 +4,7 @@ use http::Response;
 use serde_json::{Value, json};
 
 use super::ServerState;
-use super::answer::{Body, json_value};
+use super::response::{Body, json_value};
 use super::routes::RequestInfo;
 use crate::json::{slot, text};
 use crate::status_error::{ApiResult, StatusError};

@@ -11,9 +11,9 @@ use hyper::body::Body as Sent;
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
-use super::answer::{Body, failed, json_bytes, json_value, text};
 use super::guard::catch_panic;
 use super::query::Query;
+use super::response::{Body, error_response, json_bytes, json_value, text};
 use super::{ServerState, discovery, openapi, read, reviews, write};
 use crate::faults::{self, Fault};
 use crate::kinds::{Resource, Verbs};
@@ -35,7 +35,7 @@ pub(super) struct RequestInfo {
 
 impl RequestInfo {
     /// Returns the namespace, or an empty text for cluster-scoped kinds.
-    pub(super) fn place(&self) -> &str {
+    pub(super) fn namespace_or_empty(&self) -> &str {
         self.namespace.as_deref().unwrap_or_default()
     }
 }
@@ -78,7 +78,9 @@ where
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let handled = catch_panic(&method, &path, handle(shared, request)).await;
     handled.unwrap_or_else(|| {
-        failed(&StatusError::internal("the request handler panicked; see the log of the server"))
+        error_response(&StatusError::internal(
+            "the request handler panicked; see the log of the server",
+        ))
     })
 }
 
@@ -98,7 +100,7 @@ where
             Some(faults::failure(504))
         }
         Some(Fault::Reset) => {
-            let mut answer = failed(&faults::failure(503));
+            let mut answer = error_response(&faults::failure(503));
             answer.extensions_mut().insert(faults::Reset);
             return answer;
         }
@@ -115,9 +117,9 @@ where
     };
     if let Some(Fault::DropResponse(time)) = head.fault {
         tokio::time::sleep(time).await;
-        return failed(&faults::failure(504));
+        return error_response(&faults::failure(504));
     }
-    answer.unwrap_or_else(|failure| failed(&failure))
+    answer.unwrap_or_else(|failure| error_response(&failure))
 }
 
 async fn dispatch<B>(
@@ -196,14 +198,14 @@ where
     B: Sent<Data = Bytes, Error: Into<BoxError>>,
 {
     let info = request_info(shared, group, rest)?;
-    let answer = ask(shared, head, body, &info).await;
+    let answer = serve_resource(shared, head, body, &info).await;
     let code = answer.as_ref().map_or_else(|failure| failure.code, |ok| ok.status().as_u16());
     shared.counts.add(head, &info, code);
     answer
 }
 
 /// Reads or writes the resource of a path.
-async fn ask<B>(
+async fn serve_resource<B>(
     shared: &Arc<ServerState>,
     head: &RequestHead,
     body: B,

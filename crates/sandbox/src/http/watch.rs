@@ -16,16 +16,16 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use super::ServerState;
-use super::answer::{Body, OutputFormat, form_of, with_body};
 use super::guard::catch_panic;
 use super::read::{as_of, metadata_of, stale_version, table, value_of};
+use super::response::{Body, OutputFormat, output_format, with_body};
 use super::routes::{RequestHead, RequestInfo};
 use crate::cluster::{ListOptions, read};
 use crate::events;
 use crate::faults::Fault;
 use crate::field_error::FieldError;
 use crate::kinds::Resource;
-use crate::limits::{BOOKMARK_EVERY, LIST_PIECE_BYTES, WATCH_BATCH_MAX, WATCH_TIME};
+use crate::limits::{BOOKMARK_INTERVAL, LIST_CHUNK_BYTES, WATCH_BATCH_MAX, WATCH_DURATION};
 use crate::protobuf;
 use crate::selector::Selector;
 use crate::status_error::{ApiResult, StatusError};
@@ -53,8 +53,8 @@ struct Watch {
     /// Initial objects that were not sent yet.
     initial: std::vec::IntoIter<Arc<Object>>,
     /// Set if a bookmark follows the initial objects (`sendInitialEvents`).
-    mark_end: bool,
-    news: watch::Receiver<u64>,
+    end_bookmark_due: bool,
+    updates: watch::Receiver<u64>,
     /// Version up to which all changes were sent.
     version: u64,
     end: Instant,
@@ -66,7 +66,7 @@ struct Watch {
     heads_sent: bool,
     ended: bool,
     /// Number of chunks until an injected fault cuts the watch.
-    pieces_left: Option<usize>,
+    chunks_left: Option<usize>,
 }
 
 /// Answers a watch request.
@@ -75,7 +75,7 @@ pub(super) fn answer(
     head: &RequestHead,
     info: &RequestInfo,
 ) -> ApiResult<Response<Body>> {
-    let form = form_of(head.accept(), &info.resource.kind)?;
+    let form = output_format(head.accept(), &info.resource.kind)?;
     let query = head.query.list()?;
     let resource = &info.resource;
     read::check_fields(resource, &query.fields)?;
@@ -87,7 +87,7 @@ pub(super) fn answer(
     if streaming && asked > current {
         return Err(StatusError::too_large_version(asked, current));
     }
-    let news = resource.objects.subscribe();
+    let updates = resource.objects.subscribe();
     let prefix = resource.prefix(info.namespace.as_deref());
     // Without a version, a watch starts with the current objects, unless the client opts out.
     let (version, objects) = if streaming || (asked == 0 && initial.is_empty()) {
@@ -106,7 +106,7 @@ pub(super) fn answer(
         (if asked == 0 { current } else { asked }, Vec::new())
     };
     let now = Instant::now();
-    let end = now + head.query.watch_time()?.unwrap_or(WATCH_TIME);
+    let end = now + head.query.watch_time()?.unwrap_or(WATCH_DURATION);
     let bookmarks = head.query.truth("allowWatchBookmarks");
     let watch = Watch {
         resource: Arc::clone(resource),
@@ -117,29 +117,29 @@ pub(super) fn answer(
         include: head.query.get("includeObject").to_owned(),
         bookmarks,
         initial: objects.into_iter(),
-        mark_end: streaming,
-        news,
+        end_bookmark_due: streaming,
+        updates,
         version,
         end,
         timer: Box::pin(sleep_until(next_wake(end, bookmarks))),
-        ending: Box::pin(shared.ending.clone().cancelled_owned()),
+        ending: Box::pin(shared.shutdown.clone().cancelled_owned()),
         heads_sent: false,
         ended: false,
-        pieces_left: match head.fault {
-            Some(Fault::CutWatch(pieces)) => Some(pieces),
+        chunks_left: match head.fault {
+            Some(Fault::CutWatch(chunks)) => Some(chunks),
             _ => None,
         },
     };
-    let pieces = stream::unfold((watch, head.path.clone()), |(mut watch, path)| async move {
-        if let Some(left) = &mut watch.pieces_left {
+    let chunks = stream::unfold((watch, head.path.clone()), |(mut watch, path)| async move {
+        if let Some(left) = &mut watch.chunks_left {
             *left = left.checked_sub(1)?;
         }
         // A watch that panics ends; the client resumes or relists.
-        let piece = catch_panic(&Method::GET, &path, watch.next()).await??;
-        Some((Ok::<_, Infallible>(Frame::data(piece)), (watch, path)))
+        let chunk = catch_panic(&Method::GET, &path, watch.next()).await??;
+        Some((Ok::<_, Infallible>(Frame::data(chunk)), (watch, path)))
     });
     let kind = if form == OutputFormat::Protobuf { PROTOBUF_STREAM } else { "application/json" };
-    Ok(with_body(200, kind, StreamBody::new(pieces).boxed_unsync()))
+    Ok(with_body(200, kind, StreamBody::new(chunks).boxed_unsync()))
 }
 
 fn check_initial(initial: &str, query: &ListOptions) -> ApiResult<()> {
@@ -161,7 +161,7 @@ fn check_initial(initial: &str, query: &ListOptions) -> ApiResult<()> {
 
 /// Returns when a watch has to act even if nothing changes.
 fn next_wake(end: Instant, bookmarks: bool) -> Instant {
-    if bookmarks { end.min(Instant::now() + BOOKMARK_EVERY) } else { end }
+    if bookmarks { end.min(Instant::now() + BOOKMARK_INTERVAL) } else { end }
 }
 
 impl Watch {
@@ -171,10 +171,10 @@ impl Watch {
             if self.ended {
                 return None;
             }
-            if let Some(piece) = self.next_initial() {
-                return Some(piece);
+            if let Some(chunk) = self.next_initial() {
+                return Some(chunk);
             }
-            self.news.borrow_and_update();
+            self.updates.borrow_and_update();
             match self.resource.objects.after(self.version, WATCH_BATCH_MAX) {
                 Err(expired) => {
                     self.ended = true;
@@ -185,8 +185,8 @@ impl Watch {
                 }
                 Ok(batch) => {
                     self.version = batch.version;
-                    if let Some(piece) = self.lines(&batch.changes) {
-                        return Some(piece);
+                    if let Some(chunk) = self.lines(&batch.changes) {
+                        return Some(chunk);
                     }
                     if batch.more {
                         continue;
@@ -194,7 +194,7 @@ impl Watch {
                 }
             }
             tokio::select! {
-                changed = self.news.changed() => changed.ok()?,
+                changed = self.updates.changed() => changed.ok()?,
                 () = self.timer.as_mut() => {
                     if Instant::now() >= self.end {
                         return self.last();
@@ -215,15 +215,15 @@ impl Watch {
 
     fn next_initial(&mut self) -> Option<Bytes> {
         if self.initial.as_slice().is_empty() {
-            return std::mem::take(&mut self.mark_end).then(|| self.bookmark(true));
+            return std::mem::take(&mut self.end_bookmark_due).then(|| self.bookmark(true));
         }
-        let mut piece = BytesMut::with_capacity(LIST_PIECE_BYTES.min(64 << 10));
-        while piece.len() < LIST_PIECE_BYTES {
+        let mut chunk = BytesMut::with_capacity(LIST_CHUNK_BYTES.min(64 << 10));
+        while chunk.len() < LIST_CHUNK_BYTES {
             let Some(object) = self.initial.next() else { break };
             let line = self.line(ChangeKind::Added, &object);
-            piece.extend_from_slice(&line);
+            chunk.extend_from_slice(&line);
         }
-        Some(piece.freeze())
+        Some(chunk.freeze())
     }
 
     fn lines(&mut self, changes: &[Arc<Change>]) -> Option<Bytes> {
@@ -251,7 +251,7 @@ impl Watch {
         if !object.key.starts_with(&*self.prefix) {
             return None;
         }
-        let plain = self.form == OutputFormat::Plain && !events::converted(&self.resource);
+        let plain = self.form == OutputFormat::Json && !events::converted(&self.resource);
         if self.labels.is_empty() && self.fields.is_empty() && plain {
             return Some(object.line(change.kind));
         }
@@ -280,11 +280,11 @@ impl Watch {
     }
 
     fn line(&mut self, kind: ChangeKind, object: &Object) -> Bytes {
-        if self.form == OutputFormat::Plain && !events::converted(&self.resource) {
+        if self.form == OutputFormat::Json && !events::converted(&self.resource) {
             return object.line(kind);
         }
         let value = match self.form {
-            OutputFormat::Plain | OutputFormat::Protobuf => value_of(&self.resource, object),
+            OutputFormat::Json | OutputFormat::Protobuf => value_of(&self.resource, object),
             OutputFormat::Table | OutputFormat::Metadata => object.value(),
         };
         self.render(kind, value)
@@ -292,7 +292,7 @@ impl Watch {
 
     fn render(&mut self, kind: ChangeKind, value: Value) -> Bytes {
         let value = match self.form {
-            OutputFormat::Plain | OutputFormat::Protobuf => value,
+            OutputFormat::Json | OutputFormat::Protobuf => value,
             OutputFormat::Metadata => metadata_of(&value, "PartialObjectMetadata"),
             OutputFormat::Table => {
                 let heads = !std::mem::replace(&mut self.heads_sent, true);
@@ -322,7 +322,7 @@ impl Watch {
             metadata["annotations"] = json!({INITIAL_END: "true"});
         }
         let object = match self.form {
-            OutputFormat::Plain | OutputFormat::Protobuf => {
+            OutputFormat::Json | OutputFormat::Protobuf => {
                 json!({"kind": kind.kind, "apiVersion": kind.api_version(), "metadata": metadata})
             }
             OutputFormat::Metadata => {
@@ -336,4 +336,4 @@ impl Watch {
     }
 }
 
-const _: () = assert!(BOOKMARK_EVERY.as_secs() < Duration::as_secs(&WATCH_TIME));
+const _: () = assert!(BOOKMARK_INTERVAL.as_secs() < Duration::as_secs(&WATCH_DURATION));

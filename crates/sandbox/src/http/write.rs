@@ -6,8 +6,8 @@ use http::{Method, Response};
 use serde_json::{Value, json};
 
 use super::ServerState;
-use super::answer::{Body, done, json_value, warn};
-use super::read::one;
+use super::read::respond_with_object;
+use super::response::{Body, add_warnings, json_value, success};
 use super::routes::{RequestHead, RequestInfo};
 use crate::cluster::{DeleteOptions, DeleteOutcome, Part, WriteOptions, WriteResult};
 use crate::json::{members, name, slot, text};
@@ -19,7 +19,7 @@ use crate::store::key_of;
 use crate::subresources::{bind, evict, set_scale};
 
 /// Kinds whose deletion is answered with the object instead of a `Status`.
-const RETURNED: &[&str] = &[
+const ANSWERED_WITH_OBJECT: &[&str] = &[
     "pods",
     "namespaces",
     "services",
@@ -56,18 +56,19 @@ fn post(
                 return Err(StatusError::method_not_allowed());
             }
             let options = head.query.write(head.agent())?;
-            let written = cluster.create(&info.resource, info.place(), body, &options)?;
+            let written =
+                cluster.create(&info.resource, info.namespace_or_empty(), body, &options)?;
             respond(shared, head, info, &written)
         }
         ("binding", given) => {
             let own = text(&body, &["metadata", "name"]);
             let pod = given.as_deref().unwrap_or(own);
-            bind(cluster, info.place(), pod, &body, head.query.dry_run()?)?;
-            Ok(done(201, None))
+            bind(cluster, info.namespace_or_empty(), pod, &body, head.query.dry_run()?)?;
+            Ok(success(201, None))
         }
         ("eviction", Some(pod)) => {
-            evict(cluster, info.place(), pod, &body, head.query.dry_run()?)?;
-            Ok(done(201, None))
+            evict(cluster, info.namespace_or_empty(), pod, &body, head.query.dry_run()?)?;
+            Ok(success(201, None))
         }
         ("token", Some(_)) => {
             let mut request = body;
@@ -92,18 +93,18 @@ fn put(
 ) -> ApiResult<Response<Body>> {
     let options = head.query.write(head.agent())?;
     let Some(name) = &info.name else { return Err(StatusError::method_not_allowed()) };
-    let (cluster, place) = (&shared.cluster, (info.place(), &**name));
+    let (cluster, key) = (&shared.cluster, (info.namespace_or_empty(), &**name));
     let part = match &*info.subresource {
         "" => Part::Main,
         "status" => Part::Status,
         "finalize" => return finalize(shared, head, info, &body, &options),
         "scale" => {
-            let scale = set_scale(cluster, &info.resource, place, &options, |_| Ok(body.clone()))?;
+            let scale = set_scale(cluster, &info.resource, key, &options, |_| Ok(body.clone()))?;
             return Ok(json_value(200, &scale));
         }
         _ => return Err(StatusError::method_not_allowed()),
     };
-    let written = cluster.update(&info.resource, place.0, name, body, part, &options)?;
+    let written = cluster.update(&info.resource, key.0, name, body, part, &options)?;
     respond(shared, head, info, &written)
 }
 
@@ -140,12 +141,13 @@ fn patch(
             "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml, application/strategic-merge-patch+json",
         ));
     };
-    let (cluster, resource, place) = (&shared.cluster, &info.resource, info.place());
+    let (cluster, resource, namespace) =
+        (&shared.cluster, &info.resource, info.namespace_or_empty());
     let part = match &*info.subresource {
         "" => Part::Main,
         "status" => Part::Status,
         "scale" => {
-            let scale = set_scale(cluster, resource, (place, name), &options, |scale| {
+            let scale = set_scale(cluster, resource, (namespace, name), &options, |scale| {
                 patched(resource, &scale, body, form)
             })?;
             return Ok(json_value(200, &scale));
@@ -168,7 +170,7 @@ fn patch(
     }
     let mut warnings = Vec::new();
     let mut written =
-        cluster.change(resource, place, name, part, &options, |current, before| {
+        cluster.change(resource, namespace, name, part, &options, |current, before| {
             let mut live = before.clone();
             crate::events::from_stored(resource, &mut live);
             let mut object = patched(resource, &live, body, form)?;
@@ -195,7 +197,8 @@ fn apply_patch(
     body: &Value,
     part: Part,
 ) -> ApiResult<Response<Body>> {
-    let (cluster, resource, place) = (&shared.cluster, &info.resource, info.place());
+    let (cluster, resource, namespace) =
+        (&shared.cluster, &info.resource, info.namespace_or_empty());
     let options = head.query.write(head.agent())?;
     let object_name = info.name.as_deref().unwrap_or_default();
     if head.query.get("fieldManager").is_empty() {
@@ -230,20 +233,20 @@ fn apply_patch(
     {
         members(&mut config).remove("status");
     }
-    let absent = resource.objects.get(&key_of(place, object_name)).is_none();
+    let absent = resource.objects.get(&key_of(namespace, object_name)).is_none();
     if absent && part == Part::Main {
         let empty = json!({});
         let mut object = apply::apply(resource, &empty, &config, &options, cluster.now())?;
         let managers = object["metadata"]["managedFields"].take();
         members(slot(&mut object, &["metadata"])).remove("managedFields");
         let quiet = WriteOptions { manager: String::new(), ..options.clone() };
-        let made = cluster.create(resource, place, object, &quiet)?;
+        let made = cluster.create(resource, namespace, object, &quiet)?;
         let mut written = made.clone();
         if !options.dry_run {
             // Fields set by defaulting have no manager, so managers are recorded after the creation.
             written = cluster.change(
                 resource,
-                place,
+                namespace,
                 object_name,
                 Part::Whole,
                 &options,
@@ -259,7 +262,7 @@ fn apply_patch(
         return respond(shared, head, info, &written);
     }
     let mut written =
-        cluster.change(resource, place, object_name, part, &options, |current, before| {
+        cluster.change(resource, namespace, object_name, part, &options, |current, before| {
             let version = text(&config, &["metadata", "resourceVersion"]);
             if !version.is_empty() && version != current.version.to_string() {
                 return Err(StatusError::modified(resource.group_resource(), object_name));
@@ -279,8 +282,8 @@ fn respond(
     written: &WriteResult,
 ) -> ApiResult<Response<Body>> {
     let code = if written.created { 201 } else { 200 };
-    let mut response = one(shared, head, &info.resource, &written.object, code)?;
-    warn(&mut response, &written.warnings);
+    let mut response = respond_with_object(shared, head, &info.resource, &written.object, code)?;
+    add_warnings(&mut response, &written.warnings);
     Ok(response)
 }
 
@@ -311,17 +314,17 @@ fn delete(
             let deleted = cluster.delete(resource, &object.namespace, &object.name, &options);
             ignore(deleted, &[404])?;
         }
-        return Ok(done(200, None));
+        return Ok(success(200, None));
     };
-    let deleted = cluster.delete(resource, info.place(), name, &options)?;
+    let deleted = cluster.delete(resource, info.namespace_or_empty(), name, &options)?;
     if let DeleteOutcome::Deleted(object) = &deleted
-        && !RETURNED.contains(&&*kind.plural)
+        && !ANSWERED_WITH_OBJECT.contains(&&*kind.plural)
     {
         let mut details = json!({"name": &*object.name, "kind": kind.plural, "uid": &*object.uid});
         if !kind.group.is_empty() {
             details["group"] = kind.group.as_ref().into();
         }
-        return Ok(done(200, Some(details)));
+        return Ok(success(200, Some(details)));
     }
-    one(shared, head, resource, deleted.object(), 200)
+    respond_with_object(shared, head, resource, deleted.object(), 200)
 }

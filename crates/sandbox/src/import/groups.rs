@@ -12,7 +12,7 @@ use crate::limits::NODES_MAX;
 use crate::quantity::Quantity;
 
 /// Fields of a group.
-const KNOWN: &[&str] = &["name", "count", "zones", "labels", "taints", "capacity"];
+const GROUP_FIELDS: &[&str] = &["name", "count", "zones", "labels", "taints", "capacity"];
 
 /// Fields of a group whose values are strings. They are parsed as strings, so that `true`, `1.10` and
 /// `007` keep their spelling, although they are a boolean and numbers in YAML.
@@ -54,38 +54,38 @@ pub fn node_groups(text_of_file: &str) -> Result<Vec<Value>, ImportError> {
     let groups = file.get("groups").and_then(Value::as_array).ok_or_else(|| {
         wrong("a list `groups` with `name` and `count` of each group is required".to_owned())
     })?;
-    for (place, group) in groups.iter().enumerate() {
+    for (index, group) in groups.iter().enumerate() {
         let members = group.as_object().ok_or_else(|| {
-            wrong(format!("groups[{place}]: a map with `name` and `count` is required"))
+            wrong(format!("groups[{index}]: a map with `name` and `count` is required"))
         })?;
-        if let Some(key) = members.keys().find(|key| !KNOWN.contains(&&***key)) {
-            let known = KNOWN.join(", ");
-            return Err(wrong(format!("groups[{place}].{key}: unknown field; known are {known}")));
+        if let Some(key) = members.keys().find(|key| !GROUP_FIELDS.contains(&&***key)) {
+            let known = GROUP_FIELDS.join(", ");
+            return Err(wrong(format!("groups[{index}].{key}: unknown field; known are {known}")));
         }
         if text(group, &["name"]).is_empty() && group.get("name").is_none_or(Value::is_null) {
-            return Err(wrong(format!("groups[{place}].name: a name is required")));
+            return Err(wrong(format!("groups[{index}].name: a name is required")));
         }
     }
     let texts: File =
         serde_saphyr::from_str_with_options(text_of_file, options()).map_err(syntax)?;
     let mut all: Vec<Value> = Vec::new();
     let mut names: BTreeSet<String> = BTreeSet::new();
-    for (place, (group, texts)) in groups.iter().zip(texts.groups).enumerate() {
+    for (index, (group, texts)) in groups.iter().zip(texts.groups).enumerate() {
         crate::names::label(&texts.name)
-            .map_err(|why| wrong(format!("groups[{place}].name: {why}")))?;
+            .map_err(|why| wrong(format!("groups[{index}].name: {why}")))?;
         let count = int(group, &["count"]).filter(|count| (0..=NODES_MAX as i64).contains(count));
         let count = count.ok_or_else(|| {
-            wrong(format!("groups[{place}].count: a number from 0 to {NODES_MAX} is required"))
+            wrong(format!("groups[{index}].count: a number from 0 to {NODES_MAX} is required"))
         })?;
         if all.len() + count as usize > NODES_MAX {
             return Err(wrong(format!(
-                "groups[{place}].count: all groups together have more than {NODES_MAX} nodes"
+                "groups[{index}].count: all groups together have more than {NODES_MAX} nodes"
             )));
         }
         for (resource, amount) in &texts.capacity {
             if Quantity::parse(amount).is_none() {
                 return Err(wrong(format!(
-                    "groups[{place}].capacity.{resource}: {amount:?} is not a quantity"
+                    "groups[{index}].capacity.{resource}: {amount:?} is not a quantity"
                 )));
             }
         }
@@ -102,7 +102,7 @@ pub fn node_groups(text_of_file: &str) -> Result<Vec<Value>, ImportError> {
             let name = format!("{}-{number}", texts.name);
             if !names.insert(name.clone()) {
                 return Err(wrong(format!(
-                    "groups[{place}].name: an earlier group also has a node {name:?}; rename one of the groups"
+                    "groups[{index}].name: an earlier group also has a node {name:?}; rename one of the groups"
                 )));
             }
             let mut node = nodes::group_node(&name, &group);

@@ -18,7 +18,7 @@ use crate::json::{holds, name, namespace, text};
 use crate::kinds::{Resource, type_of};
 
 /// Timeout until the kind of a new definition is served, which takes milliseconds.
-const ESTABLISH_TIME: Duration = Duration::from_secs(10);
+const ESTABLISH_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An object of a manifest file.
 #[derive(Debug)]
@@ -46,9 +46,9 @@ impl Manifest {
             flatten(document, &mut objects);
         }
         let file: Arc<str> = file.into();
-        let manifest = |(place, object): (usize, Value)| {
+        let manifest = |(index, object): (usize, Value)| {
             let missing = |field: &str| {
-                ImportError::Form(format!("object {} of the file: {field} is missing", place + 1))
+                ImportError::Form(format!("object {} of the file: {field} is missing", index + 1))
             };
             let (api_version, kind) = type_of(&object);
             if api_version.is_empty() {
@@ -121,21 +121,21 @@ async fn send(
         "" => format!("/api/{}", kind.version),
         group => format!("/apis/{group}/{}", kind.version),
     };
-    let space = match namespace(object) {
+    let scope = match namespace(object) {
         _ if !kind.namespaced => String::new(),
         "" => "/namespaces/default".to_owned(),
-        place => format!("/namespaces/{}", encoded(place)),
+        given => format!("/namespaces/{}", encoded(given)),
     };
     // An object with `generateName` cannot be applied, only created.
-    let (method, content_type, place) = match name(object) {
+    let (method, content_type, target) = match name(object) {
         "" => (Method::POST, "application/json", "?".to_owned()),
         name => {
-            let place = format!("/{}?force=true&", encoded(name));
-            (Method::PATCH, "application/apply-patch+yaml", place)
+            let target = format!("/{}?force=true&", encoded(name));
+            (Method::PATCH, "application/apply-patch+yaml", target)
         }
     };
     let path = format!(
-        "{group}{space}/{}{place}fieldManager=jindou-up&fieldValidation=Strict",
+        "{group}{scope}/{}{target}fieldManager=jindou-up&fieldValidation=Strict",
         kind.plural
     );
     let request = Request::builder()
@@ -171,8 +171,8 @@ async fn established(cluster: &Cluster, manifest: &Manifest) -> Result<(), Apply
             }
         }
     };
-    let seconds = ESTABLISH_TIME.as_secs();
-    timeout(ESTABLISH_TIME, wait)
+    let seconds = ESTABLISH_TIMEOUT.as_secs();
+    timeout(ESTABLISH_TIMEOUT, wait)
         .await
         .map_err(|_| manifest.error(format!("not established within {seconds} s")))
 }

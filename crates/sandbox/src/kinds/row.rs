@@ -239,8 +239,8 @@ impl Row {
         self
     }
 
-    pub(super) const fn indexed(mut self, place: usize) -> Self {
-        self.strategy.indexed = Some(place);
+    pub(super) const fn indexed(mut self, index: usize) -> Self {
+        self.strategy.indexed = Some(index);
         self
     }
 

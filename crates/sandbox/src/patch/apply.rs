@@ -21,9 +21,10 @@ use crate::status_error::{ApiResult, StatusError};
 use fields::FieldSet;
 
 /// Kinds without managed fields until the first apply.
-const LAZY: &[&str] = &["pods", "events", "leases", "nodes", "endpointslices", "csinodes"];
+const TRACKED_FROM_FIRST_APPLY: &[&str] =
+    &["pods", "events", "leases", "nodes", "endpointslices", "csinodes"];
 
-const BEFORE: &str = "before-first-apply";
+const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
 /// Records the field manager that created an object.
 pub(crate) fn record_created(
@@ -32,7 +33,7 @@ pub(crate) fn record_created(
     options: &WriteOptions,
     now: Timestamp,
 ) {
-    if options.manager.is_empty() || LAZY.contains(&&*resource.kind.plural) {
+    if options.manager.is_empty() || TRACKED_FROM_FIRST_APPLY.contains(&&*resource.kind.plural) {
         return;
     }
     let fields = FieldSet::of(&resource.kind, object);
@@ -115,7 +116,7 @@ pub(crate) fn apply(
     if entries.is_empty() && live.get("metadata").is_some() {
         let mut fields = FieldSet::of(kind, live);
         fields.remove("f:status");
-        entries.push(ManagedFieldsEntry::new(BEFORE, "Update", kind, fields, now));
+        entries.push(ManagedFieldsEntry::new(BEFORE_FIRST_APPLY, "Update", kind, fields, now));
     }
     let wanted = FieldSet::of(kind, config);
     let changed = wanted.differing(live, config);
@@ -192,21 +193,21 @@ fn merge(kind: &Kind, value: &mut Value, config: &Value, path: &mut Vec<String>)
                 ListType::Set => Some(item.to_string()),
                 ListType::Map(keys) => Some(fields::key_text(item, keys)),
             };
-            let mut places: HashMap<String, usize> = HashMap::new();
-            for (place, item) in items.iter().enumerate() {
+            let mut positions: HashMap<String, usize> = HashMap::new();
+            for (position, item) in items.iter().enumerate() {
                 if let Some(own) = identity(item) {
-                    places.entry(own).or_insert(place);
+                    positions.entry(own).or_insert(position);
                 }
             }
             for change in changes {
                 let own = identity(change);
-                let found = own.as_ref().and_then(|own| places.get(own).copied());
+                let found = own.as_ref().and_then(|own| positions.get(own).copied());
                 if let (None, Some(own)) = (found, own) {
-                    places.insert(own, items.len());
+                    positions.insert(own, items.len());
                 }
                 match (found, &merging) {
-                    (Some(place), ListType::Map(_)) => {
-                        merge(kind, &mut items[place], change, path);
+                    (Some(position), ListType::Map(_)) => {
+                        merge(kind, &mut items[position], change, path);
                     }
                     (Some(_), _) => {}
                     (None, _) => items.push(change.clone()),

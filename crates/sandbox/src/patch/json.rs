@@ -153,12 +153,12 @@ fn add(value: &mut Value, path: &str, new: Value, work: &mut Work) -> Result<(),
             Ok(())
         }
         Value::Array(items) => {
-            let place = if last == "-" { items.len() } else { place(&last)? };
-            if place > items.len() {
+            let index = if last == "-" { items.len() } else { list_index(&last)? };
+            if index > items.len() {
                 return Err(format!("index out of bounds: {path}"));
             }
-            work.shift(items.len() - place)?;
-            items.insert(place, new);
+            work.shift(items.len() - index)?;
+            items.insert(index, new);
             Ok(())
         }
         _ => Err(missing(path)),
@@ -170,16 +170,16 @@ fn remove(value: &mut Value, path: &str, work: &mut Work) -> Result<Value, Strin
     let removed = match find_mut(value, parent)? {
         Value::Object(members) => members.remove(&last),
         Value::Array(items) => {
-            let place = place(&last)?;
-            work.shift(items.len().saturating_sub(place))?;
-            (place < items.len()).then(|| items.remove(place))
+            let index = list_index(&last)?;
+            work.shift(items.len().saturating_sub(index))?;
+            (index < items.len()).then(|| items.remove(index))
         }
         _ => None,
     };
     removed.ok_or_else(|| format!("unable to remove nonexistent key: {last}: missing value"))
 }
 
-fn place(text: &str) -> Result<usize, String> {
+fn list_index(text: &str) -> Result<usize, String> {
     text.parse().map_err(|_| format!("{text:?} is not a list index"))
 }
 

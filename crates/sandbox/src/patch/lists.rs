@@ -86,7 +86,7 @@ pub(super) fn strategic(kind: &Kind, path: &[String]) -> Strategic {
 
 fn ports(kind: &Kind, path: &[String]) -> Option<&'static str> {
     let parent =
-        path.len().checked_sub(2).and_then(|place| path.get(place)).map_or("", |name| name);
+        path.len().checked_sub(2).and_then(|index| path.get(index)).map_or("", |name| name);
     match parent {
         "containers" | "initContainers" | "ephemeralContainers" => Some("containerPort"),
         "spec" if kind.kind == "Service" => Some("port"),

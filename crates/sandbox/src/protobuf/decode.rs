@@ -33,23 +33,23 @@ pub(super) fn object(bytes: &[u8]) -> Result<Value> {
             _ => {}
         }
     }
-    let Some(place) = TABLE.of_object(&api_version, &kind) else {
+    let Some(index) = TABLE.of_object(&api_version, &kind) else {
         return Err(format!("no protobuf form of kind {kind:?} in version {api_version:?}"));
     };
     let mut members = Map::new();
-    message(place, raw, &mut members, 0)?;
+    message(index, raw, &mut members, 0)?;
     members.insert("apiVersion".to_owned(), api_version.into());
     members.insert("kind".to_owned(), kind.into());
     Ok(Value::Object(members))
 }
 
-fn message(place: usize, bytes: &[u8], into: &mut Map<String, Value>, depth: usize) -> Result<()> {
+fn message(index: usize, bytes: &[u8], into: &mut Map<String, Value>, depth: usize) -> Result<()> {
     if depth > DEPTH_MAX {
         return Err("the object is nested too deeply".to_owned());
     }
     let mut reader = Reader(bytes);
     while let Some((number, wire)) = reader.field()? {
-        let fields = &TABLE.messages[place].fields;
+        let fields = &TABLE.messages[index].fields;
         // Unknown fields, such as those of newer versions, are skipped.
         let Some(field) = fields.iter().find(|field| field.number == number) else { continue };
         match (field.many, field.kind) {
@@ -129,9 +129,9 @@ fn single(field: &Field, wire: &Wire<'_>, depth: usize) -> Result<Value> {
             }
             Value::Array(items)
         }
-        Kind::Message(place) => {
+        Kind::Message(index) => {
             let mut members = Map::new();
-            message(place, wire.bytes()?, &mut members, depth + 1)?;
+            message(index, wire.bytes()?, &mut members, depth + 1)?;
             Value::Object(members)
         }
     })

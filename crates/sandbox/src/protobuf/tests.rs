@@ -86,8 +86,8 @@ proptest! {
         let _ = decode(&enveloped);
         let pod = json!({"apiVersion": "v1", "kind": "Pod"});
         let mut broken = encode(&pod).unwrap();
-        let place = bytes.len().min(broken.len());
-        broken.splice(place.., bytes);
+        let index = bytes.len().min(broken.len());
+        broken.splice(index.., bytes);
         let _ = decode(&broken);
     }
 }

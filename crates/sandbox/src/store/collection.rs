@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use super::object::{Draft, Object, SelectableField};
 use super::watch_cache::WatchCache;
-use crate::limits::WATCH_PIECE_BYTES;
+use crate::limits::WATCH_CHUNK_BYTES;
 use crate::lock;
 
 /// The objects of one resource.
@@ -22,7 +22,7 @@ pub struct Collection {
     fields: &'static [SelectableField],
     indexed: Option<usize>,
     inner: RwLock<Inner>,
-    news: watch::Sender<u64>,
+    updates: watch::Sender<u64>,
 }
 
 type Objects = BTreeMap<Arc<str>, Arc<Object>>;
@@ -143,8 +143,8 @@ impl Collection {
             by_field: Index::new(),
             watch_cache: WatchCache::new(now),
         };
-        let news = watch::Sender::new(now);
-        Self { version, count, fields, indexed, inner: RwLock::new(inner), news }
+        let updates = watch::Sender::new(now);
+        Self { version, count, fields, indexed, inner: RwLock::new(inner), updates }
     }
 
     /// Returns the selectable fields of its objects.
@@ -204,7 +204,7 @@ impl Collection {
         inner.live_bytes -= previous.bytes;
         self.count.fetch_sub(1, Ordering::Relaxed);
         inner.unindex(&previous, self.indexed);
-        self.note(&mut inner, ChangeKind::Deleted, Arc::clone(&object), Some(previous));
+        self.record_change(&mut inner, ChangeKind::Deleted, Arc::clone(&object), Some(previous));
         Ok(object)
     }
 
@@ -225,11 +225,11 @@ impl Collection {
         inner.live_bytes += object.bytes;
         inner.index(&object, self.indexed);
         inner.objects.insert(Arc::clone(&object.key), Arc::clone(&object));
-        self.note(inner, kind, Arc::clone(&object), previous);
+        self.record_change(inner, kind, Arc::clone(&object), previous);
         object
     }
 
-    fn note(
+    fn record_change(
         &self,
         inner: &mut Inner,
         kind: ChangeKind,
@@ -241,7 +241,7 @@ impl Collection {
         watch_cache.push(Change { kind, object, previous }, *live_bytes, |object| {
             current(objects, object)
         });
-        self.news.send_replace(version);
+        self.updates.send_replace(version);
     }
 
     /// Returns all objects whose keys start with a prefix.
@@ -278,7 +278,7 @@ impl Collection {
         let mut left = inner.watch_cache.after(version)?;
         let mut changes = Vec::new();
         let mut bytes = 0;
-        while changes.len() < max && bytes < WATCH_PIECE_BYTES {
+        while changes.len() < max && bytes < WATCH_CHUNK_BYTES {
             let Some(change) = left.next() else { break };
             bytes += change.object.json.len();
             changes.push(Arc::clone(change));
@@ -298,7 +298,7 @@ impl Collection {
 
     /// Returns a receiver of the latest version.
     pub fn subscribe(&self) -> watch::Receiver<u64> {
-        self.news.subscribe()
+        self.updates.subscribe()
     }
 
     /// Returns the dependents of an owner.
@@ -327,7 +327,7 @@ impl Collection {
 
     /// Returns the name of the indexed field.
     pub fn indexed(&self) -> Option<&'static str> {
-        self.indexed.and_then(|place| self.fields.get(place)).map(|path| path.name)
+        self.indexed.and_then(|index| self.fields.get(index)).map(|path| path.name)
     }
 
     /// Limits the watch cache to a number of changes, for tests.
@@ -393,7 +393,7 @@ impl Inner {
             }
             dependents.blocking += usize::from(owner.blocks_deletion);
         }
-        let value = indexed.map_or("", |place| object.field(place));
+        let value = indexed.map_or("", |index| object.field(index));
         if !value.is_empty() {
             add(self.by_field.entry(value.into()).or_default());
         }
@@ -411,7 +411,7 @@ impl Inner {
                 }
             }
         }
-        let value = indexed.map_or("", |place| object.field(place));
+        let value = indexed.map_or("", |index| object.field(index));
         if let Some(objects) = self.by_field.get_mut(value) {
             objects.remove(&object.key);
             if objects.is_empty() {

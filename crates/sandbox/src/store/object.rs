@@ -113,8 +113,8 @@ impl Object {
     }
 
     /// Returns the value of a selectable field, by position.
-    pub fn field(&self, place: usize) -> &str {
-        self.fields.values.get(place).map_or("", |value| value)
+    pub fn field(&self, index: usize) -> &str {
+        self.fields.values.get(index).map_or("", |value| value)
     }
 
     /// Returns the value of a selectable field, by name.
@@ -136,8 +136,8 @@ impl Attributes for Box<[(Box<str>, Box<str>)]> {
 
 impl Attributes for Fields {
     fn value_of(&self, key: &str) -> Option<&str> {
-        let place = self.paths.iter().position(|path| path.name == key)?;
-        self.values.get(place).map(|value| &**value)
+        let index = self.paths.iter().position(|path| path.name == key)?;
+        self.values.get(index).map(|value| &**value)
     }
 }
 

@@ -74,7 +74,7 @@ fn restartable(container: &Value) -> bool {
 /// Adds the init containers to a summary. Returns `true` if one of them has not finished.
 fn initialise(pod: &Value, summary: &mut Summary) -> bool {
     let specs = list(pod, &["spec", "initContainers"]);
-    for (place, status) in list(pod, &["status", "initContainerStatuses"]).iter().enumerate() {
+    for (index, status) in list(pod, &["status", "initContainerStatuses"]).iter().enumerate() {
         count_restarts(status, summary);
         let sidecar = specs
             .iter()
@@ -96,7 +96,7 @@ fn initialise(pod: &Value, summary: &mut Summary) -> bool {
         summary.reason = if !waiting.is_empty() && waiting != "PodInitializing" {
             format!("Init:{waiting}")
         } else {
-            format!("Init:{place}/{}", specs.len())
+            format!("Init:{index}/{}", specs.len())
         };
         return true;
     }

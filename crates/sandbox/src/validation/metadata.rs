@@ -35,10 +35,10 @@ pub(crate) fn metadata(object: &Value, rule: NameRule, before: Option<&Value>) -
         problems.push(FieldError { field: "metadata.annotations".to_owned(), what });
     }
     let mut controllers = 0;
-    for (place, owner) in list(object, &["metadata", "ownerReferences"]).iter().enumerate() {
+    for (index, owner) in list(object, &["metadata", "ownerReferences"]).iter().enumerate() {
         for field in ["apiVersion", "kind", "name", "uid"] {
             if text(owner, &[field]).is_empty() {
-                let path = format!("metadata.ownerReferences[{place}].{field}");
+                let path = format!("metadata.ownerReferences[{index}].{field}");
                 problems.push(FieldError::invalid(path, "", "must not be empty"));
             }
         }
@@ -51,11 +51,11 @@ pub(crate) fn metadata(object: &Value, rule: NameRule, before: Option<&Value>) -
             "Only one reference can have Controller set to true.",
         ));
     }
-    for (place, finalizer) in list(object, &["metadata", "finalizers"]).iter().enumerate() {
+    for (index, finalizer) in list(object, &["metadata", "finalizers"]).iter().enumerate() {
         let finalizer = finalizer.as_str().unwrap_or_default();
         if let Err(why) = names::qualified(finalizer) {
             problems.push(FieldError::invalid(
-                format!("metadata.finalizers[{place}]"),
+                format!("metadata.finalizers[{index}]"),
                 finalizer,
                 &why,
             ));

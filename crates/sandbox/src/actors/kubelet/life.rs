@@ -22,10 +22,10 @@ pub(crate) const STOPS_AFTER: &str = "sandbox.novasphere.dev/stops-after";
 /// Run time of pods of Jobs without the annotation.
 const JOB_RUNS_FOR: Duration = Duration::from_secs(1);
 /// Time that containers take to stop without the annotation.
-const USUAL_STOP: Duration = Duration::from_secs(1);
+const STOP_TIME: Duration = Duration::from_secs(1);
 /// Delay before the first restart of an exited container; it doubles with every restart.
-const BACKOFF_FIRST: Duration = Duration::from_secs(10);
-const BACKOFF_LONGEST: Duration = Duration::from_mins(5);
+const BACKOFF_MIN: Duration = Duration::from_secs(10);
+const BACKOFF_MAX: Duration = Duration::from_mins(5);
 
 /// Prefix of the ids of containers that a simulated kubelet has started.
 pub(super) const CONTAINER_SCHEME: &str = "sandbox://";
@@ -57,7 +57,7 @@ pub(super) enum Step {
     /// Starts the containers, for the first time or again.
     Start,
     /// Updates the condition `Ready`.
-    Judge,
+    UpdateReadiness,
     /// The containers exit by themselves.
     Exit,
     /// The `activeDeadlineSeconds` of the pod have passed.
@@ -70,7 +70,7 @@ pub(super) enum Step {
 
 /// Current time, and the factor by which the time of pods runs faster than real time.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pace {
+pub(super) struct ScaledClock {
     pub(super) now: Timestamp,
     pub(super) speed: f64,
 }
@@ -81,7 +81,7 @@ impl Stage {
         if text(pod, &["spec", "nodeName"]).is_empty() {
             return None;
         }
-        let ended = crate::pods::ended(pod);
+        let ended = crate::pods::is_finished(pod);
         if at(pod, &["metadata", "deletionTimestamp"]).is_some() {
             return Some(if ended { Self::Stopped } else { Self::Stopping });
         }
@@ -99,7 +99,7 @@ impl Stage {
         match step {
             Step::Admit => self == Self::Bound,
             Step::Start => matches!(self, Self::Creating | Self::BackOff),
-            Step::Judge | Step::Exit => self == Self::Running,
+            Step::UpdateReadiness | Step::Exit => self == Self::Running,
             Step::Expire => matches!(self, Self::Creating | Self::Running | Self::BackOff),
             Step::Stop => self == Self::Stopping,
             Step::Remove => self == Self::Stopped,
@@ -108,7 +108,7 @@ impl Stage {
 }
 
 /// Returns the steps that follow from the stage of a pod, and the delay of each.
-pub(super) fn plan(pod: &Value, pace: Pace) -> Vec<(Step, Duration)> {
+pub(super) fn plan(pod: &Value, clock: ScaledClock) -> Vec<(Step, Duration)> {
     let mut steps = Vec::new();
     let mut add = |step, wait: Option<Duration>| steps.extend(wait.map(|wait| (step, wait)));
     let at_once = Some(Duration::ZERO);
@@ -117,7 +117,7 @@ pub(super) fn plan(pod: &Value, pace: Pace) -> Vec<(Step, Duration)> {
         Stage::Bound => add(Step::Admit, at_once),
         Stage::Creating => add(Step::Start, Some(starts_after(pod).unwrap_or_default())),
         Stage::Running => {
-            add(Step::Judge, at_once.filter(|_| misjudged(pod)));
+            add(Step::UpdateReadiness, at_once.filter(|_| readiness_is_outdated(pod)));
             add(Step::Exit, runs_for(pod));
         }
         Stage::BackOff => add(Step::Start, Some(backoff(pod))),
@@ -127,7 +127,7 @@ pub(super) fn plan(pod: &Value, pace: Pace) -> Vec<(Step, Duration)> {
         Stage::Ended => {}
     }
     if stage.allows(Step::Expire) {
-        add(Step::Expire, deadline(pod, pace));
+        add(Step::Expire, deadline(pod, clock));
     }
     steps
 }
@@ -158,7 +158,7 @@ fn stops_after(pod: &Value) -> Duration {
         return Duration::ZERO;
     }
     let grace = Duration::from_secs(u64::try_from(grace(pod)).unwrap_or(0));
-    time_in(pod, STOPS_AFTER).unwrap_or(USUAL_STOP).min(grace)
+    time_in(pod, STOPS_AFTER).unwrap_or(STOP_TIME).min(grace)
 }
 
 fn grace(pod: &Value) -> i64 {
@@ -169,13 +169,13 @@ fn backoff(pod: &Value) -> Duration {
     let statuses = list(pod, &["status", "containerStatuses"]).iter();
     let restarts = statuses.filter_map(|status| int(status, &["restartCount"])).max().unwrap_or(0);
     let doublings = u32::try_from(restarts - 1).unwrap_or(0).min(8);
-    BACKOFF_FIRST.saturating_mul(1 << doublings).min(BACKOFF_LONGEST)
+    BACKOFF_MIN.saturating_mul(1 << doublings).min(BACKOFF_MAX)
 }
 
-fn deadline(pod: &Value, pace: Pace) -> Option<Duration> {
+fn deadline(pod: &Value, clock: ScaledClock) -> Option<Duration> {
     let allowed = int(pod, &["spec", "activeDeadlineSeconds"])?;
     let start: Timestamp = text(pod, &["status", "startTime"]).parse().ok()?;
-    let passed = (pace.now.as_second() - start.as_second()).max(0) as f64 * pace.speed;
+    let passed = (clock.now.as_second() - start.as_second()).max(0) as f64 * clock.speed;
     Some(Duration::try_from_secs_f64(allowed as f64 - passed).unwrap_or_default())
 }
 
@@ -193,13 +193,13 @@ pub(super) fn closed_gates(pod: &Value) -> impl Iterator<Item = &str> {
 }
 
 /// Returns `true` if the condition `Ready` differs from what containers and readiness gates imply.
-fn misjudged(pod: &Value) -> bool {
+fn readiness_is_outdated(pod: &Value) -> bool {
     containers_ready(pod)
         .is_some_and(|ready| holds(pod, "Ready") != (ready && closed_gates(pod).next().is_none()))
 }
 
 /// Returns `true` if a pod is admitted and not finished, so that it occupies its requests.
-pub(super) fn takes_room(pod: &Value) -> bool {
+pub(super) fn occupies_resources(pod: &Value) -> bool {
     match Stage::of(pod) {
         Some(Stage::Creating | Stage::Running | Stage::BackOff) => true,
         Some(Stage::Stopping) => {
@@ -246,7 +246,7 @@ mod tests {
 
     use super::*;
 
-    const PACE: Pace = Pace { now: Timestamp::UNIX_EPOCH, speed: 1.0 };
+    const CLOCK: ScaledClock = ScaledClock { now: Timestamp::UNIX_EPOCH, speed: 1.0 };
 
     fn pod(phase: &str, state: Option<&str>) -> Value {
         let mut pod = json!({"metadata": {"annotations": {}}, "spec": {"nodeName": "n"}, "status": {"phase": phase}});
@@ -302,8 +302,8 @@ mod tests {
             (deleted(pod("Failed", Some("terminated")), 0), Some(Stage::Stopped), vec![]),
         ] {
             assert_eq!(Stage::of(&pod), stage, "{pod}");
-            assert_eq!(plan(&pod, PACE), steps, "{pod}");
-            for (step, _) in plan(&pod, PACE) {
+            assert_eq!(plan(&pod, CLOCK), steps, "{pod}");
+            for (step, _) in plan(&pod, CLOCK) {
                 assert!(stage.is_some_and(|stage| stage.allows(step)), "{step:?}: {pod}");
             }
         }
@@ -314,7 +314,7 @@ mod tests {
         let stop = |given: &str, grace: i64| {
             let mut pod = deleted(pod("Running", Some("running")), grace);
             pod["metadata"]["annotations"][STOPS_AFTER] = given.into();
-            plan(&pod, PACE)[0].1.as_secs()
+            plan(&pod, CLOCK)[0].1.as_secs()
         };
         assert_eq!(
             [stop("20s", 30), stop("20s", 5), stop("nonsense", 30), stop("0s", 30), stop("20s", 0)],
@@ -326,24 +326,30 @@ mod tests {
     fn a_deadline_counts_from_the_start_time_and_with_the_speed() {
         let mut pod = pod("Running", Some("running"));
         pod["spec"]["activeDeadlineSeconds"] = 100.into();
-        let pace = |second, speed| Pace { now: Timestamp::from_second(second).unwrap(), speed };
-        let left = |pace| plan(&pod, pace)[0].1.as_secs();
+        let clock =
+            |second, speed| ScaledClock { now: Timestamp::from_second(second).unwrap(), speed };
+        let left = |clock| plan(&pod, clock)[0].1.as_secs();
         assert_eq!(
-            [left(pace(0, 1.0)), left(pace(30, 1.0)), left(pace(4, 20.0)), left(pace(500, 1.0))],
+            [
+                left(clock(0, 1.0)),
+                left(clock(30, 1.0)),
+                left(clock(4, 20.0)),
+                left(clock(500, 1.0))
+            ],
             [100, 70, 20, 0]
         );
         // A clock that was set back does not extend the deadline.
-        assert_eq!(left(pace(-50, 1.0)), 100);
+        assert_eq!(left(clock(-50, 1.0)), 100);
     }
 
     #[test]
     fn pods_of_jobs_end_by_themselves_only_if_the_sandbox_started_them() {
         let mut pod = pod("Running", Some("running"));
         pod["metadata"]["ownerReferences"] = json!([{"kind": "Job"}]);
-        assert_eq!(plan(&pod, PACE), []);
+        assert_eq!(plan(&pod, CLOCK), []);
         pod["status"]["containerStatuses"][0]["containerID"] = "sandbox://1".into();
-        assert_eq!(plan(&pod, PACE), [(Step::Exit, JOB_RUNS_FOR)]);
+        assert_eq!(plan(&pod, CLOCK), [(Step::Exit, JOB_RUNS_FOR)]);
         pod["metadata"]["annotations"][RUNS_FOR] = "7s".into();
-        assert_eq!(plan(&pod, PACE), [(Step::Exit, Duration::from_secs(7))]);
+        assert_eq!(plan(&pod, CLOCK), [(Step::Exit, Duration::from_secs(7))]);
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::life::{CONTAINER_SCHEME, closed_gates, containers_ready, exit_code};
-use super::room::Rejection;
+use super::requested::Rejection;
 use crate::json::{at, int, list, members, name, slot, text};
 use crate::subresources::set_condition;
 
@@ -17,9 +17,9 @@ pub(super) const EXPIRED_MESSAGE: &str =
     "Pod was active on the node longer than the specified deadline";
 
 /// Exit code of a process that was terminated by SIGTERM.
-const TERMINATED: i64 = 143;
+const SIGTERM_EXIT_CODE: i64 = 143;
 /// Exit code that a kubelet reports for containers whose state is unknown.
-const UNKNOWN_EXIT: i64 = 137;
+const UNKNOWN_EXIT_CODE: i64 = 137;
 
 /// Returns a pod that was rejected at admission.
 pub(super) fn rejected(before: &Value, now: &str, rejection: &Rejection) -> Value {
@@ -29,7 +29,7 @@ pub(super) fn rejected(before: &Value, now: &str, rejection: &Rejection) -> Valu
     status["reason"] = rejection.reason.as_str().into();
     status["message"] = format!("Pod was rejected: {}", rejection.message).into();
     crate::json::default(status, "startTime", now);
-    observe(before, status);
+    set_observed_generation(before, status);
     pod
 }
 
@@ -47,9 +47,9 @@ pub(super) fn creating(before: &Value, now: &str, host: &str) -> Value {
         })
         .collect();
     let status = slot(&mut pod, &["status"]);
-    begin(before, status, now, host);
+    set_admitted(before, status, now, host);
     status["containerStatuses"] = statuses.into();
-    let unready = unready(before);
+    let unready = unready_message(before);
     for (kind, truth) in [
         ("PodReadyToStartContainers", "False"),
         ("Initialized", "True"),
@@ -74,7 +74,7 @@ pub(super) fn started(before: &Value, now: &str, host: &str, address: &str) -> V
     let statuses = containers(before, now);
     let inits = init_containers(before, now);
     let status = slot(&mut pod, &["status"]);
-    begin(before, status, now, host);
+    set_admitted(before, status, now, host);
     status["phase"] = "Running".into();
     status["podIP"] = address.into();
     status["podIPs"] = json!([{"ip": address}]);
@@ -93,7 +93,7 @@ pub(super) fn started(before: &Value, now: &str, host: &str, address: &str) -> V
 }
 
 /// Returns the pod with an updated condition `Ready`.
-pub(super) fn judged(before: &Value, now: &str) -> Value {
+pub(super) fn readiness_updated(before: &Value, now: &str) -> Value {
     let mut pod = before.clone();
     set_condition(slot(&mut pod, &["status"]), ready(before, now));
     pod
@@ -104,7 +104,7 @@ fn ready(pod: &Value, now: &str) -> Value {
     if containers_ready(pod) != Some(true) {
         let mut one = condition(pod, "Ready", "False", now);
         one["reason"] = "ContainersNotReady".into();
-        one["message"] = unready(pod).into();
+        one["message"] = unready_message(pod).into();
         return one;
     }
     let closed: Vec<String> = closed_gates(pod)
@@ -136,7 +136,7 @@ pub(super) fn exited(before: &Value, now: &str) -> Value {
         _ => false,
     };
     if !again {
-        return end(before, now, code);
+        return terminate(before, now, code);
     }
     let mut pod = before.clone();
     let status = slot(&mut pod, &["status"]);
@@ -165,12 +165,12 @@ pub(super) fn exited(before: &Value, now: &str) -> Value {
 /// servers that exit with 0, otherwise as interrupted.
 pub(super) fn stopped(before: &Value, now: &str) -> Value {
     let served = text(before, &["spec", "restartPolicy"]) == "Always";
-    end(before, now, if served { 0 } else { TERMINATED })
+    terminate(before, now, if served { 0 } else { SIGTERM_EXIT_CODE })
 }
 
 /// Returns a pod that exceeded its active deadline.
 pub(super) fn expired(before: &Value, now: &str) -> Value {
-    let mut pod = end(before, now, TERMINATED);
+    let mut pod = terminate(before, now, SIGTERM_EXIT_CODE);
     let status = slot(&mut pod, &["status"]);
     status["phase"] = "Failed".into();
     status["reason"] = EXPIRED.into();
@@ -184,7 +184,7 @@ pub(super) fn expired(before: &Value, now: &str) -> Value {
 }
 
 /// Terminates all containers of the pod; those that run exit with this code.
-fn end(before: &Value, now: &str, code: i64) -> Value {
+fn terminate(before: &Value, now: &str, code: i64) -> Value {
     let mut pod = before.clone();
     let status = slot(&mut pod, &["status"]);
     let mut codes = Vec::new();
@@ -197,7 +197,7 @@ fn end(before: &Value, now: &str, code: i64) -> Value {
             container["lastState"].clone()
         } else {
             json!({"terminated": {
-                "exitCode": UNKNOWN_EXIT, "reason": "ContainerStatusUnknown",
+                "exitCode": UNKNOWN_EXIT_CODE, "reason": "ContainerStatusUnknown",
                 "message": "The container could not be located when the pod was terminated",
                 "startedAt": null, "finishedAt": null,
             }})
@@ -217,14 +217,14 @@ fn end(before: &Value, now: &str, code: i64) -> Value {
 }
 
 /// Sets the fields that a kubelet sets at admission.
-fn begin(before: &Value, status: &mut Value, now: &str, host: &str) {
+fn set_admitted(before: &Value, status: &mut Value, now: &str, host: &str) {
     status["hostIP"] = host.into();
     status["hostIPs"] = json!([{"ip": host}]);
     crate::json::default(status, "startTime", now);
-    observe(before, status);
+    set_observed_generation(before, status);
 }
 
-fn observe(before: &Value, status: &mut Value) {
+fn set_observed_generation(before: &Value, status: &mut Value) {
     if let Some(generation) = before["metadata"].get("generation") {
         status["observedGeneration"] = generation.clone();
     }
@@ -247,7 +247,7 @@ fn sort_conditions(status: &mut Value) {
     }
 }
 
-fn unready(pod: &Value) -> String {
+fn unready_message(pod: &Value) -> String {
     let names = list(pod, &["spec", "containers"]).iter();
     let names: Vec<&str> = names.map(|container| text(container, &["name"])).collect();
     format!("containers with unready status: [{}]", names.join(" "))

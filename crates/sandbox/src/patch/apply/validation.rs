@@ -22,8 +22,8 @@ pub(crate) fn is_readable(object: &Value) -> bool {
 /// Returns the problems of the managed fields of an object.
 pub(crate) fn problems(object: &Value) -> Vec<FieldError> {
     let mut problems = Vec::new();
-    for (place, entry) in list(object, &["metadata", "managedFields"]).iter().enumerate() {
-        let path = |field: &str| format!("metadata.managedFields[{place}].{field}");
+    for (index, entry) in list(object, &["metadata", "managedFields"]).iter().enumerate() {
+        let path = |field: &str| format!("metadata.managedFields[{index}].{field}");
         let operation = text(entry, &["operation"]);
         if !["Apply", "Update"].contains(&operation) {
             let why = "must be `Apply` or `Update`";

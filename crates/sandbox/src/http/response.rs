@@ -20,7 +20,7 @@ pub type Body = UnsyncBoxBody<Bytes, Infallible>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OutputFormat {
     /// JSON.
-    Plain,
+    Json,
     /// A `meta.k8s.io/v1` Table.
     Table,
     /// PartialObjectMetadata.
@@ -30,9 +30,9 @@ pub(super) enum OutputFormat {
 }
 
 /// Returns the first format of an `Accept` header that is available for a kind.
-pub(super) fn form_of(accept: &str, of: &Kind) -> Result<OutputFormat, StatusError> {
+pub(super) fn output_format(accept: &str, of: &Kind) -> Result<OutputFormat, StatusError> {
     if accept.trim().is_empty() {
-        return Ok(OutputFormat::Plain);
+        return Ok(OutputFormat::Json);
     }
     for one in accept.split(',') {
         let mut parts = one.split(';').map(str::trim);
@@ -52,7 +52,7 @@ pub(super) fn form_of(accept: &str, of: &Kind) -> Result<OutputFormat, StatusErr
                 .find(|(key, _)| *key == name)
         };
         match parameter("as").map(|(_, value)| value) {
-            None => return Ok(OutputFormat::Plain),
+            None => return Ok(OutputFormat::Json),
             Some("Table") => return Ok(OutputFormat::Table),
             Some("PartialObjectMetadata" | "PartialObjectMetadataList") => {
                 return Ok(OutputFormat::Metadata);
@@ -98,7 +98,7 @@ pub(super) fn with_body(code: u16, kind: &'static str, body: Body) -> Response<B
 }
 
 /// Responds with an error as `Status`.
-pub(super) fn failed(failure: &StatusError) -> Response<Body> {
+pub(super) fn error_response(failure: &StatusError) -> Response<Body> {
     let mut response = json_value(failure.code, &failure.to_json());
     if let Some(seconds) = failure.retry_after() {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
@@ -107,7 +107,7 @@ pub(super) fn failed(failure: &StatusError) -> Response<Body> {
 }
 
 /// Responds with a `Status` of success.
-pub(super) fn done(code: u16, details: Option<Value>) -> Response<Body> {
+pub(super) fn success(code: u16, details: Option<Value>) -> Response<Body> {
     let mut status =
         json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"});
     match details {
@@ -126,7 +126,7 @@ const WARNINGS_BYTES_MAX: usize = 4 << 10;
 const WARNINGS_MAX: usize = 64;
 
 /// Adds warnings to a response, within the limits.
-pub(super) fn warn(response: &mut Response<Body>, warnings: &[String]) {
+pub(super) fn add_warnings(response: &mut Response<Body>, warnings: &[String]) {
     let mut left = WARNINGS_BYTES_MAX;
     for warning in warnings.iter().take(WARNINGS_MAX) {
         let shown = &warning[..warning.floor_char_boundary(WARNING_BYTES_MAX)];
