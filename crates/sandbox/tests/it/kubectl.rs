@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::stage::{Stage, program, schedule};
+use crate::server::{TestServer, bind_pods, program};
 
 struct Shell {
     kubectl: PathBuf,
@@ -144,10 +144,10 @@ async fn kubectl_commands_succeed_with_upstreams_output() {
         eprintln!("SKIPPED: kubectl was not found; build it with `cargo xtask controlplane up`");
         return;
     };
-    let stage = Stage::new(3).await;
-    let scheduler = schedule(&stage).await;
+    let server = TestServer::new(3).await;
+    let scheduler = bind_pods(&server).await;
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("kubeconfig"), stage.sandbox.kubeconfig()).unwrap();
+    std::fs::write(folder.path().join("kubeconfig"), server.sandbox.kubeconfig()).unwrap();
     std::fs::write(folder.path().join("web.yaml"), WEB).unwrap();
     std::fs::write(folder.path().join("typo.yaml"), TYPO).unwrap();
     let failures = tokio::task::spawn_blocking(move || {
@@ -170,5 +170,5 @@ async fn kubectl_commands_succeed_with_upstreams_output() {
         failures.join("\n\n")
     );
     scheduler.abort();
-    stage.end().await;
+    server.stop().await;
 }

@@ -10,7 +10,7 @@ mod objects;
 mod pods;
 mod requests;
 mod scheduler;
+mod server;
 mod snapshots;
-mod stage;
 mod watches;
 mod workloads;

@@ -10,7 +10,7 @@ use sandbox::{Options, Sandbox};
 use serde_json::{Value, json};
 
 /// Time-out of each wait.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
+pub(crate) const TIMEOUT: Duration = Duration::from_mins(3);
 
 /// Returns the path of an upstream program if `cargo xtask controlplane` has built it. CI has built all.
 pub(crate) fn program(name: &str) -> Option<PathBuf> {
@@ -20,12 +20,12 @@ pub(crate) fn program(name: &str) -> Option<PathBuf> {
 }
 
 /// A sandbox and a client of it.
-pub(crate) struct Stage {
+pub(crate) struct TestServer {
     pub(crate) sandbox: Sandbox,
     pub(crate) client: kube::Client,
 }
 
-impl Stage {
+impl TestServer {
     pub(crate) async fn new(nodes: usize) -> Self {
         Self::with(&Options { nodes, ..Options::default() }).await
     }
@@ -59,7 +59,7 @@ impl Stage {
             request = request.header("content-type", kind);
         }
         let request = request.body(Body::from(body.into())).expect("a request");
-        let response = tokio::time::timeout(PATIENCE, self.client.send(request))
+        let response = tokio::time::timeout(TIMEOUT, self.client.send(request))
             .await
             .expect("an answer in time")
             .expect("an answer");
@@ -87,14 +87,14 @@ impl Stage {
     }
 
     /// Creates an object, which must succeed.
-    pub(crate) async fn make(&self, path: &str, body: &Value) -> Value {
+    pub(crate) async fn create(&self, path: &str, body: &Value) -> Value {
         let (status, value) = self.post(path, body).await;
         assert_eq!(status, 201, "{path}: {value}");
         value
     }
 
     /// Waits until a condition on the object at a path holds.
-    pub(crate) async fn until(&self, path: &str, holds: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) async fn wait_until(&self, path: &str, holds: impl Fn(&Value) -> bool) -> Value {
         let mut last = Value::Null;
         for _ in 0..600 {
             last = self.get(path).await.1;
@@ -106,7 +106,7 @@ impl Stage {
         panic!("timed out waiting for {path}; last: {last:#}");
     }
 
-    pub(crate) async fn end(self) {
+    pub(crate) async fn stop(self) {
         drop(self.client);
         self.sandbox.stop().await;
     }
@@ -124,12 +124,12 @@ pub(crate) fn deployment(name: &str, replicas: u64) -> Value {
 }
 
 /// Binds every unbound pod to some node, without checking whether it fits.
-pub(crate) async fn schedule(stage: &Stage) -> tokio::task::JoinHandle<()> {
-    let cluster = std::sync::Arc::clone(&stage.sandbox.cluster);
-    let client = stage.client.clone();
+pub(crate) async fn bind_pods(server: &TestServer) -> tokio::task::JoinHandle<()> {
+    let cluster = std::sync::Arc::clone(&server.sandbox.cluster);
+    let client = server.client.clone();
     tokio::spawn(async move {
         let (pods, nodes) = (cluster.resource("", "pods"), cluster.resource("", "nodes"));
-        let mut news = pods.objects.subscribe();
+        let mut updates = pods.objects.subscribe();
         loop {
             let placed = nodes.objects.list("").objects;
             for (number, pod) in pods.objects.list("").objects.iter().enumerate() {
@@ -155,7 +155,7 @@ pub(crate) async fn schedule(stage: &Stage) -> tokio::task::JoinHandle<()> {
                     }
                 }
             }
-            if news.changed().await.is_err() {
+            if updates.changed().await.is_err() {
                 return;
             }
         }
