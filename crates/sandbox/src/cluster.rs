@@ -196,13 +196,14 @@ pub(crate) fn decode_with(
     if let Some(wrong) = wrong {
         return Err(StatusError::bad_request(format!("{prefix}: {wrong}")));
     }
-    let told: Vec<String> = unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
+    let messages: Vec<String> =
+        unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
     match field_validation {
-        FieldValidation::Strict if !told.is_empty() => Err(StatusError::bad_request(format!(
+        FieldValidation::Strict if !messages.is_empty() => Err(StatusError::bad_request(format!(
             "{prefix}: strict decoding error: {}",
-            told.join(", ")
+            messages.join(", ")
         ))),
-        FieldValidation::Warn => Ok(told),
+        FieldValidation::Warn => Ok(messages),
         _ => Ok(Vec::new()),
     }
 }

@@ -16,7 +16,7 @@ const PROBLEM_BYTES_MAX: usize = 64 << 10;
 const TEXT_BYTES_MAX: usize = 8 << 10;
 
 /// Truncates a text to [`TEXT_BYTES_MAX`].
-fn cut(mut text: String) -> String {
+fn truncate_text(mut text: String) -> String {
     if text.len() > TEXT_BYTES_MAX {
         text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
         text.push('…');
@@ -34,7 +34,7 @@ pub struct StatusError {
     /// Human-readable message.
     pub message: String,
     /// Continue token for the rest of an expired list; empty in all other errors.
-    pub next: String,
+    pub continue_token: String,
     /// Details: name, group, kind, causes.
     details: Map<String, Value>,
 }
@@ -72,7 +72,13 @@ impl std::fmt::Display for GroupResource<'_> {
 impl StatusError {
     /// Creates an error without details.
     pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), next: String::new(), details: Map::new() }
+        Self {
+            code,
+            reason,
+            message: message.into(),
+            continue_token: String::new(),
+            details: Map::new(),
+        }
     }
 
     fn about(mut self, of: GroupResource<'_>, name: &str) -> Self {
@@ -143,20 +149,20 @@ impl StatusError {
     pub fn invalid(group: &str, kind: &str, name: &str, problems: &[FieldError]) -> Self {
         let mut texts: Vec<String> = Vec::new();
         let mut seen: HashSet<String> = HashSet::new();
-        let (mut bytes, mut told) = (0, 0);
+        let (mut bytes, mut included) = (0, 0);
         for problem in problems.iter().take(PROBLEMS_MAX) {
             if bytes >= PROBLEM_BYTES_MAX {
                 break;
             }
-            let text = cut(problem.to_string());
-            told += 1;
+            let text = truncate_text(problem.to_string());
+            included += 1;
             bytes += text.len();
             if seen.insert(text.clone()) {
                 texts.push(text);
             }
         }
-        if told < problems.len() {
-            texts.push(format!("and {} more problems", problems.len() - told));
+        if included < problems.len() {
+            texts.push(format!("and {} more problems", problems.len() - included));
         }
         let shown = match &*texts {
             [one] => one.clone(),
@@ -169,8 +175,8 @@ impl StatusError {
         let message = format!("{qualified} \"{name}\" is invalid: {shown}");
         let failure =
             Self::new(422, "Invalid", message).about(GroupResource { group, resource: kind }, name);
-        problems.iter().take(told).fold(failure, |failure, problem| {
-            failure.cause(problem.what.reason(), &cut(problem.body()), &problem.field)
+        problems.iter().take(included).fold(failure, |failure, problem| {
+            failure.cause(problem.what.reason(), &truncate_text(problem.body()), &problem.field)
         })
     }
 
@@ -206,8 +212,8 @@ impl StatusError {
     }
 
     /// The resourceVersion is in the future.
-    pub fn too_large_version(asked: u64, current: u64) -> Self {
-        let message = format!("Too large resource version: {asked}, current: {current}");
+    pub fn too_large_version(requested: u64, current: u64) -> Self {
+        let message = format!("Too large resource version: {requested}, current: {current}");
         let mut failure = Self::new(504, "Timeout", format!("Timeout: {message}")).cause(
             "ResourceVersionTooLarge",
             "Too large resource version",
@@ -314,8 +320,8 @@ impl StatusError {
             "reason": self.reason,
             "code": self.code,
         });
-        if !self.next.is_empty() {
-            status["metadata"] = json!({"continue": self.next});
+        if !self.continue_token.is_empty() {
+            status["metadata"] = json!({"continue": self.continue_token});
         }
         if !self.details.is_empty() {
             status["details"] = Value::Object(self.details.clone());

@@ -421,11 +421,11 @@ impl Deployments {
                 json!({"type": "Available", "status": "False", "reason": "MinimumReplicasUnavailable", "message": "Deployment does not have minimum availability.", "lastTransitionTime": time, "lastUpdateTime": time})
             };
             set_timed_condition(status, minimum, progressed);
-            let refused = all().find_map(|set| condition(&set.value, FAILURE));
-            if let Some(refused) = refused {
-                let mut refused = refused.clone();
-                refused["lastUpdateTime"] = time.as_str().into();
-                set_timed_condition(status, refused, false);
+            let failure = all().find_map(|set| condition(&set.value, FAILURE));
+            if let Some(failure) = failure {
+                let mut failure = failure.clone();
+                failure["lastUpdateTime"] = time.as_str().into();
+                set_timed_condition(status, failure, false);
             } else if let Some(Value::Array(conditions)) = status.get_mut("conditions") {
                 conditions.retain(|one| text(one, &["type"]) != FAILURE);
             }

@@ -189,7 +189,7 @@ fn count(cluster: &Cluster, job: &Value) -> PodCounts {
                 count.succeeded += i64::from(count.succeeded_indexes.insert(index));
             }
             "Succeeded" => count.succeeded += 1,
-            // It was deleted; its object goes next.
+            // A pod deleted by the controller is no failure.
             "Failed" if pod.object.deleting => {}
             "Failed" => count.failed += 1,
             _ if pod.object.deleting => {}

@@ -22,7 +22,7 @@ pub struct ListOptions {
     /// Maximum number of objects; 0 means all.
     pub limit: usize,
     /// Continue token of the previous page.
-    pub next: String,
+    pub continue_token: String,
     /// The requested resourceVersion.
     pub version: String,
     /// The parameter `resourceVersionMatch`: `Exact`, `NotOlderThan`, or empty.
@@ -37,7 +37,7 @@ pub struct Page {
     /// The objects.
     pub objects: Vec<Arc<Object>>,
     /// Continue token of the next page; empty on the last page.
-    pub next: String,
+    pub continue_token: String,
     /// Number of objects after this page, if known.
     pub remaining: Option<usize>,
 }
@@ -52,10 +52,10 @@ impl Cluster {
     ) -> ApiResult<Page> {
         check_fields(resource, &query.fields)?;
         let prefix = resource.prefix(namespace);
-        let (start, listing) = if query.next.is_empty() {
+        let (start, listing) = if query.continue_token.is_empty() {
             (String::new(), self.listing(resource, &prefix, query)?)
         } else {
-            let (version, start) = read_token(&query.next)?;
+            let (version, start) = read_token(&query.continue_token)?;
             let listing = match version {
                 // A token without version continues with the current objects.
                 0 => resource.objects.list(&prefix),
@@ -77,19 +77,19 @@ impl Cluster {
             return Ok(Page {
                 version,
                 objects: selected.collect(),
-                next: String::new(),
+                continue_token: String::new(),
                 remaining: None,
             });
         }
         let objects: Vec<Arc<Object>> = selected.by_ref().take(query.limit).collect();
         let left = selected.count();
-        let next = match objects.last() {
+        let continue_token = match objects.last() {
             Some(last) if left > 0 => token(version, &last.key),
             _ => String::new(),
         };
         // As upstream, the count is only set without selectors.
         let remaining = (left > 0 && everything).then_some(left);
-        Ok(Page { version, objects, next, remaining })
+        Ok(Page { version, objects, continue_token, remaining })
     }
 
     fn listing(
@@ -186,7 +186,7 @@ fn token(version: u64, key: &str) -> String {
 fn read_token(token: &str) -> ApiResult<(u64, String)> {
     let wrong = || {
         StatusError::bad_request(
-            "continue key is not valid: it must be one that an earlier list gave out",
+            "continue key is not valid: it must come from the metadata of an earlier list",
         )
     };
     let bytes =
@@ -201,10 +201,9 @@ fn read_token(token: &str) -> ApiResult<(u64, String)> {
 }
 
 fn expired_token(start: &str) -> StatusError {
-    let next = token(0, start);
     let mut failure = StatusError::expired(
         "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.",
     );
-    failure.next = next;
+    failure.continue_token = token(0, start);
     failure
 }

@@ -40,7 +40,7 @@ impl Query {
             labels: Selector::labels(self.get("labelSelector"))?,
             fields: Selector::fields(self.get("fieldSelector"))?,
             limit: self.number("limit")?.unwrap_or(0) as usize,
-            next: self.get("continue").to_owned(),
+            continue_token: self.get("continue").to_owned(),
             version: self.get("resourceVersion").to_owned(),
             version_match: self.get("resourceVersionMatch").to_owned(),
         })

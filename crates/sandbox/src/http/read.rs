@@ -159,8 +159,8 @@ fn list(
     }
     let page = shared.cluster.list(resource, info.namespace.as_deref(), &query)?;
     let mut metadata = json!({"resourceVersion": page.version.to_string()});
-    if !page.next.is_empty() {
-        metadata["continue"] = page.next.as_str().into();
+    if !page.continue_token.is_empty() {
+        metadata["continue"] = page.continue_token.as_str().into();
     }
     if let Some(remaining) = page.remaining {
         metadata["remainingItemCount"] = remaining.into();
@@ -214,7 +214,7 @@ pub(super) fn stale_version(
 
 /// Sets a list to an older version, unless the client requires a newer one.
 pub(super) fn as_of(query: &mut ListOptions, version: u64) -> ApiResult<()> {
-    if !query.next.is_empty() || query.version_match == "Exact" {
+    if !query.continue_token.is_empty() || query.version_match == "Exact" {
         return Ok(());
     }
     if let Some(wanted) = parse_version(&query.version)?

@@ -93,7 +93,7 @@ where
     let query = Query::parse(head.uri.query().unwrap_or_default());
     let fault = shared.faults.meet(&head.method, &head.uri);
     let head = RequestHead { method: head.method, path, query, headers: head.headers, fault };
-    let refused = match &head.fault {
+    let failure = match &head.fault {
         Some(Fault::Fail(code)) => Some(faults::failure(*code)),
         Some(Fault::DropRequest(time)) => {
             tokio::time::sleep(*time).await;
@@ -111,7 +111,7 @@ where
         Some(Fault::Panic) => panic!("injected panic"),
         _ => None,
     };
-    let answer = match refused {
+    let answer = match failure {
         Some(failure) => Err(failure),
         None => dispatch(shared, &head, body).await,
     };

@@ -81,29 +81,29 @@ pub(super) fn answer(
     read::check_fields(resource, &query.fields)?;
     let initial = head.query.get("sendInitialEvents");
     check_initial(initial, &query)?;
-    let asked = read::parse_version(&query.version)?.unwrap_or(0);
+    let requested = read::parse_version(&query.version)?.unwrap_or(0);
     let current = shared.cluster.store.version();
     let streaming = head.query.truth("sendInitialEvents");
-    if streaming && asked > current {
-        return Err(StatusError::too_large_version(asked, current));
+    if streaming && requested > current {
+        return Err(StatusError::too_large_version(requested, current));
     }
     let updates = resource.objects.subscribe();
     let prefix = resource.prefix(info.namespace.as_deref());
     // Without a version, a watch starts with the current objects, unless the client opts out.
-    let (version, objects) = if streaming || (asked == 0 && initial.is_empty()) {
+    let (version, objects) = if streaming || (requested == 0 && initial.is_empty()) {
         let mut plain = ListOptions {
             labels: query.labels.clone(),
             fields: query.fields.clone(),
             ..ListOptions::default()
         };
         if let Some(version) = stale_version(shared, head, resource) {
-            plain.version = if asked == 0 { String::new() } else { asked.to_string() };
+            plain.version = if requested == 0 { String::new() } else { requested.to_string() };
             as_of(&mut plain, version)?;
         }
         let page = shared.cluster.list(resource, info.namespace.as_deref(), &plain)?;
         (page.version, page.objects)
     } else {
-        (if asked == 0 { current } else { asked }, Vec::new())
+        (if requested == 0 { current } else { requested }, Vec::new())
     };
     let now = Instant::now();
     let end = now + head.query.watch_time()?.unwrap_or(WATCH_DURATION);

@@ -240,8 +240,8 @@ mod tests {
         // 1002 bytes, doubled by each operation.
         let doublings: Vec<Value> =
             (0..40).map(|n| json!({"op": "copy", "from": "", "path": format!("/{n}")})).collect();
-        let refused = patch(&mut value, &doublings.into()).unwrap_err();
-        assert!(refused.contains("at most 3145728 are allowed"), "{refused}");
+        let error = patch(&mut value, &doublings.into()).unwrap_err();
+        assert!(error.contains("at most 3145728 are allowed"), "{error}");
         assert!(size_of_json(&value) < 2 * COPIED_BYTES_MAX);
         let mut value = json!({"a": "x".repeat(1 << 20), "b": {}});
         let two = json!([{"op": "copy", "from": "/a", "path": "/b/c"}, {"op": "copy", "from": "/a", "path": "/b/d"}]);
@@ -252,8 +252,8 @@ mod tests {
     fn patches_cannot_exceed_the_nesting_depth() {
         let mut value = json!({"x": {}});
         let nest = json!({"op": "copy", "from": "/x", "path": "/x/a"});
-        let refused = patch(&mut value, &vec![nest; 10_000].into()).unwrap_err();
-        assert!(refused.contains("at most 120 are allowed"), "{refused}");
+        let error = patch(&mut value, &vec![nest; 10_000].into()).unwrap_err();
+        assert!(error.contains("at most 120 are allowed"), "{error}");
         assert!(depth(&value) <= DEPTH_MAX);
         let mut value = json!({"x": {"a": {}}, "y": 1});
         let mut deep = json!(1);
@@ -270,8 +270,8 @@ mod tests {
     fn shifts_of_long_lists_are_limited() {
         let mut value = json!({"list": vec![0; 100_000]});
         let first = json!({"op": "add", "path": "/list/0", "value": 1});
-        let refused = patch(&mut value, &vec![first; 10_000].into()).unwrap_err();
-        assert!(refused.contains("replace the lists as a whole"), "{refused}");
+        let error = patch(&mut value, &vec![first; 10_000].into()).unwrap_err();
+        assert!(error.contains("replace the lists as a whole"), "{error}");
         let last = json!({"op": "add", "path": "/list/-", "value": 1});
         patch(&mut value, &vec![last; 10_000].into()).unwrap();
     }

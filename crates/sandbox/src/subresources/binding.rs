@@ -34,7 +34,7 @@ pub(crate) fn bind(
     let node = text(binding, &["target", "name"]);
     let (uid, version) =
         (text(binding, &["metadata", "uid"]), text(binding, &["metadata", "resourceVersion"]));
-    let refuse = |why: String| Err(StatusError::conflict(BINDING, name, &why));
+    let conflict = |why: String| Err(StatusError::conflict(BINDING, name, &why));
     let pods = cluster.resource("", "pods");
     let options = WriteOptions { dry_run, ..WriteOptions::default() };
     let time = seconds(cluster.now());
@@ -44,26 +44,26 @@ pub(crate) fn bind(
         TOPOLOGY.iter().filter_map(|key| Some((*key, placed.as_ref()?.label(key)?))).collect();
     cluster.change(&pods, namespace, name, Part::Whole, &options, |current, before| {
         if !uid.is_empty() && uid != &*current.uid {
-            return refuse(format!(
+            return conflict(format!(
                 "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
                 current.uid
             ));
         }
         if !version.is_empty() && version != current.version.to_string() {
-            return refuse(format!(
+            return conflict(format!(
                 "Precondition failed: ResourceVersion in precondition: {version}, ResourceVersion in object meta: {}",
                 current.version
             ));
         }
         if current.deleting {
-            return refuse(format!("pod {name} is being deleted, cannot be assigned to a host"));
+            return conflict(format!("pod {name} is being deleted, cannot be assigned to a host"));
         }
         let assigned = text(before, &["spec", "nodeName"]);
         if !assigned.is_empty() {
-            return refuse(format!("pod {name} is already assigned to node {assigned:?}"));
+            return conflict(format!("pod {name} is already assigned to node {assigned:?}"));
         }
         if !list(before, &["spec", "schedulingGates"]).is_empty() {
-            return refuse(format!("pod {name} has non-empty .spec.schedulingGates"));
+            return conflict(format!("pod {name} has non-empty .spec.schedulingGates"));
         }
         let mut pod = before.clone();
         pod["spec"]["nodeName"] = node.into();
@@ -145,9 +145,9 @@ mod tests {
     fn a_pod_is_bound_once() {
         let cluster = stage(|_| {});
         bind(&cluster, "default", "a", &to("n1"), false).unwrap();
-        let refused = bind(&cluster, "default", "a", &to("n2"), false).unwrap_err();
+        let error = bind(&cluster, "default", "a", &to("n2"), false).unwrap_err();
         assert_eq!(
-            (refused.code, &*refused.message),
+            (error.code, &*error.message),
             (
                 409,
                 "Operation cannot be fulfilled on pods/binding \"a\": pod a is already assigned to node \"n1\""

@@ -64,8 +64,8 @@ async fn a_watch_resumes_from_the_version_of_a_list() {
     assert_eq!(lines.some(2).await, ["ADDED b", "DELETED a"]);
     server.create(PODS, &pod("c")).await;
     assert_eq!(lines.some(1).await, ["ADDED c"]);
-    let mut anew = Lines::open(&server, &format!("{PODS}?watch=true")).await;
-    assert_eq!(anew.some(2).await, ["ADDED b", "ADDED c"]);
+    let mut fresh = Lines::open(&server, &format!("{PODS}?watch=true")).await;
+    assert_eq!(fresh.some(2).await, ["ADDED b", "ADDED c"]);
     server.stop().await;
 }
 

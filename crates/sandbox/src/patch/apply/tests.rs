@@ -35,9 +35,9 @@ fn fields_of_other_managers_are_taken_over_only_by_force() {
     let live =
         run(&json!({}), &json!({"spec": {"replicas": 1}}), &as_manager("alice", false)).unwrap();
     let config = json!({"spec": {"replicas": 2}});
-    let refused = run(&live, &config, &as_manager("bob", false)).unwrap_err();
+    let error = run(&live, &config, &as_manager("bob", false)).unwrap_err();
     assert_eq!(
-        refused.message,
+        error.message,
         "Apply failed with 1 conflict: conflict with \"alice\": .spec.replicas"
     );
     let live = run(&live, &config, &as_manager("bob", true)).unwrap();
@@ -90,10 +90,10 @@ fn updates_take_fields_over() {
         &as_manager("kubectl", false),
         Timestamp::UNIX_EPOCH,
     );
-    let refused =
+    let error =
         run(&scaled, &json!({"spec": {"replicas": 1}}), &as_manager("alice", false)).unwrap_err();
     assert_eq!(
-        refused.message,
+        error.message,
         "Apply failed with 1 conflict: conflict with \"kubectl\" using apps/v1: .spec.replicas"
     );
 }
