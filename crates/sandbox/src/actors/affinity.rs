@@ -16,7 +16,7 @@ pub(super) fn matches(pod: &Value, node: &Value) -> bool {
     selected(pod, node) && terms(pod).is_none_or(|terms| terms.iter().any(term))
 }
 
-/// Returns the same as [`matches`] but ignores `matchFields`, which daemon sets use to name the node of
+/// Returns the same as [`matches()`] but ignores `matchFields`, which daemon sets use to name the node of
 /// each pod.
 pub(super) fn labels_match(pod: &Value, node: &Value) -> bool {
     let term =

@@ -1,6 +1,6 @@
 //! Simulated usage of pods and nodes, served as metrics.k8s.io.
 //!
-//! A pod uses a share of its requests, which its annotation [`USAGE`] can set.
+//! A pod uses a share of its requests, which its annotation `USAGE` can set.
 
 use std::time::Duration;
 

@@ -83,7 +83,7 @@ impl Server {
         self.shared.address
     }
 
-    /// Accepts connections until `stop` is cancelled, then gives requests [`SHUTDOWN_GRACE_PERIOD`] to
+    /// Accepts connections until `stop` is cancelled, then gives requests a grace period to
     /// finish.
     pub async fn run(self, stop: CancellationToken) {
         let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
