@@ -1,7 +1,7 @@
-//! Who makes things happen in the cluster: nodes with kubelets, and controllers.
+//! The actors of the cluster: kubelets and controllers.
 //!
-//! Each controller is woken by changes of the objects that it is about, brings one object at a time
-//! to where it should be, and remembers nothing that it could not find out again.
+//! Each controller is triggered by changes of the kinds that it watches, reconciles one object at a
+//! time, and keeps no state that it could not read again from the API.
 
 mod affinity;
 mod controller;
@@ -23,11 +23,11 @@ mod replica_set;
 pub(crate) mod revision;
 mod stateful_set;
 mod taint_eviction;
+#[cfg(test)]
+mod test_cluster;
 pub mod usage;
 mod volumes;
 mod workload;
-#[cfg(test)]
-mod yard;
 
 pub(crate) use workload::fingerprint;
 
@@ -39,17 +39,17 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cluster::Cluster;
 
-/// How actors behave.
+/// Settings shared by all actors.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// How many seconds of theirs pass in one second.
+    /// Factor by which the time of actors runs faster than real time.
     pub speed: f64,
 }
 
-/// The least speed that counts.
-const SPEED_LEAST: f64 = 0.001;
-/// The longest that an actor waits for anything: 34 years.
-const WAIT_LONGEST: Duration = Duration::from_secs(1 << 30);
+/// Lower limit of [`Settings::speed`]; smaller values count as this one.
+const SPEED_MIN: f64 = 0.001;
+/// Longest real time that an actor waits: 34 years.
+const WAIT_MAX: Duration = Duration::from_secs(1 << 30);
 
 impl Default for Settings {
     fn default() -> Self {
@@ -58,14 +58,19 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// How long an actor waits for so much of its time to pass.
+    /// Returns the speed, at least [`SPEED_MIN`].
+    fn speed(self) -> f64 {
+        self.speed.max(SPEED_MIN)
+    }
+
+    /// Returns the real time that corresponds to `time` of the actors.
     fn wait(self, time: Duration) -> Duration {
-        let seconds = time.as_secs_f64() / self.speed.max(SPEED_LEAST);
-        Duration::try_from_secs_f64(seconds).map_or(WAIT_LONGEST, |wait| wait.min(WAIT_LONGEST))
+        let seconds = time.as_secs_f64() / self.speed();
+        Duration::try_from_secs_f64(seconds).map_or(WAIT_MAX, |wait| wait.min(WAIT_MAX))
     }
 }
 
-/// Starts all actors; they end when told to stop.
+/// Starts all actors as tasks that end when `stop` is cancelled.
 pub fn start(cluster: &Arc<Cluster>, settings: Settings, stop: &CancellationToken) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     let controllers: Vec<Box<dyn controller::Controller>> = vec![

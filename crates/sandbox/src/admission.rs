@@ -1,4 +1,4 @@
-//! What is changed and refused when objects come in, beside what their kind says.
+//! Admission: mutation and validation of objects beyond defaulting and validation of their kind.
 
 mod limit_range;
 mod priority;
@@ -11,22 +11,22 @@ use crate::json::{list, members, slot, text};
 use crate::kinds::Resource;
 use crate::status_error::ApiResult;
 
-/// How long pods stay on nodes that are not ready or not reachable, as upstream has it.
+/// Default toleration seconds for not-ready and unreachable nodes, as upstream.
 const TOLERATION_SECONDS: i64 = 300;
 
-/// Prepares a new object. What was taken from quotas stays locked until the object is stored.
+/// Runs admission for a new object. The returned guard keeps quotas locked until the object is stored.
 pub(crate) fn create<'a>(
     cluster: &'a Cluster,
     resource: &Resource,
     object: &mut Value,
     dry_run: bool,
-) -> ApiResult<Option<quota::Taken<'a>>> {
+) -> ApiResult<Option<quota::QuotaGuard<'a>>> {
     let kind = &resource.kind;
     match (&*kind.group, &*kind.plural) {
         ("", "pods") => {
             priority::pod(cluster, object)?;
-            tolerate(object);
-            account(object);
+            add_tolerations(object);
+            set_service_account(object);
             limit_range::pod(cluster, object)?;
             (kind.strategy.defaults)(object);
         }
@@ -34,13 +34,13 @@ pub(crate) fn create<'a>(
         ("scheduling.k8s.io", "priorityclasses") => priority::class(cluster, object)?,
         _ => {}
     }
-    if kind.namespaced { quota::take(cluster, resource, object, dry_run) } else { Ok(None) }
+    if kind.namespaced { quota::charge(cluster, resource, object, dry_run) } else { Ok(None) }
 }
 
-/// Prepares a new version of an object.
+/// Runs admission for a new version of an object.
 pub(crate) fn update(resource: &Resource, object: &mut Value, before: &Value) {
     if resource.kind.plural == "pods" && resource.kind.group.is_empty() {
-        // What admission has set stays when a client leaves it out.
+        // Fields set by admission are kept if a client omits them.
         for name in ["priority", "preemptionPolicy", "serviceAccountName", "serviceAccount"] {
             if let Some(value) = before["spec"].get(name) {
                 slot(object, &["spec"])[name] = value.clone();
@@ -49,19 +49,19 @@ pub(crate) fn update(resource: &Resource, object: &mut Value, before: &Value) {
     }
 }
 
-/// Undoes what creating took when it came to nothing.
-pub(crate) fn give_back(cluster: &Cluster, resource: &Resource, object: &Value) {
+/// Recounts quotas after the creation of an object failed.
+pub(crate) fn uncharge(cluster: &Cluster, resource: &Resource, object: &Value) {
     if resource.kind.namespaced {
         quota::recount(cluster, crate::json::namespace(object));
     }
 }
 
-/// Counts again what a namespace uses.
+/// Recounts the used amounts of the quotas of a namespace.
 pub(crate) fn recount(cluster: &Cluster, namespace: &str) {
     quota::recount(cluster, namespace);
 }
 
-fn tolerate(pod: &mut Value) {
+fn add_tolerations(pod: &mut Value) {
     let spec = slot(pod, &["spec"]);
     for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
         let tolerated = list(spec, &["tolerations"]).iter().any(|toleration| {
@@ -80,14 +80,14 @@ fn tolerate(pod: &mut Value) {
     }
 }
 
-fn account(pod: &mut Value) {
+fn set_service_account(pod: &mut Value) {
     let spec = slot(pod, &["spec"]);
     crate::json::default_text(spec, "serviceAccountName", "default");
     let name = text(spec, &["serviceAccountName"]).to_owned();
     spec["serviceAccount"] = name.into();
 }
 
-/// A claim that names no class gets the default one.
+/// Sets the default storage class of a claim that names none.
 fn default_class(cluster: &Cluster, claim: &mut Value) {
     if crate::json::at(claim, &["spec", "storageClassName"]).is_some() {
         return;

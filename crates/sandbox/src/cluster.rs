@@ -1,4 +1,4 @@
-//! What can be asked of the cluster. HTTP and actors come through here, so the same checks hold for both.
+//! Operations on the cluster. HTTP handlers and actors both use them, so the same checks apply to both.
 
 mod create;
 mod delete;
@@ -11,68 +11,69 @@ use std::sync::{Arc, Mutex};
 use jiff::Timestamp;
 use serde_json::Value;
 
-pub(crate) use create::random_letters;
+pub(crate) use create::{NAME_LETTERS, random_letters};
 pub use delete::{DeleteOptions, DeleteOutcome, Propagation};
+pub(crate) use delete::{FOREGROUND, ORPHAN};
 pub use read::{ListOptions, Page};
 pub use update::Part;
 
 use crate::kinds::{Kinds, Resource, SchemaSource};
 use crate::limits::OBJECTS_MAX;
-use crate::schema::{Quantities, SCHEMAS};
+use crate::schema::{OBJECT_META, Quantities, SCHEMAS};
 use crate::snapshot_state::SnapshotState;
-use crate::status_error::{ApiResult, GroupResource, StatusError};
+use crate::status_error::{ApiResult, StatusError};
 use crate::store::{Object, Store};
 
-/// A cluster: objects, kinds, and the rules that writes follow.
+/// A cluster: objects, kinds, and the rules for writes.
 #[derive(Debug)]
 pub struct Cluster {
-    /// Where objects are.
+    /// The object store.
     pub store: Store,
-    /// Which kinds there are.
+    /// The registered kinds.
     pub kinds: Kinds,
-    /// Whoever takes from a quota holds this, so that two pods do not take the same.
+    /// Held from the check of a quota until the object is stored, so that concurrent writes cannot exceed it.
     pub(crate) quotas: Mutex<()>,
-    /// What is left as a snapshot has it.
+    /// Objects that controllers leave as a snapshot has them.
     pub(crate) snapshot_state: SnapshotState,
-    /// How many objects may be stored.
+    /// Maximum number of stored objects.
     pub(crate) objects_max: AtomicUsize,
-    /// How many addresses were given to services.
+    /// Number of the next service address.
     pub(crate) addresses: std::sync::atomic::AtomicU32,
 }
 
-/// How a write is to be made.
+/// Options of a write.
 #[derive(Clone, Debug, Default)]
 pub struct WriteOptions {
-    /// Do everything but store it.
+    /// Validate without storing, as `dryRun=All`.
     pub dry_run: bool,
-    /// What happens to fields that there are none of.
+    /// Treatment of unknown fields.
     pub field_validation: FieldValidation,
-    /// Who writes, for server-side apply.
+    /// Field manager of the write.
     pub manager: String,
-    /// Take fields from other managers.
+    /// Take over fields of other field managers (server-side apply).
     pub force: bool,
 }
 
-/// What happens to fields that there are none of.
+/// Treatment of unknown fields, as `fieldValidation`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FieldValidation {
-    /// They are dropped silently.
+    /// Drop them.
     Ignore,
-    /// They are dropped with a warning.
+    /// Drop them with a warning.
     #[default]
     Warn,
-    /// They are an error.
+    /// Reject the request.
     Strict,
 }
 
-/// What a write came to.
+/// Result of a write.
 #[derive(Clone, Debug)]
 pub struct WriteResult {
-    /// The object.
+    /// The stored object.
     pub object: Arc<Object>,
-    /// Things to tell the client.
+    /// Warnings for the client.
     pub warnings: Vec<String>,
-    /// Whether it did not exist before.
+    /// `true` if the object did not exist before.
     pub created: bool,
 }
 
@@ -83,7 +84,7 @@ impl Default for Cluster {
 }
 
 impl Cluster {
-    /// A cluster without objects.
+    /// Creates a cluster without objects.
     pub fn new() -> Self {
         let store = Store::default();
         let kinds = Kinds::new(&store);
@@ -97,43 +98,43 @@ impl Cluster {
         }
     }
 
-    /// Changes how many objects may be stored. What is there stays.
+    /// Sets the maximum number of stored objects. Existing objects stay.
     pub fn limit_objects(&self, max: usize) {
         self.objects_max.store(max, Ordering::Relaxed);
     }
 
-    /// The present.
+    /// Returns the current time.
     pub fn now(&self) -> Timestamp {
         Timestamp::now()
     }
 
-    /// A kind of the table.
+    /// Returns a built-in kind.
     ///
     /// # Panics
     ///
-    /// If there is none; the names that this is called with are ours.
+    /// If the table of kinds has no such kind; callers use names from the table only.
     pub fn resource(&self, group: &str, plural: &str) -> Arc<Resource> {
         self.kinds.find(group, plural).expect("a kind of the table")
     }
 
-    /// An object, parsed.
+    /// Returns a parsed object.
     pub fn value(&self, resource: &Resource, namespace: &str, name: &str) -> Option<Value> {
         let key = crate::store::key_of(namespace, name);
         resource.objects.get(&key).map(|object| object.value())
     }
 }
 
-/// A time as objects hold it.
+/// Formats a time as `metav1.Time`, with seconds.
 pub(crate) fn seconds(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// A time with its microseconds.
+/// Formats a time as `metav1.MicroTime`, with microseconds.
 pub(crate) fn micros(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
 }
 
-/// Checks the form of an object: type, fields, values. Returns warnings.
+/// Checks type, fields and value types of an object. Returns warnings.
 pub(crate) fn decode(
     resource: &Resource,
     object: &mut Value,
@@ -142,7 +143,7 @@ pub(crate) fn decode(
     decode_with(resource, object, field_validation, Quantities::Canonical)
 }
 
-/// The same, with a choice what happens to amounts.
+/// Checks an object as [`decode`] does, with a choice how quantities are stored.
 pub(crate) fn decode_with(
     resource: &Resource,
     object: &mut Value,
@@ -170,7 +171,7 @@ pub(crate) fn decode_with(
             "the API version in the data ({api_version}) does not match the expected API version ({expected})"
         )));
     }
-    if depth_of(object) > crate::limits::DEPTH_MAX {
+    if crate::json::depth(object) > crate::limits::DEPTH_MAX {
         return Err(StatusError::bad_request("the object is nested too deeply"));
     }
     object["apiVersion"] = expected.into();
@@ -184,7 +185,7 @@ pub(crate) fn decode_with(
         SchemaSource::Custom(structure) => {
             let metadata = crate::json::object(object, "metadata");
             let mut metadata = Value::Object(std::mem::take(metadata));
-            let report = SCHEMAS.check(METADATA, &mut metadata, quantities);
+            let report = SCHEMAS.check(OBJECT_META, &mut metadata, quantities);
             object["metadata"] = metadata;
             let unknown = report.unknown.iter().map(|path| format!("metadata.{path}"));
             (unknown.chain(structure.prune(object)).collect(), report.wrong)
@@ -195,30 +196,20 @@ pub(crate) fn decode_with(
     if let Some(wrong) = wrong {
         return Err(StatusError::bad_request(format!("{prefix}: {wrong}")));
     }
-    let told: Vec<String> = unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
+    let messages: Vec<String> =
+        unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
     match field_validation {
-        FieldValidation::Strict if !told.is_empty() => Err(StatusError::bad_request(format!(
+        FieldValidation::Strict if !messages.is_empty() => Err(StatusError::bad_request(format!(
             "{prefix}: strict decoding error: {}",
-            told.join(", ")
+            messages.join(", ")
         ))),
-        FieldValidation::Warn => Ok(told),
+        FieldValidation::Warn => Ok(messages),
         _ => Ok(Vec::new()),
     }
 }
 
-const METADATA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
-
-/// How deep a value is nested.
-pub(crate) fn depth_of(value: &Value) -> usize {
-    match value {
-        Value::Array(items) => 1 + items.iter().map(depth_of).max().unwrap_or(0),
-        Value::Object(members) => 1 + members.values().map(depth_of).max().unwrap_or(0),
-        _ => 1,
-    }
-}
-
-/// Fills in what was left out and tells what is wrong.
-pub(crate) fn complete(
+/// Applies defaults and validates an object.
+pub(crate) fn default_and_validate(
     resource: &Resource,
     object: &mut Value,
     before: Option<&Value>,
@@ -238,9 +229,4 @@ pub(crate) fn complete(
     }
     let name = crate::json::name(object);
     Err(StatusError::invalid(&kind.group, &kind.kind, name, &problems))
-}
-
-/// The failure of an absent object.
-pub(crate) fn absent(of: GroupResource<'_>, name: &str) -> StatusError {
-    StatusError::not_found(of, name)
 }

@@ -1,4 +1,4 @@
-//! Custom resource definitions: kinds that users add.
+//! CustomResourceDefinitions: registration of user-defined kinds.
 
 mod structure;
 
@@ -35,14 +35,14 @@ const BEHAVIOUR: Strategy = Strategy {
     stored_as: None,
 };
 
-/// Refuses definitions that take the place of a kind of Kubernetes' own, or are too many.
+/// Rejects definitions that replace a built-in kind, or exceed [`CUSTOM_KINDS_MAX`].
 pub(crate) fn check_names(cluster: &Cluster, definition: &Value) -> ApiResult<()> {
     let (group, plural) =
         (text(definition, &["spec", "group"]), text(definition, &["spec", "names", "plural"]));
     let definitions = cluster.resource("apiextensions.k8s.io", "customresourcedefinitions");
     let own = crate::kinds::TABLE.iter().map(crate::kinds::kind_of);
     if own.into_iter().any(|kind| kind.group == group && kind.plural == plural) {
-        let why = format!("{plural}.{group} is a kind of Kubernetes' own");
+        let why = format!("{plural}.{group} is a built-in kind");
         return Err(StatusError::forbidden(definitions.group_resource(), name(definition), &why));
     }
     if definitions.objects.len() >= CUSTOM_KINDS_MAX {
@@ -52,7 +52,7 @@ pub(crate) fn check_names(cluster: &Cluster, definition: &Value) -> ApiResult<()
     Ok(())
 }
 
-/// Makes the kinds of a definition known, with the objects that they have already.
+/// Registers the kinds of a definition; existing objects are kept.
 pub(crate) fn establish(cluster: &Cluster, definition: &Value) {
     let group = text(definition, &["spec", "group"]);
     let plural = text(definition, &["spec", "names", "plural"]);
@@ -123,7 +123,7 @@ fn columns(version: &Value) -> Vec<Printed> {
     printed
 }
 
-/// The status of a definition whose kinds are served.
+/// Returns the status of an established definition.
 pub(crate) fn status(definition: &Value, now: jiff::Timestamp) -> Value {
     let time = seconds(now);
     let stored: Vec<&str> = list(definition, &["spec", "versions"])

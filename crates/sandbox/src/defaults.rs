@@ -1,4 +1,4 @@
-//! What objects get when it was left out, by upstream's defaults.
+//! Defaulting of built-in kinds, as upstream.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ fn each(value: &mut Value, name: &str, apply: impl Fn(&mut Value)) {
     }
 }
 
-/// A pod.
+/// Applies the defaults of a pod.
 pub(crate) fn pod(pod: &mut Value) {
     let spec = slot(pod, &["spec"]);
     pod_spec(spec);
@@ -123,7 +123,7 @@ fn template(workload: &mut Value) {
     pod_spec(slot(workload, &["spec", "template", "spec"]));
 }
 
-/// A namespace.
+/// Applies the defaults of a namespace.
 pub(crate) fn namespace(namespace: &mut Value) {
     let name = crate::json::name(namespace).to_owned();
     default(slot(namespace, &["metadata", "labels"]), "kubernetes.io/metadata.name", name);
@@ -131,7 +131,7 @@ pub(crate) fn namespace(namespace: &mut Value) {
     default_text(slot(namespace, &["status"]), "phase", "Active");
 }
 
-/// A service.
+/// Applies the defaults of a service.
 pub(crate) fn service(service: &mut Value) {
     let spec = slot(service, &["spec"]);
     default_text(spec, "sessionAffinity", "None");
@@ -150,10 +150,10 @@ pub(crate) fn service(service: &mut Value) {
     object(service, "status").entry("loadBalancer").or_insert_with(|| json!({}));
 }
 
-/// A secret.
+/// Applies the defaults of a secret.
 pub(crate) fn secret(secret: &mut Value) {
     default_text(secret, "type", "Opaque");
-    // What was given as text is kept encoded, as all data is.
+    // `stringData` is stored as base64 in `data`.
     if let Some(Value::Object(texts)) = members(secret).remove("stringData") {
         use base64::Engine as _;
         let data = object(secret, "data");
@@ -165,7 +165,7 @@ pub(crate) fn secret(secret: &mut Value) {
     }
 }
 
-/// A replica set or replication controller.
+/// Applies the defaults of a replica set or replication controller.
 pub(crate) fn replicas(set: &mut Value) {
     template(set);
     let labels = at(set, &["spec", "template", "metadata", "labels"]).cloned();
@@ -179,7 +179,7 @@ pub(crate) fn replicas(set: &mut Value) {
     default(slot(set, &["status"]), "replicas", 0);
 }
 
-/// A deployment.
+/// Applies the defaults of a deployment.
 pub(crate) fn deployment(deployment: &mut Value) {
     template(deployment);
     let spec = slot(deployment, &["spec"]);
@@ -195,7 +195,7 @@ pub(crate) fn deployment(deployment: &mut Value) {
     }
 }
 
-/// A stateful set.
+/// Applies the defaults of a stateful set.
 pub(crate) fn stateful_set(set: &mut Value) {
     template(set);
     let spec = slot(set, &["spec"]);
@@ -222,7 +222,7 @@ pub(crate) fn stateful_set(set: &mut Value) {
     default(status, "availableReplicas", 0);
 }
 
-/// A daemon set.
+/// Applies the defaults of a daemon set.
 pub(crate) fn daemon_set(set: &mut Value) {
     template(set);
     let spec = slot(set, &["spec"]);
@@ -242,7 +242,7 @@ pub(crate) fn daemon_set(set: &mut Value) {
     }
 }
 
-/// A job.
+/// Applies the defaults of a job.
 pub(crate) fn job(job: &mut Value) {
     template(job);
     let uid = crate::json::uid(job).to_owned();
@@ -250,7 +250,7 @@ pub(crate) fn job(job: &mut Value) {
     let manual = truth(job, &["spec", "manualSelector"]);
     let spec = slot(job, &["spec"]);
     job_spec(spec);
-    // The labels that tie pods to their job are made with the job, once it has a uid.
+    // The labels that select the pods of a job contain its uid.
     if !manual && !uid.is_empty() && spec.get("selector").is_none() {
         let labels = slot(spec, &["template", "metadata", "labels"]);
         for (key, value) in [
@@ -285,7 +285,7 @@ fn job_spec(spec: &mut Value) {
     default_text(spec, "podReplacementPolicy", replacement);
 }
 
-/// A cron job.
+/// Applies the defaults of a cron job.
 pub(crate) fn cron_job(job: &mut Value) {
     let spec = slot(job, &["spec"]);
     default_text(spec, "concurrencyPolicy", "Allow");
@@ -295,7 +295,7 @@ pub(crate) fn cron_job(job: &mut Value) {
     pod_spec(slot(spec, &["jobTemplate", "spec", "template", "spec"]));
 }
 
-/// A persistent volume.
+/// Applies the defaults of a persistent volume.
 pub(crate) fn persistent_volume(volume: &mut Value) {
     let spec = slot(volume, &["spec"]);
     default_text(spec, "persistentVolumeReclaimPolicy", "Retain");
@@ -303,19 +303,19 @@ pub(crate) fn persistent_volume(volume: &mut Value) {
     default_text(slot(volume, &["status"]), "phase", "Pending");
 }
 
-/// A claim.
+/// Applies the defaults of a persistent volume claim.
 pub(crate) fn persistent_volume_claim(claim: &mut Value) {
     default_text(slot(claim, &["spec"]), "volumeMode", "Filesystem");
     default_text(slot(claim, &["status"]), "phase", "Pending");
 }
 
-/// A storage class.
+/// Applies the defaults of a storage class.
 pub(crate) fn storage_class(class: &mut Value) {
     default_text(class, "reclaimPolicy", "Delete");
     default_text(class, "volumeBindingMode", "Immediate");
 }
 
-/// A CSI driver.
+/// Applies the defaults of a CSI driver.
 pub(crate) fn csi_driver(driver: &mut Value) {
     let spec = slot(driver, &["spec"]);
     for (name, value) in [
@@ -331,7 +331,7 @@ pub(crate) fn csi_driver(driver: &mut Value) {
     default(spec, "volumeLifecycleModes", json!(["Persistent"]));
 }
 
-/// A HorizontalPodAutoscaler.
+/// Applies the defaults of a HorizontalPodAutoscaler.
 pub(crate) fn autoscaler(autoscaler: &mut Value) {
     let spec = slot(autoscaler, &["spec"]);
     default(spec, "minReplicas", 1);
@@ -343,12 +343,12 @@ pub(crate) fn autoscaler(autoscaler: &mut Value) {
     }
 }
 
-/// A priority class.
+/// Applies the defaults of a priority class.
 pub(crate) fn priority_class(class: &mut Value) {
     default_text(class, "preemptionPolicy", "PreemptLowerPriority");
 }
 
-/// A custom resource definition.
+/// Applies the defaults of a custom resource definition.
 pub(crate) fn definition(definition: &mut Value) {
     let kind = text(definition, &["spec", "names", "kind"]).to_owned();
     let has_plural = !list(definition, &["spec", "versions"]).is_empty();

@@ -1,11 +1,11 @@
-//! Events exist in two groups: one object, two forms. The form of the core group is stored.
+//! Conversion of events between the groups `events.k8s.io` and core. The core form is stored.
 
 use serde_json::Value;
 
 use crate::json::members;
 use crate::kinds::Resource;
 
-/// Members that have other names: in `events.k8s.io`, in the core group.
+/// Fields with different names: in `events.k8s.io`, in the core group.
 const NAMES: &[(&str, &str)] = &[
     ("note", "message"),
     ("regarding", "involvedObject"),
@@ -16,19 +16,19 @@ const NAMES: &[(&str, &str)] = &[
     ("reportingController", "reportingComponent"),
 ];
 
-/// Whether the objects of a kind are stored in the form of another one.
+/// Returns `true` if the objects of a kind are stored in the form of another kind.
 pub(crate) fn converted(resource: &Resource) -> bool {
     resource.kind.strategy.stored_as.is_some()
 }
 
-/// From the form of a kind to the one that is stored.
+/// Converts an object of a kind into the stored form.
 pub(crate) fn to_stored(resource: &Resource, object: &mut Value) {
     if converted(resource) {
         rename(object, "v1", |(new, old)| (*new, *old));
     }
 }
 
-/// From the stored form to that of a kind.
+/// Converts a stored object into the form of a kind.
 pub(crate) fn from_stored(resource: &Resource, object: &mut Value) {
     if converted(resource) {
         rename(object, &resource.kind.api_version(), |(new, old)| (*old, *new));
@@ -57,7 +57,7 @@ mod tests {
     use crate::cluster::Cluster;
 
     #[test]
-    fn both_forms_hold_the_same() {
+    fn converting_back_and_forth_keeps_events_unchanged() {
         let cluster = Cluster::new();
         let resource = cluster.kinds.get("events.k8s.io", "v1", "events").unwrap();
         let new = json!({"apiVersion": "events.k8s.io/v1", "note": "a", "regarding": {"name": "b"}, "reason": "c"});

@@ -1,70 +1,71 @@
-//! Faults on demand, for tests of those who talk to the server.
+//! Fault injection, for tests of clients.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use http::{Method, Uri};
 
+use crate::lock::lock;
 use crate::status_error::StatusError;
 
-/// What goes wrong.
+/// A fault.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fault {
-    /// The answer comes later.
+    /// The response is delayed.
     Delay(Duration),
-    /// The request is carried out, and its answer is lost: the connection says nothing for a while.
+    /// The request is executed, and its response is withheld for this long.
     DropResponse(Duration),
-    /// The request is not carried out, and nobody answers.
+    /// The request is not executed, and no response is sent for this long.
     DropRequest(Duration),
-    /// A failure of this code, without the request being carried out.
+    /// The request is not executed and fails with this status code.
     Fail(u16),
-    /// A watch ends after so many pieces.
+    /// A watch ends after this number of chunks.
     CutWatch(usize),
-    /// The request is not carried out, and its connection is closed with all that is on it.
+    /// The request is not executed, and its connection is closed with all streams on it.
     Reset,
-    /// A read is answered by a replica that is so many versions behind, as far as changes are remembered.
+    /// A read is answered as of this number of versions ago, as far as the watch cache reaches.
     Stale(u64),
-    /// The request handler panics before the request is carried out.
+    /// The request handler panics before the request is executed.
     Panic,
 }
 
-/// Marks an answer in whose place the connection is closed.
+/// Extension of a response that makes the server close the connection instead.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reset;
 
-/// Which requests a fault meets.
+/// Selects the requests that a fault applies to.
 #[derive(Clone, Debug)]
 pub struct FaultRule {
     /// Method; `None` for all.
     pub method: Option<Method>,
-    /// Text that the path and query hold.
+    /// Substring of path and query.
     pub path: String,
-    /// One in so many requests, counted from the first; 0 counts as 1.
+    /// Applies to every n-th request, starting with the first; 0 counts as 1.
     pub every: u64,
-    /// At most so many times.
+    /// Maximum number of faults.
     pub times: u64,
-    /// What happens to them.
+    /// The fault.
     pub fault: Fault,
 }
 
-/// All rules at work. They can be changed at any time.
+/// The active rules. They can be changed at any time.
 #[derive(Debug, Default)]
 pub struct Faults(Mutex<Vec<(FaultRule, u64, u64)>>);
 
 impl Faults {
     /// Adds a rule.
     pub fn add(&self, rule: FaultRule) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((rule, 0, 0));
+        lock(&self.0).push((rule, 0, 0));
     }
 
-    /// Forgets all rules.
+    /// Removes all rules.
     pub fn clear(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        lock(&self.0).clear();
     }
 
-    /// What happens to a request, if anything.
+    /// Returns the fault of a request, if any.
     pub(crate) fn meet(&self, method: &Method, uri: &Uri) -> Option<Fault> {
-        let mut rules = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rules = lock(&self.0);
         if rules.is_empty() {
             return None;
         }
@@ -85,7 +86,7 @@ impl Faults {
     }
 }
 
-/// The failure of a code, with upstream's words.
+/// Returns the error of a status code, with upstream's message.
 pub(crate) fn failure(code: u16) -> StatusError {
     match code {
         429 => StatusError::too_many_requests(1),
@@ -99,11 +100,7 @@ pub(crate) fn failure(code: u16) -> StatusError {
             "Timeout",
             "Timeout: request did not complete within the allotted timeout",
         ),
-        code => StatusError::new(
-            code,
-            "InternalError",
-            "Internal error occurred: a fault was asked for",
-        ),
+        code => StatusError::new(code, "InternalError", "Internal error occurred: injected fault"),
     }
 }
 
@@ -112,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_meet_every_so_many_requests() {
+    fn rules_apply_to_every_nth_request_up_to_a_maximum() {
         let faults = Faults::default();
         let rule = FaultRule {
             method: Some(Method::POST),

@@ -1,39 +1,39 @@
-//! What is wrong with a field.
+//! Validation problems of fields.
 
 use std::fmt;
 
 use serde_json::Value;
 
-/// One thing that is wrong with an object.
+/// A validation problem of one field.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldError {
     /// Path of the field, such as `spec.containers[0].name`.
     pub field: String,
-    /// What is wrong with it.
+    /// The problem.
     pub what: FieldErrorKind,
 }
 
 /// Kinds of problems, by upstream's names.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FieldErrorKind {
-    /// A value is needed.
+    /// A required value is missing.
     Required(String),
-    /// The value is none that is allowed here.
+    /// The value is not allowed.
     Invalid(Value, String),
-    /// The value is none of those that exist.
+    /// The value is not one of the supported ones.
     NotSupported(Value, Vec<String>),
-    /// The value is there twice.
+    /// The value occurs twice.
     Duplicate(Value),
     /// The field must not be set.
     Forbidden(String),
-    /// The text is too long.
+    /// The text is longer than this many bytes.
     TooLong(usize),
-    /// The object or list is too large.
+    /// The object or list has more members than allowed: actual number, maximum.
     TooMany(usize, usize),
 }
 
 impl FieldErrorKind {
-    /// The reason in a cause.
+    /// Returns the reason of a cause in a `Status`.
     pub(crate) fn reason(&self) -> &'static str {
         match self {
             Self::Required(_) => "FieldValueRequired",
@@ -48,17 +48,17 @@ impl FieldErrorKind {
 }
 
 impl FieldError {
-    /// A value is needed.
+    /// A required value is missing.
     pub fn required(field: impl Into<String>, detail: &str) -> Self {
         Self { field: field.into(), what: FieldErrorKind::Required(detail.to_owned()) }
     }
 
-    /// The value is none that is allowed here.
+    /// The value is not allowed.
     pub fn invalid(field: impl Into<String>, value: impl Into<Value>, detail: &str) -> Self {
         Self { field: field.into(), what: FieldErrorKind::Invalid(value.into(), detail.to_owned()) }
     }
 
-    /// The value is none of those that exist.
+    /// The value is not one of the supported ones.
     pub fn not_supported(
         field: impl Into<String>,
         value: impl Into<Value>,
@@ -73,12 +73,12 @@ impl FieldError {
         Self { field: field.into(), what: FieldErrorKind::Forbidden(detail.to_owned()) }
     }
 
-    /// The value is there twice.
+    /// The value occurs twice.
     pub fn duplicate(field: impl Into<String>, value: impl Into<Value>) -> Self {
         Self { field: field.into(), what: FieldErrorKind::Duplicate(value.into()) }
     }
 
-    /// The problem without its field.
+    /// Returns the message without the field.
     pub fn body(&self) -> String {
         let with = |head: &str, detail: &str| {
             if detail.is_empty() { head.to_owned() } else { format!("{head}: {detail}") }
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn problems_read_as_upstreams_do() {
+    fn messages_are_upstreams() {
         for (problem, text) in [
             (FieldError::required("spec.a", ""), "spec.a: Required value"),
             (FieldError::invalid("a", "x", "must be y"), "a: Invalid value: \"x\": must be y"),

@@ -1,7 +1,6 @@
-//! The cluster over HTTP: paths and forms become requests to [`Cluster`], and answers JSON.
+//! The HTTP API of a [`Cluster`].
 
 mod addresses;
-mod answer;
 mod certificate;
 mod counts;
 mod discovery;
@@ -11,6 +10,7 @@ mod listen;
 mod openapi;
 mod query;
 mod read;
+mod response;
 mod reviews;
 mod routes;
 mod watch;
@@ -21,32 +21,32 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-pub use answer::Body;
 pub use certificate::ServerIdentity;
 pub(crate) use certificate::{local_url, url};
 pub use guard::handles_request;
 pub use handler::Handler;
 pub use listen::{ListenError, Server};
+pub use response::Body;
 
 use crate::actors::usage::Usage;
 use crate::cluster::Cluster;
 use crate::faults::Faults;
 use counts::RequestCounts;
 
-/// What every request may need.
+/// State shared by all requests.
 #[derive(Debug)]
 pub(crate) struct ServerState {
     pub(crate) cluster: Arc<Cluster>,
-    /// What clients must show.
+    /// Bearer token that clients must send.
     pub(crate) token: String,
-    /// Where we are reached.
+    /// Address of the server.
     pub(crate) address: SocketAddr,
-    /// How much pods and nodes use.
+    /// Model of the usage of nodes and pods.
     pub(crate) usage: Usage,
-    /// What goes wrong on demand.
+    /// Injected faults.
     pub(crate) faults: Arc<Faults>,
-    /// What was answered.
+    /// Counts of responses.
     pub(crate) counts: RequestCounts,
-    /// Ends all watches.
-    pub(crate) ending: CancellationToken,
+    /// Cancelled at shutdown; ends all watches.
+    pub(crate) shutdown: CancellationToken,
 }

@@ -1,4 +1,4 @@
-//! Clusters from files: groups of nodes, snapshots of real clusters, and manifests.
+//! Clusters from files: node groups, snapshots of real clusters, and manifests.
 
 mod groups;
 mod manifests;
@@ -11,7 +11,9 @@ use thiserror::Error;
 use crate::actors::daemon_set::{GENERATION, TEMPLATE_GENERATION};
 use crate::actors::gc;
 use crate::actors::revision::REVISION;
-use crate::cluster::{Cluster, FieldValidation, WriteOptions, complete, decode, seconds};
+use crate::cluster::{
+    Cluster, FieldValidation, WriteOptions, decode, default_and_validate, seconds,
+};
 use crate::json::{at, members, name, namespace, slot, text, uid};
 use crate::kinds::{Verbs, type_of};
 use crate::limits::DEPTH_MAX;
@@ -20,7 +22,7 @@ use crate::store::Draft;
 pub use groups::node_groups;
 pub use manifests::{ApplyError, Manifest, apply};
 
-/// Kinds whose controllers create and delete objects of other kinds.
+/// Kinds whose controllers create and delete other objects.
 const WORKLOADS: &[(&str, &str)] = &[
     ("apps", "deployments"),
     ("apps", "replicasets"),
@@ -30,49 +32,49 @@ const WORKLOADS: &[(&str, &str)] = &[
     ("batch", "jobs"),
 ];
 
-/// Why a file cannot be used.
+/// Reason why a file is rejected.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum ImportError {
-    /// It is not YAML or JSON.
+    /// It is neither YAML nor JSON.
     #[error("it is neither YAML nor JSON: {0}")]
     Syntax(String),
-    /// It has the wrong members.
+    /// Its structure is wrong.
     #[error("{0}")]
     Form(String),
-    /// An object of it is not accepted.
+    /// One of its objects is invalid.
     #[error("{kind} {name:?}: {message}")]
     Object {
-        /// Its kind.
+        /// Kind of the object.
         kind: String,
-        /// Its name.
+        /// Name of the object.
         name: String,
-        /// What is wrong with it.
+        /// Reason.
         message: String,
     },
 }
 
-/// What was taken from a snapshot.
+/// Result of the import of a snapshot.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Imported {
-    /// How many objects.
+    /// Number of imported objects.
     pub objects: usize,
-    /// Kinds that were left out, since the cluster does not have them.
+    /// Types that the cluster does not have; their objects were skipped.
     pub unknown: Vec<String>,
-    /// How many objects have an owner that is not in the snapshot. They stay nevertheless.
+    /// Number of objects whose owner is not in the snapshot. Garbage collection keeps them.
     pub without_owner: usize,
-    /// How many workloads are left alone by their controllers until something of them changes.
+    /// Number of workloads that their controllers leave unchanged until the workload or its pods change.
     pub held: usize,
 }
 
-/// Takes the objects of a snapshot, such as `kubectl get nodes,pods,… -A -o yaml` prints it, as they are:
-/// with their uids, their states, and the nodes that pods were on.
+/// Imports the objects of a snapshot, such as the output of `kubectl get nodes,pods,… -A -o yaml`, with
+/// their uids, their status, and the nodes of pods.
 pub fn snapshot(cluster: &Cluster, text_of_file: &str) -> Result<Imported, ImportError> {
     let documents = documents(text_of_file)?;
     let mut objects = Vec::new();
     for document in documents {
         flatten(document, &mut objects);
     }
-    // What others need comes first.
+    // Dependencies first.
     objects.sort_by_key(|object| match type_of(object).1 {
         "CustomResourceDefinition" => 0,
         "Namespace" => 1,
@@ -80,25 +82,25 @@ pub fn snapshot(cluster: &Cluster, text_of_file: &str) -> Result<Imported, Impor
         "Pod" => 4,
         _ => 3,
     });
-    // What was in a cluster has a uid; a manifest is still to be brought to life.
-    let lived: HashSet<String> =
+    // Objects from a cluster have a uid; manifests have none and are reconciled normally.
+    let uids: HashSet<String> =
         objects.iter().map(|object| uid(object).to_owned()).filter(|uid| !uid.is_empty()).collect();
     let mut imported = Imported::default();
     for object in objects {
-        take(cluster, object, &mut imported)?;
+        import_object(cluster, object, &mut imported)?;
     }
-    hold(cluster, &lived, &mut imported);
+    hold_workloads(cluster, &uids, &mut imported);
     imported.unknown.sort();
     imported.unknown.dedup();
     Ok(imported)
 }
 
-/// All documents of a file. JSON is read as such, since that is much faster.
+/// Parses all documents of a file. JSON is tried first, since its parser is much faster.
 fn documents(text_of_file: &str) -> Result<Vec<Value>, ImportError> {
     if let Ok(document) = serde_json::from_str(text_of_file) {
         return Ok(vec![document]);
     }
-    // Sizes are bounded by the text, which is in memory already; only aliases can make it grow.
+    // Input size bounds all but aliases, so only depth is limited and the other budgets are lifted.
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_events: usize::MAX,
@@ -127,7 +129,11 @@ fn flatten(document: Value, into: &mut Vec<Value>) {
     }
 }
 
-fn take(cluster: &Cluster, mut object: Value, imported: &mut Imported) -> Result<(), ImportError> {
+fn import_object(
+    cluster: &Cluster,
+    mut object: Value,
+    imported: &mut Imported,
+) -> Result<(), ImportError> {
     let (api_version, kind) = type_of(&object);
     let Some(resource) = cluster.kinds.of_object(api_version, kind) else {
         imported.unknown.push(format!("{api_version} {kind}"));
@@ -136,7 +142,7 @@ fn take(cluster: &Cluster, mut object: Value, imported: &mut Imported) -> Result
     if resource.kind.strategy.verbs != Verbs::All {
         return Ok(());
     }
-    let refuse = |object: &Value, message: String| ImportError::Object {
+    let error = |object: &Value, message: String| ImportError::Object {
         kind: type_of(object).1.to_owned(),
         name: name(object).to_owned(),
         message,
@@ -152,28 +158,29 @@ fn take(cluster: &Cluster, mut object: Value, imported: &mut Imported) -> Result
         metadata["namespace"] = "default".into();
     }
     decode(&resource, &mut object, FieldValidation::Ignore)
-        .map_err(|failure| refuse(&object, failure.message))?;
+        .map_err(|failure| error(&object, failure.message))?;
     crate::events::to_stored(&resource, &mut object);
-    complete(&resource, &mut object, None).map_err(|failure| refuse(&object, failure.message))?;
+    default_and_validate(&resource, &mut object, None)
+        .map_err(|failure| error(&object, failure.message))?;
     if resource.kind.namespaced {
-        house(cluster, namespace(&object)).map_err(|message| refuse(&object, message))?;
+        ensure_namespace(cluster, namespace(&object)).map_err(|message| error(&object, message))?;
     }
     let draft = Draft::new(&object, resource.objects.fields());
-    // What every cluster has is there already, and stays as it is.
+    // System objects exist already and stay unchanged.
     if resource.objects.create(draft).is_ok() {
         imported.objects += 1;
-        if kind_is_definition(&object) {
+        if is_definition(&object) {
             crate::custom::establish(cluster, &object);
         }
     }
     Ok(())
 }
 
-/// Keeps controllers and garbage collection from what the snapshot holds.
-fn hold(cluster: &Cluster, lived: &HashSet<String>, imported: &mut Imported) {
+/// Records which workloads and owners of the snapshot controllers must leave unchanged.
+fn hold_workloads(cluster: &Cluster, uids: &HashSet<String>, imported: &mut Imported) {
     for (group, plural) in WORKLOADS {
         for object in cluster.resource(group, plural).objects.list("").objects {
-            if lived.contains(&*object.uid) {
+            if uids.contains(&*object.uid) {
                 let workload = object.value();
                 cluster.snapshot_state.hold(&workload, revision_of(cluster, &workload));
                 imported.held += 1;
@@ -195,7 +202,7 @@ fn hold(cluster: &Cluster, lived: &HashSet<String>, imported: &mut Imported) {
     cluster.snapshot_state.imported_at(cluster.store.version());
 }
 
-/// The revision that pods of a stateful set or daemon set bear if they are not outdated.
+/// Returns the revision label of up-to-date pods of a stateful set or daemon set.
 fn revision_of(cluster: &Cluster, workload: &Value) -> String {
     if type_of(workload).1 == "StatefulSet" {
         return text(workload, &["status", "updateRevision"]).to_owned();
@@ -206,12 +213,12 @@ fn revision_of(cluster: &Cluster, workload: &Value) -> String {
     pod.and_then(|pod| pod.label(REVISION)).unwrap_or_default().to_owned()
 }
 
-fn kind_is_definition(object: &Value) -> bool {
+fn is_definition(object: &Value) -> bool {
     type_of(object).1 == "CustomResourceDefinition" && at(object, &["spec", "versions"]).is_some()
 }
 
-/// Makes a namespace that the snapshot does not hold.
-fn house(cluster: &Cluster, wanted: &str) -> Result<(), String> {
+/// Creates a namespace that the snapshot does not contain.
+fn ensure_namespace(cluster: &Cluster, wanted: &str) -> Result<(), String> {
     let namespaces = cluster.resource("", "namespaces");
     if namespaces.objects.get(wanted).is_some() {
         return Ok(());
@@ -228,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn snapshots_are_taken_as_they_are() {
+    fn snapshots_are_imported_unchanged() {
         let cluster = crate::testing::cluster();
         let file = "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod, metadata: {name: p, namespace: team, uid: u1, resourceVersion: '5'}, spec: {nodeName: n1, containers: [{name: c, image: i}]}, status: {phase: Running}}\n- {apiVersion: v1, kind: Node, metadata: {name: n1}}\n---\napiVersion: example.com/v1\nkind: Thing\nmetadata: {name: t}\n";
         let imported = snapshot(&cluster, file).unwrap();
@@ -245,9 +252,9 @@ mod tests {
             (&pod["metadata"]["uid"], &pod["status"]["phase"]),
             (&json!("u1"), &json!("Running"))
         );
-        let refused =
+        let error =
             snapshot(&cluster, "{apiVersion: v1, kind: Pod, metadata: {name: q}, spec: {}}")
                 .unwrap_err();
-        assert!(refused.to_string().contains("spec.containers: Required value"), "{refused}");
+        assert!(error.to_string().contains("spec.containers: Required value"), "{error}");
     }
 }

@@ -1,33 +1,40 @@
-//! Short ways to look into objects.
+//! Access to members of JSON objects.
 
 use serde_json::{Map, Value};
 
-/// The value at a path of names.
+use crate::quantity::Quantity;
+
+/// Returns the value at a path.
 pub(crate) fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
     path.iter().try_fold(value, |value, name| value.get(name))
 }
 
-/// The text at a path; empty if there is none.
+/// Returns the text at a path, or an empty one.
 pub(crate) fn text<'a>(value: &'a Value, path: &[&str]) -> &'a str {
     at(value, path).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The number at a path.
+/// Returns the integer at a path.
 pub(crate) fn int(value: &Value, path: &[&str]) -> Option<i64> {
     at(value, path).and_then(Value::as_i64)
 }
 
-/// Whether there is `true` at a path.
+/// Parses the quantity at a path.
+pub(crate) fn quantity(value: &Value, path: &[&str]) -> Option<Quantity> {
+    at(value, path).and_then(Value::as_str).and_then(Quantity::parse)
+}
+
+/// Returns `true` if the value at a path is `true`.
 pub(crate) fn truth(value: &Value, path: &[&str]) -> bool {
     at(value, path).and_then(Value::as_bool).unwrap_or(false)
 }
 
-/// The members of the list at a path.
+/// Returns the items of the list at a path.
 pub(crate) fn list<'a>(value: &'a Value, path: &[&str]) -> &'a [Value] {
     at(value, path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// The members of the map at a path.
+/// Returns the members of the object at a path.
 pub(crate) fn map<'a>(
     value: &'a Value,
     path: &[&str],
@@ -35,29 +42,29 @@ pub(crate) fn map<'a>(
     at(value, path).and_then(Value::as_object).into_iter().flatten()
 }
 
-/// The object under a name, made if it is absent or no object.
+/// Returns the object under a name; any other value is replaced by an empty object.
 pub(crate) fn object<'a>(value: &'a mut Value, name: &str) -> &'a mut Map<String, Value> {
     let slot = members(value).entry(name).or_insert(Value::Null);
     members(slot)
 }
 
-/// The members of an object, which it is turned into if it is none.
+/// Returns the members of an object; any other value is replaced by an empty object.
 pub(crate) fn members(value: &mut Value) -> &mut Map<String, Value> {
     if !value.is_object() {
         *value = Value::Object(Map::new());
     }
     match value {
         Value::Object(members) => members,
-        _ => unreachable!("it was made an object above"),
+        _ => unreachable!("replaced by an object above"),
     }
 }
 
-/// The value at a path of names, made on the way.
+/// Returns the value at a path, creating objects on the way.
 pub(crate) fn slot<'a>(value: &'a mut Value, path: &[&str]) -> &'a mut Value {
     path.iter().fold(value, |value, name| members(value).entry(*name).or_insert(Value::Null))
 }
 
-/// Sets what is absent.
+/// Sets a member if it is absent or null.
 pub(crate) fn default(value: &mut Value, name: &str, with: impl Into<Value>) {
     let slot = members(value).entry(name).or_insert(Value::Null);
     if slot.is_null() {
@@ -65,7 +72,7 @@ pub(crate) fn default(value: &mut Value, name: &str, with: impl Into<Value>) {
     }
 }
 
-/// Sets what is absent or empty.
+/// Sets a member if it is absent, null or empty.
 pub(crate) fn default_text(value: &mut Value, name: &str, with: &str) {
     let slot = members(value).entry(name).or_insert(Value::Null);
     if slot.is_null() || slot.as_str() == Some("") {
@@ -73,27 +80,43 @@ pub(crate) fn default_text(value: &mut Value, name: &str, with: &str) {
     }
 }
 
-/// A condition of a status, by its type.
+/// Removes a text from the list at a path, such as a finalizer.
+pub(crate) fn remove_text(value: &mut Value, path: &[&str], text: &str) {
+    let items: Vec<Value> =
+        list(value, path).iter().filter(|item| *item != text).cloned().collect();
+    *slot(value, path) = items.into();
+}
+
+/// Returns the nesting depth of a value; that of a scalar is 1.
+pub(crate) fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(members) => 1 + members.values().map(depth).max().unwrap_or(0),
+        _ => 1,
+    }
+}
+
+/// Returns the condition of a type.
 pub(crate) fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
     list(object, &["status", "conditions"]).iter().find(|one| text(one, &["type"]) == kind)
 }
 
-/// Whether a condition is true.
+/// Returns `true` if the status of a condition is `True`.
 pub(crate) fn holds(object: &Value, kind: &str) -> bool {
     condition(object, kind).is_some_and(|condition| text(condition, &["status"]) == "True")
 }
 
-/// The name of an object.
+/// Returns the name of an object.
 pub(crate) fn name(object: &Value) -> &str {
     text(object, &["metadata", "name"])
 }
 
-/// The namespace of an object.
+/// Returns the namespace of an object.
 pub(crate) fn namespace(object: &Value) -> &str {
     text(object, &["metadata", "namespace"])
 }
 
-/// The uid of an object.
+/// Returns the uid of an object.
 pub(crate) fn uid(object: &Value) -> &str {
     text(object, &["metadata", "uid"])
 }

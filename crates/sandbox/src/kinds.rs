@@ -1,10 +1,10 @@
-//! What the cluster knows of each kind: one row of a table. To add a kind is to add a row.
+//! The registered kinds. Built-in kinds are rows of a table.
 
 mod row;
 mod table;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, RwLock, RwLockReadGuard};
 
 use serde_json::Value;
 
@@ -15,25 +15,26 @@ pub(crate) fn kind_of(row: &row::Row) -> Kind {
     row.kind()
 }
 
+use crate::lock;
 use crate::status_error::GroupResource;
 use crate::store::{Collection, Store};
 
 /// A kind and its objects.
 #[derive(Debug)]
 pub struct Resource {
-    /// What is known of the kind.
+    /// Description of the kind.
     pub kind: Kind,
-    /// Its objects. Two versions of a kind share them.
+    /// Objects of the kind. Two API versions of a kind share them.
     pub objects: Arc<Collection>,
 }
 
 impl Resource {
-    /// Its name in messages.
+    /// Returns group and plural, for error messages.
     pub fn group_resource(&self) -> GroupResource<'_> {
         GroupResource { group: &self.kind.group, resource: &self.kind.plural }
     }
 
-    /// The list path of a namespace (or of all, or of what has none).
+    /// Returns the key prefix of a namespace; empty for all namespaces and cluster-scoped kinds.
     pub fn prefix(&self, namespace: Option<&str>) -> String {
         match namespace {
             Some(namespace) if self.kind.namespaced => format!("{namespace}/"),
@@ -42,17 +43,17 @@ impl Resource {
     }
 }
 
-/// The versions of a kind by its plural, by group.
+/// API versions of the kinds, by group and plural.
 type Groups = BTreeMap<String, BTreeMap<String, Vec<Arc<Resource>>>>;
 
-/// All kinds of a cluster: those of the table and custom ones.
+/// All kinds of a cluster: built-in and custom.
 #[derive(Debug, Default)]
 pub struct Kinds {
     groups: RwLock<Groups>,
 }
 
 impl Kinds {
-    /// The kinds of the table, without objects.
+    /// Creates the built-in kinds without objects.
     pub fn new(store: &Store) -> Self {
         let kinds = Self::default();
         for row in TABLE {
@@ -68,12 +69,12 @@ impl Kinds {
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Groups> {
-        self.groups.read().unwrap_or_else(PoisonError::into_inner)
+        lock::read(&self.groups)
     }
 
-    /// Adds a kind or replaces it.
+    /// Adds or replaces an API version of a kind.
     pub fn add(&self, resource: Arc<Resource>) {
-        let mut groups = self.groups.write().unwrap_or_else(PoisonError::into_inner);
+        let mut groups = lock::write(&self.groups);
         let kind = &resource.kind;
         let plurals = groups.entry(kind.group.to_string()).or_default();
         let versions = plurals.entry(kind.plural.to_string()).or_default();
@@ -81,9 +82,9 @@ impl Kinds {
         versions.push(resource);
     }
 
-    /// Forgets all versions of a kind.
+    /// Removes all API versions of a kind.
     pub fn remove(&self, group: &str, plural: &str) {
-        let mut groups = self.groups.write().unwrap_or_else(PoisonError::into_inner);
+        let mut groups = lock::write(&self.groups);
         if let Some(plurals) = groups.get_mut(group) {
             plurals.remove(plural);
             if plurals.is_empty() {
@@ -92,19 +93,19 @@ impl Kinds {
         }
     }
 
-    /// The kind at a path.
+    /// Returns the kind at a path.
     pub fn get(&self, group: &str, version: &str, plural: &str) -> Option<Arc<Resource>> {
         let groups = self.read();
         let versions = groups.get(group)?.get(plural)?;
         versions.iter().find(|resource| resource.kind.version == version).cloned()
     }
 
-    /// A version of the kind with this plural.
+    /// Returns an API version of the kind with this plural.
     pub fn find(&self, group: &str, plural: &str) -> Option<Arc<Resource>> {
         self.read().get(group)?.get(plural)?.first().cloned()
     }
 
-    /// The kind of an object, by `apiVersion` and `kind`.
+    /// Returns the kind of an object, by `apiVersion` and `kind`.
     pub fn of_object(&self, api_version: &str, kind: &str) -> Option<Arc<Resource>> {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         let groups = self.read();
@@ -112,13 +113,13 @@ impl Kinds {
         all.find(|resource| resource.kind.version == version && resource.kind.kind == kind).cloned()
     }
 
-    /// All of them, by group and name.
+    /// Returns all kinds, ordered by group and plural.
     pub fn all(&self) -> Vec<Arc<Resource>> {
         self.read().values().flat_map(BTreeMap::values).flatten().cloned().collect()
     }
 }
 
-/// The `apiVersion` and `kind` of an object.
+/// Returns the `apiVersion` and `kind` of an object.
 pub(crate) fn type_of(object: &Value) -> (&str, &str) {
     let text = |name| object.get(name).and_then(Value::as_str).unwrap_or_default();
     (text("apiVersion"), text("kind"))

@@ -1,4 +1,4 @@
-//! A Kubernetes API server in memory, with nodes that only exist there.
+//! A Kubernetes API server in memory, with simulated nodes.
 //!
 //! ```text
 //! kubectl, schedulers ──HTTP──► http ──► cluster ──► store
@@ -6,9 +6,9 @@
 //!                              actors ─────┘◄──changes─┘
 //! ```
 //!
-//! Reading order: [`store`] (objects, versions, the log that watches read), [`kinds`] (one row per
-//! kind), [`cluster`] (what can be asked, and all checks), [`http`] (paths, forms, watches),
-//! [`actors`] (nodes with kubelets, and controllers), [`Sandbox`] (all of it together).
+//! Reading order: [`store`] (objects, versions, watch caches), [`kinds`] (one row per kind), [`cluster`]
+//! (operations and checks), [`http`] (paths, encodings, watches), [`actors`] (kubelets and controllers),
+//! [`Sandbox`] (all parts connected).
 
 pub mod actors;
 mod admission;
@@ -23,6 +23,7 @@ pub mod import;
 mod json;
 pub mod kinds;
 mod limits;
+mod lock;
 mod names;
 mod patch;
 mod path;

@@ -1,4 +1,4 @@
-//! The rules that names, labels and annotations follow.
+//! Rules for names, labels and annotations, with upstream's messages.
 
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
@@ -6,21 +6,21 @@ const DNS_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric
 const QUALIFIED: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 const VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
-/// What kind of name a kind of objects has.
+/// The rule for the names of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameRule {
-    /// Parts joined by dots.
+    /// DNS subdomain (RFC 1123).
     Subdomain,
-    /// One part.
+    /// DNS label (RFC 1123).
     Label,
-    /// One part that begins with a letter.
+    /// DNS label that begins with a letter (RFC 1035).
     Dns1035,
-    /// Anything that can be part of a path, for roles.
+    /// Any path segment, for RBAC kinds.
     Path,
 }
 
 impl NameRule {
-    /// What is wrong with a name, if anything.
+    /// Checks a name. Returns upstream's message if it is invalid.
     pub fn check(self, name: &str) -> Result<(), String> {
         match self {
             Self::Subdomain => subdomain(name),
@@ -47,14 +47,14 @@ fn at_most(text: &str, max: usize) -> Result<(), String> {
     if text.len() > max { Err(format!("must be no more than {max} bytes")) } else { Ok(()) }
 }
 
-/// Parts of lower-case letters, digits and dashes, joined by dots.
+/// Checks a DNS subdomain: labels joined by dots.
 pub(crate) fn subdomain(text: &str) -> Result<(), String> {
     at_most(text, 253)?;
     let good = text.split('.').all(|one| part(one, |c| lower(c) || c == b'-', lower));
     if good { Ok(()) } else { Err(SUBDOMAIN.to_owned()) }
 }
 
-/// Lower-case letters, digits and dashes.
+/// Checks a DNS label: lower-case letters, digits and dashes.
 pub(crate) fn label(text: &str) -> Result<(), String> {
     at_most(text, 63)?;
     if part(text, |c| lower(c) || c == b'-', lower) { Ok(()) } else { Err(LABEL.to_owned()) }
@@ -80,7 +80,7 @@ fn named(c: u8) -> bool {
     c.is_ascii_alphanumeric() || b"-_.".contains(&c)
 }
 
-/// A key of a label or annotation: an optional prefix and a name.
+/// Checks the key of a label or annotation: an optional prefix and a name.
 pub(crate) fn qualified(text: &str) -> Result<(), String> {
     let name = match text.split_once('/') {
         None => text,
@@ -101,7 +101,7 @@ pub(crate) fn qualified(text: &str) -> Result<(), String> {
     if good { Ok(()) } else { Err(QUALIFIED.to_owned()) }
 }
 
-/// The value of a label.
+/// Checks the value of a label.
 pub(crate) fn label_value(text: &str) -> Result<(), String> {
     at_most(text, 63)?;
     let good = text.is_empty() || part(text, named, |c| c.is_ascii_alphanumeric());

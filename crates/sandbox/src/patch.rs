@@ -1,4 +1,4 @@
-//! Patches of all forms.
+//! Patches of all types.
 
 pub(crate) mod apply;
 mod json;
@@ -11,21 +11,21 @@ use serde_json::Value;
 use crate::kinds::{Resource, SchemaSource};
 use crate::status_error::{ApiResult, StatusError};
 
-/// A form of patches.
+/// Type of a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PatchType {
-    /// RFC 6902.
+    /// JSON patch, RFC 6902.
     Json,
-    /// RFC 7386.
+    /// JSON merge patch, RFC 7386.
     Merge,
-    /// Merge that knows lists.
+    /// Strategic merge patch.
     Strategic,
     /// Server-side apply.
     Apply,
 }
 
 impl PatchType {
-    /// The form that a content type names.
+    /// Returns the patch type of a content type.
     pub(crate) fn of(content_type: &str) -> Option<Self> {
         match content_type {
             "application/json-patch+json" => Some(Self::Json),
@@ -37,7 +37,7 @@ impl PatchType {
     }
 }
 
-/// What a patch makes of an object; not for server-side apply.
+/// Returns the patched object. Server-side apply has its own function, [`apply::apply`].
 pub(crate) fn patched(
     resource: &Resource,
     object: &Value,
@@ -46,9 +46,9 @@ pub(crate) fn patched(
 ) -> ApiResult<Value> {
     let mut object = object.clone();
     match form {
-        // What exactly is wrong is not told, as upstream has it.
+        // As upstream, the response does not contain the reason.
         PatchType::Json => json::patch(&mut object, patch).map_err(|why| {
-            tracing::debug!(%why, "a JSON patch was refused");
+            tracing::debug!(%why, "rejected a JSON patch");
             let message = "the server rejected our request due to an error in our request";
             StatusError::new(422, "Invalid", message)
         })?,

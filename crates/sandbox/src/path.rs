@@ -1,4 +1,4 @@
-//! The simple JSON paths that columns and scale subresources use.
+//! The subset of JSONPath that printer columns and scale subresources use.
 
 use serde_json::Value;
 
@@ -11,12 +11,12 @@ enum Step {
     Name(String),
     Index(i64),
     All,
-    /// Members whose text at a name equals a text.
+    /// Items whose value at a path equals a text.
     Where(Vec<String>, String),
 }
 
 impl Path {
-    /// Reads a path. What is wrong with it, if anything.
+    /// Parses a path.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut steps = Vec::new();
         let mut rest = text;
@@ -42,7 +42,7 @@ impl Path {
         Ok(Self(steps))
     }
 
-    /// All values at the path.
+    /// Returns all values at the path.
     pub fn find<'a>(&self, value: &'a Value) -> Vec<&'a Value> {
         let mut found = vec![value];
         for step in &self.0 {
@@ -58,8 +58,8 @@ impl Step {
             Self::Name(name) => value.get(name).into_iter().collect(),
             Self::Index(index) => {
                 let Some(items) = value.as_array() else { return Vec::new() };
-                let place = if *index < 0 { items.len() as i64 + index } else { *index };
-                usize::try_from(place).ok().and_then(|place| items.get(place)).into_iter().collect()
+                let index = if *index < 0 { items.len() as i64 + index } else { *index };
+                usize::try_from(index).ok().and_then(|index| items.get(index)).into_iter().collect()
             }
             Self::All => match value {
                 Value::Array(items) => items.iter().collect(),
@@ -82,7 +82,7 @@ impl Step {
     }
 }
 
-/// A name up to the next step; a backslash takes the next character as it is.
+/// Splits off a name; a backslash escapes the next character.
 fn name(text: &str) -> (String, &str) {
     let mut name = String::new();
     let mut characters = text.char_indices();
@@ -96,7 +96,7 @@ fn name(text: &str) -> (String, &str) {
     (name, "")
 }
 
-/// Where a bracket ends, with regard to quotes.
+/// Returns the position of the closing bracket, skipping quoted text.
 fn bracket_end(text: &str) -> Option<usize> {
     let mut quote = None;
     for (at, character) in text.char_indices() {
@@ -126,7 +126,7 @@ fn bracket(text: &str) -> Result<Step, String> {
     if let Some(filter) = text.strip_prefix("?(").and_then(|text| text.strip_suffix(')')) {
         let (path, value) = filter
             .split_once("==")
-            .ok_or_else(|| format!("{filter:?}: only comparisons with == are known"))?;
+            .ok_or_else(|| format!("{filter:?}: only comparisons with == are supported"))?;
         let path = path
             .trim()
             .strip_prefix("@.")
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_find_what_they_name() {
+    fn paths_select_values() {
         let value = json!({
             "a": {"b.c": 1, "list": [{"type": "x", "v": 1}, {"type": "y", "v": 2}]},
         });
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_paths_are_refused() {
+    fn malformed_paths_are_rejected() {
         for path in ["a", ".a[", ".a[x]", "..a", ".a[?(x)]"] {
             assert!(Path::parse(path).is_err(), "{path}");
         }

@@ -1,19 +1,18 @@
-//! What follows from the spec of a pod.
+//! Properties derived from the spec of a pod.
 
 use serde_json::Value;
 
-use crate::json::{list, map};
+use crate::json::{list, map, quantity};
 use crate::quantity::Quantity;
 
-/// The quality of service that its requests and limits make.
+/// Returns the QoS class.
 pub(crate) fn qos_class(pod: &Value) -> &'static str {
     let mut any = false;
     let mut guaranteed = true;
     let containers = list(pod, &["spec", "containers"]).iter();
     for container in containers.chain(list(pod, &["spec", "initContainers"])) {
         let amount = |kind: &str, resource: &str| {
-            let value = crate::json::at(container, &["resources", kind, resource]);
-            value.and_then(Value::as_str).and_then(Quantity::parse).filter(|q| *q != Quantity::ZERO)
+            quantity(container, &["resources", kind, resource]).filter(|q| *q != Quantity::ZERO)
         };
         for resource in ["cpu", "memory"] {
             let (request, limit) = (amount("requests", resource), amount("limits", resource));
@@ -29,11 +28,10 @@ pub(crate) fn qos_class(pod: &Value) -> &'static str {
     }
 }
 
-/// What a pod asks for of one resource; `kind` is `requests` or `limits`.
+/// Returns the total of one resource, with init containers and overhead; `kind` is `requests` or `limits`.
 pub(crate) fn amount(pod: &Value, kind: &str, resource: &str) -> Quantity {
     let of = |container: &Value| {
-        let value = crate::json::at(container, &["resources", kind, resource]);
-        value.and_then(Value::as_str).and_then(Quantity::parse).unwrap_or(Quantity::ZERO)
+        quantity(container, &["resources", kind, resource]).unwrap_or(Quantity::ZERO)
     };
     let mut sum = Quantity::ZERO;
     for container in list(pod, &["spec", "containers"]) {
@@ -53,14 +51,12 @@ pub(crate) fn amount(pod: &Value, kind: &str, resource: &str) -> Quantity {
         }
     }
     let most = if highest > sum { highest } else { sum };
-    // What the pod says for all its containers counts instead of what they say.
-    let whole = crate::json::at(pod, &["spec", "resources", kind, resource]);
-    let most = whole.and_then(Value::as_str).and_then(Quantity::parse).unwrap_or(most);
-    let overhead = crate::json::at(pod, &["spec", "overhead", resource]);
-    most.plus(overhead.and_then(Value::as_str).and_then(Quantity::parse).unwrap_or(Quantity::ZERO))
+    // Pod-level resources replace those of the containers.
+    let most = quantity(pod, &["spec", "resources", kind, resource]).unwrap_or(most);
+    most.plus(quantity(pod, &["spec", "overhead", resource]).unwrap_or(Quantity::ZERO))
 }
 
-/// The resources that any container of a pod names.
+/// Returns the resources that the containers of a pod name.
 pub(crate) fn resources(pod: &Value, kind: &str) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     let containers = list(pod, &["spec", "containers"]).iter();
@@ -74,7 +70,12 @@ pub(crate) fn resources(pod: &Value, kind: &str) -> Vec<String> {
     names
 }
 
-/// Whether a pod has come to its end.
-pub(crate) fn ended(pod: &Value) -> bool {
-    ["Succeeded", "Failed"].contains(&crate::json::text(pod, &["status", "phase"]))
+/// Returns `true` if the phase of a pod is `Succeeded` or `Failed`.
+pub(crate) fn is_finished(pod: &Value) -> bool {
+    is_terminal(crate::json::text(pod, &["status", "phase"]))
+}
+
+/// Returns `true` for the phases `Succeeded` and `Failed`.
+pub(crate) fn is_terminal(phase: &str) -> bool {
+    ["Succeeded", "Failed"].contains(&phase)
 }

@@ -1,9 +1,9 @@
-//! Kubernetes' protobuf: between objects and their binary form.
+//! Kubernetes' protobuf encoding of objects.
 //!
-//! Which field has which number is data: `protobuf/fields.txt` lists it as the `generated.proto` files
-//! of the modules `k8s.io/api` and `k8s.io/apimachinery` v0.36.4 define it. A line is a message:
-//! number, name and type of each field; `*` marks lists, `%` maps from texts, and `?` numbers and truths
-//! that are as good as absent when they are zero.
+//! Field numbers are data: `protobuf/fields.txt` lists them as in the `generated.proto` files of the
+//! modules `k8s.io/api` and `k8s.io/apimachinery` v0.36.4. A line is a message: number, name and type of
+//! each field; `*` marks lists, `%` maps with string keys, and `?` numbers and booleans whose zero value
+//! equals absence.
 
 mod decode;
 mod encode;
@@ -16,10 +16,10 @@ use serde_json::Value;
 use crate::kinds::type_of;
 use crate::schema::SCHEMAS;
 
-/// The content type.
+/// Content type of the encoding.
 pub(crate) const CONTENT_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
-/// What every object begins with.
+/// Prefix of every encoded object.
 const MAGIC: &[u8] = b"k8s\0";
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
@@ -41,9 +41,9 @@ struct Field {
     name: String,
     kind: Kind,
     many: Many,
-    /// Zero means that it is absent.
+    /// Set if the zero value equals absence.
     zero_is_absent: bool,
-    /// Its members are those of the message around it.
+    /// Set if its members are inlined into the message around it.
     inline: bool,
 }
 
@@ -66,7 +66,7 @@ enum Kind {
     IntOrText,
     /// JSON as bytes.
     Raw,
-    /// A list of texts in a message of its own.
+    /// A list of strings in a message of its own.
     Texts,
     Message(usize),
 }
@@ -84,7 +84,7 @@ impl Table {
             }
         }
         let by_name: HashMap<String, usize> =
-            names.iter().enumerate().map(|(place, (name, ..))| (name.clone(), place)).collect();
+            names.iter().enumerate().map(|(index, (name, ..))| (name.clone(), index)).collect();
         let messages = names
             .iter()
             .map(|(name, package, fields)| Message {
@@ -144,24 +144,24 @@ fn read_field(
     Some(Field { number, name: name.to_owned(), kind, many, zero_is_absent, inline })
 }
 
-/// Reads an object in its envelope. What is wrong with it, if anything.
+/// Decodes an object in its envelope.
 pub(crate) fn decode(bytes: &[u8]) -> Result<Value, String> {
     decode::object(bytes)
 }
 
-/// Writes an object, or a list of objects, in its envelope; `None` if its kind has no binary form.
+/// Encodes an object, or a list of objects, in its envelope; `None` if the kind has no protobuf form.
 pub(crate) fn encode(object: &Value) -> Option<Vec<u8>> {
     let (api_version, kind) = type_of(object);
     encode::object(object, api_version, kind)
 }
 
-/// One change of a watch, with its length before it.
+/// Encodes a watch event, preceded by its length.
 pub(crate) fn encode_change(kind: &str, object: &Value) -> Option<Vec<u8>> {
     let object = encode(object)?;
     Some(encode::change(kind, &object))
 }
 
-/// Whether objects of a kind have a binary form.
+/// Returns `true` if the objects of a kind have a protobuf form.
 pub(crate) fn knows(api_version: &str, kind: &str) -> bool {
     TABLE.of_object(api_version, kind).is_some()
 }

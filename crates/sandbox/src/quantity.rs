@@ -1,10 +1,10 @@
-//! Amounts such as `500m`, `1.5Gi` and `1e3`, exact to the nano unit.
+//! Quantities such as `500m`, `1.5Gi` and `1e3`, exact to the nano unit.
 
 use std::fmt;
 
 const NANO: i128 = 1_000_000_000;
 
-/// An amount, and in which family of units it was written.
+/// A quantity and the format in which it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Quantity {
     nanos: i128,
@@ -33,10 +33,10 @@ const DECIMAL: &[(&str, i32)] = &[
 ];
 
 impl Quantity {
-    /// Nothing.
+    /// Zero.
     pub(crate) const ZERO: Self = Self { nanos: 0, form: QuantityFormat::Decimal };
 
-    /// Reads a quantity; `None` if it is none.
+    /// Parses a quantity.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         let (sign, digits) = match text.as_bytes().first()? {
@@ -51,7 +51,7 @@ impl Quantity {
             return None;
         }
         let (form, factor, exponent) = unit(suffix)?;
-        // More digits than any amount that counts; what lies behind them is rounded up.
+        // As upstream, values are capped at `i64::MAX` and digits beyond the precision are rounded up.
         if whole.trim_start_matches('0').len() > 19 {
             return Some(Self { nanos: sign * i128::from(i64::MAX) * NANO, form });
         }
@@ -73,17 +73,17 @@ impl Quantity {
         Some(Self { nanos: sign * nanos.min(limit), form })
     }
 
-    /// So many thousandths.
+    /// Creates a quantity from thousandths.
     pub(crate) fn from_milli(milli: i64) -> Self {
         Self { nanos: i128::from(milli) * (NANO / 1000), form: QuantityFormat::Decimal }
     }
 
-    /// In thousandths, rounded up.
+    /// Returns the quantity in thousandths, rounded up.
     pub(crate) fn milli(self) -> i64 {
         self.in_units_of(NANO / 1000)
     }
 
-    /// In whole units, rounded up.
+    /// Returns the quantity in whole units, rounded up.
     pub(crate) fn whole(self) -> i64 {
         self.in_units_of(NANO)
     }
@@ -93,18 +93,18 @@ impl Quantity {
         i64::try_from(self.nanos / unit + up).unwrap_or(i64::MAX)
     }
 
-    /// The sum, in the form of the one that is more than nothing.
+    /// Returns the sum, in the format of the first operand that is not zero.
     pub(crate) fn plus(self, other: Self) -> Self {
         let form = if self.nanos == 0 { other.form } else { self.form };
         Self { nanos: self.nanos.saturating_add(other.nanos), form }
     }
 
-    /// Whether it is less than nothing.
+    /// Returns `true` if the quantity is negative.
     pub(crate) fn is_negative(self) -> bool {
         self.nanos < 0
     }
 
-    /// Whether it is whole.
+    /// Returns `true` if the quantity is an integer.
     pub(crate) fn is_whole(self) -> bool {
         self.nanos % NANO == 0
     }
@@ -122,7 +122,7 @@ impl fmt::Display for Quantity {
         if nanos == 0 {
             return f.write_str("0");
         }
-        // Binary suffixes are for whole amounts of at least one of them.
+        // Binary suffixes are used for integers of at least 1024.
         if form == QuantityFormat::Binary && nanos % NANO == 0 && (nanos / NANO).abs() >= 1024 {
             let (mut amount, mut suffix) = (nanos / NANO, "");
             for (next, _) in BINARY {
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantities_are_shown_in_canonical_form() {
+    fn quantities_are_formatted_canonically() {
         for (text, shown) in [
             ("1", "1"),
             ("0", "0"),
@@ -194,21 +194,21 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_no_quantity() {
+    fn malformed_quantities_are_rejected() {
         for text in ["", "x", "1x", "1.2.3", "1ki", "1 Gi", "-", "1e", ".", "1KiB", "+-1"] {
             assert_eq!(Quantity::parse(text), None, "{text}");
         }
     }
 
     #[test]
-    fn huge_quantities_stop_at_the_largest() {
+    fn huge_quantities_are_capped() {
         let max = Quantity::parse("99999999999999999999E").unwrap();
         assert_eq!((max.whole(), max.milli()), (i64::MAX, i64::MAX));
         assert!(Quantity::parse("9223372036854775807Ei").is_some());
     }
 
     #[test]
-    fn amounts_are_rounded_up() {
+    fn milli_and_whole_round_up() {
         let tiny = Quantity::parse("1n").unwrap();
         assert_eq!((tiny.milli(), tiny.whole()), (1, 1));
     }

@@ -1,4 +1,4 @@
-//! A whole sandbox: cluster, server and actors.
+//! A complete sandbox: cluster, server and actors.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,23 +15,23 @@ use crate::faults::Faults;
 use crate::http::{ListenError, Server, ServerIdentity, local_url, url};
 use crate::status_error::{ApiResult, StatusError};
 
-/// Namespaces that every cluster has.
+/// Namespaces of every cluster.
 const NAMESPACES: &[&str] = &["default", "kube-node-lease", "kube-public", "kube-system"];
 
-/// How a sandbox is made.
+/// Options of a sandbox.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where to listen. Port 0 means any that is free.
+    /// Address to listen on. Port 0 selects a free port.
     pub address: SocketAddr,
-    /// Nodes to begin with, all alike.
+    /// Number of initial nodes with default properties.
     pub nodes: usize,
-    /// More nodes to begin with, see [`crate::import::node_groups`].
+    /// Further initial nodes, see [`crate::import::node_groups`].
     pub more_nodes: Vec<Value>,
-    /// Further names and addresses of the server in its certificate.
+    /// Further names and addresses in the certificate of the server.
     pub names: Vec<String>,
-    /// How fast time runs for actors.
+    /// Factor by which the time of actors runs faster than real time.
     pub speed: f64,
-    /// Whether there are kubelets and controllers. Without them nothing happens by itself.
+    /// Set to run kubelets and controllers. Without them objects change only by requests.
     pub actors: bool,
 }
 
@@ -48,32 +48,32 @@ impl Default for Options {
     }
 }
 
-/// Why a sandbox cannot start.
+/// Reason why a sandbox cannot start.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// Its server cannot.
+    /// The server cannot start.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// A node has a name that another one has.
+    /// Two nodes have the same name.
     #[error(
-        "node {0:?} is there already: names of --nodes (node-0, node-1, …), of node groups and of the snapshot must differ; rename the group"
+        "node {0:?} exists already: names of --nodes (node-0, node-1, …), of node groups and of the snapshot must differ; rename the group"
     )]
     Taken(String),
-    /// A node is refused.
-    #[error("node {name:?} is refused: {message}")]
+    /// A node is invalid.
+    #[error("node {name:?} was rejected: {message}")]
     Node {
-        /// Its name.
+        /// Name of the node.
         name: String,
-        /// What is wrong with it.
+        /// Reason.
         message: String,
     },
 }
 
-/// A sandbox at work. It ends with [`Sandbox::stop`].
+/// A running sandbox. It ends with [`Sandbox::stop`].
 pub struct Sandbox {
-    /// The cluster, for those who are in the same process.
+    /// The cluster, for callers in the same process.
     pub cluster: Arc<Cluster>,
-    /// What goes wrong on demand.
+    /// Injected faults.
     pub faults: Arc<Faults>,
     address: SocketAddr,
     identity: ServerIdentity,
@@ -83,14 +83,14 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// Makes a cluster and serves it.
+    /// Creates a cluster and serves it.
     pub async fn start(options: &Options) -> Result<Self, StartError> {
         let cluster = Arc::new(Cluster::new());
         create_system_objects(&cluster);
         Self::serve(cluster, options).await
     }
 
-    /// Serves a cluster that has what every cluster has, and more.
+    /// Serves a cluster that has its system objects.
     pub async fn serve(cluster: Arc<Cluster>, options: &Options) -> Result<Self, StartError> {
         let plain = (0..options.nodes).map(nodes::plain);
         for node in plain.chain(options.more_nodes.iter().cloned()) {
@@ -119,27 +119,27 @@ impl Sandbox {
         Ok(Self { cluster, faults, address, identity, stop, server, actors })
     }
 
-    /// Where it is reached.
+    /// Returns the address of the server.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// A kubeconfig for clients on this machine. It permits everything.
+    /// Returns a kubeconfig with all permissions for clients on this machine.
     pub fn kubeconfig(&self) -> String {
         self.identity.kubeconfig(&local_url(self.address), "jindou")
     }
 
-    /// The URL of the server. If it listens on all addresses: at one that other machines reach.
+    /// Returns the URL of the server. If it listens on all addresses, other machines can reach the URL.
     pub fn url(&self) -> String {
         url(self.address)
     }
 
-    /// A kubeconfig for clients that reach [`Sandbox::url`]; cluster, user and context have this name.
+    /// Returns a kubeconfig with [`Sandbox::url`]; its cluster, user and context have this name.
     pub fn kubeconfig_named(&self, name: &str) -> String {
         self.identity.kubeconfig(&self.url(), name)
     }
 
-    /// Ends it. Requests under way have a moment to end.
+    /// Stops the sandbox. Requests in progress have a short grace period.
     pub async fn stop(mut self) {
         self.stop.cancel();
         let _ = self.server.await;
@@ -147,7 +147,7 @@ impl Sandbox {
     }
 }
 
-/// Makes what every cluster has from the start.
+/// Creates the objects that every cluster has.
 pub fn create_system_objects(cluster: &Cluster) {
     for name in NAMESPACES {
         add(cluster, "", "namespaces", "", json!({"metadata": {"name": name}}));
@@ -193,6 +193,6 @@ fn add(cluster: &Cluster, group: &str, plural: &str, namespace: &str, object: Va
         &WriteOptions::default(),
     );
     if let Err(failure) = made {
-        tracing::error!(plural, message = %failure.message, "an object of the new cluster is missing");
+        tracing::error!(plural, message = %failure.message, "failed to create a system object");
     }
 }

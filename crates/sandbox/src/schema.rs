@@ -1,7 +1,7 @@
-//! The shapes of Kubernetes' own kinds: which fields there are and what they hold.
+//! Schemas of built-in kinds: their fields and types.
 //!
-//! They come from the schemas that `k8s-openapi` generates, are read once, and serve to check what
-//! clients send. The same schemas are shown as OpenAPI.
+//! They are the schemas that `k8s-openapi` generates, parsed once. They validate requests and are served as
+//! OpenAPI.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -17,15 +17,18 @@ use crate::quantity::Quantity;
 /// All schemas by name, such as `io.k8s.api.core.v1.Pod`.
 pub(crate) static SCHEMAS: LazyLock<Schemas> = LazyLock::new(Schemas::new);
 
+/// Name of the schema of metadata.
+pub(crate) const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
 const LARGE: f64 = 9.3e18;
 
 pub(crate) struct Schemas {
-    /// As `components.schemas` of OpenAPI has them.
+    /// The schemas as in `components.schemas` of OpenAPI.
     pub(crate) definitions: Map<String, Value>,
     shapes: Vec<Struct>,
     by_name: HashMap<String, usize>,
-    /// The name of the schema of each kind, by `apiVersion` and kind.
+    /// Schema name of each kind, by `apiVersion` and kind.
     by_kind: HashMap<(String, String), String>,
 }
 
@@ -57,23 +60,23 @@ enum Shape {
     List(Box<Shape>),
 }
 
-/// What came of checking an object.
+/// Result of the check of an object.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
-    /// Paths of fields that there are none of, in order.
+    /// Paths of unknown fields, in order.
     pub(crate) unknown: Vec<String>,
-    /// The first value of a wrong type, as a sentence.
+    /// Message about the first value of a wrong type.
     pub(crate) wrong: Option<String>,
     quantities: Quantities,
 }
 
-/// What happens to amounts that are not in their canonical form.
+/// Treatment of quantities that are not in canonical form.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Quantities {
-    /// They are brought into it.
+    /// They are converted to it.
     #[default]
     Canonical,
-    /// They stay as they are written, which server-side apply compares.
+    /// They stay as written, which server-side apply compares.
     AsWritten,
 }
 
@@ -97,24 +100,24 @@ impl Schemas {
         let definitions = generator.take_definitions(true);
         let names: Vec<&String> = definitions.keys().collect();
         let by_name: HashMap<String, usize> =
-            names.iter().enumerate().map(|(place, name)| ((*name).clone(), place)).collect();
+            names.iter().enumerate().map(|(index, name)| ((*name).clone(), index)).collect();
         let shapes =
             definitions.iter().map(|(name, schema)| read(name, schema, &by_name)).collect();
         Self { definitions, shapes, by_name, by_kind }
     }
 
-    /// The name of the schema of a kind.
+    /// Returns the schema name of a kind.
     pub(crate) fn name_of(&self, kind: &Kind) -> Option<&str> {
         self.by_kind.get(&(kind.api_version(), kind.kind.to_string())).map(|name| &**name)
     }
 
-    /// Whether a shape is known and has no field of this name.
+    /// Returns `true` if the schema exists and has no field of this name.
     pub(crate) fn lacks(&self, name: &str, field: &str) -> bool {
-        self.by_name.get(name).is_some_and(|place| !self.shapes[*place].fields.contains_key(field))
+        self.by_name.get(name).is_some_and(|index| !self.shapes[*index].fields.contains_key(field))
     }
 
-    /// Checks an object of a named shape: removes what is unknown or null, brings quantities into
-    /// their canonical form, and tells what it found.
+    /// Checks an object against a schema: removes unknown and null fields, converts quantities to canonical
+    /// form, and reports unknown fields and wrong types.
     pub(crate) fn check(&self, name: &str, object: &mut Value, quantities: Quantities) -> Report {
         let mut report = Report { quantities, ..Report::default() };
         if let Some(shape) = self.by_name.get(name) {
@@ -124,7 +127,7 @@ impl Schemas {
         report
     }
 
-    /// Whether a value that is null or empty counts as absent.
+    /// Checks a value; `of` is the Go type around it, for messages.
     fn walk(
         &self,
         shape: &Shape,
@@ -139,7 +142,7 @@ impl Schemas {
             (Shape::IntOrText, Value::String(_)) => {}
             (Shape::Float, Value::Number(_)) => {}
             (Shape::Int(bits), Value::Number(number)) => {
-                // Whole numbers may be written with a fraction of zero.
+                // JSON allows integers with a fraction of zero.
                 if let Some(float) = number.as_f64().filter(|_| number.is_f64())
                     && float.fract() == 0.0
                     && float.abs() < LARGE
@@ -171,8 +174,8 @@ impl Schemas {
                     *value = quantity.to_string().into();
                 }
             }
-            (Shape::Struct(place), Value::Object(members)) => {
-                self.walk_struct(*place, members, path, report);
+            (Shape::Struct(index), Value::Object(members)) => {
+                self.walk_struct(*index, members, path, report);
             }
             (Shape::Map(inner), Value::Object(members)) => {
                 for (key, member) in members.iter_mut() {
@@ -182,9 +185,9 @@ impl Schemas {
                 }
             }
             (Shape::List(inner), Value::Array(items)) => {
-                for (place, item) in items.iter_mut().enumerate() {
+                for (index, item) in items.iter_mut().enumerate() {
                     let length = path.len();
-                    let _ = write!(path, "[{place}]");
+                    let _ = write!(path, "[{index}]");
                     self.walk(inner, item, path, of, report);
                     path.truncate(length);
                 }
@@ -199,12 +202,12 @@ impl Schemas {
 
     fn walk_struct(
         &self,
-        place: usize,
+        index: usize,
         members: &mut Map<String, Value>,
         path: &mut String,
         report: &mut Report,
     ) {
-        let Struct { name, fields } = &self.shapes[place];
+        let Struct { name, fields } = &self.shapes[index];
         let short = name.rsplit('.').next().unwrap_or_default();
         let mut dropped: Vec<String> = Vec::new();
         for (key, member) in members.iter_mut() {
@@ -245,8 +248,8 @@ impl Schemas {
             Shape::IntOrText => "intstr.IntOrString".to_owned(),
             Shape::Map(inner) => format!("map[string]{}", self.go_type(inner)),
             Shape::List(inner) => format!("[]{}", self.go_type(inner)),
-            Shape::Struct(place) => {
-                let mut parts = self.shapes[*place].name.rsplit('.');
+            Shape::Struct(index) => {
+                let mut parts = self.shapes[*index].name.rsplit('.');
                 let (kind, version) = (parts.next().unwrap_or(""), parts.next().unwrap_or(""));
                 format!("{version}.{kind}")
             }
@@ -265,7 +268,7 @@ fn push(path: &mut String, name: &str) -> usize {
 
 fn wrong(shown: &str, shape: &Shape, path: &str, of: &str, schemas: &Schemas, report: &mut Report) {
     if report.wrong.is_none() {
-        let plain: String = without_places(path);
+        let plain: String = without_indexes(path);
         report.wrong = Some(format!(
             "json: cannot unmarshal {shown} into Go struct field {of}.{plain} of type {}",
             schemas.go_type(shape)
@@ -273,8 +276,8 @@ fn wrong(shown: &str, shape: &Shape, path: &str, of: &str, schemas: &Schemas, re
     }
 }
 
-/// A path without the places in lists, as Go's decoder tells it.
-fn without_places(path: &str) -> String {
+/// Removes list indexes from a path, as messages of Go's decoder do.
+fn without_indexes(path: &str) -> String {
     let mut plain = String::with_capacity(path.len());
     let mut inside = false;
     for character in path.chars() {
@@ -311,7 +314,7 @@ fn read(name: &str, schema: &Value, by_name: &HashMap<String, usize>) -> Struct 
 
 fn shape(schema: &Value, by_name: &HashMap<String, usize>) -> Shape {
     let reference = schema.get("$ref").and_then(Value::as_str).or_else(|| {
-        // A description beside a reference makes it part of a list of one.
+        // A reference with a description is wrapped in `allOf`.
         schema.get("allOf")?.get(0)?.get("$ref")?.as_str()
     });
     if let Some(name) = reference.and_then(|reference| reference.rsplit('/').next()) {
@@ -349,7 +352,7 @@ fn named(name: &str, by_name: &HashMap<String, usize>) -> Shape {
         "Time" | "MicroTime" if name.starts_with(META) => Shape::Time,
         "FieldsV1" | "RawExtension" => Shape::Anything,
         _ if short.starts_with("JSONSchemaPropsOr") || short == "JSON" => Shape::Anything,
-        _ => by_name.get(name).map_or(Shape::Anything, |place| Shape::Struct(*place)),
+        _ => by_name.get(name).map_or(Shape::Anything, |index| Shape::Struct(*index)),
     }
 }
 
@@ -383,11 +386,11 @@ mod tests {
     }
 
     #[test]
-    fn wrong_types_are_told_with_their_path() {
+    fn wrong_types_are_reported_with_their_path() {
         let mut pod = json!({"spec": {"containers": [{"name": 5}]}});
         let report = SCHEMAS.check(POD, &mut pod, Quantities::Canonical);
-        let told = "json: cannot unmarshal number into Go struct field Container.spec.containers.name of type string";
-        assert_eq!(report.wrong.as_deref(), Some(told));
+        let message = "json: cannot unmarshal number into Go struct field Container.spec.containers.name of type string";
+        assert_eq!(report.wrong.as_deref(), Some(message));
     }
 
     #[test]

@@ -4,13 +4,13 @@ use serde_json::Value;
 
 use crate::status_error::{ApiResult, StatusError};
 
-/// Labels or fields of an object, as far as selectors ask.
+/// Labels or fields of an object, as selectors read them.
 pub trait Attributes {
-    /// The value under a key.
+    /// Returns the value under a key.
     fn value_of(&self, key: &str) -> Option<&str>;
 }
 
-/// Requirements that must all hold.
+/// A conjunction of requirements.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selector(Vec<Requirement>);
 
@@ -23,7 +23,7 @@ struct Requirement {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Operator {
     In(Vec<String>),
-    /// Also true of objects without the key.
+    /// Also matches objects without the key.
     NotIn(Vec<String>),
     Exists,
     Missing,
@@ -32,22 +32,22 @@ enum Operator {
 }
 
 impl Selector {
-    /// Whether it selects everything.
+    /// Returns `true` if it selects everything.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether an object is selected.
+    /// Returns `true` if an object is selected.
     pub fn matches(&self, of: &impl Attributes) -> bool {
         self.0.iter().all(|requirement| requirement.matches(of))
     }
 
-    /// The keys that it asks for.
+    /// Returns the keys of its requirements.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|requirement| &*requirement.key)
     }
 
-    /// The one value that a key must have, if it asks for one.
+    /// Returns the only value that the selector allows for a key, if there is one.
     pub fn exactly(&self, key: &str) -> Option<&str> {
         self.0.iter().find_map(|requirement| match &requirement.operator {
             Operator::In(values) if requirement.key == key && values.len() == 1 => {
@@ -57,12 +57,12 @@ impl Selector {
         })
     }
 
-    /// Reads a label selector of a query.
+    /// Parses a label selector.
     pub fn labels(text: &str) -> ApiResult<Self> {
         Parser { text, at: 0 }.labels().map_err(StatusError::bad_request)
     }
 
-    /// Reads a field selector of a query.
+    /// Parses a field selector.
     pub fn fields(text: &str) -> ApiResult<Self> {
         let mut requirements = Vec::new();
         for part in split_unescaped(text) {
@@ -87,7 +87,8 @@ impl Selector {
         Ok(Self(requirements))
     }
 
-    /// The selector of an object (`matchLabels` and `matchExpressions`). `None` when it is malformed.
+    /// Parses a label selector object (`matchLabels` and `matchExpressions`). Returns `None` if it is
+    /// malformed.
     pub fn of_object(selector: &Value) -> Option<Self> {
         let mut requirements = Vec::new();
         if let Some(labels) = selector.get("matchLabels").and_then(Value::as_object) {
@@ -116,7 +117,7 @@ impl Selector {
         Some(Self(requirements))
     }
 
-    /// The selector of a map of labels.
+    /// Returns the selector that matches a map of labels.
     pub fn of_map(labels: &Value) -> Self {
         let labels = labels.as_object().into_iter().flatten();
         let requirements = labels.filter_map(|(key, value)| {
@@ -167,7 +168,7 @@ impl Requirement {
     }
 }
 
-/// Splits at commas that no backslash stands before.
+/// Splits at commas that are not escaped by a backslash.
 fn split_unescaped(text: &str) -> Vec<&str> {
     let (mut parts, mut start, mut escaped) = (Vec::new(), 0, false);
     for (at, character) in text.char_indices() {
@@ -196,7 +197,7 @@ fn unescape(text: &str) -> String {
     result
 }
 
-/// Reads label selectors from left to right.
+/// A parser of label selectors.
 struct Parser<'a> {
     text: &'a str,
     at: usize,
@@ -261,14 +262,14 @@ impl<'a> Parser<'a> {
         found
     }
 
-    /// An operator that is a word.
+    /// Consumes an operator that is a word.
     fn word(&mut self, token: &str) -> bool {
         let after = self.rest().strip_prefix(token);
         after.is_some_and(|after| after.is_empty() || after.starts_with([' ', '(']))
             && self.take(token)
     }
 
-    /// What comes next, for messages.
+    /// Returns the next token, for messages.
     fn token(&self) -> &'a str {
         let rest = self.rest();
         let symbol = rest.chars().next().map_or(0, char::len_utf8);
@@ -367,22 +368,22 @@ mod tests {
     }
 
     #[test]
-    fn malformed_selectors_are_refused() {
+    fn malformed_selectors_are_rejected() {
         for text in ["a b", "=x", "a in", "a in (", "a in (x", "a>b", "a=b=c", "a,,", "-a=b"] {
-            let refused = Selector::labels(text);
-            assert!(refused.is_err_and(|failure| failure.code == 400), "{text}");
+            let parsed = Selector::labels(text);
+            assert!(parsed.is_err_and(|failure| failure.code == 400), "{text}");
         }
         assert!(Selector::fields("nonsense").is_err());
-        for (text, told) in [
+        for (text, message) in [
             ("a in", "unable to parse requirement: found '' expected: '('"),
             ("a b c", "found 'b', expected: ',' or 'end of string'"),
         ] {
-            assert_eq!(Selector::labels(text).unwrap_err().message, told);
+            assert_eq!(Selector::labels(text).unwrap_err().message, message);
         }
     }
 
     #[test]
-    fn field_selectors_know_escapes() {
+    fn field_selectors_support_escapes() {
         let fields = Labels(&[("a", "x,y"), ("b", "")]);
         for (text, selected) in
             [("a=x\\,y", true), ("a!=x\\,y", false), ("b=", true), ("b==q", false)]

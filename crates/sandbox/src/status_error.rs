@@ -1,4 +1,4 @@
-//! What went wrong, as a Kubernetes `Status`.
+//! Errors of the API, as Kubernetes `Status` objects.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -7,16 +7,16 @@ use serde_json::{Map, Value, json};
 
 use crate::field_error::FieldError;
 
-/// Problems that one answer names, and bytes after which it names no more. A request may have a hundred
-/// thousand, each with a long value.
+/// Maximum number of problems in a response, and size in bytes after which no more are added. A request may
+/// have 100,000 problems with long values.
 const PROBLEMS_MAX: usize = 256;
 const PROBLEM_BYTES_MAX: usize = 64 << 10;
 
-/// Bytes of one problem.
+/// Maximum length of one problem in bytes.
 const TEXT_BYTES_MAX: usize = 8 << 10;
 
-/// A text that is not longer than the limit.
-fn cut(mut text: String) -> String {
+/// Truncates a text to [`TEXT_BYTES_MAX`].
+fn truncate_text(mut text: String) -> String {
     if text.len() > TEXT_BYTES_MAX {
         text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
         text.push('…');
@@ -24,28 +24,36 @@ fn cut(mut text: String) -> String {
     text
 }
 
-/// An answer other than success.
+/// An error response.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StatusError {
-    /// HTTP status.
+    /// HTTP status code.
     pub code: u16,
     /// Machine-readable reason, such as `NotFound`.
     pub reason: &'static str,
-    /// For people.
+    /// Human-readable message.
     pub message: String,
-    /// Where an expired list can go on; empty for all other failures.
-    pub next: String,
-    /// What the failure is about: name, group, kind, causes.
+    /// Continue token for the rest of an expired list; empty in all other errors.
+    pub continue_token: String,
+    /// Details: name, group, kind, causes.
     details: Map<String, Value>,
 }
 
-/// A result of the API.
+/// Result of an API operation.
 pub type ApiResult<T> = Result<T, StatusError>;
 
-/// Names a resource in messages: `pods` or `deployments.apps`.
+/// Turns errors with one of these status codes into success, and drops the value.
+pub(crate) fn ignore<T>(result: ApiResult<T>, codes: &[u16]) -> ApiResult<()> {
+    match result {
+        Err(failure) if !codes.contains(&failure.code) => Err(failure),
+        _ => Ok(()),
+    }
+}
+
+/// Name of a resource in messages: `pods` or `deployments.apps`.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupResource<'a> {
-    /// API group; empty for the core.
+    /// API group; empty for the core group.
     pub group: &'a str,
     /// Plural.
     pub resource: &'a str,
@@ -62,9 +70,15 @@ impl std::fmt::Display for GroupResource<'_> {
 }
 
 impl StatusError {
-    /// A failure without details.
+    /// Creates an error without details.
     pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), next: String::new(), details: Map::new() }
+        Self {
+            code,
+            reason,
+            message: message.into(),
+            continue_token: String::new(),
+            details: Map::new(),
+        }
     }
 
     fn about(mut self, of: GroupResource<'_>, name: &str) -> Self {
@@ -96,23 +110,23 @@ impl StatusError {
         Self::new(404, "NotFound", format!("{of} \"{name}\" not found")).about(of, name)
     }
 
-    /// Nothing is served at this path.
+    /// The path does not exist.
     pub fn no_such_path() -> Self {
         Self::new(404, "NotFound", "the server could not find the requested resource")
     }
 
-    /// The name is taken.
+    /// An object with this name exists.
     pub fn already_exists(of: GroupResource<'_>, name: &str) -> Self {
         Self::new(409, "AlreadyExists", format!("{of} \"{name}\" already exists")).about(of, name)
     }
 
-    /// The request contradicts what is.
+    /// A precondition or the state of the object conflicts with the request.
     pub fn conflict(of: GroupResource<'_>, name: &str, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {of} \"{name}\": {why}");
         Self::new(409, "Conflict", message).about(of, name)
     }
 
-    /// The write was made from an old version.
+    /// The resourceVersion is outdated.
     pub fn modified(of: GroupResource<'_>, name: &str) -> Self {
         Self::conflict(
             of,
@@ -121,7 +135,7 @@ impl StatusError {
         )
     }
 
-    /// Rules forbid it.
+    /// A rule forbids the request.
     pub fn forbidden(of: GroupResource<'_>, name: &str, why: &str) -> Self {
         let message = if name.is_empty() {
             format!("{of} is forbidden: {why}")
@@ -131,24 +145,24 @@ impl StatusError {
         Self::new(403, "Forbidden", message).about(of, name)
     }
 
-    /// The object breaks rules; `kind` is its kind, not its resource.
+    /// The object is invalid; `kind` is its kind, not its resource.
     pub fn invalid(group: &str, kind: &str, name: &str, problems: &[FieldError]) -> Self {
         let mut texts: Vec<String> = Vec::new();
         let mut seen: HashSet<String> = HashSet::new();
-        let (mut bytes, mut told) = (0, 0);
+        let (mut bytes, mut included) = (0, 0);
         for problem in problems.iter().take(PROBLEMS_MAX) {
             if bytes >= PROBLEM_BYTES_MAX {
                 break;
             }
-            let text = cut(problem.to_string());
-            told += 1;
+            let text = truncate_text(problem.to_string());
+            included += 1;
             bytes += text.len();
             if seen.insert(text.clone()) {
                 texts.push(text);
             }
         }
-        if told < problems.len() {
-            texts.push(format!("and {} more problems", problems.len() - told));
+        if included < problems.len() {
+            texts.push(format!("and {} more problems", problems.len() - included));
         }
         let shown = match &*texts {
             [one] => one.clone(),
@@ -161,24 +175,24 @@ impl StatusError {
         let message = format!("{qualified} \"{name}\" is invalid: {shown}");
         let failure =
             Self::new(422, "Invalid", message).about(GroupResource { group, resource: kind }, name);
-        problems.iter().take(told).fold(failure, |failure, problem| {
-            failure.cause(problem.what.reason(), &cut(problem.body()), &problem.field)
+        problems.iter().take(included).fold(failure, |failure, problem| {
+            failure.cause(problem.what.reason(), &truncate_text(problem.body()), &problem.field)
         })
     }
 
-    /// The request makes no sense.
+    /// The request is malformed.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, "BadRequest", message)
     }
 
-    /// The object is called otherwise than the path says.
+    /// The name of the object differs from the name in the path.
     pub fn other_name(object: &str, path: &str) -> Self {
         Self::bad_request(format!(
             "the name of the object ({object}) does not match the name on the URL ({path})"
         ))
     }
 
-    /// The resource does not do that.
+    /// The resource does not support the method.
     pub fn method_not_allowed() -> Self {
         Self::new(
             405,
@@ -187,19 +201,19 @@ impl StatusError {
         )
     }
 
-    /// Nobody that we know.
+    /// The token is missing or wrong.
     pub fn unauthorized() -> Self {
         Self::new(401, "Unauthorized", "Unauthorized")
     }
 
-    /// The version is too old to watch or list from.
+    /// The resourceVersion was compacted (410 Gone).
     pub fn expired(message: impl Into<String>) -> Self {
         Self::new(410, "Expired", message)
     }
 
-    /// The version is in the future.
-    pub fn too_large_version(asked: u64, current: u64) -> Self {
-        let message = format!("Too large resource version: {asked}, current: {current}");
+    /// The resourceVersion is in the future.
+    pub fn too_large_version(requested: u64, current: u64) -> Self {
+        let message = format!("Too large resource version: {requested}, current: {current}");
         let mut failure = Self::new(504, "Timeout", format!("Timeout: {message}")).cause(
             "ResourceVersionTooLarge",
             "Too large resource version",
@@ -209,7 +223,7 @@ impl StatusError {
         failure
     }
 
-    /// A body in no form that is understood.
+    /// The content type of the body is not supported.
     pub fn unsupported_media_type(accepted: &str) -> Self {
         let message = format!(
             "the body of the request was in an unknown format - accepted media types include: {accepted}"
@@ -217,19 +231,19 @@ impl StatusError {
         Self::new(415, "UnsupportedMediaType", message)
     }
 
-    /// No form that the client takes.
+    /// No supported content type is acceptable to the client.
     pub fn not_acceptable() -> Self {
         let message = "only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf";
         Self::new(406, "NotAcceptable", message)
     }
 
-    /// The body is larger than the limit.
+    /// The body exceeds the limit.
     pub fn too_large(limit: usize) -> Self {
         let message = format!("Request entity too large: limit is {limit}");
         Self::new(413, "RequestEntityTooLarge", message)
     }
 
-    /// A disruption budget says no.
+    /// A disruption budget forbids the eviction.
     pub fn budget(message: &str, seconds: u64) -> Self {
         let text = "Cannot evict pod as it would violate the pod's disruption budget.";
         let mut failure =
@@ -240,7 +254,7 @@ impl StatusError {
         failure
     }
 
-    /// The server has too much to do.
+    /// The server is overloaded.
     pub fn too_many_requests(seconds: u64) -> Self {
         let message = "Too many requests, please try again later.";
         let mut failure = Self::new(429, "TooManyRequests", message);
@@ -248,19 +262,19 @@ impl StatusError {
         failure
     }
 
-    /// Something that should work did not.
+    /// The server failed.
     pub fn internal(message: &str) -> Self {
         let message = format!("Internal error occurred: {message}");
         Self::new(500, "InternalError", message)
     }
 
-    /// Server-side apply would take fields from other managers.
+    /// Server-side apply conflicts with other field managers. Each conflict is a manager and a field.
     pub fn apply_conflicts(conflicts: &[(String, String)]) -> Self {
         let head = match conflicts {
             [_] => "Apply failed with 1 conflict".to_owned(),
             all => format!("Apply failed with {} conflicts", all.len()),
         };
-        // The conflicts with one manager follow each other.
+        // Conflicts with one manager are adjacent.
         let by_manager: Vec<&[(String, String)]> =
             conflicts.chunk_by(|(one, _), (other, _)| one == other).collect();
         let body = match &*by_manager {
@@ -290,12 +304,12 @@ impl StatusError {
         })
     }
 
-    /// Seconds that the client should wait.
+    /// Returns the seconds after which the client may retry.
     pub fn retry_after(&self) -> Option<u64> {
         self.details.get("retryAfterSeconds").and_then(Value::as_u64)
     }
 
-    /// The `Status` object.
+    /// Returns the `Status` object.
     pub fn to_json(&self) -> Value {
         let mut status = json!({
             "kind": "Status",
@@ -306,8 +320,8 @@ impl StatusError {
             "reason": self.reason,
             "code": self.code,
         });
-        if !self.next.is_empty() {
-            status["metadata"] = json!({"continue": self.next});
+        if !self.continue_token.is_empty() {
+            status["metadata"] = json!({"continue": self.continue_token});
         }
         if !self.details.is_empty() {
             status["details"] = Value::Object(self.details.clone());
@@ -321,7 +335,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_about_many_problems_are_short() {
+    fn messages_about_many_problems_are_bounded() {
         let many: Vec<FieldError> = (0..100_000)
             .map(|n| FieldError::invalid("metadata.annotations", format!("Ä{n}"), "no"))
             .collect();

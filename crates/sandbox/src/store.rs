@@ -1,15 +1,15 @@
-//! Objects, versions and the watch log, in memory. No HTTP, no clock, no kinds.
+//! Objects, versions and watch caches in memory. No HTTP, no clock, no kinds.
 //!
 //! ```text
 //! Store ── one version counter ──► Collection (one per resource)
 //!                                    ├─ objects, by "namespace/name"
 //!                                    ├─ indexes: by owner, by one field
-//!                                    └─ log of changes, bounded by the bytes of the objects: watches
-//!                                       read it, each at its own pace
+//!                                    └─ watch cache: recent changes, bounded by the bytes of the objects;
+//!                                       each watch reads it at its own pace
 //! ```
 //!
-//! A watch has no queue of its own. It remembers the last version it has sent and reads on from the
-//! log; who falls behind the log's beginning is told that the version expired and lists again.
+//! A watch has no queue of its own. It remembers the last version that it has sent and reads on in the
+//! watch cache; a watch that falls behind the oldest change gets 410 Expired, and its client relists.
 
 mod collection;
 mod object;
@@ -26,18 +26,18 @@ pub use object::{Draft, Object, Owner, SelectableField, key_of};
 #[derive(Clone, Debug, Default)]
 pub struct Store {
     version: Arc<AtomicU64>,
-    /// How many objects all collections hold.
+    /// Number of objects in all collections.
     count: Arc<AtomicUsize>,
 }
 
 impl Store {
-    /// A store whose first version comes after the given one.
+    /// Creates a store whose first version is `version + 1`.
     pub fn starting_at(version: u64) -> Self {
         Self { version: Arc::new(AtomicU64::new(version)), count: Arc::default() }
     }
 
-    /// A new and empty collection of objects with these selectable fields; the field at `indexed` is
-    /// looked up quickly.
+    /// Creates an empty collection of objects with these selectable fields; the field at `indexed` has an
+    /// index.
     pub fn collection(
         &self,
         fields: &'static [SelectableField],
@@ -46,12 +46,12 @@ impl Store {
         Collection::new(Arc::clone(&self.version), Arc::clone(&self.count), fields, indexed)
     }
 
-    /// How many objects all collections hold.
+    /// Returns the number of objects in all collections.
     pub fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// The latest version.
+    /// Returns the latest version.
     pub fn version(&self) -> u64 {
         self.version.load(Ordering::SeqCst)
     }

@@ -1,4 +1,4 @@
-//! What can be done with an object beside reading and writing it.
+//! Subresources that do more than read or write an object.
 
 mod binding;
 mod eviction;

@@ -1,4 +1,4 @@
-//! How objects look in tables, which is what `kubectl get` shows.
+//! Tables of objects, as `kubectl get` prints them.
 
 pub(crate) mod nodes;
 pub(crate) mod plain;
@@ -13,24 +13,24 @@ use crate::json::{list, name, text};
 use crate::kinds::{Columns, Kind};
 use crate::path::Path;
 
-/// The moment for which ages are shown.
+/// The time for which ages are computed.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock(pub Timestamp);
 
-/// A column of a custom resource definition.
+/// A printer column of a custom resource definition.
 #[derive(Clone, Debug)]
 pub struct Printed {
-    /// Its head.
+    /// Name.
     pub name: String,
-    /// `string`, `integer`, `date` and so on.
+    /// Type: `string`, `integer`, `date` and so on.
     pub kind: String,
-    /// Shown only in wide tables if it is not 0.
+    /// Priority; columns above 0 are printed by `-o wide` only.
     pub priority: i64,
-    /// What it shows.
+    /// Path of the value.
     pub path: Path,
 }
 
-/// The definitions of the columns of a kind.
+/// Returns the column definitions of a kind.
 pub(crate) fn heads(kind: &Kind) -> Value {
     let column = |name: &str, format: &str, kind: &str, priority: i64| json!({"name": name, "type": kind, "format": format, "description": "", "priority": priority});
     match &kind.columns {
@@ -49,7 +49,7 @@ pub(crate) fn heads(kind: &Kind) -> Value {
     }
 }
 
-/// The cells of an object.
+/// Returns the cells of an object.
 pub(crate) fn cells(kind: &Kind, object: &Value, clock: Clock) -> Vec<Value> {
     match &kind.columns {
         Columns::Own(_, cells) => cells(object, clock),
@@ -73,17 +73,17 @@ fn custom(column: &Printed, object: &Value, clock: Clock) -> Value {
     }
 }
 
-/// The cells of kinds that show nothing else.
+/// Returns the cells of kinds without columns of their own.
 pub(crate) fn name_and_age(object: &Value, clock: Clock) -> Vec<Value> {
     vec![name(object).into(), age(object, clock)]
 }
 
-/// How long an object exists.
+/// Returns the age of an object.
 pub(crate) fn age(object: &Value, clock: Clock) -> Value {
     since(text(object, &["metadata", "creationTimestamp"]), clock).into()
 }
 
-/// How long ago a time is.
+/// Returns the time that has passed since a timestamp.
 pub(crate) fn since(time: &str, clock: Clock) -> String {
     match time.parse::<Timestamp>() {
         Ok(time) => human(clock.0.as_second() - time.as_second()),
@@ -91,7 +91,7 @@ pub(crate) fn since(time: &str, clock: Clock) -> String {
     }
 }
 
-/// A number of seconds in two units at most.
+/// Formats a duration in at most two units, as upstream's `HumanDuration`.
 pub(crate) fn human(seconds: i64) -> String {
     let two = |high: i64, high_unit: &str, low: i64, low_unit: &str| {
         if low == 0 {
@@ -117,12 +117,12 @@ pub(crate) fn human(seconds: i64) -> String {
     }
 }
 
-/// A text, or `<none>`.
+/// Returns the text, or `<none>` if it is empty.
 pub(crate) fn or_none(text: &str) -> Value {
     if text.is_empty() { "<none>".into() } else { text.into() }
 }
 
-/// A map of labels as `a=b,c=d`.
+/// Formats labels as `a=b,c=d`.
 pub(crate) fn labels(labels: Option<&Value>) -> Value {
     let labels = labels.and_then(Value::as_object).into_iter().flatten();
     let parts: Vec<String> = labels
@@ -131,7 +131,7 @@ pub(crate) fn labels(labels: Option<&Value>) -> Value {
     or_none(&parts.join(","))
 }
 
-/// Names and images of the containers of a template.
+/// Returns names and images of the containers of a pod spec.
 pub(crate) fn containers(spec: &Value) -> (Value, Value) {
     let all = list(spec, &["containers"]);
     let join = |what: &str| {
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ages_read_as_upstreams_do() {
+    fn ages_are_formatted_as_upstream_does() {
         for (seconds, text) in [
             (-5, "<invalid>"),
             (0, "0s"),

@@ -1,10 +1,10 @@
-//! What tests of this crate share.
+//! Fixtures for tests of this crate.
 
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, WriteOptions};
 
-/// A cluster with the namespace `default`.
+/// Returns a cluster with the namespace `default`.
 pub(crate) fn cluster() -> Cluster {
     let cluster = Cluster::new();
     let namespaces = cluster.resource("", "namespaces");
@@ -13,7 +13,7 @@ pub(crate) fn cluster() -> Cluster {
     cluster
 }
 
-/// A small pod.
+/// Returns a minimal pod.
 pub(crate) fn pod(name: &str) -> Value {
     json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "app", "image": "app:1"}]}})
 }

@@ -1,4 +1,4 @@
-//! What makes an object invalid, with upstream's words.
+//! Validation of built-in kinds, with upstream's messages.
 
 mod metadata;
 mod pod;
@@ -57,7 +57,7 @@ fn text_is_empty(object: &Value, path: &[&str]) -> bool {
     at(object, path).and_then(Value::as_str) == Some("")
 }
 
-/// What workloads with a selector and a template have in common.
+/// Validates the fields that workloads with selector and template share.
 fn workload(object: &Value, before: Option<&Value>, restart: &[&str]) -> Vec<FieldError> {
     let mut problems = Vec::new();
     not_negative(object, &["spec", "replicas"], &mut problems);
@@ -96,7 +96,7 @@ fn workload(object: &Value, before: Option<&Value>, restart: &[&str]) -> Vec<Fie
     problems
 }
 
-/// A cron job.
+/// Validates a CronJob.
 pub(crate) fn cron_job(object: &Value, _: Option<&Value>) -> Vec<FieldError> {
     let schedule = text(object, &["spec", "schedule"]);
     let fields: Vec<&str> = schedule.split_whitespace().collect();
@@ -110,7 +110,7 @@ pub(crate) fn cron_job(object: &Value, _: Option<&Value>) -> Vec<FieldError> {
     vec![FieldError::invalid("spec.schedule", schedule, &why)]
 }
 
-/// A deployment.
+/// Validates a Deployment.
 pub(crate) fn deployment(object: &Value, before: Option<&Value>) -> Vec<FieldError> {
     let mut problems = workload(object, before, &["Always"]);
     one_of(object, &["spec", "strategy", "type"], &["Recreate", "RollingUpdate"], &mut problems);
@@ -138,24 +138,24 @@ pub(crate) fn deployment(object: &Value, before: Option<&Value>) -> Vec<FieldErr
     problems
 }
 
-/// A replica set.
+/// Validates a ReplicaSet.
 pub(crate) fn replica_set(object: &Value, before: Option<&Value>) -> Vec<FieldError> {
     workload(object, before, &["Always"])
 }
 
-/// A stateful set.
+/// Validates a StatefulSet.
 pub(crate) fn stateful_set(object: &Value, before: Option<&Value>) -> Vec<FieldError> {
     let mut problems = workload(object, before, &["Always"]);
     one_of(object, &["spec", "podManagementPolicy"], &["OrderedReady", "Parallel"], &mut problems);
     problems
 }
 
-/// A daemon set.
+/// Validates a DaemonSet.
 pub(crate) fn daemon_set(object: &Value, before: Option<&Value>) -> Vec<FieldError> {
     workload(object, before, &["Always"])
 }
 
-/// A job.
+/// Validates a Job.
 pub(crate) fn job(object: &Value, before: Option<&Value>) -> Vec<FieldError> {
     let mut problems = Vec::new();
     for name in ["parallelism", "completions", "backoffLimit", "activeDeadlineSeconds"] {
@@ -179,12 +179,12 @@ pub(crate) fn job(object: &Value, before: Option<&Value>) -> Vec<FieldError> {
     problems
 }
 
-/// A node.
+/// Validates a Node.
 pub(crate) fn node(object: &Value, _: Option<&Value>) -> Vec<FieldError> {
     let mut problems = Vec::new();
     let mut seen: Vec<(&str, &str)> = Vec::new();
-    for (place, taint) in list(object, &["spec", "taints"]).iter().enumerate() {
-        let path = format!("spec.taints[{place}]");
+    for (index, taint) in list(object, &["spec", "taints"]).iter().enumerate() {
+        let path = format!("spec.taints[{index}]");
         let (key, effect) = (text(taint, &["key"]), text(taint, &["effect"]));
         if let Err(why) = names::qualified(key) {
             problems.push(FieldError::invalid(format!("{path}.key"), key, &why));
@@ -219,7 +219,7 @@ pub(crate) fn node(object: &Value, _: Option<&Value>) -> Vec<FieldError> {
     problems
 }
 
-/// A service.
+/// Validates a Service.
 pub(crate) fn service(object: &Value, before: Option<&Value>) -> Vec<FieldError> {
     let mut problems = Vec::new();
     one_of(
@@ -233,17 +233,17 @@ pub(crate) fn service(object: &Value, before: Option<&Value>) -> Vec<FieldError>
     if ports.is_empty() && !headless && text(object, &["spec", "type"]) != "ExternalName" {
         problems.push(FieldError::required("spec.ports", ""));
     }
-    for (place, port) in ports.iter().enumerate() {
+    for (index, port) in ports.iter().enumerate() {
         let number = int(port, &["port"]).unwrap_or(0);
         if !(1..=65535).contains(&number) {
             problems.push(FieldError::invalid(
-                format!("spec.ports[{place}].port"),
+                format!("spec.ports[{index}].port"),
                 number,
                 "must be between 1 and 65535, inclusive",
             ));
         }
         if ports.len() > 1 && text(port, &["name"]).is_empty() {
-            problems.push(FieldError::required(format!("spec.ports[{place}].name"), ""));
+            problems.push(FieldError::required(format!("spec.ports[{index}].name"), ""));
         }
     }
     if before.is_some_and(|before| text(before, &["spec", "type"]) != "ExternalName") {
@@ -252,7 +252,7 @@ pub(crate) fn service(object: &Value, before: Option<&Value>) -> Vec<FieldError>
     problems
 }
 
-/// A disruption budget.
+/// Validates a PodDisruptionBudget.
 pub(crate) fn disruption_budget(object: &Value, _: Option<&Value>) -> Vec<FieldError> {
     let mut problems = Vec::new();
     let both = ["minAvailable", "maxUnavailable"].map(|name| at(object, &["spec", name]));
@@ -290,7 +290,7 @@ pub(crate) fn disruption_budget(object: &Value, _: Option<&Value>) -> Vec<FieldE
     problems
 }
 
-/// A persistent volume.
+/// Validates a PersistentVolume.
 pub(crate) fn persistent_volume(object: &Value, _: Option<&Value>) -> Vec<FieldError> {
     let mut problems = Vec::new();
     required(object, &["spec", "capacity"], &mut problems);
@@ -300,7 +300,7 @@ pub(crate) fn persistent_volume(object: &Value, _: Option<&Value>) -> Vec<FieldE
     problems
 }
 
-/// A claim.
+/// Validates a PersistentVolumeClaim.
 pub(crate) fn persistent_volume_claim(object: &Value, before: Option<&Value>) -> Vec<FieldError> {
     let mut problems = Vec::new();
     if list(object, &["spec", "accessModes"]).is_empty() {
@@ -314,7 +314,7 @@ pub(crate) fn persistent_volume_claim(object: &Value, before: Option<&Value>) ->
     problems
 }
 
-/// A storage class.
+/// Validates a StorageClass.
 pub(crate) fn storage_class(object: &Value, before: Option<&Value>) -> Vec<FieldError> {
     let mut problems = Vec::new();
     required(object, &["provisioner"], &mut problems);
@@ -328,7 +328,7 @@ pub(crate) fn storage_class(object: &Value, before: Option<&Value>) -> Vec<Field
     problems
 }
 
-/// A priority class.
+/// Validates a PriorityClass.
 pub(crate) fn priority_class(object: &Value, before: Option<&Value>) -> Vec<FieldError> {
     const HIGHEST: i64 = 1_000_000_000;
     let mut problems = Vec::new();
@@ -347,7 +347,7 @@ pub(crate) fn priority_class(object: &Value, before: Option<&Value>) -> Vec<Fiel
     problems
 }
 
-/// A custom resource definition.
+/// Validates a CustomResourceDefinition.
 pub(crate) fn definition(object: &Value, _: Option<&Value>) -> Vec<FieldError> {
     let mut problems = Vec::new();
     let (group, plural) =
@@ -374,8 +374,8 @@ pub(crate) fn definition(object: &Value, _: Option<&Value>) -> Vec<FieldError> {
             "must have exactly one version marked as storage version",
         ));
     }
-    for (place, version) in versions.iter().enumerate() {
-        let path = format!("spec.versions[{place}]");
+    for (index, version) in versions.iter().enumerate() {
+        let path = format!("spec.versions[{index}]");
         if at(version, &["schema", "openAPIV3Schema"]).is_none() {
             problems.push(FieldError::required(
                 format!("{path}.schema.openAPIV3Schema"),

@@ -174,9 +174,9 @@ fn wrong_flags_are_told_before_anything_starts() {
         (&["up", "--node-groups", "groups.yaml"], "groups[0].colour is not known"),
         (
             &["up", "--node-groups", "bad-label.yaml"],
-            "node \"a-0\" is refused: Node \"a-0\" is invalid: metadata.labels: Invalid value: \"not a label\"",
+            "node \"a-0\" was rejected: Node \"a-0\" is invalid: metadata.labels: Invalid value: \"not a label\"",
         ),
-        (&["up", "--node-groups", "node.yaml", "--nodes", "1"], "node \"node-0\" is there already"),
+        (&["up", "--node-groups", "node.yaml", "--nodes", "1"], "node \"node-0\" exists already"),
         (&["up", "--snapshot", "snapshot.yaml"], "spec.containers: Required value"),
         (&["up", "--snapshot", "none.yaml"], "cannot read none.yaml"),
         (&["up", "--kubeconfig", "config"], "kind: found \"Pod\", \"Config\" is needed"),

@@ -1,14 +1,14 @@
-//! Whether a node is one that a pod asks for: its selector, its node affinity, and its tolerations.
+//! Matching of nodes by a pod's node selector, node affinity and tolerations.
 
 use serde_json::Value;
 
 use crate::json::{at, list, map, name, text};
 
-/// Whether a node has the labels of a pod's `nodeSelector` and matches its required node affinity.
+/// Returns `true` if a node matches a pod's `nodeSelector` and its required node affinity.
 pub(super) fn matches(pod: &Value, node: &Value) -> bool {
     let term = |term: &Value| {
         let (fields, labels) = (list(term, &["matchFields"]), list(term, &["matchExpressions"]));
-        // A term that says nothing matches nothing.
+        // An empty term matches no node.
         !(fields.is_empty() && labels.is_empty())
             && fields.iter().all(|one| field_holds(one, node))
             && labels.iter().all(|one| label_holds(one, node))
@@ -16,14 +16,15 @@ pub(super) fn matches(pod: &Value, node: &Value) -> bool {
     selected(pod, node) && terms(pod).is_none_or(|terms| terms.iter().any(term))
 }
 
-/// The same without `matchFields`, by which a daemon set names the node of each pod.
+/// Returns the same as [`matches()`] but ignores `matchFields`, which daemon sets use to name the node of
+/// each pod.
 pub(super) fn labels_match(pod: &Value, node: &Value) -> bool {
     let term =
         |term: &Value| list(term, &["matchExpressions"]).iter().all(|one| label_holds(one, node));
     selected(pod, node) && terms(pod).is_none_or(|terms| terms.is_empty() || terms.iter().any(term))
 }
 
-/// Whether a pod tolerates the taints of a node that have one of these effects.
+/// Returns `true` if a pod tolerates all taints of a node that have one of the given effects.
 pub(super) fn tolerates_all(pod: &Value, node: &Value, effects: &[&str]) -> bool {
     list(node, &["spec", "taints"])
         .iter()
@@ -31,7 +32,7 @@ pub(super) fn tolerates_all(pod: &Value, node: &Value, effects: &[&str]) -> bool
         .all(|taint| tolerations(pod, taint).next().is_some())
 }
 
-/// The tolerations of a pod that are about a taint.
+/// Returns the tolerations of a pod that tolerate a taint.
 pub(super) fn tolerations<'a>(pod: &'a Value, taint: &'a Value) -> impl Iterator<Item = &'a Value> {
     list(pod, &["spec", "tolerations"]).iter().filter(|toleration| {
         let of = |name: &str| text(toleration, &[name]);
@@ -57,7 +58,7 @@ fn terms(pod: &Value) -> Option<&Vec<Value>> {
     at(pod, &path).and_then(Value::as_array)
 }
 
-/// The only field there is to ask for is the name.
+/// Evaluates a field requirement; `metadata.name` is the only field that upstream supports.
 fn field_holds(requirement: &Value, node: &Value) -> bool {
     let known = text(requirement, &["key"]) == "metadata.name";
     let listed = list(requirement, &["values"]).iter().any(|value| value == name(node));
@@ -101,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_term_matches_when_all_it_says_holds_and_one_term_is_enough() {
+    fn a_term_matches_when_all_its_requirements_hold_and_one_term_is_enough() {
         let label = |operator: &str, values: Value| json!({"key": "size", "operator": operator, "values": values});
         let field = |operator: &str, name: &str| json!({"key": "metadata.name", "operator": operator, "values": [name]});
         for (terms, matched) in [

@@ -1,4 +1,4 @@
-//! Following collections, and the loop that all controllers share.
+//! Informers, and the reconcile loop that all controllers share.
 
 mod timers;
 
@@ -19,50 +19,51 @@ use timers::Timers;
 /// Namespace and name.
 pub(super) type Key = (String, String);
 
-/// How long after a failure an object is looked at again; then twice as long, up to the longest.
-const RETRY_FIRST: Duration = Duration::from_millis(50);
-const RETRY_LONGEST: Duration = Duration::from_secs(30);
+/// Delay before the first retry of a failed object; it doubles up to [`RETRY_DELAY_MAX`].
+const RETRY_DELAY_MIN: Duration = Duration::from_millis(50);
+const RETRY_DELAY_MAX: Duration = Duration::from_secs(30);
 
-/// An object that took long to look at rests for so many times as long, so that the many changes of a
-/// large one are looked at together.
-const REST_FACTOR: u32 = 4;
-const REST_LEAST: Duration = Duration::from_millis(2);
-const REST_LONGEST: Duration = Duration::from_millis(500);
+/// A reconcile that took time `t` is followed by a pause of `PAUSE_FACTOR * t` for its object, so that
+/// many changes of a large object are handled by one reconcile.
+const PAUSE_FACTOR: u32 = 4;
+const PAUSE_MIN: Duration = Duration::from_millis(2);
+const PAUSE_MAX: Duration = Duration::from_millis(500);
 
-/// Brings objects of one kind to where they should be.
+/// Reconciles objects of one kind.
 pub(super) trait Controller: Send + Sync {
-    /// The kinds whose changes it wants to know of: group and plural.
+    /// Returns the kinds to watch, as (group, plural).
     fn sources(&self) -> &'static [(&'static str, &'static str)];
 
-    /// The objects to look at after a change of a kind.
+    /// Returns the objects to reconcile after a change of the kind `sources()[source]`.
     fn keys_of_change(&self, cluster: &Cluster, source: usize, change: &Change) -> Vec<Key>;
 
-    /// Brings one object where it should be; when to look again, if nothing changes before.
+    /// Reconciles one object. Returns the delay after which to reconcile it again if no change
+    /// triggers that earlier.
     fn reconcile(&self, cluster: &Cluster, key: &Key) -> ApiResult<Option<Duration>>;
 }
 
-/// Reads the log of one collection.
+/// Follows one collection through its watch cache.
 pub(super) struct Informer {
     pub(super) resource: Arc<Resource>,
     version: u64,
-    news: watch::Receiver<u64>,
-    /// Objects to be seen again from the start.
-    anew: bool,
-    /// Whether changes were missed, deletions among them.
+    updates: watch::Receiver<u64>,
+    /// Set if the next poll lists all objects.
+    relist: bool,
+    /// Set if changes were missed, possibly deletions.
     missed: bool,
 }
 
 impl Informer {
     pub(super) fn new(resource: Arc<Resource>) -> Self {
-        let news = resource.objects.subscribe();
-        Self { resource, version: 0, news, anew: true, missed: false }
+        let updates = resource.objects.subscribe();
+        Self { resource, version: 0, updates, relist: true, missed: false }
     }
 
-    /// What has happened since, at most one batch. Everything there is at first, and when the log was
-    /// too short to tell.
+    /// Returns the changes since the last poll, at most one batch. The first poll, and the one after the
+    /// watch cache was compacted beyond the last poll, returns all objects.
     pub(super) fn poll(&mut self) -> Vec<Arc<Change>> {
-        self.news.borrow_and_update();
-        if std::mem::take(&mut self.anew) {
+        self.updates.borrow_and_update();
+        if std::mem::take(&mut self.relist) {
             let listing = self.resource.objects.list("");
             self.version = listing.version;
             return listing
@@ -75,73 +76,73 @@ impl Informer {
             self.version = batch.version;
             batch.changes
         } else {
-            (self.anew, self.missed) = (true, true);
+            (self.relist, self.missed) = (true, true);
             self.poll()
         }
     }
 
-    /// Whether changes were missed since this was asked for the last time. What they told of objects
-    /// that are gone must be found out in another way.
+    /// Returns `true` if changes were missed since the last call. Deletions among them are not reported
+    /// any more and must be detected by comparing state.
     pub(super) fn missed(&mut self) -> bool {
         std::mem::take(&mut self.missed)
     }
 
-    /// Waits until there is something new.
+    /// Waits for the next change.
     pub(super) async fn changed(&mut self) {
-        if self.news.changed().await.is_err() {
-            // The collection is gone, and nothing will ever change.
+        if self.updates.changed().await.is_err() {
+            // The collection was dropped, so no change can follow.
             std::future::pending::<()>().await;
         }
     }
 }
 
-/// When one has missed changes, all begin anew: whoever looks at every object needs no deletions to
-/// see what is missing.
+/// Relists all informers if one of them missed changes. Returns `true` if so. A controller that visits
+/// every object detects the missed deletions.
 pub(super) fn relist_if_missed(informers: &mut [Informer]) -> bool {
     let missed = informers.iter_mut().fold(false, |missed, one| one.missed() | missed);
     if missed {
         for one in informers.iter_mut() {
-            one.anew = true;
+            one.relist = true;
         }
     }
     missed
 }
 
-/// Waits until one of them has something new.
+/// Waits until one of the informers has a change.
 pub(super) async fn any_changed(informers: &mut [Informer]) {
     let waits = informers.iter_mut().map(|informer| Box::pin(informer.changed()));
     futures::future::select_all(waits).await;
 }
 
-/// Runs a controller for ever.
+/// Runs a controller until the task is cancelled.
 pub(super) async fn run(cluster: &Arc<Cluster>, controller: &dyn Controller) {
     let mut informers: Vec<Informer> = controller
         .sources()
         .iter()
         .map(|(group, plural)| Informer::new(cluster.resource(group, plural)))
         .collect();
-    let mut due: BTreeSet<Key> = BTreeSet::new();
-    let mut later = Timers::default();
+    let mut queue: BTreeSet<Key> = BTreeSet::new();
+    let mut timers = Timers::default();
     let mut failures: BTreeMap<Key, u32> = BTreeMap::new();
-    let mut resting = Timers::default();
+    let mut paused = Timers::default();
     loop {
         let mut busy = false;
         for (source, informer) in informers.iter_mut().enumerate() {
             for change in informer.poll() {
                 busy = true;
-                due.extend(controller.keys_of_change(cluster, source, &change));
+                queue.extend(controller.keys_of_change(cluster, source, &change));
             }
         }
         busy |= relist_if_missed(&mut informers);
         let now = Instant::now();
-        due.extend(later.take_due(now));
-        resting.take_due(now);
-        for key in std::mem::take(&mut due) {
-            if let Some(until) = resting.get(&key) {
-                later.set(key, until);
+        queue.extend(timers.take_due(now));
+        paused.take_due(now);
+        for key in std::mem::take(&mut queue) {
+            if let Some(until) = paused.get(&key) {
+                timers.set(key, until);
                 continue;
             }
-            later.forget(&key);
+            timers.forget(&key);
             let start = Instant::now();
             let wait = match controller.reconcile(cluster, &key) {
                 Ok(wait) => {
@@ -149,22 +150,22 @@ pub(super) async fn run(cluster: &Arc<Cluster>, controller: &dyn Controller) {
                     wait
                 }
                 Err(failure) => {
-                    let tries = failures.entry(key.clone()).or_default();
-                    *tries += 1;
-                    tracing::debug!(name = %key.1, namespace = %key.0, message = %failure.message, "will try again");
-                    Some(RETRY_FIRST.saturating_mul(1 << (*tries).min(10)).min(RETRY_LONGEST))
+                    let count = failures.entry(key.clone()).or_default();
+                    *count += 1;
+                    tracing::debug!(name = %key.1, namespace = %key.0, message = %failure.message, "reconcile failed, retrying");
+                    Some(RETRY_DELAY_MIN.saturating_mul(1 << (*count).min(10)).min(RETRY_DELAY_MAX))
                 }
             };
             let end = Instant::now();
-            // Who has more to do at once goes on.
+            // A reconcile that has more to do at once is not paused.
             let busy = wait == Some(Duration::ZERO);
-            let rest = (end.duration_since(start) * REST_FACTOR).min(REST_LONGEST);
-            let rest = if busy { Duration::ZERO } else { rest };
-            if rest > REST_LEAST {
-                resting.set(key.clone(), end + rest);
+            let pause = (end.duration_since(start) * PAUSE_FACTOR).min(PAUSE_MAX);
+            let pause = if busy { Duration::ZERO } else { pause };
+            if pause > PAUSE_MIN {
+                paused.set(key.clone(), end + pause);
             }
             if let Some(wait) = wait {
-                later.set(key, end + wait.max(rest));
+                timers.set(key, end + wait.max(pause));
             }
             tokio::task::yield_now().await;
         }
@@ -172,16 +173,16 @@ pub(super) async fn run(cluster: &Arc<Cluster>, controller: &dyn Controller) {
             tokio::task::yield_now().await;
             continue;
         }
-        let next = later.next();
+        let next = timers.next();
         tokio::select! {
             () = any_changed(&mut informers) => {}
-            () = sleep_until(next.unwrap_or(now + RETRY_LONGEST)), if next.is_some() => {}
+            () = sleep_until(next.unwrap_or(now + RETRY_DELAY_MAX)), if next.is_some() => {}
         }
     }
 }
 
-/// The key of the object that a change is about.
-pub(super) fn own(change: &Change) -> Key {
+/// Returns the key of the changed object itself.
+pub(super) fn own_key(change: &Change) -> Key {
     (change.object.namespace.to_string(), change.object.name.to_string())
 }
 
@@ -192,7 +193,7 @@ mod tests {
     use crate::testing::{cluster, pod};
 
     #[test]
-    fn who_missed_a_deletion_sees_everything_again() {
+    fn an_informer_that_missed_changes_makes_all_relist() {
         let cluster = cluster();
         let (pods, nodes) = (cluster.resource("", "pods"), cluster.resource("", "nodes"));
         let mut informers = [Informer::new(Arc::clone(&pods)), Informer::new(nodes)];
@@ -210,7 +211,7 @@ mod tests {
         let names: Vec<&str> = seen.iter().map(|change| &*change.object.name).collect();
         assert_eq!(names, ["b", "c"]);
         assert!(relist_if_missed(&mut informers));
-        assert!(informers.iter().all(|one| one.anew));
+        assert!(informers.iter().all(|one| one.relist));
         assert!(!relist_if_missed(&mut informers));
     }
 }

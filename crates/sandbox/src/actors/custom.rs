@@ -1,23 +1,23 @@
-//! Custom resource definitions become kinds.
+//! Controller of CustomResourceDefinitions: registers and removes their kinds.
 
 use std::time::Duration;
 
 use serde_json::json;
 
-use super::controller::{Controller, Key, own};
+use super::controller::{Controller, Key, own_key};
 use crate::cluster::{Cluster, DeleteOptions, Part, WriteOptions};
 use crate::custom;
-use crate::json::{at, holds, list, slot, text};
-use crate::status_error::ApiResult;
+use crate::json::{at, holds, list, remove_text, slot, text};
+use crate::status_error::{ApiResult, ignore};
 use crate::store::{Change, ChangeKind};
 
-/// Holds a definition until its objects are gone.
+/// Finalizer that keeps a definition until its objects are deleted.
 const CLEAN_UP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// How long until objects that hold a definition back are looked at again.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// Delay before a deleted definition is checked again while it has objects.
+const RECHECK_DELAY: Duration = Duration::from_millis(100);
 
-/// The controller.
+/// The controller of CustomResourceDefinitions.
 pub(super) struct Definitions;
 
 impl Controller for Definitions {
@@ -34,7 +34,7 @@ impl Controller for Definitions {
             );
             return Vec::new();
         }
-        vec![own(change)]
+        vec![own_key(change)]
     }
 
     fn reconcile(
@@ -55,18 +55,13 @@ impl Controller for Definitions {
             if let Some(resource) = cluster.kinds.find(group, plural) {
                 let objects = resource.objects.list("").objects;
                 for object in objects.iter().filter(|object| !object.deleting) {
-                    match cluster.delete(
-                        &resource,
-                        &object.namespace,
-                        &object.name,
-                        &DeleteOptions::default(),
-                    ) {
-                        Err(failure) if failure.code != 404 => return Err(failure),
-                        _ => {}
-                    }
+                    let options = DeleteOptions::default();
+                    let deleted =
+                        cluster.delete(&resource, &object.namespace, &object.name, &options);
+                    ignore(deleted, &[404])?;
                 }
                 if !resource.objects.is_empty() {
-                    return Ok(Some(LOOK_AGAIN));
+                    return Ok(Some(RECHECK_DELAY));
                 }
             }
             cluster.change(
@@ -77,12 +72,7 @@ impl Controller for Definitions {
                 &options,
                 |_, before| {
                     let mut object = before.clone();
-                    let rest: Vec<_> = list(before, &["metadata", "finalizers"])
-                        .iter()
-                        .filter(|one| *one != CLEAN_UP)
-                        .cloned()
-                        .collect();
-                    object["metadata"]["finalizers"] = rest.into();
+                    remove_text(&mut object, &["metadata", "finalizers"], CLEAN_UP);
                     Ok(Some(object))
                 },
             )?;

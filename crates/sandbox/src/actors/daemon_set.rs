@@ -1,4 +1,4 @@
-//! Daemon sets: one pod on each node that takes it.
+//! Controller of DaemonSets: one pod on each eligible node.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -7,16 +7,18 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::affinity;
-use super::controller::{Controller, Key, own};
+use super::controller::{Controller, Key, own_key};
 use super::recorder::EventRecorder;
 use super::revision::{self, REVISION};
-use super::workload::{Pod, controller_of, create, delete_pod, from_template, pods_of, share};
+use super::workload::{
+    Pod, controller_of, create, delete_pod, from_template, pods_of, scaled_value,
+};
 use crate::cluster::{Cluster, Part, WriteOptions};
 use crate::json::{at, list, members, name, slot, text, uid};
 use crate::status_error::ApiResult;
 use crate::store::{Change, ChangeKind};
 
-/// Taints that the pods of daemon sets tolerate, with their effects.
+/// Tolerations that are added to the pods of daemon sets: (key, effect).
 const TOLERATED: &[(&str, &str)] = &[
     ("node.kubernetes.io/not-ready", "NoExecute"),
     ("node.kubernetes.io/unreachable", "NoExecute"),
@@ -26,17 +28,17 @@ const TOLERATED: &[(&str, &str)] = &[
     ("node.kubernetes.io/unschedulable", "NoSchedule"),
 ];
 
-/// A pod that has ended is replaced when it is so old, so that one that fails at once is not made anew
-/// without a pause.
+/// Minimum age at which a finished pod is replaced, so that a pod that fails at once does not cause a
+/// loop of creations.
 const REPLACE_AFTER: Duration = Duration::from_secs(1);
 
-/// Annotation of a set with the number of its template, which its pods have as a label.
+/// Annotation of a DaemonSet with its template generation; [`GENERATION`] is the label on its pods.
 pub(crate) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 pub(crate) const GENERATION: &str = "pod-template-generation";
 
 static RECORDER: EventRecorder = EventRecorder::new("daemonset-controller");
 
-/// The controller.
+/// The controller of DaemonSets.
 pub(super) struct DaemonSets;
 
 impl Controller for DaemonSets {
@@ -46,10 +48,10 @@ impl Controller for DaemonSets {
 
     fn keys_of_change(&self, cluster: &Cluster, source: usize, change: &Change) -> Vec<Key> {
         match source {
-            0 => vec![own(change)],
+            0 => vec![own_key(change)],
             1 => controller_of(change, "DaemonSet"),
             _ => {
-                // Only what decides about places matters, not heartbeats.
+                // Of a node only spec and labels decide where daemon pods run; status updates are skipped.
                 let spec =
                     |value: Value| (value["spec"].clone(), value["metadata"]["labels"].clone());
                 let before = change.previous.as_ref().map(|previous| spec(previous.value()));
@@ -69,13 +71,17 @@ impl Controller for DaemonSets {
         }
     }
 
-    fn reconcile(&self, cluster: &Cluster, (place, set_name): &Key) -> ApiResult<Option<Duration>> {
+    fn reconcile(
+        &self,
+        cluster: &Cluster,
+        (namespace, set_name): &Key,
+    ) -> ApiResult<Option<Duration>> {
         let sets = cluster.resource("apps", "daemonsets");
-        let Some(set) = cluster.value(&sets, place, set_name) else { return Ok(None) };
+        let Some(set) = cluster.value(&sets, namespace, set_name) else { return Ok(None) };
         if at(&set, &["metadata", "deletionTimestamp"]).is_some() {
             return Ok(None);
         }
-        let revision = revision::keep(cluster, place, &set, |_, hash| hash)?;
+        let revision = revision::ensure(cluster, namespace, &set, |_, hash| hash)?;
         let template = template(&set, &revision);
         let mut by_node: BTreeMap<String, Vec<Pod>> = BTreeMap::new();
         for pod in pods_of(cluster, uid(&set)) {
@@ -90,22 +96,22 @@ impl Controller for DaemonSets {
             {
                 continue;
             }
-            // A taint against new pods leaves those that are there.
+            // `NoSchedule` keeps new pods away but does not evict running ones.
             if affinity::tolerates_all(&template, &node, &["NoSchedule"]) {
                 wanted.push(name.clone());
             }
             kept.insert(name);
         }
-        if cluster.snapshot_state.keeps(&set) {
-            write_status(cluster, place, &set, &wanted, &revision)?;
+        if cluster.snapshot_state.is_held(&set) {
+            write_status(cluster, namespace, &set, &wanted, &revision)?;
             return Ok(None);
         }
         let pods = cluster.resource("", "pods");
         let mut wait = None;
         for node in &wanted {
             let present = by_node.get(node).map_or(&[][..], Vec::as_slice);
-            if present.iter().all(|pod| pod.ended() && !pod.object.deleting) {
-                if present.iter().any(|pod| young(pod, cluster.now())) {
+            if present.iter().all(|pod| pod.is_finished() && !pod.object.deleting) {
+                if present.iter().any(|pod| is_young(pod, cluster.now())) {
                     wait = Some(REPLACE_AFTER);
                     continue;
                 }
@@ -113,9 +119,9 @@ impl Controller for DaemonSets {
                     delete_pod(cluster, &pod.object)?;
                 }
                 let mut pod = template.clone();
-                place_on(&mut pod, node);
-                let made = create(cluster, &pods, place, pod)?;
-                RECORDER.note(
+                restrict_to_node(&mut pod, node);
+                let made = create(cluster, &pods, namespace, pod)?;
+                RECORDER.record(
                     cluster,
                     &set,
                     "Normal",
@@ -129,14 +135,14 @@ impl Controller for DaemonSets {
                 delete_pod(cluster, &pod.object)?;
             }
         }
-        roll(cluster, &set, &by_node, &wanted, &revision)?;
-        write_status(cluster, place, &set, &wanted, &revision)?;
+        replace_outdated(cluster, &set, &by_node, &wanted, &revision)?;
+        write_status(cluster, namespace, &set, &wanted, &revision)?;
         Ok(wait)
     }
 }
 
-/// Whether a pod was created less than [`REPLACE_AFTER`] ago.
-fn young(pod: &Pod, now: Timestamp) -> bool {
+/// Returns `true` if a pod was created at most [`REPLACE_AFTER`] ago.
+fn is_young(pod: &Pod, now: Timestamp) -> bool {
     let value = pod.value();
     let created: Option<Timestamp> = text(&value, &["metadata", "creationTimestamp"]).parse().ok();
     created.is_some_and(|created| {
@@ -165,8 +171,8 @@ fn template(set: &Value, revision: &str) -> Value {
     pod
 }
 
-/// Says which node a pod is for; the scheduler takes it from there.
-fn place_on(pod: &mut Value, node: &str) {
+/// Restricts a pod to one node by node affinity; the scheduler binds it.
+fn restrict_to_node(pod: &mut Value, node: &str) {
     let affinity = slot(
         pod,
         &["spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"],
@@ -180,7 +186,7 @@ fn place_on(pod: &mut Value, node: &str) {
     }
 }
 
-/// The node that a pod is on, or is for.
+/// Returns the node that a pod is bound to or restricted to.
 fn node_of(pod: &Pod) -> String {
     if !pod.node().is_empty() {
         return pod.node().to_owned();
@@ -202,8 +208,8 @@ fn node_of(pod: &Pod) -> String {
         .to_owned()
 }
 
-/// Replaces pods of older templates, a few at a time.
-fn roll(
+/// Replaces pods of older templates, as `maxUnavailable` allows.
+fn replace_outdated(
     cluster: &Cluster,
     set: &Value,
     by_node: &BTreeMap<String, Vec<Pod>>,
@@ -213,7 +219,7 @@ fn roll(
     if text(set, &["spec", "updateStrategy", "type"]) == "OnDelete" {
         return Ok(());
     }
-    let most = share(
+    let max_unavailable = scaled_value(
         at(set, &["spec", "updateStrategy", "rollingUpdate", "maxUnavailable"]),
         wanted.len() as i64,
         true,
@@ -224,7 +230,7 @@ fn roll(
             .get(*node)
             .is_none_or(|pods| !pods.iter().any(|pod| pod.ready() && !pod.object.deleting))
     });
-    let mut left = most - missing.count() as i64;
+    let mut left = max_unavailable - missing.count() as i64;
     for pod in by_node.values().flatten() {
         if pod.label(REVISION) != revision && !pod.object.deleting {
             if left <= 0 && pod.ready() {
@@ -239,7 +245,7 @@ fn roll(
 
 fn write_status(
     cluster: &Cluster,
-    place: &str,
+    namespace: &str,
     set: &Value,
     wanted: &[String],
     revision: &str,
@@ -251,7 +257,7 @@ fn write_status(
     let sets = cluster.resource("apps", "daemonsets");
     cluster.change(
         &sets,
-        place,
+        namespace,
         name(set),
         Part::Status,
         &WriteOptions::default(),

@@ -1,17 +1,17 @@
-//! Deployments: replica sets for each template, and the way from one to the next.
+//! Controller of Deployments: one replica set per template, and rolling updates between them.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::Settings;
-use super::controller::{Controller, Key, own};
+use super::controller::{Controller, Key, own_key};
 use super::recorder::EventRecorder;
 use super::replica_set::FAILURE;
-use super::workload::{controller_of, controls, create, fingerprint, owner, share};
+use super::workload::{controller_of, controls, create, fingerprint, owner, scaled_value};
 use crate::cluster::{Cluster, DeleteOptions, Part, WriteOptions, seconds};
 use crate::json::{at, condition, int, list, members, name, slot, text, truth, uid};
-use crate::status_error::ApiResult;
+use crate::status_error::{ApiResult, ignore};
 use crate::store::Change;
 use crate::subresources::set_condition;
 
@@ -20,36 +20,36 @@ const HASH: &str = "pod-template-hash";
 
 static RECORDER: EventRecorder = EventRecorder::new("deployment-controller");
 
-/// The controller.
+/// The controller of Deployments.
 pub(super) struct Deployments {
     speed: f64,
 }
 
 impl Deployments {
     pub(super) fn new(settings: Settings) -> Self {
-        Self { speed: settings.speed.max(0.001) }
+        Self { speed: settings.speed() }
     }
 }
 
-/// A replica set and its numbers.
-struct Set {
+/// A replica set with its replica counts.
+struct SetState {
     value: Value,
     wanted: i64,
     present: i64,
     ready: i64,
     available: i64,
-    /// Pods that were deleted and still run.
-    ending: i64,
+    /// Pods that were deleted and are still terminating.
+    terminating: i64,
 }
 
-impl Set {
+impl SetState {
     fn new(value: Value) -> Self {
         let count = |path: &[&str]| int(&value, path).unwrap_or(0);
         let (wanted, present) = (count(&["spec", "replicas"]), count(&["status", "replicas"]));
         let (ready, available) =
             (count(&["status", "readyReplicas"]), count(&["status", "availableReplicas"]));
-        let ending = count(&["status", "terminatingReplicas"]);
-        Self { value, wanted, present, ready, available, ending }
+        let terminating = count(&["status", "terminatingReplicas"]);
+        Self { value, wanted, present, ready, available, terminating }
     }
 
     fn revision(&self) -> i64 {
@@ -63,68 +63,68 @@ impl Controller for Deployments {
     }
 
     fn keys_of_change(&self, _: &Cluster, source: usize, change: &Change) -> Vec<Key> {
-        if source == 0 { vec![own(change)] } else { controller_of(change, "Deployment") }
+        if source == 0 { vec![own_key(change)] } else { controller_of(change, "Deployment") }
     }
 
     fn reconcile(
         &self,
         cluster: &Cluster,
-        (place, deployment_name): &Key,
+        (namespace, deployment_name): &Key,
     ) -> ApiResult<Option<Duration>> {
         let deployments = cluster.resource("apps", "deployments");
-        let Some(deployment) = cluster.value(&deployments, place, deployment_name) else {
+        let Some(deployment) = cluster.value(&deployments, namespace, deployment_name) else {
             return Ok(None);
         };
         if at(&deployment, &["metadata", "deletionTimestamp"]).is_some() {
             return Ok(None);
         }
         let (mut new, mut old) = sets_of(cluster, &deployment);
-        if cluster.snapshot_state.keeps(&deployment) {
-            // Without the replica sets, the status of the snapshot is better than none.
+        if cluster.snapshot_state.is_held(&deployment) {
+            // Without its replica sets, the status from the snapshot is kept.
             if new.is_none() {
                 return Ok(None);
             }
-            return self.write_status(cluster, place, &deployment, new.as_ref(), &old);
+            return self.write_status(cluster, namespace, &deployment, new.as_ref(), &old);
         }
         if !truth(&deployment, &["spec", "paused"]) {
-            let made = new.is_none();
+            let created = new.is_none();
             let set = match new.take() {
-                Some(set) => mark_newest(cluster, place, set, &old)?,
-                None => make_set(cluster, place, &deployment, &old)?,
+                Some(set) => mark_as_newest(cluster, namespace, set, &old)?,
+                None => create_set(cluster, namespace, &deployment, &old)?,
             };
-            note_revision(cluster, place, &deployment, &set)?;
+            record_revision(cluster, namespace, &deployment, &set)?;
             new = Some(set);
             if let Some(set) = &mut new {
                 if text(&deployment, &["spec", "strategy", "type"]) == "Recreate" {
-                    recreate(cluster, place, &deployment, set, &mut old)?;
+                    recreate(cluster, namespace, &deployment, set, &mut old)?;
                 } else {
-                    roll(cluster, place, &deployment, set, &mut old, made)?;
+                    roll(cluster, namespace, &deployment, set, &mut old, created)?;
                 }
             }
-            clean_up(cluster, &deployment, &old)?;
+            delete_old_sets(cluster, &deployment, &old)?;
         } else if let Some(set) = &mut new {
             let wanted = int(&deployment, &["spec", "replicas"]).unwrap_or(1);
             if old.iter().all(|set| set.wanted == 0) {
-                scale(cluster, place, &deployment, set, wanted)?;
+                scale(cluster, namespace, &deployment, set, wanted)?;
             }
         }
-        self.write_status(cluster, place, &deployment, new.as_ref(), &old)
+        self.write_status(cluster, namespace, &deployment, new.as_ref(), &old)
     }
 }
 
-/// The replica set of the present template, if there is one, and all others, oldest first.
-fn sets_of(cluster: &Cluster, deployment: &Value) -> (Option<Set>, Vec<Set>) {
+/// Returns the replica set of the current template, if it exists, and all others, oldest first.
+fn sets_of(cluster: &Cluster, deployment: &Value) -> (Option<SetState>, Vec<SetState>) {
     let owned = cluster.resource("apps", "replicasets").objects.owned_by(uid(deployment));
-    let mut sets: Vec<Set> = owned
+    let mut sets: Vec<SetState> = owned
         .iter()
         .filter(|object| controls(uid(deployment), object) && !object.deleting)
-        .map(|object| Set::new(object.value()))
+        .map(|object| SetState::new(object.value()))
         .collect();
     sets.sort_by_key(|set| {
         (set.revision(), text(&set.value, &["metadata", "creationTimestamp"]).to_owned())
     });
     let template = &deployment["spec"]["template"];
-    let same = |set: &Set| {
+    let same = |set: &SetState| {
         let mut own = set.value["spec"]["template"].clone();
         if let Some(labels) =
             own.get_mut("metadata").and_then(|metadata| metadata.get_mut("labels"))
@@ -133,25 +133,30 @@ fn sets_of(cluster: &Cluster, deployment: &Value) -> (Option<Set>, Vec<Set>) {
         }
         own == *template
     };
-    let place = sets.iter().position(same);
-    let new = place.map(|place| sets.remove(place));
+    let index = sets.iter().position(same);
+    let new = index.map(|index| sets.remove(index));
     (new, sets)
 }
 
-fn make_set(cluster: &Cluster, place: &str, deployment: &Value, old: &[Set]) -> ApiResult<Set> {
+fn create_set(
+    cluster: &Cluster,
+    namespace: &str,
+    deployment: &Value,
+    old: &[SetState],
+) -> ApiResult<SetState> {
     let template = deployment["spec"]["template"].clone();
     let hash = fingerprint(&json!([template, deployment["status"]["collisionCount"]]));
     let mut template = template;
     slot(&mut template, &["metadata", "labels"])[HASH] = hash.as_str().into();
     let mut selector = deployment["spec"]["selector"].clone();
     slot(&mut selector, &["matchLabels"])[HASH] = hash.as_str().into();
-    let revision = old.iter().map(Set::revision).max().unwrap_or(0) + 1;
+    let revision = old.iter().map(SetState::revision).max().unwrap_or(0) + 1;
     let wanted = if text(deployment, &["spec", "strategy", "type"]) == "Recreate"
-        && old.iter().any(|set| set.present + set.ending > 0)
+        && old.iter().any(|set| set.present + set.terminating > 0)
     {
         0
     } else {
-        room(deployment, 0, old)
+        new_replicas_max(deployment, 0, old)
     };
     let mut annotations =
         deployment["metadata"].get("annotations").cloned().unwrap_or_else(|| json!({}));
@@ -159,8 +164,11 @@ fn make_set(cluster: &Cluster, place: &str, deployment: &Value, old: &[Set]) -> 
     members(&mut annotations).remove(REVISION);
     annotations[REVISION] = revision.to_string().into();
     let replicas = int(deployment, &["spec", "replicas"]).unwrap_or(1);
-    let surge =
-        share(at(deployment, &["spec", "strategy", "rollingUpdate", "maxSurge"]), replicas, true);
+    let surge = scaled_value(
+        at(deployment, &["spec", "strategy", "rollingUpdate", "maxSurge"]),
+        replicas,
+        true,
+    );
     annotations["deployment.kubernetes.io/desired-replicas"] = replicas.to_string().into();
     annotations["deployment.kubernetes.io/max-replicas"] = (replicas + surge).to_string().into();
     let labels = template["metadata"]["labels"].clone();
@@ -175,33 +183,43 @@ fn make_set(cluster: &Cluster, place: &str, deployment: &Value, old: &[Set]) -> 
         },
         "spec": spec,
     });
-    let made = create(cluster, &cluster.resource("apps", "replicasets"), place, set)?;
+    let created = create(cluster, &cluster.resource("apps", "replicasets"), namespace, set)?;
     if wanted > 0 {
-        let message = format!("Scaled up replica set {} from 0 to {wanted}", made.name);
-        RECORDER.note(cluster, deployment, "Normal", "ScalingReplicaSet", &message);
+        let message = format!("Scaled up replica set {} from 0 to {wanted}", created.name);
+        RECORDER.record(cluster, deployment, "Normal", "ScalingReplicaSet", &message);
     }
-    Ok(Set::new(made.value()))
+    Ok(SetState::new(created.value()))
 }
 
-/// A template that comes back gets a new revision.
-fn mark_newest(cluster: &Cluster, place: &str, set: Set, old: &[Set]) -> ApiResult<Set> {
-    let newest = old.iter().map(Set::revision).max().unwrap_or(0);
+/// Gives a replica set the highest revision, as after a rollback to its template.
+fn mark_as_newest(
+    cluster: &Cluster,
+    namespace: &str,
+    set: SetState,
+    old: &[SetState],
+) -> ApiResult<SetState> {
+    let newest = old.iter().map(SetState::revision).max().unwrap_or(0);
     if set.revision() > newest {
         return Ok(set);
     }
     let sets = cluster.resource("apps", "replicasets");
     let options = WriteOptions::default();
     let written =
-        cluster.change(&sets, place, name(&set.value), Part::Main, &options, |_, before| {
+        cluster.change(&sets, namespace, name(&set.value), Part::Main, &options, |_, before| {
             let mut object = before.clone();
             slot(&mut object, &["metadata", "annotations"])[REVISION] =
                 (newest + 1).to_string().into();
             Ok(Some(object))
         })?;
-    Ok(Set::new(written.object.value()))
+    Ok(SetState::new(written.object.value()))
 }
 
-fn note_revision(cluster: &Cluster, place: &str, deployment: &Value, set: &Set) -> ApiResult<()> {
+fn record_revision(
+    cluster: &Cluster,
+    namespace: &str,
+    deployment: &Value,
+    set: &SetState,
+) -> ApiResult<()> {
     let revision = set.revision().to_string();
     if text(deployment, &["metadata", "annotations", REVISION]) == revision {
         return Ok(());
@@ -209,7 +227,7 @@ fn note_revision(cluster: &Cluster, place: &str, deployment: &Value, set: &Set) 
     let deployments = cluster.resource("apps", "deployments");
     cluster.change(
         &deployments,
-        place,
+        namespace,
         name(deployment),
         Part::Main,
         &WriteOptions::default(),
@@ -222,14 +240,17 @@ fn note_revision(cluster: &Cluster, place: &str, deployment: &Value, set: &Set) 
     Ok(())
 }
 
-/// How many pods the newest set may want now.
-fn room(deployment: &Value, present: i64, old: &[Set]) -> i64 {
+/// Returns the number of replicas that the newest set may have now.
+fn new_replicas_max(deployment: &Value, present: i64, old: &[SetState]) -> i64 {
     let replicas = int(deployment, &["spec", "replicas"]).unwrap_or(1);
     if text(deployment, &["spec", "strategy", "type"]) == "Recreate" {
         return replicas;
     }
-    let surge =
-        share(at(deployment, &["spec", "strategy", "rollingUpdate", "maxSurge"]), replicas, true);
+    let surge = scaled_value(
+        at(deployment, &["spec", "strategy", "rollingUpdate", "maxSurge"]),
+        replicas,
+        true,
+    );
     let total = present + old.iter().map(|set| set.wanted).sum::<i64>();
     let free = (replicas + surge - total).max(0);
     (present + free).min(replicas)
@@ -237,16 +258,16 @@ fn room(deployment: &Value, present: i64, old: &[Set]) -> i64 {
 
 fn scale(
     cluster: &Cluster,
-    place: &str,
+    namespace: &str,
     deployment: &Value,
-    set: &mut Set,
+    set: &mut SetState,
     wanted: i64,
 ) -> ApiResult<()> {
     if set.wanted == wanted {
         return Ok(());
     }
     let sets = cluster.resource("apps", "replicasets");
-    cluster.change(&sets, place, name(&set.value), Part::Main, &WriteOptions::default(), |_, before| {
+    cluster.change(&sets, namespace, name(&set.value), Part::Main, &WriteOptions::default(), |_, before| {
         let mut object = before.clone();
         object["spec"]["replicas"] = wanted.into();
         slot(&mut object, &["metadata", "annotations"])["deployment.kubernetes.io/desired-replicas"] =
@@ -256,38 +277,38 @@ fn scale(
     let way = if wanted > set.wanted { "up" } else { "down" };
     let message =
         format!("Scaled {way} replica set {} from {} to {wanted}", name(&set.value), set.wanted);
-    RECORDER.note(cluster, deployment, "Normal", "ScalingReplicaSet", &message);
+    RECORDER.record(cluster, deployment, "Normal", "ScalingReplicaSet", &message);
     set.wanted = wanted;
     Ok(())
 }
 
 fn recreate(
     cluster: &Cluster,
-    place: &str,
+    namespace: &str,
     deployment: &Value,
-    new: &mut Set,
-    old: &mut [Set],
+    new: &mut SetState,
+    old: &mut [SetState],
 ) -> ApiResult<()> {
     for set in old.iter_mut() {
-        scale(cluster, place, deployment, set, 0)?;
+        scale(cluster, namespace, deployment, set, 0)?;
     }
-    if old.iter().any(|set| set.present + set.ending > 0) {
+    if old.iter().any(|set| set.present + set.terminating > 0) {
         return Ok(());
     }
-    scale(cluster, place, deployment, new, int(deployment, &["spec", "replicas"]).unwrap_or(1))
+    scale(cluster, namespace, deployment, new, int(deployment, &["spec", "replicas"]).unwrap_or(1))
 }
 
 fn roll(
     cluster: &Cluster,
-    place: &str,
+    namespace: &str,
     deployment: &Value,
-    new: &mut Set,
-    old: &mut [Set],
-    made: bool,
+    new: &mut SetState,
+    old: &mut [SetState],
+    created: bool,
 ) -> ApiResult<()> {
     let replicas = int(deployment, &["spec", "replicas"]).unwrap_or(1);
     let rolling = |what: &str, up: bool| {
-        share(at(deployment, &["spec", "strategy", "rollingUpdate", what]), replicas, up)
+        scaled_value(at(deployment, &["spec", "strategy", "rollingUpdate", what]), replicas, up)
     };
     let surge = rolling("maxSurge", true);
     let mut unavailable = rolling("maxUnavailable", false);
@@ -295,12 +316,12 @@ fn roll(
         unavailable = 1;
     }
     if new.wanted > replicas {
-        scale(cluster, place, deployment, new, replicas)?;
-    } else if new.wanted < replicas && !made {
-        let wanted = room(deployment, new.wanted, old);
-        scale(cluster, place, deployment, new, wanted)?;
+        scale(cluster, namespace, deployment, new, replicas)?;
+    } else if new.wanted < replicas && !created {
+        let wanted = new_replicas_max(deployment, new.wanted, old);
+        scale(cluster, namespace, deployment, new, wanted)?;
     }
-    // Old pods go as far as enough of all are available; those that never worked go first.
+    // Old sets are scaled down while enough pods stay available, first by their unavailable pods.
     let least = (replicas - unavailable.min(replicas)).max(0);
     let total: i64 = new.wanted + old.iter().map(|set| set.wanted).sum::<i64>();
     let new_missing = (new.wanted - new.available).max(0);
@@ -308,7 +329,7 @@ fn roll(
     for set in old.iter_mut() {
         let broken = (set.wanted - set.available).max(0).min(spare.max(0));
         if broken > 0 {
-            scale(cluster, place, deployment, set, set.wanted - broken)?;
+            scale(cluster, namespace, deployment, set, set.wanted - broken)?;
             spare -= broken;
         }
     }
@@ -318,23 +339,22 @@ fn roll(
     for set in old.iter_mut() {
         let gone = set.wanted.min(spare);
         if gone > 0 {
-            scale(cluster, place, deployment, set, set.wanted - gone)?;
+            scale(cluster, namespace, deployment, set, set.wanted - gone)?;
             spare -= gone;
         }
     }
     Ok(())
 }
 
-fn clean_up(cluster: &Cluster, deployment: &Value, old: &[Set]) -> ApiResult<()> {
+fn delete_old_sets(cluster: &Cluster, deployment: &Value, old: &[SetState]) -> ApiResult<()> {
     let kept = int(deployment, &["spec", "revisionHistoryLimit"]).unwrap_or(10).max(0) as usize;
-    let idle: Vec<&Set> = old.iter().filter(|set| set.wanted == 0 && set.present == 0).collect();
+    let idle: Vec<&SetState> =
+        old.iter().filter(|set| set.wanted == 0 && set.present == 0).collect();
     let sets = cluster.resource("apps", "replicasets");
     for set in idle.iter().take(idle.len().saturating_sub(kept)) {
         let options = DeleteOptions { uid: uid(&set.value).to_owned(), ..DeleteOptions::default() };
-        cluster
-            .delete(&sets, crate::json::namespace(&set.value), name(&set.value), &options)
-            .map(drop)
-            .or_else(|failure| if failure.code == 404 { Ok(()) } else { Err(failure) })?;
+        let namespace = crate::json::namespace(&set.value);
+        ignore(cluster.delete(&sets, namespace, name(&set.value), &options), &[404])?;
     }
     Ok(())
 }
@@ -343,19 +363,19 @@ impl Deployments {
     fn write_status(
         &self,
         cluster: &Cluster,
-        place: &str,
+        namespace: &str,
         deployment: &Value,
-        new: Option<&Set>,
-        old: &[Set],
+        new: Option<&SetState>,
+        old: &[SetState],
     ) -> ApiResult<Option<Duration>> {
         let all = || new.into_iter().chain(old);
-        let sum = |count: fn(&Set) -> i64| all().map(count).sum::<i64>();
+        let sum = |count: fn(&SetState) -> i64| all().map(count).sum::<i64>();
         let (present, ready, available) =
             (sum(|set| set.present), sum(|set| set.ready), sum(|set| set.available));
         let updated = new.map_or(0, |set| set.present);
-        let ending = sum(|set| set.ending);
+        let terminating = sum(|set| set.terminating);
         let replicas = int(deployment, &["spec", "replicas"]).unwrap_or(1);
-        let unavailable = share(
+        let unavailable = scaled_value(
             at(deployment, &["spec", "strategy", "rollingUpdate", "maxUnavailable"]),
             replicas,
             false,
@@ -367,7 +387,7 @@ impl Deployments {
         let deployments = cluster.resource("apps", "deployments");
         let options = WriteOptions::default();
         let mut late = false;
-        cluster.change(&deployments, place, name(deployment), Part::Status, &options, |_, before| {
+        cluster.change(&deployments, namespace, name(deployment), Part::Status, &options, |_, before| {
             let mut object = before.clone();
             let time = seconds(now);
             let progressed = ["updatedReplicas", "readyReplicas", "availableReplicas", "replicas"]
@@ -393,19 +413,19 @@ impl Deployments {
             ] {
                 if count > 0 { status[field] = count.into() } else { drop(members(status).remove(field)) }
             }
-            status["terminatingReplicas"] = ending.into();
+            status["terminatingReplicas"] = terminating.into();
             status["observedGeneration"] = before["metadata"]["generation"].clone();
             let minimum = if enough {
                 json!({"type": "Available", "status": "True", "reason": "MinimumReplicasAvailable", "message": "Deployment has minimum availability.", "lastTransitionTime": time, "lastUpdateTime": time})
             } else {
                 json!({"type": "Available", "status": "False", "reason": "MinimumReplicasUnavailable", "message": "Deployment does not have minimum availability.", "lastTransitionTime": time, "lastUpdateTime": time})
             };
-            put(status, minimum, progressed);
-            let refused = all().find_map(|set| condition(&set.value, FAILURE));
-            if let Some(refused) = refused {
-                let mut refused = refused.clone();
-                refused["lastUpdateTime"] = time.as_str().into();
-                put(status, refused, false);
+            set_timed_condition(status, minimum, progressed);
+            let failure = all().find_map(|set| condition(&set.value, FAILURE));
+            if let Some(failure) = failure {
+                let mut failure = failure.clone();
+                failure["lastUpdateTime"] = time.as_str().into();
+                set_timed_condition(status, failure, false);
             } else if let Some(Value::Array(conditions)) = status.get_mut("conditions") {
                 conditions.retain(|one| text(one, &["type"]) != FAILURE);
             }
@@ -417,9 +437,9 @@ impl Deployments {
                 } else {
                     json!({"type": "Progressing", "status": "True", "reason": "ReplicaSetUpdated", "message": format!("ReplicaSet {set_name:?} is progressing."), "lastTransitionTime": time, "lastUpdateTime": time})
                 };
-                // Scaling alone does not start progress anew.
+                // Scaling a complete deployment does not restart its progress.
                 if !(was_complete && same_generation && !complete && list(status, &["conditions"]).iter().any(|one| text(one, &["type"]) == "Progressing")) {
-                    put(status, progress, progressed);
+                    set_timed_condition(status, progress, progressed);
                 }
             }
             Ok(Some(object))
@@ -431,8 +451,9 @@ impl Deployments {
     }
 }
 
-/// Puts a condition; its times stay as long as it says the same and nothing has progressed.
-fn put(status: &mut Value, mut new: Value, progressed: bool) {
+/// Sets a condition. Its update time is kept while reason and message are unchanged and there was no
+/// progress.
+fn set_timed_condition(status: &mut Value, mut new: Value, progressed: bool) {
     let kind = text(&new, &["type"]).to_owned();
     let old = list(status, &["conditions"]).iter().find(|one| text(one, &["type"]) == kind);
     if let Some(old) = old {

@@ -1,11 +1,11 @@
-//! Disruption budgets: how many pods may go now.
+//! Controller of PodDisruptionBudgets: the number of disruptions allowed now.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::controller::{Controller, Key, own};
-use super::workload::share;
+use super::controller::{Controller, Key, own_key};
+use super::workload::scaled_value;
 use crate::cluster::{Cluster, Part, WriteOptions, seconds};
 use crate::json::{at, holds, int, list, map, name, slot, text};
 use crate::selector::Selector;
@@ -13,10 +13,10 @@ use crate::status_error::ApiResult;
 use crate::store::Change;
 use crate::subresources::set_condition;
 
-/// How long an eviction counts although the pod is still there, as upstream has it.
+/// Time for which an evicted pod that still exists counts as disrupted, in seconds, as upstream.
 const EVICTION_SECONDS: i64 = 120;
 
-/// The controller.
+/// The controller of PodDisruptionBudgets.
 pub(super) struct Budgets;
 
 impl Controller for Budgets {
@@ -26,31 +26,31 @@ impl Controller for Budgets {
 
     fn keys_of_change(&self, cluster: &Cluster, source: usize, change: &Change) -> Vec<Key> {
         if source == 0 {
-            return vec![own(change)];
+            return vec![own_key(change)];
         }
         let budgets = cluster.resource("policy", "poddisruptionbudgets");
         if budgets.objects.is_empty() {
             return Vec::new();
         }
-        let place = change.object.namespace.to_string();
-        let all = budgets.objects.list(&budgets.prefix(Some(&place))).objects;
+        let namespace = change.object.namespace.to_string();
+        let all = budgets.objects.list(&budgets.prefix(Some(&namespace))).objects;
         all.iter()
             .filter(|budget| {
                 let selector =
                     at(&budget.value(), &["spec", "selector"]).and_then(Selector::of_object);
                 selector.is_some_and(|selector| selector.matches(change.object.labels()))
             })
-            .map(|budget| (place.clone(), budget.name.to_string()))
+            .map(|budget| (namespace.clone(), budget.name.to_string()))
             .collect()
     }
 
     fn reconcile(
         &self,
         cluster: &Cluster,
-        (place, budget_name): &Key,
+        (namespace, budget_name): &Key,
     ) -> ApiResult<Option<Duration>> {
         let budgets = cluster.resource("policy", "poddisruptionbudgets");
-        let Some(budget) = cluster.value(&budgets, place, budget_name) else { return Ok(None) };
+        let Some(budget) = cluster.value(&budgets, namespace, budget_name) else { return Ok(None) };
         let Some(selector) = at(&budget, &["spec", "selector"]).and_then(Selector::of_object)
         else {
             return Ok(None);
@@ -58,14 +58,17 @@ impl Controller for Budgets {
         let pods = cluster.resource("", "pods");
         let selected: Vec<_> = pods
             .objects
-            .list(&pods.prefix(Some(place)))
+            .list(&pods.prefix(Some(namespace)))
             .objects
             .into_iter()
             .filter(|pod| selector.matches(pod.labels()))
             .collect();
-        let values: Vec<Value> =
-            selected.iter().map(|pod| pod.value()).filter(|pod| !crate::pods::ended(pod)).collect();
-        let expected = expected(cluster, place, &budget, &values);
+        let values: Vec<Value> = selected
+            .iter()
+            .map(|pod| pod.value())
+            .filter(|pod| !crate::pods::is_finished(pod))
+            .collect();
+        let expected = expected(cluster, namespace, &budget, &values);
         let desired = desired(&budget, expected);
         let now = cluster.now();
         let mut disrupted = serde_json::Map::new();
@@ -90,7 +93,7 @@ impl Controller for Budgets {
             })
             .count() as i64;
         let allowed = if expected > 0 { (healthy - desired).max(0) } else { 0 };
-        cluster.change(&budgets, place, budget_name, Part::Status, &WriteOptions::default(), |_, before| {
+        cluster.change(&budgets, namespace, budget_name, Part::Status, &WriteOptions::default(), |_, before| {
             let mut object = before.clone();
             let status = slot(&mut object, &["status"]);
             for (field, count) in [("currentHealthy", healthy), ("desiredHealthy", desired), ("disruptionsAllowed", allowed), ("expectedPods", expected)] {
@@ -113,8 +116,8 @@ impl Controller for Budgets {
     }
 }
 
-/// How many pods there should be, by what their controllers want.
-fn expected(cluster: &Cluster, place: &str, budget: &Value, pods: &[Value]) -> i64 {
+/// Returns the expected number of pods: the `replicas` of their controllers if the budget is relative.
+fn expected(cluster: &Cluster, namespace: &str, budget: &Value, pods: &[Value]) -> i64 {
     let percent = |name: &str| at(budget, &["spec", name]).is_some_and(Value::is_string);
     let by_controllers =
         at(budget, &["spec", "maxUnavailable"]).is_some() || percent("minAvailable");
@@ -136,8 +139,8 @@ fn expected(cluster: &Cluster, place: &str, budget: &Value, pods: &[Value]) -> i
         seen.push(uid);
         let resource =
             cluster.kinds.of_object(text(owner, &["apiVersion"]), text(owner, &["kind"]));
-        let object =
-            resource.and_then(|resource| cluster.value(&resource, place, text(owner, &["name"])));
+        let object = resource
+            .and_then(|resource| cluster.value(&resource, namespace, text(owner, &["name"])));
         sum += object.and_then(|object| int(&object, &["spec", "replicas"])).unwrap_or(0);
     }
     sum
@@ -145,10 +148,10 @@ fn expected(cluster: &Cluster, place: &str, budget: &Value, pods: &[Value]) -> i
 
 fn desired(budget: &Value, expected: i64) -> i64 {
     if let Some(most) = at(budget, &["spec", "maxUnavailable"]) {
-        return (expected - share(Some(most), expected, true)).max(0);
+        return (expected - scaled_value(Some(most), expected, true)).max(0);
     }
     match at(budget, &["spec", "minAvailable"]) {
-        Some(least) => share(Some(least), expected, true),
+        Some(least) => scaled_value(Some(least), expected, true),
         None => 0,
     }
 }

@@ -1,4 +1,4 @@
-//! What is kept for a time: events, and changes in the logs that watches read.
+//! Expiry of events, and compaction of watch caches.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,16 +7,16 @@ use jiff::Timestamp;
 
 use crate::cluster::{Cluster, DeleteOptions};
 use crate::json::text;
-use crate::limits::{COMPACTION_INTERVAL, EVENT_TIME};
+use crate::limits::{COMPACTION_INTERVAL, EVENT_TTL};
 
-/// How often it is looked for what is too old.
-const LOOK_EVERY: Duration = Duration::from_mins(1);
+/// Interval between searches for expired events.
+const CHECK_INTERVAL: Duration = Duration::from_mins(1);
 
-/// Removes old events for ever.
+/// Deletes expired events periodically.
 pub(super) async fn run(cluster: &Arc<Cluster>) {
     let events = cluster.resource("", "events");
     loop {
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(CHECK_INTERVAL).await;
         let now = cluster.now();
         for event in events.objects.list("").objects {
             let value = event.value();
@@ -28,7 +28,7 @@ pub(super) async fn run(cluster: &Arc<Cluster>) {
                 .filter_map(|time| time.parse::<Timestamp>().ok())
                 .max();
             let age = latest.map_or(0, |latest| now.as_second() - latest.as_second());
-            if age > EVENT_TIME.as_secs() as i64 {
+            if age > EVENT_TTL.as_secs() as i64 {
                 let _ = cluster.delete(
                     &events,
                     &event.namespace,
@@ -41,12 +41,12 @@ pub(super) async fn run(cluster: &Arc<Cluster>) {
     }
 }
 
-/// Lets all collections forget old changes, for ever.
+/// Compacts the watch caches of all collections periodically.
 pub(super) async fn forget_changes(cluster: &Arc<Cluster>) {
     loop {
         tokio::time::sleep(COMPACTION_INTERVAL).await;
         for resource in cluster.kinds.all() {
-            // Kinds of two versions share their objects; one of them is enough.
+            // Two API versions of a kind share one collection, which is compacted once.
             if resource.kind.strategy.stored_as.is_none() {
                 resource.objects.compact();
             }

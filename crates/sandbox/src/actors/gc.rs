@@ -1,4 +1,4 @@
-//! Garbage collection: objects whose owners are gone go, too.
+//! Garbage collector: deletes objects whose owners are gone, and finishes foreground and orphan deletion.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -6,19 +6,16 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::controller::{Informer, any_changed, relist_if_missed};
-use crate::cluster::{Cluster, DeleteOptions, Part, Propagation, WriteOptions};
-use crate::json::{list, name, text};
+use crate::cluster::{Cluster, DeleteOptions, FOREGROUND, ORPHAN, Part, Propagation, WriteOptions};
+use crate::json::{list, name, remove_text, text};
 use crate::kinds::{Resource, Verbs};
-use crate::status_error::ApiResult;
+use crate::status_error::{ApiResult, ignore};
 use crate::store::{ChangeKind, Collection, Object, Owner, key_of};
 
-const FOREGROUND: &str = "foregroundDeletion";
-const ORPHAN: &str = "orphan";
-
-/// Collects for ever. Kinds that come later are followed from then on.
+/// Runs the garbage collector. Kinds that are registered later are watched from then on.
 pub(super) async fn run(cluster: &Arc<Cluster>) {
     let mut informers: Vec<Informer> = Vec::new();
-    // Kinds are known by their collections, since two versions of one share it.
+    // Kinds are identified by their collection, since two API versions share one.
     let mut known: BTreeSet<usize> = BTreeSet::new();
     let mut definitions =
         cluster.resource("apiextensions.k8s.io", "customresourcedefinitions").objects.subscribe();
@@ -38,14 +35,14 @@ pub(super) async fn run(cluster: &Arc<Cluster>) {
                 let done = if change.kind == ChangeKind::Deleted {
                     owner_gone(cluster, &object.uid).and_then(|()| wake_owners(cluster, object))
                 } else if object.deleting {
-                    ending(cluster, &informer.resource, object)
+                    continue_deletion(cluster, &informer.resource, object)
                 } else if change.kind == ChangeKind::Added && !object.owners.is_empty() {
-                    check(cluster, &informer.resource, object)
+                    delete_if_orphaned(cluster, &informer.resource, object)
                 } else {
                     Ok(())
                 };
                 if let Err(failure) = done {
-                    tracing::debug!(key = %object.key, message = %failure.message, "cannot collect");
+                    tracing::debug!(key = %object.key, message = %failure.message, "garbage collection failed");
                 }
             }
         }
@@ -93,39 +90,39 @@ fn stored_kinds(cluster: &Cluster) -> impl Iterator<Item = Arc<Resource>> {
 
 fn owner_gone(cluster: &Cluster, uid: &str) -> ApiResult<()> {
     for (resource, object) in dependents(cluster, uid, Collection::owned_by) {
-        check(cluster, &resource, &object)?;
+        delete_if_orphaned(cluster, &resource, &object)?;
     }
     Ok(())
 }
 
-/// Ends an object that has owners, none of which exists.
-fn check(cluster: &Cluster, resource: &Resource, object: &Object) -> ApiResult<()> {
+/// Deletes an object that has owners, none of which exists.
+fn delete_if_orphaned(cluster: &Cluster, resource: &Resource, object: &Object) -> ApiResult<()> {
     let owners = &object.owners;
     if owners.is_empty() || owners.iter().any(|owner| exists(cluster, &object.namespace, owner)) {
         return Ok(());
     }
-    end(cluster, resource, object, Propagation::Background)
+    delete(cluster, resource, object, Propagation::Background)
 }
 
 pub(crate) fn exists(cluster: &Cluster, namespace: &str, owner: &Owner) -> bool {
     if cluster.snapshot_state.is_absent_owner(&owner.uid) {
         return true;
     }
-    // Nobody knows some kinds; their objects may be anywhere.
+    // The owner's kind is unknown, so its existence cannot be ruled out.
     let Some(resource) = cluster.kinds.of_object(&owner.api_version, &owner.kind) else {
         return true;
     };
     find(&resource, namespace, owner).is_some()
 }
 
-/// The owner that a reference names.
+/// Returns the owner that a reference names.
 fn find(resource: &Resource, namespace: &str, owner: &Owner) -> Option<Arc<Object>> {
-    let place = if resource.kind.namespaced { namespace } else { "" };
-    let found = resource.objects.get(&key_of(place, &owner.name));
+    let namespace = if resource.kind.namespaced { namespace } else { "" };
+    let found = resource.objects.get(&key_of(namespace, &owner.name));
     found.filter(|found| found.uid == owner.uid)
 }
 
-fn end(
+fn delete(
     cluster: &Cluster,
     resource: &Resource,
     object: &Object,
@@ -136,36 +133,34 @@ fn end(
         propagation: Some(propagation),
         ..DeleteOptions::default()
     };
-    match cluster.delete(resource, &object.namespace, &object.name, &options) {
-        Err(failure) if failure.code != 404 && failure.code != 409 => Err(failure),
-        _ => Ok(()),
-    }
+    let deleted = cluster.delete(resource, &object.namespace, &object.name, &options);
+    ignore(deleted, &[404, 409])
 }
 
-/// What the end of an object asks of the objects that it owns.
-fn ending(cluster: &Cluster, resource: &Resource, object: &Object) -> ApiResult<()> {
+/// Continues the deletion of an object: orphans or deletes its dependents, then removes the finalizer.
+fn continue_deletion(cluster: &Cluster, resource: &Resource, object: &Object) -> ApiResult<()> {
     let value = object.value();
     let has = |finalizer: &str| {
         list(&value, &["metadata", "finalizers"]).iter().any(|one| one == finalizer)
     };
     if has(ORPHAN) {
         for (resource, dependent) in dependents(cluster, &object.uid, Collection::owned_by) {
-            disown(cluster, &resource, &dependent, &object.uid)?;
+            remove_owner(cluster, &resource, &dependent, &object.uid)?;
         }
-        return release(cluster, resource, object, ORPHAN);
+        return remove_finalizer(cluster, resource, object, ORPHAN);
     }
     if has(FOREGROUND) {
         for (of, dependent) in dependents(cluster, &object.uid, Collection::live_dependents) {
-            end(cluster, &of, &dependent, Propagation::Foreground)?;
+            delete(cluster, &of, &dependent, Propagation::Foreground)?;
         }
         if !is_blocked(cluster, &object.uid) {
-            return release(cluster, resource, object, FOREGROUND);
+            return remove_finalizer(cluster, resource, object, FOREGROUND);
         }
     }
     Ok(())
 }
 
-/// Owners that wait for the end of an object are looked at again.
+/// Continues the deletion of owners that may have waited for this dependent.
 fn wake_owners(cluster: &Cluster, object: &Object) -> ApiResult<()> {
     for owner in &object.owners {
         let Some(resource) = cluster.kinds.of_object(&owner.api_version, &owner.kind) else {
@@ -173,17 +168,22 @@ fn wake_owners(cluster: &Cluster, object: &Object) -> ApiResult<()> {
         };
         let found = find(&resource, &object.namespace, owner);
         let Some(found) = found.filter(|found| found.deleting) else { continue };
-        // Until the last of its dependents is gone there is nothing to do, and nothing to parse.
+        // While dependents are left, the owner keeps its finalizer; skip parsing it.
         let waits = is_blocked(cluster, &found.uid)
             && stored_kinds(cluster).all(|of| of.objects.live_dependents(&found.uid).is_empty());
         if !waits {
-            ending(cluster, &resource, &found)?;
+            continue_deletion(cluster, &resource, &found)?;
         }
     }
     Ok(())
 }
 
-fn disown(cluster: &Cluster, resource: &Resource, object: &Object, owner: &str) -> ApiResult<()> {
+fn remove_owner(
+    cluster: &Cluster,
+    resource: &Resource,
+    object: &Object,
+    owner: &str,
+) -> ApiResult<()> {
     edit(cluster, resource, object, |value| {
         let owners = list(value, &["metadata", "ownerReferences"]).iter();
         let rest: Vec<Value> = owners.filter(|one| text(one, &["uid"]) != owner).cloned().collect();
@@ -191,16 +191,14 @@ fn disown(cluster: &Cluster, resource: &Resource, object: &Object, owner: &str) 
     })
 }
 
-fn release(
+fn remove_finalizer(
     cluster: &Cluster,
     resource: &Resource,
     object: &Object,
     finalizer: &str,
 ) -> ApiResult<()> {
     edit(cluster, resource, object, |value| {
-        let finalizers = list(value, &["metadata", "finalizers"]).iter();
-        let rest: Vec<Value> = finalizers.filter(|one| *one != finalizer).cloned().collect();
-        value["metadata"]["finalizers"] = rest.into();
+        remove_text(value, &["metadata", "finalizers"], finalizer);
     })
 }
 
@@ -227,15 +225,12 @@ fn edit(
             Ok(Some(value))
         },
     );
-    match done {
-        Err(failure) if failure.code != 404 => Err(failure),
-        _ => Ok(()),
-    }
+    ignore(done, &[404])
 }
 
 #[cfg(test)]
 thread_local! {
-    /// Dependents that this thread has looked at.
+    /// Dependents visited by this thread.
     static VISITED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 

@@ -1,4 +1,4 @@
-//! Jobs: pods that run to their end, so many of them.
+//! Controller of Jobs: runs pods to completion.
 
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::Settings;
-use super::controller::{Controller, Key, own};
+use super::controller::{Controller, Key, own_key};
 use super::recorder::EventRecorder;
 use super::workload::{Pod, controller_of, create, delete_pod, from_template, pods_of};
 use crate::cluster::{Cluster, DeleteOptions, Part, Propagation, WriteOptions, seconds};
@@ -16,33 +16,33 @@ use crate::status_error::ApiResult;
 use crate::store::{Change, Object};
 use crate::subresources::set_condition;
 
-/// Pods that are made at a time, as upstream has it.
+/// Maximum number of pods created per reconcile, as upstream.
 const BURST: i64 = 500;
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 
 static RECORDER: EventRecorder = EventRecorder::new("job-controller");
 
-/// The controller.
+/// The controller of Jobs.
 pub(super) struct Jobs {
     speed: f64,
 }
 
 impl Jobs {
     pub(super) fn new(settings: Settings) -> Self {
-        Self { speed: settings.speed.max(0.001) }
+        Self { speed: settings.speed() }
     }
 }
 
-/// What the pods of a job come to.
-struct Count {
+/// Counts of the pods of a job.
+struct PodCounts {
     active: Vec<Pod>,
     ready: i64,
     succeeded: i64,
     failed: i64,
-    /// Indexes that have succeeded.
-    done: BTreeSet<i64>,
-    /// Indexes that are at work.
-    at_work: HashSet<i64>,
+    /// Completion indexes that have succeeded.
+    succeeded_indexes: BTreeSet<i64>,
+    /// Completion indexes that have an active pod.
+    active_indexes: HashSet<i64>,
 }
 
 impl Controller for Jobs {
@@ -52,10 +52,10 @@ impl Controller for Jobs {
 
     fn keys_of_change(&self, cluster: &Cluster, source: usize, change: &Change) -> Vec<Key> {
         if source == 0 {
-            return vec![own(change)];
+            return vec![own_key(change)];
         }
-        // A pod that ends is progress: the job goes on.
-        let ended = |object: &Object| Pod::phase_is_last(object);
+        // A finished pod means that the job makes progress, so the snapshot's state no longer applies.
+        let ended = |object: &Object| Pod::is_finished_object(object);
         if change.previous.as_ref().is_some_and(|before| !ended(before)) && ended(&change.object) {
             for owner in &change.object.owners {
                 cluster.snapshot_state.release(&owner.uid);
@@ -64,16 +64,20 @@ impl Controller for Jobs {
         controller_of(change, "Job")
     }
 
-    fn reconcile(&self, cluster: &Cluster, (place, job_name): &Key) -> ApiResult<Option<Duration>> {
+    fn reconcile(
+        &self,
+        cluster: &Cluster,
+        (namespace, job_name): &Key,
+    ) -> ApiResult<Option<Duration>> {
         let jobs = cluster.resource("batch", "jobs");
-        let Some(job) = cluster.value(&jobs, place, job_name) else { return Ok(None) };
+        let Some(job) = cluster.value(&jobs, namespace, job_name) else { return Ok(None) };
         if at(&job, &["metadata", "deletionTimestamp"]).is_some() {
             return Ok(None);
         }
         if holds(&job, "Complete") || holds(&job, "Failed") {
-            return self.retire(cluster, place, &job);
+            return self.delete_after_ttl(cluster, namespace, &job);
         }
-        if cluster.snapshot_state.keeps(&job) {
+        if cluster.snapshot_state.is_held(&job) {
             return Ok(None);
         }
         let count = count(cluster, &job);
@@ -104,25 +108,25 @@ impl Controller for Jobs {
         };
         let suspended = truth(&job, &["spec", "suspend"]);
         let mut active = count.active.len() as i64;
-        let mut grown = Ok(());
+        let mut adjusted = Ok(());
         if verdict.is_some() || suspended {
             for pod in &count.active {
                 delete_pod(cluster, &pod.object)?;
             }
             active = 0;
         } else {
-            let (more, done) = grow(cluster, place, &job, &count, wanted);
+            let (more, done) = adjust_pods(cluster, namespace, &job, &count, wanted);
             active += more;
-            grown = done;
+            adjusted = done;
         }
-        // The status is written even when a pod was refused.
-        write_status(cluster, place, &job, &count, active, verdict, suspended)?;
-        grown.map(|()| wait)
+        // The status is written even if the creation of a pod was rejected.
+        write_status(cluster, namespace, &job, &count, active, verdict, suspended)?;
+        adjusted.map(|()| wait)
     }
 }
 
 impl Jobs {
-    /// Whether a job is at work for too long, and when to look again.
+    /// Returns `true` if the active deadline has passed, and when to check again.
     fn deadline(&self, cluster: &Cluster, job: &Value) -> (bool, Option<Duration>) {
         let Some(deadline) = int(job, &["spec", "activeDeadlineSeconds"]) else {
             return (false, None);
@@ -138,8 +142,13 @@ impl Jobs {
         )
     }
 
-    /// Removes a job that has ended, if it says when.
-    fn retire(&self, cluster: &Cluster, place: &str, job: &Value) -> ApiResult<Option<Duration>> {
+    /// Deletes a finished job once its TTL has passed.
+    fn delete_after_ttl(
+        &self,
+        cluster: &Cluster,
+        namespace: &str,
+        job: &Value,
+    ) -> ApiResult<Option<Duration>> {
         let Some(keep) = int(job, &["spec", "ttlSecondsAfterFinished"]) else { return Ok(None) };
         let conditions = crate::json::list(job, &["status", "conditions"]).iter();
         let ended = conditions
@@ -156,38 +165,42 @@ impl Jobs {
             propagation: Some(Propagation::Foreground),
             ..DeleteOptions::default()
         };
-        cluster.delete(&cluster.resource("batch", "jobs"), place, name(job), &options).map(|_| None)
+        cluster
+            .delete(&cluster.resource("batch", "jobs"), namespace, name(job), &options)
+            .map(|_| None)
     }
 }
 
-fn count(cluster: &Cluster, job: &Value) -> Count {
+fn count(cluster: &Cluster, job: &Value) -> PodCounts {
     let indexed = text(job, &["spec", "completionMode"]) == "Indexed";
-    let mut count = Count {
+    let mut count = PodCounts {
         active: Vec::new(),
         ready: 0,
         succeeded: 0,
         failed: 0,
-        done: BTreeSet::new(),
-        at_work: HashSet::new(),
+        succeeded_indexes: BTreeSet::new(),
+        active_indexes: HashSet::new(),
     };
     for pod in pods_of(cluster, uid(job)) {
         // A label that is not a number stands for no index.
         let index = pod.label(INDEX).parse::<i64>().unwrap_or(-1);
         match pod.phase() {
-            "Succeeded" if indexed => count.succeeded += i64::from(count.done.insert(index)),
+            "Succeeded" if indexed => {
+                count.succeeded += i64::from(count.succeeded_indexes.insert(index));
+            }
             "Succeeded" => count.succeeded += 1,
-            // It was stopped, and its object goes next.
+            // A pod deleted by the controller is no failure.
             "Failed" if pod.object.deleting => {}
             "Failed" => count.failed += 1,
             _ if pod.object.deleting => {}
             _ => {
                 count.ready += i64::from(pod.ready());
-                count.at_work.insert(index);
+                count.active_indexes.insert(index);
                 count.active.push(pod);
             }
         }
     }
-    // Pods of a job restart in place when they may; each restart is a failure.
+    // With restartPolicy OnFailure containers restart in place; each restart counts as a failure.
     for pod in &count.active {
         let value = pod.value();
         let statuses = crate::json::list(&value, &["status", "containerStatuses"]);
@@ -197,12 +210,12 @@ fn count(cluster: &Cluster, job: &Value) -> Count {
     count
 }
 
-/// Makes or ends pods. Returns by how many there are more, also when one of them was refused.
-fn grow(
+/// Creates or deletes pods. Returns the change in their number, also if one of them was rejected.
+fn adjust_pods(
     cluster: &Cluster,
-    place: &str,
+    namespace: &str,
     job: &Value,
-    count: &Count,
+    count: &PodCounts,
     wanted: Option<i64>,
 ) -> (i64, ApiResult<()>) {
     let parallel = int(job, &["spec", "parallelism"]).unwrap_or(1).max(0);
@@ -215,8 +228,9 @@ fn grow(
     let missing = (most - active).clamp(0, BURST);
     let pods = cluster.resource("", "pods");
     let indexed = text(job, &["spec", "completionMode"]) == "Indexed";
-    let mut free = (0..wanted.unwrap_or(0))
-        .filter(|index| !count.done.contains(index) && !count.at_work.contains(index));
+    let mut free = (0..wanted.unwrap_or(0)).filter(|index| {
+        !count.succeeded_indexes.contains(index) && !count.active_indexes.contains(index)
+    });
     for made in 0..missing {
         let mut pod = from_template(job);
         pod["metadata"]["generateName"] = format!("{}-", name(job)).into();
@@ -227,14 +241,14 @@ fn grow(
             slot(&mut pod, &["metadata", "labels"])[INDEX] = index.as_str().into();
             slot(&mut pod, &["metadata", "annotations"])[INDEX] = index.into();
         }
-        match create(cluster, &pods, place, pod) {
+        match create(cluster, &pods, namespace, pod) {
             Ok(pod) => {
                 let message = format!("Created pod: {}", pod.name);
-                RECORDER.note(cluster, job, "Normal", "SuccessfulCreate", &message);
+                RECORDER.record(cluster, job, "Normal", "SuccessfulCreate", &message);
             }
             Err(failure) => {
                 let message = format!("Error creating: {}", failure.message);
-                RECORDER.note(cluster, job, "Warning", "FailedCreate", &message);
+                RECORDER.record(cluster, job, "Warning", "FailedCreate", &message);
                 return (made, Err(failure));
             }
         }
@@ -252,16 +266,16 @@ fn grow(
 
 fn write_status(
     cluster: &Cluster,
-    place: &str,
+    namespace: &str,
     job: &Value,
-    count: &Count,
+    count: &PodCounts,
     active: i64,
     verdict: Option<(&str, &str, &str)>,
     suspended: bool,
 ) -> ApiResult<()> {
     let jobs = cluster.resource("batch", "jobs");
     let time = seconds(cluster.now());
-    cluster.change(&jobs, place, name(job), Part::Status, &WriteOptions::default(), |_, before| {
+    cluster.change(&jobs, namespace, name(job), Part::Status, &WriteOptions::default(), |_, before| {
         let mut object = before.clone();
         let status = slot(&mut object, &["status"]);
         if !suspended {
@@ -274,8 +288,8 @@ fn write_status(
         status["ready"] = ready.into();
         status["terminating"] = 0.into();
         status["uncountedTerminatedPods"] = json!({});
-        if !count.done.is_empty() {
-            status["completedIndexes"] = ranges(&count.done).into();
+        if !count.succeeded_indexes.is_empty() {
+            status["completedIndexes"] = ranges(&count.succeeded_indexes).into();
         }
         if let Some((kind, reason, message)) = verdict {
             let first = if kind == "Complete" { "SuccessCriteriaMet" } else { "FailureTarget" };
@@ -300,12 +314,12 @@ fn write_status(
         } else {
             ("Warning", reason, message)
         };
-        RECORDER.note(cluster, job, level, reason, message);
+        RECORDER.record(cluster, job, level, reason, message);
     }
     Ok(())
 }
 
-/// Numbers as ranges, such as `0-3,5`.
+/// Formats numbers as ranges, such as `0-3,5`.
 fn ranges(numbers: &BTreeSet<i64>) -> String {
     let mut parts: Vec<(i64, i64)> = Vec::new();
     for &number in numbers.range(0..) {

@@ -1,13 +1,13 @@
-//! Kubelets: pods that were bound are admitted and run, and those that were deleted stop.
+//! Simulated kubelets: they admit, start, restart and stop the pods that are bound to their nodes.
 //!
 //! Annotations of a pod change how it runs: [`life::STARTS_AFTER`], [`life::RUNS_FOR`],
-//! [`life::EXIT_CODE`] and [`life::STOPS_AFTER`]. The life of a pod is in [`life`]. The kubelet plans the
-//! steps that follow from each version of a pod, and when one is due it reads the pod again and takes
-//! the step only if the pod is still at the stage for it.
+//! [`life::EXIT_CODE`] and [`life::STOPS_AFTER`]. The lifecycle of a pod is in [`life`]. The kubelet plans
+//! the steps that follow from each version of a pod. When a step is due, it reads the pod again and takes
+//! the step only if the pod is still in a stage that allows it.
 
 mod agenda;
 mod life;
-mod room;
+mod requested;
 mod status;
 
 use std::collections::BTreeSet;
@@ -21,8 +21,8 @@ use tokio::time::{Instant, sleep_until};
 
 use self::agenda::{Agenda, Task};
 pub(super) use self::life::duration;
-use self::life::{Pace, Stage, Step};
-use self::room::Room;
+use self::life::{ScaledClock, Stage, Step};
+use self::requested::Requested;
 use super::Settings;
 use super::controller::Informer;
 use super::outage;
@@ -33,10 +33,10 @@ use crate::kinds::Resource;
 use crate::status_error::ApiResult;
 use crate::store::{Change, ChangeKind, Object};
 
-/// Pods that are looked at, or steps that are taken, before others get their turn.
-const TURN: usize = 64;
-/// When a step that could not be written is tried again.
-const RETRY: Duration = Duration::from_secs(1);
+/// Number of changes handled, or steps taken, before the task yields.
+const BATCH_SIZE: usize = 64;
+/// Delay before a step whose write failed is retried.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 static RECORDER: EventRecorder = EventRecorder::new("kubelet");
 
@@ -47,13 +47,13 @@ struct Kubelet {
     settings: Settings,
     addresses: AtomicU32,
     agenda: Agenda,
-    /// What admitted pods take. It follows from the objects and is made anew when changes were missed.
-    room: Room,
-    /// The names of nodes that fail.
-    down: BTreeSet<Box<str>>,
+    /// Resources and ports of admitted pods, derived from the objects and rebuilt after missed changes.
+    requested: Requested,
+    /// Names of the nodes that fail.
+    failed_nodes: BTreeSet<Box<str>>,
 }
 
-/// Runs all kubelets for ever.
+/// Runs the kubelets of all nodes.
 pub(super) async fn run(cluster: &Arc<Cluster>, settings: Settings) {
     let pods = cluster.resource("", "pods");
     let mut informer = Informer::new(Arc::clone(&pods));
@@ -65,27 +65,27 @@ pub(super) async fn run(cluster: &Arc<Cluster>, settings: Settings) {
         settings,
         addresses: AtomicU32::new(1),
         agenda: Agenda::default(),
-        room: Room::default(),
-        down: BTreeSet::new(),
+        requested: Requested::default(),
+        failed_nodes: BTreeSet::new(),
     };
     loop {
         let changes = informer.poll();
         if informer.missed() {
-            kubelet.room = Room::default();
+            kubelet.requested = Requested::default();
         }
-        for (place, change) in changes.iter().enumerate() {
-            kubelet.see(change);
-            if place % TURN == TURN - 1 {
+        for (index, change) in changes.iter().enumerate() {
+            kubelet.handle_pod_change(change);
+            if index % BATCH_SIZE == BATCH_SIZE - 1 {
                 tokio::task::yield_now().await;
             }
         }
         for change in nodes.poll() {
-            kubelet.see_node(&change);
+            kubelet.handle_node_change(&change);
         }
         if nodes.missed() {
-            kubelet.end_the_lost();
+            kubelet.delete_pods_of_missing_nodes();
         }
-        let busy = kubelet.act();
+        let busy = kubelet.take_due_steps();
         if busy || !changes.is_empty() {
             tokio::task::yield_now().await;
             continue;
@@ -101,51 +101,54 @@ pub(super) async fn run(cluster: &Arc<Cluster>, settings: Settings) {
 
 impl Kubelet {
     /// Plans the steps that follow from the newest version of a pod.
-    fn see(&mut self, change: &Change) {
+    fn handle_pod_change(&mut self, change: &Change) {
         let object = &change.object;
         if change.kind == ChangeKind::Deleted {
             self.agenda.forget(&object.uid);
-            self.room.give_back(&object.uid);
+            self.requested.remove(&object.uid);
             return;
         }
         let newest = self.pods.objects.get(&object.key);
         if newest.is_none_or(|newest| newest.version != object.version) {
-            // Its own change follows.
+            // The change to the newest version is still to come.
             return;
         }
-        let here = self.is_here(object);
-        if !here && !object.deleting {
+        let node_exists = self.node_exists(object);
+        if !node_exists && !object.deleting {
             self.agenda.forget(&object.uid);
             return;
         }
         let pod = object.value();
-        if life::takes_room(&pod) {
-            self.room.take(&pod);
+        if life::occupies_resources(&pod) {
+            self.requested.add(&pod);
         } else {
-            self.room.give_back(&object.uid);
+            self.requested.remove(&object.uid);
         }
-        if self.is_down(object) {
+        if self.node_failed(object) {
             self.agenda.forget(&object.uid);
             return;
         }
         let mut steps =
-            life::plan(&pod, Pace { now: self.cluster.now(), speed: self.settings.speed });
+            life::plan(&pod, ScaledClock { now: self.cluster.now(), speed: self.settings.speed });
         for (_, wait) in &mut steps {
-            // Nothing of a deleted pod runs when its node is gone.
-            *wait = if here { self.settings.wait(*wait) } else { Duration::ZERO };
+            // Without its node, nothing of a deleted pod runs any more.
+            *wait = if node_exists { self.settings.wait(*wait) } else { Duration::ZERO };
         }
         if self.agenda.plan(object, &steps).contains(&Step::Stop) {
             self.note_killing(&pod);
         }
     }
 
-    /// A node that comes up, or fails no more, goes on with its pods. The pods of one that is gone go, too.
-    fn see_node(&mut self, change: &Change) {
+    /// Plans the pods of a node that was added or recovered, and deletes the pods of a deleted node.
+    fn handle_node_change(&mut self, change: &Change) {
         let node = &change.object;
         let gone = change.kind == ChangeKind::Deleted;
         let fails = !gone && outage::fails(&node.value());
-        let changed =
-            if fails { self.down.insert(node.name.clone()) } else { self.down.remove(&node.name) };
+        let changed = if fails {
+            self.failed_nodes.insert(node.name.clone())
+        } else {
+            self.failed_nodes.remove(&node.name)
+        };
         if !(gone || changed || change.kind == ChangeKind::Added) {
             return;
         }
@@ -154,41 +157,41 @@ impl Kubelet {
                 let options = DeleteOptions::now(&pod.uid);
                 let _ = self.cluster.delete(&self.pods, &pod.namespace, &pod.name, &options);
             } else {
-                self.see(&Change::present(pod));
+                self.handle_pod_change(&Change::present(pod));
             }
         }
     }
 
-    /// Removes the pods of nodes that are gone, after changes of nodes were missed.
-    fn end_the_lost(&self) {
+    /// Deletes the pods of nodes that do not exist, after deletions of nodes may have been missed.
+    fn delete_pods_of_missing_nodes(&self) {
         for pod in self.pods.objects.list("").objects {
-            if !pod.field_named("spec.nodeName").is_empty() && !self.is_here(&pod) {
+            if !pod.field_named("spec.nodeName").is_empty() && !self.node_exists(&pod) {
                 let options = DeleteOptions::now(&pod.uid);
                 let _ = self.cluster.delete(&self.pods, &pod.namespace, &pod.name, &options);
             }
         }
     }
 
-    /// Whether the node of a pod exists.
-    fn is_here(&self, pod: &Object) -> bool {
+    /// Returns `true` if the node of a pod exists.
+    fn node_exists(&self, pod: &Object) -> bool {
         self.nodes.objects.get(pod.field_named("spec.nodeName")).is_some()
     }
 
-    /// Whether the node of a pod fails, so that its kubelet does nothing.
-    fn is_down(&self, pod: &Object) -> bool {
-        self.down.contains(pod.field_named("spec.nodeName"))
+    /// Returns `true` if the node of a pod fails, so that its kubelet is inactive.
+    fn node_failed(&self, pod: &Object) -> bool {
+        self.failed_nodes.contains(pod.field_named("spec.nodeName"))
     }
 
-    /// Takes steps that are due; whether there may be more.
-    fn act(&mut self) -> bool {
-        for _ in 0..TURN {
+    /// Takes the steps that are due. Returns `true` if more may be due.
+    fn take_due_steps(&mut self) -> bool {
+        for _ in 0..BATCH_SIZE {
             let Some(Task { key, uid, step }) = self.agenda.take() else { return false };
             let pod = self.pods.objects.get(&key).filter(|pod| pod.uid == uid);
-            let Some(pod) = pod.filter(|pod| !self.is_down(pod)) else { continue };
-            match self.take(&pod, step) {
+            let Some(pod) = pod.filter(|pod| !self.node_failed(pod)) else { continue };
+            match self.take_step(&pod, step) {
                 Err(failure) if failure.code != 404 => {
-                    tracing::warn!(pod = %key, ?step, message = %failure.message, "a step of a pod failed and will be tried again");
-                    self.agenda.plan(&pod, &[(step, RETRY)]);
+                    tracing::warn!(pod = %key, ?step, message = %failure.message, "pod lifecycle step failed, retrying");
+                    self.agenda.plan(&pod, &[(step, RETRY_DELAY)]);
                 }
                 _ => {}
             }
@@ -196,7 +199,7 @@ impl Kubelet {
         true
     }
 
-    fn take(&mut self, pod: &Object, step: Step) -> ApiResult<()> {
+    fn take_step(&mut self, pod: &Object, step: Step) -> ApiResult<()> {
         let now = seconds(self.cluster.now());
         match step {
             Step::Admit => self.admit(pod, &now)?,
@@ -210,16 +213,16 @@ impl Kubelet {
                     && Stage::of(&pod) == Some(Stage::BackOff)
                 {
                     let message = "Back-off restarting failed container";
-                    RECORDER.note(&self.cluster, &pod, "Warning", "BackOff", message);
+                    RECORDER.record(&self.cluster, &pod, "Warning", "BackOff", message);
                 }
             }
-            Step::Judge => {
-                self.write(pod, step, |pod| status::judged(pod, &now))?;
+            Step::UpdateReadiness => {
+                self.write(pod, step, |pod| status::readiness_updated(pod, &now))?;
             }
             Step::Expire => {
                 if let Some(pod) = self.write(pod, step, |pod| status::expired(pod, &now))? {
                     let (reason, message) = (status::EXPIRED, status::EXPIRED_MESSAGE);
-                    RECORDER.note(&self.cluster, &pod, "Normal", reason, message);
+                    RECORDER.record(&self.cluster, &pod, "Normal", reason, message);
                 }
             }
             Step::Stop => {
@@ -233,45 +236,45 @@ impl Kubelet {
         Ok(())
     }
 
-    /// Admits a pod and starts it, unless it takes time to start or does not fit on the node.
+    /// Admits a pod and starts it, unless it has a start delay or does not fit on the node.
     fn admit(&mut self, pod: &Object, now: &str) -> ApiResult<()> {
         let node = self.nodes.objects.get(pod.field_named("spec.nodeName"));
         let node = node.map(|node| node.value()).unwrap_or_default();
-        let after = self.write(pod, Step::Admit, |pod| match self.room.check(pod, &node) {
+        let after = self.write(pod, Step::Admit, |pod| match self.requested.check(pod, &node) {
             Err(rejection) => status::rejected(pod, now, &rejection),
             Ok(()) if life::starts_after(pod).is_some() => {
-                status::creating(pod, now, &self.host(pod))
+                status::creating(pod, now, &self.node_address(pod))
             }
             Ok(()) => self.started(pod, now),
         })?;
         let Some(after) = after else { return Ok(()) };
-        if life::takes_room(&after) {
-            // The next pod of this turn must find it counted.
-            self.room.take(&after);
+        if life::occupies_resources(&after) {
+            // The next pod of this batch must see it counted.
+            self.requested.add(&after);
             self.note_started(Some(&after));
         } else {
             let of = |field| text(&after, &["status", field]);
             let message = of("message").trim_start_matches("Pod was rejected: ");
-            RECORDER.note(&self.cluster, &after, "Warning", of("reason"), message);
+            RECORDER.record(&self.cluster, &after, "Warning", of("reason"), message);
         }
         Ok(())
     }
 
-    /// The pod with running containers.
+    /// Returns the pod with running containers.
     fn started(&self, pod: &Value, now: &str) -> Value {
-        let host = self.host(pod);
+        let host = self.node_address(pod);
         let own = text(pod, &["status", "podIP"]);
         let address = if !own.is_empty() {
             own.to_owned()
         } else if crate::json::truth(pod, &["spec", "hostNetwork"]) {
             host.clone()
         } else {
-            self.address()
+            self.next_pod_address()
         };
         status::started(pod, now, &host, &address)
     }
 
-    /// Tells of containers that were started for the first time.
+    /// Emits the events of containers that were started for the first time.
     fn note_started(&self, pod: Option<&Value>) {
         let first = |status: &Value| {
             int(status, &["restartCount"]) == Some(0) && at(status, &["state", "running"]).is_some()
@@ -285,7 +288,7 @@ impl Kubelet {
             let part = format!("spec.containers{{{}}}", text(container, &["name"]));
             let image = text(container, &["image"]);
             let note = |reason, message: &str| {
-                RECORDER.note_at(&self.cluster, pod, &part, "Normal", reason, message);
+                RECORDER.record_at(&self.cluster, pod, &part, "Normal", reason, message);
             };
             let pulled = format!(
                 "Container image {image:?} already present on machine and can be accessed by the pod"
@@ -296,20 +299,20 @@ impl Kubelet {
         }
     }
 
-    /// Says once for each container of a deleted pod that it is being stopped.
+    /// Emits one event for each running container of a deleted pod.
     fn note_killing(&self, pod: &Value) {
         for container in list(pod, &["status", "containerStatuses"]) {
             if at(container, &["state", "running"]).is_some() {
                 let name = text(container, &["name"]);
                 let part = format!("spec.containers{{{name}}}");
                 let message = format!("Stopping container {name}");
-                RECORDER.note_at(&self.cluster, pod, &part, "Normal", "Killing", &message);
+                RECORDER.record_at(&self.cluster, pod, &part, "Normal", "Killing", &message);
             }
         }
     }
 
-    /// Writes what a step makes of a pod, unless the pod is not at the stage for it any more. Returns
-    /// what was written.
+    /// Writes the result of a step, unless the pod is no longer in a stage that allows the step. Returns
+    /// the written pod.
     fn write(
         &self,
         pod: &Object,
@@ -318,11 +321,10 @@ impl Kubelet {
     ) -> ApiResult<Option<Value>> {
         let options = WriteOptions::default();
         let mut after = None;
-        let place = (&*pod.namespace, &*pod.name);
         self.cluster.change(
             &self.pods,
-            place.0,
-            place.1,
+            &pod.namespace,
+            &pod.name,
             Part::Status,
             &options,
             |current, before| {
@@ -334,8 +336,8 @@ impl Kubelet {
         Ok(after)
     }
 
-    /// The address of the node of a pod.
-    fn host(&self, pod: &Value) -> String {
+    /// Returns the internal IP address of a pod's node.
+    fn node_address(&self, pod: &Value) -> String {
         let node = self.nodes.objects.get(text(pod, &["spec", "nodeName"]));
         let node = node.map(|node| node.value()).unwrap_or_default();
         let addresses = list(&node, &["status", "addresses"]).iter();
@@ -343,7 +345,7 @@ impl Kubelet {
         internal.next().map(|one| text(one, &["address"]).to_owned()).unwrap_or_default()
     }
 
-    fn address(&self) -> String {
+    fn next_pod_address(&self) -> String {
         let number = self.addresses.fetch_add(1, Ordering::Relaxed) % (1 << 23);
         Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 128, 0, 0)) + number).to_string()
     }

@@ -1,21 +1,21 @@
-//! Namespaces: their default account, and their end.
+//! Controller of Namespaces: creates the default service account and finishes deletions.
 
 use std::time::Duration;
 
 use serde_json::json;
 
-use super::controller::{Controller, Key, own};
+use super::controller::{Controller, Key, own_key};
 use super::workload::create;
 use crate::cluster::{Cluster, DeleteOptions, Part, WriteOptions};
-use crate::json::{list, slot};
+use crate::json::remove_text;
 use crate::kinds::Verbs;
-use crate::status_error::ApiResult;
+use crate::status_error::{ApiResult, ignore};
 use crate::store::{Change, ChangeKind};
 
-/// How long until an ending namespace is looked at again; its pods take time.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// Delay before a namespace that still has objects is checked again.
+const RECHECK_DELAY: Duration = Duration::from_millis(100);
 
-/// The controller.
+/// The controller of Namespaces.
 pub(super) struct Namespaces;
 
 impl Controller for Namespaces {
@@ -24,7 +24,7 @@ impl Controller for Namespaces {
     }
 
     fn keys_of_change(&self, _: &Cluster, _: usize, change: &Change) -> Vec<Key> {
-        if change.kind == ChangeKind::Deleted { Vec::new() } else { vec![own(change)] }
+        if change.kind == ChangeKind::Deleted { Vec::new() } else { vec![own_key(change)] }
     }
 
     fn reconcile(&self, cluster: &Cluster, (_, namespace): &Key) -> ApiResult<Option<Duration>> {
@@ -49,30 +49,19 @@ impl Controller for Namespaces {
             for object in resource.objects.list(&resource.prefix(Some(namespace))).objects {
                 left += 1;
                 if !object.deleting {
-                    match cluster.delete(
-                        &resource,
-                        namespace,
-                        &object.name,
-                        &DeleteOptions::default(),
-                    ) {
-                        Err(failure) if failure.code != 404 => return Err(failure),
-                        _ => {}
-                    }
+                    let options = DeleteOptions::default();
+                    let deleted = cluster.delete(&resource, namespace, &object.name, &options);
+                    ignore(deleted, &[404])?;
                 }
             }
         }
         if left > 0 {
-            return Ok(Some(LOOK_AGAIN));
+            return Ok(Some(RECHECK_DELAY));
         }
         let options = WriteOptions::default();
         cluster.change(&namespaces, "", namespace, Part::Whole, &options, |_, before| {
             let mut object = before.clone();
-            let rest: Vec<_> = list(before, &["spec", "finalizers"])
-                .iter()
-                .filter(|one| *one != "kubernetes")
-                .cloned()
-                .collect();
-            slot(&mut object, &["spec"])["finalizers"] = rest.into();
+            remove_text(&mut object, &["spec", "finalizers"], "kubernetes");
             Ok(Some(object))
         })?;
         Ok(None)

@@ -1,24 +1,24 @@
-//! Nodes: the machines that the sandbox pretends to have.
+//! Controller of Nodes, and the node objects of the sandbox.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::controller::{Controller, Key, own};
+use super::controller::{Controller, Key, own_key};
 use crate::cluster::{Cluster, DeleteOptions, Part, WriteOptions, micros, seconds};
 use crate::json::{at, list, slot, text, truth};
 use crate::status_error::ApiResult;
 use crate::store::{Change, ChangeKind};
 use crate::subresources::set_condition;
 
-/// How often nodes tell that they live. Only tools look at it here.
+/// Interval of heartbeats. Only clients read them here.
 const HEARTBEAT: Duration = Duration::from_secs(40);
 const LEASE_SECONDS: i64 = 120;
 const LEASES: &str = "kube-node-lease";
 const CORDONED: &str = "node.kubernetes.io/unschedulable";
 
-/// A node of the given number, as `--nodes` makes them.
+/// Returns the node with this number, as `--nodes` creates them.
 pub fn plain(number: usize) -> Value {
     let zone = ["zone-a", "zone-b", "zone-c"][number % 3];
     group_node(
@@ -29,7 +29,7 @@ pub fn plain(number: usize) -> Value {
     )
 }
 
-/// A node of a group: labels, taints and capacity as the group says.
+/// Returns a node with the labels, taints and capacity of a node group.
 pub fn group_node(name: &str, group: &Value) -> Value {
     let mut labels = json!({
         "kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64",
@@ -57,7 +57,7 @@ pub fn group_node(name: &str, group: &Value) -> Value {
     node
 }
 
-/// The controller: registers nodes, keeps the taints of cordoned ones, and renews their leases.
+/// The controller of Nodes: registers them, taints cordoned ones, and renews their leases.
 pub(super) struct Nodes;
 
 impl Controller for Nodes {
@@ -71,7 +71,7 @@ impl Controller for Nodes {
             let _ = cluster.delete(&leases, LEASES, &change.object.name, &DeleteOptions::default());
             return Vec::new();
         }
-        vec![own(change)]
+        vec![own_key(change)]
     }
 
     fn reconcile(&self, cluster: &Cluster, (_, node_name): &Key) -> ApiResult<Option<Duration>> {
@@ -79,7 +79,7 @@ impl Controller for Nodes {
         let Some(node) = cluster.value(&nodes, "", node_name) else { return Ok(None) };
         register(cluster, node_name)?;
         taint(cluster, &node)?;
-        // The kubelet of a node that fails does not renew it.
+        // A failed node does not renew its lease.
         if !super::outage::fails(&node) {
             renew_lease(cluster, node_name)?;
         }
@@ -87,7 +87,7 @@ impl Controller for Nodes {
     }
 }
 
-/// Sets what a kubelet says when it comes up, as far as it is not there.
+/// Sets the missing status fields of a node, as a kubelet does when it registers.
 fn register(cluster: &Cluster, name: &str) -> ApiResult<()> {
     let nodes = cluster.resource("", "nodes");
     let now = seconds(cluster.now());
@@ -118,7 +118,7 @@ fn register(cluster: &Cluster, name: &str) -> ApiResult<()> {
     Ok(())
 }
 
-/// The conditions of a node whose kubelet works.
+/// Sets the conditions of a node whose kubelet works.
 pub(super) fn set_healthy(status: &mut Value, now: &str) {
     for (kind, truth, reason, message) in [
         (
@@ -141,7 +141,7 @@ pub(super) fn set_healthy(status: &mut Value, now: &str) {
     }
 }
 
-/// A cordoned node is tainted, and the taint goes with the cordon.
+/// Adds or removes the taint of cordoned nodes.
 fn taint(cluster: &Cluster, node: &Value) -> ApiResult<()> {
     let cordoned = truth(node, &["spec", "unschedulable"]);
     let tainted =

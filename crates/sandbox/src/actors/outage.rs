@@ -1,8 +1,9 @@
-//! Nodes that fail: the annotation [`FAILS`] of a node makes it unreachable until it is taken away.
+//! Node outages: the annotation [`FAILS`] makes a node unreachable until it is removed.
 //!
-//! A node that fails is treated as upstream's node lifecycle controller treats one whose kubelet is
-//! silent, but at once: its conditions become `Unknown`, it gets the taints of unreachable nodes, and its
-//! pods are not ready. Its kubelet does nothing meanwhile, so deleted pods stay until they are forced.
+//! A failed node is treated as upstream's node lifecycle controller treats a node whose kubelet stopped
+//! reporting, but without the 40 s delay: its conditions become `Unknown`, it gets the taints of
+//! unreachable nodes, and its pods become unready. Its kubelet is inactive, so deleted pods stay until they
+//! are deleted with force.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::Settings;
-use super::controller::{Controller, Key, own};
+use super::controller::{Controller, Key, own_key};
 use super::kubelet::duration;
 use super::recorder::EventRecorder;
 use crate::cluster::{Cluster, Part, WriteOptions, micros, seconds};
@@ -19,46 +20,46 @@ use crate::status_error::ApiResult;
 use crate::store::{Change, ChangeKind};
 use crate::subresources::set_condition;
 
-/// Makes a node fail: `true` until the annotation is taken away, or for a time such as `5m`.
+/// Annotation that makes a node fail: `true` until it is removed, or for a time such as `5m`.
 pub(crate) const FAILS: &str = "sandbox.novasphere.dev/fails";
-/// Since when a node fails; it shows that the annotation was seen, and what to undo after it.
+/// Annotation with the time of the failure; recovery is due only for nodes that have it.
 const FAILED_AT: &str = "sandbox.novasphere.dev/failed-at";
 
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
-const UNKNOWN: &str = "NodeStatusUnknown";
-const SILENT: &str = "Kubelet stopped posting node status.";
+const STATUS_UNKNOWN: &str = "NodeStatusUnknown";
+const KUBELET_STOPPED: &str = "Kubelet stopped posting node status.";
 
 static RECORDER: EventRecorder = EventRecorder::new("node-controller");
 
-/// What the annotation of a node says.
+/// Value of the annotation of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wish {
+enum FailsAnnotation {
     /// The node works.
     Works,
-    /// The node fails until the annotation is taken away.
+    /// The node fails until the annotation is removed.
     Fails,
     /// The node fails for this long.
     FailsFor(Duration),
-    /// The value cannot be read, and the node works.
-    Unreadable,
+    /// The value is invalid, and the node works.
+    Invalid,
 }
 
-impl Wish {
+impl FailsAnnotation {
     fn of(node: &Value) -> Self {
         match text(node, &["metadata", "annotations", FAILS]) {
             "" | "false" => Self::Works,
             "true" => Self::Fails,
-            given => duration(given).map_or(Self::Unreadable, Self::FailsFor),
+            given => duration(given).map_or(Self::Invalid, Self::FailsFor),
         }
     }
 }
 
-/// Whether a node fails now.
+/// Returns `true` if a node fails now.
 pub(super) fn fails(node: &Value) -> bool {
-    matches!(Wish::of(node), Wish::Fails | Wish::FailsFor(_))
+    matches!(FailsAnnotation::of(node), FailsAnnotation::Fails | FailsAnnotation::FailsFor(_))
 }
 
-/// The controller.
+/// The controller of node outages.
 pub(super) struct Outages {
     settings: Settings,
 }
@@ -75,18 +76,18 @@ impl Controller for Outages {
     }
 
     fn keys_of_change(&self, _: &Cluster, _: usize, change: &Change) -> Vec<Key> {
-        if change.kind == ChangeKind::Deleted { Vec::new() } else { vec![own(change)] }
+        if change.kind == ChangeKind::Deleted { Vec::new() } else { vec![own_key(change)] }
     }
 
     fn reconcile(&self, cluster: &Cluster, (_, node_name): &Key) -> ApiResult<Option<Duration>> {
         let nodes = cluster.resource("", "nodes");
         let Some(node) = cluster.value(&nodes, "", node_name) else { return Ok(None) };
         let failed_at = text(&node, &["metadata", "annotations", FAILED_AT]);
-        let length = match Wish::of(&node) {
-            Wish::FailsFor(length) => Some(length),
-            Wish::Fails => None,
-            wish => {
-                if wish == Wish::Unreadable {
+        let length = match FailsAnnotation::of(&node) {
+            FailsAnnotation::FailsFor(length) => Some(length),
+            FailsAnnotation::Fails => None,
+            annotation => {
+                if annotation == FailsAnnotation::Invalid {
                     warn(cluster, &node);
                 }
                 if !failed_at.is_empty() {
@@ -109,16 +110,16 @@ impl Controller for Outages {
     }
 }
 
-/// Says what is wrong with the annotation.
+/// Emits an event about an invalid annotation.
 fn warn(cluster: &Cluster, node: &Value) {
     let message = format!(
         "metadata.annotations[{FAILS}]: found {:?}, which is not \"true\", \"false\" or a time such as \"5m\"; the node does not fail",
         text(node, &["metadata", "annotations", FAILS])
     );
-    RECORDER.note(cluster, node, "Warning", "InvalidAnnotation", &message);
+    RECORDER.record(cluster, node, "Warning", "InvalidAnnotation", &message);
 }
 
-/// Makes a node what it is when its kubelet is silent.
+/// Sets conditions and taints of an unreachable node, and makes its pods unready.
 fn fail(cluster: &Cluster, node_name: &str) -> ApiResult<()> {
     let nodes = cluster.resource("", "nodes");
     let (time, now) = (cluster.now(), seconds(cluster.now()));
@@ -136,7 +137,7 @@ fn fail(cluster: &Cluster, node_name: &str) -> ApiResult<()> {
             set_condition(
                 status,
                 json!({
-                    "type": kind, "status": "Unknown", "reason": UNKNOWN, "message": SILENT,
+                    "type": kind, "status": "Unknown", "reason": STATUS_UNKNOWN, "message": KUBELET_STOPPED,
                     "lastHeartbeatTime": heartbeat, "lastTransitionTime": now,
                 }),
             );
@@ -175,7 +176,7 @@ fn fail(cluster: &Cluster, node_name: &str) -> ApiResult<()> {
         match marked {
             Ok(_) => {
                 let message = "Node is not ready";
-                RECORDER.note(cluster, &pod.value(), "Warning", "NodeNotReady", message);
+                RECORDER.record(cluster, &pod.value(), "Warning", "NodeNotReady", message);
             }
             Err(failure) if failure.code == 404 => {}
             Err(failure) => return Err(failure),
@@ -184,7 +185,7 @@ fn fail(cluster: &Cluster, node_name: &str) -> ApiResult<()> {
     Ok(())
 }
 
-/// Brings a node back that failed.
+/// Restores conditions and taints of a node that failed.
 fn recover(cluster: &Cluster, node_name: &str) -> ApiResult<()> {
     let nodes = cluster.resource("", "nodes");
     let now = seconds(cluster.now());
@@ -202,7 +203,7 @@ fn recover(cluster: &Cluster, node_name: &str) -> ApiResult<()> {
         }
         Ok(Some(node))
     })?;
-    // The annotations go last: as long as they are there, this is tried again.
+    // The annotations are removed last, so that a recovery that fails half-way is retried.
     cluster.change(&nodes, "", node_name, Part::Status, &options, |_, before| {
         let mut node = before.clone();
         super::nodes::set_healthy(slot(&mut node, &["status"]), &now);
@@ -214,7 +215,7 @@ fn recover(cluster: &Cluster, node_name: &str) -> ApiResult<()> {
         }
         Ok(Some(node))
     })?;
-    tracing::debug!(node = node_name, "a node that failed is back");
+    tracing::debug!(node = node_name, "failed node recovered");
     Ok(())
 }
 

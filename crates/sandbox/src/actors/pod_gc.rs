@@ -1,6 +1,6 @@
-//! Pod garbage collection: bounds the number of pods that have ended.
+//! Pod garbage collection: bounds the number of finished pods.
 //!
-//! A workload whose pods fail at once makes new ones without end, so their number must be bounded.
+//! Without it, a workload whose pods fail at once would fill the memory with finished pods.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,37 +9,37 @@ use super::Settings;
 use crate::cluster::{Cluster, DeleteOptions};
 use crate::json::text;
 
-/// How many pods that have ended stay, as upstream has it.
-const KEPT: usize = 12_500;
+/// Number of finished pods that are kept, as upstream.
+const FINISHED_PODS_MAX: usize = 12_500;
 const PERIOD: Duration = Duration::from_secs(20);
 
-/// Removes pods for ever.
+/// Collects finished pods periodically.
 pub(super) async fn run(cluster: &Arc<Cluster>, settings: Settings) {
     let mut ticks = tokio::time::interval(settings.wait(PERIOD).max(Duration::from_millis(100)));
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        collect(cluster, KEPT);
+        collect(cluster, FINISHED_PODS_MAX);
     }
 }
 
-/// Removes the oldest pods that have ended, until the bound holds.
+/// Deletes the oldest finished pods beyond `kept`.
 fn collect(cluster: &Cluster, kept: usize) {
     let pods = cluster.resource("", "pods");
     let mut ended = pods.objects.list("").objects;
-    ended.retain(|pod| ["Succeeded", "Failed"].contains(&pod.field_named("status.phase")));
+    ended.retain(|pod| crate::pods::is_terminal(pod.field_named("status.phase")));
     let surplus = ended.len().saturating_sub(kept);
     if surplus == 0 {
         return;
     }
-    // Times of creation sort as texts.
+    // RFC 3339 timestamps sort as text.
     ended.sort_by_cached_key(|pod| {
         (text(&pod.value(), &["metadata", "creationTimestamp"]).to_owned(), pod.version)
     });
     for pod in ended.iter().take(surplus) {
         let options = DeleteOptions::now(&pod.uid);
         if let Err(failure) = cluster.delete(&pods, &pod.namespace, &pod.name, &options) {
-            tracing::debug!(pod = %pod.key, message = %failure.message, "a pod that has ended could not be removed");
+            tracing::debug!(pod = %pod.key, message = %failure.message, "failed to delete a finished pod");
         }
     }
 }
@@ -50,7 +50,7 @@ mod tests {
     use crate::cluster::{Part, WriteOptions};
 
     #[test]
-    fn the_oldest_pods_that_have_ended_are_removed() {
+    fn the_oldest_finished_pods_are_deleted() {
         let cluster = crate::testing::cluster();
         let pods = cluster.resource("", "pods");
         for (name, phase) in [

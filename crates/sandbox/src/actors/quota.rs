@@ -1,15 +1,15 @@
-//! Quotas are counted again when something goes.
+//! Controller of ResourceQuotas: recounts the use of quotas after deletions.
 
 use std::time::Duration;
 
-use super::controller::{Controller, Key, own};
+use super::controller::{Controller, Key, own_key};
 use crate::admission;
 use crate::cluster::Cluster;
 use crate::json::at;
 use crate::status_error::ApiResult;
 use crate::store::{Change, ChangeKind};
 
-/// The controller.
+/// The controller of ResourceQuotas.
 pub(super) struct Quotas;
 
 impl Controller for Quotas {
@@ -35,7 +35,7 @@ impl Controller for Quotas {
             .as_ref()
             .is_some_and(|previous| phase(previous) != phase(&change.object));
         let counts = match source {
-            // Only what a quota allows matters, not what we wrote into it ourselves.
+            // Changes of the status are this controller's own writes.
             0 => {
                 let before = change
                     .previous
@@ -45,7 +45,7 @@ impl Controller for Quotas {
             }
             _ => change.kind == ChangeKind::Deleted || ended,
         };
-        if counts { vec![(own(change).0, String::new())] } else { Vec::new() }
+        if counts { vec![(own_key(change).0, String::new())] } else { Vec::new() }
     }
 
     fn reconcile(&self, cluster: &Cluster, (namespace, _): &Key) -> ApiResult<Option<Duration>> {

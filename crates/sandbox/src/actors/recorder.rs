@@ -1,4 +1,4 @@
-//! Events of the actors, as many as anybody can read.
+//! Event recorder of the actors, with a rate limit.
 
 use std::sync::Mutex;
 
@@ -8,34 +8,36 @@ use tokio::time::Instant;
 use crate::cluster::random_letters;
 use crate::cluster::{Cluster, WriteOptions, seconds};
 use crate::json::{name, namespace, text, uid};
+use crate::lock::lock;
 
-/// Events at once, and per second after that. Bursts of thousands of pods are not worth their events.
+/// Burst, and sustained rate per second, of the token bucket of each recorder. It drops most events when
+/// thousands of pods start at once.
 const BURST: f64 = 300.0;
 const PER_SECOND: f64 = 30.0;
 
-/// Writes events under one name.
+/// Creates events of one component.
 pub(super) struct EventRecorder {
     component: &'static str,
-    left: Mutex<Option<(f64, Instant)>>,
+    tokens_left: Mutex<Option<(f64, Instant)>>,
 }
 
 impl EventRecorder {
     pub(super) const fn new(component: &'static str) -> Self {
-        Self { component, left: Mutex::new(None) }
+        Self { component, tokens_left: Mutex::new(None) }
     }
 
-    fn may_write(&self) -> bool {
-        let mut left = self.left.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    fn take_token(&self) -> bool {
+        let mut tokens_left = lock(&self.tokens_left);
         let now = Instant::now();
-        let (tokens, last) = left.unwrap_or((BURST, now));
+        let (tokens, last) = tokens_left.unwrap_or((BURST, now));
         let tokens = (tokens + now.duration_since(last).as_secs_f64() * PER_SECOND).min(BURST);
         let may = tokens >= 1.0;
-        *left = Some((if may { tokens - 1.0 } else { tokens }, now));
+        *tokens_left = Some((if may { tokens - 1.0 } else { tokens }, now));
         may
     }
 
-    /// Notes something about an object. Losing an event is no failure.
-    pub(super) fn note(
+    /// Creates an event about an object. Failures are logged only.
+    pub(super) fn record(
         &self,
         cluster: &Cluster,
         about: &Value,
@@ -43,11 +45,11 @@ impl EventRecorder {
         reason: &str,
         message: &str,
     ) {
-        self.note_at(cluster, about, "", kind, reason, message);
+        self.record_at(cluster, about, "", kind, reason, message);
     }
 
-    /// Notes something about a part of an object.
-    pub(super) fn note_at(
+    /// Creates an event about a part of an object, given as field path.
+    pub(super) fn record_at(
         &self,
         cluster: &Cluster,
         about: &Value,
@@ -56,11 +58,12 @@ impl EventRecorder {
         reason: &str,
         message: &str,
     ) {
-        if !self.may_write() {
+        if !self.take_token() {
             return;
         }
         let time = seconds(cluster.now());
-        let place = if namespace(about).is_empty() { "default" } else { namespace(about) };
+        let event_namespace =
+            if namespace(about).is_empty() { "default" } else { namespace(about) };
         let event_name = format!("{}.{}{}", name(about), random_letters(8), random_letters(8));
         let mut involved = json!({
             "apiVersion": text(about, &["apiVersion"]), "kind": text(about, &["kind"]),
@@ -76,14 +79,16 @@ impl EventRecorder {
             source["host"] = node.into();
         }
         let event = json!({
-            "metadata": {"name": event_name, "namespace": place},
+            "metadata": {"name": event_name, "namespace": event_namespace},
             "involvedObject": involved, "reason": reason, "message": message, "type": kind,
             "source": source, "firstTimestamp": time, "lastTimestamp": time, "count": 1,
             "reportingComponent": self.component, "reportingInstance": node,
         });
         let events = cluster.resource("", "events");
-        if let Err(failure) = cluster.create(&events, place, event, &WriteOptions::default()) {
-            tracing::debug!(message = %failure.message, "an event was lost");
+        if let Err(failure) =
+            cluster.create(&events, event_namespace, event, &WriteOptions::default())
+        {
+            tracing::debug!(message = %failure.message, "failed to create an event");
         }
     }
 }

@@ -1,10 +1,10 @@
-//! Replica sets and replication controllers: so many pods of a template.
+//! Controller of ReplicaSets and ReplicationControllers.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::controller::{Controller, Key, own};
+use super::controller::{Controller, Key, own_key};
 use super::recorder::EventRecorder;
 use super::workload::{Pod, controller_of, create, delete_pod, from_template, pods_of};
 use crate::cluster::{Cluster, Part, WriteOptions, seconds};
@@ -13,10 +13,10 @@ use crate::status_error::{ApiResult, StatusError};
 use crate::store::Change;
 use crate::subresources::set_condition;
 
-/// Pods that are made or ended at a time, as upstream has it.
+/// Maximum number of pods created or deleted per reconcile, as upstream.
 const BURST: usize = 500;
 
-/// Condition of a set whose last pod was refused.
+/// Condition of a set whose last creation or deletion of a pod failed.
 pub(super) const FAILURE: &str = "ReplicaFailure";
 
 static RECORDER: EventRecorder = EventRecorder::new("replicaset-controller");
@@ -44,32 +44,37 @@ impl Controller for ReplicaSets {
     }
 
     fn keys_of_change(&self, _: &Cluster, source: usize, change: &Change) -> Vec<Key> {
-        if source == 0 { vec![own(change)] } else { controller_of(change, self.kind) }
+        if source == 0 { vec![own_key(change)] } else { controller_of(change, self.kind) }
     }
 
-    fn reconcile(&self, cluster: &Cluster, (place, set_name): &Key) -> ApiResult<Option<Duration>> {
+    fn reconcile(
+        &self,
+        cluster: &Cluster,
+        (namespace, set_name): &Key,
+    ) -> ApiResult<Option<Duration>> {
         let sets = cluster.resource(self.group, self.plural);
-        let Some(set) = cluster.value(&sets, place, set_name) else { return Ok(None) };
+        let Some(set) = cluster.value(&sets, namespace, set_name) else { return Ok(None) };
         let pods = pods_of(cluster, uid(&set));
-        let ending = at(&set, &["metadata", "deletionTimestamp"]).is_some();
+        let terminating = at(&set, &["metadata", "deletionTimestamp"]).is_some();
         let wanted = int(&set, &["spec", "replicas"]).unwrap_or(1).max(0) as usize;
         let active = pods.iter().filter(|pod| pod.active()).count();
-        // The pods of a snapshot stay as they are.
-        let done = if ending || cluster.snapshot_state.keeps(&set) {
+        // Workloads of a snapshot keep their pods unchanged.
+        let done = if terminating || cluster.snapshot_state.is_held(&set) {
             Ok(false)
         } else if active < wanted {
-            grow(cluster, place, &set, wanted - active).map_err(|why| ("FailedCreate", why))
+            create_pods(cluster, namespace, &set, wanted - active)
+                .map_err(|why| ("FailedCreate", why))
         } else if active > wanted {
-            shrink(cluster, &set, &pods, active - wanted)
+            delete_pods(cluster, &set, &pods, active - wanted)
                 .map(|()| false)
                 .map_err(|why| ("FailedDelete", why))
         } else {
             Ok(false)
         };
-        // The status is written even when a pod was refused.
+        // The status is written even if the creation of a pod was rejected.
         let pods = pods_of(cluster, uid(&set));
-        let refused = done.as_ref().err();
-        let wait = write_status(cluster, &sets, place, &set, &pods, refused)?;
+        let failure_of_pods = done.as_ref().err();
+        let wait = write_status(cluster, &sets, namespace, &set, &pods, failure_of_pods)?;
         match done {
             Ok(true) => Ok(Some(Duration::ZERO)),
             Ok(false) => Ok(wait),
@@ -78,20 +83,20 @@ impl Controller for ReplicaSets {
     }
 }
 
-/// Makes pods; whether more are to be made.
-fn grow(cluster: &Cluster, place: &str, set: &Value, missing: usize) -> ApiResult<bool> {
+/// Creates pods, at most one burst. Returns `true` if more are missing.
+fn create_pods(cluster: &Cluster, namespace: &str, set: &Value, missing: usize) -> ApiResult<bool> {
     let mut pod = from_template(set);
     pod["metadata"]["generateName"] = format!("{}-", name(set)).into();
     let resource = cluster.resource("", "pods");
     for _ in 0..missing.min(BURST) {
-        match create(cluster, &resource, place, pod.clone()) {
+        match create(cluster, &resource, namespace, pod.clone()) {
             Ok(made) => {
                 let message = format!("Created pod: {}", made.name);
-                RECORDER.note(cluster, set, "Normal", "SuccessfulCreate", &message);
+                RECORDER.record(cluster, set, "Normal", "SuccessfulCreate", &message);
             }
             Err(failure) => {
                 let message = format!("Error creating: {}", failure.message);
-                RECORDER.note(cluster, set, "Warning", "FailedCreate", &message);
+                RECORDER.record(cluster, set, "Warning", "FailedCreate", &message);
                 return Err(failure);
             }
         }
@@ -99,8 +104,8 @@ fn grow(cluster: &Cluster, place: &str, set: &Value, missing: usize) -> ApiResul
     Ok(missing > BURST)
 }
 
-/// Ends pods, those first that are worth least.
-fn shrink(cluster: &Cluster, set: &Value, pods: &[Pod], surplus: usize) -> ApiResult<()> {
+/// Deletes surplus pods in upstream's order: first those not bound, not running, not ready, of low cost.
+fn delete_pods(cluster: &Cluster, set: &Value, pods: &[Pod], surplus: usize) -> ApiResult<()> {
     let mut active: Vec<&Pod> = pods.iter().filter(|pod| pod.active()).collect();
     active.sort_by_cached_key(|pod| {
         let value = &pod.value();
@@ -114,7 +119,7 @@ fn shrink(cluster: &Cluster, set: &Value, pods: &[Pod], surplus: usize) -> ApiRe
     for pod in active.into_iter().take(surplus.min(BURST)) {
         delete_pod(cluster, &pod.object)?;
         let message = format!("Deleted pod: {}", pod.object.name);
-        RECORDER.note(cluster, set, "Normal", "SuccessfulDelete", &message);
+        RECORDER.record(cluster, set, "Normal", "SuccessfulDelete", &message);
     }
     Ok(())
 }
@@ -122,10 +127,10 @@ fn shrink(cluster: &Cluster, set: &Value, pods: &[Pod], surplus: usize) -> ApiRe
 fn write_status(
     cluster: &Cluster,
     sets: &crate::kinds::Resource,
-    place: &str,
+    namespace: &str,
     set: &Value,
     pods: &[Pod],
-    refused: Option<&(&str, StatusError)>,
+    failure_of_pods: Option<&(&str, StatusError)>,
 ) -> ApiResult<Option<Duration>> {
     let now = cluster.now();
     let ready_for = int(set, &["spec", "minReadySeconds"]).unwrap_or(0);
@@ -138,12 +143,12 @@ fn write_status(
         })
         .count();
     let ready = active.iter().filter(|pod| pod.ready()).count();
-    let ending = pods.iter().filter(|pod| pod.object.deleting && !pod.ended()).count();
-    let counts_ending = text(set, &["kind"]) == "ReplicaSet";
+    let terminating = pods.iter().filter(|pod| pod.object.deleting && !pod.is_finished()).count();
+    let counts_terminating = text(set, &["kind"]) == "ReplicaSet";
     let available = active.iter().filter(|pod| pod.available(ready_for, now)).count();
     cluster.change(
         sets,
-        place,
+        namespace,
         name(set),
         Part::Status,
         &WriteOptions::default(),
@@ -151,8 +156,8 @@ fn write_status(
             let mut object = before.clone();
             let status = slot(&mut object, &["status"]);
             status["replicas"] = active.len().into();
-            if counts_ending {
-                status["terminatingReplicas"] = ending.into();
+            if counts_terminating {
+                status["terminatingReplicas"] = terminating.into();
             }
             for (field, count) in [
                 ("fullyLabeledReplicas", labelled),
@@ -163,7 +168,7 @@ fn write_status(
                     status[field] = count.into();
                 }
             }
-            if let Some((reason, failure)) = refused {
+            if let Some((reason, failure)) = failure_of_pods {
                 set_condition(
                     status,
                     json!({"type": FAILURE, "status": "True", "reason": reason, "message": failure.message, "lastTransitionTime": seconds(now)}),

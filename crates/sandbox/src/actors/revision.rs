@@ -1,4 +1,4 @@
-//! Revisions: templates of pods as they once were.
+//! Controller revisions: earlier pod templates of DaemonSets and StatefulSets.
 
 use serde_json::{Value, json};
 
@@ -7,14 +7,14 @@ use crate::cluster::Cluster;
 use crate::json::{at, int, name, uid};
 use crate::status_error::ApiResult;
 
-/// The label of a pod that says which template it was made of.
+/// Label of a pod with the revision of the template that it was created from.
 pub(crate) const REVISION: &str = "controller-revision-hash";
 
-/// Writes the template of a set down as a revision, once. What its pods bear as their label, of the
-/// name and the hash of the revision.
-pub(super) fn keep(
+/// Stores the template of a set as a controller revision, unless it exists. Returns the value of
+/// [`REVISION`] for its pods, which `label` derives from the name and the hash of the revision.
+pub(super) fn ensure(
     cluster: &Cluster,
-    place: &str,
+    namespace: &str,
     set: &Value,
     label: fn(String, String) -> String,
 ) -> ApiResult<String> {
@@ -26,7 +26,7 @@ pub(super) fn keep(
     let revision_name = format!("{}-{hash}", name(set));
     let label = label(revision_name.clone(), hash);
     let revisions = cluster.resource("apps", "controllerrevisions");
-    if revisions.objects.get(&format!("{place}/{revision_name}")).is_none() {
+    if revisions.objects.get(&format!("{namespace}/{revision_name}")).is_none() {
         let owned = revisions.objects.owned_by(uid(set));
         let last = owned.iter().filter_map(|one| int(&one.value(), &["revision"])).max();
         let labels = at(set, &["spec", "template", "metadata", "labels"]).cloned();
@@ -36,7 +36,7 @@ pub(super) fn keep(
             "metadata": {"name": revision_name, "labels": labels, "ownerReferences": [owner(set)]},
             "data": data, "revision": last.unwrap_or(0) + 1,
         });
-        create(cluster, &revisions, place, revision)?;
+        create(cluster, &revisions, namespace, revision)?;
     }
     Ok(label)
 }

@@ -1,10 +1,10 @@
-//! Stateful sets: pods with names of their own, one after the other.
+//! Controller of StatefulSets: pods with stable names, started one after another.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::controller::{Controller, Key, own};
+use super::controller::{Controller, Key, own_key};
 use super::recorder::EventRecorder;
 use super::revision::{self, REVISION};
 use super::workload::{Pod, controller_of, create, delete_pod, from_template, pods_of};
@@ -15,7 +15,7 @@ use crate::store::Change;
 
 static RECORDER: EventRecorder = EventRecorder::new("statefulset-controller");
 
-/// The controller.
+/// The controller of StatefulSets.
 pub(super) struct StatefulSets;
 
 impl Controller for StatefulSets {
@@ -24,24 +24,28 @@ impl Controller for StatefulSets {
     }
 
     fn keys_of_change(&self, _: &Cluster, source: usize, change: &Change) -> Vec<Key> {
-        if source == 0 { vec![own(change)] } else { controller_of(change, "StatefulSet") }
+        if source == 0 { vec![own_key(change)] } else { controller_of(change, "StatefulSet") }
     }
 
-    fn reconcile(&self, cluster: &Cluster, (place, set_name): &Key) -> ApiResult<Option<Duration>> {
+    fn reconcile(
+        &self,
+        cluster: &Cluster,
+        (namespace, set_name): &Key,
+    ) -> ApiResult<Option<Duration>> {
         let sets = cluster.resource("apps", "statefulsets");
-        let Some(set) = cluster.value(&sets, place, set_name) else { return Ok(None) };
+        let Some(set) = cluster.value(&sets, namespace, set_name) else { return Ok(None) };
         if at(&set, &["metadata", "deletionTimestamp"]).is_some() {
             return Ok(None);
         }
-        let update = revision::keep(cluster, place, &set, |name, _| name)?;
+        let update = revision::ensure(cluster, namespace, &set, |name, _| name)?;
         let mut done = Ok(());
-        if !cluster.snapshot_state.keeps(&set) {
+        if !cluster.snapshot_state.is_held(&set) {
             let pods = pods_of(cluster, uid(&set));
-            done = advance(cluster, place, &set, &pods, &update);
+            done = advance(cluster, namespace, &set, &pods, &update);
         }
-        // The status is written even when a pod was refused.
+        // The status is written even if the creation of a pod was rejected.
         let pods = pods_of(cluster, uid(&set));
-        write_status(cluster, place, &set, &pods, &update)?;
+        write_status(cluster, namespace, &set, &pods, &update)?;
         done.map(|()| None)
     }
 }
@@ -50,10 +54,10 @@ fn ordinal(pod: &Pod) -> i64 {
     pod.object.name.rsplit_once('-').and_then(|(_, number)| number.parse().ok()).unwrap_or(-1)
 }
 
-/// Makes one step: in order, each after the one before is ready, unless all may go at once.
+/// Takes the next step. With `OrderedReady`, a pod is created or deleted only when all before it are ready.
 fn advance(
     cluster: &Cluster,
-    place: &str,
+    namespace: &str,
     set: &Value,
     pods: &[Pod],
     update: &str,
@@ -64,12 +68,12 @@ fn advance(
     for number in first..first + wanted {
         match pods.iter().find(|pod| ordinal(pod) == number) {
             None => {
-                make(cluster, place, set, number, update)?;
+                create_pod(cluster, namespace, set, number, update)?;
                 if !parallel {
                     return Ok(());
                 }
             }
-            Some(pod) if pod.ended() && !pod.object.deleting => {
+            Some(pod) if pod.is_finished() && !pod.object.deleting => {
                 delete_pod(cluster, &pod.object)?;
                 return Ok(());
             }
@@ -85,7 +89,7 @@ fn advance(
             delete_pod(cluster, &pod.object)?;
             let message =
                 format!("Delete Pod {} in StatefulSet {} successful", pod.object.name, name(set));
-            RECORDER.note(cluster, set, "Normal", "SuccessfulDelete", &message);
+            RECORDER.record(cluster, set, "Normal", "SuccessfulDelete", &message);
         }
         if !parallel {
             return Ok(());
@@ -111,7 +115,13 @@ fn advance(
     Ok(())
 }
 
-fn make(cluster: &Cluster, place: &str, set: &Value, number: i64, update: &str) -> ApiResult<()> {
+fn create_pod(
+    cluster: &Cluster,
+    namespace: &str,
+    set: &Value,
+    number: i64,
+    update: &str,
+) -> ApiResult<()> {
     let mut pod = from_template(set);
     let pod_name = format!("{}-{number}", name(set));
     pod["metadata"]["name"] = pod_name.as_str().into();
@@ -127,10 +137,10 @@ fn make(cluster: &Cluster, place: &str, set: &Value, number: i64, update: &str) 
     for template in list(set, &["spec", "volumeClaimTemplates"]) {
         let volume = name(template);
         let claim_name = format!("{volume}-{pod_name}");
-        if claims.objects.get(&format!("{place}/{claim_name}")).is_none() {
+        if claims.objects.get(&format!("{namespace}/{claim_name}")).is_none() {
             let mut claim = template.clone();
             claim["metadata"] = json!({"name": claim_name, "labels": at(set, &["spec", "selector", "matchLabels"])});
-            create(cluster, &claims, place, claim)?;
+            create(cluster, &claims, namespace, claim)?;
         }
         let volumes = list(&pod, &["spec", "volumes"]).iter();
         let mut volumes: Vec<Value> =
@@ -138,15 +148,15 @@ fn make(cluster: &Cluster, place: &str, set: &Value, number: i64, update: &str) 
         volumes.push(json!({"name": volume, "persistentVolumeClaim": {"claimName": claim_name}}));
         pod["spec"]["volumes"] = volumes.into();
     }
-    create(cluster, &cluster.resource("", "pods"), place, pod)?;
+    create(cluster, &cluster.resource("", "pods"), namespace, pod)?;
     let message = format!("Create Pod {pod_name} in StatefulSet {} successful", name(set));
-    RECORDER.note(cluster, set, "Normal", "SuccessfulCreate", &message);
+    RECORDER.record(cluster, set, "Normal", "SuccessfulCreate", &message);
     Ok(())
 }
 
 fn write_status(
     cluster: &Cluster,
-    place: &str,
+    namespace: &str,
     set: &Value,
     pods: &[Pod],
     update: &str,
@@ -158,7 +168,7 @@ fn write_status(
     let wanted = int(set, &["spec", "replicas"]).unwrap_or(1).max(0) as usize;
     cluster.change(
         &sets,
-        place,
+        namespace,
         name(set),
         Part::Status,
         &WriteOptions::default(),

@@ -1,7 +1,7 @@
 //! Taint eviction: pods leave nodes whose `NoExecute` taints they do not tolerate, or not any longer.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -9,27 +9,28 @@ use tokio::time::Instant;
 
 use super::Settings;
 use super::affinity::tolerations;
-use super::controller::{Controller, Key, own};
+use super::controller::{Controller, Key, own_key};
 use super::recorder::EventRecorder;
 use super::workload::delete_pod;
 use crate::cluster::{Cluster, Part, WriteOptions, seconds};
 use crate::json::{int, list, slot, text};
-use crate::status_error::ApiResult;
+use crate::lock::lock;
+use crate::status_error::{ApiResult, ignore};
 use crate::store::{Change, Object};
 use crate::subresources::set_condition;
 
-/// How often a tainted node is looked at for pods that came later.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// Interval at which the pods of a tainted node are checked again.
+const RECHECK_DELAY: Duration = Duration::from_secs(1);
 
 static RECORDER: EventRecorder = EventRecorder::new("taint-eviction-controller");
 
-/// Since when each pod of a node is on it together with the taints, by its uid.
+/// Time since when a pod and the taints are on a node together, by the uid of the pod.
 type Stays = BTreeMap<Box<str>, Instant>;
 
-/// The controller.
+/// The controller of taint evictions.
 pub(super) struct TaintEvictions {
     settings: Settings,
-    /// By node. A controller that starts anew measures anew, as upstream's does.
+    /// By node. The time starts again with the controller, as upstream's does.
     stays: Mutex<BTreeMap<String, Stays>>,
 }
 
@@ -45,11 +46,11 @@ impl Controller for TaintEvictions {
     }
 
     fn keys_of_change(&self, _: &Cluster, _: usize, change: &Change) -> Vec<Key> {
-        vec![own(change)]
+        vec![own_key(change)]
     }
 
     fn reconcile(&self, cluster: &Cluster, (_, node_name): &Key) -> ApiResult<Option<Duration>> {
-        let mut all = self.stays.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = lock(&self.stays);
         let before = all.remove(node_name).unwrap_or_default();
         let node = cluster.value(&cluster.resource("", "nodes"), "", node_name).unwrap_or_default();
         let strict: Vec<&Value> = list(&node, &["spec", "taints"])
@@ -60,7 +61,7 @@ impl Controller for TaintEvictions {
             return Ok(None);
         }
         let now = Instant::now();
-        let mut wait = self.settings.wait(LOOK_AGAIN);
+        let mut wait = self.settings.wait(RECHECK_DELAY);
         let (mut stays, mut leaving) = (Stays::new(), Vec::new());
         for pod in cluster.resource("", "pods").objects.by_field(node_name).objects {
             if pod.deleting {
@@ -83,7 +84,7 @@ impl Controller for TaintEvictions {
     }
 }
 
-/// How long a pod may stay with these taints; `None` for ever.
+/// Returns the time that a pod tolerates these taints, or `None` if there is no limit.
 fn stay(pod: &Value, taints: &[&Value]) -> Option<Duration> {
     let mut shortest = None;
     for taint in taints {
@@ -117,12 +118,9 @@ fn evict(cluster: &Cluster, pod: &Object) -> ApiResult<()> {
             Ok((current.uid == pod.uid).then_some(pod_now))
         },
     );
-    match marked {
-        Err(failure) if failure.code != 404 => return Err(failure),
-        _ => {}
-    }
+    ignore(marked, &[404])?;
     let message = format!("Marking for deletion Pod {}", pod.key);
-    RECORDER.note(cluster, &pod.value(), "Normal", "TaintManagerEviction", &message);
+    RECORDER.record(cluster, &pod.value(), "Normal", "TaintManagerEviction", &message);
     delete_pod(cluster, pod)
 }
 
@@ -131,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_stays_as_long_as_its_least_patient_toleration_says() {
+    fn the_shortest_toleration_limits_how_long_a_pod_stays() {
         let taint = |key: &str| json!({"key": key, "effect": "NoExecute"});
         let pod = |seconds: &[(&str, Option<i64>)]| {
             let tolerations = seconds.iter().map(|(key, seconds)| {
@@ -148,7 +146,7 @@ mod tests {
             (pod(&[("a", Some(300)), ("b", None)]), seconds(300)),
             (pod(&[("a", Some(300)), ("b", Some(20))]), seconds(20)),
             (pod(&[("a", Some(-5)), ("b", None)]), seconds(0)),
-            // The first toleration of a taint counts.
+            // The first toleration that matches a taint counts.
             (pod(&[("a", Some(10)), ("a", Some(5)), ("b", None)]), seconds(10)),
         ] {
             assert_eq!(stay(&tolerated, &[&a, &b]), expected, "{tolerated}");

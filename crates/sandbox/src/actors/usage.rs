@@ -1,6 +1,6 @@
-//! How much simulated pods use, as metrics.k8s.io tells it.
+//! Simulated usage of pods and nodes, served as metrics.k8s.io.
 //!
-//! A pod uses a part of what it requests, unless its annotation [`USAGE`] says something else.
+//! A pod uses a share of its requests, which its annotation `USAGE` can set.
 
 use std::time::Duration;
 
@@ -8,56 +8,55 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, seconds};
-use crate::json::{list, map, name, namespace, text, uid};
+use crate::json::{list, map, name, namespace, quantity, text, uid};
 use crate::kinds::Resource;
-use crate::quantity::Quantity;
 use crate::selector::Selector;
 use crate::status_error::{ApiResult, StatusError};
 use crate::store::Object;
 
-/// How a pod uses what it has: `constant`, `wave` (one per day) or `bursts`, optionally with a share
-/// of its requests, such as `wave:0.8`; or `trace` with shares at times since the pod began, such as
-/// `trace:0s=0.2,10m=0.9,30m=0.2`, which begins again at its end.
+/// Annotation with the course of a pod's usage: `constant`, `wave` (with a period of one day) or `bursts`,
+/// optionally with a share of its requests, such as `wave:0.8`; or `trace` with shares at times since the
+/// start of the pod, such as `trace:0s=0.2,10m=0.9,30m=0.2`, which repeats after its last point.
 pub(crate) const USAGE: &str = "sandbox.novasphere.dev/usage";
 
-/// What a container without requests uses.
+/// Usage of a container without requests.
 const IDLE_MILLI: f64 = 5.0;
 const IDLE_BYTES: f64 = 16.0 * 1024.0 * 1024.0;
-/// The time over which usage is measured, as metrics-server has it.
+/// Window of the measurement, as metrics-server reports it.
 const WINDOW: Duration = Duration::from_secs(15);
 const DAY_SECONDS: f64 = 86_400.0;
-/// Bursts: how long they and the pauses between them take together, and how much of it is burst.
+/// Period of bursts, and the fraction of the period that is burst.
 const BURST_SECONDS: f64 = 300.0;
 const BURST_SHARE: f64 = 0.2;
-/// What a node uses for itself.
+/// Usage of a node without pods.
 const NODE_MILLI: f64 = 100.0;
 const NODE_BYTES: f64 = 512.0 * 1024.0 * 1024.0;
 
 /// The model of usage.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
-    /// How many seconds of the model pass in one second.
+    /// Factor by which the time of the model runs faster than real time.
     pub speed: f64,
-    /// When it began.
+    /// Start of the model.
     pub start: Timestamp,
 }
 
 impl Usage {
-    /// A model that begins now.
+    /// Creates a model that starts now.
     pub fn new(speed: f64) -> Self {
         Self { speed, start: Timestamp::now() }
     }
 
-    /// Seconds of the model since it began.
+    /// Returns the seconds of the model since its start.
     fn elapsed(&self, now: Timestamp) -> f64 {
         now.duration_since(self.start).as_secs_f64() * self.speed
     }
 
-    /// Which share of its requests a pod uses now.
+    /// Returns the share of its requests that a pod uses now.
     fn share(&self, pod: &Value, now: Timestamp) -> f64 {
         let given = text(pod, &["metadata", "annotations", USAGE]);
         let (shape, share) = given.split_once(':').unwrap_or((given, ""));
-        // Pods differ, but each stays as it is.
+        // The default share differs between pods and is constant for each.
         let own = f64::from(fraction(uid(pod)));
         let share =
             share.parse::<f64>().ok().filter(|share| share.is_finite()).unwrap_or(0.4 + 0.3 * own);
@@ -81,20 +80,17 @@ impl Usage {
         .clamp(0.0, 100.0)
     }
 
-    /// CPU in thousandths and bytes of a container.
+    /// Returns CPU in thousandths, and memory in bytes, of a container.
     fn container(&self, pod: &Value, container: &Value, now: Timestamp) -> (i64, i64) {
         let amount = |resource: &str| {
-            let of = |kind: &str| {
-                let value = crate::json::at(container, &["resources", kind, resource]);
-                value.and_then(Value::as_str).and_then(Quantity::parse)
-            };
+            let of = |kind: &str| quantity(container, &["resources", kind, resource]);
             (of("requests"), of("limits"))
         };
         let share = self.share(pod, now);
         let (cpu, cpu_limit) = amount("cpu");
         let (memory, memory_limit) = amount("memory");
         let milli = cpu.map_or(IDLE_MILLI, |cpu| cpu.milli() as f64 * share);
-        // Memory does not breathe with the load.
+        // Memory depends less on load than CPU.
         let bytes = memory
             .map_or(IDLE_BYTES, |memory| memory.whole() as f64 * (0.5 + 0.2 * share.min(2.0)));
         let milli = cpu_limit.map_or(milli, |limit| milli.min(limit.milli() as f64));
@@ -114,7 +110,7 @@ impl Usage {
         &self,
         cluster: &Cluster,
         resource: &Resource,
-        place: Option<&str>,
+        namespace_of_request: Option<&str>,
         one: Option<&str>,
         labels: &str,
     ) -> ApiResult<Value> {
@@ -123,14 +119,14 @@ impl Usage {
         let now = cluster.now();
         let objects = match one {
             Some(name) => {
-                let key = crate::store::key_of(place.unwrap_or_default(), name);
+                let key = crate::store::key_of(namespace_of_request.unwrap_or_default(), name);
                 vec![
                     of.objects
                         .get(&key)
                         .ok_or_else(|| StatusError::not_found(resource.group_resource(), name))?,
                 ]
             }
-            None => of.objects.list(&of.prefix(place)).objects,
+            None => of.objects.list(&of.prefix(namespace_of_request)).objects,
         };
         let selected = objects.iter().filter(|object| selector.matches(object.labels()));
         let mut items: Vec<Value> = if resource.kind.plural == "nodes" {
@@ -179,8 +175,8 @@ impl Usage {
     }
 }
 
-/// What a trace says of a time: between two points the share goes straight from one to the other.
-/// `None` if it cannot be read, has no length, or its times do not rise.
+/// Returns the share of a trace at a time, interpolated linearly between two points, or `None` if the
+/// trace is invalid: unreadable, of no length, or with times that do not increase.
 fn trace(points: &str, time: f64) -> Option<f64> {
     let point = |text: &str| {
         let (at, share) = text.split_once('=')?;
@@ -199,7 +195,7 @@ fn trace(points: &str, time: f64) -> Option<f64> {
 }
 
 fn usage(milli: i64, bytes: i64) -> Value {
-    // metrics-server tells CPU in nanocores and memory in kibibytes.
+    // metrics-server reports CPU in nanocores and memory in kibibytes.
     json!({"cpu": format!("{}n", milli.saturating_mul(1_000_000)), "memory": format!("{}Ki", bytes / 1024)})
 }
 
@@ -220,7 +216,7 @@ fn head(kind: &str, object: &Value, now: Timestamp) -> Value {
     })
 }
 
-/// A number between 0 and 1 that belongs to a text.
+/// Maps a text to a number from 0 to 1 by its FNV-1a hash.
 fn fraction(text: &str) -> f32 {
     let hash = text
         .bytes()
@@ -255,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_goes_from_point_to_point_and_begins_again() {
+    fn a_trace_is_interpolated_and_repeats() {
         let model = Usage { speed: 1.0, start: Timestamp::UNIX_EPOCH };
         let mut pod = pod("trace: 0s=0.2, 10m=0.8, 20m=0.4");
         pod["status"]["startTime"] = "1970-01-01T00:01:00Z".into();

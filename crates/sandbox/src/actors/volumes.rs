@@ -1,24 +1,25 @@
-//! Claims get volumes: those that are there, or new ones of their class.
+//! Controller of PersistentVolumeClaims: binds matching volumes or provisions new ones.
 
 mod index;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::controller::{Controller, Key, own};
+use super::controller::{Controller, Key, own_key};
 use super::workload::create;
 use crate::cluster::{Cluster, DeleteOptions, Part, WriteOptions};
-use crate::json::{at, list, name, namespace, slot, text, uid};
+use crate::json::{at, list, name, namespace, quantity, slot, text, uid};
+use crate::lock::lock;
 use crate::status_error::ApiResult;
 use crate::store::{Change, ChangeKind};
-use index::{Index, allows, size};
+use index::{Index, allows};
 
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
-/// The controller.
+/// The controller of PersistentVolumeClaims.
 #[derive(Default)]
 pub(super) struct Claims {
     index: Mutex<Index>,
@@ -26,8 +27,7 @@ pub(super) struct Claims {
 
 impl Claims {
     fn index(&self) -> MutexGuard<'_, Index> {
-        // Nothing panics while it holds the lock; if it did, the index would only propose less.
-        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.index)
     }
 }
 
@@ -45,29 +45,29 @@ impl Controller for Claims {
             release(cluster, &change.object.value());
         }
         if source == 1 && change.kind != ChangeKind::Deleted {
-            settle_volume(cluster, &change.object.name);
+            make_available(cluster, &change.object.name);
         }
         let mut index = self.index();
         match source {
             0 => {
-                index.see_claim(&own(change), change);
-                vec![own(change)]
+                index.apply_claim(&own_key(change), change);
+                vec![own_key(change)]
             }
             1 => {
-                index.see_volume(change);
+                index.apply_volume(change);
                 index.claims_for(&change.object.name)
             }
-            _ => index.open_of(&change.object.name),
+            _ => index.unbound_of(&change.object.name),
         }
     }
 
     fn reconcile(
         &self,
         cluster: &Cluster,
-        (place, claim_name): &Key,
+        (namespace, claim_name): &Key,
     ) -> ApiResult<Option<Duration>> {
         let claims = cluster.resource("", "persistentvolumeclaims");
-        let Some(claim) = cluster.value(&claims, place, claim_name) else { return Ok(None) };
+        let Some(claim) = cluster.value(&claims, namespace, claim_name) else { return Ok(None) };
         if text(&claim, &["status", "phase"]) == "Bound"
             || at(&claim, &["metadata", "deletionTimestamp"]).is_some()
         {
@@ -100,7 +100,7 @@ impl Controller for Claims {
 }
 
 impl Claims {
-    /// The volume that a claim names, or that names the claim.
+    /// Returns the volume that a claim names, or that is reserved for the claim.
     fn reserved(&self, cluster: &Cluster, claim: &Value) -> Option<Value> {
         let volumes = cluster.resource("", "persistentvolumes");
         let named = text(claim, &["spec", "volumeName"]);
@@ -116,14 +116,14 @@ impl Claims {
         })
     }
 
-    /// The smallest free volume that is large enough.
+    /// Returns the smallest free volume that is large enough.
     fn matching(&self, cluster: &Cluster, claim: &Value) -> Option<Value> {
         let volumes = cluster.resource("", "persistentvolumes");
-        let wanted = size(claim, &["spec", "resources", "requests", "storage"])?;
-        let names = self.index().fitting(claim);
+        let wanted = quantity(claim, &["spec", "resources", "requests", "storage"])?;
+        let names = self.index().large_enough(claim);
         names.iter().filter_map(|name| cluster.value(&volumes, "", name)).find(|volume| {
             at(volume, &["spec", "claimRef"]).is_none()
-                && size(volume, &["spec", "capacity", "storage"])
+                && quantity(volume, &["spec", "capacity", "storage"])
                     .is_some_and(|capacity| capacity >= wanted)
                 && allows(volume, claim)
         })
@@ -145,11 +145,11 @@ fn provision(cluster: &Cluster, claim: &Value, class: &Value, node: &str) -> Api
             "persistentVolumeReclaimPolicy": class["reclaimPolicy"],
             "storageClassName": name(class),
             "csi": {"driver": class["provisioner"], "volumeHandle": volume_name},
-            // From the start, so that no other claim takes it.
+            // Set at creation so that no other claim takes the volume.
             "claimRef": reference(claim),
         },
     });
-    // A volume lives where the class says, or in the zone of the chosen node.
+    // The class determines the topology, otherwise the zone of the selected node.
     let topologies = list(class, &["allowedTopologies"]);
     let found = cluster.value(&cluster.resource("", "nodes"), "", node);
     let zone = found
@@ -163,7 +163,7 @@ fn provision(cluster: &Cluster, claim: &Value, class: &Value, node: &str) -> Api
     create(cluster, &volumes, "", volume).map(|made| made.value())
 }
 
-/// How a volume names its claim.
+/// Returns the claim reference of a volume.
 fn reference(claim: &Value) -> Value {
     json!({
         "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": namespace(claim),
@@ -194,8 +194,8 @@ fn bind(cluster: &Cluster, claim: &Value, volume: &Value) -> ApiResult<()> {
     Ok(())
 }
 
-/// A new volume that nobody has claimed can be had.
-fn settle_volume(cluster: &Cluster, volume: &str) {
+/// Makes a new volume without a claim `Available`.
+fn make_available(cluster: &Cluster, volume: &str) {
     let volumes = cluster.resource("", "persistentvolumes");
     let _ = cluster.change(
         &volumes,
@@ -213,7 +213,7 @@ fn settle_volume(cluster: &Cluster, volume: &str) {
     );
 }
 
-/// A volume whose claim is gone is deleted or kept, as it says.
+/// Deletes or releases the volume of a deleted claim, according to its reclaim policy.
 fn release(cluster: &Cluster, claim: &Value) {
     let volume_name = text(claim, &["spec", "volumeName"]);
     let volumes = cluster.resource("", "persistentvolumes");

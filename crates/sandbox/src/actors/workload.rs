@@ -1,4 +1,4 @@
-//! What controllers of pods have in common.
+//! Functions shared by the controllers of workloads.
 
 use std::sync::Arc;
 
@@ -6,19 +6,19 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::controller::Key;
-use crate::cluster::{Cluster, DeleteOptions, WriteOptions};
+use crate::cluster::{Cluster, DeleteOptions, NAME_LETTERS, WriteOptions};
 use crate::json::{at, condition, members, name, text, uid};
 use crate::kinds::Resource;
-use crate::status_error::ApiResult;
+use crate::status_error::{ApiResult, ignore};
 use crate::store::{Change, Object};
 
-/// A pod. What it says is only read when somebody asks: there may be thousands.
+/// A pod, parsed only on demand: a controller may own thousands.
 pub(super) struct Pod {
     pub(super) object: Arc<Object>,
 }
 
 impl Pod {
-    /// All that it says.
+    /// Parses the object.
     pub(super) fn value(&self) -> Value {
         self.object.value()
     }
@@ -31,26 +31,26 @@ impl Pod {
         self.object.field_named("spec.nodeName")
     }
 
-    /// Whether it has come to its end.
-    pub(super) fn ended(&self) -> bool {
-        Self::phase_is_last(&self.object)
+    /// Returns `true` if its phase is `Succeeded` or `Failed`.
+    pub(super) fn is_finished(&self) -> bool {
+        Self::is_finished_object(&self.object)
     }
 
-    /// Whether an object that is a pod is Succeeded or Failed.
-    pub(super) fn phase_is_last(pod: &Object) -> bool {
-        ["Succeeded", "Failed"].contains(&pod.field_named("status.phase"))
+    /// Returns `true` if the phase of a pod object is `Succeeded` or `Failed`.
+    pub(super) fn is_finished_object(pod: &Object) -> bool {
+        crate::pods::is_terminal(pod.field_named("status.phase"))
     }
 
-    /// Whether it counts: it has not ended and nobody wants it gone.
+    /// Returns `true` if the pod is neither finished nor being deleted.
     pub(super) fn active(&self) -> bool {
-        !self.object.deleting && !self.ended()
+        !self.object.deleting && !self.is_finished()
     }
 
     pub(super) fn ready(&self) -> bool {
         self.object.ready
     }
 
-    /// Whether it has been ready for long enough.
+    /// Returns `true` if it has been ready for at least `seconds`.
     pub(super) fn available(&self, seconds: i64, now: Timestamp) -> bool {
         if seconds == 0 || !self.ready() {
             return self.ready();
@@ -66,19 +66,19 @@ impl Pod {
     }
 }
 
-/// The pods that an object controls.
+/// Returns the pods that an object controls.
 pub(super) fn pods_of(cluster: &Cluster, owner: &str) -> Vec<Pod> {
     let owned = cluster.resource("", "pods").objects.owned_by(owner);
     let controlled = owned.into_iter().filter(|object| controls(owner, object));
     controlled.map(|object| Pod { object }).collect()
 }
 
-/// Whether somebody manages an object.
+/// Returns `true` if `owner` is the controller of an object.
 pub(super) fn controls(owner: &str, object: &Object) -> bool {
     object.controller().is_some_and(|controller| *controller.uid == *owner)
 }
 
-/// A reference to the owner of a new object.
+/// Returns an owner reference to the controller of a new object.
 pub(super) fn owner(object: &Value) -> Value {
     json!({
         "apiVersion": text(object, &["apiVersion"]), "kind": text(object, &["kind"]),
@@ -86,7 +86,7 @@ pub(super) fn owner(object: &Value) -> Value {
     })
 }
 
-/// A pod of an owner's template.
+/// Returns a pod from the template of its owner.
 pub(super) fn from_template(object: &Value) -> Value {
     let template = at(object, &["spec", "template"]).cloned().unwrap_or_default();
     let mut metadata = template.get("metadata").cloned().unwrap_or_else(|| json!({}));
@@ -96,26 +96,26 @@ pub(super) fn from_template(object: &Value) -> Value {
     json!({"metadata": metadata, "spec": template.get("spec").cloned().unwrap_or_else(|| json!({}))})
 }
 
-/// Creates an object for an owner.
+/// Creates an object.
 pub(super) fn create(
     cluster: &Cluster,
     resource: &Resource,
-    place: &str,
+    namespace: &str,
     object: Value,
 ) -> ApiResult<Arc<Object>> {
-    cluster.create(resource, place, object, &WriteOptions::default()).map(|written| written.object)
+    cluster
+        .create(resource, namespace, object, &WriteOptions::default())
+        .map(|written| written.object)
 }
 
-/// Deletes a pod in its own time. One that is gone already is no failure.
+/// Deletes a pod with its grace period; a pod that no longer exists is not an error.
 pub(super) fn delete_pod(cluster: &Cluster, pod: &Object) -> ApiResult<()> {
     let options = DeleteOptions { uid: pod.uid.to_string(), ..DeleteOptions::default() };
-    match cluster.delete(&cluster.resource("", "pods"), &pod.namespace, &pod.name, &options) {
-        Err(failure) if failure.code != 404 && failure.code != 409 => Err(failure),
-        _ => Ok(()),
-    }
+    let pods = cluster.resource("", "pods");
+    ignore(cluster.delete(&pods, &pod.namespace, &pod.name, &options), &[404, 409])
 }
 
-/// The object of a kind that controls the object of a change.
+/// Returns the key of the controller of a changed object if it is of this kind.
 pub(super) fn controller_of(change: &Change, kind: &str) -> Vec<Key> {
     match change.object.controller() {
         Some(owner) if *owner.kind == *kind => {
@@ -125,8 +125,8 @@ pub(super) fn controller_of(change: &Change, kind: &str) -> Vec<Key> {
     }
 }
 
-/// A number or a share of a whole, rounded up or down.
-pub(super) fn share(value: Option<&Value>, of: i64, up: bool) -> i64 {
+/// Resolves a number or a percentage of `of`, rounded up or down.
+pub(super) fn scaled_value(value: Option<&Value>, of: i64, up: bool) -> i64 {
     match value {
         Some(Value::Number(number)) => number.as_i64().unwrap_or(0),
         Some(Value::String(text)) => {
@@ -138,17 +138,16 @@ pub(super) fn share(value: Option<&Value>, of: i64, up: bool) -> i64 {
     }
 }
 
-/// A short text that is the same for equal values.
+/// Returns a short hash in the letters of generated names; equal values have equal hashes.
 pub(crate) fn fingerprint(value: &Value) -> String {
-    const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
-    // FNV: small, and the same in every run.
+    // FNV-1a: small, and stable across runs.
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for byte in value.to_string().bytes() {
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     }
     let mut text = String::new();
     for _ in 0..10 {
-        text.push(char::from(LETTERS[(hash % 27) as usize]));
+        text.push(char::from(NAME_LETTERS[(hash % 27) as usize]));
         hash /= 27;
     }
     text

@@ -1,9 +1,9 @@
-//! Limit ranges: defaults and bounds of what containers ask for.
+//! Admission by LimitRange: defaults and bounds of container resources.
 
 use serde_json::Value;
 
 use crate::cluster::Cluster;
-use crate::json::{at, list, map, name, namespace, slot, text};
+use crate::json::{at, list, map, name, namespace, quantity, slot, text};
 use crate::quantity::Quantity;
 use crate::status_error::{ApiResult, GroupResource, StatusError};
 
@@ -18,7 +18,7 @@ pub(super) fn pod(cluster: &Cluster, pod: &mut Value) -> ApiResult<()> {
         ranges.objects.list(&prefix).objects.iter().map(|range| range.value()).collect();
     let limits = || ranges.iter().flat_map(|range| list(range, &["spec", "limits"]));
     for limit in limits().filter(|limit| text(limit, &["type"]) == "Container") {
-        fill_in(pod, limit);
+        set_defaults(pod, limit);
     }
     let mut wrong = Vec::new();
     for limit in limits() {
@@ -27,8 +27,7 @@ pub(super) fn pod(cluster: &Cluster, pod: &mut Value) -> ApiResult<()> {
                 let containers = list(pod, &["spec", "containers"]).iter();
                 for container in containers.chain(list(pod, &["spec", "initContainers"])) {
                     let of = |kind: &str, resource: &str| {
-                        let value = at(container, &["resources", kind, resource]);
-                        value.and_then(Value::as_str).and_then(Quantity::parse)
+                        quantity(container, &["resources", kind, resource])
                     };
                     check(limit, "Container", of, &mut wrong);
                 }
@@ -50,7 +49,7 @@ pub(super) fn pod(cluster: &Cluster, pod: &mut Value) -> ApiResult<()> {
     Err(StatusError::forbidden(GroupResource { group: "", resource: "pods" }, name(pod), &why))
 }
 
-fn fill_in(pod: &mut Value, limit: &Value) {
+fn set_defaults(pod: &mut Value, limit: &Value) {
     let Some(spec) = pod.get_mut("spec") else { return };
     for kind in ["containers", "initContainers"] {
         let Some(containers) = spec.get_mut(kind).and_then(Value::as_array_mut) else { continue };
@@ -59,7 +58,7 @@ fn fill_in(pod: &mut Value, limit: &Value) {
                 for (resource, amount) in map(limit, &[defaults]) {
                     let own_limit = at(container, &["resources", "limits", resource]).cloned();
                     let value = match own_limit {
-                        // Who sets a limit and no request asks for as much as the limit.
+                        // A container with a limit and no request requests its limit.
                         Some(own)
                             if part == "requests"
                                 && at(limit, &["default", resource]) != Some(&own) =>

@@ -1,4 +1,4 @@
-//! Priority classes: what they are worth, and the default one.
+//! Admission of priority: resolves priority classes and allows one default class.
 
 use serde_json::Value;
 
@@ -49,7 +49,7 @@ pub(super) fn pod(cluster: &Cluster, pod: &mut Value) -> ApiResult<()> {
     Ok(())
 }
 
-/// There is one default class at most.
+/// Rejects a second default class.
 pub(super) fn class(cluster: &Cluster, class: &Value) -> ApiResult<()> {
     if !truth(class, &["globalDefault"]) {
         return Ok(());

@@ -1,31 +1,32 @@
-//! Quotas: what a namespace may use in all.
+//! Admission by ResourceQuota: limits the total use of a namespace.
 
 use std::collections::BTreeMap;
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
 use serde_json::{Map, Value};
 
 use crate::cluster::{Cluster, Part, WriteOptions};
-use crate::json::{at, list, map, name, namespace, slot, text};
+use crate::json::{at, list, map, name, namespace, quantity, slot, text};
 use crate::kinds::Resource;
+use crate::lock::lock;
 use crate::pods;
 use crate::quantity::Quantity;
 use crate::status_error::{ApiResult, StatusError};
 
-/// Holds quotas still until what was taken from them is stored.
-pub(crate) struct Taken<'a> {
+/// Guard that keeps quotas locked until an object that was charged to them is stored.
+pub(crate) struct QuotaGuard<'a> {
     _lock: MutexGuard<'a, ()>,
 }
 
 type Amounts = BTreeMap<String, Quantity>;
 
-/// Takes what an object uses from the quotas of its namespace, or refuses the object.
-pub(super) fn take<'a>(
+/// Charges an object to the quotas of its namespace, or rejects it.
+pub(super) fn charge<'a>(
     cluster: &'a Cluster,
     resource: &Resource,
     object: &Value,
     dry_run: bool,
-) -> ApiResult<Option<Taken<'a>>> {
+) -> ApiResult<Option<QuotaGuard<'a>>> {
     let quotas = cluster.resource("", "resourcequotas");
     if quotas.objects.is_empty() || resource.kind.plural == "resourcequotas" {
         return Ok(None);
@@ -34,8 +35,8 @@ pub(super) fn take<'a>(
     if quotas.objects.list(&prefix).objects.is_empty() {
         return Ok(None);
     }
-    let lock = cluster.quotas.lock().unwrap_or_else(PoisonError::into_inner);
-    let wanted = usage(resource, object);
+    let guard = lock(&cluster.quotas);
+    let wanted = charges(resource, object);
     for quota in quotas.objects.list(&prefix).objects {
         let quota = quota.value();
         if !in_scope(&quota, resource, object) {
@@ -51,22 +52,19 @@ pub(super) fn take<'a>(
             }
         }
     }
-    Ok(Some(Taken { _lock: lock }))
+    Ok(Some(QuotaGuard { _lock: guard }))
 }
 
 fn check(resource: &Resource, object: &Value, quota: &Value, wanted: &Amounts) -> ApiResult<()> {
     let hard: Vec<(&String, Quantity)> = map(quota, &["spec", "hard"])
         .filter_map(|(name, value)| Some((name, value.as_str().and_then(Quantity::parse)?)))
         .collect();
-    let used = |name: &str| {
-        let value = at(quota, &["status", "used", name]);
-        value.and_then(Value::as_str).and_then(Quantity::parse).unwrap_or(Quantity::ZERO)
-    };
+    let used = |name: &str| quantity(quota, &["status", "used", name]).unwrap_or(Quantity::ZERO);
     if resource.kind.plural == "pods" {
         let missing: Vec<&str> = hard
             .iter()
             .map(|(name, _)| name.as_str())
-            .filter(|name| compute(name).is_some() && !names_it(object, name))
+            .filter(|name| compute_resource(name).is_some() && !sets_resource(object, name))
             .collect();
         if !missing.is_empty() {
             let containers: Vec<&str> = list(object, &["spec", "containers"])
@@ -107,8 +105,8 @@ fn check(resource: &Resource, object: &Value, quota: &Value, wanted: &Amounts) -
     Err(StatusError::forbidden(resource.group_resource(), name(object), &why))
 }
 
-/// `requests` or `limits` and the resource, for names of computing power.
-fn compute(name: &str) -> Option<(&'static str, &str)> {
+/// Splits the quota name of a compute resource into `requests` or `limits` and the resource.
+fn compute_resource(name: &str) -> Option<(&'static str, &str)> {
     if let Some(resource) = name.strip_prefix("limits.") {
         return Some(("limits", resource));
     }
@@ -118,10 +116,10 @@ fn compute(name: &str) -> Option<(&'static str, &str)> {
     ["cpu", "memory", "ephemeral-storage"].contains(&name).then_some(("requests", name))
 }
 
-/// Whether all containers of a pod name what a quota counts.
-fn names_it(pod: &Value, name: &str) -> bool {
-    let Some((kind, resource)) = compute(name) else { return true };
-    // Only what everybody needs must be named.
+/// Returns `true` if all containers of a pod set the resource that a quota counts.
+fn sets_resource(pod: &Value, name: &str) -> bool {
+    let Some((kind, resource)) = compute_resource(name) else { return true };
+    // Upstream requires it for CPU and memory only.
     if !["cpu", "memory"].contains(&resource) {
         return true;
     }
@@ -130,8 +128,8 @@ fn names_it(pod: &Value, name: &str) -> bool {
         .all(|one| at(one, &["resources", kind, resource]).is_some())
 }
 
-/// What an object uses, by the names of quotas.
-pub(crate) fn usage(resource: &Resource, object: &Value) -> Amounts {
+/// Returns the amounts charged for an object, by quota name.
+pub(crate) fn charges(resource: &Resource, object: &Value) -> Amounts {
     let mut amounts = Amounts::new();
     let one = Quantity::from_milli(1000);
     let kind = &resource.kind;
@@ -139,8 +137,8 @@ pub(crate) fn usage(resource: &Resource, object: &Value) -> Amounts {
     amounts.insert(format!("count/{}{suffix}", kind.plural), one);
     match (&*kind.group, &*kind.plural) {
         ("", "pods") => {
-            if pods::ended(object) {
-                // What has ended is only counted as an object.
+            if pods::is_finished(object) {
+                // A finished pod counts as an object only.
                 return amounts;
             }
             amounts.insert("pods".to_owned(), one);
@@ -158,9 +156,8 @@ pub(crate) fn usage(resource: &Resource, object: &Value) -> Amounts {
         }
         ("", "persistentvolumeclaims") => {
             amounts.insert("persistentvolumeclaims".to_owned(), one);
-            let storage = at(object, &["spec", "resources", "requests", "storage"]);
-            let storage =
-                storage.and_then(Value::as_str).and_then(Quantity::parse).unwrap_or(Quantity::ZERO);
+            let storage = quantity(object, &["spec", "resources", "requests", "storage"]);
+            let storage = storage.unwrap_or(Quantity::ZERO);
             amounts.insert("requests.storage".to_owned(), storage);
             let class = text(object, &["spec", "storageClassName"]);
             if !class.is_empty() {
@@ -185,7 +182,7 @@ pub(crate) fn usage(resource: &Resource, object: &Value) -> Amounts {
     amounts
 }
 
-/// Whether a quota counts an object.
+/// Returns `true` if an object is in the scopes of a quota.
 fn in_scope(quota: &Value, resource: &Resource, object: &Value) -> bool {
     let scopes = list(quota, &["spec", "scopes"]);
     let expressions = list(quota, &["spec", "scopeSelector", "matchExpressions"]);
@@ -225,8 +222,7 @@ fn add(cluster: &Cluster, quotas: &Resource, quota: &Value, wanted: &Amounts) {
     let hard: Vec<String> = map(quota, &["spec", "hard"]).map(|(name, _)| name.clone()).collect();
     write(cluster, quotas, quota, |before| {
         let used = hard.iter().map(|name| {
-            let used = at(before, &["status", "used", name]).and_then(Value::as_str);
-            let used = used.and_then(Quantity::parse).unwrap_or(Quantity::ZERO);
+            let used = quantity(before, &["status", "used", name]).unwrap_or(Quantity::ZERO);
             let more = wanted.get(name).copied().unwrap_or(Quantity::ZERO);
             (name.clone(), Value::from(used.plus(more).to_string()))
         });
@@ -241,7 +237,7 @@ fn write(
     used: impl Fn(&Value) -> Map<String, Value>,
 ) {
     let options = WriteOptions::default();
-    // A quota that has gone meanwhile limits nothing.
+    // The quota may have been deleted meanwhile.
     let _ = cluster.change(
         quotas,
         namespace(quota),
@@ -260,7 +256,7 @@ fn write(
     );
 }
 
-/// Counts again what a namespace uses.
+/// Recounts the used amounts of the quotas of a namespace.
 pub(super) fn recount(cluster: &Cluster, of: &str) {
     let quotas = cluster.resource("", "resourcequotas");
     let prefix = quotas.prefix(Some(of));
@@ -268,7 +264,7 @@ pub(super) fn recount(cluster: &Cluster, of: &str) {
     if present.is_empty() {
         return;
     }
-    let _lock = cluster.quotas.lock().unwrap_or_else(PoisonError::into_inner);
+    let _lock = lock(&cluster.quotas);
     let resources = cluster.kinds.all();
     for quota in present {
         let quota = quota.value();
@@ -279,7 +275,7 @@ pub(super) fn recount(cluster: &Cluster, of: &str) {
             for object in resource.objects.list(&resource.prefix(Some(of))).objects {
                 let value = object.value();
                 if in_scope(&quota, resource, &value) {
-                    for (name, amount) in usage(resource, &value) {
+                    for (name, amount) in charges(resource, &value) {
                         let sum = sums.entry(name).or_insert(Quantity::ZERO);
                         *sum = sum.plus(amount);
                     }
@@ -295,7 +291,7 @@ pub(super) fn recount(cluster: &Cluster, of: &str) {
     }
 }
 
-/// Whether a quota looks at a kind at all.
+/// Returns `true` if a quota with these names may count objects of a kind.
 fn counted(resource: &Resource, hard: &[String]) -> bool {
     let kind = &resource.kind;
     if !kind.namespaced

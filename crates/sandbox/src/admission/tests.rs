@@ -1,4 +1,4 @@
-//! Pods come in: with classes, ranges and quotas.
+//! Admission of pods by priority classes, limit ranges and quotas.
 
 use serde_json::json;
 
@@ -15,7 +15,7 @@ fn put(cluster: &Cluster, group: &str, plural: &str, object: Value) -> ApiResult
         .map(|written| written.object.value())
 }
 
-fn refused(answer: ApiResult<Value>) -> String {
+fn forbidden(answer: ApiResult<Value>) -> String {
     let StatusError { code, message, .. } = answer.unwrap_err();
     assert_eq!(code, 403);
     message
@@ -35,7 +35,7 @@ fn priorities_come_from_classes() {
     );
     let mut unknown = pod("b");
     unknown["spec"]["priorityClassName"] = json!("none");
-    let why = refused(put(&cluster, "", "pods", unknown));
+    let why = forbidden(put(&cluster, "", "pods", unknown));
     assert_eq!(why, "pods \"b\" is forbidden: no PriorityClass with name none was found");
     let plain = put(&cluster, "", "pods", pod("c")).unwrap();
     assert_eq!(plain["spec"]["priority"], 0);
@@ -43,12 +43,12 @@ fn priorities_come_from_classes() {
 }
 
 #[test]
-fn quotas_are_taken_from_and_given_back() {
+fn quotas_are_charged_and_recounted() {
     let cluster = cluster();
     let quota = json!({"metadata": {"name": "compute-resources"}, "spec": {"hard": {
         "requests.cpu": "1", "requests.memory": "1Gi", "limits.cpu": "2", "limits.memory": "2Gi", "pods": "2"}}});
     put(&cluster, "", "resourcequotas", quota).unwrap();
-    let why = refused(put(&cluster, "", "pods", pod("bare")));
+    let why = forbidden(put(&cluster, "", "pods", pod("bare")));
     assert_eq!(
         why,
         "pods \"bare\" is forbidden: failed quota: compute-resources: must specify limits.cpu for: app; limits.memory for: app; requests.cpu for: app; requests.memory for: app"
@@ -60,7 +60,7 @@ fn quotas_are_taken_from_and_given_back() {
         pod
     };
     put(&cluster, "", "pods", sized("a", "600m")).unwrap();
-    let why = refused(put(&cluster, "", "pods", sized("b", "600m")));
+    let why = forbidden(put(&cluster, "", "pods", sized("b", "600m")));
     assert_eq!(
         why,
         "pods \"b\" is forbidden: exceeded quota: compute-resources, requested: requests.cpu=600m, used: requests.cpu=600m, limited: requests.cpu=1"
@@ -79,7 +79,7 @@ fn quotas_are_taken_from_and_given_back() {
 }
 
 #[test]
-fn a_name_that_is_taken_does_not_lock_quotas_for_ever() {
+fn a_failed_creation_unlocks_quotas_and_is_not_charged() {
     let cluster = cluster();
     let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": {"pods": "2"}}});
     put(&cluster, "", "resourcequotas", quota).unwrap();
@@ -93,14 +93,14 @@ fn a_name_that_is_taken_does_not_lock_quotas_for_ever() {
     let mut wrong = pod("b");
     wrong["spec"]["containers"][0]["name"] = json!("Not a name");
     assert!(put(&cluster, "", "pods", wrong).is_err());
-    // Neither has taken anything.
+    // Neither is charged.
     assert_eq!(used(), "1");
     put(&cluster, "", "pods", pod("b")).unwrap();
     assert_eq!(used(), "2");
 }
 
 #[test]
-fn limit_ranges_fill_in_and_bound() {
+fn limit_ranges_set_defaults_and_bounds() {
     let cluster = cluster();
     let range = json!({"metadata": {"name": "r"}, "spec": {"limits": [{"type": "Container",
         "default": {"cpu": "500m"}, "defaultRequest": {"cpu": "100m"}, "max": {"cpu": "1"}}]}});
@@ -110,7 +110,7 @@ fn limit_ranges_fill_in_and_bound() {
     assert_eq!(*resources, json!({"limits": {"cpu": "500m"}, "requests": {"cpu": "100m"}}));
     let mut large = pod("b");
     large["spec"]["containers"][0]["resources"] = json!({"limits": {"cpu": "2"}});
-    let why = refused(put(&cluster, "", "pods", large));
+    let why = forbidden(put(&cluster, "", "pods", large));
     assert_eq!(
         why,
         "pods \"b\" is forbidden: maximum cpu usage per Container is 1, but limit is 2"

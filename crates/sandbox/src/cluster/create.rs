@@ -1,32 +1,32 @@
-//! New objects.
+//! Creation of objects.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
 
-use super::{Cluster, WriteOptions, WriteResult, complete, decode, seconds};
+use super::{Cluster, WriteOptions, WriteResult, decode, default_and_validate, seconds};
 use crate::json::{at, members, name, slot, text};
 use crate::kinds::Resource;
-use crate::limits::NAME_TRIES_MAX;
+use crate::limits::NAME_ATTEMPTS_MAX;
 use crate::status_error::{ApiResult, GroupResource, StatusError};
 use crate::store::{ChangeKind, Draft, StoreError};
 use crate::{admission, store};
 
-/// The letters of generated names, without those that make words or look alike.
-const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+/// Letters of generated names: no vowels, and no digits that look like letters.
+pub(crate) const NAME_LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// Random letters at the end of generated names.
+/// Number of random letters at the end of generated names.
 const SUFFIX_LETTERS: usize = 5;
 
-/// Names made from `generateName` are cut to leave room for them.
+/// Maximum length of the part of a generated name that comes from `generateName`.
 const BASE_LETTERS_MAX: usize = 63 - SUFFIX_LETTERS;
 
-/// Kinds whose status comes with them.
-const BRING_STATUS: &[&str] = &["nodes"];
+/// Kinds whose status may be set at creation.
+const KINDS_WITH_INITIAL_STATUS: &[&str] = &["nodes"];
 
 impl Cluster {
-    /// Creates an object in a namespace (empty for what has none).
+    /// Creates an object in a namespace, which is empty for cluster-scoped kinds.
     pub fn create(
         &self,
         resource: &Resource,
@@ -36,12 +36,12 @@ impl Cluster {
     ) -> ApiResult<WriteResult> {
         let warnings = decode(resource, &mut object, options.field_validation)?;
         crate::events::to_stored(resource, &mut object);
-        self.settle(resource, namespace, &mut object)?;
+        self.set_system_fields(resource, namespace, &mut object)?;
         let written = |object| WriteResult { object, warnings, created: true };
         if !name(&object).is_empty() {
             return self.store_new(resource, object, options).map(written);
         }
-        for _ in 1..NAME_TRIES_MAX {
+        for _ in 1..NAME_ATTEMPTS_MAX {
             let mut attempt = object.clone();
             generate_name(&mut attempt);
             match self.store_new(resource, attempt, options) {
@@ -53,8 +53,13 @@ impl Cluster {
         self.store_new(resource, object, options).map(written)
     }
 
-    /// Puts an object into its namespace and takes away what clients cannot say.
-    fn settle(&self, resource: &Resource, namespace: &str, object: &mut Value) -> ApiResult<()> {
+    /// Sets the system fields of a new object and clears those that clients cannot set.
+    fn set_system_fields(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+        object: &mut Value,
+    ) -> ApiResult<()> {
         let kind = &resource.kind;
         let given = text(object, &["metadata", "namespace"]);
         if !given.is_empty() && given != namespace && kind.namespaced {
@@ -88,7 +93,7 @@ impl Cluster {
         {
             metadata.insert("generation".to_owned(), 1.into());
         }
-        if kind.status && !BRING_STATUS.contains(&&*kind.plural) {
+        if kind.status && !KINDS_WITH_INITIAL_STATUS.contains(&&*kind.plural) {
             members(object).remove("status");
         }
         if kind.namespaced {
@@ -97,7 +102,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Objects are only made in namespaces that exist and stay.
+    /// Checks that the namespace of a new object exists and is not being deleted.
     fn check_namespace(&self, resource: &Resource, namespace: &str, name: &str) -> ApiResult<()> {
         let namespaces = self.resource("", "namespaces");
         let Some(found) = namespaces.objects.get(namespace) else {
@@ -115,8 +120,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Refuses objects that memory may not have room for.
-    fn check_room(&self, resource: &Resource, name: &str) -> ApiResult<()> {
+    /// Rejects a new object once the maximum number of objects is stored.
+    fn check_object_limit(&self, resource: &Resource, name: &str) -> ApiResult<()> {
         let (count, max) = (self.store.count(), self.objects_max.load(Ordering::Relaxed));
         if count < max {
             return Ok(());
@@ -133,18 +138,18 @@ impl Cluster {
         mut object: Value,
         options: &WriteOptions,
     ) -> ApiResult<Arc<store::Object>> {
-        self.check_room(resource, name(&object))?;
-        complete_names(self, resource, &mut object)?;
-        let taken = admission::create(self, resource, &mut object, options.dry_run)?;
-        // Counting anew takes the same lock.
-        let give_back = |taken: Option<_>, object: &Value| {
-            if taken.is_some() {
-                drop(taken);
-                admission::give_back(self, resource, object);
+        self.check_object_limit(resource, name(&object))?;
+        set_cluster_fields(self, resource, &mut object)?;
+        let guard = admission::create(self, resource, &mut object, options.dry_run)?;
+        // Recounting takes the same lock.
+        let uncharge = |guard: Option<_>, object: &Value| {
+            if guard.is_some() {
+                drop(guard);
+                admission::uncharge(self, resource, object);
             }
         };
-        if let Err(failure) = complete(resource, &mut object, None) {
-            give_back(taken, &object);
+        if let Err(failure) = default_and_validate(resource, &mut object, None) {
+            uncharge(guard, &object);
             return Err(failure);
         }
         crate::patch::apply::record_created(resource, &mut object, options, self.now());
@@ -159,15 +164,15 @@ impl Cluster {
         match resource.objects.create(draft) {
             Ok(object) => Ok(object),
             Err(StoreError::KeyExists | StoreError::KeyNotFound | StoreError::Conflict) => {
-                give_back(taken, &object);
+                uncharge(guard, &object);
                 Err(StatusError::already_exists(resource.group_resource(), name(&object)))
             }
         }
     }
 }
 
-/// What only the cluster can fill in: addresses of services, the definition's names.
-fn complete_names(cluster: &Cluster, resource: &Resource, object: &mut Value) -> ApiResult<()> {
+/// Sets fields that depend on the cluster: addresses of services, names of definitions.
+fn set_cluster_fields(cluster: &Cluster, resource: &Resource, object: &mut Value) -> ApiResult<()> {
     if resource.kind.plural == "services" && resource.kind.group.is_empty() {
         let kind = text(object, &["spec", "type"]);
         let wants = kind != "ExternalName" && text(object, &["spec", "clusterIP"]).is_empty();
@@ -200,12 +205,12 @@ fn generate_name(object: &mut Value) {
         format!("{}{}", &base[..cut], random_letters(SUFFIX_LETTERS)).into();
 }
 
-/// Random letters for names.
+/// Returns random letters for names.
 pub(crate) fn random_letters(count: usize) -> String {
     let bytes = uuid::Uuid::new_v4().into_bytes();
     bytes
         .iter()
         .take(count)
-        .map(|byte| char::from(LETTERS[usize::from(*byte) % LETTERS.len()]))
+        .map(|byte| char::from(NAME_LETTERS[usize::from(*byte) % NAME_LETTERS.len()]))
         .collect()
 }

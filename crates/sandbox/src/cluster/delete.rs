@@ -1,4 +1,4 @@
-//! The end of objects.
+//! Deletion of objects.
 
 use std::sync::Arc;
 
@@ -6,50 +6,50 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::update::{check_uid, check_version};
-use super::{Cluster, absent, seconds};
+use super::{Cluster, seconds};
 use crate::json::{at, int, list, slot, text};
 use crate::kinds::Resource;
-use crate::limits::WRITE_TRIES_MAX;
+use crate::limits::WRITE_ATTEMPTS_MAX;
 use crate::status_error::{ApiResult, StatusError};
 use crate::store::{ChangeKind, Draft, Object, StoreError, key_of};
 
-/// How an object is to end.
+/// Options of a deletion.
 #[derive(Clone, Debug, Default)]
 pub struct DeleteOptions {
-    /// Seconds until it is ended by force.
+    /// Grace period in seconds.
     pub grace: Option<i64>,
-    /// What happens to the objects that it owns.
+    /// Treatment of dependents.
     pub propagation: Option<Propagation>,
-    /// Only an object with this uid.
+    /// Precondition: the uid of the object.
     pub uid: String,
-    /// Only this version.
+    /// Precondition: the resourceVersion of the object.
     pub version: String,
-    /// Do everything but end it.
+    /// Validate without deleting, as `dryRun=All`.
     pub dry_run: bool,
 }
 
-/// What happens to the objects that an object owns.
+/// Treatment of the dependents of a deleted object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Propagation {
-    /// They end after it.
+    /// They are deleted after their owner.
     Background,
-    /// They end before it.
+    /// They are deleted before their owner.
     Foreground,
-    /// They stay.
+    /// They stay and lose their owner reference.
     Orphan,
 }
 
-/// What came of it.
+/// Result of a deletion.
 #[derive(Debug)]
 pub enum DeleteOutcome {
-    /// It is gone.
+    /// The object was removed.
     Deleted(Arc<Object>),
-    /// It is on its way.
+    /// The object has a deletion timestamp and is removed later.
     Terminating(Arc<Object>),
 }
 
 impl DeleteOutcome {
-    /// The object as of now, or as it was last.
+    /// Returns the object after the deletion: its current or its last version.
     pub fn object(&self) -> &Arc<Object> {
         match self {
             Self::Deleted(object) | Self::Terminating(object) => object,
@@ -57,14 +57,15 @@ impl DeleteOutcome {
     }
 }
 
-/// Namespaces that nobody may delete.
-const LASTING_NAMESPACES: &[&str] = &["default", "kube-public", "kube-system"];
+/// Namespaces that cannot be deleted.
+const PERMANENT_NAMESPACES: &[&str] = &["default", "kube-public", "kube-system"];
 
-const FOREGROUND: &str = "foregroundDeletion";
-const ORPHAN: &str = "orphan";
+/// Finalizers of foreground and orphan deletion.
+pub(crate) const FOREGROUND: &str = "foregroundDeletion";
+pub(crate) const ORPHAN: &str = "orphan";
 
 impl DeleteOptions {
-    /// Reads the body of a request.
+    /// Parses the body of a request.
     pub fn parse(body: &Value) -> ApiResult<Self> {
         let wrong = |field: &str, value: &Value| {
             Err(StatusError::bad_request(format!(
@@ -75,7 +76,7 @@ impl DeleteOptions {
             None | Some(Value::Null) => None,
             Some(value) => match value.as_i64() {
                 None => return wrong("gracePeriodSeconds", value),
-                // Less than nothing is nothing, but asks for one second, as upstream has it.
+                // Upstream treats a negative grace period as one second.
                 Some(grace) if grace < 0 => Some(1),
                 Some(grace) => Some(grace),
             },
@@ -112,14 +113,14 @@ impl DeleteOptions {
         })
     }
 
-    /// Ends an object with this uid at once.
+    /// Deletes an object with this uid without grace period.
     pub fn now(uid: &str) -> Self {
         Self { grace: Some(0), uid: uid.to_owned(), ..Self::default() }
     }
 }
 
 impl Cluster {
-    /// Ends an object: at once, or when its time is over and nobody holds it back.
+    /// Deletes an object, or marks it as terminating while it has finalizers or a grace period.
     pub fn delete(
         &self,
         resource: &Resource,
@@ -129,18 +130,18 @@ impl Cluster {
     ) -> ApiResult<DeleteOutcome> {
         let key = key_of(namespace, name);
         let is_namespace = resource.kind.group.is_empty() && *resource.kind.plural == *"namespaces";
-        if is_namespace && LASTING_NAMESPACES.contains(&name) {
+        if is_namespace && PERMANENT_NAMESPACES.contains(&name) {
             let why = "this namespace may not be deleted";
             return Err(StatusError::forbidden(resource.group_resource(), name, why));
         }
-        for _ in 0..WRITE_TRIES_MAX {
+        for _ in 0..WRITE_ATTEMPTS_MAX {
             let Some(current) = resource.objects.get(&key) else {
-                return Err(absent(resource.group_resource(), name));
+                return Err(StatusError::not_found(resource.group_resource(), name));
             };
             check_uid(resource, &options.uid, &current)?;
             check_version(resource, &options.version, &current)?;
             let mut object = current.value();
-            let Some(gone) = self.doom(resource, &mut object, options) else {
+            let Some(gone) = self.mark_terminating(resource, &mut object, options) else {
                 return Ok(DeleteOutcome::Terminating(current));
             };
             let draft = Draft::new(&object, resource.objects.fields());
@@ -152,7 +153,7 @@ impl Cluster {
                     DeleteOutcome::Terminating(object)
                 });
             }
-            // Before the change is seen: the controller must know by then that it has to act.
+            // Before the change is visible to controllers, so that they act on it.
             for owner in &current.owners {
                 self.snapshot_state.release(&owner.uid);
             }
@@ -164,7 +165,7 @@ impl Cluster {
             match done {
                 Ok(deleted) => return Ok(deleted),
                 Err(StoreError::KeyNotFound) => {
-                    return Err(absent(resource.group_resource(), name));
+                    return Err(StatusError::not_found(resource.group_resource(), name));
                 }
                 Err(StoreError::Conflict | StoreError::KeyExists) => {}
             }
@@ -172,8 +173,9 @@ impl Cluster {
         Err(StatusError::modified(resource.group_resource(), name))
     }
 
-    /// Marks an object for its end. Whether it can go at once; `None` if nothing changes.
-    fn doom(
+    /// Marks an object as terminating. Returns `true` if it can be removed at once, or `None` if nothing
+    /// changes.
+    fn mark_terminating(
         &self,
         resource: &Resource,
         object: &mut Value,
@@ -220,13 +222,13 @@ impl Cluster {
     }
 }
 
-/// How long an object may take. Only pods on nodes take any time.
+/// Returns the grace period in seconds. Only bound pods that are not finished have one.
 fn grace(resource: &Resource, object: &Value, options: &DeleteOptions) -> i64 {
     if resource.kind.plural != "pods" || !resource.kind.group.is_empty() {
         return 0;
     }
     let placed = !text(object, &["spec", "nodeName"]).is_empty();
-    if !placed || crate::pods::ended(object) {
+    if !placed || crate::pods::is_finished(object) {
         return 0;
     }
     let own = int(object, &["spec", "terminationGracePeriodSeconds"]);

@@ -1,4 +1,4 @@
-//! Lists: by namespace, selectors and pages.
+//! Lists by namespace, selectors and pages.
 
 use std::sync::Arc;
 
@@ -12,33 +12,33 @@ use crate::selector::Selector;
 use crate::status_error::{ApiResult, StatusError};
 use crate::store::{Listing, Object};
 
-/// Which objects, and as of when.
+/// Selection and consistency of a list.
 #[derive(Clone, Debug, Default)]
 pub struct ListOptions {
-    /// By labels.
+    /// Label selector.
     pub labels: Selector,
-    /// By fields.
+    /// Field selector.
     pub fields: Selector,
-    /// At most so many; 0 means all.
+    /// Maximum number of objects; 0 means all.
     pub limit: usize,
-    /// Where the page before ended.
-    pub next: String,
-    /// As of a version.
+    /// Continue token of the previous page.
+    pub continue_token: String,
+    /// The requested resourceVersion.
     pub version: String,
-    /// How the version counts: `Exact`, `NotOlderThan`, or empty.
+    /// The parameter `resourceVersionMatch`: `Exact`, `NotOlderThan`, or empty.
     pub version_match: String,
 }
 
-/// Some of the objects that were asked for.
+/// One page of a list.
 #[derive(Debug)]
 pub struct Page {
-    /// The version that the list shows.
+    /// The resourceVersion of the list.
     pub version: u64,
     /// The objects.
     pub objects: Vec<Arc<Object>>,
-    /// Where the next page begins; empty if there is none.
-    pub next: String,
-    /// How many objects come after this page, if that is known.
+    /// Continue token of the next page; empty on the last page.
+    pub continue_token: String,
+    /// Number of objects after this page, if known.
     pub remaining: Option<usize>,
 }
 
@@ -52,12 +52,12 @@ impl Cluster {
     ) -> ApiResult<Page> {
         check_fields(resource, &query.fields)?;
         let prefix = resource.prefix(namespace);
-        let (start, listing) = if query.next.is_empty() {
+        let (start, listing) = if query.continue_token.is_empty() {
             (String::new(), self.listing(resource, &prefix, query)?)
         } else {
-            let (version, start) = read_token(&query.next)?;
+            let (version, start) = read_token(&query.continue_token)?;
             let listing = match version {
-                // A token that has lost its version goes on with the present.
+                // A token without version continues with the current objects.
                 0 => resource.objects.list(&prefix),
                 version => {
                     resource.objects.list_at(&prefix, version).map_err(|_| expired_token(&start))?
@@ -77,19 +77,19 @@ impl Cluster {
             return Ok(Page {
                 version,
                 objects: selected.collect(),
-                next: String::new(),
+                continue_token: String::new(),
                 remaining: None,
             });
         }
         let objects: Vec<Arc<Object>> = selected.by_ref().take(query.limit).collect();
         let left = selected.count();
-        let next = match objects.last() {
+        let continue_token = match objects.last() {
             Some(last) if left > 0 => token(version, &last.key),
             _ => String::new(),
         };
-        // The count is only known without selectors, as upstream has it.
+        // As upstream, the count is only set without selectors.
         let remaining = (left > 0 && everything).then_some(left);
-        Ok(Page { version, objects, next, remaining })
+        Ok(Page { version, objects, continue_token, remaining })
     }
 
     fn listing(
@@ -137,7 +137,7 @@ impl Cluster {
                 ));
             }
         }
-        // Pods of one node are looked up, not searched for.
+        // Uses the index of its collection, such as pods by node.
         if let Some(value) = resource.objects.indexed().and_then(|name| query.fields.exactly(name))
             && !value.is_empty()
         {
@@ -149,7 +149,7 @@ impl Cluster {
     }
 }
 
-/// A version of a request; `None` if there is none.
+/// Parses the resourceVersion of a request; `None` if it is empty.
 pub(crate) fn parse_version(text: &str) -> ApiResult<Option<u64>> {
     if text.is_empty() {
         return Ok(None);
@@ -168,7 +168,7 @@ pub(crate) fn parse_version(text: &str) -> ApiResult<Option<u64>> {
     })
 }
 
-/// Only some fields can be asked for.
+/// Rejects field selectors that the kind does not support.
 pub(crate) fn check_fields(resource: &Resource, fields: &Selector) -> ApiResult<()> {
     for key in fields.keys() {
         if !resource.objects.fields().iter().any(|path| path.name == key) {
@@ -186,7 +186,7 @@ fn token(version: u64, key: &str) -> String {
 fn read_token(token: &str) -> ApiResult<(u64, String)> {
     let wrong = || {
         StatusError::bad_request(
-            "continue key is not valid: it must be one that an earlier list gave out",
+            "continue key is not valid: it must come from the metadata of an earlier list",
         )
     };
     let bytes =
@@ -201,10 +201,9 @@ fn read_token(token: &str) -> ApiResult<(u64, String)> {
 }
 
 fn expired_token(start: &str) -> StatusError {
-    let next = token(0, start);
     let mut failure = StatusError::expired(
         "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.",
     );
-    failure.next = next;
+    failure.continue_token = token(0, start);
     failure
 }

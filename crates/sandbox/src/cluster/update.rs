@@ -1,31 +1,31 @@
-//! New versions of objects.
+//! Updates of objects.
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Cluster, WriteOptions, WriteResult, absent, complete, decode};
+use super::{Cluster, WriteOptions, WriteResult, decode, default_and_validate};
 use crate::admission;
 use crate::json::{at, list, members, slot, text, uid};
 use crate::kinds::{Kind, Resource, SchemaSource};
-use crate::limits::WRITE_TRIES_MAX;
+use crate::limits::WRITE_ATTEMPTS_MAX;
 use crate::patch::apply::validation;
 use crate::status_error::{ApiResult, StatusError};
 use crate::store::{ChangeKind, Draft, Object, StoreError, key_of};
 
-/// Which part of an object is written.
+/// Part of an object that a write may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// Everything but the status.
     Main,
     /// The status.
     Status,
-    /// What binding changes: everything.
+    /// Everything, as binding does.
     Whole,
 }
 
-/// Metadata that writes cannot change.
-const FIXED: &[&str] = &[
+/// Metadata that updates cannot change.
+const IMMUTABLE_METADATA: &[&str] = &[
     "uid",
     "creationTimestamp",
     "deletionTimestamp",
@@ -37,7 +37,7 @@ const FIXED: &[&str] = &[
 ];
 
 impl Cluster {
-    /// Replaces an object, or its status.
+    /// Replaces an object or its status.
     pub fn update(
         &self,
         resource: &Resource,
@@ -69,8 +69,8 @@ impl Cluster {
         Ok(written)
     }
 
-    /// Reads an object, lets `edit` make another of it, and writes that, again if others were faster.
-    /// `edit` gets the object and its value, and returns `None` to leave it as it is.
+    /// Reads an object, passes it to `edit`, and writes the result; retries if a concurrent write came first.
+    /// `edit` gets the stored object and its value, and returns `None` to leave it unchanged.
     pub fn change(
         &self,
         resource: &Resource,
@@ -81,9 +81,9 @@ impl Cluster {
         mut edit: impl FnMut(&Object, &Value) -> ApiResult<Option<Value>>,
     ) -> ApiResult<WriteResult> {
         let key = key_of(namespace, name);
-        for _ in 0..WRITE_TRIES_MAX {
+        for _ in 0..WRITE_ATTEMPTS_MAX {
             let Some(current) = resource.objects.get(&key) else {
-                return Err(absent(resource.group_resource(), name));
+                return Err(StatusError::not_found(resource.group_resource(), name));
             };
             let before = current.value();
             let unchanged = |object| WriteResult { object, warnings: Vec::new(), created: false };
@@ -96,7 +96,7 @@ impl Cluster {
             if options.dry_run {
                 return Ok(unchanged(Arc::new(draft.seal(current.version, ChangeKind::Added))));
             }
-            let done = if finished(&object) {
+            let done = if is_removable(&object) {
                 resource.objects.remove(draft, current.version)
             } else {
                 resource.objects.replace(draft, current.version)
@@ -104,7 +104,7 @@ impl Cluster {
             match done {
                 Ok(object) => return Ok(unchanged(object)),
                 Err(StoreError::KeyNotFound) => {
-                    return Err(absent(resource.group_resource(), name));
+                    return Err(StatusError::not_found(resource.group_resource(), name));
                 }
                 Err(StoreError::Conflict | StoreError::KeyExists) => {}
             }
@@ -112,7 +112,7 @@ impl Cluster {
         Err(StatusError::modified(resource.group_resource(), name))
     }
 
-    /// What is stored when `wanted` is written over `before`.
+    /// Returns the object to store when `wanted` is written over `before`.
     fn merge(
         &self,
         resource: &Resource,
@@ -146,7 +146,7 @@ impl Cluster {
             }
         };
         let metadata = slot(&mut object, &["metadata"]);
-        for fixed in FIXED {
+        for fixed in IMMUTABLE_METADATA {
             if part != Part::Whole || *fixed == "uid" {
                 restore(metadata, &before["metadata"], fixed);
             }
@@ -157,10 +157,10 @@ impl Cluster {
             admission::update(resource, &mut object, before);
         }
         match part {
-            Part::Main => complete(resource, &mut object, Some(before))?,
-            // The rest was checked when it was written.
+            Part::Main => default_and_validate(resource, &mut object, Some(before))?,
+            // The rest was validated when it was written.
             Part::Status if custom || kind.plural == "nodes" => {
-                complete(resource, &mut object, Some(before))?;
+                default_and_validate(resource, &mut object, Some(before))?;
             }
             Part::Status | Part::Whole => {}
         }
@@ -183,7 +183,7 @@ impl Cluster {
     }
 }
 
-/// Checks the managed fields that a client sent.
+/// Validates the managed fields that a client sent.
 fn check_managers(resource: &Resource, object: &mut Value, before: &Value) -> ApiResult<()> {
     if object["metadata"].get("managedFields") == before["metadata"].get("managedFields") {
         return Ok(());
@@ -200,7 +200,7 @@ fn check_managers(resource: &Resource, object: &mut Value, before: &Value) -> Ap
     Err(StatusError::invalid(group, kind, crate::json::name(object), &problems))
 }
 
-/// Takes a member from another object, or takes it away if there is none.
+/// Copies a member from another object, or removes it if that has none.
 fn restore(into: &mut Value, from: &Value, name: &str) {
     match from.get(name) {
         Some(value) => members(into).insert(name.to_owned(), value.clone()),
@@ -212,7 +212,7 @@ fn spec_changed(now: &Value, before: &Value) -> bool {
     !same_but(now, before, &["metadata", "status"])
 }
 
-/// Whether two objects differ in nothing but their version.
+/// Returns `true` if two objects are equal except for resourceVersion and managed fields.
 fn same(now: &Value, before: &Value) -> bool {
     let managed = |value: &Value| value["metadata"].get("managedFields").is_some();
     same_but(now, before, &["metadata"])
@@ -220,7 +220,7 @@ fn same(now: &Value, before: &Value) -> bool {
         && same_but(&now["metadata"], &before["metadata"], &["resourceVersion", "managedFields"])
 }
 
-/// Whether two objects differ in nothing but some members.
+/// Returns `true` if two objects are equal except for the ignored members.
 fn same_but(now: &Value, before: &Value, ignored: &[&str]) -> bool {
     let (Some(now), Some(before)) = (now.as_object(), before.as_object()) else { return false };
     let counted = |name: &str| !ignored.contains(&name);
@@ -230,8 +230,8 @@ fn same_but(now: &Value, before: &Value, ignored: &[&str]) -> bool {
         && before.keys().filter(|name| counted(name)).all(|name| now.contains_key(name))
 }
 
-/// Whether nothing keeps an object that somebody wants gone.
-fn finished(object: &Value) -> bool {
+/// Returns `true` if an object is being deleted and nothing holds it any more.
+fn is_removable(object: &Value) -> bool {
     at(object, &["metadata", "deletionTimestamp"]).is_some()
         && list(object, &["metadata", "finalizers"]).is_empty()
         && list(object, &["spec", "finalizers"]).is_empty()
@@ -241,7 +241,7 @@ fn finished(object: &Value) -> bool {
             == 0
 }
 
-/// A write from a version is only made on that version.
+/// Checks the resourceVersion precondition of a write.
 pub(super) fn check_version(resource: &Resource, version: &str, current: &Object) -> ApiResult<()> {
     if version.is_empty() || version == "0" {
         return Ok(());
@@ -262,7 +262,7 @@ pub(super) fn check_version(resource: &Resource, version: &str, current: &Object
     }
 }
 
-/// A write to an object is not made on another one of the same name.
+/// Checks the uid precondition of a write.
 pub(super) fn check_uid(resource: &Resource, uid: &str, current: &Object) -> ApiResult<()> {
     if uid.is_empty() || uid == &*current.uid {
         return Ok(());

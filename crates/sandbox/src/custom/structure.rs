@@ -1,4 +1,4 @@
-//! The schema of a custom kind: what it keeps, fills in and refuses.
+//! The structural schema of a custom kind: pruning, defaulting and validation.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,24 +9,24 @@ use crate::field_error::{FieldError, FieldErrorKind};
 use crate::json::{at, list, truth};
 use crate::quantity::Quantity;
 
-/// A schema, in the words of OpenAPI v3 as far as definitions may use them.
+/// A structural schema, in the subset of OpenAPI v3 that definitions may use.
 #[derive(Debug)]
 pub struct Structure {
-    /// The schema as it was written.
+    /// The schema as written in the definition.
     pub schema: Value,
     patterns: Patterns,
 }
 
-/// The patterns of a schema by their text, compiled once.
+/// Compiled patterns of a schema by their text.
 type Patterns = HashMap<String, Regex>;
 
-/// Bytes that a compiled pattern may take. A pattern of 20 bytes can ask for gigabytes.
+/// Maximum size of a compiled pattern in bytes. A pattern of 20 bytes can demand gigabytes.
 const PATTERN_BYTES_MAX: usize = 256 << 10;
 
-/// Patterns of one schema. They take 64 MiB at most.
+/// Maximum number of patterns per schema; together with [`PATTERN_BYTES_MAX`] 64 MiB.
 const PATTERNS_MAX: usize = 256;
 
-/// Compiles the patterns of a schema and of all schemas in it.
+/// Compiles the patterns of a schema and its subschemas.
 fn compile(schema: &Value, patterns: &mut Patterns) {
     match schema {
         Value::Object(members) => {
@@ -45,34 +45,34 @@ fn compile(schema: &Value, patterns: &mut Patterns) {
     }
 }
 
-/// Members that every object has.
-const OWN: &[&str] = &["apiVersion", "kind", "metadata"];
+/// Members of every object, which schemas need not list.
+const ROOT_MEMBERS: &[&str] = &["apiVersion", "kind", "metadata"];
 
 impl Structure {
-    /// A structure of a schema.
+    /// Creates the structure of a schema.
     pub fn new(schema: Value) -> Self {
         let mut patterns = Patterns::new();
         compile(&schema, &mut patterns);
         Self { schema, patterns }
     }
 
-    /// Takes away what the schema does not know; returns the paths.
+    /// Prunes unknown fields and returns their paths.
     pub(crate) fn prune(&self, object: &mut Value) -> Vec<String> {
-        let mut gone = Vec::new();
-        prune(&self.schema, object, "", &mut gone);
-        gone
+        let mut pruned = Vec::new();
+        prune(&self.schema, object, "", &mut pruned);
+        pruned
     }
 
-    /// Fills in what was left out.
+    /// Applies the defaults of the schema.
     pub(crate) fn default(&self, object: &mut Value) {
         default(&self.schema, object);
     }
 
-    /// What is wrong with an object.
+    /// Validates an object and returns all problems.
     pub(crate) fn validate(&self, object: &Value) -> Vec<FieldError> {
         let mut problems = Vec::new();
         Checker { patterns: &self.patterns }.check(&self.schema, object, "", &mut problems);
-        // Values that do not exist are told last, as upstream has it.
+        // As upstream, unsupported values come last.
         problems.sort_by_key(|problem| matches!(problem.what, FieldErrorKind::NotSupported(..)));
         problems
     }
@@ -86,7 +86,7 @@ fn keeps_all(schema: &Value) -> bool {
     truth(schema, &["x-kubernetes-preserve-unknown-fields"])
 }
 
-fn prune(schema: &Value, value: &mut Value, path: &str, gone: &mut Vec<String>) {
+fn prune(schema: &Value, value: &mut Value, path: &str, pruned: &mut Vec<String>) {
     match value {
         Value::Object(members) => {
             let top = path.is_empty() || truth(schema, &["x-kubernetes-embedded-resource"]);
@@ -95,7 +95,7 @@ fn prune(schema: &Value, value: &mut Value, path: &str, gone: &mut Vec<String>) 
             let unknown: Vec<String> = members
                 .keys()
                 .filter(|name| {
-                    !(top && OWN.contains(&&***name))
+                    !(top && ROOT_MEMBERS.contains(&&***name))
                         && properties.is_none_or(|properties| !properties.contains_key(*name))
                         && others.is_none_or(|others| others == &Value::Bool(false))
                         && !keeps_all(schema)
@@ -104,22 +104,22 @@ fn prune(schema: &Value, value: &mut Value, path: &str, gone: &mut Vec<String>) 
                 .collect();
             for name in unknown {
                 members.remove(&name);
-                gone.push(join(path, &name));
+                pruned.push(join(path, &name));
             }
             for (name, member) in members.iter_mut() {
-                if top && OWN.contains(&&**name) {
+                if top && ROOT_MEMBERS.contains(&&**name) {
                     continue;
                 }
                 let inner = properties.and_then(|all| all.get(name)).or(others);
                 if let Some(inner) = inner.filter(|inner| inner.is_object()) {
-                    prune(inner, member, &join(path, name), gone);
+                    prune(inner, member, &join(path, name), pruned);
                 }
             }
         }
         Value::Array(items) => {
             if let Some(inner) = schema.get("items") {
-                for (place, item) in items.iter_mut().enumerate() {
-                    prune(inner, item, &format!("{path}[{place}]"), gone);
+                for (index, item) in items.iter_mut().enumerate() {
+                    prune(inner, item, &format!("{path}[{index}]"), pruned);
                 }
             }
         }
@@ -165,7 +165,7 @@ fn default(schema: &Value, value: &mut Value) {
     }
 }
 
-/// Checks objects of a schema whose patterns are compiled.
+/// Validates objects against a schema whose patterns are compiled.
 struct Checker<'a> {
     patterns: &'a Patterns,
 }
@@ -253,7 +253,7 @@ impl Checker<'_> {
         let properties = schema.get("properties").and_then(Value::as_object);
         let others = schema.get("additionalProperties").filter(|inner| inner.is_object());
         for (name, member) in members {
-            if path.is_empty() && OWN.contains(&&**name) {
+            if path.is_empty() && ROOT_MEMBERS.contains(&&**name) {
                 continue;
             }
             if let Some(inner) = properties.and_then(|all| all.get(name)).or(others) {
@@ -278,8 +278,8 @@ impl Checker<'_> {
 
     fn array(&self, schema: &Value, items: &[Value], path: &str, problems: &mut Vec<FieldError>) {
         if let Some(inner) = schema.get("items") {
-            for (place, item) in items.iter().enumerate() {
-                self.check(inner, item, &format!("{path}[{place}]"), problems);
+            for (index, item) in items.iter().enumerate() {
+                self.check(inner, item, &format!("{path}[{index}]"), problems);
             }
         }
         let limit = |name: &str| schema.get(name).and_then(Value::as_u64);
@@ -301,14 +301,14 @@ impl Checker<'_> {
             return;
         }
         let mut seen: HashSet<Vec<Option<&Value>>> = HashSet::with_capacity(items.len());
-        for (place, item) in items.iter().enumerate() {
+        for (index, item) in items.iter().enumerate() {
             let identity = if keys.is_empty() {
                 vec![Some(item)]
             } else {
                 keys.iter().map(|key| item.get(key)).collect()
             };
             if !seen.insert(identity) {
-                problems.push(FieldError::duplicate(format!("{path}[{place}]"), item.clone()));
+                problems.push(FieldError::duplicate(format!("{path}[{index}]"), item.clone()));
             }
         }
     }
@@ -325,7 +325,7 @@ impl Checker<'_> {
             problems.push(FieldError { field: path.to_owned(), what });
         }
         let pattern = crate::json::text(schema, &["pattern"]);
-        // A pattern that could not be compiled refuses nothing.
+        // A pattern that does not compile accepts everything.
         if self.patterns.get(pattern).is_some_and(|pattern| !pattern.is_match(text)) {
             let why = format!("{path} in body should match '{pattern}'");
             problems.push(FieldError::invalid(path, text, &why));
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_are_pruned_and_filled_in() {
+    fn objects_are_pruned_and_defaulted() {
         let mut object = json!({"kind": "A", "metadata": {"name": "x"}, "other": 1, "spec": {
             "size": 1, "any": {"kept": 1}, "list": [{"y": 1}]}});
         assert_eq!(structure().prune(&mut object), ["other", "spec.list[0].y"]);
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn problems_are_told_with_their_paths() {
+    fn problems_have_paths_and_upstreams_words() {
         for (spec, expected) in [
             (json!({}), "spec.size: Required value"),
             (

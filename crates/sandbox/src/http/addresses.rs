@@ -1,21 +1,21 @@
-//! The addresses of this machine, for a server that listens on all of them.
+//! Local addresses of this machine, for a server that listens on all of them.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
-/// Addresses that routing tables of Linux name as local. None on other systems.
+/// Returns the local addresses of the Linux routing tables; empty on other systems.
 pub(super) fn local() -> BTreeSet<IpAddr> {
-    // Files that cannot be read name no addresses; localhost is in every certificate anyway.
+    // Unreadable files are ignored: certificates contain localhost anyway.
     let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let four = four(&text("/proc/net/fib_trie")).into_iter().map(IpAddr::V4);
     let six = six(&text("/proc/net/if_inet6")).into_iter().map(IpAddr::V6);
     four.chain(six).collect()
 }
 
-/// The address from which other machines are reached. No packet is sent to find it.
+/// Returns the source address of outgoing connections. No packet is sent.
 pub(super) fn outgoing(six: bool) -> Option<IpAddr> {
-    // Addresses for documentation: they have a route where there is a default route.
+    // Addresses reserved for documentation; they are routed by the default route.
     let (own, other) = if six {
         (
             IpAddr::V6(Ipv6Addr::UNSPECIFIED),
@@ -30,7 +30,7 @@ pub(super) fn outgoing(six: bool) -> Option<IpAddr> {
     (!found.is_unspecified() && !found.is_loopback()).then_some(found)
 }
 
-/// Leaves of the trie of routes that are followed by `/32 host LOCAL`.
+/// Returns the leaves of the routing trie that are followed by `/32 host LOCAL`.
 fn four(trie: &str) -> Vec<Ipv4Addr> {
     let mut last: Option<Ipv4Addr> = None;
     let mut found = Vec::new();
@@ -45,8 +45,8 @@ fn four(trie: &str) -> Vec<Ipv4Addr> {
     found
 }
 
-/// The first column: 32 hexadecimal digits. Addresses of one link only are left out, since they need
-/// the name of the link.
+/// Parses the first column, 32 hexadecimal digits each. Link-local addresses are skipped, since they need
+/// the name of an interface.
 fn six(table: &str) -> Vec<Ipv6Addr> {
     let addresses = table.lines().filter_map(|line| {
         let digits = line.split_whitespace().next().filter(|digits| digits.len() == 32)?;
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_of_the_kernel_are_read() {
+    fn kernel_tables_are_parsed() {
         let trie = "Local:\n  +-- 0.0.0.0/0 3 0 5\n     |-- 10.1.2.3\n        /32 host LOCAL\n     |-- 10.1.2.255\n        /32 link BROADCAST\n     +-- 127.0.0.0/8 2 0 2\n        |-- 127.0.0.1\n           /32 host LOCAL\n";
         assert_eq!(four(trie), [Ipv4Addr::new(10, 1, 2, 3), Ipv4Addr::LOCALHOST]);
         let table = "00000000000000000000000000000001 01 80 10 80       lo\nfe800000000000000000000000000001 02 40 20 80     eth0\nfd000000000000000000000000000007 02 40 00 80     eth0\nx\n";

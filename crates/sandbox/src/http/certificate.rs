@@ -1,4 +1,4 @@
-//! The certificate that the server shows, and the kubeconfig that trusts it.
+//! The server's certificate, and kubeconfigs that trust it.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -12,25 +12,26 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
 use super::addresses;
 
-/// Longer than anybody keeps a sandbox.
+/// Validity of certificates, longer than any sandbox runs.
 const VALIDITY: Duration = Duration::from_hours(365 * 24);
-/// How far clocks may differ.
+/// Tolerated clock skew of clients.
 const SKEW: Duration = Duration::from_hours(1);
-/// Random bytes of the token.
+/// Number of random bytes in the token.
 const TOKEN_BYTES: usize = 32;
 
-/// Who the server is and whom it lets in: made at the start, gone at the end.
+/// Certificate, key and bearer token of a server, generated at each start.
 #[derive(Debug)]
 pub struct ServerIdentity {
     authority_pem: String,
     certificate: CertificateDer<'static>,
     key: PrivateKeyDer<'static>,
-    /// The token that clients show.
+    /// Bearer token of clients.
     pub token: String,
 }
 
 impl ServerIdentity {
-    /// A new one for a server that listens on an address, with further names that clients use.
+    /// Generates an identity for a server that listens on `address`. `more` are further names and
+    /// addresses in the certificate.
     pub fn new(address: IpAddr, more: &[String]) -> Result<Self, rcgen::Error> {
         let names = names(address, more);
         let authority_key = KeyPair::generate()?;
@@ -41,7 +42,7 @@ impl ServerIdentity {
         let authority = Issuer::new(params, authority_key);
         let key = KeyPair::generate()?;
         let mut params = subject("kube-apiserver", &names)?;
-        // Strict clients, such as Python 3.13, refuse certificates that do not say which key signed them.
+        // Strict clients such as Python 3.13 require the authority key identifier.
         params.use_authority_key_identifier_extension = true;
         params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ServerAuth];
         let certificate = params.signed_by(&key, &authority)?.der().clone();
@@ -54,7 +55,7 @@ impl ServerIdentity {
         Ok(Self { authority_pem, certificate, key, token })
     }
 
-    /// How TLS is spoken.
+    /// Returns the TLS configuration of the server.
     pub(super) fn tls(&self) -> Result<rustls::ServerConfig, rustls::Error> {
         let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
         let mut config = rustls::ServerConfig::builder_with_provider(provider)
@@ -65,7 +66,7 @@ impl ServerIdentity {
         Ok(config)
     }
 
-    /// A kubeconfig for this server at a URL; its cluster, user and context have this name.
+    /// Returns a kubeconfig for this server; its cluster, user and context have the given name.
     pub(crate) fn kubeconfig(&self, url: &str, name: &str) -> String {
         let authority = STANDARD.encode(&self.authority_pem);
         let token = &self.token;
@@ -75,7 +76,7 @@ impl ServerIdentity {
     }
 }
 
-/// The URL for clients on this machine.
+/// Returns the URL for clients on this machine.
 pub(crate) fn local_url(address: SocketAddr) -> String {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -85,7 +86,7 @@ pub(crate) fn local_url(address: SocketAddr) -> String {
     format!("https://{}", SocketAddr::new(ip, address.port()))
 }
 
-/// The URL for clients on this machine and, if the server listens on all addresses, on others.
+/// Returns the URL for clients on this machine and, if the server listens on all addresses, on others.
 pub(crate) fn url(address: SocketAddr) -> String {
     let reached = address.ip().is_unspecified().then(|| addresses::outgoing(address.is_ipv6()));
     match reached.flatten() {
@@ -94,7 +95,7 @@ pub(crate) fn url(address: SocketAddr) -> String {
     }
 }
 
-/// Every name and address by which clients may reach the server.
+/// Returns the names and addresses in the certificate.
 fn names(address: IpAddr, more: &[String]) -> Vec<String> {
     let own = [
         "localhost",
@@ -130,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_certificate_says_which_key_signed_it_and_all_names() {
+    fn the_certificate_has_an_authority_key_identifier_and_all_names() {
         let more = ["cluster.example".to_owned(), "192.0.2.7".to_owned()];
         let identity = ServerIdentity::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), &more).unwrap();
         let has =
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn kubeconfigs_name_an_address_that_can_be_reached() {
+    fn kubeconfigs_have_a_reachable_address() {
         let any = SocketAddr::from(([0, 0, 0, 0], 7));
         assert_eq!(local_url(any), "https://127.0.0.1:7");
         assert!(!url(any).contains("0.0.0.0"));

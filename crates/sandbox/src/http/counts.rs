@@ -1,20 +1,21 @@
-//! How many requests were answered, by what they were about.
+//! Counts of requests, for `/metrics`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use http::Method;
 
 use super::routes::{RequestHead, RequestInfo};
+use crate::lock::lock;
 
-/// Counts of answers by their labels, in the form of the page that shows them. There are as many as
-/// kinds, subresources, verbs and codes allow.
+/// Number of responses by their labels, formatted as on the metrics page. The number of series is bounded
+/// by kinds, subresources, verbs and status codes.
 #[derive(Debug, Default)]
 pub(crate) struct RequestCounts(Mutex<BTreeMap<String, u64>>);
 
 impl RequestCounts {
-    /// Counts an answer.
+    /// Counts a response.
     pub(super) fn add(&self, head: &RequestHead, info: &RequestInfo, code: u16) {
         let kind = &info.resource.kind;
         let labels = format!(
@@ -25,22 +26,22 @@ impl RequestCounts {
             kind.plural,
             info.subresource
         );
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(labels).or_default() += 1;
+        *lock(&self.0).entry(labels).or_default() += 1;
     }
 
-    /// As upstream's page has them.
+    /// Returns the metrics page, with upstream's metric name.
     pub(super) fn page(&self) -> String {
         let mut page = String::from(
             "# HELP apiserver_request_total [STABLE] Number of answered requests, by verb, group, version, resource, subresource and code.\n# TYPE apiserver_request_total counter\n",
         );
-        for (labels, count) in &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+        for (labels, count) in &*lock(&self.0) {
             let _ = writeln!(page, "apiserver_request_total{{{labels}}} {count}");
         }
         page
     }
 }
 
-/// Upstream's word for what is asked.
+/// Returns upstream's verb of a request.
 fn verb(head: &RequestHead, info: &RequestInfo) -> &'static str {
     match head.method {
         Method::GET if head.query.truth("watch") => "WATCH",

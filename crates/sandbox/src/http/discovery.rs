@@ -1,4 +1,4 @@
-//! Which groups, versions and kinds there are.
+//! Discovery of groups, versions and kinds.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use serde_json::{Value, json};
 
 use super::ServerState;
-use super::answer::{Body, json_value};
+use super::response::{Body, json_value};
 use super::routes::RequestHead;
 use crate::cluster::Cluster;
 use crate::kinds::{Kind, Resource, Verbs};
@@ -16,7 +16,7 @@ use crate::status_error::{ApiResult, StatusError};
 
 const AGGREGATED: &str = "g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// The version that clients are told. Its behaviour is what this server follows.
+/// Returns the version of the server: that of the upstream release whose behaviour it follows.
 pub(super) fn version() -> String {
     let platform = format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH);
     let members = [
@@ -39,7 +39,7 @@ pub(super) fn version() -> String {
     format!("{{\n{}\n}}", lines.join(",\n"))
 }
 
-/// All paths that lead somewhere.
+/// Returns the served root paths.
 pub(super) fn paths(cluster: &Cluster) -> Value {
     let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
     for (group, versions) in groups(cluster) {
@@ -54,7 +54,7 @@ pub(super) fn paths(cluster: &Cluster) -> Value {
 
 type Versions = BTreeMap<String, Vec<Arc<Resource>>>;
 
-/// All groups but the core.
+/// Returns the kinds of all groups but the core group, by group and version.
 fn groups(cluster: &Cluster) -> BTreeMap<String, Versions> {
     let mut groups: BTreeMap<String, Versions> = BTreeMap::new();
     for resource in cluster.kinds.all() {
@@ -71,7 +71,7 @@ fn core(cluster: &Cluster) -> Vec<Arc<Resource>> {
     cluster.kinds.all().into_iter().filter(|resource| resource.kind.group.is_empty()).collect()
 }
 
-/// Versions, the best one first: released before beta before alpha, higher before lower.
+/// Returns versions in order of preference: stable, beta, alpha, and higher numbers first.
 fn ordered(versions: &Versions) -> Vec<(&String, &Vec<Arc<Resource>>)> {
     let mut ordered: Vec<_> = versions.iter().collect();
     ordered.sort_by_key(|(version, _)| {
@@ -87,7 +87,7 @@ fn ordered(versions: &Versions) -> Vec<(&String, &Vec<Arc<Resource>>)> {
     ordered
 }
 
-/// Answers a request for discovery.
+/// Answers a discovery request.
 pub(super) fn answer(
     shared: &ServerState,
     head: &RequestHead,
@@ -168,7 +168,7 @@ fn verbs(kind: &Kind) -> &'static [&'static str] {
     }
 }
 
-/// Subresources: name, group, version and kind of what they take, verbs.
+/// Returns the subresources of a kind: name; group, version and kind of their bodies; verbs.
 fn subresources(kind: &Kind) -> Vec<(&str, &str, &str, &str, &'static [&'static str])> {
     let mut all: Vec<(&str, &str, &str, &str, &'static [&'static str])> = kind
         .strategy

@@ -1,4 +1,4 @@
-//! Panics in request handlers: each costs one request, not the process.
+//! Isolation of panics in request handlers: a panic fails one request, not the process.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -13,18 +13,18 @@ thread_local! {
     static HANDLES_REQUEST: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Returns `true` while the calling thread polls the handler of an HTTP request, or the stream of a
-/// watch that it has started.
+/// Returns `true` while the calling thread polls the handler of an HTTP request, or the stream of a watch
+/// that it started.
 ///
 /// Panics of such code are caught and answered with `500 Internal Server Error`. A panic hook that
-/// aborts the process for all other panics calls this function to leave those alone: hooks run on the
+/// aborts the process for all other panics calls this function to exempt those: hooks run on the
 /// panicking thread, before the stack is unwound.
 ///
 /// The state of the cluster stays consistent across such a panic. Handlers never change stored objects
-/// in place: they build a whole new version and hand it to [`Collection::create`], [`replace`] or
-/// [`remove`], which check the expected version and swap it in under one lock, without calling code of
-/// the handler meanwhile. A handler that panics earlier has therefore changed nothing, and locks whose
-/// poisoning is ignored never guard a half-made version.
+/// in place: they build a new version and pass it to [`Collection::create`], [`replace`] or [`remove`],
+/// which check the expected version and swap it in under one lock without calling code of the handler. A
+/// handler that panics earlier has changed nothing, and locks whose poisoning is ignored never guard a
+/// partial version.
 ///
 /// [`Collection::create`]: crate::store::Collection::create
 /// [`replace`]: crate::store::Collection::replace
@@ -33,7 +33,7 @@ pub fn handles_request() -> bool {
     HANDLES_REQUEST.get()
 }
 
-/// Sets the marker of [`handles_request`] until it is dropped, also by unwinding.
+/// Sets the flag behind [`handles_request`] until it is dropped, also by unwinding.
 struct Marker {
     before: bool,
 }
@@ -67,13 +67,13 @@ pub(super) async fn catch_panic<T>(
         Ok(output) => Some(output),
         Err(panic) => {
             let message = message_of(&*panic);
-            error!(%method, path, panic = message, "the handler of a request panicked");
+            error!(%method, path, panic = message, "request handler panicked");
             None
         }
     }
 }
 
-/// Returns the message of a panic, unless it was raised with something other than text.
+/// Returns the message of a panic, if its payload is text.
 fn message_of(panic: &(dyn Any + Send)) -> &str {
     panic
         .downcast_ref::<String>()
@@ -92,7 +92,7 @@ mod tests {
 
     use super::*;
 
-    /// Records the fields of all events.
+    /// Records the fields of all tracing events.
     #[derive(Clone, Default)]
     struct Recorder(Arc<Mutex<String>>);
 
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_marker_is_set_exactly_while_a_handler_is_polled() {
+    async fn the_flag_is_set_exactly_while_a_handler_is_polled() {
         assert!(!handles_request());
         let mut handler = Box::pin(catch_panic(&Method::GET, "/", async {
             assert!(handles_request());
@@ -146,7 +146,7 @@ mod tests {
             handles_request()
         }));
         assert!(futures::poll!(&mut handler).is_pending());
-        assert!(!handles_request(), "it waits, and other code runs on this thread");
+        assert!(!handles_request(), "the handler is pending, and other code runs on this thread");
         assert_eq!(handler.await, Some(true));
         assert_eq!(catch_panic(&Method::GET, "/", async { panic!("broken") }).await, None::<()>);
         assert!(!handles_request());

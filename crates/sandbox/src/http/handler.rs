@@ -1,4 +1,4 @@
-//! The HTTP layer without sockets, for those who bring requests themselves.
+//! The HTTP API without sockets, for callers in the same process.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::faults::Faults;
 pub struct Handler(Arc<ServerState>);
 
 impl Handler {
-    /// For requests that show this token.
+    /// Creates a handler for requests with this bearer token.
     pub fn new(cluster: Arc<Cluster>, token: &str) -> Self {
         Self(Arc::new(ServerState {
             cluster,
@@ -28,11 +28,11 @@ impl Handler {
             usage: Usage::new(1.0),
             faults: Arc::new(Faults::default()),
             counts: RequestCounts::default(),
-            ending: CancellationToken::new(),
+            shutdown: CancellationToken::new(),
         }))
     }
 
-    /// Answers one. Watches need a runtime of tokio around them.
+    /// Answers a request. Watches need a tokio runtime.
     pub async fn answer(&self, request: Request<Full<Bytes>>) -> Response<Body> {
         routes::answer(&self.0, request).await
     }

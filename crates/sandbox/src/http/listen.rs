@@ -1,4 +1,4 @@
-//! Connections: how they are taken and how they end.
+//! The TLS listener and its connections.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -24,31 +24,32 @@ use crate::actors::usage::Usage;
 use crate::cluster::Cluster;
 use crate::faults::{Faults, Reset};
 use crate::limits::{
-    CONNECTIONS_MAX, GRACE_TIME, HANDSHAKE_TIME, PING_EVERY, SILENCE_TIME, STREAMS_MAX,
+    CONNECTIONS_MAX, FIRST_REQUEST_TIMEOUT, HANDSHAKE_TIMEOUT, KEEP_ALIVE_INTERVAL,
+    SHUTDOWN_GRACE_PERIOD, STREAMS_MAX,
 };
 
-/// Wait after a failure to accept, such as no file descriptors left.
-const ACCEPT_RETRY_TIME: Duration = Duration::from_millis(100);
+/// Delay after a failed accept, such as for lack of file descriptors.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// Bytes that a client may send ahead, by stream and by connection.
+/// Flow-control windows of HTTP/2, in bytes, per stream and per connection.
 const STREAM_BYTES: u32 = 1 << 20;
 const CONNECTION_BYTES: u32 = 16 << 20;
 
-/// Why the server cannot start.
+/// Reason why the server cannot start.
 #[derive(Debug, Error)]
 pub enum ListenError {
-    /// The address is taken or not ours.
+    /// The address is in use or not local.
     #[error("cannot listen on {0}; choose another --port")]
     Bind(SocketAddr, #[source] std::io::Error),
-    /// No certificate could be made.
+    /// Certificate generation failed.
     #[error("cannot make a certificate")]
     Certificate(#[from] rcgen::Error),
-    /// The certificate cannot be used.
+    /// TLS rejected the certificate.
     #[error("cannot set up TLS")]
     Tls(#[from] rustls::Error),
 }
 
-/// A server that is ready to take connections.
+/// A server that is bound to its address.
 pub struct Server {
     listener: TcpListener,
     shared: Arc<ServerState>,
@@ -57,7 +58,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Takes an address. Port 0 means any that is free.
+    /// Binds to an address. Port 0 selects a free port.
     pub async fn bind(
         cluster: Arc<Cluster>,
         identity: &ServerIdentity,
@@ -70,54 +71,55 @@ impl Server {
         let address = listener.local_addr().map_err(failed)?;
         let tls = TlsAcceptor::from(Arc::new(identity.tls()?));
         let token = identity.token.clone();
-        let ending = CancellationToken::new();
+        let shutdown = CancellationToken::new();
         let counts = RequestCounts::default();
         let shared =
-            Arc::new(ServerState { cluster, token, address, usage, faults, counts, ending });
+            Arc::new(ServerState { cluster, token, address, usage, faults, counts, shutdown });
         Ok(Self { listener, shared, tls, http: builder() })
     }
 
-    /// Where it is reached.
+    /// Returns the bound address.
     pub fn address(&self) -> SocketAddr {
         self.shared.address
     }
 
-    /// Takes connections until told to stop, then lets requests end in a bounded time.
+    /// Accepts connections until `stop` is cancelled, then gives requests a grace period to
+    /// finish.
     pub async fn run(self, stop: CancellationToken) {
-        let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         let graceful = GracefulShutdown::new();
         loop {
             let accepted = tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                accepted = accept(&self.listener, &places) => accepted,
+                accepted = accept(&self.listener, &slots) => accepted,
             };
-            if let Some((stream, place)) = accepted {
+            if let Some((stream, slot)) = accepted {
                 tokio::spawn(serve(
                     Arc::clone(&self.shared),
                     self.tls.clone(),
                     self.http.clone(),
                     graceful.watcher(),
                     stream,
-                    place,
+                    slot,
                 ));
             }
         }
         drop(self.listener);
-        self.shared.ending.cancel();
-        if timeout(GRACE_TIME, graceful.shutdown()).await.is_err() {
-            debug!("closing connections that did not end in time");
+        self.shared.shutdown.cancel();
+        if timeout(SHUTDOWN_GRACE_PERIOD, graceful.shutdown()).await.is_err() {
+            debug!("closing connections that exceeded the shutdown grace period");
         }
     }
 }
 
-/// How HTTP is spoken.
+/// Returns the HTTP configuration.
 fn builder() -> Builder<TokioExecutor> {
     let mut http = Builder::new(TokioExecutor::new());
     http.http1().timer(TokioTimer::new());
     http.http2()
         .timer(TokioTimer::new())
-        .keep_alive_interval(PING_EVERY)
+        .keep_alive_interval(KEEP_ALIVE_INTERVAL)
         .max_concurrent_streams(STREAMS_MAX)
         .initial_stream_window_size(STREAM_BYTES)
         .initial_connection_window_size(CONNECTION_BYTES)
@@ -127,14 +129,14 @@ fn builder() -> Builder<TokioExecutor> {
 
 async fn accept(
     listener: &TcpListener,
-    places: &Arc<Semaphore>,
+    slots: &Arc<Semaphore>,
 ) -> Option<(TcpStream, OwnedSemaphorePermit)> {
-    let place = Arc::clone(places).acquire_owned().await.ok()?;
+    let slot = Arc::clone(slots).acquire_owned().await.ok()?;
     match listener.accept().await {
-        Ok((stream, _)) => Some((stream, place)),
+        Ok((stream, _)) => Some((stream, slot)),
         Err(error) => {
-            debug!(%error, "cannot accept a connection");
-            sleep(ACCEPT_RETRY_TIME).await;
+            debug!(%error, "accept failed");
+            sleep(ACCEPT_RETRY_DELAY).await;
             None
         }
     }
@@ -146,29 +148,29 @@ async fn serve(
     http: Builder<TokioExecutor>,
     watcher: hyper_util::server::graceful::Watcher,
     stream: TcpStream,
-    _place: OwnedSemaphorePermit,
+    _slot: OwnedSemaphorePermit,
 ) {
     let _ = stream.set_nodelay(true);
-    let Ok(Ok(stream)) = timeout(HANDSHAKE_TIME, tls.accept(stream)).await else { return };
-    talk(shared, http, watcher, stream, SILENCE_TIME).await;
+    let Ok(Ok(stream)) = timeout(HANDSHAKE_TIMEOUT, tls.accept(stream)).await else { return };
+    serve_connection(shared, http, watcher, stream, FIRST_REQUEST_TIMEOUT).await;
 }
 
-/// Answers the requests of a connection until it ends. One that sends no request in time is closed: it
-/// holds a place that others may need.
-async fn talk(
+/// Serves a connection until it is closed. A connection without a request within the limit is closed,
+/// since it occupies one of [`CONNECTIONS_MAX`] slots.
+async fn serve_connection(
     shared: Arc<ServerState>,
     http: Builder<TokioExecutor>,
     watcher: hyper_util::server::graceful::Watcher,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    silence: Duration,
+    limit: Duration,
 ) {
-    let (spoke, spoken) = watch::channel(false);
-    let silent = silent(spoken, silence);
+    let (request_seen, first_request) = watch::channel(false);
+    let first_request_timeout = first_request_timeout(first_request, limit);
     let closing = CancellationToken::new();
     let reset = closing.clone();
     let service = service_fn(move |request| {
         let (shared, reset) = (Arc::clone(&shared), reset.clone());
-        spoke.send_replace(true);
+        request_seen.send_replace(true);
         async move {
             let answer = routes::answer(&shared, request).await;
             if answer.extensions().get::<Reset>().is_some() {
@@ -182,16 +184,16 @@ async fn talk(
     tokio::select! {
         ended = closing.run_until_cancelled(watcher.watch(connection)) => {
             if let Some(Err(error)) = ended {
-                debug!(%error, "a connection ended");
+                debug!(%error, "connection failed");
             }
         }
-        () = silent => debug!("closing a connection that sent no request"),
+        () = first_request_timeout => debug!("closing idle connection: no request in time"),
     }
 }
 
-/// Returns when the first request has not come in time.
-async fn silent(mut spoken: watch::Receiver<bool>, limit: Duration) {
-    if timeout(limit, spoken.wait_for(|spoke| *spoke)).await.is_ok() {
+/// Returns if the first request does not arrive in time; otherwise it never returns.
+async fn first_request_timeout(mut first_request: watch::Receiver<bool>, limit: Duration) {
+    if timeout(limit, first_request.wait_for(|request_seen| *request_seen)).await.is_ok() {
         std::future::pending::<()>().await;
     }
 }
@@ -202,7 +204,7 @@ mod tests {
 
     use super::*;
 
-    /// The client's side of a connection, and the server's until its end; the third keeps it open.
+    /// Returns the client's side of a connection, the task that serves it, and a guard that keeps it open.
     fn connection() -> (DuplexStream, impl Future<Output = ()>, GracefulShutdown) {
         let (client, server) = duplex(1 << 16);
         let shared = Arc::new(ServerState {
@@ -212,35 +214,35 @@ mod tests {
             usage: Usage::new(1.0),
             faults: Arc::new(Faults::default()),
             counts: RequestCounts::default(),
-            ending: CancellationToken::new(),
+            shutdown: CancellationToken::new(),
         });
         let graceful = GracefulShutdown::new();
         let limit = Duration::from_millis(100);
-        (client, talk(shared, builder(), graceful.watcher(), server, limit), graceful)
+        (client, serve_connection(shared, builder(), graceful.watcher(), server, limit), graceful)
     }
 
     #[tokio::test]
     async fn connections_that_send_no_request_are_closed() {
-        // Nothing at all, a beginning of HTTP/2, a beginning of HTTP/1.
+        // No bytes, an incomplete HTTP/2 preface, an incomplete HTTP/1 request.
         for beginning in [&b""[..], b"PRI * HTTP/2.0\r\n", b"GET /healthz HTTP/1.1\r\n"] {
-            let (mut client, talk, _open) = connection();
+            let (mut client, served, _open) = connection();
             client.write_all(beginning).await.unwrap();
-            talk.await;
+            served.await;
             let mut rest = Vec::new();
             client.read_to_end(&mut rest).await.unwrap();
         }
     }
 
     #[tokio::test]
-    async fn a_connection_stays_as_long_as_an_answer_takes() {
-        let (mut client, talk, _open) = connection();
-        // Ten times as long as a connection may be silent.
+    async fn a_connection_stays_open_while_a_response_is_sent() {
+        let (mut client, served, _open) = connection();
+        // Ten times the limit for the first request.
         let request = "GET /api/v1/pods?watch=true&timeoutSeconds=1 HTTP/1.1\r\nhost: x\r\nauthorization: Bearer t\r\nconnection: close\r\n\r\n";
         client.write_all(request.as_bytes()).await.unwrap();
-        talk.await;
+        served.await;
         let mut answer = String::new();
         client.read_to_string(&mut answer).await.unwrap();
         assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
-        assert!(answer.ends_with("0\r\n\r\n"), "the body came to its end: {answer}");
+        assert!(answer.ends_with("0\r\n\r\n"), "the body is complete: {answer}");
     }
 }

@@ -1,5 +1,5 @@
-//! OpenAPI v3: what objects look like, for `kubectl explain` and for checks on the client's side.
-//! Version 2 is there for clients that ask for it when a kind is unknown to version 3, and says nothing.
+//! OpenAPI v3, for `kubectl explain` and client-side validation. The v2 document is empty; clients
+//! request it for kinds that v3 does not describe.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,17 +8,15 @@ use http::Response;
 use http_body_util::{BodyExt as _, Full};
 use serde_json::{Map, Value, json};
 
-use super::answer::{Body, json_value, with_body};
+use super::response::{Body, json_value, with_body};
 use crate::cluster::Cluster;
 use crate::kinds::{Kind, SchemaSource, Verbs};
-use crate::schema::SCHEMAS;
+use crate::schema::{OBJECT_META, SCHEMAS};
 use crate::status_error::{ApiResult, StatusError};
 
-/// A document of version 2 without paths in its binary form: `swagger` (1), `info` (2) with `title` (1)
-/// and `version` (2), and empty `paths` (8).
+/// An empty OpenAPI v2 document as protobuf: `swagger` (1), `info` (2) with `title` (1) and `version` (2),
+/// and empty `paths` (8).
 const EMPTY_V2: &[u8] = b"\x0a\x032.0\x12\x15\x0a\x0aKubernetes\x12\x07v1.36.4\x42\x00";
-
-const METADATA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
 /// Answers a request below `/openapi`.
 pub(super) fn answer(cluster: &Cluster, accept: &str, rest: &[&str]) -> ApiResult<Response<Body>> {
@@ -37,7 +35,7 @@ pub(super) fn answer(cluster: &Cluster, accept: &str, rest: &[&str]) -> ApiResul
             let paths: Map<String, Value> = versions(cluster)
                 .into_keys()
                 .map(|path| {
-                    // The path changes with the kinds, so that clients do not keep old documents.
+                    // The hash changes with the kinds and invalidates cached documents of clients.
                     let url = format!("/openapi/v3/{path}?hash={:X}", fingerprint(cluster, &path));
                     (path, json!({"serverRelativeURL": url}))
                 })
@@ -95,14 +93,14 @@ fn document(kinds: &[Kind]) -> Value {
                 let reversed: Vec<&str> = kind.group.split('.').rev().collect();
                 let name = format!("{}.{}.{}", reversed.join("."), kind.version, kind.kind);
                 schemas.insert(name.clone(), custom(&structure.schema, &gvk));
-                wanted.insert(METADATA.to_owned());
+                wanted.insert(OBJECT_META.to_owned());
                 name
             }
         };
         wanted.insert(name.clone());
         add_paths(kind, &gvk, &name, &mut paths);
     }
-    // What is referred to comes along.
+    // Adds all schemas that are referenced, transitively.
     let mut open: Vec<String> = wanted.into_iter().collect();
     while let Some(name) = open.pop() {
         if !schemas.contains_key(&name)
@@ -135,7 +133,7 @@ fn custom(schema: &Value, gvk: &Value) -> Value {
     }
     properties.insert(
         "metadata".to_owned(),
-        json!({"allOf": [{"$ref": format!("#/components/schemas/{METADATA}")}]}),
+        json!({"allOf": [{"$ref": format!("#/components/schemas/{OBJECT_META}")}]}),
     );
     schema
 }
@@ -201,8 +199,8 @@ fn add_paths(kind: &Kind, gvk: &Value, schema: &str, paths: &mut Map<String, Val
         "patch",
         parameters(&["dryRun", "fieldManager", "fieldValidation", "force", "pretty"]),
     );
-    // Strategic merge is left out on purpose: the schemas do not tell how lists are merged, and
-    // clients then go by the types that they know themselves.
+    // Strategic merge patch is not offered: the schemas have no merge keys, and clients then use their
+    // built-in types.
     patch["requestBody"] = json!({"content": {
         "application/apply-patch+yaml": {"schema": {"type": "object"}},
         "application/json-patch+json": {"schema": {"type": "object"}},

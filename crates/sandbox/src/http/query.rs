@@ -1,4 +1,4 @@
-//! The parameters of a request.
+//! Query parameters of requests.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ impl Query {
             labels: Selector::labels(self.get("labelSelector"))?,
             fields: Selector::fields(self.get("fieldSelector"))?,
             limit: self.number("limit")?.unwrap_or(0) as usize,
-            next: self.get("continue").to_owned(),
+            continue_token: self.get("continue").to_owned(),
             version: self.get("resourceVersion").to_owned(),
             version_match: self.get("resourceVersionMatch").to_owned(),
         })
@@ -77,7 +77,7 @@ impl Query {
                 ));
             }
         };
-        // Who does not say who it is, is its program.
+        // The default field manager is the program name in the user agent, as upstream.
         let given = self.get("fieldManager");
         let program = agent.split('/').next().unwrap_or_default();
         let manager = if given.is_empty() { program } else { given };
@@ -89,7 +89,7 @@ impl Query {
         })
     }
 
-    /// How long a watch is wanted for.
+    /// Returns the requested duration of a watch.
     pub(super) fn watch_time(&self) -> ApiResult<Option<Duration>> {
         Ok(self
             .number("timeoutSeconds")?

@@ -1,4 +1,4 @@
-//! Objects and lists, in the form that the client wants.
+//! Reads of objects and lists, in the format that the client accepts.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::Frame;
 use serde_json::{Value, json};
 
-use super::answer::{
-    Body, OutputFormat, form_of, json_bytes, json_value, protobuf_value, text, with_body,
+use super::response::{
+    Body, OutputFormat, json_bytes, json_value, output_format, protobuf_value, text, with_body,
 };
 use super::routes::{RequestHead, RequestInfo};
 use super::{ServerState, watch};
@@ -20,13 +20,13 @@ use crate::cluster::{ListOptions, Page};
 use crate::events;
 use crate::faults::Fault;
 use crate::kinds::Resource;
-use crate::limits::LIST_PIECE_BYTES;
+use crate::limits::LIST_CHUNK_BYTES;
 use crate::status_error::{ApiResult, StatusError};
 use crate::store::{Object, key_of};
 use crate::subresources::scale_of;
 use crate::tables::{self, Clock};
 
-/// Answers a request that changes nothing.
+/// Answers a GET request.
 pub(super) fn answer(
     shared: &Arc<ServerState>,
     head: &RequestHead,
@@ -42,7 +42,7 @@ pub(super) fn answer(
         return list(shared, head, info);
     };
     let resource = &info.resource;
-    let key = key_of(info.place(), name);
+    let key = key_of(info.namespace_or_empty(), name);
     let found = match stale_version(shared, head, resource) {
         None => resource.objects.get(&key),
         Some(version) => {
@@ -54,7 +54,7 @@ pub(super) fn answer(
         return Err(StatusError::not_found(resource.group_resource(), name));
     };
     match &*info.subresource {
-        "" | "status" => one(shared, head, resource, &object, 200),
+        "" | "status" => respond_with_object(shared, head, resource, &object, 200),
         "scale" => {
             let scale = resource.kind.scale.as_ref().ok_or_else(StatusError::no_such_path)?;
             Ok(json_value(200, &scale_of(scale, &object.value())))
@@ -72,7 +72,7 @@ pub(super) fn answer(
     }
 }
 
-/// What a simulated container has written.
+/// Returns the log of a simulated container, which is one line that says so.
 fn log(head: &RequestHead, pod: &Object) -> Response<Body> {
     let value = pod.value();
     let container = match head.query.get("container") {
@@ -88,20 +88,20 @@ fn log(head: &RequestHead, pod: &Object) -> Response<Body> {
     text(200, line)
 }
 
-/// One object.
-pub(super) fn one(
+/// Responds with one object.
+pub(super) fn respond_with_object(
     _: &ServerState,
     head: &RequestHead,
     resource: &Resource,
     object: &Object,
     code: u16,
 ) -> ApiResult<Response<Body>> {
-    match form_of(head.accept(), &resource.kind)? {
+    match output_format(head.accept(), &resource.kind)? {
         OutputFormat::Protobuf => Ok(protobuf_value(code, &value_of(resource, object))),
-        OutputFormat::Plain if !events::converted(resource) => {
+        OutputFormat::Json if !events::converted(resource) => {
             Ok(json_bytes(code, object.json.clone()))
         }
-        OutputFormat::Plain => Ok(json_value(code, &value_of(resource, object))),
+        OutputFormat::Json => Ok(json_value(code, &value_of(resource, object))),
         OutputFormat::Metadata => {
             Ok(json_value(code, &metadata_of(&object.value(), "PartialObjectMetadata")))
         }
@@ -115,19 +115,19 @@ pub(super) fn one(
     }
 }
 
-/// An object in the form of its kind.
+/// Returns an object in the form of its kind.
 pub(super) fn value_of(resource: &Resource, object: &Object) -> Value {
     let mut value = object.value();
     events::from_stored(resource, &mut value);
     value
 }
 
-/// The metadata of an object alone.
+/// Returns a PartialObjectMetadata of an object.
 pub(super) fn metadata_of(object: &Value, kind: &str) -> Value {
     json!({"kind": kind, "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]})
 }
 
-/// Objects as a table; `object` says how much of them goes with it.
+/// Returns objects as a Table. `object` is the parameter `includeObject`; `heads` adds the columns.
 pub(super) fn table(resource: &Resource, objects: &[Value], object: &str, heads: bool) -> Value {
     let kind = &resource.kind;
     let clock = Clock(jiff::Timestamp::now());
@@ -152,28 +152,28 @@ fn list(
     info: &RequestInfo,
 ) -> ApiResult<Response<Body>> {
     let resource = &info.resource;
-    let form = form_of(head.accept(), &resource.kind)?;
+    let form = output_format(head.accept(), &resource.kind)?;
     let mut query = head.query.list()?;
     if let Some(version) = stale_version(shared, head, resource) {
         as_of(&mut query, version)?;
     }
     let page = shared.cluster.list(resource, info.namespace.as_deref(), &query)?;
     let mut metadata = json!({"resourceVersion": page.version.to_string()});
-    if !page.next.is_empty() {
-        metadata["continue"] = page.next.as_str().into();
+    if !page.continue_token.is_empty() {
+        metadata["continue"] = page.continue_token.as_str().into();
     }
     if let Some(remaining) = page.remaining {
         metadata["remainingItemCount"] = remaining.into();
     }
     match form {
-        OutputFormat::Plain if !events::converted(resource) => {
+        OutputFormat::Json if !events::converted(resource) => {
             Ok(stream_list(resource, &metadata, page))
         }
-        OutputFormat::Plain | OutputFormat::Protobuf => {
+        OutputFormat::Json | OutputFormat::Protobuf => {
             let items: Vec<Value> =
                 page.objects.iter().map(|object| value_of(resource, object)).collect();
             let list = list_value(resource, &metadata, &items);
-            Ok(if form == OutputFormat::Plain {
+            Ok(if form == OutputFormat::Json {
                 json_value(200, &list)
             } else {
                 protobuf_value(200, &list)
@@ -201,7 +201,7 @@ fn list(
     }
 }
 
-/// The version that a replica shows which is behind, if this request comes to one.
+/// Returns the version that a lagging replica shows, if the fault [`Fault::Stale`] applies to a request.
 pub(super) fn stale_version(
     shared: &ServerState,
     head: &RequestHead,
@@ -212,9 +212,9 @@ pub(super) fn stale_version(
     Some(version.max(resource.objects.oldest()))
 }
 
-/// Lists what was there at a version, unless the client wants to see a later one.
+/// Sets a list to an older version, unless the client requires a newer one.
 pub(super) fn as_of(query: &mut ListOptions, version: u64) -> ApiResult<()> {
-    if !query.next.is_empty() || query.version_match == "Exact" {
+    if !query.continue_token.is_empty() || query.version_match == "Exact" {
         return Ok(());
     }
     if let Some(wanted) = parse_version(&query.version)?
@@ -232,7 +232,7 @@ fn list_value(resource: &Resource, metadata: &Value, items: &[Value]) -> Value {
     json!({"kind": kind, "apiVersion": resource.kind.api_version(), "metadata": metadata, "items": items})
 }
 
-/// A list in pieces, made while it is sent: objects are only copied.
+/// Responds with a list of stored JSON. Large lists are streamed in chunks while they are sent.
 fn stream_list(resource: &Resource, metadata: &Value, page: Page) -> Response<Body> {
     let head = format!(
         "{{\"kind\":\"{}List\",\"apiVersion\":\"{}\",\"metadata\":{metadata},\"items\":[",
@@ -240,48 +240,48 @@ fn stream_list(resource: &Resource, metadata: &Value, page: Page) -> Response<Bo
         resource.kind.api_version()
     );
     let bytes: usize = page.objects.iter().map(|object| object.json.len() + 1).sum();
-    if bytes < LIST_PIECE_BYTES {
-        let mut piece = BytesMut::with_capacity(head.len() + bytes + 2);
-        piece.extend_from_slice(head.as_bytes());
-        fill(&mut piece, &mut page.objects.into_iter(), true);
-        piece.extend_from_slice(b"]}");
-        return json_bytes(200, piece.freeze());
+    if bytes < LIST_CHUNK_BYTES {
+        let mut chunk = BytesMut::with_capacity(head.len() + bytes + 2);
+        chunk.extend_from_slice(head.as_bytes());
+        fill(&mut chunk, &mut page.objects.into_iter(), true);
+        chunk.extend_from_slice(b"]}");
+        return json_bytes(200, chunk.freeze());
     }
     let state = (Some(head), page.objects.into_iter(), false);
-    let pieces = stream::unfold(state, |(head, mut objects, ended)| async move {
+    let chunks = stream::unfold(state, |(head, mut objects, ended)| async move {
         if ended {
             return None;
         }
-        let mut piece = BytesMut::with_capacity(LIST_PIECE_BYTES + 4096);
+        let mut chunk = BytesMut::with_capacity(LIST_CHUNK_BYTES + 4096);
         let first = head.is_some();
-        piece.extend_from_slice(head.unwrap_or_default().as_bytes());
-        let ended = fill(&mut piece, &mut objects, first);
+        chunk.extend_from_slice(head.unwrap_or_default().as_bytes());
+        let ended = fill(&mut chunk, &mut objects, first);
         if ended {
-            piece.extend_from_slice(b"]}");
+            chunk.extend_from_slice(b"]}");
         }
-        Some((Ok::<_, Infallible>(Frame::data(piece.freeze())), (None, objects, ended)))
+        Some((Ok::<_, Infallible>(Frame::data(chunk.freeze())), (None, objects, ended)))
     });
-    with_body(200, "application/json", StreamBody::new(pieces).boxed_unsync())
+    with_body(200, "application/json", StreamBody::new(chunks).boxed_unsync())
 }
 
-/// Writes objects into a piece until it is full; whether that were all.
+/// Appends objects to a chunk until it is full. Returns `true` if no object is left.
 fn fill(
-    piece: &mut BytesMut,
+    chunk: &mut BytesMut,
     objects: &mut std::vec::IntoIter<Arc<Object>>,
     mut first: bool,
 ) -> bool {
-    while piece.len() < LIST_PIECE_BYTES {
+    while chunk.len() < LIST_CHUNK_BYTES {
         let Some(object) = objects.next() else { return true };
         if !first {
-            piece.extend_from_slice(b",");
+            chunk.extend_from_slice(b",");
         }
         first = false;
-        piece.extend_from_slice(&object.json);
+        chunk.extend_from_slice(&object.json);
     }
     objects.as_slice().is_empty()
 }
 
-/// How much nodes or pods use, for metrics.k8s.io.
+/// Answers a request to metrics.k8s.io.
 pub(super) fn usage(
     shared: &ServerState,
     head: &RequestHead,
@@ -296,15 +296,14 @@ pub(super) fn usage(
     );
     match found {
         Ok(value) => json_value(200, &value),
-        Err(failure) => super::answer::failed(&failure),
+        Err(failure) => super::response::error_response(&failure),
     }
 }
 
-/// What is told of a kind.
+/// Reads a metric of one kind.
 type Gauge = fn(&Resource) -> usize;
 
-/// What was answered, how many objects there are of each kind and what they hold in memory, for whoever
-/// watches the server.
+/// Returns the metrics page: responses, and the number and memory of the objects of each kind.
 pub(super) fn metrics(shared: &ServerState) -> Bytes {
     use std::fmt::Write as _;
     let families: [(&str, &str, Gauge); 3] = [
@@ -313,10 +312,10 @@ pub(super) fn metrics(shared: &ServerState) -> Bytes {
             "[STABLE] Number of stored objects, by group and resource.",
             |resource| resource.objects.len(),
         ),
-        ("sandbox_object_bytes", "Bytes that stored objects hold in memory.", |resource| {
+        ("sandbox_object_bytes", "Memory of stored objects, in bytes.", |resource| {
             resource.objects.bytes().0
         }),
-        ("sandbox_log_bytes", "Bytes that the changes for watches hold in memory.", |resource| {
+        ("sandbox_log_bytes", "Memory of watch caches, in bytes.", |resource| {
             resource.objects.bytes().1
         }),
     ];

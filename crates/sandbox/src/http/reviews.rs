@@ -1,10 +1,10 @@
-//! Questions about who somebody is and what they may do. There is one user, who may do everything.
+//! Reviews of authentication and authorisation. The only user may do everything.
 
 use http::Response;
 use serde_json::{Value, json};
 
 use super::ServerState;
-use super::answer::{Body, json_value};
+use super::response::{Body, json_value};
 use super::routes::RequestInfo;
 use crate::json::{slot, text};
 use crate::status_error::{ApiResult, StatusError};

@@ -1,4 +1,4 @@
-//! From a request to whoever answers it.
+//! Dispatch of requests to their handlers.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -11,31 +11,31 @@ use hyper::body::Body as Sent;
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
-use super::answer::{Body, failed, json_bytes, json_value, text};
 use super::guard::catch_panic;
 use super::query::Query;
+use super::response::{Body, error_response, json_bytes, json_value, text};
 use super::{ServerState, discovery, openapi, read, reviews, write};
 use crate::faults::{self, Fault};
 use crate::kinds::{Resource, Verbs};
 use crate::limits::BODY_BYTES_MAX;
 use crate::status_error::{ApiResult, StatusError};
 
-/// Why the body of a request cannot be read.
+/// Error of a request body.
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// What a path names.
+/// The resource that a path names.
 #[derive(Debug)]
 pub(super) struct RequestInfo {
     pub(super) resource: Arc<Resource>,
-    /// `None` for all namespaces, and for what has none.
+    /// `None` for all namespaces, and for cluster-scoped kinds.
     pub(super) namespace: Option<String>,
     pub(super) name: Option<String>,
     pub(super) subresource: String,
 }
 
 impl RequestInfo {
-    /// The namespace of one object, empty for what has none.
-    pub(super) fn place(&self) -> &str {
+    /// Returns the namespace, or an empty text for cluster-scoped kinds.
+    pub(super) fn namespace_or_empty(&self) -> &str {
         self.namespace.as_deref().unwrap_or_default()
     }
 }
@@ -46,7 +46,7 @@ pub(super) struct RequestHead {
     pub(super) path: String,
     pub(super) query: Query,
     headers: HeaderMap,
-    /// What goes wrong on demand.
+    /// Injected fault of this request.
     pub(super) fault: Option<Fault>,
 }
 
@@ -63,14 +63,14 @@ impl RequestHead {
         self.header(USER_AGENT)
     }
 
-    /// The content type without its parameters.
+    /// Returns the content type without parameters.
     pub(super) fn content_type(&self) -> &str {
         self.header(CONTENT_TYPE).split(';').next().unwrap_or_default().trim()
     }
 }
 
-/// Answers a request, whatever brings its body. All requests are dispatched here, so a panic of any
-/// handler is caught here and costs one request.
+/// Answers a request. All requests are dispatched here, so a panic of any handler is caught here and
+/// fails one request.
 pub(super) async fn answer<B>(shared: &Arc<ServerState>, request: Request<B>) -> Response<Body>
 where
     B: Sent<Data = Bytes, Error: Into<BoxError>>,
@@ -78,8 +78,8 @@ where
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let handled = catch_panic(&method, &path, handle(shared, request)).await;
     handled.unwrap_or_else(|| {
-        failed(&StatusError::internal(
-            "the handler of the request panicked; the server's log has more",
+        error_response(&StatusError::internal(
+            "the request handler panicked; see the log of the server",
         ))
     })
 }
@@ -93,14 +93,14 @@ where
     let query = Query::parse(head.uri.query().unwrap_or_default());
     let fault = shared.faults.meet(&head.method, &head.uri);
     let head = RequestHead { method: head.method, path, query, headers: head.headers, fault };
-    let refused = match &head.fault {
+    let failure = match &head.fault {
         Some(Fault::Fail(code)) => Some(faults::failure(*code)),
         Some(Fault::DropRequest(time)) => {
             tokio::time::sleep(*time).await;
             Some(faults::failure(504))
         }
         Some(Fault::Reset) => {
-            let mut answer = failed(&faults::failure(503));
+            let mut answer = error_response(&faults::failure(503));
             answer.extensions_mut().insert(faults::Reset);
             return answer;
         }
@@ -108,18 +108,18 @@ where
             tokio::time::sleep(*time).await;
             None
         }
-        Some(Fault::Panic) => panic!("this request was to panic"),
+        Some(Fault::Panic) => panic!("injected panic"),
         _ => None,
     };
-    let answer = match refused {
+    let answer = match failure {
         Some(failure) => Err(failure),
         None => dispatch(shared, &head, body).await,
     };
     if let Some(Fault::DropResponse(time)) = head.fault {
         tokio::time::sleep(time).await;
-        return failed(&faults::failure(504));
+        return error_response(&faults::failure(504));
     }
-    answer.unwrap_or_else(|failure| failed(&failure))
+    answer.unwrap_or_else(|failure| error_response(&failure))
 }
 
 async fn dispatch<B>(
@@ -137,7 +137,7 @@ where
         .map(|segment| percent_decode_str(segment).decode_utf8_lossy())
         .collect();
     let segments: Vec<&str> = segments.iter().map(|segment| &**segment).collect();
-    // A token that is wrong is turned away even where none is needed.
+    // A wrong token is rejected even where none is required.
     let is_anonymous = head.header(AUTHORIZATION).is_empty();
     if !is_anonymous && !authorized(shared, head) {
         return Err(StatusError::unauthorized());
@@ -167,7 +167,7 @@ where
     }
 }
 
-/// Health and version are no secrets.
+/// Answers health and version requests, which need no token.
 fn open_to_all(head: &RequestHead, segments: &[&str]) -> Option<Response<Body>> {
     if head.method != Method::GET {
         return None;
@@ -182,7 +182,7 @@ fn open_to_all(head: &RequestHead, segments: &[&str]) -> Option<Response<Body>> 
 fn authorized(shared: &ServerState, head: &RequestHead) -> bool {
     let Some(given) = head.header(AUTHORIZATION).strip_prefix("Bearer ") else { return false };
     let (given, token) = (given.trim().as_bytes(), shared.token.as_bytes());
-    // All bytes are looked at, whatever they are, so that time tells nothing.
+    // Compares all bytes, so that the time does not reveal a matching prefix.
     let difference = given.iter().zip(token).fold(0, |sum, (a, b)| sum | (a ^ b));
     given.len() == token.len() && difference == 0
 }
@@ -198,14 +198,14 @@ where
     B: Sent<Data = Bytes, Error: Into<BoxError>>,
 {
     let info = request_info(shared, group, rest)?;
-    let answer = ask(shared, head, body, &info).await;
+    let answer = serve_resource(shared, head, body, &info).await;
     let code = answer.as_ref().map_or_else(|failure| failure.code, |ok| ok.status().as_u16());
     shared.counts.add(head, &info, code);
     answer
 }
 
-/// Reads or writes what a path names.
-async fn ask<B>(
+/// Reads or writes the resource of a path.
+async fn serve_resource<B>(
     shared: &Arc<ServerState>,
     head: &RequestHead,
     body: B,
@@ -233,7 +233,7 @@ where
     }
 }
 
-/// What the rest of a path names.
+/// Parses the rest of a path.
 fn request_info(
     shared: &ServerState,
     (group, version): (&str, &str),
@@ -250,14 +250,14 @@ fn request_info(
         subresource: sub.map_or("", |sub| *sub).to_owned(),
     };
     let info = match rest {
-        // A namespace itself, not something in it.
+        // The namespace itself, not a resource in it.
         ["namespaces", _, "status" | "finalize"] | ["namespaces", _] | ["namespaces"]
             if group.is_empty() =>
         {
             let resource = known("namespaces").ok_or_else(StatusError::no_such_path)?;
             found(resource, None, rest.get(1), rest.get(2))
         }
-        // An old way to bind.
+        // The legacy form of a binding.
         ["namespaces", namespace, "bindings"] if group.is_empty() => {
             let resource = known("pods").ok_or_else(StatusError::no_such_path)?;
             found(resource, Some(namespace), None, Some(&"binding"))
@@ -268,7 +268,7 @@ fn request_info(
                 .ok_or_else(StatusError::no_such_path)?;
             found(resource, Some(namespace), rest.first(), rest.get(1))
         }
-        // All namespaces, or none.
+        // All namespaces, or a cluster-scoped kind.
         [plural, rest @ ..] if rest.len() <= 2 => {
             let resource = known(plural).ok_or_else(StatusError::no_such_path)?;
             if resource.kind.namespaced && !rest.is_empty() {
@@ -289,7 +289,7 @@ fn request_info(
     if served { Ok(info) } else { Err(StatusError::no_such_path()) }
 }
 
-/// The body of a request as a value; null if there is none.
+/// Reads and parses the body of a request; null if it is empty.
 async fn read_body<B>(head: &RequestHead, body: B) -> ApiResult<Value>
 where
     B: Sent<Data = Bytes, Error: Into<BoxError>>,
@@ -299,7 +299,7 @@ where
         Err(error) if error.downcast_ref::<LengthLimitError>().is_some() => {
             return Err(StatusError::too_large(BODY_BYTES_MAX));
         }
-        Err(_) => return Err(StatusError::bad_request("the body of the request ended early")),
+        Err(_) => return Err(StatusError::bad_request("the request body is incomplete")),
     };
     parse_body(head, &bytes)
 }

@@ -1,4 +1,4 @@
-//! Watches: changes as they happen, from the log of a collection.
+//! Watches: streams of changes, read from the watch cache of a collection.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -16,31 +16,31 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use super::ServerState;
-use super::answer::{Body, OutputFormat, form_of, with_body};
 use super::guard::catch_panic;
 use super::read::{as_of, metadata_of, stale_version, table, value_of};
+use super::response::{Body, OutputFormat, output_format, with_body};
 use super::routes::{RequestHead, RequestInfo};
 use crate::cluster::{ListOptions, read};
 use crate::events;
 use crate::faults::Fault;
 use crate::field_error::FieldError;
 use crate::kinds::Resource;
-use crate::limits::{BOOKMARK_EVERY, LIST_PIECE_BYTES, WATCH_BATCH_MAX, WATCH_TIME};
+use crate::limits::{BOOKMARK_INTERVAL, LIST_CHUNK_BYTES, WATCH_BATCH_MAX, WATCH_DURATION};
 use crate::protobuf;
 use crate::selector::Selector;
 use crate::status_error::{ApiResult, StatusError};
 use crate::store::{Change, ChangeKind, Object, frame};
 
-/// The annotation of the bookmark that ends the initial objects.
+/// Annotation of the bookmark after the initial events.
 const INITIAL_END: &str = "k8s.io/initial-events-end";
 
-/// Changes in binary form, each with its length before it.
+/// Content type of watch events in protobuf, each preceded by its length.
 const PROTOBUF_STREAM: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 
-/// One watch.
+/// The state of one watch.
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "each is one thing that a client asks for or has got"
+    reason = "each is an independent option or state of the stream"
 )]
 struct Watch {
     resource: Arc<Resource>,
@@ -50,62 +50,63 @@ struct Watch {
     form: OutputFormat,
     include: String,
     bookmarks: bool,
-    /// Objects that are there already and were not sent yet.
+    /// Initial objects that were not sent yet.
     initial: std::vec::IntoIter<Arc<Object>>,
-    /// Whether a bookmark ends them.
-    mark_end: bool,
-    news: watch::Receiver<u64>,
-    /// Up to which version everything was sent.
+    /// Set if a bookmark follows the initial objects (`sendInitialEvents`).
+    end_bookmark_due: bool,
+    updates: watch::Receiver<u64>,
+    /// Version up to which all changes were sent.
     version: u64,
     end: Instant,
-    /// Wakes it at the end, or when a bookmark is due. It is kept over many changes, as is the next.
+    /// Expires at the end of the watch, or when a bookmark is due. Timer and `ending` are reused across
+    /// changes.
     timer: Pin<Box<Sleep>>,
-    /// Ends it with the server.
+    /// Resolves when the server shuts down.
     ending: Pin<Box<WaitForCancellationFutureOwned>>,
     heads_sent: bool,
     ended: bool,
-    /// After how many pieces it is cut off, on demand.
-    pieces_left: Option<usize>,
+    /// Number of chunks until an injected fault cuts the watch.
+    chunks_left: Option<usize>,
 }
 
-/// Answers a watch.
+/// Answers a watch request.
 pub(super) fn answer(
     shared: &Arc<ServerState>,
     head: &RequestHead,
     info: &RequestInfo,
 ) -> ApiResult<Response<Body>> {
-    let form = form_of(head.accept(), &info.resource.kind)?;
+    let form = output_format(head.accept(), &info.resource.kind)?;
     let query = head.query.list()?;
     let resource = &info.resource;
     read::check_fields(resource, &query.fields)?;
     let initial = head.query.get("sendInitialEvents");
     check_initial(initial, &query)?;
-    let asked = read::parse_version(&query.version)?.unwrap_or(0);
+    let requested = read::parse_version(&query.version)?.unwrap_or(0);
     let current = shared.cluster.store.version();
     let streaming = head.query.truth("sendInitialEvents");
-    if streaming && asked > current {
-        return Err(StatusError::too_large_version(asked, current));
+    if streaming && requested > current {
+        return Err(StatusError::too_large_version(requested, current));
     }
-    let news = resource.objects.subscribe();
+    let updates = resource.objects.subscribe();
     let prefix = resource.prefix(info.namespace.as_deref());
-    // Without a version the present comes first, unless the client says that it does not want it.
-    let (version, objects) = if streaming || (asked == 0 && initial.is_empty()) {
+    // Without a version, a watch starts with the current objects, unless the client opts out.
+    let (version, objects) = if streaming || (requested == 0 && initial.is_empty()) {
         let mut plain = ListOptions {
             labels: query.labels.clone(),
             fields: query.fields.clone(),
             ..ListOptions::default()
         };
         if let Some(version) = stale_version(shared, head, resource) {
-            plain.version = if asked == 0 { String::new() } else { asked.to_string() };
+            plain.version = if requested == 0 { String::new() } else { requested.to_string() };
             as_of(&mut plain, version)?;
         }
         let page = shared.cluster.list(resource, info.namespace.as_deref(), &plain)?;
         (page.version, page.objects)
     } else {
-        (if asked == 0 { current } else { asked }, Vec::new())
+        (if requested == 0 { current } else { requested }, Vec::new())
     };
     let now = Instant::now();
-    let end = now + head.query.watch_time()?.unwrap_or(WATCH_TIME);
+    let end = now + head.query.watch_time()?.unwrap_or(WATCH_DURATION);
     let bookmarks = head.query.truth("allowWatchBookmarks");
     let watch = Watch {
         resource: Arc::clone(resource),
@@ -116,29 +117,29 @@ pub(super) fn answer(
         include: head.query.get("includeObject").to_owned(),
         bookmarks,
         initial: objects.into_iter(),
-        mark_end: streaming,
-        news,
+        end_bookmark_due: streaming,
+        updates,
         version,
         end,
         timer: Box::pin(sleep_until(next_wake(end, bookmarks))),
-        ending: Box::pin(shared.ending.clone().cancelled_owned()),
+        ending: Box::pin(shared.shutdown.clone().cancelled_owned()),
         heads_sent: false,
         ended: false,
-        pieces_left: match head.fault {
-            Some(Fault::CutWatch(pieces)) => Some(pieces),
+        chunks_left: match head.fault {
+            Some(Fault::CutWatch(chunks)) => Some(chunks),
             _ => None,
         },
     };
-    let pieces = stream::unfold((watch, head.path.clone()), |(mut watch, path)| async move {
-        if let Some(left) = &mut watch.pieces_left {
+    let chunks = stream::unfold((watch, head.path.clone()), |(mut watch, path)| async move {
+        if let Some(left) = &mut watch.chunks_left {
             *left = left.checked_sub(1)?;
         }
-        // A watch that panics ends; the client resumes or lists again.
-        let piece = catch_panic(&Method::GET, &path, watch.next()).await??;
-        Some((Ok::<_, Infallible>(Frame::data(piece)), (watch, path)))
+        // A watch that panics ends; the client resumes or relists.
+        let chunk = catch_panic(&Method::GET, &path, watch.next()).await??;
+        Some((Ok::<_, Infallible>(Frame::data(chunk)), (watch, path)))
     });
     let kind = if form == OutputFormat::Protobuf { PROTOBUF_STREAM } else { "application/json" };
-    Ok(with_body(200, kind, StreamBody::new(pieces).boxed_unsync()))
+    Ok(with_body(200, kind, StreamBody::new(chunks).boxed_unsync()))
 }
 
 fn check_initial(initial: &str, query: &ListOptions) -> ApiResult<()> {
@@ -158,22 +159,22 @@ fn check_initial(initial: &str, query: &ListOptions) -> ApiResult<()> {
     Err(StatusError::invalid("meta.k8s.io", "ListOptions", "", &[problem]))
 }
 
-/// When a watch has to do something even if nothing changes.
+/// Returns when a watch has to act even if nothing changes.
 fn next_wake(end: Instant, bookmarks: bool) -> Instant {
-    if bookmarks { end.min(Instant::now() + BOOKMARK_EVERY) } else { end }
+    if bookmarks { end.min(Instant::now() + BOOKMARK_INTERVAL) } else { end }
 }
 
 impl Watch {
-    /// The next piece of the stream; `None` at its end.
+    /// Returns the next chunk of the stream, or `None` at its end.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if self.ended {
                 return None;
             }
-            if let Some(piece) = self.next_initial() {
-                return Some(piece);
+            if let Some(chunk) = self.next_initial() {
+                return Some(chunk);
             }
-            self.news.borrow_and_update();
+            self.updates.borrow_and_update();
             match self.resource.objects.after(self.version, WATCH_BATCH_MAX) {
                 Err(expired) => {
                     self.ended = true;
@@ -184,8 +185,8 @@ impl Watch {
                 }
                 Ok(batch) => {
                     self.version = batch.version;
-                    if let Some(piece) = self.lines(&batch.changes) {
-                        return Some(piece);
+                    if let Some(chunk) = self.lines(&batch.changes) {
+                        return Some(chunk);
                     }
                     if batch.more {
                         continue;
@@ -193,7 +194,7 @@ impl Watch {
                 }
             }
             tokio::select! {
-                changed = self.news.changed() => changed.ok()?,
+                changed = self.updates.changed() => changed.ok()?,
                 () = self.timer.as_mut() => {
                     if Instant::now() >= self.end {
                         return self.last();
@@ -206,7 +207,7 @@ impl Watch {
         }
     }
 
-    /// A last bookmark lets the client go on where this watch ends.
+    /// Ends the watch with a bookmark, from which the client can resume.
     fn last(&mut self) -> Option<Bytes> {
         self.ended = true;
         self.bookmarks.then(|| self.bookmark(false))
@@ -214,15 +215,15 @@ impl Watch {
 
     fn next_initial(&mut self) -> Option<Bytes> {
         if self.initial.as_slice().is_empty() {
-            return std::mem::take(&mut self.mark_end).then(|| self.bookmark(true));
+            return std::mem::take(&mut self.end_bookmark_due).then(|| self.bookmark(true));
         }
-        let mut piece = BytesMut::with_capacity(LIST_PIECE_BYTES.min(64 << 10));
-        while piece.len() < LIST_PIECE_BYTES {
+        let mut chunk = BytesMut::with_capacity(LIST_CHUNK_BYTES.min(64 << 10));
+        while chunk.len() < LIST_CHUNK_BYTES {
             let Some(object) = self.initial.next() else { break };
             let line = self.line(ChangeKind::Added, &object);
-            piece.extend_from_slice(&line);
+            chunk.extend_from_slice(&line);
         }
-        Some(piece.freeze())
+        Some(chunk.freeze())
     }
 
     fn lines(&mut self, changes: &[Arc<Change>]) -> Option<Bytes> {
@@ -243,13 +244,14 @@ impl Watch {
         if more.is_empty() { first } else { Some(more.freeze()) }
     }
 
-    /// A change as this watch sees it: what comes into view is added, what leaves it is deleted.
+    /// Translates a change for this watch: objects that start to match its selectors are added, those that
+    /// cease to match are deleted.
     fn selected(&mut self, change: &Change) -> Option<Bytes> {
         let object = &change.object;
         if !object.key.starts_with(&*self.prefix) {
             return None;
         }
-        let plain = self.form == OutputFormat::Plain && !events::converted(&self.resource);
+        let plain = self.form == OutputFormat::Json && !events::converted(&self.resource);
         if self.labels.is_empty() && self.fields.is_empty() && plain {
             return Some(object.line(change.kind));
         }
@@ -268,7 +270,7 @@ impl Watch {
             return Some(object.line(change.kind));
         }
         if kind == ChangeKind::Deleted && change.kind != ChangeKind::Deleted {
-            // It is shown as it was seen last, with the version at which it left.
+            // Sent as it last matched, with the resourceVersion of the change.
             let previous = change.previous.as_ref()?;
             let mut value = previous.value();
             value["metadata"]["resourceVersion"] = object.version.to_string().into();
@@ -278,11 +280,11 @@ impl Watch {
     }
 
     fn line(&mut self, kind: ChangeKind, object: &Object) -> Bytes {
-        if self.form == OutputFormat::Plain && !events::converted(&self.resource) {
+        if self.form == OutputFormat::Json && !events::converted(&self.resource) {
             return object.line(kind);
         }
         let value = match self.form {
-            OutputFormat::Plain | OutputFormat::Protobuf => value_of(&self.resource, object),
+            OutputFormat::Json | OutputFormat::Protobuf => value_of(&self.resource, object),
             OutputFormat::Table | OutputFormat::Metadata => object.value(),
         };
         self.render(kind, value)
@@ -290,7 +292,7 @@ impl Watch {
 
     fn render(&mut self, kind: ChangeKind, value: Value) -> Bytes {
         let value = match self.form {
-            OutputFormat::Plain | OutputFormat::Protobuf => value,
+            OutputFormat::Json | OutputFormat::Protobuf => value,
             OutputFormat::Metadata => metadata_of(&value, "PartialObjectMetadata"),
             OutputFormat::Table => {
                 let heads = !std::mem::replace(&mut self.heads_sent, true);
@@ -303,7 +305,7 @@ impl Watch {
         self.written(kind.name(), &value)
     }
 
-    /// A change as it goes over the wire.
+    /// Encodes a watch event.
     fn written(&self, kind: &str, value: &Value) -> Bytes {
         if self.form == OutputFormat::Protobuf
             && let Some(bytes) = protobuf::encode_change(kind, value)
@@ -320,7 +322,7 @@ impl Watch {
             metadata["annotations"] = json!({INITIAL_END: "true"});
         }
         let object = match self.form {
-            OutputFormat::Plain | OutputFormat::Protobuf => {
+            OutputFormat::Json | OutputFormat::Protobuf => {
                 json!({"kind": kind.kind, "apiVersion": kind.api_version(), "metadata": metadata})
             }
             OutputFormat::Metadata => {
@@ -334,4 +336,4 @@ impl Watch {
     }
 }
 
-const _: () = assert!(BOOKMARK_EVERY.as_secs() < Duration::as_secs(&WATCH_TIME));
+const _: () = assert!(BOOKMARK_INTERVAL.as_secs() < Duration::as_secs(&WATCH_DURATION));

@@ -1,4 +1,4 @@
-//! Requests that change something.
+//! Requests that write.
 
 use std::sync::Arc;
 
@@ -6,20 +6,20 @@ use http::{Method, Response};
 use serde_json::{Value, json};
 
 use super::ServerState;
-use super::answer::{Body, done, json_value, warn};
-use super::read::one;
+use super::read::respond_with_object;
+use super::response::{Body, add_warnings, json_value, success};
 use super::routes::{RequestHead, RequestInfo};
 use crate::cluster::{DeleteOptions, DeleteOutcome, Part, WriteOptions, WriteResult};
 use crate::json::{members, name, slot, text};
 use crate::kinds::SchemaSource;
 use crate::patch::{PatchType, apply, patched};
 use crate::schema::Quantities;
-use crate::status_error::{ApiResult, StatusError};
+use crate::status_error::{ApiResult, StatusError, ignore};
 use crate::store::key_of;
 use crate::subresources::{bind, evict, set_scale};
 
-/// Kinds whose last state is the answer to their deletion.
-const RETURNED: &[&str] = &[
+/// Kinds whose deletion is answered with the object instead of a `Status`.
+const ANSWERED_WITH_OBJECT: &[&str] = &[
     "pods",
     "namespaces",
     "services",
@@ -28,7 +28,7 @@ const RETURNED: &[&str] = &[
     "serviceaccounts",
 ];
 
-/// Answers a request that changes something.
+/// Answers a request that writes.
 pub(super) fn answer(
     shared: &Arc<ServerState>,
     head: &RequestHead,
@@ -56,23 +56,24 @@ fn post(
                 return Err(StatusError::method_not_allowed());
             }
             let options = head.query.write(head.agent())?;
-            let written = cluster.create(&info.resource, info.place(), body, &options)?;
+            let written =
+                cluster.create(&info.resource, info.namespace_or_empty(), body, &options)?;
             respond(shared, head, info, &written)
         }
         ("binding", given) => {
             let own = text(&body, &["metadata", "name"]);
             let pod = given.as_deref().unwrap_or(own);
-            bind(cluster, info.place(), pod, &body, head.query.dry_run()?)?;
-            Ok(done(201, None))
+            bind(cluster, info.namespace_or_empty(), pod, &body, head.query.dry_run()?)?;
+            Ok(success(201, None))
         }
         ("eviction", Some(pod)) => {
-            evict(cluster, info.place(), pod, &body, head.query.dry_run()?)?;
-            Ok(done(201, None))
+            evict(cluster, info.namespace_or_empty(), pod, &body, head.query.dry_run()?)?;
+            Ok(success(201, None))
         }
         ("token", Some(_)) => {
             let mut request = body;
             let hour = crate::cluster::seconds(cluster.now() + jiff::SignedDuration::from_hours(1));
-            // Whatever stood there, as nobody has looked at it.
+            // `status` may have any type in the body, which is not validated.
             *slot(&mut request, &["status"]) =
                 json!({"token": shared.token, "expirationTimestamp": hour});
             Ok(json_value(201, &request))
@@ -92,22 +93,22 @@ fn put(
 ) -> ApiResult<Response<Body>> {
     let options = head.query.write(head.agent())?;
     let Some(name) = &info.name else { return Err(StatusError::method_not_allowed()) };
-    let (cluster, place) = (&shared.cluster, (info.place(), &**name));
+    let (cluster, key) = (&shared.cluster, (info.namespace_or_empty(), &**name));
     let part = match &*info.subresource {
         "" => Part::Main,
         "status" => Part::Status,
         "finalize" => return finalize(shared, head, info, &body, &options),
         "scale" => {
-            let scale = set_scale(cluster, &info.resource, place, &options, |_| Ok(body.clone()))?;
+            let scale = set_scale(cluster, &info.resource, key, &options, |_| Ok(body.clone()))?;
             return Ok(json_value(200, &scale));
         }
         _ => return Err(StatusError::method_not_allowed()),
     };
-    let written = cluster.update(&info.resource, place.0, name, body, part, &options)?;
+    let written = cluster.update(&info.resource, key.0, name, body, part, &options)?;
     respond(shared, head, info, &written)
 }
 
-/// Lets a namespace go when nothing holds it any more.
+/// Sets the finalizers of a namespace.
 fn finalize(
     shared: &Arc<ServerState>,
     head: &RequestHead,
@@ -140,12 +141,13 @@ fn patch(
             "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml, application/strategic-merge-patch+json",
         ));
     };
-    let (cluster, resource, place) = (&shared.cluster, &info.resource, info.place());
+    let (cluster, resource, namespace) =
+        (&shared.cluster, &info.resource, info.namespace_or_empty());
     let part = match &*info.subresource {
         "" => Part::Main,
         "status" => Part::Status,
         "scale" => {
-            let scale = set_scale(cluster, resource, (place, name), &options, |scale| {
+            let scale = set_scale(cluster, resource, (namespace, name), &options, |scale| {
                 patched(resource, &scale, body, form)
             })?;
             return Ok(json_value(200, &scale));
@@ -168,7 +170,7 @@ fn patch(
     }
     let mut warnings = Vec::new();
     let mut written =
-        cluster.change(resource, place, name, part, &options, |current, before| {
+        cluster.change(resource, namespace, name, part, &options, |current, before| {
             let mut live = before.clone();
             crate::events::from_stored(resource, &mut live);
             let mut object = patched(resource, &live, body, form)?;
@@ -187,7 +189,7 @@ fn patch(
     respond(shared, head, info, &written)
 }
 
-/// Server-side apply: creates what is absent.
+/// Server-side apply; creates an absent object.
 fn apply_patch(
     shared: &Arc<ServerState>,
     head: &RequestHead,
@@ -195,7 +197,8 @@ fn apply_patch(
     body: &Value,
     part: Part,
 ) -> ApiResult<Response<Body>> {
-    let (cluster, resource, place) = (&shared.cluster, &info.resource, info.place());
+    let (cluster, resource, namespace) =
+        (&shared.cluster, &info.resource, info.namespace_or_empty());
     let options = head.query.write(head.agent())?;
     let object_name = info.name.as_deref().unwrap_or_default();
     if head.query.get("fieldManager").is_empty() {
@@ -210,7 +213,7 @@ fn apply_patch(
         ));
     }
     let mut config = body.clone();
-    // Amounts stay as they are written: `1000m` in place of `1` is a change.
+    // Quantities stay as written: changing `1` to `1000m` is a change.
     let warnings = crate::cluster::decode_with(
         resource,
         &mut config,
@@ -230,20 +233,20 @@ fn apply_patch(
     {
         members(&mut config).remove("status");
     }
-    let absent = resource.objects.get(&key_of(place, object_name)).is_none();
+    let absent = resource.objects.get(&key_of(namespace, object_name)).is_none();
     if absent && part == Part::Main {
         let empty = json!({});
         let mut object = apply::apply(resource, &empty, &config, &options, cluster.now())?;
         let managers = object["metadata"]["managedFields"].take();
         members(slot(&mut object, &["metadata"])).remove("managedFields");
         let quiet = WriteOptions { manager: String::new(), ..options.clone() };
-        let made = cluster.create(resource, place, object, &quiet)?;
+        let made = cluster.create(resource, namespace, object, &quiet)?;
         let mut written = made.clone();
         if !options.dry_run {
-            // Managers are written down after defaults were filled in: those are nobody's.
+            // Fields set by defaulting have no manager, so managers are recorded after the creation.
             written = cluster.change(
                 resource,
-                place,
+                namespace,
                 object_name,
                 Part::Whole,
                 &options,
@@ -259,7 +262,7 @@ fn apply_patch(
         return respond(shared, head, info, &written);
     }
     let mut written =
-        cluster.change(resource, place, object_name, part, &options, |current, before| {
+        cluster.change(resource, namespace, object_name, part, &options, |current, before| {
             let version = text(&config, &["metadata", "resourceVersion"]);
             if !version.is_empty() && version != current.version.to_string() {
                 return Err(StatusError::modified(resource.group_resource(), object_name));
@@ -279,8 +282,8 @@ fn respond(
     written: &WriteResult,
 ) -> ApiResult<Response<Body>> {
     let code = if written.created { 201 } else { 200 };
-    let mut response = one(shared, head, &info.resource, &written.object, code)?;
-    warn(&mut response, &written.warnings);
+    let mut response = respond_with_object(shared, head, &info.resource, &written.object, code)?;
+    add_warnings(&mut response, &written.warnings);
     Ok(response)
 }
 
@@ -308,22 +311,20 @@ fn delete(
     let Some(name) = &info.name else {
         let page = cluster.list(resource, info.namespace.as_deref(), &head.query.list()?)?;
         for object in &page.objects {
-            match cluster.delete(resource, &object.namespace, &object.name, &options) {
-                Err(failure) if failure.code != 404 => return Err(failure),
-                _ => {}
-            }
+            let deleted = cluster.delete(resource, &object.namespace, &object.name, &options);
+            ignore(deleted, &[404])?;
         }
-        return Ok(done(200, None));
+        return Ok(success(200, None));
     };
-    let deleted = cluster.delete(resource, info.place(), name, &options)?;
+    let deleted = cluster.delete(resource, info.namespace_or_empty(), name, &options)?;
     if let DeleteOutcome::Deleted(object) = &deleted
-        && !RETURNED.contains(&&*kind.plural)
+        && !ANSWERED_WITH_OBJECT.contains(&&*kind.plural)
     {
         let mut details = json!({"name": &*object.name, "kind": kind.plural, "uid": &*object.uid});
         if !kind.group.is_empty() {
             details["group"] = kind.group.as_ref().into();
         }
-        return Ok(done(200, Some(details)));
+        return Ok(success(200, Some(details)));
     }
-    one(shared, head, resource, deleted.object(), 200)
+    respond_with_object(shared, head, resource, deleted.object(), 200)
 }

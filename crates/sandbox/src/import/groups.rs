@@ -1,4 +1,4 @@
-//! Groups of nodes from a file.
+//! Node groups from a file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,11 +11,11 @@ use crate::json::{int, text};
 use crate::limits::NODES_MAX;
 use crate::quantity::Quantity;
 
-/// Members of a group.
-const KNOWN: &[&str] = &["name", "count", "zones", "labels", "taints", "capacity"];
+/// Fields of a group.
+const GROUP_FIELDS: &[&str] = &["name", "count", "zones", "labels", "taints", "capacity"];
 
-/// The members of a group whose values are texts, as they are written: `true`, `1.10` and `007` stay so,
-/// although YAML alone would make a truth value and numbers of them.
+/// Fields of a group whose values are strings. They are parsed as strings, so that `true`, `1.10` and
+/// `007` keep their spelling, although they are a boolean and numbers in YAML.
 #[derive(Deserialize)]
 struct Texts {
     name: String,
@@ -34,7 +34,7 @@ struct File {
     groups: Vec<Texts>,
 }
 
-/// The nodes of a file of groups.
+/// Returns the nodes of a file of node groups.
 ///
 /// ```yaml
 /// groups:
@@ -52,40 +52,40 @@ pub fn node_groups(text_of_file: &str) -> Result<Vec<Value>, ImportError> {
     let file: Value =
         serde_saphyr::from_str_with_options(text_of_file, options()).map_err(syntax)?;
     let groups = file.get("groups").and_then(Value::as_array).ok_or_else(|| {
-        wrong("a list `groups` is needed, each with `name` and `count`".to_owned())
+        wrong("a list `groups` with `name` and `count` of each group is required".to_owned())
     })?;
-    for (place, group) in groups.iter().enumerate() {
+    for (index, group) in groups.iter().enumerate() {
         let members = group.as_object().ok_or_else(|| {
-            wrong(format!("groups[{place}]: a map with `name` and `count` is needed"))
+            wrong(format!("groups[{index}]: a map with `name` and `count` is required"))
         })?;
-        if let Some(key) = members.keys().find(|key| !KNOWN.contains(&&***key)) {
-            let known = KNOWN.join(", ");
-            return Err(wrong(format!("groups[{place}].{key} is not known; known are {known}")));
+        if let Some(key) = members.keys().find(|key| !GROUP_FIELDS.contains(&&***key)) {
+            let known = GROUP_FIELDS.join(", ");
+            return Err(wrong(format!("groups[{index}].{key}: unknown field; known are {known}")));
         }
         if text(group, &["name"]).is_empty() && group.get("name").is_none_or(Value::is_null) {
-            return Err(wrong(format!("groups[{place}].name: a name is needed")));
+            return Err(wrong(format!("groups[{index}].name: a name is required")));
         }
     }
     let texts: File =
         serde_saphyr::from_str_with_options(text_of_file, options()).map_err(syntax)?;
     let mut all: Vec<Value> = Vec::new();
     let mut names: BTreeSet<String> = BTreeSet::new();
-    for (place, (group, texts)) in groups.iter().zip(texts.groups).enumerate() {
+    for (index, (group, texts)) in groups.iter().zip(texts.groups).enumerate() {
         crate::names::label(&texts.name)
-            .map_err(|why| wrong(format!("groups[{place}].name: {why}")))?;
+            .map_err(|why| wrong(format!("groups[{index}].name: {why}")))?;
         let count = int(group, &["count"]).filter(|count| (0..=NODES_MAX as i64).contains(count));
         let count = count.ok_or_else(|| {
-            wrong(format!("groups[{place}].count: a number from 0 to {NODES_MAX} is needed"))
+            wrong(format!("groups[{index}].count: a number from 0 to {NODES_MAX} is required"))
         })?;
         if all.len() + count as usize > NODES_MAX {
             return Err(wrong(format!(
-                "groups[{place}].count: with the groups before it there are more than {NODES_MAX} nodes"
+                "groups[{index}].count: all groups together have more than {NODES_MAX} nodes"
             )));
         }
         for (resource, amount) in &texts.capacity {
             if Quantity::parse(amount).is_none() {
                 return Err(wrong(format!(
-                    "groups[{place}].capacity.{resource}: {amount:?} is no quantity"
+                    "groups[{index}].capacity.{resource}: {amount:?} is not a quantity"
                 )));
             }
         }
@@ -102,7 +102,7 @@ pub fn node_groups(text_of_file: &str) -> Result<Vec<Value>, ImportError> {
             let name = format!("{}-{number}", texts.name);
             if !names.insert(name.clone()) {
                 return Err(wrong(format!(
-                    "groups[{place}].name: node {name:?} belongs to an earlier group, too; rename one of them"
+                    "groups[{index}].name: an earlier group also has a node {name:?}; rename one of the groups"
                 )));
             }
             let mut node = nodes::group_node(&name, &group);
@@ -130,27 +130,27 @@ mod tests {
     }
 
     #[test]
-    fn wrong_groups_are_told() {
-        for (file, told) in [
-            ("nodes: 3", "a list `groups` is needed, each with `name` and `count`"),
+    fn invalid_groups_are_rejected_with_a_reason() {
+        for (file, error) in [
+            ("nodes: 3", "a list `groups` with `name` and `count` of each group is required"),
             (
                 "groups: [{name: a, count: 1, colour: red}]",
-                "groups[0].colour is not known; known are name, count, zones, labels, taints, capacity",
+                "groups[0].colour: unknown field; known are name, count, zones, labels, taints, capacity",
             ),
-            ("groups: [{name: a}]", "groups[0].count: a number from 0 to 100000 is needed"),
+            ("groups: [{name: a}]", "groups[0].count: a number from 0 to 100000 is required"),
             (
                 "groups: [{name: a, count: 1, capacity: {cpu: much}}]",
-                "groups[0].capacity.cpu: \"much\" is no quantity",
+                "groups[0].capacity.cpu: \"much\" is not a quantity",
             ),
         ] {
-            assert_eq!(node_groups(file).unwrap_err().to_string(), told);
+            assert_eq!(node_groups(file).unwrap_err().to_string(), error);
         }
         assert!(node_groups("groups: [{name: A, count: 1}]").is_err());
         assert!(node_groups("{").is_err());
     }
 
     #[test]
-    fn values_that_yaml_takes_for_truth_values_and_numbers_are_texts() {
+    fn values_that_look_like_booleans_and_numbers_are_strings() {
         let file = "groups:\n- name: 7\n  count: 1\n  zones: [1]\n  labels: {gpu: true, rack: 012, version: 1.10, empty: , yes: no}\n  taints: [{key: gpu, value: true, effect: NoSchedule}]\n  capacity: {cpu: 1.5, nvidia.com/gpu: 8}\n";
         let nodes = node_groups(file).unwrap();
         let labels = &nodes[0]["metadata"]["labels"];
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(nodes[0]["metadata"]["name"], "7-0");
         assert_eq!(nodes[0]["spec"]["taints"][0]["value"], "true");
         assert_eq!(nodes[0]["status"]["capacity"]["cpu"], "1.5");
-        // The API server takes them as they are.
+        // The API server accepts them.
         let cluster = crate::testing::cluster();
         let resource = cluster.resource("", "nodes");
         cluster
@@ -176,13 +176,13 @@ mod tests {
     }
 
     #[test]
-    fn groups_whose_nodes_have_the_same_names_are_refused() {
+    fn groups_with_equal_node_names_are_rejected() {
         for file in [
             "groups: [{name: a, count: 1}, {name: a, count: 2}]",
             "groups: [{name: a, count: 2}, {name: b, count: 1}, {name: a, count: 1}]",
         ] {
             let error = node_groups(file).unwrap_err().to_string();
-            assert!(error.contains("node \"a-0\" belongs to an earlier group"), "{error}");
+            assert!(error.contains("an earlier group also has a node \"a-0\""), "{error}");
         }
         let many = "groups: [{name: a, count: 60000}, {name: b, count: 60000}]";
         assert!(node_groups(many).unwrap_err().to_string().contains("more than 100000 nodes"));

@@ -17,18 +17,18 @@ use crate::http::Handler;
 use crate::json::{holds, name, namespace, text};
 use crate::kinds::{Resource, type_of};
 
-/// How long a new definition may take until its kind is served. It takes milliseconds.
-const ESTABLISH_TIME: Duration = Duration::from_secs(10);
+/// Timeout until the kind of a new definition is served, which takes milliseconds.
+const ESTABLISH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// An object of a file.
+/// An object of a manifest file.
 #[derive(Debug)]
 pub struct Manifest {
-    /// The file, for messages.
+    /// Name of the file, for error messages.
     pub file: Arc<str>,
     object: Value,
 }
 
-/// Why a manifest cannot be applied.
+/// Reason why a manifest cannot be applied.
 #[derive(Debug, Error)]
 #[error("{file}: {kind} {name:?}: {message}")]
 pub struct ApplyError {
@@ -39,16 +39,16 @@ pub struct ApplyError {
 }
 
 impl Manifest {
-    /// The objects of a file, YAML or JSON; those of lists one by one.
+    /// Parses the objects of a YAML or JSON file. Lists are flattened.
     pub fn read(file: &str, text_of_file: &str) -> Result<Vec<Self>, ImportError> {
         let mut objects = Vec::new();
         for document in documents(text_of_file)? {
             flatten(document, &mut objects);
         }
         let file: Arc<str> = file.into();
-        let manifest = |(place, object): (usize, Value)| {
+        let manifest = |(index, object): (usize, Value)| {
             let missing = |field: &str| {
-                ImportError::Form(format!("object {} of the file: {field} is missing", place + 1))
+                ImportError::Form(format!("object {} of the file: {field} is missing", index + 1))
             };
             let (api_version, kind) = type_of(&object);
             if api_version.is_empty() {
@@ -65,7 +65,7 @@ impl Manifest {
         objects.into_iter().enumerate().map(manifest).collect()
     }
 
-    /// Its place in the order of application: what others need comes first.
+    /// Returns the rank of the object in the order of application: dependencies first.
     fn rank(&self) -> u8 {
         match type_of(&self.object).1 {
             "CustomResourceDefinition" => 0,
@@ -87,8 +87,8 @@ impl Manifest {
     }
 }
 
-/// Applies manifests: definitions first, which are waited for, then namespaces, then the rest. Within a
-/// step the order of the files counts. The first failure ends it.
+/// Applies manifests by rank: definitions first, each awaited until its kind is served, then namespaces,
+/// then the rest. Within a rank they are applied in the order of the files. Stops at the first error.
 pub async fn apply(
     cluster: &Arc<Cluster>,
     mut manifests: Vec<Manifest>,
@@ -99,7 +99,7 @@ pub async fn apply(
     for manifest in &manifests {
         let (api_version, kind) = type_of(&manifest.object);
         let resource = cluster.kinds.of_object(api_version, kind).ok_or_else(|| {
-            manifest.error(format!("no kind {kind} in version {api_version} is served here; apply its CustomResourceDefinition, too"))
+            manifest.error(format!("no kind {kind} in version {api_version} is registered; apply its CustomResourceDefinition as well"))
         })?;
         send(&handler, &token, &resource, manifest).await?;
         if manifest.rank() == 0 {
@@ -121,21 +121,21 @@ async fn send(
         "" => format!("/api/{}", kind.version),
         group => format!("/apis/{group}/{}", kind.version),
     };
-    let space = match namespace(object) {
+    let scope = match namespace(object) {
         _ if !kind.namespaced => String::new(),
         "" => "/namespaces/default".to_owned(),
-        place => format!("/namespaces/{}", encoded(place)),
+        given => format!("/namespaces/{}", encoded(given)),
     };
-    // A name that the server makes can only be posted.
-    let (method, content_type, place) = match name(object) {
+    // An object with `generateName` cannot be applied, only created.
+    let (method, content_type, target) = match name(object) {
         "" => (Method::POST, "application/json", "?".to_owned()),
         name => {
-            let place = format!("/{}?force=true&", encoded(name));
-            (Method::PATCH, "application/apply-patch+yaml", place)
+            let target = format!("/{}?force=true&", encoded(name));
+            (Method::PATCH, "application/apply-patch+yaml", target)
         }
     };
     let path = format!(
-        "{group}{space}/{}{place}fieldManager=jindou-up&fieldValidation=Strict",
+        "{group}{scope}/{}{target}fieldManager=jindou-up&fieldValidation=Strict",
         kind.plural
     );
     let request = Request::builder()
@@ -171,8 +171,8 @@ async fn established(cluster: &Cluster, manifest: &Manifest) -> Result<(), Apply
             }
         }
     };
-    let seconds = ESTABLISH_TIME.as_secs();
-    timeout(ESTABLISH_TIME, wait)
+    let seconds = ESTABLISH_TIMEOUT.as_secs();
+    timeout(ESTABLISH_TIMEOUT, wait)
         .await
-        .map_err(|_| manifest.error(format!("it was not established within {seconds} s")))
+        .map_err(|_| manifest.error(format!("not established within {seconds} s")))
 }

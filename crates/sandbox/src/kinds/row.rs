@@ -1,4 +1,4 @@
-//! A row of the table of kinds.
+//! A row of the table of built-in kinds.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::tables::{self, Clock};
 
 type Text = Cow<'static, str>;
 
-/// What is known of a kind.
+/// Description of a kind.
 #[derive(Clone, Debug)]
 pub struct Kind {
     /// API group; empty for the core.
@@ -30,22 +30,22 @@ pub struct Kind {
     pub short: Vec<Text>,
     /// Categories, such as `all`.
     pub categories: Vec<Text>,
-    /// Whether its objects are in namespaces.
+    /// `true` if its objects are namespaced.
     pub namespaced: bool,
-    /// How its objects are described.
+    /// Schema of its objects.
     pub schema: SchemaSource,
-    /// How its objects are shown.
+    /// Columns of tables of its objects.
     pub columns: Columns,
-    /// The `status` subresource.
+    /// `true` if it has a `status` subresource.
     pub status: bool,
-    /// The `scale` subresource.
+    /// Paths of its `scale` subresource, if it has one.
     pub scale: Option<Scale>,
-    /// The rest.
+    /// Behaviour of the kind.
     pub strategy: Strategy,
 }
 
 impl Kind {
-    /// `apiVersion` of its objects.
+    /// Returns the `apiVersion` of its objects.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() {
             self.version.to_string()
@@ -55,70 +55,70 @@ impl Kind {
     }
 }
 
-/// Where the schema of a kind comes from.
+/// Source of the schema of a kind.
 #[derive(Clone, Debug)]
 pub enum SchemaSource {
-    /// Kubernetes' own types.
+    /// A type of `k8s-openapi`.
     Types(fn(&mut SchemaGenerator) -> Schema),
-    /// A custom resource definition.
+    /// The structural schema of a custom resource definition.
     Custom(Arc<crate::custom::Structure>),
 }
 
-/// How objects are shown in tables.
+/// Columns of tables.
 #[derive(Clone, Debug)]
 pub enum Columns {
-    /// Heads (a star marks what only wide tables show) and a function for the cells.
+    /// Column names (a star marks those of `-o wide` only) and a function for the cells.
     Own(&'static str, fn(&Value, Clock) -> Vec<Value>),
-    /// The columns of a custom resource definition.
+    /// Columns of a custom resource definition.
     Custom(Arc<Vec<tables::Printed>>),
 }
 
 /// The paths of a `scale` subresource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scale {
-    /// Wanted replicas, such as `spec.replicas`.
+    /// Desired replicas, such as `spec.replicas`.
     pub wanted: Text,
-    /// Replicas that are there.
+    /// Observed replicas, such as `status.replicas`.
     pub present: Text,
-    /// A selector, in the form of an object or of a text.
+    /// Selector, as an object or a text.
     pub selector: Text,
 }
 
-/// What may be done with a resource.
+/// Verbs that a resource supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verbs {
-    /// Everything.
+    /// All verbs.
     All,
-    /// Objects are only posted and answered, never kept.
+    /// Only `create`; objects are answered and not stored.
     Create,
-    /// Objects are computed when they are asked for.
+    /// Only `get` and `list`; objects are computed on request.
     Read,
 }
 
-/// What sets a kind apart from others.
+/// Behaviour of a kind, as upstream's strategies.
 #[derive(Clone, Copy, Debug)]
 pub struct Strategy {
-    /// What may be done with it.
+    /// Supported verbs.
     pub verbs: Verbs,
-    /// Subresources beside `status` and `scale`.
+    /// Subresources other than `status` and `scale`.
     pub subresources: &'static [&'static str],
-    /// Fields that selectors may ask for.
+    /// Fields that field selectors support.
     pub fields: &'static [SelectableField],
-    /// Which of them is indexed.
+    /// Position of the indexed field in `fields`.
     pub indexed: Option<usize>,
-    /// Rules of its names.
+    /// Rule for names.
     pub names: NameRule,
-    /// Fills in what was left out.
+    /// Applies defaults.
     pub defaults: fn(&mut Value),
-    /// What is wrong with an object; the second one is the one before, if there is one.
+    /// Returns the problems of an object; the second argument is the previous version, if any.
     pub validate: fn(&Value, Option<&Value>) -> Vec<FieldError>,
-    /// Whether changes of the spec count as generations.
+    /// `true` if changes of the spec increment the generation.
     pub generations: bool,
-    /// Group and plural of the kind whose objects these are, in another form.
+    /// Group and plural of the kind in whose form the objects are stored.
     pub stored_as: Option<(&'static str, &'static str)>,
 }
 
-/// A kind of Kubernetes' own.
+/// A built-in kind.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     group: &'static str,
@@ -148,7 +148,7 @@ fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
-/// A kind whose objects are in namespaces.
+/// Returns the row of a namespaced kind with default behaviour.
 pub(super) const fn row<T: JsonSchema>(
     (group, version): (&'static str, &'static str),
     kind: &'static str,
@@ -239,8 +239,8 @@ impl Row {
         self
     }
 
-    pub(super) const fn indexed(mut self, place: usize) -> Self {
-        self.strategy.indexed = Some(place);
+    pub(super) const fn indexed(mut self, index: usize) -> Self {
+        self.strategy.indexed = Some(index);
         self
     }
 
@@ -272,7 +272,7 @@ impl Row {
         self
     }
 
-    /// What is known of the kind.
+    /// Returns the description of the kind.
     pub(super) fn kind(&self) -> Kind {
         let texts =
             |texts: &'static [&'static str]| texts.iter().map(|&text| text.into()).collect();

@@ -1,4 +1,4 @@
-//! The kinds of Kubernetes.
+//! The table of built-in kinds.
 
 use k8s_openapi::api::admissionregistration::v1 as admission;
 use k8s_openapi::api::apps::v1 as apps;
@@ -88,7 +88,7 @@ const EVENT_FIELDS: &[SelectableField] = &[
     field("type"),
 ];
 
-/// All kinds. A kind that shares the objects of another one comes after it.
+/// All built-in kinds. A kind that shares the objects of another one comes after it.
 pub const TABLE: &[Row] = &[
     row::<core::Pod>(CORE, "Pod", ("pods", "pod"))
         .short(&["po"])
@@ -507,7 +507,7 @@ pub const TABLE: &[Row] = &[
     )
     .cluster()
     .verbs(Verbs::Create),
-    // The types of this group are not among Kubernetes' own; nothing of theirs is ever read.
+    // `k8s-openapi` has no types of this group; the schema is never used.
     row::<Status>(METRICS, "NodeMetrics", ("nodes", "")).cluster().verbs(Verbs::Read),
     row::<Status>(METRICS, "PodMetrics", ("pods", "")).verbs(Verbs::Read),
 ];
@@ -522,7 +522,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_path_is_there_twice_and_short_names_are_clear() {
+    fn paths_and_short_names_are_unique() {
         let (mut paths, mut shorts) = (BTreeSet::new(), BTreeSet::new());
         for kind in TABLE.iter().map(Row::kind) {
             assert!(paths.insert((kind.group.clone(), kind.plural.clone())), "{}", kind.plural);

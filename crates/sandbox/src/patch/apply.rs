@@ -1,9 +1,8 @@
-//! Server-side apply: fields have managers, and nobody takes fields from others by accident.
+//! Server-side apply: tracks field managers and detects conflicts between them.
 //!
-//! Who manages what is written down from the start for kinds that people apply. For those that come
-//! by the thousands (pods, events, leases, nodes) it is written down from the first apply on; until
-//! then all their fields count as those of `before-first-apply`, as upstream does with objects that
-//! it knows no managers of.
+//! Managed fields are recorded at creation for kinds that users usually apply. For kinds with thousands of
+//! objects (pods, events, leases, nodes) they are recorded from the first apply on, to save memory; until
+//! then all fields belong to `before-first-apply`, as upstream does for objects without managed fields.
 
 mod fields;
 mod list_index;
@@ -21,19 +20,20 @@ use crate::kinds::{Kind, Resource};
 use crate::status_error::{ApiResult, StatusError};
 use fields::FieldSet;
 
-/// Kinds whose managers are not written down before the first apply.
-const LAZY: &[&str] = &["pods", "events", "leases", "nodes", "endpointslices", "csinodes"];
+/// Kinds without managed fields until the first apply.
+const TRACKED_FROM_FIRST_APPLY: &[&str] =
+    &["pods", "events", "leases", "nodes", "endpointslices", "csinodes"];
 
-const BEFORE: &str = "before-first-apply";
+const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
-/// Notes who made an object.
+/// Records the field manager that created an object.
 pub(crate) fn record_created(
     resource: &Resource,
     object: &mut Value,
     options: &WriteOptions,
     now: Timestamp,
 ) {
-    if options.manager.is_empty() || LAZY.contains(&&*resource.kind.plural) {
+    if options.manager.is_empty() || TRACKED_FROM_FIRST_APPLY.contains(&&*resource.kind.plural) {
         return;
     }
     let fields = FieldSet::of(&resource.kind, object);
@@ -41,7 +41,7 @@ pub(crate) fn record_created(
     write_entries(object, &[entry]);
 }
 
-/// Notes who changed what, if anybody's fields are written down.
+/// Records the field manager that changed fields, if the object has managed fields.
 pub(crate) fn record_updated(
     resource: &Resource,
     object: &mut Value,
@@ -50,7 +50,7 @@ pub(crate) fn record_updated(
     options: &WriteOptions,
     now: Timestamp,
 ) {
-    // Apply writes its entries itself.
+    // Apply writes its own entries.
     if object["metadata"].get("managedFields") != before["metadata"].get("managedFields")
         && object["metadata"]
             .get("managedFields")
@@ -103,7 +103,7 @@ pub(crate) fn record_updated(
     write_entries(object, &entries);
 }
 
-/// What applying a configuration makes of an object.
+/// Returns the result of applying a configuration to an object, or the conflicts.
 pub(crate) fn apply(
     resource: &Resource,
     live: &Value,
@@ -116,7 +116,7 @@ pub(crate) fn apply(
     if entries.is_empty() && live.get("metadata").is_some() {
         let mut fields = FieldSet::of(kind, live);
         fields.remove("f:status");
-        entries.push(ManagedFieldsEntry::new(BEFORE, "Update", kind, fields, now));
+        entries.push(ManagedFieldsEntry::new(BEFORE_FIRST_APPLY, "Update", kind, fields, now));
     }
     let wanted = FieldSet::of(kind, config);
     let changed = wanted.differing(live, config);
@@ -139,7 +139,7 @@ pub(crate) fn apply(
     }
     let mut object = live.clone();
     merge(kind, &mut object, config, &mut Vec::new());
-    // What this manager applied before and does not any more goes, unless somebody else wants it.
+    // Fields that this manager applied before and dropped now are removed, unless they have another manager.
     let before =
         entries.iter().find(|entry| entry.manager == options.manager && entry.operation == "Apply");
     if let Some(before) = before {
@@ -166,7 +166,7 @@ pub(crate) fn apply(
     Ok(object)
 }
 
-/// Lays a configuration over an object.
+/// Merges a configuration into an object.
 fn merge(kind: &Kind, value: &mut Value, config: &Value, path: &mut Vec<String>) {
     match config {
         Value::Object(changes) if !lists::atomic_map(kind, path) => {
@@ -184,7 +184,7 @@ fn merge(kind: &Kind, value: &mut Value, config: &Value, path: &mut Vec<String>)
         Value::Array(changes) => {
             let merging = lists::apply(kind, path);
             if merging == ListType::Atomic || !value.is_array() {
-                // A new list is merged into nothing, so that its members are taken one by one.
+                // Items are merged into an empty list one by one, so that duplicates are removed.
                 *value = Value::Array(Vec::new());
             }
             let Value::Array(items) = value else { return };
@@ -193,21 +193,21 @@ fn merge(kind: &Kind, value: &mut Value, config: &Value, path: &mut Vec<String>)
                 ListType::Set => Some(item.to_string()),
                 ListType::Map(keys) => Some(fields::key_text(item, keys)),
             };
-            let mut places: HashMap<String, usize> = HashMap::new();
-            for (place, item) in items.iter().enumerate() {
+            let mut positions: HashMap<String, usize> = HashMap::new();
+            for (position, item) in items.iter().enumerate() {
                 if let Some(own) = identity(item) {
-                    places.entry(own).or_insert(place);
+                    positions.entry(own).or_insert(position);
                 }
             }
             for change in changes {
                 let own = identity(change);
-                let found = own.as_ref().and_then(|own| places.get(own).copied());
+                let found = own.as_ref().and_then(|own| positions.get(own).copied());
                 if let (None, Some(own)) = (found, own) {
-                    places.insert(own, items.len());
+                    positions.insert(own, items.len());
                 }
                 match (found, &merging) {
-                    (Some(place), ListType::Map(_)) => {
-                        merge(kind, &mut items[place], change, path);
+                    (Some(position), ListType::Map(_)) => {
+                        merge(kind, &mut items[position], change, path);
                     }
                     (Some(_), _) => {}
                     (None, _) => items.push(change.clone()),
@@ -218,7 +218,7 @@ fn merge(kind: &Kind, value: &mut Value, config: &Value, path: &mut Vec<String>)
     }
 }
 
-/// One manager and its fields.
+/// An entry of `managedFields`.
 #[derive(Clone, Debug)]
 struct ManagedFieldsEntry {
     manager: String,

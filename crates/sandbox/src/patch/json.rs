@@ -1,22 +1,22 @@
-//! JSON patches, RFC 6902.
+//! JSON patch, RFC 6902.
 
 use serde_json::Value;
 
-use crate::cluster::depth_of;
+use crate::json::depth;
 use crate::limits::DEPTH_MAX;
 
-/// Operations in one patch, as upstream has it.
+/// Maximum number of operations in a patch, as upstream.
 const OPERATIONS_MAX: usize = 10_000;
 
-/// Bytes that the `copy` operations of one patch may add in all, as upstream has it: each can double
+/// Maximum number of bytes that all `copy` operations of a patch may add, as upstream: each can double
 /// the object.
 const COPIED_BYTES_MAX: usize = 3 << 20;
 
-/// Members of lists that the insertions and removals of one patch may move in all: they are in the way
-/// when a long list is changed at its beginning again and again.
+/// Maximum number of list items that all insertions and removals of a patch may shift. It bounds the time
+/// of patches that change the start of a long list repeatedly.
 const SHIFTED_MAX: usize = 1 << 26;
 
-/// What a patch has done so far, for its limits.
+/// Work done so far, compared with the limits.
 #[derive(Default)]
 struct Work {
     copied: usize,
@@ -28,7 +28,7 @@ impl Work {
         self.copied += size_of_json(value);
         if self.copied > COPIED_BYTES_MAX {
             return Err(format!(
-                "copy operations add {} bytes in all; at most {COPIED_BYTES_MAX} are allowed",
+                "copy operations add {} bytes; at most {COPIED_BYTES_MAX} are allowed",
                 self.copied
             ));
         }
@@ -39,14 +39,14 @@ impl Work {
         self.shifted += members;
         if self.shifted > SHIFTED_MAX {
             return Err(format!(
-                "the operations move more than {SHIFTED_MAX} members of lists; replace the lists as a whole"
+                "the operations shift more than {SHIFTED_MAX} list items; replace the lists as a whole"
             ));
         }
         Ok(())
     }
 }
 
-/// Bytes of a value as JSON.
+/// Returns the length of a value as JSON, in bytes.
 fn size_of_json(value: &Value) -> usize {
     struct Count(usize);
     impl std::io::Write for Count {
@@ -59,12 +59,12 @@ fn size_of_json(value: &Value) -> usize {
         }
     }
     let mut count = Count(0);
-    // Counting cannot fail.
+    // The writer never fails.
     let _ = serde_json::to_writer(&mut count, value);
     count.0
 }
 
-/// Applies a patch. What is wrong with it, if anything; the value is then half changed.
+/// Applies a patch. After an error, the value may be partly changed.
 pub(super) fn patch(value: &mut Value, patch: &Value) -> Result<(), String> {
     let operations = patch.as_array().ok_or("a JSON patch is a list of operations")?;
     if operations.len() > OPERATIONS_MAX {
@@ -123,17 +123,17 @@ fn find_mut<'a>(value: &'a mut Value, path: &str) -> Result<&'a mut Value, Strin
     value.pointer_mut(path).ok_or_else(|| missing(path))
 }
 
-/// The parent of a path and its last step.
+/// Splits a path into its parent and its last segment.
 fn split(path: &str) -> Result<(&str, String), String> {
     let (parent, last) =
         path.rsplit_once('/').ok_or_else(|| format!("{path:?} must begin with a slash"))?;
     Ok((parent, last.replace("~1", "/").replace("~0", "~")))
 }
 
-/// Refuses a value that is nested too deeply at its place. Checked at each operation, so that no
-/// function that goes down into the object runs out of stack.
+/// Rejects a value that would exceed [`DEPTH_MAX`] at its position. Checked for each operation, so that
+/// recursive functions cannot overflow the stack.
 fn check_depth(path: &str, new: &Value) -> Result<(), String> {
-    let depth = path.matches('/').count() + depth_of(new);
+    let depth = path.matches('/').count() + depth(new);
     if depth > DEPTH_MAX {
         return Err(format!("{path}: nested {depth} deep; at most {DEPTH_MAX} are allowed"));
     }
@@ -153,12 +153,12 @@ fn add(value: &mut Value, path: &str, new: Value, work: &mut Work) -> Result<(),
             Ok(())
         }
         Value::Array(items) => {
-            let place = if last == "-" { items.len() } else { place(&last)? };
-            if place > items.len() {
+            let index = if last == "-" { items.len() } else { list_index(&last)? };
+            if index > items.len() {
                 return Err(format!("index out of bounds: {path}"));
             }
-            work.shift(items.len() - place)?;
-            items.insert(place, new);
+            work.shift(items.len() - index)?;
+            items.insert(index, new);
             Ok(())
         }
         _ => Err(missing(path)),
@@ -170,17 +170,17 @@ fn remove(value: &mut Value, path: &str, work: &mut Work) -> Result<Value, Strin
     let removed = match find_mut(value, parent)? {
         Value::Object(members) => members.remove(&last),
         Value::Array(items) => {
-            let place = place(&last)?;
-            work.shift(items.len().saturating_sub(place))?;
-            (place < items.len()).then(|| items.remove(place))
+            let index = list_index(&last)?;
+            work.shift(items.len().saturating_sub(index))?;
+            (index < items.len()).then(|| items.remove(index))
         }
         _ => None,
     };
     removed.ok_or_else(|| format!("unable to remove nonexistent key: {last}: missing value"))
 }
 
-fn place(text: &str) -> Result<usize, String> {
-    text.parse().map_err(|_| format!("{text:?} is no place in a list"))
+fn list_index(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| format!("{text:?} is not a list index"))
 }
 
 #[cfg(test)]
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn operations_do_what_they_say() {
+    fn operations_change_the_value_as_rfc_6902_defines() {
         for (operations, after) in [
             (
                 json!([{"op": "add", "path": "/b", "value": 2}]),
@@ -235,13 +235,13 @@ mod tests {
     }
 
     #[test]
-    fn copies_may_add_as_much_as_a_request_may_hold() {
+    fn copies_are_limited_to_the_size_of_a_request() {
         let mut value = json!({"a": "x".repeat(1000)});
-        // 1002 bytes, doubled with each operation.
+        // 1002 bytes, doubled by each operation.
         let doublings: Vec<Value> =
             (0..40).map(|n| json!({"op": "copy", "from": "", "path": format!("/{n}")})).collect();
-        let refused = patch(&mut value, &doublings.into()).unwrap_err();
-        assert!(refused.contains("at most 3145728 are allowed"), "{refused}");
+        let error = patch(&mut value, &doublings.into()).unwrap_err();
+        assert!(error.contains("at most 3145728 are allowed"), "{error}");
         assert!(size_of_json(&value) < 2 * COPIED_BYTES_MAX);
         let mut value = json!({"a": "x".repeat(1 << 20), "b": {}});
         let two = json!([{"op": "copy", "from": "/a", "path": "/b/c"}, {"op": "copy", "from": "/a", "path": "/b/d"}]);
@@ -249,12 +249,12 @@ mod tests {
     }
 
     #[test]
-    fn patches_nest_no_deeper_than_objects_may() {
+    fn patches_cannot_exceed_the_nesting_depth() {
         let mut value = json!({"x": {}});
         let nest = json!({"op": "copy", "from": "/x", "path": "/x/a"});
-        let refused = patch(&mut value, &vec![nest; 10_000].into()).unwrap_err();
-        assert!(refused.contains("at most 120 are allowed"), "{refused}");
-        assert!(depth_of(&value) <= DEPTH_MAX);
+        let error = patch(&mut value, &vec![nest; 10_000].into()).unwrap_err();
+        assert!(error.contains("at most 120 are allowed"), "{error}");
+        assert!(depth(&value) <= DEPTH_MAX);
         let mut value = json!({"x": {"a": {}}, "y": 1});
         let mut deep = json!(1);
         for _ in 0..DEPTH_MAX - 2 {
@@ -267,11 +267,11 @@ mod tests {
     }
 
     #[test]
-    fn long_lists_are_not_moved_again_and_again() {
+    fn shifts_of_long_lists_are_limited() {
         let mut value = json!({"list": vec![0; 100_000]});
         let first = json!({"op": "add", "path": "/list/0", "value": 1});
-        let refused = patch(&mut value, &vec![first; 10_000].into()).unwrap_err();
-        assert!(refused.contains("replace the lists as a whole"), "{refused}");
+        let error = patch(&mut value, &vec![first; 10_000].into()).unwrap_err();
+        assert!(error.contains("replace the lists as a whole"), "{error}");
         let last = json!({"op": "add", "path": "/list/-", "value": 1});
         patch(&mut value, &vec![last; 10_000].into()).unwrap();
     }

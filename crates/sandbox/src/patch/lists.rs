@@ -1,22 +1,23 @@
-//! Which lists are merged, and by which keys.
+//! Merge strategies and keys of lists.
 
 use serde_json::Value;
 
 use crate::json::{at, list, text};
 use crate::kinds::{Kind, SchemaSource};
 
-/// How a list is merged.
+/// List type of server-side apply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ListType {
-    /// It is replaced as a whole.
+    /// The list is replaced as a whole.
     Atomic,
-    /// Its members are values, each at most once.
+    /// The items are unique values.
     Set,
-    /// Its members are objects with these keys.
+    /// The items are objects, identified by these keys.
     Map(Vec<String>),
 }
 
-/// Lists by their name: the key of strategic merge, and the keys of server-side apply if they differ.
+/// List fields by name: the merge key of strategic merge patch, and the keys of server-side apply if they
+/// differ.
 const KEYED: &[(&str, &str, &[&str])] = &[
     ("addresses", "type", &[]),
     ("conditions", "type", &[]),
@@ -41,10 +42,10 @@ const KEYED: &[(&str, &str, &[&str])] = &[
     ("webhooks", "name", &[]),
 ];
 
-/// Sets of plain values.
+/// Lists of unique values.
 const SETS: &[&str] = &["finalizers", "podCIDRs", "clusterIPs"];
 
-/// Maps that are replaced as a whole by server-side apply.
+/// Objects that server-side apply replaces as a whole.
 const ATOMIC_MAPS: &[&str] = &[
     "nodeSelector",
     "selector",
@@ -59,18 +60,18 @@ const ATOMIC_MAPS: &[&str] = &[
     "nodeAffinity",
 ];
 
-/// How strategic merge merges a list.
+/// Merge strategy of a list in a strategic merge patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Strategic {
-    /// It is replaced as a whole.
+    /// The list is replaced as a whole.
     Replaced,
     /// Values are added.
     Set,
-    /// Members are merged by a key.
+    /// Items are merged by this key.
     Keyed(&'static str),
 }
 
-/// How strategic merge merges the list at a path of names.
+/// Returns the strategy of strategic merge patch for the list at a path.
 pub(super) fn strategic(kind: &Kind, path: &[String]) -> Strategic {
     let name = path.last().map_or("", String::as_str);
     if SETS.contains(&name) && name != "clusterIPs" {
@@ -85,7 +86,7 @@ pub(super) fn strategic(kind: &Kind, path: &[String]) -> Strategic {
 
 fn ports(kind: &Kind, path: &[String]) -> Option<&'static str> {
     let parent =
-        path.len().checked_sub(2).and_then(|place| path.get(place)).map_or("", |name| name);
+        path.len().checked_sub(2).and_then(|index| path.get(index)).map_or("", |name| name);
     match parent {
         "containers" | "initContainers" | "ephemeralContainers" => Some("containerPort"),
         "spec" if kind.kind == "Service" => Some("port"),
@@ -93,7 +94,7 @@ fn ports(kind: &Kind, path: &[String]) -> Option<&'static str> {
     }
 }
 
-/// How server-side apply merges the list at a path of names.
+/// Returns the list type of server-side apply for the list at a path.
 pub(super) fn apply(kind: &Kind, path: &[String]) -> ListType {
     let name = path.last().map_or("", String::as_str);
     if let SchemaSource::Custom(structure) = &kind.schema
@@ -124,7 +125,7 @@ pub(super) fn apply(kind: &Kind, path: &[String]) -> ListType {
     }
 }
 
-/// Whether server-side apply replaces the map at a path of names as a whole.
+/// Returns `true` if server-side apply replaces the object at a path as a whole.
 pub(super) fn atomic_map(kind: &Kind, path: &[String]) -> bool {
     if let SchemaSource::Custom(structure) = &kind.schema {
         let schema = custom(&structure.schema, path).unwrap_or(&Value::Null);
@@ -134,7 +135,7 @@ pub(super) fn atomic_map(kind: &Kind, path: &[String]) -> bool {
         && path.first().is_none_or(|first| first != "metadata")
 }
 
-/// The schema at a path of names.
+/// Returns the schema at a path.
 fn custom<'a>(schema: &'a Value, path: &[String]) -> Option<&'a Value> {
     path.iter().try_fold(schema, |schema, name| {
         let schema = schema.get("items").unwrap_or(schema);

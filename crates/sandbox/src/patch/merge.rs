@@ -1,4 +1,4 @@
-//! JSON merge patches, RFC 7386.
+//! JSON merge patch, RFC 7386.
 
 use serde_json::Value;
 
@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_examples_of_the_standard_hold() {
+    fn the_examples_of_rfc_7386_hold() {
         for (before, change, after) in [
             (json!({"a": "b"}), json!({"a": "c"}), json!({"a": "c"})),
             (json!({"a": "b"}), json!({"a": null}), json!({})),

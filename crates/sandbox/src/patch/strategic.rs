@@ -1,4 +1,4 @@
-//! Strategic merge patches: merges that know which lists are maps in disguise.
+//! Strategic merge patch.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,7 +13,7 @@ const DELETE_VALUES: &str = "$deleteFromPrimitiveList/";
 const DIRECTIVE: &str = "$patch";
 const RETAIN: &str = "$retainKeys";
 
-/// Applies a patch. What is wrong with it, if anything.
+/// Applies a patch. After an error, the value may be partly changed.
 pub(super) fn patch(kind: &Kind, value: &mut Value, patch: &Value) -> Result<(), String> {
     let changes = patch.as_object().ok_or("a strategic merge patch is an object")?;
     merge(kind, value, changes, &mut Vec::new())
@@ -142,64 +142,64 @@ fn items_by_key(
         *items = without_directives(changes);
         return Ok(());
     }
-    // The first member with each key. Members that were deleted keep their places until the end.
-    let mut places: HashMap<Value, usize> = HashMap::new();
-    for (place, item) in items.iter().enumerate() {
+    // Position of the first item with each key. Deleted items keep their positions until the end.
+    let mut positions: HashMap<Value, usize> = HashMap::new();
+    for (index, item) in items.iter().enumerate() {
         if let Some(own) = item.get(key) {
-            places.entry(own.clone()).or_insert(place);
+            positions.entry(own.clone()).or_insert(index);
         }
     }
     let mut deleted: HashSet<usize> = HashSet::new();
     for change in changes {
         let changed = change
             .as_object()
-            .ok_or_else(|| format!("{}: members must be objects", path.join(".")))?;
+            .ok_or_else(|| format!("{}: items must be objects", path.join(".")))?;
         let Some(wanted) = changed.get(key) else {
             return Err(format!("map: {change} does not contain declared merge key: {key}"));
         };
-        let found = places.get(wanted).copied();
+        let found = positions.get(wanted).copied();
         let delete = changed.get(DIRECTIVE).and_then(Value::as_str) == Some("delete");
         match (found, delete) {
-            (Some(place), true) => {
-                deleted.insert(place);
-                places.remove(wanted);
+            (Some(index), true) => {
+                deleted.insert(index);
+                positions.remove(wanted);
             }
             (None, true) => {}
-            (Some(place), false) => merge(kind, &mut items[place], changed, path)?,
+            (Some(index), false) => merge(kind, &mut items[index], changed, path)?,
             (None, false) => {
                 let mut item = Value::Object(Map::new());
                 merge(kind, &mut item, changed, path)?;
-                places.insert(wanted.clone(), items.len());
+                positions.insert(wanted.clone(), items.len());
                 items.push(item);
             }
         }
     }
     if !deleted.is_empty() {
-        let mut place = 0..;
-        items.retain(|_| place.next().is_none_or(|place| !deleted.contains(&place)));
+        let mut index = 0..;
+        items.retain(|_| index.next().is_none_or(|index| !deleted.contains(&index)));
     }
     Ok(())
 }
 
-/// Brings members into the order that the patch asks for; others stay behind the one they followed.
+/// Sorts items as `$setElementOrder` requires; others stay behind the item that they followed.
 fn reorder(items: &mut [Value], order: &[Value], key: Option<&str>) {
     let own = |item: &Value| key.map_or(Some(item), |key| item.get(key)).cloned();
-    let mut places: HashMap<Value, usize> = HashMap::new();
-    for (place, wanted) in order.iter().enumerate() {
+    let mut positions: HashMap<Value, usize> = HashMap::new();
+    for (index, wanted) in order.iter().enumerate() {
         if let Some(wanted) = own(wanted) {
-            places.entry(wanted).or_insert(place);
+            positions.entry(wanted).or_insert(index);
         }
     }
-    let place_of = |item: &Value| own(item).and_then(|own| places.get(&own).copied());
+    let position_of = |item: &Value| own(item).and_then(|own| positions.get(&own).copied());
     let mut last = None;
     let mut keyed: Vec<(Option<usize>, Value)> = items
         .iter()
         .map(|item| {
-            last = place_of(item).or(last);
+            last = position_of(item).or(last);
             (last, item.clone())
         })
         .collect();
-    keyed.sort_by_key(|(place, _)| *place);
+    keyed.sort_by_key(|(index, _)| *index);
     for (slot, (_, item)) in items.iter_mut().zip(keyed) {
         *slot = item;
     }

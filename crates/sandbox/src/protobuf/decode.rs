@@ -1,4 +1,4 @@
-//! From the binary form.
+//! Decoding of protobuf.
 
 use base64::Engine as _;
 use jiff::Timestamp;
@@ -10,11 +10,11 @@ use crate::limits::DEPTH_MAX;
 
 type Result<T> = std::result::Result<T, String>;
 
-/// An object in its envelope.
+/// Decodes an object in its envelope.
 pub(super) fn object(bytes: &[u8]) -> Result<Value> {
     let body = bytes
         .strip_prefix(MAGIC)
-        .ok_or("the body does not begin as protobuf of Kubernetes does")?;
+        .ok_or("the body does not start with the prefix of Kubernetes' protobuf encoding")?;
     let (mut api_version, mut kind, mut raw) = (String::new(), String::new(), &[][..]);
     let mut reader = Reader(body);
     while let Some((number, value)) = reader.field()? {
@@ -33,24 +33,24 @@ pub(super) fn object(bytes: &[u8]) -> Result<Value> {
             _ => {}
         }
     }
-    let Some(place) = TABLE.of_object(&api_version, &kind) else {
-        return Err(format!("no kind {kind:?} of version {api_version:?} has a binary form"));
+    let Some(index) = TABLE.of_object(&api_version, &kind) else {
+        return Err(format!("no protobuf form of kind {kind:?} in version {api_version:?}"));
     };
     let mut members = Map::new();
-    message(place, raw, &mut members, 0)?;
+    message(index, raw, &mut members, 0)?;
     members.insert("apiVersion".to_owned(), api_version.into());
     members.insert("kind".to_owned(), kind.into());
     Ok(Value::Object(members))
 }
 
-fn message(place: usize, bytes: &[u8], into: &mut Map<String, Value>, depth: usize) -> Result<()> {
+fn message(index: usize, bytes: &[u8], into: &mut Map<String, Value>, depth: usize) -> Result<()> {
     if depth > DEPTH_MAX {
         return Err("the object is nested too deeply".to_owned());
     }
     let mut reader = Reader(bytes);
     while let Some((number, wire)) = reader.field()? {
-        let fields = &TABLE.messages[place].fields;
-        // Fields of newer versions are skipped.
+        let fields = &TABLE.messages[index].fields;
+        // Unknown fields, such as those of newer versions, are skipped.
         let Some(field) = fields.iter().find(|field| field.number == number) else { continue };
         match (field.many, field.kind) {
             (Many::One, Kind::Message(inner)) if field.inline => {
@@ -58,7 +58,7 @@ fn message(place: usize, bytes: &[u8], into: &mut Map<String, Value>, depth: usi
             }
             (Many::One, _) => {
                 let value = single(field, &wire, depth)?;
-                // An empty text or time is one that is not there.
+                // Empty strings and times equal absence.
                 let zero = value == 0 || value == false;
                 let absent =
                     value.is_null() || value.as_str() == Some("") || (zero && field.zero_is_absent);
@@ -129,9 +129,9 @@ fn single(field: &Field, wire: &Wire<'_>, depth: usize) -> Result<Value> {
             }
             Value::Array(items)
         }
-        Kind::Message(place) => {
+        Kind::Message(index) => {
             let mut members = Map::new();
-            message(place, wire.bytes()?, &mut members, depth + 1)?;
+            message(index, wire.bytes()?, &mut members, depth + 1)?;
             Value::Object(members)
         }
     })
@@ -178,10 +178,10 @@ fn int_or_text(bytes: &[u8]) -> Result<Value> {
 }
 
 fn utf8(bytes: &[u8]) -> Result<String> {
-    String::from_utf8(bytes.to_vec()).map_err(|_| "a text is not UTF-8".to_owned())
+    String::from_utf8(bytes.to_vec()).map_err(|_| "a string is not UTF-8".to_owned())
 }
 
-/// A value as it is on the wire.
+/// A value on the wire.
 enum Wire<'a> {
     Int(u64),
     Bytes(&'a [u8]),
@@ -191,14 +191,14 @@ impl<'a> Wire<'a> {
     fn bytes(&self) -> Result<&'a [u8]> {
         match self {
             Self::Bytes(bytes) => Ok(bytes),
-            Self::Int(_) => Err("a number stands where a text or message should".to_owned()),
+            Self::Int(_) => Err("found a number instead of a string or message".to_owned()),
         }
     }
 
     fn int(&self) -> Result<i64> {
         match self {
             Self::Int(number) => Ok(*number as i64),
-            Self::Bytes(_) => Err("a text or message stands where a number should".to_owned()),
+            Self::Bytes(_) => Err("found a string or message instead of a number".to_owned()),
         }
     }
 }
@@ -209,23 +209,23 @@ impl<'a> Reader<'a> {
     fn varint(&mut self) -> Result<u64> {
         let mut value = 0_u64;
         for shift in (0..64).step_by(7) {
-            let (byte, rest) = self.0.split_first().ok_or("the message ends early")?;
+            let (byte, rest) = self.0.split_first().ok_or("the message is truncated")?;
             self.0 = rest;
             value |= u64::from(byte & 0x7f) << shift;
             if byte & 0x80 == 0 {
                 return Ok(value);
             }
         }
-        Err("a number is too long".to_owned())
+        Err("a varint is too long".to_owned())
     }
 
     fn take(&mut self, count: usize) -> Result<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(count).ok_or("the message ends early")?;
+        let (taken, rest) = self.0.split_at_checked(count).ok_or("the message is truncated")?;
         self.0 = rest;
         Ok(taken)
     }
 
-    /// The next field; `None` at the end.
+    /// Returns the next field, or `None` at the end.
     fn field(&mut self) -> Result<Option<(u32, Wire<'a>)>> {
         if self.0.is_empty() {
             return Ok(None);
@@ -241,7 +241,7 @@ impl<'a> Reader<'a> {
                 Wire::Bytes(self.take(length)?)
             }
             5 => Wire::Bytes(self.take(4)?),
-            other => return Err(format!("wire type {other} is not known")),
+            other => return Err(format!("unknown wire type {other}")),
         };
         Ok(Some((number, wire)))
     }

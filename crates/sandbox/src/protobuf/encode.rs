@@ -1,4 +1,4 @@
-//! To the binary form.
+//! Encoding of protobuf.
 
 use base64::Engine as _;
 use jiff::Timestamp;
@@ -6,11 +6,11 @@ use serde_json::{Map, Value};
 
 use super::{Field, Kind, MAGIC, Many, TABLE};
 
-/// An object in its envelope.
+/// Encodes an object in its envelope.
 pub(super) fn object(object: &Value, api_version: &str, kind: &str) -> Option<Vec<u8>> {
-    let place = TABLE.of_object(api_version, kind)?;
+    let index = TABLE.of_object(api_version, kind)?;
     let mut raw = Vec::with_capacity(1024);
-    message(place, object.as_object()?, &mut raw);
+    message(index, object.as_object()?, &mut raw);
     let mut types = Vec::with_capacity(32);
     bytes(&mut types, 1, api_version.as_bytes());
     bytes(&mut types, 2, kind.as_bytes());
@@ -23,7 +23,7 @@ pub(super) fn object(object: &Value, api_version: &str, kind: &str) -> Option<Ve
     Some(out)
 }
 
-/// A change of a watch around an object in its envelope, with its length before it.
+/// Encodes a watch event with an object in its envelope, preceded by its length.
 pub(super) fn change(kind: &str, object: &[u8]) -> Vec<u8> {
     let mut raw = Vec::with_capacity(object.len() + 8);
     bytes(&mut raw, 1, object);
@@ -36,8 +36,8 @@ pub(super) fn change(kind: &str, object: &[u8]) -> Vec<u8> {
     out
 }
 
-fn message(place: usize, object: &Map<String, Value>, out: &mut Vec<u8>) {
-    for field in &TABLE.messages[place].fields {
+fn message(index: usize, object: &Map<String, Value>, out: &mut Vec<u8>) {
+    for field in &TABLE.messages[index].fields {
         if field.inline {
             if let Kind::Message(inner) = field.kind {
                 let mut raw = Vec::new();
@@ -115,10 +115,10 @@ fn single(field: &Field, number: u32, value: &Value, out: &mut Vec<u8>) {
             }
             bytes(out, number, &raw);
         }
-        Kind::Message(place) => {
+        Kind::Message(index) => {
             let mut raw = Vec::new();
             if let Some(object) = value.as_object() {
-                message(place, object, &mut raw);
+                message(index, object, &mut raw);
             }
             bytes(out, number, &raw);
         }

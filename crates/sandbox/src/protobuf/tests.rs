@@ -1,4 +1,4 @@
-//! There and back again, and what is broken on the way.
+//! Round trips, and malformed input.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -6,14 +6,14 @@ use serde_json::json;
 use super::*;
 
 #[track_caller]
-fn there_and_back(object: &Value) {
-    let bytes = encode(object).expect("a binary form");
+fn check_round_trip(object: &Value) {
+    let bytes = encode(object).expect("the kind has a protobuf form");
     assert_eq!(decode(&bytes).as_ref(), Ok(object));
 }
 
 #[test]
-fn objects_survive() {
-    there_and_back(&json!({
+fn objects_survive_a_round_trip() {
+    check_round_trip(&json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {
             "name": "a", "creationTimestamp": "2026-01-02T03:04:05Z", "labels": {"a": "b", "c": ""},
@@ -34,21 +34,21 @@ fn objects_survive() {
         },
         "status": {"phase": "Pending", "conditions": [{"type": "Ready", "status": "False"}]},
     }));
-    there_and_back(&json!({
+    check_round_trip(&json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"},
         "spec": {"holderIdentity": "h", "renewTime": "2026-01-02T03:04:05.678901Z", "leaseTransitions": 3},
     }));
-    there_and_back(&json!({
+    check_round_trip(&json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": {"k": "aGk="}, "type": "Opaque",
     }));
-    there_and_back(&json!({
+    check_round_trip(&json!({
         "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "p"},
         "spec": {"minAvailable": "50%", "selector": {"matchLabels": {"a": "b"}}},
     }));
 }
 
 #[test]
-fn zeros_that_mean_nothing_are_absent() {
+fn zero_values_that_equal_absence_are_dropped() {
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "generation": 0},
         "spec": {"hostNetwork": false, "enableServiceLinks": false, "terminationGracePeriodSeconds": 0}});
     let back = decode(&encode(&pod).unwrap()).unwrap();
@@ -60,22 +60,22 @@ fn zeros_that_mean_nothing_are_absent() {
 }
 
 #[test]
-fn lists_have_a_form_too() {
+fn lists_have_a_protobuf_form() {
     let list = json!({
         "apiVersion": "v1", "kind": "PodList", "metadata": {"resourceVersion": "5"},
         "items": [{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}],
     });
-    there_and_back(&list);
+    check_round_trip(&list);
     assert!(encode(&json!({"apiVersion": "example.com/v1", "kind": "Thing"})).is_none());
 }
 
 #[test]
-fn every_field_of_the_table_is_understood() {
+fn every_field_of_the_table_is_parsed() {
     let lines = include_str!("fields.txt").lines().filter(|line| line.contains(": "));
     let listed: usize = lines.map(|line| line.split(',').count()).sum();
     let read: usize = TABLE.messages.iter().map(|message| message.fields.len()).sum();
-    // Messages of groups that are not listed are the only ones that may be missing.
-    assert!(listed - read < 5, "{listed} are listed, {read} are understood");
+    // Only fields whose messages belong to other groups may be missing.
+    assert!(listed - read < 5, "{listed} are listed, {read} were parsed");
 }
 
 proptest! {
@@ -86,8 +86,8 @@ proptest! {
         let _ = decode(&enveloped);
         let pod = json!({"apiVersion": "v1", "kind": "Pod"});
         let mut broken = encode(&pod).unwrap();
-        let place = bytes.len().min(broken.len());
-        broken.splice(place.., bytes);
+        let index = bytes.len().min(broken.len());
+        broken.splice(index.., bytes);
         let _ = decode(&broken);
     }
 }

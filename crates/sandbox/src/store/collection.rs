@@ -1,46 +1,47 @@
-//! The objects of one resource, and what happened to them lately.
+//! The objects of one resource and their recent changes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use tokio::sync::watch;
 
 use super::object::{Draft, Object, SelectableField};
 use super::watch_cache::WatchCache;
-use crate::limits::WATCH_PIECE_BYTES;
+use crate::limits::WATCH_CHUNK_BYTES;
+use crate::lock;
 
 /// The objects of one resource.
 #[derive(Debug)]
 pub struct Collection {
     /// Shared by all collections of a store.
     version: Arc<AtomicU64>,
-    /// How many objects all collections of a store hold.
+    /// Number of objects in all collections of the store.
     count: Arc<AtomicUsize>,
     fields: &'static [SelectableField],
     indexed: Option<usize>,
     inner: RwLock<Inner>,
-    news: watch::Sender<u64>,
+    updates: watch::Sender<u64>,
 }
 
 type Objects = BTreeMap<Arc<str>, Arc<Object>>;
 type Index = HashMap<Box<str>, Objects>;
 
-/// The dependents of one owner, so that foreground deletion visits each of them once.
+/// The dependents of one owner. They are indexed so that foreground deletion visits each of them once.
 #[derive(Debug, Default)]
 struct Dependents {
     objects: Objects,
-    /// Those without a deletion timestamp.
+    /// Dependents without a deletion timestamp.
     live: Objects,
-    /// References that block the deletion of the owner.
+    /// Number of references that block the deletion of the owner.
     blocking: usize,
 }
 
 #[derive(Debug)]
 pub(super) struct Inner {
     objects: Objects,
-    /// Bytes of all objects.
+    /// Memory of all objects, in bytes.
     live_bytes: usize,
     /// Objects by the uid of each of their owners.
     by_owner: HashMap<Box<str>, Dependents>,
@@ -49,19 +50,19 @@ pub(super) struct Inner {
     pub(super) watch_cache: WatchCache,
 }
 
-/// What happened to an object.
+/// Type of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
-    /// It came to be.
+    /// The object was created.
     Added,
-    /// It has a new version.
+    /// The object was updated.
     Modified,
-    /// It is gone.
+    /// The object was removed.
     Deleted,
 }
 
 impl ChangeKind {
-    /// The name on the wire.
+    /// Returns the type of the watch event.
     pub fn name(self) -> &'static str {
         match self {
             Self::Added => "ADDED",
@@ -71,32 +72,32 @@ impl ChangeKind {
     }
 }
 
-/// One change of one object.
+/// A change of one object.
 #[derive(Debug)]
 pub struct Change {
-    /// What happened.
+    /// Type of the change.
     pub kind: ChangeKind,
-    /// The object after it; of a deletion, the last state with the version of the deletion.
+    /// The object after the change; after a deletion, its last state with the version of the deletion.
     pub object: Arc<Object>,
-    /// The object before it.
+    /// The object before the change.
     pub previous: Option<Arc<Object>>,
 }
 
 impl Change {
-    /// The presence of an object, for those who see it for the first time.
+    /// Returns a change that reports an existing object as added.
     pub fn present(object: Arc<Object>) -> Self {
         Self { kind: ChangeKind::Added, object, previous: None }
     }
 }
 
-/// Why a write was not made.
+/// Reason why a write failed.
 #[derive(Debug)]
 pub enum StoreError {
-    /// There is one of this name.
+    /// An object with this key exists.
     KeyExists,
-    /// There is none of this name.
+    /// No object has this key.
     KeyNotFound,
-    /// It has another version than expected.
+    /// The object does not have the expected version.
     Conflict,
 }
 
@@ -105,25 +106,25 @@ pub enum StoreError {
 pub struct Listing {
     /// The version.
     pub version: u64,
-    /// The objects, by key.
+    /// The objects, ordered by key.
     pub objects: Vec<Arc<Object>>,
 }
 
-/// Changes, in order.
+/// Consecutive changes.
 #[derive(Debug)]
 pub struct Batch {
-    /// The changes.
+    /// The changes, ordered by version.
     pub changes: Vec<Arc<Change>>,
-    /// Up to which version nothing is missing.
+    /// Version up to which no change is missing.
     pub version: u64,
-    /// Whether there are more.
+    /// `true` if the watch cache has further changes.
     pub more: bool,
 }
 
-/// The log does not reach back to the version.
+/// The watch cache was compacted beyond the requested version.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Expired {
-    /// The oldest version from which it can be read.
+    /// Oldest version from which changes can be read.
     pub oldest: u64,
 }
 
@@ -142,39 +143,38 @@ impl Collection {
             by_field: Index::new(),
             watch_cache: WatchCache::new(now),
         };
-        let news = watch::Sender::new(now);
-        Self { version, count, fields, indexed, inner: RwLock::new(inner), news }
+        let updates = watch::Sender::new(now);
+        Self { version, count, fields, indexed, inner: RwLock::new(inner), updates }
     }
 
-    /// The selectable fields of its objects.
+    /// Returns the selectable fields of its objects.
     pub fn fields(&self) -> &'static [SelectableField] {
         self.fields
     }
 
     pub(super) fn read(&self) -> RwLockReadGuard<'_, Inner> {
-        // Nothing panics while it holds the lock; if it did, the maps would still be whole.
-        self.inner.read().unwrap_or_else(PoisonError::into_inner)
+        lock::read(&self.inner)
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, Inner> {
-        self.inner.write().unwrap_or_else(PoisonError::into_inner)
+        lock::write(&self.inner)
     }
 
     fn next_version(&self) -> u64 {
         self.version.fetch_add(1, Ordering::SeqCst) + 1
     }
 
-    /// The object of this key.
+    /// Returns the object with this key.
     pub fn get(&self, key: &str) -> Option<Arc<Object>> {
         self.read().objects.get(key).cloned()
     }
 
-    /// How many objects there are.
+    /// Returns the number of objects.
     pub fn len(&self) -> usize {
         self.read().objects.len()
     }
 
-    /// Whether there are none.
+    /// Returns `true` if there are no objects.
     pub fn is_empty(&self) -> bool {
         self.read().objects.is_empty()
     }
@@ -188,7 +188,7 @@ impl Collection {
         Ok(self.commit(&mut inner, draft, None))
     }
 
-    /// Stores a new version of an object that has the expected one.
+    /// Replaces an object that has the expected version.
     pub fn replace(&self, draft: Draft, expected: u64) -> Result<Arc<Object>, StoreError> {
         let mut inner = self.write();
         let previous = expect(&inner, draft.key(), expected)?;
@@ -204,7 +204,7 @@ impl Collection {
         inner.live_bytes -= previous.bytes;
         self.count.fetch_sub(1, Ordering::Relaxed);
         inner.unindex(&previous, self.indexed);
-        self.note(&mut inner, ChangeKind::Deleted, Arc::clone(&object), Some(previous));
+        self.record_change(&mut inner, ChangeKind::Deleted, Arc::clone(&object), Some(previous));
         Ok(object)
     }
 
@@ -225,11 +225,11 @@ impl Collection {
         inner.live_bytes += object.bytes;
         inner.index(&object, self.indexed);
         inner.objects.insert(Arc::clone(&object.key), Arc::clone(&object));
-        self.note(inner, kind, Arc::clone(&object), previous);
+        self.record_change(inner, kind, Arc::clone(&object), previous);
         object
     }
 
-    fn note(
+    fn record_change(
         &self,
         inner: &mut Inner,
         kind: ChangeKind,
@@ -241,24 +241,24 @@ impl Collection {
         watch_cache.push(Change { kind, object, previous }, *live_bytes, |object| {
             current(objects, object)
         });
-        self.news.send_replace(version);
+        self.updates.send_replace(version);
     }
 
-    /// All objects whose keys begin with a prefix.
+    /// Returns all objects whose keys start with a prefix.
     pub fn list(&self, prefix: &str) -> Listing {
         let inner = self.read();
         let version = self.version.load(Ordering::SeqCst);
         Listing { version, objects: inner.with_prefix(prefix).cloned().collect() }
     }
 
-    /// The same as of an earlier version, as far as the log reaches back.
+    /// Returns the objects as of an earlier version, as far as the watch cache reaches.
     pub fn list_at(&self, prefix: &str, version: u64) -> Result<Listing, Expired> {
         let inner = self.read();
         let changes = inner.watch_cache.after(version)?;
         let mut then: BTreeMap<&str, Option<&Arc<Object>>> = BTreeMap::new();
         for change in changes {
             if change.object.key.starts_with(prefix) {
-                // The first change after the version tells what was there before.
+                // The first change after the version has the object as of the version.
                 then.entry(&change.object.key).or_insert(change.previous.as_ref());
             }
         }
@@ -272,13 +272,13 @@ impl Collection {
         Ok(Listing { version, objects })
     }
 
-    /// Changes after a version, at most so many, and no more bytes than a piece of a watch has.
+    /// Returns changes after a version, limited by their number and by the size of a chunk of a watch.
     pub fn after(&self, version: u64, max: usize) -> Result<Batch, Expired> {
         let inner = self.read();
         let mut left = inner.watch_cache.after(version)?;
         let mut changes = Vec::new();
         let mut bytes = 0;
-        while changes.len() < max && bytes < WATCH_PIECE_BYTES {
+        while changes.len() < max && bytes < WATCH_CHUNK_BYTES {
             let Some(change) = left.next() else { break };
             bytes += change.object.json.len();
             changes.push(Arc::clone(change));
@@ -291,17 +291,17 @@ impl Collection {
         Ok(Batch { changes, version, more })
     }
 
-    /// The oldest version that can be listed, and from which changes are known.
+    /// Returns the oldest version that can be listed and watched from.
     pub fn oldest(&self) -> u64 {
         self.read().watch_cache.oldest()
     }
 
-    /// Tells when something changes.
+    /// Returns a receiver of the latest version.
     pub fn subscribe(&self) -> watch::Receiver<u64> {
-        self.news.subscribe()
+        self.updates.subscribe()
     }
 
-    /// The objects that somebody owns.
+    /// Returns the dependents of an owner.
     pub fn owned_by(&self, uid: &str) -> Vec<Arc<Object>> {
         let inner = self.read();
         all_of(inner.by_owner.get(uid).map(|dependents| &dependents.objects))
@@ -313,31 +313,31 @@ impl Collection {
         all_of(inner.by_owner.get(uid).map(|dependents| &dependents.live))
     }
 
-    /// Returns `true` if a dependent blocks the deletion of an owner in the foreground.
+    /// Returns `true` if a dependent blocks the foreground deletion of an owner.
     pub fn blocks_deletion(&self, uid: &str) -> bool {
         self.read().by_owner.get(uid).is_some_and(|dependents| dependents.blocking > 0)
     }
 
-    /// The objects whose indexed field has this value.
+    /// Returns the objects whose indexed field has this value.
     pub fn by_field(&self, value: &str) -> Listing {
         let inner = self.read();
         let version = self.version.load(Ordering::SeqCst);
         Listing { version, objects: all_of(inner.by_field.get(value)) }
     }
 
-    /// The name of the indexed field.
+    /// Returns the name of the indexed field.
     pub fn indexed(&self) -> Option<&'static str> {
-        self.indexed.and_then(|place| self.fields.get(place)).map(|path| path.name)
+        self.indexed.and_then(|index| self.fields.get(index)).map(|path| path.name)
     }
 
-    /// Remembers no more than so many changes from now on, for tests of what happens then.
+    /// Limits the watch cache to a number of changes, for tests.
     pub fn limit_watch_cache(&self, events_max: usize) {
         let mut inner = self.write();
         let Inner { objects, watch_cache, .. } = &mut *inner;
         watch_cache.limit(events_max, |object| current(objects, object));
     }
 
-    /// Forgets the changes that were there when this was called the last time, but for a few.
+    /// Removes the changes that existed at the previous call, except for the newest ones.
     pub fn compact(&self) {
         let mut inner = self.write();
         let Inner { objects, watch_cache, .. } = &mut *inner;
@@ -345,19 +345,19 @@ impl Collection {
         watch_cache.compact(now, |object| current(objects, object));
     }
 
-    /// Bytes that are held by all objects, and by the log of changes beside or on top of them.
+    /// Returns the memory of the objects, and of the watch cache beyond them, in bytes.
     pub fn bytes(&self) -> (usize, usize) {
         let inner = self.read();
         (inner.live_bytes, inner.watch_cache.bytes())
     }
 
-    /// The most bytes that the log may hold now.
+    /// Returns the current limit of the memory of the watch cache, in bytes.
     pub fn watch_cache_bytes_max(&self) -> usize {
         super::watch_cache::bytes_max(self.read().live_bytes)
     }
 }
 
-/// Whether an object is the one that is stored under its key.
+/// Returns `true` if an object is the stored version of its key.
 fn current(objects: &Objects, object: &Object) -> bool {
     objects.get(&object.key).is_some_and(|stored| stored.version == object.version)
 }
@@ -393,7 +393,7 @@ impl Inner {
             }
             dependents.blocking += usize::from(owner.blocks_deletion);
         }
-        let value = indexed.map_or("", |place| object.field(place));
+        let value = indexed.map_or("", |index| object.field(index));
         if !value.is_empty() {
             add(self.by_field.entry(value.into()).or_default());
         }
@@ -405,13 +405,13 @@ impl Inner {
                 dependents.objects.remove(&object.key);
                 dependents.live.remove(&object.key);
                 dependents.blocking -= usize::from(owner.blocks_deletion);
-                // An object may name an owner twice: its second reference still counts.
+                // An object may name an owner twice; the second reference still counts.
                 if dependents.objects.is_empty() && dependents.blocking == 0 {
                     self.by_owner.remove(&owner.uid);
                 }
             }
         }
-        let value = indexed.map_or("", |place| object.field(place));
+        let value = indexed.map_or("", |index| object.field(index));
         if let Some(objects) = self.by_field.get_mut(value) {
             objects.remove(&object.key);
             if objects.is_empty() {

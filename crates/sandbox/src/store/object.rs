@@ -1,4 +1,4 @@
-//! An object as it is kept: its text, and what selectors and indexes ask of it.
+//! Stored objects: encoded JSON, and the values that selectors and indexes need.
 
 use std::sync::Arc;
 
@@ -8,122 +8,121 @@ use serde_json::{Map, Value};
 use super::collection::ChangeKind;
 use crate::selector::Attributes;
 
-/// A field that selectors may ask for.
+/// A field that field selectors support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SelectableField {
-    /// Its name in selectors, such as `spec.nodeName`.
+    /// Name in selectors, such as `spec.nodeName`.
     pub name: &'static str,
-    /// What it counts as when it is absent.
+    /// Value of objects without the field.
     pub default: &'static str,
 }
 
-/// Somebody whose end is the end of an object.
+/// An owner reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
-    /// Its uid.
+    /// Uid of the owner.
     pub uid: Box<str>,
-    /// Whether it manages the object.
+    /// `true` if the owner is the controller of the object.
     pub controller: bool,
-    /// Whether the owner, deleted in the foreground, waits until the object is gone
-    /// (`blockOwnerDeletion`).
+    /// `true` if the foreground deletion of the owner waits for the object (`blockOwnerDeletion`).
     pub blocks_deletion: bool,
-    /// Its `apiVersion`.
+    /// `apiVersion` of the owner.
     pub api_version: Box<str>,
-    /// Its kind.
+    /// Kind of the owner.
     pub kind: Box<str>,
-    /// Its name.
+    /// Name of the owner.
     pub name: Box<str>,
 }
 
-/// One version of an object. It never changes.
+/// An immutable version of an object.
 #[derive(Debug)]
 pub struct Object {
-    /// Its key in the collection.
+    /// Key in the collection.
     pub key: Arc<str>,
-    /// Its namespace, empty for what has none.
+    /// Namespace; empty for cluster-scoped objects.
     pub namespace: Box<str>,
-    /// Its name.
+    /// Name.
     pub name: Box<str>,
-    /// Its uid.
+    /// Uid.
     pub uid: Box<str>,
-    /// The version.
+    /// Version, its resourceVersion.
     pub version: u64,
-    /// Whether somebody asked for its end.
+    /// `true` if it has a deletion timestamp.
     pub deleting: bool,
-    /// Whether its condition `Ready` holds.
+    /// `true` if its condition `Ready` is `True`.
     pub ready: bool,
-    /// Who owns it.
+    /// Owner references.
     pub owners: Box<[Owner]>,
-    /// The whole object as JSON.
+    /// The object as JSON.
     pub json: Bytes,
-    /// Bytes that it holds in memory.
+    /// Approximate memory in bytes.
     pub bytes: usize,
-    /// The line of a watch that tells of this version; the JSON is a part of it.
+    /// Encoded watch event of this version; `json` is a slice of it.
     line: Bytes,
-    /// What that line tells.
+    /// Type of that event.
     kind: ChangeKind,
     labels: Box<[(Box<str>, Box<str>)]>,
     fields: Fields,
 }
 
-/// The values of selectable fields.
+/// Values of the selectable fields.
 #[derive(Clone, Debug)]
 struct Fields {
     paths: &'static [SelectableField],
     values: Box<[Box<str>]>,
 }
 
-/// An object that is about to be stored and lacks its version.
+/// An encoded object that has no version yet.
 #[derive(Debug)]
 pub struct Draft {
     object: Object,
-    /// The text before the version.
+    /// The JSON up to the version.
     head: Vec<u8>,
 }
 
-/// The key of an object in its collection.
+/// Returns the key of an object in its collection.
 pub fn key_of(namespace: &str, name: &str) -> String {
     if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
 }
 
 impl Object {
-    /// The whole object, parsed.
+    /// Parses the object.
     pub fn value(&self) -> Value {
-        // The text was written by us; nothing else can be in it.
+        // The JSON was encoded by this module.
         serde_json::from_slice(&self.json).unwrap_or_default()
     }
 
-    /// The line of a watch that tells of it, made once unless it tells something else.
+    /// Returns the watch event of this version. It is copied unless `kind` is not the type of the change.
     pub fn line(&self, kind: ChangeKind) -> Bytes {
         if kind == self.kind { self.line.clone() } else { frame(kind.name(), &self.json) }
     }
 
-    /// Its labels.
+    /// Returns its labels.
     pub fn labels(&self) -> &impl Attributes {
         &self.labels
     }
 
-    /// The value of a label.
+    /// Returns the value of a label.
     pub fn label(&self, key: &str) -> Option<&str> {
         self.labels.value_of(key)
     }
 
-    /// Its selectable fields.
+    /// Returns its selectable fields.
     pub fn fields(&self) -> &impl Attributes {
         &self.fields
     }
 
-    /// The value of a selectable field, by its place among them.
-    pub fn field(&self, place: usize) -> &str {
-        self.fields.values.get(place).map_or("", |value| value)
+    /// Returns the value of a selectable field, by position.
+    pub fn field(&self, index: usize) -> &str {
+        self.fields.values.get(index).map_or("", |value| value)
     }
 
-    /// The value of a selectable field, by its name.
+    /// Returns the value of a selectable field, by name.
     pub fn field_named(&self, name: &str) -> &str {
         self.fields.value_of(name).unwrap_or_default()
     }
 
-    /// The owner that manages it.
+    /// Returns its controller.
     pub fn controller(&self) -> Option<&Owner> {
         self.owners.iter().find(|owner| owner.controller)
     }
@@ -137,13 +136,13 @@ impl Attributes for Box<[(Box<str>, Box<str>)]> {
 
 impl Attributes for Fields {
     fn value_of(&self, key: &str) -> Option<&str> {
-        let place = self.paths.iter().position(|path| path.name == key)?;
-        self.values.get(place).map(|value| &**value)
+        let index = self.paths.iter().position(|path| path.name == key)?;
+        self.values.get(index).map(|value| &**value)
     }
 }
 
 impl Draft {
-    /// Takes an object in. What it says about its version is replaced.
+    /// Encodes an object. Its resourceVersion is replaced.
     pub fn new(value: &Value, paths: &'static [SelectableField]) -> Self {
         let empty = Map::new();
         let metadata = value.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
@@ -186,12 +185,12 @@ impl Draft {
         Self { object, head }
     }
 
-    /// The key under which it will be stored.
+    /// Returns the key under which it will be stored.
     pub fn key(&self) -> &Arc<str> {
         &self.object.key
     }
 
-    /// The object as of a version, which comes with a change of this kind.
+    /// Returns the object with a version, created by a change of this type.
     pub fn seal(self, version: u64, kind: ChangeKind) -> Object {
         let Self { mut object, head } = self;
         let version_text = version.to_string();
@@ -218,23 +217,23 @@ impl Draft {
     }
 }
 
-/// The parts of a line of a watch around kind and object.
+/// Parts of a watch event around type and object.
 const LINE_HEAD: &[u8] = b"{\"type\":\"";
 const LINE_MIDDLE: &[u8] = b"\",\"object\":";
 const LINE_TAIL: &[u8] = b"}\n";
 
-/// What follows the version in the text of an object.
+/// End of the JSON of an object, after the version.
 const TAIL: &[u8] = b"\"}}";
 
-/// A line of a watch.
+/// Encodes a watch event.
 pub(crate) fn frame(kind: &str, json: &[u8]) -> Bytes {
     [LINE_HEAD, kind.as_bytes(), LINE_MIDDLE, json, LINE_TAIL].concat().into()
 }
 
-/// What an allocation costs beside its bytes, about.
+/// Approximate overhead of an allocation, in bytes.
 const ALLOCATION_BYTES: usize = 16;
 
-/// Bytes that an object holds in memory, about.
+/// Returns the approximate memory of an object, in bytes.
 fn bytes_of(object: &Object) -> usize {
     let text = |text: &str| text.len() + ALLOCATION_BYTES;
     let owner = |owner: &Owner| {
@@ -274,8 +273,8 @@ fn field_of(value: &Value, path: &SelectableField) -> String {
     }
 }
 
-/// The text of an object up to its version, which comes last. So the text is made before anybody holds
-/// a lock and before the version is known.
+/// Encodes an object up to its version, which comes last, so that the encoding needs neither a lock nor the
+/// version.
 fn head_of(value: &Value, metadata: &Map<String, Value>) -> Vec<u8> {
     let mut head = Vec::with_capacity(2048);
     head.push(b'{');
@@ -294,7 +293,7 @@ fn head_of(value: &Value, metadata: &Map<String, Value>) -> Vec<u8> {
 }
 
 fn write_member(text: &mut Vec<u8>, name: &str, value: &Value) {
-    // Writing JSON into memory cannot fail.
+    // Writing to a vector cannot fail.
     let _ = serde_json::to_writer(&mut *text, name);
     text.push(b':');
     let _ = serde_json::to_writer(text, value);

@@ -1,4 +1,4 @@
-//! The store against a model: what a list, a watch and a list at a version must show.
+//! The store against a model: lists, watches, lists at a version, and indexes.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ fn things() -> Collection {
 }
 
 #[test]
-fn versions_rise_and_are_part_of_the_object() {
+fn versions_increase_and_are_part_of_the_object() {
     let things = things();
     let first = things.create(draft("x", 1)).unwrap();
     assert_eq!(first.version, 11);
@@ -41,7 +41,7 @@ fn versions_rise_and_are_part_of_the_object() {
 }
 
 #[test]
-fn writes_from_an_old_version_are_refused() {
+fn writes_from_an_outdated_version_are_rejected() {
     let things = things();
     things.create(draft("x", 1)).unwrap();
     assert!(matches!(things.create(draft("x", 1)), Err(StoreError::KeyExists)));
@@ -54,7 +54,7 @@ fn writes_from_an_old_version_are_refused() {
 }
 
 #[test]
-fn a_short_log_expires() {
+fn a_full_watch_cache_expires_old_versions() {
     let things = things();
     things.limit_watch_cache(2);
     for number in 0..5 {
@@ -66,7 +66,7 @@ fn a_short_log_expires() {
 }
 
 #[test]
-fn lines_of_a_watch_are_made_once() {
+fn watch_events_are_encoded_once() {
     let things = things();
     things.create(draft("x", 1)).unwrap();
     let change = things.after(10, 10).unwrap().changes.remove(0);
@@ -80,7 +80,7 @@ fn lines_of_a_watch_are_made_once() {
 }
 
 #[test]
-fn the_log_holds_no_more_than_live_objects_are_worth() {
+fn the_watch_cache_is_bounded_by_the_bytes_of_live_objects() {
     let things = things();
     let big = |name: &str| {
         let mut value = object(name, 1);
@@ -97,16 +97,16 @@ fn the_log_holds_no_more_than_live_objects_are_worth() {
         }
         let (live, log) = things.bytes();
         assert!(log <= things.watch_cache_bytes_max(), "{log} bytes for {live} of live objects");
-        assert!(things.after(changed.version - 1, 1).is_ok(), "the latest change is there");
+        assert!(things.after(changed.version - 1, 1).is_ok(), "the latest change is available");
         most = most.max(log);
     }
     let (live, log) = things.bytes();
-    // A hundred objects of 4 kB each, the floor, and twice as much as lives.
+    // A hundred objects of 4 kB each: the minimum, and twice the live bytes.
     assert!((400_000..600_000).contains(&live), "{live}");
     assert!(most < (4 << 20) + 2 * 600_000, "{most}");
     assert_eq!(log, things.read().watch_cache.bytes_counted_anew());
-    assert!(things.after(11, 1).is_err(), "whoever is far behind is told so");
-    // What was live for a short time leaves nothing behind.
+    assert!(things.after(11, 1).is_err(), "the oldest changes have expired");
+    // Objects that were live for a short time leave nothing behind.
     for old in things.list("").objects {
         things.remove(big(&old.name), old.version).unwrap();
     }
@@ -116,7 +116,7 @@ fn the_log_holds_no_more_than_live_objects_are_worth() {
 }
 
 #[test]
-fn old_changes_are_forgotten_but_for_a_few() {
+fn compaction_removes_old_changes_except_the_newest() {
     let things = things();
     let fill = |from: u32, to: u32| {
         for number in from..to {
@@ -125,18 +125,18 @@ fn old_changes_are_forgotten_but_for_a_few() {
     };
     fill(0, 500);
     things.compact();
-    assert!(things.after(10, 1).is_ok(), "they have only begun to age");
+    assert!(things.after(10, 1).is_ok(), "removed by the second compaction only");
     fill(500, 550);
     things.compact();
     assert_eq!(things.after(10, 1).unwrap_err(), Expired { oldest: 460 });
     assert_eq!(things.after(460, 1000).unwrap().changes.len(), 100);
     assert_eq!(things.bytes().1, things.read().watch_cache.bytes_counted_anew());
     things.compact();
-    assert!(things.after(460, 1).is_ok(), "some stay however old they are");
+    assert!(things.after(460, 1).is_ok(), "the newest changes stay at any age");
 }
 
 #[test]
-fn pieces_of_a_watch_are_bounded_in_bytes() {
+fn batches_of_changes_are_bounded_in_bytes() {
     let things = things();
     for number in 0..10 {
         let mut value = object(&format!("x{number}"), 1);
@@ -181,7 +181,7 @@ fn state(objects: &[Arc<Object>]) -> State {
 
 proptest! {
     #[test]
-    fn the_bytes_of_the_log_are_counted_right(steps in steps(), short in 1..20_usize) {
+    fn the_bytes_of_the_watch_cache_are_counted_exactly(steps in steps(), short in 1..20_usize) {
         let things = things();
         things.limit_watch_cache(short);
         for step in &steps {
@@ -228,11 +228,11 @@ proptest! {
         }
         prop_assert_eq!(&state(&things.list("a/").objects), &model);
         prop_assert!(things.list("b/").objects.is_empty());
-        // A list at any version is what it was then.
+        // A list at any version shows the objects of that version.
         for (version, then) in &history {
             prop_assert_eq!(&state(&things.list_at("", *version).unwrap().objects), then);
         }
-        // A watch from any version leads to the present.
+        // A watch from any version ends at the current objects.
         for (version, then) in &history {
             let (mut seen, mut at) = (then.clone(), *version);
             loop {

@@ -1,7 +1,7 @@
-//! The latest changes of a collection, as many as its objects are worth remembering.
+//! The watch cache of a collection: its recent changes, bounded by number, age and bytes.
 //!
-//! Each entry keeps an object alive, and the one that it replaced. What both hold is counted once, so
-//! the count is what would be freed if the log were emptied and no object were alive.
+//! Each entry keeps two objects alive: the new version and the one that it replaced. Objects in two entries
+//! are counted once, so `bytes` is what emptying the cache would free if no object were live.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,18 +13,18 @@ use crate::limits::{
     WATCH_CACHE_EVENTS_MAX, WATCH_CACHE_EVENTS_MIN,
 };
 
-/// What an entry takes beside its objects: itself, its counts, and its place.
+/// Memory of an entry without its objects: the entry, its reference counts, and its slot.
 const ENTRY_BYTES: usize = size_of::<Change>() + 3 * size_of::<usize>();
 
 #[derive(Debug)]
 pub(super) struct WatchCache {
-    /// Oldest first, versions rising.
+    /// Ordered by version, oldest first.
     entries: VecDeque<Arc<Change>>,
     bytes: usize,
-    /// The newest version that is not held any more.
+    /// The newest version that was removed.
     compacted: u64,
     events_max: usize,
-    /// Changes up to this version are too old when it is looked for old ones again.
+    /// Changes up to this version are removed at the next compaction.
     aging: u64,
 }
 
@@ -39,13 +39,13 @@ impl WatchCache {
         }
     }
 
-    /// Bytes that the entries hold.
+    /// Returns the memory of the entries in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Adds a change and forgets old ones, as the bytes of all live objects demand. `is_live` tells
-    /// whether an object is the current one of its key.
+    /// Adds a change, and removes old ones beyond the limits, which depend on the bytes of all live objects.
+    /// `is_live` returns `true` if an object is the stored version of its key.
     pub(super) fn push(
         &mut self,
         change: Change,
@@ -63,7 +63,7 @@ impl WatchCache {
         while self.entries.len() > self.events_max || self.bytes > bytes_max {
             self.drop_oldest(&is_live);
         }
-        // A burst is over at some time, and its room is not needed any more.
+        // Releases the capacity that a burst of changes left.
         if self.entries.capacity() > 4 * self.entries.len().max(WATCH_CACHE_EVENTS_MIN) {
             self.entries.shrink_to(2 * self.entries.len());
         }
@@ -73,13 +73,13 @@ impl WatchCache {
         let Some(oldest) = self.entries.pop_front() else { return };
         self.compacted = oldest.object.version;
         self.bytes -= ENTRY_BYTES + oldest.previous.as_ref().map_or(0, |previous| previous.bytes);
-        // Otherwise the entry that replaced it holds it as the previous one.
+        // Otherwise it stays alive as the previous object of a later entry.
         if oldest.kind == ChangeKind::Deleted || is_live(&oldest.object) {
             self.bytes -= oldest.object.bytes;
         }
     }
 
-    /// Forgets what was there when this was called the last time, but for a few.
+    /// Removes the changes that existed at the previous call, except for the newest ones.
     pub(super) fn compact(&mut self, now: u64, is_live: impl Fn(&Object) -> bool) {
         let old = std::mem::replace(&mut self.aging, now);
         while self.entries.len() > WATCH_CACHE_EVENTS_MIN
@@ -90,7 +90,7 @@ impl WatchCache {
         self.entries.shrink_to(2 * self.entries.len());
     }
 
-    /// Remembers no more than so many changes from now on.
+    /// Limits the number of changes.
     pub(super) fn limit(&mut self, events_max: usize, is_live: impl Fn(&Object) -> bool) {
         self.events_max = events_max;
         while self.entries.len() > events_max {
@@ -98,12 +98,12 @@ impl WatchCache {
         }
     }
 
-    /// The oldest version from which it can be read.
+    /// Returns the oldest version from which changes can be read.
     pub(super) fn oldest(&self) -> u64 {
         self.compacted
     }
 
-    /// Changes after a version.
+    /// Returns the changes after a version.
     pub(super) fn after(
         &self,
         version: u64,
@@ -115,7 +115,7 @@ impl WatchCache {
         Ok(self.entries.range(start..))
     }
 
-    /// What the entries hold, counted from scratch.
+    /// Counts the memory of the entries from scratch.
     #[cfg(test)]
     pub(super) fn bytes_counted_anew(&self) -> usize {
         let objects =
@@ -126,7 +126,7 @@ impl WatchCache {
     }
 }
 
-/// Bytes that a log may hold when all live objects have so many.
+/// Returns the maximum memory of a watch cache, in bytes, for a number of live bytes.
 pub(super) fn bytes_max(live_bytes: usize) -> usize {
     WATCH_CACHE_BYTES_MIN
         .saturating_add(live_bytes.saturating_mul(WATCH_CACHE_BYTES_PER_LIVE_BYTE))

@@ -1,4 +1,4 @@
-//! Binding: a pod gets its node, once.
+//! The `binding` subresource: sets the node of a pod, once.
 
 use serde_json::{Value, json};
 
@@ -9,12 +9,12 @@ use crate::status_error::{ApiResult, GroupResource, StatusError};
 
 const BINDING: GroupResource<'static> = GroupResource { group: "", resource: "pods/binding" };
 
-/// Labels of a node that its pods get, too.
+/// Labels of a node that are copied to its pods.
 const TOPOLOGY: &[&str] = &["topology.kubernetes.io/region", "topology.kubernetes.io/zone"];
 
-/// Binds a pod to the node that a `Binding` names.
+/// Binds a pod to the node of a `Binding`.
 ///
-/// The node itself is not looked at: it may be full, cordoned or absent, as with upstream.
+/// As upstream, the node is not checked: it may be full, cordoned or absent.
 pub(crate) fn bind(
     cluster: &Cluster,
     namespace: &str,
@@ -34,36 +34,36 @@ pub(crate) fn bind(
     let node = text(binding, &["target", "name"]);
     let (uid, version) =
         (text(binding, &["metadata", "uid"]), text(binding, &["metadata", "resourceVersion"]));
-    let refuse = |why: String| Err(StatusError::conflict(BINDING, name, &why));
+    let conflict = |why: String| Err(StatusError::conflict(BINDING, name, &why));
     let pods = cluster.resource("", "pods");
     let options = WriteOptions { dry_run, ..WriteOptions::default() };
     let time = seconds(cluster.now());
-    // Pods carry the zone and region of their node, for whoever only sees the pod.
+    // As upstream, pods get the topology labels of their node.
     let placed = cluster.resource("", "nodes").objects.get(node);
     let topology: Vec<(&str, &str)> =
         TOPOLOGY.iter().filter_map(|key| Some((*key, placed.as_ref()?.label(key)?))).collect();
     cluster.change(&pods, namespace, name, Part::Whole, &options, |current, before| {
         if !uid.is_empty() && uid != &*current.uid {
-            return refuse(format!(
+            return conflict(format!(
                 "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
                 current.uid
             ));
         }
         if !version.is_empty() && version != current.version.to_string() {
-            return refuse(format!(
+            return conflict(format!(
                 "Precondition failed: ResourceVersion in precondition: {version}, ResourceVersion in object meta: {}",
                 current.version
             ));
         }
         if current.deleting {
-            return refuse(format!("pod {name} is being deleted, cannot be assigned to a host"));
+            return conflict(format!("pod {name} is being deleted, cannot be assigned to a host"));
         }
         let assigned = text(before, &["spec", "nodeName"]);
         if !assigned.is_empty() {
-            return refuse(format!("pod {name} is already assigned to node {assigned:?}"));
+            return conflict(format!("pod {name} is already assigned to node {assigned:?}"));
         }
         if !list(before, &["spec", "schedulingGates"]).is_empty() {
-            return refuse(format!("pod {name} has non-empty .spec.schedulingGates"));
+            return conflict(format!("pod {name} has non-empty .spec.schedulingGates"));
         }
         let mut pod = before.clone();
         pod["spec"]["nodeName"] = node.into();
@@ -103,7 +103,7 @@ fn check(binding: &Value, name: &str) -> Vec<FieldError> {
     problems
 }
 
-/// Puts a condition into a status; its time stays if nothing else has changed.
+/// Sets a condition; its transition time is kept if its status is unchanged.
 pub(crate) fn set_condition(status: &mut Value, mut condition: Value) {
     let kind = text(&condition, &["type"]).to_owned();
     members(&mut condition).retain(|_, value| !value.is_null());
@@ -145,9 +145,9 @@ mod tests {
     fn a_pod_is_bound_once() {
         let cluster = stage(|_| {});
         bind(&cluster, "default", "a", &to("n1"), false).unwrap();
-        let refused = bind(&cluster, "default", "a", &to("n2"), false).unwrap_err();
+        let error = bind(&cluster, "default", "a", &to("n2"), false).unwrap_err();
         assert_eq!(
-            (refused.code, &*refused.message),
+            (error.code, &*error.message),
             (
                 409,
                 "Operation cannot be fulfilled on pods/binding \"a\": pod a is already assigned to node \"n1\""
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn preconditions_gates_and_deletion_are_looked_at() {
+    fn preconditions_gates_and_deletion_are_checked() {
         let cluster = stage(|pod| pod["spec"]["schedulingGates"] = json!([{"name": "wait"}]));
         assert!(
             bind(&cluster, "default", "a", &to("n"), false)

@@ -1,4 +1,4 @@
-//! Eviction: a polite deletion that disruption budgets can refuse.
+//! The `eviction` subresource: a deletion that disruption budgets can forbid.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::selector::Selector;
 use crate::status_error::{ApiResult, StatusError};
 use crate::store::key_of;
 
-/// How long a client waits while a budget is being computed.
+/// Retry-After of an eviction whose budget is not yet computed, in seconds.
 const RETRY_SECONDS: u64 = 10;
 
 /// Evicts a pod.
@@ -53,7 +53,7 @@ pub(crate) fn evict(
     cluster.delete(&pods, namespace, pod_name, &options).map(drop)
 }
 
-/// Whether a budget is about a pod.
+/// Returns `true` if a budget selects a pod.
 pub(crate) fn selects(budget: &Value, pod: &crate::store::Object) -> bool {
     let selector = at(budget, &["spec", "selector"]).and_then(Selector::of_object);
     selector.is_some_and(|selector| selector.matches(pod.labels()))

@@ -1,4 +1,4 @@
-//! Scale: the replicas of any kind that has some, in one form.
+//! The `scale` subresource.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ fn lookup<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     at(object, &names)
 }
 
-/// The scale of an object.
+/// Returns the scale of an object.
 pub(crate) fn scale_of(scale: &Scale, object: &Value) -> Value {
     let count = |path: &str| lookup(object, path).and_then(Value::as_i64).unwrap_or(0);
     let selector = match lookup(object, &scale.selector) {
@@ -46,7 +46,7 @@ pub(crate) fn scale_of(scale: &Scale, object: &Value) -> Value {
     })
 }
 
-/// Sets the replicas of an object to those of a scale.
+/// Sets the replicas of an object to those of an edited scale.
 pub(crate) fn set_scale(
     cluster: &Cluster,
     resource: &Resource,

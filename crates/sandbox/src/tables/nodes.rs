@@ -1,11 +1,11 @@
-//! Nodes in tables.
+//! Table cells of nodes.
 
 use serde_json::Value;
 
 use super::{Clock, age, or_none};
 use crate::json::{condition, list, map, name, text, truth};
 
-/// The cells of a node.
+/// Returns the cells of a Node.
 pub(crate) fn cells(node: &Value, clock: Clock) -> Vec<Value> {
     let ready = condition(node, "Ready").map(|ready| text(ready, &["status"]));
     let mut status = match ready {

@@ -1,4 +1,4 @@
-//! All other kinds in tables.
+//! Table cells of the remaining kinds.
 
 use std::fmt::Write as _;
 
@@ -8,12 +8,12 @@ use super::{Clock, age, labels, or_none, since};
 use crate::json::{at, int, list, map, name, text, truth};
 use crate::selector::Selector;
 
-/// The cells of a Namespace.
+/// Returns the cells of a Namespace.
 pub(crate) fn namespace(object: &Value, clock: Clock) -> Vec<Value> {
     vec![name(object).into(), text(object, &["status", "phase"]).into(), age(object, clock)]
 }
 
-/// The cells of a Service.
+/// Returns the cells of a Service.
 pub(crate) fn service(object: &Value, clock: Clock) -> Vec<Value> {
     let kind = text(object, &["spec", "type"]);
     let external: Vec<&str> =
@@ -45,7 +45,7 @@ pub(crate) fn service(object: &Value, clock: Clock) -> Vec<Value> {
     ]
 }
 
-/// The cells of Endpoints.
+/// Returns the cells of Endpoints.
 pub(crate) fn endpoints(object: &Value, clock: Clock) -> Vec<Value> {
     let mut all = Vec::new();
     for subset in list(object, &["subsets"]) {
@@ -69,7 +69,7 @@ pub(crate) fn endpoints(object: &Value, clock: Clock) -> Vec<Value> {
     vec![name(object).into(), or_none(&shown), age(object, clock)]
 }
 
-/// The cells of an Event, in the form of the core group.
+/// Returns the cells of an Event in the form of the core group.
 pub(crate) fn event(object: &Value, clock: Clock) -> Vec<Value> {
     let first_of = |paths: &[&[&str]]| {
         let found = paths.iter().map(|path| text(object, path)).find(|text| !text.is_empty());
@@ -112,24 +112,24 @@ pub(crate) fn event(object: &Value, clock: Clock) -> Vec<Value> {
     ]
 }
 
-/// The cells of a ConfigMap.
+/// Returns the cells of a ConfigMap.
 pub(crate) fn config_map(object: &Value, clock: Clock) -> Vec<Value> {
     let count = map(object, &["data"]).count() + map(object, &["binaryData"]).count();
     vec![name(object).into(), count.into(), age(object, clock)]
 }
 
-/// The cells of a Secret.
+/// Returns the cells of a Secret.
 pub(crate) fn secret(object: &Value, clock: Clock) -> Vec<Value> {
     let count = map(object, &["data"]).count();
     vec![name(object).into(), text(object, &["type"]).into(), count.into(), age(object, clock)]
 }
 
-/// The cells of kinds that show when they were made.
+/// Returns the cells of kinds that print their creation time.
 pub(crate) fn limit_range(object: &Value, _: Clock) -> Vec<Value> {
     vec![name(object).into(), text(object, &["metadata", "creationTimestamp"]).into()]
 }
 
-/// The cells of a ResourceQuota.
+/// Returns the cells of a ResourceQuota.
 pub(crate) fn resource_quota(object: &Value, clock: Clock) -> Vec<Value> {
     let (mut requests, mut limits) = (Vec::new(), Vec::new());
     for (resource, hard) in map(object, &["status", "hard"]) {
@@ -146,7 +146,7 @@ pub(crate) fn resource_quota(object: &Value, clock: Clock) -> Vec<Value> {
     ]
 }
 
-/// The cells of a PodDisruptionBudget.
+/// Returns the cells of a PodDisruptionBudget.
 pub(crate) fn disruption_budget(object: &Value, clock: Clock) -> Vec<Value> {
     let bound = |what: &str| match at(object, &["spec", what]) {
         Some(Value::String(text)) => Value::from(text.as_str()),
@@ -162,7 +162,7 @@ pub(crate) fn disruption_budget(object: &Value, clock: Clock) -> Vec<Value> {
     ]
 }
 
-/// The cells of a PriorityClass.
+/// Returns the cells of a PriorityClass.
 pub(crate) fn priority_class(object: &Value, clock: Clock) -> Vec<Value> {
     vec![
         name(object).into(),
@@ -173,13 +173,13 @@ pub(crate) fn priority_class(object: &Value, clock: Clock) -> Vec<Value> {
     ]
 }
 
-/// The cells of a Lease.
+/// Returns the cells of a Lease.
 pub(crate) fn lease(object: &Value, clock: Clock) -> Vec<Value> {
     let holder = text(object, &["spec", "holderIdentity"]);
     vec![name(object).into(), holder.into(), age(object, clock)]
 }
 
-/// The cells of a ResourceClaim.
+/// Returns the cells of a ResourceClaim.
 pub(crate) fn resource_claim(object: &Value, clock: Clock) -> Vec<Value> {
     let mut states = Vec::new();
     if at(object, &["metadata", "deletionTimestamp"]).is_some() {
@@ -198,7 +198,7 @@ pub(crate) fn resource_claim(object: &Value, clock: Clock) -> Vec<Value> {
     vec![name(object).into(), states.join(",").into(), age(object, clock)]
 }
 
-/// The cells of a ResourceSlice.
+/// Returns the cells of a ResourceSlice.
 pub(crate) fn resource_slice(object: &Value, clock: Clock) -> Vec<Value> {
     let node = text(object, &["spec", "nodeName"]);
     vec![
@@ -210,19 +210,19 @@ pub(crate) fn resource_slice(object: &Value, clock: Clock) -> Vec<Value> {
     ]
 }
 
-/// The cells of a NetworkPolicy.
+/// Returns the cells of a NetworkPolicy.
 pub(crate) fn network_policy(object: &Value, clock: Clock) -> Vec<Value> {
     let selector = at(object, &["spec", "podSelector"]).and_then(Selector::of_object);
     let shown = selector.map_or_else(String::new, |selector| selector.to_string());
     vec![name(object).into(), or_none(&shown), age(object, clock)]
 }
 
-/// The cells of a RuntimeClass.
+/// Returns the cells of a RuntimeClass.
 pub(crate) fn runtime_class(object: &Value, clock: Clock) -> Vec<Value> {
     vec![name(object).into(), text(object, &["handler"]).into(), age(object, clock)]
 }
 
-/// The cells of a RoleBinding or ClusterRoleBinding.
+/// Returns the cells of a RoleBinding or ClusterRoleBinding.
 pub(crate) fn role_binding(object: &Value, clock: Clock) -> Vec<Value> {
     let role =
         format!("{}/{}", text(object, &["roleRef", "kind"]), text(object, &["roleRef", "name"]));
@@ -251,7 +251,7 @@ fn name_of(subject: &Value) -> String {
     text(subject, &["name"]).to_owned()
 }
 
-/// The cells of a HorizontalPodAutoscaler. Nothing is scaled here, so no current value is known.
+/// Returns the cells of a HorizontalPodAutoscaler. No controller scales, so current values are unknown.
 pub(crate) fn autoscaler(object: &Value, clock: Clock) -> Vec<Value> {
     let target = |what: &str| text(object, &["spec", "scaleTargetRef", what]);
     let metrics = list(object, &["spec", "metrics"]).iter();

@@ -1,4 +1,4 @@
-//! Pods in tables.
+//! Table cells of pods.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{Clock, age, or_none, since};
 use crate::json::{at, condition, holds, int, list, name, text, truth};
 
-/// What the containers of a pod come to.
+/// Summary of the containers of a pod.
 #[derive(Default)]
 struct Summary {
     reason: String,
@@ -18,7 +18,7 @@ struct Summary {
     restarted: Option<String>,
 }
 
-/// The cells of a pod.
+/// Returns the cells of a Pod.
 pub(crate) fn cells(pod: &Value, clock: Clock) -> Vec<Value> {
     let summary = summarise(pod);
     let mut restarts = summary.restarts.to_string();
@@ -60,7 +60,7 @@ fn summarise(pod: &Value) -> Summary {
     if at(pod, &["metadata", "deletionTimestamp"]).is_some() {
         if reason == "NodeLost" {
             "Unknown".clone_into(&mut summary.reason);
-        } else if !["Succeeded", "Failed"].contains(&phase) {
+        } else if !crate::pods::is_terminal(phase) {
             "Terminating".clone_into(&mut summary.reason);
         }
     }
@@ -71,10 +71,10 @@ fn restartable(container: &Value) -> bool {
     text(container, &["restartPolicy"]) == "Always"
 }
 
-/// Looks at the init containers; whether one of them is still at work.
+/// Adds the init containers to a summary. Returns `true` if one of them has not finished.
 fn initialise(pod: &Value, summary: &mut Summary) -> bool {
     let specs = list(pod, &["spec", "initContainers"]);
-    for (place, status) in list(pod, &["status", "initContainerStatuses"]).iter().enumerate() {
+    for (index, status) in list(pod, &["status", "initContainerStatuses"]).iter().enumerate() {
         count_restarts(status, summary);
         let sidecar = specs
             .iter()
@@ -96,7 +96,7 @@ fn initialise(pod: &Value, summary: &mut Summary) -> bool {
         summary.reason = if !waiting.is_empty() && waiting != "PodInitializing" {
             format!("Init:{waiting}")
         } else {
-            format!("Init:{place}/{}", specs.len())
+            format!("Init:{index}/{}", specs.len())
         };
         return true;
     }

@@ -1,4 +1,4 @@
-//! Storage in tables.
+//! Table cells of storage kinds.
 
 use serde_json::Value;
 
@@ -28,7 +28,7 @@ fn modes(object: &Value, path: &[&str]) -> String {
     modes.join(",")
 }
 
-/// The cells of a PersistentVolume.
+/// Returns the cells of a PersistentVolume.
 pub(crate) fn volume(object: &Value, clock: Clock) -> Vec<Value> {
     let claim = at(object, &["spec", "claimRef"]).map_or_else(String::new, |claim| {
         format!("{}/{}", text(claim, &["namespace"]), text(claim, &["name"]))
@@ -53,7 +53,7 @@ pub(crate) fn volume(object: &Value, clock: Clock) -> Vec<Value> {
     ]
 }
 
-/// The cells of a PersistentVolumeClaim.
+/// Returns the cells of a PersistentVolumeClaim.
 pub(crate) fn claim(object: &Value, clock: Clock) -> Vec<Value> {
     let phase = if at(object, &["metadata", "deletionTimestamp"]).is_some() {
         "Terminating"
@@ -82,7 +82,7 @@ pub(crate) fn claim(object: &Value, clock: Clock) -> Vec<Value> {
     ]
 }
 
-/// The cells of a StorageClass.
+/// Returns the cells of a StorageClass.
 pub(crate) fn class(object: &Value, clock: Clock) -> Vec<Value> {
     let annotation = "storageclass.kubernetes.io/is-default-class";
     let mark = text(object, &["metadata", "annotations", annotation]) == "true";
@@ -97,12 +97,12 @@ pub(crate) fn class(object: &Value, clock: Clock) -> Vec<Value> {
     ]
 }
 
-/// The cells of a CSINode.
+/// Returns the cells of a CSINode.
 pub(crate) fn csi_node(object: &Value, clock: Clock) -> Vec<Value> {
     vec![name(object).into(), list(object, &["spec", "drivers"]).len().into(), age(object, clock)]
 }
 
-/// The cells of a CSIDriver.
+/// Returns the cells of a CSIDriver.
 pub(crate) fn csi_driver(object: &Value, clock: Clock) -> Vec<Value> {
     let attach = at(object, &["spec", "attachRequired"]).and_then(Value::as_bool).unwrap_or(true);
     let join = |items: Vec<&str>| {
@@ -123,12 +123,12 @@ pub(crate) fn csi_driver(object: &Value, clock: Clock) -> Vec<Value> {
     ]
 }
 
-/// The cells of a CSIStorageCapacity.
+/// Returns the cells of a CSIStorageCapacity.
 pub(crate) fn capacity(object: &Value, _: Clock) -> Vec<Value> {
     vec![text(object, &["storageClassName"]).into(), text(object, &["capacity"]).into()]
 }
 
-/// The cells of a VolumeAttachment.
+/// Returns the cells of a VolumeAttachment.
 pub(crate) fn attachment(object: &Value, clock: Clock) -> Vec<Value> {
     vec![
         name(object).into(),
@@ -140,7 +140,7 @@ pub(crate) fn attachment(object: &Value, clock: Clock) -> Vec<Value> {
     ]
 }
 
-/// The cells of a VolumeAttributesClass.
+/// Returns the cells of a VolumeAttributesClass.
 pub(crate) fn attributes_class(object: &Value, clock: Clock) -> Vec<Value> {
     let annotation = "volumeattributesclass.kubernetes.io/is-default-class";
     let mark = text(object, &["metadata", "annotations", annotation]) == "true";

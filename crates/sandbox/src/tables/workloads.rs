@@ -1,4 +1,4 @@
-//! Workloads in tables.
+//! Table cells of workloads.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -23,7 +23,7 @@ fn selector(object: &Value) -> Value {
     }
 }
 
-/// The cells of a Deployment.
+/// Returns the cells of a Deployment.
 pub(crate) fn deployment(object: &Value, clock: Clock) -> Vec<Value> {
     let (names, images) = template(object);
     let (ready, wanted) =
@@ -40,7 +40,7 @@ pub(crate) fn deployment(object: &Value, clock: Clock) -> Vec<Value> {
     ]
 }
 
-/// The cells of a ReplicaSet or ReplicationController.
+/// Returns the cells of a ReplicaSet or ReplicationController.
 pub(crate) fn replicas(object: &Value, clock: Clock) -> Vec<Value> {
     let (names, images) = template(object);
     let shown = if at(object, &["spec", "selector", "matchLabels"]).is_some()
@@ -62,7 +62,7 @@ pub(crate) fn replicas(object: &Value, clock: Clock) -> Vec<Value> {
     ]
 }
 
-/// The cells of a StatefulSet.
+/// Returns the cells of a StatefulSet.
 pub(crate) fn stateful_set(object: &Value, clock: Clock) -> Vec<Value> {
     let (names, images) = template(object);
     let (ready, wanted) =
@@ -70,7 +70,7 @@ pub(crate) fn stateful_set(object: &Value, clock: Clock) -> Vec<Value> {
     vec![name(object).into(), format!("{ready}/{wanted}").into(), age(object, clock), names, images]
 }
 
-/// The cells of a DaemonSet.
+/// Returns the cells of a DaemonSet.
 pub(crate) fn daemon_set(object: &Value, clock: Clock) -> Vec<Value> {
     let (names, images) = template(object);
     let status = |what: &str| Value::from(count(object, &["status", what]));
@@ -89,7 +89,7 @@ pub(crate) fn daemon_set(object: &Value, clock: Clock) -> Vec<Value> {
     ]
 }
 
-/// The cells of a Job.
+/// Returns the cells of a Job.
 pub(crate) fn job(object: &Value, clock: Clock) -> Vec<Value> {
     let (names, images) = template(object);
     let succeeded = count(object, &["status", "succeeded"]);
@@ -127,7 +127,7 @@ pub(crate) fn job(object: &Value, clock: Clock) -> Vec<Value> {
     ]
 }
 
-/// The cells of a CronJob.
+/// Returns the cells of a CronJob.
 pub(crate) fn cron_job(object: &Value, clock: Clock) -> Vec<Value> {
     let spec = at(object, &["spec", "jobTemplate", "spec", "template", "spec"]);
     let (names, images) = containers(spec.unwrap_or(&Value::Null));
@@ -146,7 +146,7 @@ pub(crate) fn cron_job(object: &Value, clock: Clock) -> Vec<Value> {
     ]
 }
 
-/// The cells of a pod template.
+/// Returns the cells of a PodTemplate.
 pub(crate) fn pod_template(object: &Value, _: Clock) -> Vec<Value> {
     let (names, images) = containers(at(object, &["template", "spec"]).unwrap_or(&Value::Null));
     vec![
@@ -157,7 +157,7 @@ pub(crate) fn pod_template(object: &Value, _: Clock) -> Vec<Value> {
     ]
 }
 
-/// The cells of a ControllerRevision.
+/// Returns the cells of a ControllerRevision.
 pub(crate) fn revision(object: &Value, clock: Clock) -> Vec<Value> {
     let owners = list(object, &["metadata", "ownerReferences"]);
     let owner = owners.iter().find(|owner| truth(owner, &["controller"])).map(|owner| {

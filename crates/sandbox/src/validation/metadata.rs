@@ -1,4 +1,4 @@
-//! The rules that the metadata of all kinds follow.
+//! Validation of metadata.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use crate::json::{at, list, map, text};
 use crate::limits::ANNOTATION_BYTES_MAX;
 use crate::names::{self, NameRule};
 
-/// What is wrong with the metadata of an object.
+/// Returns the problems of the metadata of an object.
 pub(crate) fn metadata(object: &Value, rule: NameRule, before: Option<&Value>) -> Vec<FieldError> {
     let mut problems = Vec::new();
     let name = text(object, &["metadata", "name"]);
@@ -24,7 +24,7 @@ pub(crate) fn metadata(object: &Value, rule: NameRule, before: Option<&Value>) -
     labels(object, "metadata", &mut problems);
     let mut bytes = 0;
     for (key, value) in map(object, &["metadata", "annotations"]) {
-        // Annotations may be spelled in upper case, labels may not.
+        // Upstream validates annotation keys in lower case.
         if let Err(why) = names::qualified(&key.to_lowercase()) {
             problems.push(FieldError::invalid("metadata.annotations", key.as_str(), &why));
         }
@@ -35,10 +35,10 @@ pub(crate) fn metadata(object: &Value, rule: NameRule, before: Option<&Value>) -
         problems.push(FieldError { field: "metadata.annotations".to_owned(), what });
     }
     let mut controllers = 0;
-    for (place, owner) in list(object, &["metadata", "ownerReferences"]).iter().enumerate() {
+    for (index, owner) in list(object, &["metadata", "ownerReferences"]).iter().enumerate() {
         for field in ["apiVersion", "kind", "name", "uid"] {
             if text(owner, &[field]).is_empty() {
-                let path = format!("metadata.ownerReferences[{place}].{field}");
+                let path = format!("metadata.ownerReferences[{index}].{field}");
                 problems.push(FieldError::invalid(path, "", "must not be empty"));
             }
         }
@@ -51,11 +51,11 @@ pub(crate) fn metadata(object: &Value, rule: NameRule, before: Option<&Value>) -
             "Only one reference can have Controller set to true.",
         ));
     }
-    for (place, finalizer) in list(object, &["metadata", "finalizers"]).iter().enumerate() {
+    for (index, finalizer) in list(object, &["metadata", "finalizers"]).iter().enumerate() {
         let finalizer = finalizer.as_str().unwrap_or_default();
         if let Err(why) = names::qualified(finalizer) {
             problems.push(FieldError::invalid(
-                format!("metadata.finalizers[{place}]"),
+                format!("metadata.finalizers[{index}]"),
                 finalizer,
                 &why,
             ));
@@ -67,7 +67,7 @@ pub(crate) fn metadata(object: &Value, rule: NameRule, before: Option<&Value>) -
     problems
 }
 
-/// An object on its way out takes no new finalizers.
+/// Rejects new finalizers of an object that is being deleted.
 fn new_finalizers(object: &Value, before: &Value, problems: &mut Vec<FieldError>) {
     if at(before, &["metadata", "deletionTimestamp"]).is_none() {
         return;
@@ -89,7 +89,7 @@ fn new_finalizers(object: &Value, before: &Value, problems: &mut Vec<FieldError>
     }
 }
 
-/// The labels of some metadata.
+/// Validates labels.
 pub(super) fn labels(object: &Value, path: &str, problems: &mut Vec<FieldError>) {
     for (key, value) in map(object, &["metadata", "labels"]) {
         if let Err(why) = names::qualified(key) {

@@ -1,16 +1,17 @@
-//! The rules of pods.
+//! Validation of pods and pod templates.
 
 use serde_json::{Value, json};
 
 use super::{IMMUTABLE, NOT_NEGATIVE, Selector, at, int, list, map, text};
 use crate::field_error::FieldError;
+use crate::json::quantity;
 use crate::names;
 use crate::quantity::Quantity;
 
-/// What may change in the spec of a pod, in upstream's words.
+/// Upstream's message about the fields of a pod spec that may change.
 const UPDATES: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
-/// A pod.
+/// Validates a Pod.
 pub(crate) fn pod(pod: &Value, before: Option<&Value>) -> Vec<FieldError> {
     let mut problems = Vec::new();
     let spec = pod.get("spec").unwrap_or(&Value::Null);
@@ -30,7 +31,7 @@ pub(crate) fn pod(pod: &Value, before: Option<&Value>) -> Vec<FieldError> {
     problems
 }
 
-/// The spec of a pod or of a template.
+/// Validates the spec of a pod or of a pod template.
 pub(crate) fn pod_spec(spec: &Value, path: &str, problems: &mut Vec<FieldError>) {
     if list(spec, &["containers"]).is_empty() {
         problems.push(FieldError::required(format!("{path}.containers"), ""));
@@ -38,8 +39,8 @@ pub(crate) fn pod_spec(spec: &Value, path: &str, problems: &mut Vec<FieldError>)
     let volumes = volumes(spec, path, problems);
     let mut seen: Vec<&str> = Vec::new();
     for kind in ["initContainers", "containers"] {
-        for (place, container) in list(spec, &[kind]).iter().enumerate() {
-            let path = format!("{path}.{kind}[{place}]");
+        for (index, container) in list(spec, &[kind]).iter().enumerate() {
+            let path = format!("{path}.{kind}[{index}]");
             let name = text(container, &["name"]);
             if seen.contains(&name) {
                 problems.push(FieldError::duplicate(format!("{path}.name"), name));
@@ -84,8 +85,8 @@ pub(crate) fn pod_spec(spec: &Value, path: &str, problems: &mut Vec<FieldError>)
 
 fn volumes<'a>(spec: &'a Value, path: &str, problems: &mut Vec<FieldError>) -> Vec<&'a str> {
     let mut seen: Vec<&str> = Vec::new();
-    for (place, volume) in list(spec, &["volumes"]).iter().enumerate() {
-        let path = format!("{path}.volumes[{place}]");
+    for (index, volume) in list(spec, &["volumes"]).iter().enumerate() {
+        let path = format!("{path}.volumes[{index}]");
         let name = text(volume, &["name"]);
         if name.is_empty() {
             problems.push(FieldError::required(format!("{path}.name"), ""));
@@ -122,11 +123,11 @@ fn container(container: &Value, path: &str, volumes: &[&str], problems: &mut Vec
         let why = "must not have leading or trailing whitespace";
         problems.push(FieldError::invalid(format!("{path}.image"), image, why));
     }
-    for (place, port) in list(container, &["ports"]).iter().enumerate() {
+    for (index, port) in list(container, &["ports"]).iter().enumerate() {
         for field in ["containerPort", "hostPort"] {
             let number = int(port, &[field]);
             let absent = number.is_none_or(|number| number == 0);
-            let path = format!("{path}.ports[{place}].{field}");
+            let path = format!("{path}.ports[{index}].{field}");
             if absent && field == "containerPort" {
                 problems.push(FieldError::required(path, ""));
             } else if let Some(number) = number.filter(|n| *n != 0 && !(1..=65535).contains(n)) {
@@ -135,8 +136,8 @@ fn container(container: &Value, path: &str, volumes: &[&str], problems: &mut Vec
             }
         }
     }
-    for (place, mount) in list(container, &["volumeMounts"]).iter().enumerate() {
-        let path = format!("{path}.volumeMounts[{place}]");
+    for (index, mount) in list(container, &["volumeMounts"]).iter().enumerate() {
+        let path = format!("{path}.volumeMounts[{index}]");
         let name = text(mount, &["name"]);
         if name.is_empty() {
             problems.push(FieldError::required(format!("{path}.name"), ""));
@@ -191,8 +192,9 @@ fn resources(container: &Value, path: &str, problems: &mut Vec<FieldError>) {
             if kind != "requests" {
                 continue;
             }
-            let limit = at(container, &["resources", "limits", name]);
-            match limit.and_then(Value::as_str).and_then(Quantity::parse) {
+            let limit_path = ["resources", "limits", name.as_str()];
+            let limit = at(container, &limit_path);
+            match quantity(container, &limit_path) {
                 Some(limit) if amount > limit => {
                     let why = format!("must be less than or equal to {name} limit of {limit}");
                     problems.push(FieldError::invalid(field, value.clone(), &why));
@@ -214,8 +216,8 @@ fn resources(container: &Value, path: &str, problems: &mut Vec<FieldError>) {
 }
 
 fn tolerations(spec: &Value, path: &str, problems: &mut Vec<FieldError>) {
-    for (place, toleration) in list(spec, &["tolerations"]).iter().enumerate() {
-        let path = format!("{path}.tolerations[{place}]");
+    for (index, toleration) in list(spec, &["tolerations"]).iter().enumerate() {
+        let path = format!("{path}.tolerations[{index}]");
         let (key, operator) = (text(toleration, &["key"]), text(toleration, &["operator"]));
         if !key.is_empty()
             && let Err(why) = names::qualified(key)
@@ -266,11 +268,11 @@ fn affinity(spec: &Value, path: &str, problems: &mut Vec<FieldError>) {
         problems.push(FieldError::required(field, "must have at least one node selector term"));
     }
     for kind in ["podAffinity", "podAntiAffinity"] {
-        for (place, term) in list(spec, &["affinity", kind, required]).iter().enumerate() {
-            pod_term(term, &format!("{path}.{kind}.{required}[{place}]"), problems);
+        for (index, term) in list(spec, &["affinity", kind, required]).iter().enumerate() {
+            pod_term(term, &format!("{path}.{kind}.{required}[{index}]"), problems);
         }
-        for (place, weighted) in list(spec, &["affinity", kind, preferred]).iter().enumerate() {
-            let path = format!("{path}.{kind}.{preferred}[{place}]");
+        for (index, weighted) in list(spec, &["affinity", kind, preferred]).iter().enumerate() {
+            let path = format!("{path}.{kind}.{preferred}[{index}]");
             let weight = int(weighted, &["weight"]).unwrap_or(0);
             if !(1..=100).contains(&weight) {
                 let why = "must be in the range 1-100";
@@ -280,11 +282,11 @@ fn affinity(spec: &Value, path: &str, problems: &mut Vec<FieldError>) {
             pod_term(term, &format!("{path}.podAffinityTerm"), problems);
         }
     }
-    for (place, weighted) in list(spec, &["affinity", "nodeAffinity", preferred]).iter().enumerate()
+    for (index, weighted) in list(spec, &["affinity", "nodeAffinity", preferred]).iter().enumerate()
     {
         let weight = int(weighted, &["weight"]).unwrap_or(0);
         if !(1..=100).contains(&weight) {
-            let field = format!("{path}.nodeAffinity.{preferred}[{place}].weight");
+            let field = format!("{path}.nodeAffinity.{preferred}[{index}].weight");
             problems.push(FieldError::invalid(field, weight, "must be in the range 1-100"));
         }
     }
@@ -303,8 +305,8 @@ fn pod_term(term: &Value, path: &str, problems: &mut Vec<FieldError>) {
 }
 
 fn spreading(spec: &Value, path: &str, problems: &mut Vec<FieldError>) {
-    for (place, constraint) in list(spec, &["topologySpreadConstraints"]).iter().enumerate() {
-        let path = format!("{path}.topologySpreadConstraints[{place}]");
+    for (index, constraint) in list(spec, &["topologySpreadConstraints"]).iter().enumerate() {
+        let path = format!("{path}.topologySpreadConstraints[{index}]");
         if int(constraint, &["maxSkew"]).unwrap_or(0) <= 0 {
             let skew = int(constraint, &["maxSkew"]).unwrap_or(0);
             problems.push(FieldError::invalid(
@@ -327,9 +329,9 @@ fn spreading(spec: &Value, path: &str, problems: &mut Vec<FieldError>) {
 
 fn gates(spec: &Value, path: &str, problems: &mut Vec<FieldError>) {
     let mut seen: Vec<&str> = Vec::new();
-    for (place, gate) in list(spec, &["schedulingGates"]).iter().enumerate() {
+    for (index, gate) in list(spec, &["schedulingGates"]).iter().enumerate() {
         let name = text(gate, &["name"]);
-        let field = format!("{path}.schedulingGates[{place}]");
+        let field = format!("{path}.schedulingGates[{index}]");
         if let Err(why) = names::qualified(name) {
             problems.push(FieldError::invalid(field.clone(), name, &why));
         }
@@ -340,7 +342,7 @@ fn gates(spec: &Value, path: &str, problems: &mut Vec<FieldError>) {
     }
 }
 
-/// What may not change.
+/// Validates the changes of an update.
 fn update(pod: &Value, before: &Value, problems: &mut Vec<FieldError>) {
     let (mut now, mut then) = (
         pod.get("spec").cloned().unwrap_or_default(),
@@ -369,7 +371,7 @@ fn update(pod: &Value, before: &Value, problems: &mut Vec<FieldError>) {
             ),
         ));
     }
-    // A gated pod may still be made narrower.
+    // Node selector and affinity of a gated pod may be changed.
     let mut free = vec!["schedulingGates", "tolerations", "activeDeadlineSeconds"];
     if !gates_then.is_empty() {
         free.extend(["nodeSelector", "affinity"]);
@@ -382,7 +384,7 @@ fn update(pod: &Value, before: &Value, problems: &mut Vec<FieldError>) {
             if let Some(containers) = spec.get_mut(kind).and_then(Value::as_array_mut) {
                 for container in containers {
                     container["image"] = json!("");
-                    // Resources may be resized; nothing here depends on their staying.
+                    // Resources may be resized; this server derives nothing from their old values.
                     crate::json::members(container).remove("resources");
                 }
             }

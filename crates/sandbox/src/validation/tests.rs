@@ -1,4 +1,4 @@
-//! Objects that are wrong, and how it is told.
+//! Invalid objects and their messages.
 
 use serde_json::json;
 
@@ -25,7 +25,7 @@ fn pods_need_containers_with_names_and_images() {
 }
 
 #[test]
-fn requests_stay_below_limits() {
+fn requests_must_not_exceed_limits() {
     let container = json!({"name": "a", "image": "x", "resources": {
         "requests": {"cpu": "2", "nonsense": "1", "x/gpu": "1"}, "limits": {"cpu": "1"}}});
     check(
@@ -40,7 +40,7 @@ fn requests_stay_below_limits() {
 }
 
 #[test]
-fn a_running_pod_keeps_its_spec() {
+fn the_spec_of_an_existing_pod_is_immutable_except_for_images() {
     let before = json!({"spec": {"containers": [{"name": "a", "image": "x"}], "nodeName": "n"}});
     let mut now = before.clone();
     now["spec"]["containers"][0]["image"] = json!("y");
@@ -54,7 +54,7 @@ fn a_running_pod_keeps_its_spec() {
 }
 
 #[test]
-fn selectors_match_their_templates() {
+fn selectors_must_match_the_labels_of_their_templates() {
     let template = json!({"metadata": {"labels": {"app": "b"}}, "spec": {"containers": [{"name": "a", "image": "x"}], "restartPolicy": "Always"}});
     let set = json!({"spec": {"replicas": -1, "selector": {"matchLabels": {"app": "a"}}, "template": template}});
     check(
@@ -67,7 +67,7 @@ fn selectors_match_their_templates() {
 }
 
 #[test]
-fn metadata_follows_the_rules() {
+fn names_labels_and_finalizers_are_validated() {
     let object = json!({"metadata": {"name": "-x", "labels": {"-": "b c"}, "finalizers": ["x y"]}});
     let found = metadata(&object, crate::names::NameRule::Subdomain, None);
     let fields: Vec<&str> = found.iter().map(|problem| &*problem.field).collect();
@@ -78,7 +78,7 @@ fn metadata_follows_the_rules() {
 }
 
 #[test]
-fn schedules_of_cron_jobs_have_five_fields() {
+fn schedules_of_cron_jobs_must_have_five_fields() {
     let job = |schedule: &str| json!({"spec": {"schedule": schedule}});
     check(&cron_job(&job("0 0 1 1 *"), None), &[]);
     check(&cron_job(&job("@daily"), None), &[]);

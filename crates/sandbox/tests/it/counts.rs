@@ -1,14 +1,14 @@
-//! Answers are counted by what was asked.
+//! Counts of responses on the metrics page.
 
 use http::Request;
 use kube::client::Body;
 use serde_json::json;
 
-use crate::stage::{Stage, pod};
+use crate::server::{TestServer, pod};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
-/// Verb, group, resource, subresource, code, and how many, in the order of the page.
+/// Verb, group, resource, subresource, code and number of responses, in the order of the page.
 const COUNTS: [(&str, &str, &str, &str, u16, u64); 11] = [
     ("DELETE", "", "pods", "", 200, 1),
     ("DELETECOLLECTION", "", "pods", "", 200, 1),
@@ -24,32 +24,32 @@ const COUNTS: [(&str, &str, &str, &str, u16, u64); 11] = [
 ];
 
 #[tokio::test]
-async fn answers_are_counted_by_verb_resource_and_code() {
-    let stage = Stage::new(1).await;
+async fn responses_are_counted_by_verb_resource_and_code() {
+    let server = TestServer::new(1).await;
     for name in ["a", "b"] {
-        stage.make(PODS, &pod(name)).await;
+        server.create(PODS, &pod(name)).await;
     }
     let a = format!("{PODS}/a");
-    assert_eq!(stage.post(PODS, &pod("a")).await.0, 409);
-    assert_eq!(stage.get(PODS).await.0, 200);
-    // Counted when it begins: nobody reads to its end.
+    assert_eq!(server.post(PODS, &pod("a")).await.0, 409);
+    assert_eq!(server.get(PODS).await.0, 200);
+    // A watch is counted when it starts; this one is never read.
     let watch = Request::get(format!("{PODS}?watch=true")).body(Body::empty());
-    let watch = stage.client.send(watch.expect("a request")).await.expect("an answer");
+    let watch = server.client.send(watch.expect("a request")).await.expect("an answer");
     assert_eq!(watch.status(), 200);
-    assert_eq!(stage.get(&a).await.0, 200);
-    assert_eq!(stage.get(&format!("{PODS}/none")).await.0, 404);
+    assert_eq!(server.get(&a).await.0, 200);
+    assert_eq!(server.get(&format!("{PODS}/none")).await.0, 404);
     let labels = json!({"metadata": {"labels": {"x": "y"}}});
-    assert_eq!(stage.patch(&a, "merge-patch+json", &labels).await.0, 200);
+    assert_eq!(server.patch(&a, "merge-patch+json", &labels).await.0, 200);
     let binding = json!({"target": {"kind": "Node", "name": "node-0"}});
-    stage.make(&format!("{a}/binding"), &binding).await;
-    assert_eq!(stage.delete(&a).await.0, 200);
-    assert_eq!(stage.delete(PODS).await.0, 200);
-    assert_eq!(stage.get("/apis/apps/v1/deployments").await.0, 200);
-    // What is not about a kind is not counted.
-    assert_eq!(stage.get("/version").await.0, 200);
-    assert_eq!(stage.get("/apis/none/v1/things").await.0, 404);
+    server.create(&format!("{a}/binding"), &binding).await;
+    assert_eq!(server.delete(&a).await.0, 200);
+    assert_eq!(server.delete(PODS).await.0, 200);
+    assert_eq!(server.get("/apis/apps/v1/deployments").await.0, 200);
+    // Requests that name no kind are not counted.
+    assert_eq!(server.get("/version").await.0, 200);
+    assert_eq!(server.get("/apis/none/v1/things").await.0, 404);
 
-    let (status, page) = stage.get("/metrics").await;
+    let (status, page) = server.get("/metrics").await;
     assert_eq!(status, 200);
     let lines = page.as_str().expect("text").lines();
     let counts: Vec<_> =
@@ -61,5 +61,5 @@ async fn answers_are_counted_by_verb_resource_and_code() {
         )
     });
     assert_eq!(counts, expected);
-    stage.end().await;
+    server.stop().await;
 }

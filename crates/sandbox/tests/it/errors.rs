@@ -1,16 +1,16 @@
-//! Requests that are wrong.
+//! Invalid requests.
 
 use http::Method;
 use serde_json::json;
 
-use crate::stage::{Stage, pod};
+use crate::server::{TestServer, pod};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
 #[tokio::test]
-async fn wrong_requests_get_kubernetes_errors() {
-    let stage = Stage::new(0).await;
-    stage.make(PODS, &pod("taken")).await;
+async fn invalid_requests_get_upstreams_errors() {
+    let server = TestServer::new(0).await;
+    server.create(PODS, &pod("taken")).await;
     let large = format!(
         "{{\"metadata\":{{\"name\":\"x\",\"annotations\":{{\"a\":\"{}\"}}}}}}",
         "x".repeat(4 << 20)
@@ -116,7 +116,7 @@ async fn wrong_requests_get_kubernetes_errors() {
             "Invalid",
         ),
     ] {
-        let (status, answer) = stage.send(method.clone(), path, kind, body).await;
+        let (status, answer) = server.send(method.clone(), path, kind, body).await;
         assert_eq!(
             (status.as_u16(), answer["reason"].as_str()),
             (code, Some(reason)),
@@ -124,14 +124,14 @@ async fn wrong_requests_get_kubernetes_errors() {
         );
         assert_eq!(answer["kind"], "Status");
     }
-    // It still works.
-    assert_eq!(stage.get(&format!("{PODS}/taken")).await.0, 200);
-    stage.end().await;
+    // Valid requests still succeed.
+    assert_eq!(server.get(&format!("{PODS}/taken")).await.0, 200);
+    server.stop().await;
 }
 
 #[tokio::test]
-async fn nobody_gets_in_without_the_token() {
-    let stage = Stage::new(0).await;
+async fn requests_without_the_token_are_rejected() {
+    let server = TestServer::new(0).await;
     for token in ["", "Bearer wrong", "Basic x", "Bearer "] {
         let mut request = http::Request::get("/api/v1/pods");
         if !token.is_empty() {
@@ -142,11 +142,11 @@ async fn nobody_gets_in_without_the_token() {
             continue;
         }
         let response =
-            stage.client.send(request.body(kube::client::Body::empty()).unwrap()).await.unwrap();
+            server.client.send(request.body(kube::client::Body::empty()).unwrap()).await.unwrap();
         let code = response.status().as_u16();
         assert!(code == 401 || code == 200, "{token}: {code}");
     }
-    let kubeconfig = stage.sandbox.kubeconfig().replace("token: ", "token: x");
+    let kubeconfig = server.sandbox.kubeconfig().replace("token: ", "token: x");
     let kubeconfig = kube::config::Kubeconfig::from_yaml(&kubeconfig).unwrap();
     let config = kube::Config::from_custom_kubeconfig(
         kubeconfig.clone(),
@@ -158,7 +158,7 @@ async fn nobody_gets_in_without_the_token() {
     let request = http::Request::get("/api/v1/pods").body(kube::client::Body::empty()).unwrap();
     assert_eq!(stranger.send(request).await.unwrap().status(), 401);
     let request = http::Request::get("/readyz").body(kube::client::Body::empty()).unwrap();
-    assert_eq!(stranger.send(request).await.unwrap().status(), 401, "wrong is not none");
+    assert_eq!(stranger.send(request).await.unwrap().status(), 401, "a wrong token is rejected");
     let mut nobody = kubeconfig;
     nobody.auth_infos.clear();
     nobody.contexts[0].context.as_mut().unwrap().user = None;
@@ -169,31 +169,32 @@ async fn nobody_gets_in_without_the_token() {
         let request = http::Request::get(path).body(kube::client::Body::empty()).unwrap();
         assert_eq!(nobody.send(request).await.unwrap().status(), code, "{path}");
     }
-    stage.end().await;
+    server.stop().await;
 }
 
 #[tokio::test]
-async fn namespaces_that_every_cluster_has_stay() {
-    let stage = Stage::new(0).await;
+async fn system_namespaces_cannot_be_deleted() {
+    let server = TestServer::new(0).await;
     for name in ["default", "kube-public", "kube-system"] {
-        let (status, answer) = stage.delete(&format!("/api/v1/namespaces/{name}")).await;
+        let (status, answer) = server.delete(&format!("/api/v1/namespaces/{name}")).await;
         assert_eq!(status, 403, "{answer}");
-        let told = format!("namespaces \"{name}\" is forbidden: this namespace may not be deleted");
-        assert_eq!(answer["message"], told);
+        let error =
+            format!("namespaces \"{name}\" is forbidden: this namespace may not be deleted");
+        assert_eq!(answer["message"], error);
     }
-    stage.end().await;
+    server.stop().await;
 }
 
 #[tokio::test]
-async fn what_apply_makes_has_a_manager() {
-    let stage = Stage::new(0).await;
+async fn objects_created_by_apply_have_one_manager() {
+    let server = TestServer::new(0).await;
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "b"}});
     let path = "/api/v1/namespaces/default/configmaps/c?fieldManager=one";
-    let (status, made) = stage.patch(path, "apply-patch+yaml", &map).await;
+    let (status, made) = server.patch(path, "apply-patch+yaml", &map).await;
     assert_eq!(status, 201, "{made}");
     let managers = made["metadata"]["managedFields"].as_array().unwrap();
     assert_eq!(managers.len(), 1, "{made}");
     assert_eq!(managers[0]["manager"], "one");
     assert_eq!(managers[0]["operation"], "Apply");
-    stage.end().await;
+    server.stop().await;
 }

@@ -1,5 +1,5 @@
-//! Requests made of bytes, brought to the HTTP layer without a socket, and what must hold whatever they
-//! say. The property test of this folder and the fuzz target in `fuzz/` share it.
+//! Requests derived from bytes, sent to the HTTP handler without a socket, and the properties that every
+//! response must have. The property test in `requests.rs` and the fuzz target in `fuzz/` share this file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,12 +12,21 @@ use sandbox::cluster::Cluster;
 use sandbox::http::Handler;
 use serde_json::{Value, json};
 
+// The path is explicit because the fuzz target includes this file by its path as well.
+#[path = "exercise/source.rs"]
+mod source;
+#[path = "exercise/templates.rs"]
+mod templates;
+
+use source::Source;
+use templates::{ACCEPTS, METHODS, TYPES, deployment, pod};
+
 const TOKEN: &str = "secret";
 
-/// Most requests of one run, so that all of them stay in the log.
+/// Maximum number of requests in a run, so that the watch caches hold all changes.
 const REQUESTS_MAX: usize = 24;
 
-/// Lists that are compared with what watches show.
+/// Lists that are compared with replayed watches.
 const LISTS: &[&str] = &[
     "/api/v1/pods",
     "/api/v1/nodes",
@@ -35,363 +44,58 @@ const LISTS: &[&str] = &[
     "/apis/scheduling.k8s.io/v1/priorityclasses",
 ];
 
-/// Sends the requests that the bytes make and checks every answer, and the store at the end.
+/// Sends the requests derived from the bytes, checks every response, and checks the store at the end.
 ///
 /// # Panics
 ///
-/// If anything does not hold.
+/// If a property is violated.
 pub(crate) fn exercise(bytes: &[u8]) {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     let _inside = runtime.enter();
     let cluster = Arc::new(Cluster::new());
     sandbox::create_system_objects(&cluster);
-    let stage = Stage { handler: Handler::new(Arc::clone(&cluster), TOKEN), cluster };
+    let exercise = Exercise { handler: Handler::new(Arc::clone(&cluster), TOKEN), cluster };
     for (path, object) in objects() {
-        let answer = stage.send(&Method::POST, &path, &[JSON], object.to_string().as_bytes());
+        let answer = exercise.send(&Method::POST, &path, &[JSON], object.to_string().as_bytes());
         assert_eq!(answer.code, 201, "{path}: {}", answer.text());
     }
-    let before: Vec<(String, Seen)> = LISTS.iter().map(|path| stage.list(path)).collect();
+    let before: Vec<(String, Versions)> = LISTS.iter().map(|path| exercise.list(path)).collect();
     let mut source = Source(bytes);
     for _ in 0..REQUESTS_MAX {
         if source.0.is_empty() {
             break;
         }
-        stage.request(&mut source);
+        exercise.request(&mut source);
     }
     for (path, (version, seen)) in LISTS.iter().zip(before) {
-        stage.check_replay(path, &version, seen);
+        exercise.check_replay(path, &version, seen);
     }
-    stage.check_objects();
+    exercise.check_objects();
 }
 
 const JSON: (&str, &str) = ("content-type", "application/json");
 
-/// Objects that are there at first.
+/// Objects that exist at the start.
 fn objects() -> Vec<(String, Value)> {
-    let spaced = |plural: &str| format!("/api/v1/namespaces/default/{plural}");
+    let in_default = |plural: &str| format!("/api/v1/namespaces/default/{plural}");
     vec![
         ("/api/v1/nodes".to_owned(), json!({"metadata": {"name": "n"}})),
-        (spaced("pods"), pod("a")),
-        (spaced("pods"), pod("b")),
-        (spaced("configmaps"), json!({"metadata": {"name": "a"}, "data": {"x": "y"}})),
+        (in_default("pods"), pod("a")),
+        (in_default("pods"), pod("b")),
+        (in_default("configmaps"), json!({"metadata": {"name": "a"}, "data": {"x": "y"}})),
         (
-            spaced("resourcequotas"),
+            in_default("resourcequotas"),
             json!({"metadata": {"name": "a"}, "spec": {"hard": {"pods": "3"}}}),
         ),
         ("/apis/apps/v1/namespaces/default/deployments".to_owned(), deployment("a")),
     ]
 }
 
-fn pod(name: &str) -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": name, "labels": {"app": "x"}, "annotations": {"a": "b"}, "finalizers": [],
-            "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "1"}]},
-        "spec": {"containers": [{"name": "app", "image": "app:1", "ports": [{"containerPort": 80}],
-            "resources": {"requests": {"cpu": "100m", "memory": "1Gi"}}}],
-            "tolerations": [{"key": "x", "operator": "Exists"}], "priority": 0},
-    })
-}
+/// The objects of a list: key and resourceVersion.
+type Versions = BTreeMap<String, String>;
 
-fn deployment(name: &str) -> Value {
-    json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": {
-        "replicas": 2, "selector": {"matchLabels": {"app": "x"}},
-        "template": {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "app", "image": "app:1"}]}}}})
-}
-
-fn definition() -> Value {
-    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "things.example.com"},
-        "spec": {"group": "example.com", "scope": "Namespaced",
-            "names": {"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"},
-            "versions": [{"name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
-                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object",
-                    "properties": {"size": {"type": "integer", "minimum": 1, "default": 2},
-                        "tags": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string", "pattern": "^[a-z]+$"}},
-                        "parts": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
-                            "items": {"type": "object", "properties": {"name": {"type": "string"}}}}}}}}}}]}})
-}
-
-/// Managed fields as only a client would forge them.
-fn managers() -> Value {
-    json!([{"manager": "fuzz", "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {
-        "f:data": {".": {}, "f:x": {}, "aé": {}, "é": {}, "k:{\"name\":1}": {"f:x": {}}, "v:": {}, "i:1": {}}, "": {}}},
-        {"manager": "y", "operation": "Update", "fieldsV1": {"f:metadata": {"f:labels": {}}}}])
-}
-
-/// Bodies to begin with; most are changed before they are sent.
-fn bodies() -> Vec<Value> {
-    vec![
-        pod("a"),
-        pod("c"),
-        deployment("a"),
-        json!({"metadata": {"generateName": "g-"}, "data": {"x": "y"}}),
-        json!({"metadata": {"labels": {"x": "y"}}}),
-        json!({"metadata": {"finalizers": ["example.com/hold"]}}),
-        json!({"metadata": {"finalizers": null}}),
-        json!({"spec": {"replicas": 3}}),
-        json!({"spec": {"containers": [{"name": "app", "image": "app:2"}]}}),
-        json!({"spec": {"$setElementOrder/containers": [{"name": "app"}], "containers": [{"name": "app", "$patch": "delete"}]}}),
-        json!([{"op": "add", "path": "/metadata/labels/x", "value": "y"}, {"op": "remove", "path": "/spec/replicas"}]),
-        json!([{"op": "move", "from": "/spec", "path": "/metadata/annotations"}, {"op": "test", "path": "", "value": {}}]),
-        json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "a"}, "target": {"kind": "Node", "name": "n"}}),
-        json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}}),
-        json!({"gracePeriodSeconds": 0, "propagationPolicy": "Foreground", "preconditions": {"uid": "x"}}),
-        json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}),
-        json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "a"}, "spec": {"replicas": 4}}),
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "c"}, "spec": {"finalizers": []}}),
-        json!({"metadata": {"name": "c"}, "spec": {"podSelector": {}, "minAvailable": "50%", "selector": {"matchLabels": {"app": "x"}}}}),
-        definition(),
-        json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": {"size": 1}}),
-        json!({"metadata": {"name": "c"}, "spec": {"ports": [{"port": 80}], "selector": {"app": "x"}}}),
-        json!({"metadata": {"name": "c"}, "spec": {"hard": {"pods": "1", "requests.cpu": "1"}}}),
-        json!({"metadata": {"name": "c"}, "spec": {"limits": [{"type": "Container", "default": {"cpu": "1"}}]}}),
-        json!({"metadata": {"name": "c"}, "value": 5, "globalDefault": true}),
-        json!({"metadata": {"name": "c"}, "involvedObject": {"kind": "Pod", "name": "a", "namespace": "default"}, "reason": "X", "message": "y", "type": "Normal"}),
-        json!({"spec": {"token": "x", "resourceAttributes": {"verb": "get", "resource": "pods"}}}),
-        json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"},
-            "spec": {"tags": ["a", "b", "a", "1"], "parts": [{"name": "x"}, {"name": "x"}]}}),
-        json!({"metadata": {"managedFields": managers()}}),
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "managedFields": managers()}, "data": {"x": "z"}}),
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"x": "applied"}}),
-        json!([{"op": "add", "path": "/metadata/managedFields", "value": managers()}]),
-        vec![json!({"op": "copy", "from": "/metadata", "path": "/metadata/annotations"}); 200]
-            .into(),
-        vec![json!({"op": "copy", "from": "/data", "path": "/data/x"}); 200].into(),
-        vec![json!({"op": "copy", "from": "", "path": "/copy"}); 200].into(),
-        json!({"metadata": {"name": "c"}, "spec": {"completions": 1, "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "b"}]}}}}),
-    ]
-}
-
-const METHODS: &[&str] =
-    &["GET", "POST", "PUT", "PATCH", "DELETE", "PATCH", "POST", "HEAD", "OPTIONS", "BREW"];
-
-/// What paths are made of. `%` takes a name.
-const PATHS: &[&str] = &[
-    "/api/v1/namespaces/default/pods/%",
-    "/api/v1/namespaces/default/pods",
-    "/api/v1/namespaces/default/pods/%/binding",
-    "/api/v1/namespaces/default/pods/%/eviction",
-    "/api/v1/namespaces/default/pods/%/status",
-    "/api/v1/namespaces/default/bindings",
-    "/api/v1/namespaces/default/configmaps/%",
-    "/api/v1/namespaces/default/configmaps",
-    "/apis/apps/v1/namespaces/default/deployments/%",
-    "/apis/apps/v1/namespaces/default/deployments",
-    "/apis/apps/v1/namespaces/default/deployments/%/scale",
-    "/apis/apps/v1/namespaces/default/deployments/%/status",
-    "/api/v1/nodes/%",
-    "/api/v1/nodes",
-    "/api/v1/nodes/%/status",
-    "/api/v1/namespaces/%",
-    "/api/v1/namespaces",
-    "/api/v1/namespaces/%/finalize",
-    "/api/v1/namespaces/%/pods",
-    "/api/v1/namespaces/default/services",
-    "/api/v1/namespaces/default/events",
-    "/apis/events.k8s.io/v1/namespaces/default/events/%",
-    "/api/v1/namespaces/default/resourcequotas/%",
-    "/api/v1/namespaces/default/limitranges",
-    "/api/v1/namespaces/default/persistentvolumeclaims",
-    "/api/v1/namespaces/default/serviceaccounts/%/token",
-    "/apis/batch/v1/namespaces/default/jobs",
-    "/apis/policy/v1/namespaces/default/poddisruptionbudgets",
-    "/apis/scheduling.k8s.io/v1/priorityclasses",
-    "/apis/coordination.k8s.io/v1/namespaces/default/leases/%",
-    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
-    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.example.com",
-    "/apis/example.com/v1/namespaces/default/things/%",
-    "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
-    "/apis/authentication.k8s.io/v1/tokenreviews",
-    "/apis/metrics.k8s.io/v1beta1/nodes",
-    "/apis/metrics.k8s.io/v1beta1/namespaces/default/pods/%",
-    "/api/v1/namespaces/default/pods/%/log",
-    "/api/v1/namespaces/default/pods/%/exec",
-    "/api",
-    "/apis",
-    "/apis/apps",
-    "/apis/apps/v1",
-    "/openapi/v2",
-    "/openapi/v3/%",
-    "/version",
-    "/healthz",
-    "/metrics",
-    "/",
-];
-
-const NAMES: &[&str] = &["a", "b", "c", "n", "default", "A_wrong", "%00", "%2f", "..", "x.y", ""];
-
-const QUERIES: &[&str] = &[
-    "watch=true",
-    "resourceVersion=1",
-    "resourceVersion=0",
-    "resourceVersion=99999999999999999999",
-    "resourceVersionMatch=Exact",
-    "resourceVersionMatch=NotOlderThan",
-    "sendInitialEvents=true",
-    "allowWatchBookmarks=true",
-    "timeoutSeconds=1",
-    "limit=1",
-    "limit=18446744073709551615",
-    "limit=-1",
-    "continue=eyJydiI6MSwic3RhcnQiOiJhIn0",
-    "continue=x",
-    "labelSelector=app%3Dx",
-    "labelSelector=app%20in%20(x%2Cy)%2C!z",
-    "labelSelector=%3D%3D",
-    "fieldSelector=spec.nodeName%3Dn",
-    "fieldSelector=metadata.name!%3Da",
-    "fieldSelector=nothing%3Dx",
-    "dryRun=All",
-    "dryRun=Some",
-    "fieldManager=fuzz",
-    "fieldValidation=Strict",
-    "fieldValidation=Ignore",
-    "force=true",
-    "gracePeriodSeconds=0",
-    "gracePeriodSeconds=-9223372036854775808",
-    "propagationPolicy=Orphan",
-    "includeObject=Object",
-];
-
-const ACCEPTS: &[&str] = &[
-    "application/json",
-    "application/json;as=Table;v=v1;g=meta.k8s.io,application/json",
-    "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
-    "application/vnd.kubernetes.protobuf",
-    "application/vnd.kubernetes.protobuf,application/json",
-    "text/html",
-    "*/*",
-    ";;,=,as=",
-];
-
-const TYPES: &[&str] = &[
-    "application/json",
-    "application/merge-patch+json",
-    "application/strategic-merge-patch+json",
-    "application/json-patch+json",
-    "application/apply-patch+yaml",
-    "application/yaml",
-    "application/vnd.kubernetes.protobuf",
-    "text/plain",
-    "",
-];
-
-/// Values that take the place of others.
-fn oddities() -> Vec<Value> {
-    vec![
-        Value::Null,
-        json!(-1),
-        json!(i64::MAX),
-        json!(u64::MAX),
-        json!(1e300),
-        json!(true),
-        json!(""),
-        json!("x"),
-        json!("\u{0}\u{10ffff}/ä"),
-        json!("1.5e3Ki"),
-        json!("99999999999999999999999999"),
-        json!("2026-01-01T00:00:00Z"),
-        json!([]),
-        json!([null]),
-        json!([{}, {"name": "x"}, 1]),
-        json!({}),
-        json!({"name": "x", "key": "y", "type": "z"}),
-        json!({"": {"": ""}}),
-        json!({"$patch": "replace"}),
-        (0..200).fold(json!(1), |inner, _| json!([inner])),
-        "y".repeat(300).into(),
-    ]
-}
-
-/// Bytes that choices are made of.
-struct Source<'a>(&'a [u8]);
-
-impl<'a> Source<'a> {
-    fn byte(&mut self) -> usize {
-        let Some((first, rest)) = self.0.split_first() else { return 0 };
-        self.0 = rest;
-        usize::from(*first)
-    }
-
-    fn pick<'b, T: ?Sized>(&mut self, many: &[&'b T]) -> &'b T {
-        many[self.byte() % many.len()]
-    }
-
-    fn some(&mut self, count: usize) -> &'a [u8] {
-        let (some, rest) = self.0.split_at(count.min(self.0.len()));
-        self.0 = rest;
-        some
-    }
-
-    /// A body: one of ours, changed in some places, or in some bytes; or anything.
-    fn body(&mut self) -> Vec<u8> {
-        let (bodies, odd) = (bodies(), oddities());
-        let kind = self.byte();
-        if kind.is_multiple_of(16) {
-            let count = self.byte();
-            return self.some(count).to_vec();
-        }
-        let mut body = bodies[self.byte() % bodies.len()].clone();
-        'mutations: for _ in 0..kind % 4 {
-            let mut at = &mut body;
-            // Down some steps, and something else in place of what is there.
-            for _ in 0..self.byte() % 7 {
-                let step = self.byte();
-                at = match at {
-                    Value::Object(members) => {
-                        let place = step % members.len().max(1);
-                        match members.values_mut().nth(place) {
-                            Some(member) => member,
-                            None => break 'mutations,
-                        }
-                    }
-                    Value::Array(items) => {
-                        let place = step % items.len().max(1);
-                        match items.get_mut(place) {
-                            Some(item) => item,
-                            None => break 'mutations,
-                        }
-                    }
-                    other => other,
-                };
-            }
-            *at = odd[self.byte() % odd.len()].clone();
-        }
-        let mut text = body.to_string().into_bytes();
-        if kind.is_multiple_of(5) {
-            let place = (self.byte() << 8 | self.byte()) % text.len();
-            text[place] = u8::try_from(self.byte()).unwrap_or_default();
-        }
-        if kind.is_multiple_of(23) {
-            text.truncate(self.byte());
-        }
-        text
-    }
-
-    fn path(&mut self) -> String {
-        let kind = self.byte();
-        if kind == 255 {
-            let count = self.byte() % 32;
-            let raw = String::from_utf8_lossy(self.some(count)).into_owned();
-            return format!("/{raw}");
-        }
-        let path = PATHS[kind % PATHS.len()];
-        if path.contains('%') { path.replacen('%', self.pick(NAMES), 1) } else { path.to_owned() }
-    }
-
-    fn query(&mut self) -> String {
-        let count = [0, 0, 1, 1, 2, 3, 5][self.byte() % 7];
-        let some: Vec<&str> = (0..count).map(|_| self.pick(QUERIES)).collect();
-        some.join("&")
-    }
-}
-
-/// Version and objects of a list: key and version of each.
-type Seen = BTreeMap<String, String>;
-
-struct Stage {
+struct Exercise {
     handler: Handler,
     cluster: Arc<Cluster>,
 }
@@ -400,7 +104,7 @@ struct Reply {
     code: u16,
     kind: String,
     body: Vec<u8>,
-    /// Whether there may be more, later.
+    /// Set if the body is a stream that has not ended.
     open: bool,
 }
 
@@ -415,7 +119,7 @@ impl Reply {
     }
 }
 
-impl Stage {
+impl Exercise {
     fn send(&self, method: &Method, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Reply {
         let mut request = Request::builder().method(method).uri(path);
         request = request.header("authorization", format!("Bearer {TOKEN}"));
@@ -440,13 +144,13 @@ impl Stage {
         Reply { code, kind, body, open }
     }
 
-    /// One request, and what must hold of its answer.
+    /// Sends a request and checks the response.
     fn request(&self, source: &mut Source<'_>) {
         let method = Method::from_bytes(source.pick(METHODS).as_bytes()).expect("a method");
         let (path, query) = (source.path(), source.query());
         let uri = if query.is_empty() { path } else { format!("{path}?{query}") };
         if uri.parse::<http::Uri>().is_err() {
-            // Such bytes never come through the HTTP library.
+            // The HTTP library rejects such bytes before they reach the handler.
             return;
         }
         let (accept, kind) = (source.pick(ACCEPTS), source.pick(TYPES));
@@ -489,7 +193,7 @@ impl Stage {
         }
     }
 
-    fn list(&self, path: &str) -> (String, Seen) {
+    fn list(&self, path: &str) -> (String, Versions) {
         let list = self.send(&Method::GET, path, &[], &[]);
         assert_eq!(list.code, 200, "{path}: {}", list.text());
         let list = list.json();
@@ -497,8 +201,8 @@ impl Stage {
         (version, list["items"].as_array().expect("items").iter().map(entry).collect())
     }
 
-    /// What a watch from an earlier version shows leads to the list of now.
-    fn check_replay(&self, path: &str, version: &str, mut seen: Seen) {
+    /// Checks that a watch from an earlier version, applied to the list of then, leads to the current list.
+    fn check_replay(&self, path: &str, version: &str, mut seen: Versions) {
         let uri = format!("{path}?watch=true&resourceVersion={version}");
         let watch = self.send(&Method::GET, &uri, &[], &[]);
         assert_eq!(watch.code, 200, "{uri}: {}", watch.text());
@@ -520,7 +224,7 @@ impl Stage {
         assert_eq!(seen, self.list(path).1, "{path}");
     }
 
-    /// Every object can be read back as it is stored, and no two have the same version.
+    /// Checks that every object can be read as it is stored, and that versions are unique.
     fn check_objects(&self) {
         let mut versions = BTreeSet::new();
         let now = self.cluster.store.version();
@@ -536,12 +240,12 @@ impl Stage {
             };
             for object in resource.objects.list("").objects {
                 assert!(object.version <= now && versions.insert(object.version), "{}", object.key);
-                let space = if kind.namespaced {
+                let scope = if kind.namespaced {
                     format!("/namespaces/{}", object.namespace)
                 } else {
                     String::new()
                 };
-                let path = format!("{group}{space}/{}/{}", kind.plural, encoded(&object.name));
+                let path = format!("{group}{scope}/{}/{}", kind.plural, encoded(&object.name));
                 let read = self.send(&Method::GET, &path, &[], &[]);
                 assert_eq!(read.code, 200, "{path}: {}", read.text());
                 let read = read.json();
@@ -553,7 +257,7 @@ impl Stage {
     }
 }
 
-/// A name as it stands in a path.
+/// Percent-encodes a name for a path.
 fn encoded(name: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
     let shown = |byte: u8| {
@@ -562,7 +266,7 @@ fn encoded(name: &str) -> String {
     name.bytes().map(shown).collect()
 }
 
-/// Key and version of an object.
+/// Returns key and resourceVersion of an object.
 fn entry(object: &Value) -> (String, String) {
     let text = |name: &str| object["metadata"][name].as_str().unwrap_or_default().to_owned();
     (format!("{}/{}", text("namespace"), text("name")), text("resourceVersion"))

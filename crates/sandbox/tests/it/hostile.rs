@@ -1,16 +1,16 @@
-//! Requests that are meant to do harm, and demands that are too large: the server stays as it was.
+//! Malicious and oversized requests must not damage the server.
 
 use http::Method;
 use serde_json::{Map, Value, json};
 
-use crate::stage::{Stage, deployment, pod};
+use crate::server::{TestServer, deployment, pod};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 #[tokio::test]
 async fn forged_managed_fields_are_not_stored() {
-    let stage = Stage::new(0).await;
-    stage.make(MAPS, &json!({"metadata": {"name": "a"}, "data": {"x": "1"}})).await;
+    let server = TestServer::new(0).await;
+    server.create(MAPS, &json!({"metadata": {"name": "a"}, "data": {"x": "1"}})).await;
     let path = format!("{MAPS}/a");
     let forged = |fields: Value| {
         json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"x": "2"}, "metadata": {"name": "a", "managedFields": [
@@ -28,69 +28,69 @@ async fn forged_managed_fields_are_not_stored() {
     ] {
         let body = forged(fields.clone()).to_string();
         let put = format!("{path}?fieldManager=x");
-        let (status, after) = stage.send(Method::PUT, &put, "application/json", body).await;
+        let (status, after) = server.send(Method::PUT, &put, "application/json", body).await;
         assert_eq!(status, 200, "{fields}: {after}");
         let managers = after["metadata"]["managedFields"].to_string();
         assert!(!managers.contains(&fields.to_string()), "{managers}");
         let patch = format!("{path}?fieldManager=x&force=true");
         let form = "application/apply-patch+yaml";
-        let (status, after) = stage.send(Method::PATCH, &patch, form, apply.to_string()).await;
+        let (status, after) = server.send(Method::PATCH, &patch, form, apply.to_string()).await;
         assert_eq!(status, 200, "{fields}: {after}");
         assert_eq!(after["data"]["y"], "3");
     }
-    // Steps that can be read are taken, entries that make no sense are refused.
-    let (status, told) = stage
+    // Valid path elements are accepted, invalid entries are rejected.
+    let (status, error) = server
         .patch(&path, "merge-patch+json", &json!({"metadata": {"managedFields": [{"manager": "x", "operation": "Invent", "fieldsType": "V2"}]}}))
         .await;
-    assert_eq!(status, 422, "{told}");
-    let told = told["message"].as_str().unwrap();
-    assert!(told.contains("metadata.managedFields[0].operation: Invalid value: \"Invent\": must be `Apply` or `Update`"), "{told}");
-    assert!(told.contains("metadata.managedFields[0].fieldsType"), "{told}");
-    stage.end().await;
+    assert_eq!(status, 422, "{error}");
+    let error = error["message"].as_str().unwrap();
+    assert!(error.contains("metadata.managedFields[0].operation: Invalid value: \"Invent\": must be `Apply` or `Update`"), "{error}");
+    assert!(error.contains("metadata.managedFields[0].fieldsType"), "{error}");
+    server.stop().await;
 }
 
 #[tokio::test]
-async fn copies_of_copies_are_refused() {
-    let stage = Stage::new(0).await;
-    stage.make(MAPS, &json!({"metadata": {"name": "a", "annotations": {"x": "y"}}})).await;
+async fn copies_of_copies_are_rejected() {
+    let server = TestServer::new(0).await;
+    server.create(MAPS, &json!({"metadata": {"name": "a", "annotations": {"x": "y"}}})).await;
     let double: Vec<Value> = (0..60)
         .map(|n| json!({"op": "copy", "from": "/metadata", "path": format!("/metadata/{n}")}))
         .collect();
     let nest =
         vec![json!({"op": "copy", "from": "/metadata", "path": "/metadata/annotations"}); 10_000];
     for operations in [double, nest] {
-        let (status, told) =
-            stage.patch(&format!("{MAPS}/a"), "json-patch+json", &operations.into()).await;
-        assert_eq!(status, 422, "{told}");
+        let (status, error) =
+            server.patch(&format!("{MAPS}/a"), "json-patch+json", &operations.into()).await;
+        assert_eq!(status, 422, "{error}");
     }
-    assert_eq!(stage.get(&format!("{MAPS}/a")).await.1["metadata"]["annotations"]["x"], "y");
-    stage.end().await;
+    assert_eq!(server.get(&format!("{MAPS}/a")).await.1["metadata"]["annotations"]["x"], "y");
+    server.stop().await;
 }
 
-/// More than an answer can have headers.
+/// More unknown fields than a response can have headers.
 #[tokio::test]
 async fn an_object_with_many_unknown_fields_is_answered() {
-    let stage = Stage::new(0).await;
+    let server = TestServer::new(0).await;
     let mut object: Map<String, Value> = (0..40_000).map(|n| (format!("é{n}"), 1.into())).collect();
     object.insert("metadata".to_owned(), json!({"name": "a"}));
-    stage.make(MAPS, &object.into()).await;
-    stage.end().await;
+    server.create(MAPS, &object.into()).await;
+    server.stop().await;
 }
 
 #[tokio::test]
-async fn objects_are_bounded_and_controllers_say_so() {
-    let stage = Stage::new(0).await;
+async fn the_object_limit_is_reported_by_controllers() {
+    let server = TestServer::new(0).await;
     let pods = "/api/v1/namespaces/default/pods";
     let deployments = "/apis/apps/v1/namespaces/default/deployments";
-    stage.make(deployments, &deployment("many", 0)).await;
-    stage
-        .until(&format!("{deployments}/many"), |one| one["status"]["observedGeneration"] == 1)
+    server.create(deployments, &deployment("many", 0)).await;
+    server
+        .wait_until(&format!("{deployments}/many"), |one| one["status"]["observedGeneration"] == 1)
         .await;
-    stage.sandbox.cluster.limit_objects(stage.sandbox.cluster.store.count() + 40);
+    server.sandbox.cluster.limit_objects(server.sandbox.cluster.store.count() + 40);
     let scale = json!({"spec": {"replicas": 100_000_000}});
-    stage.patch(&format!("{deployments}/many/scale"), "merge-patch+json", &scale).await;
-    let many = stage
-        .until(&format!("{deployments}/many"), |one| {
+    server.patch(&format!("{deployments}/many/scale"), "merge-patch+json", &scale).await;
+    let many = server
+        .wait_until(&format!("{deployments}/many"), |one| {
             one["status"]["conditions"]
                 .as_array()
                 .is_some_and(|all| all.iter().any(|one| one["type"] == "ReplicaFailure"))
@@ -101,7 +101,7 @@ async fn objects_are_bounded_and_controllers_say_so() {
     assert_eq!(failure["reason"], "FailedCreate");
     assert!(failure["message"].as_str().unwrap().contains("--objects-max"), "{failure}");
     assert!(many["status"]["replicas"].as_u64().is_some_and(|count| count > 0 && count <= 40));
-    let (status, told) = stage.post(pods, &pod("one-more")).await;
-    assert_eq!(status, 403, "{told}");
-    stage.end().await;
+    let (status, error) = server.post(pods, &pod("one-more")).await;
+    assert_eq!(status, 403, "{error}");
+    server.stop().await;
 }

@@ -1,9 +1,9 @@
-//! The real kubectl against the sandbox, where it is at hand.
+//! Upstream's kubectl against the sandbox, if it was built.
 
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::stage::{Stage, program, schedule};
+use crate::server::{TestServer, bind_pods, program};
 
 struct Shell {
     kubectl: PathBuf,
@@ -11,7 +11,7 @@ struct Shell {
 }
 
 impl Shell {
-    /// Runs a command; whether it went well, and all that it said.
+    /// Runs a command. Returns `true` if it succeeded, and its output.
     fn run(&self, command: &str) -> (bool, String) {
         let output = Command::new(&self.kubectl)
             .args(command.split_whitespace())
@@ -50,7 +50,7 @@ spec:
   - {name: app, imagee: x}
 ";
 
-/// Commands in order, whether they go well, and something that they say.
+/// Commands in order, the expected success, and a part of the expected output.
 const SCRIPT: &[(&str, bool, &str)] = &[
     ("version", true, "Server Version: v1.36.4"),
     ("get nodes", true, "node-2   Ready"),
@@ -139,15 +139,15 @@ const SCRIPT: &[(&str, bool, &str)] = &[
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn kubectl_works_as_it_does_elsewhere() {
+async fn kubectl_commands_succeed_with_upstreams_output() {
     let Some(kubectl) = program("kubectl") else {
         eprintln!("SKIPPED: kubectl was not found; build it with `cargo xtask controlplane up`");
         return;
     };
-    let stage = Stage::new(3).await;
-    let scheduler = schedule(&stage).await;
+    let server = TestServer::new(3).await;
+    let scheduler = bind_pods(&server).await;
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("kubeconfig"), stage.sandbox.kubeconfig()).unwrap();
+    std::fs::write(folder.path().join("kubeconfig"), server.sandbox.kubeconfig()).unwrap();
     std::fs::write(folder.path().join("web.yaml"), WEB).unwrap();
     std::fs::write(folder.path().join("typo.yaml"), TYPO).unwrap();
     let failures = tokio::task::spawn_blocking(move || {
@@ -170,5 +170,5 @@ async fn kubectl_works_as_it_does_elsewhere() {
         failures.join("\n\n")
     );
     scheduler.abort();
-    stage.end().await;
+    server.stop().await;
 }

@@ -1,4 +1,4 @@
-//! The sandbox over HTTP, with a client that knows nothing of it.
+//! The sandbox over HTTP, with an independent client.
 
 mod counts;
 mod errors;
@@ -10,7 +10,7 @@ mod objects;
 mod pods;
 mod requests;
 mod scheduler;
+mod server;
 mod snapshots;
-mod stage;
 mod watches;
 mod workloads;

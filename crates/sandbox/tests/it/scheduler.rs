@@ -1,14 +1,14 @@
-//! kube-scheduler itself on the sandbox, where it is at hand.
+//! Upstream's kube-scheduler on the sandbox, if it was built.
 
 use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
 
-use crate::stage::{Stage, deployment, program};
+use crate::server::{TestServer, deployment, program};
 
-/// Pods to schedule. Its client sends 50 requests a second by default, so this takes a while.
+/// Number of pods. The scheduler sends 50 requests per second by default, so this takes seconds.
 const PODS: u64 = 200;
 
-/// Ends the program however the test ends.
+/// Kills the program when it is dropped.
 struct Running(Child);
 
 impl Drop for Running {
@@ -26,20 +26,20 @@ async fn kube_scheduler_schedules_a_deployment() {
         );
         return;
     };
-    let stage = Stage::new(20).await;
+    let server = TestServer::new(20).await;
     let folder = tempfile::tempdir().unwrap();
     let kubeconfig = folder.path().join("kubeconfig");
-    std::fs::write(&kubeconfig, stage.sandbox.kubeconfig()).unwrap();
+    std::fs::write(&kubeconfig, server.sandbox.kubeconfig()).unwrap();
     let mut command = Command::new(scheduler);
     command.arg("--kubeconfig").arg(&kubeconfig).args(["--secure-port=0", "--leader-elect=true"]);
     let _running = Running(command.stderr(Stdio::null()).spawn().unwrap());
-    stage.make("/apis/apps/v1/namespaces/default/deployments", &deployment("web", PODS)).await;
-    stage
-        .until("/apis/apps/v1/namespaces/default/deployments/web", |value| {
+    server.create("/apis/apps/v1/namespaces/default/deployments", &deployment("web", PODS)).await;
+    server
+        .wait_until("/apis/apps/v1/namespaces/default/deployments/web", |value| {
             value["status"]["availableReplicas"] == PODS
         })
         .await;
-    let pods = stage.get("/api/v1/namespaces/default/pods").await.1;
+    let pods = server.get("/api/v1/namespaces/default/pods").await.1;
     let mut nodes: BTreeMap<&str, u64> = BTreeMap::new();
     for pod in pods["items"].as_array().unwrap() {
         *nodes.entry(pod["spec"]["nodeName"].as_str().unwrap()).or_default() += 1;
@@ -47,5 +47,5 @@ async fn kube_scheduler_schedules_a_deployment() {
     assert_eq!(nodes.values().sum::<u64>(), PODS);
     // It spreads equal pods over equal nodes.
     assert!(nodes.len() == 20 && nodes.values().all(|count| (8..=12).contains(count)), "{nodes:?}");
-    stage.end().await;
+    server.stop().await;
 }

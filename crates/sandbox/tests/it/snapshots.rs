@@ -1,4 +1,4 @@
-//! Snapshots of real clusters: what they hold stays as it is until something of it changes.
+//! Snapshots of real clusters stay unchanged until one of their workloads or pods changes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use sandbox::cluster::Cluster;
 use sandbox::{Options, Sandbox, create_system_objects, import};
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, deployment};
+use crate::server::{TestServer, deployment};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const REPLICA_SETS: &str = "/apis/apps/v1/namespaces/default/replicasets";
@@ -52,8 +52,8 @@ const KINDS: [(&str, &str); 7] = [
     ("Node", "v1"),
 ];
 
-/// Pods of owners of every kind: those that are in the file with other numbers of pods than they
-/// want, and those that are not in it.
+/// Pods of owners of every kind: owners in the file whose replicas differ from the number of their pods,
+/// and owners that are not in the file.
 fn snapshot() -> Value {
     let node = |name: &str| {
         json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "uid": name},
@@ -88,24 +88,24 @@ fn snapshot() -> Value {
     json!({"apiVersion": "v1", "kind": "List", "items": items})
 }
 
-async fn serve() -> (Stage, import::Imported) {
+async fn serve() -> (TestServer, import::Imported) {
     let cluster = Arc::new(Cluster::new());
     create_system_objects(&cluster);
     let imported = import::snapshot(&cluster, &snapshot().to_string()).expect("it is taken");
     let sandbox = Sandbox::serve(cluster, &Options::default()).await.expect("it starts");
-    (Stage::of(sandbox).await, imported)
+    (TestServer::of(sandbox).await, imported)
 }
 
-async fn names(stage: &Stage) -> BTreeSet<String> {
-    let list = stage.get(PODS).await.1;
+async fn names(server: &TestServer) -> BTreeSet<String> {
+    let list = server.get(PODS).await.1;
     let names = list["items"].as_array().expect("a list").iter();
     names.map(|pod| pod["metadata"]["name"].as_str().expect("a name").to_owned()).collect()
 }
 
-/// Makes one object for each controller and waits until it was looked at. Controllers look at what
-/// was there at the start before or together with what comes later, in the order of names.
-async fn all_controllers_have_looked(stage: &Stage) {
-    stage.make("/apis/apps/v1/namespaces/default/deployments", &deployment("zz", 1)).await;
+/// Creates an object for each controller and waits for its status. Controllers handle the imported objects
+/// before or together with later ones, in the order of names.
+async fn all_controllers_have_looked(server: &TestServer) {
+    server.create("/apis/apps/v1/namespaces/default/deployments", &deployment("zz", 1)).await;
     let spec = |more: Value| {
         let mut spec = json!({"selector": {"matchLabels": {"app": "zz"}}, "template": {"metadata": {"labels": {"app": "zz"}},
             "spec": {"nodeSelector": {"none": "such"}, "containers": [{"name": "c", "image": "i"}]}}});
@@ -122,49 +122,49 @@ async fn all_controllers_have_looked(stage: &Stage) {
         ),
         ("/apis/apps/v1/namespaces/default/daemonsets", spec(json!({})), "observedGeneration"),
     ] {
-        stage.make(path, &json!({"metadata": {"name": "zz"}, "spec": spec})).await;
-        stage.until(&format!("{path}/zz"), |one| one["status"][field] == 1).await;
+        server.create(path, &json!({"metadata": {"name": "zz"}, "spec": spec})).await;
+        server.wait_until(&format!("{path}/zz"), |one| one["status"][field] == 1).await;
     }
     let jobs = "/apis/batch/v1/namespaces/default/jobs";
     let job = json!({"metadata": {"name": "zz"}, "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}});
-    stage.make(jobs, &job).await;
-    stage.until(&format!("{jobs}/zz"), |one| one["status"]["active"] == 1).await;
+    server.create(jobs, &job).await;
+    server.wait_until(&format!("{jobs}/zz"), |one| one["status"]["active"] == 1).await;
     let controllers = "/api/v1/namespaces/default/replicationcontrollers";
     let one = json!({"metadata": {"name": "zz"}, "spec": {"replicas": 1, "selector": {"app": "zz"}, "template": {"metadata": {"labels": {"app": "zz"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}});
-    stage.make(controllers, &one).await;
-    stage.until(&format!("{controllers}/zz"), |one| one["status"]["replicas"] == 1).await;
-    stage
-        .until("/apis/apps/v1/namespaces/default/deployments/zz", |one| {
+    server.create(controllers, &one).await;
+    server.wait_until(&format!("{controllers}/zz"), |one| one["status"]["replicas"] == 1).await;
+    server
+        .wait_until("/apis/apps/v1/namespaces/default/deployments/zz", |one| {
             one["status"]["replicas"] == 1
         })
         .await;
-    // Garbage collection still works on what comes later.
+    // Garbage collection still deletes later objects.
     let orphan = json!({"metadata": {"name": "zz", "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "no", "uid": "no"}]}});
     let maps = "/api/v1/namespaces/default/configmaps";
-    stage.post(maps, &orphan).await;
-    stage.until(&format!("{maps}/zz"), |one| one["code"] == 404).await;
+    server.post(maps, &orphan).await;
+    server.wait_until(&format!("{maps}/zz"), |one| one["code"] == 404).await;
 }
 
 #[tokio::test]
 async fn pods_of_a_snapshot_stay_whatever_their_owners() {
-    let (stage, imported) = serve().await;
-    // Two of each kind, and three more.
+    let (server, imported) = serve().await;
+    // Two pods of each kind, and three more.
     let given = 2 * KINDS.len() + 3;
     assert_eq!(imported.held, KINDS.len() - 1);
-    // The owner of `node-0` is a node that is called otherwise.
+    // The owner of the pod `node-0` is a node that does not exist.
     assert_eq!(imported.without_owner, KINDS.len() + 1);
-    all_controllers_have_looked(&stage).await;
-    let mut left = names(&stage).await;
+    all_controllers_have_looked(&server).await;
+    let mut left = names(&server).await;
     left.retain(|name| !name.starts_with("zz"));
     assert_eq!(left.len(), given, "{left:?}");
-    let pod = stage.get(&format!("{PODS}/lost-replicaset-0")).await.1;
+    let pod = server.get(&format!("{PODS}/lost-replicaset-0")).await.1;
     assert_eq!(pod["metadata"]["ownerReferences"][0]["uid"], "absent-replicaset");
-    stage.end().await;
+    server.stop().await;
 }
 
 #[tokio::test]
-async fn a_workload_of_a_snapshot_works_again_once_it_or_a_pod_of_it_changes() {
-    let (stage, _) = serve().await;
+async fn controllers_resume_a_workload_of_a_snapshot_once_it_or_its_pods_change() {
+    let (server, _) = serve().await;
     let owned = |list: &Value, kind: &str| {
         let pods = list["items"].as_array().unwrap().iter();
         pods.filter(|pod| pod["metadata"]["ownerReferences"][0]["kind"] == kind)
@@ -174,25 +174,25 @@ async fn a_workload_of_a_snapshot_works_again_once_it_or_a_pod_of_it_changes() {
             })
             .count()
     };
-    // A pod that is deleted is replaced, as many as the spec says.
-    stage.delete(&format!("{PODS}/statefulset-7?gracePeriodSeconds=0")).await;
-    stage.until(PODS, |list| owned(list, "StatefulSet") >= 2).await;
-    // The pod that was there is not taken for outdated.
-    let pod = stage.get(&format!("{PODS}/statefulset-0")).await.1;
+    // A deleted pod is replaced, up to the number in the spec.
+    server.delete(&format!("{PODS}/statefulset-7?gracePeriodSeconds=0")).await;
+    server.wait_until(PODS, |list| owned(list, "StatefulSet") >= 2).await;
+    // The existing pod does not count as outdated.
+    let pod = server.get(&format!("{PODS}/statefulset-0")).await.1;
     assert_eq!(pod["metadata"]["uid"], "pod-statefulset-0");
     assert_eq!(pod["metadata"]["deletionTimestamp"], Value::Null);
-    let pod = stage.get(&format!("{PODS}/present-statefulset-1")).await.1;
+    let pod = server.get(&format!("{PODS}/present-statefulset-1")).await.1;
     assert_eq!(pod["metadata"]["labels"]["controller-revision-hash"], "old");
-    // Another number is another spec.
+    // Changing the replicas releases the workload.
     let three = json!({"spec": {"replicas": 3}});
     let set = format!("{REPLICA_SETS}/present-replicaset");
-    stage.patch(&set, "merge-patch+json", &three).await;
-    stage.until(PODS, |list| owned(list, "ReplicaSet") == 3).await;
-    // A new node is one more place for a daemon.
-    stage.make("/api/v1/nodes", &json!({"metadata": {"name": "n3"}})).await;
-    stage.until(PODS, |list| owned(list, "DaemonSet") == 3).await;
-    // The end of an owner is the end of its pods, also of a snapshot.
-    stage.delete(&set).await;
-    stage.until(PODS, |list| owned(list, "ReplicaSet") == 0).await;
-    stage.end().await;
+    server.patch(&set, "merge-patch+json", &three).await;
+    server.wait_until(PODS, |list| owned(list, "ReplicaSet") == 3).await;
+    // A new node gets a daemon pod.
+    server.create("/api/v1/nodes", &json!({"metadata": {"name": "n3"}})).await;
+    server.wait_until(PODS, |list| owned(list, "DaemonSet") == 3).await;
+    // The deletion of an owner deletes its pods, also those of a snapshot.
+    server.delete(&set).await;
+    server.wait_until(PODS, |list| owned(list, "ReplicaSet") == 0).await;
+    server.stop().await;
 }

@@ -1,36 +1,36 @@
-//! Watches: what they send, and how they end.
+//! The events and the end of watches.
 
 use http::Request;
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use serde_json::{Value, json};
 
-use crate::stage::{PATIENCE, Stage, pod};
+use crate::server::{TIMEOUT, TestServer, pod};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
-/// Lines of a stream.
+/// Lines of a streamed response.
 struct Lines {
     body: Body,
     rest: Vec<u8>,
 }
 
 impl Lines {
-    async fn open(stage: &Stage, path: &str) -> Self {
+    async fn open(server: &TestServer, path: &str) -> Self {
         let request = Request::get(path).body(Body::empty()).expect("a request");
-        let response = stage.client.send(request).await.expect("an answer");
+        let response = server.client.send(request).await.expect("an answer");
         assert_eq!(response.status(), 200);
         Self { body: response.into_body(), rest: Vec::new() }
     }
 
-    /// The next line; `None` at the end.
+    /// Returns the next line, or `None` at the end.
     async fn next(&mut self) -> Option<Value> {
         loop {
             if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.rest.drain(..=end).collect();
                 return Some(serde_json::from_slice(&line).expect("JSON"));
             }
-            let frame = tokio::time::timeout(PATIENCE, self.body.frame())
+            let frame = tokio::time::timeout(TIMEOUT, self.body.frame())
                 .await
                 .expect("something in time")?;
             if let Ok(data) = frame.expect("a frame").into_data() {
@@ -39,7 +39,7 @@ impl Lines {
         }
     }
 
-    /// Types and names of the next lines.
+    /// Returns types and names of the next events.
     async fn some(&mut self, count: usize) -> Vec<String> {
         let mut seen = Vec::new();
         for _ in 0..count {
@@ -52,29 +52,29 @@ impl Lines {
 }
 
 #[tokio::test]
-async fn a_watch_goes_on_where_a_list_ended() {
-    let stage = Stage::new(0).await;
-    stage.make(PODS, &pod("a")).await;
+async fn a_watch_resumes_from_the_version_of_a_list() {
+    let server = TestServer::new(0).await;
+    server.create(PODS, &pod("a")).await;
     let version =
-        stage.get(PODS).await.1["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
-    stage.make(PODS, &pod("b")).await;
-    stage.delete(&format!("{PODS}/a")).await;
+        server.get(PODS).await.1["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+    server.create(PODS, &pod("b")).await;
+    server.delete(&format!("{PODS}/a")).await;
     let mut lines =
-        Lines::open(&stage, &format!("{PODS}?watch=true&resourceVersion={version}")).await;
+        Lines::open(&server, &format!("{PODS}?watch=true&resourceVersion={version}")).await;
     assert_eq!(lines.some(2).await, ["ADDED b", "DELETED a"]);
-    stage.make(PODS, &pod("c")).await;
+    server.create(PODS, &pod("c")).await;
     assert_eq!(lines.some(1).await, ["ADDED c"]);
-    let mut anew = Lines::open(&stage, &format!("{PODS}?watch=true")).await;
-    assert_eq!(anew.some(2).await, ["ADDED b", "ADDED c"]);
-    stage.end().await;
+    let mut fresh = Lines::open(&server, &format!("{PODS}?watch=true")).await;
+    assert_eq!(fresh.some(2).await, ["ADDED b", "ADDED c"]);
+    server.stop().await;
 }
 
 #[tokio::test]
 async fn streaming_lists_end_with_a_bookmark() {
-    let stage = Stage::new(0).await;
-    stage.make(PODS, &pod("a")).await;
+    let server = TestServer::new(0).await;
+    server.create(PODS, &pod("a")).await;
     let query = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=1";
-    let mut lines = Lines::open(&stage, &format!("{PODS}?{query}")).await;
+    let mut lines = Lines::open(&server, &format!("{PODS}?{query}")).await;
     assert_eq!(lines.some(1).await, ["ADDED a"]);
     let mark = lines.next().await.unwrap();
     assert_eq!(mark["type"], "BOOKMARK");
@@ -82,56 +82,61 @@ async fn streaming_lists_end_with_a_bookmark() {
     // A last bookmark, then the end.
     assert_eq!(lines.next().await.unwrap()["type"], "BOOKMARK");
     assert_eq!(lines.next().await, None);
-    stage.end().await;
+    server.stop().await;
 }
 
 #[tokio::test]
-async fn what_leaves_the_view_is_deleted_and_what_enters_is_added() {
-    let stage = Stage::new(0).await;
+async fn objects_that_leave_or_enter_a_selection_are_deleted_and_added() {
+    let server = TestServer::new(0).await;
     let mut lines =
-        Lines::open(&stage, &format!("{PODS}?watch=true&labelSelector=tier%3Dfront")).await;
-    stage.make(PODS, &pod("a")).await;
+        Lines::open(&server, &format!("{PODS}?watch=true&labelSelector=tier%3Dfront")).await;
+    server.create(PODS, &pod("a")).await;
     let label = |value: Value| json!({"metadata": {"labels": {"tier": value}}});
     let path = format!("{PODS}/a");
-    stage.patch(&path, "merge-patch+json", &label(json!("front"))).await;
-    stage.patch(&path, "merge-patch+json", &json!({"metadata": {"annotations": {"x": "y"}}})).await;
-    stage.patch(&path, "merge-patch+json", &label(json!("back"))).await;
+    server.patch(&path, "merge-patch+json", &label(json!("front"))).await;
+    server
+        .patch(&path, "merge-patch+json", &json!({"metadata": {"annotations": {"x": "y"}}}))
+        .await;
+    server.patch(&path, "merge-patch+json", &label(json!("back"))).await;
     assert_eq!(lines.some(3).await, ["ADDED a", "MODIFIED a", "DELETED a"]);
-    stage.end().await;
+    server.stop().await;
 }
 
 #[tokio::test]
-async fn versions_that_are_forgotten_expire() {
-    let stage = Stage::new(0).await;
-    stage.sandbox.cluster.resource("", "pods").objects.limit_watch_cache(3);
+async fn compacted_versions_expire() {
+    let server = TestServer::new(0).await;
+    server.sandbox.cluster.resource("", "pods").objects.limit_watch_cache(3);
     for number in 0..9 {
-        stage.make(PODS, &pod(&format!("p{number}"))).await;
+        server.create(PODS, &pod(&format!("p{number}"))).await;
     }
-    let mut lines = Lines::open(&stage, &format!("{PODS}?watch=true&resourceVersion=1")).await;
+    let mut lines = Lines::open(&server, &format!("{PODS}?watch=true&resourceVersion=1")).await;
     let gone = lines.next().await.unwrap();
     assert_eq!((&gone["type"], &gone["object"]["code"]), (&json!("ERROR"), &json!(410)));
     assert_eq!(lines.next().await, None);
     let (status, gone) =
-        stage.get(&format!("{PODS}?resourceVersion=1&resourceVersionMatch=Exact")).await;
+        server.get(&format!("{PODS}?resourceVersion=1&resourceVersionMatch=Exact")).await;
     assert_eq!((status.as_u16(), &gone["reason"]), (410, &json!("Expired")));
-    stage.end().await;
+    server.stop().await;
 }
 
 #[tokio::test]
-async fn a_watcher_that_does_not_read_is_cut_off_and_nobody_else_waits() {
-    let stage = Stage::new(0).await;
-    stage.sandbox.cluster.resource("", "configmaps").objects.limit_watch_cache(50);
+async fn a_slow_watch_expires_and_does_not_block_writes() {
+    let server = TestServer::new(0).await;
+    server.sandbox.cluster.resource("", "configmaps").objects.limit_watch_cache(50);
     let maps = "/api/v1/namespaces/default/configmaps";
     let mut slow = Lines::open(
-        &stage,
-        &format!("{maps}?watch=true&resourceVersion={}", stage.sandbox.cluster.store.version()),
+        &server,
+        &format!("{maps}?watch=true&resourceVersion={}", server.sandbox.cluster.store.version()),
     )
     .await;
-    // More than fits into all buffers between us, so that the server has to wait for the reader.
+    // More than all buffers between server and client hold, so that the server has to wait for the client.
     let filler = "x".repeat(200_000);
     for number in 0..200 {
-        stage
-            .make(maps, &json!({"metadata": {"name": format!("c{number}")}, "data": {"x": filler}}))
+        server
+            .create(
+                maps,
+                &json!({"metadata": {"name": format!("c{number}")}, "data": {"x": filler}}),
+            )
             .await;
     }
     let mut last = Value::Null;
@@ -145,5 +150,5 @@ async fn a_watcher_that_does_not_read_is_cut_off_and_nobody_else_waits() {
         }
     }
     assert_eq!(last["object"]["code"], 410, "{}", last["type"]);
-    stage.end().await;
+    server.stop().await;
 }

@@ -1,4 +1,4 @@
-//! Objects that are due at a time.
+//! Timers of objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,8 +6,8 @@ use tokio::time::Instant;
 
 use super::Key;
 
-/// At most one time for each object, found by object and by time. Taking what is due costs as much as
-/// is due, however many objects wait.
+/// At most one timer per object, indexed by object and by time. [`Timers::take_due`] takes time
+/// proportional to the timers that are due, not to all timers.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     by_key: BTreeMap<Key, Instant>,
@@ -15,31 +15,31 @@ pub(super) struct Timers {
 }
 
 impl Timers {
-    /// Sets the time of an object, in place of the one it had.
+    /// Sets the timer of an object and replaces an earlier one.
     pub(super) fn set(&mut self, key: Key, at: Instant) {
         self.forget(&key);
         self.by_time.insert((at, key.clone()));
         self.by_key.insert(key, at);
     }
 
-    /// Takes away the time of an object.
+    /// Removes the timer of an object.
     pub(super) fn forget(&mut self, key: &Key) {
         if let Some((key, at)) = self.by_key.remove_entry(key) {
             self.by_time.remove(&(at, key));
         }
     }
 
-    /// The time of an object.
+    /// Returns when the timer of an object expires.
     pub(super) fn get(&self, key: &Key) -> Option<Instant> {
         self.by_key.get(key).copied()
     }
 
-    /// The earliest time.
+    /// Returns the earliest expiry.
     pub(super) fn next(&self) -> Option<Instant> {
         self.by_time.first().map(|(at, _)| *at)
     }
 
-    /// Takes out the objects whose time has come.
+    /// Removes and returns the objects whose timers have expired.
     pub(super) fn take_due(&mut self, now: Instant) -> Vec<Key> {
         let mut due = Vec::new();
         while self.next().is_some_and(|at| at <= now)
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_due_comes_in_order_and_each_object_once() {
+    fn due_objects_come_in_order_of_time_and_each_once() {
         let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);
         let mut timers = Timers::default();

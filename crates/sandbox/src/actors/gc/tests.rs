@@ -62,12 +62,12 @@ async fn foreground_deletion_takes_time_linear_in_the_dependents() {
         maps.objects.list("").objects.iter().all(|object| object.deleting)
     })
     .await;
-    // The dependents go one after another, as pods do.
+    // The dependents are deleted one after another, as pods are.
     let of = Arc::clone(&cluster);
     let collector = tokio::spawn(async move { run(&of).await });
     for name in &names {
         let dependent = maps.objects.get(&key_of("default", name)).unwrap();
-        release(&cluster, &maps, &dependent, WAIT).unwrap();
+        remove_finalizer(&cluster, &maps, &dependent, WAIT).unwrap();
         for _ in 0..4 {
             tokio::task::yield_now().await;
         }
@@ -95,7 +95,7 @@ async fn an_owner_waits_for_blocking_dependents_only() {
     let maps = cluster.resource("", "configmaps");
     assert!(is_deleting(&maps, "owner"));
     let blocking = maps.objects.get("default/blocking").unwrap();
-    release(&cluster, &maps, &blocking, "example.com/wait").unwrap();
+    remove_finalizer(&cluster, &maps, &blocking, "example.com/wait").unwrap();
     collect_until(&cluster, |maps| maps.objects.get("default/owner").is_none()).await;
     assert!(is_deleting(&maps, "other"));
 }

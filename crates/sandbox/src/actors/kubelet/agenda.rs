@@ -1,4 +1,4 @@
-//! When which step of which pod is due.
+//! Due times of the steps of all pods.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,35 +9,35 @@ use tokio::time::Instant;
 use super::life::Step;
 use crate::store::Object;
 
-/// A time, and a number that makes it unique and keeps the order of planning.
+/// Time, and a sequence number that makes it unique and keeps the order of planning.
 type Due = (Instant, u64);
 
-/// A step of a pod that is due.
+/// A due step of a pod.
 pub(super) struct Task {
     pub(super) key: Arc<str>,
     pub(super) uid: Box<str>,
     pub(super) step: Step,
 }
 
-/// The steps of all pods by their time.
+/// The steps of all pods, ordered by time.
 #[derive(Default)]
 pub(super) struct Agenda {
     tasks: BTreeMap<Due, Task>,
-    /// What stands in `tasks`, by the uid of the pod. There are no empty lists.
+    /// The entries of `tasks` by the uid of their pod. There are no empty lists.
     pods: BTreeMap<Box<str>, Vec<(Step, Due)>>,
     planned: u64,
 }
 
 impl Agenda {
-    /// Makes these the only steps of a pod, each after its time. A step that is planned already keeps
-    /// its time unless the new one is sooner. Returns the steps that were not planned before.
+    /// Replaces the steps of a pod; each is due after its delay. A step that was already planned keeps its
+    /// time unless the new one is earlier. Returns the steps that were not planned before.
     pub(super) fn plan(&mut self, pod: &Object, steps: &[(Step, Duration)]) -> Vec<Step> {
         let before = self.pods.remove(&pod.uid).unwrap_or_default();
         let mut after = Vec::new();
         let mut new = Vec::new();
         for &(step, wait) in steps {
             self.planned += 1;
-            // A time that no clock reaches never comes.
+            // Beyond the range of the clock, so never due.
             let Some(time) = Instant::now().checked_add(wait) else { continue };
             let mut due = (time, self.planned);
             match before.iter().find(|(old, _)| *old == step) {
@@ -59,14 +59,14 @@ impl Agenda {
         new
     }
 
-    /// Forgets the steps of a pod.
+    /// Removes the steps of a pod.
     pub(super) fn forget(&mut self, uid: &str) {
         for (_, due) in self.pods.remove(uid).unwrap_or_default() {
             self.tasks.remove(&due);
         }
     }
 
-    /// Takes the next step whose time has come.
+    /// Removes and returns the next step that is due.
     pub(super) fn take(&mut self) -> Option<Task> {
         let entry = self.tasks.first_entry().filter(|entry| entry.key().0 <= Instant::now())?;
         let (due, task) = entry.remove_entry();
@@ -79,7 +79,7 @@ impl Agenda {
         Some(task)
     }
 
-    /// When the next step is due.
+    /// Returns when the next step is due.
     pub(super) fn next(&self) -> Option<Instant> {
         self.tasks.keys().next().map(|(at, _)| *at)
     }
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn steps_that_are_not_wanted_any_more_are_dropped() {
+    async fn steps_missing_from_a_new_plan_are_dropped() {
         let mut agenda = Agenda::default();
         agenda.plan(&pod("a"), &[(Step::Exit, SECOND), (Step::Expire, 2 * SECOND)]);
         agenda.plan(&pod("b"), &[(Step::Exit, Duration::MAX)]);

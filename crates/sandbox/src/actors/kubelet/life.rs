@@ -1,7 +1,7 @@
-//! The life of a pod on its node: the stage that its object shows, and the steps that follow.
+//! The lifecycle of a pod on its node: the stage that its object shows, and the steps that follow.
 //!
-//! Nothing here reads a clock or writes an object: [`Stage::of`] and [`plan`] are functions of a pod and
-//! of the time that they get. The kubelet plans the steps and takes each one when its time has come.
+//! This module reads no clock and writes no object: [`Stage::of`] and [`plan`] are functions of a pod and
+//! a given time. The kubelet takes each planned step when it is due.
 
 use std::time::Duration;
 
@@ -10,57 +10,57 @@ use serde_json::Value;
 
 use crate::json::{at, holds, int, list, text, truth};
 
-/// How long the containers of a pod run before they exit by themselves, such as `5s`.
+/// Annotation: time after which the containers of a pod exit by themselves, such as `5s`.
 pub(crate) const RUNS_FOR: &str = "sandbox.novasphere.dev/runs-for";
-/// The exit code of containers that exit by themselves.
+/// Annotation: exit code of containers that exit by themselves.
 pub(crate) const EXIT_CODE: &str = "sandbox.novasphere.dev/exit-code";
-/// How long a pod takes to start.
+/// Annotation: time from the admission of a pod to the start of its containers.
 pub(crate) const STARTS_AFTER: &str = "sandbox.novasphere.dev/starts-after";
-/// How long the containers of a deleted pod take to stop, at most its grace period.
+/// Annotation: time that the containers of a deleted pod take to stop, at most the grace period.
 pub(crate) const STOPS_AFTER: &str = "sandbox.novasphere.dev/stops-after";
 
-/// How long the pods of jobs run without an annotation.
+/// Run time of pods of Jobs without the annotation.
 const JOB_RUNS_FOR: Duration = Duration::from_secs(1);
-/// How long containers take to stop without an annotation.
-const USUAL_STOP: Duration = Duration::from_secs(1);
-/// How long a container that has exited waits for its restart, doubled with every restart.
-const BACKOFF_FIRST: Duration = Duration::from_secs(10);
-const BACKOFF_LONGEST: Duration = Duration::from_mins(5);
+/// Time that containers take to stop without the annotation.
+const STOP_TIME: Duration = Duration::from_secs(1);
+/// Delay before the first restart of an exited container; it doubles with every restart.
+const BACKOFF_MIN: Duration = Duration::from_secs(10);
+const BACKOFF_MAX: Duration = Duration::from_mins(5);
 
-/// How identifiers of containers begin that a kubelet of the sandbox has started.
+/// Prefix of the ids of containers that a simulated kubelet has started.
 pub(super) const CONTAINER_SCHEME: &str = "sandbox://";
 
-/// What a pod on a node has come to, as its object shows it.
+/// Stage of a pod on a node, derived from its object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// It was bound, and its kubelet has not admitted it yet.
+    /// Bound, not yet admitted by its kubelet.
     Bound,
-    /// It was admitted, and its containers do not run yet.
+    /// Admitted; its containers do not run yet.
     Creating,
     /// Its containers run.
     Running,
     /// Its containers have exited and wait for their restart.
     BackOff,
-    /// It has succeeded or failed.
+    /// Succeeded or failed.
     Ended,
-    /// It was deleted, and its containers have not stopped yet.
+    /// Deleted; its containers have not stopped yet.
     Stopping,
-    /// It was deleted, and nothing of it runs.
+    /// Deleted; no container runs.
     Stopped,
 }
 
-/// What a kubelet does with a pod.
+/// A step that a kubelet takes for a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// Checks that the pod fits on the node.
     Admit,
-    /// Starts its containers, for the first time or again.
+    /// Starts the containers, for the first time or again.
     Start,
-    /// Says anew whether it is ready.
-    Judge,
-    /// Its containers exit by themselves.
+    /// Updates the condition `Ready`.
+    UpdateReadiness,
+    /// The containers exit by themselves.
     Exit,
-    /// Its `activeDeadlineSeconds` have passed.
+    /// The `activeDeadlineSeconds` of the pod have passed.
     Expire,
     /// Stops the containers of a deleted pod.
     Stop,
@@ -68,20 +68,20 @@ pub(super) enum Step {
     Remove,
 }
 
-/// The present, and how many seconds of a pod pass in one second.
+/// Current time, and the factor by which the time of pods runs faster than real time.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pace {
+pub(super) struct ScaledClock {
     pub(super) now: Timestamp,
     pub(super) speed: f64,
 }
 
 impl Stage {
-    /// The stage of a pod; `None` without a node.
+    /// Returns the stage of a pod, or `None` if it is not bound.
     pub(super) fn of(pod: &Value) -> Option<Self> {
         if text(pod, &["spec", "nodeName"]).is_empty() {
             return None;
         }
-        let ended = crate::pods::ended(pod);
+        let ended = crate::pods::is_finished(pod);
         if at(pod, &["metadata", "deletionTimestamp"]).is_some() {
             return Some(if ended { Self::Stopped } else { Self::Stopping });
         }
@@ -94,12 +94,12 @@ impl Stage {
         })
     }
 
-    /// Whether a step may be taken in this stage.
+    /// Returns `true` if a step may be taken in this stage.
     pub(super) fn allows(self, step: Step) -> bool {
         match step {
             Step::Admit => self == Self::Bound,
             Step::Start => matches!(self, Self::Creating | Self::BackOff),
-            Step::Judge | Step::Exit => self == Self::Running,
+            Step::UpdateReadiness | Step::Exit => self == Self::Running,
             Step::Expire => matches!(self, Self::Creating | Self::Running | Self::BackOff),
             Step::Stop => self == Self::Stopping,
             Step::Remove => self == Self::Stopped,
@@ -107,8 +107,8 @@ impl Stage {
     }
 }
 
-/// The steps of a pod that follow from its present stage, and how much later each is due.
-pub(super) fn plan(pod: &Value, pace: Pace) -> Vec<(Step, Duration)> {
+/// Returns the steps that follow from the stage of a pod, and the delay of each.
+pub(super) fn plan(pod: &Value, clock: ScaledClock) -> Vec<(Step, Duration)> {
     let mut steps = Vec::new();
     let mut add = |step, wait: Option<Duration>| steps.extend(wait.map(|wait| (step, wait)));
     let at_once = Some(Duration::ZERO);
@@ -117,33 +117,33 @@ pub(super) fn plan(pod: &Value, pace: Pace) -> Vec<(Step, Duration)> {
         Stage::Bound => add(Step::Admit, at_once),
         Stage::Creating => add(Step::Start, Some(starts_after(pod).unwrap_or_default())),
         Stage::Running => {
-            add(Step::Judge, at_once.filter(|_| misjudged(pod)));
+            add(Step::UpdateReadiness, at_once.filter(|_| readiness_is_outdated(pod)));
             add(Step::Exit, runs_for(pod));
         }
         Stage::BackOff => add(Step::Start, Some(backoff(pod))),
         Stage::Stopping => add(Step::Stop, Some(stops_after(pod))),
-        // With a grace period of 0 a finalizer holds it, and its end removes the object.
+        // With a grace period of 0 only finalizers hold the object, and removing the last one deletes it.
         Stage::Stopped => add(Step::Remove, at_once.filter(|_| grace(pod) != 0)),
         Stage::Ended => {}
     }
     if stage.allows(Step::Expire) {
-        add(Step::Expire, deadline(pod, pace));
+        add(Step::Expire, deadline(pod, clock));
     }
     steps
 }
 
-/// How long the containers of a pod take to start, if it says so.
+/// Returns the start delay of a pod if its annotation sets one.
 pub(super) fn starts_after(pod: &Value) -> Option<Duration> {
     time_in(pod, STARTS_AFTER)
 }
 
-/// The exit code of the containers of a pod when they exit by themselves.
+/// Returns the exit code of containers that exit by themselves.
 pub(super) fn exit_code(pod: &Value) -> i64 {
     text(pod, &["metadata", "annotations", EXIT_CODE]).parse().unwrap_or(0)
 }
 
 fn runs_for(pod: &Value) -> Option<Duration> {
-    // What a snapshot shows as running stays as it is.
+    // Containers that a snapshot shows as running keep running.
     let ours = list(pod, &["status", "containerStatuses"])
         .iter()
         .any(|status| text(status, &["containerID"]).starts_with(CONTAINER_SCHEME));
@@ -158,7 +158,7 @@ fn stops_after(pod: &Value) -> Duration {
         return Duration::ZERO;
     }
     let grace = Duration::from_secs(u64::try_from(grace(pod)).unwrap_or(0));
-    time_in(pod, STOPS_AFTER).unwrap_or(USUAL_STOP).min(grace)
+    time_in(pod, STOPS_AFTER).unwrap_or(STOP_TIME).min(grace)
 }
 
 fn grace(pod: &Value) -> i64 {
@@ -169,37 +169,37 @@ fn backoff(pod: &Value) -> Duration {
     let statuses = list(pod, &["status", "containerStatuses"]).iter();
     let restarts = statuses.filter_map(|status| int(status, &["restartCount"])).max().unwrap_or(0);
     let doublings = u32::try_from(restarts - 1).unwrap_or(0).min(8);
-    BACKOFF_FIRST.saturating_mul(1 << doublings).min(BACKOFF_LONGEST)
+    BACKOFF_MIN.saturating_mul(1 << doublings).min(BACKOFF_MAX)
 }
 
-fn deadline(pod: &Value, pace: Pace) -> Option<Duration> {
+fn deadline(pod: &Value, clock: ScaledClock) -> Option<Duration> {
     let allowed = int(pod, &["spec", "activeDeadlineSeconds"])?;
     let start: Timestamp = text(pod, &["status", "startTime"]).parse().ok()?;
-    let passed = (pace.now.as_second() - start.as_second()).max(0) as f64 * pace.speed;
+    let passed = (clock.now.as_second() - start.as_second()).max(0) as f64 * clock.speed;
     Some(Duration::try_from_secs_f64(allowed as f64 - passed).unwrap_or_default())
 }
 
-/// Whether all containers of a pod are ready. Without their statuses it is not known.
+/// Returns `true` if all containers of a pod are ready, or `None` without container statuses.
 pub(super) fn containers_ready(pod: &Value) -> Option<bool> {
     let statuses = list(pod, &["status", "containerStatuses"]);
     let ready = statuses.iter().all(|status| truth(status, &["ready"]));
     (!statuses.is_empty()).then_some(ready)
 }
 
-/// The conditions in the readiness gates of a pod that are not `True`.
+/// Returns the readiness gates of a pod whose conditions are not `True`.
 pub(super) fn closed_gates(pod: &Value) -> impl Iterator<Item = &str> {
     let gates = list(pod, &["spec", "readinessGates"]).iter();
     gates.map(|gate| text(gate, &["conditionType"])).filter(|kind| !holds(pod, kind))
 }
 
-/// Whether the condition `Ready` of a pod is not what its containers and gates make it.
-fn misjudged(pod: &Value) -> bool {
+/// Returns `true` if the condition `Ready` differs from what containers and readiness gates imply.
+fn readiness_is_outdated(pod: &Value) -> bool {
     containers_ready(pod)
         .is_some_and(|ready| holds(pod, "Ready") != (ready && closed_gates(pod).next().is_none()))
 }
 
-/// Whether a pod was admitted and has not ended, so that it takes what it requests.
-pub(super) fn takes_room(pod: &Value) -> bool {
+/// Returns `true` if a pod is admitted and not finished, so that it occupies its requests.
+pub(super) fn occupies_resources(pod: &Value) -> bool {
     match Stage::of(pod) {
         Some(Stage::Creating | Stage::Running | Stage::BackOff) => true,
         Some(Stage::Stopping) => {
@@ -210,7 +210,7 @@ pub(super) fn takes_room(pod: &Value) -> bool {
     }
 }
 
-/// Whether the containers of a pod wait to be started, and none runs.
+/// Returns `true` if containers of a pod wait for their start and none runs.
 fn waiting(pod: &Value) -> bool {
     let any = |state: &str| {
         let mut statuses = list(pod, &["status", "containerStatuses"]).iter();
@@ -219,12 +219,12 @@ fn waiting(pod: &Value) -> bool {
     any("waiting") && !any("running")
 }
 
-/// A time in an annotation.
+/// Returns the duration in an annotation.
 fn time_in(pod: &Value, annotation: &str) -> Option<Duration> {
     duration(text(pod, &["metadata", "annotations", annotation]))
 }
 
-/// A time such as `500ms`, `5s` or `2m`.
+/// Parses a duration such as `500ms`, `5s` or `2m`.
 pub(crate) fn duration(given: &str) -> Option<Duration> {
     let end = given.find(|c: char| c.is_ascii_alphabetic())?;
     let (number, unit) = given.split_at(end);
@@ -246,7 +246,7 @@ mod tests {
 
     use super::*;
 
-    const PACE: Pace = Pace { now: Timestamp::UNIX_EPOCH, speed: 1.0 };
+    const CLOCK: ScaledClock = ScaledClock { now: Timestamp::UNIX_EPOCH, speed: 1.0 };
 
     fn pod(phase: &str, state: Option<&str>) -> Value {
         let mut pod = json!({"metadata": {"annotations": {}}, "spec": {"nodeName": "n"}, "status": {"phase": phase}});
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn every_stage_leads_to_its_step() {
+    fn every_stage_plans_steps_that_it_allows() {
         let mut free = pod("Pending", None);
         free["spec"]["nodeName"] = "".into();
         let seconds = Duration::from_secs;
@@ -302,8 +302,8 @@ mod tests {
             (deleted(pod("Failed", Some("terminated")), 0), Some(Stage::Stopped), vec![]),
         ] {
             assert_eq!(Stage::of(&pod), stage, "{pod}");
-            assert_eq!(plan(&pod, PACE), steps, "{pod}");
-            for (step, _) in plan(&pod, PACE) {
+            assert_eq!(plan(&pod, CLOCK), steps, "{pod}");
+            for (step, _) in plan(&pod, CLOCK) {
                 assert!(stage.is_some_and(|stage| stage.allows(step)), "{step:?}: {pod}");
             }
         }
@@ -314,7 +314,7 @@ mod tests {
         let stop = |given: &str, grace: i64| {
             let mut pod = deleted(pod("Running", Some("running")), grace);
             pod["metadata"]["annotations"][STOPS_AFTER] = given.into();
-            plan(&pod, PACE)[0].1.as_secs()
+            plan(&pod, CLOCK)[0].1.as_secs()
         };
         assert_eq!(
             [stop("20s", 30), stop("20s", 5), stop("nonsense", 30), stop("0s", 30), stop("20s", 0)],
@@ -326,24 +326,30 @@ mod tests {
     fn a_deadline_counts_from_the_start_time_and_with_the_speed() {
         let mut pod = pod("Running", Some("running"));
         pod["spec"]["activeDeadlineSeconds"] = 100.into();
-        let pace = |second, speed| Pace { now: Timestamp::from_second(second).unwrap(), speed };
-        let left = |pace| plan(&pod, pace)[0].1.as_secs();
+        let clock =
+            |second, speed| ScaledClock { now: Timestamp::from_second(second).unwrap(), speed };
+        let left = |clock| plan(&pod, clock)[0].1.as_secs();
         assert_eq!(
-            [left(pace(0, 1.0)), left(pace(30, 1.0)), left(pace(4, 20.0)), left(pace(500, 1.0))],
+            [
+                left(clock(0, 1.0)),
+                left(clock(30, 1.0)),
+                left(clock(4, 20.0)),
+                left(clock(500, 1.0))
+            ],
             [100, 70, 20, 0]
         );
-        // A clock that was set back does not make the time longer.
-        assert_eq!(left(pace(-50, 1.0)), 100);
+        // A clock that was set back does not extend the deadline.
+        assert_eq!(left(clock(-50, 1.0)), 100);
     }
 
     #[test]
-    fn only_what_the_sandbox_started_ends_as_a_job_by_itself() {
+    fn pods_of_jobs_end_by_themselves_only_if_the_sandbox_started_them() {
         let mut pod = pod("Running", Some("running"));
         pod["metadata"]["ownerReferences"] = json!([{"kind": "Job"}]);
-        assert_eq!(plan(&pod, PACE), []);
+        assert_eq!(plan(&pod, CLOCK), []);
         pod["status"]["containerStatuses"][0]["containerID"] = "sandbox://1".into();
-        assert_eq!(plan(&pod, PACE), [(Step::Exit, JOB_RUNS_FOR)]);
+        assert_eq!(plan(&pod, CLOCK), [(Step::Exit, JOB_RUNS_FOR)]);
         pod["metadata"]["annotations"][RUNS_FOR] = "7s".into();
-        assert_eq!(plan(&pod, PACE), [(Step::Exit, Duration::from_secs(7))]);
+        assert_eq!(plan(&pod, CLOCK), [(Step::Exit, Duration::from_secs(7))]);
     }
 }

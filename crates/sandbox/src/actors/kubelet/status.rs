@@ -1,9 +1,9 @@
-//! What a kubelet writes into the status of a pod, for each step of its life.
+//! The status that a kubelet writes for each step of a pod's lifecycle.
 
 use serde_json::{Value, json};
 
 use super::life::{CONTAINER_SCHEME, closed_gates, containers_ready, exit_code};
-use super::room::Rejection;
+use super::requested::Rejection;
 use crate::json::{at, int, list, members, name, slot, text};
 use crate::subresources::set_condition;
 
@@ -11,17 +11,17 @@ use crate::subresources::set_condition;
 const CONDITIONS: [&str; 5] =
     ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
 
-/// Why a pod failed that was active for longer than its `activeDeadlineSeconds`.
+/// Reason of a pod that exceeded its `activeDeadlineSeconds`.
 pub(super) const EXPIRED: &str = "DeadlineExceeded";
 pub(super) const EXPIRED_MESSAGE: &str =
     "Pod was active on the node longer than the specified deadline";
 
-/// The exit code of a program that was ended by SIGTERM.
-const TERMINATED: i64 = 143;
-/// The exit code that a kubelet gives to containers that it knows nothing of.
-const UNKNOWN_EXIT: i64 = 137;
+/// Exit code of a process that was terminated by SIGTERM.
+const SIGTERM_EXIT_CODE: i64 = 143;
+/// Exit code that a kubelet reports for containers whose state is unknown.
+const UNKNOWN_EXIT_CODE: i64 = 137;
 
-/// The pod does not fit on the node.
+/// Returns a pod that was rejected at admission.
 pub(super) fn rejected(before: &Value, now: &str, rejection: &Rejection) -> Value {
     let mut pod = before.clone();
     let status = slot(&mut pod, &["status"]);
@@ -29,11 +29,11 @@ pub(super) fn rejected(before: &Value, now: &str, rejection: &Rejection) -> Valu
     status["reason"] = rejection.reason.as_str().into();
     status["message"] = format!("Pod was rejected: {}", rejection.message).into();
     crate::json::default(status, "startTime", now);
-    observe(before, status);
+    set_observed_generation(before, status);
     pod
 }
 
-/// The pod was admitted, and its containers are being created.
+/// Returns an admitted pod whose containers are being created.
 pub(super) fn creating(before: &Value, now: &str, host: &str) -> Value {
     let mut pod = before.clone();
     let statuses: Vec<Value> = list(before, &["spec", "containers"])
@@ -47,9 +47,9 @@ pub(super) fn creating(before: &Value, now: &str, host: &str) -> Value {
         })
         .collect();
     let status = slot(&mut pod, &["status"]);
-    begin(before, status, now, host);
+    set_admitted(before, status, now, host);
     status["containerStatuses"] = statuses.into();
-    let unready = unready(before);
+    let unready = unready_message(before);
     for (kind, truth) in [
         ("PodReadyToStartContainers", "False"),
         ("Initialized", "True"),
@@ -68,13 +68,13 @@ pub(super) fn creating(before: &Value, now: &str, host: &str) -> Value {
     pod
 }
 
-/// The containers of the pod run, for the first time or again.
+/// Returns the pod with running containers, started for the first time or again.
 pub(super) fn started(before: &Value, now: &str, host: &str, address: &str) -> Value {
     let mut pod = before.clone();
     let statuses = containers(before, now);
     let inits = init_containers(before, now);
     let status = slot(&mut pod, &["status"]);
-    begin(before, status, now, host);
+    set_admitted(before, status, now, host);
     status["phase"] = "Running".into();
     status["podIP"] = address.into();
     status["podIPs"] = json!([{"ip": address}]);
@@ -92,19 +92,19 @@ pub(super) fn started(before: &Value, now: &str, host: &str, address: &str) -> V
     pod
 }
 
-/// The pod says anew whether it is ready.
-pub(super) fn judged(before: &Value, now: &str) -> Value {
+/// Returns the pod with an updated condition `Ready`.
+pub(super) fn readiness_updated(before: &Value, now: &str) -> Value {
     let mut pod = before.clone();
     set_condition(slot(&mut pod, &["status"]), ready(before, now));
     pod
 }
 
-/// The condition `Ready`: all containers are ready, and all readiness gates are open.
+/// Returns the condition `Ready`: all containers are ready, and the conditions of all gates are `True`.
 fn ready(pod: &Value, now: &str) -> Value {
     if containers_ready(pod) != Some(true) {
         let mut one = condition(pod, "Ready", "False", now);
         one["reason"] = "ContainersNotReady".into();
-        one["message"] = unready(pod).into();
+        one["message"] = unready_message(pod).into();
         return one;
     }
     let closed: Vec<String> = closed_gates(pod)
@@ -126,7 +126,8 @@ fn ready(pod: &Value, now: &str) -> Value {
     one
 }
 
-/// The containers of the pod have exited by themselves, and wait for their restart if there is one.
+/// Returns the pod after its containers have exited by themselves; they wait for a restart if the
+/// restart policy has one.
 pub(super) fn exited(before: &Value, now: &str) -> Value {
     let code = exit_code(before);
     let again = match text(before, &["spec", "restartPolicy"]) {
@@ -135,7 +136,7 @@ pub(super) fn exited(before: &Value, now: &str) -> Value {
         _ => false,
     };
     if !again {
-        return end(before, now, code);
+        return terminate(before, now, code);
     }
     let mut pod = before.clone();
     let status = slot(&mut pod, &["status"]);
@@ -160,16 +161,16 @@ pub(super) fn exited(before: &Value, now: &str) -> Value {
     pod
 }
 
-/// The containers of a deleted pod have stopped. One that restarts always is a server and exits
-/// with 0; another was interrupted.
+/// Returns a deleted pod after its containers have stopped. With restartPolicy Always they count as
+/// servers that exit with 0, otherwise as interrupted.
 pub(super) fn stopped(before: &Value, now: &str) -> Value {
     let served = text(before, &["spec", "restartPolicy"]) == "Always";
-    end(before, now, if served { 0 } else { TERMINATED })
+    terminate(before, now, if served { 0 } else { SIGTERM_EXIT_CODE })
 }
 
-/// The pod was active for too long.
+/// Returns a pod that exceeded its active deadline.
 pub(super) fn expired(before: &Value, now: &str) -> Value {
-    let mut pod = end(before, now, TERMINATED);
+    let mut pod = terminate(before, now, SIGTERM_EXIT_CODE);
     let status = slot(&mut pod, &["status"]);
     status["phase"] = "Failed".into();
     status["reason"] = EXPIRED.into();
@@ -182,8 +183,8 @@ pub(super) fn expired(before: &Value, now: &str) -> Value {
     pod
 }
 
-/// All containers of the pod have ended for good: those that run end with this code.
-fn end(before: &Value, now: &str, code: i64) -> Value {
+/// Terminates all containers of the pod; those that run exit with this code.
+fn terminate(before: &Value, now: &str, code: i64) -> Value {
     let mut pod = before.clone();
     let status = slot(&mut pod, &["status"]);
     let mut codes = Vec::new();
@@ -196,7 +197,7 @@ fn end(before: &Value, now: &str, code: i64) -> Value {
             container["lastState"].clone()
         } else {
             json!({"terminated": {
-                "exitCode": UNKNOWN_EXIT, "reason": "ContainerStatusUnknown",
+                "exitCode": UNKNOWN_EXIT_CODE, "reason": "ContainerStatusUnknown",
                 "message": "The container could not be located when the pod was terminated",
                 "startedAt": null, "finishedAt": null,
             }})
@@ -215,15 +216,15 @@ fn end(before: &Value, now: &str, code: i64) -> Value {
     pod
 }
 
-/// What is set as soon as a kubelet has admitted a pod.
-fn begin(before: &Value, status: &mut Value, now: &str, host: &str) {
+/// Sets the fields that a kubelet sets at admission.
+fn set_admitted(before: &Value, status: &mut Value, now: &str, host: &str) {
     status["hostIP"] = host.into();
     status["hostIPs"] = json!([{"ip": host}]);
     crate::json::default(status, "startTime", now);
-    observe(before, status);
+    set_observed_generation(before, status);
 }
 
-fn observe(before: &Value, status: &mut Value) {
+fn set_observed_generation(before: &Value, status: &mut Value) {
     if let Some(generation) = before["metadata"].get("generation") {
         status["observedGeneration"] = generation.clone();
     }
@@ -237,7 +238,7 @@ fn condition(pod: &Value, kind: &str, truth: &str, now: &str) -> Value {
     condition
 }
 
-/// Conditions of others come first, as a kubelet leaves them.
+/// Sorts conditions: those of other writers first, then the kubelet's in its order.
 fn sort_conditions(status: &mut Value) {
     if let Some(Value::Array(conditions)) = status.get_mut("conditions") {
         conditions.sort_by_key(|condition| {
@@ -246,7 +247,7 @@ fn sort_conditions(status: &mut Value) {
     }
 }
 
-fn unready(pod: &Value) -> String {
+fn unready_message(pod: &Value) -> String {
     let names = list(pod, &["spec", "containers"]).iter();
     let names: Vec<&str> = names.map(|container| text(container, &["name"])).collect();
     format!("containers with unready status: [{}]", names.join(" "))

@@ -28,7 +28,7 @@ const UNMANAGED_METADATA: &[&str] = &[
 /// A set of fields as a tree of path elements: `f:name`, `k:{keys}`, `v:value`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct FieldSet {
-    /// Whether the path to this node is itself a member.
+    /// Set if the path to this node is itself a member.
     here: bool,
     children: BTreeMap<String, FieldSet>,
 }
@@ -123,8 +123,8 @@ impl FieldSet {
         }
     }
 
-    /// Removes the members of another set. Takes time in the smaller of both at each node, as there
-    /// may be many managers and one large set.
+    /// Removes the members of another set. Takes time proportional to the smaller one at each node, since
+    /// there may be many managers and one large set.
     pub(super) fn subtract(&mut self, other: &Self) {
         self.here &= !other.here;
         if other.children.len() < self.children.len() {
@@ -163,8 +163,8 @@ impl FieldSet {
         common
     }
 
-    /// Returns the members whose values differ in two objects. An item of a keyed list differs only
-    /// if one object lacks it: its members have paths of their own.
+    /// Returns the members whose values differ in two objects. An item of a keyed list differs only if one
+    /// object lacks it: its members have paths of their own.
     pub(super) fn differing(&self, left: &Value, right: &Value) -> Self {
         self.differing_below(false, Some(left), Some(right))
     }
@@ -332,7 +332,7 @@ fn tree(kind: &Kind, value: &Value, path: &mut Vec<String>) -> FieldSet {
 }
 
 /// Returns the keys of a list item as the JSON text that follows `k:`. `protocol` defaults to `TCP`, as
-/// the keys of ports have it upstream.
+/// in upstream's schema of ports.
 pub(super) fn key_text(item: &Value, keys: &[String]) -> String {
     let mut members = Map::new();
     for key in keys {
@@ -346,7 +346,7 @@ pub(super) fn key_text(item: &Value, keys: &[String]) -> String {
     Value::Object(members).to_string()
 }
 
-/// Returns a path as error messages show it: `.spec.containers[name="a"].image`.
+/// Formats a path for error messages: `.spec.containers[name="a"].image`.
 pub(super) fn display(path: &[String]) -> String {
     let mut text = String::new();
     for element in path {

@@ -8,8 +8,9 @@ use serde_json::{Map, Value};
 
 use super::fields::{PathElement, key_text};
 
-/// Sets of key names for which one list is indexed. The schema gives a list exactly one; further ones
-/// only come from forged managed fields, and each costs a pass over the list. Their items are absent.
+/// Maximum number of key sets by which one list is indexed. The schema gives a list exactly one; further
+/// ones come from forged managed fields only, and each costs a pass over the list. Their items are not
+/// found.
 const KEY_SETS_MAX: usize = 4;
 
 /// Finds the items of one list by path element. The list is indexed at the first lookup, so that n
@@ -72,7 +73,7 @@ fn positions(items: &[Value], identity: impl Fn(&Value) -> String) -> HashMap<St
 
 #[cfg(test)]
 thread_local! {
-    /// List items that this thread has indexed.
+    /// List items indexed by this thread.
     static VISITED: Cell<usize> = const { Cell::new(0) };
 }
 

@@ -1,4 +1,4 @@
-//! Managers and their fields.
+//! Field managers and their fields.
 
 use serde_json::json;
 
@@ -20,7 +20,7 @@ fn without_managers(mut value: Value) -> Value {
 }
 
 #[test]
-fn fields_that_are_not_applied_any_more_go() {
+fn fields_that_are_no_longer_applied_are_removed() {
     let alice = as_manager("alice", false);
     let first =
         json!({"metadata": {"name": "d", "labels": {"a": "1", "b": "2"}}, "spec": {"replicas": 1}});
@@ -31,13 +31,13 @@ fn fields_that_are_not_applied_any_more_go() {
 }
 
 #[test]
-fn others_fields_are_taken_only_by_force() {
+fn fields_of_other_managers_are_taken_over_only_by_force() {
     let live =
         run(&json!({}), &json!({"spec": {"replicas": 1}}), &as_manager("alice", false)).unwrap();
     let config = json!({"spec": {"replicas": 2}});
-    let refused = run(&live, &config, &as_manager("bob", false)).unwrap_err();
+    let error = run(&live, &config, &as_manager("bob", false)).unwrap_err();
     assert_eq!(
-        refused.message,
+        error.message,
         "Apply failed with 1 conflict: conflict with \"alice\": .spec.replicas"
     );
     let live = run(&live, &config, &as_manager("bob", true)).unwrap();
@@ -48,17 +48,17 @@ fn others_fields_are_taken_only_by_force() {
 }
 
 #[test]
-fn the_same_value_is_shared() {
+fn managers_share_fields_of_equal_value() {
     let config = json!({"spec": {"replicas": 1}});
     let live = run(&json!({}), &config, &as_manager("alice", false)).unwrap();
     let live = run(&live, &config, &as_manager("bob", false)).unwrap();
-    // Bob lets go; Alice still wants it.
+    // Bob drops the field; Alice still applies it.
     let live = run(&live, &json!({"spec": {"paused": true}}), &as_manager("bob", false)).unwrap();
     assert_eq!(without_managers(live)["spec"], json!({"replicas": 1, "paused": true}));
 }
 
 #[test]
-fn members_of_lists_have_managers_of_their_own() {
+fn items_of_keyed_lists_have_their_own_managers() {
     let config =
         |containers: Value| json!({"spec": {"template": {"spec": {"containers": containers}}}});
     let live =
@@ -90,10 +90,10 @@ fn updates_take_fields_over() {
         &as_manager("kubectl", false),
         Timestamp::UNIX_EPOCH,
     );
-    let refused =
+    let error =
         run(&scaled, &json!({"spec": {"replicas": 1}}), &as_manager("alice", false)).unwrap_err();
     assert_eq!(
-        refused.message,
+        error.message,
         "Apply failed with 1 conflict: conflict with \"kubectl\" using apps/v1: .spec.replicas"
     );
 }
@@ -120,7 +120,7 @@ fn each_list_is_indexed_once_however_many_of_its_items_are_applied() {
     updated["spec"] = config(0..ITEMS, "c")["spec"].clone();
     let options = as_manager("carol", false);
     record_updated(&deployments, &mut updated, &live, Part::Main, &options, Timestamp::UNIX_EPOCH);
-    // Five writes of two lists, which each index up to four versions of a list.
+    // Five writes of two lists; each write indexes up to four versions of a list.
     let visited = list_index::take_visited();
     assert!(visited <= 5 * 2 * 4 * ITEMS, "{visited} list items were visited");
 }

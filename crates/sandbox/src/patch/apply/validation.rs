@@ -1,4 +1,4 @@
-//! Managed fields that clients send: forged or broken ones must not get into the store.
+//! Validation of managed fields in requests.
 
 use serde_json::Value;
 
@@ -6,12 +6,12 @@ use super::fields;
 use crate::field_error::{FieldError, FieldErrorKind};
 use crate::json::{list, text};
 
-/// Limits of upstream.
+/// Maximum lengths in bytes, as upstream.
 const MANAGER_BYTES_MAX: usize = 128;
 const SUBRESOURCE_BYTES_MAX: usize = 256;
 
-/// Whether the fields of all entries can be read. If not, those of the live object stay, as upstream
-/// has it.
+/// Returns `true` if the fields of all entries can be parsed. If not, the entries of the stored object are
+/// kept, as upstream does.
 pub(crate) fn is_readable(object: &Value) -> bool {
     let Some(entries) = object["metadata"].get("managedFields") else { return true };
     entries.as_array().is_some_and(|entries| {
@@ -19,11 +19,11 @@ pub(crate) fn is_readable(object: &Value) -> bool {
     })
 }
 
-/// What is wrong with the entries of an object.
+/// Returns the problems of the managed fields of an object.
 pub(crate) fn problems(object: &Value) -> Vec<FieldError> {
     let mut problems = Vec::new();
-    for (place, entry) in list(object, &["metadata", "managedFields"]).iter().enumerate() {
-        let path = |field: &str| format!("metadata.managedFields[{place}].{field}");
+    for (index, entry) in list(object, &["metadata", "managedFields"]).iter().enumerate() {
+        let path = |field: &str| format!("metadata.managedFields[{index}].{field}");
         let operation = text(entry, &["operation"]);
         if !["Apply", "Update"].contains(&operation) {
             let why = "must be `Apply` or `Update`";

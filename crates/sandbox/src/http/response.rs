@@ -1,4 +1,4 @@
-//! Answers: bodies, forms, status codes.
+//! Responses: content negotiation, bodies, status codes and warnings.
 
 use std::convert::Infallible;
 
@@ -13,26 +13,26 @@ use crate::kinds::Kind;
 use crate::protobuf;
 use crate::status_error::StatusError;
 
-/// The body of an answer.
+/// The body of a response.
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
 
-/// The form in which a client wants objects.
+/// Output format that a client accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OutputFormat {
-    /// As they are.
-    Plain,
-    /// As a table.
+    /// JSON.
+    Json,
+    /// A `meta.k8s.io/v1` Table.
     Table,
-    /// Their metadata only.
+    /// PartialObjectMetadata.
     Metadata,
-    /// As they are, in their binary form.
+    /// Protobuf.
     Protobuf,
 }
 
-/// The first form of an `Accept` header that we know for a kind.
-pub(super) fn form_of(accept: &str, of: &Kind) -> Result<OutputFormat, StatusError> {
+/// Returns the first format of an `Accept` header that is available for a kind.
+pub(super) fn output_format(accept: &str, of: &Kind) -> Result<OutputFormat, StatusError> {
     if accept.trim().is_empty() {
-        return Ok(OutputFormat::Plain);
+        return Ok(OutputFormat::Json);
     }
     for one in accept.split(',') {
         let mut parts = one.split(';').map(str::trim);
@@ -52,7 +52,7 @@ pub(super) fn form_of(accept: &str, of: &Kind) -> Result<OutputFormat, StatusErr
                 .find(|(key, _)| *key == name)
         };
         match parameter("as").map(|(_, value)| value) {
-            None => return Ok(OutputFormat::Plain),
+            None => return Ok(OutputFormat::Json),
             Some("Table") => return Ok(OutputFormat::Table),
             Some("PartialObjectMetadata" | "PartialObjectMetadataList") => {
                 return Ok(OutputFormat::Metadata);
@@ -63,17 +63,17 @@ pub(super) fn form_of(accept: &str, of: &Kind) -> Result<OutputFormat, StatusErr
     Err(StatusError::not_acceptable())
 }
 
-/// A whole body of JSON.
+/// Responds with JSON bytes.
 pub(super) fn json_bytes(code: u16, bytes: Bytes) -> Response<Body> {
     with_body(code, "application/json", Full::new(bytes).boxed_unsync())
 }
 
-/// A value as JSON.
+/// Responds with a value as JSON.
 pub(super) fn json_value(code: u16, value: &Value) -> Response<Body> {
     json_bytes(code, value.to_string().into())
 }
 
-/// A value in its binary form, or as JSON if it has none.
+/// Responds with a value as protobuf, or as JSON if its kind has no protobuf form.
 pub(super) fn protobuf_value(code: u16, value: &Value) -> Response<Body> {
     match protobuf::encode(value) {
         Some(bytes) => {
@@ -83,12 +83,12 @@ pub(super) fn protobuf_value(code: u16, value: &Value) -> Response<Body> {
     }
 }
 
-/// Plain text.
+/// Responds with plain text.
 pub(super) fn text(code: u16, text: impl Into<Bytes>) -> Response<Body> {
     with_body(code, "text/plain; charset=utf-8", Full::new(text.into()).boxed_unsync())
 }
 
-/// Any body.
+/// Responds with a body of any content type.
 pub(super) fn with_body(code: u16, kind: &'static str, body: Body) -> Response<Body> {
     let mut response = Response::new(body);
     *response.status_mut() =
@@ -97,8 +97,8 @@ pub(super) fn with_body(code: u16, kind: &'static str, body: Body) -> Response<B
     response
 }
 
-/// A failure.
-pub(super) fn failed(failure: &StatusError) -> Response<Body> {
+/// Responds with an error as `Status`.
+pub(super) fn error_response(failure: &StatusError) -> Response<Body> {
     let mut response = json_value(failure.code, &failure.to_json());
     if let Some(seconds) = failure.retry_after() {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
@@ -106,8 +106,8 @@ pub(super) fn failed(failure: &StatusError) -> Response<Body> {
     response
 }
 
-/// Success without an object.
-pub(super) fn done(code: u16, details: Option<Value>) -> Response<Body> {
+/// Responds with a `Status` of success.
+pub(super) fn success(code: u16, details: Option<Value>) -> Response<Body> {
     let mut status =
         json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"});
     match details {
@@ -117,16 +117,16 @@ pub(super) fn done(code: u16, details: Option<Value>) -> Response<Body> {
     json_value(code, &status)
 }
 
-/// Bytes of one warning and of all warnings of an answer, as upstream has it. There may be one for each
-/// field of a request, more than a head can hold.
+/// Maximum length of one warning and of all warnings of a response, in bytes, as upstream. Each field of
+/// a request may cause a warning, so together they could exceed the size of a header block.
 const WARNING_BYTES_MAX: usize = 256;
 const WARNINGS_BYTES_MAX: usize = 4 << 10;
 
-/// Warnings of an answer: some clients read no more than 100 headers.
+/// Maximum number of warnings of a response: some clients read at most 100 headers.
 const WARNINGS_MAX: usize = 64;
 
-/// Adds warnings for the client to show, as many as fit.
-pub(super) fn warn(response: &mut Response<Body>, warnings: &[String]) {
+/// Adds warnings to a response, within the limits.
+pub(super) fn add_warnings(response: &mut Response<Body>, warnings: &[String]) {
     let mut left = WARNINGS_BYTES_MAX;
     for warning in warnings.iter().take(WARNINGS_MAX) {
         let shown = &warning[..warning.floor_char_boundary(WARNING_BYTES_MAX)];

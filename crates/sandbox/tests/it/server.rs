@@ -1,4 +1,4 @@
-//! A sandbox for one test, and a client of it.
+//! A sandbox and a client for one test.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use sandbox::{Options, Sandbox};
 use serde_json::{Value, json};
 
-/// How long anything may take here.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
+/// Time-out of each wait.
+pub(crate) const TIMEOUT: Duration = Duration::from_mins(3);
 
-/// One of upstream's programs, as `cargo xtask controlplane` builds them. CI has them all.
+/// Returns the path of an upstream program if `cargo xtask controlplane` has built it. CI has built all.
 pub(crate) fn program(name: &str) -> Option<PathBuf> {
     let programs = controlplane::installed_programs().expect("the cache can be read");
     assert!(programs.is_some() || std::env::var_os("CI").is_none(), "{name} was not built");
@@ -20,12 +20,12 @@ pub(crate) fn program(name: &str) -> Option<PathBuf> {
 }
 
 /// A sandbox and a client of it.
-pub(crate) struct Stage {
+pub(crate) struct TestServer {
     pub(crate) sandbox: Sandbox,
     pub(crate) client: kube::Client,
 }
 
-impl Stage {
+impl TestServer {
     pub(crate) async fn new(nodes: usize) -> Self {
         Self::with(&Options { nodes, ..Options::default() }).await
     }
@@ -34,19 +34,19 @@ impl Stage {
         Self::of(Sandbox::start(options).await.expect("it starts")).await
     }
 
-    /// A client of a sandbox.
+    /// Creates a client of a running sandbox.
     pub(crate) async fn of(sandbox: Sandbox) -> Self {
         let kubeconfig = Kubeconfig::from_yaml(&sandbox.kubeconfig()).expect("a kubeconfig");
         let options = KubeConfigOptions::default();
         let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options);
         let mut config = config.await.expect("a config");
-        // Answers are looked at as they come.
+        // Tests check every response, so nothing is retried.
         config.default_retry = false;
         let client = kube::Client::try_from(config).expect("a client");
         Self { sandbox, client }
     }
 
-    /// Sends a request; status and body.
+    /// Sends a request. Returns status and body.
     pub(crate) async fn send(
         &self,
         method: Method,
@@ -59,7 +59,7 @@ impl Stage {
             request = request.header("content-type", kind);
         }
         let request = request.body(Body::from(body.into())).expect("a request");
-        let response = tokio::time::timeout(PATIENCE, self.client.send(request))
+        let response = tokio::time::timeout(TIMEOUT, self.client.send(request))
             .await
             .expect("an answer in time")
             .expect("an answer");
@@ -86,15 +86,15 @@ impl Stage {
         self.send(Method::DELETE, path, "", "").await
     }
 
-    /// Posts what must be taken.
-    pub(crate) async fn make(&self, path: &str, body: &Value) -> Value {
+    /// Creates an object, which must succeed.
+    pub(crate) async fn create(&self, path: &str, body: &Value) -> Value {
         let (status, value) = self.post(path, body).await;
         assert_eq!(status, 201, "{path}: {value}");
         value
     }
 
-    /// Waits until an object is as it should be.
-    pub(crate) async fn until(&self, path: &str, holds: impl Fn(&Value) -> bool) -> Value {
+    /// Waits until a condition on the object at a path holds.
+    pub(crate) async fn wait_until(&self, path: &str, holds: impl Fn(&Value) -> bool) -> Value {
         let mut last = Value::Null;
         for _ in 0..600 {
             last = self.get(path).await.1;
@@ -103,10 +103,10 @@ impl Stage {
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        panic!("{path} did not come to what was expected; last: {last:#}");
+        panic!("timed out waiting for {path}; last: {last:#}");
     }
 
-    pub(crate) async fn end(self) {
+    pub(crate) async fn stop(self) {
         drop(self.client);
         self.sandbox.stop().await;
     }
@@ -123,13 +123,13 @@ pub(crate) fn deployment(name: &str, replicas: u64) -> Value {
         "template": {"metadata": {"labels": {"app": name}}, "spec": {"containers": [{"name": "app", "image": "app:1"}]}}}})
 }
 
-/// Binds every pod that comes up, to any node: a scheduler that does not think.
-pub(crate) async fn schedule(stage: &Stage) -> tokio::task::JoinHandle<()> {
-    let cluster = std::sync::Arc::clone(&stage.sandbox.cluster);
-    let client = stage.client.clone();
+/// Binds every unbound pod to some node, without checking whether it fits.
+pub(crate) async fn bind_pods(server: &TestServer) -> tokio::task::JoinHandle<()> {
+    let cluster = std::sync::Arc::clone(&server.sandbox.cluster);
+    let client = server.client.clone();
     tokio::spawn(async move {
         let (pods, nodes) = (cluster.resource("", "pods"), cluster.resource("", "nodes"));
-        let mut news = pods.objects.subscribe();
+        let mut updates = pods.objects.subscribe();
         loop {
             let placed = nodes.objects.list("").objects;
             for (number, pod) in pods.objects.list("").objects.iter().enumerate() {
@@ -155,7 +155,7 @@ pub(crate) async fn schedule(stage: &Stage) -> tokio::task::JoinHandle<()> {
                     }
                 }
             }
-            if news.changed().await.is_err() {
+            if updates.changed().await.is_err() {
                 return;
             }
         }

@@ -1,4 +1,4 @@
-//! A small cluster in virtual time, for tests of kubelets and nodes.
+//! A cluster of one node in virtual time, for tests of kubelets and nodes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,12 +15,12 @@ use crate::store::ChangeKind;
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 
 /// A cluster with one node, its kubelet, and the controllers of nodes.
-pub(super) struct Yard {
-    pub(super) cluster: Arc<Cluster>,
+pub(super) struct TestCluster {
+    pub(super) inner: Arc<Cluster>,
     _tasks: JoinSet<()>,
 }
 
-impl Yard {
+impl TestCluster {
     pub(super) fn new(speed: f64) -> Self {
         let cluster = Arc::new(crate::testing::cluster());
         let node = crate::actors::nodes::plain(0);
@@ -38,36 +38,36 @@ impl Yard {
             let of = Arc::clone(&cluster);
             tasks.spawn(async move { controller::run(&of, &*controller).await });
         }
-        Self { cluster, _tasks: tasks }
+        Self { inner: cluster, _tasks: tasks }
     }
 
     pub(super) fn pods(&self) -> Arc<Resource> {
-        self.cluster.resource("", "pods")
+        self.inner.resource("", "pods")
     }
 
-    /// Creates a pod with annotations, bound to a node unless its name is empty.
-    pub(super) fn make(&self, name: &str, node: &str, edit: impl FnOnce(&mut Value)) {
+    /// Creates a pod, bound to `node` unless that is empty.
+    pub(super) fn create(&self, name: &str, node: &str, edit: impl FnOnce(&mut Value)) {
         let mut pod = crate::testing::pod(name);
         if !node.is_empty() {
             pod["spec"]["nodeName"] = node.into();
         }
         edit(&mut pod);
-        self.cluster.create(&self.pods(), "default", pod, &WriteOptions::default()).unwrap();
+        self.inner.create(&self.pods(), "default", pod, &WriteOptions::default()).unwrap();
     }
 
     pub(super) fn get(&self, name: &str) -> Option<Value> {
-        self.cluster.value(&self.pods(), "default", name)
+        self.inner.value(&self.pods(), "default", name)
     }
 
     pub(super) fn delete(&self, name: &str, grace: Option<i64>) {
         let options = DeleteOptions { grace, ..DeleteOptions::default() };
-        self.cluster.delete(&self.pods(), "default", name, &options).unwrap();
+        self.inner.delete(&self.pods(), "default", name, &options).unwrap();
     }
 
     pub(super) fn edit(&self, name: &str, part: Part, edit: impl Fn(&mut Value)) {
         let options = WriteOptions::default();
         let written =
-            self.cluster.change(&self.pods(), "default", name, part, &options, |_, before| {
+            self.inner.change(&self.pods(), "default", name, part, &options, |_, before| {
                 let mut pod = before.clone();
                 edit(&mut pod);
                 Ok(Some(pod))
@@ -75,8 +75,8 @@ impl Yard {
         written.unwrap();
     }
 
-    /// Waits in virtual time until a pod is as it should be; `None` when it is gone.
-    pub(super) async fn until(
+    /// Waits in virtual time until `holds` accepts the pod, which is `None` once it is removed.
+    pub(super) async fn wait_until(
         &self,
         name: &str,
         holds: impl Fn(Option<&Value>) -> bool,
@@ -88,21 +88,22 @@ impl Yard {
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        panic!("{name} did not come to what was expected: {:#?}", self.get(name));
+        panic!("timed out waiting for {name}: {:#?}", self.get(name));
     }
 
-    pub(super) async fn phase(&self, name: &str, phase: &str) -> Value {
-        let pod = self.until(name, |pod| pod.is_some_and(|pod| pod["status"]["phase"] == phase));
+    pub(super) async fn wait_for_phase(&self, name: &str, phase: &str) -> Value {
+        let pod =
+            self.wait_until(name, |pod| pod.is_some_and(|pod| pod["status"]["phase"] == phase));
         pod.await.unwrap()
     }
 
-    pub(super) async fn gone(&self, name: &str) {
-        self.until(name, |pod| pod.is_none()).await;
+    pub(super) async fn wait_until_removed(&self, name: &str) {
+        self.wait_until(name, |pod| pod.is_none()).await;
     }
 
-    /// The reasons of all events about a pod, in order.
+    /// Returns the reasons of all events about a pod, in order.
     pub(super) fn events(&self, name: &str) -> Vec<String> {
-        let events = self.cluster.resource("", "events").objects.list("").objects;
+        let events = self.inner.resource("", "events").objects.list("").objects;
         let mut events: Vec<_> =
             events.iter().map(|event| (event.version, event.value())).collect();
         events.sort_by_key(|(version, _)| *version);
@@ -110,8 +111,8 @@ impl Yard {
         about.map(|(_, event)| text(event, &["reason"]).to_owned()).collect()
     }
 
-    /// What was told of a pod since it was made: what happened, its phase, and whether it was deleted.
-    pub(super) fn told(&self, name: &str) -> Vec<(ChangeKind, String, bool)> {
+    /// Returns the watch events of a pod: kind, phase, and whether it was being deleted.
+    pub(super) fn history(&self, name: &str) -> Vec<(ChangeKind, String, bool)> {
         let batch = self.pods().objects.after(0, 1000).unwrap();
         let about = batch.changes.iter().filter(|change| &*change.object.name == name);
         about

@@ -1,17 +1,17 @@
-//! What the admitted pods of each node take, and whether one more fits.
+//! Requests and host ports of the admitted pods of each node, and the check whether one more pod fits.
 //!
-//! The sums are kept up to date with every pod that comes and goes, so a check costs as much as the pod
-//! asks for, however many pods the node has.
+//! The sums are updated with every admitted and finished pod, so a check takes time proportional to the
+//! requests of the pod, not to the number of pods on the node.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use crate::actors::affinity;
-use crate::json::{at, int, list, map, text, truth};
+use crate::json::{at, int, list, map, quantity, text, truth};
 use crate::quantity::Quantity;
 
-/// Why a pod was not admitted.
+/// Reason and message of a rejected pod.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Rejection {
     pub(super) reason: String,
@@ -21,87 +21,87 @@ pub(super) struct Rejection {
 /// Amounts by resource: thousandths for CPU, whole units for all others.
 type Amounts = BTreeMap<String, i128>;
 
-/// A port of a node: protocol, number, and the address that it is taken on.
+/// A host port: protocol, number, and host address.
 type Port = (String, i64, String);
 
-/// What one pod takes of its node.
+/// Requests and host ports of one pod.
 #[derive(Debug, PartialEq, Eq)]
-struct Share {
+struct PodRequests {
     node: String,
     amounts: Amounts,
     ports: Vec<Port>,
 }
 
-/// What all pods of a node take together.
+/// Sum of the requests and host ports of the pods of a node.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Sum {
+struct NodeRequests {
     pods: i128,
     amounts: Amounts,
     ports: BTreeMap<Port, usize>,
 }
 
-/// What the pods of all nodes take.
+/// Requests and host ports of the admitted pods of all nodes.
 #[derive(Debug, Default)]
-pub(super) struct Room {
-    shares: BTreeMap<Box<str>, Share>,
-    nodes: BTreeMap<String, Sum>,
+pub(super) struct Requested {
+    pods_by_uid: BTreeMap<Box<str>, PodRequests>,
+    nodes: BTreeMap<String, NodeRequests>,
 }
 
-impl Room {
-    /// Counts an admitted pod, once, with what it asks for now.
-    pub(super) fn take(&mut self, pod: &Value) {
-        let share = Share::of(pod);
+impl Requested {
+    /// Counts an admitted pod once, with its current requests.
+    pub(super) fn add(&mut self, pod: &Value) {
+        let pod_requests = PodRequests::of(pod);
         let uid = crate::json::uid(pod);
-        if self.shares.get(uid) == Some(&share) {
+        if self.pods_by_uid.get(uid) == Some(&pod_requests) {
             return;
         }
-        self.give_back(uid);
-        let sum = self.nodes.entry(share.node.clone()).or_default();
-        sum.pods += 1;
-        for (resource, amount) in &share.amounts {
-            *sum.amounts.entry(resource.clone()).or_default() += amount;
+        self.remove(uid);
+        let node_requests = self.nodes.entry(pod_requests.node.clone()).or_default();
+        node_requests.pods += 1;
+        for (resource, amount) in &pod_requests.amounts {
+            *node_requests.amounts.entry(resource.clone()).or_default() += amount;
         }
-        for port in &share.ports {
-            *sum.ports.entry(port.clone()).or_default() += 1;
+        for port in &pod_requests.ports {
+            *node_requests.ports.entry(port.clone()).or_default() += 1;
         }
-        self.shares.insert(uid.into(), share);
+        self.pods_by_uid.insert(uid.into(), pod_requests);
     }
 
-    /// Counts a pod no more.
-    pub(super) fn give_back(&mut self, uid: &str) {
-        let Some(share) = self.shares.remove(uid) else { return };
-        let Some(sum) = self.nodes.get_mut(&share.node) else { return };
-        sum.pods -= 1;
-        for (resource, amount) in &share.amounts {
-            *sum.amounts.entry(resource.clone()).or_default() -= amount;
+    /// Removes a pod from the sums.
+    pub(super) fn remove(&mut self, uid: &str) {
+        let Some(pod_requests) = self.pods_by_uid.remove(uid) else { return };
+        let Some(node_requests) = self.nodes.get_mut(&pod_requests.node) else { return };
+        node_requests.pods -= 1;
+        for (resource, amount) in &pod_requests.amounts {
+            *node_requests.amounts.entry(resource.clone()).or_default() -= amount;
         }
-        for port in &share.ports {
-            if let Some(count) = sum.ports.get_mut(port) {
+        for port in &pod_requests.ports {
+            if let Some(count) = node_requests.ports.get_mut(port) {
                 *count -= 1;
             }
         }
-        sum.amounts.retain(|_, amount| *amount != 0);
-        sum.ports.retain(|_, count| *count > 0);
-        if sum.pods == 0 {
-            self.nodes.remove(&share.node);
+        node_requests.amounts.retain(|_, amount| *amount != 0);
+        node_requests.ports.retain(|_, count| *count > 0);
+        if node_requests.pods == 0 {
+            self.nodes.remove(&pod_requests.node);
         }
     }
 
-    /// Whether a pod that is not counted yet fits on a node, checked in upstream's order.
+    /// Checks whether a pod that is not counted yet fits on a node, in upstream's order.
     pub(super) fn check(&self, pod: &Value, node: &Value) -> Result<(), Rejection> {
-        let share = Share::of(pod);
-        let none = Sum::default();
-        let sum = self.nodes.get(crate::json::name(node)).unwrap_or(&none);
-        check_amounts(&share, sum, node)?;
+        let pod_requests = PodRequests::of(pod);
+        let none = NodeRequests::default();
+        let node_requests = self.nodes.get(crate::json::name(node)).unwrap_or(&none);
+        check_amounts(&pod_requests, node_requests, node)?;
         if !affinity::matches(pod, node) {
             let message = "node(s) didn't match Pod's node affinity/selector";
             return Err(Rejection::predicate("NodeAffinity", message));
         }
-        if share.ports.iter().any(|port| sum.conflicts(port)) {
+        if pod_requests.ports.iter().any(|port| node_requests.conflicts(port)) {
             let message = "node(s) didn't have free ports for the requested pod ports";
             return Err(Rejection::predicate("NodePorts", message));
         }
-        // A kubelet looks at no other effect.
+        // Kubelets ignore taints with other effects.
         if !affinity::tolerates_all(pod, node, &["NoExecute"]) {
             let message = "node(s) had taints that the pod didn't tolerate";
             return Err(Rejection::predicate("TaintToleration", message));
@@ -125,29 +125,32 @@ impl Rejection {
     }
 }
 
-fn check_amounts(share: &Share, sum: &Sum, node: &Value) -> Result<(), Rejection> {
+fn check_amounts(
+    pod_requests: &PodRequests,
+    node_requests: &NodeRequests,
+    node: &Value,
+) -> Result<(), Rejection> {
     let given = |part| at(node, &["status", part]).filter(|given| given.is_object());
-    // Without either the node has not said yet what it has.
+    // The node has reported neither allocatable nor capacity yet.
     let Some(given) = given("allocatable").or_else(|| given("capacity")) else { return Ok(()) };
-    let capacity = |resource: &str| {
-        let quantity = given.get(resource).and_then(Value::as_str).and_then(Quantity::parse);
-        quantity.map(|quantity| units(resource, quantity))
-    };
+    let capacity =
+        |resource: &str| quantity(given, &[resource]).map(|quantity| units(resource, quantity));
     let pods = capacity("pods").unwrap_or(0);
-    if sum.pods + 1 > pods {
-        return Err(Rejection::resource("pods", 1, sum.pods, pods));
+    if node_requests.pods + 1 > pods {
+        return Err(Rejection::resource("pods", 1, node_requests.pods, pods));
     }
     let first = ["cpu", "memory", "ephemeral-storage"];
-    let others = share.amounts.keys().map(String::as_str).filter(|name| !first.contains(name));
+    let others =
+        pod_requests.amounts.keys().map(String::as_str).filter(|name| !first.contains(name));
     for resource in first.into_iter().chain(others) {
-        let requested = share.amounts.get(resource).copied().unwrap_or(0);
+        let requested = pod_requests.amounts.get(resource).copied().unwrap_or(0);
         let capacity = match capacity(resource) {
             Some(capacity) => capacity,
-            // Extended resources that a node does not have are managed for the whole cluster.
+            // As upstream, an extended resource that the node lacks counts as managed at cluster level.
             None if extended(resource) => continue,
             None => 0,
         };
-        let used = sum.amounts.get(resource).copied().unwrap_or(0);
+        let used = node_requests.amounts.get(resource).copied().unwrap_or(0);
         if requested > 0 && requested > capacity - used {
             return Err(Rejection::resource(resource, requested, used, capacity));
         }
@@ -155,7 +158,7 @@ fn check_amounts(share: &Share, sum: &Sum, node: &Value) -> Result<(), Rejection
     Ok(())
 }
 
-/// Whether a resource is not one of Kubernetes' own.
+/// Returns `true` if a resource name has a domain other than `kubernetes.io`.
 fn extended(resource: &str) -> bool {
     let domain = resource.split_once('/').map_or("", |(domain, _)| domain);
     !domain.is_empty() && domain != "kubernetes.io" && !domain.ends_with(".kubernetes.io")
@@ -165,7 +168,7 @@ fn units(resource: &str, quantity: Quantity) -> i128 {
     i128::from(if resource == "cpu" { quantity.milli() } else { quantity.whole() })
 }
 
-impl Share {
+impl PodRequests {
     fn of(pod: &Value) -> Self {
         let mut names = crate::pods::resources(pod, "requests");
         names.extend(map(pod, &["spec", "overhead"]).map(|(name, _)| name.clone()));
@@ -182,8 +185,8 @@ impl Share {
     }
 }
 
-impl Sum {
-    /// Whether a port is taken, on the same address or on all.
+impl NodeRequests {
+    /// Returns `true` if a port is in use on the same address, or either address is the wildcard.
     fn conflicts(&self, (protocol, number, address): &Port) -> bool {
         let of_number = (protocol.clone(), *number, String::new())..;
         let taken = self.ports.range(of_number).map(|(port, _)| port);
@@ -194,7 +197,7 @@ impl Sum {
 
 const ANY: &str = "0.0.0.0";
 
-/// The ports of its node that a pod takes.
+/// Returns the host ports of a pod.
 fn ports(pod: &Value) -> Vec<Port> {
     let host = truth(pod, &["spec", "hostNetwork"]);
     let sidecars = list(pod, &["spec", "initContainers"])
@@ -231,17 +234,17 @@ mod tests {
             {"name": "c", "resources": {"requests": requests}}]}})
     }
 
-    fn refused(room: &Room, pod: &Value) -> (String, String) {
-        let rejection = room.check(pod, &node()).unwrap_err();
+    fn rejection(requested: &Requested, pod: &Value) -> (String, String) {
+        let rejection = requested.check(pod, &node()).unwrap_err();
         (rejection.reason, rejection.message)
     }
 
     #[test]
-    fn a_pod_that_asks_for_more_than_is_left_is_refused_in_upstreams_words() {
-        let mut room = Room::default();
-        room.take(&pod("a", &json!({"cpu": "900m", "example.com/gpu": "1"})));
+    fn a_pod_that_exceeds_the_free_resources_is_rejected_in_upstreams_words() {
+        let mut requested = Requested::default();
+        requested.add(&pod("a", &json!({"cpu": "900m", "example.com/gpu": "1"})));
         assert_eq!(
-            refused(&room, &pod("b", &json!({"cpu": "101m", "memory": "2Gi"}))),
+            rejection(&requested, &pod("b", &json!({"cpu": "101m", "memory": "2Gi"}))),
             (
                 "OutOfcpu".to_owned(),
                 "Node didn't have enough resource: cpu, requested: 101, used: 900, capacity: 1000"
@@ -253,46 +256,46 @@ mod tests {
             (json!({"ephemeral-storage": "1"}), "OutOfephemeral-storage"),
             (json!({"example.com/gpu": "2"}), "OutOfexample.com/gpu"),
         ] {
-            assert_eq!(refused(&room, &pod("b", &requests)).0, reason);
+            assert_eq!(rejection(&requested, &pod("b", &requests)).0, reason);
         }
         for requests in
             [json!({"cpu": "100m", "memory": "1Gi"}), json!({"example.com/other": "9"}), json!({})]
         {
-            assert_eq!(room.check(&pod("b", &requests), &node()), Ok(()), "{requests}");
+            assert_eq!(requested.check(&pod("b", &requests), &node()), Ok(()), "{requests}");
         }
-        room.take(&pod("b", &json!({})));
-        room.take(&pod("c", &json!({})));
-        assert_eq!(refused(&room, &pod("d", &json!({}))).0, "OutOfpods");
+        requested.add(&pod("b", &json!({})));
+        requested.add(&pod("c", &json!({})));
+        assert_eq!(rejection(&requested, &pod("d", &json!({}))).0, "OutOfpods");
     }
 
     #[test]
-    fn what_comes_and_goes_leaves_the_sums_as_they_were() {
-        let mut room = Room::default();
+    fn adding_and_removing_pods_leaves_the_sums_as_they_were() {
+        let mut requested = Requested::default();
         let mut first = pod("a", &json!({"cpu": "500m"}));
         first["spec"]["containers"][0]["ports"] =
             json!([{"containerPort": 80, "hostPort": 80}, {"containerPort": 81, "hostPort": 80}]);
-        room.take(&first);
-        room.take(&first);
-        assert_eq!(room.nodes["n"].amounts["cpu"], 500);
+        requested.add(&first);
+        requested.add(&first);
+        assert_eq!(requested.nodes["n"].amounts["cpu"], 500);
         first["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "700m".into();
-        room.take(&first);
-        assert_eq!(room.nodes["n"].amounts["cpu"], 700);
-        assert_eq!(refused(&room, &pod("b", &json!({"cpu": "301m"}))).0, "OutOfcpu");
-        room.give_back("a");
-        room.give_back("a");
-        assert!(room.nodes.is_empty() && room.shares.is_empty());
+        requested.add(&first);
+        assert_eq!(requested.nodes["n"].amounts["cpu"], 700);
+        assert_eq!(rejection(&requested, &pod("b", &json!({"cpu": "301m"}))).0, "OutOfcpu");
+        requested.remove("a");
+        requested.remove("a");
+        assert!(requested.nodes.is_empty() && requested.pods_by_uid.is_empty());
     }
 
     #[test]
-    fn ports_labels_and_taints_are_looked_at_as_a_kubelet_does() {
-        let mut room = Room::default();
+    fn ports_labels_and_taints_are_checked_as_by_a_kubelet() {
+        let mut requested = Requested::default();
         let with_port = |uid: &str, address: &str, protocol: &str| {
             let mut pod = pod(uid, &json!({}));
             pod["spec"]["containers"][0]["ports"] = json!([
                 {"containerPort": 8080, "hostPort": 80, "hostIP": address, "protocol": protocol}]);
             pod
         };
-        room.take(&with_port("a", "10.0.0.1", "TCP"));
+        requested.add(&with_port("a", "10.0.0.1", "TCP"));
         for (address, protocol, taken) in [
             ("10.0.0.1", "TCP", true),
             ("", "TCP", true),
@@ -300,16 +303,16 @@ mod tests {
             ("10.0.0.1", "UDP", false),
         ] {
             let pod = with_port("b", address, protocol);
-            assert_eq!(room.check(&pod, &node()).is_err(), taken, "{address} {protocol}");
+            assert_eq!(requested.check(&pod, &node()).is_err(), taken, "{address} {protocol}");
         }
         let mut host = pod("c", &json!({}));
         host["spec"]["hostNetwork"] = true.into();
         host["spec"]["containers"][0]["ports"] = json!([{"containerPort": 80}]);
-        assert_eq!(refused(&room, &host).0, "NodePorts");
+        assert_eq!(rejection(&requested, &host).0, "NodePorts");
         let mut elsewhere = pod("d", &json!({}));
         elsewhere["spec"]["nodeSelector"] = json!({"zone": "y"});
         assert_eq!(
-            refused(&room, &elsewhere),
+            rejection(&requested, &elsewhere),
             (
                 "NodeAffinity".to_owned(),
                 "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"
@@ -319,7 +322,7 @@ mod tests {
         let mut tainted = node();
         for (effect, reason) in [("NoSchedule", None), ("NoExecute", Some("TaintToleration"))] {
             tainted["spec"]["taints"] = json!([{"key": "k", "effect": effect}]);
-            let rejection = Room::default().check(&pod("e", &json!({})), &tainted).err();
+            let rejection = Requested::default().check(&pod("e", &json!({})), &tainted).err();
             assert_eq!(rejection.map(|one| one.reason).as_deref(), reason);
         }
     }
