@@ -1,0 +1,3 @@
+//! Tests of the engine with stub plugins, by idea.
+
+mod attempt;
