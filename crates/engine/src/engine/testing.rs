@@ -10,13 +10,13 @@ use crate::change::{Change, ExtenderVerdict, FailedNode, NodeVictims};
 use crate::command::Command;
 use crate::framework::{Extender, Permit, Plugin, Point, Profile};
 use crate::index::PodIdx;
-use crate::object::{Node, Pod, PodSpec, Resources, Text, Volume};
+use crate::object::{Node, Pod, PodSpec, Resources, Text, Uid, Volume};
 use crate::queue::QueueStage;
 use crate::testing::node;
 
 use super::{Engine, Settings};
 
-pub(super) use plugins::Script;
+pub(super) use plugins::{Gate, Script};
 
 pub(super) const SECOND: i64 = 1_000_000_000;
 pub(super) const MINUTE: i64 = 60 * SECOND;
@@ -155,6 +155,13 @@ impl Harness {
     #[track_caller]
     pub(super) fn tell(&mut self, change: Change) -> Vec<String> {
         self.commands.clear();
+        // Plugins release what a bound pod holds by their own watches.
+        if let Change::PodGone { uid } = &change {
+            let of_other = |name: &str| Uid::from(name) != *uid;
+            self.script.reserved.borrow_mut().retain(|(_, name)| {
+                of_other(name) || self.engine.bindings.contains_key(&self.find(name).unwrap())
+            });
+        }
         self.engine.apply(change, self.now, &mut self.commands);
         self.check();
         for command in &self.commands {
@@ -281,6 +288,14 @@ impl Harness {
         queued.map_or(0, |queued| queued.attempts)
     }
 
+    /// The plugins that rejected a pod last, and those for which it is pending.
+    pub(super) fn blockers(&self, pod: &str) -> (Vec<&str>, Vec<&str>) {
+        let queued = self.find(pod).and_then(|pod| self.engine.queue.get(pod));
+        let Some(queued) = queued else { return (Vec::new(), Vec::new()) };
+        let name = |plugin| self.engine.profiles[queued.profile()].plugin_name(plugin);
+        (queued.rejectors.iter().map(name).collect(), queued.pending.iter().map(name).collect())
+    }
+
     /// Text of the last failure.
     pub(super) fn message(&self) -> &str {
         let messages = self.commands.iter().rev().filter_map(|command| match command {
@@ -304,7 +319,7 @@ fn profile(script: &Rc<Script>) -> Profile {
         Box::new(plugins::Sort),
         Box::new(plugins::Fit(script())),
         Box::new(plugins::Preempt(script())),
-        Box::new(plugins::Rank),
+        Box::new(plugins::Rank(script())),
         Box::new(plugins::Reserve("ReserveA", script())),
         Box::new(plugins::Reserve("ReserveB", script())),
         Box::new(plugins::Ask("PermitA", script())),

@@ -34,8 +34,12 @@ pub(in crate::engine) struct Script {
     pub(in crate::engine) reserved: RefCell<BTreeSet<(&'static str, String)>>,
     /// Calls of the filter.
     pub(in crate::engine) filter_calls: Cell<usize>,
-    /// Pods of which queueing hints refuse every event.
+    /// Queueing hints of the filter refuse every event.
     pub(in crate::engine) deaf: Cell<bool>,
+    /// The filter rejects every node, without an event: it breaks its contract.
+    pub(in crate::engine) closed: Cell<bool>,
+    /// Added to the score of nodes whose name ends in 1, without an event.
+    pub(in crate::engine) bonus: Cell<i64>,
 }
 
 impl Script {
@@ -50,7 +54,7 @@ fn name_of(state: &State, pod: PodIdx) -> String {
 }
 
 /// PreEnqueue: gates pods with scheduling gates.
-pub(super) struct Gate;
+pub(in crate::engine) struct Gate;
 
 impl Plugin for Gate {
     fn name(&self) -> &'static str {
@@ -160,7 +164,7 @@ impl Filter for PreparedFit {
             CORDONED
         } else if selector.into_iter().any(|(key, value)| object.labels.get(key) != Some(value)) {
             NOT_SELECTED
-        } else if self.spec.requests.cpu > free {
+        } else if self.spec.requests.cpu > free || self.script.closed.get() {
             FULL
         } else {
             NodeVerdict::PASS
@@ -236,7 +240,10 @@ impl Plugin for Preempt {
             let pod = state.pods.get(*pod);
             pod.priority < own.priority && (pod.preempted || pod.terminating)
         };
-        if own.nominated.is_some() && state.nodes.pods(own.nominated).iter().any(leaves) {
+        if own.nominated.is_some()
+            && cycle.diagnosis.code(own.nominated) == Code::Unschedulable
+            && state.nodes.pods(own.nominated).iter().any(leaves)
+        {
             let reasons = vec!["victims terminate".into()];
             return PostFilterOutcome::Unschedulable { reasons, clear_nomination: false };
         }
@@ -276,9 +283,9 @@ impl Plugin for Preempt {
 }
 
 /// Score: the number in the node's label `score`, otherwise 50.
-pub(super) struct Rank;
+pub(super) struct Rank(pub(super) Rc<Script>);
 
-struct PreparedRank;
+struct PreparedRank(Rc<Script>);
 
 impl Plugin for Rank {
     fn name(&self) -> &'static str {
@@ -294,7 +301,7 @@ impl Plugin for Rank {
         _class: &Class,
         _preparation: &mut Preparation,
     ) -> Option<Box<dyn Scorer>> {
-        Some(Box::new(PreparedRank))
+        Some(Box::new(PreparedRank(Rc::clone(&self.0))))
     }
 
     fn evaluation_key(&self, _class: &Class, _state: &State) -> KeyPart {
@@ -305,7 +312,8 @@ impl Plugin for Rank {
 impl Scorer for PreparedRank {
     fn score(&mut self, state: &State, node: NodeIdx) -> i64 {
         let label = state.nodes.object(node).labels.get("score");
-        label.and_then(|score| score.parse().ok()).unwrap_or(50)
+        let bonus = if state.nodes.name(node).ends_with('1') { self.0.bonus.get() } else { 0 };
+        label.and_then(|score| score.parse().ok()).unwrap_or(50) + bonus
     }
 }
 
