@@ -10,7 +10,7 @@ use crate::change::{Change, ExtenderVerdict, FailedNode, NodeVictims};
 use crate::command::Command;
 use crate::framework::{Extender, Permit, Plugin, Point, Profile};
 use crate::index::PodIdx;
-use crate::object::{Node, Pod, PodSpec, Resources, Text, Uid, Volume};
+use crate::object::{Node, Pod, PodSpec, Resources, Text, Volume};
 use crate::queue::QueueStage;
 use crate::testing::node;
 
@@ -155,12 +155,12 @@ impl Harness {
     #[track_caller]
     pub(super) fn tell(&mut self, change: Change) -> Vec<String> {
         self.commands.clear();
-        // Plugins release what a bound pod holds by their own watches.
-        if let Change::PodGone { uid } = &change {
-            let of_other = |name: &str| Uid::from(name) != *uid;
-            self.script.reserved.borrow_mut().retain(|(_, name)| {
-                of_other(name) || self.engine.bindings.contains_key(&self.find(name).unwrap())
-            });
+        if let Change::PodGone { uid } = &change
+            && let Some(pod) = self.engine.state.pods.find(uid)
+            && !self.engine.bindings.contains_key(&pod)
+        {
+            // Plugins release what a bound pod holds by their own watches.
+            self.script.reserved.borrow_mut().retain(|(_, other)| other != uid);
         }
         self.engine.apply(change, self.now, &mut self.commands);
         self.check();

@@ -86,7 +86,7 @@ impl Harness {
         let engine = &self.engine;
         let reserved = self.script.reserved.borrow();
         let has = |plugin, pod: PodIdx| {
-            reserved.contains(&(plugin, engine.state.pods.get(pod).name.to_string()))
+            reserved.contains(&(plugin, engine.state.pods.get(pod).uid.clone()))
         };
         for (pod, record) in engine.state.pods.iter() {
             let held = ["ReserveA", "ReserveB"].map(|plugin| has(plugin, pod));

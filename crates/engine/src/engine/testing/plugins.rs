@@ -12,7 +12,7 @@ use crate::framework::{
     Scorer, Subscription, VolumeRequest,
 };
 use crate::index::{NodeIdx, PodIdx, ResourceIdx};
-use crate::object::{PodSpec, Volume};
+use crate::object::{PodSpec, Uid, Volume};
 use crate::state::State;
 
 use super::SECOND;
@@ -30,8 +30,8 @@ pub(in crate::engine) struct Script {
     pub(in crate::engine) post_filters: RefCell<BTreeMap<String, &'static str>>,
     /// Calls of Reserve, Unreserve and PostBind, in order.
     pub(in crate::engine) log: RefCell<Vec<String>>,
-    /// Reservations in effect, by plugin and pod.
-    pub(in crate::engine) reserved: RefCell<BTreeSet<(&'static str, String)>>,
+    /// Reservations in effect, by plugin and uid.
+    pub(in crate::engine) reserved: RefCell<BTreeSet<(&'static str, Uid)>>,
     /// Calls of the filter.
     pub(in crate::engine) filter_calls: Cell<usize>,
     /// Queueing hints of the filter refuse every event.
@@ -337,7 +337,8 @@ impl Plugin for Reserve {
             return Err(rejection.clone());
         }
         self.1.note(&format!("{} reserves", self.0), state, *pod, *node);
-        assert!(self.1.reserved.borrow_mut().insert(key), "reserved twice");
+        let uid = state.pods.get(*pod).uid.clone();
+        assert!(self.1.reserved.borrow_mut().insert((self.0, uid)), "reserved twice");
         Ok(())
     }
 
@@ -345,7 +346,7 @@ impl Plugin for Reserve {
         let Reservation { state, pod, node } = reservation;
         assert_eq!(state.pods.get(*pod).node, *node, "the pod is still on its node");
         self.1.note(&format!("{} unreserves", self.0), state, *pod, *node);
-        self.1.reserved.borrow_mut().remove(&(self.0, name_of(state, *pod)));
+        self.1.reserved.borrow_mut().remove(&(self.0, state.pods.get(*pod).uid.clone()));
     }
 
     fn post_bind(&self, state: &State, pod: PodIdx, node: NodeIdx) {

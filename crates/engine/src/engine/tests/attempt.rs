@@ -73,7 +73,7 @@ fn a_filter_error_fails_the_attempt_and_the_pod_is_retried_after_a_backoff() {
     let mut harness = Harness::new(&[("n1", 4000)]);
     let failed = harness.place(labelled("p", &[("fails", "")]));
     assert_eq!(failed, ["SchedulerError p, nominate for none"]);
-    assert_eq!(harness.message(), "the filter broke");
+    assert_eq!(harness.message(), "running \"Fit\" filter plugin: the filter broke");
     assert_eq!(harness.stage("p"), Some(QueueStage::ErrorBackoff));
     assert_eq!(harness.schedule(), [""; 0], "pods that failed by error are not popped early");
     assert_eq!(harness.after(2 * SECOND), ["SchedulerError p, nominate for none"]);

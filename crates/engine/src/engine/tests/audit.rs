@@ -225,7 +225,7 @@ fn a_decision_that_differs_from_scratch_is_reported() {
     harness.script.closed.set(false);
     harness.script.bonus.set(-7);
     let found = harness.engine.audit_decisions().unwrap_err();
-    let text = "default/d: n1 of 2 chosen, but its total is Some(43) of [43, 50] from scratch";
+    let text = "default/d: n1 of 2 chosen, but its total is 43 of [43, 50] from scratch";
     assert_eq!(found, text);
     assert_eq!(harness.stage("d"), Some(QueueStage::Active), "nothing is carried out");
 }

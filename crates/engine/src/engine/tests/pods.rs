@@ -155,7 +155,6 @@ fn a_pod_with_the_name_of_a_deleted_one_and_another_uid_is_a_new_pod() {
     // The watch shows the new one before the deletion of the old one.
     harness.show(second);
     assert_eq!(harness.tell(bound("p")), ["scheduled p on n1"]);
-    harness.script.reserved.borrow_mut().clear();
     assert_eq!(harness.schedule(), ["bind p to n1"]);
     harness.tell(gone("p"));
     assert_eq!(harness.stage("second"), Some(QueueStage::Binding));
