@@ -266,3 +266,25 @@ fn audits_do_not_change_the_next_decisions() {
     };
     assert_eq!(placements(true), placements(false));
 }
+
+#[test]
+fn a_pod_on_an_unknown_node_in_the_65th_slot_is_no_difference() {
+    // Sets of nodes have a word for 64 slots: the new slot needs another one.
+    for nodes in [0, 64] {
+        let mut harness = Harness::new(&[]);
+        for number in 0..nodes {
+            harness.add_node(&format!("n{number}"), 1000);
+        }
+        for number in 0..6 {
+            harness.show(pending(&format!("p{number}"), 100));
+        }
+        harness.tell(Change::Schedule { limit: 3 });
+        harness.show(running("x", "unknown", 100));
+        assert_eq!(harness.engine.state().nodes.slots(), nodes + 1);
+        assert_eq!(harness.schedule().len(), 3);
+        harness.add_node("unknown", 150);
+        harness.show(pending("last", 1000));
+        harness.after(2 * SECOND);
+        assert_eq!(harness.node_of("last").is_some(), nodes > 0);
+    }
+}
