@@ -293,11 +293,13 @@ impl World {
                 self.tell(Change::Pod(Box::new(pod)));
             }
         }
-        for name in self.waiting_at_permit() {
-            self.tell(allowed(&name, "PermitA"));
-        }
-        for command in std::mem::take(&mut self.open) {
-            self.answer(command, 0);
+        while !self.open.is_empty() || !self.waiting_at_permit().is_empty() {
+            for command in std::mem::take(&mut self.open) {
+                self.answer(command, 0);
+            }
+            for name in self.waiting_at_permit() {
+                self.tell(allowed(&name, "PermitA"));
+            }
         }
         // Longer than pods wait for an event, so that those that were denied or failed are tried again.
         self.harness.now += 400 * SECOND;
