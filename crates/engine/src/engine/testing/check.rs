@@ -51,7 +51,7 @@ impl Harness {
             let binding = engine.bindings.get(&pod).map(|binding| &binding.stage);
             let waits = engine.waiting_on_permit.contains(&pod);
             let is_sound = match (record.node.is_some(), record.assumed, binding) {
-                (true, false, None) | (true, true, None) => stage.is_none(),
+                (true, _, None) => stage.is_none(),
                 (true, true, Some(BindingStage::Permit { waits })) => {
                     stage == Some(QueueStage::InFlight) && !waits.is_empty()
                 }

@@ -12,7 +12,7 @@ use crate::framework::{
     Scorer, Subscription, VolumeRequest,
 };
 use crate::index::{NodeIdx, PodIdx, ResourceIdx};
-use crate::object::{PodSpec, Uid, Volume};
+use crate::object::{Labels, PodSpec, Uid, Volume};
 use crate::state::State;
 
 use super::SECOND;
@@ -155,7 +155,7 @@ impl Filter for PreparedFit {
     fn check(&mut self, state: &State, node: NodeIdx) -> NodeVerdict {
         self.script.filter_calls.set(self.script.filter_calls.get() + 1);
         let object = state.nodes.object(node);
-        let selector = self.spec.node_selector.iter().flat_map(|selector| selector.iter());
+        let selector = self.spec.node_selector.iter().flat_map(Labels::iter);
         let cpu = ResourceIdx::CPU;
         let free = state.nodes.allocatable_of(cpu, node) - state.nodes.requested_of(cpu, node);
         if self.fails {
@@ -200,7 +200,9 @@ impl Preempt {
         let lower = lower.into_iter().filter(|pod| state.pods.get(*pod).priority < priority);
         let lower: Vec<PodIdx> = lower.collect();
         let mut what_if = cycle.what_if(node);
-        lower.iter().for_each(|pod| what_if.remove(*pod));
+        for pod in &lower {
+            what_if.remove(*pod);
+        }
         if lower.is_empty() || !what_if.passes() {
             return None;
         }

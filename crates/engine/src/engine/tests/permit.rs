@@ -22,7 +22,9 @@ fn a_pod_that_waits_at_permit_keeps_its_place_and_is_shown_as_nominated() {
 fn all_plugins_that_made_a_pod_wait_must_allow_it_in_any_order() {
     for order in [["PermitA", "PermitB"], ["PermitB", "PermitA"]] {
         let mut harness = Harness::new(&[("n1", 1000)]);
-        order.iter().for_each(|plugin| harness.wait_at(plugin, "p", MINUTE));
+        for plugin in order {
+            harness.wait_at(plugin, "p", MINUTE);
+        }
         harness.place(pending("p", 600));
         assert_eq!(harness.tell(allowed("p", order[0])), [""; 0]);
         assert_eq!(harness.tell(allowed("p", order[0])), [""; 0], "twice the same is not both");

@@ -99,7 +99,9 @@ proptest! {
     ) {
         let mut world = World::new(seed);
         // The harness checks the invariants after every change.
-        steps.iter().for_each(|step| world.make(step));
+        for step in &steps {
+            world.make(step);
+        }
         world.settle();
     }
 
@@ -110,7 +112,9 @@ proptest! {
     ) {
         let run = || {
             let mut world = World::new(seed);
-            steps.iter().for_each(|step| world.make(step));
+            for step in &steps {
+                world.make(step);
+            }
             world.issued
         };
         prop_assert_eq!(run(), run());

@@ -118,13 +118,13 @@ impl World {
         self.created += 1;
         let name = format!("p{}", self.created);
         let mut pod = important(&name, cpu, priority);
-        if traits & 3 == 0 {
+        if traits & 0b11 == 1 {
             pod = with_claim(pod);
         }
-        if traits & 12 == 0 {
+        if traits & 0b1100 == 0b0100 {
             self.harness.wait_at("PermitA", &name, MINUTE);
         }
-        if traits & 48 == 0 {
+        if traits & 0b11_0000 == 0b01_0000 {
             pod.spec_mut().requests.scalars = [(Text::from(GPU), 1)].into();
         }
         match traits >> 6 {
