@@ -3,6 +3,7 @@
 use crate::cycle::choose::TieBreak;
 use crate::cycle::evaluation::Evaluation;
 use crate::cycle::scores::Scores;
+use crate::framework::Point;
 use crate::index::{ClassIdx, NodeIdx};
 use crate::queue::{QueueCheck, QueueStage};
 
@@ -163,7 +164,8 @@ impl Engine {
         let order = self.state.nodes.order().iter().copied();
         let feasible: Vec<NodeIdx> =
             order.filter(|node| fresh.feasible().contains(*node)).collect();
-        if feasible.len() < 2 {
+        // Without scorers nothing is ranked: the first feasible node is taken.
+        if feasible.len() < 2 || profile.at(Point::Score).is_empty() {
             return Ok(());
         }
         let scores =

@@ -3,6 +3,7 @@
 use crate::change::Change;
 use crate::engine::testing::*;
 use crate::engine::{AuditPart, Engine};
+use crate::framework::Point;
 use crate::index::{NodeIdx, PodIdx, ResourceIdx};
 use crate::object::{Node, Pod, Resources};
 use crate::queue::QueueStage;
@@ -287,4 +288,34 @@ fn a_pod_on_an_unknown_node_in_the_65th_slot_is_no_difference() {
         harness.after(2 * SECOND);
         assert_eq!(harness.node_of("last").is_some(), nodes > 0);
     }
+}
+
+#[test]
+fn every_class_is_audited() {
+    let mut harness = Harness::new(&[("n1", 4000), ("n2", 4000)]);
+    for cpu in [100, 200, 300] {
+        for number in 0..3 {
+            harness.show(pending(&format!("p{cpu}-{number}"), cpu));
+        }
+    }
+    assert_eq!(harness.schedule().len(), 9);
+    harness.script.closed.set(true);
+    let (mut part, mut differences) = (Some(AuditPart::default()), 0);
+    while let Some(next) = part {
+        let found;
+        (part, found) = harness.engine.audit_part(next);
+        differences += usize::from(found.is_err());
+    }
+    assert_eq!(differences, 3);
+}
+
+#[test]
+fn evaluations_of_a_profile_without_scorers_are_no_difference() {
+    let mut harness = Harness::new(&[("n1", 4000), ("n2", 4000)]);
+    harness.engine.profiles[0].points.retain(|(point, _)| *point != Point::Score);
+    for name in ["a", "b", "c"] {
+        harness.show(pending(name, 100));
+    }
+    assert_eq!(harness.tell(Change::Schedule { limit: 2 }), ["bind a to n1", "bind b to n2"]);
+    assert_eq!(harness.engine.audit(), Ok(()));
 }
