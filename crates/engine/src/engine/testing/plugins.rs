@@ -259,9 +259,7 @@ impl Plugin for Preempt {
             ExtenderPreemption::NotNeeded => found.into_iter().next(),
             ExtenderPreemption::Required if found.is_empty() => None,
             ExtenderPreemption::Required => return PostFilterOutcome::AskExtenders(found),
-            ExtenderPreemption::Answered(left) => {
-                left.iter().find(|candidate| found.contains(candidate)).cloned()
-            }
+            ExtenderPreemption::Answered(left) => left.first().cloned(),
             ExtenderPreemption::Failed(text) => {
                 return PostFilterOutcome::Error(text.to_string().into());
             }

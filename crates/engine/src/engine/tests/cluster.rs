@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::change::{Change, Storage, StorageName};
 use crate::engine::testing::*;
-use crate::framework::Extender;
+use crate::framework::{Extender, Point};
 use crate::object::volume::{
     CsiDriver, CsiNode, CsiStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass,
     VolumeAttachment,
@@ -181,4 +181,16 @@ fn a_removed_node_takes_its_free_place_with_it() {
     assert_eq!(harness.place(pending("p", 600)), ["bind p to n2"]);
     assert_eq!(harness.place(pending("q", 600)), ["Unschedulable q, nominate for none"]);
     assert_eq!(harness.message(), "0/1 nodes are available: 1 Insufficient cpu. no victims");
+}
+
+#[test]
+fn the_visit_of_nodes_starts_over_when_a_node_is_removed() {
+    let nodes = [("n1", 4000), ("n2", 4000), ("n3", 4000), ("n4", 4000)];
+    let mut harness = Harness::new(&nodes);
+    // Without scorers the first feasible node is taken, and the next visit starts after it.
+    harness.engine.profiles[0].points.retain(|(point, _)| *point != Point::Score);
+    assert_eq!(harness.place(pending("a", 100)), ["bind a to n1"]);
+    assert_eq!(harness.place(pending("b", 100)), ["bind b to n2"]);
+    harness.remove_node("n4");
+    assert_eq!(harness.place(pending("c", 100)), ["bind c to n1"]);
 }

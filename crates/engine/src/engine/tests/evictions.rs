@@ -40,6 +40,7 @@ fn a_preemptor_whose_victims_are_gone_before_the_answer_is_tried_at_once() {
     assert_eq!(harness.stage("p"), Some(QueueStage::Gated));
     assert_eq!(harness.after(20 * SECOND), [""; 0], "the deletion is not answered yet");
     harness.tell(evicted("p", "v"));
+    assert_eq!(harness.stage("p"), Some(QueueStage::Active), "without a backoff");
     assert_eq!(harness.schedule(), ["bind p to n1"]);
 }
 

@@ -223,3 +223,24 @@ fn a_failure_at_any_stage_can_happen_again_and_again() {
         }
     }
 }
+
+#[test]
+fn a_pod_that_requests_less_when_it_is_shown_on_its_node_makes_room_for_others() {
+    for stage in STAGES {
+        let mut harness = at(stage);
+        harness.place(pending("next", 3000));
+        harness.show(with_claim(running("p", "n1", 1000)));
+        assert_eq!(harness.schedule(), ["bind next to n1"], "{stage:?}");
+    }
+}
+
+#[test]
+fn a_bound_pod_that_is_shown_as_terminating_without_a_node_leaves_its_place() {
+    let mut harness = at(Stage::Answered);
+    harness.place(pending("next", 4000));
+    // Plugins release what a bound pod holds by their own watches.
+    harness.script.reserved.borrow_mut().clear();
+    assert_eq!(harness.show(terminating(large("p"))), [""; 0]);
+    assert_eq!((harness.stage("p"), harness.node_of("p")), (None, None));
+    assert_eq!(harness.schedule(), ["bind next to n1"]);
+}

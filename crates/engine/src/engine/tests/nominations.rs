@@ -196,3 +196,36 @@ fn at_most_eight_unshown_values_are_remembered() {
     harness.engine.observe_nomination(pod, &"n3".into(), None, 0);
     assert_eq!(harness.nominated("p"), Some("n1"), "a value that was written here changes nothing");
 }
+
+#[test]
+fn a_pod_that_is_assumed_on_another_node_than_its_nominated_one_wakes_others() {
+    let ssd = || labels(&[("disk", "ssd")]);
+    let mut harness = Harness::new(&[("n2", 1500)]);
+    harness.script.post_filters.borrow_mut().insert("p".to_owned(), "no luck");
+    harness.set_node(Node { labels: ssd(), ..node_with("n1", 4000) });
+    harness.show(Pod { priority: 30, ..running("v", "n1", 3000) });
+    harness.show(nominated(important("p", 3000, 10), "n1"));
+    let mut small = important("small", 800, 5);
+    small.spec_mut().node_selector = Some(ssd());
+    harness.show(small);
+    assert_eq!(harness.schedule(), ["Unschedulable p", "Unschedulable small, nominate for none"]);
+    // Only an event of the pod itself, so that nothing else wakes the other one.
+    harness.show(nominated(important("p", 1500, 10), "n1"));
+    assert_eq!(harness.schedule(), ["bind p to n2", "bind small to n1"]);
+}
+
+#[test]
+fn a_pod_whose_gate_opened_without_an_update_is_nominated_when_it_is_tried() {
+    let mut harness = Harness::new(&[("n1", 4000)]);
+    harness.set_node(Node { labels: labels(&[("score", "90")]), ..node_with("n2", 4000) });
+    let gates = ["later".into()].into();
+    harness.show(Pod { gates, ..nominated(pending("p", 1000), "n1") });
+    assert_eq!(harness.nominated("p"), None);
+    // Another plugin in the place of Gate, which lets every pod in.
+    harness.engine.profiles[0].plugins.swap(0, 1);
+    assert_eq!(
+        harness.after(340 * SECOND),
+        ["bind p to n1"],
+        "not to the node with the best score"
+    );
+}

@@ -160,3 +160,15 @@ fn a_pod_with_the_name_of_a_deleted_one_and_another_uid_is_a_new_pod() {
     assert_eq!(harness.stage("second"), Some(QueueStage::Binding));
     assert_eq!(harness.node_of("second"), Some("n1"));
 }
+
+#[test]
+fn classes_of_earlier_versions_of_a_pod_are_released() {
+    let mut harness = Harness::new(&[("n1", 4000)]);
+    for changed in [labelled(pending("p", 100)), pending("p", 50), tolerating(pending("p", 50))] {
+        harness.show(pending("p", 100));
+        harness.show(changed);
+        assert!(harness.engine.classes.next_from(0).is_some());
+        harness.tell(gone("p"));
+        assert_eq!(harness.engine.classes.next_from(0), None);
+    }
+}
