@@ -4,9 +4,22 @@ use crate::index::NodeIdx;
 use crate::{simd, simd_dispatch};
 
 /// Set of nodes with one bit per slot of the node table.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Eq)]
 pub struct NodeSet {
     words: Vec<u64>,
+}
+
+/// Sets of the same nodes are equal, also if one of them has room for more slots.
+impl PartialEq for NodeSet {
+    fn eq(&self, other: &Self) -> bool {
+        let (shorter, longer) = if self.words.len() <= other.words.len() {
+            (&self.words, &other.words)
+        } else {
+            (&other.words, &self.words)
+        };
+        let (common, rest) = longer.split_at(shorter.len());
+        common == shorter && rest.iter().all(|word| *word == 0)
+    }
 }
 
 impl NodeSet {
@@ -172,5 +185,25 @@ impl NodeSet {
 impl Extend<NodeIdx> for NodeSet {
     fn extend<T: IntoIterator<Item = NodeIdx>>(&mut self, nodes: T) {
         nodes.into_iter().for_each(|node| self.insert(node));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_of_the_same_nodes_are_equal_whatever_room_they_have() {
+        let mut wide = NodeSet::new(200);
+        assert_eq!(NodeSet::default(), wide);
+        let mut narrow = NodeSet::new(64);
+        narrow.insert(NodeIdx(7));
+        assert_ne!(narrow, wide);
+        wide.insert(NodeIdx(7));
+        assert_eq!(narrow, wide);
+        assert_eq!(wide, narrow);
+        wide.insert(NodeIdx(150));
+        assert_ne!(narrow, wide);
+        assert_ne!(wide, narrow);
     }
 }

@@ -32,6 +32,10 @@ mod extenders;
 mod nominations;
 mod pods;
 mod preemption;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeSet, VecDeque};
 

@@ -1,10 +1,9 @@
-//! Extenders have their say, while everybody else is placed.
+//! Extenders of a configuration, with the default plugins. Their calls are tested in the engine.
 
 use api::config::{Configuration, Extender, Gates, ManagedResource};
 use engine::change::{Change, ExtenderVerdict, FailedNode, NodeVictims};
 use engine::command::{Command, PodName};
 use engine::engine::{Engine, Settings};
-use engine::limits::EXTENDER_CALLS_MAX;
 use engine::object::{Node, Pod, PodSpec, Resources, Text, Uid};
 use engine::queue::QueueStage;
 use engine::testing::node;
@@ -148,18 +147,6 @@ fn scores_of_extenders_add_to_those_of_plugins() {
 }
 
 #[test]
-fn nodes_that_do_not_pass_are_not_taken() {
-    let mut harness = ExtenderHarness::new(vec![extender()], &["a", "b"]);
-    harness.add(on_gpus("p", 100));
-    let (ticket, _) = question(&harness.schedule());
-    let verdict = ExtenderVerdict {
-        passed: passed(&[("b", 0)]).passed,
-        ..failed(&[("a", "gpu is hot", false)])
-    };
-    assert_eq!(bound(&harness.advise(ticket, Ok(verdict))), [("p", "b")]);
-}
-
-#[test]
 fn a_pod_that_extenders_turn_down_everywhere_waits_for_anything_to_happen() {
     let mut harness = ExtenderHarness::new(vec![extender()], &["a", "b"]);
     harness.add(on_gpus("p", 100));
@@ -178,147 +165,12 @@ fn a_pod_that_extenders_turn_down_everywhere_waits_for_anything_to_happen() {
 }
 
 #[test]
-fn when_extenders_fail_the_pod_is_tried_again_later() {
-    let mut harness = ExtenderHarness::new(vec![extender()], &["a"]);
-    harness.add(on_gpus("p", 100));
-    let (ticket, _) = question(&harness.schedule());
-    let commands = harness.advise(ticket, Err("no answer from the extender"));
-    assert_eq!(failure(&commands), ("SchedulerError", "no answer from the extender"));
-    assert_eq!(harness.place("p"), Some(QueueStage::ErrorBackoff));
-    harness.now += 60 * SECOND;
-    harness.apply(Change::Tick);
-    question(&harness.schedule());
-}
-
-#[test]
 fn pods_that_do_not_concern_them_go_on() {
     let mut harness = ExtenderHarness::new(vec![extender()], &["a", "b"]);
     harness.add(on_gpus("p", 100));
     question(&harness.schedule());
     harness.add(Pod { spec: spec(100, 0).into(), ..pod("q") });
     assert_eq!(bound(&harness.schedule()).len(), 1);
-}
-
-#[test]
-fn what_no_longer_fits_is_not_taken_and_what_came_to_fit_is_asked_about() {
-    let mut harness = ExtenderHarness::new(vec![extender()], &["a"]);
-    harness.add(on_gpus("p", 3000));
-    let (ticket, _) = question(&harness.schedule());
-    harness.apply(Change::Node(Node { allocatable: amounts(4000, 4), ..node("b") }.into()));
-    harness.add(Pod { spec: spec(3000, 0).into(), node: "a".into(), ..pod("q") });
-    let commands = harness.advise(ticket, Ok(passed(&[("a", 10)])));
-    let (ticket, nodes) = question(&commands);
-    assert_eq!(nodes, ["b"]);
-    assert_eq!(bound(&harness.advise(ticket, Ok(passed(&[("b", 0)])))), [("p", "b")]);
-}
-
-#[test]
-fn attempts_end_even_if_nodes_change_all_the_time() {
-    let mut harness = ExtenderHarness::new(vec![extender()], &["a"]);
-    harness.add(on_gpus("p", 3000));
-    let mut commands = harness.schedule();
-    for name in ["b", "c"] {
-        let (ticket, _) = question(&commands);
-        harness.apply(Change::Node(Node { allocatable: amounts(4000, 4), ..node(name) }.into()));
-        commands = harness.advise(ticket, Ok(ExtenderVerdict::default()));
-    }
-    let (ticket, _) = question(&commands);
-    let commands = harness.advise(ticket, Ok(ExtenderVerdict::default()));
-    assert_eq!(failure(&commands).0, "SchedulerError");
-}
-
-#[test]
-fn late_answers_and_answers_about_pods_that_are_gone_change_nothing() {
-    let mut harness = ExtenderHarness::new(vec![extender()], &["a"]);
-    harness.add(on_gpus("p", 100));
-    let (ticket, _) = question(&harness.schedule());
-    assert_eq!(harness.apply(Change::PodGone { uid: "p".into() }), []);
-    assert_eq!(harness.advise(ticket.clone(), Ok(passed(&[("a", 0)]))), []);
-    harness.add(on_gpus("p", 100));
-    let (newer, _) = question(&harness.schedule());
-    assert_ne!(newer, ticket);
-    assert_eq!(harness.advise(ticket, Ok(passed(&[("a", 0)]))), []);
-    assert_eq!(bound(&harness.advise(newer, Ok(passed(&[("a", 0)])))), [("p", "a")]);
-}
-
-#[test]
-fn a_pod_deleted_meanwhile_is_not_bound() {
-    let mut harness = ExtenderHarness::new(vec![extender()], &["a"]);
-    harness.add(on_gpus("p", 100));
-    let (ticket, _) = question(&harness.schedule());
-    harness.add(Pod { terminating: true, ..on_gpus("p", 100) });
-    let commands = harness.advise(ticket, Ok(passed(&[("a", 0)])));
-    assert!(matches!(&*commands, [Command::Warn { .. }]), "{commands:?}");
-}
-
-#[test]
-fn only_so_many_questions_are_open_at_a_time() {
-    let mut harness = ExtenderHarness::new(vec![extender()], &["a", "b"]);
-    for index in 0..EXTENDER_CALLS_MAX + 2 {
-        harness.add(on_gpus(&format!("p{index:03}"), 1));
-    }
-    let commands = harness.schedule();
-    assert_eq!(commands.len(), EXTENDER_CALLS_MAX);
-    let (ticket, _) = question(&commands[..1]);
-    let commands = harness.advise(ticket, Err("no answer"));
-    assert_eq!(commands.len(), 2, "one failed, one is asked about: {commands:?}");
-    assert!(matches!(commands[1], Command::AskExtenders { .. }));
-}
-
-#[test]
-fn pods_in_line_get_their_turn_when_those_before_them_are_gone() {
-    let mut harness = ExtenderHarness::new(vec![extender()], &["a", "b"]);
-    for index in 0..EXTENDER_CALLS_MAX + 2 {
-        harness.add(on_gpus(&format!("p{index:03}"), 1));
-    }
-    let commands = harness.schedule();
-    let questions = commands.iter().map(|command| question(std::slice::from_ref(command)).0);
-    let questions: Vec<_> = questions.collect();
-    for (uid, _) in &questions {
-        assert_eq!(harness.apply(Change::PodGone { uid: uid.clone() }), []);
-    }
-    // One of those in line goes too, and another pod comes, which may get its place in the tables.
-    let gone = format!("p{EXTENDER_CALLS_MAX:03}");
-    assert_eq!(harness.apply(Change::PodGone { uid: gone.into() }), []);
-    harness.add(on_gpus("other", 1));
-    assert_eq!(harness.place("other"), Some(QueueStage::Active));
-    let commands = harness.advise(questions[0].clone(), Ok(passed(&[("a", 0)])));
-    let ((uid, _), _) = question(&commands);
-    assert_eq!(uid, format!("p{:03}", EXTENDER_CALLS_MAX + 1).into());
-    assert_eq!(harness.advise(questions[1].clone(), Ok(passed(&[("a", 0)]))), []);
-}
-
-#[test]
-fn questions_about_victims_are_bounded_as_well() {
-    let mut harness = ExtenderHarness::new(vec![preempting_extender()], &["a"]);
-    harness.add(Pod { spec: spec(3000, 0).into(), node: "a".into(), ..pod("x") });
-    for index in 0..EXTENDER_CALLS_MAX + 2 {
-        harness.add(Pod { priority: 10, ..on_gpus(&format!("p{index:03}"), 3000) });
-    }
-    let commands = harness.schedule();
-    assert_eq!(commands.len(), EXTENDER_CALLS_MAX, "{commands:?}");
-    let Command::AskExtendersAboutVictims { pod, ticket, .. } = &commands[0] else { panic!() };
-    let answer = Change::ExtendersAnsweredAboutVictims {
-        uid: pod.uid.clone(),
-        ticket: *ticket,
-        candidates: Ok(Vec::new()),
-    };
-    let commands = harness.apply(answer);
-    assert!(matches!(&commands[0], Command::ReportFailure { .. }), "{commands:?}");
-    assert!(matches!(&commands[1..], [Command::AskExtendersAboutVictims { .. }]), "{commands:?}");
-}
-
-#[test]
-fn the_nominated_node_is_asked_about_first() {
-    let mut harness = ExtenderHarness::new(vec![extender()], &["a", "b"]);
-    harness.add(Pod { nominated_node: "b".into(), ..on_gpus("p", 100) });
-    let commands = harness.schedule();
-    let (ticket, nodes) = question(&commands);
-    assert_eq!(nodes, ["b"]);
-    let commands = harness.advise(ticket, Ok(failed(&[("b", "gpu is hot", false)])));
-    let (ticket, nodes) = question(&commands);
-    assert_eq!(nodes, ["a", "b"]);
-    assert_eq!(bound(&harness.advise(ticket, Ok(passed(&[("a", 0)])))), [("p", "a")]);
 }
 
 #[test]

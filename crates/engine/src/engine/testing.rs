@@ -1,0 +1,386 @@
+//! A harness that feeds changes to an engine with stub plugins and shows its commands as short texts.
+
+mod check;
+mod plugins;
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use crate::change::{Change, ExtenderVerdict, FailedNode, NodeVictims};
+use crate::command::Command;
+use crate::framework::{Extender, Permit, Plugin, Point, Profile};
+use crate::index::PodIdx;
+use crate::object::{Node, Pod, PodSpec, Resources, Text, Volume};
+use crate::queue::QueueStage;
+use crate::testing::node;
+
+use super::{Engine, Settings};
+
+pub(super) use plugins::{Gate, Script};
+
+pub(super) const SECOND: i64 = 1_000_000_000;
+pub(super) const MINUTE: i64 = 60 * SECOND;
+
+/// A node with this much cpu, in millicores.
+pub(super) fn node_with(name: &str, cpu: i64) -> Node {
+    let allocatable = Resources { cpu, memory: 1 << 30, ..Resources::default() };
+    Node { allocatable, ..node(name) }
+}
+
+/// A pending pod that requests this much cpu, in millicores. Its uid is its name.
+pub(super) fn pending(name: &str, cpu: i64) -> Pod {
+    let requests = Resources { cpu, ..Resources::default() };
+    let spec = PodSpec {
+        scheduler_name: "default-scheduler".into(),
+        requests: requests.clone(),
+        requests_for_score: requests.clone(),
+        requests_on_node: requests,
+        non_zero_cpu: cpu,
+        ..PodSpec::default()
+    };
+    Pod { uid: name.into(), spec: spec.into(), ..crate::testing::pod(name) }
+}
+
+/// A pod that the API server shows on a node.
+pub(super) fn running(name: &str, node: &str, cpu: i64) -> Pod {
+    Pod { node: node.into(), ..pending(name, cpu) }
+}
+
+/// A pending pod of a priority.
+pub(super) fn important(name: &str, cpu: i64, priority: i32) -> Pod {
+    Pod { priority, ..pending(name, cpu) }
+}
+
+/// A pending pod whose volume must be provisioned before it is bound.
+pub(super) fn with_claim(mut pod: Pod) -> Pod {
+    pod.spec_mut().volumes = [Volume::Claim { name: "claim".into() }].into();
+    pod
+}
+
+/// The pod with a deletion timestamp.
+pub(super) fn terminating(pod: Pod) -> Pod {
+    Pod { terminating: true, ..pod }
+}
+
+pub(super) fn gone(pod: &str) -> Change {
+    Change::PodGone { uid: pod.into() }
+}
+
+pub(super) fn bound(pod: &str) -> Change {
+    Change::Bound { uid: pod.into(), failure: None }
+}
+
+pub(super) fn bind_failed(pod: &str, why: &str) -> Change {
+    Change::Bound { uid: pod.into(), failure: Some(why.into()) }
+}
+
+pub(super) fn allowed(pod: &str, plugin: &str) -> Change {
+    Change::Permission { uid: pod.into(), plugin: plugin.into(), denied: None }
+}
+
+pub(super) fn denied(pod: &str, plugin: &str, why: &str) -> Change {
+    Change::Permission { uid: pod.into(), plugin: plugin.into(), denied: Some(why.into()) }
+}
+
+/// The API server's answer to the deletion of a victim.
+pub(super) fn evicted(preemptor: &str, victim: &str) -> Change {
+    Change::VictimHandled { preemptor: preemptor.into(), victim: victim.into(), failure: None }
+}
+
+pub(super) fn eviction_failed(preemptor: &str, victim: &str) -> Change {
+    let failure = Some("refused".into());
+    Change::VictimHandled { preemptor: preemptor.into(), victim: victim.into(), failure }
+}
+
+/// Nodes that extenders let pass, with their scores.
+pub(super) fn passed(nodes: &[(&str, i64)]) -> ExtenderVerdict {
+    let passed = nodes.iter().map(|(node, score)| (Text::from(*node), *score)).collect();
+    ExtenderVerdict { passed, ..ExtenderVerdict::default() }
+}
+
+/// Nodes that an extender rejected: name, reason, and whether evicting pods cannot help.
+pub(super) fn failed(nodes: &[(&str, &str, bool)]) -> ExtenderVerdict {
+    let failed = nodes.iter().map(|(node, reason, unresolvable)| FailedNode {
+        node: (*node).into(),
+        reason: (*reason).into(),
+        unresolvable: *unresolvable,
+    });
+    ExtenderVerdict { failed: failed.collect(), ..ExtenderVerdict::default() }
+}
+
+/// An engine with one profile of stub plugins, the time, and the last commands. The state of the engine
+/// is checked after every change.
+pub(super) struct Harness {
+    pub(super) engine: Engine,
+    pub(super) script: Rc<Script>,
+    pub(super) now: i64,
+    /// Commands of the last change.
+    pub(super) commands: Vec<Command>,
+    /// The last ticket of each pod, of volumes or of an extender call.
+    pub(super) tickets: BTreeMap<String, u64>,
+}
+
+impl Harness {
+    /// Nodes with names and millicores.
+    pub(super) fn new(nodes: &[(&str, i64)]) -> Self {
+        Self::with(Vec::new(), Settings::default(), nodes)
+    }
+
+    pub(super) fn with_extenders(extenders: Vec<Extender>, nodes: &[(&str, i64)]) -> Self {
+        Self::with(extenders, Settings::default(), nodes)
+    }
+
+    pub(super) fn with(
+        extenders: Vec<Extender>,
+        settings: Settings,
+        nodes: &[(&str, i64)],
+    ) -> Self {
+        let script = Rc::new(Script::default());
+        let mut profile = profile(&script);
+        profile.add_extenders(extenders);
+        let mut harness = Self {
+            engine: Engine::new(vec![profile], settings),
+            script,
+            now: 1000 * SECOND,
+            commands: Vec::new(),
+            tickets: BTreeMap::new(),
+        };
+        for (name, cpu) in nodes {
+            harness.add_node(name, *cpu);
+        }
+        harness
+    }
+
+    /// Applies a change, checks the engine and returns the commands as texts.
+    #[track_caller]
+    pub(super) fn tell(&mut self, change: Change) -> Vec<String> {
+        self.commands.clear();
+        if let Change::PodGone { uid } = &change
+            && let Some(pod) = self.engine.state.pods.find(uid)
+            && !self.engine.bindings.contains_key(&pod)
+        {
+            // Plugins release what a bound pod holds by their own watches.
+            self.script.reserved.borrow_mut().retain(|(_, other)| other != uid);
+        }
+        self.engine.apply(change, self.now, &mut self.commands);
+        self.check();
+        for command in &self.commands {
+            match command {
+                Command::PrepareVolumes { pod, ticket, .. }
+                | Command::AskExtenders { pod, ticket, .. }
+                | Command::AskExtendersAboutVictims { pod, ticket, .. } => {
+                    self.tickets.insert(pod.name.to_string(), *ticket);
+                }
+                _ => {}
+            }
+        }
+        self.commands.iter().map(brief).collect()
+    }
+
+    #[track_caller]
+    pub(super) fn show(&mut self, pod: Pod) -> Vec<String> {
+        self.tell(Change::Pod(Box::new(pod)))
+    }
+
+    #[track_caller]
+    pub(super) fn set_node(&mut self, node: Node) -> Vec<String> {
+        self.tell(Change::Node(node.into()))
+    }
+
+    #[track_caller]
+    pub(super) fn add_node(&mut self, name: &str, cpu: i64) -> Vec<String> {
+        self.set_node(node_with(name, cpu))
+    }
+
+    #[track_caller]
+    pub(super) fn remove_node(&mut self, name: &str) -> Vec<String> {
+        self.tell(Change::NodeGone(name.into()))
+    }
+
+    /// Makes all attempts that are due.
+    #[track_caller]
+    pub(super) fn schedule(&mut self) -> Vec<String> {
+        self.tell(Change::Schedule { limit: 1000 })
+    }
+
+    /// Shows a pending pod and tries it.
+    #[track_caller]
+    pub(super) fn place(&mut self, pod: Pod) -> Vec<String> {
+        assert_eq!(self.show(pod), [""; 0]);
+        self.schedule()
+    }
+
+    /// Lets time pass, then makes what is due.
+    #[track_caller]
+    pub(super) fn after(&mut self, time: i64) -> Vec<String> {
+        self.now += time;
+        let mut commands = self.tell(Change::Tick);
+        commands.extend(self.schedule());
+        commands
+    }
+
+    /// The answer to the last volume command of a pod.
+    #[track_caller]
+    pub(super) fn volumes(&mut self, pod: &str, failure: Option<&str>) -> Vec<String> {
+        let ticket = self.tickets[pod];
+        self.tell(Change::VolumesReady {
+            uid: pod.into(),
+            ticket,
+            failure: failure.map(Text::from),
+        })
+    }
+
+    /// The answer to the last extender call about the nodes of a pod.
+    #[track_caller]
+    pub(super) fn answer(
+        &mut self,
+        pod: &str,
+        verdict: Result<ExtenderVerdict, &str>,
+    ) -> Vec<String> {
+        let (uid, ticket) = (pod.into(), self.tickets[pod]);
+        self.tell(Change::ExtendersAnswered { uid, ticket, verdict: verdict.map_err(Text::from) })
+    }
+
+    /// The answer to the last extender call about the victims of a pod.
+    #[track_caller]
+    pub(super) fn answer_victims(
+        &mut self,
+        pod: &str,
+        candidates: Result<Vec<NodeVictims>, &str>,
+    ) -> Vec<String> {
+        let (uid, ticket) = (pod.into(), self.tickets[pod]);
+        let candidates = candidates.map_err(Text::from);
+        self.tell(Change::ExtendersAnsweredAboutVictims { uid, ticket, candidates })
+    }
+
+    /// Has a Permit plugin answer like this about a pod.
+    pub(super) fn permit(&mut self, plugin: &'static str, pod: &str, answer: Permit) {
+        self.script.permits.borrow_mut().insert((plugin, pod.to_owned()), answer);
+    }
+
+    /// Has a Permit plugin make a pod wait.
+    pub(super) fn wait_at(&mut self, plugin: &'static str, pod: &str, timeout: i64) {
+        self.permit(plugin, pod, Permit::Wait { timeout });
+    }
+
+    pub(super) fn find(&self, pod: &str) -> Option<PodIdx> {
+        self.engine.state.pods.find(&pod.into())
+    }
+
+    pub(super) fn stage(&self, pod: &str) -> Option<QueueStage> {
+        self.engine.queue.stage(self.find(pod)?)
+    }
+
+    /// The node that a pod is on or assumed on.
+    pub(super) fn node_of(&self, pod: &str) -> Option<&str> {
+        let node = self.engine.state.pods.get(self.find(pod)?).node;
+        node.is_some().then(|| self.engine.state.nodes.name(node))
+    }
+
+    /// The node that a pod is nominated for.
+    pub(super) fn nominated(&self, pod: &str) -> Option<&str> {
+        let node = self.engine.queue.nominator.node_of(self.find(pod)?)?;
+        Some(self.engine.state.nodes.name(node))
+    }
+
+    pub(super) fn attempts(&self, pod: &str) -> u32 {
+        let queued = self.find(pod).and_then(|pod| self.engine.queue.get(pod));
+        queued.map_or(0, |queued| queued.attempts)
+    }
+
+    /// The plugins that rejected a pod last, and those for which it is pending.
+    pub(super) fn blockers(&self, pod: &str) -> (Vec<&str>, Vec<&str>) {
+        let queued = self.find(pod).and_then(|pod| self.engine.queue.get(pod));
+        let Some(queued) = queued else { return (Vec::new(), Vec::new()) };
+        let name = |plugin| self.engine.profiles[queued.profile()].plugin_name(plugin);
+        (queued.rejectors.iter().map(name).collect(), queued.pending.iter().map(name).collect())
+    }
+
+    /// Text of the last failure.
+    pub(super) fn message(&self) -> &str {
+        let messages = self.commands.iter().rev().filter_map(|command| match command {
+            Command::ReportFailure { message, .. } | Command::Warn { message, .. } => Some(message),
+            _ => None,
+        });
+        messages.into_iter().next().map_or("", |message| message)
+    }
+
+    /// Takes the calls of Reserve, Unreserve and PostBind since the last time.
+    pub(super) fn log(&self) -> Vec<String> {
+        self.script.log.take()
+    }
+}
+
+/// A profile of stub plugins.
+fn profile(script: &Rc<Script>) -> Profile {
+    let script = || Rc::clone(script);
+    let plugins: Vec<Box<dyn Plugin>> = vec![
+        Box::new(plugins::Gate),
+        Box::new(plugins::Sort),
+        Box::new(plugins::Fit(script())),
+        Box::new(plugins::Preempt(script())),
+        Box::new(plugins::Rank(script())),
+        Box::new(plugins::Reserve("ReserveA", script())),
+        Box::new(plugins::Reserve("ReserveB", script())),
+        Box::new(plugins::Ask("PermitA", script())),
+        Box::new(plugins::Ask("PermitB", script())),
+        Box::new(plugins::Provision),
+    ];
+    let mut points: BTreeMap<Point, Vec<usize>> = BTreeMap::new();
+    for (position, plugin) in plugins.iter().enumerate() {
+        for point in plugin.points() {
+            points.entry(*point).or_default().push(position);
+        }
+    }
+    // Preempt subscribes to deletions but gates no pod by itself.
+    points.insert(Point::PreEnqueue, vec![0]);
+    Profile {
+        name: "default-scheduler".into(),
+        plugins,
+        points: points.into_iter().collect(),
+        weights: vec![1],
+        percentage_of_nodes_to_score: None,
+        extenders: Vec::new(),
+    }
+}
+
+/// A command as a short text.
+fn brief(command: &Command) -> String {
+    match command {
+        Command::Bind { pod, node, extender: None, .. } => format!("bind {} to {node}", pod.name),
+        Command::Bind { pod, node, extender: Some(extender), .. } => {
+            format!("bind {} to {node} by extender {extender}", pod.name)
+        }
+        Command::AskExtenders { pod, extenders, nodes, .. } => {
+            format!("ask {extenders:?} about {}: {}", pod.name, nodes.join(" "))
+        }
+        Command::AskExtendersAboutVictims { pod, extenders, candidates, .. } => {
+            let candidates = candidates.iter().map(|candidate| {
+                let victims: Vec<&str> = candidate.victims.iter().map(|pod| &*pod.name).collect();
+                format!("{}({})", candidate.node, victims.join(" "))
+            });
+            let candidates: Vec<String> = candidates.collect();
+            format!("ask {extenders:?} about victims of {}: {}", pod.name, candidates.join(" "))
+        }
+        Command::PrepareVolumes { pod, node, .. } => {
+            format!("prepare volumes of {} on {node}", pod.name)
+        }
+        Command::Nominate { pod, node } => format!("nominate {} for {}", pod.name, or_none(node)),
+        Command::ReportFailure { pod, reason, nominate, .. } => match nominate {
+            None => format!("{reason} {}", pod.name),
+            Some(node) => format!("{reason} {}, nominate for {}", pod.name, or_none(node)),
+        },
+        Command::Warn { pod, .. } => format!("warn about {}", pod.name),
+        Command::ReportScheduled { pod, node } => format!("scheduled {} on {node}", pod.name),
+        Command::Evict { victim, preemptor, node } => {
+            format!("evict {} from {node} for {}", victim.name, preemptor.name)
+        }
+        Command::ReportPreempted { victim, preemptor, node } => {
+            format!("preempted {} on {node} for {}", victim.name, preemptor.name)
+        }
+    }
+}
+
+fn or_none(node: &Text) -> &str {
+    if node.is_empty() { "none" } else { node }
+}
