@@ -174,3 +174,6 @@ impl Extend<NodeIdx> for NodeSet {
         nodes.into_iter().for_each(|node| self.insert(node));
     }
 }
+
+#[cfg(test)]
+mod tests;

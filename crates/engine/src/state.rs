@@ -665,3 +665,6 @@ impl State {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -341,3 +341,6 @@ impl Evaluation {
         self.ranking.insert(ranking)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -121,3 +121,6 @@ impl Evaluation {
         Some(read(self, state, verdict))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -355,3 +355,6 @@ impl Filter for RejectAll {
         self.0.code == Code::Error
     }
 }
+
+#[cfg(test)]
+mod tests;

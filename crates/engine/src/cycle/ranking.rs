@@ -547,3 +547,6 @@ fn difference<'a>(
         })
     })
 }
+
+#[cfg(test)]
+mod tests;

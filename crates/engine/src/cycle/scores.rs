@@ -124,3 +124,6 @@ impl Scores {
         heap_winner(&self.totals)
     }
 }
+
+#[cfg(test)]
+mod tests;

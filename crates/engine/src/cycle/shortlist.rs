@@ -125,3 +125,6 @@ impl Shortlist {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

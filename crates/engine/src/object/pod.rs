@@ -270,3 +270,6 @@ pub enum InlineDisk {
     /// `csi`.
     Csi { driver: Text },
 }
+
+#[cfg(test)]
+mod tests;

@@ -290,3 +290,6 @@ pub struct VolumeAttachment {
     /// `spec.source.persistentVolumeName`; `None` for volumes named in the pod itself.
     pub volume_name: Option<Text>,
 }
+
+#[cfg(test)]
+mod tests;

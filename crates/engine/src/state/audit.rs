@@ -62,3 +62,6 @@ impl State {
         found
     }
 }
+
+#[cfg(test)]
+mod tests;

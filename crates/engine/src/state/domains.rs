@@ -102,3 +102,6 @@ impl DomainSums {
         Some(domain)
     }
 }
+
+#[cfg(test)]
+mod tests;

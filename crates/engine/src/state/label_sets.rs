@@ -110,3 +110,6 @@ impl LabelSets {
         found
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -432,3 +432,6 @@ fn column_of<C>(columns: &mut Vec<C>, resource: ResourceIdx, make: impl Fn() -> 
     }
     &mut columns[resource.at()]
 }
+
+#[cfg(test)]
+mod tests;

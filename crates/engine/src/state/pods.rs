@@ -113,3 +113,6 @@ impl Pods {
 fn hash(uid: &Uid) -> u64 {
     FxBuildHasher.hash_one(uid)
 }
+
+#[cfg(test)]
+mod tests;

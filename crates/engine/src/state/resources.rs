@@ -67,3 +67,6 @@ impl ResourceNames {
         vector.into()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -88,3 +88,6 @@ impl Specs {
         Some(record)
     }
 }
+
+#[cfg(test)]
+mod tests;

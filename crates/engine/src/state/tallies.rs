@@ -184,3 +184,6 @@ impl Tallies {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -124,3 +124,6 @@ impl Terms {
         record.tally
     }
 }
+
+#[cfg(test)]
+mod tests;

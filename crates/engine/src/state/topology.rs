@@ -132,3 +132,6 @@ impl Topology {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -184,3 +184,6 @@ impl Volumes {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
