@@ -83,3 +83,41 @@ proptest! {
         prop_assert_eq!(visited, sorted);
     }
 }
+
+#[test]
+fn random_numbers_are_those_of_splitmix64_and_reduce_evenly() {
+    let mut state = 1_234_567;
+    let drawn = [0; 3].map(|_: u64| next_random(&mut state));
+    // Published outputs of the reference implementation for this seed.
+    assert_eq!(
+        drawn,
+        [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]
+    );
+    for (random, count, number) in [
+        (0, 5, 0),
+        (u64::MAX, 5, 4),
+        (u64::MAX, 1, 0),
+        (1 << 63, 2, 1),
+        ((1 << 63) - 1, 2, 0),
+        (u64::MAX, 0, 0),
+    ] {
+        assert_eq!(reduce(random, count), number, "{random} of {count}");
+    }
+}
+
+#[test]
+fn nothing_wins_among_no_nodes() {
+    assert_eq!((heap_winner(&[]), any_winner(&[], 5)), (None, None));
+    assert_eq!(preorder_first(0, &Members(&[])), None);
+    assert_eq!(preorder_search(0, 10, |_| true), None);
+}
+
+#[test]
+fn a_search_ends_at_its_limit() {
+    let mut asked = 0;
+    let found = preorder_search(100, 7, |_| {
+        asked += 1;
+        false
+    });
+    assert_eq!((found, asked), (None, 7));
+}
