@@ -231,10 +231,10 @@ impl ZoneLimit {
 impl Filter for ZoneLimit {
     fn check(&mut self, state: &State, node: NodeIdx) -> NodeVerdict {
         let domain = state.topology.column(self.zones.key()).domain(node);
-        match domain.is_some() {
-            false => NodeVerdict(2),
-            true => NodeVerdict(u32::from(self.zones.sum(domain) >= self.limit)),
+        if !domain.is_some() {
+            return NodeVerdict(2);
         }
+        NodeVerdict(u32::from(self.zones.sum(domain) >= self.limit))
     }
 
     fn rejection(&self, _state: &State, _node: NodeIdx, answer: NodeVerdict) -> Rejection {

@@ -145,6 +145,12 @@ impl Cluster {
         self.state.nodes.find(&format!("n{index}"))
     }
 
+    fn apply_all(&mut self, steps: &[Step]) {
+        for step in steps {
+            self.apply(step);
+        }
+    }
+
     fn apply(&mut self, step: &Step) {
         match *step {
             Step::SetNode(index, form) => drop(self.state.set_node(&node(index, form).into())),
@@ -274,7 +280,7 @@ proptest! {
         let mut kept = Evaluation::new(profile, class(), &mut cluster.state);
         let mut pool = ColumnPool::default();
         for (steps, start) in rounds {
-            steps.iter().for_each(|step| cluster.apply(step));
+            cluster.apply_all(&steps);
             check_evaluation(profile, &mut kept, &mut cluster.state, &mut pool, start);
         }
     }
@@ -292,7 +298,7 @@ proptest! {
         let mut kept = Evaluation::new(profile, class(), &mut cluster.state);
         let mut pool = ColumnPool::default();
         for (steps, pod, random) in rounds {
-            steps.iter().for_each(|step| cluster.apply(step));
+            cluster.apply_all(&steps);
             let pod = cluster.pending[pod];
             let decision = cluster.decide(profile, &mut kept, &mut pool, (pod, None));
             let explanation = cluster.explain(profile, pod);
@@ -322,7 +328,7 @@ proptest! {
         let mut cluster = Cluster::new();
         let mut kept = Evaluation::new(profile, class(), &mut cluster.state);
         for (steps, pod) in rounds {
-            steps.iter().for_each(|step| cluster.apply(step));
+            cluster.apply_all(&steps);
             let pod = cluster.pending[pod];
             let explanation = cluster.explain(profile, pod);
             let inputs = DecisionInputs {

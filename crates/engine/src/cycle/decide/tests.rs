@@ -168,7 +168,7 @@ fn a_narrowed_visit_moves_on_by_the_nodes_it_looked_at() {
 
 #[test]
 fn a_random_number_draws_among_the_best_only() {
-    let best = |state: &State, node: NodeIdx| i64::from(number(state, node, "number") % 2);
+    let best = |state: &State, node: NodeIdx| number(state, node, "number") % 2;
     let mut bench = Bench::new(6, [Stub::score_by("Odd", ByNode::new(best))]);
     let mut drawn = NodeSet::new(6);
     for random in 0..64_u64 {

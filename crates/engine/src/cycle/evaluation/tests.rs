@@ -142,6 +142,9 @@ fn a_pod_too_large_to_work_with_is_rejected_in_the_name_of_a_gate() {
     }
 }
 
+/// A change, and whether filters are prepared anew after it.
+type Case = (&'static str, fn(&mut State), bool);
+
 #[test]
 fn filters_are_prepared_anew_when_an_area_they_depend_on_changes() {
     let depends = Stub::filter("Depends", |_, preparation| {
@@ -153,7 +156,7 @@ fn filters_are_prepared_anew_when_an_area_they_depend_on_changes() {
     let profile = profile([depends, limit]);
     let mut state = testing::state(nodes(3), []);
     let mut evaluation = Evaluation::new(&profile, class(), &mut state);
-    let cases: [(&str, fn(&mut State), bool); 6] = [
+    let cases: [Case; 6] = [
         ("nothing", |_| {}, false),
         ("a pod", |state| _ = state.add_pod(web("a", "n1")), false),
         ("volumes", |state| state.change_volumes(|_| ()), false),

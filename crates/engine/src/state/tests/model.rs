@@ -53,8 +53,11 @@ fn node(number: usize, form: usize) -> Node {
         node.labels = labels(&[("zone", ["a", "b"][form % 2])]);
     }
     if form >= 4 {
-        let effect =
-            if form % 2 == 0 { TaintEffect::NoSchedule } else { TaintEffect::PreferNoSchedule };
+        let effect = if form.is_multiple_of(2) {
+            TaintEffect::NoSchedule
+        } else {
+            TaintEffect::PreferNoSchedule
+        };
         node.taints = [Taint { key: "k".into(), value: "".into(), effect }].into();
         node.allocatable.scalars = [("a.com/gpu".into(), form as i64)].into();
     }
@@ -203,6 +206,12 @@ fn apply(state: &mut State, model: &mut Model, step: &Step) {
     }
 }
 
+fn check_readers(readers: &mut [Reader], state: &mut State, model: &Model) {
+    for reader in readers {
+        reader.check(state, model);
+    }
+}
+
 fn check_nodes(state: &mut State, model: &Model) {
     let names = |set: &crate::bitset::NodeSet| -> BTreeSet<String> {
         set.iter().map(|node| state.nodes.name(node).to_owned()).collect()
@@ -303,10 +312,10 @@ proptest! {
             check_nodes(&mut state, &model);
             check_pods(&state, &model);
             if let Step::Read = step {
-                readers.iter_mut().for_each(|reader| reader.check(&mut state, &model));
+                check_readers(&mut readers, &mut state, &model);
             }
         }
-        readers.iter_mut().for_each(|reader| reader.check(&mut state, &model));
+        check_readers(&mut readers, &mut state, &model);
         for number in 0..PODS {
             apply(&mut state, &mut model, &Step::RemovePod(number));
         }

@@ -108,6 +108,9 @@ fn an_old_reservation_does_not_take_a_newer_one_away() {
     assert_eq!((owner(&volumes), selected(&volumes, "c")), (Some("d"), Some("n2")));
 }
 
+/// A change, whether a decision is dropped after it, and whether the work remains.
+type Case = (&'static str, fn(&mut Volumes), bool, bool);
+
 #[test]
 fn outdated_and_finished_reservations_are_dropped() {
     let bound = |name: &str| PersistentVolumeClaim {
@@ -116,7 +119,7 @@ fn outdated_and_finished_reservations_are_dropped() {
         ..claim(name, "2")
     };
     let key = || ("default".into(), "c".into());
-    let cases: [(&str, fn(&mut Volumes), bool, bool); 4] = [
+    let cases: [Case; 4] = [
         ("nothing happened", |_| {}, false, true),
         ("newer volume", |all| drop(all.volumes.insert("v".into(), volume("v", "2"))), true, true),
         ("volume gone", |all| drop(all.volumes.remove("v")), true, true),
