@@ -111,13 +111,12 @@ fn profiles() -> Vec<Profile> {
         stubs.extend(more);
         profile(stubs)
     };
-    let by_zone = || {
-        let bucketed = ZoneScores::plugin("Bucketed", true).weighing(2);
-        vec![ZoneLimit::plugin(5), bucketed, ZoneScores::plugin("ByZone", false)]
-    };
+    let bucketed = || ZoneScores::plugin("Bucketed", true).weighing(2);
+    let by_zone = || vec![ZoneLimit::plugin(5), bucketed(), ZoneScores::plugin("ByZone", false)];
     vec![
         with(filters(false), scorers()),
         with(by_zone(), scorers().split_off(2)),
+        with(vec![bucketed()], scorers().drain(..1).collect()),
         with(filters(false), by_zone()),
         with(vec![narrowing(), ZoneLimit::plugin(3)], scorers()),
         with(filters(true), scorers().split_off(1)),
@@ -272,7 +271,7 @@ fn check_decision(decision: &Decision, explanation: &Explanation) {
 proptest! {
     #[test]
     fn kept_evaluations_and_rankings_equal_those_from_scratch(
-        profile in 0_usize..6,
+        profile in 0_usize..7,
         rounds in prop::collection::vec((prop::collection::vec(step(), 0..6), any::<usize>()), 1..20),
     ) {
         let profile = &profiles()[profile];
@@ -287,7 +286,7 @@ proptest! {
 
     #[test]
     fn decisions_with_nominated_pods_equal_those_from_scratch(
-        profile in 0_usize..6,
+        profile in 0_usize..7,
         rounds in prop::collection::vec(
             (prop::collection::vec(step(), 0..6), 0..PENDING, any::<u64>()),
             1..20,
@@ -321,7 +320,7 @@ proptest! {
 
     #[test]
     fn a_shortlist_holds_the_feasible_nodes_of_the_explanation(
-        profile in 0_usize..6,
+        profile in 0_usize..7,
         rounds in prop::collection::vec((prop::collection::vec(step(), 0..6), 0..PENDING), 1..12),
     ) {
         let profile = &profiles()[profile];

@@ -253,3 +253,21 @@ fn a_ranking_is_kept_from_the_second_decision_on() {
         assert_eq!(bench.evaluation.ranking.is_some(), kept);
     }
 }
+
+#[test]
+fn a_nominated_node_that_was_left_out_has_its_own_reason() {
+    let mut bench = Bench::new(4, [before(2), from(9), even()]);
+    let pod = bench.state.find_pod("default", "pod").unwrap();
+    for (nominated, text) in [
+        (3, "1 node(s) didn't satisfy plugin(s) [Before From], 3 too low."),
+        (1, "2 node(s) didn't satisfy plugin(s) [Before From], 2 too low."),
+    ] {
+        bench.nominator.nominate(pod, NodeIdx(nominated));
+        let Decision::Unschedulable(diagnosis) = bench.decide(None) else { panic!("no node fits") };
+        assert_eq!(diagnosis.text(""), format!("0/4 nodes are available: {text}"));
+    }
+    bench.nominator.remove(pod);
+    let Decision::Unschedulable(diagnosis) = bench.decide(None) else { panic!("no node fits") };
+    let text = "2 node(s) didn't satisfy plugin(s) [Before], 2 too low.";
+    assert_eq!(diagnosis.text(""), format!("0/4 nodes are available: {text}"));
+}

@@ -80,3 +80,19 @@ fn a_rejection_by_pre_filter_is_not_kept() {
     assert_eq!(diagnosis.text(""), "0/3 nodes are available: no.");
     assert!(evaluation.failure.is_none());
 }
+
+#[test]
+fn a_pod_that_fills_a_zone_changes_the_reason_of_its_other_nodes() {
+    let never = Stub::judge("Never", |_: &State, _| 1, &[Rejection::unschedulable("never")]);
+    let profile = profile([ZoneLimit::plugin(1), never]);
+    let in_zone = |name: &str, zone: &str| labelled(name, &[("zone", zone)]);
+    let nodes = [in_zone("n0", "a"), in_zone("n1", "a"), in_zone("n2", "b")];
+    let mut state = testing::state(nodes, [web("a", "")]);
+    let mut evaluation = Evaluation::new(&profile, class(), &mut state);
+    let mut text = |state: &mut State| diagnose(&mut evaluation, &profile, state).text("");
+    assert_eq!(text(&mut state), "0/3 nodes are available: 3 never.");
+    testing::place(&mut state, "a", "n0");
+    assert_eq!(text(&mut state), "0/3 nodes are available: 1 never, 2 zone(s) were full.");
+    testing::displace(&mut state, "a");
+    assert_eq!(text(&mut state), "0/3 nodes are available: 3 never.");
+}

@@ -89,6 +89,8 @@ fn a_deleted_node_with_pods_keeps_an_orphan_slot_until_they_are_gone() {
     state.remove_node("a");
     assert_eq!(state.nodes.find("a"), None);
     assert_eq!((state.nodes.name(slot), state.nodes.pods(slot).len()), ("a", 2));
+    let offered = state.nodes.allocatable_of(ResourceIdx::CPU, slot);
+    assert_eq!((offered, state.nodes.allowed_pods()[slot.at()]), (0, 0));
     set(&mut state, node("b", &[]));
     assert_ne!(find(&state, "b"), slot, "the slot is still in use");
     remove_pod(&mut state, "p");
