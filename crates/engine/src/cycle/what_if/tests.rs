@@ -142,8 +142,8 @@ fn a_refusal_has_the_reason_of_the_first_pass_that_fails() {
     // Three are left, with the rival four.
     assert_eq!(what_if.fits(), Err(Rejection::unschedulable("full")));
     drop(what_if);
-    let nobody = Nominator::default();
-    let rivals = Rivals::of_any(&nobody, 0);
+    let no_nominations = Nominator::default();
+    let rivals = Rivals::of_any(&no_nominations, 0);
     let mut what_if = WhatIf::new(&mut state, &mut evaluation, rivals, NodeIdx(0));
     what_if.remove(first);
     what_if.remove(second);

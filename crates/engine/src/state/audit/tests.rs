@@ -31,8 +31,8 @@ fn a_wrong_sum_is_reported_corrected_and_noted_as_a_change() {
     state.nodes.corrupt(ResourceIdx::CPU, node, 7);
     let end = state.nodes.pod_changes().end();
     assert_eq!(state.audit_nodes(0..3), Ok(()), "another part of the nodes");
-    let told = "requested cpu on node \"n3\": kept 207, sum of its pods 200: corrected";
-    assert_eq!(state.audit_nodes(0..usize::MAX), Err(told.to_owned()));
+    let report = "requested cpu on node \"n3\": kept 207, sum of its pods 200: corrected";
+    assert_eq!(state.audit_nodes(0..usize::MAX), Err(report.to_owned()));
     assert_eq!(state.nodes.requested_of(ResourceIdx::CPU, node), 200);
     assert_eq!(state.nodes.pod_changes().since(end), Some(&[node][..]));
     assert_eq!(state.audit_nodes(0..usize::MAX), Ok(()));
@@ -43,21 +43,21 @@ fn a_wrong_lowest_priority_is_reported_and_corrected() {
     let mut state = cluster();
     let node = state.nodes.find("n3").unwrap();
     state.lowest_priorities.add(node, -5);
-    let told = "lowest priority on n3: kept (-5, 1), counted (3, 1): corrected";
-    assert_eq!(state.audit_nodes(0..usize::MAX), Err(told.to_owned()));
+    let report = "lowest priority on n3: kept (-5, 1), counted (3, 1): corrected";
+    assert_eq!(state.audit_nodes(0..usize::MAX), Err(report.to_owned()));
     assert_eq!(state.lowest_priorities.of(node), 3);
     assert_eq!(state.audit_nodes(0..usize::MAX), Ok(()));
 }
 
 #[test]
-fn only_the_first_differences_are_told() {
+fn the_first_eight_differences_are_reported_and_the_rest_counted() {
     let mut state = cluster();
     for node in 0..12 {
         state.nodes.corrupt(ResourceIdx::MEMORY, NodeIdx(node), 1);
     }
-    let told = state.audit_nodes(0..usize::MAX).unwrap_err();
-    assert_eq!(told.matches("requested memory").count(), DIFFERENCES_TOLD);
-    assert!(told.ends_with("; and 4 more: corrected"), "{told}");
+    let report = state.audit_nodes(0..usize::MAX).unwrap_err();
+    assert_eq!(report.matches("requested memory").count(), 8);
+    assert!(report.ends_with("; and 4 more: corrected"), "{report}");
     assert_eq!(state.audit_nodes(0..usize::MAX), Ok(()), "all were corrected");
 }
 
@@ -78,8 +78,8 @@ fn a_pod_that_is_not_listed_is_reported() {
         let mut state = cluster();
         let pod = state.find_pod("default", "p0").unwrap();
         break_it(&mut state, pod);
-        let told = state.audit_pods(pod.at()..pod.at() + 1);
-        assert_eq!(told, Err("default/p0 is not listed where it is".to_owned()));
+        let report = state.audit_pods(pod.at()..pod.at() + 1);
+        assert_eq!(report, Err("default/p0 is not listed where it is".to_owned()));
         assert_eq!(state.audit_pods(24..30), Ok(()));
     }
 }

@@ -94,7 +94,7 @@ fn source(live_only: bool) -> TallySource {
     TallySource::Matching { matchers: [matcher].into(), live_only }
 }
 
-/// What ought to be in the state.
+/// The expected contents of the state.
 #[derive(Default)]
 struct Model {
     nodes: BTreeMap<String, Node>,
