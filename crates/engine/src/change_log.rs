@@ -37,29 +37,4 @@ impl<T> ChangeLog<T> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_reader_gets_all_entries_since_its_position_or_none() {
-        let mut log = ChangeLog::new(3);
-        assert_eq!(log.since(0), Some(&[][..]));
-        for entry in 0..6 {
-            log.push(entry);
-        }
-        assert_eq!((log.end(), log.since(0)), (6, Some(&[0, 1, 2, 3, 4, 5][..])));
-        // The seventh entry drops the first three.
-        log.push(6);
-        for (position, entries) in [
-            (0, None),
-            (2, None),
-            (3, Some(&[3, 4, 5, 6][..])),
-            (6, Some(&[6][..])),
-            (7, Some(&[][..])),
-            (8, None),
-        ] {
-            assert_eq!(log.since(position), entries, "{position}");
-        }
-        assert_eq!(log.end(), 7);
-    }
-}
+mod tests;

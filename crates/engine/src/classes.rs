@@ -262,3 +262,6 @@ impl Classes {
         self.records[class.at()].as_mut().expect("the index is held by a pod of the class")
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,3 +15,8 @@ pub(crate) mod rivals;
 pub mod scores;
 pub mod shortlist;
 pub mod what_if;
+
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;

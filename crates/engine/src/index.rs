@@ -63,3 +63,6 @@ impl ResourceIdx {
     /// `ephemeral-storage`, in bytes.
     pub const EPHEMERAL: Self = Self(2);
 }
+
+#[cfg(test)]
+mod tests;

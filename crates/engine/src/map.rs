@@ -71,3 +71,6 @@ impl<K: Eq + Hash, V> Map<K, V> {
         self.0.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -81,24 +81,4 @@ impl<T> Slab<T> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn slots_are_used_again() {
-        let mut slab = Slab::default();
-        let slots: Vec<usize> = (0..PAGE + 2).map(|thing| slab.insert(thing)).collect();
-        assert_eq!(slots, (0..PAGE + 2).collect::<Vec<_>>());
-        assert_eq!(slab.remove(PAGE), Some(PAGE));
-        assert_eq!(slab.remove(PAGE), None);
-        assert_eq!(slab.remove(3), Some(3));
-        assert_eq!((slab.len(), slab.slots()), (PAGE, PAGE + 2));
-        assert_eq!(slab.get(3), None);
-        assert_eq!(slab.get_mut(PAGE + 2), None);
-        let around: Vec<_> = slab.iter_within(2..5).collect();
-        assert_eq!(around, [(2, &2), (4, &4)]);
-        assert_eq!([slab.insert(7), slab.insert(8), slab.insert(9)], [3, PAGE, PAGE + 2]);
-        assert_eq!(slab.iter().count(), slab.len());
-        assert_eq!(slab.get(PAGE), Some(&8));
-    }
-}
+mod tests;

@@ -103,3 +103,6 @@ impl State {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -66,3 +66,6 @@ impl Stopwatch {
         Some(self.now()?.saturating_sub(begun?))
     }
 }
+
+#[cfg(test)]
+mod tests;

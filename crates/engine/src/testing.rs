@@ -14,7 +14,10 @@ use crate::framework::{
     ScoreChanges, Scorer,
 };
 use crate::index::PodIdx;
-use crate::object::{DisruptionBudget, Labels, Namespace, Node, Pod, PodSpec, Workload};
+use crate::object::{
+    DisruptionBudget, Labels, Namespace, Node, Operator, Pod, PodSpec, PodTerm, Requirement,
+    Selector, Text, Workload,
+};
 use crate::queue::Nominator;
 use crate::state::State;
 use crate::state::volumes::Volumes;
@@ -80,6 +83,31 @@ pub fn terminate(state: &mut State, pod: PodIdx) {
 /// Labels from pairs.
 pub fn labels(pairs: &[(&str, &str)]) -> Labels {
     pairs.iter().map(|(key, value)| (*key, *value)).collect()
+}
+
+/// A requirement on a label; values in any order.
+pub fn requirement(key: &str, operator: Operator, values: &[&str]) -> Requirement {
+    let mut values: Vec<_> = values.iter().map(|value| Text::from(*value)).collect();
+    values.sort_unstable();
+    Requirement { key: key.into(), operator, values: values.into() }
+}
+
+/// A selector of labels that have these values.
+pub fn selector(pairs: &[(&str, &str)]) -> Selector {
+    let mut requirements: Vec<_> =
+        pairs.iter().map(|(key, value)| requirement(key, Operator::In, &[value])).collect();
+    requirements.sort_unstable();
+    Selector { requirements: requirements.into() }
+}
+
+/// A pod affinity term over pods of namespace `default` with these labels.
+pub fn pod_term(topology_key: &str, pairs: &[(&str, &str)]) -> PodTerm {
+    PodTerm {
+        selector: Some(selector(pairs)),
+        namespaces: ["default".into()].into(),
+        namespace_selector: None,
+        topology_key: topology_key.into(),
+    }
 }
 
 /// A node with a name, 4 cores, 8 GiB and room for 110 pods.

@@ -342,3 +342,6 @@ impl Evaluation {
         self.ranking.insert(ranking)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -259,3 +259,6 @@ pub fn fit_error<'a>(
     entries.sort_unstable();
     if entries.is_empty() { head } else { format!("{head} {}.", entries.join(", ")) }
 }
+
+#[cfg(test)]
+mod tests;

@@ -123,3 +123,6 @@ impl Evaluation {
         Some(read(self, state, verdict))
     }
 }
+
+#[cfg(test)]
+mod tests;

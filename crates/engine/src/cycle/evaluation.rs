@@ -359,3 +359,6 @@ impl Filter for RejectAll {
         self.0.code == Code::Error
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -131,3 +131,6 @@ pub fn class_of(state: &State, pod: PodIdx, node_name: &str) -> Class {
         spec: std::sync::Arc::clone(spec),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -187,3 +187,6 @@ impl Evaluation {
         (self.feasible(), self.feasible_version() << 1)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -93,3 +93,6 @@ pub fn post_filter(
     report.message = all_reasons.join(", ");
     report
 }
+
+#[cfg(test)]
+mod tests;

@@ -325,3 +325,6 @@ fn note_invalid(invalid: &mut Option<(PluginPosition, i64)>, plugin: PluginPosit
         *invalid = Some((plugin, score));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -111,3 +111,6 @@ impl<'a> Rivals<'a> {
         with_rivals.check_and_read(read)
     }
 }
+
+#[cfg(test)]
+mod tests;

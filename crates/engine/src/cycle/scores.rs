@@ -125,3 +125,6 @@ impl Scores {
         heap_winner(&self.totals)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -127,3 +127,6 @@ impl Shortlist {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -197,3 +197,6 @@ fn detach(state: &mut State, evaluation: &mut Evaluation, pod: PodIdx, node: Nod
         filter.filter.remove_pod(state, pod, node);
     }
 }
+
+#[cfg(test)]
+mod tests;

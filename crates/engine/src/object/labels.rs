@@ -48,15 +48,4 @@ impl<K: Into<Text>, V: Into<Text>> FromIterator<(K, V)> for Labels {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn they_are_sorted_and_the_last_of_a_key_stays() {
-        let given = [("b", "1"), ("a", "2"), ("c", "3"), ("b", "4"), ("a", "5")];
-        let labels: Labels = given.into_iter().collect();
-        assert_eq!(labels.iter().collect::<Vec<_>>(), [("a", "5"), ("b", "4"), ("c", "3")]);
-        assert_eq!(labels, [("a", "5"), ("b", "4"), ("c", "3")].into_iter().collect());
-        assert_eq!([("a", "1"), ("a", "2")].into_iter().collect::<Labels>().get("a"), Some("2"));
-    }
-}
+mod tests;

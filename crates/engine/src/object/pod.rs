@@ -277,3 +277,6 @@ pub enum InlineDisk {
     /// `csi`.
     Csi { driver: Text },
 }
+
+#[cfg(test)]
+mod tests;

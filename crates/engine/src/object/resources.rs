@@ -102,31 +102,4 @@ fn is_domain(text: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn extended_resources_have_a_domain_of_their_own() {
-        for name in ["nvidia.com/gpu", "example.com/a_b.c"] {
-            assert!(is_extended_resource(name) && is_scalar_resource(name), "{name}");
-        }
-        for name in [
-            "gpu",
-            "requests.nvidia.com/gpu",
-            "nvidia.com/",
-            "/gpu",
-            "Nvidia.com/gpu",
-            "a.com/b/c",
-            "a.com/-b",
-        ] {
-            assert!(!is_extended_resource(name) && !is_scalar_resource(name), "{name}");
-        }
-        for name in
-            ["hugepages-2Mi", "attachable-volumes-aws", "kubernetes.io/x", "a.kubernetes.io/x"]
-        {
-            assert!(!is_extended_resource(name) && is_scalar_resource(name), "{name}");
-        }
-        let long_domain = format!("{}.com/x", "a".repeat(241));
-        assert!(is_qualified_name(&long_domain) && !is_extended_resource(&long_domain));
-    }
-}
+mod tests;

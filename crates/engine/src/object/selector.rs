@@ -101,3 +101,6 @@ impl NodeTerm {
         self.expressions.is_empty() && self.fields.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests;

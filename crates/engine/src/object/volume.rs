@@ -292,3 +292,6 @@ pub struct VolumeAttachment {
     /// `spec.source.persistentVolumeName`; `None` for inline volumes.
     pub volume_name: Option<Text>,
 }
+
+#[cfg(test)]
+mod tests;

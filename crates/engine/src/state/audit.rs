@@ -66,3 +66,6 @@ impl State {
         found
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -105,3 +105,6 @@ impl DomainSums {
         Some(domain)
     }
 }
+
+#[cfg(test)]
+mod tests;

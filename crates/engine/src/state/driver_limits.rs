@@ -101,3 +101,6 @@ impl DriverLimits {
         self.attached.get(node.at()).map_or(&[], Vec::as_slice)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -54,31 +54,4 @@ fn names(images: &[Image]) -> impl Iterator<Item = (&Text, i64)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn image(names: &[&str], size: i64) -> Image {
-        Image { names: names.iter().map(|name| (*name).into()).collect(), size }
-    }
-
-    fn state(images: &Images, name: &str) -> Option<(i64, Vec<u32>)> {
-        let found = images.get(name)?;
-        Some((found.size, found.nodes.iter().map(|node| node.0).collect()))
-    }
-
-    #[test]
-    fn the_first_size_stays_while_a_node_has_the_image() {
-        let mut images = Images::default();
-        let (small, large) = ([image(&["a", "b"], 1)], [image(&["a"], 2), image(&["a"], 3)]);
-        images.add(NodeIdx(7), &small);
-        images.add(NodeIdx(3), &large);
-        assert_eq!(state(&images, "a"), Some((1, vec![3, 7])));
-        images.remove(NodeIdx(7), &small);
-        assert_eq!(state(&images, "a"), Some((1, vec![3])));
-        assert_eq!(state(&images, "b"), None);
-        images.remove(NodeIdx(3), &large);
-        assert_eq!(state(&images, "a"), None);
-        images.add(NodeIdx(3), &large);
-        assert_eq!(state(&images, "a"), Some((2, vec![3])));
-    }
-}
+mod tests;

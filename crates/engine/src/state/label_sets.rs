@@ -124,3 +124,6 @@ impl State {
         label_set
     }
 }
+
+#[cfg(test)]
+mod tests;

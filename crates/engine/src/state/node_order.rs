@@ -120,3 +120,6 @@ fn zone_of(labels: &Labels) -> Text {
     }
     format!("{region}:\0:{zone}").into()
 }
+
+#[cfg(test)]
+mod tests;

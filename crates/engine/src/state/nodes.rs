@@ -462,3 +462,6 @@ impl State {
         Some(old)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -352,3 +352,6 @@ impl State {
         self.pods.get_mut(pod).preempted = true;
     }
 }
+
+#[cfg(test)]
+mod tests;

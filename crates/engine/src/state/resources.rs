@@ -68,3 +68,6 @@ impl ResourceNames {
         vector.into()
     }
 }
+
+#[cfg(test)]
+mod tests;

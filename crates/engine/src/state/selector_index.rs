@@ -72,3 +72,6 @@ fn filed_under(selector: &Selector) -> Option<(&Text, &[Text])> {
     let requirement = selector.requirements.iter().find(|r| r.operator == Operator::In)?;
     Some((&requirement.key, &requirement.values))
 }
+
+#[cfg(test)]
+mod tests;

@@ -127,3 +127,6 @@ impl State {
         all.map(|(kind, term)| self.terms.intern(kind, term)).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

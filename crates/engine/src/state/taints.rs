@@ -78,39 +78,4 @@ impl TaintLists {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::object::TaintEffect;
-
-    fn taints(keys: &[&str]) -> Vec<Taint> {
-        let taint = |key: &&str| Taint {
-            key: (*key).into(),
-            value: "".into(),
-            effect: TaintEffect::NoSchedule,
-        };
-        keys.iter().map(taint).collect()
-    }
-
-    #[test]
-    fn nodes_share_lists_that_live_as_long_as_they_are_used() {
-        let mut lists = TaintLists::default();
-        let nodes = [NodeIdx(0), NodeIdx(1), NodeIdx(2)];
-        for _ in nodes {
-            lists.add_slot();
-        }
-        lists.set(nodes[0], &taints(&["a"]));
-        lists.set(nodes[1], &taints(&["a"]));
-        lists.set(nodes[2], &taints(&["a", "b"]));
-        assert_eq!(lists.of(nodes[0]), lists.of(nodes[1]));
-        assert_eq!(lists.map_each(<[_]>::len), [1, 2]);
-        lists.set(nodes[0], &[]);
-        assert_eq!(lists.of(nodes[0]), TaintsIdx::NONE);
-        assert_eq!(lists.map_each(<[_]>::len), [1, 2]);
-        lists.set(nodes[1], &taints(&["a", "b"]));
-        assert_eq!(lists.of(nodes[1]), lists.of(nodes[2]));
-        assert_eq!(lists.map_each(<[_]>::len), [0, 2]);
-        lists.set(nodes[0], &taints(&["c", "d", "e"]));
-        assert_eq!(lists.map_each(<[_]>::len), [3, 2]);
-        assert_eq!(lists.column(), [TaintsIdx(0), TaintsIdx(1), TaintsIdx(1)]);
-    }
-}
+mod tests;

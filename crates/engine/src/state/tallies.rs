@@ -257,3 +257,6 @@ impl State {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -130,3 +130,6 @@ impl Terms {
         record.tally
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -143,3 +143,6 @@ impl State {
         self.topology.intern(key, nodes.slots(), labels)
     }
 }
+
+#[cfg(test)]
+mod tests;
