@@ -147,7 +147,7 @@ impl EngineSide {
             .context("the engine cannot start")?;
         let Self { inputs, commands, window, status, metrics, traces } = self;
         let driver = Driver::new(engine, commands, window, status, metrics, sampler, KINDS.len());
-        clock.block_on(wake_batcher.run(driver.traced(traces).run(inputs)));
+        clock.block_on(wake_batcher.run(driver.with_traces(traces).run(inputs)));
         Ok(())
     }
 }

@@ -86,7 +86,9 @@ async fn schedule(
     let ended = tokio::select! {
         () = signals.stop(Some(&scheduler)) => Ok(()),
         () = scheduler.engine_ended() => Err(anyhow!("the engine ended unexpectedly")),
-        error = scheduler.status.liveness.watch() => Err(error),
+        stuck = scheduler.status.liveness.watch() => {
+            Err(anyhow!("{stuck}; another replica may lead now"))
+        }
         error = lead(&scheduler, elector, &plan.metrics, &mut election) => Err(error),
         () = announce(plan.embedding.as_ref(), &scheduler) => Ok(()),
     };
@@ -235,11 +237,13 @@ fn serving(
     });
     let (fence, status) = (fence.clone(), side.status());
     let elected = HealthCheck::new("leaderElection", move || {
-        status.liveness.check()?;
+        status.liveness.check().map_err(|stuck| stuck.to_string())?;
         fence.watchdog(tokio::time::Instant::now())
     });
     let status = side.status();
-    let engine = HealthCheck::new("engine", move || status.liveness.check());
+    let engine = HealthCheck::new("engine", move || {
+        status.liveness.check().map_err(|stuck| stuck.to_string())
+    });
     let credentials = config.clone();
     let credentials = HealthCheck::new("client-certificate", move || {
         connect::client_certificate_problem(&credentials, SystemTime::now()).map_or(Ok(()), Err)
