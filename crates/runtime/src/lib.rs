@@ -26,6 +26,7 @@ pub mod kinds;
 pub mod lease;
 pub mod metrics;
 pub mod pod_status;
+mod request_body;
 pub mod resources;
 pub mod scheduler;
 #[cfg(test)]
