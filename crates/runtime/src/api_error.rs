@@ -26,7 +26,7 @@ const MESSAGE_TIMEOUT: Duration = Duration::from_secs(1);
 const MESSAGE_BYTES_MAX: usize = 64 << 10;
 
 /// An error of a client or a library, whose type does not matter to the modules that pass it on.
-pub type BoxError = Box<dyn Error + Send + Sync>;
+pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
 
 /// A response of the API server that is no success.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -21,7 +21,6 @@ pub mod execute;
 pub mod extenders;
 pub mod gate;
 pub mod http;
-mod json;
 pub mod kinds;
 pub mod lease;
 pub mod metrics;

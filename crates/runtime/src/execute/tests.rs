@@ -143,7 +143,7 @@ async fn a_victim_that_is_gone_is_no_failure_and_gets_no_event() {
 
 #[tokio::test(start_paused = true)]
 async fn a_victim_that_cannot_be_deleted_is_a_failure() {
-    let mut fixture = ExecutorFixture::start(Fence::always(), |requests| match requests.method {
+    let mut fixture = ExecutorFixture::start(Fence::always(), |request| match request.method {
         Method::DELETE => Reply::failure(403, "no"),
         _ => Reply::json(200, &json!({})),
     });
@@ -161,8 +161,8 @@ async fn without_the_lease_nothing_is_deleted() {
 
 #[tokio::test(start_paused = true)]
 async fn hanging_writes_do_not_delay_binds() {
-    let mut fixture = ExecutorFixture::start(Fence::always(), |requests| {
-        if requests.path.ends_with("/binding") {
+    let mut fixture = ExecutorFixture::start(Fence::always(), |request| {
+        if request.path.ends_with("/binding") {
             Reply::json(201, &json!({}))
         } else {
             Reply::never()
