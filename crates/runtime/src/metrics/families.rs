@@ -1,4 +1,4 @@
-//! Every metric in one place: name, help, labels, buckets.
+//! The table of metrics: name, help, labels, buckets.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -46,7 +46,7 @@ pub(super) struct Families {
 }
 
 impl Families {
-    /// All families, registered.
+    /// Registers all families.
     pub(super) fn new() -> Self {
         let registry = Registry::new();
         let to = Registrar(&registry);
@@ -190,7 +190,7 @@ impl Families {
     }
 }
 
-/// Ages of what is known, by kind.
+/// Time since each watch last received data, by kind.
 pub(super) struct Staleness {
     last: Mutex<BTreeMap<&'static str, Instant>>,
     ages: GaugeVec,
@@ -201,14 +201,14 @@ impl Staleness {
         Self { last: Mutex::new(BTreeMap::new()), ages }
     }
 
-    /// Notes a proof; an older one than the last changes nothing.
+    /// Records data at a time; an earlier time than the last changes nothing.
     pub(super) fn set(&self, kind: &'static str, at: Instant) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = last.entry(kind).or_insert(at);
         *entry = at.max(*entry);
     }
 
-    /// Computes the ages.
+    /// Computes the times.
     pub(super) fn refresh(&self, now: Instant) {
         for (kind, at) in &*self.last.lock().unwrap_or_else(PoisonError::into_inner) {
             let age = now.saturating_duration_since(*at).as_secs_f64();
@@ -217,10 +217,10 @@ impl Staleness {
     }
 }
 
-/// Start, factor and count of exponential buckets.
+/// Start, factor and number of exponential buckets.
 type Buckets = (f64, f64, usize);
 
-/// Makes families and registers them.
+/// Creates and registers families.
 pub(super) struct Registrar<'a>(pub(super) &'a Registry);
 
 impl Registrar<'_> {

@@ -1,4 +1,4 @@
-//! Results of health checks, for `/metrics/slis`: a page of its own, as in all components of Kubernetes.
+//! Results of health checks, for `/metrics/slis`, which all Kubernetes components have.
 
 use prometheus::{Gauge, IntCounterVec, IntGaugeVec, Registry};
 
@@ -11,7 +11,7 @@ pub(super) struct Slis {
 }
 
 impl Slis {
-    /// All families, registered, and the start of the process beside them.
+    /// Registers the families, and the start time of the process.
     pub(super) fn new(start_seconds: Gauge) -> Self {
         let registry = Registry::new();
         let to = Registrar(&registry);

@@ -1,4 +1,4 @@
-//! The text, with an engine that answers from a state of its own.
+//! Tests of the text, with an engine that answers from a state of its own.
 
 use api::config::Gates;
 use engine::change::Change;
@@ -23,7 +23,7 @@ fn pod(name: &str, node: Option<&str>, resources: &Value) -> Value {
     json!({"metadata": {"namespace": "ns", "name": name, "uid": name}, "spec": spec})
 }
 
-/// All of the text, and how many questions it took.
+/// Returns the text and the number of pages that it took.
 async fn text(engine: &Engine) -> (String, usize) {
     let (inputs, mut asked) = mpsc::channel(1);
     let mut pieces = std::pin::pin!(PodResources::new(inputs).text().unwrap());

@@ -1,4 +1,4 @@
-//! Spans as a collector on loopback gets them.
+//! Tests of the spans that a collector on loopback receives.
 
 use std::net::SocketAddr;
 use std::sync::Mutex;
@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 
 use super::*;
 
-/// Takes spans, or refuses all of them.
+/// A collector that accepts or refuses spans.
 struct Collector {
     address: SocketAddr,
     got: Arc<Mutex<Vec<ExportTraceServiceRequest>>>,
@@ -56,7 +56,7 @@ impl Collector {
         Traces::start(&endpoint, per_million, "host", Handle::current()).unwrap()
     }
 
-    /// All spans, by the time they began.
+    /// Returns all spans, sorted by their start.
     fn spans(self) -> Vec<Received> {
         self.task.abort();
         let got = self.got.lock().unwrap();
