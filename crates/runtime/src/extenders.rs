@@ -182,9 +182,9 @@ impl Extenders {
             let scoring = self.selected(extenders);
             let scoring = scoring
                 .filter(|extender_client| !extender_client.extender.prioritize_verb.is_empty());
-            let asked =
+            let calls =
                 scoring.map(|extender_client| self.prioritize(extender_client, &object, &left));
-            for answer in futures::future::join_all(asked).await {
+            for answer in futures::future::join_all(calls).await {
                 match answer {
                     Ok(given) => {
                         for (node, score) in given {

@@ -3,13 +3,15 @@
 //! ```text
 //! watch ──► lower ──► Change ──► engine (its own thread) ──► Command ──► bind, report, evict, volumes
 //!                       ▲                                                   │
-//!                       └───────────────── results ◄─────────────────────────┘
+//!                       └───────────────── results ◄────────────────────────┘
 //! ```
 //!
 //! Read [`scheduler`] first: it connects the parts. [`watch`] has the reflector and [`kinds`] the table of
 //! watched kinds; [`driver`] is the loop around the engine; [`execute`] carries out its commands and
 //! [`bind`] the most important one; [`lease`] is the leader election and [`gate`] the check before each
 //! write; [`http`] serves health, metrics and configuration.
+
+#![warn(missing_docs)]
 
 mod api_error;
 pub mod bind;

@@ -153,8 +153,8 @@ impl StreamPosition {
 impl ResourceFamily {
     fn text(self, first: bool, pods: &[PodRow]) -> String {
         let (name, help) = match self {
-            Self::Limit => ("kube_pod_resource_limit", "Most that a pod may use of a resource."),
-            Self::Request => ("kube_pod_resource_request", "What a pod requests of a resource."),
+            Self::Limit => ("kube_pod_resource_limit", "Limit of a pod for a resource."),
+            Self::Request => ("kube_pod_resource_request", "Request of a pod for a resource."),
         };
         let mut text = String::new();
         // Writing to a string cannot fail.

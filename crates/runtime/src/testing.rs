@@ -65,8 +65,11 @@ impl std::fmt::Debug for Reply {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum ResponseHead {
-    Comes,
+    /// The response is sent.
+    Sent,
+    /// The connection breaks before a response.
     Breaks,
+    /// No response is ever sent.
     Never,
 }
 
@@ -78,7 +81,7 @@ impl Reply {
     pub(crate) fn stream(status: u16, parts: Vec<BodyPart>) -> Self {
         let status = StatusCode::from_u16(status).unwrap();
         Self {
-            head: ResponseHead::Comes,
+            head: ResponseHead::Sent,
             delay: Duration::ZERO,
             status,
             headers: Vec::new(),
@@ -125,23 +128,23 @@ impl Reply {
 /// The server. Its handler is called when a request arrives.
 #[derive(Clone)]
 pub(crate) struct FakeApiServer {
-    asked: Arc<Mutex<Vec<ReceivedRequest>>>,
+    received: Arc<Mutex<Vec<ReceivedRequest>>>,
     answer: Arc<dyn Fn(&ReceivedRequest) -> Reply + Send + Sync>,
 }
 
 impl FakeApiServer {
     pub(crate) fn new(answer: impl Fn(&ReceivedRequest) -> Reply + Send + Sync + 'static) -> Self {
-        Self { asked: Arc::default(), answer: Arc::new(answer) }
+        Self { received: Arc::default(), answer: Arc::new(answer) }
     }
 
     /// Returns all requests so far.
     pub(crate) fn requests(&self) -> Vec<ReceivedRequest> {
-        lock(&self.asked).clone()
+        lock(&self.received).clone()
     }
 
     /// Returns the requests of a method so far.
     pub(crate) fn requests_by(&self, method: &Method) -> Vec<ReceivedRequest> {
-        self.requests().into_iter().filter(|asked| asked.method == method).collect()
+        self.requests().into_iter().filter(|request| request.method == method).collect()
     }
 
     pub(crate) fn client(&self) -> kube::Client {
@@ -156,7 +159,7 @@ impl FakeApiServer {
                     value.unwrap_or("").to_owned()
                 };
                 let (content_type, accept) = (header("content-type"), header("accept"));
-                let asked = ReceivedRequest {
+                let received = ReceivedRequest {
                     at: Instant::now(),
                     method: parts.method,
                     path: parts.uri.path().to_owned(),
@@ -165,11 +168,11 @@ impl FakeApiServer {
                     accept,
                     body: serde_json::from_slice(&body).unwrap_or(Value::Null),
                 };
-                lock(&fake.asked).push(asked.clone());
-                let reply = (fake.answer)(&asked);
+                lock(&fake.received).push(received.clone());
+                let reply = (fake.answer)(&received);
                 sleep(reply.delay).await;
                 match reply.head {
-                    ResponseHead::Comes => {}
+                    ResponseHead::Sent => {}
                     ResponseHead::Never => std::future::pending().await,
                     ResponseHead::Breaks => return Err(tower::BoxError::from("connection reset")),
                 }

@@ -107,9 +107,9 @@ impl Health {
     /// Runs the checks and returns a line for each. Removes the names of checks from `excluded`.
     fn report(&self, excluded: &mut Vec<String>) -> (bool, String) {
         let (mut passed, mut text) = (true, String::new());
-        let asked = excluded.clone();
+        let requested = excluded.clone();
         for (check, had_passed) in &self.checks {
-            if asked.iter().any(|name| name == check.name) {
+            if requested.iter().any(|name| name == check.name) {
                 excluded.retain(|name| name != check.name);
                 line(&mut text, format_args!("[+]{} excluded: ok", check.name));
                 continue;

@@ -19,12 +19,12 @@ impl Slis {
         Self {
             last: to.gauges(
                 "kubernetes_healthcheck",
-                "Whether a health check passed when it was last made: 1 or 0.",
+                "Last result of a health check: 1 if it passed, 0 if it failed.",
                 &["name", "type"],
             ),
             total: to.counters(
                 "kubernetes_healthchecks_total",
-                "Health checks made, by result.",
+                "Health checks by result.",
                 &["name", "type", "status"],
             ),
             registry,

@@ -100,7 +100,7 @@ fn evaluations_are_counted_in_every_attempt() {
 }
 
 #[test]
-fn pods_that_fit_nowhere_show_where_time_goes() {
+fn unschedulable_pods_have_durations_of_their_extension_points() {
     let (_, text) = try_pods(true, &["2000"], 200);
     for part in [
         r#"scheduler_framework_extension_point_duration_seconds_count{extension_point="Filter",profile="default-scheduler",status="Unschedulable"}"#,
@@ -114,7 +114,7 @@ fn pods_that_fit_nowhere_show_where_time_goes() {
 }
 
 #[test]
-fn what_is_decided_does_not_depend_on_being_watched() {
+fn decisions_do_not_depend_on_timing() {
     let amounts = ["1m", "500m", "2000", "1"];
     assert_eq!(try_pods(true, &amounts, 50).0, try_pods(false, &amounts, 50).0);
 }

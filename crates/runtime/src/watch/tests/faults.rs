@@ -208,7 +208,7 @@ async fn backoff_grows_until_a_watch_lasts() {
         server.script.extend((0..12).map(|_| Some(Reply::failure(500, "no"))));
     });
     fixture.wait(10 * MINUTE).await;
-    let times: Vec<Instant> = fixture.fake.requests().iter().map(|asked| asked.at).collect();
+    let times: Vec<Instant> = fixture.fake.requests().iter().map(|request| request.at).collect();
     assert!(times.len() > 13, "{}", times.len());
     let mut whole = BACKOFF_INITIAL;
     for pair in times[..13].windows(2) {
@@ -239,7 +239,7 @@ async fn after_an_outage_the_watch_resumes_within_seconds() {
     }
     fixture.wait(3 * MINUTE).await;
     fixture.assert_in_sync();
-    let times: Vec<Instant> = fixture.fake.requests().iter().map(|asked| asked.at).collect();
+    let times: Vec<Instant> = fixture.fake.requests().iter().map(|request| request.at).collect();
     let waits: Vec<_> = times[before..].windows(2).map(|pair| pair[1] - pair[0]).collect();
     let slack = Duration::from_millis(5);
     assert!(waits[..60].iter().all(|wait| *wait <= UNANSWERED_BACKOFF_MAX + slack), "{waits:?}");
