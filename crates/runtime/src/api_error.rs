@@ -1,5 +1,7 @@
-//! What the API server says when it does not do what it was asked.
+//! Error responses of the API server, and the parts of a response that all modules read.
 
+use std::error::Error;
+use std::fmt;
 use std::time::Duration;
 
 use api::lower::Source;
@@ -11,32 +13,30 @@ use tokio::time::timeout;
 
 use crate::client::ResponseBody;
 
-/// The forms of answers that are asked for; protobuf costs both sides less.
+/// Media type of JSON.
 pub(crate) const JSON: &str = "application/json";
+
+/// Media types of responses in order of preference: protobuf costs both sides less CPU.
 pub(crate) const PROTOBUF_OR_JSON: &str = "application/vnd.kubernetes.protobuf,application/json";
 
-/// How long the reason of a refusal may take; that it was refused is known before.
+/// Time limit for the body of an error response; its status code is known before.
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Bytes of such a reason.
+/// Maximum length of the body of an error response, in bytes.
 const MESSAGE_BYTES_MAX: usize = 64 << 10;
 
-/// The API server refused.
-#[derive(Debug)]
-pub(crate) struct ApiError {
+/// An error of a client or a library, whose type does not matter to the modules that pass it on.
+pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
+
+/// A response of the API server that is no success.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{status}: {message}")]
+pub struct ApiError {
     /// The HTTP status.
     pub status: StatusCode,
-    /// What it said.
+    /// `message` of the `Status` object.
     pub message: String,
 }
-
-impl std::fmt::Display for ApiError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", self.status, self.message)
-    }
-}
-
-impl std::error::Error for ApiError {}
 
 impl ApiError {
     /// Reads the error from a response whose body has arrived.
@@ -52,25 +52,36 @@ impl ApiError {
     }
 }
 
-/// Why the API server refused, as an error.
-pub(crate) async fn read_error(response: Response<impl Into<ResponseBody>>) -> anyhow::Error {
+/// Reads the error of a response whose body has not arrived yet.
+pub(crate) async fn read_error(response: Response<impl Into<ResponseBody>>) -> ApiError {
     let (head, body) = response.into_parts();
     let body = timeout(MESSAGE_TIMEOUT, body.into().whole(MESSAGE_BYTES_MAX)).await;
     let body = body.ok().and_then(Result::ok).unwrap_or_default();
-    ApiError::from_response(&Response::from_parts(head, body)).into()
-}
-/// The status with which the API server refused, if it did.
-pub(crate) fn status_code_of(error: &anyhow::Error) -> Option<StatusCode> {
-    error.downcast_ref::<ApiError>().map(|error| error.status)
+    ApiError::from_response(&Response::from_parts(head, body))
 }
 
-/// Whether asking the same again may be answered differently.
+/// Returns `true` if the same request may succeed later.
 pub(crate) fn is_retryable(status: StatusCode) -> bool {
     status.is_server_error()
         || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT)
 }
 
-/// The form that an answer has.
+/// Shows an error with all its sources, separated by colons.
+pub(crate) struct Chain<'a>(pub &'a dyn Error);
+
+impl fmt::Display for Chain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)?;
+        let mut source = self.0.source();
+        while let Some(error) = source {
+            write!(f, ": {error}")?;
+            source = error.source();
+        }
+        Ok(())
+    }
+}
+
+/// Encoding of a response body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
     Json,
@@ -78,7 +89,7 @@ pub(crate) enum Encoding {
 }
 
 impl Encoding {
-    /// By the head of the answer.
+    /// Returns the encoding that the response's `Content-Type` names.
     pub(crate) fn of<B>(response: &Response<B>) -> Self {
         let kind = response.headers().get(http::header::CONTENT_TYPE);
         match kind.and_then(|kind| kind.to_str().ok()) {
@@ -88,7 +99,7 @@ impl Encoding {
     }
 }
 
-/// A `Status` object.
+/// The fields of a `Status` object that are read.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct ApiStatus {
@@ -102,13 +113,13 @@ impl ApiStatus {
         status.read().ok()
     }
 
-    /// The sentence of it.
+    /// Returns the message, or a placeholder if there is none.
     pub(crate) fn message(self) -> String {
         self.message.unwrap_or_else(|| "(no message)".to_owned())
     }
 }
 
-/// How long the server wants to be left alone, if it says so.
+/// Returns the delay of the `Retry-After` header, if there is one.
 pub(crate) fn retry_after<B>(response: &Response<B>) -> Option<Duration> {
     let header = response.headers().get("retry-after")?.to_str().ok()?;
     header.trim().parse().ok().map(Duration::from_secs)

@@ -1,4 +1,4 @@
-//! Binding a pod to its node: the one write that must never go wrong.
+//! Binding a pod to its node: the one write whose result must be certain.
 //!
 //! ```text
 //! send ──► 201: bound
@@ -9,120 +9,111 @@
 //! ```
 //!
 //! The API server turns every error of its store into 409 on this endpoint, also "etcdserver: leader
-//! changed" for a transaction that was committed, so only known reasons prove that nothing was done.
+//! changed" for a transaction that was committed, so only known reasons prove that nothing was written.
 //!
-//! The engine keeps the place reserved until there is proof. Before a node is given up although no
-//! answer came, enough time passes for every request to have died.
+//! The pod stays assumed on its node until there is proof. Before a bind without a response is given up,
+//! enough time passes for every request to have died.
 
+use std::collections::BTreeMap;
 use std::num::NonZero;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
 use engine::command::PodName;
 use engine::object::{Text, Uid};
 use http::{Method, StatusCode};
+use serde::Serialize;
 use serde_json::Value;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::api_error::{
-    ApiError, JSON, PROTOBUF_OR_JSON, is_retryable, retry_after, status_code_of,
+    ApiError, BoxError, Chain, JSON, PROTOBUF_OR_JSON, is_retryable, retry_after,
 };
 use crate::client::{ApiConnection, ApiRequest};
-use crate::connect::chain;
-use crate::gate::Gate;
-use crate::json::JsonWriter;
+use crate::gate::{Gate, GateClosed};
 use crate::lease::{REQUEST_TIMEOUT, SLACK};
 use crate::metrics::{BindResult, Metrics};
+use crate::request_body::json_body;
 
 mod conflict;
 #[cfg(test)]
 mod tests;
+mod window;
 
-/// Tries, and the time for them, until a pod goes back into the queue. The time also ends waiting
-/// for a server that asks to come back later again and again: meanwhile a place is kept.
+pub use window::BindWindow;
+
+/// Maximum number of requests per bind that are not throttled.
 const ATTEMPTS_MAX: u32 = 6;
+
+/// Time limit for all requests of a bind, throttled ones included: the node's resources stay reserved
+/// meanwhile.
 const ATTEMPTS_TIME_MAX: Duration = Duration::from_mins(1);
 
-/// The wait before sending again, if the server does not say, and the least if it does.
+/// Delay before sending again, if the server names none.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
+
+/// Shortest delay before sending again, if the server names one.
 const RETRY_DELAY_MIN: Duration = SLACK;
 
-/// The longest wait between reads of a pod of which something must be known. Meanwhile its place and
-/// its share of the window are kept, so work goes on this long after the API server is back.
+/// Longest delay between reads that resolve an ambiguous bind. The bind keeps its place in the window, so
+/// binding resumes at most this long after the API server is back.
 const READ_DELAY_MAX: Duration = Duration::from_secs(5);
 
-/// Refusals to tell of a pod until nothing more is expected, rights that are just being changed for
-/// example. By then every request has died.
+/// Refused reads after which an ambiguous bind is given up. More than one, since rights may be changing;
+/// after as many every request has died.
 const READ_REFUSALS_MAX: u32 = 5;
 
-/// How many binds may be under way at once: more as long as all goes well and fast, half as many when
-/// the server asks for less. Also knows how long one takes.
-#[derive(Debug)]
-pub struct BindWindow {
-    size: AtomicUsize,
-    /// Nanoseconds until a bind is answered, an average in which the last ones count most, and short
-    /// ones more than long ones: after a flood it is soon seen that there is none any more.
-    latency: AtomicU64,
-}
-
-impl BindWindow {
-    const SIZE_INITIAL: usize = 64;
-    const SIZE_MIN: usize = 4;
-    /// An API server carries out 200 writes at once unless told otherwise; more would wait there.
-    const SIZE_MAX: usize = 256;
-
-    /// How long one takes as long as there was none.
-    const LATENCY_INITIAL: Duration = Duration::from_millis(40);
-
-    /// If binds take longer, there are so many that they wait for each other: more than at first would
-    /// only bring them closer to the end of their time.
-    const LATENCY_CONGESTED: Duration =
-        Duration::from_millis(REQUEST_TIMEOUT.as_millis() as u64 / 4);
-
-    /// How many.
-    pub fn size(&self) -> usize {
-        self.size.load(Ordering::Relaxed)
-    }
-
-    /// How long a bind takes.
-    pub fn mean_latency(&self) -> Duration {
-        Duration::from_nanos(self.latency.load(Ordering::Relaxed))
-    }
-
-    /// A bind succeeded after this time.
-    fn record_success(&self, took: Duration) {
-        let before = self.mean_latency();
-        let average = if took < before { (before + took) / 2 } else { (before * 7 + took) / 8 };
-        self.latency.store(average.as_nanos() as u64, Ordering::Relaxed);
-        if average < Self::LATENCY_CONGESTED || self.size() < Self::SIZE_INITIAL {
-            self.grow();
-        }
-    }
-
-    pub(crate) fn grow(&self) {
-        self.change(|size| (size + 1).min(Self::SIZE_MAX));
-    }
-
-    pub(crate) fn shrink(&self) {
-        self.change(|size| (size / 2).max(Self::SIZE_MIN));
-    }
-
-    fn change(&self, to: impl Fn(usize) -> usize) {
-        let _ = self.size.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |size| Some(to(size)));
-    }
-}
-
-impl Default for BindWindow {
-    fn default() -> Self {
-        let latency = AtomicU64::new(Self::LATENCY_INITIAL.as_nanos() as u64);
-        Self { size: AtomicUsize::new(Self::SIZE_INITIAL), latency }
-    }
-}
-
-/// Where a pod is told how long it took, if anybody wants that.
+/// Annotation of a bound pod with its scheduling latency, if that is enabled.
 pub const LATENCY_ANNOTATION: &str = "scheduling.novasphere.dev/schedulerLatency";
+
+/// Why a pod was not bound.
+#[derive(Debug, thiserror::Error)]
+pub enum BindError {
+    /// The lease was lost before a request was sent.
+    #[error(transparent)]
+    GateClosed(#[from] GateClosed),
+    /// The request cannot be sent, since a name cannot be part of a path.
+    #[error(transparent)]
+    InvalidRequest(BoxError),
+    /// No response arrived.
+    #[error(transparent)]
+    NoResponse(BoxError),
+    /// The API server refused the binding.
+    #[error(transparent)]
+    Refused(ApiError),
+    /// The API server throttled the binding until the time limit.
+    #[error("the API server asked to come back later")]
+    Throttled,
+    /// The pod is on another node.
+    #[error("pod {pod} is already assigned to node {node:?}")]
+    AssignedElsewhere {
+        /// Name of the pod.
+        pod: Text,
+        /// Name of its node.
+        node: String,
+    },
+    /// The pod was deleted.
+    #[error("pods {0:?} not found")]
+    Gone(Text),
+    /// The state of the pod forbids binding it.
+    #[error("{0}")]
+    NotBindable(&'static str),
+}
+
+/// Why a pod could not be read.
+#[derive(Debug, thiserror::Error)]
+enum ReadError {
+    #[error(transparent)]
+    Request(BoxError),
+    #[error(transparent)]
+    Refused(ApiError),
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    #[error("the answer is not a pod")]
+    NotAPod,
+    #[error("metadata.resourceVersion of the answer is not a number above zero")]
+    Version(#[source] std::num::ParseIntError),
+}
 
 /// Binds pods.
 #[derive(Clone)]
@@ -133,24 +124,24 @@ pub struct Binder {
     metrics: Metrics,
 }
 
-/// What a request came to.
+/// Outcome of one request.
 enum BindOutcome {
     Bound,
-    /// Refused; sending it again would only be refused again.
-    Rejected(String),
-    /// Refused for a state of the pod that reading the pod shows.
-    Conflict(String),
-    /// Not done; to be sent again after this time.
+    /// Refused for good: the same request would be refused again.
+    Rejected(BindError),
+    /// Refused because of the pod's state, which a read shows.
+    Conflict(BindError),
+    /// Not handled; may be sent again after this time.
     Throttled(Duration),
-    /// It may have been done or not; not to be sent again before this time.
-    Unknown(String, Duration),
+    /// Ambiguous; must not be sent again before this time.
+    Unknown(BindError, Duration),
 }
 
-/// Where a pod stands.
+/// State of a pod with regard to a bind.
 enum Placement {
     OnNode(String),
     Gone,
-    /// It must not be bound now.
+    /// The pod must not be bound now, for this reason.
     NotBindable(&'static str),
     Unassigned {
         version: u64,
@@ -158,7 +149,7 @@ enum Placement {
 }
 
 impl Binder {
-    /// A binder with a connection of its own.
+    /// Creates a binder that writes over `connection`.
     pub fn new(
         connection: impl Into<ApiConnection>,
         gate: impl Into<Gate>,
@@ -168,15 +159,15 @@ impl Binder {
         Self { connection: connection.into(), gate: gate.into(), window, metrics }
     }
 
-    /// Binds a pod; an error tells why it is certain that the pod is not on this node by us. With
-    /// `since`, the pod gets to know in an annotation how long after that it was bound.
+    /// Binds a pod. An error means that the pod certainly is not on this node by this process. With
+    /// `since`, the time from then to the bind is written to [`LATENCY_ANNOTATION`].
     pub async fn bind(
         &self,
         pod: &PodName,
         version: u64,
         node: &Text,
         since: Option<Instant>,
-    ) -> Result<(), String> {
+    ) -> Result<(), BindError> {
         let bound = self.bind_with_retries(pod, version, node, since).await;
         self.metrics.count_bind(if bound.is_ok() {
             BindResult::Bound
@@ -192,20 +183,21 @@ impl Binder {
         mut version: u64,
         node: &Text,
         since: Option<Instant>,
-    ) -> Result<(), String> {
-        // Begins with the first request: to wait in line for it is no trying.
+    ) -> Result<(), BindError> {
+        // Set with the first request, so that waiting for the throttle does not count.
         let mut deadline = None;
-        // When the last request was sent that nobody knows the end of.
-        let mut unanswered_since = None;
-        let mut why = String::new();
+        // When the last ambiguous request was sent.
+        let mut ambiguous_since = None;
+        let mut failure;
         let mut attempts = 0;
-        while attempts < ATTEMPTS_MAX && deadline.is_none_or(|deadline| Instant::now() < deadline) {
+        loop {
             if let Err(closed) = self.gate.write().await {
-                why = closed.to_string();
+                failure = closed.into();
                 break;
             }
             let sent = Instant::now();
             let deadline = *deadline.get_or_insert(sent + ATTEMPTS_TIME_MAX);
+            let may_continue = |attempts| attempts < ATTEMPTS_MAX && Instant::now() < deadline;
             match self.send(pod, version, node, since).await {
                 BindOutcome::Bound => {
                     self.window.record_success(sent.elapsed());
@@ -213,30 +205,33 @@ impl Binder {
                 }
                 BindOutcome::Throttled(wait) => {
                     self.window.shrink();
-                    "the API server asked to come back later".clone_into(&mut why);
+                    failure = BindError::Throttled;
                     sleep_until(deadline.min(Instant::now() + wait)).await;
-                    continue;
-                }
-                // The queue's backoff is the pause before the next attempt.
-                BindOutcome::Rejected(message) => {
-                    why = message;
+                    if may_continue(attempts) {
+                        continue;
+                    }
                     break;
                 }
-                BindOutcome::Conflict(message) => why = message,
-                BindOutcome::Unknown(message, wait) => {
-                    why = message;
-                    unanswered_since = Some(sent);
+                // The queue's backoff delays the next attempt.
+                BindOutcome::Rejected(error) => {
+                    failure = error;
+                    break;
+                }
+                BindOutcome::Conflict(error) => failure = error,
+                BindOutcome::Unknown(error, wait) => {
+                    failure = error;
+                    ambiguous_since = Some(sent);
                     self.metrics.count_bind(BindResult::Ambiguous);
                     self.window.shrink();
                     sleep_until(deadline.min(Instant::now() + wait)).await;
                 }
             }
             attempts += 1;
-            // What is rare is apart, so that all others need not be as large.
-            let placement = match (Box::pin(self.read_pod(pod)).await, unanswered_since) {
+            // Rare futures are boxed, so that the future of every bind stays small.
+            let placement = match (Box::pin(self.read_pod(pod)).await, ambiguous_since) {
                 (Ok(placement), _) => placement,
-                // Whatever is true of the pod: all that was sent was refused.
-                (Err(_), None) => return Err(why),
+                // All requests were refused, whatever the state of the pod.
+                (Err(_), None) => return Err(failure),
                 (Err(_), Some(_)) => match Box::pin(self.read_until_answered(pod)).await {
                     Some(placement) => placement,
                     None => break,
@@ -244,22 +239,25 @@ impl Binder {
             };
             match placement {
                 Placement::OnNode(name) if *name == **node => return Ok(()),
-                Placement::OnNode(name) => return Err(assigned_elsewhere(pod, &name)),
-                Placement::Gone => return Err(format!("pods {:?} not found", pod.name)),
+                Placement::OnNode(name) => return Err(assigned_elsewhere(pod, name)),
+                Placement::Gone => return Err(BindError::Gone(pod.name.clone())),
                 Placement::NotBindable(reason) => {
-                    reason.clone_into(&mut why);
+                    failure = BindError::NotBindable(reason);
                     break;
                 }
-                Placement::Unassigned { version: now } => version = now,
+                Placement::Unassigned { version: present } => version = present,
+            }
+            if !may_continue(attempts) {
+                break;
             }
         }
-        let Some(sent) = unanswered_since else { return Err(why) };
-        // From then on no request can arrive any more.
+        let Some(sent) = ambiguous_since else { return Err(failure) };
+        // After this time no request can arrive any more.
         sleep_until(sent + 2 * REQUEST_TIMEOUT + SLACK).await;
         match Box::pin(self.read_until_answered(pod)).await {
             Some(Placement::OnNode(name)) if *name == **node => Ok(()),
-            Some(Placement::OnNode(name)) => Err(assigned_elsewhere(pod, &name)),
-            _ => Err(why),
+            Some(Placement::OnNode(name)) => Err(assigned_elsewhere(pod, name)),
+            _ => Err(failure),
         }
     }
 
@@ -270,40 +268,40 @@ impl Binder {
         node: &Text,
         since: Option<Instant>,
     ) -> BindOutcome {
-        let ask = bind_request(pod, version, node, since);
-        // Nothing is sent then, so nothing is unknown.
-        if let Err(error) = ask.validate() {
-            return BindOutcome::Rejected(error.to_string());
+        let request = bind_request(pod, version, node, since);
+        // Checked before sending, since a failure to send would be ambiguous.
+        if let Err(error) = request.validate() {
+            return BindOutcome::Rejected(BindError::InvalidRequest(error.into()));
         }
-        let unknown = |why: String| BindOutcome::Unknown(why, Duration::ZERO);
-        let response = match self.connection.send(ask).await {
-            Err(error) => return unknown(chain(&error)),
+        let response = match self.connection.send(request).await {
+            Err(error) => {
+                return BindOutcome::Unknown(BindError::NoResponse(error.into()), Duration::ZERO);
+            }
             Ok(response) if response.status().is_success() => return BindOutcome::Bound,
             Ok(response) => response,
         };
-        // Whoever asks for more is not asked again at all.
+        // A longer delay than the time limit would exceed it anyway.
         let wait =
             retry_after(&response).unwrap_or(RETRY_DELAY).clamp(RETRY_DELAY_MIN, ATTEMPTS_TIME_MAX);
+        let refused = || BindError::Refused(ApiError::from_response(&response));
         match response.status() {
-            // Turned away before anything was done.
+            // Sent by priority and fairness, before the request is handled.
             StatusCode::TOO_MANY_REQUESTS => BindOutcome::Throttled(wait),
-            status if is_retryable(status) => {
-                BindOutcome::Unknown(ApiError::from_response(&response).to_string(), wait)
-            }
+            status if is_retryable(status) => BindOutcome::Unknown(refused(), wait),
             StatusCode::CONFLICT => {
-                let refused = ApiError::from_response(&response);
-                if conflict::proves_no_write(&refused.message) {
-                    BindOutcome::Conflict(refused.to_string())
+                let error = ApiError::from_response(&response);
+                if conflict::proves_no_write(&error.message) {
+                    BindOutcome::Conflict(BindError::Refused(error))
                 } else {
-                    BindOutcome::Unknown(refused.to_string(), wait)
+                    BindOutcome::Unknown(BindError::Refused(error), wait)
                 }
             }
-            _ => BindOutcome::Rejected(ApiError::from_response(&response).to_string()),
+            _ => BindOutcome::Rejected(refused()),
         }
     }
 
-    /// Reads a pod until something is known of it. `None` when the API server refuses to tell: then
-    /// only the watch can say what came of the bind.
+    /// Reads a pod until a read succeeds. Returns `None` if the API server refuses reads: then only the
+    /// watch can show the outcome of the bind.
     async fn read_until_answered(&self, pod: &PodName) -> Option<Placement> {
         let mut wait = SLACK;
         let mut refusals = 0;
@@ -312,9 +310,12 @@ impl Binder {
                 Ok(placement) => return Some(placement),
                 Err(error) => error,
             };
-            tracing::warn!(pod = %pod.name, "cannot read what came of a bind: {error:#}");
-            refusals +=
-                u32::from(status_code_of(&error).is_some_and(|status| !is_retryable(status)));
+            tracing::warn!(pod = %pod.name, "cannot read what came of a bind: {}", Chain(&error));
+            if let ReadError::Refused(ApiError { status, .. }) = error
+                && !is_retryable(status)
+            {
+                refusals += 1;
+            }
             if refusals >= READ_REFUSALS_MAX {
                 return None;
             }
@@ -324,9 +325,9 @@ impl Binder {
     }
 
     /// Reads a pod consistently.
-    async fn read_pod(&self, pod: &PodName) -> Result<Placement> {
+    async fn read_pod(&self, pod: &PodName) -> Result<Placement, ReadError> {
         let path = format!("/api/v1/namespaces/{}/pods/{}", pod.namespace, pod.name);
-        let ask = ApiRequest {
+        let request = ApiRequest {
             method: Method::GET,
             path,
             accept: JSON.into(),
@@ -335,58 +336,89 @@ impl Binder {
             timeout: Some(2 * REQUEST_TIMEOUT),
         };
         self.gate.read().await;
-        let response = self.connection.send(ask).await?;
+        let response = self.connection.send(request).await;
+        let response = response.map_err(|error| ReadError::Request(error.into()))?;
         match response.status() {
             StatusCode::OK => placement_of(&serde_json::from_slice(response.body())?, pod),
             StatusCode::NOT_FOUND => Ok(Placement::Gone),
-            _ => Err(ApiError::from_response(&response).into()),
+            _ => Err(ReadError::Refused(ApiError::from_response(&response))),
         }
     }
 }
 
-/// The request that binds a pod.
+/// A `Binding`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Binding<'a> {
+    api_version: &'static str,
+    kind: &'static str,
+    metadata: BindingMetadata<'a>,
+    target: BindingTarget<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct BindingMetadata<'a> {
+    namespace: &'a str,
+    name: &'a str,
+    uid: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resource_version: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    annotations: Option<BTreeMap<&'static str, String>>,
+}
+
+#[derive(Serialize)]
+struct BindingTarget<'a> {
+    kind: &'static str,
+    name: &'a str,
+}
+
+/// Returns the request that binds a pod.
 fn bind_request(pod: &PodName, version: u64, node: &Text, since: Option<Instant>) -> ApiRequest {
     static BINDING: LazyLock<String> =
         LazyLock::new(|| format!("/binding?timeout={}ms", REQUEST_TIMEOUT.as_millis()));
     let PodName { namespace, name, uid } = pod;
     let path = ["/api/v1/namespaces/", namespace, "/pods/", name, &BINDING].concat();
-    let mut body =
-        JsonWriter::new(r#"{"apiVersion":"v1","kind":"Binding","metadata":{"namespace":"#)
-            .string(namespace)
-            .raw(r#","name":"#)
-            .string(name)
-            .raw(r#","uid":"#)
-            .uid(uid)
-            .version(r#","resourceVersion":"#, version);
-    // The API server copies a binding's annotations to its pod, so this costs no request.
-    if let Some(since) = since {
+    // The API server copies annotations of a binding to its pod, so this costs no request.
+    let latency = |since: Instant| {
         let seconds = since.elapsed().as_secs_f64();
-        // Many are bound within a millisecond, and `0.000s` would tell nothing.
+        // Many pods are bound within a millisecond, for which three digits would be too few.
         let digits = if seconds < 1.0 { 6 } else { 3 };
-        let latency = format!("{seconds:.digits$}s");
-        body = body.raw(r#","annotations":{"#).string(LATENCY_ANNOTATION).raw(":").string(&latency);
-        body = body.raw("}");
-    }
-    let body = body.raw(r#"},"target":{"kind":"Node","name":"#).string(node).end("}}");
-    let content = Some((JSON.into(), body));
+        BTreeMap::from([(LATENCY_ANNOTATION, format!("{seconds:.digits$}s"))])
+    };
+    let mut digits = itoa::Buffer::new();
+    let body = json_body(&Binding {
+        api_version: "v1",
+        kind: "Binding",
+        metadata: BindingMetadata {
+            namespace,
+            name,
+            uid: uid.text(&mut [0; Uid::TEXT_BYTES]),
+            // Zero means unknown; it must not be sent as a precondition.
+            resource_version: (version != 0).then(|| digits.format(version)),
+            annotations: since.map(latency),
+        },
+        target: BindingTarget { kind: "Node", name: node },
+    });
     ApiRequest {
         method: Method::POST,
         path,
         accept: PROTOBUF_OR_JSON.into(),
-        content,
+        content: Some((JSON.into(), body)),
         status_only: true,
         timeout: Some(REQUEST_TIMEOUT),
     }
 }
 
-fn assigned_elsewhere(pod: &PodName, node: &str) -> String {
-    format!("pod {} is already assigned to node {node:?}", pod.name)
+fn assigned_elsewhere(pod: &PodName, node: String) -> BindError {
+    BindError::AssignedElsewhere { pod: pod.name.clone(), node }
 }
 
-fn placement_of(object: &Value, pod: &PodName) -> Result<Placement> {
+fn placement_of(object: &Value, pod: &PodName) -> Result<Placement, ReadError> {
     let text = |field| object.pointer(field).and_then(Value::as_str).unwrap_or("");
     if text("/metadata/uid").is_empty() {
-        bail!("the answer is not a pod");
+        return Err(ReadError::NotAPod);
     }
     if Uid::from(text("/metadata/uid")) != pod.uid {
         return Ok(Placement::Gone);
@@ -401,9 +433,8 @@ fn placement_of(object: &Value, pod: &PodName) -> Result<Placement> {
     if gates.is_some_and(|gates| !gates.is_empty()) {
         return Ok(Placement::NotBindable("the pod has scheduling gates"));
     }
-    // Without one, the next bind would not depend on anything.
-    let version: NonZero<u64> = text("/metadata/resourceVersion")
-        .parse()
-        .context("metadata.resourceVersion of the answer is not a number above zero")?;
+    // Without a version, the next bind would have no precondition.
+    let version: NonZero<u64> =
+        text("/metadata/resourceVersion").parse().map_err(ReadError::Version)?;
     Ok(Placement::Unassigned { version: version.get() })
 }

@@ -1,65 +1,62 @@
-//! EventRecorder for people, of the least importance: when there are too many, some are dropped and counted.
+//! Events about pods. They are best effort: above a limit they are dropped and counted.
 //!
-//! As upstream's recorder has it, warnings that are equal in all but their text are one series: the
-//! first is written, the second makes it a series, later ones are counted and written at its end.
-//! What is normal happens to a pod once, so nothing of it is remembered.
-//! Since the version of the pod is part of what must be equal, a new text on a pod whose status was
-//! written is a new event.
+//! As in upstream's recorder, warnings that differ in their note only form a series: the first is
+//! created, the second makes it a series, and later ones are counted and written when the series ends.
+//! Normal events happen to a pod once, so they form no series.
+//! The resourceVersion of the pod is part of the series' key, so a warning about a pod whose status was
+//! written in between is a new event.
 
-use std::borrow::Cow;
+mod request;
+#[cfg(test)]
+mod tests;
+mod time;
+
 use std::collections::{HashMap, VecDeque};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use bytes::Bytes;
 use engine::command::PodName;
-use engine::object::{Text, Uid};
+use engine::object::Text;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt as _, StreamExt as _};
-use http::{Method, StatusCode};
-use k8s_openapi::jiff::Timestamp;
-use k8s_openapi::jiff::fmt::temporal::DateTimePrinter;
-use serde_json::json;
+use http::StatusCode;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::api_error::{JSON, PROTOBUF_OR_JSON, is_retryable};
-use crate::client::{ApiConnection, ApiRequest};
-use crate::connect::chain;
+use crate::api_error::{BoxError, Chain, is_retryable};
+use crate::client::ApiConnection;
 use crate::gate::Throttle;
-use crate::json::JsonWriter;
 use crate::metrics::Metrics;
+use request::{EventRequest, event_body, event_name, series_body};
+use time::{TimeFormatter, nanoseconds_since_epoch};
 
-/// EventRecorder that may wait; they take some megabytes then.
+pub(crate) use time::rfc3339_seconds;
+
+/// Capacity of the queue, in events; full, it takes a few megabytes.
 const EVENTS_QUEUED_MAX: usize = 16_384;
 
-/// EventRecorder that are written at once: enough for as many as pods are bound.
+/// Maximum number of writes in flight; enough for one event per bind.
 const WRITES_IN_FLIGHT_MAX: usize = 128;
 
-/// Series that are remembered; beyond that the oldest repetitions are events of their own.
+/// Maximum number of series; above it all are forgotten, and repetitions become new events.
 const SERIES_MAX: usize = 8192;
 
-/// A series without a repetition for this long is at its end.
+/// Time without a repetition after which a series ends.
 const SERIES_IDLE_MAX: Duration = Duration::from_mins(6);
 
-/// How often it is looked for series that are at their end.
+/// Time between searches for series that have ended.
 const SERIES_CHECK_INTERVAL: Duration = Duration::from_mins(1);
 
-/// Bytes of a note.
-const NOTE_BYTES_MAX: usize = 1024;
-
-/// Characters of a pod's name with which an event can be named after it.
-const POD_NAME_BYTES_MAX: usize = 253 - ".ffffffffffffffff".len();
-
-/// How long writing one may take, how often it is tried, and the first wait in between.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum number of requests per write.
 const ATTEMPTS_MAX: u32 = 3;
+
+/// Delay before the second request of a write; it quadruples with each further one.
 const RETRY_DELAY_INITIAL: Duration = Duration::from_secs(2);
 
-/// A pod in one of its versions.
+/// A version of a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PodReference {
     /// The pod.
@@ -68,26 +65,26 @@ pub struct PodReference {
     pub version: u64,
 }
 
-/// What happened to a pod.
+/// An event about a pod.
 #[derive(Clone, Debug)]
 pub struct PodEvent {
     /// The pod.
     pub regarding: PodReference,
-    /// The pod that it has to do with, if any.
+    /// Another pod that is involved, if there is one.
     pub related: Option<PodReference>,
-    /// The scheduler that says so.
+    /// Name of the scheduler.
     pub scheduler: Text,
-    /// `Normal` or `Warning`.
+    /// Type of the event: `Normal` or `Warning`.
     pub kind: &'static str,
-    /// `Scheduled`, say.
+    /// Reason, such as `Scheduled`.
     pub reason: &'static str,
-    /// `Binding`, say.
+    /// Action, such as `Binding`.
     pub action: &'static str,
-    /// The text.
+    /// Text of the event.
     pub note: String,
 }
 
-/// Takes events in and never waits.
+/// Queues events for a task that writes them. Clones share the queue.
 #[derive(Clone)]
 pub struct EventRecorder {
     sender: mpsc::Sender<PodEvent>,
@@ -97,7 +94,7 @@ pub struct EventRecorder {
 }
 
 impl EventRecorder {
-    /// Starts to write events, not faster than the throttle allows.
+    /// Starts the task that writes events, at the rate of the throttle. `instance` names this process.
     pub fn start(
         connection: impl Into<ApiConnection>,
         throttle: Throttle,
@@ -112,15 +109,14 @@ impl EventRecorder {
             metrics: metrics.clone(),
             series: HashMap::new(),
             number: 0,
-            clock: TimeFormatter::default(),
-            source: None,
+            time: TimeFormatter::default(),
         };
         let shutdown = CancellationToken::new();
         let writer = tokio::spawn(writer.run(receiver, shutdown.clone()));
         Self { sender, metrics, shutdown, writer: Arc::new(Mutex::new(Some(writer))) }
     }
 
-    /// Takes no more events. Those that wait are written within this time, or dropped.
+    /// Closes the queue and writes the queued events; drops those that are not written within this time.
     pub async fn shut_down(&self, within: Duration) {
         self.shutdown.cancel();
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -131,7 +127,7 @@ impl EventRecorder {
         }
     }
 
-    /// Has an event written, if there is room for it.
+    /// Queues an event, or drops it if the queue is full.
     pub fn record(&self, event: PodEvent) {
         if self.sender.try_send(event).is_err() {
             self.metrics.count_dropped_event();
@@ -139,7 +135,7 @@ impl EventRecorder {
     }
 }
 
-/// What events of one series have in common.
+/// The fields that the events of a series have in common.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct SeriesKey {
     regarding: PodReference,
@@ -150,49 +146,40 @@ struct SeriesKey {
     action: &'static str,
 }
 
+/// Repetitions of a warning.
 struct Series {
     /// Path of the event.
     path: String,
     count: u32,
-    /// The count that the API server has.
+    /// Count that the API server knows.
     written: u32,
-    /// A request is under way.
+    /// A request is in flight.
     writing: bool,
+    /// Time of the last repetition.
     last: Instant,
+    /// Wall-clock time of the last repetition.
     last_time: SystemTime,
 }
 
+/// Why an event was not written.
+#[derive(Debug, thiserror::Error)]
+enum WriteError {
+    #[error("{0}")]
+    Refused(StatusCode),
+    #[error(transparent)]
+    Request(BoxError),
+}
+
+/// The task behind an [`EventRecorder`].
 struct EventWriter {
     connection: ApiConnection,
     throttle: Throttle,
     instance: String,
     metrics: Metrics,
     series: HashMap<SeriesKey, Series>,
+    /// Number of events created, part of their names.
     number: u64,
-    clock: TimeFormatter,
-    /// What was source last: mostly it is the same again.
-    source: Option<RenderedSource>,
-}
-
-/// Who says what of a pod, as it stands in an event.
-struct RenderedSource {
-    scheduler: Text,
-    kind: &'static str,
-    reason: &'static str,
-    action: &'static str,
-    written: Box<str>,
-}
-
-/// Something to be sent.
-struct EventRequest {
-    /// Of the series, if it may become one.
-    key: Option<SeriesKey>,
-    reason: &'static str,
-    /// What the count is when it is done.
-    count: u32,
-    /// A new event goes to the list of events, a repetition to the event.
-    path: String,
-    body: Bytes,
+    time: TimeFormatter,
 }
 
 impl EventWriter {
@@ -222,13 +209,13 @@ impl EventWriter {
         while in_flight.next().await.is_some() {}
     }
 
-    /// A new event, or one more of a series. What is to be sent now, if anything.
+    /// Creates an event or counts a repetition. Returns the request to send now, if there is one.
     fn handle(&mut self, event: PodEvent) -> Option<EventRequest> {
         let now = Instant::now();
         let PodEvent { regarding, related, scheduler, kind, reason, action, note } = event;
-        let repeats = kind == "Warning";
+        let forms_series = kind == "Warning";
         let key = SeriesKey { regarding, related, scheduler, kind, reason, action };
-        if repeats
+        if forms_series
             && let Some(series) = self.series.get_mut(&key)
             && now.duration_since(series.last) < SERIES_IDLE_MAX
         {
@@ -237,89 +224,43 @@ impl EventWriter {
             series.last_time = SystemTime::now();
             return self.series_update(&key);
         }
-        if repeats && self.series.len() >= SERIES_MAX {
+        if forms_series && self.series.len() >= SERIES_MAX {
             self.series.retain(|_, series| now.duration_since(series.last) < SERIES_IDLE_MAX);
             if self.series.len() >= SERIES_MAX {
                 self.series.clear();
             }
         }
-        let pod = &key.regarding.pod;
-        let namespace = if pod.namespace.is_empty() { "default" } else { &pod.namespace };
-        let mut uid = [0; Uid::TEXT_BYTES];
-        let named_after = match pod.name.len() {
-            0..=POD_NAME_BYTES_MAX => &*pod.name,
-            _ => pod.uid.text(&mut uid),
-        };
         let time = SystemTime::now();
         self.number += 1;
-        let mut digits = [0; 16];
-        let number = hexadecimal(nanoseconds(time) + self.number, &mut digits);
-        let name = [named_after, ".", number];
+        let number = nanoseconds_since_epoch(time) + self.number;
+        let (namespace, name) = event_name(&key.regarding, number);
         let list = ["/apis/events.k8s.io/v1/namespaces/", namespace, "/events"].concat();
-        let mut body = JsonWriter::new(
-            r#"{"apiVersion":"events.k8s.io/v1","kind":"Event","metadata":{"namespace":"#,
-        )
-        .string(namespace)
-        .raw(r#","name":"#)
-        .string_of(&name)
-        .raw(r#"},"eventTime":"#)
-        .string_of(&self.clock.rfc3339_micros(time, &mut [0; 6]))
-        .raw(self.rendered_source(&key))
-        .raw(r#","note":"#)
-        .string(&truncated(&note));
-        body = key.regarding.write(body.raw(r#","regarding":"#));
-        if let Some(related) = &key.related {
-            body = related.write(body.raw(r#","related":"#));
-        }
-        let body = body.end("}");
-        if repeats {
-            let path = [&list, "/", &name.concat()].concat();
+        let event_time = self.time.rfc3339_micros(time);
+        let body = event_body(&key, (namespace, &name), &event_time, &self.instance, &note);
+        if forms_series {
+            let path = [&list, "/", &name].concat();
             let series =
                 Series { path, count: 1, written: 0, writing: true, last: now, last_time: time };
             self.series.insert(key.clone(), series);
         }
-        Some(EventRequest { key: repeats.then_some(key), reason, count: 1, path: list, body })
+        Some(EventRequest { key: forms_series.then_some(key), reason, count: 1, path: list, body })
     }
 
-    /// Who says what, as it stands in an event.
-    fn rendered_source(&mut self, key: &SeriesKey) -> &str {
-        let SeriesKey { scheduler, kind, reason, action, .. } = key;
-        let is_same = |source: &RenderedSource| {
-            (&source.scheduler, source.kind, source.reason, source.action)
-                == (scheduler, kind, reason, action)
-        };
-        if !self.source.as_ref().is_some_and(is_same) {
-            let written = JsonWriter::new(r#","reportingController":"#)
-                .string(scheduler)
-                .raw(r#","reportingInstance":"#)
-                .string_of(&[scheduler, "-", &self.instance])
-                .raw(r#","action":"#)
-                .string(action)
-                .raw(r#","reason":"#)
-                .string(reason)
-                .raw(r#","type":"#)
-                .string(kind);
-            let (scheduler, written) = (scheduler.clone(), written.into_string().into());
-            self.source = Some(RenderedSource { scheduler, kind, reason, action, written });
-        }
-        self.source.as_ref().map_or("", |source| &source.written)
-    }
-
-    /// The request that makes an event a series, if that is what it has become.
+    /// Returns the request that makes an event a series, if it has just become one.
     fn series_update(&mut self, key: &SeriesKey) -> Option<EventRequest> {
         let series = self.series.get_mut(key)?;
         (!series.writing && series.written == 1 && series.count > 1)
             .then(|| series.update_request(key))
     }
 
-    /// Takes over what came of a request. What is to be sent next, if anything.
+    /// Handles the end of a request. Returns the request to send next, if there is one.
     fn complete(&mut self, request: &EventRequest, done: bool) -> Option<EventRequest> {
         if !done {
             self.metrics.count_dropped_event();
         }
         let key = request.key.as_ref()?;
         if !done {
-            // It may not be there, and then nothing can be added to it.
+            // The event may not exist, and then its series cannot be updated.
             self.series.remove(key);
             return None;
         }
@@ -329,7 +270,7 @@ impl EventWriter {
         self.series_update(key)
     }
 
-    /// Forgets series that are at their end; the last counts are to be written.
+    /// Removes series that have ended. Returns the requests that write their last counts.
     fn finish_idle_series(&mut self, now: Instant) -> Vec<EventRequest> {
         let mut last = Vec::new();
         self.series.retain(|key, series| {
@@ -342,26 +283,32 @@ impl EventWriter {
         last
     }
 
-    /// Writes until it is done, refused for good, or tried too often. Tells whether it is done.
+    /// Sends a request until it succeeds, is refused for good or has been sent [`ATTEMPTS_MAX`] times.
+    /// Returns `true` with the request if it has succeeded.
     fn send(&self, request: EventRequest) -> impl Future<Output = (EventRequest, bool)> + use<> {
         let (connection, throttle) = (self.connection.clone(), self.throttle.clone());
         async move {
             for attempt in 1..=ATTEMPTS_MAX {
                 throttle.wait().await;
-                let why = match connection.send(request.to_request()).await {
+                let error = match connection.send(request.to_request()).await {
                     Ok(response) => match response.status() {
                         status if status.is_success() => return (request, true),
-                        // An earlier try that was not answered had done it.
+                        // An earlier request without a response has created the event.
                         StatusCode::CONFLICT if attempt > 1 => return (request, true),
-                        status if is_retryable(status) => status.to_string(),
+                        status if is_retryable(status) => WriteError::Refused(status),
                         status => {
                             tracing::debug!(reason = request.reason, "an event is lost: {status}");
                             return (request, false);
                         }
                     },
-                    Err(error) => chain(&error),
+                    Err(error) => WriteError::Request(error.into()),
                 };
-                tracing::debug!(reason = request.reason, attempt, "cannot write an event: {why}");
+                tracing::debug!(
+                    reason = request.reason,
+                    attempt,
+                    "cannot write an event: {}",
+                    Chain(&error)
+                );
                 if attempt < ATTEMPTS_MAX {
                     sleep(RETRY_DELAY_INITIAL * 4_u32.pow(attempt - 1)).await;
                 }
@@ -372,113 +319,12 @@ impl EventWriter {
 }
 
 impl Series {
-    /// A request that writes the count.
+    /// Returns the request that writes the count.
     fn update_request(&mut self, key: &SeriesKey) -> EventRequest {
         self.writing = true;
-        let time = rfc3339_micros(self.last_time);
-        let body = json!({"series": {"count": self.count, "lastObservedTime": time}});
-        let body = Bytes::from(body.to_string());
+        let time = TimeFormatter::default().rfc3339_micros(self.last_time);
         let (key, reason) = (Some(key.clone()), key.reason);
+        let body = series_body(self.count, &time);
         EventRequest { key, reason, count: self.count, path: self.path.clone(), body }
     }
 }
-
-impl EventRequest {
-    fn to_request(&self) -> ApiRequest {
-        let (method, form) = match self.count {
-            1 => (Method::POST, JSON),
-            _ => (Method::PATCH, "application/merge-patch+json"),
-        };
-        let content = Some((form.into(), self.body.clone()));
-        ApiRequest {
-            method,
-            path: self.path.clone(),
-            accept: PROTOBUF_OR_JSON.into(),
-            content,
-            status_only: true,
-            timeout: Some(WRITE_TIMEOUT),
-        }
-    }
-}
-
-impl PodReference {
-    /// As an `ObjectReference`.
-    fn write(&self, body: JsonWriter) -> JsonWriter {
-        body.raw(r#"{"apiVersion":"v1","kind":"Pod","namespace":"#)
-            .string(&self.pod.namespace)
-            .raw(r#","name":"#)
-            .string(&self.pod.name)
-            .raw(r#","uid":"#)
-            .uid(&self.pod.uid)
-            .version(r#","resourceVersion":"#, self.version)
-            .raw("}")
-    }
-}
-
-/// Upstream's limit is in bytes, and it says so in the end.
-fn truncated(note: &str) -> Cow<'_, str> {
-    const MORE: &str = " ...";
-    if note.len() <= NOTE_BYTES_MAX {
-        return note.into();
-    }
-    let mut end = NOTE_BYTES_MAX - MORE.len();
-    while !note.is_char_boundary(end) {
-        end -= 1;
-    }
-    format!("{}{MORE}", &note[..end]).into()
-}
-
-fn nanoseconds(time: SystemTime) -> u64 {
-    time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
-}
-
-/// A number above zero, as `{:x}` writes it.
-fn hexadecimal(mut number: u64, digits: &mut [u8; 16]) -> &str {
-    let mut begin = digits.len();
-    while number > 0 {
-        begin -= 1;
-        digits[begin] = b"0123456789abcdef"[number as usize % 16];
-        number /= 16;
-    }
-    str::from_utf8(&digits[begin..]).unwrap_or_default()
-}
-
-/// Writes times, of which many have the second in common.
-#[derive(Default)]
-struct TimeFormatter {
-    second: Option<u64>,
-    /// That second, without a zone.
-    written: String,
-}
-
-impl TimeFormatter {
-    /// The pieces of [`rfc3339_micros`].
-    fn rfc3339_micros<'a>(&'a mut self, time: SystemTime, digits: &'a mut [u8; 6]) -> [&'a str; 4] {
-        let nanoseconds = nanoseconds(time);
-        let second = Some(nanoseconds / 1_000_000_000);
-        if self.second != second {
-            self.second = second;
-            rfc3339_seconds(time).trim_end_matches('Z').clone_into(&mut self.written);
-        }
-        let mut rest = nanoseconds % 1_000_000_000 / 1000;
-        for digit in digits.iter_mut().rev() {
-            *digit = b'0' + (rest % 10) as u8;
-            rest /= 10;
-        }
-        [&self.written, ".", str::from_utf8(digits).unwrap_or_default(), "Z"]
-    }
-}
-
-/// As Kubernetes writes times with microseconds.
-fn rfc3339_micros(time: SystemTime) -> String {
-    TimeFormatter::default().rfc3339_micros(time, &mut [0; 6]).concat()
-}
-
-/// As Kubernetes writes times.
-pub(crate) fn rfc3339_seconds(time: SystemTime) -> String {
-    const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(0));
-    PRINTER.timestamp_to_string(&Timestamp::try_from(time).unwrap_or_default())
-}
-
-#[cfg(test)]
-mod tests;

@@ -1,4 +1,4 @@
-//! Carrying out what the engine wants done.
+//! Execution of the engine's commands: binds, evictions, volumes, extender calls, status and events.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -12,13 +12,14 @@ use opentelemetry::trace::SpanContext;
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
+use tracing::{Instrument as _, debug_span};
 
-use crate::api_error::read_error;
-use crate::bind::Binder;
+use crate::api_error::{ApiError, BoxError, Chain, read_error};
+use crate::bind::{BindError, Binder};
 use crate::driver::{Input, send};
 use crate::events::{EventRecorder, PodEvent, PodReference, rfc3339_seconds};
-use crate::extenders::Extenders;
-use crate::gate::Gate;
+use crate::extenders::{ExtenderError, Extenders};
+use crate::gate::{Gate, GateClosed};
 use crate::lease::REQUEST_TIMEOUT;
 use crate::metrics::Metrics;
 use crate::pod_status::{StatusUpdate, StatusWriter};
@@ -28,24 +29,24 @@ use crate::volumes;
 #[cfg(test)]
 mod tests;
 
-/// A command with what the engine knows of its pod.
+/// A command with what the engine knows about its pods.
 #[derive(Debug)]
 pub struct PodCommand {
     /// The command.
     pub command: Command,
     /// `spec.schedulerName` of the pod.
     pub scheduler: Text,
-    /// Of the pod.
+    /// Version of the pod.
     pub pod_version: PodVersion,
-    /// Of the pod that leaves its node for it, if one does.
+    /// Version of the victim, for preemption.
     pub victim_version: PodVersion,
-    /// When the pod could first be tried, if it is to be bound.
+    /// When the pod could first be tried, for binds.
     pub ready: Option<Instant>,
-    /// The trace of the attempt, if it has one and the pod is to be bound.
+    /// Trace of the attempt, for binds of traced attempts.
     pub trace: Option<SpanContext>,
 }
 
-/// What the engine knows of a pod.
+/// Version of a pod as the engine knows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodVersion {
     /// `metadata.generation`.
@@ -54,182 +55,200 @@ pub struct PodVersion {
     pub version: u64,
 }
 
-/// Everything that commands need.
+/// Executes commands, each in a task of its own, and sends the results to the engine.
 pub struct Executor {
     /// Binds pods.
     pub binder: Binder,
-    /// Whether pods are told how long it took until they were bound.
+    /// Binds write the latency annotation.
     pub annotate_latency: bool,
-    /// For all other writes.
+    /// Client of all other writes.
     pub client: kube::Client,
-    /// Says when these may be sent, and whether.
+    /// Gate of all other writes.
     pub gate: Gate,
-    /// Have a say.
+    /// Extenders of the configuration.
     pub extenders: Extenders,
     /// Writes events.
     pub events: EventRecorder,
-    /// Writes pod status.
+    /// Writes conditions and nominations of pods.
     pub status_writer: StatusWriter,
-    /// Tells the engine what came of it.
+    /// Receives the results.
     pub inputs: mpsc::Sender<Input>,
-    /// Counts what went wrong.
+    /// Metrics of binds and extension points.
     pub metrics: Metrics,
-    /// Tells how long binds took.
+    /// Traces of binds.
     pub traces: Traces,
 }
 
+/// Why a pod was not bound.
+#[derive(Debug, thiserror::Error)]
+enum BindFailure {
+    #[error(transparent)]
+    Binder(#[from] BindError),
+    #[error(transparent)]
+    GateClosed(#[from] GateClosed),
+    #[error(transparent)]
+    Extender(#[from] ExtenderError),
+}
+
+/// Why a victim was not deleted.
+#[derive(Debug, thiserror::Error)]
+enum EvictError {
+    #[error(transparent)]
+    GateClosed(#[from] GateClosed),
+    #[error(transparent)]
+    Request(BoxError),
+    #[error(transparent)]
+    Refused(ApiError),
+    #[error("the API server did not answer")]
+    NoResponse,
+}
+
 impl Executor {
-    /// Carries out commands as they come, each by itself.
+    /// Executes commands until the engine is gone.
     pub async fn run(self, mut commands: mpsc::Receiver<PodCommand>) {
         let this = Arc::new(self);
         while let Some(command) = commands.recv().await {
-            let executor = Arc::clone(&this);
-            let PodCommand { command, scheduler, pod_version, victim_version, ready, trace } =
-                command;
-            match command {
-                Command::Bind { pod, resource_version, node, extender } => {
-                    let since = ready.filter(|_| this.annotate_latency);
-                    tokio::spawn(async move {
-                        let Self { binder, metrics, .. } = &*executor;
-                        let span = executor.traces.begin_bind(trace.as_ref(), &pod, &node);
-                        let begun = Instant::now();
-                        let bound = match extender {
-                            None => binder.bind(&pod, resource_version, &node, since).await,
-                            Some(extender) => {
-                                Box::pin(executor.bind_by_extender(extender, &pod, &node)).await
-                            }
-                        };
-                        let took = begun.elapsed().as_secs_f64();
-                        match &bound {
-                            Ok(()) => metrics.observe_bind(&scheduler, took),
-                            Err(message) => {
-                                metrics.observe_extension_point(
-                                    "Bind",
-                                    status(&bound),
-                                    &scheduler,
-                                    took,
-                                );
-                                let PodName { name, .. } = &pod;
-                                tracing::warn!(pod = %name, node = %node, "not bound: {message}");
-                            }
-                        }
-                        match (span, &bound) {
-                            (Some(span), Ok(())) => span.placed("bound", &node),
-                            (Some(span), Err(message)) => span.failed("rejected", message),
-                            (None, _) => {}
-                        }
-                        let failure = bound.err().map(Text::from);
-                        executor.reply(Change::Bound { uid: pod.uid, failure }).await;
-                    });
-                }
-                Command::AskExtenders { pod, ticket, extenders, nodes } => {
-                    tokio::spawn(async move {
-                        let verdict =
-                            executor.extenders.filter_and_prioritize(&pod, &extenders, nodes).await;
-                        let verdict = verdict.map_err(Text::from);
-                        executor
-                            .reply(Change::ExtendersAnswered { uid: pod.uid, ticket, verdict })
-                            .await;
-                    });
-                }
-                Command::AskExtendersAboutVictims { pod, ticket, extenders, candidates } => {
-                    tokio::spawn(async move {
-                        let client = &executor.extenders;
-                        let left = client.process_preemption(&pod, &extenders, candidates).await;
-                        let candidates = left.map_err(Text::from);
-                        let change = Change::ExtendersAnsweredAboutVictims {
-                            uid: pod.uid,
-                            ticket,
-                            candidates,
-                        };
-                        executor.reply(change).await;
-                    });
-                }
-                Command::PrepareVolumes { pod, ticket, requests, timeout, .. } => {
-                    tokio::spawn(async move {
-                        let limit = Duration::from_nanos(timeout.max(0) as u64);
-                        let Self { client, gate, metrics, .. } = &*executor;
-                        let begun = Instant::now();
-                        let ready = volumes::prepare(client, gate, &requests, limit).await;
-                        metrics.observe_extension_point(
-                            "PreBind",
-                            status(&ready),
-                            &scheduler,
-                            begun.elapsed().as_secs_f64(),
-                        );
-                        if ready.is_err() {
-                            metrics.count_volume_bind_failure();
-                        }
-                        let failure = ready.err().map(|error| format!("{error:#}").into());
-                        let change = Change::VolumesReady { uid: pod.uid, ticket, failure };
-                        executor.reply(change).await;
-                    });
-                }
-                Command::Evict { victim, preemptor, node } => {
-                    let eviction = Eviction {
-                        victim: PodReference { pod: victim, version: victim_version.version },
-                        generation: victim_version.generation,
-                        preemptor: PodReference { pod: preemptor, version: pod_version.version },
-                        node,
-                        scheduler,
-                    };
-                    tokio::spawn(async move { executor.evict(eviction).await });
-                }
-                Command::ReportPreempted { victim, preemptor, node } => {
-                    let uid = &preemptor.uid;
-                    let note = format!(
-                        "Preempted by pod {uid} on node {node} (in kube-scheduler memory)."
-                    );
-                    let victim = PodReference { pod: victim, version: victim_version.version };
-                    let preemptor = PodReference { pod: preemptor, version: pod_version.version };
-                    this.record_preempted(victim, preemptor, scheduler, note);
-                }
-                Command::Nominate { pod, node } => {
-                    let PodVersion { generation, version } = pod_version;
-                    let (failure, nominate) = (None, Some(node));
-                    let report =
-                        StatusUpdate::Write { pod, generation, version, failure, nominate };
-                    this.status_writer.enqueue(report).await;
-                }
-                Command::ReportFailure { pod, reason, message, nominate } => {
-                    let PodVersion { generation, version } = pod_version;
-                    this.record_failed_scheduling(&pod, version, scheduler, message.clone());
-                    let failure = Some((reason, message));
-                    let report =
-                        StatusUpdate::Write { pod, generation, version, failure, nominate };
-                    this.status_writer.enqueue(report).await;
-                }
-                Command::Warn { pod, message } => {
-                    this.record_failed_scheduling(&pod, pod_version.version, scheduler, message);
-                }
-                Command::ReportScheduled { pod, node } => {
-                    this.status_writer.enqueue(StatusUpdate::Forget(pod.uid.clone())).await;
-                    let PodName { namespace, name, .. } = &pod;
-                    let note = ["Successfully assigned ", namespace, "/", name, " to ", &node];
-                    let note = note.concat();
-                    this.events.record(PodEvent {
-                        regarding: PodReference { pod, version: pod_version.version },
-                        related: None,
-                        scheduler,
-                        kind: "Normal",
-                        reason: "Scheduled",
-                        action: "Binding",
-                        note,
-                    });
-                }
+            this.execute(command).await;
+        }
+    }
+
+    async fn execute(self: &Arc<Self>, command: PodCommand) {
+        let PodCommand { command, scheduler, pod_version, victim_version, ready, trace } = command;
+        let PodVersion { generation, version } = pod_version;
+        let executor = Arc::clone(self);
+        match command {
+            Command::Bind { pod, resource_version, node, extender } => {
+                let bind = BindCommand { pod, resource_version, node, extender, ready, trace };
+                let span = debug_span!(
+                    "bind",
+                    namespace = %bind.pod.namespace, pod = %bind.pod.name, node = %bind.node
+                );
+                tokio::spawn(async move { executor.bind(bind, scheduler).await }.instrument(span));
+            }
+            Command::AskExtenders { pod, ticket, extenders, nodes } => {
+                tokio::spawn(async move {
+                    let client = &executor.extenders;
+                    let verdict = client.filter_and_prioritize(&pod, &extenders, nodes).await;
+                    let verdict = verdict.map_err(|error| text_of(&error));
+                    let uid = pod.uid;
+                    executor.reply(Change::ExtendersAnswered { uid, ticket, verdict }).await;
+                });
+            }
+            Command::AskExtendersAboutVictims { pod, ticket, extenders, candidates } => {
+                tokio::spawn(async move {
+                    let client = &executor.extenders;
+                    let left = client.process_preemption(&pod, &extenders, candidates).await;
+                    let candidates = left.map_err(|error| text_of(&error));
+                    let uid = pod.uid;
+                    let change = Change::ExtendersAnsweredAboutVictims { uid, ticket, candidates };
+                    executor.reply(change).await;
+                });
+            }
+            Command::PrepareVolumes { pod, ticket, requests, timeout, .. } => {
+                tokio::spawn(async move {
+                    let limit = Duration::from_nanos(timeout.max(0) as u64);
+                    let Self { client, gate, metrics, .. } = &*executor;
+                    let begun = Instant::now();
+                    let ready = volumes::prepare(client, gate, &requests, limit).await;
+                    let (status, took) = (status_of(&ready), begun.elapsed().as_secs_f64());
+                    metrics.observe_extension_point("PreBind", status, &scheduler, took);
+                    if ready.is_err() {
+                        metrics.count_volume_bind_failure();
+                    }
+                    let failure = ready.err().map(|error| text_of(&error));
+                    executor.reply(Change::VolumesReady { uid: pod.uid, ticket, failure }).await;
+                });
+            }
+            Command::Evict { victim, preemptor, node } => {
+                let eviction = Eviction {
+                    victim: PodReference { pod: victim, version: victim_version.version },
+                    generation: victim_version.generation,
+                    preemptor: PodReference { pod: preemptor, version },
+                    node,
+                    scheduler,
+                };
+                tokio::spawn(async move { executor.evict(eviction).await });
+            }
+            Command::ReportPreempted { victim, preemptor, node } => {
+                let uid = &preemptor.uid;
+                let note =
+                    format!("Preempted by pod {uid} on node {node} (in kube-scheduler memory).");
+                let victim = PodReference { pod: victim, version: victim_version.version };
+                let preemptor = PodReference { pod: preemptor, version };
+                self.record_preempted(victim, preemptor, scheduler, note);
+            }
+            Command::Nominate { pod, node } => {
+                let (failure, nominate) = (None, Some(node));
+                let update = StatusUpdate::Write { pod, generation, version, failure, nominate };
+                self.status_writer.enqueue(update).await;
+            }
+            Command::ReportFailure { pod, reason, message, nominate } => {
+                self.record_failed_scheduling(&pod, version, scheduler, message.clone());
+                let failure = Some((reason, message));
+                let update = StatusUpdate::Write { pod, generation, version, failure, nominate };
+                self.status_writer.enqueue(update).await;
+            }
+            Command::Warn { pod, message } => {
+                self.record_failed_scheduling(&pod, version, scheduler, message);
+            }
+            Command::ReportScheduled { pod, node } => {
+                self.status_writer.enqueue(StatusUpdate::Forget(pod.uid.clone())).await;
+                let PodName { namespace, name, .. } = &pod;
+                let note = ["Successfully assigned ", namespace, "/", name, " to ", &node];
+                let note = note.concat();
+                self.events.record(PodEvent {
+                    regarding: PodReference { pod, version },
+                    related: None,
+                    scheduler,
+                    kind: "Normal",
+                    reason: "Scheduled",
+                    action: "Binding",
+                    note,
+                });
             }
         }
     }
 
-    /// Has an extender bind a pod, if this process may still have something bound.
+    /// Binds a pod, by an extender or by the binder, and reports the result.
+    async fn bind(&self, bind: BindCommand, scheduler: Text) {
+        let BindCommand { pod, resource_version, node, extender, ready, trace } = bind;
+        let since = ready.filter(|_| self.annotate_latency);
+        let span = self.traces.begin_bind(trace.as_ref(), &pod, &node);
+        let begun = Instant::now();
+        let bound = match extender {
+            None => {
+                let bound = self.binder.bind(&pod, resource_version, &node, since).await;
+                bound.map_err(BindFailure::from)
+            }
+            Some(extender) => Box::pin(self.bind_by_extender(extender, &pod, &node)).await,
+        };
+        let took = begun.elapsed().as_secs_f64();
+        let failure = bound.as_ref().err().map(|error| text_of(error));
+        match &failure {
+            None => self.metrics.observe_bind(&scheduler, took),
+            Some(message) => {
+                let status = status_of(&bound);
+                self.metrics.observe_extension_point("Bind", status, &scheduler, took);
+                tracing::warn!(pod = %pod.name, node = %node, "not bound: {message}");
+            }
+        }
+        match (span, &failure) {
+            (Some(span), None) => span.placed("bound", &node),
+            (Some(span), Some(message)) => span.failed("rejected", message),
+            (None, _) => {}
+        }
+        self.reply(Change::Bound { uid: pod.uid, failure }).await;
+    }
+
+    /// Has an extender bind a pod, if this process still leads.
     async fn bind_by_extender(
         &self,
         extender: usize,
         pod: &PodName,
         node: &Text,
-    ) -> Result<(), String> {
-        self.gate.write().await.map_err(|closed| closed.to_string())?;
-        self.extenders.bind(extender, pod, node).await
+    ) -> Result<(), BindFailure> {
+        self.gate.write().await?;
+        Ok(self.extenders.bind(extender, pod, node).await?)
     }
 
     fn record_failed_scheduling(&self, pod: &PodName, version: u64, scheduler: Text, note: String) {
@@ -244,7 +263,7 @@ impl Executor {
         });
     }
 
-    /// Writes an event about a pod that has to give its place up.
+    /// Records the event of a victim.
     fn record_preempted(
         &self,
         victim: PodReference,
@@ -263,14 +282,14 @@ impl Executor {
         });
     }
 
-    /// Deletes a pod, and tells it and the engine.
+    /// Evicts a victim and reports the result.
     async fn evict(&self, eviction: Eviction) {
         let done = self.delete(&eviction).await;
         let Eviction { victim, preemptor, node, scheduler, .. } = eviction;
         let (victim_uid, preemptor_uid) = (victim.pod.uid.clone(), preemptor.pod.uid.clone());
         match &done {
-            Err(message) => {
-                tracing::warn!(pod = %victim.pod.name, "cannot delete: {message}");
+            Err(error) => {
+                tracing::warn!(pod = %victim.pod.name, "cannot delete: {}", Chain(error));
             }
             Ok(Deletion::Done) => {
                 let note = format!("Preempted by pod {preemptor_uid} on node {node}");
@@ -279,7 +298,7 @@ impl Executor {
             Ok(Deletion::AlreadyGone) => {}
         }
         let (victim, preemptor) = (victim_uid, preemptor_uid);
-        let failure = done.err().map(Text::from);
+        let failure = done.err().map(|error| text_of(&error));
         self.reply(Change::VictimHandled { preemptor, victim, failure }).await;
     }
 
@@ -287,8 +306,8 @@ impl Executor {
         send(&self.inputs, Input::Change(change)).await;
     }
 
-    /// Says why on the pod, then deletes it.
-    async fn delete(&self, eviction: &Eviction) -> Result<Deletion, String> {
+    /// Adds the condition `DisruptionTarget` to the victim, then deletes it.
+    async fn delete(&self, eviction: &Eviction) -> Result<Deletion, EvictError> {
         let Eviction { victim: PodReference { pod: victim, .. }, scheduler, .. } = eviction;
         let path = format!("/api/v1/namespaces/{}/pods/{}", victim.namespace, victim.name);
         let limit = format!("timeout={}ms", REQUEST_TIMEOUT.as_millis());
@@ -319,35 +338,50 @@ impl Executor {
         self.send(request).await
     }
 
-    /// Sends a request that names a pod by its uid.
-    async fn send(&self, request: http::Result<Request<Body>>) -> Result<Deletion, String> {
-        let request = request.map_err(|error| error.to_string())?;
-        let write = self.gate.begin_write().await.map_err(|closed| closed.to_string())?;
-        let answer = timeout(REQUEST_TIMEOUT, self.client.send(request)).await;
-        if let Ok(Ok(response)) = &answer {
+    /// Sends a request whose precondition is the victim's uid.
+    async fn send(&self, request: http::Result<Request<Body>>) -> Result<Deletion, EvictError> {
+        let request = request.map_err(|error| EvictError::Request(error.into()))?;
+        let write = self.gate.begin_write().await?;
+        let response = timeout(REQUEST_TIMEOUT, self.client.send(request)).await;
+        if let Ok(Ok(response)) = &response {
             write.answered(response.status());
         }
-        match answer {
+        match response {
             Ok(Ok(response)) if response.status().is_success() => Ok(Deletion::Done),
-            // Not there, or another pod of this name is.
+            // The victim, or at least the pod of this uid, is gone.
             Ok(Ok(response))
                 if matches!(response.status(), StatusCode::NOT_FOUND | StatusCode::CONFLICT) =>
             {
                 Ok(Deletion::AlreadyGone)
             }
-            Ok(Ok(response)) => Err(read_error(response).await.to_string()),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err("the API server did not answer".to_owned()),
+            Ok(Ok(response)) => Err(EvictError::Refused(read_error(response).await)),
+            Ok(Err(error)) => Err(EvictError::Request(error.into())),
+            Err(_) => Err(EvictError::NoResponse),
         }
     }
 }
 
-/// Upstream's name for what came of an extension point.
-fn status<T, E>(result: &Result<T, E>) -> &'static str {
+/// Returns upstream's metric label for the result of an extension point.
+fn status_of<T, E>(result: &Result<T, E>) -> &'static str {
     if result.is_ok() { "Success" } else { "Error" }
 }
 
-/// A pod that is to be deleted to make room for another.
+/// Returns the text of an error with its sources, as the engine reports it.
+fn text_of(error: &dyn std::error::Error) -> Text {
+    Chain(error).to_string().into()
+}
+
+/// The fields of [`Command::Bind`], with the pod's first attempt and the attempt's trace.
+struct BindCommand {
+    pod: PodName,
+    resource_version: u64,
+    node: Text,
+    extender: Option<usize>,
+    ready: Option<Instant>,
+    trace: Option<SpanContext>,
+}
+
+/// Deletion of a victim in favour of a preemptor.
 struct Eviction {
     victim: PodReference,
     /// `metadata.generation` of the victim.
@@ -357,7 +391,7 @@ struct Eviction {
     scheduler: Text,
 }
 
-/// What came of a pod that was to be deleted.
+/// Result of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Deletion {
     Done,

@@ -1,13 +1,13 @@
-//! Asking HTTP extenders on behalf of the engine.
+//! Calls of HTTP extenders on behalf of the engine.
 //!
 //! ```text
-//! AskExtenders ──► filter, one extender after the other, each asked about what the last one left
+//! AskExtenders ──► filter, one extender after the other, each with the nodes that the last one passed
 //!         ──► prioritize, all at once, when more than one node is left ──► ExtendersAnswered
 //! AskExtendersAboutVictims ──► preempt, one after the other ──► ExtendersAnsweredAboutVictims
-//! Bind ──► bind, by the one that does
+//! Bind ──► bind, by one extender
 //! ```
 //!
-//! Each question is a task of its own, so that a slow extender holds up its own pods only.
+//! The calls for each pod are a task of their own, so a slow extender delays its own pods only.
 
 mod client;
 #[cfg(test)]
@@ -16,7 +16,6 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::{Context as _, Result, anyhow};
 use api::config::Configuration;
 use engine::change::{ExtenderVerdict, FailedNode, NodeVictims};
 use engine::command::PodName;
@@ -25,23 +24,90 @@ use http::Request;
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
+use crate::api_error::{BoxError, Chain};
 use crate::lease::REQUEST_TIMEOUT;
 use client::ExtenderClient;
+pub use client::{ExtenderCallError, ExtenderConfigError};
 
-/// An extender's scores go to ten, those of plugins to a hundred.
+/// Scores of extenders go to 10, those of plugins to 100.
 const SCORE_FACTOR: i64 = 10;
 
-/// Nodes as the API server shows them, for extenders that do not know them themselves.
+/// Why extenders have no verdict. The texts about nodes and calls are upstream's.
+#[derive(Debug, thiserror::Error)]
+pub enum ExtenderError {
+    /// An extender cannot be used as it is configured.
+    #[error("the extender at {url} cannot be used")]
+    Config {
+        /// `urlPrefix` of the extender.
+        url: String,
+        /// Why not.
+        #[source]
+        error: ExtenderConfigError,
+    },
+    /// A call failed.
+    #[error("failed {verb} with extender at URL {url}")]
+    Call {
+        /// The verb that was called.
+        verb: String,
+        /// `urlPrefix` of the extender.
+        url: String,
+        /// Why it failed.
+        #[source]
+        error: ExtenderCallError,
+    },
+    /// A response does not have the form of the protocol.
+    #[error("the extender at URL {url} answers wrongly: {problem}")]
+    InvalidResponse {
+        /// `urlPrefix` of the extender.
+        url: String,
+        /// What is wrong with the response.
+        problem: String,
+    },
+    /// The extender reported an error.
+    #[error("{0}")]
+    Reported(String),
+    /// The extender passed a node that it was not given.
+    #[error(
+        "extender {url:?} claims a filtered node {node:?} which is not found in the input node list"
+    )]
+    UnknownNode {
+        /// `urlPrefix` of the extender.
+        url: String,
+        /// Name of the node.
+        node: String,
+    },
+    /// The engine named an extender that is not configured.
+    #[error("there is no such extender")]
+    NotConfigured,
+    /// The API server did not return the pod in time.
+    #[error("the API server did not answer")]
+    PodTimeout,
+    /// The pod cannot be read.
+    #[error("the pod cannot be read for extenders")]
+    ReadPod(#[source] BoxError),
+    /// The pod was replaced by another one of its name.
+    #[error("another pod has the name {namespace}/{name} now")]
+    PodReplaced {
+        /// Namespace of the pod.
+        namespace: Text,
+        /// Name of the pod.
+        name: Text,
+    },
+}
+
+type Result<T> = std::result::Result<T, ExtenderError>;
+
+/// Nodes as JSON, for extenders without a node cache (`nodeCacheCapable: false`).
 #[derive(Clone, Debug, Default)]
 pub struct NodeStore(Arc<Mutex<BTreeMap<Text, Arc<Value>>>>);
 
 impl NodeStore {
-    /// A node came or changed.
+    /// Inserts or replaces a node.
     pub fn insert(&self, name: Text, node: &Value) {
         self.lock().insert(name, Arc::new(node.clone()));
     }
 
-    /// A node went.
+    /// Removes a node.
     pub fn remove(&self, name: &Text) {
         self.lock().remove(name);
     }
@@ -59,37 +125,38 @@ impl NodeStore {
 #[derive(Clone)]
 pub struct Extenders {
     clients: Arc<[ExtenderClient]>,
-    /// For pods, which extenders are shown whole.
+    /// Reads pods, which extenders receive whole.
     client: kube::Client,
     nodes: NodeStore,
 }
 
 impl Extenders {
-    /// Extenders in the order in which they are asked. Their certificates are read now.
+    /// Creates the clients in the order in which they are called, and reads their certificates.
     pub fn new(configuration: &Configuration, client: kube::Client) -> Result<Self> {
         let clients = configuration.extenders_in_order().into_iter().map(|extender| {
+            let url = || extender.url_prefix.clone();
             ExtenderClient::new(extender)
-                .with_context(|| format!("the extender at {} cannot be used", extender.url_prefix))
+                .map_err(|error| ExtenderError::Config { url: url(), error })
         });
         let clients = clients.collect::<Result<Vec<_>>>()?.into();
         Ok(Self { clients, client, nodes: NodeStore::default() })
     }
 
-    /// Nodes that must be kept for them; `None` when names suffice.
+    /// Returns the store of nodes, or `None` if all extenders know the nodes by name.
     pub fn node_store(&self) -> Option<NodeStore> {
-        let wants =
+        let needed =
             self.clients.iter().any(|extender_client| !extender_client.extender.node_cache_capable);
-        wants.then(|| self.nodes.clone())
+        needed.then(|| self.nodes.clone())
     }
 
-    /// What extenders say about nodes for a pod.
+    /// Calls `filter` and `prioritize`. Returns the nodes that pass, with their scores, and those that fail.
     pub async fn filter_and_prioritize(
         &self,
         pod: &PodName,
         extenders: &[usize],
         nodes: Vec<Text>,
-    ) -> Result<ExtenderVerdict, String> {
-        let object = self.pod(pod).await.map_err(|error| format!("{error:#}"))?;
+    ) -> Result<ExtenderVerdict> {
+        let object = self.pod(pod).await?;
         let mut verdict = ExtenderVerdict::default();
         let mut left = nodes;
         for extender_client in self.selected(extenders) {
@@ -105,9 +172,9 @@ impl Extenders {
                     verdict.failed.extend(filtered.failed);
                 }
                 Err(error) if extender_client.extender.ignorable => {
-                    tracing::warn!(pod = %pod.name, "an extender is left out: {error:#}");
+                    tracing::warn!(pod = %pod.name, "an extender is left out: {}", Chain(&error));
                 }
-                Err(error) => return Err(format!("{error:#}")),
+                Err(error) => return Err(error),
             }
         }
         let mut scores: BTreeMap<Text, i64> = BTreeMap::new();
@@ -115,9 +182,9 @@ impl Extenders {
             let scoring = self.selected(extenders);
             let scoring = scoring
                 .filter(|extender_client| !extender_client.extender.prioritize_verb.is_empty());
-            let asked =
+            let calls =
                 scoring.map(|extender_client| self.prioritize(extender_client, &object, &left));
-            for answer in futures::future::join_all(asked).await {
+            for answer in futures::future::join_all(calls).await {
                 match answer {
                     Ok(given) => {
                         for (node, score) in given {
@@ -125,8 +192,10 @@ impl Extenders {
                             *sum = sum.saturating_add(score);
                         }
                     }
-                    // Without its scores the pod can be placed as well.
-                    Err(error) => tracing::warn!(pod = %pod.name, "scores are missing: {error:#}"),
+                    // The pod can be placed without these scores.
+                    Err(error) => {
+                        tracing::warn!(pod = %pod.name, "scores are missing: {}", Chain(&error));
+                    }
                 }
             }
         }
@@ -138,14 +207,14 @@ impl Extenders {
         Ok(verdict)
     }
 
-    /// Which of the candidates for preemption extenders leave.
+    /// Calls `preempt`. Returns the candidates that the extenders accept.
     pub async fn process_preemption(
         &self,
         pod: &PodName,
         extenders: &[usize],
         candidates: Vec<NodeVictims>,
-    ) -> Result<Vec<NodeVictims>, String> {
-        let object = self.pod(pod).await.map_err(|error| format!("{error:#}"))?;
+    ) -> Result<Vec<NodeVictims>> {
+        let object = self.pod(pod).await?;
         let mut left = candidates;
         for extender_client in self.selected(extenders) {
             if left.is_empty() {
@@ -154,17 +223,17 @@ impl Extenders {
             match self.preempt(extender_client, &object, &left).await {
                 Ok(candidates) => left = candidates,
                 Err(error) if extender_client.extender.ignorable => {
-                    tracing::warn!(pod = %pod.name, "an extender is left out: {error:#}");
+                    tracing::warn!(pod = %pod.name, "an extender is left out: {}", Chain(&error));
                 }
-                Err(error) => return Err(format!("{error:#}")),
+                Err(error) => return Err(error),
             }
         }
         Ok(left)
     }
 
-    /// Has an extender bind a pod.
-    pub async fn bind(&self, extender: usize, pod: &PodName, node: &Text) -> Result<(), String> {
-        let extender_client = self.clients.get(extender).ok_or("there is no such extender")?;
+    /// Calls `bind`.
+    pub async fn bind(&self, extender: usize, pod: &PodName, node: &Text) -> Result<()> {
+        let extender_client = self.clients.get(extender).ok_or(ExtenderError::NotConfigured)?;
         let request = json!({
             "PodName": *pod.name,
             "PodNamespace": *pod.namespace,
@@ -174,10 +243,10 @@ impl Extenders {
         let answer = extender_client.post(&extender_client.extender.bind_verb, &request).await;
         let result = answer.and_then(|answer| error_in(&answer));
         let Err(error) = result else { return Ok(()) };
-        // It may have been done all the same.
+        // The extender may have bound the pod although it reports an error.
         match self.pod(pod).await {
             Ok(object) if object.pointer("/spec/nodeName") == Some(&json!(**node)) => Ok(()),
-            _ => Err(format!("{error:#}")),
+            _ => Err(error),
         }
     }
 
@@ -185,21 +254,23 @@ impl Extenders {
         positions.iter().filter_map(|position| self.clients.get(*position))
     }
 
-    /// A pod as the API server shows it.
+    /// Reads a pod as JSON.
     async fn pod(&self, pod: &PodName) -> Result<Value> {
         let path = format!("/api/v1/namespaces/{}/pods/{}", pod.namespace, pod.name);
-        let request = Request::get(path).body(Vec::new())?;
+        let request = Request::get(path).body(Vec::new());
+        let request = request.map_err(|error| ExtenderError::ReadPod(error.into()))?;
         let read = timeout(REQUEST_TIMEOUT, self.client.request::<Value>(request));
-        let read = read.await.context("the API server did not answer")?;
-        let object = read.context("the pod cannot be read for extenders")?;
+        let read = read.await.map_err(|_| ExtenderError::PodTimeout)?;
+        let object = read.map_err(|error| ExtenderError::ReadPod(error.into()))?;
         let uid = object.pointer("/metadata/uid").and_then(Value::as_str);
         if uid.map(Uid::from).as_ref() != Some(&pod.uid) {
-            return Err(anyhow!("another pod has the name {}/{} now", pod.namespace, pod.name));
+            let (namespace, name) = (pod.namespace.clone(), pod.name.clone());
+            return Err(ExtenderError::PodReplaced { namespace, name });
         }
         Ok(object)
     }
 
-    /// What filtering and scoring are asked with.
+    /// Returns the arguments of `filter` and `prioritize`.
     fn arguments(&self, extender_client: &ExtenderClient, pod: &Value, nodes: &[Text]) -> Value {
         if extender_client.extender.node_cache_capable {
             let names: Vec<&str> = nodes.iter().map(|name| &**name).collect();
@@ -309,7 +380,7 @@ impl Extenders {
     }
 }
 
-/// What one extender made of some nodes.
+/// Result of one extender's `filter`.
 struct FilterResult {
     passed: Vec<Text>,
     failed: Vec<FailedNode>,
@@ -332,12 +403,10 @@ impl FilterResult {
         let mut passed = Vec::new();
         for name in named {
             if !known.contains(name) {
-                let url = &extender_client.extender.url_prefix;
-                return Err(anyhow!(
-                    "extender {url:?} claims a filtered node {name:?} which is not found in the input node list"
-                ));
+                let url = extender_client.extender.url_prefix.clone();
+                return Err(ExtenderError::UnknownNode { url, node: name.to_owned() });
             }
-            // Named twice, it is one node all the same.
+            // A node may be named twice.
             if left.insert(name) {
                 passed.push(Text::from(name));
             }
@@ -348,13 +417,13 @@ impl FilterResult {
         };
         let left_out = nodes.iter().filter(|node| !left.contains(&***node));
         let failed = left_out.map(|node| {
-            let hopeless = reason(node, "FailedAndUnresolvableNodes");
-            let hopeful = reason(node, "FailedNodes").filter(|_| hopeless.is_none());
+            let unresolvable = reason(node, "FailedAndUnresolvableNodes");
+            let resolvable = reason(node, "FailedNodes").filter(|_| unresolvable.is_none());
             FailedNode {
                 node: node.clone(),
-                // Without a word about a node, preemption does not try it.
-                unresolvable: hopeful.is_none(),
-                reason: hopeless.or(hopeful).unwrap_or_default(),
+                // A node without a reason is no candidate for preemption.
+                unresolvable: resolvable.is_none(),
+                reason: unresolvable.or(resolvable).unwrap_or_default(),
             }
         });
         let failed = failed.collect();
@@ -362,7 +431,7 @@ impl FilterResult {
     }
 }
 
-/// The field of an object; like Go, extenders do not care about upper and lower case.
+/// Returns a field of an object, ignoring case as Go's decoder does.
 fn field<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
     let object = object.as_object()?;
     let same = |key: &&String| key.eq_ignore_ascii_case(name);
@@ -370,10 +439,10 @@ fn field<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
     (!found.is_null()).then_some(found)
 }
 
-/// The error that an answer tells, if it does.
+/// Fails if a response reports an error.
 fn error_in(answer: &Value) -> Result<()> {
     match field(answer, "Error").and_then(Value::as_str) {
-        Some(text) if !text.is_empty() => Err(anyhow!("{text}")),
+        Some(text) if !text.is_empty() => Err(ExtenderError::Reported(text.to_owned())),
         _ => Ok(()),
     }
 }

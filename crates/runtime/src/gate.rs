@@ -1,5 +1,5 @@
-//! When a request may go out: not faster than the configuration allows, and a write only as long as
-//! this process leads.
+//! The gate before each request: it throttles requests, and lets writes pass only while this process
+//! leads.
 
 mod writes_in_flight;
 
@@ -13,7 +13,7 @@ use crate::lease::Fence;
 pub use writes_in_flight::InFlightWrite;
 use writes_in_flight::WritesInFlight;
 
-/// ReceivedRequest before each request. Clones share the state.
+/// Throttle and fence of requests. Clones share the state.
 #[derive(Clone, Debug)]
 pub struct Gate {
     fence: Fence,
@@ -21,50 +21,45 @@ pub struct Gate {
     in_flight: Arc<WritesInFlight>,
 }
 
-/// Writes may not be sent any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The fence is closed, so no write may be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the lease is not held any more")]
 pub struct GateClosed;
 
-impl std::fmt::Display for GateClosed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the lease is not held any more")
-    }
-}
-
-impl std::error::Error for GateClosed {}
-
 impl Gate {
-    /// Lets writes pass as long as the fence is open, and nothing faster than the throttle allows.
+    /// Creates a gate that lets writes pass while the fence is open, and all requests at the rate of the
+    /// throttle.
     pub fn new(fence: Fence, throttle: Throttle) -> Self {
         Self { fence, throttle, in_flight: Arc::default() }
     }
 
-    /// Waits until something may be read.
+    /// Waits until a read may be sent.
     pub async fn read(&self) {
         self.throttle.wait().await;
     }
 
-    /// Waits until something may be written. It must be sent at once, since the fence is asked now.
+    /// Waits until a write may be sent. It must be sent at once, since the fence is checked now.
     pub async fn write(&self) -> Result<(), GateClosed> {
         self.throttle.wait().await;
         if self.fence.may_send(Instant::now()) { Ok(()) } else { Err(GateClosed) }
     }
 
-    /// Like [`Gate::write`], for a write that [`Gate::is_settled`] accounts for until it is dropped.
-    /// Binds are accounted for by the driver instead, from their decision to their proof.
+    /// Like [`Gate::write`], for a write that [`Gate::is_settled`] counts until the result is dropped.
+    /// Binds are counted by the driver instead, from the decision to the proof of their outcome.
     pub async fn begin_write(&self) -> Result<InFlightWrite, GateClosed> {
         self.throttle.wait().await;
-        // Counted before the fence is asked: after it closed, the count misses no write.
+        // Counted before the check, so that after the fence is closed the count misses no write.
         let write = WritesInFlight::begin(&self.in_flight);
         if self.fence.may_send(Instant::now()) { Ok(write) } else { Err(write.not_sent()) }
     }
 
-    /// Lets no write pass any more, for good.
+    /// Closes the gate for writes, for good.
     pub fn close(&self) {
         self.fence.close();
     }
 
-    /// Whether every write that began with [`Gate::begin_write`] was answered or is too old to land.
+    /// Returns `true` if every write that began with [`Gate::begin_write`] was answered or is too old to
+    /// land.
     pub fn is_settled(&self, now: Instant) -> bool {
         self.in_flight.is_settled(now)
     }
@@ -76,32 +71,32 @@ impl From<Fence> for Gate {
     }
 }
 
-/// Limits requests per second: a bucket of tokens. Clones share the bucket.
+/// Rate limit of requests: a token bucket. Clones share the bucket.
 ///
-/// Whoever waits has a place in line; one who stops waiting gives nothing back.
+/// A waiter has reserved its token; a waiter that is cancelled does not return it.
 #[derive(Clone, Debug)]
 pub struct Throttle(Option<Arc<Bucket>>);
 
 #[derive(Debug)]
 struct Bucket {
-    /// Time in which one token comes.
+    /// Time between two tokens.
     period: Duration,
-    /// Time in which an empty bucket gets full.
+    /// Time in which an empty bucket fills up.
     fill: Duration,
-    /// When the last token that was taken came, or will come.
+    /// When the last reserved token was or will be available.
     last: Mutex<Option<Instant>>,
 }
 
 impl Throttle {
-    /// No limit.
+    /// Returns a throttle without a limit.
     pub fn none() -> Self {
         Self(None)
     }
 
-    /// So many requests per second, and so many at once after a rest. As in upstream's clients, a
-    /// rate that is not positive is no limit.
+    /// Creates a throttle of `per_second` requests per second, and `burst` at once after a pause. As in
+    /// client-go, a rate that is not positive means no limit.
     pub fn new(per_second: f64, burst: u32) -> Self {
-        // An absurdly small rate would be a time that does not exist.
+        // `Duration` cannot represent the period of an extremely small rate.
         let period = Duration::try_from_secs_f64(per_second.recip());
         let period = period.ok().filter(|_| per_second > 0.0);
         let Some(period) = period else { return Self::none() };
@@ -109,12 +104,12 @@ impl Throttle {
         Self(Some(Arc::new(Bucket { period, fill, last: Mutex::new(None) })))
     }
 
-    /// Whether there is a limit.
+    /// Returns `true` if there is a limit.
     pub fn is_limited(&self) -> bool {
         self.0.is_some()
     }
 
-    /// A bucket of its own with the same limits.
+    /// Returns a throttle with the same limits and a bucket of its own.
     #[must_use]
     pub fn with_same_limits(&self) -> Self {
         Self(self.0.as_ref().map(|bucket| {
@@ -123,12 +118,12 @@ impl Throttle {
         }))
     }
 
-    /// Takes a token; waits until there is one.
+    /// Takes a token, waiting until there is one.
     pub async fn wait(&self) {
         let Some(bucket) = &self.0 else { return };
         let now = Instant::now();
         let at = bucket.take(now);
-        // Mostly there are tokens, and no timer is needed.
+        // Usually a token is available and no timer is needed.
         if at > now {
             sleep_until(at).await;
         }
@@ -136,10 +131,10 @@ impl Throttle {
 }
 
 impl Bucket {
-    /// When the token comes that is taken now.
+    /// Reserves the next token. Returns when it is available.
     fn take(&self, now: Instant) -> Instant {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        // Tokens that came before the bucket got full ran over.
+        // A full bucket gains no tokens.
         let full = now.checked_sub(self.fill).unwrap_or(now);
         let at = last.map_or(full, |last| last.max(full)) + self.period;
         *last = Some(at);
@@ -162,16 +157,20 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn after_a_burst_requests_come_at_the_rate() {
+    async fn after_a_burst_requests_are_sent_at_the_rate() {
         let throttle = Throttle::new(10.0, 3);
         assert_eq!(times(&throttle, 6).await, [0, 0, 0, 100, 200, 300]);
         tokio::time::advance(Duration::from_mins(1)).await;
-        assert_eq!(times(&throttle.clone(), 5).await, [0, 0, 0, 100, 200], "a rest fills it again");
+        assert_eq!(
+            times(&throttle.clone(), 5).await,
+            [0, 0, 0, 100, 200],
+            "the bucket fills up during a pause"
+        );
         assert_eq!(times(&throttle.with_same_limits(), 4).await, [0, 0, 0, 100]);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn those_who_wait_at_once_share_the_rate() {
+    async fn concurrent_waiters_share_the_rate() {
         let throttle = Throttle::new(2.0, 1);
         let begun = Instant::now();
         futures::future::join_all((0..5).map(|_| throttle.wait())).await;
@@ -187,7 +186,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_fence_is_asked_after_the_wait() {
+    async fn the_fence_is_checked_after_the_wait() {
         let fence = Fence::always();
         let gate = Gate::new(fence.clone(), Throttle::new(1.0, 1));
         assert_eq!(gate.write().await, Ok(()));

@@ -1,13 +1,13 @@
 //! The HTTPS server: health, metrics and configuration.
 //!
 //! ```text
-//! connection ──TLS──► request ──always allowed?──► route
-//!                        │                           ▲
-//!                        └──► who is it? ──► may it? ┘      (TokenReview, SubjectAccessReview)
+//! connection ──TLS──► request ──always allowed?──────────► route
+//!                        │                                  ▲
+//!                        └──► authenticate ──► authorise ───┘   (TokenReview, SubjectAccessReview)
 //! ```
 //!
-//! Whatever is not on the list of always allowed paths needs an identity and a right, and fails
-//! closed. Nothing here reads the body of a request.
+//! Paths that are not always allowed need a credential and a right, and fail closed. No page reads the
+//! body of a request.
 
 mod access;
 mod certificate;
@@ -28,7 +28,6 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::Context;
 use tokio::net::{TcpListener, TcpSocket};
 
 use crate::metrics::Metrics;
@@ -41,76 +40,81 @@ use connection::Connections;
 use paths::AllowedPaths;
 use routes::Routes;
 
-pub use ciphers::Ciphers;
-pub use cluster_authentication::{Authorities, ClusterAuthentication};
+pub use certificate::{CertificateError, KeyPairError};
+pub use ciphers::{CipherError, Ciphers};
+pub use client_authorities::{AuthorityError, VerifierError};
+pub use cluster_authentication::{Authorities, ClusterAuthentication, ClusterAuthenticationError};
 pub use health::HealthCheck;
+pub use paths::AllowedPathError;
+pub use review_cache::NoRandomNumbers;
 
-/// Connections that the system accepts before the server does.
-const WAITING_CONNECTIONS_MAX: u32 = 1024;
+/// Backlog of the listening socket, in connections.
+const BACKLOG_MAX: u32 = 1024;
 
-/// What to serve, where and to whom.
+/// Options of the server.
 pub struct ServingOptions {
-    /// Where to listen; port 0 switches the server off.
+    /// Address to listen at; port 0 switches the server off.
     pub address: SocketAddr,
-    /// Whether other processes may listen at the same address and port (SO_REUSEPORT).
+    /// Other processes may listen at the same address and port (`SO_REUSEPORT`).
     pub shares_port: bool,
-    /// What the server shows as its identity.
+    /// Certificate of the server.
     pub certificate: ServingCertificate,
-    /// Authorities whose client certificates are taken for identities, in PEM.
+    /// File with the authorities of client certificates, in PEM.
     pub client_ca: Option<PathBuf>,
-    /// Authorities of clients and front proxies as the cluster has them, if these count.
+    /// Authorities of the cluster, if these are used.
     pub cluster: Option<ClusterAuthentication>,
-    /// The oldest version of TLS that is spoken.
+    /// Minimum version of TLS.
     pub tls_min: TlsMin,
     /// Cipher suites and key exchanges.
     pub ciphers: Ciphers,
-    /// Whether HTTP/2 is spoken.
+    /// HTTP/2 is enabled.
     pub http2: bool,
-    /// Paths that anybody may read; `/x/*` stands for all below `/x/`.
+    /// Paths that need no credential; `/x/*` stands for all paths below `/x/`.
     pub always_allowed: Vec<String>,
-    /// Sends TokenReviews, and SubjectAccessReviews unless there is another client for these.
+    /// Client of TokenReviews, and of SubjectAccessReviews without `access_client`.
     pub client: kube::Client,
-    /// Sends SubjectAccessReviews.
+    /// Client of SubjectAccessReviews.
     pub access_client: Option<kube::Client>,
-    /// For `/metrics`.
+    /// Contents of `/metrics`.
     pub metrics: Metrics,
-    /// For `/metrics/resources`, which is not there without it.
+    /// Contents of `/metrics/resources`; without it the path is not found.
     pub resources: Option<PodResources>,
-    /// For `/configz`: the configuration in its newest version.
+    /// Contents of `/configz`: the configuration in its newest version.
     pub configuration: serde_json::Value,
-    /// For `/healthz`; `ping` if there are none. So for the others.
+    /// Checks of `/healthz`; without any, `ping`.
     pub health: Vec<HealthCheck>,
-    /// For `/livez`.
+    /// Checks of `/livez`; without any, `ping`.
     pub live: Vec<HealthCheck>,
-    /// For `/readyz`.
+    /// Checks of `/readyz`; without any, `ping`.
     pub ready: Vec<HealthCheck>,
 }
 
-/// What the server shows as its identity.
+/// Source of the server's certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServingCertificate {
-    /// Made at the start for `localhost` and `127.0.0.1`, and never written to a disk.
+    /// Generated at the start for `localhost` and `127.0.0.1`, in memory only.
     SelfSigned,
-    /// Files in PEM, read again when they change.
+    /// Files in PEM; read again when they change.
     Files {
-        /// The certificate and those that lead to its authority.
+        /// The certificate with its intermediates.
         certificate: PathBuf,
-        /// Its private key.
+        /// The private key.
         key: PathBuf,
     },
 }
 
-/// The oldest version of TLS that is spoken.
+/// Minimum version of TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TlsMin {
-    /// 1.2
+    /// TLS 1.2.
     V1_2,
-    /// 1.3
+    /// TLS 1.3.
     V1_3,
 }
 
 impl ServingOptions {
-    /// Upstream's defaults: port 10259 on all addresses, a certificate of its own, health for all.
+    /// Returns upstream's defaults: port 10259 on all addresses, a self-signed certificate, and health pages
+    /// without a credential.
     pub fn new(client: kube::Client, metrics: Metrics) -> Self {
         Self {
             address: SocketAddr::from(([0, 0, 0, 0], 10259)),
@@ -134,7 +138,38 @@ impl ServingOptions {
     }
 }
 
-/// A server that listens and does not answer yet.
+/// Why the server cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The port cannot be opened.
+    #[error("cannot listen on {address}: {}", listen_problem(.error))]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why it cannot be opened. No source, since the message describes it.
+        error: io::Error,
+    },
+    /// The certificate cannot be used.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
+    /// The authorities of clients cannot be used.
+    #[error(transparent)]
+    Authorities(#[from] AuthorityError),
+    /// A path that is to be allowed always is malformed.
+    #[error(transparent)]
+    AllowedPaths(#[from] AllowedPathError),
+    /// The system has no random numbers.
+    #[error(transparent)]
+    NoRandomNumbers(#[from] NoRandomNumbers),
+    /// TLS cannot be configured.
+    #[error(transparent)]
+    Tls(#[from] rustls::Error),
+    /// The address of the socket is unknown.
+    #[error("cannot read the address of the HTTPS server")]
+    Address(#[source] io::Error),
+}
+
+/// A server that listens but does not answer yet.
 pub struct Server {
     listener: TcpListener,
     connections: Connections,
@@ -142,25 +177,28 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens at the address of the options; `None` if the server is switched off.
-    pub fn bind(serving: ServingOptions) -> anyhow::Result<Option<Self>> {
+    /// Listens at the address of the options. Returns `None` if the server is switched off.
+    pub fn bind(serving: ServingOptions) -> Result<Option<Self>, ServeError> {
         let address = serving.address;
         if address.port() == 0 {
             return Ok(None);
         }
         let listener = listen(address, serving.shares_port);
-        let listener = listener.map_err(|error| cannot_listen(address, &error))?;
+        let listener = listener.map_err(|error| ServeError::Listen { address, error })?;
         Self::with_listener(listener, serving).map(Some)
     }
 
-    /// Who vouches for clients by the cluster's word, if that counts.
+    /// Returns a handle on the authorities of the cluster, if these are used.
     pub fn authorities(&self) -> Option<Authorities> {
         let cluster = self.cluster.as_ref()?;
         Some(cluster.authorities(Arc::clone(self.connections.client_ca()?)))
     }
 
-    /// Serves at a socket that is already open; the address of the options is not used.
-    pub fn with_listener(listener: TcpListener, serving: ServingOptions) -> anyhow::Result<Self> {
+    /// Serves at an open socket; the address of the options is not used.
+    pub fn with_listener(
+        listener: TcpListener,
+        serving: ServingOptions,
+    ) -> Result<Self, ServeError> {
         let certificate = Arc::new(CertificateResolver::new(serving.certificate)?);
         let client_ca = match (&serving.client_ca, &serving.cluster) {
             (None, None) => None,
@@ -193,38 +231,37 @@ impl Server {
         Ok(Self { listener, connections, cluster: serving.cluster })
     }
 
-    /// Where it listens.
-    pub fn address(&self) -> anyhow::Result<SocketAddr> {
-        self.listener.local_addr().context("cannot read the address of the HTTPS server")
+    /// Returns the address of the socket.
+    pub fn address(&self) -> Result<SocketAddr, ServeError> {
+        self.listener.local_addr().map_err(ServeError::Address)
     }
 
-    /// Answers until `shutdown` is done, then lets requests under way end, for a bounded time.
+    /// Serves until `shutdown` completes, then answers the requests in flight, for at most 5 s.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         self.connections.run(self.listener, self.cluster, shutdown).await;
     }
 }
 
-/// Opens a port, also one on which connections of an earlier process are still being closed.
+/// Opens a port, even if connections of an earlier process are still being closed (`SO_REUSEADDR`).
 fn listen(address: SocketAddr, shared: bool) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     socket.set_reuseaddr(true)?;
     socket.set_reuseport(shared)?;
     socket.bind(address)?;
-    socket.listen(WAITING_CONNECTIONS_MAX)
+    socket.listen(BACKLOG_MAX)
 }
 
-fn cannot_listen(address: SocketAddr, error: &io::Error) -> anyhow::Error {
+/// Describes why a port cannot be opened and, if possible, what to do about it.
+fn listen_problem(error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::AddrInUse => anyhow::anyhow!(
-            "cannot listen on {address}: address in use; choose another --secure-port"
-        ),
-        io::ErrorKind::PermissionDenied => anyhow::anyhow!(
-            "cannot listen on {address}: permission denied; choose a --secure-port of 1024 or more"
-        ),
-        io::ErrorKind::AddrNotAvailable => anyhow::anyhow!(
-            "cannot listen on {address}: this machine has no such address; choose another --bind-address"
-        ),
-        _ => anyhow::anyhow!("cannot listen on {address}: {error}"),
+        io::ErrorKind::AddrInUse => "address in use; choose another --secure-port".to_owned(),
+        io::ErrorKind::PermissionDenied => {
+            "permission denied; choose a --secure-port of 1024 or more".to_owned()
+        }
+        io::ErrorKind::AddrNotAvailable => {
+            "this machine has no such address; choose another --bind-address".to_owned()
+        }
+        _ => error.to_string(),
     }
 }
 

@@ -1,44 +1,44 @@
-//! The kinds of objects that decisions depend on.
+//! The table of watched kinds.
 
 use api::lower::{self, Lowered, LoweringCache, Problem, Source};
 use api::protobuf::{Message, schema};
 use engine::change::{Change, Storage, StorageName};
 use engine::object::{Uid, Workload, WorkloadKind};
 
-/// Names an object within its kind.
+/// Identifies an object within its kind.
 #[derive(Clone, Copy, Debug)]
 pub struct ObjectKey<'a> {
-    /// Namespace, empty for what has none.
+    /// Namespace; empty for cluster-scoped kinds.
     pub namespace: &'a str,
-    /// Name.
+    /// Name of the object.
     pub name: &'a str,
-    /// Tells it from others that had the name before.
+    /// Uid, which differs from that of earlier objects of the same name.
     pub uid: &'a Uid,
 }
 
-/// One kind of objects and what to do with them.
+/// One watched kind.
 pub struct WatchedKind {
-    /// As in `kind`.
+    /// Value of `kind`.
     pub name: &'static str,
-    /// Path of the list.
+    /// URL path of the list.
     pub path: &'static str,
-    /// Its protobuf form.
+    /// Schema of the protobuf form.
     pub message: &'static Message,
-    /// Which of them, if not all.
+    /// Field selector of lists and watches; empty selects all objects.
     pub field_selector: &'static str,
-    /// An object as a change; `None` when it does not count (any more), or cannot be read, which is a
-    /// problem.
+    /// Lowers an object to a change.
     pub lower: LowerFn,
-    /// An object that is gone.
+    /// Returns the change for a deleted object.
     pub gone: GoneFn,
-    /// A cluster may lack it.
+    /// Clusters may lack the kind; a 404 then counts as an empty list.
     pub is_optional: bool,
 }
 
-/// Lowers an object; of pods and nodes, lowering_cache are remembered.
+/// Lowers an object, with a cache for pods and nodes. Returns no change if the object does not count (any
+/// more) or cannot be read; the latter is a problem.
 pub type LowerFn = fn(Source<'_>, &mut LoweringCache) -> (Option<Change>, Vec<Problem>);
 
-/// Tells that an object is gone.
+/// Returns the change for a deleted object.
 pub type GoneFn = fn(ObjectKey<'_>) -> Change;
 
 const fn kind(
@@ -73,7 +73,7 @@ fn workload_gone(kind: WorkloadKind, key: ObjectKey<'_>) -> Change {
     Change::WorkloadGone { kind, namespace: key.namespace.into(), name: key.name.into() }
 }
 
-/// All kinds. Nodes come before pods only for reading: there is no order between kinds.
+/// All watched kinds; their order has no meaning.
 pub const KINDS: &[WatchedKind] = &[
     kind(
         "Node",

@@ -1,5 +1,5 @@
 //! Leader election on a Lease of `coordination.k8s.io/v1`, and the fence that keeps a leader from
-//! sending writes that could land after somebody else leads.
+//! sending writes that could land after another replica leads.
 //!
 //! ```text
 //! Waiting ──lease free or expired, write accepted──► Leading ──stop──► Released
@@ -9,14 +9,14 @@
 //!
 //! # Guarantees
 //!
-//! Clocks of other machines are never looked at: a lease has expired when its record was seen not
-//! to change for its whole duration by this process' own steady clock. All writes carry the
-//! resourceVersion that they are based on, so of two candidates one gets a conflict.
+//! Clocks of other machines do not matter: a lease has expired when its record has not changed for its
+//! whole duration by this process' own monotonic clock. All writes carry the resourceVersion on which
+//! they are based, so one of two candidates gets a conflict.
 //!
 //! # Caveats
 //!
-//! Whoever stops the election must have drained its own writes first: the lease is given back at
-//! once, and the next leader starts without waiting.
+//! The caller must drain its own writes before it stops the election: the lease is released at once, and
+//! the next leader starts without waiting.
 
 mod fence;
 
@@ -31,51 +31,109 @@ use kube::api::{ObjectMeta, PostParams};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, info, warn};
+use tracing::{Instrument as _, debug, debug_span, info, warn};
 
+use crate::api_error::BoxError;
 use crate::connect::root_cause;
 use fence::Moment;
-pub use fence::{Fence, MARGIN, REQUEST_TIMEOUT, SLACK};
+pub use fence::{Fence, LeaseOverrun, MARGIN, REQUEST_TIMEOUT, SLACK};
 
-/// Candidates wait between once and this much more than the retry period, so that they do not all
-/// ask at once.
+/// Candidates wait for the retry period and up to this multiple of it more, so that their requests are
+/// spread; client-go's value.
 const JITTER_FACTOR: f64 = 1.2;
 
-/// Giving the lease back is a courtesy to the next leader, so it may not hold up the exit for long.
+/// Time limit of releasing the lease. It spares the next leader the lease duration, but the exit must not
+/// wait long for it.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What this process is.
+/// Role of this process in the election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Somebody else leads, or it is not known yet who does.
+    /// Another replica leads, or the leader is not known yet.
     Waiting,
     /// This process leads.
     Leading,
-    /// This process led and could not renew the lease in time, or somebody took it. The end.
+    /// This process led and could not renew the lease in time, or another replica took it. Final.
     Lost,
-    /// The election was stopped; the lease was given back if it was held. The end.
+    /// The election was stopped, and the lease released if it was held. Final.
     Released,
 }
 
-/// Which lease, as whom, and how often.
+/// Why settings of the election contradict each other.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LeaseSettingsError {
+    /// The identity is empty.
+    #[error("leaderElection: the identity is empty")]
+    Identity,
+    /// The retry period is zero.
+    #[error("leaderElection.retryPeriod: must be greater than 0")]
+    RetryPeriod,
+    /// The renew deadline leaves no time for a retry.
+    #[error(
+        "leaderElection.renewDeadline: {renew_deadline:?} must be greater than retryPeriod * {JITTER_FACTOR} = {retries:?}"
+    )]
+    RenewDeadline {
+        /// The renew deadline.
+        renew_deadline: Duration,
+        /// Longest time between two attempts.
+        retries: Duration,
+    },
+    /// The lease can expire before the leader gives up.
+    #[error(
+        "leaderElection.leaseDuration: {lease_duration:?} must be greater than renewDeadline {renew_deadline:?}"
+    )]
+    LeaseDuration {
+        /// The lease duration.
+        lease_duration: Duration,
+        /// The renew deadline.
+        renew_deadline: Duration,
+    },
+    /// The fence would close before a renewal.
+    #[error(
+        "leaderElection.leaseDuration: {lease_duration:?} must be greater than {needed:?}, which is retryPeriod plus the time in which a request of an old leader may still land"
+    )]
+    LeaseMargin {
+        /// The lease duration.
+        lease_duration: Duration,
+        /// The retry period and [`MARGIN`].
+        needed: Duration,
+    },
+    /// The lease duration does not fit into the lease.
+    #[error("leaderElection.leaseDuration: {lease_duration:?} is too long")]
+    LeaseTooLong {
+        /// The lease duration.
+        lease_duration: Duration,
+    },
+}
+
+/// Why an attempt to acquire or renew failed.
+#[derive(Debug, thiserror::Error)]
+enum LeaseError {
+    #[error(transparent)]
+    Request(BoxError),
+    #[error("no answer from the API server for {0:?}")]
+    NoResponse(Duration),
+}
+
+/// Settings of the election.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseSettings {
     /// Namespace of the lease.
     pub namespace: String,
     /// Name of the lease.
     pub name: String,
-    /// Who holds it; must be different in each process.
+    /// Holder identity; must be different in each process.
     pub identity: String,
-    /// How long others wait since they last saw the lease change.
+    /// Time without a change after which candidates may take the lease.
     pub lease_duration: Duration,
-    /// How long after its last renewal the leader gives up.
+    /// Time after its last renewal at which the leader gives up.
     pub renew_deadline: Duration,
-    /// Time between tries.
+    /// Time between attempts to acquire or renew.
     pub retry_period: Duration,
 }
 
 impl LeaseSettings {
-    /// Upstream's defaults (15 s, 10 s, 2 s) and an identity of this process.
+    /// Returns upstream's defaults (15 s, 10 s, 2 s) with a new identity.
     pub fn new(namespace: &str, name: &str) -> Self {
         Self {
             namespace: namespace.to_owned(),
@@ -87,77 +145,82 @@ impl LeaseSettings {
         }
     }
 
-    /// What is wrong with the settings, if anything.
-    fn check(&self) -> anyhow::Result<()> {
+    /// Checks that the settings do not contradict each other.
+    fn check(&self) -> Result<(), LeaseSettingsError> {
         let Self { lease_duration, renew_deadline, retry_period, .. } = self;
-        anyhow::ensure!(!self.identity.is_empty(), "leaderElection: the identity is empty");
-        anyhow::ensure!(
-            !retry_period.is_zero(),
-            "leaderElection.retryPeriod: must be greater than 0"
-        );
-        anyhow::ensure!(
-            *renew_deadline > retry_period.mul_f64(JITTER_FACTOR),
-            "leaderElection.renewDeadline: {renew_deadline:?} must be greater than retryPeriod * {JITTER_FACTOR} = {:?}",
-            retry_period.mul_f64(JITTER_FACTOR),
-        );
-        anyhow::ensure!(
-            lease_duration > renew_deadline,
-            "leaderElection.leaseDuration: {lease_duration:?} must be greater than renewDeadline {renew_deadline:?}",
-        );
+        if self.identity.is_empty() {
+            return Err(LeaseSettingsError::Identity);
+        }
+        if retry_period.is_zero() {
+            return Err(LeaseSettingsError::RetryPeriod);
+        }
+        let retries = retry_period.mul_f64(JITTER_FACTOR);
+        if *renew_deadline <= retries {
+            let renew_deadline = *renew_deadline;
+            return Err(LeaseSettingsError::RenewDeadline { renew_deadline, retries });
+        }
+        let (lease_duration, renew_deadline) = (*lease_duration, *renew_deadline);
+        if lease_duration <= renew_deadline {
+            return Err(LeaseSettingsError::LeaseDuration { lease_duration, renew_deadline });
+        }
         let needed = MARGIN + *retry_period;
-        anyhow::ensure!(
-            self.lease_duration_in_whole_seconds() > needed,
-            "leaderElection.leaseDuration: {lease_duration:?} must be greater than {needed:?}, which is retryPeriod plus the time in which a request of an old leader may still land",
-        );
-        anyhow::ensure!(
-            i32::try_from(lease_duration.as_secs()).is_ok(),
-            "leaderElection.leaseDuration: {lease_duration:?} is too long",
-        );
+        if self.lease_duration_in_whole_seconds() <= needed {
+            return Err(LeaseSettingsError::LeaseMargin { lease_duration, needed });
+        }
+        if i32::try_from(lease_duration.as_secs()).is_err() {
+            return Err(LeaseSettingsError::LeaseTooLong { lease_duration });
+        }
         Ok(())
     }
 
-    /// The lease holds whole seconds, and others go by what it holds.
+    /// Returns the lease duration as the lease holds it, rounded down to seconds.
     fn lease_duration_in_whole_seconds(&self) -> Duration {
         Duration::from_secs(self.lease_duration.as_secs())
     }
 }
 
-/// A candidate.
+/// A candidate of the election.
 pub struct Elector {
     api: Api<Lease>,
     settings: LeaseSettings,
     fence: Fence,
     leading: bool,
-    /// The lease as last seen, and when its record was first seen so.
+    /// The lease as last seen, and when its record was first seen in this state.
     observed: Option<(Lease, Instant)>,
 }
 
-/// What came of a try.
+/// Result of an attempt to acquire or renew.
 enum AttemptOutcome {
-    /// The lease is ours; the write that made it so was started at this moment.
+    /// This process holds the lease; with the start of the last write.
     Held(Moment),
-    /// Somebody else has it.
+    /// Another candidate holds the lease.
     HeldByOther(String),
 }
 
 impl Elector {
-    /// A candidate; fails when the settings contradict each other.
-    pub fn new(client: kube::Client, settings: LeaseSettings) -> anyhow::Result<Self> {
+    /// Creates a candidate.
+    pub fn new(client: kube::Client, settings: LeaseSettings) -> Result<Self, LeaseSettingsError> {
         settings.check()?;
         let api = Api::namespaced(client, &settings.namespace);
         Ok(Self { api, settings, fence: Fence::never(), leading: false, observed: None })
     }
 
-    /// The fence of this election, to be asked before each write.
+    /// Returns the fence of this election, to be checked before each write.
     pub fn fence(&self) -> Fence {
         self.fence.clone()
     }
 
     /// Runs until the lease is lost or `stop` is cancelled.
-    pub async fn run(mut self, on_change: watch::Sender<Role>, stop: CancellationToken) {
+    pub async fn run(self, on_change: watch::Sender<Role>, stop: CancellationToken) {
+        let LeaseSettings { namespace, name, identity, .. } = &self.settings;
+        let span = debug_span!("election", lease = %format_args!("{namespace}/{name}"), %identity);
+        self.run_in_span(on_change, stop).instrument(span).await;
+    }
+
+    async fn run_in_span(mut self, on_change: watch::Sender<Role>, stop: CancellationToken) {
         on_change.send_replace(Role::Waiting);
         let Some(acquired) = stop.run_until_cancelled(self.acquire()).await else {
-            // A write may have landed although its answer was not waited for.
+            // A write may have landed although its response was not awaited.
             return self.release(&on_change).await;
         };
         on_change.send_replace(Role::Leading);
@@ -168,7 +231,7 @@ impl Elector {
         on_change.send_replace(Role::Lost);
     }
 
-    /// Tries until the lease is ours.
+    /// Tries to acquire the lease until this succeeds.
     async fn acquire(&mut self) -> Moment {
         let LeaseSettings { namespace, name, identity, .. } = self.settings.clone();
         let mut holder_last = None;
@@ -181,19 +244,19 @@ impl Elector {
                 }
                 Ok(AttemptOutcome::HeldByOther(holder)) => {
                     if holder_last.as_ref() != Some(&holder) {
-                        info!(lease = %format_args!("{namespace}/{name}"), %holder, "somebody else leads");
+                        info!(lease = %format_args!("{namespace}/{name}"), %holder, "another replica leads");
                         holder_last = Some(holder);
                     }
                 }
                 Err(error) => {
-                    warn!(lease = %format_args!("{namespace}/{name}"), error = %error.root_cause(), "cannot get the lease; will try again");
+                    warn!(lease = %format_args!("{namespace}/{name}"), error = %root_cause(&error), "cannot get the lease; will try again");
                 }
             }
             sleep(jittered(self.settings.retry_period)).await;
         }
     }
 
-    /// Renews until that fails for too long, or somebody else has the lease.
+    /// Renews until this fails for too long or another candidate holds the lease.
     async fn renew(&mut self, mut renewed: Moment) {
         loop {
             let deadline = renewed.steady + self.settings.renew_deadline;
@@ -217,7 +280,7 @@ impl Elector {
         }
     }
 
-    /// Gives the lease back if it is ours.
+    /// Releases the lease if this process holds it.
     async fn release(mut self, on_change: &watch::Sender<Role>) {
         self.fence.close();
         match timeout(RELEASE_TIMEOUT, self.release_lease()).await {
@@ -250,20 +313,23 @@ impl Elector {
         self.fence.open(start, self.settings.lease_duration_in_whole_seconds());
     }
 
-    /// Half of the deadline, so that a request that hangs leaves time for another.
+    /// Returns half of the renew deadline, so that a request that hangs leaves time for another.
     fn attempt_timeout(&self) -> Duration {
         self.settings.renew_deadline / 2
     }
 
-    async fn acquire_or_renew_within(&mut self, limit: Duration) -> anyhow::Result<AttemptOutcome> {
+    async fn acquire_or_renew_within(
+        &mut self,
+        limit: Duration,
+    ) -> Result<AttemptOutcome, LeaseError> {
         match timeout(limit, self.acquire_or_renew()).await {
-            Ok(outcome) => Ok(outcome?),
-            Err(_) => anyhow::bail!("no answer from the API server for {limit:?}"),
+            Ok(outcome) => outcome.map_err(|error| LeaseError::Request(error.into())),
+            Err(_) => Err(LeaseError::NoResponse(limit)),
         }
     }
 
     async fn acquire_or_renew(&mut self) -> Result<AttemptOutcome, kube::Error> {
-        // Normally nobody else has written, and one request is enough.
+        // Normally no other candidate has written, and one request is enough.
         if self.leading
             && let Some((lease, _)) = &self.observed
         {
@@ -281,7 +347,7 @@ impl Elector {
         if holder == self.settings.identity {
             return self.write(lease).await.map(AttemptOutcome::Held);
         }
-        // A leader whose name is gone from the lease cannot know who led in between.
+        // A leader whose identity was removed from the lease cannot know whether another one led since.
         if self.leading || (!holder.is_empty() && !self.is_expired(Instant::now())) {
             return Ok(AttemptOutcome::HeldByOther(holder.to_owned()));
         }
@@ -301,7 +367,7 @@ impl Elector {
         Ok(start)
     }
 
-    /// Writes ourselves into a lease, provided that it has not changed.
+    /// Writes this process into a lease, provided that the lease has not changed.
     async fn write(&mut self, lease: Lease) -> Result<Moment, kube::Error> {
         let lease = self.with_own_record(lease);
         let start = Moment::now();
@@ -310,7 +376,7 @@ impl Elector {
         Ok(start)
     }
 
-    /// The lease with us as its holder. Fields that other versions know stay.
+    /// Returns the lease with this process as its holder. Other fields stay.
     fn with_own_record(&self, mut lease: Lease) -> Lease {
         let now = MicroTime(Timestamp::now());
         let already = holder(&lease) == self.settings.identity;
@@ -327,7 +393,7 @@ impl Elector {
         lease
     }
 
-    /// Notes what the lease is now; the time stays when its record did not change.
+    /// Records the present lease; the time stays if the record did not change.
     fn observe(&mut self, lease: Lease) {
         let now = Instant::now();
         let at = match &self.observed {
@@ -352,7 +418,7 @@ fn holder(lease: &Lease) -> &str {
     lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default()
 }
 
-/// Host name and a random part, as upstream makes it.
+/// Returns the host name with a random suffix, as upstream.
 fn new_identity() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname")
         .ok()
@@ -363,7 +429,7 @@ fn new_identity() -> String {
     format!("{host}_{}", uuid::Uuid::new_v4())
 }
 
-/// The period and a random part of it. The seeds that hash maps get are random enough for this.
+/// Adds jitter to a period. The seeds of hash maps are random enough for this.
 fn jittered(period: Duration) -> Duration {
     let random = RandomState::new().hash_one(0) as f64 / u64::MAX as f64;
     period.mul_f64(1.0 + JITTER_FACTOR * random)

@@ -3,13 +3,15 @@
 //! ```text
 //! watch ──► lower ──► Change ──► engine (its own thread) ──► Command ──► bind, report, evict, volumes
 //!                       ▲                                                   │
-//!                       └────────────── what came of it ◄───────────────────┘
+//!                       └───────────────── results ◄────────────────────────┘
 //! ```
 //!
-//! Read [`scheduler`] first: it ties the parts together. [`watch`] follows one kind of object and
-//! [`kinds`] lists them; [`driver`] is the loop around the engine; [`bind`] is the one write that
-//! must never go wrong; [`lease`] says who may write and [`gate`] when, [`http`] and [`metrics`] what
-//! others may see.
+//! Read [`scheduler`] first: it connects the parts. [`watch`] has the reflector and [`kinds`] the table of
+//! watched kinds; [`driver`] is the loop around the engine; [`execute`] carries out its commands and
+//! [`bind`] the most important one; [`lease`] is the leader election and [`gate`] the check before each
+//! write; [`http`] serves health, metrics and configuration.
+
+#![warn(missing_docs)]
 
 mod api_error;
 pub mod bind;
@@ -21,11 +23,11 @@ pub mod execute;
 pub mod extenders;
 pub mod gate;
 pub mod http;
-mod json;
 pub mod kinds;
 pub mod lease;
 pub mod metrics;
 pub mod pod_status;
+mod request_body;
 pub mod resources;
 pub mod scheduler;
 #[cfg(test)]

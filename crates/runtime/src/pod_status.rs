@@ -1,14 +1,18 @@
-//! The pod's own status: why it is not scheduled, and the node it is nominated for.
+//! Conditions and nominations of pods: why a pod is not scheduled, and its nominated node.
 //!
-//! Of one pod only the latest update is written, and none that would change nothing: what the pod
-//! says already is known from the watch. Whoever status_writer never waits for the API server.
+//! Updates of one pod are coalesced, and updates without effect are skipped, since the watch shows the
+//! present status. Callers of the writer never wait for the API server.
 //!
-//! A write carries the version of the pod that it was made for. A pod that was bound meanwhile has
-//! another one, so a write that arrives late changes nothing.
+//! A patch requires the resourceVersion for which it was made. Binding a pod changes that, so a late
+//! patch has no effect on a bound pod.
+
+mod patch;
+#[cfg(test)]
+mod tests;
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use api::lower::Source;
 use engine::command::PodName;
@@ -16,91 +20,86 @@ use engine::object::{Text, Uid};
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use hashbrown::HashMap;
-use http::{Request, Response, StatusCode};
-use http_body_util::{BodyExt as _, Limited};
-use kube::client::Body;
 use serde::Deserialize;
-use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::api_error::{is_retryable, read_error, retry_after};
-use crate::client::RESPONSE_BYTES_MAX;
-use crate::events::rfc3339_seconds;
 use crate::gate::Gate;
-use crate::lease::REQUEST_TIMEOUT;
+use patch::send_patch;
 
-#[cfg(test)]
-mod tests;
-
-/// StatusWriter on their way to the queue, which takes them at once.
+/// Capacity of the channel to the writer, which empties it at once.
 const UPDATES_QUEUED_MAX: usize = 4096;
 
-/// Pods whose update waits; beyond that status_writer are dropped, and come again with the next attempt.
+/// Maximum number of pods with a pending update. Further updates are dropped; the next attempt of the pod
+/// repeats them.
 const PENDING_PODS_MAX: usize = 200_000;
 
-/// StatusWriter that are written at once.
+/// Maximum number of patches in flight.
 const WRITES_IN_FLIGHT_MAX: usize = 16;
 
-/// Pods whose last update is remembered; beyond that one is written too often, never too rarely.
+/// Maximum number of pods whose status is remembered. Above it all are forgotten, which costs a patch
+/// without effect per pod.
 const KNOWN_PODS_MAX: usize = 200_000;
 
-/// How often a update is tried, and the waits in between.
+/// Maximum number of requests per patch.
 const ATTEMPTS_MAX: u32 = 4;
+
+/// Delay before the second request of a patch; it quadruples with each further one.
 const RETRY_DELAY_INITIAL: Duration = Duration::from_millis(200);
+
+/// Longest delay; a patch that the server delays more is given up.
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(30);
 
-/// What is to be written of a pod.
+/// A message to the status writer.
 #[derive(Clone, Debug)]
 pub enum StatusUpdate {
-    /// Its status.
+    /// Writes the status of a pod.
     Write {
         /// The pod.
         pod: PodName,
-        /// `metadata.generation` that was looked at.
+        /// `metadata.generation` of the pod at its attempt.
         generation: i64,
-        /// `metadata.resourceVersion` that was looked at; zero if it is not known.
+        /// `metadata.resourceVersion` of the pod at its attempt; zero if unknown.
         version: u64,
-        /// Reason and message of the condition `PodScheduled: False`, if it is to be written.
+        /// Reason and message of the condition `PodScheduled: False`; `None` leaves it as it is.
         failure: Option<(&'static str, String)>,
-        /// The nominated node, if it is to be written; empty takes it away.
+        /// The nominated node; empty removes it, `None` leaves it as it is.
         nominate: Option<Text>,
     },
-    /// What the watch shows of a pod.
+    /// Records the status that the watch shows.
     Observed {
         /// Uid of the pod.
         uid: Uid,
-        /// What it says.
+        /// Its status.
         status: KnownStatus,
     },
-    /// The pod needs no more status_writer.
+    /// Drops the updates of a pod that is bound or gone.
     Forget(Uid),
 }
 
 impl StatusUpdate {
-    /// What a pod says that waits to be scheduled; `None` when it says nothing.
+    /// Reads the status of a pending pod. Returns `None` if the pod has no condition `PodScheduled: False`.
     pub fn observed<'a>(pod: impl Into<Source<'a>>) -> Option<Self> {
         let pod = pod.into();
-        // Most say nothing yet.
+        // New pods have no conditions.
         if !pod.has_conditions() {
             return None;
         }
         let PendingPod { status } = pod.read().ok()?;
         let mut conditions = status.conditions.into_iter();
-        let refused = conditions
+        let unscheduled = conditions
             .find(|condition| condition.kind == "PodScheduled" && condition.status == "False")?;
         let identity = pod.identity();
         let status = KnownStatus {
             version: identity.version.parse().ok()?,
-            failure: Some((refused.reason.into_owned(), refused.message.into_owned())),
+            failure: Some((unscheduled.reason.into_owned(), unscheduled.message.into_owned())),
             nominated: Some(status.nominated_node_name.into()),
         };
         Some(Self::Observed { uid: identity.uid.into(), status })
     }
 }
 
-/// What is read of a pod that waits.
+/// The fields of a pending pod that are read.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct PendingPod<'a> {
@@ -130,46 +129,49 @@ struct PodCondition<'a> {
     message: Cow<'a, str>,
 }
 
-/// Takes status_writer in.
+/// Queues updates for a task that writes them. Clones share the queue.
 #[derive(Clone)]
 pub struct StatusWriter(mpsc::Sender<StatusUpdate>);
 
 impl StatusWriter {
-    /// Starts to write status_writer, as the gate lets them pass.
+    /// Starts the task that writes updates, as the gate permits.
     pub fn start(client: kube::Client, gate: impl Into<Gate>) -> Self {
         let (sender, receiver) = mpsc::channel(UPDATES_QUEUED_MAX);
         tokio::spawn(PatchQueue::new(client, gate.into()).run(receiver));
         Self(sender)
     }
 
-    /// Has a update written.
+    /// Queues an update.
     pub async fn enqueue(&self, update: StatusUpdate) {
         let _ = self.0.send(update).await;
     }
 }
 
-/// What the status of a pod says, as far as it is known.
+/// Status of a pod as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KnownStatus {
-    /// `metadata.resourceVersion` of the pod that says so.
+    /// `metadata.resourceVersion` of the pod with this status.
     version: u64,
     /// Reason and message of `PodScheduled: False`.
     failure: Option<(String, String)>,
-    /// The nominated node; empty is none.
+    /// The nominated node, empty if there is none; `None` if unknown.
     nominated: Option<Text>,
 }
 
+/// The task behind a [`StatusWriter`].
 struct PatchQueue {
     client: kube::Client,
     gate: Gate,
     known: HashMap<Uid, KnownStatus>,
-    /// Latest update of each pod that waits, and their order.
+    /// Coalesced update of each pod.
     pending: HashMap<Uid, PendingPatch>,
+    /// Order of `pending`; may hold pods whose update was dropped.
     order: VecDeque<Uid>,
-    /// StatusWriter that are being written, each cancelled when its pod needs no more status_writer.
+    /// Patches in flight, with tokens that cancel their retries.
     writing: HashMap<Uid, CancellationToken>,
 }
 
+/// The coalesced updates of one pod; fields as in [`StatusUpdate::Write`].
 #[derive(Clone, Debug)]
 struct PendingPatch {
     pod: PodName,
@@ -191,26 +193,27 @@ impl PatchQueue {
         }
     }
 
-    async fn run(mut self, mut status_writer: mpsc::Receiver<StatusUpdate>) {
+    async fn run(mut self, mut updates: mpsc::Receiver<StatusUpdate>) {
         let mut in_flight = FuturesUnordered::new();
         loop {
             while in_flight.len() < WRITES_IN_FLIGHT_MAX
-                && let Some((job, cancelled)) = self.next()
+                && let Some((patch, cancelled)) = self.next()
             {
                 let (client, gate) = (self.client.clone(), self.gate.clone());
-                in_flight.push(send_patch(client, gate, self.patch(&job), job, cancelled));
+                let is_transition = self.is_transition(&patch);
+                in_flight.push(send_patch(client, gate, patch, is_transition, cancelled));
             }
             tokio::select! {
-                update = status_writer.recv() => match update {
+                update = updates.recv() => match update {
                     Some(update) => self.handle(update),
                     None => return,
                 },
-                Some((job, version)) = in_flight.next(), if !in_flight.is_empty() => {
-                    let cancelled = self.writing.remove(&job.pod.uid);
+                Some((patch, version)) = in_flight.next(), if !in_flight.is_empty() => {
+                    let cancelled = self.writing.remove(&patch.pod.uid);
                     if !cancelled.is_some_and(|cancelled| cancelled.is_cancelled())
                         && let Some(version) = version
                     {
-                        self.remember(job, version);
+                        self.remember(patch, version);
                     }
                 }
             }
@@ -232,20 +235,20 @@ impl PatchQueue {
             StatusUpdate::Observed { uid, status } => self.observe(uid, status),
             StatusUpdate::Write { pod, generation, version, failure, nominate } => {
                 let uid = pod.uid.clone();
-                let job = PendingPatch { pod, generation, version, failure, nominate };
+                let patch = PendingPatch { pod, generation, version, failure, nominate };
                 if let Some(waiting) = self.pending.get_mut(&uid) {
-                    let earlier = std::mem::replace(waiting, job);
+                    let earlier = std::mem::replace(waiting, patch);
                     waiting.failure = waiting.failure.take().or(earlier.failure);
                     waiting.nominate = waiting.nominate.take().or(earlier.nominate);
                 } else if self.pending.len() < PENDING_PODS_MAX {
-                    self.pending.insert(uid.clone(), job);
+                    self.pending.insert(uid.clone(), patch);
                     self.order.push_back(uid);
                 }
             }
         }
     }
 
-    /// The next update that changes something, of a pod of which none is being written.
+    /// Returns the next patch that has an effect, of a pod without a patch in flight.
     fn next(&mut self) -> Option<(PendingPatch, CancellationToken)> {
         for _ in 0..self.order.len() {
             let uid = self.order.pop_front()?;
@@ -253,55 +256,39 @@ impl PatchQueue {
                 self.order.push_back(uid);
                 continue;
             }
-            let Some(mut job) = self.pending.remove(&uid) else { continue };
+            let Some(mut patch) = self.pending.remove(&uid) else { continue };
             if let Some(written) = self.known.get(&uid) {
-                job.version = job.version.max(written.version);
-                job.failure = job.failure.filter(|new| !written.has_failure(new));
-                job.nominate = job.nominate.filter(|new| written.nominated.as_ref() != Some(new));
+                patch.version = patch.version.max(written.version);
+                patch.failure = patch.failure.filter(|new| !written.has_failure(new));
+                patch.nominate =
+                    patch.nominate.filter(|new| written.nominated.as_ref() != Some(new));
             }
-            if job.failure.is_some() || job.nominate.is_some() {
+            if patch.failure.is_some() || patch.nominate.is_some() {
                 let cancelled = CancellationToken::new();
                 self.writing.insert(uid, cancelled.clone());
-                return Some((job, cancelled));
+                return Some((patch, cancelled));
             }
         }
         None
     }
 
-    fn patch(&self, job: &PendingPatch) -> Value {
-        let mut status = serde_json::Map::new();
-        if let Some((reason, message)) = &job.failure {
-            let mut condition = json!({
-                "type": "PodScheduled",
-                "status": "False",
-                "reason": reason,
-                "message": message,
-                "observedGeneration": job.generation,
-            });
-            let written = self.known.get(&job.pod.uid);
-            if written.is_none_or(|written| written.failure.is_none()) {
-                // Only a change of the condition's status is a transition.
-                condition["lastTransitionTime"] = rfc3339_seconds(SystemTime::now()).into();
-            }
-            status.insert("conditions".to_owned(), json!([condition]));
-        }
-        if let Some(node) = &job.nominate {
-            let node = if node.is_empty() { Value::Null } else { Value::from(&**node) };
-            status.insert("nominatedNodeName".to_owned(), node);
-        }
-        json!({"metadata": {"uid": job.pod.uid.to_string()}, "status": status})
+    /// Returns `true` if a patch turns the condition to `False`, which changes its transition time.
+    fn is_transition(&self, patch: &PendingPatch) -> bool {
+        let known = self.known.get(&patch.pod.uid);
+        known.is_none_or(|known| known.failure.is_none())
     }
 
-    fn remember(&mut self, job: PendingPatch, version: u64) {
+    /// Records the status that a patch has written.
+    fn remember(&mut self, patch: PendingPatch, version: u64) {
         self.forget_all_if_full();
-        let written = self.known.entry(job.pod.uid).or_default();
-        let failure = job.failure.map(|(reason, message)| (reason.to_owned(), message));
+        let written = self.known.entry(patch.pod.uid).or_default();
+        let failure = patch.failure.map(|(reason, message)| (reason.to_owned(), message));
         written.version = version;
         written.failure = failure.or(written.failure.take());
-        written.nominated = job.nominate.or(written.nominated.take());
+        written.nominated = patch.nominate.or(written.nominated.take());
     }
 
-    /// The watch may be behind what was written, and knows of what others wrote.
+    /// Records a status that the watch shows, unless a newer one was written.
     fn observe(&mut self, uid: Uid, status: KnownStatus) {
         let known = self.known.get(&uid).map_or(0, |written| written.version);
         if status.version > known && !self.writing.contains_key(&uid) {
@@ -319,134 +306,6 @@ impl PatchQueue {
 
 impl KnownStatus {
     fn has_failure(&self, (reason, message): &(&'static str, String)) -> bool {
-        self.failure.as_ref().is_some_and(|said| said.0 == *reason && said.1 == *message)
+        self.failure.as_ref().is_some_and(|known| known.0 == *reason && known.1 == *message)
     }
-}
-
-/// Writes until it is done, cancelled, refused for good, or tried too often. Returns the version of the
-/// pod that says so, if it is done.
-async fn send_patch(
-    client: kube::Client,
-    gate: Gate,
-    mut patch: Value,
-    job: PendingPatch,
-    cancelled: CancellationToken,
-) -> (PendingPatch, Option<u64>) {
-    let PodName { namespace, name, .. } = &job.pod;
-    let limit = REQUEST_TIMEOUT.as_millis();
-    let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/status?timeout={limit}ms");
-    let mut version = job.version;
-    for attempt in 1..=ATTEMPTS_MAX {
-        if version > 0 {
-            patch["metadata"]["resourceVersion"] = version.to_string().into();
-        }
-        let body = patch.to_string();
-        let request = Request::patch(&path)
-            .header("content-type", "application/strategic-merge-patch+json")
-            .body(Body::from(body.into_bytes()));
-        let Ok(request) = request else { return (job, None) };
-        let Ok(in_flight) = gate.begin_write().await else { return (job, None) };
-        if cancelled.is_cancelled() {
-            let _ = in_flight.not_sent();
-            return (job, None);
-        }
-        let mut delay = RETRY_DELAY_INITIAL * 4_u32.pow(attempt - 1);
-        let answer = timeout(REQUEST_TIMEOUT, client.send(request)).await;
-        if let Ok(Ok(response)) = &answer {
-            in_flight.answered(response.status());
-        }
-        let why = match answer {
-            Ok(Ok(response)) if response.status().is_success() => {
-                let version = version_of(response).await;
-                return (job, Some(version));
-            }
-            Ok(Ok(response)) if response.status() == StatusCode::CONFLICT && version > 0 => {
-                // It changed, or another pod has its name.
-                match version_if_pending(&client, &gate, &job.pod).await {
-                    Ok(Some(found)) if found != version => {
-                        version = found;
-                        continue;
-                    }
-                    Ok(_) => return (job, None),
-                    Err(why) => why,
-                }
-            }
-            Ok(Ok(response)) => {
-                delay = retry_after(&response).map_or(delay, |wait| wait.max(delay));
-                let final_answer = !is_retryable(response.status());
-                let why = read_error(response).await.to_string();
-                if final_answer {
-                    // Gone, another pod of this name, or not allowed: it stays so.
-                    tracing::debug!(pod = %job.pod.name, "the status is not written: {why}");
-                    return (job, None);
-                }
-                why
-            }
-            Ok(Err(error)) => error.to_string(),
-            Err(_) => "no answer".to_owned(),
-        };
-        tracing::debug!(pod = %job.pod.name, attempt, "cannot write the status: {why}");
-        if attempt == ATTEMPTS_MAX || delay > RETRY_DELAY_MAX {
-            break;
-        }
-        if cancelled.run_until_cancelled(sleep(delay)).await.is_none() {
-            break;
-        }
-    }
-    (job, None)
-}
-
-/// What is read of a pod that changed while its status was being written.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct PodRead {
-    metadata: PodReadMetadata,
-    spec: PodReadSpec,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct PodReadMetadata {
-    uid: String,
-    resource_version: String,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct PodReadSpec {
-    node_name: String,
-}
-
-/// Reads the version of a pod; `None` when it is on a node or gone: then nothing is to be written.
-async fn version_if_pending(
-    client: &kube::Client,
-    gate: &Gate,
-    pod: &PodName,
-) -> Result<Option<u64>, String> {
-    let path = format!("/api/v1/namespaces/{}/pods/{}", pod.namespace, pod.name);
-    let request = Request::get(path).body(Body::empty()).map_err(|error| error.to_string())?;
-    gate.read().await;
-    let response = match timeout(REQUEST_TIMEOUT, client.send(request)).await {
-        Ok(Ok(response)) if response.status().is_success() => response,
-        Ok(Ok(response)) if response.status() == StatusCode::NOT_FOUND => return Ok(None),
-        Ok(Ok(response)) => return Err(read_error(response).await.to_string()),
-        Ok(Err(error)) => return Err(error.to_string()),
-        Err(_) => return Err("no answer".to_owned()),
-    };
-    let body = Limited::new(response.into_body(), RESPONSE_BYTES_MAX).collect();
-    let body = timeout(REQUEST_TIMEOUT, body).await.map_err(|_| "no answer".to_owned())?;
-    let body = body.map_err(|error| error.to_string())?.to_bytes();
-    let found: PodRead = serde_json::from_slice(&body).map_err(|error| error.to_string())?;
-    let same = Uid::from(&*found.metadata.uid) == pod.uid;
-    let waits = same && found.spec.node_name.is_empty();
-    Ok(found.metadata.resource_version.parse().ok().filter(|_| waits))
-}
-
-/// The version of a pod that was written; zero if it cannot be read, which any other is newer than.
-async fn version_of(response: Response<Body>) -> u64 {
-    let body = Limited::new(response.into_body(), RESPONSE_BYTES_MAX).collect();
-    let Ok(Ok(body)) = timeout(REQUEST_TIMEOUT, body).await else { return 0 };
-    let pod: Option<Value> = serde_json::from_slice(&body.to_bytes()).ok();
-    let version = pod.as_ref().and_then(|pod| pod.pointer("/metadata/resourceVersion")?.as_str());
-    version.and_then(|version| version.parse().ok()).unwrap_or(0)
 }

@@ -1,14 +1,13 @@
-//! What pods request and what they may use at most, as `/metrics/resources` shows it.
+//! Requests and limits of pods, for `/metrics/resources`.
 //!
-//! Nothing is kept for it. The engine is asked for a few pods at a time, so that it is never held up
-//! for long and the text is never in memory as a whole. Like upstream's it tells of pods that are not
-//! at their end; those that wait for another scheduler are not known here.
+//! The text is streamed: the engine returns 512 pods at a time, so that it is not delayed for long and the
+//! text is never in memory as a whole. As upstream's page it covers pods that have not ended, except
+//! pending pods of other schedulers, which the engine does not know.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
 use bytes::Bytes;
 use engine::object::{PodSpec, Resources, Text};
 use engine::state::State;
@@ -21,20 +20,31 @@ use crate::driver::Input;
 #[cfg(test)]
 mod tests;
 
-/// Places of pods that the engine looks at for one question: a fraction of a millisecond.
+/// Number of pod slots per page; the engine reads them in a fraction of a millisecond.
 const PAGE_SLOTS_MAX: usize = 512;
 
-/// Readers at a time. There is one scraper, perhaps two.
+/// Maximum number of concurrent readers; there are one or two scrapers.
 const READERS_MAX: usize = 2;
 
-/// How long the engine may take for one page, all that waits before it included.
+/// Time limit of a page, including the inputs that wait before it.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A few of the pods that the engine knows.
+/// Why the page is incomplete.
+#[derive(Debug, thiserror::Error)]
+pub enum ResourcesError {
+    /// The engine's loop has ended.
+    #[error("the scheduler has ended")]
+    EngineEnded,
+    /// The engine did not return a page in time.
+    #[error("the scheduler did not answer")]
+    Timeout,
+}
+
+/// Some of the engine's pods.
 #[derive(Debug)]
 pub struct PodPage {
     pods: Vec<PodRow>,
-    /// Where the next page begins.
+    /// First slot of the next page.
     next: Option<usize>,
 }
 
@@ -48,13 +58,13 @@ struct PodRow {
 }
 
 impl PodPage {
-    /// The pods from a place on.
+    /// Reads the pods from a slot on.
     pub(crate) fn new(state: &State, from: usize) -> Self {
         let to = from.saturating_add(PAGE_SLOTS_MAX);
         let pods = state.pods.iter_within(from..to).map(|(pod, record)| PodRow {
             namespace: state.namespace(pod).into(),
             name: record.name.clone(),
-            // Not before the API server says so.
+            // Assumed pods have no node at the API server yet.
             node: match record.node {
                 node if node.is_some() && !record.assumed => state.nodes.name(node).into(),
                 _ => "".into(),
@@ -66,21 +76,21 @@ impl PodPage {
     }
 }
 
-/// Asks the engine. Clones share the number of readers.
+/// Reads pages from the engine. Clones share the limit of readers.
 #[derive(Clone)]
 pub struct PodResources {
     inputs: mpsc::Sender<Input>,
     readers: Arc<Semaphore>,
 }
 
-/// The two families, in the order of their names.
+/// The two metric families, in the order of their names.
 #[derive(Clone, Copy)]
 enum ResourceFamily {
     Limit,
     Request,
 }
 
-/// What comes next in the text.
+/// Position in the text.
 struct StreamPosition {
     family: ResourceFamily,
     from: usize,
@@ -92,8 +102,10 @@ impl PodResources {
         Self { inputs, readers: Arc::new(Semaphore::new(READERS_MAX)) }
     }
 
-    /// The text that Prometheus reads, piece by piece; `None` when enough others read it.
-    pub(crate) fn text(&self) -> Option<impl Stream<Item = Result<Bytes>> + Send + use<>> {
+    /// Returns the text in pieces, in Prometheus' format, or `None` if there are too many readers.
+    pub(crate) fn text(
+        &self,
+    ) -> Option<impl Stream<Item = Result<Bytes, ResourcesError>> + Send + use<>> {
         let reader = Arc::clone(&self.readers).try_acquire_owned().ok()?;
         let inputs = self.inputs.clone();
         let first = StreamPosition { family: ResourceFamily::Limit, from: 0, _reader: reader };
@@ -107,19 +119,23 @@ impl PodResources {
             }
         });
         Some(pieces.filter(|piece| {
-            let nothing = piece.as_ref().is_ok_and(Bytes::is_empty);
-            std::future::ready(!nothing)
+            let is_empty = piece.as_ref().is_ok_and(Bytes::is_empty);
+            std::future::ready(!is_empty)
         }))
     }
 }
 
-async fn request_page(inputs: &mpsc::Sender<Input>, from: usize) -> Result<PodPage> {
-    let answer = timeout(PAGE_TIMEOUT, async {
-        let (reply, answer) = oneshot::channel();
-        inputs.send(Input::Pods { from, reply }).await.context("the scheduler has ended")?;
-        answer.await.context("the scheduler has ended")
+async fn request_page(
+    inputs: &mpsc::Sender<Input>,
+    from: usize,
+) -> Result<PodPage, ResourcesError> {
+    let page = timeout(PAGE_TIMEOUT, async {
+        let (reply, page) = oneshot::channel();
+        let sent = inputs.send(Input::Pods { from, reply }).await;
+        sent.map_err(|_| ResourcesError::EngineEnded)?;
+        page.await.map_err(|_| ResourcesError::EngineEnded)
     });
-    answer.await.context("the scheduler did not answer")?
+    page.await.unwrap_or(Err(ResourcesError::Timeout))
 }
 
 impl StreamPosition {
@@ -137,8 +153,8 @@ impl StreamPosition {
 impl ResourceFamily {
     fn text(self, first: bool, pods: &[PodRow]) -> String {
         let (name, help) = match self {
-            Self::Limit => ("kube_pod_resource_limit", "Most that a pod may use of a resource."),
-            Self::Request => ("kube_pod_resource_request", "What a pod requests of a resource."),
+            Self::Limit => ("kube_pod_resource_limit", "Limit of a pod for a resource."),
+            Self::Request => ("kube_pod_resource_request", "Request of a pod for a resource."),
         };
         let mut text = String::new();
         // Writing to a string cannot fail.
@@ -166,7 +182,7 @@ impl ResourceFamily {
     }
 }
 
-/// Name, unit and amount of each resource of which there is any.
+/// Returns name, unit and amount of each resource with an amount other than zero.
 fn nonzero_amounts(amounts: &Resources) -> impl Iterator<Item = (&str, &'static str, f64)> {
     let plain = [
         ("cpu", "cores", amounts.cpu as f64 / 1000.0),
@@ -184,7 +200,7 @@ fn nonzero_amounts(amounts: &Resources) -> impl Iterator<Item = (&str, &'static 
     plain.into_iter().chain(scalars).filter(|(_, _, amount)| *amount != 0.0)
 }
 
-/// A label's value in the text.
+/// Escapes the value of a label.
 fn escaped(value: &str) -> std::borrow::Cow<'_, str> {
     if !value.contains(['\\', '"', '\n']) {
         return value.into();

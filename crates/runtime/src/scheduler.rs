@@ -1,4 +1,4 @@
-//! The scheduler on a cluster: watches, engine and writes, tied together.
+//! The scheduler on a cluster: connects reflectors, engine and executor.
 
 mod handover;
 mod reachability;
@@ -6,7 +6,6 @@ mod reachability;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, anyhow, bail};
 use api::config::Configuration;
 use engine::engine::Engine;
 use http::{Request, StatusCode};
@@ -15,13 +14,14 @@ use serde_json::{Value, json};
 use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinHandle;
 
+use crate::api_error::BoxError;
 use crate::bind::{BindWindow, Binder};
 use crate::client::ApiConnection;
 use crate::connect;
 use crate::driver::{COMMANDS_MAX, Driver, DriverStatus, INPUTS_MAX, Input};
 use crate::events::EventRecorder;
 use crate::execute::{Executor, PodCommand};
-use crate::extenders::Extenders;
+use crate::extenders::{ExtenderError, Extenders};
 use crate::gate::{Gate, Throttle};
 use crate::kinds::{KINDS, WatchedKind};
 use crate::lease::Fence;
@@ -33,18 +33,18 @@ use crate::traces::Traces;
 use crate::wake_batch::WakeBatcher;
 use crate::watch::{Reflector, WatchStatus};
 
-pub use reachability::wait_until_reachable;
+pub use reachability::{UnreachableError, wait_until_reachable};
 
-/// How long the first answer of the API server may take.
+/// Time limit of the checks at startup.
 const FIRST_RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Kinds that are listed anew before decisions are made.
+/// Kinds that are relisted when this process becomes the leader.
 const RELISTED_TO_LEAD: [&str; 2] = ["Node", "Pod"];
 
-/// How long their first list waits for it to be known whether this process leads.
+/// Longest delay of their first list at startup without an election, in which the relist is requested.
 const FIRST_LIST_DELAY_MAX: Duration = Duration::from_secs(1);
 
-/// The engine's end of what connects it with the cluster.
+/// The engine thread's ends of the channels.
 pub struct EngineSide {
     inputs: mpsc::Receiver<Input>,
     commands: mpsc::Sender<PodCommand>,
@@ -54,7 +54,7 @@ pub struct EngineSide {
     traces: Traces,
 }
 
-/// The cluster's end.
+/// The I/O thread's ends of the channels.
 pub struct ClusterSide {
     inputs: mpsc::Sender<Input>,
     commands: mpsc::Receiver<PodCommand>,
@@ -65,7 +65,7 @@ pub struct ClusterSide {
     traces: Traces,
 }
 
-/// What is known of each kind's watch, by its name. Clones share it.
+/// Status of the watch of each kind, by name. Clones share it.
 #[derive(Clone)]
 pub struct Watches(Arc<[(&'static str, Arc<WatchStatus>)]>);
 
@@ -74,19 +74,19 @@ impl Watches {
         Self(KINDS.iter().map(|kind| (kind.name, Arc::default())).collect())
     }
 
-    /// The kinds that were not seen completely yet.
+    /// Returns the kinds whose first list is not complete.
     pub fn missing(&self) -> Vec<&'static str> {
         let missing = self.0.iter().filter(|(_, watch)| !watch.is_synced());
         missing.map(|(kind, _)| *kind).collect()
     }
 
-    /// Returns when all kinds were seen completely.
+    /// Waits until the first lists of all kinds are complete.
     pub async fn synced(&self) {
         futures::future::join_all(self.0.iter().map(|(_, watch)| watch.synced())).await;
     }
 }
 
-/// Both ends. They belong to different threads: one decides, one does the I/O.
+/// Creates the channels between the engine thread and the I/O thread.
 pub fn connect_sides(
     window: Arc<BindWindow>,
     metrics: &Metrics,
@@ -116,85 +116,122 @@ pub fn connect_sides(
 }
 
 impl ClusterSide {
-    /// What is known of the watches.
+    /// Returns the status of the watches.
     pub fn watches(&self) -> Watches {
         self.watches.clone()
     }
 
-    /// What is known of the engine's loop.
+    /// Returns the status of the engine's loop.
     pub fn status(&self) -> Arc<DriverStatus> {
         Arc::clone(&self.status)
     }
 
-    /// What pods request.
+    /// Returns a reader of the requests of pods.
     pub fn resources(&self) -> PodResources {
         PodResources::new(self.inputs.clone())
     }
 }
 
 impl EngineSide {
-    /// Decides, on this thread, until the cluster's end is gone or says to stop.
-    /// The wake_batcher tells that the cluster's thread had its turn.
+    /// Runs the engine's loop on this thread until it is stopped or the I/O thread has ended.
+    /// `wake_batcher` batches the wakes by the I/O thread.
     pub fn run(
         self,
         engine: Engine,
         sampler: Sampler,
         wake_batcher: &Arc<WakeBatcher>,
-    ) -> Result<()> {
-        let clock = tokio::runtime::Builder::new_current_thread()
+    ) -> Result<(), SchedulerError> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .build()
-            .context("the engine cannot start")?;
+            .map_err(SchedulerError::EngineRuntime)?;
         let Self { inputs, commands, window, status, metrics, traces } = self;
         let driver = Driver::new(engine, commands, window, status, metrics, sampler, KINDS.len());
-        clock.block_on(wake_batcher.run(driver.traced(traces).run(inputs)));
+        runtime.block_on(wake_batcher.run(driver.with_traces(traces).run(inputs)));
         Ok(())
     }
 }
 
-/// A scheduler at work on a cluster.
+/// Why the scheduler cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum SchedulerError {
+    /// The runtime of the engine thread cannot be created.
+    #[error("the engine cannot start")]
+    EngineRuntime(#[source] std::io::Error),
+    /// A connection to the API server cannot be configured.
+    #[error(transparent)]
+    Connection(BoxError),
+    /// An extender cannot be used.
+    #[error(transparent)]
+    Extenders(#[from] ExtenderError),
+}
+
+/// Why the API server cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckError {
+    /// The API server did not answer in time.
+    #[error("the API server did not answer")]
+    NoResponse,
+    /// The request failed; with the root cause alone, since the client repeats it in each message.
+    #[error("{0}")]
+    Request(String),
+    /// The credentials are not accepted.
+    #[error(
+        "the API server does not accept our credentials; look at the token or client certificate"
+    )]
+    Unauthorized,
+    /// Rights are missing.
+    #[error(
+        "{user} may not list {resources}; bind the ClusterRoles system:kube-scheduler and system:volume-scheduler to it"
+    )]
+    Forbidden {
+        /// Name of the user.
+        user: String,
+        /// Resources that it may not list, separated by commas.
+        resources: String,
+    },
+}
+
+/// A running scheduler.
 pub struct Scheduler {
     inputs: mpsc::Sender<Input>,
     watches: Watches,
     gate: Gate,
     events: EventRecorder,
-    /// What is known of the loop.
+    /// Status of the engine's loop.
     pub status: Arc<DriverStatus>,
-    /// Lists before it begins to decide.
+    /// Task that relists before decisions start.
     pending_lead: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// Asks the API server for its version: wrong addresses, certificates and tokens show here.
-pub async fn check_connection(client: &kube::Client) -> Result<String> {
+/// Returns the version of the API server. Fails for a wrong address, certificate or token.
+pub async fn check_connection(client: &kube::Client) -> Result<String, CheckError> {
     let version = tokio::time::timeout(FIRST_RESPONSE_TIMEOUT, client.apiserver_version()).await;
-    let version = version.map_err(|_| anyhow!("the API server did not answer"))?;
-    let version = version.map_err(|error| anyhow!("{}", connect::root_cause(&error)))?;
+    let version = version.map_err(|_| CheckError::NoResponse)?;
+    let version =
+        version.map_err(|error| CheckError::Request(connect::root_cause(&error).to_string()))?;
     Ok(version.git_version)
 }
 
-/// Asks for one object of each kind. Without the right to read them all nothing could ever be
-/// decided, so that is told at once instead of waiting for it.
-pub async fn check_rights(client: &kube::Client) -> Result<()> {
-    let asked = futures::future::join_all(KINDS.iter().map(|kind| list_denial(client, kind))).await;
-    let refused: Vec<(&str, StatusCode)> = asked.into_iter().flatten().collect();
+/// Checks the right to list each kind by requesting one object of each. A missing right would otherwise
+/// show as a first list that never completes.
+pub async fn check_rights(client: &kube::Client) -> Result<(), CheckError> {
+    let denials =
+        futures::future::join_all(KINDS.iter().map(|kind| list_denial(client, kind))).await;
+    let refused: Vec<(&str, StatusCode)> = denials.into_iter().flatten().collect();
     if refused.iter().any(|(_, status)| *status == StatusCode::UNAUTHORIZED) {
-        bail!(
-            "the API server does not accept our credentials; look at the token or client certificate"
-        );
+        return Err(CheckError::Unauthorized);
     }
     let forbidden: Vec<&str> = refused.into_iter().map(|(resource, _)| resource).collect();
     if forbidden.is_empty() {
         return Ok(());
     }
     let user = own_user_name(client).await.unwrap_or_else(|| "this user".to_owned());
-    bail!(
-        "{user} may not list {}; bind the ClusterRoles system:kube-scheduler and system:volume-scheduler to it",
-        forbidden.join(", ")
-    )
+    Err(CheckError::Forbidden { user, resources: forbidden.join(", ") })
 }
 
-/// The name of a kind that we may not list, and why. Other failures are left to those who watch, and
-/// try again.
+/// Returns the resource name of a kind and the status, if listing it is denied. Other failures are left
+/// to the reflectors, which retry.
 async fn list_denial<'a>(
     client: &kube::Client,
     kind: &'a WatchedKind,
@@ -207,7 +244,7 @@ async fn list_denial<'a>(
     refused.then_some((kind.path.rsplit('/').next()?, status))
 }
 
-/// What the API server calls us.
+/// Returns the user name of this client at the API server.
 async fn own_user_name(client: &kube::Client) -> Option<String> {
     let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
     let request = Request::post("/apis/authentication.k8s.io/v1/selfsubjectreviews")
@@ -220,8 +257,8 @@ async fn own_user_name(client: &kube::Client) -> Option<String> {
 }
 
 impl Scheduler {
-    /// Starts to watch and to carry out commands. `instance` names this process in events;
-    /// `annotate_latency` has pods told how long it took until they were bound.
+    /// Starts the reflectors and the executor. `instance` names this process in events;
+    /// `annotate_latency` writes the latency annotation to bound pods.
     pub fn start(
         side: ClusterSide,
         config: &kube::Config,
@@ -230,12 +267,17 @@ impl Scheduler {
         configuration: &Configuration,
         instance: String,
         annotate_latency: bool,
-    ) -> Result<Self> {
+    ) -> Result<Self, SchedulerError> {
         let ClusterSide { inputs, commands, window, status, watches, metrics, traces } = side;
-        let watching = ApiConnection::new(config)?;
-        let writing = connect::client(config)?;
-        // EventRecorder have limits of their own, as upstream's client for them does.
-        let events = ApiConnection::new(config)?;
+        let watching = ApiConnection::new(config);
+        let watching = watching.map_err(|error| SchedulerError::Connection(error.into()))?;
+        let binding = ApiConnection::fenced(config);
+        let binding = binding.map_err(|error| SchedulerError::Connection(error.into()))?;
+        let writing = connect::client(config);
+        let writing = writing.map_err(|error| SchedulerError::Connection(error.into()))?;
+        // Events have a throttle of their own, as upstream's client of events.
+        let events = ApiConnection::new(config);
+        let events = events.map_err(|error| SchedulerError::Connection(error.into()))?;
         let events =
             EventRecorder::start(events, throttle.with_same_limits(), instance, metrics.clone());
         let gate = Gate::new(fence, throttle.clone());
@@ -245,12 +287,7 @@ impl Scheduler {
         let executor = Executor {
             extenders,
             annotate_latency,
-            binder: Binder::new(
-                ApiConnection::fenced(config)?,
-                gate.clone(),
-                window,
-                metrics.clone(),
-            ),
+            binder: Binder::new(binding, gate.clone(), window, metrics.clone()),
             client: writing,
             gate: gate.clone(),
             events: events.clone(),
@@ -260,7 +297,7 @@ impl Scheduler {
             traces,
         };
         tokio::spawn(executor.run(commands));
-        // With an election, this process leads only after the first lists.
+        // With an election the first lists precede leadership, so a delay would gain nothing.
         let leads_at_once = !configuration.leader_election.leader_elect;
         for (kind, (_, watch)) in KINDS.iter().zip(&*watches.0) {
             let (inputs, watch) = (inputs.clone(), Arc::clone(watch));
@@ -285,8 +322,8 @@ impl Scheduler {
         Ok(Self { inputs, watches, gate, events, status, pending_lead: Mutex::default() })
     }
 
-    /// Begins or stops to decide. To begin takes until nodes and pods were listed anew: what is
-    /// known may lack what the leader before did last.
+    /// Starts or stops decisions. They start after a relist of nodes and pods, since the object tables may
+    /// lack the last writes of the previous leader.
     pub async fn lead(&self, leading: bool) {
         let mut pending_lead = self.pending_lead.lock().await;
         if let Some(task) = pending_lead.take() {
@@ -311,17 +348,17 @@ impl Scheduler {
         let _ = self.inputs.send(Input::Stop).await;
     }
 
-    /// Has what is kept compared with what comes out from scratch; the log tells.
+    /// Requests an audit of the engine's state; the log has the result.
     pub async fn audit(&self) {
         let _ = self.inputs.send(Input::Audit).await;
     }
 
-    /// Returns when all kinds were seen completely.
+    /// Waits until the first lists of all kinds are complete.
     pub async fn synced(&self) {
         self.watches.synced().await;
     }
 
-    /// Returns when the engine's loop has ended.
+    /// Waits until the engine's loop has ended.
     pub async fn engine_ended(&self) {
         self.inputs.closed().await;
     }

@@ -1,4 +1,4 @@
-//! An API server for tests that does what each test tells it, in virtual time.
+//! A scripted API server for tests in virtual time.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -14,7 +14,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-/// A request as the server got it.
+/// A request that the server received.
 #[derive(Clone, Debug)]
 pub(crate) struct ReceivedRequest {
     pub(crate) at: Instant,
@@ -27,25 +27,25 @@ pub(crate) struct ReceivedRequest {
 }
 
 impl ReceivedRequest {
-    /// What the query says of a parameter.
+    /// Returns the value of a query parameter.
     pub(crate) fn parameter(&self, name: &str) -> Option<String> {
         let mut pairs = form_urlencoded::parse(self.query.as_bytes());
         pairs.find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
     }
 }
 
-/// A part of an answer's body.
+/// A part of a response's body.
 #[derive(Clone, Debug)]
 pub(crate) enum BodyPart {
     Data(Vec<u8>),
     Wait(Duration),
     /// The connection breaks.
     Break,
-    /// Nothing comes any more.
+    /// The body never continues.
     Hang,
 }
 
-/// How the server answers.
+/// A reply of the server.
 #[derive(Clone)]
 pub(crate) struct Reply {
     head: ResponseHead,
@@ -53,7 +53,7 @@ pub(crate) struct Reply {
     status: StatusCode,
     headers: Vec<(&'static str, String)>,
     parts: Vec<BodyPart>,
-    /// Parts that come as things happen.
+    /// Parts that follow `parts`.
     more: Arc<Mutex<Option<BoxStream<'static, BodyPart>>>>,
 }
 
@@ -65,8 +65,11 @@ impl std::fmt::Debug for Reply {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum ResponseHead {
-    Comes,
+    /// The response is sent.
+    Sent,
+    /// The connection breaks before a response.
     Breaks,
+    /// No response is ever sent.
     Never,
 }
 
@@ -78,7 +81,7 @@ impl Reply {
     pub(crate) fn stream(status: u16, parts: Vec<BodyPart>) -> Self {
         let status = StatusCode::from_u16(status).unwrap();
         Self {
-            head: ResponseHead::Comes,
+            head: ResponseHead::Sent,
             delay: Duration::ZERO,
             status,
             headers: Vec::new(),
@@ -87,7 +90,7 @@ impl Reply {
         }
     }
 
-    /// A body that goes on as things happen.
+    /// Replies with a body that a stream continues.
     pub(crate) fn endless(
         status: u16,
         parts: Vec<BodyPart>,
@@ -97,13 +100,13 @@ impl Reply {
         Self { more, ..Self::stream(status, parts) }
     }
 
-    /// A failure in Kubernetes' form.
+    /// Replies with a Kubernetes `Status`.
     pub(crate) fn failure(status: u16, message: &str) -> Self {
         let body = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "code": status});
         Self::json(status, &body)
     }
 
-    /// The connection breaks before any answer.
+    /// Breaks the connection before a response.
     pub(crate) fn broken() -> Self {
         Self { head: ResponseHead::Breaks, ..Self::stream(200, Vec::new()) }
     }
@@ -122,26 +125,26 @@ impl Reply {
     }
 }
 
-/// The server: `answer` may change the world of the test; it is called when a request arrives.
+/// The server. Its handler is called when a request arrives.
 #[derive(Clone)]
 pub(crate) struct FakeApiServer {
-    asked: Arc<Mutex<Vec<ReceivedRequest>>>,
+    received: Arc<Mutex<Vec<ReceivedRequest>>>,
     answer: Arc<dyn Fn(&ReceivedRequest) -> Reply + Send + Sync>,
 }
 
 impl FakeApiServer {
     pub(crate) fn new(answer: impl Fn(&ReceivedRequest) -> Reply + Send + Sync + 'static) -> Self {
-        Self { asked: Arc::default(), answer: Arc::new(answer) }
+        Self { received: Arc::default(), answer: Arc::new(answer) }
     }
 
-    /// All requests so far.
+    /// Returns all requests so far.
     pub(crate) fn requests(&self) -> Vec<ReceivedRequest> {
-        lock(&self.asked).clone()
+        lock(&self.received).clone()
     }
 
-    /// Requests of a method so far.
+    /// Returns the requests of a method so far.
     pub(crate) fn requests_by(&self, method: &Method) -> Vec<ReceivedRequest> {
-        self.requests().into_iter().filter(|asked| asked.method == method).collect()
+        self.requests().into_iter().filter(|request| request.method == method).collect()
     }
 
     pub(crate) fn client(&self) -> kube::Client {
@@ -156,7 +159,7 @@ impl FakeApiServer {
                     value.unwrap_or("").to_owned()
                 };
                 let (content_type, accept) = (header("content-type"), header("accept"));
-                let asked = ReceivedRequest {
+                let received = ReceivedRequest {
                     at: Instant::now(),
                     method: parts.method,
                     path: parts.uri.path().to_owned(),
@@ -165,11 +168,11 @@ impl FakeApiServer {
                     accept,
                     body: serde_json::from_slice(&body).unwrap_or(Value::Null),
                 };
-                lock(&fake.asked).push(asked.clone());
-                let reply = (fake.answer)(&asked);
+                lock(&fake.received).push(received.clone());
+                let reply = (fake.answer)(&received);
                 sleep(reply.delay).await;
                 match reply.head {
-                    ResponseHead::Comes => {}
+                    ResponseHead::Sent => {}
                     ResponseHead::Never => std::future::pending().await,
                     ResponseHead::Breaks => return Err(tower::BoxError::from("connection reset")),
                 }
@@ -207,18 +210,18 @@ fn body_of(
     StreamBody::new(frames.boxed())
 }
 
-/// Locks, whatever happened to others.
+/// Locks a mutex, even if it is poisoned.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Runs in virtual time, for tests that make many such runs.
+/// Runs a future in virtual time, for property tests.
 pub(crate) fn in_virtual_time<T>(work: impl Future<Output = T>) -> T {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     runtime.enable_all().start_paused(true).build().unwrap().block_on(work)
 }
 
-/// Seconds since a moment, in virtual time.
+/// Returns the seconds since an instant, in virtual time.
 pub(crate) fn seconds_since(begun: Instant) -> f64 {
     begun.elapsed().as_secs_f64()
 }

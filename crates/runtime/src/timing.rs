@@ -1,10 +1,9 @@
-//! How long plugins take, in a tenth of the attempts, as upstream measures it.
+//! Durations of plugins in a tenth of the attempts, as upstream samples them.
 //!
-//! The engine reads no clock. Plugins are wrapped before it gets them, and the loop around it says
-//! which attempts are timed; a call that is not costs one comparison more. Wrapped are calls for a
-//! whole pod or class only. What filters and scorers do is kept up to date node by node, over many
-//! attempts, and has no time of its own in any of them: of it there is the sum of all plugins,
-//! from [`engine::stopwatch`].
+//! The engine reads no clock, so plugins are wrapped and the driver decides which attempts are timed; a
+//! call that is not timed costs one comparison more. Only calls for a whole pod or class are timed.
+//! Filters and scorers are kept up to date node by node over many attempts, so a single plugin has no
+//! duration within one attempt; their sum comes from [`engine::stopwatch`].
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -26,7 +25,7 @@ use crate::metrics::Metrics;
 #[cfg(test)]
 mod tests;
 
-/// One in so many attempts, hints and checks at the queue's door is timed.
+/// One of this number of attempts, queueing hints and PreEnqueue calls is timed.
 const SAMPLING_RATIO: u32 = 10;
 
 /// Names of extension points that [`Point`] does not have.
@@ -36,21 +35,22 @@ const PRE_BIND_PRE_FLIGHT: &str = "PreBindPreFlight";
 const SUCCESS: &str = "Success";
 const SKIP: &str = "Skip";
 
-/// Says which attempts are timed, and tells the metrics.
+/// Chooses the attempts that are timed and records their durations.
 pub struct Sampler(Rc<SampleRecorder>);
 
 struct SampleRecorder {
     metrics: Metrics,
     /// The present attempt is timed.
     is_timing: Cell<bool>,
-    /// Calls outside of attempts, to time some of them.
+    /// Calls outside of attempts until the next one that is timed.
     calls: Cell<u32>,
+    /// State of the xorshift generator.
     random: Cell<u32>,
-    /// By extension point, what its plugins took in this attempt, and the first failure.
+    /// Extension points of this attempt with the sum of their durations and the first failure.
     points: RefCell<Vec<(&'static str, u64, &'static str)>>,
 }
 
-/// Wraps the plugins of profiles.
+/// Wraps the plugins of profiles so that their calls can be timed.
 pub fn instrument(profiles: &mut [Profile], metrics: &Metrics) -> Sampler {
     let recorder = Rc::new(SampleRecorder {
         metrics: metrics.clone(),
@@ -61,7 +61,7 @@ pub fn instrument(profiles: &mut [Profile], metrics: &Metrics) -> Sampler {
     });
     for profile in profiles {
         for plugin in std::mem::take(&mut profile.plugins) {
-            // Whoever orders the queue is asked all the time, and does nothing else.
+            // QueueSort is called for every comparison of the queue and is never timed.
             let plugin: Box<dyn Plugin> = if plugin.points() == [Point::QueueSort] {
                 plugin
             } else {
@@ -75,9 +75,9 @@ pub fn instrument(profiles: &mut [Profile], metrics: &Metrics) -> Sampler {
 }
 
 impl Sampler {
-    /// An attempt begins; it is timed or not.
+    /// Starts an attempt, which is timed with a probability of one tenth.
     pub(crate) fn begin(&self, engine: &mut Engine) {
-        // Not every tenth one: pods often come in tens.
+        // Random, since pods often come in multiples of ten.
         let random = self.0.random.get();
         let random = random ^ random << 13;
         let random = random ^ random >> 17;
@@ -89,7 +89,7 @@ impl Sampler {
         }
     }
 
-    /// The attempt ended.
+    /// Ends the attempt.
     pub(crate) fn end(&self, engine: &mut Engine) {
         if !self.0.is_timing.replace(false) {
             return;
@@ -97,7 +97,7 @@ impl Sampler {
         let points = self.0.points.take();
         let times = engine.attempt_times();
         engine.set_clock(None);
-        // Of attempts in which extenders have a say, or that had nothing to try, less is known.
+        // Attempts with extenders, and those without a pod, have no profile here.
         let Some((profile, status)) = times.attempt else { return };
         let profile = &engine.profiles()[profile].name;
         let of = |name: &str| {
@@ -132,7 +132,7 @@ fn seconds(nanoseconds: u64) -> f64 {
 }
 
 impl SampleRecorder {
-    /// Whether a call outside of attempts is timed.
+    /// Returns `true` if a call outside of attempts is to be timed.
     fn is_sampled(&self) -> bool {
         let calls = self.calls.get();
         self.calls.set(if calls == 0 { SAMPLING_RATIO - 1 } else { calls - 1 });
@@ -140,7 +140,7 @@ impl SampleRecorder {
     }
 }
 
-/// A plugin whose calls are timed now and then.
+/// A plugin with timed calls.
 struct TimedPlugin {
     plugin: Box<dyn Plugin>,
     profile: String,
@@ -148,7 +148,7 @@ struct TimedPlugin {
 }
 
 impl TimedPlugin {
-    /// Makes a call of an attempt, and notes what it took if the attempt is timed.
+    /// Calls the plugin, and records the duration if the attempt is timed.
     #[inline]
     fn call<T>(
         &self,
@@ -165,7 +165,7 @@ impl TimedPlugin {
         let status = status(&answer);
         self.recorder.metrics.observe_plugin(self.plugin.name(), point, status, seconds(took));
         let mut points = self.recorder.points.borrow_mut();
-        // To have nothing to say is no failure of the others.
+        // A plugin that is skipped does not change the status of the extension point.
         let status = if status == SKIP { SUCCESS } else { status };
         match points.iter_mut().find(|(other, ..)| *other == point) {
             Some((_, sum, worst)) => {

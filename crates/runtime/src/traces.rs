@@ -1,14 +1,12 @@
-//! Traces for OpenTelemetry, if somebody wants them: a span for each attempt to schedule a pod, and
-//! below it one for the bind.
+//! OpenTelemetry traces: a span per scheduling attempt, with a child span for the bind.
 //!
-//! Spans wait in a bounded queue and are dropped when it is full, so that a slow collector holds up
-//! nothing. The SDK exports from a thread of its own; requests go through the I/O thread.
+//! Spans are queued and dropped if the queue is full, so a slow collector delays nothing. The SDK exports
+//! from a thread of its own; its requests are sent by the I/O thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context as _, Result, bail, ensure};
 use bytes::Bytes;
 use engine::command::PodName;
 use http::{Request, Response, Uri};
@@ -22,7 +20,9 @@ use opentelemetry::trace::{
 };
 use opentelemetry::{Context, KeyValue};
 use opentelemetry_http::{HttpClient, HttpError};
-use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig as _, WithHttpConfig as _};
+use opentelemetry_otlp::{
+    ExporterBuildError, Protocol, SpanExporter, WithExportConfig as _, WithHttpConfig as _,
+};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{
     BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracer, SdkTracerProvider, Span,
@@ -33,25 +33,60 @@ use tokio::time::{Instant, timeout};
 #[cfg(test)]
 mod tests;
 
-/// Spans that may wait for the collector; more are dropped.
+/// Capacity of the queue, in spans.
 const SPANS_QUEUED_MAX: usize = 4096;
-/// Spans in one request.
+
+/// Maximum number of spans per request.
 const BATCH_SPANS_MAX: usize = 512;
-/// How long spans wait for others before they are sent.
+
+/// Longest time before a batch that is not full is sent.
 const BATCH_DELAY: Duration = Duration::from_secs(5);
-/// For one request.
+
+/// Time limit of a request.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
-/// For what is left when the process ends.
+
+/// Time limit of the last requests at shutdown.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
-/// Bytes of an answer; the collector has little to say.
+
+/// Maximum length of a response, in bytes.
 const RESPONSE_BYTES_MAX: usize = 64 << 10;
-/// Bytes of what a pod is told that go into its span.
+
+/// Maximum length of a failure's message in a span, in bytes.
 const MESSAGE_BYTES_MAX: usize = 1024;
 
-/// The part of all attempts that counts as a whole.
+/// Sampling rate of all attempts, in attempts per million.
 pub const MILLION: u32 = 1_000_000;
 
-/// Makes spans, or does nothing. Clones share the queue.
+/// Why traces cannot be sent to an endpoint.
+#[derive(Debug, thiserror::Error)]
+pub enum TracesError {
+    /// The endpoint is not a URL.
+    #[error("{endpoint:?} is not a URL such as http://localhost:4318")]
+    NotAUrl {
+        /// The endpoint.
+        endpoint: String,
+        /// Why it cannot be parsed, if that is the reason.
+        #[source]
+        error: Option<http::uri::InvalidUri>,
+    },
+    /// The endpoint is an `https://` URL.
+    #[error("{0:?}: TLS is not spoken here; send to an agent on this machine by http://")]
+    Tls(String),
+    /// The endpoint has no host.
+    #[error("{0:?} names no host")]
+    NoHost(String),
+    /// The exporter cannot be created.
+    #[error("cannot send traces to {endpoint}")]
+    Exporter {
+        /// The endpoint.
+        endpoint: Uri,
+        /// Why not.
+        #[source]
+        error: ExporterBuildError,
+    },
+}
+
+/// Creates spans, or none if tracing is off. Clones share the queue.
 #[derive(Clone, Default)]
 pub struct Traces(Option<Arc<TraceExport>>);
 
@@ -60,18 +95,23 @@ struct TraceExport {
     tracer: SdkTracer,
 }
 
-/// The span of an attempt that is not over.
+/// The span of an attempt or bind that has not ended.
 pub(crate) struct AttemptSpan(Span);
 
 impl Traces {
-    /// Makes no spans, at no cost.
+    /// Returns traces without spans, which cost nothing.
     pub fn off() -> Self {
         Self(None)
     }
 
-    /// Sends the spans of so many in a million attempts to a collector that takes OTLP over HTTP.
-    /// `io` is the runtime that requests are made on.
-    pub fn start(endpoint: &str, per_million: u32, instance: &str, io: Handle) -> Result<Self> {
+    /// Starts to send the spans of `per_million` of a million attempts to a collector, as OTLP over HTTP.
+    /// `io` is the runtime that sends the requests.
+    pub fn start(
+        endpoint: &str,
+        per_million: u32,
+        instance: &str,
+        io: Handle,
+    ) -> Result<Self, TracesError> {
         let endpoint = endpoint_uri(endpoint)?;
         let client = Client::builder(TokioExecutor::new()).build_http();
         let exporter = SpanExporter::builder()
@@ -81,7 +121,7 @@ impl Traces {
             .with_timeout(EXPORT_TIMEOUT)
             .with_http_client(OtlpHttpClient { client, io, failed: AtomicBool::new(false) })
             .build()
-            .with_context(|| format!("cannot send traces to {endpoint}"))?;
+            .map_err(|error| TracesError::Exporter { endpoint, error })?;
         let batches = BatchConfigBuilder::default()
             .with_max_queue_size(SPANS_QUEUED_MAX)
             .with_max_export_batch_size(BATCH_SPANS_MAX)
@@ -103,7 +143,7 @@ impl Traces {
         Ok(Self(Some(Arc::new(TraceExport { provider, tracer }))))
     }
 
-    /// Begins the span of an attempt that began then, unless it is not among those to be traced.
+    /// Starts the span of an attempt that began at `begun`, if the attempt is sampled.
     pub(crate) fn begin_attempt(
         &self,
         pod: &PodName,
@@ -124,7 +164,7 @@ impl Traces {
         Some(AttemptSpan(span))
     }
 
-    /// Begins the span of a bind, if its attempt is traced.
+    /// Starts the span of a bind, if its attempt is sampled.
     pub(crate) fn begin_bind(
         &self,
         attempt: Option<&SpanContext>,
@@ -140,7 +180,7 @@ impl Traces {
         Some(AttemptSpan(span))
     }
 
-    /// Sends what waits, for a bounded time, and ends.
+    /// Sends the queued spans, for at most 3 s.
     pub async fn shut_down(self) {
         let Some(inner) = self.0 else { return };
         let ended = tokio::task::spawn_blocking(move || {
@@ -153,18 +193,18 @@ impl Traces {
 }
 
 impl AttemptSpan {
-    /// For those who do a part of it.
+    /// Returns the context for child spans.
     pub(crate) fn context(&self) -> SpanContext {
         self.0.span_context().clone()
     }
 
-    /// It came to a node.
+    /// Ends the span with a node.
     pub(crate) fn placed(mut self, result: &'static str, node: &str) {
         self.0.set_attribute(KeyValue::new("k8s.node.name", node.to_owned()));
         self.finish(result, Status::Ok);
     }
 
-    /// It came to nothing.
+    /// Ends the span with a failure.
     pub(crate) fn failed(self, result: &'static str, message: &str) {
         let end = message.floor_char_boundary(MESSAGE_BYTES_MAX);
         self.finish(result, Status::error(message[..end].to_owned()));
@@ -185,32 +225,31 @@ fn pod_attributes(pod: &PodName) -> [KeyValue; 3] {
     ]
 }
 
-/// Where spans go: the usual path unless another one is given.
-fn endpoint_uri(endpoint: &str) -> Result<Uri> {
-    let uri: Uri = endpoint
-        .parse()
-        .with_context(|| format!("{endpoint:?} is not a URL such as http://localhost:4318"))?;
+/// Parses an endpoint. Without a path, that of OTLP is added.
+fn endpoint_uri(endpoint: &str) -> Result<Uri, TracesError> {
+    let not_a_url = |error| TracesError::NotAUrl { endpoint: endpoint.to_owned(), error };
+    let uri: Uri = endpoint.parse().map_err(|error| not_a_url(Some(error)))?;
     match uri.scheme_str() {
         Some("http") => {}
-        Some("https") => bail!(
-            "{endpoint:?}: TLS is not spoken here; send to an agent on this machine by http://"
-        ),
-        _ => bail!("{endpoint:?} is not a URL such as http://localhost:4318"),
+        Some("https") => return Err(TracesError::Tls(endpoint.to_owned())),
+        _ => return Err(not_a_url(None)),
     }
-    ensure!(uri.host().is_some_and(|host| !host.is_empty()), "{endpoint:?} names no host");
+    if uri.host().is_none_or(str::is_empty) {
+        return Err(TracesError::NoHost(endpoint.to_owned()));
+    }
     if matches!(uri.path(), "" | "/") {
         let complete = format!("{}/v1/traces", endpoint.trim_end_matches('/'));
-        return complete.parse().with_context(|| format!("{complete:?} is not a URL"));
+        return complete.parse().map_err(|error| not_a_url(Some(error)));
     }
     Ok(uri)
 }
 
-/// Makes the exporter's requests on the I/O thread, and tells when they fail.
+/// Sends the exporter's requests on the I/O thread, and logs the first failure of a row.
 #[derive(Debug)]
 struct OtlpHttpClient {
     client: Client<HttpConnector, Full<Bytes>>,
     io: Handle,
-    /// The last request failed, which was told.
+    /// The last request failed, which was logged.
     failed: AtomicBool,
 }
 
@@ -218,7 +257,7 @@ struct OtlpHttpClient {
 impl HttpClient for OtlpHttpClient {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let client = self.client.clone();
-        // The limit needs the clock of that runtime as well, so it is set over there.
+        // The timeout needs the timer of that runtime, so it is part of the task.
         let sent = self.io.spawn(async move {
             timeout(EXPORT_TIMEOUT, async move {
                 let response = client.request(request.map(Full::new)).await?;
@@ -238,8 +277,8 @@ impl HttpClient for OtlpHttpClient {
             Ok(response) => Some(response.status().to_string()),
             Err(error) => Some(error.to_string()),
         };
-        let told = self.failed.swap(failure.is_some(), Ordering::Relaxed);
-        if let Some(failure) = failure.filter(|_| !told) {
+        let logged = self.failed.swap(failure.is_some(), Ordering::Relaxed);
+        if let Some(failure) = failure.filter(|_| !logged) {
             tracing::warn!("traces cannot be sent and may be lost: {failure}");
         }
         response

@@ -1,43 +1,41 @@
-//! Following all objects of one kind.
+//! The reflector: lists and watches all objects of one kind.
 //!
 //! ```text
-//!            ┌── too old, or asked for ──────┐
-//!            ▼                               │
-//! fill (a streaming list, or pages) ──► watch from a version ──┐
-//!                                            ▲                 │ ended, cut, idle
-//!                                            └─────────────────┘
+//!            ┌── expired, or relist requested ───────┐
+//!            ▼                                       │
+//! list (streaming, or by pages) ──► watch from a resourceVersion ──┐
+//!                                            ▲                     │ closed, failed, silent
+//!                                            └─────────────────────┘
 //! ```
 //!
-//! What is known never goes back: an older version of an object is ignored, a deleted one does not
-//! come back, and whatever a new list lacks is gone.
+//! State never goes back: an older version of an object is ignored, a deleted object does not come back,
+//! and an object that a new list lacks is deleted.
 
 mod backoff;
 mod decoder;
+mod error;
 mod error_log;
 mod frames;
 mod lines;
 mod objects;
 mod page;
+mod requests;
 mod status;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Error, Result, anyhow, bail};
 use api::lower::Source;
-use api::protobuf::schema;
 use engine::change::Change;
-use http::{Method, Response, StatusCode};
-use serde::Deserialize;
+use http::StatusCode;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, timeout};
+use tracing::{Instrument as _, debug_span};
 
-use crate::api_error::{ApiStatus, Encoding, JSON, PROTOBUF_OR_JSON, read_error, status_code_of};
-use crate::client::{self, ApiConnection, ApiRequest};
+use crate::api_error::Chain;
+use crate::client::ApiConnection;
 use crate::driver::{Input, send};
 use crate::extenders::NodeStore;
 use crate::gate::Throttle;
@@ -45,43 +43,43 @@ use crate::kinds::WatchedKind;
 use crate::metrics::Metrics;
 use crate::pod_status::{StatusUpdate, StatusWriter};
 use backoff::{BACKOFF_INITIAL, BACKOFF_MAX, FailureBackoff};
-use decoder::{EventDecoder, EventTooLarge, WatchEvent};
+use decoder::DecodeError;
+use error::WatchError;
 use error_log::{ErrorLog, explain};
-use objects::{ObjectIdentity, ObjectTable, identity_of};
-use page::ListPage;
+use objects::{ObjectIdentity, ObjectTable};
 pub use status::WatchStatus;
 
-/// How long the server keeps a watch open.
+/// Time after which the server closes a watch, in seconds.
 const WATCH_TIMEOUT_SECONDS: u64 = 290;
 
-/// A watch without any byte for this long is dead: bookmarks come about every minute.
+/// Time without any byte after which a watch is dead; the server sends a bookmark about every minute.
 const SILENCE_MAX: Duration = Duration::from_secs(WATCH_TIMEOUT_SECONDS + 5);
 
-/// How long the head of an answer may take.
+/// Time limit for the head of a response.
 const RESPONSE_HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a page of a list may take, and how long a streaming list may say nothing.
+/// Time limit for a page of a list, and longest silence within a streaming list.
 const PAGE_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// ObjectTable on a page.
+/// Maximum number of objects per page.
 const PAGE_OBJECTS_MAX: usize = 1000;
 
-/// Bytes of a page, whatever its objects.
+/// Maximum length of a page, in bytes.
 const PAGE_BYTES_MAX: usize = 1 << 30;
 
-/// Bytes of one event. etcd takes objects of 1.5 MB; JSON is at most a few times that.
+/// Maximum length of an event, in bytes. etcd accepts objects of 1.5 MB; JSON is a few times that.
 const EVENT_BYTES_MAX: usize = 32 << 20;
 
-/// Bytes of a watch that are cut into events at once.
+/// Number of bytes of a watch that are decoded at once.
 const DECODE_CHUNK_BYTES: usize = 16 << 10;
 
-/// The annotation of the bookmark that ends a streaming list.
+/// Annotation of the bookmark that ends a streaming list.
 const INITIAL_EVENTS_END_ANNOTATION: &str = "k8s.io/initial-events-end";
 
-/// Problems told of one kind; a cluster full of odd objects must not fill the log.
+/// Maximum number of logged problems per kind, so that many unreadable objects do not fill the log.
 const PROBLEMS_LOGGED_MAX: usize = 100;
 
-/// Follows one kind and tells the engine.
+/// Lists and watches one kind and sends the changes to the engine.
 pub struct Reflector {
     kind: &'static WatchedKind,
     connection: ApiConnection,
@@ -89,39 +87,39 @@ pub struct Reflector {
     status: Arc<WatchStatus>,
     metrics: Metrics,
     objects: ObjectTable,
-    /// The last call for a new list that was heard.
+    /// Generation of the last relist that was started.
     relist_generation: u64,
-    /// How long the first list waits for a call.
+    /// How long the first list waits for a relist request.
     startup_delay: Duration,
     streaming_lists: bool,
-    /// Whether the last request was answered, in whatever way.
+    /// The last request was answered, successfully or not.
     answered: bool,
     problems_logged: usize,
     error_log: ErrorLog,
     throttle: Throttle,
-    /// Is told what pods say of themselves.
+    /// Receives the observed status of pending pods.
     status_writer: Option<StatusWriter>,
-    /// Keeps nodes as they are shown.
+    /// Receives nodes as JSON, for extenders.
     node_store: Option<NodeStore>,
 }
 
-/// Why a list or a watch is over.
+/// Why a list or a watch ended without an error.
 #[derive(Debug)]
 enum WatchEnd {
-    /// Everything was listed.
+    /// The list is complete.
     Listed,
-    /// It can go on from the last version.
+    /// The server closed the watch; it can resume at the last resourceVersion.
     Closed,
-    /// The last version is too old: everything must be listed again.
+    /// The last resourceVersion is too old, so a relist is needed.
     Expired,
-    /// Somebody wants a new list.
+    /// A relist was requested.
     RelistRequested,
-    /// The server does not list by streams.
+    /// The server does not support streaming lists.
     StreamingListUnsupported,
 }
 
 impl Reflector {
-    /// Follows a kind over a connection.
+    /// Creates a reflector of a kind.
     pub fn new(
         kind: &'static WatchedKind,
         connection: impl Into<ApiConnection>,
@@ -148,37 +146,38 @@ impl Reflector {
         }
     }
 
-    /// Lists not faster than this; watches are not counted, as in upstream's clients.
+    /// Throttles lists; watches are not throttled, as in client-go.
     #[must_use]
     pub fn with_throttle(self, throttle: Throttle) -> Self {
         Self { throttle, ..self }
     }
 
-    /// Begins when a list is called for, or after this time: whoever calls for one soon is spared
-    /// that there are two.
+    /// Delays the first list until a relist is requested, at most for `delay`. A request that comes soon
+    /// then needs no second list.
     #[must_use]
     pub fn with_startup_delay(self, delay: Duration) -> Self {
         Self { startup_delay: delay, ..self }
     }
 
-    /// Tells what pods say of themselves.
+    /// Sends the observed status of pending pods to the status writer.
     #[must_use]
     pub fn with_status_writer(self, status_writer: StatusWriter) -> Self {
         Self { status_writer: Some(status_writer), ..self }
     }
 
-    /// Also keeps nodes as they are shown.
+    /// Keeps nodes as JSON in a store.
     #[must_use]
     pub fn with_node_store(self, nodes: NodeStore) -> Self {
         Self { node_store: Some(nodes), ..self }
     }
 
-    /// Goes on until nobody listens.
+    /// Runs until the receiver of the inputs is dropped.
     pub async fn run(mut self) {
         let inputs = self.inputs.clone();
+        let span = debug_span!("watch", kind = self.kind.name);
         tokio::select! {
             () = inputs.closed() => {}
-            () = self.run_until_closed() => {}
+            () = self.run_until_closed().instrument(span) => {}
         }
     }
 
@@ -198,7 +197,7 @@ impl Reflector {
                     self.metrics.count_relist(self.kind.name, "called");
                     continue;
                 }
-                // A server that closes at once is not asked at once.
+                // A watch that the server closes at once counts as a failure.
                 Ok(WatchEnd::Closed) => {
                     if lasted > BACKOFF_INITIAL {
                         failures = FailureBackoff::default();
@@ -207,15 +206,17 @@ impl Reflector {
                     }
                 }
                 Ok(WatchEnd::Expired) => {
-                    tracing::info!(kind = self.kind.name, "the watch is too old, listing again");
+                    tracing::info!(
+                        kind = self.kind.name,
+                        "the resourceVersion of the watch is too old, listing again"
+                    );
                     self.metrics.count_relist(self.kind.name, "expired");
                     self.objects.invalidate();
                     failures.add(true);
                 }
                 Ok(WatchEnd::StreamingListUnsupported) => self.streaming_lists = false,
                 Err(error)
-                    if self.kind.is_optional
-                        && status_code_of(&error) == Some(StatusCode::NOT_FOUND) =>
+                    if self.kind.is_optional && error.status() == Some(StatusCode::NOT_FOUND) =>
                 {
                     if self.error_log.should_log_if_new("missing") {
                         tracing::info!(kind = self.kind.name, "the API server lacks this kind");
@@ -242,10 +243,10 @@ impl Reflector {
         }
     }
 
-    async fn list_or_watch(&mut self) -> Result<WatchEnd> {
-        let call = self.status.relist_generation();
-        if call > self.relist_generation {
-            self.relist_generation = call;
+    async fn list_or_watch(&mut self) -> Result<WatchEnd, WatchError> {
+        let requested = self.status.relist_generation();
+        if requested > self.relist_generation {
+            self.relist_generation = requested;
             self.objects.invalidate();
         }
         if self.objects.complete {
@@ -256,155 +257,7 @@ impl Reflector {
         if self.streaming_lists { self.stream(true).await } else { self.list().await }
     }
 
-    /// Watches from the last version, or lists first.
-    async fn stream(&mut self, mut listing: bool) -> Result<WatchEnd> {
-        let from = if listing {
-            "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=".to_owned()
-        } else {
-            format!("resourceVersion={}", self.objects.version)
-        };
-        let query = format!(
-            "watch=true&allowWatchBookmarks=true&timeoutSeconds={WATCH_TIMEOUT_SECONDS}&{from}{}",
-            self.selector()
-        );
-        let response = self.get(&query).await?;
-        match response.status() {
-            StatusCode::OK => {}
-            StatusCode::GONE => return Ok(WatchEnd::Expired),
-            StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY if listing => {
-                return Ok(WatchEnd::StreamingListUnsupported);
-            }
-            _ => return Err(read_error(response).await),
-        }
-        let status = Arc::clone(&self.status);
-        let called = status.relist_requested_after(self.relist_generation);
-        let mut called = pin!(called);
-        let mut pieces = EventDecoder::new(Encoding::of(&response), EVENT_BYTES_MAX);
-        let mut body = response.into_body();
-        let limit = |listing| if listing { PAGE_TIMEOUT } else { SILENCE_MAX };
-        let mut heard = Instant::now();
-        // Looked at when it ends, not set with each piece: that would cost more than the piece.
-        let mut silence = pin!(sleep_until(heard + limit(listing)));
-        loop {
-            let data = tokio::select! {
-                data = body.next() => data,
-                () = &mut called => return Ok(WatchEnd::RelistRequested),
-                () = &mut silence => {
-                    let limit = limit(listing);
-                    match (heard + limit > Instant::now(), listing) {
-                        (true, _) => silence.as_mut().reset(heard + limit),
-                        // A server that does not know such lists sends all objects and no end of
-                        // them.
-                        (false, true) => return Ok(WatchEnd::StreamingListUnsupported),
-                        (false, false) => bail!("nothing was heard for {} s", limit.as_secs()),
-                    }
-                    continue;
-                }
-            };
-            let Some(data) = data else { return Ok(WatchEnd::Closed) };
-            let mut data = data?;
-            heard = Instant::now();
-            self.note_activity();
-            // Not all at once, or as much would be kept for as long as the watch goes on.
-            while !data.is_empty() {
-                pieces.push(data.split_to(data.len().min(DECODE_CHUNK_BYTES)));
-                while let Some(event) = pieces.next_event() {
-                    // One that cannot be read is skipped: it would come again each time.
-                    match event {
-                        Ok(Ok(event)) => {
-                            if let Some(end) = self.take_event(event, &mut listing).await? {
-                                return Ok(end);
-                            }
-                        }
-                        Ok(Err(error)) => self.skip_unreadable(&error),
-                        Err(EventTooLarge) => {
-                            self.skip_unreadable(&anyhow!(
-                                "it is larger than {EVENT_BYTES_MAX} bytes"
-                            ));
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    /// Takes over an event.
-    async fn take_event(
-        &mut self,
-        WatchEvent { kind, object }: WatchEvent<'_>,
-        listing: &mut bool,
-    ) -> Result<Option<WatchEnd>> {
-        if kind == "ERROR" {
-            let said = ApiStatus::read(object.source(&schema::STATUS)).unwrap_or_default();
-            let expired = matches!(said.reason.as_deref(), Some("Expired" | "Gone"));
-            if expired || said.code == Some(410) {
-                return Ok(Some(WatchEnd::Expired));
-            }
-            bail!("the API server says: {}", said.message());
-        }
-        let object = object.source(self.kind.message);
-        let identity = match identity_of(object) {
-            Ok(identity) => identity,
-            Err(error) => {
-                self.skip_unreadable(&error);
-                return Ok(None);
-            }
-        };
-        let version = identity.version;
-        match kind {
-            "ADDED" | "MODIFIED" => self.take_object(object, identity).await,
-            "DELETED" => {
-                let gone = self.objects.delete(&identity);
-                self.send_changes(gone).await;
-            }
-            "BOOKMARK" => {
-                if *listing && ends_initial_events(object) {
-                    *listing = false;
-                    self.objects.check_list(version)?;
-                    self.finish(version).await;
-                }
-                self.objects.version = self.objects.version.max(version);
-            }
-            other => self.skip_unreadable(&anyhow!("its type is {other:?}")),
-        }
-        Ok(None)
-    }
-
-    /// Lists by pages, consistently.
-    async fn list(&mut self) -> Result<WatchEnd> {
-        let mut token = String::new();
-        loop {
-            let query = format!("limit={PAGE_OBJECTS_MAX}&continue={token}{}", self.selector());
-            self.throttle.wait().await;
-            let response = self.get(&query).await?;
-            match response.status() {
-                StatusCode::OK => {}
-                StatusCode::GONE => return Ok(WatchEnd::Expired),
-                _ => return Err(read_error(response).await),
-            }
-            let form = Encoding::of(&response);
-            let body = timeout(PAGE_TIMEOUT, response.into_body().whole(PAGE_BYTES_MAX));
-            let page = body.await.context("a page took too long")??;
-            self.note_activity();
-            let page = ListPage::read(form, &page).context("a list cannot be read")?;
-            // Before anything of it is taken over.
-            self.objects.check_list(page.version)?;
-            for object in &page.objects {
-                let object = object.source(self.kind.message);
-                match identity_of(object) {
-                    Ok(identity) => self.take_object(object, identity).await,
-                    Err(error) => self.skip_unreadable(&error),
-                }
-            }
-            token = percent_encode(&page.next);
-            if token.is_empty() {
-                self.finish(page.version).await;
-                return Ok(WatchEnd::Listed);
-            }
-        }
-    }
-
-    /// Everything of a version was seen.
+    /// Completes a list of this resourceVersion.
     async fn finish(&mut self, version: u64) {
         let gone = self.objects.finish(version);
         self.send_changes(gone).await;
@@ -413,29 +266,33 @@ impl Reflector {
         }
     }
 
-    async fn take_object(&mut self, object: Source<'_>, identity: ObjectIdentity<'_>) {
+    /// Applies an object of a list or an event.
+    async fn apply_object(&mut self, object: Source<'_>, identity: ObjectIdentity<'_>) {
         let name = identity.name;
-        let taken = self.objects.update(object, identity);
+        let update = self.objects.update(object, identity);
         if let Some(status_writer) = &self.status_writer
-            && taken.change.as_ref().is_some_and(is_pending)
-            && let Some(seen) = StatusUpdate::observed(object)
+            && update.change.as_ref().is_some_and(is_pending)
+            && let Some(observed) = StatusUpdate::observed(object)
         {
-            status_writer.enqueue(seen).await;
+            status_writer.enqueue(observed).await;
         }
-        for problem in taken.problems {
+        for problem in update.problems {
             self.log_problem(&problem);
         }
-        if let Some(nodes) = self.node_store.as_ref().filter(|_| taken.change.is_some())
+        if let Some(nodes) = self.node_store.as_ref().filter(|_| update.change.is_some())
             && let Source::Json(object) = object
         {
             nodes.insert(name.into(), object);
         }
-        self.send_changes(taken.gone.into_iter().chain(taken.change)).await;
+        self.send_changes(update.gone.into_iter().chain(update.change)).await;
     }
 
-    fn skip_unreadable(&mut self, why: &Error) {
+    fn skip_unreadable(&mut self, error: &DecodeError) {
         self.objects.had_unreadable = true;
-        self.log_problem(&format!("an object or event is skipped, it cannot be read: {why:#}"));
+        self.log_problem(&format!(
+            "an object or event is skipped, it cannot be read: {}",
+            Chain(error)
+        ));
     }
 
     fn log_problem(&mut self, problem: &str) {
@@ -453,66 +310,13 @@ impl Reflector {
             if let (Some(nodes), Change::NodeGone(name)) = (&self.node_store, &change) {
                 nodes.remove(name);
             }
-            // If nobody listens, following ends.
+            // If the receiver is gone, `run` ends.
             send(&self.inputs, Input::Change(change)).await;
         }
     }
-
-    async fn get(&mut self, query: &str) -> Result<Response<client::ResponseBody>> {
-        let path = format!("{}?{query}", self.kind.path);
-        // Extenders are sent nodes as JSON.
-        let accept = if self.node_store.is_some() { JSON } else { PROTOBUF_OR_JSON };
-        let ask = ApiRequest {
-            method: Method::GET,
-            path,
-            accept: accept.into(),
-            content: None,
-            status_only: false,
-            timeout: None,
-        };
-        self.answered = false;
-        let response = timeout(RESPONSE_HEAD_TIMEOUT, self.connection.open(ask));
-        let response = response.await.context("the API server did not answer")??;
-        self.answered = true;
-        Ok(response)
-    }
-
-    fn selector(&self) -> String {
-        match self.kind.field_selector {
-            "" => String::new(),
-            selector => format!("&fieldSelector={}", percent_encode(selector)),
-        }
-    }
-
-    fn note_activity(&self) {
-        self.metrics.note_watch_activity(self.kind.name, Instant::now());
-    }
 }
 
-/// Whether a pod is not on a node.
+/// Returns `true` for a pod without a node.
 fn is_pending(change: &Change) -> bool {
     matches!(change, Change::Pod(pod) if pod.node.is_empty())
-}
-
-/// Whether a bookmark ends a streaming list.
-fn ends_initial_events(bookmark: Source<'_>) -> bool {
-    #[derive(Default, Deserialize)]
-    #[serde(default)]
-    struct Bookmark {
-        metadata: Metadata,
-    }
-    #[derive(Default, Deserialize)]
-    #[serde(default)]
-    struct Metadata {
-        annotations: HashMap<String, String>,
-    }
-    let read = bookmark.read::<Bookmark>();
-    read.is_ok_and(|bookmark| {
-        bookmark.metadata.annotations.contains_key(INITIAL_EVENTS_END_ANNOTATION)
-    })
-}
-
-/// Encodes what stands in a query.
-fn percent_encode(text: &str) -> String {
-    form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }

@@ -1,18 +1,18 @@
-//! Which answers 409 to a binding prove that nothing was written.
+//! Conflicts that prove that a binding was not written.
 
-/// Parts of the messages with which an API server refuses to bind a pod because of the pod's state. It
-/// looks at the pod before it writes, so none of these follows a write.
+/// Parts of the messages with which the API server refuses to bind a pod because of the pod's state. It
+/// checks the pod before it writes, so none of them follows a write.
 const DEFINITE_CONFLICTS: [&str; 5] = [
     "is being deleted, cannot be assigned to a host",
     "is already assigned to node ",
     "has non-empty .spec.schedulingGates",
-    // Of the uid or the resourceVersion.
+    // Preconditions are uid and resourceVersion.
     "Precondition failed: ",
     "the object has been modified",
 ];
 
-/// Whether a 409 with this message proves that the request changed nothing. Any other one may carry an
-/// error of etcd, after which the binding may be there or not.
+/// Returns `true` if a 409 with this message proves that the request changed nothing. Any other 409 may
+/// carry an error of etcd, after which the pod may be bound or not.
 pub(super) fn proves_no_write(message: &str) -> bool {
     DEFINITE_CONFLICTS.iter().any(|known| message.contains(known))
 }
@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_refusals_for_the_state_of_the_pod_are_proof() {
+    fn only_refusals_because_of_the_state_of_the_pod_are_proof() {
         const REFUSED: &str = "Operation cannot be fulfilled on pods/binding \"a\": ";
         for (message, proof) in [
             ("pod a is being deleted, cannot be assigned to a host", true),

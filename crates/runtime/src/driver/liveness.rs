@@ -1,68 +1,64 @@
-//! Whether the engine still decides: its thread counts its steps, and another thread looks.
+//! Detection of an engine thread that is stuck: it counts its steps, and a task on another thread
+//! compares the counts.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::sleep;
 
-/// How long one step of the loop may take before the process gives its lease up and ends. A decision
-/// takes milliseconds and the audit of 150,000 pods takes seconds, also on a slow machine; after a
-/// minute without a step, the next one is not expected any more.
+/// Longest duration of one step of the loop, after which the process gives up its lease and ends. A
+/// decision takes milliseconds and an audit of 150,000 pods takes seconds, also on a slow machine.
 pub const STEP_TIME_MAX: Duration = Duration::from_mins(1);
 
-/// Time between looks.
+/// Time between checks of the step counter.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Steps of the loop. An engine that waits for input is not in a step.
+/// A step of the loop exceeded [`STEP_TIME_MAX`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the engine has not finished one step for {} s", STEP_TIME_MAX.as_secs())]
+pub struct EngineStuck;
+
+/// Step counter of the loop. The time in which the loop waits for input is no step.
 #[derive(Debug, Default)]
 pub struct Liveness {
-    /// Grows with every step; odd during a step. Only the engine's thread writes it.
+    /// Grows with every step and is odd during a step. Only the engine's thread writes it.
     steps: AtomicU64,
     stuck: AtomicBool,
 }
 
 impl Liveness {
-    /// A step begins.
+    /// Starts a step.
     pub(super) fn begin_step(&self) {
         let steps = self.steps.load(Ordering::Relaxed);
         self.steps.store((steps | 1).wrapping_add(2), Ordering::Relaxed);
     }
 
-    /// The last step ended, and the loop waits for input.
+    /// Ends the last step, since the loop waits for input.
     pub(super) fn wait_for_input(&self) {
         let steps = self.steps.load(Ordering::Relaxed);
         self.steps.store(steps & !1, Ordering::Relaxed);
     }
 
-    /// Fails when one step has taken longer than [`STEP_TIME_MAX`].
-    pub fn check(&self) -> Result<(), String> {
-        if self.stuck.load(Ordering::Relaxed) {
-            return Err(format!(
-                "the engine has not finished one step for {} s",
-                STEP_TIME_MAX.as_secs()
-            ));
-        }
-        Ok(())
+    /// Fails if one step has taken longer than [`STEP_TIME_MAX`].
+    pub fn check(&self) -> Result<(), EngineStuck> {
+        if self.stuck.load(Ordering::Relaxed) { Err(EngineStuck) } else { Ok(()) }
     }
 
-    /// Looks until one step has taken longer than [`STEP_TIME_MAX`]; the error to end with.
+    /// Waits until one step has taken longer than [`STEP_TIME_MAX`].
     ///
-    /// Time is counted in looks, so that a process which was stopped for a while is not taken for
-    /// one whose engine is stuck.
-    pub async fn watch(&self) -> anyhow::Error {
-        let (mut last, mut looks) = (0, 0);
+    /// Counts checks instead of reading the clock, so that a process which was suspended does not take
+    /// its engine for stuck.
+    pub async fn watch(&self) -> EngineStuck {
+        let (mut last, mut checks) = (0, 0);
         loop {
             sleep(CHECK_INTERVAL).await;
             let steps = self.steps.load(Ordering::Relaxed);
             let same = steps % 2 == 1 && steps == last;
-            looks = if same { looks + 1 } else { 0 };
+            checks = if same { checks + 1 } else { 0 };
             last = steps;
-            if CHECK_INTERVAL * looks >= STEP_TIME_MAX {
+            if CHECK_INTERVAL * checks >= STEP_TIME_MAX {
                 self.stuck.store(true, Ordering::Relaxed);
-                return anyhow::anyhow!(
-                    "the engine has not finished one step for {} s; another replica may lead now",
-                    STEP_TIME_MAX.as_secs()
-                );
+                return EngineStuck;
             }
         }
     }
@@ -89,7 +85,7 @@ mod tests {
     async fn an_engine_that_waits_or_makes_steps_is_not_stuck() {
         let liveness = Liveness::default();
         let hour = Duration::from_hours(1);
-        assert!(timeout(hour, liveness.watch()).await.is_err(), "it has not begun");
+        assert!(timeout(hour, liveness.watch()).await.is_err(), "no step has begun");
         liveness.begin_step();
         liveness.wait_for_input();
         assert!(timeout(hour, liveness.watch()).await.is_err(), "it waits for input");

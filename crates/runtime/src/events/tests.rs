@@ -1,6 +1,7 @@
-//! EventRecorder against a server that counts them, in virtual time.
+//! Tests of the event recorder against a scripted server, in virtual time.
 
 use http::Method;
+use serde_json::json;
 
 use super::*;
 use crate::testing::{FakeApiServer, ReceivedRequest, Reply};
@@ -44,36 +45,35 @@ fn dropped(metrics: &Metrics) -> u64 {
     line.unwrap().rsplit(' ').next().unwrap().parse().unwrap()
 }
 
-/// Lets virtual time pass, after all that can be done by then was done.
-async fn pass(time: Duration) {
-    sleep(time).await;
-}
-
 #[tokio::test(start_paused = true)]
-async fn what_is_normal_is_written_each_time_and_not_remembered() {
+async fn normal_events_form_no_series() {
     let (fake, events, _) = start(healthy);
     for _ in 0..3 {
         events.record(PodEvent { kind: "Normal", ..event("a", "Scheduled", "to a node") });
-        pass(SECOND).await;
+        sleep(SECOND).await;
     }
-    pass(3 * SERIES_IDLE_MAX).await;
-    let methods: Vec<Method> = fake.requests().into_iter().map(|asked| asked.method).collect();
+    sleep(3 * SERIES_IDLE_MAX).await;
+    let methods: Vec<Method> = fake.requests().into_iter().map(|request| request.method).collect();
     assert_eq!(methods, [Method::POST, Method::POST, Method::POST]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn repetitions_are_counted_on_the_first_event() {
+async fn repetitions_of_a_warning_are_counted_in_a_series() {
     let (fake, events, _) = start(healthy);
     events.record(event("a", "FailedScheduling", "no room"));
-    pass(SECOND).await;
+    sleep(SECOND).await;
     for _ in 0..3 {
         events.record(event("a", "FailedScheduling", "no room"));
-        pass(SECOND).await;
+        sleep(SECOND).await;
     }
-    let asked = fake.requests();
-    let methods: Vec<&Method> = asked.iter().map(|asked| &asked.method).collect();
-    assert_eq!(methods, [&Method::POST, &Method::PATCH], "only the second is written at once");
-    let first = &asked[0];
+    let requests = fake.requests();
+    let methods: Vec<&Method> = requests.iter().map(|request| &request.method).collect();
+    assert_eq!(
+        methods,
+        [&Method::POST, &Method::PATCH],
+        "the first repetition is written at once, later ones are not"
+    );
+    let first = &requests[0];
     assert_eq!(first.path, "/apis/events.k8s.io/v1/namespaces/ns/events");
     assert_eq!(first.body["regarding"]["name"], "a");
     assert_eq!(first.body["regarding"]["resourceVersion"], "7");
@@ -82,23 +82,23 @@ async fn repetitions_are_counted_on_the_first_event() {
     assert_eq!(first.body["reportingInstance"], "default-scheduler-host");
     assert_eq!(first.body["note"], "no room");
     let name = first.body["metadata"]["name"].as_str().unwrap();
-    assert_eq!(asked[1].path, format!("{}/{name}", first.path));
-    assert_eq!(asked[1].content_type, "application/merge-patch+json");
-    assert_eq!(asked[1].body["series"]["count"], 2);
+    assert_eq!(requests[1].path, format!("{}/{name}", first.path));
+    assert_eq!(requests[1].content_type, "application/merge-patch+json");
+    assert_eq!(requests[1].body["series"]["count"], 2);
 
-    pass(SERIES_IDLE_MAX + SERIES_CHECK_INTERVAL).await;
+    sleep(SERIES_IDLE_MAX + SERIES_CHECK_INTERVAL).await;
     let last = fake.requests().pop().unwrap();
-    assert_eq!((&last.method, &last.path), (&Method::PATCH, &asked[1].path));
-    assert_eq!(last.body["series"]["count"], 4, "in the end all are");
+    assert_eq!((&last.method, &last.path), (&Method::PATCH, &requests[1].path));
+    assert_eq!(last.body["series"]["count"], 4, "the end of the series writes the last count");
     events.record(event("a", "FailedScheduling", "again"));
-    pass(SECOND).await;
-    assert_eq!(fake.requests()[3].method, Method::POST, "too late for the series");
-    pass(3 * SERIES_IDLE_MAX).await;
+    sleep(SECOND).await;
+    assert_eq!(fake.requests()[3].method, Method::POST, "the series has ended");
+    sleep(3 * SERIES_IDLE_MAX).await;
     assert_eq!(fake.requests().len(), 4, "one event is no series");
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_differs_is_an_event_of_its_own() {
+async fn events_that_differ_are_created_separately() {
     let (fake, events, _) = start(healthy);
     let first = event("a", "FailedScheduling", "no room");
     let mut changed = vec![first.clone(); 5];
@@ -111,41 +111,44 @@ async fn whatever_differs_is_an_event_of_its_own() {
     for event in changed {
         events.record(event);
     }
-    pass(SECOND).await;
+    sleep(SECOND).await;
     assert_eq!(fake.requests_by(&Method::POST).len(), 6);
-    let mut names: Vec<_> =
-        fake.requests().iter().map(|asked| asked.body["metadata"]["name"].to_string()).collect();
+    let mut names: Vec<_> = fake
+        .requests()
+        .iter()
+        .map(|request| request.body["metadata"]["name"].to_string())
+        .collect();
     names.sort();
     names.dedup();
     assert_eq!(names.len(), 6);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_repetition_waits_until_the_event_is_there() {
+async fn a_repetition_waits_until_the_event_was_created() {
     let (fake, events, _) = start(|_| Reply::json(201, &json!({})).after(SECOND));
     for _ in 0..5 {
         events.record(event("a", "FailedScheduling", "no room"));
     }
-    pass(SECOND / 2).await;
+    sleep(SECOND / 2).await;
     assert_eq!(fake.requests().len(), 1);
-    pass(SECOND).await;
+    sleep(SECOND).await;
     assert_eq!(fake.requests()[1].body["series"]["count"], 5);
 }
 
 #[tokio::test(start_paused = true)]
-async fn several_are_written_at_once_but_not_all() {
+async fn the_number_of_writes_in_flight_is_limited() {
     let (fake, events, metrics) = start(|_| Reply::json(201, &json!({})).after(SECOND));
     for number in 0..3 * WRITES_IN_FLIGHT_MAX {
         events.record(event(&"x".repeat(number + 1), "Scheduled", "there"));
     }
-    pass(SECOND / 2).await;
+    sleep(SECOND / 2).await;
     assert_eq!(fake.requests().len(), WRITES_IN_FLIGHT_MAX);
-    pass(3 * SECOND).await;
+    sleep(3 * SECOND).await;
     assert_eq!((fake.requests().len(), dropped(&metrics)), (3 * WRITES_IN_FLIGHT_MAX, 0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_added_to_an_event_that_was_refused() {
+async fn a_refused_event_forms_no_series() {
     let tries = ATTEMPTS_MAX as usize;
     for (refusal, tries) in [
         (Reply::failure(404, "no"), 1),
@@ -157,7 +160,7 @@ async fn nothing_is_added_to_an_event_that_was_refused() {
         let (fake, events, metrics) = start(move |_| refusal.clone());
         for _ in 0..3 {
             events.record(event("a", "FailedScheduling", "no room"));
-            pass(Duration::from_mins(1)).await;
+            sleep(Duration::from_mins(1)).await;
         }
         assert_eq!(fake.requests_by(&Method::POST).len(), 3 * tries);
         assert_eq!(dropped(&metrics), 3);
@@ -165,7 +168,7 @@ async fn nothing_is_added_to_an_event_that_was_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_whose_answer_was_lost_is_not_written_twice() {
+async fn an_event_whose_response_was_lost_is_created_once() {
     let tries = std::sync::Mutex::new(0);
     let (fake, events, metrics) = start(move |_| {
         let mut tries = tries.lock().unwrap();
@@ -173,14 +176,14 @@ async fn an_event_whose_answer_was_lost_is_not_written_twice() {
         if *tries == 1 { Reply::never() } else { Reply::failure(409, "exists") }
     });
     events.record(event("a", "Scheduled", "there"));
-    pass(Duration::from_mins(1)).await;
-    let asked = fake.requests();
-    assert_eq!((asked.len(), dropped(&metrics)), (2, 0));
-    assert_eq!(asked[0].body["metadata"]["name"], asked[1].body["metadata"]["name"]);
+    sleep(Duration::from_mins(1)).await;
+    let requests = fake.requests();
+    assert_eq!((requests.len(), dropped(&metrics)), (2, 0));
+    assert_eq!(requests[0].body["metadata"]["name"], requests[1].body["metadata"]["name"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_that_do_not_fit_are_dropped_and_counted() {
+async fn events_above_the_capacity_are_dropped_and_counted() {
     let (_fake, events, metrics) = start(|_| Reply::never());
     for _ in 0..EVENTS_QUEUED_MAX + 10 {
         events.record(event("a", "FailedScheduling", "no room"));
@@ -189,45 +192,31 @@ async fn events_that_do_not_fit_are_dropped_and_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_of_a_pod_with_a_long_name_has_a_name_that_is_allowed() {
+async fn an_event_about_a_pod_with_a_long_name_has_a_valid_name() {
     let (fake, events, _) = start(healthy);
     events.record(event(&"x".repeat(253), "Scheduled", "there"));
     events.record(event(&"x".repeat(236), "Scheduled", "there"));
-    pass(SECOND).await;
-    for asked in fake.requests() {
-        let name = asked.body["metadata"]["name"].as_str().unwrap().to_owned();
+    sleep(SECOND).await;
+    for request in fake.requests() {
+        let name = request.body["metadata"]["name"].as_str().unwrap().to_owned();
         assert!(name.len() <= 253, "{name}");
     }
     assert_eq!(fake.requests().len(), 2);
 }
 
-#[test]
-fn long_notes_are_clipped_at_a_character() {
-    let note = "é".repeat(600);
-    let clipped = truncated(&note);
-    assert!(clipped.len() <= NOTE_BYTES_MAX && clipped.ends_with("é ..."), "{}", clipped.len());
-    assert_eq!(super::truncated("short"), "short");
-}
-
-#[test]
-fn times_are_written_as_kubernetes_does() {
-    let time = SystemTime::UNIX_EPOCH + Duration::from_micros(1_700_000_000_000_042);
-    assert_eq!(rfc3339_micros(time), "2023-11-14T22:13:20.000042Z");
-    assert_eq!(rfc3339_seconds(time), "2023-11-14T22:13:20Z");
-}
-
-#[test]
-fn a_clock_that_goes_on_or_back_writes_what_a_new_one_does() {
-    let mut clock = TimeFormatter::default();
-    for micros in [42, 43, 999_999, 1_000_000, 61_000_001, 1_000_000, 86_400_000_000] {
-        let time = SystemTime::UNIX_EPOCH + Duration::from_micros(1_700_000_000_000_000 + micros);
-        assert_eq!(clock.rfc3339_micros(time, &mut [0; 6]).concat(), rfc3339_micros(time));
-    }
-}
-
-#[test]
-fn numbers_are_written_as_ever() {
-    for number in [1, 15, 16, 0xabc_def0, 1_700_000_000_000_042_001, u64::MAX] {
-        assert_eq!(hexadecimal(number, &mut [0; 16]), format!("{number:x}"));
-    }
+/// Bodies with characters that JSON escapes are read back unchanged.
+#[tokio::test(start_paused = true)]
+async fn special_characters_survive_the_serialization() {
+    let (fake, events, _) = start(healthy);
+    let note = "quote \" backslash \\ tab \t é \u{1}";
+    let mut event = event("a", "Scheduled", note);
+    (event.regarding.version, event.related) = (0, Some(reference_to("b", 1)));
+    events.record(event);
+    sleep(SECOND).await;
+    let body = &fake.requests()[0].body;
+    assert_eq!(body["note"], note);
+    assert_eq!(body["type"], "Warning");
+    assert_eq!(body["regarding"].get("resourceVersion"), None, "zero means unknown");
+    assert_eq!(body["related"]["resourceVersion"], "1");
+    assert_eq!(body["related"]["uid"], "uid-1");
 }

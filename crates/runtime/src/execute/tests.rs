@@ -1,4 +1,4 @@
-//! Orders against a scripted server, in virtual time.
+//! Tests of commands against a scripted server, in virtual time.
 
 use std::sync::Arc;
 
@@ -64,7 +64,7 @@ impl ExecutorFixture {
         self.commands.send(command).await.unwrap();
     }
 
-    async fn answer(&mut self) -> Change {
+    async fn reply(&mut self) -> Change {
         match self.inputs.recv().await {
             Some(Input::Change(change)) => change,
             other => panic!("unexpected {other:?}"),
@@ -74,7 +74,7 @@ impl ExecutorFixture {
     async fn evict(&mut self) -> Option<Text> {
         let (victim, preemptor, node) = (pod("victim"), pod("preemptor"), "n1".into());
         self.command(Command::Evict { victim, preemptor, node }).await;
-        let Change::VictimHandled { preemptor, victim, failure } = self.answer().await else {
+        let Change::VictimHandled { preemptor, victim, failure } = self.reply().await else {
             panic!("unexpected")
         };
         assert_eq!((preemptor, victim), ("uid-preemptor".into(), "uid-victim".into()));
@@ -92,18 +92,18 @@ fn healthy(_: &ReceivedRequest) -> Reply {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_victim_is_told_why_and_deleted() {
-    let mut stage = ExecutorFixture::start(Fence::always(), healthy);
-    assert_eq!(stage.evict().await, None);
-    let asked = stage.fake.requests();
-    assert_eq!(asked[0].path, "/api/v1/namespaces/ns/pods/victim/status");
-    let condition = &asked[0].body["status"]["conditions"][0];
+async fn a_victim_gets_a_condition_and_an_event_and_is_deleted() {
+    let mut fixture = ExecutorFixture::start(Fence::always(), healthy);
+    assert_eq!(fixture.evict().await, None);
+    let requests = fixture.fake.requests();
+    assert_eq!(requests[0].path, "/api/v1/namespaces/ns/pods/victim/status");
+    let condition = &requests[0].body["status"]["conditions"][0];
     assert_eq!(condition["type"], "DisruptionTarget");
     assert_eq!(condition["observedGeneration"], 2);
-    assert_eq!(asked[1].method, Method::DELETE);
-    assert_eq!(asked[1].body["preconditions"]["uid"], "uid-victim");
-    assert_eq!(asked[1].parameter("timeout").as_deref(), Some("2500ms"));
-    let event = &asked[2].body;
+    assert_eq!(requests[1].method, Method::DELETE);
+    assert_eq!(requests[1].body["preconditions"]["uid"], "uid-victim");
+    assert_eq!(requests[1].parameter("timeout").as_deref(), Some("2500ms"));
+    let event = &requests[2].body;
     assert_eq!(event["reason"], "Preempted");
     assert_eq!(event["note"], "Preempted by pod uid-preemptor on node n1");
     for (part, name, version) in [("regarding", "victim", "20"), ("related", "preemptor", "10")] {
@@ -113,14 +113,14 @@ async fn a_victim_is_told_why_and_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_victim_that_was_not_bound_yet_gets_an_event_and_is_not_deleted() {
-    let stage = ExecutorFixture::start(Fence::always(), healthy);
+async fn an_assumed_victim_gets_an_event_and_is_not_deleted() {
+    let fixture = ExecutorFixture::start(Fence::always(), healthy);
     let (victim, preemptor, node) = (pod("victim"), pod("preemptor"), "n1".into());
-    stage.command(Command::ReportPreempted { victim, preemptor, node }).await;
+    fixture.command(Command::ReportPreempted { victim, preemptor, node }).await;
     sleep(Duration::from_secs(1)).await;
-    let asked = stage.fake.requests();
-    assert_eq!((asked.len(), &asked[0].method), (1, &Method::POST));
-    let event = &asked[0].body;
+    let requests = fixture.fake.requests();
+    assert_eq!((requests.len(), &requests[0].method), (1, &Method::POST));
+    let event = &requests[0].body;
     assert_eq!(
         (&event["reason"], &event["regarding"]["name"]),
         (&"Preempted".into(), &"victim".into())
@@ -132,48 +132,52 @@ async fn a_victim_that_was_not_bound_yet_gets_an_event_and_is_not_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_victim_that_is_gone_is_no_failure_and_no_news() {
+async fn a_victim_that_is_gone_is_no_failure_and_gets_no_event() {
     for status in [404, 409] {
-        let mut stage =
+        let mut fixture =
             ExecutorFixture::start(Fence::always(), move |_| Reply::failure(status, "gone"));
-        assert_eq!(stage.evict().await, None, "{status}");
-        assert_eq!(stage.fake.requests_by(&Method::POST).len(), 0, "no event");
+        assert_eq!(fixture.evict().await, None, "{status}");
+        assert_eq!(fixture.fake.requests_by(&Method::POST).len(), 0, "no event");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_victim_that_cannot_be_deleted_is_a_failure() {
-    let mut stage = ExecutorFixture::start(Fence::always(), |asked| match asked.method {
+    let mut fixture = ExecutorFixture::start(Fence::always(), |request| match request.method {
         Method::DELETE => Reply::failure(403, "no"),
         _ => Reply::json(200, &json!({})),
     });
-    assert_eq!(stage.evict().await.as_deref(), Some("403 Forbidden: no"));
+    assert_eq!(fixture.evict().await.as_deref(), Some("403 Forbidden: no"));
     let mut silent = ExecutorFixture::start(Fence::always(), |_| Reply::never());
     assert_eq!(silent.evict().await.as_deref(), Some("the API server did not answer"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_the_lease_nothing_is_deleted() {
-    let mut stage = ExecutorFixture::start(Fence::never(), healthy);
-    assert_eq!(stage.evict().await.as_deref(), Some("the lease is not held any more"));
-    assert_eq!(stage.fake.requests().len(), 0);
+    let mut fixture = ExecutorFixture::start(Fence::never(), healthy);
+    assert_eq!(fixture.evict().await.as_deref(), Some("the lease is not held any more"));
+    assert_eq!(fixture.fake.requests().len(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn writes_that_hang_hold_up_no_bind() {
-    let mut stage = ExecutorFixture::start(Fence::always(), |asked| {
-        if asked.path.ends_with("/binding") { Reply::json(201, &json!({})) } else { Reply::never() }
+async fn hanging_writes_do_not_delay_binds() {
+    let mut fixture = ExecutorFixture::start(Fence::always(), |request| {
+        if request.path.ends_with("/binding") {
+            Reply::json(201, &json!({}))
+        } else {
+            Reply::never()
+        }
     });
     for number in 0..20_000 {
         let pod = pod(&format!("pod-{number}"));
         let message = "no room".to_owned();
         let reason = "Unschedulable";
-        stage.command(Command::ReportFailure { pod, reason, message, nominate: None }).await;
+        fixture.command(Command::ReportFailure { pod, reason, message, nominate: None }).await;
     }
     let (pod, resource_version, node) = (pod("a"), 7, "n1".into());
     let begun = Instant::now();
-    stage.command(Command::Bind { pod, resource_version, node, extender: None }).await;
-    let Change::Bound { uid, failure } = stage.answer().await else { panic!("unexpected") };
+    fixture.command(Command::Bind { pod, resource_version, node, extender: None }).await;
+    let Change::Bound { uid, failure } = fixture.reply().await else { panic!("unexpected") };
     assert_eq!((uid, failure), ("uid-a".into(), None));
     assert_eq!(begun.elapsed(), Duration::ZERO);
 }

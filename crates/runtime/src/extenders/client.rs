@@ -2,23 +2,72 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, Error, Result, anyhow};
 use api::config::{Extender, ExtenderTls};
 use http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::pem::{self, PemObject as _};
 use serde_json::Value;
 use tokio::time::timeout;
+use tracing::{Instrument as _, debug_span};
+
+use super::ExtenderError;
+use crate::api_error::BoxError;
 
 #[cfg(test)]
 mod tests;
 
-/// Bytes of an answer: thousands of nodes, whole.
+/// Maximum length of a response, in bytes: thousands of whole nodes.
 const RESPONSE_BYTES_MAX: usize = 256 << 20;
 
-/// One extender and how to reach it.
+/// Why the configuration of an extender cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ExtenderConfigError {
+    /// `urlPrefix` is not a URL.
+    #[error("urlPrefix")]
+    UrlPrefix(#[source] http::uri::InvalidUri),
+    /// The file of the CA cannot be read.
+    #[error("tlsConfig.caFile {path}")]
+    CaFile {
+        /// Path of the file.
+        path: String,
+        /// Why it cannot be read.
+        #[source]
+        error: std::io::Error,
+    },
+    /// The CA is not PEM.
+    #[error("tlsConfig: the CA")]
+    CaPem(#[source] pem::Error),
+    /// The CA holds no certificate.
+    #[error("tlsConfig: no certificate is in the CA")]
+    CaEmpty,
+    /// A certificate or key cannot be encoded for the client.
+    #[error(transparent)]
+    Encode(#[from] serde_json::Error),
+    /// The client refuses the configuration.
+    #[error("the connection cannot be set up")]
+    Client(#[source] kube::Error),
+}
+
+/// Why a call got no response that can be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ExtenderCallError {
+    /// No response arrived in time.
+    #[error("no answer within {0:?}")]
+    Timeout(Duration),
+    /// The request failed.
+    #[error(transparent)]
+    Request(BoxError),
+    /// The status of the response is not 200.
+    #[error("code {}", .0.as_u16())]
+    Status(StatusCode),
+    /// The body of the response is not JSON.
+    #[error("the answer is not JSON")]
+    Json(#[source] serde_json::Error),
+}
+
+/// The client of one extender.
 pub(super) struct ExtenderClient {
     pub(super) extender: Extender,
     client: kube::Client,
@@ -26,17 +75,18 @@ pub(super) struct ExtenderClient {
 }
 
 impl ExtenderClient {
-    pub(super) fn new(extender: &Extender) -> Result<Self> {
+    pub(super) fn new(extender: &Extender) -> Result<Self, ExtenderConfigError> {
         let address = extender.url_prefix.trim_end_matches('/');
-        let mut config = kube::Config::new(address.parse().context("urlPrefix")?);
-        // An extender may have done what it was asked although it answers 503 or 504.
+        let mut config =
+            kube::Config::new(address.parse().map_err(ExtenderConfigError::UrlPrefix)?);
+        // No retries: an extender may have handled a request that it answers with 503 or 504.
         config.default_retry = false;
         config.read_timeout = None;
         config.write_timeout = None;
         if extender.enable_https {
             let tls = extender.tls.clone().unwrap_or_default();
             let roots = roots(&tls)?;
-            // As upstream: with nothing to verify it by, every certificate will do.
+            // As upstream: without a CA every certificate is accepted.
             config.accept_invalid_certs = tls.insecure || roots.is_empty();
             config.root_cert = (!roots.is_empty()).then_some(roots);
             config.tls_server_name = (!tls.server_name.is_empty()).then(|| tls.server_name.clone());
@@ -46,7 +96,7 @@ impl ExtenderClient {
             config.auth_info.client_certificate_data = encoded(&tls.cert_data)?;
             config.auth_info.client_key_data = encoded(&tls.key_data)?.map(Into::into);
         }
-        let client = kube::Client::try_from(config).context("the connection cannot be set up")?;
+        let client = kube::Client::try_from(config).map_err(ExtenderConfigError::Client)?;
         Ok(Self { extender: extender.clone(), client, limit: extender.http_timeout.to_std() })
     }
 
@@ -56,52 +106,60 @@ impl ExtenderClient {
         Self { extender, client, limit }
     }
 
-    /// Asks for something and returns the answer.
-    pub(super) async fn post(&self, verb: &str, arguments: &Value) -> Result<Value> {
-        let exchange = timeout(self.limit, self.exchange(verb, arguments)).await;
-        let limit = self.limit;
-        exchange.unwrap_or_else(|_| Err(anyhow!("no answer within {limit:?}"))).with_context(|| {
-            format!("failed {verb} with extender at URL {}", self.extender.url_prefix)
+    /// Calls a verb and returns the response.
+    pub(super) async fn post(&self, verb: &str, arguments: &Value) -> Result<Value, ExtenderError> {
+        let url = &self.extender.url_prefix;
+        let span = debug_span!("extender_call", url, verb);
+        let exchange = self.exchange(verb, arguments).instrument(span);
+        let response = timeout(self.limit, exchange).await;
+        let response = response.unwrap_or(Err(ExtenderCallError::Timeout(self.limit)));
+        response.map_err(|error| ExtenderError::Call {
+            verb: verb.to_owned(),
+            url: url.clone(),
+            error,
         })
     }
 
-    async fn exchange(&self, verb: &str, arguments: &Value) -> Result<Value> {
+    async fn exchange(&self, verb: &str, arguments: &Value) -> Result<Value, ExtenderCallError> {
+        let arguments = serde_json::to_vec(arguments);
+        let arguments = arguments.map_err(|error| ExtenderCallError::Request(error.into()))?;
         let request = Request::post(format!("/{verb}"))
             .header("content-type", "application/json")
-            .body(Body::from(serde_json::to_vec(arguments)?))?;
-        let response = self.client.send(request).await?;
+            .body(Body::from(arguments));
+        let request = request.map_err(|error| ExtenderCallError::Request(error.into()))?;
+        let response = self.client.send(request).await;
+        let response = response.map_err(|error| ExtenderCallError::Request(error.into()))?;
         if response.status() != StatusCode::OK {
-            return Err(anyhow!("code {}", response.status().as_u16()));
+            return Err(ExtenderCallError::Status(response.status()));
         }
         let body = http_body_util::Limited::new(response.into_body(), RESPONSE_BYTES_MAX);
-        let bytes = body.collect().await.map_err(|error| anyhow!("{error}"))?.to_bytes();
-        serde_json::from_slice(&bytes).context("the answer is not JSON")
+        let bytes = body.collect().await.map_err(ExtenderCallError::Request)?.to_bytes();
+        serde_json::from_slice(&bytes).map_err(ExtenderCallError::Json)
     }
 
-    /// An answer that makes no sense.
-    pub(super) fn invalid_response(&self, what: &str) -> Error {
-        anyhow!("the extender at URL {} answers wrongly: {what}", self.extender.url_prefix)
+    /// Returns the error for a response that does not have the form of the protocol.
+    pub(super) fn invalid_response(&self, problem: &str) -> ExtenderError {
+        let (url, problem) = (self.extender.url_prefix.clone(), problem.to_owned());
+        ExtenderError::InvalidResponse { url, problem }
     }
 }
 
-/// The certificates by which to know an extender.
-fn roots(tls: &ExtenderTls) -> Result<Vec<Vec<u8>>> {
+/// Returns the certificates of the CA; none if no CA is configured.
+fn roots(tls: &ExtenderTls) -> Result<Vec<Vec<u8>>, ExtenderConfigError> {
     let pem = match (tls.ca_data.is_empty(), tls.ca_file.is_empty()) {
         (false, _) => tls.ca_data.bytes.clone(),
         (true, false) => std::fs::read(&tls.ca_file)
-            .with_context(|| format!("tlsConfig.caFile {}", tls.ca_file))?,
+            .map_err(|error| ExtenderConfigError::CaFile { path: tls.ca_file.clone(), error })?,
         (true, true) => return Ok(Vec::new()),
     };
     let certificates = CertificateDer::pem_slice_iter(&pem).map(|read| Ok(read?.to_vec()));
-    let certificates = certificates.collect::<Result<Vec<_>>>().context("tlsConfig: the CA")?;
-    if certificates.is_empty() {
-        return Err(anyhow!("tlsConfig: no certificate is in the CA"));
-    }
-    Ok(certificates)
+    let certificates = certificates.collect::<Result<Vec<_>, _>>();
+    let certificates = certificates.map_err(ExtenderConfigError::CaPem)?;
+    if certificates.is_empty() { Err(ExtenderConfigError::CaEmpty) } else { Ok(certificates) }
 }
 
-/// Bytes as a kubeconfig holds them.
-fn encoded(data: &api::config::Base64) -> Result<Option<String>> {
+/// Encodes bytes in Base64, as a kubeconfig holds them.
+fn encoded(data: &api::config::Base64) -> Result<Option<String>, serde_json::Error> {
     if data.is_empty() {
         return Ok(None);
     }

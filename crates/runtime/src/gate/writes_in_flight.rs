@@ -1,4 +1,4 @@
-//! Writes that were sent and may still land.
+//! Count of the writes that were sent and may still land.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,19 +8,19 @@ use tokio::time::Instant;
 use super::GateClosed;
 use crate::lease::MARGIN;
 
-/// What is known of the writes of a gate.
+/// The writes of a gate.
 #[derive(Debug, Default)]
 pub(super) struct WritesInFlight(Mutex<InFlightState>);
 
 #[derive(Debug, Default)]
 struct InFlightState {
-    /// Writes that wait for their answer.
+    /// Number of writes without a response.
     unanswered: usize,
-    /// When the last write that got no answer is too old to land.
+    /// Time after which no write without a response can land.
     may_land_until: Option<Instant>,
 }
 
-/// A write on its way. Unless it is [`InFlightWrite::answered`], it may land until [`MARGIN`] after it began.
+/// A write in flight. Unless it is [`InFlightWrite::answered`], it may land until [`MARGIN`] after its start.
 #[derive(Debug)]
 pub struct InFlightWrite {
     in_flight: Arc<WritesInFlight>,
@@ -46,12 +46,12 @@ impl WritesInFlight {
 }
 
 impl InFlightWrite {
-    /// The API server answered. After a 5xx or 408 it may still carry the write out.
+    /// Records the status of the response. After a 5xx or 408 the write may still land.
     pub fn answered(mut self, status: StatusCode) {
         self.may_land = status.is_server_error() || status == StatusCode::REQUEST_TIMEOUT;
     }
 
-    /// The write was not sent at all.
+    /// Records that the write was not sent.
     pub(crate) fn not_sent(mut self) -> GateClosed {
         self.may_land = false;
         GateClosed
@@ -85,7 +85,7 @@ mod tests {
             gate.begin_write().await.unwrap(),
         ];
         refused.answered(StatusCode::CONFLICT);
-        assert!(!gate.is_settled(begun + 2 * MARGIN), "two wait for their answers");
+        assert!(!gate.is_settled(begun + 2 * MARGIN), "two have no response");
         failed.answered(StatusCode::GATEWAY_TIMEOUT);
         drop(lost);
         assert!(!gate.is_settled(begun), "two may still land");
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_closed_gate_lets_nothing_pass_and_counts_nothing() {
+    async fn a_closed_gate_refuses_writes_and_does_not_count_them() {
         let gate = Gate::from(Fence::always());
         let answered = gate.begin_write().await.unwrap();
         gate.close();

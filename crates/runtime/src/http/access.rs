@@ -1,4 +1,4 @@
-//! Who may see what.
+//! Authentication and authorisation of requests.
 
 use std::sync::Arc;
 
@@ -10,20 +10,22 @@ use tracing::warn;
 use super::client_authorities::ClientAuthorities;
 use super::identity::RequestUser;
 use super::paths::AllowedPaths;
-use super::review::{Decision, Reviews};
+use super::review::{Decision, ReviewError, Reviews};
+use super::review_cache::NoRandomNumbers;
+use crate::api_error::Chain;
 
-/// Why a request is not answered.
+/// Why a request is refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// A credential was shown and is not good.
+    /// The credential is invalid.
     Unauthorized,
-    /// The right is missing; this is the text for the user.
+    /// The right is missing; with the text for the user.
     Forbidden(String),
-    /// The API server did not say.
+    /// The API server cannot be asked.
     Unavailable,
 }
 
-/// The gate in front of the routes.
+/// Decides which requests reach the routes.
 pub(super) struct AccessControl {
     allowed: AllowedPaths,
     client_ca: Option<Arc<ClientAuthorities>>,
@@ -35,11 +37,11 @@ impl AccessControl {
         clients: [kube::Client; 2],
         allowed: AllowedPaths,
         client_ca: Option<Arc<ClientAuthorities>>,
-    ) -> anyhow::Result<Self> {
+    ) -> Result<Self, NoRandomNumbers> {
         Ok(Self { allowed, client_ca, reviews: Reviews::new(clients)? })
     }
 
-    /// Lets a request pass or not. `served` says whether there is anything behind its path.
+    /// Checks a request. `served` says whether its path has a page.
     pub(super) async fn check(
         &self,
         request: &Parts,
@@ -47,7 +49,7 @@ impl AccessControl {
         served: bool,
     ) -> Result<(), Refusal> {
         let path = request.uri.path();
-        // Not even a bad credential may keep a probe away: health must not depend on the API server.
+        // Checked before the credential: health probes must not depend on the API server.
         if self.allowed.contains(path) {
             return Ok(());
         }
@@ -60,7 +62,7 @@ impl AccessControl {
                 reason => format!("{text}: {reason}"),
             }))
         };
-        // Strangers who make up paths cause no questions.
+        // Anonymous requests for unknown paths cause no reviews.
         if identity.is_anonymous() && !served {
             return forbidden("");
         }
@@ -76,15 +78,15 @@ impl AccessControl {
         request: &Parts,
         certificates: &[CertificateDer<'static>],
     ) -> Result<RequestUser, Refusal> {
-        let mut shown = false;
+        let mut has_certificate = false;
         if let (Some(client_ca), Some((first, rest))) =
             (&self.client_ca, certificates.split_first())
         {
-            shown = client_ca.knows_any();
+            has_certificate = client_ca.has_any();
             if let Some(identity) = client_ca.proxied(first, rest, &request.headers) {
                 return Ok(identity);
             }
-            if client_ca.vouches_for(first, rest)
+            if client_ca.accepts_client(first, rest)
                 && let Some(identity) = RequestUser::of_certificate(first)
             {
                 return Ok(identity);
@@ -95,13 +97,13 @@ impl AccessControl {
                 Ok(identity) => identity.ok_or(Refusal::Unauthorized),
                 Err(error) => Err(unavailable(&error)),
             },
-            None if shown => Err(Refusal::Unauthorized),
+            None if has_certificate => Err(Refusal::Unauthorized),
             None => Ok(RequestUser::anonymous()),
         }
     }
 }
 
-/// The token of a request. Other schemes are ignored, as upstream does.
+/// Returns the bearer token of a request. Other schemes are ignored, as upstream.
 fn bearer(request: &Parts) -> Result<Option<&str>, Refusal> {
     let Some(value) = request.headers.get(AUTHORIZATION) else { return Ok(None) };
     let value = value.to_str().map_err(|_| Refusal::Unauthorized)?;
@@ -110,7 +112,7 @@ fn bearer(request: &Parts) -> Result<Option<&str>, Refusal> {
     Ok(Some(token).filter(|token| scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()))
 }
 
-fn unavailable(error: &anyhow::Error) -> Refusal {
-    warn!(error = %format_args!("{error:#}"), "cannot ask the API server who may see this server's pages");
+fn unavailable(error: &ReviewError) -> Refusal {
+    warn!(error = %Chain(error), "cannot ask the API server who may see this server's pages");
     Refusal::Unavailable
 }

@@ -2,12 +2,32 @@
 
 use std::sync::Arc;
 
-use anyhow::{Result, ensure};
 use rustls::crypto::CryptoProvider;
 
 use super::certificate::provider;
 
-/// With what TLS is spoken; all that is safe unless something is chosen.
+/// Why a choice of cipher suites or key exchanges cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum CipherError {
+    /// A name is not that of a suite.
+    #[error("{suite:?} is no cipher suite; use names such as {example}")]
+    NotASuite {
+        /// The name.
+        suite: String,
+        /// Name of a suite that is supported.
+        example: String,
+    },
+    /// None of the key exchanges is supported.
+    #[error("none of {curves:?} is spoken, only {supported:?}")]
+    NoKeyExchange {
+        /// Numbers of the chosen key exchanges.
+        curves: Vec<u16>,
+        /// Numbers of the supported key exchanges.
+        supported: Vec<u16>,
+    },
+}
+
+/// Cipher suites and key exchanges; by default all that are safe.
 #[derive(Clone, Debug)]
 pub struct Ciphers(Arc<CryptoProvider>);
 
@@ -18,30 +38,29 @@ impl Default for Ciphers {
 }
 
 impl Ciphers {
-    /// The suites of TLS 1.2 with these names, as IANA has them, and the key exchanges with these
-    /// numbers; all if there are none. Those of TLS 1.3 are always spoken, as in Go. Also returns the
-    /// names of suites that are not spoken.
-    pub fn choose(suites: &[String], curves: &[u16]) -> Result<(Self, Vec<String>)> {
+    /// Chooses the TLS 1.2 suites of these names (IANA) and the key exchanges of these numbers; an empty
+    /// list chooses all. TLS 1.3 suites are always enabled, as in Go. Also returns the names of suites
+    /// that are not supported.
+    pub fn choose(suites: &[String], curves: &[u16]) -> Result<(Self, Vec<String>), CipherError> {
         let mut chosen = CryptoProvider::clone(&provider());
         let name = |suite: &rustls::SupportedCipherSuite| {
             suite.suite().as_str().unwrap_or_default().replace("TLS13_", "TLS_")
         };
-        let spoken: Vec<_> = chosen.cipher_suites.iter().map(name).collect();
-        let mut unspoken = Vec::new();
-        // Go takes two names without their last part.
+        let supported: Vec<_> = chosen.cipher_suites.iter().map(name).collect();
+        let mut unsupported = Vec::new();
+        // Go accepts two names without their last part.
         let suites = suites.iter().map(|suite| match suite.strip_suffix("_POLY1305") {
             Some(_) => format!("{suite}_SHA256"),
             None => suite.clone(),
         });
         let suites: Vec<_> = suites.collect();
         for suite in &suites {
-            ensure!(
-                suite.starts_with("TLS_"),
-                "{suite:?} is no cipher suite; use names such as {}",
-                spoken.last().map_or("", String::as_str)
-            );
-            if !spoken.contains(suite) {
-                unspoken.push(suite.clone());
+            if !suite.starts_with("TLS_") {
+                let example = supported.last().cloned().unwrap_or_default();
+                return Err(CipherError::NotASuite { suite: suite.clone(), example });
+            }
+            if !supported.contains(suite) {
+                unsupported.push(suite.clone());
             }
         }
         if !suites.is_empty() {
@@ -50,11 +69,14 @@ impl Ciphers {
                 .retain(|suite| suite.tls13().is_some() || suites.contains(&name(suite)));
         }
         if !curves.is_empty() {
-            let known: Vec<_> = chosen.kx_groups.iter().map(|kx| u16::from(kx.name())).collect();
+            let supported: Vec<_> =
+                chosen.kx_groups.iter().map(|kx| u16::from(kx.name())).collect();
             chosen.kx_groups.retain(|kx| curves.contains(&u16::from(kx.name())));
-            ensure!(!chosen.kx_groups.is_empty(), "none of {curves:?} is spoken, only {known:?}");
+            if chosen.kx_groups.is_empty() {
+                return Err(CipherError::NoKeyExchange { curves: curves.to_vec(), supported });
+            }
         }
-        Ok((Self(Arc::new(chosen)), unspoken))
+        Ok((Self(Arc::new(chosen)), unsupported))
     }
 
     pub(super) fn provider(&self) -> Arc<CryptoProvider> {
@@ -66,15 +88,17 @@ impl Ciphers {
 mod tests {
     use super::*;
 
-    fn choose(suites: &[&str], curves: &[u16]) -> Result<(usize, usize, Vec<String>)> {
+    type Choice = (usize, usize, Vec<String>);
+
+    fn choose(suites: &[&str], curves: &[u16]) -> Result<Choice, CipherError> {
         let suites: Vec<_> = suites.iter().map(|&suite| suite.to_owned()).collect();
-        let (Ciphers(chosen), unspoken) = Ciphers::choose(&suites, curves)?;
+        let (Ciphers(chosen), unsupported) = Ciphers::choose(&suites, curves)?;
         let old = chosen.cipher_suites.iter().filter(|suite| suite.tls13().is_none());
-        Ok((old.count(), chosen.kx_groups.len(), unspoken))
+        Ok((old.count(), chosen.kx_groups.len(), unsupported))
     }
 
     #[test]
-    fn suites_of_tls_1_2_and_curves_are_those_that_were_chosen() {
+    fn tls_1_2_suites_and_key_exchanges_are_limited_to_the_chosen_ones() {
         let all = choose(&[], &[]).unwrap();
         assert!(all.0 > 2 && all.1 > 1 && all.2.is_empty(), "{all:?}");
         let two =
@@ -85,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn suites_that_are_not_safe_are_told_and_what_is_none_is_refused() {
+    fn unsupported_suites_are_returned_and_unknown_names_are_errors() {
         let old = "TLS_RSA_WITH_AES_128_CBC_SHA";
         assert_eq!(choose(&[old], &[]).unwrap().2, [old]);
         assert!(choose(&["AES"], &[]).unwrap_err().to_string().contains("\"AES\""));

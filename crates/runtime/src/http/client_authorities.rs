@@ -1,32 +1,70 @@
-//! Certificates of clients.
+//! Verification of client certificates.
 //!
-//! During the handshake a client only has to prove that it has the key of its certificate. Who
-//! signed it is checked with each request: so a probe with a strange certificate still gets its
-//! answer, a refused one gets a 401 that says so, and an expired one stops working on an open
-//! connection.
+//! The handshake only requires that a client has the key of its certificate. The chain is verified with
+//! each request: so a probe with an unknown certificate is answered, a rejected certificate gets a 401,
+//! and an expired certificate stops working on an open connection.
 
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use anyhow::Context;
 use http::HeaderMap;
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, UnixTime};
-use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, SignatureScheme};
 
-use super::certificate::{ContentHash, provider, read_bounded};
+use super::certificate::{CertificateError, ContentHash, provider, read_bounded};
 use super::cluster_authentication::{ClusterAuthorities, RequestHeaderConfig};
 use super::identity::{RequestUser, common_name};
 
-/// Authorities that vouch for clients, from a file or from the cluster, and those that vouch for
-/// front proxies, from the cluster. They may change.
+/// Why the authorities of client certificates cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum AuthorityError {
+    /// The file cannot be read.
+    #[error(transparent)]
+    Read(#[from] CertificateError),
+    /// The file holds no usable authority.
+    #[error("client certificate authority {}", .path.display())]
+    File {
+        /// Path of the file.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        error: VerifierError,
+    },
+    /// The cluster's authority of clients is not usable.
+    #[error("the cluster's authority for client certificates")]
+    ClusterClients(#[source] VerifierError),
+    /// The cluster's authority of front proxies is not usable.
+    #[error("the cluster's authority for front proxies")]
+    ClusterProxies(#[source] VerifierError),
+}
+
+/// Why a text holds no usable authority.
+#[derive(Debug, thiserror::Error)]
+pub enum VerifierError {
+    /// The text is malformed.
+    #[error("not in PEM form")]
+    Pem(#[source] pem::Error),
+    /// The PEM holds something else than a certificate.
+    #[error("not a certificate")]
+    Certificate(#[source] rustls::Error),
+    /// The text holds no certificate.
+    #[error("no certificate found; give certificates in PEM form")]
+    Empty,
+    /// The verifier cannot be built from the certificates.
+    #[error(transparent)]
+    Build(#[from] VerifierBuilderError),
+}
+
+/// Authorities of client certificates, from a file or from the cluster, and those of front proxies, from
+/// the cluster. They may change at any time.
 #[derive(Debug)]
 pub(super) struct ClientAuthorities {
-    /// With a file, what the cluster says of clients does not count.
+    /// A file replaces the cluster's authority of clients.
     file: Option<PathBuf>,
     algorithms: WebPkiSupportedAlgorithms,
     current: RwLock<Current>,
@@ -41,52 +79,52 @@ struct Current {
 type Verifier = Arc<dyn ClientCertVerifier>;
 
 impl ClientAuthorities {
-    /// Reads the file, if there is one. Without one nobody is vouched for as long as the cluster did
-    /// not say anything.
-    pub(super) fn new(file: Option<PathBuf>) -> anyhow::Result<Self> {
+    /// Reads the file, if there is one. Without a file no certificate is accepted until
+    /// [`Self::update`].
+    pub(super) fn new(file: Option<PathBuf>) -> Result<Self, AuthorityError> {
         let algorithms = provider().signature_verification_algorithms;
         let client_ca = Self { file, algorithms, current: RwLock::default() };
         client_ca.refresh()?;
         Ok(client_ca)
     }
 
-    /// Reads the file again if it changed. On an error the old authorities stay.
-    pub(super) fn refresh(&self) -> anyhow::Result<bool> {
+    /// Reads the file again. Returns `true` if it has changed. After an error the old authorities stay.
+    pub(super) fn refresh(&self) -> Result<bool, AuthorityError> {
         let Some(file) = &self.file else { return Ok(false) };
         let text = read_bounded(file)?;
-        let taken = self.set_clients(&text);
-        taken.with_context(|| format!("client certificate authority {}", file.display()))
+        self.set_clients(&text).map_err(|error| AuthorityError::File { path: file.clone(), error })
     }
 
-    /// Takes over what the cluster says. Whether it is new. On an error the old authorities stay.
-    pub(super) fn update(&self, new: &ClusterAuthorities) -> anyhow::Result<bool> {
+    /// Uses the authorities of the cluster. Returns `true` if they have changed. After an error the old
+    /// authorities stay.
+    pub(super) fn update(&self, new: &ClusterAuthorities) -> Result<bool, AuthorityError> {
         let clients = match (&self.file, &*new.client_ca) {
             (Some(_), _) => false,
             (None, "") => self.write().clients.take().is_some(),
-            (None, text) => self
-                .set_clients(text.as_bytes())
-                .context("the cluster's authority for client certificates")?,
+            (None, text) => {
+                self.set_clients(text.as_bytes()).map_err(AuthorityError::ClusterClients)?
+            }
         };
         if self.read().proxies.as_ref().map(|proxies| &proxies.0) == new.proxies.as_ref() {
             return Ok(clients);
         }
         let proxies = new.proxies.clone().map(|rules| {
-            let verifier = verifier(rules.ca.as_bytes())
-                .context("the cluster's authority for front proxies")?;
-            anyhow::Ok(Arc::new((rules, verifier)))
+            let verifier = verifier(rules.ca.as_bytes()).map_err(AuthorityError::ClusterProxies)?;
+            Ok::<_, AuthorityError>(Arc::new((rules, verifier)))
         });
         self.write().proxies = proxies.transpose()?;
         Ok(true)
     }
 
-    /// Whether there is anybody who could vouch for a certificate.
-    pub(super) fn knows_any(&self) -> bool {
+    /// Returns `true` if there is an authority of clients or proxies.
+    pub(super) fn has_any(&self) -> bool {
         let current = self.read();
         current.clients.is_some() || current.proxies.is_some()
     }
 
-    /// Whether a certificate is good now, for a client, and signed by one of the authorities.
-    pub(super) fn vouches_for(
+    /// Returns `true` if a certificate is valid now, meant for clients and signed by an authority of
+    /// clients.
+    pub(super) fn accepts_client(
         &self,
         certificate: &CertificateDer,
         intermediates: &[CertificateDer],
@@ -95,7 +133,7 @@ impl ClientAuthorities {
         verifier.is_some_and(|verifier| accepts(&verifier, certificate, intermediates))
     }
 
-    /// The user on whose behalf a front proxy asks, if the certificate is that of one.
+    /// Returns the user that a front proxy names in headers, if the certificate is that of a proxy.
     pub(super) fn proxied(
         &self,
         certificate: &CertificateDer,
@@ -113,7 +151,7 @@ impl ClientAuthorities {
         if allowed { RequestUser::of_headers(headers, rules) } else { None }
     }
 
-    fn set_clients(&self, text: &[u8]) -> anyhow::Result<bool> {
+    fn set_clients(&self, text: &[u8]) -> Result<bool, VerifierError> {
         let contents = ContentHash::of(&[text]);
         if self.read().clients.as_ref().is_some_and(|(known, _)| *known == contents) {
             return Ok(false);
@@ -140,16 +178,18 @@ fn accepts(
     verifier.verify_client_cert(certificate, intermediates, UnixTime::now()).is_ok()
 }
 
-fn verifier(text: &[u8]) -> anyhow::Result<Arc<dyn ClientCertVerifier>> {
+fn verifier(text: &[u8]) -> Result<Verifier, VerifierError> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(text) {
-        roots.add(certificate.context("not in PEM form")?).context("not a certificate")?;
+        roots.add(certificate.map_err(VerifierError::Pem)?).map_err(VerifierError::Certificate)?;
     }
-    anyhow::ensure!(!roots.is_empty(), "no certificate found; give certificates in PEM form");
+    if roots.is_empty() {
+        return Err(VerifierError::Empty);
+    }
     Ok(WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider()).build()?)
 }
 
-/// Lets any certificate through the handshake whose key the client has. See the top of the file.
+/// Accepts any certificate whose key the client has; see the module documentation.
 impl ClientCertVerifier for ClientAuthorities {
     fn client_auth_mandatory(&self) -> bool {
         false

@@ -1,12 +1,11 @@
-//! What the cluster says about who may vouch for whom: the ConfigMap that the API server keeps for
-//! servers like this one, with the authorities of clients and of front proxies.
+//! The cluster's authorities of clients and front proxies, from the ConfigMap that the API server
+//! maintains for extension servers.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
 use futures::TryStreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
@@ -14,53 +13,91 @@ use kube::api::{WatchEvent, WatchParams};
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
-use super::client_authorities::ClientAuthorities;
+use super::client_authorities::{AuthorityError, ClientAuthorities};
+use crate::api_error::Chain;
 
 const NAMESPACE: &str = "kube-system";
 const NAME: &str = "extension-apiserver-authentication";
 
-/// How long one look may take.
+/// Time limit of a read.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long the API server keeps a watch open, and how much longer its end may take to arrive.
+/// Time after which the API server closes a watch, in seconds.
 const WATCH_SECONDS: u32 = 290;
+
+/// Time after which a watch without an end is dead.
 const WATCH_SILENCE_MAX: Duration = Duration::from_mins(5);
-/// Between tries: so soon at first, and not later than that.
+
+/// First delay after a watch has ended; it doubles with each failure.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
+
+/// Longest delay after a watch has ended.
 const RETRY_DELAY_MAX: Duration = Duration::from_mins(1);
 
-/// Follows the ConfigMap.
+/// Why the authorities of the cluster are unknown.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterAuthenticationError {
+    /// The ConfigMap was not returned in time.
+    #[error("ConfigMap {NAMESPACE}/{NAME}: no answer")]
+    NoResponse,
+    /// The ConfigMap cannot be read.
+    #[error("ConfigMap {NAMESPACE}/{NAME}")]
+    Read(#[source] kube::Error),
+    /// A list in the ConfigMap is malformed.
+    #[error("{key} of ConfigMap {NAMESPACE}/{NAME} is not a list of texts")]
+    List {
+        /// Key of the list.
+        key: &'static str,
+        /// Why it cannot be read.
+        #[source]
+        error: serde_json::Error,
+    },
+    /// The ConfigMap cannot be watched.
+    #[error(transparent)]
+    Watch(#[from] kube::Error),
+    /// The watch reported an error.
+    #[error("{0}")]
+    WatchEvent(String),
+    /// The authorities cannot be used.
+    #[error(transparent)]
+    Authorities(#[from] AuthorityError),
+}
+
+type Result<T> = std::result::Result<T, ClusterAuthenticationError>;
+
+/// Reads and watches the ConfigMap.
 pub struct ClusterAuthentication {
     api: Api<ConfigMap>,
     known: ClusterAuthorities,
 }
 
-/// The authorities of a server that runs.
+/// The authorities of a running server, to be read once more.
 pub struct Authorities {
     cluster: ClusterAuthentication,
     client_ca: Arc<ClientAuthorities>,
 }
 
 impl Authorities {
-    /// Looks once, so that it is known whether that works, and the server need not find out later.
+    /// Reads the ConfigMap and passes it to the server. An error shows that the server's own watch cannot
+    /// work either.
     pub async fn look_up(&self) -> Result<()> {
         apply(&self.client_ca, &self.cluster.read().await?.0)
     }
 }
 
-/// What it says.
+/// Contents of the ConfigMap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ClusterAuthorities {
-    /// Authorities of clients, in PEM; empty when there are none.
+    /// Authorities of clients in PEM; empty if there are none.
     pub(super) client_ca: String,
     pub(super) proxies: Option<RequestHeaderConfig>,
 }
 
-/// Who is a front proxy, and where it says on whose behalf it asks.
+/// Authorities of front proxies, and the headers in which these name the user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct RequestHeaderConfig {
-    /// Authorities of proxies, in PEM.
+    /// Authorities of proxies in PEM.
     pub(super) ca: String,
-    /// Common names of proxies; any if there are none.
+    /// Common names of proxies; empty allows any name.
     pub(super) allowed_names: Vec<String>,
     pub(super) user_headers: Vec<String>,
     pub(super) uid_headers: Vec<String>,
@@ -69,29 +106,29 @@ pub(super) struct RequestHeaderConfig {
 }
 
 impl ClusterAuthentication {
-    /// Knows nothing yet.
+    /// Creates a reader that has not read the ConfigMap yet.
     pub fn new(client: kube::Client) -> Self {
         Self { api: Api::namespaced(client, NAMESPACE), known: ClusterAuthorities::default() }
     }
 
-    /// Looks once, so that it is known at the start whether that works.
+    /// Reads the ConfigMap, so that an error is known at the start.
     pub async fn look_up(&mut self) -> Result<()> {
         self.known = self.read().await?.0;
         Ok(())
     }
 
-    /// Those of a server that takes over what is known here.
+    /// Returns a handle that reads the ConfigMap for a running server.
     pub(super) fn authorities(&self, client_ca: Arc<ClientAuthorities>) -> Authorities {
         let cluster = Self { api: self.api.clone(), known: ClusterAuthorities::default() };
         Authorities { cluster, client_ca }
     }
 
-    /// What was seen last.
+    /// Returns the contents that were read last.
     pub(super) fn known(&self) -> &ClusterAuthorities {
         &self.known
     }
 
-    /// Tells of every change, for ever.
+    /// Passes every change to `client_ca`. Does not return.
     pub(super) async fn follow(self, client_ca: Arc<ClientAuthorities>) {
         let mut delay = RETRY_DELAY;
         let mut failed = false;
@@ -100,7 +137,7 @@ impl ClusterAuthentication {
                 Ok(()) => failed = false,
                 Err(error) => {
                     if !failed {
-                        warn!(error = %format_args!("{error:#}"), "cannot follow the authorities of the cluster; those known stay");
+                        warn!(error = %Chain(&error), "cannot follow the authorities of the cluster; those known stay");
                     }
                     failed = true;
                 }
@@ -110,7 +147,7 @@ impl ClusterAuthentication {
         }
     }
 
-    /// Looks, and then watches until the watch ends.
+    /// Reads the ConfigMap and watches it until the watch ends.
     async fn follow_once(&self, client_ca: &ClientAuthorities, delay: &mut Duration) -> Result<()> {
         let (known, version) = self.read().await?;
         apply(client_ca, &known)?;
@@ -129,21 +166,23 @@ impl ClusterAuthentication {
                             &ClusterAuthorities::parse(&map.data.unwrap_or_default())?,
                         )?;
                     }
-                    // What was known stays, as upstream has it.
+                    // The authorities stay in use, as upstream.
                     WatchEvent::Deleted(_) | WatchEvent::Bookmark(_) => {}
-                    WatchEvent::Error(status) => bail!("{}", status.message),
+                    WatchEvent::Error(status) => {
+                        return Err(ClusterAuthenticationError::WatchEvent(status.message));
+                    }
                 }
             }
-            anyhow::Ok(())
+            Ok(())
         };
-        // A watch that is silent for longer than it may last is dead.
+        // A watch that outlives its time limit is dead.
         timeout(WATCH_SILENCE_MAX, watch).await.unwrap_or(Ok(()))
     }
 
     async fn read(&self) -> Result<(ClusterAuthorities, String)> {
         let map = timeout(READ_TIMEOUT, self.api.get(NAME)).await;
-        let map = map.context("no answer").and_then(|map| Ok(map?));
-        let map = map.with_context(|| format!("ConfigMap {NAMESPACE}/{NAME}"))?;
+        let map = map.map_err(|_| ClusterAuthenticationError::NoResponse)?;
+        let map = map.map_err(ClusterAuthenticationError::Read)?;
         let known = ClusterAuthorities::parse(&map.data.unwrap_or_default())?;
         Ok((known, map.metadata.resource_version.unwrap_or_default()))
     }
@@ -157,16 +196,15 @@ fn apply(client_ca: &ClientAuthorities, known: &ClusterAuthorities) -> Result<()
 }
 
 impl ClusterAuthorities {
-    /// Reads the ConfigMap. A list that cannot be read is an error: an empty one would allow more.
+    /// Parses the ConfigMap. A malformed list is an error, since an empty one would allow more.
     pub(super) fn parse(data: &BTreeMap<String, String>) -> Result<Self> {
         let text = |key: &str| data.get(key).map_or("", String::as_str).trim().to_owned();
-        let list = |key: &str| -> Result<Vec<String>> {
+        let list = |key: &'static str| -> Result<Vec<String>> {
             let Some(text) = data.get(key).filter(|text| !text.is_empty()) else {
                 return Ok(Vec::new());
             };
-            let names: Vec<String> = serde_json::from_str(text).with_context(|| {
-                format!("{key} of ConfigMap {NAMESPACE}/{NAME} is not a list of texts")
-            })?;
+            let names: Vec<String> = serde_json::from_str(text)
+                .map_err(|error| ClusterAuthenticationError::List { key, error })?;
             Ok(names.into_iter().map(|name| name.trim().to_owned()).collect())
         };
         let ca = text("requestheader-client-ca-file");

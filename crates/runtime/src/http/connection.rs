@@ -1,4 +1,4 @@
-//! Connections: how many, for how long, and how they end.
+//! Connections of the server: their number, their time limits and their end.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -23,49 +23,72 @@ use tracing::{debug, info, warn};
 
 use super::TlsMin;
 use super::access::AccessControl;
-use super::certificate::CertificateResolver;
+use super::certificate::{CertificateError, CertificateResolver};
 use super::ciphers::Ciphers;
-use super::client_authorities::ClientAuthorities;
+use super::client_authorities::{AuthorityError, ClientAuthorities};
 use super::cluster_authentication::ClusterAuthentication;
 use super::routes::{PageResponse, Routes, failure, refuse, without_body};
+use crate::api_error::Chain;
 
-/// Connections at a time. Probes and scrapers need a handful.
+/// Maximum number of connections; probes and scrapers need about ten.
 const CONNECTIONS_MAX: usize = 256;
-/// For the handshake, and from there to the end of the first request's head.
+
+/// Time limit of the handshake, and from there to the end of the first request's head.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a connection may be without a request, as upstream has it.
+
+/// Time without a request after which a connection is closed; upstream's value.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
-/// For one answer; the questions to the API server have limits of their own.
+
+/// Time limit of a response; reviews have their own.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long requests may go on after the end was announced, as upstream has it.
+
+/// Time for requests in flight at shutdown; upstream's value.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
-/// Between looks at the files of certificates.
+
+/// Time between reads of the files of certificates.
 const CERTIFICATE_CHECK_INTERVAL: Duration = Duration::from_secs(5);
-/// Wait after a failure to accept, such as no file descriptors left.
+
+/// Delay after `accept` failed, such as for lack of file descriptors.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// All headers of a request. Tokens are the longest, with a few kilobytes.
+/// Maximum length of all headers, in bytes; tokens are the longest, with a few kilobytes.
 const HEADER_BYTES_MAX: usize = 64 * 1024;
+
+/// Maximum number of headers.
 const HEADERS_MAX: usize = 100;
-/// No page takes a body; a small one is ignored.
+
+/// Maximum length of a request's body, in bytes. No page reads it.
 const BODY_BYTES_MAX: u64 = 64 * 1024;
-/// Requests at a time on one HTTP/2 connection.
+
+/// Maximum number of concurrent streams per HTTP/2 connection.
 const STREAMS_MAX: u32 = 100;
-/// Streams that a client opened and reset before we came to them; more is an attack.
+
+/// Maximum number of streams reset before they were accepted; more is an attack.
 const RESET_STREAMS_MAX: usize = 20;
-/// What a client may send ahead of our reading, by stream and by connection.
+
+/// Flow-control windows of streams and connections, in bytes.
 const WINDOW_BYTES: u32 = 64 * 1024;
-/// Answers that wait to be sent, by stream.
+
+/// Maximum length of unsent data per stream, in bytes.
 const SEND_BUFFER_BYTES_MAX: usize = 256 * 1024;
 
-/// How TLS is spoken.
+/// Why the certificates were not read again.
+#[derive(Debug, thiserror::Error)]
+enum RefreshError {
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
+    #[error(transparent)]
+    Authorities(#[from] AuthorityError),
+}
+
+/// Configures TLS.
 pub(super) fn tls(
     certificate: &Arc<CertificateResolver>,
     client_ca: Option<&Arc<ClientAuthorities>>,
     tls_min: TlsMin,
     ciphers: &Ciphers,
     http2: bool,
-) -> anyhow::Result<TlsAcceptor> {
+) -> Result<TlsAcceptor, rustls::Error> {
     let versions = match tls_min {
         TlsMin::V1_2 => &[&TLS13, &TLS12][..],
         TlsMin::V1_3 => &[&TLS13],
@@ -86,7 +109,7 @@ pub(super) fn tls(
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// Everything that connections share.
+/// State shared by all connections.
 pub(super) struct Connections {
     tls: TlsAcceptor,
     http: Builder<TokioExecutor>,
@@ -94,7 +117,7 @@ pub(super) struct Connections {
     routes: Routes,
     pub(super) certificate: Arc<CertificateResolver>,
     client_ca: Option<Arc<ClientAuthorities>>,
-    /// Whether others wait for the permit of an idle connection.
+    /// New connections wait for the permit of an idle one.
     at_capacity: watch::Sender<bool>,
     shutdown: CancellationToken,
 }
@@ -121,12 +144,12 @@ impl Connections {
         }
     }
 
-    /// Who vouches for clients, if anybody may.
+    /// Returns the authorities of clients, if client certificates are requested.
     pub(super) fn client_ca(&self) -> Option<&Arc<ClientAuthorities>> {
         self.client_ca.as_ref()
     }
 
-    /// Takes connections until the end is announced, then lets them end in a bounded time.
+    /// Accepts connections until `shutdown` completes, then closes them within [`SHUTDOWN_GRACE`].
     pub(super) async fn run(
         self,
         listener: TcpListener,
@@ -165,7 +188,7 @@ impl Connections {
         }
     }
 
-    /// Takes a connection once there is a permit for it. The rest waits in the system's queue.
+    /// Accepts a connection once there is a permit for it; others wait in the system's backlog.
     async fn accept(
         &self,
         listener: &TcpListener,
@@ -188,7 +211,7 @@ impl Connections {
         }
     }
 
-    /// Reads certificates again when their files change, for ever.
+    /// Reads certificates again when their files change. Does not return.
     async fn refresh(self: Arc<Self>) {
         let mut ticks = interval(CERTIFICATE_CHECK_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -202,7 +225,7 @@ impl Connections {
             match &result {
                 Ok(true) => info!("certificates of the HTTPS server were read again"),
                 Err(error) if !failed => {
-                    warn!(error = %format_args!("{error:#}"), "cannot read certificates again; the old ones stay");
+                    warn!(error = %Chain(error), "cannot read certificates again; the old ones stay");
                 }
                 _ => {}
             }
@@ -210,14 +233,14 @@ impl Connections {
         }
     }
 
-    fn refresh_now(&self) -> anyhow::Result<bool> {
+    fn refresh_now(&self) -> Result<bool, RefreshError> {
         let own = self.certificate.refresh();
         let clients = self.client_ca.as_ref().map_or(Ok(false), |client_ca| client_ca.refresh());
         Ok(own? | clients?)
     }
 
     async fn handle(self: Arc<Self>, stream: TcpStream, _permit: OwnedSemaphorePermit) {
-        // Answers are small and written whole.
+        // Responses are small and written at once, so delaying them gains nothing.
         let _ = stream.set_nodelay(true);
         let hello = timeout(HANDSHAKE_TIMEOUT, self.tls.accept(stream));
         let Some(hello) = self.shutdown.run_until_cancelled(hello).await else { return };
@@ -249,7 +272,7 @@ impl Connections {
             () = self.shutdown.cancelled() => {}
             () = activity.idle(self.at_capacity.subscribe()) => {}
         }
-        // Requests under way are answered, new ones are not taken.
+        // Requests in flight are answered, new ones are not accepted.
         connection.as_mut().graceful_shutdown();
         let _ = timeout(SHUTDOWN_GRACE, connection).await;
     }
@@ -307,7 +330,7 @@ fn http(http2: bool) -> Builder<TokioExecutor> {
     if http2 { builder } else { builder.http1_only() }
 }
 
-/// What a connection is doing. A client that reads an answer slowly counts as quiet, too.
+/// Activity of a connection. A client that reads a response slowly counts as idle.
 struct Activity {
     state: Mutex<ActivityState>,
     changed: Notify,
@@ -315,15 +338,15 @@ struct Activity {
 
 #[derive(Clone, Copy, PartialEq)]
 struct ActivityState {
-    /// Requests under way.
+    /// Number of requests in flight.
     requests: usize,
-    /// When the last one ended, or the connection began.
+    /// End of the last request, or start of the connection.
     since: Instant,
-    /// Whether there was any.
+    /// There was a request.
     served: bool,
 }
 
-/// A request under way.
+/// A request in flight.
 struct RequestGuard(Arc<Activity>);
 
 impl Activity {
@@ -349,8 +372,8 @@ impl Activity {
         *self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends when the connection was quiet for too long. While others wait for its permit it may not
-    /// be quiet at all, once it had its first request.
+    /// Returns once the connection was idle for too long: at once after its first request if others wait
+    /// for its permit.
     async fn idle(&self, mut at_capacity: watch::Receiver<bool>) {
         loop {
             let state = self.state();
@@ -390,8 +413,8 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_connection_without_a_request_ends_soon() {
-        let (_crowded, receiver) = watch::channel(true);
+    async fn a_connection_without_a_request_ends_after_the_handshake_timeout() {
+        let (_at_capacity, receiver) = watch::channel(true);
         let (activity, start) = (Activity::new(), Instant::now());
         activity.idle(receiver).await;
         assert_eq!(start.elapsed(), HANDSHAKE_TIMEOUT);
@@ -399,7 +422,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_idle_time_runs_from_the_end_of_the_last_request() {
-        let (_crowded, receiver) = watch::channel(false);
+        let (_at_capacity, receiver) = watch::channel(false);
         let (activity, start) = (Activity::new(), Instant::now());
         let first = activity.start();
         let second = activity.start();
@@ -414,7 +437,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_idle_connection_makes_place_when_others_wait() {
+    async fn an_idle_connection_ends_when_others_wait() {
         let (at_capacity, receiver) = watch::channel(false);
         let (activity, start) = (Activity::new(), Instant::now());
         drop(activity.start());
@@ -428,8 +451,8 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_busy_connection_keeps_its_place_when_others_wait() {
-        let (_crowded, receiver) = watch::channel(true);
+    async fn a_busy_connection_does_not_end_when_others_wait() {
+        let (_at_capacity, receiver) = watch::channel(true);
         let (activity, start) = (Activity::new(), Instant::now());
         let busy = activity.start();
         tokio::spawn(async move {

@@ -1,4 +1,4 @@
-//! Health checks in the form that Kubernetes components have.
+//! Health checks in the form of Kubernetes components.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -9,17 +9,17 @@ use tracing::{info, warn};
 
 use crate::metrics::Metrics;
 
-/// One thing that can be well or not.
+/// One check of a health page.
 #[derive(Clone)]
 pub struct HealthCheck {
-    /// Its name, which is part of a path.
+    /// Name, which is part of a path.
     pub name: &'static str,
-    /// Says what is wrong. It must be quick and must not wait for anybody.
+    /// Runs the check; an error is the reason why it fails. Must not block.
     pub run: Arc<dyn Fn() -> Result<(), String> + Send + Sync>,
 }
 
 impl HealthCheck {
-    /// A check.
+    /// Creates a check.
     pub fn new(
         name: &'static str,
         run: impl Fn() -> Result<(), String> + Send + Sync + 'static,
@@ -27,16 +27,16 @@ impl HealthCheck {
         Self { name, run: Arc::new(run) }
     }
 
-    /// Well as long as the process answers.
+    /// Returns a check that always passes.
     pub fn ping() -> Self {
         Self::new("ping", || Ok(()))
     }
 }
 
-/// The checks of one path.
+/// The checks of one page.
 pub(super) struct Health {
     name: &'static str,
-    /// Each with whether it passed when it was last run.
+    /// Checks, each with its last result.
     checks: Vec<(HealthCheck, AtomicBool)>,
     metrics: Metrics,
 }
@@ -50,17 +50,17 @@ impl Health {
         Self { name, checks, metrics }
     }
 
-    /// Without a slash.
+    /// Returns the path without its slash.
     pub(super) fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Whether there is a check of that name.
+    /// Returns `true` if there is a check of this name.
     pub(super) fn has(&self, name: &str) -> bool {
         self.checks.iter().any(|(check, _)| check.name == name)
     }
 
-    /// Runs all checks that the query does not exclude.
+    /// Runs all checks that the query does not exclude. Returns status and text of the page.
     pub(super) fn all(&self, query: &str) -> (StatusCode, String) {
         let mut verbose = false;
         let mut excluded: Vec<String> = Vec::new();
@@ -71,7 +71,7 @@ impl Health {
                 _ => {}
             }
         }
-        let (well, mut text) = self.report(&mut excluded);
+        let (passed, mut text) = self.report(&mut excluded);
         if !excluded.is_empty() {
             excluded.sort_unstable();
             excluded.dedup();
@@ -82,7 +82,7 @@ impl Health {
                 format_args!("warn: some health checks cannot be excluded: no matches for {names}"),
             );
         }
-        if !well {
+        if !passed {
             line(&mut text, format_args!("{} check failed", self.name));
             return (StatusCode::INTERNAL_SERVER_ERROR, text);
         }
@@ -93,7 +93,7 @@ impl Health {
         (StatusCode::OK, text)
     }
 
-    /// Runs one check; `None` if there is none of that name.
+    /// Runs one check. Returns `None` if there is none of this name.
     pub(super) fn one(&self, name: &str) -> Option<(StatusCode, String)> {
         let (check, _) = self.checks.iter().find(|(check, _)| check.name == name)?;
         Some(match (check.run)() {
@@ -104,34 +104,34 @@ impl Health {
         })
     }
 
-    /// A line for each check. Names that were found are taken out of `excluded`.
+    /// Runs the checks and returns a line for each. Removes the names of checks from `excluded`.
     fn report(&self, excluded: &mut Vec<String>) -> (bool, String) {
-        let (mut well, mut text) = (true, String::new());
-        let asked = excluded.clone();
-        for (check, was_well) in &self.checks {
-            if asked.iter().any(|name| name == check.name) {
+        let (mut passed, mut text) = (true, String::new());
+        let requested = excluded.clone();
+        for (check, had_passed) in &self.checks {
+            if requested.iter().any(|name| name == check.name) {
                 excluded.retain(|name| name != check.name);
                 line(&mut text, format_args!("[+]{} excluded: ok", check.name));
                 continue;
             }
             let result = (check.run)();
-            self.log(check.name, &result, was_well);
+            self.log(check.name, &result, had_passed);
             self.metrics.record_health_check(check.name, self.name, result.is_ok());
             if result.is_ok() {
                 line(&mut text, format_args!("[+]{} ok", check.name));
                 continue;
             }
-            // Anybody may read this page, so the reason is in the log and on the check's own.
+            // This page needs no credential, so the reason is only in the log and on the check's page.
             line(&mut text, format_args!("[-]{} failed: reason withheld", check.name));
-            well = false;
+            passed = false;
         }
-        (well, text)
+        (passed, text)
     }
 
-    /// Logs only when the answer changes, since anybody may ask as often as they like.
-    fn log(&self, name: &str, result: &Result<(), String>, was_well: &AtomicBool) {
-        let well = result.is_ok();
-        if was_well.swap(well, Ordering::Relaxed) == well {
+    /// Logs changes of the result only, since requests need no credential.
+    fn log(&self, name: &str, result: &Result<(), String>, had_passed: &AtomicBool) {
+        let passes = result.is_ok();
+        if had_passed.swap(passes, Ordering::Relaxed) == passes {
             return;
         }
         match result {
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_those_of_kubernetes() {
+    fn pages_have_the_texts_of_kubernetes() {
         let good = Health::new("healthz", Vec::new(), Metrics::new("x"));
         let table = [
             (&good, "", 200, "ok"),
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_check_tells_its_reason() {
+    fn the_page_of_a_check_shows_its_reason() {
         let (status, text) = health().one("sync").unwrap();
         assert_eq!(status, 500);
         assert_eq!(text, "internal server error: handlers are not fully synchronized\n");

@@ -1,4 +1,4 @@
-//! Who somebody is.
+//! Users of requests, from tokens, certificates and the headers of front proxies.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -15,7 +15,7 @@ use super::cluster_authentication::RequestHeaderConfig;
 const ANONYMOUS: &str = "system:anonymous";
 const AUTHENTICATED: &str = "system:authenticated";
 const UNAUTHENTICATED: &str = "system:unauthenticated";
-/// Tells in audit logs which credential was used.
+/// Key of the credential in audit logs.
 const CREDENTIAL: &str = "authentication.kubernetes.io/credential-id";
 
 const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
@@ -31,7 +31,7 @@ pub(super) struct RequestUser {
 }
 
 impl RequestUser {
-    /// Somebody who shows no credential.
+    /// Returns the user of requests without a credential.
     pub(super) fn anonymous() -> Self {
         Self::new(ANONYMOUS.to_owned(), vec![UNAUTHENTICATED.to_owned()])
     }
@@ -40,7 +40,7 @@ impl RequestUser {
         self.user == ANONYMOUS
     }
 
-    /// The user of a token, by the API server's word. Nobody if it has no name.
+    /// Returns the user of a token review, or `None` if it has no name.
     pub(super) fn of_token(info: UserInfo) -> Option<Self> {
         let user = info.username.filter(|user| !user.is_empty())?;
         let mut identity = Self::new(user, info.groups.unwrap_or_default());
@@ -49,8 +49,8 @@ impl RequestUser {
         Some(identity.authenticated())
     }
 
-    /// The user of a certificate that was verified: its common name, its organizations as groups.
-    /// Nobody if it has no name.
+    /// Returns the user of a verified certificate, or `None` if it has no common name. Its organizations
+    /// are the groups.
     pub(super) fn of_certificate(certificate: &CertificateDer) -> Option<Self> {
         let parsed = x509_cert::Certificate::from_der(certificate).ok()?;
         let (mut user, mut groups) = (String::new(), Vec::new());
@@ -63,7 +63,7 @@ impl RequestUser {
             if !known {
                 continue;
             }
-            // A name that cannot be read is a name that was not checked.
+            // A certificate with an unreadable name is not accepted.
             let value = std::str::from_utf8(attribute.value.value()).ok().filter(|_| text)?;
             if attribute.oid == COMMON_NAME {
                 value.clone_into(&mut user);
@@ -80,7 +80,7 @@ impl RequestUser {
         Some(identity.authenticated())
     }
 
-    /// The user that a front proxy names in headers. Nobody if there is no name.
+    /// Returns the user that a front proxy names in headers, or `None` if there is no name.
     pub(super) fn of_headers(headers: &HeaderMap, rules: &RequestHeaderConfig) -> Option<Self> {
         let first = |names: &[String]| {
             let mut values = names.iter().filter_map(|name| text(headers.get(name)?));
@@ -91,7 +91,7 @@ impl RequestUser {
         let mut identity = Self::new(first(&rules.user_headers)?, groups);
         identity.uid = first(&rules.uid_headers);
         for prefix in rules.extra_prefixes.iter().map(|prefix| prefix.to_lowercase()) {
-            // Names of headers are in lower case here.
+            // `HeaderName` is always in lower case.
             let extra = headers.iter().filter_map(|(name, value)| {
                 Some((decoded(name.as_str().strip_prefix(&prefix)?), text(value)?))
             });
@@ -115,7 +115,7 @@ impl RequestUser {
     }
 }
 
-/// The common name of a certificate, if it has one.
+/// Returns the common name of a certificate, if it has one.
 pub(super) fn common_name(certificate: &CertificateDer) -> Option<String> {
     RequestUser::of_certificate(certificate).map(|identity| identity.user)
 }
@@ -124,9 +124,9 @@ fn text(value: &HeaderValue) -> Option<String> {
     std::str::from_utf8(value.as_bytes()).ok().map(str::to_owned)
 }
 
-/// A key of extra data as it was before it became part of a header's name.
+/// Decodes a key of extra data, which is percent-encoded in the header's name.
 fn decoded(key: &str) -> String {
-    // Only the percent signs mean anything here; in forms these two do as well.
+    // The decoder is that of forms, where these two characters are special as well.
     let key = key.replace('+', "%2B").replace('&', "%26");
     let mut pairs = form_urlencoded::parse(key.as_bytes());
     pairs.next().map_or_else(String::new, |(key, _)| key.into_owned())
@@ -170,14 +170,14 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_without_a_name_is_nobody() {
+    fn a_certificate_without_a_common_name_has_no_user() {
         let certificate = certificate(&[(DnType::OrganizationName, "monitoring")]);
         assert_eq!(RequestUser::of_certificate(&certificate), None);
         assert_eq!(RequestUser::of_certificate(&CertificateDer::from(vec![0x30, 0x80])), None);
     }
 
     #[test]
-    fn a_token_without_a_user_is_nobody() {
+    fn a_token_review_without_a_user_name_has_no_user() {
         assert_eq!(RequestUser::of_token(UserInfo::default()), None);
         let info = UserInfo { username: Some("a".to_owned()), ..UserInfo::default() };
         assert_eq!(RequestUser::of_token(info).unwrap().groups, [AUTHENTICATED]);

@@ -1,8 +1,24 @@
 //! Paths that need no identity.
 
-use anyhow::ensure;
+/// Why a list of paths cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum AllowedPathError {
+    /// A path has a star in the middle.
+    #[error("--authorization-always-allow-paths: {0:?} has a * that is not at its end")]
+    Star(String),
+    /// A prefix does not end at a slash.
+    #[error(
+        "--authorization-always-allow-paths: {path:?} would also allow paths of other names; write {suggestion:?}"
+    )]
+    Prefix {
+        /// The path.
+        path: String,
+        /// A prefix that ends at a slash.
+        suggestion: String,
+    },
+}
 
-/// Exact paths and prefixes.
+/// A list of exact paths and prefixes.
 #[derive(Debug)]
 pub(super) struct AllowedPaths {
     exact: Vec<String>,
@@ -10,8 +26,8 @@ pub(super) struct AllowedPaths {
 }
 
 impl AllowedPaths {
-    /// Reads upstream's form: a path, or a path that ends in `*`.
-    pub(super) fn new(paths: &[String]) -> anyhow::Result<Self> {
+    /// Parses upstream's form: a path, or a path that ends in `*`.
+    pub(super) fn new(paths: &[String]) -> Result<Self, AllowedPathError> {
         let (mut exact, mut prefixes) = (Vec::new(), Vec::new());
         for path in paths {
             let bare = path.strip_prefix('/').unwrap_or(path);
@@ -19,22 +35,20 @@ impl AllowedPaths {
                 Some(prefix) => (prefix, true),
                 None => (bare, false),
             };
-            ensure!(
-                !prefix.contains('*'),
-                "--authorization-always-allow-paths: {path:?} has a * that is not at its end"
-            );
-            ensure!(
-                !is_prefix || prefix.is_empty() || prefix.ends_with('/'),
-                "--authorization-always-allow-paths: {path:?} would also allow paths of other names; write {:?}",
-                format!("/{prefix}/*")
-            );
+            if prefix.contains('*') {
+                return Err(AllowedPathError::Star(path.clone()));
+            }
+            if is_prefix && !prefix.is_empty() && !prefix.ends_with('/') {
+                let suggestion = format!("/{prefix}/*");
+                return Err(AllowedPathError::Prefix { path: path.clone(), suggestion });
+            }
             if is_prefix { &mut prefixes } else { &mut exact }.push(format!("/{prefix}"));
         }
         Ok(Self { exact, prefixes })
     }
 
-    /// Whether a path is on the list. Both this and the routes look at the path as it was sent, so
-    /// no way of writing a path can mean one thing here and another there.
+    /// Returns `true` if a path is on the list. The routes also compare the path as it was sent, so no
+    /// encoding of a path can pass here and mean another page there.
     pub(super) fn contains(&self, path: &str) -> bool {
         self.exact.iter().any(|exact| exact == path)
             || self.prefixes.iter().any(|prefix| path.starts_with(prefix.as_str()))

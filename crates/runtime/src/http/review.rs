@@ -1,38 +1,60 @@
-//! Questions to the API server: whose token is this, and may they do that?
+//! Token reviews and access reviews by the API server, with a cache.
 
 use std::time::Duration;
 
-use anyhow::Context;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec};
 use k8s_openapi::api::authorization::v1::{
     NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
 };
 use kube::Api;
 use kube::api::PostParams;
-use tokio::sync::Semaphore;
+use tokio::sync::{AcquireError, Semaphore};
 use tokio::time::timeout;
 
 use super::identity::RequestUser;
-use super::review_cache::{KeyHasher, ReviewCache};
+use super::review_cache::{KeyHasher, NoRandomNumbers, ReviewCache};
 
-/// How long an answer counts: a token or a right that was taken away works no longer than this.
+/// Lifetime of a cached review, and so of a token or right that was revoked.
 const CACHE_TTL: Duration = Duration::from_secs(10);
-/// Answers kept of each kind. Scrapers are few; more is a flood.
+
+/// Maximum number of cached reviews of each kind; there are only a few scrapers.
 const CACHED_REVIEWS_MAX: usize = 1024;
-/// Questions of each kind under way, so that a flood of requests here is none at the API server.
+
+/// Maximum number of reviews of each kind in flight, which protects the API server from a flood.
 const REVIEWS_IN_FLIGHT_MAX: usize = 8;
-/// How long to wait for an answer, time in the queue included.
+
+/// Time limit of a review, including the wait for a permit.
 const REVIEW_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What the API server says about a right.
+/// Why a review has no result.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ReviewError {
+    #[error("token review")]
+    Token(#[source] ReviewRequestError),
+    #[error("access review")]
+    Access(#[source] ReviewRequestError),
+}
+
+/// Why the request of a review failed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ReviewRequestError {
+    #[error("no answer for {REVIEW_TIMEOUT:?}")]
+    Timeout,
+    #[error(transparent)]
+    Permit(#[from] AcquireError),
+    #[error(transparent)]
+    Request(#[from] kube::Error),
+}
+
+/// Result of an access review.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
     Allowed,
-    /// With the reason, which may be empty.
+    /// Denied for this reason, which may be empty.
     Denied(String),
 }
 
-/// Asks, and remembers answers.
+/// Requests reviews and caches their results.
 pub(super) struct Reviews {
     token_client: kube::Client,
     access_client: kube::Client,
@@ -44,8 +66,8 @@ pub(super) struct Reviews {
 }
 
 impl Reviews {
-    /// Asks with the first client whose token it is, and with the second who may do what.
-    pub(super) fn new(clients: [kube::Client; 2]) -> anyhow::Result<Self> {
+    /// Creates reviews with a client for tokens and one for access.
+    pub(super) fn new(clients: [kube::Client; 2]) -> Result<Self, NoRandomNumbers> {
         let [token_client, access_client] = clients;
         Ok(Self {
             token_client,
@@ -58,8 +80,8 @@ impl Reviews {
         })
     }
 
-    /// Whose token it is; `None` if it is nobody's. An error means that nobody knows.
-    pub(super) async fn token(&self, token: &str) -> anyhow::Result<Option<RequestUser>> {
+    /// Returns the user of a token, or `None` if the token is invalid.
+    pub(super) async fn token(&self, token: &str) -> Result<Option<RequestUser>, ReviewError> {
         let key = self.hasher.key([token]);
         if let Some(identity) = self.tokens.get(&key) {
             return Ok(identity);
@@ -68,7 +90,7 @@ impl Reviews {
         let review = TokenReview { spec, ..TokenReview::default() };
         let review = create_review(&self.token_client, &self.token_permits, &review)
             .await
-            .context("token review")?;
+            .map_err(ReviewError::Token)?;
         let status = review.status.unwrap_or_default();
         let accepted =
             status.authenticated == Some(true) && status.error.is_none_or(|error| error.is_empty());
@@ -77,13 +99,13 @@ impl Reviews {
         Ok(identity)
     }
 
-    /// Whether somebody may do something. An error means that nobody knows.
+    /// Returns whether a user may use a verb on a path.
     pub(super) async fn access(
         &self,
         identity: &RequestUser,
         verb: &str,
         path: &str,
-    ) -> anyhow::Result<Decision> {
+    ) -> Result<Decision, ReviewError> {
         let key = self.hasher.key(parts(identity, verb, path).iter().map(AsRef::as_ref));
         if let Some(decision) = self.decisions.get(&key) {
             return Ok(decision);
@@ -101,7 +123,7 @@ impl Reviews {
         let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
         let review = create_review(&self.access_client, &self.decision_permits, &review)
             .await
-            .context("access review")?;
+            .map_err(ReviewError::Access)?;
         let status = review.status.unwrap_or_default();
         let decision = if status.allowed && status.denied != Some(true) {
             Decision::Allowed
@@ -113,7 +135,11 @@ impl Reviews {
     }
 }
 
-async fn create_review<K>(client: &kube::Client, asked: &Semaphore, review: &K) -> anyhow::Result<K>
+async fn create_review<K>(
+    client: &kube::Client,
+    permits: &Semaphore,
+    review: &K,
+) -> Result<K, ReviewRequestError>
 where
     K: kube::Resource<Scope = k8s_openapi::ClusterResourceScope>
         + Clone
@@ -123,14 +149,14 @@ where
     K::DynamicType: Default,
 {
     let api: Api<K> = Api::all(client.clone());
-    let answer = timeout(REVIEW_TIMEOUT, async {
-        let _permit = asked.acquire().await?;
-        anyhow::Ok(api.create(&PostParams::default(), review).await?)
+    let response = timeout(REVIEW_TIMEOUT, async {
+        let _permit = permits.acquire().await?;
+        Ok(api.create(&PostParams::default(), review).await?)
     });
-    answer.await.with_context(|| format!("no answer for {REVIEW_TIMEOUT:?}"))?
+    response.await.unwrap_or(Err(ReviewRequestError::Timeout))
 }
 
-/// Everything that an answer depends on.
+/// Returns everything that an access review depends on.
 fn parts<'a>(
     identity: &'a RequestUser,
     verb: &'a str,

@@ -1,4 +1,4 @@
-//! Answers that are remembered for a short time under keys from which nothing can be read.
+//! A cache of reviews with a short lifetime; its keys are hashes, so that it holds no tokens.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -9,20 +9,25 @@ use ring::hmac;
 use ring::rand::SystemRandom;
 use tokio::time::Instant;
 
-/// A hash of what an answer depends on, keyed with a secret of this process.
+/// HMAC of everything that a review depends on, with a secret of this process.
 pub(super) type CacheKey = [u8; SHA256_OUTPUT_LEN];
 
-/// Makes keys.
+/// The system has no random numbers for a secret.
+#[derive(Debug, thiserror::Error)]
+#[error("the system gives no random numbers")]
+pub struct NoRandomNumbers;
+
+/// Computes keys.
 pub(super) struct KeyHasher(hmac::Key);
 
 impl KeyHasher {
-    pub(super) fn new() -> anyhow::Result<Self> {
+    pub(super) fn new() -> Result<Self, NoRandomNumbers> {
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())
-            .map_err(|_| anyhow::anyhow!("the system gives no random numbers"))?;
+            .map_err(|_| NoRandomNumbers)?;
         Ok(Self(key))
     }
 
-    /// The key of a list of parts. Lengths go in, so that parts cannot run into each other.
+    /// Returns the key of a list of parts. Lengths are hashed too, so that `ab, c` and `a, bc` differ.
     pub(super) fn key<'a>(&self, parts: impl IntoIterator<Item = &'a str>) -> CacheKey {
         let mut context = hmac::Context::with_key(&self.0);
         for part in parts {
@@ -35,7 +40,7 @@ impl KeyHasher {
     }
 }
 
-/// A bounded number of answers, each for a bounded time.
+/// A cache with a maximum number of entries, each with a maximum age.
 pub(super) struct ReviewCache<V> {
     time_to_live: Duration,
     count_max: usize,
@@ -60,7 +65,7 @@ impl<V: Clone> ReviewCache<V> {
             entries.retain(|_, (until, _)| now < *until);
         }
         if entries.len() >= self.count_max && !entries.contains_key(&key) {
-            // All are fresh: somebody floods us. Starting over costs a few questions.
+            // All entries are fresh, so this is a flood. Starting over costs a few reviews.
             entries.clear();
         }
         entries.insert(key, (now + self.time_to_live, value));
@@ -72,7 +77,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn answers_are_forgotten_after_their_time() {
+    async fn entries_expire() {
         let cache = ReviewCache::new(Duration::from_secs(10), 4);
         let key = KeyHasher::new().unwrap().key(["a"]);
         cache.put(key, 1);
@@ -83,7 +88,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_count_is_bounded_and_old_answers_go_first() {
+    async fn the_number_of_entries_is_limited_and_expired_ones_are_removed_first() {
         let (cache, hasher) =
             (ReviewCache::new(Duration::from_secs(10), 4), KeyHasher::new().unwrap());
         let keys: Vec<CacheKey> = (0..6).map(|number| hasher.key([&*number.to_string()])).collect();
@@ -101,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_do_not_run_into_each_other_and_processes_differ() {
+    fn keys_depend_on_the_borders_of_parts_and_on_the_process() {
         let hasher = KeyHasher::new().unwrap();
         assert_eq!(hasher.key(["ab", "c"]), hasher.key(["ab", "c"]));
         assert_ne!(hasher.key(["ab", "c"]), hasher.key(["a", "bc"]));

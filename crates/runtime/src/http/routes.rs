@@ -1,4 +1,4 @@
-//! What is behind which path.
+//! The pages of the server.
 
 use bytes::Bytes;
 use futures::TryStreamExt as _;
@@ -13,7 +13,7 @@ use hyper::body::Frame;
 use serde_json::{Value, json};
 
 use crate::metrics::{CONTENT_TYPE as METRICS_TYPE, Metrics};
-use crate::resources::PodResources;
+use crate::resources::{PodResources, ResourcesError};
 
 use super::access::Refusal;
 use super::health::{Health, HealthCheck};
@@ -21,8 +21,10 @@ use super::health::{Health, HealthCheck};
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
 
-/// What is answered.
-pub(super) type PageResponse = Response<UnsyncBoxBody<Bytes, anyhow::Error>>;
+/// Response with a page or an error.
+pub(super) type PageResponse = Response<PageBody>;
+
+type PageBody = UnsyncBoxBody<Bytes, ResourcesError>;
 
 /// All pages.
 pub(super) struct Routes {
@@ -57,12 +59,12 @@ impl Routes {
         Self { metrics, resources, configuration, health }
     }
 
-    /// Whether there is anything behind a path, for a method.
+    /// Returns `true` if a method and path have a page.
     pub(super) fn serves(&self, method: &Method, path: &str) -> bool {
         matches!(*method, Method::GET | Method::HEAD) && self.page(path).is_some()
     }
 
-    /// Answers a request that passed the gate.
+    /// Answers an authorised request.
     pub(super) fn answer(&self, method: &Method, path: &str, query: &str) -> PageResponse {
         let Some(page) = self.page(path) else {
             return answer(StatusCode::NOT_FOUND, TEXT, "404 page not found\n".to_owned());
@@ -113,7 +115,7 @@ impl Routes {
     }
 }
 
-/// Says no in the words of Kubernetes.
+/// Returns the response to a refused request, with Kubernetes' texts.
 pub(super) fn refuse(refusal: Refusal) -> PageResponse {
     match refusal {
         Refusal::Unauthorized => with(
@@ -134,7 +136,7 @@ pub(super) fn refuse(refusal: Refusal) -> PageResponse {
     }
 }
 
-/// A failure as a Kubernetes `Status`.
+/// Returns a failure as a Kubernetes `Status`.
 pub(super) fn failure(code: StatusCode, reason: &str, message: &str) -> PageResponse {
     let status = json!({
         "kind": "Status",
@@ -148,12 +150,12 @@ pub(super) fn failure(code: StatusCode, reason: &str, message: &str) -> PageResp
     answer(code, JSON, status.to_string())
 }
 
-/// The same without its body, for HEAD. The length stays.
+/// Removes the body of a response to HEAD; `Content-Length` stays.
 pub(super) fn without_body(answer: PageResponse) -> PageResponse {
     answer.map(|_| Empty::new().map_err(|never| match never {}).boxed_unsync())
 }
 
-/// Tells what pods request, as far as there is a place for one more reader.
+/// Returns the requests of pods as a stream, or an error if there are too many readers.
 fn stream(resources: &PodResources) -> PageResponse {
     let Some(pieces) = resources.text() else {
         let text = "others read this page; try again later";
@@ -172,11 +174,7 @@ fn answer(status: StatusCode, kind: &'static str, text: String) -> PageResponse 
     answer
 }
 
-fn with_head(
-    status: StatusCode,
-    kind: &'static str,
-    body: UnsyncBoxBody<Bytes, anyhow::Error>,
-) -> PageResponse {
+fn with_head(status: StatusCode, kind: &'static str, body: PageBody) -> PageResponse {
     let mut answer = Response::new(body);
     *answer.status_mut() = status;
     let headers = answer.headers_mut();

@@ -1,4 +1,4 @@
-//! Up to when a leader may send.
+//! The fence: the time until which a leader may send writes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Time that a write is given: its bytes arrive and are handled, or it is dead. Long for a healthy
-/// API server, which answers a bind in milliseconds, and short against a lease of 15 s.
+/// Time limit of a write, for the server as well: after it the request is dead. Long for a healthy API
+/// server, which answers a bind in milliseconds, and short compared with a lease of 15 s.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_millis(2500);
 
-/// For what the steps between asking the fence and sending may take: thread switches, a pause of
-/// the process, clocks that run at slightly different speeds.
+/// Allowance for delays between the check of the fence and sending: thread switches, a pause of the
+/// process, clocks that run at slightly different speeds.
 pub const SLACK: Duration = Duration::from_millis(500);
 
 /// Time before the end of the lease at which the fence closes: one request timeout for the bytes to
@@ -19,7 +19,7 @@ pub const SLACK: Duration = Duration::from_millis(500);
 pub const MARGIN: Duration =
     Duration::from_millis(2 * REQUEST_TIMEOUT.as_millis() as u64 + SLACK.as_millis() as u64);
 
-/// How long after the end of its lease a leader may take to notice, as upstream has it.
+/// Time after the end of its lease in which a leader must notice it; upstream's value.
 const WATCHDOG_TOLERANCE: Duration = Duration::from_secs(20);
 
 /// Closed for good or not yet open.
@@ -27,33 +27,38 @@ const NEVER: u64 = 0;
 /// Open without limit.
 const ALWAYS: u64 = u64::MAX;
 
-/// Says whether a write may be sent, so that it is dead before a successor may act.
+/// The lease has ended without being renewed or given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the lease has ended without being renewed or given up")]
+pub struct LeaseOverrun;
+
+/// Decides whether a write may be sent, so that it is dead before another replica can lead.
 ///
-/// Clones share the state. Asking takes two loads and a look at a clock.
+/// Clones share the state. A check takes two loads and a reading of the clock.
 ///
 /// # Caveats
 ///
-/// A proxy between this process and the API server that keeps requests for later weakens the
-/// guarantee. So does a machine that is stopped between the question and the sending.
+/// A proxy between this process and the API server that delays requests weakens the guarantee. So does a
+/// machine that is suspended between the check and sending.
 #[derive(Clone, Debug)]
 pub struct Fence(Arc<FenceState>);
 
 #[derive(Debug)]
 struct FenceState {
     origin: Instant,
-    /// Nanoseconds after the origin until which the fence is open, by the steady clock.
+    /// Nanoseconds after the origin until which the fence is open, by the monotonic clock.
     until: AtomicU64,
-    /// The same in nanoseconds since boot, by the clock that also runs while the machine sleeps.
+    /// The same in nanoseconds since boot, by the clock that also runs while the machine is suspended.
     until_since_boot: AtomicU64,
 }
 
 impl Fence {
-    /// For a process that does not lead: nothing may be sent.
+    /// Returns a fence for a process that does not lead: always closed.
     pub fn never() -> Self {
         Self::new(NEVER)
     }
 
-    /// For a process without leader election: everything may be sent.
+    /// Returns a fence for a process without leader election: always open.
     pub fn always() -> Self {
         Self::new(ALWAYS)
     }
@@ -63,7 +68,7 @@ impl Fence {
         Self(Arc::new(FenceState { origin: Instant::now(), until, until_since_boot }))
     }
 
-    /// Whether a write may be sent now.
+    /// Returns `true` if a write may be sent now.
     pub fn may_send(&self, now: Instant) -> bool {
         let state = &*self.0;
         let until = state.until.load(Ordering::Acquire);
@@ -74,9 +79,9 @@ impl Fence {
             && nanoseconds(since_boot()) < state.until_since_boot.load(Ordering::Acquire)
     }
 
-    /// Fails when this process leads and has not even noticed that its lease ended long ago, so
-    /// that something must be stuck. For the health check `leaderElection`.
-    pub fn watchdog(&self, now: Instant) -> Result<(), String> {
+    /// Fails if this process leads although its lease ended more than 20 s ago, so that its renewal must be
+    /// stuck. For the health check `leaderElection`.
+    pub fn watchdog(&self, now: Instant) -> Result<(), LeaseOverrun> {
         let until = self.0.until.load(Ordering::Acquire);
         let elapsed = nanoseconds(now.saturating_duration_since(self.0.origin));
         if matches!(until, NEVER | ALWAYS)
@@ -84,10 +89,10 @@ impl Fence {
         {
             return Ok(());
         }
-        Err("the lease has ended without being renewed or given up".to_owned())
+        Err(LeaseOverrun)
     }
 
-    /// Opens for a lease that was renewed by a write which was started at this moment.
+    /// Opens the fence for a lease whose renewal was started at this moment.
     pub(super) fn open(&self, start: Moment, lease_duration: Duration) {
         let state = &*self.0;
         let open = lease_duration.saturating_sub(MARGIN);
@@ -97,13 +102,13 @@ impl Fence {
         state.until.store(nanoseconds(steady + open), Ordering::Release);
     }
 
-    /// Closes for good.
+    /// Closes the fence for good.
     pub fn close(&self) {
         self.0.until.store(NEVER, Ordering::Release);
     }
 }
 
-/// A point in time by two clocks.
+/// A point in time by both clocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moment {
     pub(super) steady: Instant,
@@ -116,8 +121,8 @@ impl Moment {
     }
 }
 
-/// The steady clock of Linux stands still while the machine sleeps, this one does not. A leader
-/// that wakes up must not take its lease for fresh.
+/// Returns the time since boot. Unlike Linux' monotonic clock it runs while the machine is suspended, so
+/// that a resumed leader does not take its lease for fresh.
 #[cfg(target_os = "linux")]
 fn since_boot() -> Duration {
     use rustix::time::{ClockId, clock_gettime};
@@ -126,13 +131,13 @@ fn since_boot() -> Duration {
     Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// Elsewhere only the steady clock counts.
+/// Returns zero: on other systems only the monotonic clock counts.
 #[cfg(not(target_os = "linux"))]
 fn since_boot() -> Duration {
     Duration::ZERO
 }
 
-/// Up to 584 years.
+/// Converts to nanoseconds, up to 584 years.
 fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(ALWAYS - 1)
 }
@@ -157,7 +162,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn clones_see_a_renewal_and_the_end() {
+    async fn clones_share_renewals_and_the_close() {
         let fence = Fence::never();
         let clone = fence.clone();
         let start = Moment::now();
@@ -172,7 +177,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_lease_that_is_shorter_than_the_margin_never_opens() {
+    async fn a_lease_shorter_than_the_margin_never_opens_the_fence() {
         let fence = Fence::never();
         fence.open(Moment::now(), MARGIN);
         assert!(!fence.may_send(Instant::now()));
@@ -180,17 +185,17 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[tokio::test(start_paused = true)]
-    async fn a_machine_that_slept_finds_the_fence_closed() {
+    async fn after_a_suspension_the_fence_is_closed() {
         let fence = Fence::never();
         let mut start = Moment::now();
-        // To wake up is to find that the clock since boot ran on and the steady one did not.
+        // During a suspension only the clock since boot runs.
         start.since_boot = start.since_boot.saturating_sub(Duration::from_mins(1));
         fence.open(start, LEASE);
         assert!(!fence.may_send(start.steady));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_watchdog_barks_when_a_leader_does_not_notice_the_end_of_its_lease() {
+    async fn the_watchdog_fails_20_s_after_a_lease_that_was_not_given_up() {
         let fence = Fence::never();
         let start = Moment::now();
         fence.open(start, LEASE);

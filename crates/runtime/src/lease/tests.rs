@@ -1,4 +1,4 @@
-//! Elections against an API server that holds one lease, in virtual time.
+//! Tests of elections against an API server that holds one lease, in virtual time.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -17,9 +17,9 @@ enum ServerMode {
     Healthy,
     /// Answers 500.
     Broken,
-    /// Never answers, and does nothing.
+    /// Never answers and handles no request.
     Silent,
-    /// Does what is asked and never answers.
+    /// Handles requests but never answers.
     Mute,
 }
 
@@ -31,7 +31,7 @@ struct LeaseServer {
 }
 
 impl LeaseServer {
-    /// Somebody other than the elector writes.
+    /// Writes the lease as another client.
     fn put(&mut self, holder: &str, duration: i64, renewed: &str) {
         self.version += 1;
         self.lease = Some(json!({
@@ -189,8 +189,8 @@ async fn a_released_lease_is_taken_at_once_and_unknown_fields_stay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_of_another_is_taken_when_it_was_not_seen_to_change_for_its_duration() {
-    // Whatever the clock of the other said, far in the past or the future, does not matter.
+async fn a_lease_that_did_not_change_for_its_duration_is_taken() {
+    // The holder's clock does not matter, whether far in the past or in the future.
     for renewed in ["1990-01-01T00:00:00.000000Z", "2190-01-01T00:00:00.000000Z"] {
         let world = LeaseWorld::new();
         world.server().put("other", 30, renewed);
@@ -204,11 +204,11 @@ async fn a_lease_of_another_is_taken_when_it_was_not_seen_to_change_for_its_dura
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_changes_is_not_taken_even_if_its_clock_stands_still() {
+async fn a_lease_that_changes_is_not_taken_whatever_its_renew_time() {
     let world = LeaseWorld::new();
     let a = world.start("a");
     for round in 0..20 {
-        // The same time is written again and again, from a clock that jumps between two values.
+        // The holder writes two times in turn.
         let times = ["2001-01-01T00:00:00.000000Z", "2000-01-01T00:00:00.000000Z"];
         world.server().put("other", 15, times[round % 2]);
         seconds(10).await;
@@ -219,13 +219,13 @@ async fn a_lease_that_changes_is_not_taken_even_if_its_clock_stands_still() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wall_clock_that_jumps_changes_nothing_for_the_leader_nor_for_others() {
+async fn a_wall_clock_that_jumps_affects_neither_the_leader_nor_candidates() {
     let world = LeaseWorld::new();
     let mut a = world.start("a");
     a.becomes(Role::Leading).await;
     let mut b = world.start("b");
     for round in 0..60 {
-        // As if the clock of the leader had jumped by an hour, to and fro, when it wrote.
+        // Written as if the leader's clock jumped by an hour, back and forth.
         let times = ["2000-01-01T01:00:00.000000Z", "2000-01-01T00:00:00.000000Z"];
         world.server().lease.as_mut().unwrap()["spec"]["renewTime"] = json!(times[round % 2]);
         seconds(2).await;
@@ -294,7 +294,7 @@ async fn a_short_outage_is_survived() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn renewals_that_land_without_an_answer_do_not_extend_the_fence() {
+async fn renewals_without_a_response_do_not_extend_the_fence() {
     let world = LeaseWorld::new();
     let mut a = world.start("a");
     let start = a.becomes(Role::Leading).await;
@@ -318,7 +318,7 @@ async fn a_leader_whose_lease_was_taken_is_lost_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_conflict_with_a_write_that_leaves_the_holder_is_no_loss() {
+async fn a_conflict_with_a_write_that_keeps_the_holder_is_no_loss() {
     let world = LeaseWorld::new();
     let mut a = world.start("a");
     a.becomes(Role::Leading).await;
@@ -336,7 +336,7 @@ async fn a_conflict_with_a_write_that_leaves_the_holder_is_no_loss() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deleted_lease_is_made_again() {
+async fn a_deleted_lease_is_created_again() {
     let world = LeaseWorld::new();
     let mut a = world.start("a");
     a.becomes(Role::Leading).await;
@@ -372,7 +372,7 @@ async fn of_many_candidates_one_leads_and_another_follows_within_seconds_of_its_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_candidate_that_stops_leaves_the_lease_of_another_alone() {
+async fn a_candidate_that_stops_does_not_release_the_lease_of_another() {
     let world = LeaseWorld::new();
     world.server().put("other", 15, "2020-01-01T00:00:00.000000Z");
     let before = world.server().lease.clone();
@@ -384,7 +384,7 @@ async fn a_candidate_that_stops_leaves_the_lease_of_another_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_is_not_held_up_by_a_silent_server() {
+async fn a_silent_server_does_not_delay_a_stop() {
     let world = LeaseWorld::new();
     let mut a = world.start("a");
     a.becomes(Role::Leading).await;
@@ -396,12 +396,12 @@ async fn a_stop_is_not_held_up_by_a_silent_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_candidate_that_stops_while_its_write_has_no_answer_gives_the_lease_back() {
+async fn a_candidate_that_stops_during_a_write_releases_the_lease() {
     let world = LeaseWorld::new();
     world.server().put("", 1, "2020-01-01T00:00:00.000000Z");
     world.server().mode = ServerMode::Mute;
     let a = world.start("a");
-    // The first read has no answer, so the write comes only with the second try.
+    // The first read gets no response, so the write follows the second read.
     seconds(1).await;
     world.server().mode = ServerMode::Healthy;
     world.server().put("a", 15, "2020-01-01T00:00:00.000000Z");
@@ -420,7 +420,7 @@ fn identities_have_the_host_and_differ() {
 }
 
 #[test]
-fn waits_are_between_once_and_2_2_times_the_period() {
+fn jitter_is_between_1_and_2_2_times_the_period() {
     let period = Duration::from_secs(2);
     let waits: Vec<_> = (0..1000).map(|_| jittered(period)).collect();
     assert!(waits.iter().all(|wait| (period..=period.mul_f64(2.2)).contains(wait)));
@@ -428,7 +428,7 @@ fn waits_are_between_once_and_2_2_times_the_period() {
 }
 
 #[tokio::test]
-async fn settings_that_contradict_each_other_are_refused() {
+async fn contradictory_settings_are_errors() {
     let with = |lease: u64, renew: u64, retry: u64| {
         let settings = LeaseSettings {
             lease_duration: Duration::from_secs(lease),

@@ -1,4 +1,4 @@
-//! Every metric in one place: name, help, labels, buckets.
+//! The table of metrics: name, help, labels, buckets.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -46,59 +46,59 @@ pub(super) struct Families {
 }
 
 impl Families {
-    /// All families, registered.
+    /// Registers all families.
     pub(super) fn new() -> Self {
         let registry = Registry::new();
         let to = Registrar(&registry);
         Self {
             attempts: to.counters(
                 "scheduler_schedule_attempts_total",
-                "Attempts to schedule a pod, by how they ended.",
+                "Scheduling attempts by result.",
                 &["result", "profile"],
             ),
             attempt_seconds: to.histograms(
                 "scheduler_scheduling_attempt_duration_seconds",
-                "Time of an attempt to schedule a pod, from choosing a node to the end of the bind.",
+                "Duration of a scheduling attempt, from the start of the algorithm to the end of the bind.",
                 &["result", "profile"],
                 (0.001, 2.0, 15),
             ),
             algorithm_seconds: to.histogram(
                 "scheduler_scheduling_algorithm_duration_seconds",
-                "Time to choose a node.",
+                "Duration of choosing a node.",
                 (0.001, 2.0, 15),
             ),
             point_seconds: to.histograms(
                 "scheduler_framework_extension_point_duration_seconds",
-                "Time that all plugins of an extension point took: of Bind and PreBind always, of others in a tenth of the attempts.",
+                "Duration of all plugins of an extension point: Bind and PreBind always, others in a tenth of the attempts.",
                 &["extension_point", "status", "profile"],
                 (0.0001, 2.0, 12),
             ),
             plugin_seconds: to.histograms(
                 "scheduler_plugin_execution_duration_seconds",
-                "Time that a plugin took at an extension point, in a tenth of the attempts.",
+                "Duration of a plugin at an extension point, in a tenth of the attempts.",
                 &["plugin", "extension_point", "status"],
                 (0.00001, 1.5, 20),
             ),
             plugin_evaluations: to.counters(
                 "scheduler_plugin_evaluation_total",
-                "Times that a plugin was run at PreFilter or PreScore and had something to say.",
+                "Number of PreFilter and PreScore calls of a plugin that were not skipped.",
                 &["plugin", "extension_point", "profile"],
             ),
             hint_seconds: to.histograms(
                 "scheduler_queueing_hint_execution_duration_seconds",
-                "Time of the answer of a plugin whether an event may help, of a tenth of them.",
+                "Duration of a queueing hint, of a tenth of them.",
                 &["plugin", "event", "hint"],
                 (0.00001, 1.5, 20),
             ),
             event_seconds: to.histograms(
                 "scheduler_event_handling_duration_seconds",
-                "Time to take over a change of a pod or a node.",
+                "Duration of handling a change of a pod or a node.",
                 &["event"],
                 (0.0001, 2.0, 12),
             ),
             in_flight_events: to.gauges(
                 "scheduler_inflight_events",
-                "Events kept for pods that are being tried; PodPopped is such a pod itself.",
+                "Events recorded for pods in attempts; PodPopped counts the pods themselves.",
                 &["event"],
             ),
             sli_seconds: to.histograms(
@@ -109,7 +109,7 @@ impl Families {
             ),
             pod_attempts: to.histogram(
                 "scheduler_pod_scheduling_attempts",
-                "Attempts that it took to schedule a pod.",
+                "Number of attempts until a pod was scheduled.",
                 (1.0, 2.0, 5),
             ),
             after_flush: to.counter(
@@ -118,22 +118,22 @@ impl Families {
             ),
             pending: to.gauges(
                 "scheduler_pending_pods",
-                "Pods that wait, by the part of the queue they are in.",
+                "Pending pods by sub-queue.",
                 &["queue"],
             ),
             incoming: to.counters(
                 "scheduler_queue_incoming_pods_total",
-                "Pods that came into a part of the queue, by what brought them there.",
+                "Pods added to a sub-queue, by event.",
                 &["queue", "event"],
             ),
             unschedulable: to.gauges(
                 "scheduler_unschedulable_pods",
-                "Pods that a plugin keeps waiting; a pod counts once for each such plugin.",
+                "Pods that a plugin rejected; a pod counts once for each such plugin.",
                 &["plugin", "profile"],
             ),
             cache_size: to.gauges(
                 "scheduler_cache_size",
-                "Nodes, pods and assumed pods that the scheduler keeps.",
+                "Nodes, pods and assumed pods in the cache.",
                 &["type"],
             ),
             preemption_victims: to.histogram(
@@ -143,7 +143,7 @@ impl Families {
             ),
             preemption_attempts: to.counter(
                 "scheduler_preemption_attempts_total",
-                "Attempts to make room by preemption.",
+                "Attempts that ran preemption.",
             ),
             volume_errors: to.counters(
                 "scheduler_volume_scheduling_stage_error_total",
@@ -152,20 +152,20 @@ impl Families {
             ),
             watch_staleness: Staleness::new(to.float_gauges(
                 "jindou_watch_staleness_seconds",
-                "Time since what is known of a kind was last proven current.",
+                "Time since the watch of a kind last received data.",
                 &["kind"],
             )),
             relists: to.counters(
                 "jindou_relists_total",
-                "Times that a kind had to be listed again, by reason.",
+                "Relists of a kind, by reason.",
                 &["kind", "reason"],
             ),
             binds: to.counters(
                 "jindou_binds_total",
-                "Bind requests by what came of them: bound, rejected, ambiguous.",
+                "Binds by result: bound, rejected, ambiguous.",
                 &["result"],
             ),
-            binds_in_flight: to.gauge("jindou_binds_in_flight", "Bind requests under way."),
+            binds_in_flight: to.gauge("jindou_binds_in_flight", "Binds in flight."),
             events_dropped: to.counter(
                 "jindou_events_dropped_total",
                 "Kubernetes events that were not written, to keep scheduling going.",
@@ -190,7 +190,7 @@ impl Families {
     }
 }
 
-/// Ages of what is known, by kind.
+/// Time since each watch last received data, by kind.
 pub(super) struct Staleness {
     last: Mutex<BTreeMap<&'static str, Instant>>,
     ages: GaugeVec,
@@ -201,14 +201,14 @@ impl Staleness {
         Self { last: Mutex::new(BTreeMap::new()), ages }
     }
 
-    /// Notes a proof; an older one than the last changes nothing.
+    /// Records data at a time; an earlier time than the last changes nothing.
     pub(super) fn set(&self, kind: &'static str, at: Instant) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = last.entry(kind).or_insert(at);
         *entry = at.max(*entry);
     }
 
-    /// Computes the ages.
+    /// Computes the times.
     pub(super) fn refresh(&self, now: Instant) {
         for (kind, at) in &*self.last.lock().unwrap_or_else(PoisonError::into_inner) {
             let age = now.saturating_duration_since(*at).as_secs_f64();
@@ -217,10 +217,10 @@ impl Staleness {
     }
 }
 
-/// Start, factor and count of exponential buckets.
+/// Start, factor and number of exponential buckets.
 type Buckets = (f64, f64, usize);
 
-/// Makes families and registers them.
+/// Creates and registers families.
 pub(super) struct Registrar<'a>(pub(super) &'a Registry);
 
 impl Registrar<'_> {
@@ -268,7 +268,7 @@ impl Registrar<'_> {
         Process {
             cpu_seconds: self.add(prometheus::Counter::new(
                 "process_cpu_seconds_total",
-                "Processor time used, in user and system mode.",
+                "CPU time in user and system mode.",
             )),
             resident_bytes: self.add(Gauge::new(
                 "process_resident_memory_bytes",

@@ -1,13 +1,13 @@
-//! What the operating system knows of this process. On systems without `/proc` all stays zero.
+//! Metrics of this process, from `/proc`; on systems without it they stay zero.
 
 use std::fs;
 
 use prometheus::{Counter, Gauge};
 
-/// Unit of times in `/proc`. Linux shows 100 per second to programs on every machine.
+/// Unit of times in `/proc`; `USER_HZ` is 100 on every Linux machine.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// The metrics that Prometheus' own clients have.
+/// The metrics of Prometheus' own clients.
 pub(super) struct Process {
     pub(super) cpu_seconds: Counter,
     pub(super) resident_bytes: Gauge,
@@ -16,11 +16,11 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Reads everything anew.
+    /// Updates all values.
     pub(super) fn refresh(&self) {
         if let Some(stat) = read("/proc/self/stat").as_deref().and_then(Stat::parse) {
             self.cpu_seconds.inc_by((stat.cpu_seconds - self.cpu_seconds.get()).max(0.0));
-            // The time of the boot does not change, and its file is long on large machines.
+            // The boot time does not change, and its file is long on large machines.
             if self.start_seconds.get() == 0.0
                 && let Some(boot) = read("/proc/stat").as_deref().and_then(boot_seconds)
             {
@@ -31,7 +31,7 @@ impl Process {
             self.resident_bytes.set(bytes);
         }
         if let Ok(files) = fs::read_dir("/proc/self/fd") {
-            // One of them is the directory that is being read.
+            // One of them is the directory itself.
             self.open_files.set(files.count().saturating_sub(1) as f64);
         }
     }
@@ -49,7 +49,7 @@ struct Stat {
 
 impl Stat {
     fn parse(text: &str) -> Option<Self> {
-        // The second field is the name in brackets and may itself hold spaces and brackets.
+        // The second field is the name in brackets, which may contain spaces and brackets.
         let (_, fields) = text.rsplit_once(')')?;
         let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
         // Fields are numbered from 1 in proc(5), and the first here is the third.

@@ -1,4 +1,4 @@
-//! Results of health checks, for `/metrics/slis`: a page of its own, as in all components of Kubernetes.
+//! Results of health checks, for `/metrics/slis`, which all Kubernetes components have.
 
 use prometheus::{Gauge, IntCounterVec, IntGaugeVec, Registry};
 
@@ -11,7 +11,7 @@ pub(super) struct Slis {
 }
 
 impl Slis {
-    /// All families, registered, and the start of the process beside them.
+    /// Registers the families, and the start time of the process.
     pub(super) fn new(start_seconds: Gauge) -> Self {
         let registry = Registry::new();
         let to = Registrar(&registry);
@@ -19,12 +19,12 @@ impl Slis {
         Self {
             last: to.gauges(
                 "kubernetes_healthcheck",
-                "Whether a health check passed when it was last made: 1 or 0.",
+                "Last result of a health check: 1 if it passed, 0 if it failed.",
                 &["name", "type"],
             ),
             total: to.counters(
                 "kubernetes_healthchecks_total",
-                "Health checks made, by result.",
+                "Health checks by result.",
                 &["name", "type", "status"],
             ),
             registry,

@@ -1,4 +1,4 @@
-//! The text as Prometheus reads it.
+//! Tests of the text that Prometheus reads.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use engine::queue::SubQueue;
 
 use super::*;
 
-/// One of everything, so that a metric that nobody can update is missed in the text.
+/// Updates every metric, so that the snapshot lacks those that cannot be updated.
 async fn filled() -> Metrics {
     let metrics = Metrics::new("kube-scheduler");
     metrics.observe_attempt("default-scheduler", AttemptResult::Scheduled, 0.003);
@@ -49,7 +49,7 @@ async fn filled() -> Metrics {
 #[tokio::test(start_paused = true)]
 async fn the_text_is_that_of_upstreams_clients() {
     let text = filled().await.text();
-    // What the operating system says differs from run to run.
+    // Values of the process differ from run to run.
     let text: String = text
         .lines()
         .filter(|line| !line.starts_with("process_"))
@@ -96,7 +96,7 @@ fn the_process_is_described() {
 }
 
 #[test]
-fn totals_of_the_queue_are_taken_over_and_never_fall() {
+fn totals_of_the_queue_are_copied_and_never_fall() {
     let metrics = Metrics::new("x");
     let mut counters = QueueCounters::default();
     counters.incoming.insert((SubQueue::Backoff, EventLabel::BackoffComplete), 5);
@@ -109,7 +109,7 @@ fn totals_of_the_queue_are_taken_over_and_never_fall() {
 }
 
 #[test]
-fn attempts_are_kept_apart_up_to_fourteen() {
+fn attempts_have_labels_of_their_own_up_to_fourteen() {
     assert_eq!(attempts_label(1), "1");
     assert_eq!(attempts_label(14), "14");
     assert_eq!(attempts_label(15), "15+");
@@ -117,7 +117,7 @@ fn attempts_are_kept_apart_up_to_fourteen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_proof_does_not_make_a_watch_look_older() {
+async fn a_late_record_does_not_make_a_watch_look_older() {
     let metrics = Metrics::new("x");
     let start = Instant::now();
     metrics.note_watch_activity("nodes", start + Duration::from_secs(4));

@@ -1,8 +1,9 @@
-//! StatusWriter against a server that is slow or refuses, in virtual time.
+//! Tests of the status writer against a slow or refusing server, in virtual time.
 
 use std::sync::{Arc, Mutex};
 
-use tokio::time::Instant;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
 
 use super::*;
 use crate::lease::Fence;
@@ -53,8 +54,8 @@ fn healthy(_: &ReceivedRequest) -> Reply {
     Reply::json(200, &json!({}))
 }
 
-fn condition(asked: &ReceivedRequest) -> Value {
-    asked.body["status"]["conditions"][0].clone()
+fn condition(request: &ReceivedRequest) -> Value {
+    request.body["status"]["conditions"][0].clone()
 }
 
 #[tokio::test(start_paused = true)]
@@ -64,12 +65,12 @@ async fn a_failure_is_written_once() {
     sleep(SECOND).await;
     status_writer.enqueue(failed("a", "no room")).await;
     sleep(SECOND).await;
-    let asked = fake.requests();
-    assert_eq!(asked.len(), 1, "the second would change nothing");
-    assert_eq!(asked[0].path, "/api/v1/namespaces/ns/pods/a/status");
-    assert_eq!(asked[0].content_type, "application/strategic-merge-patch+json");
-    assert_eq!(asked[0].body["metadata"]["uid"], "uid-a");
-    let written = condition(&asked[0]);
+    let requests = fake.requests();
+    assert_eq!(requests.len(), 1, "the second has no effect");
+    assert_eq!(requests[0].path, "/api/v1/namespaces/ns/pods/a/status");
+    assert_eq!(requests[0].content_type, "application/strategic-merge-patch+json");
+    assert_eq!(requests[0].body["metadata"]["uid"], "uid-a");
+    let written = condition(&requests[0]);
     assert_eq!((&written["type"], &written["status"]), (&json!("PodScheduled"), &json!("False")));
     assert_eq!(
         (&written["reason"], &written["message"]),
@@ -82,11 +83,11 @@ async fn a_failure_is_written_once() {
     sleep(SECOND).await;
     let written = condition(&fake.requests()[1]);
     assert_eq!(written["message"], "still none");
-    assert!(written.get("lastTransitionTime").is_none(), "the condition did not turn");
+    assert!(written.get("lastTransitionTime").is_none(), "the condition's status did not change");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_nomination_is_written_and_taken_away() {
+async fn a_nomination_is_written_and_removed() {
     let (fake, status_writer) = start(healthy);
     for node in ["n1", "n1", "n2", "", ""] {
         status_writer.enqueue(nominated("a", node)).await;
@@ -95,14 +96,16 @@ async fn a_nomination_is_written_and_taken_away() {
     let written: Vec<Value> = fake
         .requests()
         .iter()
-        .map(|asked| asked.body["status"]["nominatedNodeName"].clone())
+        .map(|request| request.body["status"]["nominatedNodeName"].clone())
         .collect();
     assert_eq!(written, [json!("n1"), json!("n2"), Value::Null]);
-    assert!(fake.requests().iter().all(|asked| asked.body["status"].get("conditions").is_none()));
+    assert!(
+        fake.requests().iter().all(|request| request.body["status"].get("conditions").is_none())
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_nomination_of_somebody_before_is_taken_away_too() {
+async fn an_unknown_nomination_is_removed_too() {
     let (fake, status_writer) = start(healthy);
     status_writer.enqueue(with_nomination(failed("a", "no room"), "")).await;
     sleep(SECOND).await;
@@ -112,7 +115,7 @@ async fn a_nomination_of_somebody_before_is_taken_away_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_latest_report_of_a_pod_wins_and_never_two_are_written_at_once() {
+async fn updates_are_coalesced_and_a_pod_has_one_patch_in_flight() {
     let writing = Arc::new(Mutex::new(0_i32));
     let most = Arc::new(Mutex::new(0_i32));
     let (count, high) = (Arc::clone(&writing), Arc::clone(&most));
@@ -136,14 +139,14 @@ async fn the_latest_report_of_a_pod_wins_and_never_two_are_written_at_once() {
     status_writer.enqueue(nominated("a", "n1")).await;
     sleep(5 * SECOND).await;
     let messages: Vec<Value> =
-        fake.requests().iter().map(|asked| condition(asked)["message"].clone()).collect();
+        fake.requests().iter().map(|request| condition(request)["message"].clone()).collect();
     assert_eq!(messages, ["1", "4"]);
     assert_eq!(fake.requests()[1].body["status"]["nominatedNodeName"], "n1");
     assert_eq!(*lock(&most), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn not_all_are_written_at_once_and_nobody_waits_for_them() {
+async fn the_number_of_patches_in_flight_is_limited_and_callers_never_wait() {
     let (fake, status_writer) = start(|_| Reply::json(200, &json!({})).after(SECOND));
     let begun = Instant::now();
     for number in 0..10_000 {
@@ -157,15 +160,15 @@ async fn not_all_are_written_at_once_and_nobody_waits_for_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_is_done_is_forgotten() {
+async fn a_forgotten_pod_is_patched_no_more() {
     let (fake, status_writer) = start(|_| Reply::json(200, &json!({})).after(SECOND));
     status_writer.enqueue(failed("a", "1")).await;
     sleep(Duration::from_millis(10)).await;
     status_writer.enqueue(failed("a", "2")).await;
     status_writer.enqueue(StatusUpdate::Forget("uid-a".into())).await;
     sleep(5 * SECOND).await;
-    assert_eq!(fake.requests().len(), 1, "what waits is not written any more");
-    // Were it remembered, this would change nothing.
+    assert_eq!(fake.requests().len(), 1, "the pending update was dropped");
+    // If its status were remembered, this would have no effect.
     status_writer.enqueue(failed("a", "1")).await;
     sleep(5 * SECOND).await;
     assert_eq!(fake.requests().len(), 2);
@@ -173,13 +176,13 @@ async fn a_pod_that_is_done_is_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_may_pass_is_tried_again_and_what_stays_is_not() {
+async fn temporary_failures_are_retried_and_others_are_not() {
     for (status, tries) in [(500, 4), (503, 4), (429, 4), (404, 1), (403, 1), (422, 1)] {
         let (fake, status_writer) = start(move |_| Reply::failure(status, "no"));
         status_writer.enqueue(failed("a", "1")).await;
         sleep(Duration::from_mins(5)).await;
         assert_eq!(fake.requests().len(), tries, "{status}");
-        // It was not written, so the same is tried once more.
+        // It was not written, so the same update is sent again.
         status_writer.enqueue(failed("a", "1")).await;
         sleep(Duration::from_mins(5)).await;
         assert_eq!(fake.requests().len(), 2 * tries, "{status}");
@@ -187,7 +190,7 @@ async fn what_may_pass_is_tried_again_and_what_stays_is_not() {
     let (fake, status_writer) = start(|_| Reply::failure(429, "no").header("retry-after", 20));
     status_writer.enqueue(failed("a", "1")).await;
     sleep(Duration::from_mins(5)).await;
-    let times: Vec<Instant> = fake.requests().iter().map(|asked| asked.at).collect();
+    let times: Vec<Instant> = fake.requests().iter().map(|request| request.at).collect();
     assert!(times.windows(2).all(|pair| pair[1] - pair[0] >= 20 * SECOND));
 }
 
@@ -201,7 +204,7 @@ async fn without_the_lease_nothing_is_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn places_in_the_line_do_not_grow_without_end() {
+async fn the_order_of_dropped_updates_does_not_grow_without_limit() {
     let fake = FakeApiServer::new(healthy);
     let mut queue = PatchQueue::new(fake.client(), Fence::always().into());
     for number in 0..10_000 {
@@ -212,7 +215,7 @@ async fn places_in_the_line_do_not_grow_without_end() {
     assert_eq!((queue.pending.len(), queue.known.len()), (0, 0));
 }
 
-/// An API server with one pod, which answers a write for another version with a conflict.
+/// An API server with one pod, which answers a patch of another version with a conflict.
 struct SinglePodServer {
     version: Mutex<u64>,
     node: Mutex<&'static str>,
@@ -223,15 +226,15 @@ impl SinglePodServer {
         Arc::new(Self { version: Mutex::new(version), node: Mutex::default() })
     }
 
-    fn is_bound(&self) {
+    fn bind(&self) {
         *lock(&self.version) += 1;
         *lock(&self.node) = "n1";
     }
 
-    fn answer(&self, asked: &ReceivedRequest) -> Reply {
+    fn answer(&self, request: &ReceivedRequest) -> Reply {
         let mut version = lock(&self.version);
-        if asked.method == http::Method::PATCH {
-            if asked.body["metadata"]["resourceVersion"] != version.to_string() {
+        if request.method == http::Method::PATCH {
+            if request.body["metadata"]["resourceVersion"] != version.to_string() {
                 return Reply::failure(409, "the object has been modified");
             }
             *version += 1;
@@ -242,25 +245,25 @@ impl SinglePodServer {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_is_tried_again_changes_no_pod_that_was_bound_meanwhile() {
+async fn a_retried_patch_does_not_change_a_pod_that_was_bound_meanwhile() {
     let pod = SinglePodServer::new(7);
     let server = Arc::clone(&pod);
-    let (fake, status_writer) = start(move |asked| match asked.method {
+    let (fake, status_writer) = start(move |request| match request.method {
         http::Method::PATCH if *lock(&server.version) == 7 => {
-            server.is_bound();
+            server.bind();
             Reply::never()
         }
-        _ => server.answer(asked),
+        _ => server.answer(request),
     });
     status_writer.enqueue(with_nomination(failed("a", "no room"), "n1")).await;
     sleep(Duration::from_mins(1)).await;
     assert_eq!(*lock(&pod.version), 8, "the binding is the last change");
-    let methods: Vec<_> = fake.requests().iter().map(|asked| asked.method.clone()).collect();
+    let methods: Vec<_> = fake.requests().iter().map(|request| request.method.clone()).collect();
     assert_eq!(methods, [http::Method::PATCH, http::Method::PATCH, http::Method::GET]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_is_done_is_not_written_again_after_a_failure() {
+async fn the_patch_of_a_forgotten_pod_is_not_retried() {
     let (fake, status_writer) = start(|_| Reply::failure(500, "no"));
     status_writer.enqueue(failed("a", "no room")).await;
     sleep(Duration::from_millis(100)).await;
@@ -270,19 +273,19 @@ async fn a_pod_that_is_done_is_not_written_again_after_a_failure() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_others_changed_is_written_in_its_new_version() {
+async fn a_pod_that_others_changed_is_patched_at_its_new_version() {
     let pod = SinglePodServer::new(9);
     let server = Arc::clone(&pod);
-    let (fake, status_writer) = start(move |asked| server.answer(asked));
+    let (fake, status_writer) = start(move |request| server.answer(request));
     status_writer.enqueue(failed("a", "no room")).await;
     sleep(SECOND).await;
     let versions: Vec<Value> = fake
         .requests_by(&http::Method::PATCH)
         .iter()
-        .map(|asked| asked.body["metadata"]["resourceVersion"].clone())
+        .map(|request| request.body["metadata"]["resourceVersion"].clone())
         .collect();
     assert_eq!(versions, ["7", "9"]);
-    // What was written is known before the watch shows it.
+    // The version is known before the watch shows it.
     status_writer.enqueue(failed("a", "still none")).await;
     sleep(SECOND).await;
     assert_eq!(fake.requests().last().unwrap().body["metadata"]["resourceVersion"], "10");
@@ -290,9 +293,9 @@ async fn a_pod_that_others_changed_is_written_in_its_new_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_another_one_replaced_is_not_written() {
+async fn a_replaced_pod_is_not_patched() {
     let pod = json!({"metadata": {"uid": "another", "resourceVersion": "9"}, "spec": {}});
-    let (fake, status_writer) = start(move |asked| match asked.method {
+    let (fake, status_writer) = start(move |request| match request.method {
         http::Method::PATCH => Reply::failure(409, "uid"),
         _ => Reply::json(200, &pod),
     });
@@ -312,7 +315,7 @@ fn waiting_pod(version: u64, message: &str, node: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_pod_says_already_is_not_written_again() {
+async fn a_status_that_the_watch_shows_is_not_written_again() {
     let (fake, status_writer) = start(healthy);
     status_writer.enqueue(StatusUpdate::observed(&waiting_pod(5, "no room", "n1")).unwrap()).await;
     status_writer.enqueue(with_nomination(failed("a", "no room"), "n1")).await;
@@ -324,13 +327,13 @@ async fn what_the_pod_says_already_is_not_written_again() {
     assert_eq!(status["conditions"][0]["message"], "still none");
     assert!(
         status["conditions"][0].get("lastTransitionTime").is_none(),
-        "the condition did not turn"
+        "the condition's status did not change"
     );
     assert!(status.get("nominatedNodeName").is_none());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_is_behind_does_not_bring_back_what_was_overwritten() {
+async fn a_stale_watch_does_not_replace_a_status_that_was_written() {
     let (fake, status_writer) =
         start(|_| Reply::json(200, &json!({"metadata": {"resourceVersion": "9"}})));
     status_writer.enqueue(failed("a", "second")).await;
@@ -338,9 +341,9 @@ async fn a_watch_that_is_behind_does_not_bring_back_what_was_overwritten() {
     status_writer.enqueue(StatusUpdate::observed(&waiting_pod(8, "first", "")).unwrap()).await;
     status_writer.enqueue(failed("a", "first")).await;
     sleep(SECOND).await;
-    assert_eq!(fake.requests().len(), 2, "the pod says `second`");
+    assert_eq!(fake.requests().len(), 2, "the pod has the message `second`");
     status_writer
-        .enqueue(StatusUpdate::observed(&waiting_pod(10, "of somebody else", "")).unwrap())
+        .enqueue(StatusUpdate::observed(&waiting_pod(10, "of another client", "")).unwrap())
         .await;
     status_writer.enqueue(failed("a", "first")).await;
     sleep(SECOND).await;
@@ -348,7 +351,7 @@ async fn a_watch_that_is_behind_does_not_bring_back_what_was_overwritten() {
 }
 
 #[test]
-fn only_pods_that_were_refused_say_something() {
+fn only_unscheduled_pods_have_a_status_to_observe() {
     assert!(
         StatusUpdate::observed(&json!({"metadata": {"uid": "a", "resourceVersion": "1"}}))
             .is_none()

@@ -1,4 +1,4 @@
-//! The text, with an engine that answers from a state of its own.
+//! Tests of the text, with an engine that answers from a state of its own.
 
 use api::config::Gates;
 use engine::change::Change;
@@ -23,9 +23,9 @@ fn pod(name: &str, node: Option<&str>, resources: &Value) -> Value {
     json!({"metadata": {"namespace": "ns", "name": name, "uid": name}, "spec": spec})
 }
 
-/// All of the text, and how many questions it took.
+/// Returns the text and the number of pages that it took.
 async fn text(engine: &Engine) -> (String, usize) {
-    let (inputs, mut asked) = mpsc::channel(1);
+    let (inputs, mut requests) = mpsc::channel(1);
     let mut pieces = std::pin::pin!(PodResources::new(inputs).text().unwrap());
     let (mut text, mut questions) = (String::new(), 0);
     loop {
@@ -34,7 +34,7 @@ async fn text(engine: &Engine) -> (String, usize) {
                 Some(piece) => text += std::str::from_utf8(&piece.unwrap()).unwrap(),
                 None => return (text, questions),
             },
-            Some(Input::Pods { from, reply }) = asked.recv() => {
+            Some(Input::Pods { from, reply }) = requests.recv() => {
                 questions += 1;
                 reply.send(PodPage::new(engine.state(), from)).unwrap();
             }
@@ -43,7 +43,7 @@ async fn text(engine: &Engine) -> (String, usize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_pods_request_and_may_use_is_told_in_upstreams_words() {
+async fn requests_and_limits_have_upstreams_names_and_labels() {
     let resources = json!({
         "requests": {"cpu": "250m", "memory": "64Mi", "ephemeral-storage": "1Gi", "hugepages-2Mi": "4Mi", "example.com/gpu": "2"},
         "limits": {"cpu": "1500m", "memory": "0"},
@@ -58,7 +58,7 @@ async fn what_pods_request_and_may_use_is_told_in_upstreams_words() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_pods_are_asked_for_a_few_at_a_time_and_each_is_told_once() {
+async fn many_pods_are_read_in_pages_and_each_appears_once() {
     let resources = json!({"requests": {"cpu": "1"}, "limits": {"memory": "1Gi"}});
     let count = 3 * PAGE_SLOTS_MAX + 1;
     let pods: Vec<Value> =
@@ -76,8 +76,8 @@ async fn many_pods_are_asked_for_a_few_at_a_time_and_each_is_told_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn there_is_an_end_to_waiting_and_to_readers() {
-    let (inputs, mut asked) = mpsc::channel(8);
+async fn the_time_limit_and_the_number_of_readers_are_enforced() {
+    let (inputs, mut requests) = mpsc::channel(8);
     let resources = PodResources::new(inputs);
     let first = resources.text().unwrap();
     let _second = resources.text().unwrap();
@@ -87,8 +87,8 @@ async fn there_is_an_end_to_waiting_and_to_readers() {
     assert_eq!(silent.to_string(), "the scheduler did not answer");
     assert_eq!(begun.elapsed(), PAGE_TIMEOUT);
     let third = resources.text().expect("one has ended");
-    assert!(asked.recv().await.is_some());
-    drop(asked);
+    assert!(requests.recv().await.is_some());
+    drop(requests);
     let gone = Box::pin(third).next().await.unwrap().unwrap_err();
     assert_eq!(gone.to_string(), "the scheduler has ended");
 }

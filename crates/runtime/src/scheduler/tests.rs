@@ -1,4 +1,4 @@
-//! Beginning and ending to decide.
+//! Tests of the checks at startup, of leadership and of the handover.
 
 use std::sync::atomic::Ordering;
 
@@ -11,6 +11,7 @@ use tokio_rustls::TlsAcceptor;
 use serde_json::json;
 
 use super::*;
+use crate::api_error::Chain;
 use crate::lease::MARGIN;
 use crate::testing::{FakeApiServer, Reply};
 
@@ -25,10 +26,15 @@ fn scheduler() -> (Scheduler, mpsc::Receiver<Input>) {
     (Scheduler { inputs, watches, gate, events, status, pending_lead }, receiver)
 }
 
-/// Why a server with such a certificate is not talked to, by a client that trusts it or does not.
-async fn refused(name: &str, trusted: bool, change: impl FnOnce(&mut CertificateParams)) -> String {
+/// Returns the error of connecting to a server whose certificate `change` alters, with a client that
+/// trusts it or does not.
+async fn connection_error(
+    name: &str,
+    trusted: bool,
+    change: impl FnOnce(&mut CertificateParams),
+) -> String {
     let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
-    // Authorities are told apart by their names first.
+    // Verification looks up authorities by their names.
     params.distinguished_name.push(rcgen::DnType::CommonName, "server");
     change(&mut params);
     let key = KeyPair::generate().unwrap();
@@ -56,40 +62,40 @@ async fn refused(name: &str, trusted: bool, change: impl FnOnce(&mut Certificate
     let root = if trusted { &certificate } else { other.cert.der() };
     config.root_cert = Some(vec![root.to_vec()]);
     let error = check_connection(&connect::client(&config).unwrap()).await.unwrap_err();
-    // What cannot pass is not waited for.
+    // Permanent errors end the wait.
     if !trusted || name != "127.0.0.1" {
         let waited =
             tokio::time::timeout(Duration::from_mins(1), wait_until_reachable(&config)).await;
         assert!(waited.expect("it ends at once").is_err());
     }
     server.abort();
-    format!("{error:#}")
+    Chain(&error).to_string()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_silent_is_told_in_one_sentence() {
-    // Takes connections, and never says a word.
+async fn the_error_of_a_silent_server_is_one_sentence() {
+    // Accepts connections and never answers.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let mut config = kube::Config::new(format!("https://{address}").parse().unwrap());
-    // Not those of the machine, which may have none.
+    // A root of its own, since the machine may have none.
     let root = rcgen::generate_simple_self_signed(["root".to_owned()]).unwrap();
     config.root_cert = Some(vec![root.cert.der().to_vec()]);
     let error = check_connection(&connect::client(&config).unwrap()).await.unwrap_err();
-    assert_eq!(format!("{error:#}"), "the API server did not answer for 10s");
+    assert_eq!(Chain(&error).to_string(), "the API server did not answer for 10s");
 }
 
 #[tokio::test]
-async fn a_server_whose_certificate_is_not_good_is_told_in_one_sentence() {
+async fn the_error_of_an_invalid_certificate_is_one_sentence() {
     let expired =
         |params: &mut CertificateParams| params.not_after = rcgen::date_time_ymd(2020, 1, 1);
     let future =
         |params: &mut CertificateParams| params.not_before = rcgen::date_time_ymd(2500, 1, 1);
     for (error, want) in [
-        (refused("127.0.0.1", true, expired).await, "expired"),
-        (refused("127.0.0.1", true, future).await, "not valid yet"),
-        (refused("127.0.0.1", false, |_| {}).await, "UnknownIssuer"),
-        (refused("example.com", true, |_| {}).await, "not valid for name"),
+        (connection_error("127.0.0.1", true, expired).await, "expired"),
+        (connection_error("127.0.0.1", true, future).await, "not valid yet"),
+        (connection_error("127.0.0.1", false, |_| {}).await, "UnknownIssuer"),
+        (connection_error("example.com", true, |_| {}).await, "not valid for name"),
     ] {
         assert!(error.contains("certificate") && error.contains(want), "{want}: {error}");
         assert_eq!(error.lines().count(), 1, "{error}");
@@ -97,47 +103,49 @@ async fn a_server_whose_certificate_is_not_good_is_told_in_one_sentence() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn credentials_and_rights_that_are_not_enough_are_told_apart() {
-    for (status, told) in [(401, "does not accept our credentials"), (403, "may not list nodes")] {
-        let fake = FakeApiServer::new(move |asked| match &*asked.path {
+async fn invalid_credentials_and_missing_rights_have_different_errors() {
+    for (status, expected) in
+        [(401, "does not accept our credentials"), (403, "may not list nodes")]
+    {
+        let fake = FakeApiServer::new(move |request| match &*request.path {
             "/api/v1/nodes" => Reply::failure(status, "no"),
             _ => Reply::json(200, &json!({"items": []})),
         });
         let error = check_rights(&fake.client()).await.unwrap_err().to_string();
-        assert!(error.contains(told), "{error}");
+        assert!(error.contains(expected), "{error}");
     }
     let broken = FakeApiServer::new(|_| Reply::failure(500, "later"));
-    assert!(check_rights(&broken.client()).await.is_ok(), "that may pass");
+    assert!(check_rights(&broken.client()).await.is_ok(), "a temporary error");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_does_not_decide_before_a_new_list() {
+async fn a_leader_does_not_decide_before_a_relist() {
     let (scheduler, mut inputs) = scheduler();
     scheduler.lead(true).await;
     sleep(Duration::from_hours(1)).await;
-    assert!(inputs.is_empty(), "nodes and pods were not listed since");
+    assert!(inputs.is_empty(), "nodes and pods were not relisted");
     scheduler.lead(false).await;
     assert!(matches!(inputs.recv().await, Some(Input::Lead(false))));
     sleep(Duration::from_hours(1)).await;
-    assert!(inputs.is_empty(), "the lead that was lost does not begin later");
+    assert!(inputs.is_empty(), "lost leadership does not start later");
 }
 
-/// What the engine shows of itself.
-fn show(scheduler: &Scheduler, leading: bool, binding: usize) {
+/// Sets the status of the engine's loop.
+fn set_status(scheduler: &Scheduler, leading: bool, binding: usize) {
     scheduler.status.binds_in_flight.store(binding, Ordering::Relaxed);
     scheduler.status.leading.store(leading, Ordering::Release);
 }
 
-/// How long it takes to end to write; afterwards nothing may be sent.
+/// Stops writing and returns how long that took.
 async fn stop_writing(scheduler: &Scheduler) -> Duration {
     let begun = Instant::now();
     scheduler.stop_writing().await;
-    assert!(scheduler.gate.begin_write().await.is_err(), "it may still write");
+    assert!(scheduler.gate.begin_write().await.is_err(), "writes are still possible");
     begun.elapsed()
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_nothing_under_way_writing_ends_at_once() {
+async fn without_writes_in_flight_writing_stops_at_once() {
     let (scheduler, mut inputs) = scheduler();
     let answered = scheduler.gate.begin_write().await.unwrap();
     answered.answered(StatusCode::OK);
@@ -146,9 +154,9 @@ async fn with_nothing_under_way_writing_ends_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn writing_ends_when_what_is_under_way_is_answered_or_too_old_to_land() {
+async fn writing_stops_when_writes_in_flight_are_answered_or_too_old_to_land() {
     let second = Duration::from_secs(1);
-    // A write that is answered soon after the gate closed.
+    // A write that is answered soon after the gate was closed.
     let (scheduler, _inputs) = scheduler();
     let write = scheduler.gate.begin_write().await.unwrap();
     let answer = async {
@@ -166,28 +174,28 @@ async fn writing_ends_when_what_is_under_way_is_answered_or_too_old_to_land() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn binds_that_do_not_end_and_an_engine_that_takes_no_input_end_in_a_bounded_time() {
+async fn endless_binds_and_a_stuck_engine_delay_the_stop_for_a_limited_time() {
     let limit = 3 * MARGIN;
     let (scheduler, _inputs) = scheduler();
-    show(&scheduler, false, 1);
+    set_status(&scheduler, false, 1);
     let took = stop_writing(&scheduler).await;
     assert!(took >= MARGIN && took < limit, "{took:?}");
-    // Its inputs are full.
+    // The channel of inputs is full.
     let (scheduler, _inputs) = self::scheduler();
-    show(&scheduler, true, 0);
+    set_status(&scheduler, true, 0);
     while scheduler.inputs.try_send(Input::Audit).is_ok() {}
     let took = stop_writing(&scheduler).await;
     assert!(took >= MARGIN && took < limit, "{took:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_binds_go_on_they_may_be_sent_again_for_a_moment() {
+async fn binds_in_flight_may_be_retried_before_the_gate_closes() {
     let (scheduler, _inputs) = scheduler();
-    show(&scheduler, false, 1);
+    set_status(&scheduler, false, 1);
     let binds = async {
         sleep(Duration::from_secs(1)).await;
         assert!(scheduler.gate.write().await.is_ok());
-        show(&scheduler, false, 0);
+        set_status(&scheduler, false, 0);
     };
     let (took, ()) = tokio::join!(stop_writing(&scheduler), binds);
     assert!(took < Duration::from_secs(2), "{took:?}");

@@ -1,4 +1,4 @@
-//! What is measured of the default profile at work.
+//! Tests of the durations recorded for the default profile.
 
 use api::config::Gates;
 use engine::change::Change;
@@ -29,7 +29,7 @@ fn pod(name: &str, cpu: &str) -> Change {
     Change::Pod(Box::new(api::lower::pod(&value).0.unwrap()))
 }
 
-/// Tries so many pods of each amount of cpu. The commands, and the text of the metrics.
+/// Schedules a number of pods of each amount of cpu. Returns the commands and the text of the metrics.
 fn try_pods(
     wrapped: bool,
     amounts: &[&str],
@@ -90,17 +90,17 @@ fn about_a_tenth_of_the_attempts_is_timed() {
 }
 
 #[test]
-fn what_was_evaluated_is_counted_in_full() {
+fn evaluations_are_counted_in_every_attempt() {
     let (_, text) = try_pods(true, &["1m", "2m", "3m"], 20);
     let fit = r#"scheduler_plugin_evaluation_total{extension_point="PreFilter",plugin="NodeResourcesFit",profile="default-scheduler"}"#;
-    // Each of three kinds of pods, when it came first and until it counted as recurring; and in the
-    // audit, which evaluates everything anew.
+    // Each of three classes until it counts as recurring, and again in the audit, which evaluates from
+    // scratch.
     assert!((3..=12).contains(&count(&text, fit)), "{text}");
     assert!(!text.contains(r#"extension_point="PreFilter",plugin="VolumeBinding""#), "it skips");
 }
 
 #[test]
-fn pods_that_fit_nowhere_show_where_time_goes() {
+fn unschedulable_pods_have_durations_of_their_extension_points() {
     let (_, text) = try_pods(true, &["2000"], 200);
     for part in [
         r#"scheduler_framework_extension_point_duration_seconds_count{extension_point="Filter",profile="default-scheduler",status="Unschedulable"}"#,
@@ -114,7 +114,7 @@ fn pods_that_fit_nowhere_show_where_time_goes() {
 }
 
 #[test]
-fn what_is_decided_does_not_depend_on_being_watched() {
+fn decisions_do_not_depend_on_timing() {
     let amounts = ["1m", "500m", "2000", "1"];
     assert_eq!(try_pods(true, &amounts, 50).0, try_pods(false, &amounts, 50).0);
 }

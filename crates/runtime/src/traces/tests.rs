@@ -1,4 +1,4 @@
-//! Spans as a collector on loopback gets them.
+//! Tests of the spans that a collector on loopback receives.
 
 use std::net::SocketAddr;
 use std::sync::Mutex;
@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 
 use super::*;
 
-/// Takes spans, or refuses all of them.
+/// A collector that accepts or refuses spans.
 struct Collector {
     address: SocketAddr,
     got: Arc<Mutex<Vec<ExportTraceServiceRequest>>>,
@@ -56,7 +56,7 @@ impl Collector {
         Traces::start(&endpoint, per_million, "host", Handle::current()).unwrap()
     }
 
-    /// All spans, by the time they began.
+    /// Returns all spans, sorted by their start.
     fn spans(self) -> Vec<Received> {
         self.task.abort();
         let got = self.got.lock().unwrap();
@@ -117,7 +117,7 @@ async fn an_attempt_and_its_bind_are_one_trace() {
 }
 
 #[tokio::test]
-async fn only_the_share_that_is_wanted_is_traced() {
+async fn only_the_configured_share_of_attempts_is_traced() {
     let collector = Collector::start(200).await;
     let none = collector.traces(0);
     assert!(none.begin_attempt(&pod("a"), "x", Instant::now()).is_none());
@@ -134,7 +134,7 @@ async fn only_the_share_that_is_wanted_is_traced() {
 }
 
 #[tokio::test]
-async fn a_collector_that_refuses_or_is_not_there_holds_up_nothing() {
+async fn a_refusing_or_absent_collector_delays_nothing() {
     let refusing = Collector::start(400).await;
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let absent = Traces::start(&format!("http://{closed}"), MILLION, "host", Handle::current());
@@ -147,7 +147,7 @@ async fn a_collector_that_refuses_or_is_not_there_holds_up_nothing() {
 }
 
 #[tokio::test]
-async fn wrong_addresses_are_told() {
+async fn errors_name_the_endpoint() {
     for (endpoint, want) in [
         ("localhost:4318", "not a URL such as"),
         ("https://collector", "TLS is not spoken"),

@@ -1,4 +1,4 @@
-//! Volumes against a server whose controllers act when the test says so, in virtual time.
+//! Tests of volume binding against a server whose controllers act after a number of reads, in virtual time.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,18 +11,20 @@ use crate::testing::{FakeApiServer, ReceivedRequest, Reply, lock, seconds_since}
 
 const LIMIT: Duration = Duration::from_mins(10);
 
-/// What happens to the world.
+/// An act of a controller.
 type Effect = fn(&mut VolumeWorld);
 
 /// One volume and one claim.
 struct VolumeWorld {
     volume: Value,
     claim: Value,
-    /// Reads so far, and after how many of the claim what happens.
-    looks: u32,
+    /// Number of reads of the claim.
+    reads: u32,
+    /// An effect that happens after this number of reads.
     then: Option<(u32, Effect)>,
-    trouble: u32,
-    /// What comes of the next write, and whether it is done all the same.
+    /// Number of reads that are to fail.
+    read_failures: u32,
+    /// Reply to the next write, and whether the write takes effect.
     fault: Option<(Reply, bool)>,
 }
 
@@ -32,7 +34,7 @@ impl VolumeWorld {
         let meta =
             json!({"name": "pvc", "namespace": "ns", "uid": "uid-c", "resourceVersion": "6"});
         let claim = json!({"metadata": meta, "spec": {}});
-        Self { volume, claim, looks: 0, then: None, trouble: 0, fault: None }
+        Self { volume, claim, reads: 0, then: None, read_failures: 0, fault: None }
     }
 
     fn bind(&mut self) {
@@ -40,19 +42,19 @@ impl VolumeWorld {
         self.claim["metadata"]["annotations"][BIND_COMPLETED] = json!("yes");
     }
 
-    fn answer(&mut self, asked: &ReceivedRequest) -> Reply {
-        if asked.method == Method::GET && self.trouble > 0 && self.looks > 0 {
-            self.trouble -= 1;
+    fn answer(&mut self, request: &ReceivedRequest) -> Reply {
+        if request.method == Method::GET && self.read_failures > 0 && self.reads > 0 {
+            self.read_failures -= 1;
             return Reply::failure(500, "etcd is busy");
         }
-        let is_claim = asked.path == "/api/v1/namespaces/ns/persistentvolumeclaims/pvc";
-        if asked.method == Method::GET && is_claim {
-            self.looks += 1;
-            if let Some((_, act)) = self.then.take_if(|(after, _)| *after < self.looks) {
+        let is_claim = request.path == "/api/v1/namespaces/ns/persistentvolumeclaims/pvc";
+        if request.method == Method::GET && is_claim {
+            self.reads += 1;
+            if let Some((_, act)) = self.then.take_if(|(after, _)| *after < self.reads) {
                 act(self);
             }
         }
-        let object = match &*asked.path {
+        let object = match &*request.path {
             _ if is_claim => &mut self.claim,
             "/api/v1/persistentvolumes/pv" => &mut self.volume,
             _ => return Reply::failure(404, "not found"),
@@ -60,15 +62,16 @@ impl VolumeWorld {
         if object.is_null() {
             return Reply::failure(404, "not found");
         }
-        let fault = self.fault.take_if(|_| asked.method == Method::PATCH);
-        if asked.method == Method::PATCH && fault.as_ref().is_none_or(|(_, done)| *done) {
-            if asked.body["metadata"]["resourceVersion"] != object["metadata"]["resourceVersion"] {
+        let fault = self.fault.take_if(|_| request.method == Method::PATCH);
+        if request.method == Method::PATCH && fault.as_ref().is_none_or(|(_, done)| *done) {
+            if request.body["metadata"]["resourceVersion"] != object["metadata"]["resourceVersion"]
+            {
                 return Reply::failure(409, "the object has been modified");
             }
-            for (field, value) in asked.body["spec"].as_object().into_iter().flatten() {
+            for (field, value) in request.body["spec"].as_object().into_iter().flatten() {
                 object["spec"][field] = value.clone();
             }
-            let annotations = asked.body["metadata"]["annotations"].as_object();
+            let annotations = request.body["metadata"]["annotations"].as_object();
             for (name, value) in annotations.into_iter().flatten() {
                 object["metadata"]["annotations"][name] = value.clone();
             }
@@ -88,7 +91,7 @@ impl VolumeFixture {
         prepare(&mut world);
         let world = Arc::new(Mutex::new(world));
         let server = Arc::clone(&world);
-        Self { world, fake: FakeApiServer::new(move |asked| lock(&server).answer(asked)) }
+        Self { world, fake: FakeApiServer::new(move |request| lock(&server).answer(request)) }
     }
 
     async fn prepare(&self, request: VolumeRequest) -> Result<()> {
@@ -108,15 +111,15 @@ fn provision() -> VolumeRequest {
     VolumeRequest::Provision { namespace: "ns".into(), claim: "pvc".into(), node: "n1".into() }
 }
 
-async fn refused(stage: &VolumeFixture, request: VolumeRequest) -> String {
-    format!("{:#}", stage.prepare(request).await.unwrap_err())
+async fn error_of(fixture: &VolumeFixture, request: VolumeRequest) -> String {
+    Chain(&fixture.prepare(request).await.unwrap_err()).to_string()
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_volume_is_bound_to_its_claim() {
-    let stage = VolumeFixture::new(|world| world.then = Some((3, VolumeWorld::bind)));
-    stage.prepare(static_bind()).await.unwrap();
-    let patch = stage.patches().remove(0);
+    let fixture = VolumeFixture::new(|world| world.then = Some((3, VolumeWorld::bind)));
+    fixture.prepare(static_bind()).await.unwrap();
+    let patch = fixture.patches().remove(0);
     assert_eq!(patch.path, "/api/v1/persistentvolumes/pv");
     assert_eq!(patch.content_type, "application/merge-patch+json");
     assert_eq!(patch.body["metadata"]["resourceVersion"], "5");
@@ -130,8 +133,8 @@ async fn a_volume_is_bound_to_its_claim() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fault_of_a_write_ends_this_attempt_and_not_the_next() {
-    for (fault, told) in [
+async fn a_failed_write_ends_the_attempt_and_the_next_one_succeeds() {
+    for (fault, expected) in [
         (Reply::failure(409, "the object has been modified"), "409"),
         (Reply::failure(500, "etcd is gone"), "500"),
         (Reply::failure(503, "later"), "503"),
@@ -144,75 +147,79 @@ async fn a_fault_of_a_write_ends_this_attempt_and_not_the_next() {
             (provision(), false),
             (provision(), true),
         ] {
-            let stage = VolumeFixture::new(|world| world.fault = Some((fault.clone(), done)));
+            let fixture = VolumeFixture::new(|world| world.fault = Some((fault.clone(), done)));
             let begun = Instant::now();
-            let error = refused(&stage, request.clone()).await;
-            assert!(error.contains(told), "{told}, {request:?}: {error}");
-            assert_eq!(stage.patches().len(), 1, "{told}: it is not written again at once");
-            assert!(begun.elapsed() <= REQUEST_TIMEOUT, "{told}");
-            let looks = lock(&stage.world).looks;
-            lock(&stage.world).then = Some((looks + 2, VolumeWorld::bind));
-            stage.prepare(request.clone()).await.unwrap();
+            let error = error_of(&fixture, request.clone()).await;
+            assert!(error.contains(expected), "{expected}, {request:?}: {error}");
+            assert_eq!(fixture.patches().len(), 1, "{expected}: it is not written again at once");
+            assert!(begun.elapsed() <= REQUEST_TIMEOUT, "{expected}");
+            let reads = lock(&fixture.world).reads;
+            lock(&fixture.world).then = Some((reads + 2, VolumeWorld::bind));
+            fixture.prepare(request.clone()).await.unwrap();
             let writes = if done { 1 } else { 2 };
-            assert_eq!(stage.patches().len(), writes, "{told}, {request:?}: what is done stays");
+            assert_eq!(
+                fixture.patches().len(),
+                writes,
+                "{expected}, {request:?}: a write that took effect is not repeated"
+            );
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_is_lost_between_two_writes_stops_the_second() {
-    let stage = VolumeFixture::new(|_| {});
+    let fixture = VolumeFixture::new(|_| {});
     let fence = Fence::always();
-    let (world, closing) = (Arc::clone(&stage.world), fence.clone());
-    let fake = FakeApiServer::new(move |asked| {
-        let reply = lock(&world).answer(asked);
-        if asked.method == Method::PATCH {
+    let (world, closing) = (Arc::clone(&fixture.world), fence.clone());
+    let fake = FakeApiServer::new(move |request| {
+        let reply = lock(&world).answer(request);
+        if request.method == Method::PATCH {
             closing.close();
         }
         reply
     });
     let requests = [static_bind(), provision()];
     let error = prepare(&fake.client(), &fence.into(), &requests, LIMIT).await.unwrap_err();
-    assert_eq!(format!("{error:#}"), "the lease is not held any more");
+    assert_eq!(Chain(&error).to_string(), "the lease is not held any more");
     assert_eq!(fake.requests_by(&Method::PATCH).len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_bound_already_is_not_written() {
-    let stage = VolumeFixture::new(|world| {
+async fn a_bound_volume_is_not_written() {
+    let fixture = VolumeFixture::new(|world| {
         world.volume["spec"]["claimRef"] =
             json!({"name": "pvc", "namespace": "ns", "uid": "uid-c"});
         world.bind();
     });
-    stage.prepare(static_bind()).await.unwrap();
-    assert_eq!(stage.patches().len(), 0);
+    fixture.prepare(static_bind()).await.unwrap();
+    assert_eq!(fixture.patches().len(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_volume_of_another_claim_is_left_alone() {
+async fn a_volume_of_another_claim_is_not_written() {
     for other in [
         json!({"name": "pvc", "namespace": "ns", "uid": "uid-old"}),
         json!({"name": "other", "namespace": "ns"}),
         json!({"name": "pvc", "namespace": "elsewhere"}),
     ] {
-        let stage = VolumeFixture::new(|world| world.volume["spec"]["claimRef"] = other);
-        assert_eq!(refused(&stage, static_bind()).await, "volume pv is bound to another claim");
-        assert_eq!(stage.patches().len(), 0);
+        let fixture = VolumeFixture::new(|world| world.volume["spec"]["claimRef"] = other);
+        assert_eq!(error_of(&fixture, static_bind()).await, "volume pv is bound to another claim");
+        assert_eq!(fixture.patches().len(), 0);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_volume_that_was_reserved_for_the_claim_stays_so() {
-    let stage = VolumeFixture::new(|world| {
+async fn a_reserved_volume_gets_no_annotation() {
+    let fixture = VolumeFixture::new(|world| {
         world.volume["spec"]["claimRef"] = json!({"name": "pvc", "namespace": "ns"});
         world.then = Some((2, VolumeWorld::bind));
     });
-    stage.prepare(static_bind()).await.unwrap();
-    assert!(stage.patches()[0].body["metadata"].get("annotations").is_none());
+    fixture.prepare(static_bind()).await.unwrap();
+    assert!(fixture.patches()[0].body["metadata"].get("annotations").is_none());
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiting_ends_when_it_is_in_vain() {
+async fn waiting_ends_when_the_claim_cannot_be_bound_any_more() {
     let rows: [(Effect, VolumeRequest, &str); 6] = [
         (
             |world| {
@@ -237,18 +244,18 @@ async fn waiting_ends_when_it_is_in_vain() {
         (|world| world.claim = Value::Null, provision(), "404 Not Found: not found"),
     ];
     for (act, request, expected) in rows {
-        let stage = VolumeFixture::new(|world| world.then = Some((4, act)));
+        let fixture = VolumeFixture::new(|world| world.then = Some((4, act)));
         let begun = Instant::now();
-        assert_eq!(refused(&stage, request).await, expected);
+        assert_eq!(error_of(&fixture, request).await, expected);
         assert!(seconds_since(begun) < 10.0);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_is_chosen_for_a_claim_that_is_provisioned() {
-    let stage = VolumeFixture::new(|world| world.then = Some((5, VolumeWorld::bind)));
-    stage.prepare(provision()).await.unwrap();
-    let patch = stage.patches().remove(0);
+async fn provisioning_annotates_the_claim_with_the_node() {
+    let fixture = VolumeFixture::new(|world| world.then = Some((5, VolumeWorld::bind)));
+    fixture.prepare(provision()).await.unwrap();
+    let patch = fixture.patches().remove(0);
     assert_eq!(patch.body["metadata"]["annotations"][SELECTED_NODE], "n1");
     assert_eq!(patch.body["metadata"]["resourceVersion"], "6");
 
@@ -261,20 +268,20 @@ async fn a_node_is_chosen_for_a_claim_that_is_provisioned() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn passing_trouble_does_not_end_waiting() {
-    let stage = VolumeFixture::new(|world| {
-        world.trouble = 5;
+async fn temporary_read_failures_do_not_end_waiting() {
+    let fixture = VolumeFixture::new(|world| {
+        world.read_failures = 5;
         world.then = Some((5, VolumeWorld::bind));
     });
-    stage.prepare(provision()).await.unwrap();
-    assert_eq!(lock(&stage.world).trouble, 0);
+    fixture.prepare(provision()).await.unwrap();
+    assert_eq!(lock(&fixture.world).read_failures, 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn waiting_ends_at_the_limit() {
-    let stage = VolumeFixture::new(|_| {});
+    let fixture = VolumeFixture::new(|_| {});
     let begun = Instant::now();
-    assert_eq!(refused(&stage, provision()).await, "context deadline exceeded");
+    assert_eq!(error_of(&fixture, provision()).await, "context deadline exceeded");
     assert_eq!(begun.elapsed(), LIMIT);
     let silent = FakeApiServer::new(|_| Reply::never());
     let error = prepare(&silent.client(), &Fence::always().into(), &[provision()], LIMIT).await;
@@ -283,10 +290,11 @@ async fn waiting_ends_at_the_limit() {
 
 #[tokio::test(start_paused = true)]
 async fn without_the_lease_nothing_is_written() {
-    let stage = VolumeFixture::new(|_| {});
+    let fixture = VolumeFixture::new(|_| {});
     for request in [provision(), static_bind()] {
-        let error = prepare(&stage.fake.client(), &Fence::never().into(), &[request], LIMIT).await;
+        let error =
+            prepare(&fixture.fake.client(), &Fence::never().into(), &[request], LIMIT).await;
         assert_eq!(error.unwrap_err().to_string(), "the lease is not held any more");
     }
-    assert_eq!(stage.patches().len(), 0);
+    assert_eq!(fixture.patches().len(), 0);
 }

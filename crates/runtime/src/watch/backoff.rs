@@ -1,26 +1,28 @@
-//! Waits after failures in a row.
+//! Backoff after consecutive failures.
 
 use std::time::Duration;
 
-/// After the first, and the longest. What lasted longer than that was no failure.
+/// Backoff after the first failure.
 pub(super) const BACKOFF_INITIAL: Duration = Duration::from_millis(200);
+
+/// Longest backoff. A watch that lasted longer than this resets the backoff.
 pub(super) const BACKOFF_MAX: Duration = Duration::from_secs(30);
 
-/// The longest wait while no answer comes at all. A refused connection costs the API server nothing, and
-/// a replica that waits for half a minute after the API server is back decides on old state until then.
+/// Longest backoff while requests get no response at all. A refused connection costs the API server
+/// nothing, and a scheduler that waited 30 s after the API server is back would decide on old state.
 pub(super) const UNANSWERED_BACKOFF_MAX: Duration = Duration::from_secs(2);
 
-/// FailureBackoff in a row.
+/// Counts of consecutive failures.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FailureBackoff {
-    /// Requests without an answer since the last answer.
+    /// Requests without a response since the last response.
     unanswered: u32,
-    /// Answers that were no success since the last one that was.
+    /// Responses that were errors since the last success.
     refused: u32,
 }
 
 impl FailureBackoff {
-    /// Counts a failure; whether the API server answered is known by then.
+    /// Counts a failure; `answered` says whether the API server responded.
     pub(super) fn add(&mut self, answered: bool) {
         if answered {
             *self = Self { unanswered: 0, refused: self.refused.saturating_add(1) };
@@ -29,7 +31,7 @@ impl FailureBackoff {
         }
     }
 
-    /// How long to wait before the next request, if at all.
+    /// Returns the delay before the next request, or `None` if there is none.
     pub(super) fn wait(self) -> Option<Duration> {
         match self {
             Self { unanswered: 0, refused: 0 } => None,
@@ -39,13 +41,14 @@ impl FailureBackoff {
     }
 }
 
-/// How long to wait after this number of failures.
+/// Returns the delay after this number of failures, with jitter: half of it to all of it.
 fn backoff(failures: u32) -> Duration {
     let wait = BACKOFF_INITIAL.saturating_mul(1 << failures.min(16).saturating_sub(1));
     wait.min(BACKOFF_MAX).mul_f64(0.5 + jitter())
 }
 
-/// From 0 to 0.5. Clients that lost one server must not come back all at once.
+/// Returns a random number from 0 to 0.5, so that clients which lost one server reconnect at different
+/// times.
 fn jitter() -> f64 {
     use std::hash::{BuildHasher as _, RandomState};
     (RandomState::new().hash_one(0) >> 32) as f64 / f64::from(u32::MAX) / 2.0
@@ -56,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_ends_the_failures_before_it() {
+    fn a_response_resets_the_backoff_of_unanswered_requests() {
         let mut failures = FailureBackoff::default();
         assert_eq!(failures.wait(), None);
         for _ in 0..1000 {
@@ -68,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_double_up_to_the_last() {
+    fn backoffs_double_up_to_the_maximum() {
         for (failures, milliseconds) in
             [(1, 200), (2, 400), (5, 3200), (9, 30_000), (u32::MAX, 30_000)]
         {

@@ -1,6 +1,5 @@
-//! The events of a watch, whatever form they come in.
+//! Decoding of watch events, from JSON lines or protobuf frames.
 
-use anyhow::Result;
 use api::lower::Source;
 use api::protobuf::{Message, wire};
 use bytes::Bytes;
@@ -8,28 +7,49 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::EVENT_BYTES_MAX;
 use super::frames::FrameDecoder;
 use super::lines::LineDecoder;
 use crate::api_error::Encoding;
 
-/// An event larger than the limit.
-#[derive(Debug, PartialEq, Eq)]
+/// An event above [`EVENT_BYTES_MAX`].
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it is larger than {EVENT_BYTES_MAX} bytes")]
 pub(super) struct EventTooLarge;
 
-/// What was received of a watch, to be cut into events.
+/// Why an event, a page or an object cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum DecodeError {
+    #[error(transparent)]
+    Size(#[from] EventTooLarge),
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    #[error(transparent)]
+    Protobuf(#[from] api::protobuf::Error),
+    #[error("{0}")]
+    Fields(String),
+    #[error("metadata.resourceVersion {0:?} is not a number")]
+    Version(String),
+    #[error("it has no metadata")]
+    NoListMetadata,
+    #[error("its type is {0:?}")]
+    EventType(String),
+}
+
+/// Cuts the body of a watch into events.
 pub(super) enum EventDecoder {
     Json(LineDecoder),
     Protobuf(FrameDecoder),
 }
 
-/// Something that a watch tells.
+/// One event of a watch.
 pub(super) struct WatchEvent<'a> {
-    /// `ADDED`, say.
+    /// Type of the event, such as `ADDED`.
     pub(super) kind: &'a str,
     pub(super) object: RawObject<'a>,
 }
 
-/// An object in the form in which it came.
+/// An object in the encoding of the response.
 pub(super) enum RawObject<'a> {
     Json(Value),
     Protobuf(&'a [u8]),
@@ -51,7 +71,7 @@ impl EventDecoder {
         }
     }
 
-    /// To be called when there is no next event any more.
+    /// Adds data; all events of the data before it must have been taken.
     pub(super) fn push(&mut self, data: Bytes) {
         match self {
             Self::Json(lines) => lines.push(&data),
@@ -59,17 +79,17 @@ impl EventDecoder {
         }
     }
 
-    /// The next event, once it is there completely.
-    pub(super) fn next_event(&mut self) -> Option<Result<Result<WatchEvent<'_>>, EventTooLarge>> {
+    /// Returns the next event if it is complete.
+    pub(super) fn next_event(&mut self) -> Option<Result<WatchEvent<'_>, DecodeError>> {
         Some(match self {
-            Self::Json(lines) => lines.next_line()?.map(read_line),
-            Self::Protobuf(frames) => frames.next_frame()?.map(read_frame),
+            Self::Json(lines) => lines.next_line()?.map_err(Into::into).and_then(read_line),
+            Self::Protobuf(frames) => frames.next_frame()?.map_err(Into::into).and_then(read_frame),
         })
     }
 }
 
 impl RawObject<'_> {
-    /// To read it as a message, if that is what it is.
+    /// Returns a source of fields; `message` is the schema of the protobuf form.
     pub(super) fn source(&self, message: &'static Message) -> Source<'_> {
         match self {
             Self::Json(value) => Source::Json(value),
@@ -78,12 +98,12 @@ impl RawObject<'_> {
     }
 }
 
-fn read_line(line: &[u8]) -> Result<WatchEvent<'_>> {
+fn read_line(line: &[u8]) -> Result<WatchEvent<'_>, DecodeError> {
     let EventLine { kind, object } = serde_json::from_slice(line)?;
     Ok(WatchEvent { kind, object: RawObject::Json(serde_json::from_str(object.get())?) })
 }
 
-fn read_frame(frame: &[u8]) -> Result<WatchEvent<'_>> {
+fn read_frame(frame: &[u8]) -> Result<WatchEvent<'_>, DecodeError> {
     let (kind, object) = wire::watch_event(frame)?;
     Ok(WatchEvent { kind, object: RawObject::Protobuf(object) })
 }

@@ -1,103 +1,110 @@
-//! Bytes of a stream, cut into frames: each has its length in front, in four bytes.
+//! Decoder of length-delimited frames: four bytes of length (big-endian), then the frame.
 
 use bytes::Bytes;
 
 use super::decoder::EventTooLarge;
 
-const HEAD: usize = 4;
+/// Length of a frame's header, in bytes.
+const HEADER_BYTES: usize = 4;
 
-/// Bytes that are kept for frames that come in pieces.
-const BEGUN_BYTES: usize = 16 << 10;
+/// Capacity that the buffer of partial frames keeps, in bytes.
+const PARTIAL_CAPACITY_MAX: usize = 16 << 10;
 
-/// What was received of a stream and not taken yet.
+/// Cuts received bytes into frames, without a copy unless a frame spans two pieces of data.
 pub(super) struct FrameDecoder {
     limit: usize,
     data: Bytes,
-    /// Bytes of it that were taken already.
-    taken: usize,
-    /// A frame that came in pieces, as far as it is there.
-    begun: Vec<u8>,
-    /// It is complete, and was taken.
-    begun_taken: bool,
-    /// Bytes of a frame that is too long, to be thrown away as they come.
+    /// Number of bytes of `data` that were consumed.
+    consumed: usize,
+    /// Header and received part of a frame that spans several pieces of data.
+    partial: Vec<u8>,
+    /// The frame in `partial` is complete and was returned.
+    partial_returned: bool,
+    /// Number of bytes of an oversized frame that are still to be discarded.
     skipping: usize,
 }
 
 impl FrameDecoder {
     pub(super) fn new(limit: usize) -> Self {
-        let (data, begun) = (Bytes::new(), Vec::new());
-        Self { limit, data, taken: 0, begun, begun_taken: false, skipping: 0 }
+        let (data, partial) = (Bytes::new(), Vec::new());
+        Self { limit, data, consumed: 0, partial, partial_returned: false, skipping: 0 }
     }
 
-    /// To be called when there is no next frame any more.
+    /// Adds data; all frames of the data before it must have been consumed.
     pub(super) fn push(&mut self, data: Bytes) {
-        debug_assert_eq!(self.taken, self.data.len(), "what is not taken would be lost");
+        debug_assert_eq!(
+            self.consumed,
+            self.data.len(),
+            "data that was not consumed would be lost"
+        );
         self.data = data;
-        self.taken = self.skipping.min(self.data.len());
-        self.skipping -= self.taken;
+        self.consumed = self.skipping.min(self.data.len());
+        self.skipping -= self.consumed;
     }
 
-    /// The next frame, once it is there completely. One that is too long is told once.
+    /// Returns the next frame if it is complete, or one error for a frame above the limit.
     pub(super) fn next_frame(&mut self) -> Option<Result<&[u8], EventTooLarge>> {
-        if std::mem::take(&mut self.begun_taken) {
-            // A large one is rare, and would be kept for as long as the watch goes on.
-            self.begun.clear();
-            self.begun.shrink_to(BEGUN_BYTES);
+        if std::mem::take(&mut self.partial_returned) {
+            // Large frames are rare; the buffer would live as long as the watch.
+            self.partial.clear();
+            self.partial.shrink_to(PARTIAL_CAPACITY_MAX);
         }
-        if self.begun.is_empty() {
-            let rest = &self.data[self.taken..];
-            if let Some((head, rest)) = rest.split_first_chunk::<HEAD>() {
+        if self.partial.is_empty() {
+            let rest = &self.data[self.consumed..];
+            if let Some((head, rest)) = rest.split_first_chunk::<HEADER_BYTES>() {
                 let length = u32::from_be_bytes(*head) as usize;
                 if length > self.limit {
-                    self.taken += HEAD;
+                    self.consumed += HEADER_BYTES;
                     return Some(Err(self.skip(length)));
                 }
                 if rest.len() >= length {
-                    let begin = self.taken + HEAD;
-                    self.taken = begin + length;
-                    return Some(Ok(&self.data[begin..self.taken]));
+                    let begin = self.consumed + HEADER_BYTES;
+                    self.consumed = begin + length;
+                    return Some(Ok(&self.data[begin..self.consumed]));
                 }
             }
         }
-        self.complete()
+        self.complete_partial()
     }
 
-    /// Adds what is there to the frame that is begun.
-    fn complete(&mut self) -> Option<Result<&[u8], EventTooLarge>> {
-        self.fetch(HEAD);
-        let Some(head) = self.begun.first_chunk::<HEAD>() else { return self.exhausted() };
+    /// Continues the partial frame with the rest of the data.
+    fn complete_partial(&mut self) -> Option<Result<&[u8], EventTooLarge>> {
+        self.fetch(HEADER_BYTES);
+        let Some(head) = self.partial.first_chunk::<HEADER_BYTES>() else {
+            return self.exhausted();
+        };
         let length = u32::from_be_bytes(*head) as usize;
         if length > self.limit {
-            self.begun.clear();
+            self.partial.clear();
             return Some(Err(self.skip(length)));
         }
-        self.fetch(HEAD + length);
-        if self.begun.len() < HEAD + length {
+        self.fetch(HEADER_BYTES + length);
+        if self.partial.len() < HEADER_BYTES + length {
             return self.exhausted();
         }
-        self.begun_taken = true;
-        Some(Ok(&self.begun[HEAD..]))
+        self.partial_returned = true;
+        Some(Ok(&self.partial[HEADER_BYTES..]))
     }
 
-    /// Everything is taken. Who sent the data can use its memory again.
+    /// Drops the consumed data, so that the connection can reuse its memory.
     fn exhausted<T>(&mut self) -> Option<T> {
         self.data = Bytes::new();
-        self.taken = 0;
+        self.consumed = 0;
         None
     }
 
-    /// Copies until so many bytes are there, if they are.
+    /// Copies data until the partial frame has `wanted` bytes or the data ends.
     fn fetch(&mut self, wanted: usize) {
-        let rest = &self.data[self.taken..];
-        let more = wanted.saturating_sub(self.begun.len()).min(rest.len());
-        self.begun.extend_from_slice(&rest[..more]);
-        self.taken += more;
+        let rest = &self.data[self.consumed..];
+        let more = wanted.saturating_sub(self.partial.len()).min(rest.len());
+        self.partial.extend_from_slice(&rest[..more]);
+        self.consumed += more;
     }
 
-    /// Throws a frame away whose head was taken.
+    /// Discards a frame whose header was consumed.
     fn skip(&mut self, length: usize) -> EventTooLarge {
-        let there = length.min(self.data.len() - self.taken);
-        self.taken += there;
+        let there = length.min(self.data.len() - self.consumed);
+        self.consumed += there;
         self.skipping = length - there;
         EventTooLarge
     }
@@ -122,14 +129,14 @@ mod tests {
     }
 
     #[test]
-    fn an_unfinished_frame_is_not_taken() {
+    fn an_incomplete_frame_is_not_returned() {
         assert_eq!(read(&[0, 0, 0, 1, 7, 0, 0, 0, 2, 8], 3), [Ok(vec![7])]);
         assert_eq!(read(&[0, 0, 0, 0, 0, 0], 3), [Ok(vec![])]);
     }
 
     proptest! {
         #[test]
-        fn frames_do_not_depend_on_how_they_are_cut(
+        fn frames_do_not_depend_on_how_the_data_is_split(
             lengths in prop::collection::vec(0..9_u8, 0..8),
             cut in 1..40_usize,
         ) {

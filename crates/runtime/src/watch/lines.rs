@@ -1,47 +1,47 @@
-//! Bytes of a stream, cut into lines.
+//! Decoder of lines.
 
 use super::decoder::EventTooLarge;
 
-/// What was received of a stream and not taken yet.
+/// Cuts received bytes into lines.
 pub(super) struct LineDecoder {
     limit: usize,
     bytes: Vec<u8>,
-    /// Bytes that were taken already.
-    taken: usize,
-    /// Bytes that are known to hold no line end.
+    /// Number of bytes that were consumed.
+    consumed: usize,
+    /// Number of bytes that were searched for a line end.
     searched: usize,
-    /// The rest of a line that is too long is thrown away as it comes.
+    /// The rest of an oversized line is being discarded.
     skipping: bool,
 }
 
 impl LineDecoder {
     pub(super) fn new(limit: usize) -> Self {
-        Self { limit, bytes: Vec::new(), taken: 0, searched: 0, skipping: false }
+        Self { limit, bytes: Vec::new(), consumed: 0, searched: 0, skipping: false }
     }
 
     pub(super) fn push(&mut self, data: &[u8]) {
-        self.bytes.drain(..self.taken);
-        self.searched -= self.taken;
-        self.taken = 0;
+        self.bytes.drain(..self.consumed);
+        self.searched -= self.consumed;
+        self.consumed = 0;
         self.bytes.extend_from_slice(data);
     }
 
-    /// The next line without its end, once it is there completely. One that is too long is told once.
+    /// Returns the next line without its end if it is complete, or one error for a line above the limit.
     pub(super) fn next_line(&mut self) -> Option<Result<&[u8], EventTooLarge>> {
         loop {
             let rest = &self.bytes[self.searched..];
             let Some(length) = rest.iter().position(|byte| *byte == b'\n') else {
                 self.searched = self.bytes.len();
-                if !self.skipping && self.bytes.len() - self.taken <= self.limit {
+                if !self.skipping && self.bytes.len() - self.consumed <= self.limit {
                     return None;
                 }
-                self.taken = self.bytes.len();
-                let told = std::mem::replace(&mut self.skipping, true);
-                return (!told).then_some(Err(EventTooLarge));
+                self.consumed = self.bytes.len();
+                let reported = std::mem::replace(&mut self.skipping, true);
+                return (!reported).then_some(Err(EventTooLarge));
             };
-            let line = self.taken..self.searched + length;
+            let line = self.consumed..self.searched + length;
             self.searched += length + 1;
-            self.taken = self.searched;
+            self.consumed = self.searched;
             match (std::mem::take(&mut self.skipping), line.len() > self.limit) {
                 (true, _) => {}
                 (false, true) => return Some(Err(EventTooLarge)),
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unfinished_line_is_not_taken() {
+    fn an_incomplete_line_is_not_returned() {
         assert_eq!(read("one\ntwo\nthr", 2, 10), [Ok("one".into()), Ok("two".into())]);
         assert_eq!(read("", 1, 10), []);
         assert_eq!(read("\n\n", 1, 10), [Ok(String::new()), Ok(String::new())]);
@@ -78,7 +78,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn lines_do_not_depend_on_how_they_are_cut(text in "[ab\n]{0,60}", cut in 1..70_usize) {
+        fn lines_do_not_depend_on_how_the_data_is_split(text in "[ab\n]{0,60}", cut in 1..70_usize) {
             let complete = text.rfind('\n').map_or("", |end| &text[..end]);
             let expected: Vec<Result<String, EventTooLarge>> = match complete {
                 "" if !text.contains('\n') => Vec::new(),
@@ -87,12 +87,12 @@ mod tests {
                     .map(|line| if line.len() > 5 { Err(EventTooLarge) } else { Ok(line.to_owned()) })
                     .collect(),
             };
-            let mut told = read(&text, cut, 5);
-            // The last one may already be known to be too long.
+            let mut lines = read(&text, cut, 5);
+            // The last line may be oversized although its end has not arrived.
             if text.rsplit('\n').next().is_some_and(|rest| rest.len() > 5) {
-                prop_assert_eq!(told.pop(), Some(Err(EventTooLarge)));
+                prop_assert_eq!(lines.pop(), Some(Err(EventTooLarge)));
             }
-            prop_assert_eq!(told, expected);
+            prop_assert_eq!(lines, expected);
         }
     }
 }

@@ -1,43 +1,44 @@
-//! What is known of all objects of one kind, and what becomes news by what is heard.
+//! The object table of one kind: turns watch events into changes and drops those that are not newer.
 
 use std::hash::BuildHasher as _;
 
-use anyhow::{Result, anyhow, bail};
 use api::lower::{LoweringCache, Source};
 use engine::change::Change;
 use engine::object::Uid;
 use engine::slab::Slab;
 use hashbrown::{DefaultHashBuilder, HashTable};
 
+use super::decoder::DecodeError;
+use super::error::WatchError;
 use crate::kinds::{ObjectKey, WatchedKind};
 
-/// All objects of a kind, as far as they are known.
+/// Uid and resourceVersion of every object of a kind.
 pub(super) struct ObjectTable {
     kind: &'static WatchedKind,
     known: Slab<ObjectEntry>,
-    /// Slots of those by namespace and name.
+    /// Slots of the objects by namespace and name.
     by_name: HashTable<u32>,
     hasher: DefaultHashBuilder,
     lowering_cache: LoweringCache,
-    /// The newest version seen.
+    /// Highest resourceVersion seen.
     pub(super) version: u64,
-    /// All objects of that version were seen.
+    /// The table holds all objects of `version`.
     pub(super) complete: bool,
-    /// The last version of which all objects were seen: what is older and not known was deleted.
+    /// Last resourceVersion at which the table was complete: an older object that it lacks was deleted.
     complete_through: u64,
-    /// Something could not be read, so that what is not known may still be there.
+    /// Something could not be read, so an object that the table lacks may exist.
     pub(super) had_unreadable: bool,
-    /// How many lists were begun.
+    /// Number of lists started.
     lists: u32,
 }
 
-/// An object that is there. There may be a million, so it is small.
+/// An object that exists. Small, since there may be a million.
 struct ObjectEntry {
-    /// Namespace and name, one after the other.
+    /// Namespace and name, concatenated.
     text: Box<str>,
     name_at: u32,
     uid: Uid,
-    /// The last list that was begun when it was seen last.
+    /// Number of the list in or after which the object was last seen.
     list: u32,
     version: u64,
 }
@@ -64,7 +65,7 @@ impl ObjectEntry {
 /// Namespace and name.
 type NamespacedName<'a> = (&'a str, &'a str);
 
-/// Which object it is, and which version of it.
+/// Name, uid and resourceVersion of an object.
 #[derive(Debug)]
 pub(super) struct ObjectIdentity<'a> {
     namespace: &'a str,
@@ -73,14 +74,14 @@ pub(super) struct ObjectIdentity<'a> {
     pub(super) version: u64,
 }
 
-/// What came of an object.
+/// Result of an update.
 #[derive(Default)]
 pub(super) struct ObjectUpdate {
-    /// What the engine is to be told first, of an object that had the name before.
+    /// Deletion of the object that had the name before; applied first.
     pub(super) gone: Option<Change>,
-    /// What the engine is to be told then.
+    /// The change, if there is one.
     pub(super) change: Option<Change>,
-    /// What people are to be told.
+    /// Fields that could not be read, for the log.
     pub(super) problems: Vec<String>,
 }
 
@@ -100,7 +101,7 @@ impl ObjectTable {
         }
     }
 
-    /// Takes an object over if it is news.
+    /// Updates the table with an object of a list or an event, unless it is not newer than what is known.
     pub(super) fn update(&mut self, object: Source<'_>, news: ObjectIdentity<'_>) -> ObjectUpdate {
         let floor = if self.complete { self.version } else { self.complete_through };
         self.version = self.version.max(news.version);
@@ -116,13 +117,13 @@ impl ObjectTable {
         let (change, problems) = (self.kind.lower)(object, &mut self.lowering_cache);
         let known = slot.and_then(|slot| self.known.get_mut(slot));
         let gone = match (&change, known) {
-            (Some(_), _) => self.note(news, slot),
-            // It cannot be read but is there: the last version that could be read still counts.
+            (Some(_), _) => self.record(news, slot),
+            // The object exists but cannot be read: its last readable version stays in effect.
             (None, Some(known)) if !problems.is_empty() && known.uid == news.uid => {
                 known.version = news.version;
                 None
             }
-            // It has ended, or is not the object that had the name before.
+            // The object does not count any more, or replaces the one that had its name.
             (None, _) => slot.and_then(|slot| self.remove(slot)),
         };
         ObjectUpdate {
@@ -139,9 +140,9 @@ impl ObjectTable {
         Some(*slot as usize)
     }
 
-    /// Notes that an object is there, in the slot of its name if it has one. The object that had the
-    /// name before, if it was another.
-    fn note(&mut self, news: ObjectIdentity<'_>, slot: Option<usize>) -> Option<ObjectEntry> {
+    /// Records an object in the slot of its name. Returns the entry of another object that had the name
+    /// before.
+    fn record(&mut self, news: ObjectIdentity<'_>, slot: Option<usize>) -> Option<ObjectEntry> {
         if let Some(known) = slot.and_then(|slot| self.known.get_mut(slot)) {
             if known.uid == news.uid {
                 known.version = news.version;
@@ -166,31 +167,28 @@ impl ObjectTable {
         Some(known)
     }
 
-    /// Takes over that an object was deleted in a version.
+    /// Removes an object that was deleted at `news.version`. Returns its deletion, if it was known.
     pub(super) fn delete(&mut self, news: &ObjectIdentity<'_>) -> Option<Change> {
         self.version = self.version.max(news.version);
         let slot = self.find((news.namespace, news.name))?;
-        // A delete of an older incarnation says nothing of the present one.
+        // The deletion of an older object of this name does not concern the present one.
         self.known.get(slot).filter(|known| known.version <= news.version)?;
         let known = self.remove(slot)?;
         Some((self.kind.gone)(known.key()))
     }
 
-    /// A list begins, to be finished when all of it was seen.
+    /// Starts a list, which [`Self::finish`] completes.
     pub(super) fn begin(&mut self) {
         self.lists = self.lists.wrapping_add(1);
     }
 
-    /// Refuses a list that is older than what was seen.
-    pub(super) fn check_list(&self, version: u64) -> Result<()> {
-        if version < self.version {
-            let seen = self.version;
-            bail!("the list is of version {version}, but version {seen} was seen before");
-        }
-        Ok(())
+    /// Fails if a list is older than the newest object seen, as the list of a stale replica is.
+    pub(super) fn check_list(&self, version: u64) -> Result<(), WatchError> {
+        let seen = self.version;
+        if version < seen { Err(WatchError::StaleList { version, seen }) } else { Ok(()) }
     }
 
-    /// Everything of a version was seen since a list began: what was not is gone.
+    /// Completes a list. Returns the deletions of the objects that it lacks.
     pub(super) fn finish(&mut self, version: u64) -> Vec<Change> {
         let missing = self.known.iter().filter(|(_, known)| known.list != self.lists);
         let missing: Vec<usize> = missing.map(|(slot, _)| slot).collect();
@@ -202,7 +200,7 @@ impl ObjectTable {
         missing.iter().map(|known| (self.kind.gone)(known.key())).collect()
     }
 
-    /// Everything is to be listed again.
+    /// Marks the table as incomplete, so that the next request is a list.
     pub(super) fn invalidate(&mut self) {
         if self.complete {
             self.complete = false;
@@ -211,11 +209,9 @@ impl ObjectTable {
     }
 }
 
-/// Which object it is.
-pub(super) fn identity_of(object: Source<'_>) -> Result<ObjectIdentity<'_>> {
+/// Reads name, uid and resourceVersion of an object.
+pub(super) fn identity_of(object: Source<'_>) -> Result<ObjectIdentity<'_>, DecodeError> {
     let api::lower::ObjectIdentity { namespace, name, uid, version } = object.identity();
-    let version = version
-        .parse()
-        .map_err(|_| anyhow!("metadata.resourceVersion {version:?} is not a number"))?;
+    let version = version.parse().map_err(|_| DecodeError::Version(version.to_owned()))?;
     Ok(ObjectIdentity { namespace, name, uid: uid.into(), version })
 }

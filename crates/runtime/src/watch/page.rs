@@ -1,19 +1,19 @@
-//! A page of a list.
+//! Decoding of the pages of a list.
 
-use anyhow::{Context as _, Result, anyhow};
 use api::lower::Source;
 use api::protobuf::{schema, wire};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::decoder::RawObject;
+use super::decoder::{DecodeError, RawObject};
 use crate::api_error::Encoding;
 
-/// Some objects of a list.
+/// One page of a list.
 pub(super) struct ListPage<'a> {
+    /// resourceVersion of the list.
     pub(super) version: u64,
     pub(super) objects: Vec<RawObject<'a>>,
-    /// What the next page is asked for with; empty for the last one.
+    /// Continue token of the next page; empty on the last page.
     pub(super) next: String,
 }
 
@@ -26,20 +26,18 @@ struct ListMeta {
 }
 
 impl<'a> ListPage<'a> {
-    pub(super) fn read(encoding: Encoding, bytes: &'a [u8]) -> Result<Self> {
+    pub(super) fn read(encoding: Encoding, bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let (meta, objects) = match encoding {
             Encoding::Json => read_json(bytes)?,
             Encoding::Protobuf => read_protobuf(bytes)?,
         };
         let version = meta.resource_version.unwrap_or_default();
-        let version = version
-            .parse()
-            .map_err(|_| anyhow!("metadata.resourceVersion {version:?} is not a number"))?;
+        let version = version.parse().map_err(|_| DecodeError::Version(version))?;
         Ok(Self { version, objects, next: meta.r#continue.unwrap_or_default() })
     }
 }
 
-fn read_json<'a>(bytes: &[u8]) -> Result<(ListMeta, Vec<RawObject<'a>>)> {
+fn read_json<'a>(bytes: &[u8]) -> Result<(ListMeta, Vec<RawObject<'a>>), DecodeError> {
     #[derive(Deserialize)]
     struct List {
         metadata: ListMeta,
@@ -49,7 +47,7 @@ fn read_json<'a>(bytes: &[u8]) -> Result<(ListMeta, Vec<RawObject<'a>>)> {
     Ok((metadata, items.unwrap_or_default().into_iter().map(RawObject::Json).collect()))
 }
 
-fn read_protobuf(bytes: &[u8]) -> Result<(ListMeta, Vec<RawObject<'_>>)> {
+fn read_protobuf(bytes: &[u8]) -> Result<(ListMeta, Vec<RawObject<'_>>), DecodeError> {
     let (mut meta, mut objects) = (None, Vec::new());
     let mut rest = wire::strip_envelope(bytes)?;
     while let Some((number, payload)) = wire::next_field(&mut rest)? {
@@ -59,6 +57,6 @@ fn read_protobuf(bytes: &[u8]) -> Result<(ListMeta, Vec<RawObject<'_>>)> {
             _ => {}
         }
     }
-    let meta = Source::Protobuf(&schema::LIST_META, meta.context("it has no metadata")?);
-    Ok((meta.read().map_err(anyhow::Error::msg)?, objects))
+    let meta = Source::Protobuf(&schema::LIST_META, meta.ok_or(DecodeError::NoListMetadata)?);
+    Ok((meta.read().map_err(DecodeError::Fields)?, objects))
 }

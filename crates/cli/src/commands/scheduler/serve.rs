@@ -86,7 +86,9 @@ async fn schedule(
     let ended = tokio::select! {
         () = signals.stop(Some(&scheduler)) => Ok(()),
         () = scheduler.engine_ended() => Err(anyhow!("the engine ended unexpectedly")),
-        error = scheduler.status.liveness.watch() => Err(error),
+        stuck = scheduler.status.liveness.watch() => {
+            Err(anyhow!("{stuck}; another replica may lead now"))
+        }
         error = lead(&scheduler, elector, &plan.metrics, &mut election) => Err(error),
         () = announce(plan.embedding.as_ref(), &scheduler) => Ok(()),
     };
@@ -124,13 +126,14 @@ async fn api_server(
             Some(why) => error.context(why),
             None => error,
         };
-    let version = wait_until_reachable(config).await.map_err(explain)?;
+    let version = wait_until_reachable(config).await.map_err(|error| explain(error.into()))?;
     tracing::info!("connected to {}, Kubernetes {version}", config.cluster_url);
     // A connection of its own, which ends with this check: later it would break unnoticed.
-    check_rights(&connect::client(config)?).await.map_err(explain)?;
+    check_rights(&connect::client(config)?).await.map_err(|error| explain(error.into()))?;
     let Some(authorities) = authorities else { return Ok(()) };
     if let Err(error) = authorities.look_up().await {
-        let error = error.context("cannot look up who vouches for client certificates");
+        let error =
+            anyhow::Error::new(error).context("cannot look up who vouches for client certificates");
         if plan.lookup == Lookup::Must {
             return Err(error.context("--authentication-tolerate-lookup-failure=false"));
         }
@@ -146,7 +149,7 @@ fn elector(config: &kube::Config, election: &config::LeaderElection) -> Result<E
         retry_period: election.retry_period.to_std(),
         ..lease::LeaseSettings::new(&election.resource_namespace, &election.resource_name)
     };
-    Elector::new(connect::client(config)?, settings)
+    Ok(Elector::new(connect::client(config)?, settings)?)
 }
 
 /// A candidate at work.
@@ -235,11 +238,13 @@ fn serving(
     });
     let (fence, status) = (fence.clone(), side.status());
     let elected = HealthCheck::new("leaderElection", move || {
-        status.liveness.check()?;
-        fence.watchdog(tokio::time::Instant::now())
+        status.liveness.check().map_err(|stuck| stuck.to_string())?;
+        fence.watchdog(tokio::time::Instant::now()).map_err(|overrun| overrun.to_string())
     });
     let status = side.status();
-    let engine = HealthCheck::new("engine", move || status.liveness.check());
+    let engine = HealthCheck::new("engine", move || {
+        status.liveness.check().map_err(|stuck| stuck.to_string())
+    });
     let credentials = config.clone();
     let credentials = HealthCheck::new("client-certificate", move || {
         connect::client_certificate_problem(&credentials, SystemTime::now()).map_or(Ok(()), Err)

@@ -1,4 +1,4 @@
-//! Whatever happens, what is told of a bind is true.
+//! Property test: whatever fails, the reported result of a bind is true.
 
 use proptest::prelude::*;
 
@@ -7,8 +7,8 @@ use tokio::time::timeout;
 use super::*;
 use crate::testing::in_virtual_time;
 
-/// Up to the longest time in which a request may still be handled.
-fn within_its_life() -> impl Strategy<Value = Duration> {
+/// Durations up to the longest time after which a request may still be handled.
+fn delay() -> impl Strategy<Value = Duration> {
     (0..=2 * REQUEST_TIMEOUT.as_millis() as u64).prop_map(Duration::from_millis)
 }
 
@@ -20,8 +20,8 @@ fn step() -> impl Strategy<Value = RequestFault> {
         2 => Just(RequestFault::Healthy),
         1 => Just(RequestFault::DropRequest),
         1 => Just(RequestFault::DropResponse),
-        1 => within_its_life().prop_map(RequestFault::Slow),
-        2 => within_its_life().prop_map(RequestFault::Late),
+        1 => delay().prop_map(RequestFault::Slow),
+        2 => delay().prop_map(RequestFault::Late),
         1 => (status, any::<bool>(), wait.clone()).prop_map(|(s, done, w)| RequestFault::Status(s, done, w)),
         1 => wait.prop_map(|wait| RequestFault::Status(429, false, wait)),
         1 => refusal.prop_map(|status| RequestFault::Status(status, false, None)),
@@ -56,34 +56,36 @@ fn check(
     fence_closes: Option<Duration>,
 ) -> Result<(), TestCaseError> {
     in_virtual_time(async {
-        let stage = BinderFixture::new(binds);
-        lock(&stage.world).reads.extend(reads);
+        let fixture = BinderFixture::new(binds);
+        lock(&fixture.world).reads.extend(reads);
         let begun = Instant::now();
         if let Some(after) = fence_closes {
-            let fence = stage.fence.clone();
+            let fence = fixture.fence.clone();
             tokio::spawn(async move {
                 sleep(after).await;
                 fence.close();
             });
         }
-        let told = timeout(Duration::from_hours(1), stage.bind()).await;
-        let Ok(told) = told else { return Err(TestCaseError::fail("it never ends")) };
-        let at_once = lock(&stage.world).is_on(OURS);
-        // Requests that are still on their way arrive now, if they can.
+        let result = timeout(Duration::from_hours(1), fixture.bind()).await;
+        let Ok(result) = result else { return Err(TestCaseError::fail("it never ends")) };
+        let at_once = lock(&fixture.world).is_on(OURS);
+        // Requests in flight arrive now, if they can.
         sleep(Duration::from_mins(1)).await;
-        let world = lock(&stage.world);
-        match &told {
+        let world = lock(&fixture.world);
+        match &result {
             Ok(()) => prop_assert!(world.bound.contains(&OURS.to_owned()), "not bound at all"),
             Err(why) => prop_assert!(!world.is_on(OURS), "bound although {why} ({at_once})"),
         }
         prop_assert!(world.bound.len() <= 1, "bound twice");
         let closed = fence_closes.map(|after| begun + after);
-        for sent in stage.sends() {
+        for sent in fixture.sends() {
             prop_assert_eq!(&sent.body["target"]["name"], OURS);
             prop_assert!(closed.is_none_or(|closed| sent.at <= closed), "sent without the lease");
         }
-        prop_assert!(stage.sends().len() <= 1000);
-        prop_assert!((BindWindow::SIZE_MIN..=BindWindow::SIZE_MAX).contains(&stage.window.size()));
+        prop_assert!(fixture.sends().len() <= 1000);
+        prop_assert!(
+            (BindWindow::SIZE_MIN..=BindWindow::SIZE_MAX).contains(&fixture.window.size())
+        );
         Ok(())
     })
 }
@@ -92,7 +94,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
-    fn what_is_told_of_a_bind_is_true(
+    fn the_reported_result_of_a_bind_is_true(
         binds in prop::collection::vec((step(), prop::option::weighted(0.3, interference())), 0..9),
         reads in prop::collection::vec(read(), 0..6),
         fence_closes in prop::option::of((0..30_000_u64).prop_map(Duration::from_millis)),

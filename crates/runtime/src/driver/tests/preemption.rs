@@ -1,8 +1,8 @@
-//! Pods that are deleted to make room: the answer and the watch come on different connections.
+//! Preemption: the response to an eviction and the watch events of its victim arrive in any order.
 
 use super::*;
 
-/// A pod that fills the node.
+/// A pod that requests all CPU of a node.
 fn large(name: &str, priority: i32, on: Option<&str>, more: &Value) -> Change {
     let mut meta = json!({"namespace": "ns", "name": name, "uid": name, "resourceVersion": "7"});
     if more["terminating"] == true {
@@ -28,26 +28,26 @@ fn handled(failure: Option<&str>) -> Change {
     Change::VictimHandled { preemptor, victim, failure: failure.map(Text::from) }
 }
 
-/// Two full nodes, and a pod for which one is being made free.
-async fn stage() -> DriverFixture {
-    let mut stage = DriverFixture::leading(0).await;
-    stage.tell(node("n2")).await;
-    stage.tell(large("other", 0, Some("n2"), &json!({}))).await;
-    stage.tell(large("low", -1, Some("n1"), &json!({}))).await;
+/// Two full nodes, and a preemptor whose victim on `n1` is being evicted.
+async fn preempting() -> DriverFixture {
+    let mut fixture = DriverFixture::leading(0).await;
+    fixture.apply(node("n2")).await;
+    fixture.apply(large("other", 0, Some("n2"), &json!({}))).await;
+    fixture.apply(large("low", -1, Some("n1"), &json!({}))).await;
     sleep(Duration::from_millis(1)).await;
-    stage.tell(large("high", 10, None, &json!({}))).await;
+    fixture.apply(large("high", 10, None, &json!({}))).await;
     sleep(Duration::from_millis(1)).await;
-    let evict = stage.commands.try_recv().unwrap();
+    let evict = fixture.commands.try_recv().unwrap();
     let Command::Evict { victim, node, .. } = evict.command else { panic!("{evict:?}") };
     assert_eq!((&*victim.name, &*node), ("low", "n1"));
-    let report = stage.commands.try_recv().unwrap();
+    let report = fixture.commands.try_recv().unwrap();
     let Command::ReportFailure { nominate, .. } = report.command else { panic!("{report:?}") };
     assert_eq!(nominate.as_deref(), Some("n1"));
-    stage
+    fixture
 }
 
 #[test]
-fn the_order_of_answers_does_not_matter_to_a_pod_that_waits_for_a_victim() {
+fn a_preemptor_is_bound_when_its_victim_is_gone_in_whatever_order_events_arrive() {
     let patched =
         || large("low", -1, Some("n1"), &json!({"status": {"conditions": [condition()]}}));
     let terminating = || {
@@ -57,38 +57,38 @@ fn the_order_of_answers_does_not_matter_to_a_pod_that_waits_for_a_victim() {
     let echo = || large("high", 10, None, &json!({"status": {"nominatedNodeName": "n1"}}));
     for place in 0..4 {
         local(async {
-            let mut stage = stage().await;
+            let mut fixture = preempting().await;
             let mut changes = vec![patched(), echo(), terminating()];
             changes.insert(place, handled(None));
             for change in changes {
-                stage.tell(change).await;
+                fixture.apply(change).await;
                 sleep(Duration::from_mins(1)).await;
-                assert_eq!(stage.issued().await, Vec::<String>::new(), "{place}");
+                assert_eq!(fixture.issued().await, Vec::<String>::new(), "{place}");
             }
-            stage.tell(Change::PodGone { uid: "low".into() }).await;
+            fixture.apply(Change::PodGone { uid: "low".into() }).await;
             sleep(Duration::from_secs(11)).await;
-            assert_eq!(stage.issued().await, ["Bind high"], "{place}");
+            assert_eq!(fixture.issued().await, ["Bind high"], "{place}");
         });
     }
 }
 
 #[test]
-fn a_victim_that_is_gone_before_the_answer_lets_the_pod_in_with_it() {
+fn a_victim_that_is_gone_before_the_response_is_counted_once_it_arrives() {
     local(async {
-        let mut stage = stage().await;
-        stage.tell(Change::PodGone { uid: "low".into() }).await;
+        let mut fixture = preempting().await;
+        fixture.apply(Change::PodGone { uid: "low".into() }).await;
         sleep(Duration::from_mins(1)).await;
-        assert_eq!(stage.issued().await, Vec::<String>::new());
-        stage.tell(handled(None)).await;
-        assert_eq!(stage.issued().await, ["Bind high"]);
+        assert_eq!(fixture.issued().await, Vec::<String>::new());
+        fixture.apply(handled(None)).await;
+        assert_eq!(fixture.issued().await, ["Bind high"]);
     });
 }
 
 #[test]
-fn a_victim_that_cannot_be_deleted_is_tried_again_at_once() {
+fn a_victim_that_cannot_be_deleted_is_evicted_again_at_once() {
     local(async {
-        let mut stage = stage().await;
-        stage.tell(handled(Some("403 Forbidden"))).await;
-        assert_eq!(stage.issued().await, ["Evict high", "ReportFailure high"]);
+        let mut fixture = preempting().await;
+        fixture.apply(handled(Some("403 Forbidden"))).await;
+        assert_eq!(fixture.issued().await, ["Evict high", "ReportFailure high"]);
     });
 }

@@ -1,4 +1,4 @@
-//! Pods and nodes that go away at every stage between the choice of a node and the watch's word.
+//! Pods and nodes that are deleted at each stage between a decision and its confirmation by the watch.
 
 use engine::change::Storage;
 use engine::framework::{Permit, Plugin, Subscription};
@@ -7,23 +7,23 @@ use engine::state::State;
 
 use super::*;
 
-/// How far a pod has come.
+/// Stage of a pod's binding cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BindingStage {
-    /// Assumed on its node, and a plugin makes it wait.
+    /// Assumed on its node; a Permit plugin makes it wait.
     Permit,
     /// Its volumes are being written.
     Volumes,
-    /// The bind is out.
+    /// The bind is in flight.
     Sent,
-    /// It was answered, and the watch did not show it yet.
+    /// The bind was answered; the watch has not shown it yet.
     Answered,
 }
 
 const BINDING_STAGES: [BindingStage; 4] =
     [BindingStage::Permit, BindingStage::Volumes, BindingStage::Sent, BindingStage::Answered];
 
-/// Makes one pod wait for permission.
+/// A Permit plugin that makes the pod `slow` wait.
 struct WaitingPermit;
 
 impl Plugin for WaitingPermit {
@@ -35,7 +35,7 @@ impl Plugin for WaitingPermit {
         &[Point::Permit]
     }
 
-    /// Asks for another try whenever a node comes.
+    /// Retries denied pods when a node is added.
     fn subscriptions(&self) -> Vec<Subscription> {
         vec![Subscription { resource: Resource::Node, action: Action::ADD }]
     }
@@ -51,11 +51,11 @@ impl Plugin for WaitingPermit {
 struct StageFixture {
     driver: Driver,
     commands: mpsc::Receiver<PodCommand>,
-    /// Of the last command to prepare volumes.
+    /// Ticket of the last `PrepareVolumes`.
     ticket: u64,
 }
 
-/// A pod that fills a node.
+/// A pod that requests all CPU of a node.
 fn large(name: &str, claim: Option<&str>, more: &Value) -> Change {
     let mut meta = json!({"namespace": "ns", "name": name, "uid": name, "resourceVersion": "7"});
     for (field, value) in more.as_object().into_iter().flatten() {
@@ -70,7 +70,7 @@ fn large(name: &str, claim: Option<&str>, more: &Value) -> Change {
     Change::Pod(Box::new(api::lower::pod(&value).0.unwrap()))
 }
 
-/// A node on which nobody has room.
+/// A node on which none of the pods fits.
 fn small(name: &str) -> Change {
     let value =
         json!({"metadata": {"name": name}, "status": {"allocatable": {"cpu": "1", "pods": "9"}}});
@@ -87,14 +87,14 @@ fn permission(denied: Option<&str>) -> Change {
 }
 
 impl StageFixture {
-    /// One node, and a pod that has come this far on its way to it.
+    /// Creates one node and a pod whose binding cycle has reached `stage`.
     async fn at(stage: BindingStage) -> Self {
         const POINTS: &[Point] = &[Point::Permit];
         let build = |_: Option<&_>| Ok(Box::new(WaitingPermit) as Box<dyn Plugin>);
         let registry = Registry::default().with("NodeName", POINTS, Box::new(build));
         let (mut driver, commands) = driver_of(engine(&registry));
         (driver.leading, driver.kinds_synced) = (true, KINDS);
-        let mut scene = Self { driver, commands, ticket: 0 };
+        let mut fixture = Self { driver, commands, ticket: 0 };
         let class = json!({"metadata": {"name": "late"}, "provisioner": "example.com/disks", "volumeBindingMode": "WaitForFirstConsumer"});
         let claim = json!({
             "metadata": {"namespace": "ns", "name": "claim", "uid": "claim"},
@@ -103,31 +103,32 @@ impl StageFixture {
         });
         let class = api::lower::storage_class(&class).0.unwrap();
         let claim = api::lower::persistent_volume_claim(&claim).0.unwrap();
-        scene.tell(Change::Storage(Storage::Class(class).into())).await;
-        scene.tell(Change::Storage(Storage::Claim(claim).into())).await;
-        scene.tell(node("n1")).await;
-        assert_eq!(scene.tell(slow()).await, ["Nominate slow"]);
+        fixture.apply(Change::Storage(Storage::Class(class).into())).await;
+        fixture.apply(Change::Storage(Storage::Claim(claim).into())).await;
+        fixture.apply(node("n1")).await;
+        assert_eq!(fixture.apply(slow()).await, ["Nominate slow"]);
         if stage == BindingStage::Permit {
-            return scene;
+            return fixture;
         }
-        assert_eq!(scene.tell(permission(None)).await, ["Nominate slow", "PrepareVolumes slow"]);
+        assert_eq!(fixture.apply(permission(None)).await, ["Nominate slow", "PrepareVolumes slow"]);
         if stage == BindingStage::Volumes {
-            return scene;
+            return fixture;
         }
-        assert_eq!(scene.tell(scene.volumes(None)).await, ["Bind slow"]);
+        assert_eq!(fixture.apply(fixture.volumes(None)).await, ["Bind slow"]);
         if stage == BindingStage::Answered {
-            assert_eq!(scene.tell(bound("slow", None)).await, ["ReportScheduled slow"]);
+            assert_eq!(fixture.apply(bound("slow", None)).await, ["ReportScheduled slow"]);
         }
-        scene
+        fixture
     }
 
-    /// Lets something happen, decides what can be decided, and checks all that is kept.
-    async fn tell(&mut self, change: Change) -> Vec<String> {
+    /// Applies a change, makes all decisions that are possible and audits the state. Returns the commands
+    /// that were issued.
+    async fn apply(&mut self, change: Change) -> Vec<String> {
         self.driver.handle_input(Input::Change(change), Instant::now());
-        self.go_on().await
+        self.step().await
     }
 
-    async fn go_on(&mut self) -> Vec<String> {
+    async fn step(&mut self) -> Vec<String> {
         self.driver.apply(Change::Tick, Instant::now());
         self.driver.dispatch(None).await;
         while self.driver.can_decide() {
@@ -152,7 +153,7 @@ impl StageFixture {
         Change::VolumesReady { uid, ticket, failure: failure.map(Text::from) }
     }
 
-    /// What comes back at a stage, if anything does.
+    /// Returns the input that ends a stage.
     fn answer(&self, stage: BindingStage, failure: Option<&str>) -> Option<Change> {
         match stage {
             BindingStage::Permit => Some(permission(failure)),
@@ -162,7 +163,7 @@ impl StageFixture {
         }
     }
 
-    /// The node that a pod is on by what is known here.
+    /// Returns the node on which the engine has placed a pod.
     fn node_of(&self, uid: &str) -> Option<String> {
         let state = self.driver.engine.state();
         let node = state.pods.get(state.pods.find(&uid.into())?).node;
@@ -171,24 +172,24 @@ impl StageFixture {
 }
 
 #[test]
-fn a_pod_that_is_deleted_at_any_stage_leaves_its_place_to_others() {
+fn a_pod_that_is_deleted_at_any_stage_frees_its_node() {
     for stage in BINDING_STAGES {
         for failure in [None, Some("not found")] {
             local(async {
-                let mut scene = StageFixture::at(stage).await;
-                let refused = scene.tell(large("next", None, &json!({}))).await;
+                let mut fixture = StageFixture::at(stage).await;
+                let refused = fixture.apply(large("next", None, &json!({}))).await;
                 assert_eq!(refused, ["ReportFailure next"], "{stage:?}: the place is taken");
-                let issued = scene.tell(Change::PodGone { uid: "slow".into() }).await;
-                assert_eq!(scene.node_of("slow"), None, "{stage:?}");
+                let issued = fixture.apply(Change::PodGone { uid: "slow".into() }).await;
+                assert_eq!(fixture.node_of("slow"), None, "{stage:?}");
                 assert!(issued.contains(&"Bind next".to_owned()), "{stage:?}: {issued:?}");
-                assert_eq!(scene.node_of("next").as_deref(), Some("n1"));
-                // What was on its way comes back late and means nothing any more.
-                if let Some(late) = scene.answer(stage, failure) {
-                    assert_eq!(scene.tell(late).await, Vec::<String>::new(), "{stage:?}");
+                assert_eq!(fixture.node_of("next").as_deref(), Some("n1"));
+                // The result of the stage arrives late and is ignored.
+                if let Some(late) = fixture.answer(stage, failure) {
+                    assert_eq!(fixture.apply(late).await, Vec::<String>::new(), "{stage:?}");
                 }
-                assert_eq!(scene.tell(bound("next", None)).await, ["ReportScheduled next"]);
+                assert_eq!(fixture.apply(bound("next", None)).await, ["ReportScheduled next"]);
                 assert_eq!(
-                    (scene.driver.binds_in_flight, scene.driver.attempts.len()),
+                    (fixture.driver.binds_in_flight, fixture.driver.attempts.len()),
                     (0, 0),
                     "{stage:?}"
                 );
@@ -201,86 +202,87 @@ fn a_pod_that_is_deleted_at_any_stage_leaves_its_place_to_others() {
 fn a_pod_that_is_being_deleted_is_not_bound_any_more() {
     for stage in [BindingStage::Permit, BindingStage::Volumes, BindingStage::Sent] {
         local(async {
-            let mut scene = StageFixture::at(stage).await;
+            let mut fixture = StageFixture::at(stage).await;
             let going =
                 large("slow", Some("claim"), &json!({"deletionTimestamp": "2024-01-01T00:00:00Z"}));
-            let issued = scene.tell(going).await;
+            let issued = fixture.apply(going).await;
             assert!(!issued.contains(&"Bind slow".to_owned()), "{stage:?}: {issued:?}");
-            assert_eq!(scene.node_of("slow"), None, "{stage:?}");
-            let issued = scene.tell(scene.answer(stage, None).unwrap()).await;
+            assert_eq!(fixture.node_of("slow"), None, "{stage:?}");
+            let issued = fixture.apply(fixture.answer(stage, None).unwrap()).await;
             assert!(!issued.contains(&"Bind slow".to_owned()), "{stage:?}: {issued:?}");
             assert_eq!(
-                scene.tell(large("next", None, &json!({}))).await,
+                fixture.apply(large("next", None, &json!({}))).await,
                 ["Bind next"],
                 "{stage:?}"
             );
-            scene.tell(Change::PodGone { uid: "slow".into() }).await;
-            assert_eq!(scene.driver.binds_in_flight, 1, "{stage:?}: only that of the next one");
+            fixture.apply(Change::PodGone { uid: "slow".into() }).await;
+            assert_eq!(fixture.driver.binds_in_flight, 1, "{stage:?}: the bind of `next` alone");
         });
     }
 }
 
 #[test]
-fn a_pod_whose_node_goes_is_tried_elsewhere_when_it_was_not_bound() {
+fn a_pod_whose_node_is_deleted_before_the_bind_is_scheduled_elsewhere() {
     for stage in [BindingStage::Permit, BindingStage::Volumes, BindingStage::Sent] {
         local(async {
-            let mut scene = StageFixture::at(stage).await;
-            scene.tell(Change::NodeGone("n1".into())).await;
-            scene.tell(node("n2")).await;
-            let issued = scene.tell(scene.answer(stage, Some("the node is gone")).unwrap()).await;
-            // Where a node that came meanwhile may have helped, it is tried again at once.
+            let mut fixture = StageFixture::at(stage).await;
+            fixture.apply(Change::NodeGone("n1".into())).await;
+            fixture.apply(node("n2")).await;
+            let issued =
+                fixture.apply(fixture.answer(stage, Some("the node is gone")).unwrap()).await;
+            // Only the first command is checked: the new node may cause a retry at once.
             assert_eq!(issued[0], "ReportFailure slow", "{stage:?}");
             sleep(Duration::from_secs(30)).await;
-            scene.tell(node("n3")).await;
-            let issued = scene.go_on().await;
-            let on = scene.node_of("slow").unwrap_or_default();
+            fixture.apply(node("n3")).await;
+            let issued = fixture.step().await;
+            let on = fixture.node_of("slow").unwrap_or_default();
             assert!(["n2", "n3"].contains(&&*on), "{stage:?}: {issued:?}, on {on:?}");
-            assert_eq!(scene.driver.binds_in_flight, 0, "it waits for permission again");
+            assert_eq!(fixture.driver.binds_in_flight, 0, "it waits for Permit again");
         });
     }
 }
 
 #[test]
-fn a_pod_whose_node_goes_although_it_was_bound_is_known_until_it_goes_too() {
+fn a_bound_pod_keeps_its_requests_after_its_node_was_deleted() {
     for stage in BINDING_STAGES {
         local(async {
-            let mut scene = StageFixture::at(stage).await;
-            scene.tell(Change::NodeGone("n1".into())).await;
+            let mut fixture = StageFixture::at(stage).await;
+            fixture.apply(Change::NodeGone("n1".into())).await;
             let begun = BINDING_STAGES.iter().position(|other| *other == stage).unwrap();
             for stage in &BINDING_STAGES[begun..] {
-                if let Some(answer) = scene.answer(*stage, None) {
-                    scene.tell(answer).await;
+                if let Some(answer) = fixture.answer(*stage, None) {
+                    fixture.apply(answer).await;
                 }
             }
-            assert_eq!(scene.node_of("slow").as_deref(), Some("n1"), "{stage:?}");
-            assert_eq!(scene.driver.binds_in_flight, 0, "{stage:?}");
-            // The node comes back before the pod goes: its place is still taken.
-            scene.tell(node("n1")).await;
-            let refused = scene.tell(large("next", None, &json!({}))).await;
+            assert_eq!(fixture.node_of("slow").as_deref(), Some("n1"), "{stage:?}");
+            assert_eq!(fixture.driver.binds_in_flight, 0, "{stage:?}");
+            // The node returns before the pod is deleted; the pod still counts on it.
+            fixture.apply(node("n1")).await;
+            let refused = fixture.apply(large("next", None, &json!({}))).await;
             assert_eq!(refused, ["ReportFailure next"], "{stage:?}");
-            let issued = scene.tell(Change::PodGone { uid: "slow".into() }).await;
+            let issued = fixture.apply(Change::PodGone { uid: "slow".into() }).await;
             assert!(issued.contains(&"Bind next".to_owned()), "{stage:?}: {issued:?}");
         });
     }
 }
 
 #[test]
-fn a_failure_at_any_stage_gives_the_place_back_and_the_pod_is_tried_again() {
+fn a_failure_at_any_stage_frees_the_node_and_the_pod_is_retried() {
     for stage in [BindingStage::Permit, BindingStage::Volumes, BindingStage::Sent] {
         local(async {
-            let mut scene = StageFixture::at(stage).await;
+            let mut fixture = StageFixture::at(stage).await;
             for round in 0..3 {
-                let failed =
-                    scene.tell(scene.answer(stage, Some("500 Internal Server Error")).unwrap());
+                let failed = fixture
+                    .apply(fixture.answer(stage, Some("500 Internal Server Error")).unwrap());
                 assert_eq!(failed.await, ["ReportFailure slow"], "{stage:?}");
-                assert_eq!(scene.node_of("slow"), None, "{stage:?}");
+                assert_eq!(fixture.node_of("slow"), None, "{stage:?}");
                 sleep(Duration::from_secs(30)).await;
-                // A plugin that denied is asked again when something happens.
-                scene.tell(small(&format!("small-{round}"))).await;
-                assert_eq!(scene.node_of("slow").as_deref(), Some("n1"), "{stage:?}");
+                // A pod that a plugin denied is retried on the event that its plugin subscribed to.
+                fixture.apply(small(&format!("small-{round}"))).await;
+                assert_eq!(fixture.node_of("slow").as_deref(), Some("n1"), "{stage:?}");
                 let begun = BINDING_STAGES.iter().position(|other| *other == stage).unwrap();
                 for before in &BINDING_STAGES[..begun] {
-                    scene.tell(scene.answer(*before, None).unwrap()).await;
+                    fixture.apply(fixture.answer(*before, None).unwrap()).await;
                 }
             }
         });
@@ -288,12 +290,12 @@ fn a_failure_at_any_stage_gives_the_place_back_and_the_pod_is_tried_again() {
 }
 
 #[test]
-fn a_leader_that_loses_its_lease_binds_nothing_whose_volumes_become_ready() {
+fn without_leadership_no_bind_follows_ready_volumes() {
     local(async {
-        let mut scene = StageFixture::at(BindingStage::Volumes).await;
-        scene.driver.handle_input(Input::Lead(false), Instant::now());
-        let issued = scene.tell(scene.volumes(None)).await;
+        let mut fixture = StageFixture::at(BindingStage::Volumes).await;
+        fixture.driver.handle_input(Input::Lead(false), Instant::now());
+        let issued = fixture.apply(fixture.volumes(None)).await;
         assert_eq!(issued, ["ReportFailure slow"], "no bind is begun");
-        assert_eq!((scene.node_of("slow"), scene.driver.binds_in_flight), (None, 0));
+        assert_eq!((fixture.node_of("slow"), fixture.driver.binds_in_flight), (None, 0));
     });
 }

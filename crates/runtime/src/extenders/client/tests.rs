@@ -1,4 +1,4 @@
-//! Over a connection.
+//! Tests over a TCP connection.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,13 +10,14 @@ use serde_json::json;
 use tokio::net::TcpListener;
 
 use super::*;
+use crate::api_error::Chain;
 
 #[tokio::test]
-async fn an_extender_that_is_busy_is_asked_once() {
+async fn a_busy_extender_is_called_once() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let asked = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&asked);
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&calls);
     tokio::spawn(async move {
         loop {
             let (tcp, _) = listener.accept().await.unwrap();
@@ -37,7 +38,8 @@ async fn an_extender_that_is_busy_is_asked_once() {
         ..Extender::default()
     };
     let extender_client = ExtenderClient::new(&extender).unwrap();
-    let error = format!("{:#}", extender_client.post("bind", &json!({})).await.unwrap_err());
+    let error = extender_client.post("bind", &json!({})).await.unwrap_err();
+    let error = Chain(&error).to_string();
     assert!(error.ends_with("code 503"), "{error}");
-    assert_eq!(asked.load(Ordering::Relaxed), 1);
+    assert_eq!(calls.load(Ordering::Relaxed), 1);
 }

@@ -1,10 +1,10 @@
-//! Who is believed because of a certificate, and who says so.
+//! Tests of client certificates and front proxies.
 
 use rcgen::{CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, KeyPair};
 
 use super::*;
 
-/// An authority and what it signs.
+/// A certificate authority.
 struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
@@ -32,13 +32,13 @@ impl Authority {
 }
 
 #[tokio::test]
-async fn client_certificates_are_identities() {
+async fn client_certificates_identify_users() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("ca.pem");
     let (ours, other) = (Authority::new(), Authority::new());
     std::fs::write(&file, ours.0.pem()).unwrap();
     let running = RunningServer::start(|serving| serving.client_ca = Some(file)).await;
-    let nobody = |params: &mut CertificateParams| {
+    let nameless = |params: &mut CertificateParams| {
         params.distinguished_name = rcgen::DistinguishedName::new();
     };
     let expired =
@@ -52,7 +52,7 @@ async fn client_certificates_are_identities() {
         ("of another authority", other.client(|_| {}), None, 401),
         ("of another authority, with a good token", other.client(|_| {}), Some("Bearer may"), 200),
         ("of another authority, with a bad token", other.client(|_| {}), Some("Bearer bad"), 401),
-        ("without a name", ours.client(nobody), None, 401),
+        ("without a name", ours.client(nameless), None, 401),
         ("expired", ours.client(expired), None, 401),
         ("not for clients", ours.client(server), None, 401),
     ];
@@ -65,12 +65,12 @@ async fn client_certificates_are_identities() {
         assert_eq!(send(stream, Method::GET, "/healthz", None).await.status, 200, "{name}");
     }
     assert_eq!(running.get("/metrics", None).await.status, 403, "none at all");
-    let spec = running.reviewer.asked("SubjectAccessReview")[0]["spec"].clone();
+    let spec = running.reviewer.reviews("SubjectAccessReview")[0]["spec"].clone();
     assert_eq!(spec["user"], "prometheus");
     assert_eq!(spec["groups"], json!(["monitoring", "system:authenticated"]));
 }
 
-/// The ConfigMap of the cluster.
+/// Returns the ConfigMap of the cluster.
 fn configuration(clients: &Authority, proxies: &Authority, names: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "ConfigMap",
@@ -87,8 +87,8 @@ fn configuration(clients: &Authority, proxies: &Authority, names: &str) -> Value
     })
 }
 
-async fn of_cluster(map: Value) -> ClusterAuthentication {
-    let fake = FakeApiServer::new(move |asked| match asked.parameter("watch") {
+async fn cluster_with(map: Value) -> ClusterAuthentication {
+    let fake = FakeApiServer::new(move |request| match request.parameter("watch") {
         None => Reply::json(200, &map),
         Some(_) => Reply::never(),
     });
@@ -97,7 +97,7 @@ async fn of_cluster(map: Value) -> ClusterAuthentication {
     cluster
 }
 
-async fn ask(
+async fn get_metrics(
     running: &RunningServer,
     client: (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>),
     headers: &[(&str, &str)],
@@ -117,7 +117,7 @@ async fn ask(
 }
 
 #[tokio::test]
-async fn the_cluster_says_who_vouches_for_clients_and_front_proxies() {
+async fn authorities_of_clients_and_front_proxies_come_from_the_cluster() {
     let (clients, proxies, other) = (Authority::new(), Authority::new(), Authority::new());
     let named = |name: &'static str| {
         move |params: &mut CertificateParams| {
@@ -125,7 +125,7 @@ async fn the_cluster_says_who_vouches_for_clients_and_front_proxies() {
             params.distinguished_name.push(DnType::CommonName, name);
         }
     };
-    let cluster = of_cluster(configuration(&clients, &proxies, r#"["front"]"#)).await;
+    let cluster = cluster_with(configuration(&clients, &proxies, r#"["front"]"#)).await;
     let running = RunningServer::start(|serving| serving.cluster = Some(cluster)).await;
     let (may, may_not) = (("x-remote-user", "may"), ("x-remote-user", "may-not"));
     let front = || proxies.client(named("front"));
@@ -133,7 +133,7 @@ async fn the_cluster_says_who_vouches_for_clients_and_front_proxies() {
         ("a client", clients.client(|_| {}), vec![], 200),
         ("of another authority", other.client(|_| {}), vec![], 401),
         ("a client that names another user", clients.client(named("may-not")), vec![may], 403),
-        ("a proxy on behalf of nobody", front(), vec![], 401),
+        ("a proxy without a user", front(), vec![], 401),
         ("a proxy on behalf of one who may", front(), vec![may], 200),
         ("a proxy on behalf of one who may not", front(), vec![may_not], 403),
         ("by the second header", front(), vec![("x-remote-user", ""), ("x-user", "may")], 200),
@@ -141,7 +141,7 @@ async fn the_cluster_says_who_vouches_for_clients_and_front_proxies() {
         ("a proxy of another authority", other.client(named("front")), vec![may], 401),
     ];
     for (name, client, headers, want) in table {
-        assert_eq!(ask(&running, client, &headers).await, want, "{name}");
+        assert_eq!(get_metrics(&running, client, &headers).await, want, "{name}");
     }
     assert_eq!(running.get("/metrics", None).await.status, 403, "without any certificate");
     let got = running.send(Method::GET, "/metrics", Some("Bearer may")).await;
@@ -154,62 +154,65 @@ async fn the_cluster_says_who_vouches_for_clients_and_front_proxies() {
         ("x-remote-group", "b"),
         ("x-remote-extra-Acme%2eCom%2fproject", "p"),
     ];
-    assert_eq!(ask(&running, front(), &headers).await, 403);
-    let asked = running.reviewer.asked("SubjectAccessReview");
-    let spec = &asked.last().unwrap()["spec"];
+    assert_eq!(get_metrics(&running, front(), &headers).await, 403);
+    let reviews = running.reviewer.reviews("SubjectAccessReview");
+    let spec = &reviews.last().unwrap()["spec"];
     assert_eq!((&spec["user"], &spec["uid"]), (&json!("reason"), &json!("7")));
     assert_eq!(spec["groups"], json!(["a", "b", "system:authenticated"]));
     assert_eq!(spec["extra"], json!({"acme.com/project": ["p"]}));
 }
 
 #[tokio::test]
-async fn any_name_will_do_for_a_proxy_when_none_is_listed_and_a_file_overrides_the_cluster() {
+async fn an_empty_list_allows_proxies_of_any_name_and_a_file_overrides_the_cluster() {
     let (clients, proxies, own) = (Authority::new(), Authority::new(), Authority::new());
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("ca.pem");
     std::fs::write(&file, own.0.pem()).unwrap();
-    let cluster = of_cluster(configuration(&clients, &proxies, "[]")).await;
+    let cluster = cluster_with(configuration(&clients, &proxies, "[]")).await;
     let running = RunningServer::start(|serving| {
         serving.client_ca = Some(file);
         serving.cluster = Some(cluster);
     })
     .await;
-    assert_eq!(ask(&running, own.client(|_| {}), &[]).await, 200);
-    assert_eq!(ask(&running, clients.client(|_| {}), &[]).await, 401);
-    assert_eq!(ask(&running, proxies.client(|_| {}), &[("x-remote-user", "may")]).await, 200);
+    assert_eq!(get_metrics(&running, own.client(|_| {}), &[]).await, 200);
+    assert_eq!(get_metrics(&running, clients.client(|_| {}), &[]).await, 401);
+    assert_eq!(
+        get_metrics(&running, proxies.client(|_| {}), &[("x-remote-user", "may")]).await,
+        200
+    );
 }
 
 #[tokio::test]
-async fn as_long_as_the_cluster_says_nothing_certificates_mean_nothing() {
+async fn without_the_cluster_authorities_certificates_are_ignored() {
     let fake = FakeApiServer::new(|_| Reply::failure(403, "no"));
     let mut cluster = ClusterAuthentication::new(fake.client());
-    let error = format!("{:#}", cluster.look_up().await.unwrap_err());
+    let error = Chain(&cluster.look_up().await.unwrap_err()).to_string();
     assert!(error.contains("ConfigMap kube-system/extension-apiserver-authentication"), "{error}");
     let running = RunningServer::start(|serving| serving.cluster = Some(cluster)).await;
-    assert_eq!(ask(&running, Authority::new().client(|_| {}), &[]).await, 403, "anonymous");
+    assert_eq!(get_metrics(&running, Authority::new().client(|_| {}), &[]).await, 403, "anonymous");
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_authorities_of_the_cluster_are_followed() {
+async fn changes_of_the_cluster_authorities_are_applied() {
     let (old, new, newest) = (Authority::new(), Authority::new(), Authority::new());
     let map = |of: &Authority| configuration(of, of, "[]");
     let (first, second, third) = (map(&old), map(&new), map(&newest));
     let mut broken = map(&newest);
     broken["data"]["requestheader-allowed-names"] = json!("front");
-    let looks = Mutex::new(vec![third, broken, first]);
-    let fake = FakeApiServer::new(move |asked| {
-        if asked.parameter("watch").is_none() {
-            let mut looks = looks.lock().unwrap();
-            return match looks.len() {
-                1 => Reply::json(200, &looks[0]),
-                _ => Reply::json(200, &looks.pop().unwrap()),
+    let replies = Mutex::new(vec![third, broken, first]);
+    let fake = FakeApiServer::new(move |request| {
+        if request.parameter("watch").is_none() {
+            let mut replies = replies.lock().unwrap();
+            return match replies.len() {
+                1 => Reply::json(200, &replies[0]),
+                _ => Reply::json(200, &replies.pop().unwrap()),
             };
         }
         assert_eq!(
-            asked.parameter("fieldSelector").unwrap(),
+            request.parameter("fieldSelector").unwrap(),
             "metadata.name=extension-apiserver-authentication"
         );
-        assert_eq!(asked.parameter("resourceVersion").unwrap(), "5");
+        assert_eq!(request.parameter("resourceVersion").unwrap(), "5");
         let event = json!({"type": "MODIFIED", "object": second});
         let gone = json!({"type": "DELETED", "object": second});
         let line = |event: &Value| BodyPart::Data(format!("{event}\n").into_bytes());
@@ -221,22 +224,26 @@ async fn the_authorities_of_the_cluster_are_followed() {
     let task = tokio::spawn(cluster.follow(Arc::clone(&client_ca)));
     let certificate = |of: &Authority| of.client(|_| {}).0.remove(0);
     let certificates = [certificate(&old), certificate(&new), certificate(&newest)];
-    let vouched =
-        || certificates.each_ref().map(|certificate| client_ca.vouches_for(certificate, &[]));
-    assert_eq!(vouched(), [false, false, false]);
+    let accepted =
+        || certificates.each_ref().map(|certificate| client_ca.accepts_client(certificate, &[]));
+    assert_eq!(accepted(), [false, false, false]);
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-    assert_eq!(vouched(), [true, false, false]);
+    assert_eq!(accepted(), [true, false, false]);
     tokio::time::sleep(std::time::Duration::from_mins(2)).await;
-    assert_eq!(vouched(), [false, true, false], "changed, then deleted: what was known stays");
+    assert_eq!(
+        accepted(),
+        [false, true, false],
+        "changed, then deleted: the last authorities stay"
+    );
     tokio::time::sleep(std::time::Duration::from_secs(181)).await;
-    assert_eq!(vouched(), [false, true, false], "a map that cannot be read changes nothing");
+    assert_eq!(accepted(), [false, true, false], "a map that cannot be read changes nothing");
     tokio::time::sleep(std::time::Duration::from_secs(3)).await;
-    assert_eq!(vouched(), [false, false, true], "looked again after a watch that went silent");
+    assert_eq!(accepted(), [false, false, true], "read again after a silent watch");
     task.abort();
 }
 
 #[tokio::test]
-async fn without_an_authority_client_certificates_are_not_asked_for() {
+async fn without_an_authority_client_certificates_are_not_requested() {
     let running = RunningServer::start(|_| {}).await;
     let config = running.config(Some(Authority::new().client(|_| {})));
     let stream = running.connect(&config).await.unwrap();
@@ -252,11 +259,15 @@ fn authorities_are_read_again_when_their_file_changes() {
     let client_ca = ClientAuthorities::new(Some(file.clone())).unwrap();
     let (of_old, of_new) = (old.client(|_| {}).0, new.client(|_| {}).0);
     assert!(!client_ca.refresh().unwrap());
-    assert!(client_ca.vouches_for(&of_old[0], &[]) && !client_ca.vouches_for(&of_new[0], &[]));
+    assert!(
+        client_ca.accepts_client(&of_old[0], &[]) && !client_ca.accepts_client(&of_new[0], &[])
+    );
     std::fs::write(&file, "").unwrap();
-    assert!(format!("{:#}", client_ca.refresh().unwrap_err()).contains("no certificate found"));
-    assert!(client_ca.vouches_for(&of_old[0], &[]));
+    assert!(Chain(&client_ca.refresh().unwrap_err()).to_string().contains("no certificate found"));
+    assert!(client_ca.accepts_client(&of_old[0], &[]));
     std::fs::write(&file, new.0.pem()).unwrap();
     assert!(client_ca.refresh().unwrap());
-    assert!(!client_ca.vouches_for(&of_old[0], &[]) && client_ca.vouches_for(&of_new[0], &[]));
+    assert!(
+        !client_ca.accepts_client(&of_old[0], &[]) && client_ca.accepts_client(&of_new[0], &[])
+    );
 }

@@ -1,4 +1,4 @@
-//! One fault at a time.
+//! Tests of one fault at a time.
 
 use server::{line, object_of};
 
@@ -20,16 +20,16 @@ async fn a_stream_may_be_cut_at_any_byte() {
     let mut length = usize::MAX;
     let mut cut = 0;
     while cut <= length {
-        let mut stage = ReflectorFixture::start("Namespace", |server| {
+        let mut fixture = ReflectorFixture::start("Namespace", |server| {
             server.put("a");
             server.put("b");
             server.cuts.push_back(cut);
             length = server.initial().len();
         });
-        stage.wait(Duration::from_secs(2)).await;
-        assert!(stage.observer.synced, "{cut}");
-        assert_eq!(stage.observer.log, ["+a", "+b"], "{cut}");
-        let second = stage.fake.requests()[1].clone();
+        fixture.wait(Duration::from_secs(2)).await;
+        assert!(fixture.observer.synced, "{cut}");
+        assert_eq!(fixture.observer.log, ["+a", "+b"], "{cut}");
+        let second = fixture.fake.requests()[1].clone();
         let complete = second.parameter("sendInitialEvents").is_none();
         assert_eq!(complete, cut == length, "cut at {cut}: {}", second.query);
         cut += 1;
@@ -37,92 +37,93 @@ async fn a_stream_may_be_cut_at_any_byte() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_without_its_end_is_not_complete() {
+async fn a_list_without_its_final_bookmark_is_not_complete() {
     for last in [vec![], vec![BodyPart::Break]] {
-        let mut stage = ReflectorFixture::start("Namespace", |server| {
+        let mut fixture = ReflectorFixture::start("Namespace", |server| {
             server.put("a");
             let mut parts = vec![BodyPart::Data(server.event(0))];
             parts.extend(last);
             server.script.push_back(Some(Reply::stream(200, parts)));
             server.script.push_back(Some(Reply::never()));
         });
-        stage.change().await;
-        assert_eq!(stage.observer.log, ["+a"]);
-        assert!(!stage.observer.synced);
-        stage.wait(RESPONSE_HEAD_TIMEOUT + MINUTE).await;
-        assert!(stage.observer.synced);
+        fixture.settle_after_failure().await;
+        assert_eq!(fixture.observer.log, ["+a"]);
+        assert!(!fixture.observer.synced);
+        fixture.wait(RESPONSE_HEAD_TIMEOUT + MINUTE).await;
+        assert!(fixture.observer.synced);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn old_news_is_no_news() {
-    let mut stage = ReflectorFixture::start("Namespace", |server| {
+async fn repeated_events_change_nothing() {
+    let mut fixture = ReflectorFixture::start("Namespace", |server| {
         server.put("a");
         server.put("b");
         server.delete("b");
         server.put("a");
         server.repeats = 100;
     });
-    stage.settle().await;
+    fixture.settle().await;
     for _ in 0..3 {
-        lock(&stage.server).disconnect();
-        stage.change().await;
+        lock(&fixture.server).disconnect();
+        fixture.settle_after_failure().await;
     }
-    assert_eq!(stage.observer.log, ["+a"], "neither versions nor objects come back");
-    stage.agree();
+    assert_eq!(fixture.observer.log, ["+a"], "neither old versions nor deleted objects come back");
+    fixture.assert_in_sync();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_is_older_than_what_was_seen_is_refused() {
+async fn a_list_older_than_the_last_version_is_refused() {
     let stale_page = json!({"metadata": {"resourceVersion": "2"}, "items": [named("b", 2)]});
     let stale_stream = [line("ADDED", &named("b", 2)), end_of_list(2)].concat();
     for (streaming, stale) in [
         (Ok(()), Reply::stream(200, vec![BodyPart::Data(stale_stream)])),
         (Err(400), Reply::json(200, &stale_page)),
     ] {
-        let mut stage = ReflectorFixture::start("Namespace", |server| {
+        let mut fixture = ReflectorFixture::start("Namespace", |server| {
             server.put("a");
             server.put("b");
             server.delete("b");
             server.streaming_lists = streaming;
         });
-        stage.settle().await;
-        assert_eq!(stage.observer.log, ["+a"]);
+        fixture.settle().await;
+        assert_eq!(fixture.observer.log, ["+a"]);
         {
-            let mut server = lock(&stage.server);
+            let mut server = lock(&fixture.server);
             server.put("c");
             server.delete("c");
             server.disconnect();
-            server.forget();
-            // The watch is too old, and then an old replica answers.
+            server.compact();
+            // The watch has expired, then a stale replica answers the list.
             server.script.extend([Some(Reply::failure(410, "old")), Some(stale)]);
         }
-        stage.wait(MINUTE).await;
-        stage.agree();
-        let said = |name: &str| stage.observer.log.iter().any(|line| *line == format!("+{name}"));
-        assert!(!said("b"), "{:?}", stage.observer.log);
+        fixture.wait(MINUTE).await;
+        fixture.assert_in_sync();
+        let added =
+            |name: &str| fixture.observer.log.iter().any(|line| *line == format!("+{name}"));
+        assert!(!added("b"), "{:?}", fixture.observer.log);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_watch_is_dead_after_a_while() {
-    let mut stage = ReflectorFixture::start("Namespace", |server| {
+async fn a_silent_watch_is_replaced_after_295_s() {
+    let mut fixture = ReflectorFixture::start("Namespace", |server| {
         server.put("a");
         let parts =
             vec![BodyPart::Data([server.event(0), end_of_list(1)].concat()), BodyPart::Hang];
         server.script.push_back(Some(Reply::stream(200, parts)));
     });
-    stage.settle().await;
-    lock(&stage.server).put("b");
-    stage.wait(SILENCE_MAX.saturating_sub(Duration::from_secs(1))).await;
-    assert_eq!(stage.observer.log, ["+a"]);
-    stage.wait(Duration::from_secs(2)).await;
-    stage.agree();
-    assert_eq!(stage.fake.requests()[1].parameter("resourceVersion").as_deref(), Some("1"));
+    fixture.settle().await;
+    lock(&fixture.server).put("b");
+    fixture.wait(SILENCE_MAX.saturating_sub(Duration::from_secs(1))).await;
+    assert_eq!(fixture.observer.log, ["+a"]);
+    fixture.wait(Duration::from_secs(2)).await;
+    fixture.assert_in_sync();
+    assert_eq!(fixture.fake.requests()[1].parameter("resourceVersion").as_deref(), Some("1"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_read_is_skipped_without_losing_the_watch() {
+async fn unreadable_events_are_skipped_and_the_watch_continues() {
     let bad = [
         b"no JSON at all\n".to_vec(),
         b"\n".to_vec(),
@@ -136,7 +137,7 @@ async fn what_cannot_be_read_is_skipped_without_losing_the_watch() {
     ];
     for bad in bad {
         let shown = String::from_utf8_lossy(&bad[..bad.len().min(60)]).into_owned();
-        let mut stage = ReflectorFixture::start("Namespace", |server| {
+        let mut fixture = ReflectorFixture::start("Namespace", |server| {
             server.put("a");
             server.put("x");
             server.put("b");
@@ -147,67 +148,67 @@ async fn what_cannot_be_read_is_skipped_without_losing_the_watch() {
                 vec![BodyPart::Data(parts.concat()), BodyPart::Wait(MINUTE), BodyPart::Data(bad)];
             server.script.push_back(Some(Reply::stream(200, parts)));
         });
-        stage.settle().await;
-        assert!(stage.observer.synced, "{shown}");
-        assert_eq!(stage.observer.log, ["+a", "+b"], "{shown}");
-        assert_eq!(stage.fake.requests().len(), 1, "{shown}: the watch goes on");
-        stage.wait(2 * MINUTE).await;
-        assert_eq!(stage.fake.requests().len(), 2, "{shown}");
-        stage.agree();
+        fixture.settle().await;
+        assert!(fixture.observer.synced, "{shown}");
+        assert_eq!(fixture.observer.log, ["+a", "+b"], "{shown}");
+        assert_eq!(fixture.fake.requests().len(), 1, "{shown}: the watch continues");
+        fixture.wait(2 * MINUTE).await;
+        assert_eq!(fixture.fake.requests().len(), 2, "{shown}");
+        fixture.assert_in_sync();
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_odd_object_on_a_page_is_skipped() {
+async fn an_unreadable_object_on_a_page_is_skipped() {
     let page = json!({
         "metadata": {"resourceVersion": "3"},
         "items": [named("a", 1), {"metadata": {"name": "odd"}}, null, named("b", 3)],
     });
-    let mut stage = ReflectorFixture::start("Namespace", |server| {
+    let mut fixture = ReflectorFixture::start("Namespace", |server| {
         server.put("a");
         server.put("odd");
         server.put("b");
         server.streaming_lists = Err(422);
         server.script.extend([None, Some(Reply::json(200, &page))]);
     });
-    stage.settle().await;
-    assert!(stage.observer.synced);
-    assert_eq!(stage.observer.log, ["+a", "+b"]);
-    // The next list has it in a form that can be read.
-    lock(&stage.server).forget();
-    lock(&stage.server).put("c");
-    lock(&stage.server).disconnect();
-    lock(&stage.server).script.push_back(Some(Reply::failure(410, "old")));
-    stage.wait(MINUTE).await;
-    stage.agree();
+    fixture.settle().await;
+    assert!(fixture.observer.synced);
+    assert_eq!(fixture.observer.log, ["+a", "+b"]);
+    // The next list has a readable form of it.
+    lock(&fixture.server).compact();
+    lock(&fixture.server).put("c");
+    lock(&fixture.server).disconnect();
+    lock(&fixture.server).script.push_back(Some(Reply::failure(410, "old")));
+    fixture.wait(MINUTE).await;
+    fixture.assert_in_sync();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_is_none_deletes_nothing() {
-    let mut stage = ReflectorFixture::start("Namespace", |server| {
+async fn a_response_that_is_no_list_deletes_nothing() {
+    let mut fixture = ReflectorFixture::start("Namespace", |server| {
         server.put("a");
         server.streaming_lists = Err(400);
     });
-    stage.settle().await;
+    fixture.settle().await;
     let odd = [json!({}), json!(7), json!({"metadata": {}, "items": []})];
     {
-        let mut server = lock(&stage.server);
+        let mut server = lock(&fixture.server);
         server.disconnect();
         server.script.push_back(Some(Reply::failure(410, "old")));
         server.script.extend(odd.iter().map(|odd| Some(Reply::json(200, odd))));
     }
-    stage.wait(MINUTE).await;
-    assert_eq!(stage.observer.log, ["+a"]);
-    stage.agree();
+    fixture.wait(MINUTE).await;
+    assert_eq!(fixture.observer.log, ["+a"]);
+    fixture.assert_in_sync();
 }
 
 #[tokio::test(start_paused = true)]
-async fn failures_are_answered_by_longer_waits_until_a_watch_lasts() {
-    let mut stage = ReflectorFixture::start("Namespace", |server| {
+async fn backoff_grows_until_a_watch_lasts() {
+    let mut fixture = ReflectorFixture::start("Namespace", |server| {
         server.script.extend((0..12).map(|_| Some(Reply::failure(500, "no"))));
     });
-    stage.wait(10 * MINUTE).await;
-    let times: Vec<Instant> = stage.fake.requests().iter().map(|asked| asked.at).collect();
+    fixture.wait(10 * MINUTE).await;
+    let times: Vec<Instant> = fixture.fake.requests().iter().map(|request| request.at).collect();
     assert!(times.len() > 13, "{}", times.len());
     let mut whole = BACKOFF_INITIAL;
     for pair in times[..13].windows(2) {
@@ -215,30 +216,30 @@ async fn failures_are_answered_by_longer_waits_until_a_watch_lasts() {
         assert!(wait >= whole / 2 && wait <= whole + Duration::from_millis(5), "{wait:?}");
         whole = (whole * 2).min(BACKOFF_MAX);
     }
-    // The watch lasted for minutes, so its end is no reason to wait long.
-    lock(&stage.server).disconnect();
+    // The watch lasted for minutes, so the backoff is reset.
+    lock(&fixture.server).disconnect();
     let broken = Instant::now();
-    stage.wait(MINUTE).await;
-    let again = stage.fake.requests().last().unwrap().at;
+    fixture.wait(MINUTE).await;
+    let again = fixture.fake.requests().last().unwrap().at;
     assert!(again - broken <= BACKOFF_INITIAL + Duration::from_millis(5));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_was_away_is_followed_again_within_seconds() {
-    let mut stage = ReflectorFixture::start("Namespace", |server| server.put("a"));
-    stage.settle().await;
-    let before = stage.fake.requests().len();
+async fn after_an_outage_the_watch_resumes_within_seconds() {
+    let mut fixture = ReflectorFixture::start("Namespace", |server| server.put("a"));
+    fixture.settle().await;
+    let before = fixture.fake.requests().len();
     {
-        let mut server = lock(&stage.server);
+        let mut server = lock(&fixture.server);
         server.script.extend((0..60).map(|_| Some(Reply::broken())));
-        // It has lost its history when it is back.
+        // Afterwards its history has expired.
         server.script.push_back(Some(Reply::failure(410, "old")));
         server.disconnect();
         server.put("b");
     }
-    stage.wait(3 * MINUTE).await;
-    stage.agree();
-    let times: Vec<Instant> = stage.fake.requests().iter().map(|asked| asked.at).collect();
+    fixture.wait(3 * MINUTE).await;
+    fixture.assert_in_sync();
+    let times: Vec<Instant> = fixture.fake.requests().iter().map(|request| request.at).collect();
     let waits: Vec<_> = times[before..].windows(2).map(|pair| pair[1] - pair[0]).collect();
     let slack = Duration::from_millis(5);
     assert!(waits[..60].iter().all(|wait| *wait <= UNANSWERED_BACKOFF_MAX + slack), "{waits:?}");
@@ -246,8 +247,8 @@ async fn a_server_that_was_away_is_followed_again_within_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_expires_every_watch_is_not_listed_all_the_time() {
-    let mut stage = ReflectorFixture::start("Namespace", |server| {
+async fn a_server_that_expires_every_watch_is_listed_with_backoff() {
+    let mut fixture = ReflectorFixture::start("Namespace", |server| {
         server.put("a");
         server.streaming_lists = Err(400);
         server.script.push_back(None);
@@ -255,22 +256,22 @@ async fn a_server_that_expires_every_watch_is_not_listed_all_the_time() {
             server.script.extend([None, Some(Reply::failure(410, "old"))]);
         }
     });
-    stage.wait(2 * MINUTE).await;
-    let lists = stage.fake.requests().len() / 2;
+    fixture.wait(2 * MINUTE).await;
+    let lists = fixture.fake.requests().len() / 2;
     assert!((8..16).contains(&lists), "{lists}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn missing_rights_do_not_end_following() {
+async fn missing_rights_do_not_end_the_reflector() {
     for status in [401, 403] {
-        let mut stage = ReflectorFixture::start("Namespace", |server| {
+        let mut fixture = ReflectorFixture::start("Namespace", |server| {
             server.put("a");
             server.script.extend((0..5).map(|_| Some(Reply::failure(status, "not you"))));
         });
-        stage.settle().await;
-        assert!(!stage.observer.synced);
-        stage.wait(MINUTE).await;
-        assert!(stage.observer.synced);
-        stage.agree();
+        fixture.settle().await;
+        assert!(!fixture.observer.synced);
+        fixture.wait(MINUTE).await;
+        assert!(fixture.observer.synced);
+        fixture.assert_in_sync();
     }
 }

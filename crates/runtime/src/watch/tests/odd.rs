@@ -1,4 +1,4 @@
-//! ObjectTable that exist although they are too large or cannot be read.
+//! Tests of objects that exist although they are too large or cannot be read.
 
 use engine::object::Pod;
 
@@ -6,7 +6,7 @@ use super::*;
 
 const TOO_MANY: usize = api::lower::limits::LIST_ENTRIES_MAX + 1;
 
-/// A pod on a node, which asks for 6 GiB.
+/// A pod on a node, with a request of 6 GiB.
 fn pod(version: u64, tolerations: usize) -> Value {
     let requests = json!({"requests": {"memory": "6Gi"}});
     let toleration = json!({"operator": "Exists"});
@@ -23,18 +23,18 @@ fn pod(version: u64, tolerations: usize) -> Value {
     })
 }
 
-fn of(kind: &str) -> ObjectTable {
+fn table(kind: &str) -> ObjectTable {
     ObjectTable::new(KINDS.iter().find(|known| known.name == kind).unwrap())
 }
 
-/// What comes of an object: what is gone, what changed, and the problems.
-fn take(
+/// Updates a table. Returns the deletion, the change and the problems.
+fn update(
     objects: &mut ObjectTable,
     object: &Value,
 ) -> (Option<Change>, Option<Change>, Vec<String>) {
     let object = Source::Json(object);
-    let taken = objects.update(object, identity_of(object).unwrap());
-    (taken.gone, taken.change, taken.problems)
+    let update = objects.update(object, identity_of(object).unwrap());
+    (update.gone, update.change, update.problems)
 }
 
 fn as_pod(change: Option<Change>) -> Pod {
@@ -45,13 +45,13 @@ fn as_pod(change: Option<Change>) -> Pod {
 }
 
 #[test]
-fn a_pod_that_gets_too_many_tolerations_goes_on_to_hold_what_it_holds() {
+fn a_pod_with_too_many_tolerations_keeps_its_requests_and_ports() {
     for known_before in [true, false] {
-        let mut pods = of("Pod");
+        let mut pods = table("Pod");
         if known_before {
-            take(&mut pods, &pod(1, 1));
+            update(&mut pods, &pod(1, 1));
         }
-        let (gone, change, problems) = take(&mut pods, &pod(2, TOO_MANY));
+        let (gone, change, problems) = update(&mut pods, &pod(2, TOO_MANY));
         assert!(gone.is_none(), "{gone:?}");
         let found = as_pod(change);
         let spec = &found.spec;
@@ -61,52 +61,52 @@ fn a_pod_that_gets_too_many_tolerations_goes_on_to_hold_what_it_holds() {
         let what = "spec.tolerations: found 16385 entries, expected at most 16384";
         assert!(spec.too_large.as_ref().is_some_and(|why| why.contains(what)), "{spec:?}");
         assert_eq!(problems, [format!("Pod default/p: {what}")]);
-        // A later version is a change like any other.
-        let (gone, change, _) = take(&mut pods, &pod(3, 1));
+        // A later version is an ordinary change.
+        let (gone, change, _) = update(&mut pods, &pod(3, 1));
         assert!(gone.is_none() && as_pod(change).spec.too_large.is_none());
     }
 }
 
 #[test]
-fn a_pod_that_cannot_be_read_any_more_keeps_the_version_that_could() {
-    let mut pods = of("Pod");
-    take(&mut pods, &pod(1, 1));
+fn a_pod_that_becomes_unreadable_keeps_its_last_readable_version() {
+    let mut pods = table("Pod");
+    update(&mut pods, &pod(1, 1));
     let mut odd = pod(2, 1);
     odd["spec"]["containers"][0]["resources"]["requests"]["memory"] = json!("much");
-    let (gone, change, problems) = take(&mut pods, &odd);
+    let (gone, change, problems) = update(&mut pods, &odd);
     assert!(gone.is_none() && change.is_none(), "{gone:?} {change:?}");
     assert!(problems[0].contains("found \"much\", expected a quantity"), "{problems:?}");
-    // It is known to be there until it is deleted.
+    // It exists until it is deleted.
     let source = Source::Json(&odd);
     let gone = pods.delete(&identity_of(source).unwrap());
     assert!(matches!(gone, Some(Change::PodGone { uid }) if uid == "uid-p".into()));
 }
 
 #[test]
-fn a_pod_that_cannot_be_read_ends_the_one_that_had_its_name() {
-    let mut pods = of("Pod");
-    take(&mut pods, &pod(1, 1));
+fn an_unreadable_pod_replaces_the_one_of_its_name() {
+    let mut pods = table("Pod");
+    update(&mut pods, &pod(1, 1));
     let mut other = pod(2, 1);
     other["metadata"]["uid"] = json!("uid-other");
     other["spec"]["priority"] = json!("high");
-    let (gone, change, _) = take(&mut pods, &other);
+    let (gone, change, _) = update(&mut pods, &other);
     assert!(matches!(gone, Some(Change::PodGone { uid }) if uid == "uid-p".into()));
     assert!(change.is_none());
 }
 
 #[test]
-fn a_pod_that_ended_is_gone() {
-    let mut pods = of("Pod");
-    take(&mut pods, &pod(1, 1));
+fn a_pod_that_has_ended_is_deleted() {
+    let mut pods = table("Pod");
+    update(&mut pods, &pod(1, 1));
     let mut ended = pod(2, TOO_MANY);
     ended["status"] = json!({"phase": "Succeeded"});
-    let (gone, change, problems) = take(&mut pods, &ended);
+    let (gone, change, problems) = update(&mut pods, &ended);
     assert!(matches!(gone, Some(Change::PodGone { .. })) && change.is_none());
     assert_eq!(problems, Vec::<String>::new());
 }
 
 #[test]
-fn objects_of_other_kinds_do_not_vanish_either() {
+fn too_large_and_unreadable_objects_of_other_kinds_are_kept() {
     let too_many = |entry: Value| json!(vec![entry; TOO_MANY]);
     let named =
         |version: u64| json!({"name": "a", "uid": "uid-a", "resourceVersion": version.to_string()});
@@ -119,15 +119,15 @@ fn objects_of_other_kinds_do_not_vanish_either() {
         ("PersistentVolumeClaim", "spec", json!({"accessModes": too_many(json!("ReadWriteOnce"))})),
         ("CSINode", "spec", json!({"drivers": too_many(json!({"name": "d"}))})),
     ] {
-        let mut objects = of(kind);
-        let (_, change, _) = take(&mut objects, &json!({"metadata": named(1)}));
+        let mut objects = table(kind);
+        let (_, change, _) = update(&mut objects, &json!({"metadata": named(1)}));
         assert!(change.is_some(), "{kind}");
         let (gone, change, problems) =
-            take(&mut objects, &json!({"metadata": named(2), field: list}));
+            update(&mut objects, &json!({"metadata": named(2), field: list}));
         assert!(gone.is_none() && change.is_some(), "{kind}: {gone:?}");
         assert!(problems.iter().any(|problem| problem.contains("found 16385 entries")), "{kind}");
         let (gone, change, problems) =
-            take(&mut objects, &json!({"metadata": named(3), "spec": 5}));
+            update(&mut objects, &json!({"metadata": named(3), "spec": 5}));
         assert!(gone.is_none() && change.is_none() && !problems.is_empty(), "{kind}: {gone:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Whatever happens, what is known becomes what there is.
+//! Property test: after any sequence of faults the reflector knows exactly the objects that exist.
 
 use proptest::prelude::*;
 
@@ -6,15 +6,15 @@ use super::*;
 use crate::testing::in_virtual_time;
 
 #[derive(Clone, Debug)]
-enum Act {
+enum Step {
     Put(u8),
     Delete(u8),
     Disconnect,
-    Forget,
-    ListAgain,
-    /// The next stream is cut after so many bytes.
+    Compact,
+    Relist,
+    /// Cuts the next stream after this number of bytes.
     Cut(usize),
-    /// The next streams repeat so many versions.
+    /// Makes the next streams repeat this number of versions.
     Repeat(u64),
     Fail(Fault),
     Wait(u64),
@@ -42,7 +42,7 @@ impl Fault {
     }
 }
 
-fn act() -> impl Strategy<Value = Act> {
+fn step() -> impl Strategy<Value = Step> {
     let fault = prop_oneof![
         Just(Fault::Broken),
         Just(Fault::Never),
@@ -51,64 +51,64 @@ fn act() -> impl Strategy<Value = Act> {
         Just(Fault::Garbage),
     ];
     prop_oneof![
-        6 => (0..6_u8).prop_map(Act::Put),
-        4 => (0..6_u8).prop_map(Act::Delete),
-        2 => Just(Act::Disconnect),
-        1 => Just(Act::Forget),
-        1 => Just(Act::ListAgain),
-        2 => (0..500_usize).prop_map(Act::Cut),
-        1 => (0..10_u64).prop_map(Act::Repeat),
-        2 => fault.prop_map(Act::Fail),
-        3 => (0..3000_u64).prop_map(Act::Wait),
+        6 => (0..6_u8).prop_map(Step::Put),
+        4 => (0..6_u8).prop_map(Step::Delete),
+        2 => Just(Step::Disconnect),
+        1 => Just(Step::Compact),
+        1 => Just(Step::Relist),
+        2 => (0..500_usize).prop_map(Step::Cut),
+        1 => (0..10_u64).prop_map(Step::Repeat),
+        2 => fault.prop_map(Step::Fail),
+        3 => (0..3000_u64).prop_map(Step::Wait),
     ]
 }
 
-async fn play(acts: &[Act], protobuf: bool, streaming: bool, inside: bool, page: usize) {
-    let mut stage = ReflectorFixture::start("Namespace", |server| {
+async fn check(steps: &[Step], protobuf: bool, streaming: bool, inside: bool, page: usize) {
+    let mut fixture = ReflectorFixture::start("Namespace", |server| {
         server.streaming_lists = if streaming { Ok(()) } else { Err(400) };
-        (server.expired_inside, server.page) = (inside, page);
+        (server.expires_by_event, server.page) = (inside, page);
         server.protobuf = protobuf;
     });
-    for act in acts {
+    for step in steps {
         let name = |number: &u8| format!("name-{number}");
-        match act {
-            Act::Put(number) => lock(&stage.server).put(&name(number)),
-            Act::Delete(number) => lock(&stage.server).delete(&name(number)),
-            Act::Disconnect => lock(&stage.server).disconnect(),
-            Act::Forget => lock(&stage.server).forget(),
-            Act::ListAgain => {
-                let status = Arc::clone(&stage.status);
+        match step {
+            Step::Put(number) => lock(&fixture.server).put(&name(number)),
+            Step::Delete(number) => lock(&fixture.server).delete(&name(number)),
+            Step::Disconnect => lock(&fixture.server).disconnect(),
+            Step::Compact => lock(&fixture.server).compact(),
+            Step::Relist => {
+                let status = Arc::clone(&fixture.status);
                 tokio::spawn(async move { status.relist().await });
             }
-            Act::Cut(bytes) => lock(&stage.server).cuts.push_back(*bytes),
-            Act::Repeat(versions) => lock(&stage.server).repeats = *versions,
-            Act::Fail(fault) => lock(&stage.server).script.push_back(Some(fault.reply())),
-            Act::Wait(milliseconds) => stage.wait(Duration::from_millis(*milliseconds)).await,
+            Step::Cut(bytes) => lock(&fixture.server).cuts.push_back(*bytes),
+            Step::Repeat(versions) => lock(&fixture.server).repeats = *versions,
+            Step::Fail(fault) => lock(&fixture.server).script.push_back(Some(fault.reply())),
+            Step::Wait(milliseconds) => fixture.wait(Duration::from_millis(*milliseconds)).await,
         }
     }
-    // Everything goes well from now on; the last waits and watches run out.
-    lock(&stage.server).script.clear();
-    lock(&stage.server).cuts.clear();
-    stage.wait(RESPONSE_HEAD_TIMEOUT + 3 * MINUTE).await;
-    assert!(stage.observer.synced && stage.observer.synced_times == 1);
-    stage.agree();
-    // Nothing comes and goes without a reason.
-    let deletes = stage.observer.log.iter().filter(|line| line.starts_with('-')).count();
-    let asked = acts.iter().filter(|act| matches!(act, Act::Delete(_))).count();
-    assert!(deletes <= asked, "{:?}", stage.observer.log);
+    // No more faults; pending backoffs and time limits expire.
+    lock(&fixture.server).script.clear();
+    lock(&fixture.server).cuts.clear();
+    fixture.wait(RESPONSE_HEAD_TIMEOUT + 3 * MINUTE).await;
+    assert!(fixture.observer.synced && fixture.observer.synced_times == 1);
+    fixture.assert_in_sync();
+    // No object is deleted without a request.
+    let deletes = fixture.observer.log.iter().filter(|line| line.starts_with('-')).count();
+    let requested = steps.iter().filter(|step| matches!(step, Step::Delete(_))).count();
+    assert!(deletes <= requested, "{:?}", fixture.observer.log);
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn what_is_known_becomes_what_there_is(
-        acts in prop::collection::vec(act(), 0..40),
+    fn after_any_faults_the_reflector_knows_the_objects_that_exist(
+        steps in prop::collection::vec(step(), 0..40),
         protobuf in any::<bool>(),
         streaming in any::<bool>(),
         inside in any::<bool>(),
         page in 1..4_usize,
     ) {
-        in_virtual_time(play(&acts, protobuf, streaming, inside, page));
+        in_virtual_time(check(&steps, protobuf, streaming, inside, page));
     }
 }

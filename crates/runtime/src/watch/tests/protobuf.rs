@@ -1,23 +1,23 @@
-//! Namespaces, lists and refusals in protobuf, by the field numbers of Kubernetes' definitions.
+//! Encoder of namespaces, lists and `Status` objects, by the field numbers of Kubernetes' definitions.
 
 use serde_json::Value;
 
 pub(super) const TYPE: &str = "application/vnd.kubernetes.protobuf";
 pub(super) const STREAM_TYPE: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 
-/// An event of a watch with its length in front.
+/// Encodes a watch event with its length in front.
 pub(super) fn frame(event: &str, object: &Value) -> Vec<u8> {
     let object = if event == "ERROR" { status(object) } else { namespace(object) };
-    let event = [bytes(1, event.as_bytes()), bytes(2, &bytes(1, &wrapped(&object)))].concat();
+    let event = [bytes(1, event.as_bytes()), bytes(2, &bytes(1, &with_envelope(&object)))].concat();
     let length = u32::try_from(event.len()).unwrap();
     [&length.to_be_bytes()[..], &event].concat()
 }
 
-/// A page of a list.
+/// Encodes a page of a list.
 pub(super) fn list(meta: &Value, items: &[Value]) -> Vec<u8> {
     let meta = [text(2, &meta["resourceVersion"]), text(3, &meta["continue"])].concat();
     let items = items.iter().flat_map(|item| bytes(2, &namespace(item)));
-    wrapped(&bytes(1, &meta).into_iter().chain(items).collect::<Vec<u8>>())
+    with_envelope(&bytes(1, &meta).into_iter().chain(items).collect::<Vec<u8>>())
 }
 
 fn namespace(object: &Value) -> Vec<u8> {
@@ -38,8 +38,8 @@ fn status(object: &Value) -> Vec<u8> {
     fields
 }
 
-/// What Kubernetes puts around an object.
-fn wrapped(object: &[u8]) -> Vec<u8> {
+/// Adds the envelope of Kubernetes: the magic number and `runtime.Unknown`.
+fn with_envelope(object: &[u8]) -> Vec<u8> {
     [b"k8s\0", &*bytes(1, b""), &bytes(2, object)].concat()
 }
 

@@ -1,4 +1,4 @@
-//! A server that keeps the history of one kind, and somebody who listens to its reflector.
+//! An API server that keeps the history of one kind, and an observer of its reflector's inputs.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Mutex;
@@ -21,21 +21,21 @@ enum HistoryEvent {
 pub(super) struct HistoryServer {
     pub(super) objects: BTreeMap<String, Object>,
     pub(super) version: u64,
-    /// What happened, and in which version.
+    /// Events with their versions.
     history: Vec<(u64, HistoryEvent)>,
-    /// Versions up to this one are not remembered.
-    forgotten: u64,
+    /// Versions up to this one have expired.
+    compacted: u64,
     pub(super) streaming_lists: Result<(), u16>,
-    /// Tells that a version is too old by an event.
-    pub(super) expired_inside: bool,
+    /// Reports an expired version by an `ERROR` event instead of a status code.
+    pub(super) expires_by_event: bool,
     pub(super) page: usize,
-    /// How requests are answered before the server answers by itself; `None` is by itself.
+    /// Replies to the next requests; `None` is the server's own reply.
     pub(super) script: VecDeque<Option<Reply>>,
-    /// Where streams are cut: after so many bytes.
+    /// Numbers of bytes after which the next streams are cut.
     pub(super) cuts: VecDeque<usize>,
-    /// Streams begin so many versions too early.
+    /// Number of versions that streams repeat.
     pub(super) repeats: u64,
-    /// Answers are protobuf, not JSON.
+    /// Replies are protobuf instead of JSON.
     pub(super) protobuf: bool,
     changed: std::sync::Arc<Notify>,
     epoch: u64,
@@ -47,7 +47,7 @@ impl HistoryServer {
         self.changed.notify_waiters();
     }
 
-    /// Watches are behind.
+    /// Puts an object without an event.
     pub(super) fn put_silently(&mut self, name: &str) {
         self.version += 1;
         let version = self.version;
@@ -71,42 +71,42 @@ impl HistoryServer {
         self.changed.notify_waiters();
     }
 
-    /// Forgets what happened.
-    pub(super) fn forget(&mut self) {
-        self.forgotten = self.version;
+    /// Expires all versions so far, as a compaction of etcd does.
+    pub(super) fn compact(&mut self) {
+        self.compacted = self.version;
     }
 
-    /// An event of the history as a line.
+    /// Encodes an event of the history.
     pub(super) fn event(&self, position: usize) -> Vec<u8> {
-        self.piece_of(&self.history[position].1)
+        self.encode_event(&self.history[position].1)
     }
 
     fn events_after(&self, version: u64) -> Vec<u8> {
         let after = self.history.iter().filter(|(at, _)| *at > version);
-        after.flat_map(|(_, event)| self.piece_of(event)).collect()
+        after.flat_map(|(_, event)| self.encode_event(event)).collect()
     }
 
-    /// All objects and the end of them, as a streaming list has them.
+    /// Encodes all objects and the final bookmark of a streaming list.
     pub(super) fn initial(&self) -> Vec<u8> {
         let put = |(name, object): (&String, &Object)| {
-            self.piece_of(&HistoryEvent::Put(name.clone(), object.clone()))
+            self.encode_event(&HistoryEvent::Put(name.clone(), object.clone()))
         };
         let mut bytes: Vec<u8> = self.objects.iter().flat_map(put).collect();
         let annotations = json!({"k8s.io/initial-events-end": "true"});
         let meta = json!({"resourceVersion": self.version.to_string(), "annotations": annotations});
-        bytes.extend(self.piece("BOOKMARK", &json!({"metadata": meta})));
+        bytes.extend(self.encode("BOOKMARK", &json!({"metadata": meta})));
         bytes
     }
 
-    fn list(&self, asked: &ReceivedRequest) -> Reply {
-        let from = asked.parameter("continue").unwrap_or_default();
+    fn list(&self, request: &ReceivedRequest) -> Reply {
+        let from = request.parameter("continue").unwrap_or_default();
         let from: usize = from.split(' ').next().unwrap().parse().unwrap_or(0);
         let count = self.page.min(self.objects.len() - from);
         let page = self.objects.iter().skip(from).take(count);
         let items: Vec<Value> = page.map(|(name, object)| object_of(name, object)).collect();
         let end = from + count;
         let token = if end < self.objects.len() {
-            // Tokens hold characters that must be encoded.
+            // Contains characters that must be encoded.
             format!("{end} of/{}&", self.objects.len())
         } else {
             String::new()
@@ -119,28 +119,28 @@ impl HistoryServer {
         Reply::json(200, &json!({"metadata": meta, "items": items}))
     }
 
-    fn answer(server: &Arc<Mutex<Self>>, asked: &ReceivedRequest) -> Reply {
+    fn reply(server: &Arc<Mutex<Self>>, request: &ReceivedRequest) -> Reply {
         let mut this = lock(server);
         if let Some(Some(scripted)) = this.script.pop_front() {
             return scripted;
         }
-        if asked.parameter("watch").is_none() {
-            return this.list(asked);
+        if request.parameter("watch").is_none() {
+            return this.list(request);
         }
         let mut bytes;
         let mut sent = this.version;
-        if asked.parameter("sendInitialEvents").is_some() {
+        if request.parameter("sendInitialEvents").is_some() {
             if let Err(status) = this.streaming_lists {
                 return Reply::failure(status, "sendInitialEvents is forbidden");
             }
             bytes = this.initial();
         } else {
-            let from: u64 = asked.parameter("resourceVersion").unwrap().parse().unwrap();
-            if from < this.forgotten && this.expired_inside {
+            let from: u64 = request.parameter("resourceVersion").unwrap().parse().unwrap();
+            if from < this.compacted && this.expires_by_event {
                 let object = json!({"kind": "Status", "code": 410, "reason": "Expired"});
                 return this
-                    .stream(vec![BodyPart::Data(this.piece("ERROR", &object)), BodyPart::Hang]);
-            } else if from < this.forgotten {
+                    .stream(vec![BodyPart::Data(this.encode("ERROR", &object)), BodyPart::Hang]);
+            } else if from < this.compacted {
                 return Reply::failure(410, "too old resource version");
             }
             bytes = this.events_after(from.saturating_sub(this.repeats));
@@ -182,15 +182,15 @@ impl HistoryServer {
         if self.protobuf { reply.header("content-type", protobuf::STREAM_TYPE) } else { reply }
     }
 
-    /// An event in the server's form.
-    fn piece(&self, event: &str, object: &Value) -> Vec<u8> {
+    /// Encodes an event.
+    fn encode(&self, event: &str, object: &Value) -> Vec<u8> {
         if self.protobuf { protobuf::frame(event, object) } else { line(event, object) }
     }
 
-    fn piece_of(&self, event: &HistoryEvent) -> Vec<u8> {
+    fn encode_event(&self, event: &HistoryEvent) -> Vec<u8> {
         match event {
-            HistoryEvent::Put(name, object) => self.piece("ADDED", &object_of(name, object)),
-            HistoryEvent::Deleted(name, object) => self.piece("DELETED", &object_of(name, object)),
+            HistoryEvent::Put(name, object) => self.encode("ADDED", &object_of(name, object)),
+            HistoryEvent::Deleted(name, object) => self.encode("DELETED", &object_of(name, object)),
         }
     }
 }
@@ -203,7 +203,7 @@ pub(super) fn object_of(name: &str, (uid, version): &Object) -> Value {
     json!({"metadata": {"name": name, "uid": uid, "resourceVersion": version.to_string()}})
 }
 
-/// What the engine would know.
+/// Receives the inputs of the engine.
 pub(super) struct InputObserver {
     inputs: mpsc::Receiver<Input>,
     pub(super) names: std::collections::BTreeSet<String>,
@@ -213,7 +213,7 @@ pub(super) struct InputObserver {
 }
 
 impl InputObserver {
-    fn hear(&mut self) {
+    fn drain(&mut self) {
         while let Ok(input) = self.inputs.try_recv() {
             match input {
                 Input::Synced => {
@@ -251,7 +251,7 @@ impl ReflectorFixture {
         Self::start_as(kind, prepare, |reflector| reflector)
     }
 
-    /// With a reflector that is made different.
+    /// Starts a reflector that `make` changes first.
     pub(super) fn start_as(
         kind: &str,
         prepare: impl FnOnce(&mut HistoryServer),
@@ -261,9 +261,9 @@ impl ReflectorFixture {
             objects: BTreeMap::new(),
             version: 0,
             history: Vec::new(),
-            forgotten: 0,
+            compacted: 0,
             streaming_lists: Ok(()),
-            expired_inside: false,
+            expires_by_event: false,
             page: 1000,
             script: VecDeque::new(),
             cuts: VecDeque::new(),
@@ -274,8 +274,8 @@ impl ReflectorFixture {
         };
         prepare(&mut server);
         let server = Arc::new(Mutex::new(server));
-        let answering = Arc::clone(&server);
-        let fake = FakeApiServer::new(move |asked| HistoryServer::answer(&answering, asked));
+        let replying = Arc::clone(&server);
+        let fake = FakeApiServer::new(move |request| HistoryServer::reply(&replying, request));
         let kind = KINDS.iter().find(|known| known.name == kind).unwrap();
         let (sender, inputs) = mpsc::channel(100_000);
         let (status, metrics) = (Arc::new(WatchStatus::default()), Metrics::new("lease"));
@@ -292,26 +292,26 @@ impl ReflectorFixture {
         Self { server, fake, status, metrics, observer, task }
     }
 
-    /// Lets time pass.
+    /// Waits.
     pub(super) async fn wait(&mut self, time: Duration) {
         sleep(time).await;
-        self.observer.hear();
+        self.observer.drain();
     }
 
-    /// Enough time for what needs one request or two.
+    /// Waits long enough for two requests.
     pub(super) async fn settle(&mut self) {
         self.wait(Duration::from_millis(500)).await;
     }
 
-    /// Enough time for a change to arrive, and for one failure before.
-    pub(super) async fn change(&mut self) {
+    /// Waits long enough for a failure and a change.
+    pub(super) async fn settle_after_failure(&mut self) {
         self.wait(Duration::from_secs(1)).await;
     }
 
-    /// What is known is what there is.
-    pub(super) fn agree(&self) {
-        let there: Vec<String> = lock(&self.server).objects.keys().cloned().collect();
+    /// Asserts that the reflector knows exactly the objects that exist.
+    pub(super) fn assert_in_sync(&self) {
+        let existing: Vec<String> = lock(&self.server).objects.keys().cloned().collect();
         let known: Vec<String> = self.observer.names.iter().cloned().collect();
-        assert_eq!(known, there, "log: {:?}", self.observer.log);
+        assert_eq!(known, existing, "log: {:?}", self.observer.log);
     }
 }
