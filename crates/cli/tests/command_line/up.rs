@@ -171,7 +171,7 @@ fn wrong_flags_are_told_before_anything_starts() {
         (&["up", "--nodes", "1000000"][..], "error: --nodes 1000000: at most 100000 are possible"),
         (&["up", "--speed", "0"], "error: --speed 0: must be greater than 0"),
         (&["up", "--config", "none.yaml"], "none.yaml"),
-        (&["up", "--node-groups", "groups.yaml"], "groups[0].colour is not known"),
+        (&["up", "--node-groups", "groups.yaml"], "groups[0].colour: unknown field"),
         (
             &["up", "--node-groups", "bad-label.yaml"],
             "node \"a-0\" was rejected: Node \"a-0\" is invalid: metadata.labels: Invalid value: \"not a label\"",
