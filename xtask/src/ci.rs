@@ -5,12 +5,15 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, bail};
 
 use crate::shell::{cache, go, root, run, run_in, say};
-use crate::{codegen, compare_fresh, e2e, instructions, kubectl, protobuf, tidy, walls};
+use crate::{codegen, compare_fresh, instructions, kubectl, protobuf, tidy, walls};
 
 const CARGO_DENY_VERSION: &str = "0.20.2";
 
 /// Random cases compared with upstream in each run of the tests.
 const FRESH_CASES: u64 = 2000;
+
+/// The test in `crates/e2e/tests/scenarios.rs` that runs all scenarios.
+const SCENARIOS_TEST: &str = "scenarios_pass_on_upstreams_control_plane";
 
 /// Format, lints, dependencies, walls, generated files, then all tests with nothing skipped.
 pub(crate) fn ci() -> Result<ExitCode> {
@@ -38,7 +41,8 @@ pub(crate) fn test(all: bool) -> Result<ExitCode> {
         say("programs of upstream's control plane");
         controlplane::build_programs()?;
     }
-    run("cargo", &["test", "--workspace", "--all-features"])?;
+    // `cargo xtask e2e` runs the scenarios below; this skips the test that would run them too.
+    run("cargo", &["test", "--workspace", "--all-features", "--", "--skip", SCENARIOS_TEST])?;
     instructions::check(all)?;
     let Some(go) = go else {
         if all {

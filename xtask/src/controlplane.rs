@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 pub(crate) use ::controlplane::{
     ControlPlane, POLL_INTERVAL, ProcessIdentity, SchedulerChoice, StartOptions, free_ports,
-    write_expired_client, write_private,
+    write_private,
 };
 
 use crate::shell::say;

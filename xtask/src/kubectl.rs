@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 
 use crate::controlplane::POLL_INTERVAL;
-use crate::shell::{root, run as run_shown, say, target_folder};
+use crate::shell::{root, say};
 use differences::{Comparison, KnownDifferences};
 use normalizer::Normalizer;
 use script::{KubectlCommand, Script, ScriptStep, StepKind};
@@ -62,8 +62,7 @@ pub(crate) fn run(options: &KubectlOptions) -> Result<ExitCode> {
     let script = Script::parse(&read(&folder.join("script.txt"))?)?;
     let known = KnownDifferences::parse(&read(&folder.join("differences.yaml"))?)?;
     known.check_commands(&script)?;
-    run_shown("cargo", &["build", "--package", "cli", "--bin", "jindou"])?;
-    let jindou = target_folder()?.join("debug/jindou");
+    let jindou = e2e::build_jindou()?;
     let began = Instant::now();
     let sides = Sides::start(&jindou, &folder.join("files"))?;
     say(&format!("both sides answer after {:.1?}", began.elapsed()));

@@ -4,7 +4,6 @@ mod ci;
 mod codegen;
 mod conformance;
 mod controlplane;
-mod e2e;
 mod instructions;
 mod kubectl;
 mod protobuf;
