@@ -71,7 +71,7 @@ fn compare(options: &conformance::ConformanceOptions) -> anyhow::Result<ExitCode
     conformance::run(options, Some(cli::explain::case))
 }
 
-/// Compares fresh random cases with upstream.
+/// Compares new random cases with upstream.
 fn compare_fresh(cases: u64) -> anyhow::Result<ExitCode> {
     let cases = cases.to_string();
     match XtaskArgs::parse_from(["xtask", "conformance", "--cases", &cases]).command {

@@ -1,5 +1,5 @@
-//! A control plane of one scenario, without controllers and kubelets: its programs can be killed
-//! without harm to other scenarios, and the processor is left to the scheduler.
+//! A control plane for one scenario, without controllers and kubelets: its programs can be killed
+//! without effect on other scenarios, and the scheduler gets more of the CPU.
 
 use std::sync::Arc;
 
@@ -12,22 +12,22 @@ use crate::test_env::TestEnv;
 use controlplane::tools::say;
 use controlplane::{ControlPlane, SchedulerChoice, StartOptions};
 
-/// Nodes, all alike.
+/// Number of nodes, which are equal.
 const NODES: usize = 20;
 
-/// Pods that fit.
+/// Number of pods that fit.
 pub(crate) const CAPACITY_PODS: usize = NODES * PODS_PER_NODE;
 
-/// What a scenario works with.
+/// The surroundings of a scenario.
 pub(crate) struct BareControlPlane<'a> {
     pub(crate) env: &'a TestEnv<'a>,
-    /// All that runs, what the scenario kills included.
+    /// The control plane, with the programs that the scenario kills.
     pub(crate) plane: &'a ControlPlane,
-    /// Follows all pods and the lease.
+    /// Record of all pods and of the lease.
     pub(crate) ledger: Arc<Ledger>,
 }
 
-/// Runs a scenario in such a control plane, of which it may kill the programs of these names.
+/// Runs a scenario on such a control plane. `killed` names the programs that it kills.
 pub(crate) fn run(
     outer: &TestEnv,
     killed: &[&str],
@@ -40,7 +40,7 @@ pub(crate) fn run(
     };
     let running = ControlPlane::start(&quiet)?;
     let done = prepare(outer, &running.plane, killed, act);
-    done.and(running.stop())
+    done.and(running.stop().map_err(Into::into))
 }
 
 fn prepare(
@@ -50,19 +50,19 @@ fn prepare(
     act: impl FnOnce(&BareControlPlane) -> Result<()>,
 ) -> Result<()> {
     let mut plane = all.clone();
-    // Waiting is not to fail because these have ended.
+    // `TestEnv::wait` fails if a listed process ends, and these are meant to.
     plane.processes.retain(|(name, _)| !killed.contains(&name.as_str()));
     let folder = plane.folder.join("e2e");
     std::fs::create_dir_all(&folder)?;
     let env = TestEnv { plane: &plane, folder, ..*outer };
     env.kubectl(&["create", "namespace", env.namespace])?;
-    // No controller makes one, and no pod is admitted without.
+    // Pods are not admitted without it, and no controller creates it.
     let account = json!({
         "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"},
     });
     env.create("account", &[account])?;
     env.create("nodes", &load::nodes(env.namespace, NODES))?;
-    // New nodes are not ready, and no kubelet says otherwise.
+    // New nodes get this taint, and no controller removes it.
     env.kubectl(&["taint", "nodes", "--all", "node.kubernetes.io/not-ready-"])?;
     let tainted = env.list("nodes")?.iter().any(|node| !node["spec"]["taints"].is_null());
     ensure!(!tainted, "nodes are still tainted");

@@ -1,9 +1,9 @@
-//! Numbers drawn from a seed that is printed, so that a run can be repeated.
+//! Random numbers from a seed, which is printed so that a run can be repeated.
 
 use std::ops::Range;
 use std::time::Duration;
 
-/// A sequence of numbers (`SplitMix64`).
+/// The generator SplitMix64.
 pub(crate) struct SplitMix(u64);
 
 impl SplitMix {
@@ -19,12 +19,12 @@ impl SplitMix {
         mixed ^ (mixed >> 31)
     }
 
-    /// An index into a list that is not empty; 0 for an empty one.
+    /// Returns an index into a list of this length; 0 for an empty one.
     pub(crate) fn index(&mut self, length: usize) -> usize {
         (self.next() % (length.max(1) as u64)) as usize
     }
 
-    /// A time in a range, in whole milliseconds.
+    /// Returns a time in a range, in whole milliseconds.
     pub(crate) fn time(&mut self, range: &Range<Duration>) -> Duration {
         let width = range.end.saturating_sub(range.start).as_millis().max(1) as u64;
         range.start + Duration::from_millis(self.next() % width)

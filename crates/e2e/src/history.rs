@@ -1,4 +1,4 @@
-//! Everything that happens to the pods of a namespace, as a watch tells it.
+//! All versions of the pods of a namespace, recorded from a watch.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use crate::test_env::{TestEnv, text};
 use crate::watch;
 use controlplane::POLL_INTERVAL;
 
-/// Follows pods until it is dropped.
+/// Records pods until it is dropped.
 pub(crate) struct History {
     recorded: Arc<Mutex<PodVersions>>,
     /// Ends the watch when it is dropped.
@@ -20,14 +20,14 @@ pub(crate) struct History {
 
 #[derive(Default)]
 struct PodVersions {
-    /// All versions of each pod, by its uid.
+    /// All versions of each pod, by uid.
     versions: BTreeMap<String, Vec<Value>>,
     /// The nodes that each pod was recorded on.
     nodes: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl History {
-    /// Starts to follow. What happens before a pod is first recorded stays unknown.
+    /// Starts the watch. Versions before the first list are not recorded.
     pub(crate) fn start(env: &TestEnv) -> Result<Self> {
         let (runtime, client) = watch::client(env)?;
         let path = format!("/api/v1/namespaces/{}/pods", env.namespace);
@@ -37,17 +37,17 @@ impl History {
         Ok(Self { recorded, _runtime: runtime })
     }
 
-    /// How many pods were recorded.
+    /// Returns the number of recorded pods.
     pub(crate) fn pods(&self) -> usize {
         lock(&self.recorded).versions.len()
     }
 
-    /// How many pods were recorded on a node.
+    /// Returns the number of pods that were recorded on a node.
     pub(crate) fn bound(&self) -> usize {
         lock(&self.recorded).nodes.len()
     }
 
-    /// All versions of a pod that were recorded.
+    /// Returns all recorded versions of a pod.
     pub(crate) fn of(&self, name: &str) -> Vec<Value> {
         let recorded = lock(&self.recorded);
         let mut all = recorded.versions.values().flatten();
@@ -70,7 +70,7 @@ impl History {
 
 impl PodVersions {
     fn record(&mut self, mut pod: Value) {
-        // Nobody asks for these, and a thousand pods have many.
+        // Not compared, and large for a thousand pods.
         if let Some(metadata) = pod["metadata"].as_object_mut() {
             metadata.remove("managedFields");
         }
@@ -83,7 +83,7 @@ impl PodVersions {
     }
 }
 
-/// Lists all pods, and returns the version of the list.
+/// Lists all pods and returns the resource version of the list.
 async fn list(client: &kube::Client, path: &str, recorded: &Mutex<PodVersions>) -> Result<String> {
     let mut list = watch::list(client, path).await?;
     for pod in list["items"].as_array_mut().into_iter().flatten() {
@@ -92,7 +92,7 @@ async fn list(client: &kube::Client, path: &str, recorded: &Mutex<PodVersions>) 
     Ok(text(&list, "/metadata/resourceVersion").to_owned())
 }
 
-/// Watches on, and lists again whenever a watch ends: the API server closes those that are slow.
+/// Watches, and relists whenever the watch ends: the API server closes slow watches.
 async fn follow(
     client: kube::Client,
     path: String,
@@ -102,7 +102,7 @@ async fn follow(
     loop {
         let query = format!("{path}?watch=true&resourceVersion={version}");
         let record = |mut event: Value| lock(&recorded).record(event["object"].take());
-        // Whatever ends it, the next list tells what was missed.
+        // Any error ends the watch; the next list has the current versions.
         let _ = watch::stream(&client, &query, record).await;
         version = loop {
             match list(&client, &path, &recorded).await {

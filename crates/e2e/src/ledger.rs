@@ -20,13 +20,13 @@ use crate::placements::ResourceAmounts;
 use crate::test_env::{TestEnv, text};
 use crate::watch;
 
-/// How soon a broken watch is begun again.
+/// Delay before a broken watch is requested again.
 const RESUME_DELAY: Duration = Duration::from_millis(20);
 
 const LEASES_PATH: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
 const LEASE_SELECTOR: &str = "fieldSelector=metadata.name%3Dkube-scheduler";
 
-/// Follows pods and the lease of schedulers until it is dropped.
+/// Records pods and the lease of the schedulers until it is dropped.
 pub(crate) struct Ledger {
     state: Arc<Mutex<LedgerState>>,
     /// Ends the watches when it is dropped.
@@ -41,7 +41,7 @@ pub(crate) struct BindRecord {
     pub(crate) revision: u64,
 }
 
-/// The lease changed hands; without a holder it was given back.
+/// A change of the holder of the lease; an empty holder means a release.
 #[derive(Clone, Debug)]
 pub(crate) struct LeaseChange {
     pub(crate) holder: String,
@@ -49,23 +49,23 @@ pub(crate) struct LeaseChange {
     pub(crate) seen: Instant,
 }
 
-/// All that was seen.
+/// Everything that the watches delivered.
 #[derive(Default)]
 pub(crate) struct LedgerState {
     allocatable: BTreeMap<String, ResourceAmounts>,
     requested: BTreeMap<String, ResourceAmounts>,
-    /// Nodes whose pods ask for more than there is, so that each time is counted once.
+    /// Nodes that are overcommitted now, so that each overcommit is counted once.
     overcommitted_nodes: BTreeSet<String>,
     pods: BTreeMap<String, PodEntry>,
     pub(crate) binds: Vec<BindRecord>,
     pub(crate) lease_changes: Vec<LeaseChange>,
-    /// Every time a node came to hold more than it has.
+    /// Every transition of a node to overcommitted.
     pub(crate) overcommits: Vec<String>,
-    /// Every time a pod changed its node.
+    /// Every change of a pod's node.
     pub(crate) moves: Vec<String>,
-    /// Versions of pods that were seen.
+    /// Number of versions of pods.
     pub(crate) versions: u64,
-    /// Times that a list stands for versions that were not seen.
+    /// Number of relists, which may hide versions.
     pub(crate) gaps: u64,
 }
 
@@ -76,7 +76,7 @@ struct PodEntry {
 }
 
 impl Ledger {
-    /// Follows the pods of the namespace on the nodes that there are now.
+    /// Starts to record the pods of the namespace on the nodes of now.
     pub(crate) fn start(env: &TestEnv) -> Result<Self> {
         let (runtime, client) = watch::client(env)?;
         let mut state = LedgerState::default();
@@ -97,12 +97,12 @@ impl Ledger {
         Ok(Self { state, _runtime: runtime })
     }
 
-    /// What was seen up to now.
+    /// Returns everything recorded until now.
     pub(crate) fn state(&self) -> MutexGuard<'_, LedgerState> {
         lock(&self.state)
     }
 
-    /// Fails with everything that must not happen.
+    /// Fails with all overcommits and moved pods.
     pub(crate) fn check(&self) -> Result<()> {
         let state = self.state();
         let wrong: Vec<_> =
@@ -112,24 +112,24 @@ impl Ledger {
 }
 
 impl LedgerState {
-    /// How many pods there are, and how many of them are on a node.
+    /// Returns the number of pods and of bound pods.
     pub(crate) fn counts(&self) -> (usize, usize) {
         let bound = self.pods.values().filter(|pod| !pod.node.is_empty()).count();
         (self.pods.len(), bound)
     }
 
-    /// Names of all pods that are on a node.
+    /// Returns the names of all bound pods.
     pub(crate) fn bound(&self) -> Vec<String> {
         let bound = self.pods.values().filter(|pod| !pod.node.is_empty());
         bound.map(|pod| pod.name.clone()).collect()
     }
 
-    /// The holder of the lease; empty when it is free.
+    /// Returns the holder of the lease, empty if it is free.
     pub(crate) fn holder(&self) -> String {
         self.lease_changes.last().map(|hold| hold.holder.clone()).unwrap_or_default()
     }
 
-    /// Takes in a version of a pod, or its end.
+    /// Records a version of a pod, or its deletion.
     fn pod(&mut self, gone: bool, pod: &Value) -> Result<()> {
         self.versions += 1;
         let revision = revision(pod)?;
@@ -163,7 +163,7 @@ impl LedgerState {
         Ok(())
     }
 
-    /// Takes in a version of the lease.
+    /// Records a version of the lease.
     fn lease(&mut self, gone: bool, lease: &Value) -> Result<()> {
         let holder = if gone { "" } else { text(lease, "/spec/holderIdentity") };
         if self.holder() != holder {
@@ -194,7 +194,7 @@ impl LedgerState {
         }
     }
 
-    /// Drops what a list no longer has.
+    /// Removes pods that a list no longer contains.
     fn remove_unlisted(&mut self, listed: &[Value], revision: u64) {
         let there: BTreeSet<_> = listed.iter().map(|pod| text(pod, "/metadata/uid")).collect();
         let gone: Vec<_> =
@@ -207,10 +207,10 @@ impl LedgerState {
     }
 }
 
-/// Takes in one object, which may be gone.
+/// Records one object of a watch; `gone` marks a deletion.
 type RecordFn = fn(&mut LedgerState, bool, &Value) -> Result<()>;
 
-/// Lists all, and returns the version of the list.
+/// Lists all objects and returns the resource version of the list.
 async fn list(
     client: &kube::Client,
     path: &str,
@@ -229,7 +229,7 @@ async fn list(
     Ok(text(&list, "/metadata/resourceVersion").to_owned())
 }
 
-/// Watches on from the last version that was seen, as long as the API server still has it.
+/// Watches from the last version seen, and relists if the API server no longer has it.
 async fn follow(
     client: kube::Client,
     path: String,
@@ -253,8 +253,8 @@ async fn follow(
         let expired = match ended.await {
             Ok(()) => false,
             Err(error) => {
-                let told = format!("{error:#}");
-                told.contains("410") || told.contains("Expired")
+                let text = format!("{error:#}");
+                text.contains("410") || text.contains("Expired")
             }
         };
         if expired {

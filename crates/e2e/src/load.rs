@@ -1,4 +1,4 @@
-//! Pods that keep arriving and being deleted, so that nodes are nearly full and room is always scarce.
+//! Load: pods that are created and deleted continuously, so that nodes stay nearly full.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,38 +18,38 @@ use crate::ledger::Ledger;
 use crate::test_env::{TestEnv, text};
 use crate::watch;
 
-/// Pods that fit on a node: four cores, of which each pod asks for a quarter.
+/// Number of pods that fit on a node: four cores, a quarter of a core each.
 pub(crate) const PODS_PER_NODE: usize = 16;
 
-/// Requests under way at once.
+/// Maximum of requests in flight.
 const REQUESTS_IN_FLIGHT_MAX: usize = 16;
 
-/// How long a request may take, and the wait until a failed one is sent again.
+/// Timeout of a request, and the delay before a failed one is sent again.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 const RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// How much comes and goes.
+/// Amount of load.
 #[derive(Clone, Copy)]
 pub(crate) struct LoadProfile {
-    /// Pods that there are at any time.
+    /// Number of pods at any time.
     pub(crate) pods: usize,
-    /// Bound pods that are never deleted, so that nodes stay nearly full however slowly pods are
-    /// bound.
+    /// Number of bound pods that are never deleted, so that nodes stay nearly full even if pods are
+    /// bound slowly.
     pub(crate) bound_min: usize,
-    /// Pods that are deleted and replaced at once.
+    /// Number of pods that are deleted and replaced at once.
     pub(crate) burst: usize,
-    /// The time between two bursts.
+    /// Time between two bursts.
     pub(crate) pause: Duration,
 }
 
-/// Deletes and creates pods until it is asked to finish.
+/// Deletes and creates pods until it is finished.
 pub(crate) struct Load {
     stop: Arc<AtomicBool>,
     worker: JoinHandle<Result<(usize, usize)>>,
     runtime: tokio::runtime::Runtime,
 }
 
-/// Nodes that pods can go to at once, for a control plane without controllers.
+/// Returns nodes for a control plane without controllers.
 pub(crate) fn nodes(prefix: &str, count: usize) -> Vec<Value> {
     let node = |index: usize| {
         let name = format!("{prefix}-{index}");
@@ -62,7 +62,7 @@ pub(crate) fn nodes(prefix: &str, count: usize) -> Vec<Value> {
     (0..count).map(node).collect()
 }
 
-/// A pod that asks for a quarter of a core, for a scheduler.
+/// Returns a pod of a scheduler that requests a quarter of a core.
 pub(crate) fn pod(name: &str, scheduler: &str) -> Value {
     let container = json!({
         "name": "main", "image": "example.com/none",
@@ -75,7 +75,7 @@ pub(crate) fn pod(name: &str, scheduler: &str) -> Value {
 }
 
 impl Load {
-    /// Creates the pods; once they are there, they come and go.
+    /// Creates the pods, and then starts to delete and replace them.
     pub(crate) fn start(
         env: &TestEnv,
         ledger: &Arc<Ledger>,
@@ -97,7 +97,7 @@ impl Load {
         Ok(Self { stop, worker, runtime })
     }
 
-    /// Lets what is under way end, and returns how many pods there are and how many there ever were.
+    /// Waits for requests in flight. Returns the number of pods now and the number ever created.
     pub(crate) fn finish(self) -> Result<(usize, usize)> {
         self.stop.store(true, Ordering::Relaxed);
         self.runtime.block_on(self.worker)?
@@ -108,9 +108,9 @@ struct LoadWorker {
     client: kube::Client,
     path: String,
     ledger: Arc<Ledger>,
-    /// Names of the pods that there are.
+    /// Names of the present pods.
     alive: BTreeSet<String>,
-    /// Pods that were ever made.
+    /// Number of pods ever created.
     made: usize,
 }
 
@@ -142,7 +142,7 @@ impl LoadWorker {
         Ok((self.alive.len(), self.made))
     }
 
-    /// Creates pods until there are this many.
+    /// Creates pods up to a number.
     async fn fill(&mut self, pods: usize) -> Result<()> {
         let missing = pods.saturating_sub(self.alive.len());
         let names: Vec<_> = (self.made..self.made + missing).map(|i| format!("w-{i}")).collect();
@@ -157,7 +157,7 @@ impl LoadWorker {
     }
 }
 
-/// Waits for requests, of which some are under way at once.
+/// Sends requests, a limited number of them at once.
 async fn run_all(requests: impl Iterator<Item = impl Future<Output = Result<()>>>) -> Result<()> {
     let mut answers = futures::stream::iter(requests).buffer_unordered(REQUESTS_IN_FLIGHT_MAX);
     while let Some(answer) = answers.next().await {
@@ -166,7 +166,7 @@ async fn run_all(requests: impl Iterator<Item = impl Future<Output = Result<()>>
     Ok(())
 }
 
-/// Sends a request until it is certain that it was done: a server that is away comes back.
+/// Repeats a request until its success is certain; the server may be down meanwhile.
 pub(crate) async fn send_until_done(
     client: &kube::Client,
     method: Method,
@@ -182,7 +182,7 @@ pub(crate) async fn send_until_done(
         let answer = timeout(REQUEST_TIMEOUT, client.send(request)).await;
         if let Ok(Ok(response)) = answer {
             let status = response.status();
-            // What an earlier try did is done.
+            // An earlier attempt was successful although its response was lost.
             let done = match method {
                 Method::DELETE => status == StatusCode::NOT_FOUND,
                 _ => status == StatusCode::CONFLICT,
@@ -197,7 +197,7 @@ pub(crate) async fn send_until_done(
     }
 }
 
-/// How many pods are on nodes, of all that there are.
+/// Returns the number of bound pods and of all pods.
 pub(crate) fn wait_until_full(
     env: &TestEnv,
     ledger: &Ledger,
@@ -210,9 +210,13 @@ pub(crate) fn wait_until_full(
         ensure!(there == want, "there are {} pods and {} are bound", there.0, there.1);
         Ok(())
     })?;
-    // The watch might be behind the API server.
+    // The watch may lag behind the API server.
     let pods = env.list("pods")?;
     let bound = pods.iter().filter(|pod| !text(pod, "/spec/nodeName").is_empty()).count();
-    ensure!(bound == want.1, "the watch told of {} bound pods and there are {bound}", want.1);
+    ensure!(
+        bound == want.1,
+        "the watch delivered {} bound pods and the API server has {bound}",
+        want.1
+    );
     Ok(())
 }

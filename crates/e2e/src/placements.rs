@@ -1,4 +1,4 @@
-//! Whether pods are where they may be: the judge knows nothing of Jindou.
+//! Checks placements against capacity and taints, without code of the scheduler.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::test_env::{TestEnv, text};
 
-/// What a node has, or what its pods ask for.
+/// Capacity of a node, or requests of pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct ResourceAmounts {
     milli_cpu: i64,
@@ -18,12 +18,12 @@ pub(crate) struct ResourceAmounts {
 }
 
 impl ResourceAmounts {
-    /// What a node has.
+    /// Returns the allocatable amounts of a node.
     pub(crate) fn of_node(node: &Value) -> Result<Self> {
         amounts(&node["status"]["allocatable"])
     }
 
-    /// What a pod asks for, its place among the pods of a node included.
+    /// Returns the requests of a pod; it counts as one pod.
     pub(crate) fn of_pod(pod: &Value) -> Result<Self> {
         let mut sum = Self { pods: 1, ..Self::default() };
         for container in list(pod, "/spec/containers") {
@@ -48,27 +48,26 @@ impl ResourceAmounts {
         }
     }
 
-    /// Whether no amount is larger than that of a node.
+    /// Returns `true` if no amount is larger than that of a node.
     pub(crate) fn fit(self, node: Self) -> bool {
         self.milli_cpu <= node.milli_cpu && self.memory <= node.memory && self.pods <= node.pods
     }
 }
 
-/// Checks all pods of the namespace against all nodes: nobody asks for more than there is, and
-/// nobody is where a taint keeps it out.
+/// Checks that no node is overcommitted and that every pod tolerates the taints of its node.
 pub(crate) fn check(env: &TestEnv) -> Result<()> {
-    let find_problems = problems(env)?;
-    if find_problems.is_empty() { Ok(()) } else { bail!("{}", find_problems.join("\n")) }
+    let problems = problems(env)?;
+    if problems.is_empty() { Ok(()) } else { bail!("{}", problems.join("\n")) }
 }
 
-/// Everything that is problems with the places of pods.
+/// Returns all problems with the placements of pods.
 pub(crate) fn problems(env: &TestEnv) -> Result<Vec<String>> {
     find_problems(&env.list("nodes")?, &env.list("pods")?)
 }
 
 fn find_problems(nodes: &[Value], pods: &[Value]) -> Result<Vec<String>> {
     let mut problems = Vec::new();
-    let mut used: BTreeMap<&str, ResourceAmounts> = BTreeMap::new();
+    let mut requests: BTreeMap<&str, ResourceAmounts> = BTreeMap::new();
     for pod in pods {
         let (name, on) = (text(pod, "/metadata/name"), text(pod, "/spec/nodeName"));
         if on.is_empty() {
@@ -85,15 +84,15 @@ fn find_problems(nodes: &[Value], pods: &[Value]) -> Result<Vec<String>> {
                 problems.push(format!("{name} is on {on} in spite of {}", text(taint, "/key")));
             }
         }
-        let usage = used.entry(on).or_default();
-        *usage = usage.plus(ResourceAmounts::of_pod(pod)?);
+        let requested = requests.entry(on).or_default();
+        *requested = requested.plus(ResourceAmounts::of_pod(pod)?);
     }
     for node in nodes {
         let name = text(node, "/metadata/name");
-        let there = ResourceAmounts::of_node(node)?;
-        let usage = used.get(name).copied().unwrap_or_default();
-        if !usage.fit(there) {
-            problems.push(format!("{name} has {there:?} and its pods ask for {usage:?}"));
+        let capacity = ResourceAmounts::of_node(node)?;
+        let requested = requests.get(name).copied().unwrap_or_default();
+        if !requested.fit(capacity) {
+            problems.push(format!("{name} has {capacity:?} and its pods request {requested:?}"));
         }
     }
     Ok(problems)
@@ -123,7 +122,7 @@ fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
     object.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// How many requests to bind a pod the API server answered since it started, by status code.
+/// Returns the number of bind requests that the API server answered since its start, by status code.
 pub(crate) fn bindings(env: &TestEnv) -> Result<BTreeMap<String, u64>> {
     let metrics = env.kubectl(&["get", "--raw", "/metrics"])?;
     let mut counts = BTreeMap::new();
@@ -140,7 +139,7 @@ pub(crate) fn bindings(env: &TestEnv) -> Result<BTreeMap<String, u64>> {
 }
 
 /// Checks that since `before` no more binds succeeded than there are pods, so that none was bound
-/// twice. Fewer may have been confirmed only if the API server could not tell whoever had asked.
+/// twice. Fewer may be confirmed only if responses of the API server were 5xx.
 pub(crate) fn check_bindings(
     env: &TestEnv,
     before: &BTreeMap<String, u64>,
@@ -152,8 +151,9 @@ pub(crate) fn check_bindings(
         count(&now).saturating_sub(count(before))
     };
     let confirmed = since("201");
-    let untold: u64 = now.keys().filter(|code| code.starts_with('5')).map(|code| since(code)).sum();
-    if confirmed > pods || confirmed + untold < pods {
+    let unconfirmed: u64 =
+        now.keys().filter(|code| code.starts_with('5')).map(|code| since(code)).sum();
+    if confirmed > pods || confirmed + unconfirmed < pods {
         bail!("{pods} pods were bound {confirmed} times; answers before {before:?}, now {now:?}");
     }
     Ok(())
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn full_nodes_pass_and_overfull_ones_do_not() {
+    fn full_nodes_pass_and_overcommitted_ones_fail() {
         let nodes = [node(&json!([]))];
         let half = pod("500m", &json!([]));
         assert_eq!(find_problems(&nodes, &[half.clone(), half.clone()]).unwrap(), [""; 0]);
@@ -194,10 +194,10 @@ mod tests {
     }
 
     #[test]
-    fn untolerated_taints_are_told() {
+    fn untolerated_taints_are_problems() {
         let nodes = [node(&json!([{"key": "k", "value": "v", "effect": "NoSchedule"}]))];
-        let told = find_problems(&nodes, &[pod("1m", &json!([]))]).unwrap();
-        assert!(told[0].contains("in spite of k"), "{told:?}");
+        let problems = find_problems(&nodes, &[pod("1m", &json!([]))]).unwrap();
+        assert!(problems[0].contains("in spite of k"), "{problems:?}");
         for toleration in [
             json!({"key": "k", "operator": "Equal", "value": "v", "effect": "NoSchedule"}),
             json!({"operator": "Exists"}),

@@ -1,4 +1,4 @@
-//! Programs of the control plane that are killed and started again as they were started.
+//! Programs of the control plane that a scenario kills and restarts with the same arguments.
 
 use std::fs;
 use std::net::TcpListener;
@@ -13,21 +13,21 @@ use crate::schedulers::{self, SchedulerProcess};
 use crate::test_env::TestEnv;
 use controlplane::{ControlPlane, ProcessIdentity};
 
-/// One program, which runs or not.
+/// A program, running or not.
 pub(crate) struct ControlPlaneProgram<'a> {
     env: &'a TestEnv<'a>,
     name: &'a str,
-    /// Its path and arguments.
+    /// Path and arguments.
     words: Vec<String>,
     /// Addresses that it listens on.
     addresses: Vec<String>,
     identity: ProcessIdentity,
-    /// Once it was started here.
+    /// The process, if it was started by [`Self::start`].
     process: Option<SchedulerProcess>,
 }
 
 impl<'a> ControlPlaneProgram<'a> {
-    /// The program of a control plane that listens on these addresses.
+    /// Returns a program of a control plane, with the command line of its process.
     pub(crate) fn of(env: &'a TestEnv<'a>, plane: &ControlPlane, name: &'a str) -> Result<Self> {
         let (_, identity) = plane
             .processes
@@ -52,13 +52,13 @@ impl<'a> ControlPlaneProgram<'a> {
         self.signal(Signal::CONT)
     }
 
-    /// Kills it, and waits until its ports are free.
+    /// Kills the process and waits until its ports are free.
     pub(crate) fn kill(&mut self) -> Result<()> {
         self.signal(Signal::KILL)?;
         if let Some(process) = self.process.take() {
             process.kill()?;
         }
-        // Its threads end one by one, and its ports are free when the last one has.
+        // The ports are free once the last thread has ended.
         self.env.wait(&format!("{} to end", self.name), || {
             ensure!(!self.identity.is_alive(), "it still runs");
             for address in &self.addresses {
@@ -68,7 +68,7 @@ impl<'a> ControlPlaneProgram<'a> {
         })
     }
 
-    /// Starts it as it was started first.
+    /// Starts the program with its first command line.
     pub(crate) fn start(&mut self) -> Result<()> {
         let (program, arguments) = self.words.split_first().context("it has no name")?;
         let home = &self.env.plane.folder;
@@ -88,7 +88,7 @@ impl<'a> ControlPlaneProgram<'a> {
     }
 }
 
-/// The address of an argument of etcd that names one to listen on.
+/// Returns the address of an argument of etcd that names one to listen on.
 fn listens_on(word: &str) -> Option<String> {
     let (name, value) = word.split_once("=https://")?;
     name.starts_with("--listen-").then(|| value.to_owned())

@@ -1,11 +1,11 @@
-//! Stands between a scheduler and the API server, and does what networks and servers do on bad days.
+//! A proxy between a scheduler and the API server, which injects faults.
 //!
 //! ```text
 //! scheduler ──▶ link (cut, stalled) ──▶ TLS, HTTP/2 ──▶ rules (delay, answer, lose) ──▶ API server
 //! ```
 //!
-//! Every connection of the scheduler gets one of its own to the API server. What is done to a request
-//! depends on counts, never on chance. All writes are recorded.
+//! Every connection of the scheduler has its own connection to the API server. Faults are chosen by
+//! counting requests, not at random. All writes are recorded.
 
 mod record;
 mod wire;
@@ -36,51 +36,51 @@ use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use crate::test_env::TestEnv;
 pub(crate) use record::{RunId, WriteLog, WritePurpose, WriteRecord, bind_answers, double_binds};
 
-/// Bytes that are on the link at once.
+/// Buffer of a link, in bytes.
 const LINK_BUFFER_BYTES: usize = 16 << 10;
 
-/// Parts of an answer that are under way at once.
+/// Maximum of delayed frames of a response.
 const FRAMES_IN_FLIGHT_MAX: usize = 4096;
 
-/// Requests of one request_kind.
+/// A kind of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestKind {
-    /// To bind a pod.
+    /// Binds a pod.
     Bind,
-    /// To watch from a version on.
+    /// Watches from a resource version.
     Watch,
-    /// To list by a stream, and then watch.
+    /// Watches with the list as initial events.
     List,
-    /// To read a pod.
+    /// Reads a pod.
     Read,
-    /// To write the status of a pod.
+    /// Patches the status of a pod.
     Status,
-    /// Anything at all.
+    /// Every request.
     Any,
 }
 
-/// What is done to a request.
+/// A fault of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fault {
-    /// Answered with a status, and not done.
+    /// Answered with a status, and not forwarded.
     Answer(u16),
-    /// Done, and answered with a status as if it had failed.
+    /// Forwarded, and answered with a status as if it had failed.
     Deny(u16),
-    /// Done, and the answer is broken off.
+    /// Forwarded, and the stream is reset instead of a response.
     Lose,
-    /// Done, and never answered.
+    /// Forwarded, and never answered.
     Swallow,
-    /// Done later.
+    /// Forwarded later.
     Delay(Duration),
-    /// Done, and every part of the answer comes so much later.
+    /// Forwarded, and every frame of the response is delayed.
     Lag(Duration),
 }
 
-/// Which requests something is done to: every so many of a request_kind.
+/// A fault for every n-th request of a kind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rule(pub(crate) RequestKind, pub(crate) usize, pub(crate) Fault);
 
-/// A rule and how often it was looked at and applied.
+/// A rule, the number of requests of its kind, and the number of its faults.
 struct CountedRule {
     rule: Rule,
     seen: AtomicUsize,
@@ -99,7 +99,7 @@ struct LinkState {
 }
 
 impl LinkState {
-    /// Whether bytes reach the scheduler.
+    /// Returns `true` if bytes reach the scheduler.
     fn reaches(&self) -> bool {
         !self.stalled && !self.partitioned
     }
@@ -107,30 +107,30 @@ impl LinkState {
 
 /// A proxy that runs until it is dropped.
 pub(crate) struct Proxy {
-    /// How a scheduler gets to the API server through it.
+    /// Kubeconfig of the way through the proxy.
     pub(crate) kubeconfig: PathBuf,
     link: watch::Sender<LinkState>,
     rules: Rules,
     /// All writes.
     pub(crate) record: Arc<WriteLog>,
-    /// The run that new connections belong to.
+    /// Run of a scheduler that new connections belong to.
     run: Arc<AtomicU32>,
     /// Ends all connections when it is dropped.
     _runtime: tokio::runtime::Runtime,
 }
 
-/// The body of an answer.
+/// Body of a response.
 type ResponseBody = UnsyncBoxBody<Bytes, anyhow::Error>;
 
 type Rules = Arc<Mutex<Arc<[CountedRule]>>>;
 
 impl Proxy {
-    /// Starts one that lets everything forward.
+    /// Starts a proxy without rules.
     pub(crate) fn start(env: &TestEnv) -> Result<Self> {
         Self::start_as(env, "proxy", Arc::default())
     }
 
-    /// Starts one with files of its own, and a record that others may share.
+    /// Starts a proxy with a name for its files, and a record that several proxies may share.
     pub(crate) fn start_as(env: &TestEnv, name: &str, record: Arc<WriteLog>) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -162,7 +162,7 @@ impl Proxy {
         Ok(Self { kubeconfig, link, rules, record, run, _runtime: runtime })
     }
 
-    /// From now on these rules hold, and no others.
+    /// Replaces the rules.
     pub(crate) fn rule(&self, rules: &[Rule]) {
         let count = |rule: &Rule| CountedRule {
             rule: *rule,
@@ -173,7 +173,7 @@ impl Proxy {
         *now = rules.iter().map(count).collect();
     }
 
-    /// Fails if a rule was never applied: then nothing is proved.
+    /// Fails if a rule was never applied, because then its fault was not tested.
     pub(crate) fn check_rules(&self) -> Result<()> {
         let rules = Arc::clone(&*self.rules.lock().unwrap_or_else(PoisonError::into_inner));
         for CountedRule { rule, seen, done } in &*rules {
@@ -183,29 +183,29 @@ impl Proxy {
         Ok(())
     }
 
-    /// Breaks all connections.
+    /// Closes all connections.
     pub(crate) fn cut(&self) {
         self.link.send_modify(|link| link.epoch += 1);
     }
 
-    /// Lets no byte forward, or all again.
+    /// Stops the forwarding of bytes, or resumes it.
     pub(crate) fn stall(&self, stalled: bool) {
         self.link.send_modify(|link| link.stalled = stalled);
     }
 
-    /// Lets no segment arrive or leave, or all again. What the scheduler's kernel sends meanwhile is
-    /// not acknowledged, and arrives later if it is sent again.
+    /// Drops all TCP segments, or passes them again. Segments that the scheduler's kernel sends meanwhile
+    /// are not acknowledged, and arrive later if they are retransmitted.
     pub(crate) fn partition(&self, partitioned: bool) {
         self.link.send_modify(|link| link.partitioned = partitioned);
     }
 
-    /// Connections that are made from now on belong to this run of a scheduler.
+    /// Attributes connections from now on to a run of a scheduler.
     pub(crate) fn serve(&self, run: RunId) {
         self.run.store(run, Ordering::Relaxed);
     }
 }
 
-/// A certificate for loopback, and who shows it.
+/// Returns a TLS acceptor and its self-signed certificate for loopback.
 fn acceptor() -> Result<(TlsAcceptor, String)> {
     let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])?;
     let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).map_err(|e| anyhow!(e))?;
@@ -229,7 +229,7 @@ fn kubeconfig(server: &str, ca: &Path) -> String {
     config.to_string()
 }
 
-/// Where connections come in.
+/// The accepting side of a proxy.
 #[derive(Clone)]
 struct ProxyServer {
     acceptor: TlsAcceptor,
@@ -252,12 +252,12 @@ impl ProxyServer {
                 let run = server.run.load(Ordering::Relaxed);
                 let Ok(shared) = wire::share(&tcp) else { return };
                 tokio::select! {
-                    // Whatever ends a connection is what the scheduler has to live with.
+                    // The scheduler must handle any end of its connection.
                     _ = server.connect(&mut tcp, run) => {}
                     _ = wire::partition(shared, link.clone()) => {}
                     _ = link.wait_for(|link| link.epoch > epoch) => {}
                 }
-                // The end of a connection does not get through a partition either.
+                // A FIN does not pass a partition either.
                 let _ = link.wait_for(|link| !link.partitioned).await;
             });
         }
@@ -286,14 +286,14 @@ impl ProxyServer {
         };
         tokio::select! {
             ended = serve => ended,
-            // What arrived before a partition is not held back by it.
+            // Bytes that arrived before a partition are still forwarded.
             ended = copy_while(tcp_in, near_out, self.link.clone(), |link| !link.stalled) => ended,
             ended = copy_while(near_in, tcp_out, self.link.clone(), LinkState::reaches) => ended,
         }
     }
 }
 
-/// Carries bytes as long as the link lets them through.
+/// Copies bytes while the link passes them.
 async fn copy_while(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
@@ -311,7 +311,7 @@ async fn copy_while(
     }
 }
 
-/// The way of requests of one connection.
+/// Forwards the requests of one connection.
 struct ProxiedConnection {
     client: kube::Client,
     rules: Rules,
@@ -320,7 +320,7 @@ struct ProxiedConnection {
 }
 
 impl ProxiedConnection {
-    /// Passes a request on, or does what a rule says.
+    /// Forwards a request, or applies the fault of a rule.
     async fn forward(self, request: Request<Incoming>) -> Result<Response<ResponseBody>> {
         let rules = Arc::clone(&*self.rules.lock().unwrap_or_else(PoisonError::into_inner));
         let next_fault = next_fault(&rules, request.method(), request.uri());
@@ -332,7 +332,7 @@ impl ProxiedConnection {
         let (mut parts, body) = request.into_parts();
         let path = parts.uri.path_and_query().context("a request without a path")?;
         parts.uri = path.as_str().parse()?;
-        // These belong to the connection, and the client makes its own.
+        // Headers and extensions of the connection; the client sets its own.
         parts.headers.remove("host");
         parts.version = http::Version::default();
         parts.extensions = http::Extensions::new();
@@ -345,7 +345,7 @@ impl ProxiedConnection {
         }
         match next_fault {
             Some(Fault::Deny(status)) => failure_response(status),
-            Some(Fault::Lose) => Err(anyhow!("the answer is lost")),
+            Some(Fault::Lose) => Err(anyhow!("the response is lost")),
             Some(Fault::Swallow) => std::future::pending().await,
             _ => {
                 let (mut parts, body) = response.into_parts();
@@ -360,7 +360,7 @@ impl ProxiedConnection {
     }
 }
 
-/// A body whose parts come later, in their order.
+/// Returns a body whose frames are delayed, in their order.
 fn delayed(mut body: Body, time: Duration) -> ResponseBody {
     let (sender, receiver) = mpsc::channel(FRAMES_IN_FLIGHT_MAX);
     tokio::spawn(async move {
@@ -378,7 +378,7 @@ fn delayed(mut body: Body, time: Duration) -> ResponseBody {
     StreamBody::new(frames).boxed_unsync()
 }
 
-/// What is done to a request, by the first rule that has its turn.
+/// Returns the fault of the first rule whose count is due.
 fn next_fault(rules: &[CountedRule], method: &Method, uri: &Uri) -> Option<Fault> {
     let request_kind = request_kind(method, uri);
     for CountedRule { rule: Rule(on, every, next_fault), seen, done } in rules {
@@ -412,7 +412,7 @@ fn request_kind(method: &Method, uri: &Uri) -> Option<RequestKind> {
     }
 }
 
-/// A failure as the API server tells it.
+/// Returns an error response in the form of the API server.
 fn failure_response(status: u16) -> Result<Response<ResponseBody>> {
     let status = StatusCode::from_u16(status)?;
     let reason = match status {
@@ -423,7 +423,7 @@ fn failure_response(status: u16) -> Result<Response<ResponseBody>> {
     };
     let body = json!({
         "kind": "Status", "apiVersion": "v1", "status": "Failure",
-        "reason": reason, "message": "the proxy says no", "code": status.as_u16(),
+        "reason": reason, "message": "fault of the proxy", "code": status.as_u16(),
     });
     let mut response =
         Response::builder().status(status).header("content-type", "application/json");
@@ -439,7 +439,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_are_told_apart() {
+    fn the_kind_of_a_request_follows_from_method_and_path() {
         let table = [
             ("POST", "/api/v1/namespaces/a/pods/b/binding?timeout=2500ms", Some(RequestKind::Bind)),
             ("PATCH", "/api/v1/namespaces/a/pods/b/status", Some(RequestKind::Status)),
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_rule_whose_turn_it_is_holds() {
+    fn the_first_rule_whose_count_is_due_applies() {
         let count =
             |rule| CountedRule { rule, seen: AtomicUsize::new(0), done: AtomicUsize::new(0) };
         let rules = [

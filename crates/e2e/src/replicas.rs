@@ -1,4 +1,4 @@
-//! Two replicas, each behind a proxy of its own, so that every write is known by its sender.
+//! Two replicas, each behind its own proxy, which identifies the sender of every write.
 
 use std::process::ExitStatus;
 use std::sync::Arc;
@@ -18,11 +18,11 @@ pub(crate) struct Replicas<'a> {
     election: &'a [&'a str],
     slots: [ReplicaSlot; 2],
     record: Arc<WriteLog>,
-    /// Processes that were started.
+    /// Number of processes started.
     started: RunId,
 }
 
-/// A replica's place, and the process that runs in it.
+/// A slot for a replica, and the process that runs in it.
 struct ReplicaSlot {
     proxy: Proxy,
     running: Option<(RunId, SchedulerProcess)>,
@@ -53,17 +53,17 @@ impl<'a> Replicas<'a> {
         Ok(replicas)
     }
 
-    /// The proxy of a replica.
+    /// Returns the proxy of a replica.
     pub(crate) fn proxy(&self, slot: usize) -> &Proxy {
         &self.slots[slot].proxy
     }
 
-    /// The proxies of both.
+    /// Returns both proxies.
     pub(crate) fn proxies(&self) -> impl Iterator<Item = &Proxy> {
         self.slots.iter().map(|slot| &slot.proxy)
     }
 
-    /// All writes of all processes.
+    /// Returns all writes of all processes.
     pub(crate) fn writes(&self) -> Vec<WriteRecord> {
         self.record.writes()
     }
@@ -82,12 +82,12 @@ impl<'a> Replicas<'a> {
         Ok(())
     }
 
-    /// Waits until a process that runs holds the lease, and returns its place.
+    /// Waits until a running process holds the lease, and returns its place.
     pub(crate) fn wait_for_leader(&self) -> Result<usize> {
         self.bare.env.wait("a replica to lead", || self.leader())
     }
 
-    /// The place of the process that holds the lease.
+    /// Returns the place of the process that holds the lease.
     pub(crate) fn leader(&self) -> Result<usize> {
         let holder = self.bare.ledger.state().holder();
         let writes = self.writes();
@@ -98,18 +98,18 @@ impl<'a> Replicas<'a> {
         }
     }
 
-    /// Which process runs in a place.
+    /// Returns the process that runs in a place.
     pub(crate) fn run(&self, slot: usize) -> Option<RunId> {
         self.slots[slot].run()
     }
 
-    /// Asks the process of a place to stop, and waits until it has.
+    /// Stops the process of a place by SIGTERM and waits for its exit.
     pub(crate) fn stop(&mut self, slot: usize) -> Result<()> {
         let (_, process) = self.slots[slot].running.take().context("no replica runs there")?;
         process.stop()
     }
 
-    /// How the process of a place ended, if it did by itself; the place is free then.
+    /// Returns the exit status of the process of a place if it exited by itself; the place is then free.
     pub(crate) fn take_ended(&mut self, slot: usize) -> Result<Option<ExitStatus>> {
         let Some((_, process)) = &mut self.slots[slot].running else { return Ok(None) };
         let ended = process.has_ended()?;

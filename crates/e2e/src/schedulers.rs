@@ -1,4 +1,4 @@
-//! Schedulers as processes of a scenario. They end with it.
+//! Schedulers as processes, which end with their scenario.
 
 use std::fs::File;
 use std::path::Path;
@@ -10,18 +10,18 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::checkout::root;
 use crate::test_env::{TIMEOUT, TestEnv};
-use controlplane::{ControlPlane, POLL_INTERVAL, ProcessIdentity, free_ports};
+use controlplane::{POLL_INTERVAL, ProcessIdentity, free_ports};
 
-/// Configuration of a scheduler that needs nothing special.
+/// Configuration of a scheduler without special settings.
 pub(crate) const DEFAULT_CONFIG: &str = "conformance/e2e/scheduler.yaml";
 
 /// Configuration of a scheduler that binds 100 pods per second.
 pub(crate) const LIMITED_CONFIG: &str = "conformance/e2e/unhurried.yaml";
 
-/// Configuration of a scheduler that binds as fast as it can.
+/// Configuration of a scheduler without a limit on binds.
 pub(crate) const UNLIMITED_CONFIG: &str = "conformance/e2e/eager.yaml";
 
-/// A scheduler that runs.
+/// A running process, killed when it is dropped.
 pub(crate) struct SchedulerProcess {
     name: String,
     child: Child,
@@ -33,7 +33,7 @@ pub(crate) fn jindou(env: &TestEnv, config: &str) -> Result<SchedulerProcess> {
     jindou_as(env, "jindou", &root().join(config), &[])
 }
 
-/// Starts Jindou under a name that its log is known by.
+/// Starts Jindou with a name for its log.
 pub(crate) fn jindou_as(
     env: &TestEnv,
     name: &str,
@@ -43,7 +43,7 @@ pub(crate) fn jindou_as(
     jindou_by(env, name, config, &env.plane.scheduler_kubeconfig, more)
 }
 
-/// Starts Jindou with a way to the API server.
+/// Starts Jindou with a kubeconfig.
 pub(crate) fn jindou_by(
     env: &TestEnv,
     name: &str,
@@ -55,7 +55,7 @@ pub(crate) fn jindou_by(
     jindou_with(env, name, config, kubeconfig, port, more)
 }
 
-/// Starts Jindou with its pages on a port.
+/// Starts Jindou with its HTTPS endpoints on a port.
 pub(crate) fn jindou_at(
     env: &TestEnv,
     name: &str,
@@ -87,11 +87,11 @@ pub(crate) fn kube(env: &TestEnv, config: &str) -> Result<SchedulerProcess> {
     kube_by(env, config, &env.plane.scheduler_kubeconfig)
 }
 
-/// Starts upstream's scheduler with a way to the API server.
+/// Starts upstream's scheduler with a kubeconfig.
 pub(crate) fn kube_by(env: &TestEnv, config: &str, kubeconfig: &Path) -> Result<SchedulerProcess> {
     let kubeconfig = kubeconfig.display();
     let [port] = free_ports()?;
-    // Upstream takes the kubeconfig from the file alone when there is one.
+    // With a configuration file, upstream ignores `--kubeconfig`.
     let config = std::fs::read_to_string(root().join(config))?;
     let connection = format!("clientConnection:\n  kubeconfig: {kubeconfig}\n");
     let config = if config.contains("clientConnection:\n") {
@@ -109,28 +109,21 @@ pub(crate) fn kube_by(env: &TestEnv, config: &str, kubeconfig: &Path) -> Result<
     start(env, "kube-scheduler", command)
 }
 
-/// Starts a program of a scenario under a name that its log is known by.
+/// Starts a program with a name for its log.
 pub(crate) fn start(env: &TestEnv, name: &str, mut command: Command) -> Result<SchedulerProcess> {
     let path = env.folder.join(format!("{name}.log"));
     let log = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
     command.stdin(Stdio::null()).stderr(log.try_clone()?).stdout(log);
     let child = command.spawn().with_context(|| format!("cannot start {name}"))?;
     let process = SchedulerProcess { name: name.to_owned(), child, ended: false };
-    record(env.plane, name, &process.child)?;
+    if let Some(identity) = process.identity() {
+        env.plane.record_process(name, identity)?;
+    }
     Ok(process)
 }
 
-/// Adds a process to the record of the control plane: if this one is killed, the next run ends it.
-fn record(plane: &ControlPlane, name: &str, child: &Child) -> Result<()> {
-    let Some(mut recorded) = ControlPlane::load(&plane.folder)? else { return Ok(()) };
-    recorded.processes.retain(|(_, identity)| identity.is_alive());
-    let identity = ProcessIdentity::of(child.id().cast_signed());
-    recorded.processes.extend(identity.map(|identity| (name.to_owned(), identity)));
-    recorded.save()
-}
-
 impl SchedulerProcess {
-    /// Kills it, as a machine that loses its power would.
+    /// Kills the process by SIGKILL.
     pub(crate) fn kill(mut self) -> Result<()> {
         self.child.kill().with_context(|| format!("cannot kill {}", self.name))?;
         self.child.wait()?;
@@ -138,33 +131,33 @@ impl SchedulerProcess {
         Ok(())
     }
 
-    /// Stops it in its tracks, as a machine that is out of memory would; or lets it go on.
+    /// Stops the process by SIGSTOP, or continues it.
     pub(crate) fn freeze(&self, frozen: bool) -> Result<()> {
         let signal = if frozen { Signal::STOP } else { Signal::CONT };
         kill_process(Pid::from_child(&self.child), signal)
             .with_context(|| format!("cannot stop {}", self.name))
     }
 
-    /// Which process it is, unless it has ended.
+    /// Returns the identity of the process, or `None` if it has exited.
     pub(crate) fn identity(&self) -> Option<ProcessIdentity> {
         ProcessIdentity::of(self.child.id().cast_signed())
     }
 
-    /// How it ended, if it did by itself.
+    /// Returns the exit status if the process has exited.
     pub(crate) fn has_ended(&mut self) -> Result<Option<ExitStatus>> {
         let status = self.child.try_wait()?;
         self.ended |= status.is_some();
         Ok(status)
     }
 
-    /// Waits until it ends by itself.
+    /// Waits until the process exits by itself.
     pub(crate) fn end(mut self) -> Result<ExitStatus> {
         let status = wait(&mut self.child, &self.name)?;
         self.ended = true;
         Ok(status)
     }
 
-    /// Asks it to stop, which it must do soon and without complaint.
+    /// Stops the process by SIGTERM; it must exit in time and with status 0.
     pub(crate) fn stop(mut self) -> Result<()> {
         if let Some(status) = self.child.try_wait()? {
             self.ended = true;
@@ -183,14 +176,14 @@ impl SchedulerProcess {
 impl Drop for SchedulerProcess {
     fn drop(&mut self) {
         if !self.ended {
-            // It is ours and not waited for yet, so the number is still its own.
+            // A child that was not waited for keeps its pid.
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
     }
 }
 
-/// Waits until a process ends.
+/// Waits until a process exits.
 pub(crate) fn wait(child: &mut Child, name: &str) -> Result<ExitStatus> {
     let deadline = Instant::now() + TIMEOUT;
     loop {

@@ -1,4 +1,4 @@
-//! What one scenario works with: a namespace, nodes of its own, `kubectl`, and bounded patience.
+//! The surroundings of a scenario: a namespace, `kubectl`, files, and waiting with a deadline.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -11,55 +11,55 @@ use serde_json::{Value, json};
 use crate::checkout::root;
 use controlplane::{ControlPlane, POLL_INTERVAL, write_private};
 
-/// How long anything may take, on a machine that is busy with other things.
+/// Deadline of every wait, generous because the machine may be busy.
 pub(crate) const TIMEOUT: Duration = Duration::from_mins(2);
 
-/// Lines of a scheduler's log that are shown when a scenario fails.
+/// Last lines of each log, shown when a scenario fails.
 const TAIL_LINES: usize = 25;
 
-/// Pods that are described when a scenario fails.
+/// Maximum of pods described when a scenario fails.
 const DESCRIBED_MAX: usize = 3;
 
-/// Cluster-wide objects that scenarios make; all but nodes bear the label `e2e`.
+/// Kinds of cluster-wide objects that scenarios create; all but nodes have the label `e2e`.
 const CLUSTER_WIDE: &str = "persistentvolumes,storageclasses,priorityclasses,csidrivers,csinodes,volumeattachments,deviceclasses";
 
-/// Where a scenario plays.
+/// The surroundings of a scenario.
 pub(crate) struct TestEnv<'a> {
     pub(crate) plane: &'a ControlPlane,
     /// The program under test.
     pub(crate) jindou: &'a Path,
     /// Its namespace.
     pub(crate) namespace: &'static str,
-    /// For its files; what ends in `.log` is shown when it fails.
+    /// Folder of its files; the ends of those in `*.log` are shown when it fails.
     pub(crate) folder: PathBuf,
-    /// How much the scenarios of faults do.
+    /// Length of the scenarios with faults.
     pub(crate) size: RunSize,
 }
 
-/// How much the scenarios of faults do, and the seed of what they draw.
+/// Length of the scenarios with faults, and the seed of their random times.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RunSize {
-    /// Whether the long form is run.
+    /// Whether the long form runs.
     pub(crate) long: bool,
-    /// Rounds instead of those of the form.
+    /// Number of rounds, instead of that of the form.
     pub(crate) rounds: Option<usize>,
     pub(crate) seed: u64,
 }
 
 impl RunSize {
-    /// How many rounds, given those of the short and of the long form.
+    /// Returns the number of rounds, given those of the short and of the long form.
     pub(crate) fn rounds(self, short: usize, long: usize) -> usize {
         self.rounds.unwrap_or(self.pick(short, long))
     }
 
-    /// What belongs to the form.
+    /// Returns the value for the form that runs.
     pub(crate) fn pick<T>(self, short: T, long: T) -> T {
         if self.long { long } else { short }
     }
 }
 
 impl<'a> TestEnv<'a> {
-    /// Makes the namespace, and waits until pods can be created in it.
+    /// Creates the namespace, and waits until pods can be created in it.
     pub(crate) fn open(
         plane: &'a ControlPlane,
         jindou: &'a Path,
@@ -78,7 +78,7 @@ impl<'a> TestEnv<'a> {
 
     /// Removes the namespace with its pods, all nodes, and the other cluster-wide objects.
     pub(crate) fn close(&self) -> Result<()> {
-        // Once the namespace is to be deleted, controllers make no new pods in it.
+        // Controllers create no pods in a namespace that is terminating.
         self.kubectl(&["delete", "namespace", self.namespace, "--wait=false"])?;
         self.kubectl(&["delete", "nodes", "--all", "--wait=false"])?;
         self.kubectl(&["delete", CLUSTER_WIDE, "-l", "e2e", "--wait=false"])?;
@@ -93,10 +93,10 @@ impl<'a> TestEnv<'a> {
     /// Runs `kubectl` in the namespace and returns what it prints.
     pub(crate) fn kubectl(&self, arguments: &[&str]) -> Result<String> {
         let bounds = ["--namespace", self.namespace, "--request-timeout=30s"];
-        self.plane.kubectl(&[&bounds, arguments].concat())
+        Ok(self.plane.kubectl(&[&bounds, arguments].concat())?)
     }
 
-    /// Objects of a kind in the namespace, or of the cluster.
+    /// Returns the objects of a kind, in the namespace or cluster-wide.
     pub(crate) fn list(&self, kind: &str) -> Result<Vec<Value>> {
         let text = self.kubectl(&["get", kind, "-o", "json"])?;
         let mut list: Value = serde_json::from_str(&text)?;
@@ -106,12 +106,12 @@ impl<'a> TestEnv<'a> {
         }
     }
 
-    /// One object.
+    /// Returns one object.
     pub(crate) fn get(&self, kind: &str, name: &str) -> Result<Value> {
         Ok(serde_json::from_str(&self.kubectl(&["get", kind, name, "-o", "json"])?)?)
     }
 
-    /// Writes a file into the folder.
+    /// Writes a file into the folder and returns its path.
     pub(crate) fn write(&self, name: &str, text: &str) -> Result<PathBuf> {
         let path = self.folder.join(name);
         write_private(&path, text)?;
@@ -125,7 +125,7 @@ impl<'a> TestEnv<'a> {
         self.kubectl(&["create", "-f", &path.to_string_lossy()]).map(|_| ())
     }
 
-    /// Creates the objects of a file of the checkout, those with a label if one is given.
+    /// Creates the objects of a file of the checkout, or only those with a label.
     pub(crate) fn apply(&self, file: &str, label: Option<&str>) -> Result<()> {
         let path = root().join(file);
         let path = path.to_string_lossy();
@@ -134,7 +134,7 @@ impl<'a> TestEnv<'a> {
         self.kubectl(&arguments).map(|_| ())
     }
 
-    /// Waits until there are so many nodes and pods can go to all of them.
+    /// Waits until this number of nodes is ready.
     pub(crate) fn wait_for_nodes(&self, count: usize) -> Result<()> {
         self.wait(&format!("{count} nodes that are ready"), || {
             let nodes = self.list("nodes")?;
@@ -143,7 +143,7 @@ impl<'a> TestEnv<'a> {
         })
     }
 
-    /// Waits until pods run, and returns the nodes that they are on in the order of their names.
+    /// Waits until pods run, and returns their nodes in the order of the names.
     pub(crate) fn wait_for_pods(&self, names: &[&str]) -> Result<Vec<String>> {
         self.wait(&format!("{} to run", names.join(", ")), || {
             names
@@ -159,7 +159,7 @@ impl<'a> TestEnv<'a> {
         })
     }
 
-    /// Waits until a pod is told to fit nowhere, and returns what it is told.
+    /// Waits for the condition that a pod is unschedulable, and returns its message.
     pub(crate) fn wait_for_refusal(&self, name: &str) -> Result<String> {
         self.wait(&format!("{name} to be refused"), || {
             let pod = self.get("pod", name)?;
@@ -172,7 +172,7 @@ impl<'a> TestEnv<'a> {
         })
     }
 
-    /// Tries until it succeeds or patience is at its end; then the last failure tells why.
+    /// Repeats an attempt until it succeeds; after [`TIMEOUT`], fails with its last error.
     pub(crate) fn wait<T>(&self, what: &str, attempt: impl Fn() -> Result<T>) -> Result<T> {
         let deadline = Instant::now() + TIMEOUT;
         loop {
@@ -192,7 +192,7 @@ impl<'a> TestEnv<'a> {
         }
     }
 
-    /// What somebody needs who wonders why a scenario failed.
+    /// Returns the ends of the logs and descriptions of pods, for the report of a failure.
     pub(crate) fn describe(&self) -> String {
         let mut said = format!("── {} ──\n", self.namespace);
         for path in self.logs() {
@@ -222,12 +222,12 @@ impl<'a> TestEnv<'a> {
     }
 }
 
-/// A field, empty if there is none.
+/// Returns a text field, or an empty text.
 pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or("")
 }
 
-/// A condition in the status of an object.
+/// Returns a condition of an object by its type.
 pub(crate) fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
     let conditions = object.pointer("/status/conditions").and_then(Value::as_array)?;
     conditions.iter().find(|condition| condition["type"] == kind)

@@ -1,8 +1,8 @@
 //! Whether every write was made by the replica that held the lease when etcd committed it.
 //!
-//! Binds and changes of the lease have revisions, so their order is that of etcd and no clock is
-//! needed. Other writes leave no trace that names their sender; they count as late when the proxy sent
-//! them after the API server had confirmed that the lease was given back.
+//! Binds and changes of the lease have revisions, so they are ordered as etcd committed them, without a
+//! clock. The sender of other writes is not recorded in the cluster; they count as late if the proxy sent
+//! them after the API server had confirmed the release of the lease.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -12,22 +12,22 @@ use anyhow::{Result, ensure};
 use crate::ledger::{BindRecord, LeaseChange, LedgerState};
 use crate::proxy::{RunId, WritePurpose, WriteRecord};
 
-/// Late writes that are shown when a scenario fails.
+/// Maximum of late writes shown when a scenario fails.
 const WRITES_SHOWN_MAX: usize = 10;
 
-/// What was found out about the writes of all runs.
+/// Result for the writes of all runs.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
-    /// Binds that were committed when another run, or none, held the lease.
+    /// Binds that were committed while another run, or none, held the lease.
     pub(crate) late_binds: Vec<String>,
-    /// Other writes, events left out, of runs that had given the lease back.
+    /// Other writes, except events, of runs that had released the lease.
     pub(crate) late_writes: Vec<String>,
-    /// Events of such runs.
+    /// Number of events of such runs.
     pub(crate) late_events: usize,
-    /// Requests to bind, accepted or not, that reached the API server after the lease of their run
-    /// was seen to end.
+    /// Number of requests to bind, accepted or not, that reached the API server after the watch had
+    /// delivered the end of their run's lease.
     pub(crate) stale: usize,
-    /// Binds of which the record does not tell who made them.
+    /// Number of binds whose sender is unknown.
     pub(crate) unknown: usize,
 }
 
@@ -57,14 +57,14 @@ impl Verdict {
             let count = state.lease_changes.partition_point(|hold| hold.seen <= write.sent);
             let seen = state.lease_changes[..count].iter().rev();
             let mut held = seen.map(|hold| runs.get(hold.holder.as_str()) == Some(&write.run));
-            // A new leader may be faster than the watch that tells of its lease.
+            // A new leader may send a bind before the watch delivers its lease.
             verdict.stale += usize::from(held.next() == Some(false) && held.any(|own| own));
         }
         verdict.judge_others(writes);
         verdict
     }
 
-    /// Fails with everything that must not happen.
+    /// Fails with all late binds and writes.
     pub(crate) fn check(&self) -> Result<()> {
         let late: Vec<_> = self.late_binds.iter().chain(&self.late_writes).collect();
         let shown: Vec<_> = late.iter().take(WRITES_SHOWN_MAX).map(|text| text.as_str()).collect();
@@ -95,7 +95,7 @@ impl Verdict {
     }
 }
 
-/// Which run lease_changes the lease under which name.
+/// Returns the run of each holder name.
 pub(crate) fn runs(writes: &[WriteRecord]) -> BTreeMap<&str, RunId> {
     let mut runs = BTreeMap::new();
     for write in writes {
@@ -108,7 +108,8 @@ pub(crate) fn runs(writes: &[WriteRecord]) -> BTreeMap<&str, RunId> {
     runs
 }
 
-/// The run whose request bound a pod: the one that was told so, or else the only one that asked.
+/// Returns the run whose request bound a pod: the one with a successful response, or else the only one
+/// that sent a request.
 fn binder(bind: &BindRecord, writes: &[WriteRecord]) -> Option<RunId> {
     let asked = || {
         writes.iter().filter(|write| {
@@ -122,7 +123,7 @@ fn binder(bind: &BindRecord, writes: &[WriteRecord]) -> Option<RunId> {
     if runs.len() == 1 { runs.first().copied() } else { None }
 }
 
-/// Without binds: from the last of each run that held the lease to the first of the next one.
+/// Returns the times without binds: from the last bind of each leader to the first of the next one.
 pub(crate) fn gaps(lease_changes: &[LeaseChange], writes: &[WriteRecord]) -> Vec<Duration> {
     let runs = runs(writes);
     let mut held =
@@ -144,7 +145,7 @@ pub(crate) fn gaps(lease_changes: &[LeaseChange], writes: &[WriteRecord]) -> Vec
     pairs.collect()
 }
 
-/// The middle and the longest of some times, as text.
+/// Returns median and maximum as text.
 pub(crate) fn median_and_max(mut times: Vec<Duration>) -> String {
     times.sort_unstable();
     match times.last() {
@@ -183,7 +184,7 @@ mod tests {
         let writes = [
             lease(1, "a", now),
             write(1, to_bind("p"), now, 201),
-            // Without an answer, since its sender was gone.
+            // Without a response, because its sender had exited.
             WriteRecord { answered: None, ..write(1, to_bind("q"), now, 0) },
             lease(2, "b", now),
             write(2, to_bind("r"), now, 201),

@@ -1,4 +1,4 @@
-//! Lists and watches of the API server, line by line.
+//! Lists and watches, decoded line by line.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use tokio::time::timeout;
 
 use crate::test_env::{TIMEOUT, TestEnv};
 
-/// A watch without a byte for this long is begun again.
+/// Idle time after which a watch is requested again.
 const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// A thread of its own for watches and requests, and a client as an administrator.
+/// Returns a runtime with one thread, and a client with the administrator's access.
 pub(crate) fn client(env: &TestEnv) -> Result<(tokio::runtime::Runtime, kube::Client)> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -31,14 +31,14 @@ pub(crate) fn client(env: &TestEnv) -> Result<(tokio::runtime::Runtime, kube::Cl
     Ok((runtime, client))
 }
 
-/// Lists all objects of a path.
+/// Returns the list at a path.
 pub(crate) async fn list(client: &kube::Client, path: &str) -> Result<Value> {
     let request = Request::get(path).body(Vec::new())?;
     let answer = timeout(TIMEOUT, client.request::<Value>(request));
     Ok(answer.await.context("the list does not come")??)
 }
 
-/// Passes on every event of a watch, the query of which names a version, until the watch ends.
+/// Calls a function with every event of a watch until the watch ends. The query names the version.
 pub(crate) async fn stream(
     client: &kube::Client,
     query: &str,

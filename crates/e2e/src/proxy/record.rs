@@ -1,4 +1,4 @@
-//! What went through a proxy: every write, who sent it, and what the API server answered.
+//! Record of the writes through a proxy: sender, purpose, and response of the API server.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,48 +10,48 @@ use serde_json::Value;
 
 use crate::test_env::text;
 
-/// One run of a scheduler: a process that is started anew has a new number.
+/// Number of a run of a scheduler; every process has its own.
 pub(crate) type RunId = u32;
 
-/// What a write is for.
+/// Purpose of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum WritePurpose {
-    /// To bind a pod to a node.
+    /// Binds a pod to a node.
     Bind { pod: String, node: String },
-    /// To hold the lease under a name, or to give it back, which the empty name means.
+    /// Acquires or renews the lease under a name, or releases it, with an empty name.
     Lease { holder: String },
-    /// To tell of something.
+    /// Creates or updates an event.
     Event,
-    /// Anything else.
+    /// Any other write.
     Other(String),
 }
 
-/// A write as it passed.
+/// A recorded write.
 #[derive(Clone, Debug)]
 pub(crate) struct WriteRecord {
     pub(crate) run: RunId,
     pub(crate) purpose: WritePurpose,
-    /// When it went to the API server.
+    /// Time at which it was forwarded.
     pub(crate) sent: Instant,
-    /// When the API server answered, and how. What the scheduler got to know is another matter.
+    /// Time and status of the API server's response, which a fault may hide from the scheduler.
     pub(crate) answered: Option<(Instant, u16)>,
 }
 
 impl WriteRecord {
-    /// Whether the API server said that it was done.
+    /// Returns `true` if the API server's response is a success.
     pub(crate) fn accepted(&self) -> bool {
         self.answered.is_some_and(|(_, status)| (200..300).contains(&status))
     }
 }
 
-/// Writes in the order in which they went to the API server.
+/// Writes in the order in which they were forwarded.
 #[derive(Debug, Default)]
 pub(crate) struct WriteLog {
     writes: Mutex<Vec<WriteRecord>>,
     binds_under_way: AtomicUsize,
 }
 
-/// A write that waits for its answer, until it is dropped.
+/// A write in flight, until it is dropped.
 pub(super) struct PendingWrite {
     record: Arc<WriteLog>,
     place: usize,
@@ -59,7 +59,7 @@ pub(super) struct PendingWrite {
 }
 
 impl PendingWrite {
-    /// Notes how it was answered.
+    /// Records the response.
     pub(super) fn answer(self, status: u16) {
         if let Some(write) = self.record.lock().get_mut(self.place) {
             write.answered = Some((Instant::now(), status));
@@ -76,7 +76,7 @@ impl Drop for PendingWrite {
 }
 
 impl WriteLog {
-    /// Notes that a request goes to the API server, if it is a write.
+    /// Records that a request is forwarded, if it is a write.
     pub(super) fn send(
         self: &Arc<Self>,
         run: RunId,
@@ -94,12 +94,12 @@ impl WriteLog {
         Some(PendingWrite { record: Arc::clone(self), place: writes.len() - 1, bind })
     }
 
-    /// How many requests to bind wait for the answer of the API server.
+    /// Returns the number of bind requests in flight.
     pub(crate) fn binds_under_way(&self) -> usize {
         self.binds_under_way.load(Ordering::Relaxed)
     }
 
-    /// All writes up to now.
+    /// Returns all writes until now.
     pub(crate) fn writes(&self) -> Vec<WriteRecord> {
         self.lock().clone()
     }
@@ -109,20 +109,20 @@ impl WriteLog {
     }
 }
 
-/// How the API server answered requests to bind: how many by status, 0 for no answer.
+/// Returns the number of responses to bind requests by status, 0 for no response, as text.
 pub(crate) fn bind_answers(writes: &[WriteRecord]) -> String {
     let mut counts: BTreeMap<u16, usize> = BTreeMap::new();
     for write in writes.iter().filter(|write| matches!(write.purpose, WritePurpose::Bind { .. })) {
         *counts.entry(write.answered.map_or(0, |(_, status)| status)).or_default() += 1;
     }
-    let told = counts.iter().map(|(status, count)| match status {
+    let texts = counts.iter().map(|(status, count)| match status {
         0 => format!("{count} without an answer"),
         _ => format!("{count} with {status}"),
     });
-    told.collect::<Vec<_>>().join(", ")
+    texts.collect::<Vec<_>>().join(", ")
 }
 
-/// Pods that the API server said twice to have bound.
+/// Returns the pods with two successful bind responses.
 pub(crate) fn double_binds(writes: &[WriteRecord]) -> Vec<String> {
     let mut accepted: BTreeMap<&str, Vec<(&str, RunId)>> = BTreeMap::new();
     for write in writes.iter().filter(|write| write.accepted()) {

@@ -1,4 +1,4 @@
-//! The wire between a scheduler and a proxy, which can be partitioned as a real one is.
+//! Network partitions between a scheduler and a proxy.
 //!
 //! ```text
 //! scheduler ──▶ kernel ──▶ filter on the proxy's socket (drops segments) ──▶ proxy
@@ -6,8 +6,8 @@
 //! ```
 //!
 //! In a partition the proxy's sockets drop every segment that arrives, new connections included,
-//! before TCP sees it: nothing is acknowledged and nothing is reset. The scheduler's kernel goes on
-//! retransmitting, as long as it wants to, and what it still holds arrives after the partition.
+//! before TCP sees it: nothing is acknowledged and nothing is reset. The scheduler's kernel keeps
+//! retransmitting, and the segments that it still holds arrive after the partition.
 
 use std::io;
 
@@ -16,13 +16,13 @@ use tokio::sync::watch;
 
 use super::LinkState;
 
-/// A filter that lets no segment through: it returns a length of 0.
+/// A socket filter that drops every segment by returning a length of 0.
 const DROP_ALL: [SockFilter; 1] = [SockFilter::new(RETURN_CONSTANT, 0, 0, 0)];
 
-/// The instruction of classic BPF that returns a constant.
+/// Classic BPF instruction that returns a constant.
 const RETURN_CONSTANT: u16 = 0x06;
 
-/// Partitions a socket whenever the link is, for ever.
+/// Partitions a socket whenever the link is partitioned. Returns on an error only.
 pub(super) async fn partition(socket: Socket, mut link: watch::Receiver<LinkState>) -> io::Error {
     let mut now = false;
     loop {
@@ -41,7 +41,7 @@ pub(super) async fn partition(socket: Socket, mut link: watch::Receiver<LinkStat
     }
 }
 
-/// The same socket under another number.
+/// Returns the same socket under another file descriptor.
 pub(super) fn share<'s>(socket: impl Into<SockRef<'s>>) -> io::Result<Socket> {
     socket.into().try_clone()
 }
@@ -65,7 +65,7 @@ mod tests {
         let (mut far, _) = listener.accept().await.unwrap();
         let link = watch::Sender::new(LinkState { partitioned: true, ..LinkState::default() });
         let partition = tokio::spawn(partition(share(&far).unwrap(), link.subscribe()));
-        // The filter is there when this task has run.
+        // The filter is attached once this task has run.
         tokio::task::yield_now().await;
         near.write_all(b"late").await.unwrap();
         let mut bytes = [0; 4];

@@ -1,6 +1,6 @@
-//! The API server is away when schedulers start, and again later; Jindou beside kube-scheduler.
+//! The API server is down when schedulers start, and again later; Jindou beside kube-scheduler.
 //!
-//! Both are started again when they end, after pauses as kubelet makes them for static pods.
+//! Both are restarted when they exit, with the backoff of kubelet for static pods.
 
 use std::time::{Duration, Instant};
 
@@ -17,23 +17,23 @@ use controlplane::tools::say;
 
 const PROGRAM: &str = "kube-apiserver";
 
-/// The sides, by the names that pods ask for, which those of pods begin with.
+/// Scheduler names of the two sides, which are also the prefixes of their pods' names.
 const SIDES: [&str; 2] = ["jindou-side", "kube-side"];
 
 /// Pods of each side.
 const PODS: usize = 10;
 
-/// How much later than kube-scheduler a bind may be before it counts as later.
+/// Delay after kube-scheduler's first bind from which Jindou's counts as later.
 const BIND_DELAY_TOLERANCE: Duration = Duration::from_secs(1);
 
-/// How often is looked.
+/// Interval between two looks at processes and pods.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The first backoff of kubelet before it starts a container again that has ended twice.
+/// Restart backoff of kubelet, which begins with the second exit of a container.
 const RESTART_BACKOFF_MIN: Duration = Duration::from_secs(10);
 const RESTART_BACKOFF_MAX: Duration = Duration::from_mins(5);
 
-/// A scheduler that is started again when it ends.
+/// A scheduler that is restarted when it exits.
 struct RestartedScheduler<'a> {
     env: &'a TestEnv<'a>,
     name: &'static str,
@@ -49,7 +49,7 @@ impl<'a> RestartedScheduler<'a> {
         Self { env, name, process: None, ends: 0, restart_at, backoff: Duration::ZERO }
     }
 
-    /// Starts it if it does not run and its backoff is over.
+    /// Starts the process if it does not run and its backoff is over.
     fn poll(&mut self) -> Result<()> {
         if let Some(process) = &mut self.process {
             if process.has_ended()?.is_none() {
@@ -79,7 +79,7 @@ fn compare(bare: &BareControlPlane) -> Result<()> {
     let mut server = ControlPlaneProgram::of(env, bare.plane, PROGRAM)?;
     let mut sides = SIDES.map(|name| RestartedScheduler::new(env, name));
     let mut later = Vec::new();
-    let mut told = Vec::new();
+    let mut report = Vec::new();
     for when in ["start", "middle"] {
         server.kill()?;
         let until = Instant::now() + away;
@@ -91,7 +91,7 @@ fn compare(bare: &BareControlPlane) -> Result<()> {
         let created = create_pods(env, when)?;
         let first = wait_for_first(env, &mut sides, when, began)?;
         let [own, kube] = first.map(|time| format!("{:.2} s", time.as_secs_f64()));
-        told.push(format!(
+        report.push(format!(
             "away {} s at the {when}: first bind {own} after the API server was started again, by \
              kube-scheduler {kube} (the first pod was created after {:.2} s)",
             away.as_secs(),
@@ -111,7 +111,7 @@ fn compare(bare: &BareControlPlane) -> Result<()> {
         say(&format!(
             "absent: {}; ended by themselves {} and {} times; {} pods, {} versions seen ({} gaps); \
              overcommits {}, moved pods {}",
-            told.join("; "),
+            report.join("; "),
             sides[0].ends,
             sides[1].ends,
             state.counts().0,
@@ -122,16 +122,16 @@ fn compare(bare: &BareControlPlane) -> Result<()> {
         ));
     }
     ledger.check()?;
-    // A short absence is less than what separates two tries of either.
+    // In the short form the API server is down for less than a retry interval of either scheduler.
     if env.size.long && !later.is_empty() {
         bail!("kube-scheduler bound earlier: {}", later.join("; "));
     }
-    // Upstream's ends with an error when it is asked to stop; it is killed when it is dropped.
+    // Upstream's scheduler exits with an error on SIGTERM; it is killed when it is dropped.
     let own = sides[0].process.take().context("Jindou has ended")?;
     own.stop()
 }
 
-/// Creates pods of both sides as soon as the API server takes them, and returns when the first was.
+/// Creates pods of both sides as soon as the API server accepts them. Returns the time of the first.
 fn create_pods(env: &TestEnv, when: &str) -> Result<Instant> {
     let (runtime, client) = watch::client(env)?;
     let path = format!("/api/v1/namespaces/{}/pods", env.namespace);
@@ -146,7 +146,7 @@ fn create_pods(env: &TestEnv, when: &str) -> Result<Instant> {
     first.context("no pods are to be made")
 }
 
-/// Waits until each side has bound a pod, and returns how long after the start of the API server.
+/// Waits until each side has bound a pod. Returns the times since the start of the API server.
 fn wait_for_first(
     env: &TestEnv,
     sides: &mut [RestartedScheduler; 2],
@@ -159,7 +159,7 @@ fn wait_for_first(
     let mut found = [None; 2];
     loop {
         poll(sides)?;
-        // Lists and no watch, which the API server might begin late.
+        // Lists, because the API server may start to serve a watch late.
         let pods = runtime.block_on(watch::list(&client, &path))?;
         let now = began.elapsed();
         for pod in pods["items"].as_array().into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! The API server dies in the middle of the work, and comes back.
+//! The API server is killed while pods are being bound, and restarted.
 
 use anyhow::{Context as _, Result, ensure};
 
@@ -12,21 +12,21 @@ use controlplane::{ControlPlane, SchedulerChoice, StartOptions};
 
 const PROGRAM: &str = "kube-apiserver";
 
-/// Pods that are bound when it dies, at least.
+/// Minimum of bound pods when it is killed.
 const BOUND_MIN: usize = 50;
 
-/// In a control plane of its own, since the others rely on theirs.
+/// Runs on a separate control plane, because the other scenarios need the shared one.
 pub(crate) fn run(outer: &TestEnv) -> Result<()> {
     let running = ControlPlane::start(&StartOptions::owned(SchedulerChoice::None)?)?;
     let mut plane = running.plane.clone();
-    // Who waits is not to wonder that this one has ended.
+    // `TestEnv::wait` fails if a listed process ends, and this one is meant to.
     plane.processes.retain(|(name, _)| name != PROGRAM);
     let env = TestEnv::open(&plane, outer.jindou, outer.namespace, outer.size)?;
     let done = kill_during_binding(&env, &running.plane);
     if done.is_err() {
         controlplane::tools::say(&env.describe());
     }
-    done.and(running.stop())
+    done.and(running.stop().map_err(Into::into))
 }
 
 fn kill_during_binding(env: &TestEnv, plane: &ControlPlane) -> Result<()> {
@@ -56,7 +56,7 @@ fn kill_during_binding(env: &TestEnv, plane: &ControlPlane) -> Result<()> {
         ensure!(places[0] == places[1], "{name} moved: {places:?}");
     }
     scheduler.stop()?;
-    // The rest of the control plane needs it until it ends.
+    // Kept until here: the other programs of the control plane need it until they end.
     drop(server);
     Ok(())
 }

@@ -17,11 +17,11 @@ pub(crate) fn run(env: &TestEnv) -> Result<()> {
 
     let on = env.wait_for_pods(&["tolerant"])?;
     ensure!(on == ["node1"], "tolerant is on {on:?}, not on node1");
-    let told = env.wait_for_refusal("intolerant")?;
-    ensure!(told.contains("untolerated taint"), "intolerant was told {told:?}");
-    // The pod that it wants to be near to does not exist yet; when it comes, nobody has to push.
-    let told = env.wait_for_refusal("nginx")?;
-    ensure!(told.contains("pod affinity rules"), "nginx was told {told:?}");
+    let refusal = env.wait_for_refusal("intolerant")?;
+    ensure!(refusal.contains("untolerated taint"), "intolerant was refused with {refusal:?}");
+    // The pod of its affinity does not exist yet; its creation must requeue this one.
+    let refusal = env.wait_for_refusal("nginx")?;
+    ensure!(refusal.contains("pod affinity rules"), "nginx was refused with {refusal:?}");
     env.apply(OBJECTS, Some("e2e=later"))?;
     for node in env.wait_for_pods(&["secure", "nginx"])? {
         ensure!(node.starts_with('b'), "secure or nginx is on {node}, not in zone az2");
@@ -32,7 +32,7 @@ pub(crate) fn run(env: &TestEnv) -> Result<()> {
     scheduler.stop()
 }
 
-/// Five pods on five nodes, and one that waits.
+/// Checks that five pods are on five nodes and the sixth is pending.
 fn check_apart(env: &TestEnv) -> Result<()> {
     let waiting = env.wait("five of six pods to be apart", || {
         let pods = pods_of(env, "apart")?;
@@ -43,12 +43,12 @@ fn check_apart(env: &TestEnv) -> Result<()> {
             _ => bail!("they are {pods:?}"),
         }
     })?;
-    let told = env.wait_for_refusal(&waiting)?;
-    ensure!(told.contains("pod anti-affinity rules"), "{waiting} was told {told:?}");
+    let refusal = env.wait_for_refusal(&waiting)?;
+    ensure!(refusal.contains("pod anti-affinity rules"), "{waiting} was refused with {refusal:?}");
     Ok(())
 }
 
-/// Three pods in each of three zones.
+/// Checks that each of three zones has three pods.
 fn check_spread(env: &TestEnv) -> Result<()> {
     let zones: BTreeMap<_, _> = env
         .list("nodes")?
@@ -68,7 +68,7 @@ fn check_spread(env: &TestEnv) -> Result<()> {
     })
 }
 
-/// Names and nodes of the pods of a Deployment.
+/// Returns names and nodes of the pods of a Deployment.
 fn pods_of(env: &TestEnv, app: &str) -> Result<Vec<(String, String)>> {
     let pods = env.list("pods")?;
     let own = pods.iter().filter(|pod| text(pod, "/metadata/labels/app") == app);

@@ -1,4 +1,4 @@
-//! The example configurations, as their users write them.
+//! The example configurations of `deploy/examples` and of a ConfigMap.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -27,7 +27,7 @@ pub(crate) fn run(env: &TestEnv) -> Result<()> {
     v1beta2(env)
 }
 
-/// The configuration comes out of a ConfigMap, and one pod of two is for it.
+/// Reads the configuration from a ConfigMap; one of two pods names its profile.
 fn v1(env: &TestEnv) -> Result<()> {
     let apply = |file: &str, namespace: &str| {
         let path = root().join(file);
@@ -45,14 +45,14 @@ fn v1(env: &TestEnv) -> Result<()> {
     let packed = pods_of(env, "packed", "my-custom-scheduler")?;
     let on: BTreeSet<_> = packed.iter().collect();
     ensure!(on.len() == 1, "MostAllocated puts pods on {on:?}, not on one node");
-    // The file has no profile for it, as with kube-scheduler.
+    // The file has no profile of that name, so the pod stays pending, as with kube-scheduler.
     let other = env.get("pod", "nginx-default")?;
     ensure!(text(&other, "/spec/nodeName").is_empty(), "nginx-default was bound");
     placements::check(env)?;
     scheduler.stop()
 }
 
-/// An old version is converted, and says so.
+/// A v1beta2 file is converted, with a note in the log.
 fn v1beta2(env: &TestEnv) -> Result<()> {
     let config = root().join(V1BETA2);
     let scheduler =
@@ -64,6 +64,6 @@ fn v1beta2(env: &TestEnv) -> Result<()> {
     placements::check(env)?;
     scheduler.stop()?;
     let log = fs::read_to_string(env.folder.join("custom-scheduler.log"))?;
-    ensure!(log.contains("note: "), "nothing tells that the file was converted:\n{log}");
+    ensure!(log.contains("note: "), "the log has no note on the conversion:\n{log}");
     Ok(())
 }

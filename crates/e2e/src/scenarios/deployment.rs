@@ -10,7 +10,7 @@ use crate::{placements, schedulers};
 const PODS: usize = 1000;
 const NODES: usize = 100;
 
-/// Every tenth node is tainted; the other 90 have room for 1080 pods.
+/// Every tenth node is tainted; 1,080 pods fit on the other 90.
 const TAINTED_EVERY: usize = 10;
 
 pub(crate) fn run(env: &TestEnv) -> Result<()> {
@@ -28,7 +28,7 @@ pub(crate) fn run(env: &TestEnv) -> Result<()> {
     scheduler.stop()
 }
 
-/// Nodes of 2, 3 and 4 cores in turn.
+/// Returns nodes of 2, 3 and 4 cores in turn.
 pub(crate) fn nodes(prefix: &str, count: usize) -> Vec<Value> {
     let node = |index: usize| {
         let name = format!("{prefix}-{index}");
@@ -48,7 +48,7 @@ pub(crate) fn nodes(prefix: &str, count: usize) -> Vec<Value> {
     (0..count).map(node).collect()
 }
 
-/// Pods that ask for a quarter of a core.
+/// Returns a Deployment whose pods request a quarter of a core.
 pub(crate) fn deployment(name: &str, replicas: usize) -> Value {
     let labels = json!({"app": name});
     let container = json!({
@@ -74,7 +74,7 @@ pub(crate) fn wait_until_all_run(env: &TestEnv, pods: usize) -> Result<()> {
     })
 }
 
-/// Each pod was scheduled once, and told so once.
+/// Checks that each pod was scheduled once and has one event for it.
 fn check_events(env: &TestEnv) -> Result<()> {
     let mut events = env.list("events")?;
     events.retain(|event| event["reason"] == "Scheduled");

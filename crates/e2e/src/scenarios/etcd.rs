@@ -1,7 +1,7 @@
-//! Etcd is killed again and again while pods are bound to nodes that are nearly full.
+//! Etcd is killed repeatedly while pods are bound to nodes that are nearly full.
 //!
-//! To kube-apiserver a bind whose transaction got no answer is a conflict, although etcd may have
-//! committed it. A scheduler that takes the conflict for proof gives the place to another pod.
+//! kube-apiserver answers 409 to a bind whose transaction got no answer, although etcd may have
+//! committed it. A scheduler that takes the 409 as proof of failure gives the place to another pod.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ use controlplane::tools::say;
 
 const PROGRAM: &str = "etcd";
 
-/// Pods that do not fit, so that every place is taken as soon as it is free.
+/// Pending pods beyond the capacity, so that every free place is taken at once.
 const PODS_WAITING: usize = 80;
 
 const LOAD: LoadProfile = LoadProfile {
@@ -29,22 +29,23 @@ const LOAD: LoadProfile = LoadProfile {
     pause: Duration::from_millis(200),
 };
 
-/// The time from the first bind after a start to the next kill.
+/// Time from the first bind after a start to the next kill.
 const KILL_INTERVAL: std::ops::Range<Duration> =
     Duration::from_millis(200)..Duration::from_millis(1500);
 
-/// Before every second kill etcd is stopped, so that requests queue up, and continued for a moment:
-/// some of them are committed and not answered.
+/// Before every second kill, etcd is stopped, so that requests queue up, and continued for this time:
+/// some requests are committed and not answered.
 const FREEZE_TIME: Duration = Duration::from_millis(700);
 const THAW_TIME: std::ops::Range<Duration> = Duration::ZERO..Duration::from_millis(25);
 
-/// How long etcd is down: for short, reads wait until it is back; for long, they fail.
+/// Durations for which etcd is down: in the short one reads wait until it is up again, in the long one
+/// they fail.
 const DOWN_TIME: std::ops::Range<Duration> = Duration::ZERO..Duration::from_secs(4);
 
-/// Watches are late, so that what was committed is not known at once by another way.
+/// Delays watch events, so that the scheduler does not learn of a commit from its watch at once.
 const RULES: &[Rule] = &[Rule(RequestKind::List, 1, Fault::Lag(Duration::from_secs(1)))];
 
-/// Binds that are to be under way at a kill, how long to wait for them, and how often to look.
+/// Minimum of binds in flight at a kill, the time to wait for them, and the interval of checks.
 const BINDS_IN_FLIGHT_MIN: usize = 12;
 const WAIT_MAX: Duration = Duration::from_secs(3);
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
@@ -53,7 +54,7 @@ pub(crate) fn run(outer: &TestEnv) -> Result<()> {
     bare::run(outer, &[PROGRAM], kill_repeatedly)
 }
 
-/// Waits until many binds are under way, or long enough: a kill without them is a fault as well.
+/// Waits until enough binds are in flight, or for the maximum: a kill without them is a fault too.
 fn wait_for_binds_under_way(proxy: &Proxy) {
     let deadline = Instant::now() + WAIT_MAX;
     while proxy.record.binds_under_way() < BINDS_IN_FLIGHT_MIN && Instant::now() < deadline {

@@ -1,4 +1,4 @@
-//! Jindou and upstream's scheduler side by side: the same pod gets the same events and conditions.
+//! Jindou and upstream's scheduler write the same events and conditions for equal pods.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use crate::history::History;
 use crate::schedulers::{self, SchedulerProcess};
 use crate::test_env::{TestEnv, condition, text};
 
-/// Names of pods, nodes and schedulers begin with their side; so they can be told apart and compared.
+/// Prefixes of the names of pods, nodes and schedulers, removed before the comparison.
 const SIDES: [&str; 2] = ["jindou", "kube"];
 
 const JINDOU: &str = "conformance/e2e/jindou-side.yaml";
@@ -20,7 +20,7 @@ pub(crate) fn run(env: &TestEnv) -> Result<()> {
     env.apply("conformance/e2e/events.yaml", None)?;
     env.wait_for_nodes(4)?;
 
-    // Pods that fit come first: when they run, both schedulers are there and know all nodes.
+    // Once these run, both schedulers are up and know all nodes.
     create(env, "fits", &json!({}), true)?;
     for side in SIDES {
         env.wait_for_pods(&[&format!("{side}-fits")])?;
@@ -29,12 +29,12 @@ pub(crate) fn run(env: &TestEnv) -> Result<()> {
     refused(env)?;
     let jindou = restarted(env, jindou)?;
     preempted(env)?;
-    // It ends with a failure when it is asked to stop.
+    // kube-scheduler exits with an error on SIGTERM.
     kube.kill()?;
     jindou.stop()
 }
 
-/// Pods that fit nowhere, each for other reasons.
+/// Creates pods that fit on no node, each for different reasons.
 fn refused(env: &TestEnv) -> Result<()> {
     let claim = |name: &str| json!({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": name}}]});
     let requests = |requests: Value| {
@@ -80,19 +80,19 @@ fn refused(env: &TestEnv) -> Result<()> {
     Ok(())
 }
 
-/// One that starts anew says the same, so it writes nothing to pods that say so already.
+/// Checks that a restarted scheduler writes no condition that is already there.
 fn restarted(env: &TestEnv, before: SchedulerProcess) -> Result<SchedulerProcess> {
     const POD: &str = "jindou-large";
-    let told = || {
+    let list_events = || {
         let mut events = env.list("events")?;
         events.retain(|event| event["involvedObject"]["name"] == POD);
         Ok::<_, anyhow::Error>(events.len())
     };
     before.stop()?;
-    let (pod, events) = (env.get("pod", POD)?, told()?);
+    let (pod, events) = (env.get("pod", POD)?, list_events()?);
     let after = schedulers::jindou(env, JINDOU)?;
     env.wait("the next one to try", || {
-        let now = told()?;
+        let now = list_events()?;
         ensure!(now > events, "{now} events");
         Ok(())
     })?;
@@ -102,7 +102,7 @@ fn restarted(env: &TestEnv, before: SchedulerProcess) -> Result<SchedulerProcess
     Ok(after)
 }
 
-/// A pod on each side has to go for another one.
+/// A pod on each side is preempted.
 fn preempted(env: &TestEnv) -> Result<()> {
     let big = json!({"containers": [{
         "name": "main", "image": "example.com/none", "resources": {"requests": {"cpu": "1500m"}},
@@ -128,8 +128,8 @@ fn preempted(env: &TestEnv) -> Result<()> {
     env.wait("the event Preempted", || {
         let [one, other] = SIDES.map(|side| event(env, side, "victim", "Preempted"));
         let (mut one, mut other) = (one?, other?);
-        // Upstream means to name the preemptor too, but v1.36 wraps it into something that no
-        // reference can be made of.
+        // Upstream also passes the preemptor as the related object, but v1.36 passes a wrapper, from
+        // which no reference can be made.
         let (related, _) = (one["related"].take(), other["related"].take());
         ensure!(related["name"] == "SIDE-preemptor", "it is related to {related}");
         same("the event Preempted", &one, &other)
@@ -137,8 +137,8 @@ fn preempted(env: &TestEnv) -> Result<()> {
     let [one, other] = SIDES.map(|side| {
         let versions = history.of(&format!("{side}-victim"));
         let last = versions.last().context("a victim was never seen")?;
-        let told = condition(last, "DisruptionTarget").context("a victim was not told why")?;
-        Ok::<_, anyhow::Error>(plain_condition(told, side))
+        let target = condition(last, "DisruptionTarget").context("the victim has no condition")?;
+        Ok::<_, anyhow::Error>(plain_condition(target, side))
     });
     same("DisruptionTarget of the victim", &one?, &other?)?;
     for side in SIDES {
@@ -150,7 +150,7 @@ fn preempted(env: &TestEnv) -> Result<()> {
     Ok(())
 }
 
-/// Creates a pod of the same spec on each side; at home means on the node of its side only.
+/// Creates a pod of the same spec on each side; `at_home` restricts it to the node of its side.
 fn create(env: &TestEnv, name: &str, spec: &Value, at_home: bool) -> Result<()> {
     let pods = SIDES.map(|side| {
         let mut pod = json!({
@@ -193,7 +193,7 @@ fn same(what: &str, jindou: &Value, kube: &Value) -> Result<()> {
     Ok(())
 }
 
-/// The first event of a pod for a reason, without what differs between any two events.
+/// Returns the first event of a pod for a reason, without the fields that differ between any two events.
 fn event(env: &TestEnv, side: &str, name: &str, reason: &str) -> Result<Value> {
     let pod = format!("{side}-{name}");
     let mut events = env.list("events")?;
@@ -218,7 +218,8 @@ fn event(env: &TestEnv, side: &str, name: &str, reason: &str) -> Result<Value> {
     Ok(serde_json::from_str(&without_side(&written, side))?)
 }
 
-/// Type, reason, origin and text of the first line for a reason in what `kubectl describe` prints.
+/// Returns type, reason, source and message of the first line for a reason in the output of
+/// `kubectl describe`.
 fn described(env: &TestEnv, side: &str, name: &str, reason: &str) -> Result<Value> {
     let shown = env.kubectl(&["describe", "pod", &format!("{side}-{name}")])?;
     let (_, events) = shown.split_once("\nEvents:").context("no events are described")?;

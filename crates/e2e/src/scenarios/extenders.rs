@@ -1,4 +1,4 @@
-//! An HTTP extender has its say about pods that ask for what it manages.
+//! An HTTP extender filters and scores nodes for pods that request a resource it manages.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -16,7 +16,7 @@ use crate::{placements, schedulers};
 const GPU: &str = "example.com/gpu";
 const NODES: usize = 3;
 
-/// Bytes of a request: the pod and names of nodes.
+/// Maximum size of a request, in bytes: the pod and names of nodes.
 const REQUEST_BYTES_MAX: usize = 1 << 20;
 
 pub(crate) fn run(env: &TestEnv) -> Result<()> {
@@ -49,7 +49,7 @@ pub(crate) fn run(env: &TestEnv) -> Result<()> {
     ensure!(on == ["extenders-2"], "the extender prefers extenders-2, but the pod is on {on:?}");
     let said = env.wait_for_refusal("nowhere")?;
     let reason = "0/3 nodes are available: 3 gpu is gone.";
-    ensure!(said.starts_with(reason), "the pod was told: {said}");
+    ensure!(said.starts_with(reason), "the pod was refused with: {said}");
     placements::check(env)?;
     scheduler.stop()
 }
@@ -68,7 +68,7 @@ fn pod(name: &str, on_gpu: bool) -> Value {
     })
 }
 
-/// Turns the first node down, prefers the last one, and leaves none to a pod called `nowhere`.
+/// Rejects the first node, prefers the last one, and rejects all nodes for a pod called `nowhere`.
 fn answer(verb: &str, question: &Value) -> Value {
     let names = question["NodeNames"].as_array().map_or(&[][..], Vec::as_slice);
     if verb == "prioritize" {
@@ -83,7 +83,7 @@ fn answer(verb: &str, question: &Value) -> Value {
     json!({"nodeNames": passed, "failedAndUnresolvableNodes": failed, "error": ""})
 }
 
-/// A server on a thread of its own, which ends with the process.
+/// An HTTP server on a separate thread, which ends with the process.
 struct Extender {
     port: u16,
     questions: Arc<AtomicUsize>,
@@ -109,7 +109,7 @@ impl Extender {
     }
 }
 
-/// Answers requests until the other side has enough.
+/// Answers requests until the client closes the connection.
 fn serve(connection: TcpStream, questions: &AtomicUsize) -> Option<()> {
     let mut writer = connection.try_clone().ok()?;
     let mut reader = BufReader::new(connection);

@@ -1,4 +1,4 @@
-//! Two replicas, and the one that leads dies or freezes in the middle of its work.
+//! Two replicas; the leader is killed or stopped while pods are being bound.
 
 use anyhow::{Result, bail, ensure};
 
@@ -10,7 +10,7 @@ use crate::placements;
 use crate::schedulers::{self, LIMITED_CONFIG, SchedulerProcess};
 use crate::test_env::TestEnv;
 
-/// A shorter lease than usual, so that the other replica need not wait long.
+/// A lease shorter than the default, so that the other replica leads sooner.
 const ELECTION_FLAGS: &[&str] = &[
     "--leader-elect",
     "--leader-elect-lease-duration=8s",
@@ -23,7 +23,7 @@ pub(crate) fn run(env: &TestEnv) -> Result<()> {
     disturb_leader(env, |history, first| kill_in_the_middle(env, history, first).map(|()| None))
 }
 
-/// The leader is frozen; when it goes on, somebody else leads.
+/// The leader is stopped by SIGSTOP and continued once the other replica leads.
 pub(crate) fn frozen(env: &TestEnv) -> Result<()> {
     disturb_leader(env, |history, first| {
         wait_for_some(env, history)?;
@@ -33,7 +33,8 @@ pub(crate) fn frozen(env: &TestEnv) -> Result<()> {
     })
 }
 
-/// Binds pods while the leader comes to disturbance; it may come back when all is done.
+/// Binds pods while the leader is disturbed. If `disturbance` returns the leader, it is continued after
+/// all pods run.
 fn disturb_leader(
     env: &TestEnv,
     disturbance: impl FnOnce(&History, SchedulerProcess) -> Result<Option<SchedulerProcess>>,
@@ -44,7 +45,7 @@ fn disturb_leader(
     let history = History::start(env)?;
     let first = replica(env, "first")?;
     let leader = env.wait("the first replica to lead", || match holder(env)? {
-        holder if holder.is_empty() => bail!("nobody leads"),
+        holder if holder.is_empty() => bail!("the lease has no holder"),
         holder => Ok(holder),
     })?;
     let second = replica(env, "second")?;
@@ -73,9 +74,9 @@ fn replica(env: &TestEnv, name: &str) -> Result<SchedulerProcess> {
     schedulers::jindou_as(env, name, &root().join(LIMITED_CONFIG), ELECTION_FLAGS)
 }
 
-/// Who holds the lease; empty when nobody does.
+/// Returns the holder of the lease, empty if there is none.
 fn holder(env: &TestEnv) -> Result<String> {
     let lease = ["get", "lease", "kube-scheduler", "-n", "kube-system"];
     let form = ["--ignore-not-found", "-o", "jsonpath={.spec.holderIdentity}"];
-    env.plane.kubectl(&[&lease[..], &form[..]].concat())
+    Ok(env.plane.kubectl(&[&lease[..], &form[..]].concat())?)
 }

@@ -1,4 +1,4 @@
-//! Bad days of the network and of the API server, while a scheduler is at work.
+//! Faults of the network and of the API server while pods are being bound.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -15,18 +15,18 @@ use crate::schedulers::{self, LIMITED_CONFIG};
 use crate::test_env::TestEnv;
 use controlplane::tools::say;
 
-/// Longer than a bind may take, so that nobody knows what came of those under way.
+/// Longer than the timeout of a bind, so that the outcome of binds in flight is unknown.
 const STALL: Duration = Duration::from_secs(4);
 
-/// Longer than a connection may be silent, so that it is given up.
+/// Longer than the idle timeout of a connection, so that it is closed.
 const LONG_STALL: Duration = Duration::from_secs(17);
 
-/// Times that all connections are cut, and the time in between.
+/// Number of cuts of all connections, and the time between two.
 const CUTS: u32 = 8;
 const BETWEEN_CUTS: Duration = Duration::from_millis(300);
 
-/// Of every twenty answers to binds one is lost, and what happens is told late. Upstream's scheduler
-/// has the same day after Jindou, and what it makes of it is told.
+/// One of twenty responses to binds is lost, and watch events are late. Upstream's scheduler then runs
+/// with the same faults, and the number of overcommitted nodes is printed.
 pub(crate) fn lost(env: &TestEnv) -> Result<()> {
     let late = Fault::Lag(Duration::from_secs(2));
     let rules = [
@@ -49,11 +49,11 @@ pub(crate) fn lost(env: &TestEnv) -> Result<()> {
     env.create("deployment", &[deployment("web", PODS)])?;
     wait_until_all_run(env, PODS)?;
     let wrong = placements::problems(env)?;
-    say(&format!("on the same day kube-scheduler makes {} nodes too full", wrong.len()));
+    say(&format!("with the same faults kube-scheduler makes {} nodes too full", wrong.len()));
     kube.kill()
 }
 
-/// The API server has every excuse that there is.
+/// The API server answers with errors of all kinds.
 pub(crate) fn answers(env: &TestEnv) -> Result<()> {
     let rules = [
         Rule(RequestKind::Bind, 11, Fault::Answer(409)),
@@ -65,14 +65,14 @@ pub(crate) fn answers(env: &TestEnv) -> Result<()> {
         Rule(RequestKind::Read, 5, Fault::Answer(500)),
         Rule(RequestKind::Watch, 2, Fault::Answer(410)),
     ];
-    // Watches begin again when they are cut.
+    // Cut, so that watches are requested again and meet the rules.
     run_with_faults(env, &rules, |proxy, _| {
         proxy.cut();
         Ok(())
     })
 }
 
-/// All connections break again and again, and everything is slow.
+/// All connections are cut repeatedly, and every request is slow.
 pub(crate) fn cut(env: &TestEnv) -> Result<()> {
     let slow = Fault::Delay(Duration::from_millis(200));
     run_with_faults(env, &[Rule(RequestKind::Any, 1, slow)], |proxy, _| {
@@ -84,7 +84,7 @@ pub(crate) fn cut(env: &TestEnv) -> Result<()> {
     })
 }
 
-/// The network takes everything and delivers nothing, for a while and then for longer.
+/// The network accepts bytes and delivers none, for 4 s and for 17 s.
 pub(crate) fn stalled(env: &TestEnv) -> Result<()> {
     run_with_faults(env, &[], |proxy, history| {
         for time in [STALL, LONG_STALL] {
@@ -102,7 +102,7 @@ pub(crate) fn stalled(env: &TestEnv) -> Result<()> {
     })
 }
 
-/// Binds pods by way of a proxy; rules hold and something is done when some are bound.
+/// Binds pods through a proxy with rules, and runs a disturbance once some pods are bound.
 fn run_with_faults(
     env: &TestEnv,
     rules: &[Rule],

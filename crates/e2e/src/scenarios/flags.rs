@@ -1,4 +1,4 @@
-//! The tables of flags and feature gates are those of upstream's program.
+//! The tables of flags and feature gates equal those in the help of kube-scheduler.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -36,13 +36,13 @@ fn said(program: &std::path::Path, arguments: &str) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// Names of flags in a help text.
+/// Returns the names of flags in a help text.
 fn flags(help: &str) -> Result<BTreeSet<String>> {
     let flag = Regex::new(r"(?m)^ +(?:-\w, )?--([a-z0-9-]+)")?;
     Ok(flag.captures_iter(help).map(|found| found[1].to_owned()).collect())
 }
 
-/// Feature gates in a help text, with their stages and defaults.
+/// Returns the feature gates in a help text, with stages and defaults.
 fn gates(help: &str) -> Result<BTreeSet<String>> {
     let gate = Regex::new(r"kube:(\w+)=true\|false (\((?:ALPHA|BETA) - default=\w+\))")?;
     let all = gate.captures_iter(help).map(|found| format!("{} {}", &found[1], &found[2]));

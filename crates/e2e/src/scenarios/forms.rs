@@ -1,4 +1,4 @@
-//! The two forms of objects, as the API server itself writes them.
+//! Objects in protobuf and in JSON from an API server are lowered to equal engine objects.
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use api::lower::{LoweringCache, Source};
@@ -40,7 +40,7 @@ async fn check(client: &kube::Client, kind: &WatchedKind) -> Result<()> {
     let from_json: Vec<String> = from_json.collect();
     ensure!(!from_json.is_empty(), "there is none to compare");
 
-    // Controllers change objects meanwhile.
+    // Controllers may change an object between the two requests.
     let same = format!("?resourceVersion={version}&resourceVersionMatch=Exact");
     let bytes = list(client, kind, "application/vnd.kubernetes.protobuf", &same).await?;
     let mut rest = wire::strip_envelope(&bytes)?;
@@ -63,7 +63,7 @@ async fn check(client: &kube::Client, kind: &WatchedKind) -> Result<()> {
     }
 }
 
-/// What the engine is told of an object.
+/// Returns the engine's form of an object.
 fn shown(kind: &WatchedKind, object: Source<'_>) -> String {
     let (change, problems) = (kind.lower)(object, &mut LoweringCache::default());
     format!("{change:?} {problems:?}")

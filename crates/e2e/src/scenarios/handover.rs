@@ -21,11 +21,11 @@ const LOAD: LoadProfile = LoadProfile {
     pause: Duration::from_millis(100),
 };
 
-/// The time that a leader has until it is asked to stop.
+/// Time for which a leader leads before its SIGTERM.
 const HANDOVER_INTERVAL: std::ops::Range<Duration> =
     Duration::from_millis(500)..Duration::from_secs(2);
 
-/// Slow, refused and lost binds, by counts that have no common factor.
+/// Slow, refused and lost binds, at coprime intervals.
 const RULES: &[Rule] = &[
     Rule(RequestKind::Bind, 5, Fault::Delay(Duration::from_millis(1500))),
     Rule(RequestKind::Bind, 7, Fault::Answer(503)),
@@ -58,7 +58,7 @@ fn hand_over_repeatedly(bare: &BareControlPlane) -> Result<()> {
         let asked = Instant::now();
         replicas.stop(leader)?;
         stops.push(asked.elapsed());
-        // The other one takes over by itself; a new one takes the place of the old.
+        // The other replica takes over; a new process replaces the old one.
         replicas.launch(leader)?;
     }
     replicas.wait_for_leader()?;

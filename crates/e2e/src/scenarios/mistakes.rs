@@ -1,5 +1,5 @@
-//! Whatever is wrong when the scheduler starts and cannot pass, it ends soon, with one sentence that
-//! says what.
+//! A scheduler that is started with wrong files, servers or permissions exits soon, with one sentence
+//! that names the cause.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -13,21 +13,21 @@ use crate::schedulers::{self, DEFAULT_CONFIG};
 use crate::test_env::TestEnv;
 use controlplane::write_expired_client;
 
-/// Lines on standard error, at most: the sentence, and what the configuration is told.
+/// Maximum of lines on standard error: the sentence, and notes on the configuration.
 const LINES_MAX: usize = 6;
 
-/// One way to start it wrongly.
+/// A command line that must fail.
 struct Mistake {
     name: &'static str,
     kubeconfig: String,
     config: String,
-    /// What the sentence must say.
+    /// Texts that the sentence must contain.
     expected: &'static [&'static str],
 }
 
 pub(crate) fn run(env: &TestEnv) -> Result<()> {
     let mistakes = mistakes(env)?;
-    // All at once: some of them wait for an answer for a while.
+    // All at once, because some wait for a response until a timeout.
     let started: Result<Vec<_>> = mistakes.iter().map(|mistake| start(env, mistake)).collect();
     let mut children = started?;
     let mut wrong = Vec::new();
@@ -42,8 +42,8 @@ pub(crate) fn run(env: &TestEnv) -> Result<()> {
 }
 
 fn mistakes(env: &TestEnv) -> Result<Vec<Mistake>> {
-    env.kubectl(&["create", "serviceaccount", "nobody"])?;
-    let token = env.kubectl(&["create", "token", "nobody"])?;
+    env.kubectl(&["create", "serviceaccount", "powerless"])?;
+    let token = env.kubectl(&["create", "token", "powerless"])?;
     let server = &env.plane.server;
     let ca = env.plane.ca.clone();
     let other_ca = ca.with_file_name("etcd-ca.crt");
@@ -85,7 +85,7 @@ fn mistakes(env: &TestEnv) -> Result<Vec<Mistake>> {
         with(
             "no-rights",
             kubeconfig("no-rights", server, &ca, token.trim())?,
-            &["system:serviceaccount:mistakes:nobody", "nodes", "system:kube-scheduler"],
+            &["system:serviceaccount:mistakes:powerless", "nodes", "system:kube-scheduler"],
         ),
         with(
             "expired-client",

@@ -1,5 +1,5 @@
-//! What the scheduler tells over HTTPS, and to whom: client certificates of the cluster are good, by
-//! the word of the API server. And how long a pod took, in its annotation.
+//! The HTTPS endpoints of the scheduler, with the cluster's authentication and authorisation by client
+//! certificates; and the annotation with the latency of a pod.
 
 use std::path::Path;
 
@@ -51,15 +51,15 @@ pub(crate) fn run(env: &TestEnv) -> Result<()> {
         Ok(())
     })?;
 
-    // Known, but without the right; then with a certificate that has expired.
+    // First a user without the permission, then one whose certificate has expired.
     let other =
         ClientIdentity::new(env, "other", &certificates.join("kube-controller-manager.crt"), port)?;
     let error = format!("{:#}", other.read("/metrics").err().context("anybody may read metrics")?);
-    ensure!(error.contains("system:kube-controller-manager"), "it was told {error}");
+    ensure!(error.contains("system:kube-controller-manager"), "the error is {error}");
     write_expired_client(&env.plane.ca, &env.folder, "expired", "admin")?;
     let expired = ClientIdentity::new(env, "expired", &env.folder.join("expired.crt"), port)?;
     let error = format!("{:#}", expired.read("/metrics").err().context("it has expired")?);
-    ensure!(error.contains("Unauthorized") || error.contains("logged in"), "it was told {error}");
+    ensure!(error.contains("Unauthorized") || error.contains("logged in"), "the error is {error}");
     scheduler.stop()
 }
 
@@ -73,7 +73,7 @@ fn check_annotations(env: &TestEnv) -> Result<()> {
     Ok(())
 }
 
-/// Somebody with a client certificate of the cluster.
+/// A user with a client certificate of the cluster.
 struct ClientIdentity<'a> {
     env: &'a TestEnv<'a>,
     kubeconfig: String,
@@ -96,6 +96,6 @@ impl<'a> ClientIdentity<'a> {
     }
 
     fn read(&self, page: &str) -> Result<String> {
-        self.env.plane.kubectl(&["--kubeconfig", &self.kubeconfig, "get", "--raw", page])
+        Ok(self.env.plane.kubectl(&["--kubeconfig", &self.kubeconfig, "get", "--raw", page])?)
     }
 }

@@ -19,8 +19,7 @@ use crate::verdict::{Verdict, gaps, median_and_max};
 use controlplane::POLL_INTERVAL;
 use controlplane::tools::say;
 
-/// More than a replica may bind: it always has binds that wait for their turn, and goes on sending
-/// them when the partition has begun.
+/// More pods than a replica may bind at once, so that it still sends binds when the partition begins.
 const LOAD: LoadProfile = LoadProfile {
     pods: CAPACITY_PODS + 200,
     bound_min: CAPACITY_PODS - 240,
@@ -28,10 +27,10 @@ const LOAD: LoadProfile = LoadProfile {
     pause: Duration::from_millis(300),
 };
 
-/// The time that a leader has until it is partitioned.
+/// Time for which a leader leads before it is partitioned.
 const PARTITION_INTERVAL: Range<Duration> = Duration::from_millis(500)..Duration::from_secs(2);
 
-/// How long a partition takes, in the short and in the long form.
+/// Range of the duration of a partition, in the short and in the long form.
 const SHORT_PARTITION: Range<Duration> = Duration::from_secs(6)..Duration::from_secs(14);
 const LONG_PARTITION: Range<Duration> = Duration::from_secs(5)..Duration::from_secs(40);
 
@@ -141,7 +140,7 @@ fn partition_repeatedly(bare: &BareControlPlane) -> Result<()> {
     ledger.check()?;
     verdict.check()?;
     ensure!(twice.is_empty(), "{}", twice.join("\n"));
-    // One that lost the lease may just be ending.
+    // A process that lost the lease may not have exited yet.
     let leader = replicas.wait_for_leader()?;
     if replicas.take_ended(1 - leader)?.is_none() {
         replicas.stop(1 - leader)?;

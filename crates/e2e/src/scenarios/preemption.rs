@@ -1,4 +1,4 @@
-//! Preemption: who goes, who stays, and what is told about it.
+//! Preemption: the victims, the pods that stay, and the conditions and events about it.
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
@@ -19,10 +19,10 @@ pub(crate) fn run(env: &TestEnv) -> Result<()> {
         let healthy = &budget["status"]["currentHealthy"];
         if healthy == 1 { Ok(()) } else { bail!("healthy: {healthy}") }
     })?;
-    // There is no room for it, and it may not make any.
+    // It does not fit, and its policy forbids preemption.
     env.apply(OBJECTS, Some("e2e=polite"))?;
-    let told = env.wait_for_refusal("polite")?;
-    ensure!(told.contains("preemptionPolicy=Never"), "polite was told {told:?}");
+    let refusal = env.wait_for_refusal("polite")?;
+    ensure!(refusal.contains("preemptionPolicy=Never"), "polite was refused with {refusal:?}");
 
     let history = History::start(env)?;
     env.wait("the watch to begin", || {
@@ -44,14 +44,15 @@ fn check_victim(versions: &[Value]) -> Result<()> {
     let last = versions.last().context("the victim was never seen")?;
     let deleted = !text(last, "/metadata/deletionTimestamp").is_empty();
     ensure!(deleted, "the victim was not deleted: {last}");
-    let target = condition(last, "DisruptionTarget").context("the victim was not told why")?;
-    let told = (text(target, "/status"), text(target, "/reason"), text(target, "/message"));
+    let target = condition(last, "DisruptionTarget")
+        .context("the victim has no condition DisruptionTarget")?;
+    let found = (text(target, "/status"), text(target, "/reason"), text(target, "/message"));
     let expected = (
         "True",
         "PreemptionByScheduler",
         "default-scheduler: preempting to accommodate a higher priority pod",
     );
-    ensure!(told == expected, "the victim was told {told:?}");
+    ensure!(found == expected, "the victim's condition is {found:?}");
     Ok(())
 }
 
@@ -63,7 +64,7 @@ fn check_event(env: &TestEnv) -> Result<()> {
         let event = events.iter().find(|event| event["reason"] == "Preempted");
         let event = event.context("there is none")?;
         let (whom, what) = (text(event, "/involvedObject/name"), text(event, "/message"));
-        ensure!((whom, what) == ("open", &expected), "{whom} was told {what:?}");
+        ensure!((whom, what) == ("open", &expected), "{whom} got the event {what:?}");
         Ok(())
     })
 }

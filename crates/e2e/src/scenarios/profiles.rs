@@ -1,4 +1,4 @@
-//! Two profiles in one process, and pods that are for neither.
+//! Two profiles in one process, and pods of a third scheduler.
 
 use std::collections::BTreeSet;
 
@@ -15,8 +15,8 @@ pub(crate) fn run(env: &TestEnv) -> Result<()> {
     env.create("nodes", &equal_nodes("equal", NODES))?;
     env.wait_for_nodes(NODES)?;
     let scheduler = schedulers::jindou(env, CONFIG)?;
-    // First, so that there is every chance to look at it by mistake.
-    env.create("foreign", &[pod("foreign", "nobody")])?;
+    // Created first, so that a scheduler that ignores the name would bind it.
+    env.create("foreign", &[pod("foreign", "other-scheduler")])?;
 
     let spread = pods_of(env, "spread", "default-scheduler")?;
     let on: BTreeSet<_> = spread.iter().collect();
@@ -38,7 +38,7 @@ pub(crate) fn run(env: &TestEnv) -> Result<()> {
     scheduler.stop()
 }
 
-/// Nodes that differ in name only.
+/// Returns nodes that differ in name only.
 pub(crate) fn equal_nodes(prefix: &str, count: usize) -> Vec<Value> {
     let node = |index: usize| {
         let name = format!("{prefix}-{index}");
@@ -51,7 +51,7 @@ pub(crate) fn equal_nodes(prefix: &str, count: usize) -> Vec<Value> {
     (0..count).map(node).collect()
 }
 
-/// A pod that asks for an eighth of such a node.
+/// Returns a pod that requests an eighth of such a node.
 pub(crate) fn pod(name: &str, scheduler: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod",
@@ -66,7 +66,7 @@ pub(crate) fn pod(name: &str, scheduler: &str) -> Value {
     })
 }
 
-/// Creates four pods of a profile, and returns the nodes that they come to.
+/// Creates four pods of a profile and returns their nodes.
 pub(crate) fn pods_of(env: &TestEnv, prefix: &str, scheduler: &str) -> Result<Vec<String>> {
     let names: Vec<_> = (0..4).map(|index| format!("{prefix}-{index}")).collect();
     let pods: Vec<_> = names.iter().map(|name| pod(name, scheduler)).collect();
@@ -74,16 +74,16 @@ pub(crate) fn pods_of(env: &TestEnv, prefix: &str, scheduler: &str) -> Result<Ve
     env.wait_for_pods(&names.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// The profile of a pod is who speaks about it.
+/// Checks that the events of a pod name its profile.
 fn check_reporter(env: &TestEnv, pod: &str, scheduler: &str) -> Result<()> {
     env.wait(&format!("an event of {pod}"), || {
         let events = env.list("events")?;
-        let told = events.iter().any(|event| {
+        let found = events.iter().any(|event| {
             event["involvedObject"]["name"] == pod
                 && text(event, "/reportingComponent") == scheduler
                 && event["reason"] == "Scheduled"
         });
-        ensure!(told, "{scheduler} said nothing of {pod}");
+        ensure!(found, "{pod} has no event of {scheduler}");
         Ok(())
     })
 }

@@ -1,4 +1,4 @@
-//! A scheduler that dies in the middle of its work, and the next one.
+//! A scheduler is killed while pods are being bound, and restarted.
 
 use anyhow::{Result, bail, ensure};
 
@@ -12,7 +12,7 @@ use crate::test_env::TestEnv;
 pub(crate) const PODS: usize = 500;
 pub(crate) const NODES: usize = 50;
 
-/// Pods that are bound when the scheduler is killed, at least.
+/// Minimum of bound pods when the scheduler is killed.
 const BOUND_MIN: usize = 50;
 
 pub(crate) fn run(env: &TestEnv) -> Result<()> {
@@ -28,7 +28,7 @@ pub(crate) fn run(env: &TestEnv) -> Result<()> {
     let config = root().join(LIMITED_CONFIG);
     let first = schedulers::jindou_as(env, "first", &config, &[])?;
     kill_in_the_middle(env, &history, first)?;
-    // At once: requests of the first may still be under way.
+    // At once, while requests of the first process may still be in flight.
     let second = schedulers::jindou_as(env, "second", &config, &[])?;
     wait_until_all_run(env, PODS)?;
     placements::check(env)?;
@@ -37,7 +37,7 @@ pub(crate) fn run(env: &TestEnv) -> Result<()> {
     second.stop()
 }
 
-/// Kills a scheduler when it has bound some pods and not all.
+/// Kills a scheduler once it has bound some pods, but not all.
 pub(crate) fn kill_in_the_middle(
     env: &TestEnv,
     history: &History,
@@ -56,7 +56,7 @@ pub(crate) fn wait_for_some(env: &TestEnv, history: &History) -> Result<()> {
     })
 }
 
-/// Fails if all pods are bound: then what was done was not done in the middle.
+/// Fails if all pods are bound, because then the disturbance came too late.
 pub(crate) fn check_that_some_wait(env: &TestEnv) -> Result<()> {
     let pods = env.list("pods")?;
     let waits = pods.len() < PODS || pods.iter().any(|pod| pod["spec"]["nodeName"].is_null());

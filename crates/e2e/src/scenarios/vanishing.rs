@@ -10,7 +10,7 @@ use crate::history::History;
 use crate::test_env::{TestEnv, text};
 use crate::{placements, schedulers};
 
-/// Enough room for all pods when some nodes are gone.
+/// All pods fit even without the deleted nodes.
 const NODES: usize = 65;
 
 /// Nodes and pods that are deleted.
@@ -33,14 +33,14 @@ pub(crate) fn run(env: &TestEnv) -> Result<()> {
     delete(env, "nodes", gone.iter().map(String::as_str))?;
     let bound = history.bound();
     ensure!(bound < PODS, "all pods were bound before nodes were gone");
-    // All over the queue: some wait, some are being bound, some are.
+    // Spread over the queue: pending, in flight and bound pods.
     let chosen = pods.iter().step_by(PODS / GONE_PODS);
     delete(env, "pods", chosen.map(|pod| text(pod, "/metadata/name")))?;
     env.wait("all pods to run on nodes that there are", || {
         let there = env.list("nodes")?;
         let there: BTreeSet<_> = there.iter().map(|node| text(node, "/metadata/name")).collect();
         let pods = env.list("pods")?;
-        // What the kubelet and the controller for orphans do after minutes is done at once.
+        // kubelet and the pod garbage collector would delete these pods after minutes.
         let orphans = pods.iter().filter(|pod| {
             let on = text(pod, "/spec/nodeName");
             !on.is_empty() && !there.contains(on)

@@ -1,4 +1,4 @@
-//! Volumes that are bound, or made, when their pod is scheduled.
+//! Volumes that are bound, or provisioned, when their pod is scheduled.
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ pub(crate) fn run(env: &TestEnv) -> Result<()> {
     let scheduler = schedulers::jindou(env, schedulers::DEFAULT_CONFIG)?;
     env.apply(OBJECTS, Some("e2e=disks"))?;
     env.wait_for_nodes(2)?;
-    // Only one disk is large enough; the small claim fits on both, but then one is taken.
+    // Only one volume is large enough for the large claim; the small claim must leave it free.
     for (name, disk, node) in
         [("large", "large-disk", "large-node"), ("small", "small-disk", "small-node")]
     {
@@ -22,9 +22,9 @@ pub(crate) fn run(env: &TestEnv) -> Result<()> {
         check_bound(env, name, disk)?;
     }
     env.apply(OBJECTS, Some("e2e=late"))?;
-    let told = env.wait_for_refusal("late")?;
+    let refusal = env.wait_for_refusal("late")?;
     let expected = "2 node(s) didn't find available persistent volumes to bind";
-    ensure!(told.contains(expected), "late was told {told:?}");
+    ensure!(refusal.contains(expected), "late was refused with {refusal:?}");
     on_demand(env)?;
     scheduler.stop()
 }
@@ -39,7 +39,7 @@ fn check_bound(env: &TestEnv, claim: &str, disk: &str) -> Result<()> {
     Ok(())
 }
 
-/// We are the provisioner: once a node is selected we make the volume.
+/// Acts as the provisioner: creates the volume once a node is selected.
 fn on_demand(env: &TestEnv) -> Result<()> {
     env.apply(OBJECTS, Some("e2e=demand"))?;
     let selected = "/metadata/annotations/volume.kubernetes.io~1selected-node";
