@@ -161,6 +161,7 @@ const PURE_BANS: &[&str] = &[
 pub(crate) fn check() -> Result<()> {
     let members = members()?;
     let mut problems = Vec::new();
+    let mut used = BTreeSet::new();
     for member in &members {
         let Some(wall) = WALLS.iter().find(|wall| wall.name == member) else {
             if !WITHOUT_WALL.contains(&member.as_str()) {
@@ -172,12 +173,17 @@ pub(crate) fn check() -> Result<()> {
         let tree = output("cargo", &["tree", "-p", member, "-e", edges, "--prefix", "none"])?;
         problems.extend(dependency_problems(wall, &tree, &members));
         if wall.pure {
+            used.extend(names(&tree).map(str::to_owned));
             let path = format!("crates/{member}/clippy.toml");
             let text = std::fs::read_to_string(root().join(&path))
                 .with_context(|| format!("cannot read {path}"))?;
             let missing = PURE_BANS.iter().filter(|path| !text.contains(&format!("\"{path}\"")));
             problems.extend(missing.map(|banned| format!("{path} does not ban {banned}")));
         }
+    }
+    for external in EXTERNAL_CRATES.iter().filter(|external| !used.contains(external.name)) {
+        let ExternalCrate { name, purpose, .. } = external;
+        problems.push(format!("no pure crate uses {name} ({purpose}); remove its row"));
     }
     if !problems.is_empty() {
         bail!("dependency walls are broken:\n{}", problems.join("\n"));
@@ -196,9 +202,7 @@ fn members() -> Result<BTreeSet<String>> {
 
 /// Returns a line for each dependency in a tree of cargo that the wall does not allow.
 fn dependency_problems(wall: &Wall, tree: &str, members: &BTreeSet<String>) -> BTreeSet<String> {
-    // The first line is the crate itself.
-    let names = tree.lines().skip(1).filter_map(|line| line.split_whitespace().next());
-    let denied = names.filter(|name| {
+    let denied = names(tree).filter(|name| {
         if members.contains(*name) {
             !wall.ours.contains(name)
         } else {
@@ -206,6 +210,11 @@ fn dependency_problems(wall: &Wall, tree: &str, members: &BTreeSet<String>) -> B
         }
     });
     denied.map(|name| format!("{} must not depend on {name}", wall.name)).collect()
+}
+
+/// Returns the names of the dependencies in a tree of cargo, whose first line is the crate itself.
+fn names(tree: &str) -> impl Iterator<Item = &str> {
+    tree.lines().skip(1).filter_map(|line| line.split_whitespace().next())
 }
 
 fn is_allowed(wall: &Wall, name: &str) -> bool {

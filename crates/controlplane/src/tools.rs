@@ -35,7 +35,8 @@ pub(crate) fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {
-        text += &format!(": {cause}");
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
         next = cause.source();
     }
     text
