@@ -1,4 +1,4 @@
-//! Files made from the code: the references of plugins and flags, and the default configuration.
+//! Files generated from the code: the references of plugins and flags, and the default configuration.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::shell::root;
 
-/// Writes the generated files, or with `check` only tells whether they are current.
+/// Writes the generated files; with `check`, writes nothing and fails if one is not current.
 pub(crate) fn run(check: bool) -> Result<()> {
     let defaults = api::config::write(&api::config::defaults(api::config::Gates::default()));
     let files = [

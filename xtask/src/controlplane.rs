@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 pub(crate) use ::controlplane::{
     ControlPlane, POLL_INTERVAL, ProcessIdentity, SchedulerChoice, StartOptions, free_ports,
-    write_expired_client, write_private,
+    write_private,
 };
 
 use crate::shell::say;
@@ -26,17 +26,17 @@ pub(crate) struct ControlPlaneArgs {
 
 #[derive(clap::Subcommand)]
 enum ControlPlaneCommand {
-    /// Start one, which runs until it is ended with `down`. The first time all programs are built, which takes long.
+    /// Start one, which runs until `down`. The first start builds all programs, in about 20 minutes.
     Up {
         #[command(flatten)]
         plane: PlaneSelector,
-        /// Which scheduler to start.
+        /// Scheduler to start.
         #[arg(long, value_enum, default_value = "none")]
         scheduler: SchedulerChoice,
-        /// Let kwok play the kubelets of all nodes, which is the default.
+        /// Let kwok simulate the kubelets of all nodes, which is the default.
         #[arg(long, overrides_with = "no_kwok")]
         kwok: bool,
-        /// Leave nodes and pods as they are.
+        /// Start no kwok: nodes and pods keep their status.
         #[arg(long)]
         no_kwok: bool,
         #[command(flatten)]
@@ -47,18 +47,18 @@ enum ControlPlaneCommand {
         #[command(flatten)]
         plane: PlaneSelector,
     },
-    /// Tell what runs: the one that is named, or all without a name.
+    /// Show the state of the one that is named, or of all without a name.
     Status {
         #[command(flatten)]
         plane: PlaneSelector,
         #[command(flatten)]
         form: OutputArgs,
     },
-    /// Start one, let upstream's scheduler plane pods, tell what happened, and end it.
+    /// Start one, check that upstream's scheduler binds pods on it, and end it.
     Check,
 }
 
-/// Which control plane.
+/// The control plane that a command is for.
 #[derive(clap::Args)]
 struct PlaneSelector {
     /// Name of the control plane [default: default]
@@ -71,7 +71,7 @@ struct PlaneSelector {
 
 #[derive(clap::Args)]
 struct OutputArgs {
-    /// OutputArgs of the output.
+    /// Format of the output.
     #[arg(short, long, value_enum, default_value = "table")]
     output: OutputFormat,
 }
@@ -133,7 +133,7 @@ fn down(plane: &PlaneSelector) -> Result<()> {
     Ok(())
 }
 
-/// Succeeds when there is one and all that should run does.
+/// Returns [`ExitCode::SUCCESS`] if there is a control plane and all processes run.
 fn status(plane: &PlaneSelector, output: OutputFormat) -> Result<ExitCode> {
     let planes = if plane.name.is_some() || plane.folder.is_some() {
         ControlPlane::load(&plane.resolve()?.1)?.into_iter().collect()

@@ -1,7 +1,7 @@
-//! Instructions of one decision, counted by callgrind: the same on every run, unlike time.
+//! Instructions of one decision, counted by callgrind: equal on every run, unlike time.
 //!
-//! Each family is run twice, with a few and with more decisions. What the longer run needs more,
-//! divided by the decisions it makes more, is the price of one.
+//! Each family runs twice, with 50 and with 200 decisions. The difference of the instructions, divided by
+//! the difference of the decisions, is the cost of one.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::shell::{output, root, run as run_shown, say, target_folder};
 
-/// What is counted: families whose decisions take different ways through the engine.
+/// Families of decisions that take different paths through the engine.
 const FAMILIES: &[&str] = &[
     "SchedulingBasic",
     "SchedulingPodAntiAffinity",
@@ -29,16 +29,16 @@ const NODES: usize = 500;
 /// Decisions of the two runs. The first ones warm up and are not counted.
 const DECISIONS_PER_RUN: [usize; 2] = [50, 200];
 
-/// By how many percent a family may differ from what is committed.
+/// Tolerated difference from the committed count, in percent.
 const TOLERANCE_PERCENT: u64 = 10;
 
-/// Where the committed numbers are.
+/// File of the committed counts.
 const COUNTS_FILE: &str = "bench/instructions.json";
 
 /// Instructions per decision by family.
 type InstructionCounts = BTreeMap<String, u64>;
 
-/// InstructionCounts, and compares with the committed numbers or commits to the new ones.
+/// Counts, and compares with the committed counts or, with `bless`, replaces them.
 pub(crate) fn run(bless: bool) -> Result<ExitCode> {
     if !find_valgrind() {
         bail!("{VALGRIND_MISSING}");
@@ -54,7 +54,7 @@ pub(crate) fn run(bless: bool) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The comparison as one of the tests. With `all`, a machine that cannot count is a failure.
+/// Runs the comparison as one of the tests. With `all`, a machine without valgrind is a failure.
 pub(crate) fn check(all: bool) -> Result<()> {
     say("instructions of one decision");
     if !find_valgrind() {
@@ -71,7 +71,7 @@ pub(crate) fn check(all: bool) -> Result<()> {
 
 pub(crate) const VALGRIND_MISSING: &str = "Valgrind was not found: it counts instructions. Install it, such as by `apt-get install valgrind`";
 
-/// Whether there is valgrind; tries to install it where that is allowed.
+/// Returns `true` if valgrind is there; tries to install it as root on Debian.
 pub(crate) fn find_valgrind() -> bool {
     let present = || output("valgrind", &["--version"]).is_ok();
     if present() {
@@ -84,7 +84,7 @@ pub(crate) fn find_valgrind() -> bool {
     say("installing valgrind, once");
     let install =
         || run_shown("apt-get", &["install", "--yes", "--no-install-recommends", "valgrind"]);
-    // A fresh machine does not know its packages yet.
+    // A new container has no package lists yet.
     let installed =
         install().or_else(|_| run_shown("apt-get", &["update"]).and_then(|()| install()));
     installed.is_ok() && present()
@@ -109,7 +109,7 @@ fn count() -> Result<InstructionCounts> {
     Ok(counts)
 }
 
-/// All instructions of a run of the program that makes some decisions.
+/// Returns the instructions of a run of the program with a number of decisions.
 fn instructions(target: &Path, family: &str, decisions: usize) -> Result<u64> {
     let mut profile = std::ffi::OsString::from("--callgrind-out-file=");
     profile.push(target.join("instructions.callgrind"));
@@ -119,7 +119,7 @@ fn instructions(target: &Path, family: &str, decisions: usize) -> Result<u64> {
         .arg(profile)
         .arg(target.join("release/jindou-bench"))
         .args(["work", "--family", family, "--nodes", &nodes, "--pods", &pods])
-        // The size of the environment moves the stack, and that moves a few instructions.
+        // The size of the environment shifts the stack, which changes the count by a few instructions.
         .env_clear()
         .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
         .output()
@@ -131,13 +131,13 @@ fn instructions(target: &Path, family: &str, decisions: usize) -> Result<u64> {
     collected(&said).with_context(|| format!("valgrind counted nothing: {said}"))
 }
 
-/// The number in callgrind's line `==1234== Collected : 26758697`.
+/// Returns the number in callgrind's line `==1234== Collected : 26758697`.
 fn collected(said: &str) -> Option<u64> {
     let number = said.lines().find_map(|line| line.split_once("Collected :"))?.1;
     number.trim().parse().ok()
 }
 
-/// The committed numbers; none when there is no file yet.
+/// Returns the committed counts, none if there is no file.
 fn read() -> Result<InstructionCounts> {
     match std::fs::read_to_string(root().join(COUNTS_FILE)) {
         Ok(text) => serde_json::from_str(&text)
@@ -156,26 +156,26 @@ fn write(counts: &InstructionCounts) -> Result<()> {
     std::fs::write(path, text).with_context(|| format!("cannot write {COUNTS_FILE}"))
 }
 
-/// Shows what was counted; fails when a family needs too many.
+/// Prints the counts; fails if a family exceeds its committed count by more than the tolerance.
 fn compare(counted: &InstructionCounts, committed: &InstructionCounts) -> Result<()> {
     say(&table(counted, committed));
     let (better, wrong) = judge(counted, committed);
     if !better.is_empty() {
         say(&format!(
-            "Better than committed: {}. Keep it so: `cargo xtask instructions --bless`",
+            "Better than committed: {}. Commit to it: `cargo xtask instructions --bless`",
             better.join(", ")
         ));
     }
     if !wrong.is_empty() {
         bail!(
-            "{}\nIf that is meant, run `cargo xtask instructions --bless` and say why in the commit",
+            "{}\nIf this is intended, run `cargo xtask instructions --bless` and give the reason in the commit",
             wrong.join("\n")
         );
     }
     Ok(())
 }
 
-/// Families that became better, and what is wrong with others.
+/// Returns the families that improved, and problems of others.
 fn judge<'a>(
     counted: &'a InstructionCounts,
     committed: &'a InstructionCounts,
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_percent_are_allowed() {
+    fn ten_percent_are_tolerated() {
         for (now, better, wrong) in [
             (889, true, false),
             (900, false, false),
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told() {
+    fn problems_name_the_family_and_both_counts() {
         let (counted, committed) =
             (counts(&[("A", 1500), ("B", 1)]), counts(&[("A", 1000), ("C", 1)]));
         assert_eq!(
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn the_total_is_found_in_what_callgrind_says() {
+    fn the_total_is_read_from_the_output_of_callgrind() {
         let said = "==7== Events    : Ir\n==7== Collected : 26758697\n==7== \n";
         assert_eq!(collected(said), Some(26_758_697));
         assert_eq!(collected("==7== Events    : Ir\n"), None);

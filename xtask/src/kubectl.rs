@@ -1,15 +1,15 @@
-//! The same `kubectl` commands on upstream's control plane and on the sandbox: both must say the same.
+//! Runs the same `kubectl` commands on upstream's control plane and on the sandbox and compares the output.
 //!
 //! ```text
 //!                 ┌─▶ upstream's control plane ─▶ output, error output, exit code ─┐
-//! script, a line ─┤                                                                ├─▶ normalizer normalized_output ─▶ diff ─▶ known?
+//! script, a line ─┤                                                                ├─▶ normalise ─▶ diff ─▶ known?
 //!                 └─▶ `jindou up` ──────────────▶ output, error output, exit code ─┘
 //! ```
 //!
-//! Jindou schedules on both, so that the scheduler is no difference. What may differ is known line by
-//! line with its reason in `conformance/kubectl/differences.yaml`; what is known and does not differ
-//! any more is a failure too. Controllers of both sides work at their own pace: a command that only
-//! is_read_only is asked again for a while before its answers differ.
+//! Jindou schedules on both, so that the scheduler makes no difference. Known differences are listed line
+//! by line with their reasons in `conformance/kubectl/differences.yaml`; a listed difference that does
+//! not occur is a failure too. Controllers of the two sides differ in speed, so a command that only
+//! reads is repeated for up to 15 s before its outputs count as different.
 
 mod differences;
 mod normalizer;
@@ -25,19 +25,19 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 
 use crate::controlplane::POLL_INTERVAL;
-use crate::shell::{root, run as run_shown, say, target_folder};
+use crate::shell::{root, say};
 use differences::{Comparison, KnownDifferences};
 use normalizer::Normalizer;
 use script::{KubectlCommand, Script, ScriptStep, StepKind};
 use sides::{CommandOutput, Sides};
 
-/// Where script, files and known differences are.
+/// Folder of the script, its files and the known differences.
 const FOLDER: &str = "conformance/kubectl";
 
-/// How long controllers may record until both sides are in the same state.
+/// Time for the controllers of both sides to reach the same state.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Run one script of kubectl commands on upstream's control plane and on the sandbox, and compare what they say.
+/// Run one script of kubectl commands on upstream's control plane and on the sandbox, and compare the output.
 #[derive(Default, clap::Args)]
 pub(crate) struct KubectlOptions {
     /// Show what both sides output, for every command.
@@ -45,31 +45,30 @@ pub(crate) struct KubectlOptions {
     show: bool,
 }
 
-/// What the commands came to.
+/// Counts of the results of all commands.
 #[derive(Default)]
 struct ScriptOutcome {
     same: usize,
     as_listed: usize,
-    /// How many had to be asked again until both sides were in the same state.
+    /// Commands that were repeated until both sides were in the same state.
     settled: usize,
-    /// What differs unexpected, as it is shown.
+    /// Unlisted differences, as they are shown.
     unexpected: Vec<String>,
 }
 
-/// Runs the script; succeeds if all commands answer same, or differ as known.
+/// Runs the script. Returns [`ExitCode::SUCCESS`] if all outputs are equal or differ as listed.
 pub(crate) fn run(options: &KubectlOptions) -> Result<ExitCode> {
     let folder = root().join(FOLDER);
     let script = Script::parse(&read(&folder.join("script.txt"))?)?;
     let known = KnownDifferences::parse(&read(&folder.join("differences.yaml"))?)?;
     known.check_commands(&script)?;
-    run_shown("cargo", &["build", "--package", "cli", "--bin", "jindou"])?;
-    let jindou = target_folder()?.join("debug/jindou");
+    let jindou = e2e::build_jindou()?;
     let began = Instant::now();
     let sides = Sides::start(&jindou, &folder.join("files"))?;
     say(&format!("both sides answer after {:.1?}", began.elapsed()));
     let outcome = run_script(&script, &sides, &known, options)?;
     sides.stop()?;
-    // Once more, since nobody finds them among so many lines.
+    // Shown again at the end, after hundreds of other lines.
     for shown in &outcome.unexpected {
         say(shown);
     }
@@ -130,7 +129,7 @@ fn run_script(
     Ok(outcome)
 }
 
-/// All that a command output in one text, without what differs from run to run.
+/// Returns all output of a command as one text, without the parts that differ from run to run.
 fn normalized_output(normalizer: &Normalizer, output: &CommandOutput, sorted: bool) -> String {
     let mut text = String::new();
     for (mark, stream) in [("", &output.output), ("stderr: ", &output.errors)] {

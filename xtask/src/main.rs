@@ -4,7 +4,6 @@ mod ci;
 mod codegen;
 mod conformance;
 mod controlplane;
-mod e2e;
 mod instructions;
 mod kubectl;
 mod protobuf;
@@ -28,11 +27,17 @@ struct XtaskArgs {
 enum XtaskCommand {
     /// Everything that CI checks: format, lints, dependencies, generated files, all tests.
     Ci,
+    /// The checks of CI that are not tests: format, tidy, walls, typos, dependencies, lints, docs.
+    Gates {
+        /// Run only this gate; may be given several times.
+        #[arg(long, value_name = "NAME")]
+        only: Vec<String>,
+    },
     /// Every test that this machine can run.
     Test,
-    /// Write the files that are made from the code.
+    /// Write the files that are generated from the code.
     Codegen {
-        /// Only tell whether they are current.
+        /// Write nothing, and fail if a file is not current.
         #[arg(long)]
         check: bool,
     },
@@ -41,7 +46,7 @@ enum XtaskCommand {
     E2e(e2e::E2eOptions),
     /// Count the instructions of one decision and compare them with the committed numbers.
     Instructions {
-        /// Commit to what is counted now.
+        /// Write the counts of now as the committed numbers.
         #[arg(long)]
         bless: bool,
     },
@@ -51,6 +56,7 @@ enum XtaskCommand {
 fn main() -> anyhow::Result<ExitCode> {
     match XtaskArgs::parse().command {
         XtaskCommand::Ci => ci::ci(),
+        XtaskCommand::Gates { only } => ci::gates(&only).map(|()| ExitCode::SUCCESS),
         XtaskCommand::Test => ci::test(false),
         XtaskCommand::Codegen { check } => codegen::run(check).map(|()| ExitCode::SUCCESS),
         XtaskCommand::Conformance(options) => compare(&options),
@@ -65,7 +71,7 @@ fn compare(options: &conformance::ConformanceOptions) -> anyhow::Result<ExitCode
     conformance::run(options, Some(cli::explain::case))
 }
 
-/// Compares fresh random cases with upstream.
+/// Compares new random cases with upstream.
 fn compare_fresh(cases: u64) -> anyhow::Result<ExitCode> {
     let cases = cases.to_string();
     match XtaskArgs::parse_from(["xtask", "conformance", "--cases", &cases]).command {

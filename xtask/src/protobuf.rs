@@ -1,4 +1,4 @@
-//! The fields that are read from Kubernetes' protobuf form, compared with its definitions.
+//! Compares the table of protobuf field numbers with Kubernetes' definitions.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,7 +8,7 @@ use api::protobuf::{Field, Message, Shape, schema};
 
 use crate::shell::output_in;
 
-/// Definitions, each in its module. Where two have a message of the same name, the first counts.
+/// Definitions, by module and folder. Of messages with equal names, the first counts.
 const DEFINITIONS: &[(&str, &str)] = &[
     ("k8s.io/apimachinery", "pkg/apis/meta/v1"),
     ("k8s.io/api", "core/v1"),
@@ -18,7 +18,7 @@ const DEFINITIONS: &[(&str, &str)] = &[
     ("k8s.io/api", "resource/v1"),
 ];
 
-/// A field as it is defined: `repeated`, its type, its number.
+/// A field of a definition: rule (`optional`, `repeated`, `map`), type, number.
 type FieldDefinition = (String, String, u32);
 
 /// Compares all messages with the definitions of the version that the oracle is built from.
@@ -48,7 +48,7 @@ pub(crate) fn check(oracle: &Path, go: &str) -> Result<()> {
     Ok(())
 }
 
-/// What is wrong with a field, if anything is.
+/// Returns the problem of a field, or `None` if it is as defined.
 fn differs(
     message: &Message,
     field: &Field,
@@ -79,7 +79,7 @@ fn type_name(shape: &Shape) -> &str {
     }
 }
 
-/// Messages and their fields.
+/// Returns messages and their fields.
 fn parse(text: &str) -> BTreeMap<String, BTreeMap<String, FieldDefinition>> {
     let mut messages = BTreeMap::new();
     let mut current: Option<(String, BTreeMap<String, FieldDefinition>)> = None;
@@ -96,7 +96,7 @@ fn parse(text: &str) -> BTreeMap<String, BTreeMap<String, FieldDefinition>> {
     messages
 }
 
-/// `optional string name = 1;` or `map<string, string> labels = 11;`.
+/// Reads a line such as `optional string name = 1;` or `map<string, string> labels = 11;`.
 fn parse_field(line: &str) -> Option<(String, FieldDefinition)> {
     let (declared, number) = line.trim().strip_suffix(';')?.split_once(" = ")?;
     let (kind, name) = declared.rsplit_once(' ')?;

@@ -376,7 +376,7 @@ async fn start_upstream() -> Result<RunningControlPlane> {
         controllers: false,
         ..StartOptions::owned(SchedulerChoice::None)?
     };
-    tokio::task::spawn_blocking(move || ControlPlane::start(&options)).await?
+    Ok(tokio::task::spawn_blocking(move || ControlPlane::start(&options)).await??)
 }
 
 fn close(runs: &[Run]) -> Vec<Closing> {

@@ -1,19 +1,39 @@
 //! Builds the programs of a control plane from their Go modules, once, into the cache.
 //!
 //! `conformance/controlplane` pins every module by version and checksum. The pins are compiled in, so
-//! that a program that was built somewhere else can do this too. Nothing is taken ready-made.
+//! that a binary can build them without the checkout. No prebuilt program is downloaded.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 use std::time::Instant;
 
-use anyhow::{Context as _, Result, bail};
+use crate::files::FileError;
+use crate::tools::{NoCacheFolder, cache, go, say};
 
-use crate::tools::{cache, go, say};
+/// A program of the control plane could not be built.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    #[error(transparent)]
+    Cache(#[from] NoCacheFolder),
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error(
+        "the control plane is built with Go: install it (https://go.dev/dl) and put it on the path"
+    )]
+    GoNotFound,
+    #[error("cannot start go")]
+    StartGo(#[source] std::io::Error),
+    #[error("go build of {package} in {} failed: {status}", folder.display())]
+    GoBuild { package: &'static str, folder: PathBuf, status: ExitStatus },
+    #[error("go.mod of {module} does not require {dependency}")]
+    Pin { module: &'static str, dependency: &'static str },
+}
 
-/// One Go module that requires a program.
+type Result<T> = std::result::Result<T, BuildError>;
+
+/// A Go module that pins programs by requiring them.
 struct Module {
     name: &'static str,
     requires: &'static str,
@@ -42,7 +62,7 @@ const KWOK: Module = module!("kwok");
 const VERSION_PACKAGES: [&str; 2] =
     ["k8s.io/component-base/version", "k8s.io/client-go/pkg/version"];
 
-/// Every program: its name, its Go module and its package.
+/// All programs: name, Go module, package.
 const PROGRAMS: &[(&str, &Module, &str)] = &[
     ("etcd", &ETCD, "go.etcd.io/etcd/server/v3"),
     ("kube-apiserver", &KUBERNETES, "k8s.io/kubernetes/cmd/kube-apiserver"),
@@ -59,18 +79,18 @@ struct Versions {
     kwok: String,
 }
 
-/// The folder that holds all programs, if they are built.
+/// Returns the folder of all programs, or `None` if one is not built yet.
 pub fn installed_programs() -> Result<Option<PathBuf>> {
     let bin = folder(&versions()?)?;
     Ok(is_complete(&bin).then_some(bin))
 }
 
-/// Builds what is not built yet and returns the folder that holds all programs.
+/// Builds the programs that are missing and returns the folder of all.
 pub fn build_programs() -> Result<PathBuf> {
     let versions = versions()?;
     let bin = folder(&versions)?;
     let kubernetes = &versions.kubernetes;
-    fs::create_dir_all(&bin).with_context(|| format!("cannot make {}", bin.display()))?;
+    fs::create_dir_all(&bin).map_err(FileError::at("make", &bin))?;
     if is_complete(&bin) {
         return Ok(bin);
     }
@@ -93,13 +113,13 @@ fn is_complete(bin: &Path) -> bool {
     PROGRAMS.iter().all(|(name, _, _)| bin.join(name).exists())
 }
 
-/// One run builds, others wait for it. The system lets go of the lock when the run ends in any way.
+/// Locks the folder for one build at a time. The system releases the lock when the process ends.
 fn lock(bin: &Path) -> Result<File> {
     let path = bin.with_file_name("lock");
-    let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+    let file = File::create(&path).map_err(FileError::at("write", &path))?;
     if file.try_lock().is_err() {
         say("waiting for another run that builds the control plane");
-        file.lock().with_context(|| format!("cannot lock {}", path.display()))?;
+        file.lock().map_err(FileError::at("lock", &path))?;
     }
     Ok(file)
 }
@@ -108,19 +128,19 @@ fn build_one(
     bin: &Path,
     name: &str,
     module: &Module,
-    package: &str,
+    package: &'static str,
     kubernetes: &str,
 ) -> Result<()> {
-    let go = go().context(
-        "the control plane is built with Go: install it (https://go.dev/dl) and put it on the path",
-    )?;
+    let go = go().ok_or(BuildError::GoNotFound)?;
     let folder = bin.with_file_name("modules").join(module.name);
-    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    fs::write(folder.join("go.mod"), module.requires)?;
-    fs::write(folder.join("go.sum"), module.checksums)?;
+    fs::create_dir_all(&folder).map_err(FileError::at("make", &folder))?;
+    for (name, text) in [("go.mod", module.requires), ("go.sum", module.checksums)] {
+        let path = folder.join(name);
+        fs::write(&path, text).map_err(FileError::at("write", &path))?;
+    }
     say(&format!("building {name}, once (some minutes)"));
     let began = Instant::now();
-    // Built under another name first, so that an interrupted build leaves nothing that looks whole.
+    // Renamed when it is complete, so that an interrupted build is not taken for a program.
     let partial = bin.join(format!("{name}.partial"));
     let status = Command::new(go)
         .args(["build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags"])
@@ -132,19 +152,21 @@ fn build_one(
         .env("CGO_ENABLED", "0")
         .env("GOWORK", "off")
         .status()
-        .context("cannot start go")?;
+        .map_err(BuildError::StartGo)?;
     if !status.success() {
         let _ = fs::remove_file(&partial);
-        bail!("go build of {package} in {} failed: {status}", folder.display());
+        return Err(BuildError::GoBuild { package, folder, status });
     }
-    fs::rename(&partial, bin.join(name))?;
-    let bytes = bin.join(name).metadata()?.len();
+    let built = bin.join(name);
+    fs::rename(&partial, &built).map_err(FileError::at("write", &built))?;
+    let bytes = built.metadata().map_err(FileError::at("read", &built))?.len();
     let seconds = began.elapsed().as_secs();
     say(&format!("built {name} in {seconds} s, {} MiB", bytes >> 20));
     Ok(())
 }
 
-/// Leaves out debugging data and sets the version; programs without these packages ignore the setting.
+/// Returns flags that omit debugging data and set the version. A program without the packages of the
+/// version ignores them.
 fn linker_flags(kubernetes: &str) -> String {
     let mut parts = kubernetes.trim_start_matches('v').split('.');
     let (major, minor) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
@@ -163,9 +185,9 @@ fn linker_flags(kubernetes: &str) -> String {
 }
 
 fn versions() -> Result<Versions> {
-    let read = |module: &Module, dependency: &str| -> Result<String> {
+    let read = |module: &Module, dependency| {
         required(module.requires, dependency)
-            .with_context(|| format!("go.mod of {} does not require {dependency}", module.name))
+            .ok_or(BuildError::Pin { module: module.name, dependency })
     };
     Ok(Versions {
         kubernetes: read(&KUBERNETES, "k8s.io/kubernetes")?,
@@ -174,7 +196,7 @@ fn versions() -> Result<Versions> {
     })
 }
 
-/// The version of a dependency that a `go.mod` requires.
+/// Returns the version of a dependency that a `go.mod` requires.
 fn required(text: &str, dependency: &str) -> Option<String> {
     let mut words = text.lines().map(|line| {
         let line = line.trim_start_matches("require ");

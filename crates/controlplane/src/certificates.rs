@@ -1,24 +1,39 @@
-//! The certificates of a control plane, made anew for each one and thrown away with it.
+//! Certificates and keys of a control plane, generated for each one.
 
-use std::fs::OpenOptions;
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context as _, Result};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
 };
 
-/// How long certificates are valid: longer than anybody keeps a control plane for tests.
+use crate::files::{FileError, write_private};
+
+/// A certificate could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum CertificateError {
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error("cannot generate a key")]
+    GenerateKey(#[source] rcgen::Error),
+    #[error("cannot read the key of the authority")]
+    ParseKey(#[source] rcgen::Error),
+    #[error("a certificate cannot hold the names {0:?}")]
+    Names(Vec<String>, #[source] rcgen::Error),
+    #[error("cannot sign the certificate {0}")]
+    Sign(String, #[source] rcgen::Error),
+}
+
+type Result<T> = std::result::Result<T, CertificateError>;
+
+/// Validity of certificates, longer than a control plane for tests is kept.
 const VALIDITY: Duration = Duration::from_hours(30 * 24);
 
-/// How far clocks may differ.
+/// Tolerance for clocks that differ.
 const SKEW: Duration = Duration::from_hours(1);
 
-/// Names that the API server is reached by, from outside and inside of the cluster.
+/// Names of the API server, outside and inside of the cluster.
 const SERVER_NAMES: &[&str] = &[
     "127.0.0.1",
     "localhost",
@@ -29,7 +44,7 @@ const SERVER_NAMES: &[&str] = &[
     super::components::SERVICE_ADDRESS,
 ];
 
-/// Who gets a client certificate of the cluster: file, user, group.
+/// Client certificates of the cluster: file, user, group.
 const CLIENTS: &[(&str, &str, Option<&str>)] = &[
     ("admin", "admin", Some("system:masters")),
     ("kube-controller-manager", "system:kube-controller-manager", None),
@@ -39,8 +54,8 @@ const CLIENTS: &[(&str, &str, Option<&str>)] = &[
 
 /// Writes all certificates and keys into a folder, as `NAME.crt` and `NAME.key`.
 ///
-/// Etcd has an authority of its own, so that users of the cluster cannot go around the API server;
-/// so have API servers that stand behind it, since who it vouches for can speak for every user.
+/// Etcd has its own authority, so that users of the cluster cannot bypass the API server. So has the
+/// front proxy of aggregated API servers, whose certificate can impersonate every user.
 pub(crate) fn write(folder: &Path) -> Result<()> {
     let cluster = Authority::new(folder, "ca")?;
     cluster.issue(folder, "kube-apiserver", &server("kube-apiserver", SERVER_NAMES)?)?;
@@ -52,26 +67,18 @@ pub(crate) fn write(folder: &Path) -> Result<()> {
     store.issue(folder, "etcd-client", &client("kube-apiserver", None)?)?;
     let front = Authority::new(folder, "front-proxy-ca")?;
     front.issue(folder, "front-proxy", &client("front-proxy", None)?)?;
-    let accounts = KeyPair::generate().context("cannot make a key for service accounts")?;
+    let accounts = generate_key()?;
     write_private(&folder.join("service-accounts.pub"), &accounts.public_key_pem())?;
-    write_private(&folder.join("service-accounts.key"), &accounts.serialize_pem())
+    write_private(&folder.join("service-accounts.key"), &accounts.serialize_pem())?;
+    Ok(())
 }
 
-/// Writes a file that only its owner may read.
-pub fn write_private(path: &Path, text: &str) -> Result<()> {
-    let mut options = OpenOptions::new();
-    let file = options.write(true).create(true).truncate(true).mode(0o600).open(path);
-    file.and_then(|mut file| file.write_all(text.as_bytes()))
-        .with_context(|| format!("cannot write {}", path.display()))
-}
-
-/// Writes a client certificate of a cluster that has expired, and its key, as `NAME.crt` and
-/// `NAME.key`, to see what comes of it. `ca` is the certificate of the cluster's authority.
+/// Writes a client certificate that has expired, and its key, as `NAME.crt` and `NAME.key`, for tests
+/// of its rejection. `ca` is the certificate of the cluster's authority.
 pub fn write_expired_client(ca: &Path, folder: &Path, name: &str, user: &str) -> Result<()> {
-    let key = ca.with_extension("key");
-    let key =
-        std::fs::read_to_string(&key).with_context(|| format!("cannot read {}", key.display()))?;
-    let key = KeyPair::from_pem(&key).context("the key of the authority cannot be read")?;
+    let path = ca.with_extension("key");
+    let key = std::fs::read_to_string(&path).map_err(FileError::at("read", &path))?;
+    let key = KeyPair::from_pem(&key).map_err(CertificateError::ParseKey)?;
     let authority = Authority(Issuer::new(Authority::params("ca")?, key));
     let mut params = client(user, None)?;
     let now = SystemTime::now();
@@ -83,9 +90,10 @@ struct Authority(Issuer<'static, KeyPair>);
 
 impl Authority {
     fn new(folder: &Path, name: &str) -> Result<Self> {
-        let key = KeyPair::generate().context("cannot make a key")?;
+        let key = generate_key()?;
         let params = Self::params(name)?;
-        let certificate = params.self_signed(&key)?;
+        let certificate =
+            params.self_signed(&key).map_err(|e| CertificateError::Sign(name.to_owned(), e))?;
         write_private(&folder.join(format!("{name}.crt")), &certificate.pem())?;
         write_private(&folder.join(format!("{name}.key")), &key.serialize_pem())?;
         Ok(Self(Issuer::new(params, key)))
@@ -99,18 +107,23 @@ impl Authority {
     }
 
     fn issue(&self, folder: &Path, file: &str, params: &CertificateParams) -> Result<()> {
-        let key = KeyPair::generate().context("cannot make a key")?;
+        let key = generate_key()?;
         let certificate = params
             .signed_by(&key, &self.0)
-            .with_context(|| format!("cannot make the certificate {file}"))?;
+            .map_err(|e| CertificateError::Sign(file.to_owned(), e))?;
         write_private(&folder.join(format!("{file}.crt")), &certificate.pem())?;
-        write_private(&folder.join(format!("{file}.key")), &key.serialize_pem())
+        write_private(&folder.join(format!("{file}.key")), &key.serialize_pem())?;
+        Ok(())
     }
+}
+
+fn generate_key() -> Result<KeyPair> {
+    KeyPair::generate().map_err(CertificateError::GenerateKey)
 }
 
 fn server(name: &str, names: &[&str]) -> Result<CertificateParams> {
     let mut params = subject(name, names)?;
-    // Members of etcd are clients of each other with the same certificate.
+    // Members of etcd use the same certificate as clients of each other.
     params.extended_key_usages =
         vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
     Ok(params)
@@ -127,8 +140,8 @@ fn client(user: &str, group: Option<&str>) -> Result<CertificateParams> {
 
 fn subject(name: &str, names: &[&str]) -> Result<CertificateParams> {
     let names: Vec<_> = names.iter().copied().map(str::to_owned).collect();
-    let mut params =
-        CertificateParams::new(names).context("a name that no certificate can hold")?;
+    let mut params = CertificateParams::new(names.clone())
+        .map_err(|error| CertificateError::Names(names, error))?;
     let now = SystemTime::now();
     params.not_before = (now - SKEW).into();
     params.not_after = (now + VALIDITY).into();

@@ -1,23 +1,22 @@
-//! How each program of a control plane is started.
+//! Ports, kubeconfigs and arguments of the programs of a control plane.
 
 use std::path::Path;
 
-use anyhow::Result;
 use serde_json::json;
 
-use super::certificates::write_private;
-use super::ports;
+use crate::files::{FileError, write_private};
+use crate::ports::{self, NoFreePort};
 
-/// Addresses of services.
+/// Range of service addresses.
 const SERVICE_RANGE: &str = "10.0.0.0/16";
 
-/// The first address of the services, which is that of the API server inside of the cluster.
+/// First address of the range, which is that of the API server inside of the cluster.
 pub(crate) const SERVICE_ADDRESS: &str = "10.0.0.1";
 
-/// Addresses that kwok gives to pods.
+/// Range of pod addresses, assigned by kwok.
 const POD_RANGE: &str = "10.244.0.1/16";
 
-/// What kwok does with nodes and pods, as its configuration file.
+/// Configuration of kwok: the stages of nodes and pods.
 pub(crate) const STAGES: &str = include_str!("../../../conformance/controlplane/kwok/stages.yaml");
 
 /// Ports of one control plane, all on loopback.
@@ -32,12 +31,12 @@ pub(crate) struct Ports {
 }
 
 impl Ports {
-    pub(crate) fn free() -> Result<Self> {
+    pub(crate) fn free() -> Result<Self, NoFreePort> {
         let [etcd, etcd_peer, apiserver, controller_manager, kwok, scheduler] = ports::free()?;
         Ok(Self { etcd, etcd_peer, apiserver, controller_manager, kwok, scheduler })
     }
 
-    /// The port that a program listens on once it works.
+    /// Returns the port that a program listens on once it works.
     pub(crate) fn of(self, program: &str) -> u16 {
         match program {
             "etcd" => self.etcd,
@@ -49,13 +48,13 @@ impl Ports {
     }
 }
 
-/// Address of the API server.
+/// Returns the address of the API server.
 pub(crate) fn server(ports: Ports) -> String {
     format!("https://127.0.0.1:{}", ports.apiserver)
 }
 
-/// Writes `NAME.kubeconfig` for each of the users.
-pub(crate) fn write_kubeconfigs(folder: &Path, server: &str) -> Result<()> {
+/// Writes `NAME.kubeconfig` for each user.
+pub(crate) fn write_kubeconfigs(folder: &Path, server: &str) -> Result<(), FileError> {
     for user in ["admin", "kube-controller-manager", "kube-scheduler", "kwok"] {
         let file = |name: &str| folder.join("certificates").join(name);
         // JSON is YAML, and paths instead of contents keep keys in one place.
@@ -78,7 +77,7 @@ pub(crate) fn write_kubeconfigs(folder: &Path, server: &str) -> Result<()> {
     Ok(())
 }
 
-/// Arguments of a program whose state is in a folder.
+/// Returns the arguments of a program whose state is in a folder.
 pub(crate) fn arguments(program: &str, folder: &Path, ports: Ports) -> Vec<String> {
     let file = |name: &str| folder.join(name).display().to_string();
     let secret = |name: &str| file(&format!("certificates/{name}"));
@@ -103,9 +102,9 @@ pub(crate) fn arguments(program: &str, folder: &Path, ports: Ports) -> Vec<Strin
                 ("peer-key-file", secret("etcd.key")),
                 ("peer-trusted-ca-file", secret("etcd-ca.crt")),
                 ("peer-client-cert-auth", "true".into()),
-                // The data is thrown away, so it need not survive a power cut.
+                // The data is deleted afterwards, so it need not survive a power failure.
                 ("unsafe-no-fsync", "true".into()),
-                // Room for load tests: eight gibibytes, the most that etcd advises.
+                // For load tests: 8 GiB, the largest size that etcd recommends.
                 ("quota-backend-bytes", (8_u64 << 30).to_string()),
                 ("log-level", "warn".into()),
             ]

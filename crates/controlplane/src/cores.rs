@@ -1,11 +1,24 @@
-//! Cores of this machine, one of them kept for a process that is measured.
+//! Reserves one core of the machine for a process that is measured.
 //!
-//! Threads and processes inherit the cores of the thread that starts them, so it is enough to change
-//! those of the thread that starts everything.
+//! Threads and processes inherit the CPU affinity of the thread that starts them, so only that of the
+//! thread that starts everything is changed.
 
-use anyhow::{Result, bail};
+/// No core could be reserved.
+#[derive(Debug, thiserror::Error)]
+pub enum CoresError {
+    #[error("a core of its own for one process needs two; this process may use one")]
+    TooFew,
+    #[cfg(target_os = "linux")]
+    #[error("cannot read or set the CPU affinity")]
+    Affinity(#[from] rustix::io::Errno),
+    #[cfg(not(target_os = "linux"))]
+    #[error("processes get cores of their own on Linux only")]
+    Unsupported,
+}
 
-/// One core, and all others.
+type Result<T> = std::result::Result<T, CoresError>;
+
+/// The cores that the process may use: one reserved core, and all others.
 #[derive(Debug, PartialEq)]
 pub struct Cores {
     kept: Vec<usize>,
@@ -13,7 +26,7 @@ pub struct Cores {
 }
 
 impl Cores {
-    /// Leaves one core: this thread and all that it starts from now on do without it.
+    /// Reserves one core: this thread, and what it starts from now on, run on the others.
     pub fn keep_one() -> Result<Self> {
         let cores = Self::divide(&allowed()?)?;
         use_only(&cores.others)?;
@@ -21,21 +34,21 @@ impl Cores {
     }
 
     fn divide(allowed: &[usize]) -> Result<Self> {
-        // The first one has most of the machine's interrupts.
+        // The last one: the first handles most interrupts.
         match allowed {
             [others @ .., last] if !others.is_empty() => {
                 Ok(Self { kept: vec![*last], others: others.to_vec() })
             }
-            _ => bail!("a core of its own for one process needs two; this process may use one"),
+            _ => Err(CoresError::TooFew),
         }
     }
 
-    /// How many all others share.
+    /// Returns the number of cores that are not reserved.
     pub fn others(&self) -> usize {
         self.others.len()
     }
 
-    /// Starts something on the core that is kept.
+    /// Calls a function that starts a process or thread on the reserved core.
     pub fn start_apart<T>(&self, start: impl FnOnce() -> T) -> Result<T> {
         use_only(&self.kept)?;
         let started = start();
@@ -44,7 +57,7 @@ impl Cores {
     }
 }
 
-/// The cores that this thread may use.
+/// Returns the cores that this thread may use.
 #[cfg(target_os = "linux")]
 fn allowed() -> Result<Vec<usize>> {
     use rustix::thread::{CpuSet, sched_getaffinity};
@@ -63,12 +76,12 @@ fn use_only(cores: &[usize]) -> Result<()> {
 
 #[cfg(not(target_os = "linux"))]
 fn allowed() -> Result<Vec<usize>> {
-    bail!("processes get cores of their own on Linux only")
+    Err(CoresError::Unsupported)
 }
 
 #[cfg(not(target_os = "linux"))]
 fn use_only(_: &[usize]) -> Result<()> {
-    bail!("processes get cores of their own on Linux only")
+    Err(CoresError::Unsupported)
 }
 
 #[cfg(test)]
@@ -76,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_core_is_kept() {
+    fn the_last_core_is_reserved() {
         let expected = Cores { kept: vec![6], others: vec![1, 4] };
         assert_eq!(Cores::divide(&[1, 4, 6]).unwrap(), expected);
         for few in [&[][..], &[3]] {
@@ -86,8 +99,8 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn what_is_started_apart_is_alone() {
-        // In a thread of its own, so that other tests keep their cores.
+    fn a_thread_started_apart_has_the_reserved_core() {
+        // In a separate thread, so that the affinity of other tests does not change.
         let test = std::thread::spawn(|| {
             let child = || std::thread::spawn(|| allowed().unwrap()).join().unwrap();
             let all = allowed().unwrap();

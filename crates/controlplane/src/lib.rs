@@ -1,18 +1,19 @@
-//! Upstream's control plane on this machine, for tests and benchmarks that want the real one: etcd,
-//! API server, controllers and, if asked for, scheduler, with kwok in place of the kubelets.
+//! Upstream's control plane as processes of this machine, for tests and benchmarks: etcd, API server,
+//! controllers, optionally the scheduler, and kwok in place of the kubelets.
 //!
 //! ```text
 //! build ─▶ programs in the cache ─┐
-//! certificates, ports ────────────┴─▶ start ─▶ processes ─▶ state (what runs, in a folder) ─▶ down
+//! certificates, ports ────────────┴─▶ start ─▶ processes ─▶ state (a record in a folder) ─▶ down
 //! ```
 //!
 //! `ControlPlane::start(&StartOptions::owned(…)?)` starts one that ends when it is dropped; [`up`] starts
-//! one that runs until somebody says [`down`].
+//! one that runs until [`down`].
 
 mod build;
 mod certificates;
 mod components;
 mod cores;
+mod files;
 mod manage;
 mod ports;
 mod process;
@@ -20,11 +21,12 @@ mod start;
 mod state;
 pub mod tools;
 
-pub use build::{build_programs, installed_programs};
-pub use certificates::{write_expired_client, write_private};
-pub use cores::Cores;
+pub use build::{BuildError, build_programs, installed_programs};
+pub use certificates::{CertificateError, write_expired_client};
+pub use cores::{Cores, CoresError};
+pub use files::{FileError, write_private};
 pub use manage::{down, load_all, up};
-pub use ports::free as free_ports;
-pub use process::{POLL_INTERVAL, ProcessIdentity};
-pub use start::{RunningControlPlane, StartOptions, state_folder};
-pub use state::{ControlPlane, SchedulerChoice};
+pub use ports::{NoFreePort, free as free_ports};
+pub use process::{POLL_INTERVAL, ProcessError, ProcessIdentity};
+pub use start::{RunningControlPlane, StartError, StartOptions, state_folder};
+pub use state::{ControlPlane, SchedulerChoice, StateError};

@@ -1,16 +1,16 @@
-//! Control planes that run until somebody ends them.
+//! Control planes that run until they are ended by `down`.
 
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Result, bail};
+use crate::build;
+use crate::files::FileError;
+use crate::start::{self, StartError, StartOptions};
+use crate::state::{self, ControlPlane, StateError};
+use crate::tools::say;
 
-use super::start::{self, StartOptions};
-use super::state::{self, ControlPlane};
-use super::{build, tools::say};
-
-/// Starts one, or finds that it already runs.
-pub fn up(options: &StartOptions) -> Result<ControlPlane> {
+/// Starts a control plane, or returns the one that already runs with the same options.
+pub fn up(options: &StartOptions) -> Result<ControlPlane, StartError> {
     start::sweep()?;
     let bin = build::build_programs()?;
     let held = state::hold(&options.folder)?;
@@ -20,20 +20,18 @@ pub fn up(options: &StartOptions) -> Result<ControlPlane> {
     };
     let name = &options.name;
     if !plane.is_up() {
-        bail!(
-            "{name} runs only in part, without {}; end it with `down` first",
-            plane.describe_missing()
-        );
+        let missing = plane.describe_missing();
+        return Err(StartError::RunsInPart { name: name.clone(), missing });
     }
     if (plane.scheduler, plane.kwok) != (options.scheduler, options.kwok) {
-        bail!("{name} already runs with another scheduler or kwok; end it with `down` first");
+        return Err(StartError::RunsOtherwise(name.clone()));
     }
     say(&format!("{name} already runs"));
     Ok(plane)
 }
 
-/// Ends the one in a folder and removes its data. Tells whether there was one.
-pub fn down(folder: &Path) -> Result<bool> {
+/// Ends the control plane in a folder and removes its data. Returns `false` if there is no folder.
+pub fn down(folder: &Path) -> Result<bool, StateError> {
     if !folder.exists() {
         return Ok(false);
     }
@@ -45,12 +43,14 @@ pub fn down(folder: &Path) -> Result<bool> {
     Ok(true)
 }
 
-/// All that were not given a folder, by name.
-pub fn load_all() -> Result<Vec<ControlPlane>> {
-    let Ok(entries) = fs::read_dir(start::state_folders()?) else { return Ok(Vec::new()) };
+/// Returns all control planes that were started by name, sorted.
+pub fn load_all() -> Result<Vec<ControlPlane>, StartError> {
+    let folder = start::state_folders()?;
+    let Ok(entries) = fs::read_dir(&folder) else { return Ok(Vec::new()) };
     let mut planes = Vec::new();
     for entry in entries {
-        planes.extend(ControlPlane::load(&entry?.path())?);
+        let entry = entry.map_err(FileError::at("read", &folder))?;
+        planes.extend(ControlPlane::load(&entry.path())?);
     }
     planes.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(planes)

@@ -3,20 +3,21 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::OwnedFd;
 
-use anyhow::{Context as _, Result};
 use rustix::net::{
     AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with, sockopt,
 };
 
-/// Ports that nobody listens on, all different.
+/// No port of loopback is free.
+#[derive(Debug, thiserror::Error)]
+#[error("no free port on 127.0.0.1")]
+pub struct NoFreePort(#[source] rustix::io::Errno);
+
+/// Returns ports that no socket is bound to, all different.
 ///
-/// Somebody may take one before it is used; who starts a server on it tries again then.
-pub fn free<const COUNT: usize>() -> Result<[u16; COUNT]> {
-    // All are held until the last one is found, so that none is given twice.
-    let held = (0..COUNT)
-        .map(|_| hold())
-        .collect::<Result<Vec<_>, _>>()
-        .context("no free port on 127.0.0.1")?;
+/// Another process may bind one before it is used; the caller then tries again with others.
+pub fn free<const COUNT: usize>() -> Result<[u16; COUNT], NoFreePort> {
+    // All sockets stay bound until the last port is found, so that no port is returned twice.
+    let held = (0..COUNT).map(|_| hold()).collect::<Result<Vec<_>, _>>().map_err(NoFreePort)?;
     let mut ports = [0; COUNT];
     for (port, (_, number)) in ports.iter_mut().zip(&held) {
         *port = *number;
@@ -24,9 +25,8 @@ pub fn free<const COUNT: usize>() -> Result<[u16; COUNT]> {
     Ok(ports)
 }
 
-/// A socket that keeps a port from being given again, without listening: a process that is
-/// started meanwhile has a copy until it runs its own program, and a listening one would keep
-/// the server from the port after all were let go here.
+/// Binds a socket to a free port without listening. A child process that is started meanwhile has a
+/// copy until its exec; a listening copy would keep the server from binding the port.
 fn hold() -> rustix::io::Result<(OwnedFd, u16)> {
     let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_in_another_process_does_not_keep_the_server_away() {
+    fn a_copy_of_the_socket_does_not_keep_a_server_from_the_port() {
         let (held, port) = hold().unwrap();
         let _copy = held.try_clone().unwrap();
         drop(held);

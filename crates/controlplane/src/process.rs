@@ -1,76 +1,93 @@
-//! Processes that outlive the one that started them, told apart from others that get the same number.
+//! Processes that outlive the one that started them, identified beyond their reusable pid.
 
 use std::fs::{self, File};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
-/// How often waiting looks again.
+use crate::files::FileError;
+
+/// A process could not be started, identified or ended.
+#[derive(Debug, thiserror::Error)]
+pub enum ProcessError {
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error("cannot read /proc/self/stat; the control plane needs Linux")]
+    NoProcFolder,
+    #[error("cannot start {}", program.display())]
+    Spawn { program: PathBuf, source: std::io::Error },
+    #[error("cannot end process {pid}")]
+    Signal { pid: i32, source: rustix::io::Errno },
+    #[error("process {0} does not end, even when killed")]
+    Survives(i32),
+}
+
+type Result<T> = std::result::Result<T, ProcessError>;
+
+/// Interval between two checks of a condition that is waited for.
 pub const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How long a process may take to end by itself.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Time that a process gets to end after a signal.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// One process and no other: numbers are given again, but not with the same start in the same boot.
+/// Identity of one process: a pid is reused, but not with the same start time in the same boot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessIdentity {
-    /// Number of the process.
+    /// Process id.
     pub pid: i32,
-    /// When it was started, in clock ticks since the boot.
+    /// Start time, in clock ticks since the boot.
     start: u64,
-    /// The boot that the ticks count from.
+    /// Id of the boot.
     boot: String,
 }
 
 impl ProcessIdentity {
-    /// The process that has this number now, unless it has ended.
+    /// Returns the process that has this pid now, or `None` if it has ended.
     pub fn of(pid: i32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
         let (state, start) = parse_stat(&stat)?;
-        // What has ended but was not waited for keeps its number for a while.
+        // A zombie keeps its pid until its parent waits for it.
         let ended = matches!(state, 'Z' | 'X');
         (!ended).then(|| Self { pid, start, boot: boot.trim().to_owned() })
     }
 
-    /// This process itself.
+    /// Returns the identity of this process.
     pub fn own() -> Result<Self> {
-        Self::of(std::process::id().cast_signed())
-            .context("cannot read /proc/self/stat; the control plane needs Linux")
+        Self::of(std::process::id().cast_signed()).ok_or(ProcessError::NoProcFolder)
     }
 
-    /// Whether the process still runs.
+    /// Returns `true` if the process still runs.
     pub fn is_alive(&self) -> bool {
         Self::of(self.pid).as_ref() == Some(self)
     }
 
-    /// Ends the process: asks first, then insists. Another process with the same number is left alone.
+    /// Ends the process by SIGTERM, and by SIGKILL after 5 s. Another process with the same pid gets no signal.
     pub fn end(&self) -> Result<()> {
         for signal in [Signal::TERM, Signal::KILL] {
             self.send(signal)?;
-            let deadline = Instant::now() + PATIENCE;
+            let deadline = Instant::now() + EXIT_TIMEOUT;
             while self.is_alive() && Instant::now() < deadline {
                 std::thread::sleep(POLL_INTERVAL);
             }
         }
         if self.is_alive() {
-            bail!("process {} does not end, even when killed", self.pid);
+            return Err(ProcessError::Survives(self.pid));
         }
         Ok(())
     }
 
-    /// Seconds of processor time that the process has used, all its threads together.
+    /// Returns the CPU time of all threads, in seconds.
     pub fn cpu_seconds(&self) -> Option<f64> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid)).ok()?;
         let (user, system) = parse_times(&stat)?;
         Some((user + system) as f64 / rustix::param::clock_ticks_per_second() as f64)
     }
 
-    /// The most bytes of memory that the process has had at once.
+    /// Returns the peak resident memory, in bytes.
     pub fn memory_bytes_max(&self) -> Option<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid)).ok()?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -85,14 +102,14 @@ impl ProcessIdentity {
         }
         match kill_process(pid, signal) {
             Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
-            Err(error) => Err(error).with_context(|| format!("cannot end process {}", self.pid)),
+            Err(source) => Err(ProcessError::Signal { pid: self.pid, source }),
         }
     }
 }
 
-/// State and start of a process, from the text of `/proc/PID/stat`.
+/// Returns state and start time of a process, from the text of `/proc/PID/stat`.
 fn parse_stat(stat: &str) -> Option<(char, u64)> {
-    // The second field is the program's name in brackets, which may hold blanks and brackets itself.
+    // The second field is the name of the program in brackets, which may contain blanks and brackets.
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace();
     let state = fields.next()?.chars().next()?;
@@ -100,7 +117,7 @@ fn parse_stat(stat: &str) -> Option<(char, u64)> {
     Some((state, start))
 }
 
-/// User and system time of a process in clock ticks, from the same text.
+/// Returns user and system time of a process in clock ticks, from the same text.
 fn parse_times(stat: &str) -> Option<(u64, u64)> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace();
@@ -117,20 +134,21 @@ pub(crate) fn spawn(
     log: &Path,
 ) -> Result<Child> {
     use std::os::unix::process::CommandExt as _;
-    let output = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
+    let output = File::create(log).map_err(FileError::at("write", log))?;
+    let errors = output.try_clone().map_err(FileError::at("write", log))?;
     Command::new(program)
         .args(arguments)
-        // Etcd takes settings from the environment and kwok from the home folder: both get none.
+        // Etcd reads settings from the environment, and kwok from the home folder.
         .env_clear()
         .env("HOME", home)
         .current_dir(home)
         .stdin(Stdio::null())
-        .stderr(output.try_clone()?)
+        .stderr(errors)
         .stdout(output)
         // A group of its own, so that Ctrl-C in the terminal does not reach it.
         .process_group(0)
         .spawn()
-        .with_context(|| format!("cannot start {}", program.display()))
+        .map_err(|source| ProcessError::Spawn { program: program.to_owned(), source })
 }
 
 #[cfg(test)]

@@ -3,45 +3,87 @@
 use std::fs::{self, File};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::Child;
+use std::process::{Child, ExitStatus};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use crate::build::{self, BuildError};
+use crate::certificates::{self, CertificateError};
+use crate::components::{self, Ports, STAGES};
+use crate::files::FileError;
+use crate::ports::NoFreePort;
+use crate::process::{self, POLL_INTERVAL, ProcessError, ProcessIdentity};
+use crate::state::{self, ControlPlane, SchedulerChoice, StateError};
+use crate::tools::{NoCacheFolder, cache, say, with_causes};
 
-use super::components::{self, Ports, STAGES};
-use super::process::{self, POLL_INTERVAL, ProcessIdentity};
-use super::state::{self, ControlPlane, SchedulerChoice};
-use super::{build, certificates};
-use crate::tools::{cache, say};
+/// A control plane could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error(transparent)]
+    Cache(#[from] NoCacheFolder),
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
+    Port(#[from] NoFreePort),
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    #[error(transparent)]
+    State(#[from] StateError),
+    #[error("a name is up to 40 small letters, digits and `-`, not {0:?}")]
+    Name(String),
+    #[error("a control plane already runs in {}; end it first", .0.display())]
+    Runs(PathBuf),
+    #[error("{name} runs only in part, without {missing}; end it with `down` first")]
+    RunsInPart { name: String, missing: String },
+    #[error("{0} already runs with another scheduler or kwok; end it with `down` first")]
+    RunsOtherwise(String),
+    #[error("{program} ended: {status}\n{log}")]
+    Exited { program: String, status: ExitStatus, log: String },
+    #[error("cannot wait for {program}")]
+    Wait { program: String, source: std::io::Error },
+    #[error("{program} {state} after {seconds} s\n{log}")]
+    Timeout {
+        program: String,
+        state: String,
+        seconds: u64,
+        log: String,
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
 
-/// How long one program may take until it works, on a machine that is busy with builds.
-const PATIENCE: Duration = Duration::from_mins(2);
+type Result<T> = std::result::Result<T, StartError>;
 
-/// How often to try other ports when somebody takes one between choice and use.
+/// Time that one program gets to start, on a machine that is busy with builds.
+const START_TIMEOUT: Duration = Duration::from_mins(2);
+
+/// Attempts with other ports, when another process binds one between its choice and its use.
 const ATTEMPTS_MAX: u32 = 3;
 
-/// Lines of a log that are shown when its program fails.
+/// Last lines of the log of a program, shown when it fails.
 const TAIL_LINES: usize = 15;
 
-/// What to start, and where.
+/// Parts of a control plane to start, and its folder.
 #[derive(Clone)]
 pub struct StartOptions {
     pub name: String,
     /// Folder of its state.
     pub folder: PathBuf,
     pub scheduler: SchedulerChoice,
-    /// Whether kwok plays the kubelets.
+    /// Whether kwok simulates the kubelets.
     pub kwok: bool,
-    /// Whether controllers run. Without them nothing happens to objects by itself, and whoever creates
-    /// pods first creates the service accounts.
+    /// Whether the controller manager runs. Without it the caller creates the service account that pods
+    /// need.
     pub controllers: bool,
-    /// Whether it ends with this process.
+    /// Whether the control plane ends with this process.
     pub owned: bool,
 }
 
 impl StartOptions {
-    /// A control plane that belongs to this process, in a folder of its own: what a test wants.
+    /// Returns the options of a test: a control plane that ends with this process, in a new folder.
     pub fn owned(scheduler: SchedulerChoice) -> Result<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let count = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -57,23 +99,26 @@ impl StartOptions {
     }
 }
 
-/// Where all control planes are that were not given a folder.
+/// Returns the folder of all control planes that were started by name.
 pub(crate) fn state_folders() -> Result<PathBuf> {
     Ok(cache()?.join("controlplane/run"))
 }
 
-/// Where a control plane is that was only given a name.
+/// Returns the folder of a control plane that is started by name.
 pub fn state_folder(name: &str) -> Result<PathBuf> {
     let fine = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if name.is_empty() || name.len() > 40 || !name.chars().all(fine) {
-        bail!("a name is up to 40 small letters, digits and `-`, not {name:?}");
+        return Err(StartError::Name(name.to_owned()));
     }
     Ok(state_folders()?.join(name))
 }
 
+/// Result of one attempt of a condition that is waited for.
+type AttemptResult<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
 /// A control plane whose processes are children of this one. They end when it is dropped.
 pub struct RunningControlPlane {
-    /// How to reach it.
+    /// Its record: addresses, kubeconfigs, processes.
     pub plane: ControlPlane,
     children: Vec<Child>,
     ports: Ports,
@@ -81,32 +126,35 @@ pub struct RunningControlPlane {
 }
 
 impl ControlPlane {
-    /// Builds, starts, and waits until pods can be created.
+    /// Builds and starts the programs and waits until pods can be created.
     pub fn start(options: &StartOptions) -> Result<RunningControlPlane> {
         sweep()?;
         let bin = build::build_programs()?;
         let held = state::hold(&options.folder)?;
         if let Some(plane) = Self::load(&options.folder)?.filter(|plane| !plane.is_down()) {
-            bail!("a control plane already runs in {}; end it first", plane.folder.display());
+            return Err(StartError::Runs(plane.folder));
         }
         start_held(options, &bin, &held)
     }
 }
 
-/// Starts in a folder that is held and in which nothing runs.
+/// Starts a control plane in a locked folder in which none runs.
 pub(crate) fn start_held(
     options: &StartOptions,
     bin: &Path,
     _held: &File,
 ) -> Result<RunningControlPlane> {
-    for attempt in 1.. {
+    let mut attempt = 1;
+    loop {
         let error = match launch(options, bin) {
             Ok(running) => return Ok(running),
             Err(error) => error,
         };
-        let taken = format!("{error:#}").contains("address already in use");
+        // The logs of the programs, which are part of the error, have this text of the system.
+        let taken = with_causes(&error).contains("address already in use");
         if taken && attempt < ATTEMPTS_MAX {
-            say("somebody took a port; trying others");
+            say("a chosen port is in use; trying others");
+            attempt += 1;
             continue;
         }
         if options.owned {
@@ -114,14 +162,14 @@ pub(crate) fn start_held(
         }
         return Err(error);
     }
-    bail!("no attempt was made")
 }
 
-/// Ends control planes whose owners died without ending them.
+/// Ends control planes whose owners ended without ending them.
 pub(crate) fn sweep() -> Result<()> {
-    let Ok(entries) = fs::read_dir(state_folders()?) else { return Ok(()) };
+    let folder = state_folders()?;
+    let Ok(entries) = fs::read_dir(&folder) else { return Ok(()) };
     for entry in entries {
-        let folder = entry?.path();
+        let folder = entry.map_err(FileError::at("read", &folder))?.path();
         let Ok(Some(plane)) = ControlPlane::load(&folder) else { continue };
         if plane.owner.as_ref().is_none_or(ProcessIdentity::is_alive) {
             continue;
@@ -134,7 +182,8 @@ pub(crate) fn sweep() -> Result<()> {
 }
 
 fn launch(options: &StartOptions, bin: &Path) -> Result<RunningControlPlane> {
-    let folder = std::path::absolute(&options.folder)?;
+    let folder =
+        std::path::absolute(&options.folder).map_err(FileError::at("find", &options.folder))?;
     state::clear(&folder)?;
     let ports = Ports::free()?;
     let plane = ControlPlane {
@@ -154,11 +203,13 @@ fn launch(options: &StartOptions, bin: &Path) -> Result<RunningControlPlane> {
     plane.save()?;
     let folder = &plane.folder;
     for name in ["certificates", "logs"] {
-        fs::create_dir(folder.join(name))?;
+        let path = folder.join(name);
+        fs::create_dir(&path).map_err(FileError::at("make", &path))?;
     }
     certificates::write(&folder.join("certificates"))?;
     components::write_kubeconfigs(folder, &plane.server)?;
-    fs::write(folder.join("stages.yaml"), STAGES)?;
+    let stages = folder.join("stages.yaml");
+    fs::write(&stages, STAGES).map_err(FileError::at("write", &stages))?;
     let mut running = RunningControlPlane { plane, children: Vec::new(), ports, kept: false };
     running.bring_up(options.controllers)?;
     Ok(running)
@@ -170,7 +221,7 @@ impl RunningControlPlane {
         self.wait_for_port("etcd")?;
         self.spawn("kube-apiserver")?;
         self.wait("kube-apiserver", "is not ready", |plane| {
-            plane.kubectl(&["get", "--raw=/readyz", "--request-timeout=5s"])
+            Ok(plane.kubectl(&["get", "--raw=/readyz", "--request-timeout=5s"])?)
         })?;
         let mut rest = Vec::new();
         rest.extend(controllers.then_some("kube-controller-manager"));
@@ -183,14 +234,14 @@ impl RunningControlPlane {
             self.wait_for_port(program)?;
         }
         if controllers {
-            // Without it no pod is admitted.
+            // Pods are not admitted without it.
             self.wait("kube-controller-manager", "makes no service account", |plane| {
                 let get = ["get", "serviceaccount", "default", "--request-timeout=5s"];
-                plane.kubectl(&get)
+                Ok(plane.kubectl(&get)?)
             })?;
         }
         self.plane.ready = true;
-        self.plane.save()
+        Ok(self.plane.save()?)
     }
 
     fn spawn(&mut self, program: &str) -> Result<()> {
@@ -199,38 +250,43 @@ impl RunningControlPlane {
         let binary = self.plane.bin.join(program);
         let mut child = process::spawn(&binary, &arguments, folder, &self.log(program))?;
         let Some(identity) = ProcessIdentity::of(child.id().cast_signed()) else {
-            let status = child.wait()?;
-            bail!("{program} ended at once: {status}\n{}", self.tail(program));
+            let status = child
+                .wait()
+                .map_err(|source| StartError::Wait { program: program.to_owned(), source })?;
+            return Err(self.exited(program, status));
         };
         self.children.push(child);
         // Recorded at once: if this process dies now, `down` still finds the child.
         self.plane.processes.push((program.to_owned(), identity));
-        self.plane.save()
+        Ok(self.plane.save()?)
     }
 
     fn wait_for_port(&mut self, program: &str) -> Result<()> {
         let address = ("127.0.0.1", self.ports.of(program));
-        let complaint = format!("does not listen on port {}", address.1);
-        self.wait(program, &complaint, |_| Ok(TcpStream::connect(address)?))
+        let state = format!("does not listen on port {}", address.1);
+        self.wait(program, &state, |_| Ok(TcpStream::connect(address)?))
     }
 
-    /// Waits until an attempt succeeds. Fails when a program ends, or when it takes too long.
+    /// Repeats an attempt until it succeeds. Fails if a program ends, or after the timeout; `state` then
+    /// says in which state the program is.
     fn wait<T>(
         &mut self,
         program: &str,
-        complaint: &str,
-        attempt: impl Fn(&ControlPlane) -> Result<T>,
+        state: &str,
+        attempt: impl Fn(&ControlPlane) -> AttemptResult<T>,
     ) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + START_TIMEOUT;
         loop {
             self.check_children()?;
-            let Err(error) = attempt(&self.plane) else { return Ok(()) };
+            let Err(source) = attempt(&self.plane) else { return Ok(()) };
             if Instant::now() > deadline {
-                let tail = self.tail(program);
-                let seconds = PATIENCE.as_secs();
-                return Err(
-                    error.context(format!("{program} {complaint} after {seconds} s\n{tail}"))
-                );
+                return Err(StartError::Timeout {
+                    program: program.to_owned(),
+                    state: state.to_owned(),
+                    seconds: START_TIMEOUT.as_secs(),
+                    log: self.tail(program),
+                    source,
+                });
             }
             std::thread::sleep(POLL_INTERVAL);
         }
@@ -238,12 +294,18 @@ impl RunningControlPlane {
 
     fn check_children(&mut self) -> Result<()> {
         for index in 0..self.children.len() {
-            if let Some(status) = self.children[index].try_wait()? {
-                let program = &self.plane.processes[index].0;
-                bail!("{program} ended: {status}\n{}", self.tail(program));
+            let program = self.plane.processes[index].0.clone();
+            match self.children[index].try_wait() {
+                Ok(None) => {}
+                Ok(Some(status)) => return Err(self.exited(&program, status)),
+                Err(source) => return Err(StartError::Wait { program, source }),
             }
         }
         Ok(())
+    }
+
+    fn exited(&self, program: &str, status: ExitStatus) -> StartError {
+        StartError::Exited { program: program.to_owned(), status, log: self.tail(program) }
     }
 
     fn log(&self, program: &str) -> PathBuf {
@@ -259,7 +321,7 @@ impl RunningControlPlane {
         format!("the end of {}:\n{}", path.display(), tail.join("\n"))
     }
 
-    /// Lets the processes run on when this one ends.
+    /// Leaves the processes running and returns their record.
     pub fn keep(mut self) -> ControlPlane {
         self.kept = true;
         self.plane.clone()
@@ -270,13 +332,13 @@ impl RunningControlPlane {
         self.kept = true;
         self.end()?;
         let _held = state::hold(&self.plane.folder)?;
-        state::remove(&self.plane.folder)
+        Ok(state::remove(&self.plane.folder)?)
     }
 
     fn end(&mut self) -> Result<()> {
         self.plane.end()?;
-        for child in &mut self.children {
-            child.wait().context("cannot wait for a child")?;
+        for (child, (program, _)) in self.children.iter_mut().zip(&self.plane.processes) {
+            child.wait().map_err(|source| StartError::Wait { program: program.clone(), source })?;
         }
         Ok(())
     }
@@ -288,14 +350,14 @@ impl Drop for RunningControlPlane {
             return;
         }
         let ended = self.end();
-        // A start that failed is not removed here: its caller holds the folder, and its logs tell why.
+        // The folder of a start that failed is locked by the caller, who still reads its logs.
         let removed = if self.plane.ready {
             state::hold(&self.plane.folder).and_then(|_held| state::remove(&self.plane.folder))
         } else {
             Ok(())
         };
-        if let Err(error) = ended.and(removed) {
-            say(&format!("{error:#}"));
+        if let Err(error) = ended.and(removed.map_err(StartError::from)) {
+            say(&with_causes(&error));
         }
     }
 }

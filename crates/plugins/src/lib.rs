@@ -2,6 +2,8 @@
 //!
 //! One plugin, one file (or folder); [`table::TABLE`] names them all. [`simple`] is the short way to a plugin of your own.
 
+#![warn(missing_docs)]
+
 pub mod registry;
 pub mod simple;
 pub mod table;

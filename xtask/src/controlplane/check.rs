@@ -1,4 +1,4 @@
-//! Shows that a control plane works: pods of a Deployment and of a Job go where upstream's scheduler says.
+//! Checks that a control plane works: upstream's scheduler binds the pods of a Deployment and of a Job.
 
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,10 @@ use crate::shell::say;
 const NODES: usize = 3;
 const PODS: usize = 20;
 
-/// How long the pods may take.
+/// Deadline for the pods to run.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Starts, checks, ends.
+/// Starts a control plane, checks it and ends it.
 pub(crate) fn run() -> Result<()> {
     let began = Instant::now();
     let running = ControlPlane::start(&StartOptions::owned(SchedulerChoice::Kube)?)?;
@@ -41,7 +41,7 @@ pub(crate) fn run() -> Result<()> {
 
     let kubeconfig = format!("--kubeconfig={}", plane.scheduler_kubeconfig.display());
     let may_create = |what: &[&str]| {
-        // Says no by its exit status.
+        // The exit status is the answer.
         plane.kubectl(&[&["auth", "can-i", "create", &kubeconfig, "-A"], what].concat())
     };
     may_create(&["pods", "--subresource=binding"]).context("a scheduler may not bind pods")?;
@@ -49,7 +49,7 @@ pub(crate) fn run() -> Result<()> {
         bail!("a scheduler may create deployments, so RBAC is off");
     }
     say("a scheduler may bind pods and may not create deployments");
-    running.stop()
+    Ok(running.stop()?)
 }
 
 fn wait(what: &str, want: usize, count: impl Fn() -> Result<usize>) -> Result<()> {

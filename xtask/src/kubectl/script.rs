@@ -28,7 +28,8 @@ pub(super) struct ScriptStep {
 pub(super) enum StepKind {
     /// Both sides run it and must say the same.
     Compare { sorted: bool },
-    /// Both sides run it, or upstream alone, until it succeeds, and prints so many lines if a number is given.
+    /// Repeated on both sides, or upstream alone, until it succeeds and, if a number is given, prints that
+    /// many lines.
     Until { upstream_alone: bool, lines: Option<usize> },
 }
 

@@ -1,4 +1,4 @@
-//! The two clusters, and commands that run on both at once.
+//! The two clusters, and commands that run on both at the same time.
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
@@ -15,16 +15,16 @@ use crate::controlplane::{
 };
 use crate::shell::root;
 
-/// How long one command may take, or a fact may be waited for, on a machine that is busy.
+/// Timeout of one command or condition, generous because the machine may be busy.
 const TIMEOUT: Duration = Duration::from_mins(2);
 
-/// How often an ended command is looked for.
+/// Interval between two checks whether a command has exited.
 const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Configuration of the scheduler of upstream's side.
 const SCHEDULER: &str = "conformance/e2e/scheduler.yaml";
 
-/// What a command output.
+/// Output of a command.
 #[derive(Debug)]
 pub(super) struct CommandOutput {
     pub(super) output: String,
@@ -59,7 +59,7 @@ impl Sides {
         };
         let upstream = side("upstream", plane.kubeconfig.clone())?;
         let sandbox = side("sandbox", folder.join("sandbox/kubeconfig"))?;
-        // A copy, so that nobody who builds meanwhile changes what is tested.
+        // A copy, so that a build during the run does not replace the program under test.
         let program = folder.join("jindou");
         fs::copy(jindou, &program).with_context(|| format!("cannot copy {}", jindou.display()))?;
         let [port] = free_ports()?;
@@ -86,7 +86,7 @@ impl Sides {
         self.both(|side| side.run(command))
     }
 
-    /// Runs a command until it succeeds, and prints so many lines if a number is given.
+    /// Repeats a command until it succeeds, and prints `lines` lines if a number is given.
     pub(super) fn until(
         &self,
         command: &KubectlCommand,
@@ -101,7 +101,7 @@ impl Sides {
 
     pub(super) fn stop(self) -> Result<()> {
         drop(self.processes);
-        self.running.stop()
+        Ok(self.running.stop()?)
     }
 
     fn both<T: Send>(&self, act: impl Fn(&Side) -> Result<T> + Sync) -> Result<[T; 2]> {
@@ -130,7 +130,7 @@ impl Side {
         let mut process = Process::new(&self.kubectl);
         process
             .args(&command.arguments)
-            // Settings of whoever runs this are none of the script's.
+            // The script must not depend on settings of the user who runs it.
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("KUBECONFIG", &self.kubeconfig)

@@ -99,10 +99,13 @@ impl Place {
         self.running.is_some() || self.sandbox.is_some()
     }
 
-    /// Ends a process with this one, even if this one is killed: the next start of a control plane sees to it.
+    /// Ends a process with this one, even if this one is killed: the next start of a control plane then ends it.
     pub(super) fn adopt(&self, name: &str, identity: &ProcessIdentity) -> Result<()> {
         let own = self.plane.as_ref().filter(|_| self.is_own());
-        own.map_or(Ok(()), |plane| plane.record_process(name, identity.clone()))
+        if let Some(plane) = own {
+            plane.record_process(name, identity.clone())?;
+        }
+        Ok(())
     }
 
     /// What has been used until now.
@@ -135,7 +138,7 @@ impl Place {
     /// Ends it if it is our own.
     pub(super) async fn stop(self) -> Result<()> {
         match self.running {
-            Some(running) => tokio::task::spawn_blocking(move || running.stop()).await?,
+            Some(running) => Ok(tokio::task::spawn_blocking(move || running.stop()).await??),
             None => Ok(()),
         }
     }
