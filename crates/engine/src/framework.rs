@@ -24,3 +24,6 @@ pub use plugin::{
 pub use profile::Profile;
 pub use rejection::{Code, Reason, Rejection};
 pub use scorer::{Extremes, ScoreBuckets, ScoreChanges, Scorer};
+
+#[cfg(test)]
+mod tests;

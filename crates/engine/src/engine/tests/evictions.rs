@@ -153,3 +153,21 @@ fn a_preemptor_that_finds_room_elsewhere_gives_the_room_it_made_to_others() {
     assert!(commands.contains(&"bind p to n2".to_owned()), "{commands:?}");
     assert!(commands.contains(&"bind small to n1".to_owned()), "{commands:?}");
 }
+
+#[test]
+fn the_backoff_of_a_preemptor_is_skipped_only_when_all_victims_are_gone() {
+    for (is_gone, stage) in [(true, QueueStage::Active), (false, QueueStage::Backoff)] {
+        let mut harness = Harness::new(&[("n1", 4000)]);
+        harness.show(running("a", "n1", 2000));
+        harness.show(running("b", "n1", 2000));
+        harness.place(important("p", 4000, 10));
+        harness.tell(gone("a"));
+        if is_gone {
+            harness.tell(gone("b"));
+        }
+        harness.tell(evicted("p", "a"));
+        assert_eq!(harness.stage("p"), Some(QueueStage::Gated));
+        harness.tell(evicted("p", "b"));
+        assert_eq!(harness.stage("p"), Some(stage));
+    }
+}
