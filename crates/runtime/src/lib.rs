@@ -36,5 +36,4 @@ pub mod timing;
 pub mod traces;
 pub mod volumes;
 pub mod wake_batch;
-pub mod wakeup_coalescing;
 pub mod watch;

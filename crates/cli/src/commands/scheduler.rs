@@ -26,7 +26,6 @@ use runtime::scheduler::connect_sides;
 use runtime::timing;
 use runtime::traces::Traces;
 use runtime::wake_batch::WakeBatcher;
-use runtime::wakeup_coalescing::{coalesce_wakeups, io_park_delay};
 
 use super::config::load_as_written;
 use crate::output::{complain, say};
@@ -86,11 +85,12 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
     tracing::info!(seed, "equally good nodes are chosen between by random numbers with this seed");
     let engine = Engine::new(profiles, Settings { queue, seed: Some(seed) });
     let window = Arc::new(BindWindow::default());
-    let binds = Arc::clone(&window);
-    let park_delay = move || io_park_delay(binds.mean_latency());
     let wake_batcher = Arc::new(WakeBatcher::default());
-    let io = &mut tokio::runtime::Builder::new_current_thread();
-    let io = coalesce_wakeups(io, park_delay, Arc::clone(&wake_batcher))
+    let io = tokio::runtime::Builder::new_current_thread()
+        .on_thread_park({
+            let wake_batcher = Arc::clone(&wake_batcher);
+            move || wake_batcher.flush()
+        })
         .enable_all()
         .build()
         .context("cannot start the thread that talks to the cluster")?;
