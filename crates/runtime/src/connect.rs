@@ -189,15 +189,3 @@ pub(crate) fn root_cause<'a>(
     }
     root_cause
 }
-
-/// Returns the texts of an error and all its sources.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        source = error.source();
-    }
-    text
-}

@@ -9,7 +9,8 @@ use tokio::time::Instant;
 
 use super::credentials::{Credentials, CredentialsError};
 use super::{ClientError, lock};
-use crate::connect::{chain, client_certificate_problem};
+use crate::api_error::Chain;
+use crate::connect::client_certificate_problem;
 
 #[cfg(test)]
 mod tests;
@@ -110,7 +111,7 @@ impl CredentialStore {
                 current.failure.clear();
             }
             Err(error) => {
-                let failure = chain(&error);
+                let failure = Chain(&error).to_string();
                 if current.failure != failure {
                     tracing::warn!("cannot load new credentials, keeping the old ones: {failure}");
                     current.failure = failure;

@@ -53,9 +53,16 @@ struct PatchMetadata<'a> {
 struct PatchStatus<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     conditions: Option<[PatchCondition<'a>; 1]>,
-    /// `Some(None)` removes the nomination.
     #[serde(skip_serializing_if = "Option::is_none")]
-    nominated_node_name: Option<Option<&'a str>>,
+    nominated_node_name: Option<Nomination<'a>>,
+}
+
+/// The nominated node; `null` in a patch removes the field.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Nomination<'a> {
+    Node(&'a str),
+    Removed,
 }
 
 #[derive(Serialize)]
@@ -82,7 +89,10 @@ fn patch_body(patch: &PendingPatch, version: u64, transition_time: Option<&str>)
         observed_generation: patch.generation,
         last_transition_time: transition_time,
     });
-    let nominate = patch.nominate.as_ref();
+    let nomination = patch.nominate.as_deref().map(|node| match node {
+        "" => Nomination::Removed,
+        node => Nomination::Node(node),
+    });
     json_body(&StatusPatch {
         metadata: PatchMetadata {
             uid: patch.pod.uid.text(&mut [0; Uid::TEXT_BYTES]),
@@ -90,7 +100,7 @@ fn patch_body(patch: &PendingPatch, version: u64, transition_time: Option<&str>)
         },
         status: PatchStatus {
             conditions: condition.map(|condition| [condition]),
-            nominated_node_name: nominate.map(|node| Some(&**node).filter(|node| !node.is_empty())),
+            nominated_node_name: nomination,
         },
     })
 }

@@ -83,7 +83,7 @@ fn a_pod_that_is_not_listed_on_its_node_is_reported() {
         let (pod, node) = (pod(engine, "p"), node(engine));
         engine.state.pods.get_mut(pod).node = node;
     });
-    assert_eq!(found, "default/p is not listed where it is");
+    assert_eq!(found, "default/p is not listed under its node, label set and spec");
     assert_eq!(next, Err(found), "it is not known which of the two is right");
 }
 

@@ -124,7 +124,7 @@ fn an_attempt_ends_when_the_nodes_changed_during_three_calls() {
     }
     let commands = harness.answer("p", Ok(ExtenderVerdict::default()));
     assert_eq!(commands, ["SchedulerError p, nominate for none"]);
-    let text = "the nodes that fit changed each time while extenders were asked about them";
+    let text = "the feasible nodes changed during each extender call";
     assert_eq!(harness.message(), text);
 }
 
@@ -254,7 +254,7 @@ fn a_node_that_fits_by_the_time_of_the_answer_is_taken_without_eviction() {
     // The extender does not filter, so there is nothing to ask it about the node.
     let commands = harness.answer_victims("p", Ok(asked));
     assert_eq!(commands, ["SchedulerError p, nominate for none"]);
-    let text = "nodes came to fit while extenders were asked about victims";
+    let text = "a node became feasible during the extender call about victims";
     assert_eq!(harness.message(), text);
     assert_eq!(harness.after(2 * SECOND), ["bind p to n2"]);
 }

@@ -79,7 +79,10 @@ fn a_pod_that_is_not_listed_is_reported() {
         let pod = state.find_pod("default", "p0").unwrap();
         break_it(&mut state, pod);
         let report = state.audit_pods(pod.at()..pod.at() + 1);
-        assert_eq!(report, Err("default/p0 is not listed where it is".to_owned()));
+        assert_eq!(
+            report,
+            Err("default/p0 is not listed under its node, label set and spec".to_owned())
+        );
         assert_eq!(state.audit_pods(24..30), Ok(()));
     }
 }

@@ -161,13 +161,13 @@ async fn errors_of_a_plugin_name_it_and_the_cause() {
     ] {
         let mut config = config();
         config.auth_info.exec = Some(plugin(&folder, prints));
-        let error = chain(&CredentialStore::new(&config).err().unwrap());
+        let error = Chain(&CredentialStore::new(&config).err().unwrap()).to_string();
         assert!(error.starts_with("the exec plugin /") && error.contains(why), "{error}");
     }
     let mut config = config();
     let mut absent = plugin(&folder, "");
     absent.command = Some("/absent".to_owned());
     config.auth_info.exec = Some(absent);
-    let error = chain(&CredentialStore::new(&config).err().unwrap());
+    let error = Chain(&CredentialStore::new(&config).err().unwrap()).to_string();
     assert!(error.starts_with("the exec plugin /absent: cannot be run"), "{error}");
 }

@@ -3,7 +3,7 @@
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::connect::chain;
+use crate::api_error::Chain;
 
 /// Returns the head of the request to a proxy that responds with these bytes, and the connection.
 async fn through(proxy: &str, response: &'static str) -> (String, Result<TcpStream, DialError>) {
@@ -46,7 +46,7 @@ async fn errors_of_a_proxy_name_it_and_the_cause() {
         ("SSH-2.0-OpenSSH\r\n\r\n", "SSH-2.0"),
         ("", "closes the connection"),
     ] {
-        let error = chain(&through("http://", response).await.1.unwrap_err());
+        let error = Chain(&through("http://", response).await.1.unwrap_err()).to_string();
         assert!(error.starts_with("the proxy 127.0.0.1:") && error.contains(why), "{error}");
     }
     for scheme in ["https", "socks5"] {
