@@ -1,15 +1,16 @@
 //! Everything that CI checks, and the tests.
 
+use std::io;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
 
 use crate::shell::{cache, go, root, run, run_in, say};
-use crate::{codegen, compare_fresh, e2e, instructions, kubectl, protobuf, tidy, walls};
+use crate::{codegen, e2e, instructions, kubectl, protobuf, tidy, walls};
 
 const CARGO_DENY_VERSION: &str = "0.20.2";
 
-/// Random cases compared with upstream in each run of the tests.
+/// Random cases compared with upstream in each run of the tests, beside the sample of `crates/conformance/tests/fresh.rs`.
 const FRESH_CASES: u64 = 2000;
 
 /// Format, lints, dependencies, walls, generated files, then all tests with nothing skipped.
@@ -64,7 +65,10 @@ pub(crate) fn test(all: bool) -> Result<ExitCode> {
     if e2e::run(&e2e::E2eOptions::default())? != ExitCode::SUCCESS {
         bail!("scenarios failed; run one by itself with `cargo xtask e2e --only NAME --keep`");
     }
-    compare_fresh(FRESH_CASES)
+    conformance::run(
+        &conformance::ConformanceOptions::random(FRESH_CASES),
+        &mut io::stdout().lock(),
+    )
 }
 
 /// Checks licences, sources and bans with cargo-deny, which is installed if it is absent.

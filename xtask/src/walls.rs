@@ -13,8 +13,18 @@ const IO_CRATES: &[(&str, &[&str])] =
     &[("runtime", &["engine", "api", "plugins"]), ("controlplane", &[]), ("sandbox", &[])];
 
 /// All crates of ours.
-const WORKSPACE_CRATES: &[&str] =
-    &["engine", "api", "plugins", "runtime", "sandbox", "controlplane", "cli", "bench", "xtask"];
+const WORKSPACE_CRATES: &[&str] = &[
+    "engine",
+    "api",
+    "plugins",
+    "runtime",
+    "sandbox",
+    "controlplane",
+    "cli",
+    "bench",
+    "conformance",
+    "xtask",
+];
 
 /// Crates that do I/O or read a clock, by how their names begin.
 const IO_DEPENDENCIES: &[&str] = &[

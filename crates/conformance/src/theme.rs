@@ -1,6 +1,6 @@
 //! What a case is about: a few topics are dense, the others sparse, so that features meet without drowning each other.
 
-use super::rng::Rng;
+use crate::rng::Rng;
 
 /// A group of features that the generator can turn up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

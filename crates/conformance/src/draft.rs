@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::rng::Rng;
-use super::theme::{Theme, Topic};
+use crate::rng::Rng;
+use crate::theme::{Theme, Topic};
 
 /// Namespaces of pods and claims; the first is the most common.
 pub(crate) const NAMESPACES: [&str; 3] = ["default", "team-a", "team-b"];

@@ -1,16 +1,16 @@
-//! Differences from upstream that are on purpose, each explained in `conformance/EXCEPTIONS.md`.
+//! Intended differences from upstream, each explained in `conformance/EXCEPTIONS.md`.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::compare::{Aspect, Difference};
+use crate::compare::{Aspect, Difference, compare};
 
 /// One listed exception.
 pub(crate) struct Exception {
-    /// Heading of its section in the document.
+    /// Heading of its section in `conformance/EXCEPTIONS.md`.
     pub(crate) id: &'static str,
-    /// Whether a difference found in a case is this one.
+    /// Returns `true` if the difference, found in the case, is this one.
     applies: fn(case: &Value, difference: &Difference) -> bool,
 }
 
@@ -20,7 +20,14 @@ pub(crate) const EXCEPTIONS: [Exception; 2] = [
     Exception { id: "args-of-an-unused-plugin", applies: is_about_unused_args },
 ];
 
-/// The exception that covers a difference.
+/// Returns the differences between two answers to a case that no exception covers.
+pub(crate) fn unlisted_differences(case: &Value, oracle: &Value, ours: &Value) -> Vec<Difference> {
+    let mut differences = compare(oracle, ours);
+    differences.retain(|difference| find(case, difference).is_none());
+    differences
+}
+
+/// Returns the id of the exception that covers a difference.
 pub(crate) fn find(case: &Value, difference: &Difference) -> Option<&'static str> {
     EXCEPTIONS
         .iter()
@@ -28,7 +35,7 @@ pub(crate) fn find(case: &Value, difference: &Difference) -> Option<&'static str
         .map(|exception| exception.id)
 }
 
-/// The pod names two or more nodes, and the sides chose different ones of equal total.
+/// Returns `true` if the pod names two or more nodes and the sides selected different ones of equal total.
 fn is_narrowed_tie(case: &Value, difference: &Difference) -> bool {
     let required = &case["pod"]["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
     let names: BTreeSet<&str> = required["nodeSelectorTerms"]
@@ -42,7 +49,7 @@ fn is_narrowed_tie(case: &Value, difference: &Difference) -> bool {
     difference.aspect == Aspect::Tie && names.len() > 1
 }
 
-/// Only Jindou refuses the configuration, for arguments of the plugin that upstream checks late.
+/// Returns `true` if only Jindou rejects the configuration, and only for arguments of NodeResourcesFit.
 fn is_about_unused_args(case: &Value, difference: &Difference) -> bool {
     let profiles = case["config"]["profiles"].as_array().into_iter().flatten().enumerate();
     let late = profiles.flat_map(|(profile, value)| {
@@ -51,7 +58,7 @@ fn is_about_unused_args(case: &Value, difference: &Difference) -> bool {
         late.map(move |(at, _)| format!("profiles[{profile}].pluginConfig[{at}].args."))
     });
     let others = late.fold(difference.ours.clone(), |text, path| text.replace(&path, ""));
-    // Both sides are written as JSON: upstream says nothing, and we nothing of other fields.
+    // Both sides are JSON texts: upstream has no error, and Jindou none about other fields.
     difference.aspect == Aspect::Error
         && difference.oracle == r#""""#
         && others != difference.ours
@@ -62,11 +69,10 @@ fn is_about_unused_args(case: &Value, difference: &Difference) -> bool {
 mod tests {
     use serde_json::json;
 
-    use super::super::compare::compare;
     use super::*;
 
     #[test]
-    fn arguments_of_an_unused_plugin_may_be_refused_by_us_alone() {
+    fn arguments_of_an_unused_plugin_may_be_rejected_by_jindou_alone() {
         let excepted = |plugin: &str, errors: &[&str]| {
             let case = json!({"config": {"profiles": [{}, {"pluginConfig": [{"name": plugin}]}]}});
             let found = compare(&json!({"feasible": []}), &json!({"configErrors": errors}));

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::cluster::IMAGES;
-use super::draft::{CaseDraft, NAMESPACES, pod_labels, push};
-use super::rng::Rng;
-use super::theme::Topic;
-use super::{affinity, preemption, resources, spread};
+use crate::cluster::IMAGES;
+use crate::draft::{CaseDraft, NAMESPACES, pod_labels, push};
+use crate::rng::Rng;
+use crate::theme::Topic;
+use crate::{affinity, preemption, resources, spread};
 
 /// Adds the pod to schedule.
 pub(crate) fn add_pod(draft: &mut CaseDraft) {

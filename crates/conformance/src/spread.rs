@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::draft::{CaseDraft, POD_LABELS, TOPOLOGY_KEYS, pod_selector, push};
-use super::rng::Rng;
-use super::theme::Topic;
+use crate::draft::{CaseDraft, POD_LABELS, TOPOLOGY_KEYS, pod_selector, push};
+use crate::rng::Rng;
+use crate::theme::Topic;
 
 /// Adds spread constraints to the pod, no two with the same key and kind.
 pub(crate) fn add_constraints(draft: &mut CaseDraft, pod: &mut Value) {

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::draft::{CaseDraft, push};
-use super::rng::Rng;
-use super::theme::Topic;
-use super::{affinity, resources, spread};
+use crate::draft::{CaseDraft, push};
+use crate::rng::Rng;
+use crate::theme::Topic;
+use crate::{affinity, resources, spread};
 
 const GROUP: &str = "kubescheduler.config.k8s.io/v1";
 

@@ -1,22 +1,23 @@
-//! Measures the cases themselves: takes a field out of a case wherever it occurs and counts how often upstream's answer changes.
+//! Measures what the cases test: removes a field from a case wherever it occurs and counts how often upstream's answer
+//! changes.
 //!
-//! That is how often a run would notice a scheduler that ignores the field. Of lists one element is taken.
+//! That is how often a run would detect a scheduler that ignores the field. Of a list one element is removed.
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
+use std::io::Write;
 
 use anyhow::Result;
 use serde_json::Value;
 
-use super::compare::compare;
-use super::generate::Case;
-use super::oracle::Oracle;
-use super::rng::Rng;
+use crate::compare::compare;
+use crate::generate::Case;
+use crate::oracle::Oracle;
+use crate::rng::Rng;
 
-/// How many fields of each case are tried.
+/// Number of fields removed, one at a time, from each case.
 const FIELDS_PER_CASE: usize = 8;
 
-/// Fields that a scheduler has no use for, or cannot do without.
+/// Parts of the names of fields that are not removed: the scheduler does not read them, or cannot do without them.
 const FIELDS_SKIPPED: [&str; 17] = [
     "apiVersion",
     "kind",
@@ -37,15 +38,16 @@ const FIELDS_SKIPPED: [&str; 17] = [
     "Expressions[]",
 ];
 
-/// Prints for each field how often it was taken away and how often that changed the answer, the least telling ones first.
-pub(super) fn measure(
+/// Writes to `out` how often each field was removed and how often that changed the answer, the fewest changes first.
+pub(crate) fn measure(
     oracle: &mut Oracle,
     seed: u64,
     cases: impl Iterator<Item = Case>,
+    out: &mut impl Write,
 ) -> Result<()> {
     let mut rng = Rng::new(seed, u64::MAX);
     let mut counts: BTreeMap<String, (u64, u64)> = BTreeMap::new();
-    // The case as it is comes first, followed by its variants.
+    // The unchanged case comes first, followed by its variants.
     let variants = cases.flat_map(|case| {
         let mut fields: BTreeMap<String, Vec<Vec<String>>> = BTreeMap::new();
         collect(&case.value, &mut Vec::new(), "", &mut fields);
@@ -75,7 +77,6 @@ pub(super) fn measure(
     })?;
     let mut rows: Vec<(&String, &(u64, u64))> = counts.iter().collect();
     rows.sort_by_key(|(_, (_, changed))| *changed);
-    let mut out = std::io::stdout().lock();
     writeln!(out, "{:>8}{:>9}  field", "changed", "removed")?;
     for (name, (removed, changed)) in rows {
         writeln!(out, "{changed:>8}{removed:>9}  {name}")?;
@@ -83,7 +84,7 @@ pub(super) fn measure(
     Ok(())
 }
 
-/// The paths of all fields by their name, in which list positions, label keys and the like do not count.
+/// Collects the paths of all fields by a name without list positions, label keys and the like.
 fn collect(
     value: &Value,
     path: &mut Vec<String>,
@@ -111,7 +112,7 @@ fn collect(
     }
 }
 
-/// Keys that users choose are written as a star.
+/// Returns the name of a field; keys that users choose become `*`.
 fn field_name(parent: &str, key: &str) -> String {
     let maps =
         ["labels", "matchLabels", "annotations", "nodeSelector", "disruptedPods", "selector"];
@@ -120,7 +121,7 @@ fn field_name(parent: &str, key: &str) -> String {
     format!("{parent}.{}", if chosen { "*" } else { key })
 }
 
-/// Objects are named by their kind, arguments by their plugin.
+/// Returns the name of a list element; objects are named by their kind, arguments by their plugin.
 fn element_name(parent: &str, child: &Value) -> String {
     let known = |key: &str| child[key].as_str().unwrap_or_default().to_owned();
     match parent {

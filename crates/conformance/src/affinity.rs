@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::cluster::NAMESPACE_LABELS;
-use super::draft::{
+use crate::cluster::NAMESPACE_LABELS;
+use crate::draft::{
     CaseDraft, HOSTNAME, NAMESPACES, REGION, TOPOLOGY_KEYS, ZONE, pod_selector, push, selector,
 };
-use super::theme::Topic;
+use crate::theme::Topic;
 
 /// Node labels that affinity asks for, with values to compare.
 const NODE_LABELS: [(&str, &[&str]); 6] = [

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::compare::error_of;
+use crate::compare::error_of;
 
 /// Names with how often they were seen.
 type CountsByName = BTreeMap<String, u64>;

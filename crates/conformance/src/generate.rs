@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::draft::CaseDraft;
-use super::rng::Rng;
-use super::theme::{ClusterSize, Theme};
-use super::{cluster, config, pod, preemption, spread, volumes};
+use crate::draft::CaseDraft;
+use crate::rng::Rng;
+use crate::theme::{ClusterSize, Theme};
+use crate::{cluster, config, pod, preemption, spread, volumes};
 
 /// One case with the topics it is about.
 pub(crate) struct Case {

@@ -2,13 +2,13 @@
 
 use serde_json::{Map, Value, json};
 
-use super::draft::{
+use crate::draft::{
     CaseDraft, HOSTNAME, NAMESPACES, REGION, REGION_BETA, ZONE, ZONE_BETA, ZONES, name_of,
     pod_labels, time,
 };
-use super::rng::Rng;
-use super::theme::{ClusterSize, Topic};
-use super::{pod, preemption, resources};
+use crate::rng::Rng;
+use crate::theme::{ClusterSize, Topic};
+use crate::{pod, preemption, resources};
 
 /// Image names as containers write them; the last ones lack a tag.
 pub(crate) const IMAGES: [&str; 6] = [

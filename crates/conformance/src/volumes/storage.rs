@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::super::draft::{CaseDraft, HOSTNAME, ZONE, ZONES};
-use super::super::theme::Topic;
+use crate::draft::{CaseDraft, HOSTNAME, ZONE, ZONES};
+use crate::theme::Topic;
 
 /// CSI drivers: the first provisions anywhere, the second publishes its capacity.
 pub(super) const DRIVERS: [&str; 2] = ["csi.example.com", "capped.example.com"];
@@ -219,7 +219,7 @@ fn offered_volume(draft: &mut CaseDraft, claim: &ClaimSpec<'_>, name: &str) -> V
     let rng = &mut draft.rng;
     match rng.below(20) {
         0 => volume["status"]["phase"] = json!(rng.pick(&["Released", "Bound", "Pending"])),
-        1 => volume["metadata"]["deletionTimestamp"] = json!(super::super::draft::time(3000)),
+        1 => volume["metadata"]["deletionTimestamp"] = json!(crate::draft::time(3000)),
         2 => volume["spec"]["volumeMode"] = json!("Block"),
         3 => volume["spec"]["accessModes"] = json!(["ReadOnlyMany"]),
         4 | 5 => {

@@ -1,30 +1,35 @@
-//! Writes the committed cases of each plugin with upstream's answers, so that plain tests need no Go.
+//! Selects and writes the committed cases of each plugin with upstream's answers, so that plain tests need no Go.
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
-use std::path::Path;
+use std::io::Write;
 
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
-use super::compare::{compare, error_of};
-use super::generate::{self, Case};
-use super::oracle::Oracle;
-use super::shrink::drop_objects;
-use super::theme::{ClusterSize, PLUGINS};
+use crate::compare::{compare, error_of};
+use crate::generate::{self, Case};
+use crate::golden::{answers_file, cases_file};
+use crate::oracle::Oracle;
+use crate::shrink::drop_objects;
+use crate::theme::{ClusterSize, PLUGINS};
 
-/// The seed of all committed cases.
+/// Seed of all committed cases.
 const SEED: u64 = 20_260_101;
-/// How many cases are tried and kept per plugin.
+/// Number of random cases per plugin from which the committed ones are selected.
 const CASES_TRIED: u64 = 1200;
+/// Maximum number of committed cases per plugin.
 const CASES_KEPT_MAX: usize = 36;
-/// How often dropping objects that do not matter is tried per case.
+/// Maximum number of smaller cases tried to drop the objects of a case that do not matter.
 const SHRINK_TRIES_MAX: usize = 60;
-/// ClusterSize of a file.
+/// Maximum size of a file of cases or of answers, in bytes.
 const FILE_BYTES_MAX: usize = 250_000;
 
-/// Writes the files of one plugin or of all.
-pub(super) fn bless(root: &Path, oracle: &mut Oracle, only: Option<&'static str>) -> Result<()> {
+/// Writes the files of one plugin or of all, and a line per plugin to `out`.
+pub(crate) fn bless(
+    oracle: &mut Oracle,
+    only: Option<&'static str>,
+    out: &mut impl Write,
+) -> Result<()> {
     for (plugin, _) in PLUGINS.iter().filter(|(name, _)| only.is_none_or(|only| only == *name)) {
         let kept = select_cases(oracle, plugin)?;
         let mut texts = [String::new(), String::new()];
@@ -34,14 +39,15 @@ pub(super) fn bless(root: &Path, oracle: &mut Oracle, only: Option<&'static str>
                 text.push('\n');
             }
         }
-        for (folder, text) in ["cases", "golden"].iter().zip(&texts) {
-            let folder = root.join("conformance").join(folder).join(plugin);
-            std::fs::create_dir_all(&folder)
-                .with_context(|| format!("create {}", folder.display()))?;
-            std::fs::write(folder.join("random.jsonl"), text)?;
+        for (path, text) in [cases_file(plugin), answers_file(plugin)].iter().zip(&texts) {
+            if let Some(folder) = path.parent() {
+                std::fs::create_dir_all(folder)
+                    .with_context(|| format!("create {}", folder.display()))?;
+            }
+            std::fs::write(path, text).with_context(|| format!("write {}", path.display()))?;
         }
         writeln!(
-            std::io::stdout(),
+            out,
             "{plugin}: {} cases, {} + {} bytes",
             kept.len(),
             texts[0].len(),
@@ -51,7 +57,8 @@ pub(super) fn bless(root: &Path, oracle: &mut Oracle, only: Option<&'static str>
     Ok(())
 }
 
-/// Small cases that each show something new about the plugin, then cases where it matters at all.
+/// Returns small cases with their answers: those that each show a new fact about the plugin, then others in which it
+/// has an effect.
 fn select_cases(oracle: &mut Oracle, plugin: &'static str) -> Result<Vec<(Value, Value)>> {
     let mut tried: Vec<(Value, Value)> = Vec::new();
     let cases =
@@ -71,13 +78,13 @@ fn select_cases(oracle: &mut Oracle, plugin: &'static str) -> Result<Vec<(Value,
             rest.push(pair);
         }
     }
-    // The simplest of the others, spread over all sizes.
+    // Of the others, an even sample over all sizes.
     let step = (rest.len() / CASES_KEPT_MAX.max(1)).max(1);
     kept.extend(rest.into_iter().step_by(step));
     let mut stable: Vec<(Value, Value)> = Vec::new();
     let (mut case_bytes, mut answer_bytes) = (0, 0);
     for (case, answer) in kept {
-        // Upstream is random here and there, and a golden file must not be.
+        // Some of upstream's decisions are random, and a golden answer must not be.
         if stable.len() == CASES_KEPT_MAX || !compare(&answer, &oracle.ask(&case)?).is_empty() {
             continue;
         }
@@ -101,7 +108,7 @@ fn select_cases(oracle: &mut Oracle, plugin: &'static str) -> Result<Vec<(Value,
     Ok(stable)
 }
 
-/// What an answer shows about a plugin; empty if the plugin did not matter.
+/// Returns what an answer shows about a plugin: outcomes by which cases are told apart, none if it had no effect.
 fn facts(plugin: &str, case: &Value, answer: &Value) -> BTreeSet<String> {
     let mut facts = BTreeSet::new();
     if answer["crash"].is_string() {
@@ -150,7 +157,7 @@ fn facts(plugin: &str, case: &Value, answer: &Value) -> BTreeSet<String> {
                 }
             }
         }
-        // These reject pods before any node is looked at.
+        // These reject pods in PreFilter, before any node is filtered.
         "VolumeBinding" | "VolumeZone" | "VolumeRestrictions" | "NodeVolumeLimits"
         | "NodeAffinity"
             if count == 0 || facts.is_empty() && feasible == 0 =>
@@ -169,7 +176,7 @@ fn facts(plugin: &str, case: &Value, answer: &Value) -> BTreeSet<String> {
     facts
 }
 
-/// The letters of a text.
+/// Returns the letters and spaces of a text.
 fn words(text: &str) -> String {
     text.chars().filter(|letter| letter.is_alphabetic() || *letter == ' ').collect()
 }

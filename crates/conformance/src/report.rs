@@ -1,4 +1,4 @@
-//! Tells a reader what differs, on the smallest case that shows it.
+//! Reports of differences, each on the smallest case that shows it.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -7,16 +7,18 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
-use super::compare::{Difference, compare};
-use super::oracle::Oracle;
-use super::shrink::shrink;
-use super::{Finding, SystemUnderTest, exceptions};
+use crate::compare::Difference;
+use crate::exceptions::unlisted_differences;
+use crate::oracle::Oracle;
+use crate::run::{Finding, SystemUnderTest};
+use crate::shrink::shrink;
 
-/// Tries per difference.
+/// Maximum number of cases tried to shrink one difference.
 const SHRINK_BUDGET: usize = 500;
 
-/// The findings by their first kind of difference, each list with the smallest case first; the most frequent kind first.
-pub(super) fn kinds(findings: &[Finding]) -> Vec<(String, Vec<usize>)> {
+/// Returns the indexes of the findings by the kind of their first difference: the most frequent kind first, and the
+/// smallest case of a kind first.
+pub(crate) fn kinds(findings: &[Finding]) -> Vec<(String, Vec<usize>)> {
     let mut kinds: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for (index, finding) in findings.iter().enumerate() {
         kinds.entry(finding.differences[0].signature()).or_default().push(index);
@@ -29,8 +31,8 @@ pub(super) fn kinds(findings: &[Finding]) -> Vec<(String, Vec<usize>)> {
     kinds
 }
 
-/// The finding on the smallest case that still shows its first difference.
-pub(super) fn shrink_finding(
+/// Returns the finding on the smallest case found that still shows its first difference.
+pub(crate) fn shrink_finding(
     finding: &Finding,
     oracle: &mut Oracle,
     system: &mut SystemUnderTest,
@@ -44,7 +46,7 @@ pub(super) fn shrink_finding(
     })?;
     let small = judge(&case, oracle, system)?;
     if small.differences.is_empty() {
-        // It does not come again: one side is not deterministic.
+        // The difference did not occur again, so one side is not deterministic.
         let (case, oracle, ours) =
             (finding.case.clone(), finding.oracle.clone(), finding.ours.clone());
         return Ok(Finding { case, oracle, ours, differences: finding.differences.clone() });
@@ -54,15 +56,12 @@ pub(super) fn shrink_finding(
 
 fn judge(case: &Value, oracle: &mut Oracle, system: &mut SystemUnderTest) -> Result<Finding> {
     let (answer, ours) = (oracle.ask(case)?, system.answer(case)?);
-    let differences = compare(&answer, &ours)
-        .into_iter()
-        .filter(|difference| exceptions::find(case, difference).is_none())
-        .collect();
+    let differences = unlisted_differences(case, &answer, &ours);
     Ok(Finding { case: case.clone(), oracle: answer, ours, differences })
 }
 
-/// Prints a finding.
-pub(super) fn print(
+/// Writes a finding to `out`.
+pub(crate) fn print(
     out: &mut impl Write,
     signature: &str,
     cases: usize,
@@ -79,8 +78,8 @@ pub(super) fn print(
     Ok(())
 }
 
-/// Writes a finding to a folder, as a case to replay and as a text to read.
-pub(super) fn keep(folder: &Path, signature: &str, finding: &Finding) -> Result<()> {
+/// Writes a finding to a folder: the case for `--replay`, and the answers with their differences.
+pub(crate) fn keep(folder: &Path, signature: &str, finding: &Finding) -> Result<()> {
     std::fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
     let name: String = signature
         .to_lowercase()

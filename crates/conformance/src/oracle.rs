@@ -1,4 +1,4 @@
-//! Builds and talks to the oracle, a Go program around upstream's scheduler that answers one JSON line per case.
+//! Builds and runs the oracle, a Go program around upstream's scheduler that answers one line of JSON per case.
 
 use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -9,37 +9,36 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use controlplane::tools;
 use serde_json::{Value, json};
 
-use super::generate::Case;
+use crate::generate::Case;
+use crate::root;
 
-/// How many cases may be on their way to the oracle.
+/// Maximum number of cases that were sent and not yet answered.
 const IN_FLIGHT_MAX: usize = 32;
-/// How long the oracle may think about one case.
+/// Time limit of one answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
+/// Maximum number of lines of standard error that wait to be read; later ones are dropped.
+const STDERR_LINES_MAX: usize = 1000;
 
-/// The folder of the checkout, which holds `conformance/oracle`.
-pub(crate) fn root() -> Result<PathBuf> {
-    let start = match std::env::var_os("CARGO_MANIFEST_DIR") {
-        Some(folder) => PathBuf::from(folder),
-        None => std::env::current_dir()?,
-    };
-    let found = start.ancestors().find(|folder| folder.join("conformance/oracle/go.mod").exists());
-    found
-        .map(Path::to_path_buf)
-        .with_context(|| format!("no conformance/oracle above {}", start.display()))
+/// Returns the path of Go, or an error that says where it was looked for.
+pub fn find_go() -> Result<PathBuf> {
+    tools::go().context("the oracle needs Go, which is neither on PATH nor in /usr/local/go/bin")
 }
 
-/// Builds the oracle unless the cache has one made of the same sources, and returns its path.
-pub(crate) fn build(root: &Path) -> Result<PathBuf> {
-    let source = root.join("conformance/oracle");
-    let binary = cache_folder()?.join(format!("oracle-{:016x}", hash_sources(&source)?));
+/// Builds the oracle unless the cache has one of the same sources, and returns its path.
+pub(crate) fn build() -> Result<PathBuf> {
+    let source = root().join("conformance/oracle");
+    let cache = tools::cache()?;
+    std::fs::create_dir_all(&cache).with_context(|| format!("create {}", cache.display()))?;
+    let binary = cache.join(format!("oracle-{:016x}", hash_sources(&source)?));
     if binary.exists() {
         return Ok(binary);
     }
     let go = find_go()?;
-    let _ = writeln!(std::io::stderr(), "building the oracle, which takes minutes the first time");
-    // Built under another name first, so that an interrupted build leaves nothing half done.
+    tools::say("building the oracle, which takes minutes the first time");
+    // Built under another name and then renamed, so that an interrupted build leaves no broken oracle.
     let partial = binary.with_extension(format!("partial-{}", std::process::id()));
     let status = Command::new(&go)
         .args(["build", "-o"])
@@ -55,28 +54,7 @@ pub(crate) fn build(root: &Path) -> Result<PathBuf> {
     Ok(binary)
 }
 
-fn cache_folder() -> Result<PathBuf> {
-    let base = match (std::env::var_os("XDG_CACHE_HOME"), std::env::var_os("HOME")) {
-        (Some(cache), _) if !cache.is_empty() => PathBuf::from(cache),
-        (_, Some(home)) => PathBuf::from(home).join(".cache"),
-        _ => bail!("neither XDG_CACHE_HOME nor HOME is set"),
-    };
-    let folder = base.join("jindou");
-    std::fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
-    Ok(folder)
-}
-
-/// Go on the path, or where its installer puts it.
-fn find_go() -> Result<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .chain([PathBuf::from("/usr/local/go/bin")])
-        .map(|folder| folder.join("go"))
-        .find(|go| go.is_file())
-        .context("the oracle needs Go, which is neither on PATH nor in /usr/local/go/bin")
-}
-
-/// A hash of the names and contents of all Go sources.
+/// Returns a hash (FNV-1a) of the names and contents of all Go sources except tests.
 fn hash_sources(folder: &Path) -> Result<u64> {
     let mut files = Vec::new();
     let mut folders = vec![folder.to_path_buf()];
@@ -104,36 +82,37 @@ fn hash_sources(folder: &Path) -> Result<u64> {
     Ok(hash)
 }
 
-/// The oracle at work. It is started again when it dies.
+/// A running oracle. A process that exits or exceeds the time limit is replaced by a new one.
 pub(crate) struct Oracle {
     binary: PathBuf,
     process: OracleProcess,
 }
 
-/// One run of the program with the threads that feed it and listen to it.
+/// One process of the oracle; a thread per pipe feeds and reads it.
 struct OracleProcess {
     child: Child,
     cases: Option<SyncSender<String>>,
     answers: Receiver<String>,
-    complaints: Receiver<String>,
+    stderr_lines: Receiver<String>,
 }
 
 impl Oracle {
-    /// Starts the program.
+    /// Starts a process.
     pub(crate) fn start(binary: &Path) -> Result<Self> {
         Ok(Self { binary: binary.to_path_buf(), process: OracleProcess::start(binary)? })
     }
 
-    /// The answer to one case.
+    /// Returns the answer to one case.
     pub(crate) fn ask(&mut self, case: &Value) -> Result<Value> {
         self.process.send(case)?;
         match self.process.receive() {
             Ok(answer) => Ok(answer),
-            Err(death) => self.restart(case, &death),
+            Err(failure) => self.restart(case, &failure),
         }
     }
 
-    /// Sends cases ahead of the answers, so that both sides work at the same time, and hands over each pair in order.
+    /// Sends up to [`IN_FLIGHT_MAX`] cases ahead, so that both processes work at once, and calls `judge` with each case
+    /// and its answer in order.
     pub(crate) fn stream(
         &mut self,
         cases: impl Iterator<Item = Case>,
@@ -151,8 +130,8 @@ impl Oracle {
             let Some(case) = waiting.pop_front() else { return Ok(()) };
             let answer = match self.process.receive() {
                 Ok(answer) => answer,
-                Err(death) => {
-                    let answer = self.restart(&case.value, &death)?;
+                Err(failure) => {
+                    let answer = self.restart(&case.value, &failure)?;
                     for case in &waiting {
                         self.process.send(&case.value)?;
                     }
@@ -166,19 +145,19 @@ impl Oracle {
         }
     }
 
-    /// Starts the program again and makes an answer of what it said before it died.
-    fn restart(&mut self, case: &Value, death: &str) -> Result<Value> {
+    /// Starts a new process and returns an answer with the failure and the last message of the old one.
+    fn restart(&mut self, case: &Value, failure: &str) -> Result<Value> {
         let _ = self.process.child.kill();
         let _ = self.process.child.wait();
-        let complaints: Vec<String> = self.process.complaints.try_iter().collect();
+        let stderr_lines: Vec<String> = self.process.stderr_lines.try_iter().collect();
         self.process = OracleProcess::start(&self.binary)?;
-        let text = complaints
+        let text = stderr_lines
             .iter()
             .find(|line| line.starts_with("panic:"))
-            .or_else(|| complaints.last())
+            .or_else(|| stderr_lines.last())
             .cloned()
             .unwrap_or_default();
-        Ok(json!({"id": case["id"], "crash": format!("{death}: {text}")}))
+        Ok(json!({"id": case["id"], "crash": format!("{failure}: {text}")}))
     }
 }
 
@@ -211,23 +190,23 @@ impl OracleProcess {
                 .map_while(Result::ok)
                 .try_for_each(|line| sender.send(line))
         });
-        let (sender, complaints) = sync_channel(1000);
+        let (sender, stderr_lines) = sync_channel(STDERR_LINES_MAX);
         thread::spawn(move || {
             for line in BufReader::new(stderr).lines().map_while(Result::ok) {
                 let _ = sender.try_send(line);
             }
         });
-        Ok(Self { child, cases: Some(cases), answers, complaints })
+        Ok(Self { child, cases: Some(cases), answers, stderr_lines })
     }
 
     fn send(&mut self, case: &Value) -> Result<()> {
         let mut line = serde_json::to_string(case)?;
         line.push('\n');
-        // A closed channel means that the program died, which `receive` reports.
+        // A closed channel means that the process exited, which `receive` reports.
         if let Some(cases) = &self.cases {
             let _ = cases.send(line);
         }
-        while self.complaints.try_recv().is_ok() {}
+        while self.stderr_lines.try_recv().is_ok() {}
         Ok(())
     }
 

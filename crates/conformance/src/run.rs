@@ -1,59 +1,27 @@
-//! Random cases, answered by upstream's scheduler and by ours, and compared.
-//!
-//! ```text
-//! seed ─▶ generate ─▶ case ─┬─▶ oracle (Go, upstream's plugins) ─▶ answer ─┬─▶ compare ─▶ differences ─▶ shrink ─▶ report
-//!                           └─▶ ours ───────────────────────────▶ answer ──┘
-//! ```
-//!
-//! Generation: `rng`, `theme`, `draft`, then one file per topic, put together in `generate`.
-//! Judgement: `oracle`, `compare`, `exceptions`, `coverage`, `shrink`, `report`, `bless`; `sensitivity` judges the cases themselves.
+//! The command `cargo xtask conformance`: answers cases on both sides, compares the answers and reports.
 
-mod affinity;
-mod bless;
-mod cluster;
-mod compare;
-mod config;
-mod coverage;
-mod draft;
-mod exceptions;
-mod generate;
-#[cfg(test)]
-mod golden;
-mod oracle;
-mod pod;
-mod preemption;
-mod report;
-mod resources;
-mod rng;
-mod sensitivity;
-mod shrink;
-mod spread;
-mod theme;
-mod volumes;
-
-use std::io::{IsTerminal as _, Write as _};
+use std::io::{IsTerminal as _, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result, bail};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use compare::{Difference, compare};
-use coverage::Coverage;
-use oracle::Oracle;
-use theme::ClusterSize;
-
-/// Jindou's answer to a case, in the shape of the oracle's.
-pub(crate) type AnswerFn = fn(&Value) -> Value;
+use crate::compare::{Difference, compare};
+use crate::coverage::Coverage;
+use crate::generate::{self, Case};
+use crate::oracle::{self, Oracle};
+use crate::theme::{self, ClusterSize};
+use crate::{bless, exceptions, jindou, report, sensitivity};
 
 /// Compare Jindou with upstream's scheduler on random cases.
 #[derive(clap::Args)]
-pub(crate) struct ConformanceOptions {
-    /// How many random cases to run.
+pub struct ConformanceOptions {
+    /// Number of random cases.
     #[arg(long, default_value_t = 1000)]
     cases: u64,
-    /// Seed of the cases; a fresh one if not given.
+    /// Seed of the cases; taken from the clock if absent.
     #[arg(long)]
     seed: Option<u64>,
     /// Only cases about this plugin.
@@ -71,31 +39,53 @@ pub(crate) struct ConformanceOptions {
     /// Compare the oracle with itself, which shows whether it is deterministic and what the cases cover.
     #[arg(long)]
     self_check: bool,
-    /// Take single fields out of the cases and count how often upstream's answer changes, to see what the cases test.
+    /// Remove single fields from the cases and count how often upstream's answer changes, to see what the cases test.
     #[arg(long)]
     sensitivity: bool,
     /// An oracle that is already built.
     #[arg(long)]
     oracle: Option<PathBuf>,
-    /// How many kinds of differences to shrink.
-    #[arg(long, default_value_t = 6)]
+    /// Number of kinds of differences to shrink.
+    #[arg(long, default_value_t = SHRUNK_KINDS)]
     shrink: usize,
 }
 
-/// What was found wrong with one case.
-struct Finding {
-    case: Value,
-    oracle: Value,
-    ours: Value,
-    differences: Vec<Difference>,
+/// Kinds of differences that are shrunk by default.
+const SHRUNK_KINDS: usize = 6;
+
+impl ConformanceOptions {
+    /// Compares this many random cases of a seed from the clock.
+    pub fn random(cases: u64) -> Self {
+        Self {
+            cases,
+            seed: None,
+            plugin: None,
+            bless: false,
+            keep: None,
+            replay: None,
+            self_check: false,
+            sensitivity: false,
+            oracle: None,
+            shrink: SHRUNK_KINDS,
+        }
+    }
 }
 
-/// Runs the command. Fails when a difference is not a listed exception.
-pub(crate) fn run(options: &ConformanceOptions, ours: Option<AnswerFn>) -> Result<ExitCode> {
-    let root = oracle::root()?;
+/// A case whose answers differ.
+pub(crate) struct Finding {
+    pub(crate) case: Value,
+    pub(crate) oracle: Value,
+    pub(crate) ours: Value,
+    pub(crate) differences: Vec<Difference>,
+}
+
+/// Runs the command and writes its report to `out`.
+///
+/// Returns failure if there is a difference that is not a listed exception.
+pub fn run(options: &ConformanceOptions, out: &mut impl Write) -> Result<ExitCode> {
     let binary = match &options.oracle {
         Some(path) => path.clone(),
-        None => oracle::build(&root)?,
+        None => oracle::build()?,
     };
     let plugin = match &options.plugin {
         Some(name) => Some(theme::plugin(name).with_context(|| {
@@ -105,22 +95,27 @@ pub(crate) fn run(options: &ConformanceOptions, ours: Option<AnswerFn>) -> Resul
     };
     let mut oracle = Oracle::start(&binary)?;
     if options.bless {
-        bless::bless(&root, &mut oracle, plugin)?;
+        bless::bless(&mut oracle, plugin, out)?;
         return Ok(ExitCode::SUCCESS);
     }
     let seed = options.seed.unwrap_or_else(seed_from_clock);
     let cases = cases(options, seed, plugin)?;
     if options.sensitivity {
-        sensitivity::measure(&mut oracle, seed, cases)?;
+        sensitivity::measure(&mut oracle, seed, cases, out)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut system = match ours {
-        Some(answer) if !options.self_check => SystemUnderTest::Function(answer),
-        _ => SystemUnderTest::Oracle(Oracle::start(&binary)?),
+    let mut system = if options.self_check {
+        SystemUnderTest::Oracle(Oracle::start(&binary)?)
+    } else {
+        SystemUnderTest::Jindou
     };
-    let mut run_state = ComparisonRun::new(seed, options);
-    run_state.stream(&mut oracle, &mut system, cases)?;
-    run_state.report(options, &mut oracle, &mut system)
+    let mut comparison = Comparison::new(seed, options);
+    oracle.stream(cases, |case, answer| {
+        let ours = system.answer(&case.value)?;
+        comparison.add(case, answer, ours);
+        Ok(())
+    })?;
+    comparison.report(options, &mut oracle, &mut system, out)
 }
 
 fn plugin_names() -> String {
@@ -133,12 +128,12 @@ fn seed_from_clock() -> u64 {
         .map_or(1, |elapsed| elapsed.as_millis() as u64 % 1_000_000_000)
 }
 
-/// The cases of the run, each with the topics it is about.
+/// Returns the cases of the run: those of the file to replay, or random ones.
 fn cases(
     options: &ConformanceOptions,
     seed: u64,
     plugin: Option<&'static str>,
-) -> Result<Box<dyn Iterator<Item = generate::Case>>> {
+) -> Result<Box<dyn Iterator<Item = Case>>> {
     let Some(path) = &options.replay else {
         return Ok(Box::new(
             (0..options.cases)
@@ -150,43 +145,39 @@ fn cases(
     let values = stream
         .collect::<Result<Vec<Value>, _>>()
         .with_context(|| format!("parse {}", path.display()))?;
-    Ok(Box::new(values.into_iter().map(|value| generate::Case { value, topics: Vec::new() })))
+    Ok(Box::new(values.into_iter().map(|value| Case { value, topics: Vec::new() })))
 }
 
-/// Who is compared with the oracle.
-enum SystemUnderTest {
-    Function(AnswerFn),
+/// The side that is compared with the oracle.
+pub(crate) enum SystemUnderTest {
+    Jindou,
+    /// A second oracle, for `--self-check`.
     Oracle(Oracle),
 }
 
 impl SystemUnderTest {
-    /// The answer to one case; a panic is an answer too.
-    fn answer(&mut self, case: &Value) -> Result<Value> {
+    pub(crate) fn answer(&mut self, case: &Value) -> Result<Value> {
         match self {
+            SystemUnderTest::Jindou => Ok(jindou::answer(case)),
             SystemUnderTest::Oracle(oracle) => oracle.ask(case),
-            SystemUnderTest::Function(function) => Ok(std::panic::catch_unwind(|| function(case))
-                .unwrap_or_else(|panic| {
-                    let text = panic
-                        .downcast_ref::<String>()
-                        .map(String::as_str)
-                        .or_else(|| panic.downcast_ref::<&str>().copied());
-                    json!({"id": case["id"], "panic": text.unwrap_or("panicked")})
-                })),
         }
     }
 }
 
-/// The state of one run.
-struct ComparisonRun {
+/// The results of a run so far.
+struct Comparison {
     seed: u64,
     coverage: Coverage,
     findings: Vec<Finding>,
+    /// Number of cases compared.
     cases: u64,
+    /// Number of cases to compare.
     expected: u64,
+    /// Number of cases with a difference that is a listed exception.
     excepted: u64,
 }
 
-impl ComparisonRun {
+impl Comparison {
     fn new(seed: u64, options: &ConformanceOptions) -> Self {
         Self {
             seed,
@@ -198,25 +189,10 @@ impl ComparisonRun {
         }
     }
 
-    /// Sends all cases to the oracle, a bounded number ahead, and judges the answers as they come.
-    fn stream(
-        &mut self,
-        oracle: &mut Oracle,
-        system: &mut SystemUnderTest,
-        cases: impl Iterator<Item = generate::Case>,
-    ) -> Result<()> {
-        oracle.stream(cases, |case, answer| {
-            let ours = system.answer(&case.value)?;
-            self.judge(case, answer, ours);
-            Ok(())
-        })
-    }
-
-    fn judge(&mut self, case: generate::Case, oracle: Value, ours: Value) {
+    fn add(&mut self, case: Case, oracle: Value, ours: Value) {
         self.cases += 1;
         self.coverage.add(&case.value, &case.topics, &oracle);
-        let all = compare(&oracle, &ours);
-        let (excepted, differences): (Vec<_>, Vec<_>) = all
+        let (excepted, differences): (Vec<_>, Vec<_>) = compare(&oracle, &ours)
             .into_iter()
             .partition(|difference| exceptions::find(&case.value, difference).is_some());
         self.excepted += u64::from(!excepted.is_empty());
@@ -234,14 +210,14 @@ impl ComparisonRun {
         }
     }
 
-    /// Prints coverage and differences, the smallest case of each kind shrunk.
+    /// Writes coverage and differences, with the smallest case of each kind shrunk.
     fn report(
-        mut self,
+        self,
         options: &ConformanceOptions,
         oracle: &mut Oracle,
         system: &mut SystemUnderTest,
+        out: &mut impl Write,
     ) -> Result<ExitCode> {
-        let mut out = std::io::stdout().lock();
         if std::io::stderr().is_terminal() {
             writeln!(std::io::stderr())?;
         }
@@ -250,7 +226,7 @@ impl ComparisonRun {
         for (signature, members) in kinds.iter().take(options.shrink) {
             let finding = &self.findings[members[0]];
             let small = report::shrink_finding(finding, oracle, system)?;
-            report::print(&mut out, signature, members.len(), &small)?;
+            report::print(out, signature, members.len(), &small)?;
             if let Some(folder) = &options.keep {
                 report::keep(folder, signature, &small)?;
             }
@@ -283,10 +259,6 @@ impl ComparisonRun {
         if self.cases == 0 {
             bail!("no cases were run");
         }
-        Ok(if self.findings.drain(..).next().is_none() {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::FAILURE
-        })
+        Ok(if self.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }

@@ -4,9 +4,9 @@ mod storage;
 
 use serde_json::{Value, json};
 
-use super::draft::{CaseDraft, NAMESPACES, ZONE, ZONES, name_of, namespace_of, push};
-use super::rng::Rng;
-use super::theme::Topic;
+use crate::draft::{CaseDraft, NAMESPACES, ZONE, ZONES, name_of, namespace_of, push};
+use crate::rng::Rng;
+use crate::theme::Topic;
 use storage::{
     AWS_DRIVER, ClaimSpec, DRIVERS, GCE_DRIVER, add_classes, bound_volume, claim, delayed_claim,
 };
@@ -179,9 +179,9 @@ fn label_with_zone(draft: &mut CaseDraft, volume: &str) {
     };
     let beta = rng.chance(40);
     let (zone_key, region_key) = if beta {
-        (super::draft::ZONE_BETA, super::draft::REGION_BETA)
+        (crate::draft::ZONE_BETA, crate::draft::REGION_BETA)
     } else {
-        (ZONE, super::draft::REGION)
+        (ZONE, crate::draft::REGION)
     };
     let (with_zone, with_region) = (rng.chance(90), rng.chance(35));
     let region = rng.pick(&["r1", "r2", "r1__r2"]);
@@ -230,7 +230,7 @@ fn broken_claim(draft: &mut CaseDraft, namespace: &str) {
     match kind {
         "missing" => return,
         "lost" => object["status"]["phase"] = json!("Lost"),
-        "deleting" => object["metadata"]["deletionTimestamp"] = json!(super::draft::time(3000)),
+        "deleting" => object["metadata"]["deletionTimestamp"] = json!(crate::draft::time(3000)),
         "prebound" => object["spec"]["volumeName"] = json!("pv-broken"),
         _ => {}
     }

@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::cluster::add_running_pod;
-use super::draft::{
+use crate::cluster::add_running_pod;
+use crate::draft::{
     CaseDraft, NAMESPACES, POD_LABELS, name_of, pod_labels, pod_selector, push, time,
 };
-use super::pod::fill_containers;
-use super::theme::{ClusterSize, Topic};
+use crate::pod::fill_containers;
+use crate::theme::{ClusterSize, Topic};
 
 /// Priorities of pods: few, so that they are often equal.
 const PRIORITIES: [i64; 6] = [0, 10, 50, 100, -5, 1000];

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::draft::{CaseDraft, push};
-use super::rng::Rng;
-use super::theme::Topic;
+use crate::draft::{CaseDraft, push};
+use crate::rng::Rng;
+use crate::theme::Topic;
 
 const CPU_SMALL: [&str; 8] = ["100m", "250m", "0.1", "0", "50m", "1m", "0.25", "200m"];
 const CPU_LARGE: [&str; 8] = ["1", "1.5", "2", "500m", "1100m", "750m", "1e0", "0.5"];
