@@ -1,5 +1,5 @@
-//! Requests made of bytes, to the HTTP layer of the sandbox. The property test
-//! `any_request_gets_a_proper_answer` does the same with fewer of them.
+//! Sends requests derived from the fuzzer's bytes to the HTTP layer of the sandbox. The property test
+//! `any_request_gets_a_proper_answer` does the same with fewer inputs.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Node selectors, node affinity, and affinity between pods.
+//! Node selectors, node affinity and pod affinity.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::draft::{
 };
 use crate::theme::Topic;
 
-/// Node labels that affinity asks for, with values to compare.
+/// Node labels that node affinity refers to, with their values.
 const NODE_LABELS: [(&str, &[&str]); 6] = [
     ("disk", &["ssd", "hdd"]),
     (ZONE, &["z1", "z2", "z3"]),
@@ -39,7 +39,7 @@ pub(crate) fn add_node_affinity(draft: &mut CaseDraft, pod: &mut Value) {
     }
 }
 
-/// Node affinity as a profile adds it to all pods.
+/// Returns the `addedAffinity` of a profile.
 pub(crate) fn added_affinity(draft: &mut CaseDraft) -> Value {
     let mut affinity = json!({});
     if draft.rng.chance(55) {
@@ -53,7 +53,7 @@ pub(crate) fn added_affinity(draft: &mut CaseDraft) -> Value {
 }
 
 fn required_terms(draft: &mut CaseDraft) -> Vec<Value> {
-    // Terms that all name nodes narrow the search before any node is filtered.
+    // If all terms name nodes, PreFilter restricts the search to these.
     let pinned = draft.rng.chance(22);
     let count = draft.rng.weighted(&[(45, 1), (40, 2), (15, 3)]);
     (0..count).map(|_| term(draft, pinned)).collect()
@@ -105,7 +105,7 @@ fn node_requirement(draft: &mut CaseDraft) -> Value {
     ]);
     match operator {
         "Gt" | "Lt" => {
-            // A bound that is no integer makes a required term match nothing and a preferred term fail the pod.
+            // With a bound that is not an integer a required term matches nothing, and a preferred term is an error.
             let value = if rng.chance(4) { "x" } else { rng.pick(&["0", "1", "5", "7", "10"]) };
             json!({"key": "rank", "operator": operator, "values": [value]})
         }
@@ -118,7 +118,7 @@ fn node_requirement(draft: &mut CaseDraft) -> Value {
     }
 }
 
-/// Adds affinity between pods to the pod to schedule, or to a running one.
+/// Adds pod affinity and anti-affinity to the pod to schedule, or to a running one.
 pub(crate) fn add_pod_affinity(draft: &mut CaseDraft, pod: &mut Value, running: bool) {
     let (required, preferred) = (
         "requiredDuringSchedulingIgnoredDuringExecution",
@@ -163,7 +163,7 @@ fn pod_term(draft: &mut CaseDraft, own_labels: &Value) -> Value {
     if rng.chance(6)
         && let Some(app) = own_labels["app"].as_str()
     {
-        // The API server has merged the keys into the selector by the time a scheduler sees them.
+        // The API server merges these keys into the selector, so the case has them merged.
         let (field, operator) =
             rng.pick(&[("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")]);
         let merged = json!({"key": "app", "operator": operator, "values": [app]});

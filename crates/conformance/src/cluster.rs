@@ -1,4 +1,4 @@
-//! Nodes, namespaces, images, declared features, and the pods that already run.
+//! Nodes, namespaces, images, declared features and running pods.
 
 use serde_json::{Map, Value, json};
 
@@ -10,7 +10,7 @@ use crate::rng::Rng;
 use crate::theme::{ClusterSize, Topic};
 use crate::{pod, preemption, resources};
 
-/// Image names as containers write them; the last ones lack a tag.
+/// Image names of containers, with and without tag and digest.
 pub(crate) const IMAGES: [&str; 6] = [
     "example.com/web:v1",
     "example.com/db:v2",
@@ -20,7 +20,7 @@ pub(crate) const IMAGES: [&str; 6] = [
     "example.com/web@sha256:0123",
 ];
 
-/// Labels of namespaces, also the pool of namespace selectors.
+/// Labels of namespaces, to which namespace selectors refer.
 pub(crate) const NAMESPACE_LABELS: [(&str, &[&str]); 3] = [
     ("team", &["a", "b"]),
     ("env", &["dev", "prod"]),
@@ -34,12 +34,12 @@ pub(crate) fn add_nodes(draft: &mut CaseDraft) {
             draft.others.push(random_namespace(&mut draft.rng, namespace));
         }
     }
-    let calm =
+    let roomy =
         !draft.theme.is_about(Topic::Preemption) && !draft.theme.is_about(Topic::VolumeBinding);
     let rng = &mut draft.rng;
     let count = match draft.theme.size {
         ClusterSize::Small => rng.weighted(&[(1, 1), (3, 2), (4, 3), (3, 4), (1, 5)]),
-        ClusterSize::Usual if calm && rng.rarely(6) => rng.between(101, 140),
+        ClusterSize::Usual if roomy && rng.rarely(6) => rng.between(101, 140),
         ClusterSize::Usual => match rng.below(100) {
             0 => 0,
             1..=5 => 1,
@@ -59,30 +59,30 @@ pub(crate) fn add_nodes(draft: &mut CaseDraft) {
     add_features(draft);
 }
 
-/// Adds pods to the nodes; few of them are elsewhere or nowhere.
+/// Adds running pods, 1.5 % of them on a node that does not exist.
 pub(crate) fn add_pods(draft: &mut CaseDraft) {
     let nodes = draft.nodes.len();
-    let many = [Topic::Preemption, Topic::Resources, Topic::Spread, Topic::SpreadDefaults]
+    let many_pods = [Topic::Preemption, Topic::Resources, Topic::Spread, Topic::SpreadDefaults]
         .iter()
         .any(|topic| draft.theme.is_about(*topic));
-    let per_node = if many { draft.rng.between(1, 4) } else { draft.rng.between(0, 3) };
-    let most = if draft.theme.size == ClusterSize::Small { 8 } else { 40 };
+    let per_node = if many_pods { draft.rng.between(1, 4) } else { draft.rng.between(0, 3) };
+    let pods_max = if draft.theme.size == ClusterSize::Small { 8 } else { 40 };
     let count = if nodes == 0 {
         draft.rng.below(3)
     } else {
-        draft.rng.between(0, 2) + (nodes * per_node).min(most)
+        draft.rng.between(0, 2) + (nodes * per_node).min(pods_max)
     };
     for _ in 0..count {
         let node = some_node(draft);
         add_running_pod(draft, &node);
     }
     if draft.often(Topic::Preemption, 65, 0) {
-        preemption::crowd(draft);
+        preemption::fill_nodes(draft);
     }
     set_start_times(draft);
 }
 
-/// A node to run on; for spreading the first nodes are taken more often.
+/// Returns the name of a node for a running pod; with spread constraints the first nodes are more likely.
 fn some_node(draft: &mut CaseDraft) -> String {
     let nodes = draft.nodes.len();
     if nodes == 0 || draft.rng.rarely(15) {
@@ -93,8 +93,8 @@ fn some_node(draft: &mut CaseDraft) -> String {
     name_of(&draft.nodes[if uneven { one.min(other) } else { one }])
 }
 
-/// Start times are often equal, but not on nodes with many pods: there the order of equal ones is up to Go's sort, which is
-/// stable only for short lists.
+/// Sets start times, often equal ones; all different on nodes with more than 12 pods, where upstream's order of equal ones
+/// is that of Go's sort, which is stable only for short lists.
 fn set_start_times(draft: &mut CaseDraft) {
     let times = draft.rng.weighted(&[(20, 1), (80, 4)]);
     for index in 0..draft.pods.len() {
@@ -216,7 +216,7 @@ fn add_features(draft: &mut CaseDraft) {
     }
 }
 
-/// Adds one pod that runs on the node.
+/// Adds a pod that runs on the node.
 pub(crate) fn add_running_pod(draft: &mut CaseDraft, node: &str) {
     let index = draft.pods.len();
     let rng = &mut draft.rng;
@@ -236,7 +236,7 @@ pub(crate) fn add_running_pod(draft: &mut CaseDraft, node: &str) {
         pod["metadata"]["deletionGracePeriodSeconds"] = json!(30);
     }
     if draft.rng.rarely(12) {
-        // Pods that have ended hold nothing, and the scheduler does not watch them.
+        // The scheduler does not watch terminated pods, and they use no resources.
         pod["status"]["phase"] = json!(draft.rng.pick(&["Succeeded", "Failed"]));
     }
     draft.pods.push(pod);

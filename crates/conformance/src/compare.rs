@@ -5,12 +5,12 @@ use std::fmt;
 
 use serde_json::Value;
 
-/// What two answers disagree about.
+/// The aspect in which two answers differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Aspect {
-    /// One side died instead of answering.
+    /// One side crashed or panicked.
     Crash,
-    /// Only one side refused the case.
+    /// Only one side rejected the case.
     Error,
     /// The profile.
     Scheduler,
@@ -20,11 +20,11 @@ pub(crate) enum Aspect {
     Score,
     /// The sum of the scores of a node.
     Total,
-    /// Which nodes are feasible.
+    /// The set of feasible nodes.
     Feasible,
-    /// The node that is chosen, with different totals.
+    /// The selected node, with different totals.
     Selected,
-    /// The node that is chosen, although the totals are equal.
+    /// The selected node, with equal totals.
     Tie,
     /// The failure message.
     Message,
@@ -32,25 +32,27 @@ pub(crate) enum Aspect {
     Preemption,
 }
 
-/// One disagreement.
+/// One difference between two answers.
 #[derive(Clone, Debug)]
 pub(crate) struct Difference {
     pub(crate) aspect: Aspect,
-    /// The node, empty when the disagreement is about the whole case.
+    /// The node; empty if the difference concerns the whole case.
     pub(crate) node: String,
-    /// The plugin, empty when none is known.
+    /// The plugin; empty if none is known.
     pub(crate) plugin: String,
+    /// Upstream's value, as JSON.
     pub(crate) oracle: String,
+    /// Jindou's value, as JSON.
     pub(crate) ours: String,
 }
 
 impl Difference {
-    /// Whether it is only about the order of equally good nodes.
+    /// Returns `true` if only the order of nodes with equal totals differs.
     pub(crate) fn is_tie(&self) -> bool {
         self.aspect == Aspect::Tie
     }
 
-    /// What kind of disagreement it is, the same for all cases with the same cause.
+    /// Returns the kind of the difference, by which reports group cases.
     pub(crate) fn signature(&self) -> String {
         if self.plugin.is_empty() {
             format!("{:?}", self.aspect)
@@ -70,13 +72,14 @@ impl fmt::Display for Difference {
     }
 }
 
-/// All disagreements between the answer of the oracle and ours.
+/// Returns all differences between the oracle's answer and Jindou's.
 pub(crate) fn compare(oracle: &Value, ours: &Value) -> Vec<Difference> {
     let mut found = DifferenceList(Vec::new());
-    let broken = |answer: &Value| {
+    let crash_of = |answer: &Value| {
         ["crash", "panic"].iter().find_map(|key| answer[key].as_str()).map(str::to_owned)
     };
-    if let (oracle, ours @ Some(_)) | (oracle @ Some(_), ours) = (broken(oracle), broken(ours)) {
+    if let (oracle, ours @ Some(_)) | (oracle @ Some(_), ours) = (crash_of(oracle), crash_of(ours))
+    {
         found.add(
             Aspect::Crash,
             "",
@@ -103,13 +106,13 @@ pub(crate) fn compare(oracle: &Value, ours: &Value) -> Vec<Difference> {
             return found.0;
         }
     }
-    found.unequal(Aspect::Scheduler, &oracle["scheduler"], &ours["scheduler"]);
+    found.add_if_unequal(Aspect::Scheduler, &oracle["scheduler"], &ours["scheduler"]);
     compare_nodes(oracle, ours, &mut found);
     if texts(&oracle["feasible"]) != texts(&ours["feasible"]) {
         found.add(Aspect::Feasible, "", "", &oracle["feasible"], &ours["feasible"]);
     }
     compare_selected(oracle, ours, &mut found);
-    found.unequal(Aspect::Message, &oracle["message"], &ours["message"]);
+    found.add_if_unequal(Aspect::Message, &oracle["message"], &ours["message"]);
     compare_preemption(oracle, ours, &mut found);
     found.0.sort_by_key(|difference| difference.aspect);
     found.0
@@ -129,15 +132,15 @@ impl DifferenceList {
         });
     }
 
-    /// Absent, null and the empty string are the same.
-    fn unequal(&mut self, aspect: Aspect, oracle: &Value, ours: &Value) {
+    /// Adds a difference if the texts differ; absent, null and the empty string are equal.
+    fn add_if_unequal(&mut self, aspect: Aspect, oracle: &Value, ours: &Value) {
         if oracle.as_str().unwrap_or_default() != ours.as_str().unwrap_or_default() {
             self.add(aspect, "", "", oracle, ours);
         }
     }
 }
 
-/// The reason for which a side refused the case.
+/// Returns the error with which a side rejected the case.
 pub(crate) fn error_of(answer: &Value) -> Option<String> {
     let text = |value: &Value| match value {
         Value::Null => None,
@@ -194,7 +197,7 @@ fn compare_nodes(oracle: &Value, ours: &Value, found: &mut DifferenceList) {
         let before = found.0.len();
         for plugin in plugins(left).union(&plugins(right)) {
             let (a, b) = (&left["scores"][plugin], &right["scores"][plugin]);
-            // A plugin that is skipped and one that gives every node nothing cannot be told apart by their effect.
+            // A plugin that is skipped has the same effect as one that scores every node zero.
             if a.as_i64().unwrap_or_default() != b.as_i64().unwrap_or_default() {
                 found.add(Aspect::Score, name, plugin, a, b);
             }
@@ -237,10 +240,10 @@ fn compare_preemption(oracle: &Value, ours: &Value, found: &mut DifferenceList) 
             texts(&value["victims"]).into_iter().map(str::to_owned).collect::<BTreeSet<_>>(),
         )
     };
-    let mine = choice(&ours["preemption"]);
+    let chosen = choice(&ours["preemption"]);
     let ties = oracle["preemptionTies"].as_array();
-    if choice(&oracle["preemption"]) != mine
-        && !ties.into_iter().flatten().any(|tie| choice(tie) == mine)
+    if choice(&oracle["preemption"]) != chosen
+        && !ties.into_iter().flatten().any(|tie| choice(tie) == chosen)
     {
         found.add(Aspect::Preemption, "", "", &oracle["preemption"], &ours["preemption"]);
     }
@@ -274,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_each_kind_of_difference() {
+    fn each_kind_of_difference_is_found() {
         check(|_| {}, &[]);
         check(|ours| ours["nodes"]["c"]["reasons"] = json!(["y", "x"]), &[]);
         check(|ours| ours["nodes"]["c"]["reasons"] = json!(["y"]), &["Filter NodePorts"]);
@@ -298,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn any_of_the_tied_preemption_choices_is_right() {
+    fn any_of_the_tied_preemption_candidates_is_accepted() {
         let mut oracle = answer();
         oracle["preemption"] = json!({"node": "a", "victims": ["x", "y"]});
         oracle["preemptionTies"] = json!([{"node": "b", "victims": ["z"]}]);

@@ -1,4 +1,4 @@
-//! Configurations: arguments of every plugin, plugins switched, reordered and weighted, several profiles.
+//! Configurations: arguments of plugins; plugins disabled, reordered and weighted; several profiles.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::{affinity, resources, spread};
 
 const GROUP: &str = "kubescheduler.config.k8s.io/v1";
 
-/// Plugins that filter, in their default order.
+/// Filter plugins, in their default order.
 const FILTERS: [&str; 13] = [
     "NodeUnschedulable",
     "NodeName",
@@ -26,7 +26,7 @@ const FILTERS: [&str; 13] = [
     "NodeDeclaredFeatures",
 ];
 
-/// Plugins that score.
+/// Score plugins.
 const SCORES: [&str; 7] = [
     "TaintToleration",
     "NodeAffinity",
@@ -37,7 +37,7 @@ const SCORES: [&str; 7] = [
     "ImageLocality",
 ];
 
-/// Adds a configuration, or leaves the default one.
+/// Adds a configuration, or keeps the default one.
 pub(crate) fn add_config(draft: &mut CaseDraft) {
     let about = draft.theme.is_about(Topic::Config);
     let wanted =
@@ -84,12 +84,12 @@ pub(crate) fn add_config(draft: &mut CaseDraft) {
         }
     }
     if about && draft.rng.chance(3) {
-        break_config(&mut draft.rng, &mut config);
+        add_error(&mut draft.rng, &mut config);
     }
     draft.config = config;
 }
 
-/// Gives plugins arguments; those of the case's topics most often.
+/// Adds arguments of plugins, most often of those that the case is about.
 fn add_args(draft: &mut CaseDraft, profile: &mut Value) {
     let mut add = |rng: &mut Rng, name: &str, mut args: Value| {
         if rng.chance(50) {
@@ -131,7 +131,7 @@ fn add_args(draft: &mut CaseDraft, profile: &mut Value) {
     if draft.often(Topic::Preemption, 50, 60) {
         let rng = &mut draft.rng;
         let mut args = json!({"minCandidateNodesPercentage": rng.pick(&[0, 10, 50, 100])});
-        // Fewer candidates than nodes would make the choice depend on a random start.
+        // With fewer candidates than nodes, upstream's choice depends on a random offset.
         args["minCandidateNodesAbsolute"] = json!(rng.pick(&[100, 200]));
         if rng.chance(20) {
             args = json!({"minCandidateNodesPercentage": 100, "minCandidateNodesAbsolute": 0});
@@ -161,7 +161,7 @@ fn change_plugins(rng: &mut Rng, profile: &mut Value) {
             10 => only_some(rng, profile),
             11 => move_last(rng, profile),
             _ => {
-                // A filter without its PreFilter, or a score without its PreScore, fails the pod or falls back.
+                // A filter without its PreFilter, or a score without its PreScore, is an error or has another effect.
                 let point = rng.pick(&["preFilter", "preScore"]);
                 disable(
                     rng,
@@ -194,7 +194,7 @@ fn enable(rng: &mut Rng, profile: &mut Value, point: &str, names: &[&str], weigh
     }
 }
 
-/// Adds a plugin to a list unless it is there.
+/// Adds a plugin to a list unless the list has it.
 fn add_name(profile: &mut Value, point: &str, list: &str, name: &str, weight: u32) {
     let point = &mut profile["plugins"][point];
     let known = point[list]
@@ -222,7 +222,7 @@ fn change_post_filter(rng: &mut Rng, profile: &mut Value) {
     };
 }
 
-/// Nothing but the plugins that are listed.
+/// Disables all plugins except a random selection.
 fn only_some(rng: &mut Rng, profile: &mut Value) {
     let count = rng.between(2, 8);
     let mut names = rng.some(&FILTERS, count);
@@ -243,7 +243,7 @@ fn only_some(rng: &mut Rng, profile: &mut Value) {
     }
 }
 
-/// Disables a filter at its place and enables it again at the end.
+/// Disables a filter and enables it again, which moves it to the end.
 fn move_last(rng: &mut Rng, profile: &mut Value) {
     let name = rng.pick(&FILTERS);
     let point = rng.pick(&["filter", "multiPoint", "preFilter"]);
@@ -255,8 +255,8 @@ fn move_last(rng: &mut Rng, profile: &mut Value) {
     add_name(profile, point, "enabled", name, 0);
 }
 
-/// Makes the configuration one that must be refused.
-fn break_config(rng: &mut Rng, config: &mut Value) {
+/// Adds one error to the configuration.
+fn add_error(rng: &mut Rng, config: &mut Value) {
     match rng.below(9) {
         0 => config["percentageOfNodesToScore"] = json!(101),
         1 => config["unknownField"] = json!(1),

@@ -1,4 +1,4 @@
-//! CountsByName what the cases of a run exercised, so that a quiet run is known to have looked everywhere.
+//! Counts what the cases of a run exercised, so that a run without differences is known to have covered everything.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use crate::compare::error_of;
 
-/// Names with how often they were seen.
+/// Number of occurrences by name.
 type CountsByName = BTreeMap<String, u64>;
 
-/// What the oracle's answers of a run covered.
+/// The outcomes and inputs of a run, counted from the cases and the oracle's answers.
 #[derive(Default)]
 pub(crate) struct Coverage {
     cases: u64,
@@ -28,7 +28,7 @@ pub(crate) struct Coverage {
 }
 
 impl Coverage {
-    /// CountsByName one answer.
+    /// Counts one case and the oracle's answer to it.
     pub(crate) fn add(&mut self, case: &Value, topics: &[String], answer: &Value) {
         self.cases += 1;
         for topic in topics {
@@ -225,7 +225,7 @@ fn bump(counts: &mut CountsByName, name: &str) {
     *counts.entry(name.to_owned()).or_default() += 1;
 }
 
-/// The text without numbers and without quoted names, so that equal complaints count as one.
+/// Returns a text without digits and quoted names, so that equal errors about different objects count as one.
 fn plain(text: &str) -> String {
     let mut result = String::new();
     let mut quoted = false;

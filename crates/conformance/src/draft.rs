@@ -1,4 +1,4 @@
-//! A case in the making: the pieces that the topics decorate, and the pools that make their values collide.
+//! A case under construction: the objects that the topics add to, and small pools of values, so that values coincide.
 
 use serde_json::{Map, Value, json};
 
@@ -16,48 +16,53 @@ pub(crate) const POD_LABELS: [(&str, &[&str]); 4] = [
 ];
 /// Zones of nodes and volumes.
 pub(crate) const ZONES: [&str; 3] = ["z1", "z2", "z3"];
+/// Key of the host name label.
 pub(crate) const HOSTNAME: &str = "kubernetes.io/hostname";
+/// Key of the zone label.
 pub(crate) const ZONE: &str = "topology.kubernetes.io/zone";
+/// Key of the region label.
 pub(crate) const REGION: &str = "topology.kubernetes.io/region";
+/// Deprecated key of the zone label.
 pub(crate) const ZONE_BETA: &str = "failure-domain.beta.kubernetes.io/zone";
+/// Deprecated key of the region label.
 pub(crate) const REGION_BETA: &str = "failure-domain.beta.kubernetes.io/region";
 /// Topology keys of spreading and affinity; the last is missing on about half of the nodes.
 pub(crate) const TOPOLOGY_KEYS: [&str; 4] = [ZONE, HOSTNAME, REGION, "rack"];
 
-/// The objects of a case before they are put together.
+/// The objects of a case under construction.
 pub(crate) struct CaseDraft {
     pub(crate) rng: Rng,
     pub(crate) theme: Theme,
-    /// Nodes in the order in which the scheduler hears of them.
+    /// Nodes, in the order in which the scheduler receives them.
     pub(crate) nodes: Vec<Value>,
-    /// Pods other than the one to schedule.
+    /// Pods except the one to schedule.
     pub(crate) pods: Vec<Value>,
-    /// Everything else: namespaces, services, volumes, budgets.
+    /// All other objects: namespaces, services, volumes, budgets.
     pub(crate) others: Vec<Value>,
     /// The pod to schedule.
     pub(crate) pod: Value,
-    /// The configuration, null for the default one.
+    /// The configuration; null for the default one.
     pub(crate) config: Value,
 }
 
 impl CaseDraft {
-    /// A case without any object.
+    /// Returns a case without objects.
     pub(crate) fn new(rng: Rng, theme: Theme) -> Self {
         let (nodes, pods, others) = (Vec::new(), Vec::new(), Vec::new());
         Self { rng, theme, nodes, pods, others, pod: Value::Null, config: Value::Null }
     }
 
-    /// True in `dense` of 100 calls if the case is about the topic, in `sparse` of 1000 otherwise.
+    /// Returns `true` in `dense` of 100 calls if the case is about the topic, in `sparse` of 1000 otherwise.
     pub(crate) fn often(&mut self, topic: Topic, dense: usize, sparse: usize) -> bool {
         if self.theme.is_about(topic) { self.rng.chance(dense) } else { self.rng.rarely(sparse) }
     }
 
-    /// Names of the nodes in order.
+    /// Returns the names of the nodes, in order.
     pub(crate) fn node_names(&self) -> Vec<String> {
         self.nodes.iter().map(name_of).collect()
     }
 
-    /// The name of some node, now and then of one that does not exist.
+    /// Returns the name of a node; in 8 % of calls, or without nodes, of one that does not exist.
     pub(crate) fn some_node_name(&mut self) -> String {
         let names = self.node_names();
         if names.is_empty() || self.rng.chance(8) {
@@ -67,7 +72,7 @@ impl CaseDraft {
         }
     }
 
-    /// The case as the oracle reads it.
+    /// Returns the case in the oracle's form.
     pub(crate) fn finish(self, id: &str) -> Value {
         let objects: Vec<Value> =
             self.nodes.into_iter().chain(self.others).chain(self.pods).collect();
@@ -75,17 +80,17 @@ impl CaseDraft {
     }
 }
 
-/// The name of an object.
+/// Returns the name of an object.
 pub(crate) fn name_of(object: &Value) -> String {
     object["metadata"]["name"].as_str().unwrap_or_default().to_owned()
 }
 
-/// The namespace of an object.
+/// Returns the namespace of an object.
 pub(crate) fn namespace_of(object: &Value) -> String {
     object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned()
 }
 
-/// Appends to the list at `field`, which is made if absent.
+/// Appends to the list at `field`, creating it if absent.
 pub(crate) fn push(parent: &mut Value, field: &str, item: Value) {
     if !parent[field].is_array() {
         parent[field] = json!([]);
@@ -95,7 +100,7 @@ pub(crate) fn push(parent: &mut Value, field: &str, item: Value) {
     }
 }
 
-/// Random pod labels: mostly two or three of the pool.
+/// Returns random pod labels, mostly one to three of [`POD_LABELS`].
 pub(crate) fn pod_labels(rng: &mut Rng) -> Value {
     let mut labels = Map::new();
     for (index, (key, values)) in POD_LABELS.iter().enumerate() {
@@ -106,7 +111,7 @@ pub(crate) fn pod_labels(rng: &mut Rng) -> Value {
     Value::Object(labels)
 }
 
-/// A random label selector over pod labels; `Null` stands for no selector at all.
+/// Returns a random label selector over [`POD_LABELS`]; `Null` stands for an absent selector.
 pub(crate) fn pod_selector(rng: &mut Rng) -> Value {
     selector(
         rng,
@@ -115,7 +120,7 @@ pub(crate) fn pod_selector(rng: &mut Rng) -> Value {
     )
 }
 
-/// A random label selector over the labels of `pool`, of one of the weighted shapes.
+/// Returns a random label selector over the labels of `pool`, of one of the weighted shapes.
 pub(crate) fn selector(
     rng: &mut Rng,
     pool: &[(&str, &[&str])],
@@ -145,7 +150,7 @@ pub(crate) fn selector(
     result
 }
 
-/// A requirement on a label with one of the four operators of label selectors.
+/// Returns a requirement on a label with one of the four operators of label selectors.
 fn label_requirement(rng: &mut Rng, key: &str, values: &[&str]) -> Value {
     match rng.weighted(&[(35, "In"), (25, "NotIn"), (22, "Exists"), (18, "DoesNotExist")]) {
         operator @ ("In" | "NotIn") => {
@@ -156,7 +161,7 @@ fn label_requirement(rng: &mut Rng, key: &str, values: &[&str]) -> Value {
     }
 }
 
-/// A point in time `minutes` after the start of the cluster.
+/// Returns the time `minutes` after the first of January 2026, as text.
 pub(crate) fn time(minutes: usize) -> String {
     format!("2026-01-{:02}T{:02}:{:02}:00Z", 1 + minutes / 1440, minutes / 60 % 24, minutes % 60)
 }

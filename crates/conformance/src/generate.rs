@@ -1,4 +1,4 @@
-//! Puts a random case together.
+//! Combines the topics into a random case.
 
 use serde_json::Value;
 
@@ -7,14 +7,15 @@ use crate::rng::Rng;
 use crate::theme::{ClusterSize, Theme};
 use crate::{cluster, config, pod, preemption, spread, volumes};
 
-/// One case with the topics it is about.
+/// A case with its topics.
 pub(crate) struct Case {
-    /// The line for the oracle.
+    /// The case in the oracle's form.
     pub(crate) value: Value,
+    /// Names of the topics that it is about.
     pub(crate) topics: Vec<String>,
 }
 
-/// The case `index` of a seed. The same arguments always give the same case.
+/// Returns case `index` of a seed. Equal arguments give equal cases.
 pub(crate) fn case(seed: u64, index: u64, plugin: Option<&'static str>, size: ClusterSize) -> Case {
     let mut rng = Rng::new(seed, index);
     let theme = Theme::random(&mut rng, plugin, size);
@@ -38,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn same_seed_same_case() {
+    fn equal_seeds_give_equal_cases() {
         for index in 0..50 {
             assert_eq!(
                 case(3, index, None, ClusterSize::Usual).value,

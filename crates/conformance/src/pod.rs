@@ -1,4 +1,4 @@
-//! The pod to schedule, and what all pods have in common: containers, ports, images, tolerations.
+//! The pod to schedule; containers, ports, images and tolerations of all pods; taints of nodes.
 
 use serde_json::{Value, json};
 
@@ -30,13 +30,13 @@ pub(crate) fn add_pod(draft: &mut CaseDraft) {
         pod["spec"]["nodeName"] = json!(draft.some_node_name());
     }
     if draft.nodes.len() > 100 {
-        // Beyond 100 candidates upstream preempts on a random sample, so nobody may be a victim.
+        // With more than 100 candidates upstream samples nodes for preemption at random; this priority allows no victim.
         pod["spec"]["priority"] = json!(-10);
     }
     draft.pod = pod;
 }
 
-/// Gives a pod containers with images, requests and ports; `running` pods also get what the kubelet reports.
+/// Adds containers with images, requests and ports; a `running` pod also gets statuses as kubelets report them.
 pub(crate) fn fill_containers(draft: &mut CaseDraft, pod: &mut Value, running: bool) {
     let app = draft.rng.weighted(&[(70, 1), (22, 2), (8, 3)]);
     let init = if draft.often(Topic::Resources, 35, 100) || draft.often(Topic::Ports, 30, 0) {
@@ -66,7 +66,7 @@ fn container(draft: &mut CaseDraft, name: &str) -> Value {
     json!({"name": name, "image": draft.rng.pick(&IMAGES)})
 }
 
-/// Adds host ports, never the same one twice in a pod.
+/// Adds host ports, none of them twice in a pod.
 fn add_ports(draft: &mut CaseDraft, pod: &mut Value, running: bool) {
     let wanted =
         if running { draft.often(Topic::Ports, 75, 20) } else { draft.often(Topic::Ports, 95, 40) };
@@ -113,7 +113,7 @@ const TAINT_VALUES: [&str; 3] = ["", "a", "b"];
 const EFFECTS: [(usize, &str); 3] =
     [(38, "NoSchedule"), (47, "PreferNoSchedule"), (15, "NoExecute")];
 
-/// Taints the nodes and makes some unschedulable.
+/// Adds taints to nodes and makes some unschedulable.
 pub(crate) fn add_taints(draft: &mut CaseDraft) {
     let narrow = draft.theme.plugin == Some("NodeUnschedulable");
     for index in 0..draft.nodes.len() {
@@ -176,14 +176,14 @@ fn add_tolerations(draft: &mut CaseDraft, pod: &mut Value) {
     }
 }
 
-/// Asks for features that nodes must declare.
+/// Adds fields that require features declared by the node.
 fn add_features(draft: &mut CaseDraft, pod: &mut Value) {
     if draft.often(Topic::Features, 60, 6) {
         pod["spec"]["hostNetwork"] = json!(true);
         if draft.rng.chance(75) {
             pod["spec"]["hostUsers"] = json!(false);
         }
-        open_host_ports(pod);
+        keep_host_ports(pod);
     } else if draft.often(Topic::Features, 20, 10) {
         pod["spec"]["hostUsers"] = json!(draft.rng.chance(50));
     }
@@ -203,8 +203,8 @@ fn add_features(draft: &mut CaseDraft, pod: &mut Value) {
     }
 }
 
-/// On the host network every container port is a host port, and none may be listed twice.
-fn open_host_ports(pod: &mut Value) {
+/// Keeps only ports with a host port: on the host network every container port is one, and duplicates are invalid.
+fn keep_host_ports(pod: &mut Value) {
     for list in ["containers", "initContainers"] {
         let containers = pod["spec"].get_mut(list).and_then(Value::as_array_mut);
         for container in containers.into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! Priorities, budgets, and pods that are nominated or on their way out.
+//! Priorities, disruption budgets, nominated and terminating pods.
 
 use serde_json::{Value, json};
 
@@ -9,10 +9,10 @@ use crate::draft::{
 use crate::pod::fill_containers;
 use crate::theme::{ClusterSize, Topic};
 
-/// Priorities of pods: few, so that they are often equal.
+/// Priorities of pods; few, so that they are often equal.
 const PRIORITIES: [i64; 6] = [0, 10, 50, 100, -5, 1000];
 
-/// Sets the priority of a pod that runs.
+/// Sets the priority of a running pod.
 pub(crate) fn set_priority(draft: &mut CaseDraft, pod: &mut Value) {
     if draft.often(Topic::Preemption, 85, 100) {
         let weights = [(35, 0), (25, 1), (15, 2), (8, 3), (12, 4), (5, 5)];
@@ -28,13 +28,13 @@ pub(crate) fn set_priority(draft: &mut CaseDraft, pod: &mut Value) {
     }
 }
 
-/// Fills all nodes with pods, so that the pod to schedule fits nowhere without victims.
-pub(crate) fn crowd(draft: &mut CaseDraft) {
-    let most = if draft.theme.size == ClusterSize::Small { 2 } else { 4 };
-    // Equal victims on several nodes leave the choice open.
+/// Fills all nodes with pods, so that the pod to schedule needs victims.
+pub(crate) fn fill_nodes(draft: &mut CaseDraft) {
+    let pods_max = if draft.theme.size == ClusterSize::Small { 2 } else { 4 };
+    // Equal victims on several nodes make candidates tie.
     let alike = draft.rng.chance(35);
     for name in draft.node_names() {
-        for _ in 0..draft.rng.between(1, most) {
+        for _ in 0..draft.rng.between(1, pods_max) {
             add_running_pod(draft, &name);
             if alike && let Some(pod) = draft.pods.last_mut() {
                 pod["spec"]["priority"] = json!(0);
@@ -67,7 +67,7 @@ pub(crate) fn set_subject_priority(draft: &mut CaseDraft, pod: &mut Value) {
     }
 }
 
-/// Adds pods that wait for a node to become free.
+/// Adds nominated pods.
 pub(crate) fn add_nominated(draft: &mut CaseDraft) {
     if draft.nodes.is_empty() || !draft.often(Topic::Preemption, 30, 25) {
         return;
@@ -87,7 +87,7 @@ pub(crate) fn add_nominated(draft: &mut CaseDraft) {
             pod["status"]["nominatedNodeName"] = json!(name_of(&draft.rng.pick(&draft.nodes)));
         }
         if draft.rng.chance(8) {
-            // A scheduler takes no notice of nominations by others.
+            // Nominations by another scheduler have no effect.
             pod["spec"]["schedulerName"] = json!("other-scheduler");
         }
         draft.pods.push(pod);

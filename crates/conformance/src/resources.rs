@@ -1,4 +1,4 @@
-//! What nodes have and what pods ask for, in all the ways of writing it.
+//! Allocatable resources of nodes and requests of pods, in all notations of quantities.
 
 use serde_json::{Map, Value, json};
 
@@ -12,10 +12,10 @@ const MEMORY_SMALL: [&str; 10] =
     ["64Mi", "128Mi", "200Mi", "0.1Gi", "100m", "1e3", "0", "123456789", "500k", "1M"];
 const MEMORY_LARGE: [&str; 7] = ["512Mi", "1Gi", "1.5Gi", "2Gi", "1e9", "700M", "0.75Gi"];
 const STORAGE: [&str; 5] = ["500Mi", "1Gi", "2G", "0", "4Gi"];
-/// Extended resources; the group of the last one is ignored by some profiles.
+/// Extended resources; some profiles ignore the group of the last one.
 pub(crate) const EXTENDED: [&str; 3] = ["example.com/gpu", "example.com/fpga", "ignored.io/token"];
 
-/// The allocatable resources of a node.
+/// Returns the allocatable resources of a node.
 pub(crate) fn allocatable(draft: &mut CaseDraft) -> Value {
     let about = draft.theme.is_about(Topic::Resources);
     let crowded = !about && draft.theme.is_about(Topic::Preemption);
@@ -66,18 +66,18 @@ pub(crate) fn allocatable(draft: &mut CaseDraft) -> Value {
     Value::Object(list)
 }
 
-/// How much a pod asks for.
+/// Size of the requests of a pod.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RequestSize {
     Small,
     Large,
 }
 
-/// Gives the containers of a pod requests, and the pod overhead and pod-level requests.
+/// Adds requests of containers, pod overhead and pod-level requests.
 pub(crate) fn add_requests(draft: &mut CaseDraft, pod: &mut Value, running: bool) {
     let about = draft.theme.is_about(Topic::Resources);
     let crowded = draft.theme.is_about(Topic::Preemption);
-    let hungry = match (about, crowded, running) {
+    let large_percent = match (about, crowded, running) {
         (_, true, true) => 65,
         (true, false, true) => 40,
         (true, _, false) => 45,
@@ -87,19 +87,22 @@ pub(crate) fn add_requests(draft: &mut CaseDraft, pod: &mut Value, running: bool
     };
     let pod_level = draft.often(Topic::Resources, 14, 15);
     let rng = &mut draft.rng;
-    let appetite =
-        if rng.chance(hungry) && !pod_level { RequestSize::Large } else { RequestSize::Small };
+    let size = if rng.chance(large_percent) && !pod_level {
+        RequestSize::Large
+    } else {
+        RequestSize::Small
+    };
     let none = rng.chance(12);
     for list in ["containers", "initContainers"] {
         let count = pod["spec"][list].as_array().map_or(0, Vec::len);
         for index in 0..count {
             if !none && rng.chance(88) {
-                pod["spec"][list][index]["resources"] = container_resources(rng, about, appetite);
+                pod["spec"][list][index]["resources"] = container_resources(rng, about, size);
             }
         }
     }
     if crowded && !running && !pod_level && draft.rng.chance(80) {
-        // Enough to need the place of others, not more than most nodes have.
+        // Enough to need victims, not more than most nodes have.
         let rng = &mut draft.rng;
         let (cpu, memory) =
             (rng.pick(&["1", "1.5", "1800m", "500m"]), rng.pick(&["512Mi", "1Gi", "2e9"]));
@@ -123,8 +126,8 @@ pub(crate) fn add_requests(draft: &mut CaseDraft, pod: &mut Value, running: bool
     }
 }
 
-fn container_resources(rng: &mut Rng, about: bool, appetite: RequestSize) -> Value {
-    let large = appetite == RequestSize::Large;
+fn container_resources(rng: &mut Rng, about: bool, size: RequestSize) -> Value {
+    let large = size == RequestSize::Large;
     let (mut requests, mut limits) = (Map::new(), Map::new());
     let cpu = if large && rng.chance(70) { rng.pick(&CPU_LARGE) } else { rng.pick(&CPU_SMALL) };
     let memory =
@@ -144,7 +147,7 @@ fn container_resources(rng: &mut Rng, about: bool, appetite: RequestSize) -> Val
         requests.insert(name.to_owned(), json!(amount));
         limits.insert(name.to_owned(), json!(amount));
     }
-    // Huge pages need cpu or memory beside them.
+    // Huge pages are valid only with cpu or memory.
     if !requests.is_empty() && rng.chance(if about { 10 } else { 1 }) {
         let amount = rng.pick(&["2Mi", "32Mi", "64Mi"]);
         requests.insert("hugepages-2Mi".to_owned(), json!(amount));
@@ -160,8 +163,9 @@ fn container_resources(rng: &mut Rng, about: bool, appetite: RequestSize) -> Val
     result
 }
 
-/// Pod-level requests, written as an API server writes them: upstream changes a fraction such as 1.5Gi each time it adds
-/// overhead to it, because Go copies only the pointer to it. An API server wants them to be at least what the containers ask for together.
+/// Adds pod-level requests in an API server's notation, at least as large as those of the containers together, as an API
+/// server requires. A fraction such as 1.5Gi would change whenever upstream adds overhead to it, because Go copies only
+/// the pointer inside the quantity.
 fn add_pod_level(rng: &mut Rng, pod: &mut Value) {
     let mut requests = Map::new();
     if rng.chance(75) {
@@ -180,7 +184,7 @@ fn add_pod_level(rng: &mut Rng, pod: &mut Value) {
     pod["spec"]["resources"] = resources;
 }
 
-/// What the kubelet reports while a running pod is resized in place.
+/// Adds the status that kubelets report while a running pod is resized in place.
 fn add_resize_status(rng: &mut Rng, pod: &mut Value) {
     for (list, statuses) in
         [("containers", "containerStatuses"), ("initContainers", "initContainerStatuses")]
@@ -231,7 +235,7 @@ fn status_amounts(rng: &mut Rng) -> Value {
     amounts
 }
 
-/// Arguments of NodeResourcesFit.
+/// Returns arguments of NodeResourcesFit.
 pub(crate) fn fit_args(rng: &mut Rng) -> Value {
     let mut args = json!({});
     if rng.chance(25) {
@@ -255,7 +259,7 @@ pub(crate) fn fit_args(rng: &mut Rng) -> Value {
     args
 }
 
-/// Arguments of NodeResourcesBalancedAllocation.
+/// Returns arguments of NodeResourcesBalancedAllocation.
 pub(crate) fn balanced_args(rng: &mut Rng) -> Value {
     json!({"resources": scored_resources(rng, false)})
 }
@@ -296,7 +300,7 @@ fn scored_resources(rng: &mut Rng, weights: bool) -> Value {
     json!(resources)
 }
 
-/// A shape of a utilisation function: rising, falling or both.
+/// Returns the points of a utilisation function: rising, falling or both.
 fn shape(rng: &mut Rng) -> Value {
     let count = rng.weighted(&[(10, 1), (45, 2), (30, 3), (15, 4)]);
     let mut utilizations = rng.some(&[0, 10, 30, 33, 50, 67, 70, 90, 100], count);

@@ -1,4 +1,4 @@
-//! A small seeded generator of random numbers: the same seed gives the same cases on every machine.
+//! A seeded generator of random numbers: the same seed gives the same cases on every machine.
 
 /// The xoshiro256++ generator, seeded through splitmix64.
 #[derive(Clone, Debug)]
@@ -7,7 +7,7 @@ pub(crate) struct Rng {
 }
 
 impl Rng {
-    /// The generator of the case `index` under `seed`; cases are independent of each other.
+    /// Returns the generator for case `index` of a seed, so that a case does not depend on those before it.
     pub(crate) fn new(seed: u64, index: u64) -> Self {
         let mut mixer = seed ^ index.wrapping_mul(0xD134_2543_DE82_EF95);
         let state = [mix(&mut mixer), mix(&mut mixer), mix(&mut mixer), mix(&mut mixer)];
@@ -27,7 +27,7 @@ impl Rng {
         result
     }
 
-    /// A number in `0..bound`; 0 when `bound` is 0.
+    /// Returns a number in `0..bound`, or 0 if `bound` is 0.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         if bound == 0 {
             return 0;
@@ -35,27 +35,27 @@ impl Rng {
         ((u128::from(self.next()) * bound as u128) >> 64) as usize
     }
 
-    /// A number in `low..=high`.
+    /// Returns a number in `low..=high`.
     pub(crate) fn between(&mut self, low: usize, high: usize) -> usize {
         low + self.below(high + 1 - low)
     }
 
-    /// True in `percent` of 100 calls.
+    /// Returns `true` in `percent` of 100 calls.
     pub(crate) fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 
-    /// True in `permille` of 1000 calls.
+    /// Returns `true` in `permille` of 1000 calls.
     pub(crate) fn rarely(&mut self, permille: usize) -> bool {
         self.below(1000) < permille
     }
 
-    /// One of `options`, which must not be empty.
+    /// Returns one of `options`, which must not be empty.
     pub(crate) fn pick<T: Clone>(&mut self, options: &[T]) -> T {
         options[self.below(options.len())].clone()
     }
 
-    /// One of the values, each as likely as its weight says.
+    /// Returns one of the values, with a probability proportional to its weight.
     pub(crate) fn weighted<T: Copy>(&mut self, options: &[(usize, T)]) -> T {
         let total = options.iter().map(|(weight, _)| weight).sum();
         let mut ticket = self.below(total);
@@ -68,7 +68,7 @@ impl Rng {
         options[0].1
     }
 
-    /// `count` different members of `options` in random order, all of them if there are fewer.
+    /// Returns `count` of `options`, or all if there are fewer, in random order.
     pub(crate) fn some<T: Clone>(&mut self, options: &[T], count: usize) -> Vec<T> {
         let mut copy = options.to_vec();
         self.shuffle(&mut copy);
@@ -76,7 +76,7 @@ impl Rng {
         copy
     }
 
-    /// Puts the items in random order.
+    /// Shuffles the items.
     pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last + 1));
@@ -84,7 +84,7 @@ impl Rng {
     }
 }
 
-/// One step of splitmix64.
+/// Advances splitmix64 and returns its next number.
 fn mix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mut z = *state;
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn same_seed_same_numbers() {
+    fn equal_seeds_give_equal_numbers() {
         let (mut a, mut b, mut c) = (Rng::new(7, 1), Rng::new(7, 1), Rng::new(7, 2));
         let first: Vec<u64> = (0..8).map(|_| a.next()).collect();
         assert_eq!(first, (0..8).map(|_| b.next()).collect::<Vec<_>>());

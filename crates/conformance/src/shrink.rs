@@ -1,8 +1,8 @@
-//! Makes a case smaller while it still shows its difference.
+//! Reduces a case while it still shows its difference.
 
 use serde_json::Value;
 
-/// Fields that an object needs to be what it is, so shrinking leaves them.
+/// Fields that are never removed, since most objects are invalid without them.
 const FIELDS_REQUIRED: [&str; 34] = [
     "apiVersion",
     "kind",
@@ -40,7 +40,7 @@ const FIELDS_REQUIRED: [&str; 34] = [
     "schedulerName",
 ];
 
-/// Tries smaller cases until none is left to try or `budget` tries are used up.
+/// Returns the smallest case found for which `shows` returns `true`, after at most `budget` calls of it.
 pub(crate) fn shrink<E>(
     case: &Value,
     budget: usize,
@@ -64,7 +64,7 @@ pub(crate) fn shrink<E>(
     }
 }
 
-/// Drops objects only.
+/// Like [`shrink`], but only removes objects.
 pub(crate) fn drop_objects<E>(
     case: &Value,
     budget: usize,
@@ -82,7 +82,7 @@ struct Shrinker<'a, F> {
 }
 
 impl<E, F: FnMut(&Value) -> Result<bool, E>> Shrinker<'_, F> {
-    /// Keeps a change if the difference survives it.
+    /// Applies a change and keeps it if the case still shows the difference. Returns `true` if it was kept.
     fn attempt(&mut self, change: impl FnOnce(&mut Value)) -> Result<bool, E> {
         if self.budget == 0 {
             return Ok(false);
@@ -97,7 +97,7 @@ impl<E, F: FnMut(&Value) -> Result<bool, E>> Shrinker<'_, F> {
         Ok(shows)
     }
 
-    /// Drops ever smaller runs of objects.
+    /// Removes runs of objects, halving their length until single objects are tried.
     fn drop_objects(&mut self) -> Result<(), E> {
         let mut size = self.best["objects"].as_array().map_or(0, Vec::len);
         while size > 0 {
@@ -117,7 +117,7 @@ impl<E, F: FnMut(&Value) -> Result<bool, E>> Shrinker<'_, F> {
         Ok(())
     }
 
-    /// Drops the children of the value value_at `path`, or goes on inside those that must stay.
+    /// Removes children of the value at `path`, and reduces those that cannot be removed.
     fn reduce(&mut self, path: &[String]) -> Result<(), E> {
         let Some(value) = value_at(&mut self.best, path) else { return Ok(()) };
         let keys: Vec<String> = match value {
@@ -125,18 +125,18 @@ impl<E, F: FnMut(&Value) -> Result<bool, E>> Shrinker<'_, F> {
             Value::Array(list) => (0..list.len()).rev().map(|index| index.to_string()).collect(),
             _ => return Ok(()),
         };
-        let listed = value.is_array();
+        let is_list = value.is_array();
         for key in keys {
             let containers = path.last().is_some_and(|name| name == "containers");
             let alone = value_at(&mut self.best, path)
                 .and_then(|value| value.as_array())
                 .is_some_and(|list| list.len() == 1);
-            let droppable = if listed {
+            let removable = if is_list {
                 !(containers && alone)
             } else {
                 !FIELDS_REQUIRED.contains(&key.as_str())
             };
-            if droppable && self.attempt(|case| remove(case, path, &key))? {
+            if removable && self.attempt(|case| remove(case, path, &key))? {
                 continue;
             }
             let child: Vec<String> = path.iter().cloned().chain([key]).collect();
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_matters_is_left() {
+    fn only_what_the_difference_needs_is_left() {
         let objects: Vec<Value> = (0..20).map(|index| json!({"kind": "Node", "metadata": {"name": format!("n{index}"), "labels": {"a": "b"}}})).collect();
         let case = json!({"id": "x", "config": {"profiles": [1]}, "objects": objects, "pod": {"metadata": {"labels": {"x": "1", "y": "2"}}, "spec": {"containers": [{}, {}]}}});
         let small = shrink(&case, 1000, |case| {

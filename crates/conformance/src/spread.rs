@@ -1,4 +1,4 @@
-//! Topology spreading: constraints of the pod, and the services and owners that default constraints look at.
+//! Topology spreading: constraints of the pod, and the services and owners from which default constraints take their selector.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::draft::{CaseDraft, POD_LABELS, TOPOLOGY_KEYS, pod_selector, push};
 use crate::rng::Rng;
 use crate::theme::Topic;
 
-/// Adds spread constraints to the pod, no two with the same key and kind.
+/// Adds spread constraints to the pod, no two with the same topology key and `whenUnsatisfiable`.
 pub(crate) fn add_constraints(draft: &mut CaseDraft, pod: &mut Value) {
     let dense = if draft.theme.is_about(Topic::SpreadDefaults) { 20 } else { 96 };
     if !draft.often(Topic::Spread, dense, 40) {
@@ -38,7 +38,7 @@ fn constraint(rng: &mut Rng, pod: &Value) -> Value {
         "whenUnsatisfiable": if hard { "DoNotSchedule" } else { "ScheduleAnyway" },
     });
     let mut labels = pod_selector(rng);
-    // Mostly the pod counts itself, as constraints in the field do.
+    // Mostly the pod matches its own constraint, as is usual.
     if let (true, Some(app)) = (rng.chance(60), pod["metadata"]["labels"]["app"].as_str()) {
         labels = json!({"matchLabels": {"app": app}});
     }
@@ -65,7 +65,7 @@ fn constraint(rng: &mut Rng, pod: &Value) -> Value {
     constraint
 }
 
-/// Arguments of PodTopologySpread.
+/// Returns arguments of PodTopologySpread.
 pub(crate) fn spread_args(rng: &mut Rng) -> Value {
     if rng.chance(20) {
         return json!({"defaultingType": "System"});
@@ -84,7 +84,7 @@ pub(crate) fn spread_args(rng: &mut Rng) -> Value {
     json!({"defaultingType": "List", "defaultConstraints": constraints})
 }
 
-/// Adds services and owners of pods, whose selectors make up the default constraints.
+/// Adds services and an owner, whose selectors default constraints use.
 pub(crate) fn add_owners(draft: &mut CaseDraft) {
     let labels = draft.pod["metadata"]["labels"].clone();
     let namespace = draft.pod["metadata"]["namespace"].clone();
@@ -138,7 +138,7 @@ pub(crate) fn add_owners(draft: &mut CaseDraft) {
     push(&mut draft.pod["metadata"], "ownerReferences", reference);
 }
 
-/// Some of the labels; now and then one that does not fit.
+/// Returns some of the labels, sometimes with a value that does not match.
 fn subset(rng: &mut Rng, labels: &Value) -> Value {
     let mut chosen = json!({});
     for (key, value) in labels.as_object().into_iter().flatten() {

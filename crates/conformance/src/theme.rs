@@ -1,8 +1,9 @@
-//! What a case is about: a few topics are dense, the others sparse, so that features meet without drowning each other.
+//! The topics of a case: features of a few topics are frequent, those of the others rare, so that features interact
+//! without hiding each other's effect.
 
 use crate::rng::Rng;
 
-/// A group of features that the generator can turn up.
+/// A set of related features that the generator can make frequent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Topic {
     Taints,
@@ -22,7 +23,7 @@ pub(crate) enum Topic {
     Config,
 }
 
-/// Every topic with how often a case without a chosen plugin is about it.
+/// Every topic with its weight in cases that are not about a given plugin.
 const TOPICS: [(usize, Topic); 15] = [
     (8, Topic::Taints),
     (9, Topic::NodeAffinity),
@@ -41,7 +42,7 @@ const TOPICS: [(usize, Topic); 15] = [
     (12, Topic::Config),
 ];
 
-/// The plugins with random cases of their own, with the topics that exercise them.
+/// The plugins that have cases of their own, with the topics that exercise them.
 pub(crate) const PLUGINS: [(&str, &[Topic]); 17] = [
     ("DefaultPreemption", &[Topic::Preemption]),
     ("ImageLocality", &[Topic::Images]),
@@ -62,12 +63,12 @@ pub(crate) const PLUGINS: [(&str, &[Topic]); 17] = [
     ("VolumeZone", &[Topic::VolumeZone]),
 ];
 
-/// How large the clusters of a run are.
+/// Sizes of the clusters of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClusterSize {
-    /// Mostly 2 to 12 nodes, now and then none, 30 or more than 100.
+    /// Mostly 2 to 12 nodes; sometimes none, up to 30, or more than 100.
     Usual,
-    /// At most 5 nodes: for committed cases.
+    /// At most 5 nodes, for committed cases.
     Small,
 }
 
@@ -76,14 +77,14 @@ pub(crate) enum ClusterSize {
 pub(crate) struct Theme {
     dense: Vec<Topic>,
     pub(crate) size: ClusterSize,
-    /// Name of the plugin that all cases of the run are about.
+    /// The plugin that all cases of the run are about.
     pub(crate) plugin: Option<&'static str>,
-    /// Whether the case may hold objects that an API server would refuse.
+    /// `true` if the case may have objects that an API server would reject.
     pub(crate) hostile: bool,
 }
 
 impl Theme {
-    /// Picks one to four topics, starting from those of the plugin if one is named.
+    /// Returns one to four random topics, the first one of the plugin's if a plugin is given.
     pub(crate) fn random(rng: &mut Rng, plugin: Option<&'static str>, size: ClusterSize) -> Self {
         let mut dense = Vec::new();
         let topics =
@@ -98,7 +99,7 @@ impl Theme {
         for _ in 0..extra {
             dense.push(rng.weighted(&TOPICS));
         }
-        // The inclusion policies of spreading matter only beside taints and node affinity.
+        // Node inclusion policies of spread constraints have an effect only with taints and node affinity.
         if dense.contains(&Topic::Spread) && rng.chance(35) {
             dense.push(rng.pick(&[Topic::Taints, Topic::NodeAffinity]));
         }
@@ -106,18 +107,18 @@ impl Theme {
         Self { dense, size, plugin, hostile }
     }
 
-    /// Whether the case is about the topic.
+    /// Returns `true` if the case is about the topic.
     pub(crate) fn is_about(&self, topic: Topic) -> bool {
         self.dense.contains(&topic)
     }
 
-    /// Names of the dense topics, for reports.
+    /// Returns the names of the topics, for reports.
     pub(crate) fn names(&self) -> Vec<String> {
         self.dense.iter().map(|topic| format!("{topic:?}")).collect()
     }
 }
 
-/// The plugin of the table whose name is `name`.
+/// Returns the plugin's name as in [`PLUGINS`], without regard to case.
 pub(crate) fn plugin(name: &str) -> Option<&'static str> {
     PLUGINS.iter().map(|(plugin, _)| *plugin).find(|plugin| plugin.eq_ignore_ascii_case(name))
 }

@@ -1,4 +1,4 @@
-//! Volumes of pods: claims in every state, disks named in the pod, attach limits, zones.
+//! Volumes of pods: claims in every state, inline disks, attach limits, zones.
 
 mod storage;
 
@@ -11,7 +11,7 @@ use storage::{
     AWS_DRIVER, ClaimSpec, DRIVERS, GCE_DRIVER, add_classes, bound_volume, claim, delayed_claim,
 };
 
-/// Adds volumes to the pod to schedule and to pods that run, with all objects behind them.
+/// Adds volumes to the pod to schedule and to running pods, with the objects that they refer to.
 pub(crate) fn add_volumes(draft: &mut CaseDraft) {
     let topics = [Topic::Disks, Topic::VolumeLimits, Topic::VolumeBinding, Topic::VolumeZone];
     if !topics.iter().any(|topic| draft.theme.is_about(*topic)) && !draft.rng.rarely(70) {
@@ -26,14 +26,14 @@ pub(crate) fn add_volumes(draft: &mut CaseDraft) {
 }
 
 /// A claim that several pods may mount.
-struct SharedClaims {
+struct SharedClaim {
     namespace: &'static str,
     name: String,
     volume: String,
 }
 
-/// Bound claims in all namespaces; names repeat across namespaces on purpose.
-fn add_shared_claims(draft: &mut CaseDraft) -> Vec<SharedClaims> {
+/// Adds bound claims in all namespaces; names repeat across namespaces on purpose.
+fn add_shared_claims(draft: &mut CaseDraft) -> Vec<SharedClaim> {
     let mut shared = Vec::new();
     for namespace in NAMESPACES {
         for index in 0..draft.rng.between(1, 3) {
@@ -52,13 +52,13 @@ fn add_shared_claims(draft: &mut CaseDraft) -> Vec<SharedClaims> {
             draft.others.push(object);
             let object = bound_volume(draft, &spec, &volume);
             draft.others.push(object);
-            shared.push(SharedClaims { namespace, name, volume });
+            shared.push(SharedClaim { namespace, name, volume });
         }
     }
     shared
 }
 
-/// CSINodes with attach limits, and attachments.
+/// Adds CSINodes with attach limits, and volume attachments.
 fn add_node_limits(draft: &mut CaseDraft) {
     let mut attached = 0;
     for index in 0..draft.nodes.len() {
@@ -108,7 +108,7 @@ fn add_node_limits(draft: &mut CaseDraft) {
     }
 }
 
-fn mount_in_running_pods(draft: &mut CaseDraft, shared: &[SharedClaims]) {
+fn mount_in_running_pods(draft: &mut CaseDraft, shared: &[SharedClaim]) {
     for index in 0..draft.pods.len() {
         let namespace = namespace_of(&draft.pods[index]);
         for one in shared.iter().filter(|one| one.namespace == namespace) {
@@ -128,9 +128,9 @@ fn mount_in_running_pods(draft: &mut CaseDraft, shared: &[SharedClaims]) {
     }
 }
 
-fn mount_in_subject(draft: &mut CaseDraft, shared: &[SharedClaims]) {
+fn mount_in_subject(draft: &mut CaseDraft, shared: &[SharedClaim]) {
     let namespace = namespace_of(&draft.pod);
-    let own: Vec<&SharedClaims> = shared.iter().filter(|one| one.namespace == namespace).collect();
+    let own: Vec<&SharedClaim> = shared.iter().filter(|one| one.namespace == namespace).collect();
     for one in &own {
         if draft.often(Topic::VolumeLimits, 60, 0)
             || draft.often(Topic::Disks, 45, 0)
@@ -169,7 +169,7 @@ fn mount_in_subject(draft: &mut CaseDraft, shared: &[SharedClaims]) {
     }
 }
 
-/// Puts zone labels on a volume, the way cloud providers once did.
+/// Adds zone labels to a volume, as in-tree cloud providers did.
 fn label_with_zone(draft: &mut CaseDraft, volume: &str) {
     let rng = &mut draft.rng;
     let zone = match rng.below(5) {
@@ -199,7 +199,7 @@ fn label_with_zone(draft: &mut CaseDraft, volume: &str) {
     }
 }
 
-/// A claim that keeps the pod from being scheduled anywhere, or has a bound volume that does not exist.
+/// Adds a claim that makes the pod unschedulable, or that is bound to a volume that does not exist.
 fn broken_claim(draft: &mut CaseDraft, namespace: &str) {
     let kind = draft.rng.weighted(&[
         (15, "missing"),
@@ -241,7 +241,7 @@ fn broken_claim(draft: &mut CaseDraft, namespace: &str) {
     }
 }
 
-/// The claim of an ephemeral volume with its volume; empty when the controller has not made it yet.
+/// Returns the claim of an ephemeral volume and its volume; empty if the controller has not created the claim yet.
 fn ephemeral_claim(draft: &mut CaseDraft, owner: &Value) -> Vec<Value> {
     let (namespace, name) = (namespace_of(owner), name_of(owner));
     let subject = name == "subject";
@@ -288,9 +288,9 @@ fn mount_ephemeral(pod: &mut Value) {
     );
 }
 
-/// Disks named in pods, from a pool small enough to collide.
+/// Adds inline disks from a small pool, so that pods use the same disk.
 fn add_inline_disks(draft: &mut CaseDraft) {
-    // One kind is common, so that pods meet.
+    // One kind is frequent, so that pods use the same disk.
     let common = draft.rng.below(5);
     let mut pods: Vec<Value> = std::mem::take(&mut draft.pods);
     for pod in &mut pods {

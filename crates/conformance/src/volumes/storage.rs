@@ -1,16 +1,16 @@
-//! Storage classes, drivers, capacities, and claims with the volumes that may serve them.
+//! Storage classes, CSI drivers, capacities, claims, and volumes that may match the claims.
 
 use serde_json::{Value, json};
 
 use crate::draft::{CaseDraft, HOSTNAME, ZONE, ZONES};
 use crate::theme::Topic;
 
-/// CSI drivers: the first provisions anywhere, the second publishes its capacity.
+/// CSI drivers: the first provisions on any node, the second publishes its capacity.
 pub(super) const DRIVERS: [&str; 2] = ["csi.example.com", "capped.example.com"];
 pub(super) const GCE_DRIVER: &str = "pd.csi.storage.gke.io";
 pub(super) const AWS_DRIVER: &str = "ebs.csi.aws.com";
 
-/// What is asked of a claim.
+/// Fields of a claim.
 pub(super) struct ClaimSpec<'a> {
     pub(super) namespace: &'a str,
     pub(super) name: &'a str,
@@ -20,7 +20,7 @@ pub(super) struct ClaimSpec<'a> {
     pub(super) bound_to: Option<&'a str>,
 }
 
-/// Adds all storage classes, the drivers, and the capacities of the second one.
+/// Adds all storage classes, the drivers, and capacities.
 pub(super) fn add_classes(draft: &mut CaseDraft) {
     let hostile = draft.theme.hostile;
     let rng = &mut draft.rng;
@@ -89,7 +89,7 @@ pub(super) fn add_classes(draft: &mut CaseDraft) {
     }
 }
 
-/// The claim object.
+/// Returns the claim object.
 pub(super) fn claim(claim: &ClaimSpec<'_>) -> Value {
     let mut object = json!({
         "apiVersion": "v1", "kind": "PersistentVolumeClaim",
@@ -107,7 +107,7 @@ pub(super) fn claim(claim: &ClaimSpec<'_>) -> Value {
     object
 }
 
-/// The volume that the claim is bound to.
+/// Returns the volume that the claim is bound to.
 pub(super) fn bound_volume(draft: &mut CaseDraft, claim: &ClaimSpec<'_>, name: &str) -> Value {
     let mut volume = volume(draft, name, claim.class.unwrap_or_default(), claim.size, claim.mode);
     volume["spec"]["claimRef"] = json!({
@@ -147,7 +147,7 @@ fn volume(draft: &mut CaseDraft, name: &str, class: &str, size: &str, mode: &str
     volume
 }
 
-/// Ties a volume to some nodes.
+/// Adds node affinity to a volume.
 fn add_node_affinity(draft: &mut CaseDraft, volume: &mut Value) {
     let host = draft.some_node_name();
     let rng = &mut draft.rng;
@@ -166,7 +166,7 @@ fn add_node_affinity(draft: &mut CaseDraft, volume: &mut Value) {
     volume["spec"]["nodeAffinity"] = json!({"required": {"nodeSelectorTerms": terms}});
 }
 
-/// Adds a claim that waits for its pod, and volumes that may or may not serve it.
+/// Adds a claim of a class with delayed binding, and volumes of which some match it.
 pub(super) fn delayed_claim(draft: &mut CaseDraft, namespace: &str, name: &str) {
     let rng = &mut draft.rng;
     let class =
@@ -209,7 +209,7 @@ pub(super) fn delayed_claim(draft: &mut CaseDraft, namespace: &str, name: &str) 
     }
 }
 
-/// A volume of the class that suits the claim in most respects.
+/// Returns a volume of the claim's class that matches the claim, or fails to in one respect.
 fn offered_volume(draft: &mut CaseDraft, claim: &ClaimSpec<'_>, name: &str) -> Value {
     let size = draft.rng.pick(&["1Gi", "5Gi", "10Gi", "20Gi"]);
     let mut volume = volume(draft, name, claim.class.unwrap_or_default(), size, claim.mode);
