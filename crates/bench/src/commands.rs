@@ -273,3 +273,58 @@ fn growth(samples: &[Sample], family: &str) -> Option<f64> {
     let variance: f64 = points.iter().map(|(x, _)| (x - mean_x).powi(2)).sum();
     (variance > 0.0).then(|| covariance / variance)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(family: &'static str, nodes: usize, decisions_per_second: f64) -> Sample {
+        Sample {
+            family,
+            nodes,
+            pods: 10,
+            decisions_per_second,
+            us_p50: 1.0,
+            us_p99: 2.0,
+            us_max: 3.0,
+            times_quiet: None,
+            footprint: None,
+        }
+    }
+
+    #[test]
+    fn growth_is_the_exponent_of_the_time_per_decision() {
+        let samples = [
+            sample("linear", 500, 1000.0),
+            sample("linear", 5000, 100.0),
+            sample("linear", 50_000, 10.0),
+            sample("constant", 500, 7.0),
+            sample("constant", 5000, 7.0),
+            sample("single", 500, 7.0),
+        ];
+        assert!((growth(&samples, "linear").unwrap() - 1.0).abs() < 1e-9);
+        assert!(growth(&samples, "constant").unwrap().abs() < 1e-9);
+        assert_eq!(growth(&samples, "single"), None);
+    }
+
+    #[test]
+    fn the_table_leaves_absent_figures_empty() {
+        let mut measured = sample("SchedulingBasic", 500, 1000.4);
+        measured.footprint = Some(Footprint::new(1, 2, 4, 8, 20, 16));
+        let table = table(&[measured, sample("AuditWaiting", 500, 3.0)]);
+        let lines: Vec<Vec<&str>> =
+            table.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(
+            lines[1],
+            ["SchedulingBasic", "500", "10", "1000", "1.00", "2.00", "3.00", "4", "2", "2", "8"]
+        );
+        assert_eq!(lines[2], ["AuditWaiting", "500", "10", "3", "1.00", "2.00", "3.00"]);
+    }
+
+    #[test]
+    fn an_unknown_family_is_an_error_that_lists_all() {
+        let Err(error) = find("Basic") else { panic!("found") };
+        let text = error.to_string();
+        assert!(text.contains("\"Basic\"") && text.contains("SchedulingBasic"), "{text}");
+    }
+}

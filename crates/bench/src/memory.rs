@@ -66,3 +66,23 @@ pub(crate) fn resident_bytes(status: &str) -> Result<u64> {
     let kib = line.and_then(|line| line.trim().strip_suffix(" kB")).context("no VmRSS")?;
     Ok(kib.trim().parse::<u64>()? * 1024)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_of_classes_is_what_twins_of_the_pods_do_not_add() {
+        let footprint = Footprint::new(10, 4, 100, 5_000, 30_000, 20_000);
+        assert_eq!((footprint.bytes_per_node, footprint.bytes_per_pod), (500.0, 200.0));
+        assert_eq!((footprint.classes, footprint.bytes_per_class), (4, 2500.0));
+        // Memory measurements are noisy: fewer bytes than the twins' are none.
+        assert_eq!(Footprint::new(1, 1, 1, 0, 10, 20).bytes_per_class, 0.0);
+    }
+
+    #[test]
+    fn this_process_has_resident_memory() {
+        assert!(resident_bytes(OWN).unwrap() > 1 << 20);
+        assert!(resident_bytes("/proc/none/status").is_err());
+    }
+}

@@ -243,3 +243,30 @@ fn plain(text: &str) -> String {
     }
     result.chars().take(160).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn equal_errors_about_different_objects_count_as_one() {
+        assert_eq!(plain("pod \"a1\" needs 12 of 345"), "pod \"\" needs # of #");
+        assert_eq!(plain("pod \"b\" needs 7 of 8"), plain("pod \"a1\" needs 12 of 345"));
+    }
+
+    #[test]
+    fn a_score_decides_only_if_nodes_differ_in_it() {
+        let scores =
+            |a: i64, b: i64| json!({"code": "Success", "scores": {"Same": 5, "Differs": a + b}});
+        let answer =
+            json!({"feasible": ["n1", "n2"], "nodes": {"n1": scores(1, 1), "n2": scores(1, 2)}});
+        let mut coverage = Coverage::default();
+        coverage.add(&json!({}), &["Taints".to_owned()], &answer);
+        assert_eq!(coverage.outcomes["several nodes feasible"], 1);
+        assert_eq!(coverage.scoring_cases.len(), 2);
+        assert_eq!(coverage.deciding_cases.keys().collect::<Vec<_>>(), ["Differs"]);
+        assert_eq!(coverage.topics["Taints"], 1);
+    }
+}

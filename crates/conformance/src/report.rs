@@ -99,3 +99,23 @@ pub(crate) fn keep(folder: &Path, signature: &str, finding: &Finding) -> Result<
     )?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::compare;
+
+    fn finding(id: &str, field: &str) -> Finding {
+        let (oracle, ours) = (json!({}), json!({field: "other"}));
+        let differences = compare(&oracle, &ours);
+        Finding { case: json!({"id": id}), oracle, ours, differences }
+    }
+
+    #[test]
+    fn the_most_frequent_kind_comes_first_and_its_smallest_case_leads() {
+        let findings =
+            [finding("1", "message"), finding("longer", "selected"), finding("2", "selected")];
+        let kinds = kinds(&findings);
+        assert_eq!(kinds, [("Selected".to_owned(), vec![2, 1]), ("Message".to_owned(), vec![0])]);
+    }
+}

@@ -148,3 +148,32 @@ fn remove(value: &mut Value, path: &[String]) {
         _ => {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn names_of_fields_have_no_list_positions_and_no_keys_that_users_choose() {
+        let case = json!({
+            "objects": [{"kind": "Node", "metadata": {"labels": {"disk": "ssd", "rack": "a"}}}],
+            "pod": {"spec": {"tolerations": [{"key": "k"}, {"key": "l"}]}},
+        });
+        let mut found = BTreeMap::new();
+        collect(&case, &mut Vec::new(), "", &mut found);
+        assert_eq!(found["Node.metadata.labels.*"].len(), 2);
+        assert_eq!(found[".pod.spec.tolerations[].key"].len(), 2);
+        assert_eq!(found[".pod.spec.tolerations[]"][1], ["pod", "spec", "tolerations", "1"]);
+    }
+
+    #[test]
+    fn a_removed_list_element_leaves_the_others() {
+        let mut value = json!({"list": [1, 2, 3], "field": 4});
+        remove(&mut value, &["list".to_owned(), "1".to_owned()]);
+        remove(&mut value, &["field".to_owned()]);
+        remove(&mut value, &["absent".to_owned(), "x".to_owned()]);
+        assert_eq!(value, json!({"list": [1, 3]}));
+    }
+}

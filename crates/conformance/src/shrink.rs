@@ -192,4 +192,24 @@ mod tests {
         let want = json!({"id": "x", "config": null, "objects": [{"kind": "Node", "metadata": {"name": "n7"}}], "pod": {"metadata": {"labels": {"y": "2"}}, "spec": {"containers": [{}]}}});
         assert_eq!(small, want);
     }
+
+    #[test]
+    fn no_more_cases_are_tried_than_the_budget_allows() {
+        let case =
+            json!({"objects": [1, 2, 3, 4], "pod": {"spec": {"a": 1, "b": 2}}, "config": null});
+        let mut tried = 0;
+        let Ok(small) = shrink(&case, 3, |_| {
+            tried += 1;
+            Ok::<_, Infallible>(false)
+        });
+        assert_eq!((tried, small), (3, case));
+    }
+
+    #[test]
+    fn fields_without_which_objects_are_invalid_stay() {
+        let container = json!({"name": "app", "image": "i"});
+        let case = json!({"objects": [], "config": null, "pod": {"kind": "Pod", "spec": {"containers": [container]}}});
+        let Ok(small) = shrink(&case, 1000, |_| Ok::<_, Infallible>(true));
+        assert_eq!(small, case);
+    }
 }

@@ -122,3 +122,27 @@ impl Theme {
 pub(crate) fn plugin(name: &str) -> Option<&'static str> {
     PLUGINS.iter().map(|(plugin, _)| *plugin).find(|plugin| plugin.eq_ignore_ascii_case(name))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plugins_with_cases_are_plugins_of_jindou() {
+        for (name, _) in PLUGINS.iter().filter(|(name, _)| *name != "Profiles") {
+            let known = plugins::table::TABLE.iter().any(|entry| entry.name == *name);
+            assert!(known, "{name}");
+        }
+    }
+
+    #[test]
+    fn cases_about_a_plugin_have_one_of_its_topics() {
+        for (name, topics) in PLUGINS {
+            for index in 0..50 {
+                let mut rng = Rng::new(5, index);
+                let theme = Theme::random(&mut rng, Some(name), ClusterSize::Small);
+                assert!(topics.iter().any(|topic| theme.is_about(*topic)), "{name}");
+            }
+        }
+    }
+}

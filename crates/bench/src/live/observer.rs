@@ -183,3 +183,32 @@ impl Seen {
 fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
     seen.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn pod(uid: &str, node: &str) -> Pod {
+        let value = json!({
+            "metadata": {"uid": uid, "name": uid, "resourceVersion": "1"}, "spec": {"nodeName": node},
+        });
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn the_first_sight_of_a_pod_is_its_bind_and_another_node_is_a_move() {
+        let (first, second) = (Instant::now(), Instant::now() + PAUSE);
+        let mut seen = Seen::default();
+        assert_eq!(seen.add(pod("a", "n1"), first), 1);
+        assert_eq!(seen.add(pod("b", "n1"), second), 2);
+        // A watch that is started again shows pods a second time.
+        assert_eq!(seen.add(pod("a", "n1"), second), 2);
+        assert_eq!(seen.bound["a"], ("n1".to_owned(), first));
+        assert_eq!(seen.span, Some((first, second)));
+        assert!(seen.moved.is_empty());
+        seen.compare(&pod("a", "n2"));
+        assert_eq!(seen.moved, ["a was on n1 and is on n2"]);
+    }
+}
