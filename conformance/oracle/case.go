@@ -30,7 +30,7 @@ type answer struct {
 	Error string `json:"error,omitempty"`
 }
 
-// decision is the part of an answer that exists once a cycle could be run.
+// decision is the part of an answer that exists if a scheduling cycle was run.
 type decision struct {
 	Pod            string                `json:"pod"`
 	Scheduler      string                `json:"scheduler"`
@@ -40,7 +40,7 @@ type decision struct {
 	Message        string                `json:"message"`
 	Preemption     *candidate            `json:"preemption"`
 	PreemptionTies []candidate           `json:"preemptionTies"`
-	// PreEnqueue tells why the real queue would not even hand out the pod.
+	// PreEnqueue is the plugin that gates the pod in upstream's queue, and its reason.
 	PreEnqueue string `json:"preEnqueue,omitempty"`
 }
 
@@ -52,7 +52,7 @@ type nodeAnswer struct {
 	Total   int64            `json:"total"`
 }
 
-// candidate is a node that becomes feasible when the victims leave.
+// candidate is a node that becomes feasible without the victims.
 type candidate struct {
 	Node    string   `json:"node"`
 	Victims []string `json:"victims"`
@@ -65,7 +65,7 @@ type parsed struct {
 	pod     *v1.Pod
 }
 
-// rawID finds the id of a line that may be broken otherwise.
+// rawID returns the id of a line, even if the rest of the case is invalid.
 func rawID(line []byte) json.RawMessage {
 	var in struct {
 		ID json.RawMessage `json:"id"`
@@ -134,7 +134,7 @@ func strict(raw []byte, into any) error {
 	return errors.Join(append([]error{err}, problems...)...)
 }
 
-// complete adds what the API server always provides: a namespace for
+// complete adds what the API server always sets: a namespace for
 // namespaced objects, a UID, a resource version and the name of the scheduler.
 // There is no other defaulting.
 func complete(obj runtime.Object) {

@@ -51,9 +51,9 @@ func init() {
 
 func clusterScoped(obj runtime.Object) bool { return isCluster[reflect.TypeOf(obj)] }
 
-// cluster stands in for the watch side of an API server. Its informers have no
-// goroutines: adding an object stores it and calls the handlers before add
-// returns, so that there is never anything to wait for.
+// cluster replaces the API server's watches. Its informers have no goroutines:
+// add stores an object and calls the handlers before it returns, so that no
+// synchronisation is needed.
 type cluster struct {
 	factory   informers.SharedInformerFactory
 	informers map[reflect.Type]*informer
@@ -82,7 +82,7 @@ func (c *cluster) store(obj runtime.Object) error {
 	return c.informers[reflect.TypeOf(obj)].store.Add(obj)
 }
 
-// add makes an object visible to listers and announces it to the handlers.
+// add makes an object visible to listers and calls the event handlers.
 func (c *cluster) add(obj runtime.Object) error {
 	inf := c.informers[reflect.TypeOf(obj)]
 	key, err := cache.MetaNamespaceKeyFunc(obj)
@@ -107,7 +107,7 @@ func (c *cluster) add(obj runtime.Object) error {
 }
 
 // informer implements the part of cache.SharedIndexInformer that the
-// scheduler uses; the embedded nil interface makes everything else a panic.
+// scheduler uses; every other method panics, since the embedded interface is nil.
 type informer struct {
 	cache.SharedIndexInformer
 	mu       sync.Mutex

@@ -30,7 +30,7 @@ func main() {
 	}
 }
 
-// upstreamVersion is the version of the scheduler module linked in.
+// upstreamVersion returns the version of the linked scheduler module.
 func upstreamVersion() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, dep := range info.Deps {
@@ -86,7 +86,7 @@ func serve(in io.Reader, out io.Writer, workers int) error {
 		select {
 		case b = <-done:
 		default:
-			// Nothing is ready: let a reader at the other end of a pipe proceed.
+			// Flush before blocking, so that the reader gets the answers so far.
 			if err := w.Flush(); err != nil {
 				return err
 			}
@@ -96,7 +96,7 @@ func serve(in io.Reader, out io.Writer, workers int) error {
 			return err
 		}
 		if len(order) == 0 {
-			// The other side may wait for this answer before it asks on.
+			// The client may send the next case only after this answer.
 			if err := w.Flush(); err != nil {
 				return err
 			}
@@ -108,7 +108,7 @@ func serve(in io.Reader, out io.Writer, workers int) error {
 	return readErr
 }
 
-// answerLine turns one input line into one output line. It never panics.
+// answerLine returns the output line for an input line. It never panics.
 func answerLine(line []byte) []byte {
 	out, err := encode(explain(line))
 	if err != nil {

@@ -65,7 +65,7 @@ func TestSmoke(t *testing.T) {
 		byID[g.ID] = g
 	}
 
-	// Facts read off the upstream sources, not off this program's output.
+	// Expectations come from upstream's sources, not from this program's output.
 	checks := map[string]func(t *testing.T, g got){
 		"insufficient-cpu": func(t *testing.T, g got) {
 			eq(t, g.Message, "0/3 nodes are available: 3 Insufficient cpu. no new claims to deallocate, "+

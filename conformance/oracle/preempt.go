@@ -18,8 +18,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/util"
 )
 
-// victimRecorder sits between the upstream preemption evaluator and the
-// DefaultPreemption plugin and remembers the victims found on each node.
+// victimRecorder wraps the interface between the upstream preemption evaluator
+// and the DefaultPreemption plugin and records the victims found on each node.
 type victimRecorder struct {
 	preemption.Interface
 	found []foundCandidate
@@ -30,12 +30,10 @@ type foundCandidate struct {
 	victims *extenderv1.Victims
 }
 
-// recordVictims hooks a recorder into the profile's DefaultPreemption plugin
-// and keeps the plugin from evicting anything. It returns nil when the profile
-// does not have the plugin.
+// recordVictims installs a recorder in the profile's DefaultPreemption plugin
+// and prevents evictions. It returns nil if the profile does not have the plugin.
 func recordVictims(f framework.Framework) *victimRecorder {
-	// All enabled plugins that can reject a pod are listed here, whichever
-	// extension point they were enabled at.
+	// These are all enabled plugins that can reject a pod, at any extension point.
 	for _, ext := range f.EnqueueExtensions() {
 		pl, ok := ext.(*defaultpreemption.DefaultPreemption)
 		if !ok {
@@ -51,7 +49,7 @@ func recordVictims(f framework.Framework) *victimRecorder {
 	return nil
 }
 
-// GetOffsetAndNumCandidates replaces the random start by the first node.
+// GetOffsetAndNumCandidates replaces the random offset by the first node.
 func (r *victimRecorder) GetOffsetAndNumCandidates(nodes int32) (int32, int32) {
 	_, n := r.Interface.GetOffsetAndNumCandidates(nodes)
 	return 0, n
@@ -68,9 +66,9 @@ func (r *victimRecorder) SelectVictimsOnNode(ctx context.Context, state fwk.Cycl
 	return victims, violations, status
 }
 
-// result reports the best candidates by node name. Upstream takes a random one
-// of them; chosen is what it took, and the first one is reported instead so
-// that answers are reproducible.
+// result returns the best candidates by node name. Upstream chooses one of them
+// at random (chosen); the first one is returned instead, so that answers are
+// reproducible.
 func (r *victimRecorder) result(chosen string) (*candidate, []candidate, error) {
 	var ties []candidate
 	ok := false
@@ -90,8 +88,8 @@ func (r *victimRecorder) result(chosen string) (*candidate, []candidate, error) 
 	return &ties[0], ties, nil
 }
 
-// bestCandidates keeps the candidates that are equal under the five ordered
-// criteria upstream compares before it resorts to map order.
+// bestCandidates returns the candidates that are best, and equal, by the five
+// criteria that upstream compares before it falls back to map order.
 func bestCandidates(left []foundCandidate) []foundCandidate {
 	criteria := []func(*extenderv1.Victims) int64{
 		func(v *extenderv1.Victims) int64 { return -v.NumPDBViolations },

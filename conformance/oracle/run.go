@@ -38,9 +38,9 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// Upstream starts goroutines that must not take the process down. Their panics
-// cannot be attributed to a case, so each one is counted, and the cases that
-// ran meanwhile are repeated one at a time (see explain).
+// A panic in a goroutine that upstream starts must not end the process. It
+// cannot be attributed to a case, so panics are counted, and the cases that ran
+// at that time are repeated one at a time (see explain).
 var (
 	panics    atomic.Int64
 	lastPanic atomic.Value // string
@@ -127,8 +127,8 @@ func loadConfig(raw []byte) (*config.KubeSchedulerConfiguration, error) {
 	return lastConfig.cfg.DeepCopy(), nil
 }
 
-// parseConfig decodes strictly, defaults and validates as the binary does, and
-// then makes the run reproducible.
+// parseConfig decodes strictly, sets defaults and validates as kube-scheduler
+// does, and then sets the fields that make decisions reproducible.
 func parseConfig(raw []byte) (*config.KubeSchedulerConfiguration, error) {
 	obj, gvk, err := configscheme.Codecs.UniversalDecoder().Decode(raw, nil, nil)
 	if err != nil {
@@ -169,7 +169,7 @@ func errorList(err error) []string {
 }
 
 func newScheduler(ctx context.Context, client kubernetes.Interface, factory informers.SharedInformerFactory, cfg *config.KubeSchedulerConfiguration) (*scheduler.Scheduler, error) {
-	// Every scheduler subscribes to a debugging signal and never unsubscribes.
+	// Every scheduler subscribes to SIGUSR2 for its cache debugger and never unsubscribes.
 	defer signal.Reset(syscall.SIGUSR2)
 	return scheduler.New(ctx, client, factory, nil,
 		func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
@@ -236,7 +236,7 @@ func decide(ctx context.Context, a *answer, sched *scheduler.Scheduler, pod *v1.
 		return
 	}
 
-	w := &watcher{Framework: profile, statuses: map[string]*fwk.Status{}}
+	w := &recorder{Framework: profile, statuses: map[string]*fwk.Status{}}
 	victims := recordVictims(profile)
 	state := framework.NewCycleState()
 	state.SetRecordPluginMetrics(false)
@@ -275,8 +275,8 @@ func decide(ctx context.Context, a *answer, sched *scheduler.Scheduler, pod *v1.
 	d.Message = fit.Error()
 }
 
-// load announces the case to the scheduler: pods last, because adding a
-// pending pod already consults the other objects.
+// load adds the objects of a case, pods last, because the handler of a pending
+// pod reads the other objects.
 func load(cl *cluster, c *parsed) error {
 	for _, obj := range c.objects {
 		if _, ok := obj.(*v1.Pod); ok {
@@ -299,9 +299,9 @@ func load(cl *cluster, c *parsed) error {
 	return cl.store(c.pod)
 }
 
-// watcher passes a scheduling cycle through to the profile and writes down
-// what happened to each node.
-type watcher struct {
+// recorder delegates a scheduling cycle to the profile and records the outcome
+// of each node.
+type recorder struct {
 	framework.Framework
 	mu       sync.Mutex
 	statuses map[string]*fwk.Status
@@ -309,7 +309,7 @@ type watcher struct {
 	scores   []fwk.NodePluginScores
 }
 
-func (w *watcher) RunFilterPluginsWithNominatedPods(ctx context.Context, state fwk.CycleState, pod *v1.Pod, info fwk.NodeInfo) *fwk.Status {
+func (w *recorder) RunFilterPluginsWithNominatedPods(ctx context.Context, state fwk.CycleState, pod *v1.Pod, info fwk.NodeInfo) *fwk.Status {
 	status := w.Framework.RunFilterPluginsWithNominatedPods(ctx, state, pod, info)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -317,7 +317,7 @@ func (w *watcher) RunFilterPluginsWithNominatedPods(ctx context.Context, state f
 	return status
 }
 
-func (w *watcher) RunPreScorePlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
+func (w *recorder) RunPreScorePlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
 	w.scored = make([]string, 0, len(nodes))
 	for _, n := range nodes {
 		w.scored = append(w.scored, n.Node().Name)
@@ -325,16 +325,16 @@ func (w *watcher) RunPreScorePlugins(ctx context.Context, state fwk.CycleState, 
 	return w.Framework.RunPreScorePlugins(ctx, state, pod, nodes)
 }
 
-func (w *watcher) RunScorePlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) ([]fwk.NodePluginScores, *fwk.Status) {
+func (w *recorder) RunScorePlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) ([]fwk.NodePluginScores, *fwk.Status) {
 	scores, status := w.Framework.RunScorePlugins(ctx, state, pod, nodes)
 	// The caller turns its slice into a heap.
 	w.scores = slices.Clone(scores)
 	return scores, status
 }
 
-// fill writes the per-node part of the answer. A node that passed the filters
-// after enough others had been found is not part of it.
-func (w *watcher) fill(d *decision, scheduled bool) {
+// fill writes the per-node part of the answer, without nodes that passed the
+// filters after enough feasible nodes had been found.
+func (w *recorder) fill(d *decision, scheduled bool) {
 	for name, s := range w.statuses {
 		if s.IsSuccess() && (scheduled || w.scored != nil) && !slices.Contains(d.Feasible, name) {
 			continue
@@ -363,7 +363,7 @@ func (w *watcher) fill(d *decision, scheduled bool) {
 
 var readOnly = sync.OnceValue(func() kubernetes.Interface { return fake.NewSimpleClientset() })
 
-// writeSink accepts the writes of PostFilter plugins and forgets them.
+// writeSink accepts the writes of PostFilter plugins and discards them.
 type writeSink struct{ kubernetes.Interface }
 
 func (c writeSink) CoreV1() corev1client.CoreV1Interface {

@@ -2,15 +2,16 @@
 
 mod tools;
 
+use std::io;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Result, bail};
 
 use crate::shell::{go, root, run, run_in, run_with, say};
-use crate::{codegen, compare_fresh, instructions, kubectl, protobuf, tidy, walls};
+use crate::{codegen, instructions, kubectl, protobuf, tidy, walls};
 
-/// Random cases compared with upstream in each run of the tests.
+/// Random cases compared with upstream in each run of the tests, beside the sample of `crates/conformance/tests/fresh.rs`.
 const FRESH_CASES: u64 = 2000;
 
 /// The test in `crates/e2e/tests/scenarios.rs` that runs all scenarios.
@@ -112,5 +113,8 @@ pub(crate) fn test(all: bool) -> Result<ExitCode> {
     if e2e::run(&e2e::E2eOptions::default())? != ExitCode::SUCCESS {
         bail!("scenarios failed; run one by itself with `cargo xtask e2e --only NAME --keep`");
     }
-    compare_fresh(FRESH_CASES)
+    conformance::run(
+        &conformance::ConformanceOptions::random(FRESH_CASES),
+        &mut io::stdout().lock(),
+    )
 }

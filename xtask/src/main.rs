@@ -2,7 +2,6 @@
 
 mod ci;
 mod codegen;
-mod conformance;
 mod controlplane;
 mod instructions;
 mod kubectl;
@@ -11,6 +10,7 @@ mod shell;
 mod tidy;
 mod walls;
 
+use std::io;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -59,23 +59,10 @@ fn main() -> anyhow::Result<ExitCode> {
         XtaskCommand::Gates { only } => ci::gates(&only).map(|()| ExitCode::SUCCESS),
         XtaskCommand::Test => ci::test(false),
         XtaskCommand::Codegen { check } => codegen::run(check).map(|()| ExitCode::SUCCESS),
-        XtaskCommand::Conformance(options) => compare(&options),
+        XtaskCommand::Conformance(options) => conformance::run(&options, &mut io::stdout().lock()),
         XtaskCommand::Controlplane(arguments) => controlplane::run(&arguments),
         XtaskCommand::E2e(options) => e2e::run(&options),
         XtaskCommand::Instructions { bless } => instructions::run(bless),
         XtaskCommand::Kubectl(options) => kubectl::run(&options),
-    }
-}
-
-fn compare(options: &conformance::ConformanceOptions) -> anyhow::Result<ExitCode> {
-    conformance::run(options, Some(cli::explain::case))
-}
-
-/// Compares new random cases with upstream.
-fn compare_fresh(cases: u64) -> anyhow::Result<ExitCode> {
-    let cases = cases.to_string();
-    match XtaskArgs::parse_from(["xtask", "conformance", "--cases", &cases]).command {
-        XtaskCommand::Conformance(options) => compare(&options),
-        _ => anyhow::bail!("the arguments name the comparison"),
     }
 }

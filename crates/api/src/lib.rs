@@ -1,6 +1,7 @@
 //! The types users write, and the lowering of Kubernetes objects to engine input.
 //!
 //! ```text
+//! answer    where a pod would go and why, in the form that `jindou explain` prints
 //! config    KubeSchedulerConfiguration: read, convert, default, validate, expand
 //! snapshot  a whole cluster from YAML or JSON text
 //! lower     one Kubernetes object to one engine object, with all its problems
@@ -9,6 +10,7 @@
 
 #![warn(missing_docs)]
 
+pub mod answer;
 pub mod config;
 pub mod lower;
 pub mod protobuf;

@@ -16,6 +16,7 @@ use serde_json::Value;
 use crate::lower::limits::{LIST_DEPTH_MAX, SNAPSHOT_PROBLEMS_MAX};
 use crate::lower::{self, Lowered, Problem, Severity};
 
+mod changes;
 mod document;
 mod text;
 

@@ -1,14 +1,15 @@
-//! API servers side by side: the same requests to kube-apiserver with its etcd and to the sandbox, in
-//! turn, each counted by the processor time that the server needs for it.
+//! Measures API servers side by side: the same requests to kube-apiserver with its etcd and to the sandbox, in turn, by
+//! the server's CPU time per operation.
 
-use std::collections::BTreeMap;
+mod report;
+
 use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use cli::api_client::{ApiClient, pods_path};
-use cli::output::{columns, complain, say};
+use cli::output::{complain, say};
 use controlplane::{
     ControlPlane, ProcessIdentity, RunningControlPlane, SchedulerChoice, StartOptions,
 };
@@ -19,42 +20,43 @@ use kube::client::Body;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use self::report::{last_line, summarise, table};
 use crate::server::Server;
 use crate::workers::for_each_concurrent;
 
 const NAMESPACE: &str = "bench-api";
 
-/// Requests at once.
+/// Requests in flight.
 const AT_ONCE: usize = 16;
 
-/// Watches that each see every change.
+/// Open watches, each of which gets every change.
 const WATCHES: usize = 50;
 
-/// Pods in a list.
+/// Pods in each list.
 const LISTED: usize = 1000;
 
-/// Reads of one pod for each pod, since they cost less.
+/// Gets for each pod, since a get costs less than other operations.
 const GETS_PER_POD: usize = 4;
 
-/// How long servers are watched doing nothing, to know what they need for that.
+/// Time for which the CPU use of idle servers is measured, which is subtracted later.
 const IDLE_TIME: Duration = Duration::from_secs(5);
 
-/// How long an operation may take.
-const PATIENCE: Duration = Duration::from_mins(5);
+/// Time limit of one run of an operation.
+const RUN_TIMEOUT: Duration = Duration::from_mins(5);
 
-/// What to measure.
+/// Options of the measurement.
 pub(crate) struct Plan {
     /// Pods to create, patch, bind and delete.
     pub(crate) pods: usize,
-    /// How often each side does everything; the first time does not count if there are others.
+    /// Number of rounds; the first one is not counted if there are others.
     pub(crate) rounds: usize,
-    /// Fail when the sandbox is not so many times as good at everything.
+    /// Fail if a ratio is below this.
     pub(crate) at_least: Option<f64>,
-    /// Whether to print objects for programs.
+    /// Print JSON instead of a table.
     pub(crate) json: bool,
 }
 
-/// Who answers.
+/// The server of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum Side {
@@ -62,7 +64,7 @@ enum Side {
     Sandbox,
 }
 
-/// What is asked for, in this order.
+/// Operations, in the order in which they are run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Operation {
@@ -98,7 +100,7 @@ impl Operation {
         }
     }
 
-    /// What is counted.
+    /// Returns what the figures of this operation count.
     fn unit(self) -> String {
         match self {
             Self::List => format!("lists of {LISTED} pods"),
@@ -108,42 +110,30 @@ impl Operation {
     }
 }
 
-/// One operation, many times, on one side.
+/// One run of an operation on one server.
 #[derive(Debug, Serialize)]
 struct Run {
     round: usize,
-    /// Whether it enters the ratios.
+    /// `true` if the run enters the ratios.
     counted: bool,
     side: Side,
     operation: Operation,
-    /// How often it was done.
+    /// Number of operations.
     count: usize,
     seconds: f64,
-    /// Processor seconds of the server, without those that it needs for nothing.
+    /// CPU seconds of the server, without those of an idle server.
     cpu_s: f64,
     per_cpu_second: f64,
 }
 
-/// What all runs of an operation say.
-#[derive(Debug, PartialEq, Serialize)]
-struct Closing {
-    operation: Operation,
-    /// Medians of operations for a processor second.
-    kube_apiserver: f64,
-    sandbox: f64,
-    /// Median of the ratios of runs beside each other, and the least of them.
-    ratio: f64,
-    ratio_worst: f64,
-}
-
-/// A server and how to ask it.
+/// A server with its clients.
 struct Contender {
     side: Side,
     requests: ApiClient,
-    /// Watches have a connection of their own, as those of a client do.
+    /// Client for watches, on a connection of its own.
     watches: ApiClient,
     processes: Vec<ProcessIdentity>,
-    /// Processor seconds in a second of doing nothing.
+    /// CPU seconds per second of the idle server.
     idle: f64,
 }
 
@@ -159,12 +149,12 @@ impl Contender {
         Ok(contender)
     }
 
-    /// Makes what pods need.
+    /// Creates the namespace and the service account of the pods.
     async fn prepare(&self) -> Result<()> {
         let namespace =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
         self.requests.create("/api/v1/namespaces", &namespace).await?;
-        // Without a service account no pod is admitted, and there is no controller that makes one.
+        // Pods are admitted only with a service account, and no controller creates it here.
         let account =
             json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
         let path = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts");
@@ -185,7 +175,7 @@ impl Contender {
         rounds: usize,
     ) -> Result<Run> {
         let (before, began) = (self.cpu_seconds()?, Instant::now());
-        let done = tokio::time::timeout(PATIENCE, self.act(operation, pods)).await;
+        let done = tokio::time::timeout(RUN_TIMEOUT, self.act(operation, pods)).await;
         let count = done.with_context(|| format!("{} took too long", operation.name()))??;
         let seconds = began.elapsed().as_secs_f64();
         let cpu_s = (self.cpu_seconds()? - before - self.idle * seconds).max(TICK_S);
@@ -201,7 +191,7 @@ impl Contender {
         })
     }
 
-    /// Does it for all pods; how often that was.
+    /// Runs an operation for all pods and returns the number of operations.
     async fn act(&self, operation: Operation, pods: usize) -> Result<usize> {
         let path = pods_path(NAMESPACE);
         match operation {
@@ -223,7 +213,7 @@ impl Contender {
                 let path = format!("{path}?labelSelector=listed%3Dyes");
                 for_each_concurrent(0..lists, 4, |_| async {
                     let list = self.requests.send(Method::GET, &path, None, &[]).await?;
-                    // Looking at its end costs nothing, and shows that it is whole.
+                    // A cheap check that the list is complete, since parsing would take the client's CPU time.
                     if list.len() < LISTED.min(pods) * 100 || !list.trim_ascii_end().ends_with(b"}")
                     {
                         bail!("a list of {} bytes is not whole", list.len());
@@ -281,7 +271,7 @@ impl Contender {
         .await
     }
 
-    /// Patches pods while many watch; how many events they got.
+    /// Patches pods with all watches open, and returns the number of events that the watches got.
     async fn watch(&self, changes: usize) -> Result<usize> {
         let list = self.requests.get(&format!("{}?limit=1", pods_path(NAMESPACE))).await?;
         let version = list["metadata"]["resourceVersion"].as_str().unwrap_or_default();
@@ -298,7 +288,7 @@ impl Contender {
                     bail!("a watch ended after {seen} of {changes} events")
                 };
                 if let Ok(data) = frame?.into_data() {
-                    // An event ends with the only line feed in it.
+                    // The only line feed of an event is at its end.
                     seen += data.split(|byte| *byte == b'\n').count() - 1;
                 }
             }
@@ -310,10 +300,10 @@ impl Contender {
     }
 }
 
-/// How finely the system counts processor time.
+/// Resolution of the kernel's CPU time, in seconds.
 const TICK_S: f64 = 0.01;
 
-/// Measures and prints.
+/// Runs the measurement and prints the results.
 pub(crate) async fn run(plan: &Plan) -> Result<()> {
     if plan.pods < LISTED {
         bail!("{} pods are too few: lists have {LISTED}", plan.pods);
@@ -338,7 +328,7 @@ pub(crate) async fn run(plan: &Plan) -> Result<()> {
                 let run =
                     run.with_context(|| format!("{:?}: {}", contender.side, operation.name()))?;
                 complain(&format!(
-                    "round {round} of {}: {}: {:?}: {:.0} for a processor second, {} in {:.1} s",
+                    "round {round} of {}: {}: {:?}: {:.0} per CPU second, {} in {:.1} s",
                     plan.rounds,
                     operation.name(),
                     run.side,
@@ -355,15 +345,15 @@ pub(crate) async fn run(plan: &Plan) -> Result<()> {
     }
     drop((contenders, server));
     tokio::task::spawn_blocking(move || running.stop()).await??;
-    let closings = close(&runs);
+    let summaries = summarise(&runs);
     if plan.json {
-        for closing in &closings {
-            say(&(serde_json::to_string(closing)? + "\n"))?;
+        for summary in &summaries {
+            say(&(serde_json::to_string(summary)? + "\n"))?;
         }
     } else {
-        say(&format!("{}{}\n", table(&closings), last_line(&closings)))?;
+        say(&format!("{}{}\n", table(&summaries), last_line(&summaries)))?;
     }
-    let least = closings.iter().map(|closing| closing.ratio).fold(f64::INFINITY, f64::min);
+    let least = summaries.iter().map(|summary| summary.ratio).fold(f64::INFINITY, f64::min);
     match plan.at_least {
         Some(wanted) if least < wanted => bail!("the least ratio is {least:.1}, not {wanted}"),
         _ => Ok(()),
@@ -379,65 +369,11 @@ async fn start_upstream() -> Result<RunningControlPlane> {
     Ok(tokio::task::spawn_blocking(move || ControlPlane::start(&options)).await??)
 }
 
-fn close(runs: &[Run]) -> Vec<Closing> {
-    let mut by_operation: BTreeMap<Operation, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
-    for run in runs.iter().filter(|run| run.counted) {
-        let (kube, sandbox) = by_operation.entry(run.operation).or_default();
-        match run.side {
-            Side::KubeApiserver => kube.push(run.per_cpu_second),
-            Side::Sandbox => sandbox.push(run.per_cpu_second),
-        }
-    }
-    let close = |(operation, (kube, sandbox)): (Operation, (Vec<f64>, Vec<f64>))| {
-        let ratios: Vec<f64> = kube.iter().zip(&sandbox).map(|(kube, own)| own / kube).collect();
-        Some(Closing {
-            operation,
-            kube_apiserver: super::live::median(kube)?,
-            sandbox: super::live::median(sandbox)?,
-            ratio: super::live::median(ratios.iter().copied())?,
-            ratio_worst: ratios.into_iter().fold(f64::INFINITY, f64::min),
-        })
-    };
-    by_operation.into_iter().filter_map(close).collect()
-}
-
-fn table(closings: &[Closing]) -> String {
-    let head = ["OPERATION", "KUBE-APISERVER", "SANDBOX", "RATIO", "WORST", "FOR A CPU SECOND"];
-    let mut rows = vec![head.map(str::to_owned).to_vec()];
-    for closing in closings {
-        rows.push(vec![
-            closing.operation.name().to_owned(),
-            format!("{:.0}", closing.kube_apiserver),
-            format!("{:.0}", closing.sandbox),
-            format!("{:.1}", closing.ratio),
-            format!("{:.1}", closing.ratio_worst),
-            closing.operation.unit(),
-        ]);
-    }
-    columns(&rows)
-}
-
-fn last_line(closings: &[Closing]) -> String {
-    let by_ratio = |one: &&Closing, other: &&Closing| one.ratio.total_cmp(&other.ratio);
-    let (Some(least), Some(most)) =
-        (closings.iter().min_by(by_ratio), closings.iter().max_by(by_ratio))
-    else {
-        return "nothing was counted".to_owned();
-    };
-    format!(
-        "For a second of processor time the sandbox does {:.1} ({}) to {:.1} ({}) times what kube-apiserver and etcd do.",
-        least.ratio,
-        least.operation.name(),
-        most.ratio,
-        most.operation.name()
-    )
-}
-
 fn name(number: usize) -> String {
     format!("pod-{number}")
 }
 
-/// A pod as a replica set makes it; some can be listed by a label.
+/// Returns a pod; the first [`LISTED`] have the label `listed=yes`.
 fn pod(number: usize) -> Value {
     let listed = if number < LISTED { "yes" } else { "no" };
     json!({
@@ -450,60 +386,4 @@ fn pod(number: usize) -> Value {
             "resources": {"requests": {"cpu": "100m", "memory": "500Mi"}, "limits": {"memory": "500Mi"}},
         }]},
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn runs() -> Vec<Run> {
-        let mut runs = Vec::new();
-        for (round, kube, sandbox) in [(1, 1.0, 1.0), (2, 500.0, 10_000.0), (3, 1000.0, 11_000.0)] {
-            for (side, rate) in [(Side::KubeApiserver, kube), (Side::Sandbox, sandbox)] {
-                for (operation, factor) in [(Operation::Get, 2.0), (Operation::Create, 1.0)] {
-                    runs.push(Run {
-                        round,
-                        counted: round > 1,
-                        side,
-                        operation,
-                        count: 1000,
-                        seconds: 1.0,
-                        cpu_s: 1000.0 / rate,
-                        per_cpu_second: rate * if side == Side::Sandbox { factor } else { 1.0 },
-                    });
-                }
-            }
-        }
-        runs
-    }
-
-    #[test]
-    fn ratios_are_medians_of_pairs_and_the_first_pair_does_not_count() {
-        let closings = close(&runs());
-        let create = Closing {
-            operation: Operation::Create,
-            kube_apiserver: 750.0,
-            sandbox: 10_500.0,
-            ratio: 15.5,
-            ratio_worst: 11.0,
-        };
-        assert_eq!(closings[0], create);
-        assert_eq!((closings[1].operation, closings[1].ratio), (Operation::Get, 31.0));
-        assert!(close(&[]).is_empty());
-    }
-
-    #[test]
-    fn tables_are_for_people() {
-        let closings = close(&runs());
-        let table = table(&closings);
-        let lines: Vec<Vec<&str>> =
-            table.lines().map(|line| line.split_whitespace().collect()).collect();
-        assert_eq!(lines[1], ["create", "750", "10500", "15.5", "11.0", "pods"]);
-        assert_eq!(lines[2][..4], ["get", "750", "21000", "31.0"]);
-        assert_eq!(
-            last_line(&closings),
-            "For a second of processor time the sandbox does 15.5 (create) to 31.0 (get) times what kube-apiserver and etcd do."
-        );
-        assert_eq!(last_line(&[]), "nothing was counted");
-    }
 }

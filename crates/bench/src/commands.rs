@@ -32,14 +32,13 @@ struct Arguments {
 enum Action {
     /// The engine alone, in this process: decisions per second, time of one decision, memory, growth.
     ///
-    /// Some families are measured twice, with and without a disturbance: X QUIET (times_quiet) says how
-    /// many times as long an average decision takes with it. Nominated1, Nominated100 and Nominated1000
-    /// decide while 1, 100 and 1,000 pods are nominated for nodes on which their victims terminate; FullCluster
-    /// while twice as many pods as nodes fit nowhere and are tried again, since pods come and go.
-    /// AuditWaiting measures the parts of the engine's audit instead of decisions, and compares the
-    /// longest, with up to 100,000 different pods waiting.
+    /// Some families are measured twice, with and without a disturbance: X QUIET (times_quiet) is the ratio of
+    /// the mean times of a decision. Nominated1, Nominated100 and Nominated1000 decide while 1, 100 and 1,000 pods
+    /// are nominated for nodes on which their victims terminate. In FullCluster twice as many pods as nodes are
+    /// unschedulable and tried again whenever a pod leaves. AuditWaiting measures the parts of the engine's audit
+    /// instead of decisions, with up to 100,000 different pods waiting, and compares the longest part.
     Decide {
-        /// Families to run, by name; all if not given.
+        /// Families to run, by name; all if absent.
         #[arg(long, value_delimiter = ',')]
         family: Vec<String>,
         /// Numbers of nodes.
@@ -53,17 +52,17 @@ enum Action {
     Preempt(preempt::Options),
     Api(api::Options),
     Soak(soak::Options),
-    /// A sandbox that is measured, until standard input ends.
+    /// Serve a sandbox to be measured until standard input closes.
     #[command(hide = true)]
     Server {
-        /// Where to write the kubeconfig.
+        /// File to which the kubeconfig is written.
         #[arg(long)]
         kubeconfig: PathBuf,
-        /// With kubelets and controllers.
+        /// Run kubelets and controllers.
         #[arg(long)]
         actors: bool,
     },
-    /// Memory of one family in a fresh process, as JSON.
+    /// Measure the memory of one family in this process and print it as JSON.
     #[command(hide = true)]
     Footprint {
         /// Family.
@@ -73,7 +72,7 @@ enum Action {
         #[arg(long)]
         nodes: usize,
     },
-    /// Schedule some pods of one family and tell nothing, for instruction counts.
+    /// Schedule some pods of one family and print nothing, for instruction counts.
     #[command(hide = true)]
     Work {
         /// Family.
@@ -88,12 +87,12 @@ enum Action {
     },
 }
 
-/// Runs the measurement that the arguments name. Everything that is wrong exits with code 1.
+/// Runs the measurement that the arguments name. Every error exits with code 1.
 pub fn run() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
-            // A closed terminal leaves nothing to report to.
+            // Standard error may be closed.
             let _ = error.print();
             return if error.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
         }
@@ -123,7 +122,7 @@ fn perform(action: &Action) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether to print JSON instead of text; nothing else is printed by what measures whole programs.
+/// Returns `true` for JSON output; measurements of whole programs print no YAML.
 fn json(command: &str, output: Format) -> Result<bool> {
     match output {
         Format::Table => Ok(false),
@@ -132,13 +131,13 @@ fn json(command: &str, output: Format) -> Result<bool> {
     }
 }
 
-/// Measures, unless asked to stop. What is dropped half-done ends its processes.
+/// Runs a measurement until it ends or SIGINT or SIGTERM arrives; dropping it ends the processes that it started.
 fn until_interrupted(work: impl Future<Output = Result<()>>) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         tokio::select! {
             done = work => done,
-            asked = interrupted() => asked.and_then(|()| bail!("interrupted")),
+            interrupted = interrupted() => interrupted.and_then(|()| bail!("interrupted")),
         }
     })?;
     Ok(ExitCode::SUCCESS)
@@ -201,7 +200,7 @@ fn decide(names: &[String], sizes: &[usize], output: Format) -> Result<()> {
     Ok(())
 }
 
-/// Memory is measured in a process of its own, so that nothing freed before is used again.
+/// Measures memory in a child process, so that no memory freed earlier is reused.
 fn footprint_in_child(family: &Family, nodes: usize) -> Result<Footprint> {
     let nodes = nodes.to_string();
     let child = std::process::Command::new(programs::own()?)
@@ -254,7 +253,9 @@ fn table(samples: &[Sample]) -> String {
     columns(&rows)
 }
 
-/// Exponent of the time per decision over the number of nodes, fitted on logarithms.
+/// Returns the exponent of the time per decision as a power of the number of nodes, by least squares on logarithms.
+///
+/// Returns `None` for fewer than two sizes.
 fn growth(samples: &[Sample], family: &str) -> Option<f64> {
     let of_family = samples.iter().filter(|sample| sample.family == family);
     let points: Vec<(f64, f64)> = of_family
@@ -271,4 +272,59 @@ fn growth(samples: &[Sample], family: &str) -> Option<f64> {
     let covariance: f64 = points.iter().map(|(x, y)| (x - mean_x) * (y - mean_y)).sum();
     let variance: f64 = points.iter().map(|(x, _)| (x - mean_x).powi(2)).sum();
     (variance > 0.0).then(|| covariance / variance)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(family: &'static str, nodes: usize, decisions_per_second: f64) -> Sample {
+        Sample {
+            family,
+            nodes,
+            pods: 10,
+            decisions_per_second,
+            us_p50: 1.0,
+            us_p99: 2.0,
+            us_max: 3.0,
+            times_quiet: None,
+            footprint: None,
+        }
+    }
+
+    #[test]
+    fn growth_is_the_exponent_of_the_time_per_decision() {
+        let samples = [
+            sample("linear", 500, 1000.0),
+            sample("linear", 5000, 100.0),
+            sample("linear", 50_000, 10.0),
+            sample("constant", 500, 7.0),
+            sample("constant", 5000, 7.0),
+            sample("single", 500, 7.0),
+        ];
+        assert!((growth(&samples, "linear").unwrap() - 1.0).abs() < 1e-9);
+        assert!(growth(&samples, "constant").unwrap().abs() < 1e-9);
+        assert_eq!(growth(&samples, "single"), None);
+    }
+
+    #[test]
+    fn the_table_leaves_absent_figures_empty() {
+        let mut measured = sample("SchedulingBasic", 500, 1000.4);
+        measured.footprint = Some(Footprint::new(1, 2, 4, 8, 20, 16));
+        let table = table(&[measured, sample("AuditWaiting", 500, 3.0)]);
+        let lines: Vec<Vec<&str>> =
+            table.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(
+            lines[1],
+            ["SchedulingBasic", "500", "10", "1000", "1.00", "2.00", "3.00", "4", "2", "2", "8"]
+        );
+        assert_eq!(lines[2], ["AuditWaiting", "500", "10", "3", "1.00", "2.00", "3.00"]);
+    }
+
+    #[test]
+    fn an_unknown_family_is_an_error_that_lists_all() {
+        let Err(error) = find("Basic") else { panic!("found") };
+        let text = error.to_string();
+        assert!(text.contains("\"Basic\"") && text.contains("SchedulingBasic"), "{text}");
+    }
 }

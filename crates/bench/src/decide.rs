@@ -1,6 +1,6 @@
-//! How fast decisions are made: the engine alone, on one thread, every node scored.
+//! Measures the engine alone: time per decision, on one thread, with every node scored.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::time::Instant;
 
 use anyhow::{Result, anyhow, bail};
@@ -13,84 +13,85 @@ use serde::Serialize;
 
 use crate::families::{Family, Measures, Stream, Work};
 use crate::memory::{Footprint, Growth};
+use crate::statistics::percentile;
 
 const SECOND: i64 = 1_000_000_000;
 
-/// Attempts without progress after which a workload is given up.
+/// Seconds of simulated time without an attempt after which a run fails.
 const IDLE_SECONDS_MAX: usize = 1000;
 
-/// What was measured of one family at one size.
+/// The results of one family with one number of nodes.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Sample {
     /// Family.
     pub(crate) family: &'static str,
-    /// How many nodes.
+    /// Number of nodes.
     pub(crate) nodes: usize,
-    /// How many pods were measured.
+    /// Number of pods measured.
     pub(crate) pods: usize,
-    /// Decisions made in a second of deciding.
+    /// Decisions per second of time spent deciding.
     pub(crate) decisions_per_second: f64,
-    /// Median microseconds of one decision.
+    /// Median time of one decision, in microseconds.
     pub us_p50: f64,
-    /// 99th percentile of it.
+    /// 99th percentile of the time of one decision.
     pub us_p99: f64,
-    /// The longest.
+    /// Longest decision.
     pub(crate) us_max: f64,
-    /// For families with a quiet case, how many times as long an average decision takes (of an audit:
-    /// the longest part) as there.
+    /// For families with a quiet case: mean time of a decision (of an audit: the longest part) divided by that of the
+    /// quiet case.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) times_quiet: Option<f64>,
-    /// What it holds in memory; not measured of families with a quiet case.
+    /// Memory per object; not measured of families with a quiet case.
     #[serde(flatten)]
     pub(crate) footprint: Option<Footprint>,
 }
 
-/// An engine with somebody who carries its commands out at once.
+/// An engine whose commands succeed at once.
 struct Driver {
     engine: Engine,
     now: i64,
     commands: Vec<Command>,
-    /// Pods by uid, for the watch to show them on their nodes.
-    pods: std::collections::BTreeMap<Uid, Pod>,
+    /// Pods that are not bound yet, by uid, if the watch is simulated.
+    pods: BTreeMap<Uid, Pod>,
     bound: usize,
-    /// Whether bound pods are shown on their nodes again, as a watch would.
-    shows: bool,
+    /// Simulate the watch: each bind is followed by the pod's change on its node.
+    watched: bool,
 }
 
 impl Driver {
-    fn new(profiles: Vec<Profile>, shows: bool) -> Self {
+    fn new(profiles: Vec<Profile>, watched: bool) -> Self {
         Self {
             engine: Engine::new(profiles, Settings::default()),
             now: 1000 * SECOND,
             commands: Vec::new(),
-            pods: std::collections::BTreeMap::new(),
+            pods: BTreeMap::new(),
             bound: 0,
-            shows,
+            watched,
         }
     }
 
-    fn tell(&mut self, change: Change) {
+    fn apply(&mut self, change: Change) {
         self.engine.apply(change, self.now, &mut self.commands);
-        self.carry_out();
+        self.execute();
     }
 
     fn add(&mut self, pod: Pod) {
-        if self.shows {
+        if self.watched {
             self.pods.insert(pod.uid.clone(), pod.clone());
         }
-        self.tell(Change::Pod(Box::new(pod)));
+        self.apply(Change::Pod(Box::new(pod)));
     }
 
-    /// Lets the engine try one pod and returns the nanoseconds that took.
+    /// Makes one scheduling attempt and returns its time in nanoseconds.
     fn decide(&mut self) -> u64 {
-        let begun = Instant::now();
+        let started = Instant::now();
         self.engine.apply(Change::Schedule { limit: 1 }, self.now, &mut self.commands);
-        let taken = begun.elapsed().as_nanos() as u64;
-        self.carry_out();
+        let taken = started.elapsed().as_nanos() as u64;
+        self.execute();
         taken
     }
 
-    fn carry_out(&mut self) {
+    fn execute(&mut self) {
         while let Some(command) = self.commands.pop() {
             match command {
                 Command::Bind { pod, node, .. } => {
@@ -123,7 +124,7 @@ impl Driver {
         }
     }
 
-    /// Schedules until this many more pods are bound, and calls `each` with the time of each attempt.
+    /// Makes attempts until `count` more pods are bound, and calls `each` with the time of each attempt.
     fn run(&mut self, count: usize, mut each: impl FnMut(u64)) -> Result<()> {
         let goal = self.bound + count;
         let mut idle = 0;
@@ -134,34 +135,34 @@ impl Driver {
             }
             idle += 1;
             if idle > IDLE_SECONDS_MAX {
-                bail!("{} pods found no place", goal - self.bound);
+                bail!("{} pods were not bound", goal - self.bound);
             }
             self.now += SECOND;
-            self.tell(Change::Tick);
+            self.apply(Change::Tick);
         }
         Ok(())
     }
 
-    /// Audits everything once, and calls `each` with the time of each part.
+    /// Runs all parts of an audit once, and calls `each` with the time of each part.
     fn audit(&mut self, mut each: impl FnMut(u64)) -> Result<()> {
         let mut part = Some(AuditPart::default());
         while let Some(next) = part {
-            let begun = Instant::now();
+            let started = Instant::now();
             let (following, found) = self.engine.audit_part(next);
-            each(begun.elapsed().as_nanos() as u64);
+            each(started.elapsed().as_nanos() as u64);
             found.map_err(|found| anyhow!("the audit found a difference: {found}"))?;
             part = following;
         }
         Ok(())
     }
 
-    /// Puts everything in place, and returns the pods to be measured and those that leave meanwhile.
+    /// Applies all that exists before the measurement, and returns the measured and the leaving pods.
     fn load(&mut self, work: Work) -> Result<(Stream<Pod>, Stream<Uid>)> {
         for node in work.nodes {
-            self.tell(Change::Node(node.into()));
+            self.apply(Change::Node(node.into()));
         }
         for object in work.objects {
-            self.tell(object);
+            self.apply(object);
         }
         let mut initial = 0;
         for pod in work.initial {
@@ -172,7 +173,7 @@ impl Driver {
         for pod in work.waiting {
             self.add(pod);
         }
-        // What never fits is tried once before measuring.
+        // Pods that never fit are tried once before the measurement.
         while self.engine.queue().counts().active > 0 {
             self.decide();
         }
@@ -180,11 +181,10 @@ impl Driver {
     }
 }
 
-/// Audits of which the shortest time of each part counts: other processes make a part longer, never
-/// shorter.
+/// Number of audits, of which the shortest time of each part is taken, since other processes only make a part longer.
 const AUDITS: usize = 5;
 
-/// Time that passes before a pod leaves and another one comes.
+/// Simulated time between pods that leave, in nanoseconds.
 const BETWEEN_LEAVING: i64 = SECOND / 50;
 
 /// Nanoseconds of each attempt, or of each part of an audit.
@@ -221,8 +221,8 @@ impl Measured {
                 continue;
             };
             driver.now += BETWEEN_LEAVING;
-            driver.tell(Change::Tick);
-            driver.tell(Change::PodGone { uid });
+            driver.apply(Change::Tick);
+            driver.apply(Change::PodGone { uid });
             driver.add(pod);
             driver.run(1, |taken| times.push(taken))?;
         }
@@ -239,8 +239,8 @@ impl Measured {
         self.times.iter().max().map_or(0.0, |longest| *longest as f64)
     }
 
-    /// What is compared with the quiet case.
-    fn typical(&self, measures: Measures) -> f64 {
+    /// Returns the figure that is compared with the quiet case.
+    fn compared_with_quiet(&self, measures: Measures) -> f64 {
         match measures {
             Measures::Decisions => self.total() / self.times.len().max(1) as f64,
             Measures::AuditParts => self.longest(),
@@ -248,7 +248,7 @@ impl Measured {
     }
 }
 
-/// Runs one family at one size, and its quiet case if there is one.
+/// Measures one family with one number of nodes, and its quiet case if it has one.
 pub(crate) fn run(
     profiles: impl Fn() -> Result<Vec<Profile>>,
     family: &Family,
@@ -261,7 +261,7 @@ pub(crate) fn run(
         None => None,
         Some(quiet) => {
             let quiet = Measured::of(profiles()?, quiet(nodes), measures)?;
-            Some(measured.typical(measures) / quiet.typical(measures))
+            Some(measured.compared_with_quiet(measures) / quiet.compared_with_quiet(measures))
         }
     };
     let (total, longest) = (measured.total(), measured.longest());
@@ -271,26 +271,23 @@ pub(crate) fn run(
     };
     let times = &mut measured.times;
     times.sort_unstable();
-    let percentile = |share: f64| {
-        let position = (times.len() as f64 * share) as usize;
-        times.get(position.min(times.len().saturating_sub(1))).map_or(0.0, |t| *t as f64 / 1000.0)
-    };
+    let percentile_us = |share| percentile(times, share).map_or(0.0, |ns| ns as f64 / 1000.0);
     Ok(Sample {
         family: family.name,
         nodes,
         pods: measured.pods,
         decisions_per_second: decisions as f64 * 1e9 / total,
-        us_p50: percentile(0.5),
-        us_p99: percentile(0.99),
+        us_p50: percentile_us(0.5),
+        us_p99: percentile_us(0.99),
         us_max: longest / 1000.0,
         times_quiet,
         footprint,
     })
 }
 
-/// Schedules exactly this many of a family's measured pods, for those who count instructions.
+/// Schedules exactly `count` of a family's measured pods, for instruction counts.
 ///
-/// Whatever the number, all measured pods are made, queued and left behind: two runs differ by decisions only.
+/// All measured pods are created and queued whatever the count, so that two runs differ only by their decisions.
 pub(crate) fn work(
     profiles: Vec<Profile>,
     family: &Family,
@@ -300,7 +297,7 @@ pub(crate) fn work(
     let mut driver = Driver::new(profiles, false);
     let (measured, leaving) = driver.load((family.work)(nodes))?;
     // All pods that leave do so before the first attempt.
-    leaving.for_each(|uid| driver.tell(Change::PodGone { uid }));
+    leaving.for_each(|uid| driver.apply(Change::PodGone { uid }));
     let mut pods = 0;
     for pod in measured {
         driver.add(pod);
@@ -310,15 +307,15 @@ pub(crate) fn work(
         bail!("{} has {pods} measured pods with {nodes} nodes", family.name);
     }
     driver.run(count, |_| {})?;
-    // Taking it apart takes longer the more was placed.
+    // Dropping the engine would cost instructions that depend on the count.
     std::mem::forget(driver);
     Ok(())
 }
 
-/// Measures in this process how much memory a family's nodes, classes and pods take.
+/// Measures the memory of a family's nodes, classes and pods in this process.
 ///
-/// The family is placed; then each of its pods gets a twin that is on a node already. A twin brings
-/// nothing new but itself, so what is left of the first growth is what the classes take.
+/// All pods are placed; then a twin of each is added that is on a node already. A twin adds no class, so the difference
+/// between the two growths is the memory of the classes.
 pub(crate) fn footprint(
     profiles: Vec<Profile>,
     family: &Family,
@@ -328,11 +325,11 @@ pub(crate) fn footprint(
     let mut driver = Driver::new(profiles, false);
     let mut growth = Growth::begin()?;
     for node in work.nodes {
-        driver.tell(Change::Node(node.into()));
+        driver.apply(Change::Node(node.into()));
     }
     let by_nodes = growth.step()?;
     for object in work.objects {
-        driver.tell(object);
+        driver.apply(object);
     }
     growth.step()?;
     let mut pods = 0;
@@ -355,12 +352,12 @@ pub(crate) fn footprint(
         bail!("{} has {pods} pods and {twins} twins of them", family.name);
     }
     let work = (family.work)(nodes);
-    let kinds = work.initial.chain(work.measured).map(|pod| (pod.namespace, pod.labels, pod.spec));
-    let classes = kinds.collect::<HashSet<_>>().len();
+    let parts = work.initial.chain(work.measured).map(|pod| (pod.namespace, pod.labels, pod.spec));
+    let classes = parts.collect::<HashSet<_>>().len();
     Ok(Footprint::new(nodes, classes, pods, by_nodes, by_family, by_twins))
 }
 
-/// A pod of the same kind on a node, its names as long as they were.
+/// Returns a pod with the same spec and labels on a node, with other names of the same length.
 fn twin(pod: Pod, node: Text) -> Pod {
     let rename = |name: &str| Text::from(format!("~{}", name.get(1..).unwrap_or_default()));
     let (name, uid) = (rename(&pod.name), rename(&pod.uid.to_string()));

@@ -1,4 +1,4 @@
-//! The families of workloads, under the names that Kubernetes' scheduler_perf gives them.
+//! Families of workloads, with the names of Kubernetes' scheduler_perf.
 
 mod disturbed;
 
@@ -17,44 +17,43 @@ use crate::objects::{
     term_by_namespace_label, with_affinity, with_node_affinity, with_owner, with_spread,
 };
 
-/// Makes objects one at a time, so that a workload takes no memory of its own.
+/// Objects created one at a time, so that a workload uses no memory of its own.
 pub(crate) type Stream<T> = Box<dyn Iterator<Item = T>>;
 
-/// A workload: what is there before, and the pods that are measured.
+/// A workload: the objects that exist before the measurement, and the measured pods.
 pub(crate) struct Work {
     /// Nodes.
     pub(crate) nodes: Stream<Node>,
-    /// Whatever else is there before any pod.
+    /// Other objects that exist before any pod.
     pub(crate) objects: Stream<Change>,
-    /// Pods that are placed before measuring starts.
+    /// Pods that are placed before the measurement.
     pub(crate) initial: Stream<Pod>,
-    /// Pods that never fit or never leave their gates, in the queue while measuring.
+    /// Pods that never fit or stay gated, in the queue during the measurement.
     pub(crate) waiting: Stream<Pod>,
     /// Pods that are measured.
     pub(crate) measured: Stream<Pod>,
-    /// Pods that go, each just before one of the measured pods comes, as long as there are any. Measured
-    /// pods for which none goes come all at once.
+    /// Pods that leave, each just before one measured pod arrives; the remaining measured pods arrive all at once.
     pub(crate) leaving: Stream<Uid>,
 }
 
 /// A family of workloads.
 pub(crate) struct Family {
-    /// Upstream's name, or ours.
+    /// Name in scheduler_perf, or our own.
     pub(crate) name: &'static str,
-    /// Makes the workload for a number of nodes.
+    /// Returns the workload for a number of nodes.
     pub(crate) work: fn(nodes: usize) -> Work,
-    /// The same without the disturbance, if the family is about one.
+    /// Returns the same workload without the disturbance, for families with one.
     pub(crate) quiet: Option<fn(nodes: usize) -> Work>,
-    /// What is measured.
+    /// The measured operation.
     pub(crate) measures: Measures,
 }
 
-/// What is measured of a workload.
+/// The operation of which times are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Measures {
-    /// Decisions on its measured pods, and whatever else is decided meanwhile.
+    /// Decisions for measured pods and for others tried between them.
     Decisions,
-    /// The parts of an audit, with everything in place.
+    /// The parts of an audit after all objects are applied.
     AuditParts,
 }
 
@@ -119,7 +118,7 @@ fn work(nodes: Stream<Node>, initial: Stream<Pod>, measured: Stream<Pod>) -> Wor
     Work { nodes, objects: none(), initial, waiting: none(), measured, leaving: none() }
 }
 
-/// Names pods `init-…` or `pod-…` and makes them one by one.
+/// Returns pods named by the prefix and a number.
 fn many(
     prefix: &'static str,
     count: usize,
@@ -128,8 +127,8 @@ fn many(
     Box::new((0..count).map(move |index| make(&format!("{prefix}-{index:06}"), index)))
 }
 
-/// Closes the gate of every pod.
-fn behind_gate(pods: Stream<Pod>) -> Stream<Pod> {
+/// Adds a scheduling gate to every pod.
+fn gated_pods(pods: Stream<Pod>) -> Stream<Pod> {
     Box::new(pods.map(|mut pod| {
         pod.gates = ["hold".into()].into();
         pod
@@ -176,7 +175,7 @@ fn unschedulable(count: usize) -> Work {
 }
 
 fn gated(count: usize) -> Work {
-    let waiting = behind_gate(many("gated", 2 * count, |name, _| pod("ns", name, 0, 0, &[])));
+    let waiting = gated_pods(many("gated", 2 * count, |name, _| pod("ns", name, 0, 0, &[])));
     Work { waiting, ..basic(count) }
 }
 
@@ -185,7 +184,7 @@ fn gated_with_affinity(count: usize) -> Work {
         let light = pod("ns", name, 0, 0, &[]);
         with_affinity(light, Affinity::Required, term("app", "scheduled", ZONE, &["ns"]))
     });
-    let waiting = behind_gate(waiting);
+    let waiting = gated_pods(waiting);
     let make = |name: &str, _| default_pod("ns", name, &[("app", "scheduled")]);
     Work { waiting, ..work(nodes(count, 3), none(), many("pod", 2 * count, make)) }
 }
@@ -416,7 +415,7 @@ fn burst_of_classes(count: usize) -> Work {
     work(nodes(count, 3), none(), many("pod", 4 * count, make))
 }
 
-/// Pods that differ in everything that can differ: requests, labels, affinity, spreading, tolerations.
+/// Pods that all differ, in requests, labels, affinity or spread constraints.
 fn burst_all_different(count: usize) -> Work {
     let make = |name: &str, index: usize| {
         let app = format!("app-{index}");

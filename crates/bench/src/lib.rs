@@ -1,7 +1,11 @@
-//! Measurements: the engine in-process, the scheduler and the sandbox side by side with upstream.
+//! Measurements: the engine in process, the scheduler and the sandbox side by side with upstream.
 //!
-//! Apart from the product, since they build and start upstream's control plane. The program
-//! `jindou-bench` runs them; `jindou bench` hands its arguments to it.
+//! They are the program `jindou-bench`, which `jindou bench` starts, and not part of `jindou`, since they build and start
+//! upstream's control plane.
+//!
+//! - `decide` measures the engine on the workloads of `families`, and `memory` its size.
+//! - `live` drains the same workloads by Jindou and kube-scheduler; `placements` checks where the pods went.
+//! - `preempt`, `api` and `soak` measure preemption, the sandbox's cost per operation, and its memory over time.
 
 mod api;
 pub mod commands;
@@ -16,4 +20,5 @@ mod preempt;
 mod programs;
 mod server;
 mod soak;
+mod statistics;
 mod workers;

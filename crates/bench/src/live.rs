@@ -1,8 +1,8 @@
-//! Schedulers side by side: the same workload on the same control plane, drained by one and the other in turn.
+//! Measures schedulers side by side: each in turn drains the same workload on the same control plane.
 //!
 //! ```text
-//! place ─▶ nodes and pods of a family ─▶ raw binds ─▶ ┌─ pods are made, a contender starts ─▶ drain ─▶ check ─┐ ─▶ report, plot
-//!                                                     └─ pods go ◀─ check ◀─ arrivals ◀─ pods go ◀────────────┘
+//! place ─▶ nodes and pods of a family ─▶ raw binds ─▶ ┌─ create pods, start a contender ─▶ drain ─▶ check ─┐ ─▶ report, plot
+//!                                                     └─ delete ◀─ check ◀─ arrivals ◀─ delete ◀───────────┘
 //! ```
 
 pub(super) mod contender;
@@ -26,39 +26,38 @@ use crate::programs;
 use contender::{Contender, Contenders};
 use drain::Drain;
 use place::Place;
-use report::{Closing, Run};
+use report::{Run, Summary};
 use stage::Stage;
 
 pub(crate) use contender::QPS;
-pub(crate) use report::{median, percentile};
 
-/// What to measure.
+/// Options of the measurement.
 pub(crate) struct Plan {
     /// Families, in this order.
     pub(crate) families: Vec<&'static Family>,
-    /// How many nodes.
+    /// Number of nodes.
     pub(crate) nodes: usize,
-    /// How many pods, if not as many as the family has.
+    /// Number of pods, if not as many as the family has.
     pub(crate) pods: Option<usize>,
-    /// How often each contender drains each family.
+    /// Number of rounds, in each of which both contenders drain each family.
     pub(crate) rounds: usize,
-    /// How long pods arrive one by one, to measure latency; zero leaves it out.
+    /// Seconds during which pods arrive one by one, to measure latency; 0 skips this.
     pub(crate) arrival_seconds: u64,
-    /// Access to a control plane that runs; without it one is started.
+    /// Kubeconfig of a running control plane; without it one is started.
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// Whether it is the sandbox that is started, not upstream's control plane.
+    /// Start the sandbox, not upstream's control plane.
     pub(crate) sandbox: bool,
-    /// The core that schedulers have for themselves, if they have one.
+    /// The core reserved for schedulers, if there is one.
     pub(crate) cores: Option<Cores>,
-    /// The program to measure as Jindou, if it is not this one.
+    /// Build of Jindou to measure, if not the one beside this program.
     pub(crate) jindou: Option<PathBuf>,
-    /// Where to draw the figures.
+    /// File for the plot.
     pub(crate) plot: Option<PathBuf>,
-    /// Whether to print objects for programs.
+    /// Print JSON instead of tables.
     pub(crate) json: bool,
 }
 
-/// Measures and prints. Fails when a placement breaks a rule.
+/// Runs the measurement and prints the results. Fails if a placement is wrong.
 pub(crate) async fn run(plan: &Plan) -> Result<()> {
     let works = plan.families.iter().map(|family| stage::prepare(family, plan.nodes, plan.pods));
     let works = works.collect::<Result<Vec<_>>>()?;
@@ -78,15 +77,15 @@ pub(crate) async fn run(plan: &Plan) -> Result<()> {
         folder: folder.path().to_owned(),
         cores: plan.cores.as_ref(),
     };
-    let (mut runs, mut closings, mut namespaces) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut runs, mut summaries, mut namespaces) = (Vec::new(), Vec::new(), Vec::new());
     for work in works {
-        let stage = Stage::set(&place, work).await?;
-        let closing = measure(plan, &place, &contenders, &stage, &mut runs).await;
-        // A control plane of our own goes as a whole.
-        if !place.is_own() || closing.is_ok() {
+        let stage = Stage::set_up(&place, work).await?;
+        let summary = measure(plan, &place, &contenders, &stage, &mut runs).await;
+        // A control plane that was started here is deleted as a whole.
+        if !place.is_own() || summary.is_ok() {
             namespaces.extend(stage.clear().await?);
         }
-        closings.extend(closing?);
+        summaries.extend(summary?);
     }
     if !place.is_own() {
         let requests = ApiClient::connect(&place.kubeconfig).await?;
@@ -96,11 +95,11 @@ pub(crate) async fn run(plan: &Plan) -> Result<()> {
     }
     place.stop().await?;
     if !plan.json {
-        say(&format!("{}\n{}", report::runs_table(&runs), report::closings_table(&closings)))?;
+        say(&format!("{}\n{}", report::runs_table(&runs), report::summaries_table(&summaries)))?;
     }
-    for Closing { family, doubt, .. } in &closings {
+    for Summary { family, doubt, .. } in &summaries {
         if let Some(doubt) = doubt {
-            complain(&format!("warning: the figures of {family} do not count: {doubt}"));
+            complain(&format!("warning: the figures of {family} are not valid: {doubt}"));
         }
     }
     if let Some(file) = &plan.plot {
@@ -120,11 +119,11 @@ async fn measure(
     contenders: &Contenders<'_>,
     stage: &Stage,
     all: &mut Vec<Run>,
-) -> Result<Option<Closing>> {
+) -> Result<Option<Summary>> {
     let family = stage.family();
     complain(&format!("{family}: {} nodes, {} pods", plan.nodes, stage.pods()));
     let raw = stage.raw_binds_per_second().await?;
-    complain(&format!("{family}: the API server takes {raw:.0} binds/s when nobody decides"));
+    complain(&format!("{family}: the API server takes {raw:.0} binds/s without a scheduler"));
     let mut runs: Vec<Run> = Vec::new();
     let mut drain = Drain::new(place, contenders, stage, plan.arrival_seconds);
     for round in 1..=plan.rounds {
@@ -148,10 +147,10 @@ async fn measure(
             runs.push(run);
         }
     }
-    let closing = report::close(&runs, raw, plan.cores.as_ref().map(Cores::others));
-    if let Some(closing) = closing.as_ref().filter(|_| plan.json) {
-        say(&(serde_json::to_string(closing)? + "\n"))?;
+    let summary = report::summarise(&runs, raw, plan.cores.as_ref().map(Cores::others));
+    if let Some(summary) = summary.as_ref().filter(|_| plan.json) {
+        say(&(serde_json::to_string(summary)? + "\n"))?;
     }
     all.append(&mut runs);
-    Ok(closing)
+    Ok(summary)
 }

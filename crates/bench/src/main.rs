@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-/// The allocator of `jindou`, so that both spend the same on memory.
+/// The allocator of `jindou`, so that measurements in this process have the same cost of memory.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

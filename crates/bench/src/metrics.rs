@@ -1,6 +1,6 @@
-//! Reading metrics as servers write them.
+//! Reads metrics in Prometheus' text format.
 
-/// The sum of a metric's values over all lines with these labels.
+/// Returns the sum of a metric over all series with these labels.
 pub fn sum(metrics: &str, name: &str, labels: &[(&str, &str)]) -> f64 {
     let lines = metrics.lines().filter(|line| {
         let rest = line.strip_prefix(name).unwrap_or("");
@@ -10,10 +10,10 @@ pub fn sum(metrics: &str, name: &str, labels: &[(&str, &str)]) -> f64 {
     lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
 }
 
-/// The value of a label in a line of a metric.
+/// Returns the value of a label in a line of a metric.
 pub fn label_value<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     let wanted = format!("{name}=\"");
-    // One label's name may be the end of another's.
+    // The name of one label may be the end of another's.
     let mut found = line.match_indices(&wanted);
     let (at, _) = found.find(|(at, _)| line[..*at].ends_with(['{', ',']))?;
     line[at + wanted.len()..].split_once('"').map(|(value, _)| value)
@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn metrics_are_summed_over_their_labels() {
+    fn a_metric_is_summed_over_the_series_with_the_labels() {
         let text = "\
 # TYPE apiserver_request_total counter
 apiserver_request_total{code=\"201\",resource=\"pods\",subresource=\"binding\"} 7

@@ -10,7 +10,7 @@ pub(crate) const ZONE: &str = "topology.kubernetes.io/zone";
 /// Key of the host name label.
 pub(crate) const HOSTNAME: &str = "kubernetes.io/hostname";
 
-/// The standard node: 4 cores, 32 GiB, 110 pods, with its own name as host name, in one of `zones`.
+/// Returns the standard node: 4 cores, 32 GiB, 110 pods, its name as host name, and one of `zones` zones if above 0.
 pub(crate) fn node(index: usize, zones: usize) -> Node {
     let name = format!("node-{index:05}");
     let mut labels = vec![(HOSTNAME.to_owned(), name.clone())];
@@ -28,7 +28,7 @@ pub(crate) fn node(index: usize, zones: usize) -> Node {
     node
 }
 
-/// A pod of a namespace with requests and labels.
+/// Returns a pod with requests (thousandths of a core, bytes) and labels.
 pub(crate) fn pod(
     namespace: &str,
     name: &str,
@@ -52,7 +52,7 @@ pub(crate) fn pod(
     pod
 }
 
-/// Sets cpu and memory requests; zero means that the container names none.
+/// Sets cpu and memory requests; zero means no request.
 pub(crate) fn set_requests(pod: &mut Pod, cpu: i64, memory: i64) {
     let spec = pod.spec_mut();
     spec.requests.cpu = cpu;
@@ -65,24 +65,24 @@ pub(crate) fn set_requests(pod: &mut Pod, cpu: i64, memory: i64) {
     spec.requests_for_score.memory = spec.non_zero_memory;
 }
 
-/// The default pod of the workloads: 100m and 500Mi.
+/// Returns the default pod of the workloads, which requests 100m and 500Mi.
 pub(crate) fn default_pod(namespace: &str, name: &str, labels: &[(&str, &str)]) -> Pod {
     pod(namespace, name, 100, 500 << 20, labels)
 }
 
-/// `key In [values]`.
+/// Returns the requirement `key In [values]`.
 pub(crate) fn is_in(key: &str, values: &[&str]) -> Requirement {
     let mut values: Vec<Text> = values.iter().map(|value| (*value).into()).collect();
     values.sort();
     Requirement { key: key.into(), operator: Operator::In, values: values.into() }
 }
 
-/// A selector of one label.
+/// Returns a selector of one label.
 pub(crate) fn selector(key: &str, value: &str) -> Selector {
     Selector { requirements: [is_in(key, &[value])].into() }
 }
 
-/// A pod affinity term.
+/// Returns a pod affinity term over namespaces given by name.
 pub(crate) fn term(key: &str, value: &str, topology_key: &str, namespaces: &[&str]) -> PodTerm {
     let mut namespaces: Vec<Text> = namespaces.iter().map(|name| (*name).into()).collect();
     namespaces.sort();
@@ -94,7 +94,7 @@ pub(crate) fn term(key: &str, value: &str, topology_key: &str, namespaces: &[&st
     }
 }
 
-/// The same over namespaces chosen by a label.
+/// Returns a pod affinity term over namespaces with the label `team=devops`.
 pub(crate) fn term_by_namespace_label(key: &str, value: &str, topology_key: &str) -> PodTerm {
     PodTerm {
         namespace_selector: Some(selector("team", "devops")),
@@ -103,7 +103,7 @@ pub(crate) fn term_by_namespace_label(key: &str, value: &str, topology_key: &str
     }
 }
 
-/// Which of the four kinds of pod affinity.
+/// A kind of pod affinity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Affinity {
     Required,
@@ -112,7 +112,7 @@ pub(crate) enum Affinity {
     PreferredAnti,
 }
 
-/// Gives a pod one affinity term.
+/// Adds one affinity term to a pod.
 pub(crate) fn with_affinity(mut pod: Pod, kind: Affinity, term: PodTerm) -> Pod {
     let mut affinity = PodAffinity::default();
     match kind {
@@ -127,7 +127,7 @@ pub(crate) fn with_affinity(mut pod: Pod, kind: Affinity, term: PodTerm) -> Pod 
     pod
 }
 
-/// Gives a pod one spread constraint over its own label.
+/// Adds one spread constraint over the pod's own label.
 pub(crate) fn with_spread(
     mut pod: Pod,
     topology_key: &str,
@@ -161,7 +161,7 @@ pub(crate) fn with_node_affinity(
     pod
 }
 
-/// Makes a pod belong to a replica set.
+/// Sets the replica set that owns a pod.
 pub(crate) fn with_owner(mut pod: Pod, name: &str) -> Pod {
     pod.spec_mut().owner = Some(Owner {
         api_version: "apps/v1".into(),
@@ -172,7 +172,7 @@ pub(crate) fn with_owner(mut pod: Pod, name: &str) -> Pod {
     pod
 }
 
-/// Labels from pairs.
+/// Returns labels from pairs.
 pub(crate) fn labels(pairs: &[(&str, &str)]) -> Labels {
     pairs.iter().map(|(key, value)| (*key, *value)).collect()
 }

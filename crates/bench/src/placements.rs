@@ -1,4 +1,4 @@
-//! Whether pods are where they may be. The judge reads Kubernetes objects and knows nothing of the engine.
+//! Checks placements against hard constraints. It reads Kubernetes objects and shares no code with the engine.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,10 +6,10 @@ use anyhow::{Context as _, Result};
 use api::lower::quantity::Quantity;
 use serde_json::{Value, json};
 
-/// Where nodes and pods of a cluster keep what decides about placements.
+/// The objects that decide about placements.
 struct Cluster<'a> {
     nodes: BTreeMap<&'a str, &'a Value>,
-    /// Pods that are on a node that exists.
+    /// Pods on nodes that exist.
     placed: Vec<Placed<'a>>,
     /// Labels of namespaces, for terms that select them.
     namespaces: BTreeMap<&'a str, &'a Value>,
@@ -20,10 +20,10 @@ struct Placed<'a> {
     node: &'a Value,
 }
 
-/// Everything that is wrong with where pods are: nodes that hold more than they have, taints that
-/// are not tolerated, and hard constraints that do not hold. Pods without a node and those that have finished are left alone.
+/// Returns the violations of hard constraints by placements: requests above a node's allocatable resources, taints that
+/// are not tolerated, node affinity, pod affinity, and spreading. Pods without a node and terminated pods are ignored.
 ///
-/// All pods must have been placed since the last one left: spreading is not restored by itself.
+/// No pod may have been deleted after the last one was placed, since that changes spreading.
 pub fn violations(nodes: &[Value], pods: &[Value], namespaces: &[Value]) -> Result<Vec<String>> {
     let mut wrong = Vec::new();
     let by_name = |objects| {
@@ -43,7 +43,7 @@ pub fn violations(nodes: &[Value], pods: &[Value], namespaces: &[Value]) -> Resu
             None => wrong.push(format!("{} is on {on}, which does not exist", name(pod))),
         }
     }
-    cluster.check_room(&mut wrong)?;
+    cluster.check_resources(&mut wrong)?;
     cluster.check_nodes(&mut wrong);
     cluster.check_terms(&mut wrong);
     cluster.check_spreading(&mut wrong);
@@ -51,7 +51,7 @@ pub fn violations(nodes: &[Value], pods: &[Value], namespaces: &[Value]) -> Resu
 }
 
 impl Cluster<'_> {
-    fn check_room(&self, wrong: &mut Vec<String>) -> Result<()> {
+    fn check_resources(&self, wrong: &mut Vec<String>) -> Result<()> {
         let mut used: BTreeMap<&str, BTreeMap<&str, i128>> = BTreeMap::new();
         for Placed { pod, node } in &self.placed {
             let used = used.entry(text(node, "/metadata/name")).or_default();
@@ -64,13 +64,13 @@ impl Cluster<'_> {
         }
         for (on, used) in used {
             let Some(node) = self.nodes.get(on) else { continue };
-            let there = amounts(node, "/status/allocatable")?;
+            let allocatable = amounts(node, "/status/allocatable")?;
             for (resource, amount) in used {
-                let has = there.get(resource).copied().unwrap_or(0);
+                let has = allocatable.get(resource).copied().unwrap_or(0);
                 if amount > has {
                     let (has, amount) = (shown(has), shown(amount));
                     wrong.push(format!(
-                        "{on} has {has} of {resource} and its pods ask for {amount}"
+                        "{on} has {has} of {resource} and its pods request {amount}"
                     ));
                 }
             }
@@ -81,10 +81,10 @@ impl Cluster<'_> {
     fn check_nodes(&self, wrong: &mut Vec<String>) {
         for Placed { pod, node } in &self.placed {
             let on = text(node, "/metadata/name");
-            if let Some(taint) = kept_out_by(pod, node) {
-                wrong.push(format!("{} is on {on} in spite of {taint}", name(pod)));
+            if let Some(taint) = untolerated_taint(pod, node) {
+                wrong.push(format!("{} is on {on} and does not tolerate {taint}", name(pod)));
             }
-            if !is_wanted(pod, node) {
+            if !matches_node_affinity(pod, node) {
                 wrong.push(format!("{} is on {on}, which its affinity excludes", name(pod)));
             }
         }
@@ -109,17 +109,17 @@ impl Cluster<'_> {
                     let others = |domain: &str, selves: usize| {
                         per_domain.get(domain).copied().unwrap_or(0) - selves
                     };
-                    let selves = usize::from(self.reaches(placed.pod, term, placed.pod));
+                    let selves = usize::from(self.term_selects(placed.pod, term, placed.pod));
                     let near = others(domain, selves);
                     let anywhere = per_domain.values().sum::<usize>() - selves;
-                    // The first of pods that attract each other goes anywhere.
+                    // The first of a set of pods with affinity to each other may go anywhere.
                     let alone = selves == 1 && anywhere == 0;
                     if attracts && near == 0 && !alone {
-                        wrong.push(format!("{} is apart from those it wants", name(placed.pod)));
+                        wrong.push(format!("{} violates its required affinity", name(placed.pod)));
                     }
                     if !attracts && near > 0 {
                         wrong.push(format!(
-                            "{} shares {key} {domain} with {near} that it repels",
+                            "{} violates its anti-affinity: {key} {domain} has {near} pods that it excludes",
                             name(placed.pod)
                         ));
                     }
@@ -129,7 +129,7 @@ impl Cluster<'_> {
     }
 
     fn check_spreading(&self, wrong: &mut Vec<String>) {
-        // Pods of one workload have the same constraints: each is looked at once.
+        // Pods of one workload have equal constraints, which are checked once.
         let mut done = BTreeSet::new();
         for Placed { pod, .. } in &self.placed {
             for constraint in list(pod, "/spec/topologySpreadConstraints") {
@@ -149,8 +149,8 @@ impl Cluster<'_> {
         let is_eligible = |node: &Value| {
             let by_affinity = text(constraint, "/nodeAffinityPolicy") != "Ignore";
             let by_taints = text(constraint, "/nodeTaintsPolicy") == "Honor";
-            (!by_affinity || is_wanted(pod, node))
-                && (!by_taints || kept_out_by(pod, node).is_none())
+            (!by_affinity || matches_node_affinity(pod, node))
+                && (!by_taints || untolerated_taint(pod, node).is_none())
         };
         let eligible = self.nodes.values().filter(|node| is_eligible(node));
         let mut per_domain: BTreeMap<&str, i64> =
@@ -169,15 +169,15 @@ impl Cluster<'_> {
         let allowed = constraint["maxSkew"].as_i64().unwrap_or(1);
         if most - fewest > allowed {
             wrong.push(format!(
-                "pods like {} differ by {} over {key} where {allowed} is allowed",
+                "pods like {} have a skew of {} over {key}, above {allowed}",
                 name(pod),
                 most - fewest
             ));
         }
     }
 
-    /// Whether a term of a pod is about another pod.
-    fn reaches(&self, pod: &Value, term: &Value, other: &Value) -> bool {
+    /// Returns `true` if a pod affinity term of a pod selects another pod.
+    fn term_selects(&self, pod: &Value, term: &Value, other: &Value) -> bool {
         let there = text(other, "/metadata/namespace");
         let by_labels = &term["namespaceSelector"];
         let named = list(term, "/namespaces");
@@ -192,7 +192,7 @@ impl Cluster<'_> {
     }
 }
 
-/// How many pods a term is about, by domain; counted once for equal terms of a namespace.
+/// Number of pods that a term selects, by domain; counted once for equal terms of a namespace.
 #[derive(Default)]
 struct Counts<'a>(BTreeMap<(String, String), BTreeMap<&'a str, usize>>);
 
@@ -206,7 +206,7 @@ impl<'a> Counts<'a> {
         let key = (text(pod, "/metadata/namespace").to_owned(), term.to_string());
         self.0.entry(key).or_insert_with(|| {
             let mut counts = BTreeMap::new();
-            for other in cluster.placed.iter().filter(|o| cluster.reaches(pod, term, o.pod)) {
+            for other in cluster.placed.iter().filter(|o| cluster.term_selects(pod, term, o.pod)) {
                 if let Some(domain) = label(other.node, text(term, "/topologyKey")) {
                     *counts.entry(domain).or_default() += 1;
                 }
@@ -216,11 +216,11 @@ impl<'a> Counts<'a> {
     }
 }
 
-/// The taint that a cordon counts as, whether or not somebody has put it on the node yet.
+/// Key of the taint that `spec.unschedulable` implies, whether or not the node has it.
 const CORDON: &str = "node.kubernetes.io/unschedulable";
 
-/// The key of a taint that keeps a pod from a node.
-fn kept_out_by<'a>(pod: &Value, node: &'a Value) -> Option<&'a str> {
+/// Returns the key of a taint of the node that the pod does not tolerate.
+fn untolerated_taint<'a>(pod: &Value, node: &'a Value) -> Option<&'a str> {
     let cordon = json!({"key": CORDON, "effect": "NoSchedule"});
     if node["spec"]["unschedulable"] == true
         && !list(pod, "/spec/tolerations").iter().any(|t| tolerates(t, &cordon))
@@ -243,8 +243,8 @@ fn tolerates(toleration: &Value, taint: &Value) -> bool {
         && (field("operator") == "Exists" || field("value") == text(taint, "/value"))
 }
 
-/// Whether node selector and required node affinity of a pod allow a node.
-fn is_wanted(pod: &Value, node: &Value) -> bool {
+/// Returns `true` if the node matches the pod's node selector and required node affinity.
+fn matches_node_affinity(pod: &Value, node: &Value) -> bool {
     let required =
         &pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
     let terms = list(required, "/nodeSelectorTerms");
@@ -260,7 +260,7 @@ fn is_wanted(pod: &Value, node: &Value) -> bool {
     selected && (required.is_null() || terms.iter().any(holds))
 }
 
-/// Whether a label selector selects labels; no selector selects nothing.
+/// Returns `true` if a label selector selects labels; null selects nothing.
 fn selects(selector: &Value, labels: &Value) -> bool {
     let value = |key: &str| labels.get(key).and_then(Value::as_str);
     let equal = selector["matchLabels"].as_object();
@@ -290,7 +290,7 @@ fn accepts(requirement: &Value, value: Option<&str>) -> bool {
     }
 }
 
-/// Amounts are summed in thousandths, so that nothing is rounded.
+/// Amounts are summed in thousandths, which is exact.
 const MILLI: i128 = 1000;
 
 fn amounts<'a>(object: &'a Value, pointer: &str) -> Result<BTreeMap<&'a str, i128>> {
@@ -300,7 +300,7 @@ fn amounts<'a>(object: &'a Value, pointer: &str) -> Result<BTreeMap<&'a str, i12
         let quantity = Quantity::parse(written);
         let quantity =
             quantity.with_context(|| format!("{resource} {written:?} is no quantity"))?;
-        // Only cpu is ever given in parts, and thousandths of bytes do not fit.
+        // Only cpu has fractions, and thousandths of bytes would overflow the milli value.
         let amount = if resource == "cpu" {
             i128::from(quantity.milli_value())
         } else {
@@ -354,63 +354,63 @@ mod tests {
         pod
     }
 
-    fn asks(cpu: &str) -> Value {
-        let requests = json!({"cpu": cpu, "memory": "64Mi"});
-        json!({"containers": [{"resources": {"requests": requests}}]})
+    fn requests(cpu: &str) -> Value {
+        let amounts = json!({"cpu": cpu, "memory": "64Mi"});
+        json!({"containers": [{"resources": {"requests": amounts}}]})
     }
 
-    fn told(nodes: &[Value], pods: &[Value]) -> Vec<String> {
+    fn found(nodes: &[Value], pods: &[Value]) -> Vec<String> {
         violations(nodes, pods, &[]).unwrap()
     }
 
     const NOTHING: [&str; 0] = [];
 
     #[test]
-    fn full_nodes_pass_and_overfull_ones_do_not() {
+    fn nodes_may_be_full_but_not_overcommitted() {
         let nodes = [node("one", "a", &json!([]))];
-        let half = pod("half", "one", &asks("500m"));
-        assert_eq!(told(&nodes, &[half.clone(), half.clone()]), NOTHING);
-        let three = told(&nodes, &[half.clone(), half, pod("third", "one", &asks("0"))]);
-        assert_eq!(three, ["one has 2 of pods and its pods ask for 3"]);
-        let large = told(&nodes, &[pod("large", "one", &asks("1001m"))]);
-        assert_eq!(large, ["one has 1 of cpu and its pods ask for 1.001"]);
-        let lost = told(&nodes, &[pod("lost", "two", &asks("0"))]);
+        let half = pod("half", "one", &requests("500m"));
+        assert_eq!(found(&nodes, &[half.clone(), half.clone()]), NOTHING);
+        let three = found(&nodes, &[half.clone(), half, pod("third", "one", &requests("0"))]);
+        assert_eq!(three, ["one has 2 of pods and its pods request 3"]);
+        let large = found(&nodes, &[pod("large", "one", &requests("1001m"))]);
+        assert_eq!(large, ["one has 1 of cpu and its pods request 1.001"]);
+        let lost = found(&nodes, &[pod("lost", "two", &requests("0"))]);
         assert_eq!(lost, ["ns/lost is on two, which does not exist"]);
-        assert_eq!(told(&nodes, &[pod("waiting", "", &asks("9"))]), NOTHING);
-        let mut finished = pod("finished", "one", &asks("9"));
+        assert_eq!(found(&nodes, &[pod("waiting", "", &requests("9"))]), NOTHING);
+        let mut finished = pod("finished", "one", &requests("9"));
         finished["status"]["phase"] = "Succeeded".into();
-        assert_eq!(told(&nodes, &[finished]), NOTHING);
+        assert_eq!(found(&nodes, &[finished]), NOTHING);
     }
 
     #[test]
-    fn untolerated_taints_are_told() {
+    fn untolerated_taints_are_violations() {
         let taint = json!([{"key": "k", "value": "v", "effect": "NoSchedule"}]);
         let nodes = [node("one", "a", &taint)];
         assert_eq!(
-            told(&nodes, &[pod("pod", "one", &json!({}))]),
-            ["ns/pod is on one in spite of k"]
+            found(&nodes, &[pod("pod", "one", &json!({}))]),
+            ["ns/pod is on one and does not tolerate k"]
         );
         for toleration in [
             json!({"key": "k", "operator": "Equal", "value": "v", "effect": "NoSchedule"}),
             json!({"operator": "Exists"}),
         ] {
             let pod = pod("pod", "one", &json!({"tolerations": [toleration]}));
-            assert_eq!(told(&nodes, &[pod]), NOTHING);
+            assert_eq!(found(&nodes, &[pod]), NOTHING);
         }
     }
 
     #[test]
-    fn pods_on_cordoned_nodes_are_told() {
+    fn pods_on_cordoned_nodes_are_violations() {
         let mut cordoned = node("one", "a", &json!([]));
         cordoned["spec"]["unschedulable"] = true.into();
         let nodes = [cordoned];
         assert_eq!(
-            told(&nodes, &[pod("pod", "one", &json!({}))]),
-            ["ns/pod is on one in spite of node.kubernetes.io/unschedulable"]
+            found(&nodes, &[pod("pod", "one", &json!({}))]),
+            ["ns/pod is on one and does not tolerate node.kubernetes.io/unschedulable"]
         );
         let toleration = json!({"key": CORDON, "operator": "Exists"});
         let daemon = pod("daemon", "one", &json!({"tolerations": [toleration]}));
-        assert_eq!(told(&nodes, &[daemon]), NOTHING);
+        assert_eq!(found(&nodes, &[daemon]), NOTHING);
     }
 
     #[test]
@@ -424,9 +424,9 @@ mod tests {
                 "requiredDuringSchedulingIgnoredDuringExecution": required}});
             pod("pod", on, &json!({"affinity": affinity}))
         };
-        assert_eq!(told(&nodes, &[wants("one")]), NOTHING);
+        assert_eq!(found(&nodes, &[wants("one")]), NOTHING);
         assert_eq!(
-            told(&nodes, &[wants("two")]),
+            found(&nodes, &[wants("two")]),
             ["ns/pod is on two, which its affinity excludes"]
         );
     }
@@ -438,25 +438,25 @@ mod tests {
     }
 
     #[test]
-    fn pods_that_repel_each_other_are_apart() {
+    fn pods_with_anti_affinity_must_be_in_different_zones() {
         let nodes = ["a", "a", "b"].map(|zone| (zone, json!([])));
         let names = ["one", "two", "three"].iter().zip(&nodes);
         let nodes: Vec<_> = names.map(|(name, (zone, taints))| node(name, zone, taints)).collect();
-        let repels = |name: &str, on: &str| with_term("podAntiAffinity", name, on);
-        assert_eq!(told(&nodes, &[repels("x", "one"), repels("y", "three")]), NOTHING);
-        let both = told(&nodes, &[repels("x", "one"), repels("y", "two")]);
+        let anti_affine = |name: &str, on: &str| with_term("podAntiAffinity", name, on);
+        assert_eq!(found(&nodes, &[anti_affine("x", "one"), anti_affine("y", "three")]), NOTHING);
+        let both = found(&nodes, &[anti_affine("x", "one"), anti_affine("y", "two")]);
         assert_eq!(both.len(), 2, "{both:?}");
-        assert_eq!(both[0], "ns/x shares zone a with 1 that it repels");
+        assert_eq!(both[0], "ns/x violates its anti-affinity: zone a has 1 pods that it excludes");
     }
 
     #[test]
-    fn pods_that_attract_each_other_are_together() {
+    fn pods_with_affinity_must_be_in_one_zone() {
         let nodes = [node("one", "a", &json!([])), node("two", "b", &json!([]))];
         let wants = |name: &str, on: &str| with_term("podAffinity", name, on);
-        assert_eq!(told(&nodes, &[wants("x", "one"), wants("y", "one")]), NOTHING);
-        assert_eq!(told(&nodes, &[wants("x", "one")]), NOTHING);
-        let apart = told(&nodes, &[wants("x", "one"), wants("y", "two")]);
-        assert_eq!(apart[0], "ns/x is apart from those it wants");
+        assert_eq!(found(&nodes, &[wants("x", "one"), wants("y", "one")]), NOTHING);
+        assert_eq!(found(&nodes, &[wants("x", "one")]), NOTHING);
+        let apart = found(&nodes, &[wants("x", "one"), wants("y", "two")]);
+        assert_eq!(apart[0], "ns/x violates its required affinity");
     }
 
     #[test]
@@ -467,8 +467,8 @@ mod tests {
             "labelSelector": {"matchLabels": {"app": "web"}},
         }]});
         let on = |name: &str, on: &str| pod(name, on, &spread);
-        assert_eq!(told(&nodes, &[on("x", "one")]), NOTHING);
-        let skewed = told(&nodes, &[on("x", "one"), on("y", "one")]);
-        assert_eq!(skewed, ["pods like ns/x differ by 2 over zone where 1 is allowed"]);
+        assert_eq!(found(&nodes, &[on("x", "one")]), NOTHING);
+        let skewed = found(&nodes, &[on("x", "one"), on("y", "one")]);
+        assert_eq!(skewed, ["pods like ns/x have a skew of 2 over zone, above 1"]);
     }
 }

@@ -1,10 +1,9 @@
-//! Preemption over time: preemptors arrive on a full cluster whose victims take long to terminate, and
-//! other pods go on arriving meanwhile.
+//! Measures preemption on a full cluster whose victims terminate slowly, while other pods keep arriving.
 //!
 //! ```text
-//! nodes full of victims ─▶ scheduler starts ─▶ other pods alone ─▶ preemptors, and other pods beside them
+//! nodes full of victims ─▶ scheduler starts ─▶ other pods alone ─▶ preemptors and other pods together
 //!                                              (quiet latency)     (latency while pods are nominated)
-//! ─▶ all preemptors bound, nothing terminates ─▶ count the victims that are gone, check all placements
+//! ─▶ all preemptors bound, nothing terminates ─▶ count deleted victims, check all placements
 //! ```
 
 use std::cell::RefCell;
@@ -19,89 +18,91 @@ use serde_json::{Value, json};
 
 use crate::live::contender::{Contender, Contenders, Process};
 use crate::live::observer::{Observer, Seen};
-use crate::live::percentile;
 use crate::placements;
 use crate::programs;
 use crate::server::Server;
+use crate::statistics::percentile;
 use crate::workers::{WORKERS, for_each_concurrent};
 
-/// Victims on each node. A preemptor needs the room of one of them.
+/// Victims on each node. A preemptor requests as much as one of them.
 const VICTIMS_PER_NODE: usize = 4;
 
-/// What a node has beside its victims: room for [`OTHERS_PER_NODE`] other pods, and not for a preemptor.
+/// CPU of a node beyond its victims' requests, in thousandths of a core: enough for [`OTHERS_PER_NODE`] other pods, too
+/// little for a preemptor.
 const SPARE_MILLI: usize = 100;
 
-/// CPU that each other pod asks for, in thousandths.
+/// CPU request of each other pod, in thousandths of a core.
 const OTHER_MILLI: usize = 10;
 
-/// Other pods that a node has room for beside its victims or their successors.
+/// Other pods that fit on a node beside its victims or preemptors.
 const OTHERS_PER_NODE: usize = SPARE_MILLI / OTHER_MILLI;
 
-/// How long other pods arrive before the preemptors do.
+/// Time during which other pods arrive before the preemptors.
 const QUIET: Duration = Duration::from_secs(5);
 
-/// Creations of other pods under way at once.
+/// Creations of other pods in flight.
 const ARRIVALS_AT_ONCE: usize = 200;
 
-/// How long nothing may happen before a scheduler is given up, beside the time that victims take.
+/// Time without a bind after which a scheduler has failed, in addition to the time that victims take.
 const STALL_MAX: Duration = Duration::from_mins(2);
 
-/// How often the cluster is looked at.
-const LOOK: Duration = Duration::from_millis(500);
+/// Interval at which the cluster is polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 const NAMESPACE: &str = "default";
 const PRIORITY_CLASS: &str = "bench-preemptor";
 
-/// The annotation by which kubelets of the sandbox know how long a pod takes to terminate.
+/// Annotation that sets how long a pod takes to terminate on the sandbox's kubelets.
 const STOPS_AFTER: &str = "sandbox.novasphere.dev/stops-after";
 
-/// What to measure.
+/// Options of the measurement.
 pub(crate) struct Plan {
     /// Number of nodes, each full of victims.
     pub(crate) nodes: usize,
     /// Number of preemptors; each needs one victim.
     pub(crate) preemptors: usize,
-    /// How long a victim takes to terminate.
+    /// Time that a victim takes to terminate.
     pub(crate) terminate: Duration,
-    /// Other pods that arrive in a second.
+    /// Other pods that arrive per second.
     pub(crate) arrivals: f64,
-    /// Whether kube-scheduler is measured first.
+    /// Measure kube-scheduler first.
     pub(crate) against: bool,
-    /// The program to measure as Jindou, if it is not this one.
+    /// Build of Jindou to measure, if not the one beside this program.
     pub(crate) jindou: Option<PathBuf>,
-    /// Whether to print objects for programs.
+    /// Print JSON instead of a table.
     pub(crate) json: bool,
 }
 
-/// What one scheduler did.
+/// The results of one scheduler.
 #[derive(Debug, Serialize)]
 struct Outcome {
     scheduler: Contender,
     nodes: usize,
     preemptors: usize,
     terminate_s: f64,
-    /// Pods that were deleted to make room.
+    /// Victims that were deleted.
     victims: usize,
-    /// Victims over preemptors; 1 is the least that is possible.
+    /// Victims divided by preemptors; 1 is the minimum.
     victims_per_needed: f64,
-    /// Other pods that were deleted, which never makes room.
+    /// Other pods that were deleted, which never makes a preemptor fit.
     others_killed: usize,
     /// Seconds from the creation of the first preemptor to the bind of the last.
     seconds: f64,
-    /// Milliseconds from the creation of another pod to its bind: before, and while pods are nominated.
+    /// Milliseconds from the creation of another pod to its bind, before the preemptors arrive.
     quiet_p50_ms: Option<f64>,
     quiet_p99_ms: Option<f64>,
+    /// The same while pods are nominated.
     nominated_p50_ms: Option<f64>,
     nominated_p99_ms: Option<f64>,
-    /// Processor seconds of the scheduler, from its start until nothing terminates any more.
+    /// CPU seconds of the scheduler, from its start until no pod terminates.
     cpu_s: f64,
-    /// Pods that kubelets refused because their node had no room.
+    /// Pods that kubelets rejected because their node had too little left.
     refused: usize,
     /// Placements that break a rule, and pods that were seen on two nodes.
     violations: usize,
 }
 
-/// Measures and prints. Fails when a pod was evicted without need by Jindou, or a placement breaks a rule.
+/// Runs the measurement and prints the results. Fails if Jindou evicted more pods than needed or a placement is wrong.
 pub(crate) async fn run(plan: &Plan) -> Result<()> {
     if cfg!(debug_assertions) {
         complain("warning: this is a debug build; its figures say nothing");
@@ -131,7 +132,7 @@ pub(crate) async fn run(plan: &Plan) -> Result<()> {
         if outcome.victims != outcome.preemptors || outcome.others_killed > 0 {
             let Outcome { victims, others_killed, preemptors, .. } = outcome;
             bail!(
-                "{victims} victims and {others_killed} other pods died for {preemptors} preemptors"
+                "{victims} victims and {others_killed} other pods were deleted for {preemptors} preemptors"
             );
         }
         if outcome.violations + outcome.refused > 0 {
@@ -162,7 +163,7 @@ async fn measure(plan: &Plan, kube: PathBuf, contender: Contender) -> Result<Out
     };
     let mut process = contenders.start(contender)?;
     let mut others = Others { plan, requests: &requests, observer: &observer, made: 0 };
-    // The first pod shows that the scheduler knows the cluster.
+    // When the first pod is bound, the scheduler has synced its caches.
     others.arrive(1.0, 1).await?;
     wait_for(&observer, &mut process, 1, plan.terminate).await?;
     observer.take();
@@ -174,7 +175,7 @@ async fn measure(plan: &Plan, kube: PathBuf, contender: Contender) -> Result<Out
     let quiet_waits = waits(&created, &seen);
 
     let began = Instant::now();
-    // For about as long as victims terminate, and never more than there is room for.
+    // For about as long as victims terminate, and at most half of the other pods that fit.
     let beside = (plan.arrivals * plan.terminate.as_secs_f64()) as usize;
     let beside = beside.min((plan.nodes * OTHERS_PER_NODE / 2).saturating_sub(quiet + 1));
     let preemptors = for_each_concurrent(0..plan.preemptors, WORKERS, |number| {
@@ -243,21 +244,21 @@ async fn make_cluster(plan: &Plan, requests: &ApiClient) -> Result<()> {
         if Instant::now() > deadline {
             bail!("{running} of {} pods run", plan.nodes * VICTIMS_PER_NODE);
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
-/// Pods of low priority that fit beside all others.
+/// Creates pods of low priority that fit beside all others.
 struct Others<'a> {
     plan: &'a Plan,
     requests: &'a ApiClient,
     observer: &'a Observer,
-    /// How many were created.
+    /// Number of pods created.
     made: usize,
 }
 
 impl Others<'_> {
-    /// Creates pods at a fixed rate. Returns the uid of each, and when it was due.
+    /// Creates pods at a fixed rate. Returns the uid of each and the time at which it was due.
     async fn arrive(&mut self, rate: f64, count: usize) -> Result<Vec<(String, Instant)>> {
         debug_assert!(self.observer.count() <= self.made + self.plan.preemptors);
         let created = RefCell::new(Vec::with_capacity(count));
@@ -278,7 +279,7 @@ impl Others<'_> {
     }
 }
 
-/// Waits until this many pods are bound, as long as some are from time to time.
+/// Waits until this many pods are bound; fails if no bind is seen for [`STALL_MAX`] plus `terminate`.
 async fn wait_for(
     observer: &Observer,
     process: &mut Process,
@@ -287,7 +288,7 @@ async fn wait_for(
 ) -> Result<()> {
     let mut progress = (observer.count(), Instant::now());
     loop {
-        if tokio::time::timeout(LOOK, observer.wait(pods)).await.is_ok() {
+        if tokio::time::timeout(POLL_INTERVAL, observer.wait(pods)).await.is_ok() {
             return Ok(());
         }
         process.check()?;
@@ -295,12 +296,16 @@ async fn wait_for(
             progress = (observer.count(), Instant::now());
         }
         if progress.1.elapsed() > STALL_MAX + terminate {
-            bail!("{} of {pods} pods are bound, and no more come\n{}", progress.0, process.tail());
+            bail!(
+                "{} of {pods} pods are bound, and no others for too long\n{}",
+                progress.0,
+                process.tail()
+            );
         }
     }
 }
 
-/// Waits until no pod terminates, and returns all pods.
+/// Waits until no pod is terminating, and returns all pods.
 async fn settle(requests: &ApiClient) -> Result<Vec<Value>> {
     let deadline = Instant::now() + STALL_MAX;
     loop {
@@ -309,12 +314,12 @@ async fn settle(requests: &ApiClient) -> Result<Vec<Value>> {
         match going.count() {
             0 => return Ok(pods),
             going if Instant::now() > deadline => bail!("{going} pods do not terminate"),
-            _ => tokio::time::sleep(LOOK).await,
+            _ => tokio::time::sleep(POLL_INTERVAL).await,
         }
     }
 }
 
-/// Milliseconds from when each pod was due to when it was seen on a node, sorted.
+/// Returns the milliseconds from when each pod was due until it was seen bound, sorted.
 fn waits(created: &[(String, Instant)], seen: &Seen) -> Vec<f64> {
     let waits = created.iter().filter_map(|(uid, due)| {
         let (_, bound) = seen.bound.get(uid)?;
@@ -326,14 +331,14 @@ fn waits(created: &[(String, Instant)], seen: &Seen) -> Vec<f64> {
 }
 
 fn node(number: usize) -> Value {
-    let has = json!({
+    let capacity = json!({
         "cpu": format!("{}m", VICTIMS_PER_NODE * 1000 + SPARE_MILLI), "memory": "32Gi", "pods": "110",
     });
     json!({
         "apiVersion": "v1", "kind": "Node",
         "metadata": {"name": format!("full-{number}")},
         "status": {
-            "capacity": has, "allocatable": has,
+            "capacity": capacity, "allocatable": capacity,
             "conditions": [{"type": "Ready", "status": "True", "reason": "Bench", "message": "ready"}],
         },
     })
@@ -341,7 +346,7 @@ fn node(number: usize) -> Value {
 
 fn victim(number: usize, terminate: Duration) -> Value {
     let mut pod = pod(&format!("victim-{number}"), "victim", 1000);
-    // Its grace period does not cut it short.
+    // The grace period is longer, so that it does not end the pod earlier.
     let grace = terminate.as_secs() + 1;
     let after = format!("{}ms", terminate.as_millis());
     pod["metadata"]["annotations"] = json!({STOPS_AFTER: after});

@@ -1,16 +1,16 @@
-//! The programs that measurements start: this one again, and Jindou.
+//! Paths of the programs that measurements start: this one, and Jindou.
 
 use std::env;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 
-/// Returns the path of this program, which measures in child processes of its own kind.
+/// Returns the path of this program, which also runs as a child process of itself.
 pub(crate) fn own() -> Result<PathBuf> {
     env::current_exe().context("cannot find the path of this program")
 }
 
-/// Returns the Jindou to measure: the given program, or `jindou` beside this program.
+/// Returns the build of Jindou to measure: the given program, or `jindou` beside this program.
 pub(crate) fn jindou(given: Option<&Path>) -> Result<PathBuf> {
     if let Some(program) = given {
         return Ok(program.to_owned());

@@ -1,4 +1,4 @@
-//! A sandbox in a process of its own, so that only its own memory and processor time are measured.
+//! A sandbox as a process of its own, so that its memory and CPU time are measured apart from the client's.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
@@ -11,21 +11,21 @@ use sandbox::Sandbox;
 
 use crate::programs;
 
-/// Threads that answer requests, as many as `jindou up` has.
+/// Threads that serve requests, as many as in `jindou up`.
 const THREADS: usize = 2;
 
-/// A sandbox that runs. It ends when it is dropped.
+/// A running sandbox, which ends when this is dropped.
 pub(crate) struct Server {
-    /// Access to it.
+    /// Kubeconfig of an administrator.
     pub(crate) kubeconfig: PathBuf,
-    /// Who it is.
+    /// Identity of its process.
     pub(crate) identity: ProcessIdentity,
     child: Child,
     _folder: tempfile::TempDir,
 }
 
 impl Server {
-    /// Starts one and waits until it answers; with or without kubelets and controllers.
+    /// Starts a sandbox, with kubelets and controllers if `actors`, and waits until it serves.
     pub(crate) fn start(actors: bool) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("jindou-bench-").tempdir()?;
         let kubeconfig = folder.path().join("kubeconfig");
@@ -51,7 +51,7 @@ impl Server {
         }
     }
 
-    /// Resident bytes.
+    /// Returns the resident memory, in bytes.
     pub(crate) fn resident_bytes(&self) -> Result<u64> {
         crate::memory::resident_bytes(&format!("/proc/{}/status", self.identity.pid))
     }
@@ -59,7 +59,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It ends by itself when nobody can write to it any more; the number is its own until then.
+        // It ends when its standard input closes. Its process id stays valid until it is waited for.
         drop(self.child.stdin.take());
         if self.identity.end().is_err() {
             let _ = self.child.kill();
@@ -68,7 +68,7 @@ impl Drop for Server {
     }
 }
 
-/// Serves a sandbox until standard input ends.
+/// Serves a sandbox until standard input closes.
 pub(crate) fn serve(kubeconfig: &Path, actors: bool) -> Result<()> {
     let io = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(THREADS)
@@ -79,8 +79,8 @@ pub(crate) fn serve(kubeconfig: &Path, actors: bool) -> Result<()> {
     let sandbox = io.block_on(Sandbox::start(&options))?;
     write_private(kubeconfig, &sandbox.kubeconfig())?;
     say("ready\n")?;
-    let mut nothing = [0; 64];
-    while std::io::stdin().read(&mut nothing)? > 0 {}
+    let mut ignored = [0; 64];
+    while std::io::stdin().read(&mut ignored)? > 0 {}
     io.block_on(sandbox.stop());
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Whether the sandbox's memory depends on what lives and not on what has lived: pods come and go, many
-//! times as many as there are at once, and somebody watches.
+//! Checks that the sandbox's memory depends on the objects that exist and not on those deleted: creates and deletes many
+//! times as many pods as exist at once, with a watch open, and compares resident memory.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,51 +21,53 @@ use crate::workers::for_each_concurrent;
 
 const NAMESPACE: &str = "default";
 
-/// The part of all pods after which the memory is what it stays; and at least so many rounds of
-/// all that live at once, so that every log is full.
+/// Share of all pods after which memory should no longer grow.
 const WARM_UP_SHARE: f64 = 0.1;
+/// Minimum length of the warm-up, as a multiple of the pods that exist at once, so that every log is full.
 const WARM_UP_ROUNDS: usize = 10;
 
-/// How often progress is told.
-const TELL_EVERY: Duration = Duration::from_secs(10);
+/// Interval of progress messages.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
-/// How long the watch may take to show what was done.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// Time limit for the watch to show all changes.
+const WATCH_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// What to do.
+/// Options of the measurement.
 pub(crate) struct Plan {
     /// Pods to create and delete.
     pub(crate) pods: usize,
-    /// Pods that live at once.
+    /// Pods that exist at once.
     pub(crate) alive: usize,
-    /// Requests at once.
+    /// Requests in flight.
     pub(crate) at_once: usize,
-    /// The most by which memory may grow, in bytes.
+    /// Bytes by which memory may grow.
     pub(crate) margin: u64,
-    /// Whether to print an object for programs.
+    /// Print JSON instead of text.
     pub(crate) json: bool,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Debug, Serialize)]
 struct Outcome {
     pods: usize,
     alive: usize,
     seconds: f64,
     cpu_s: f64,
-    /// Resident bytes when it was warm.
+    /// Resident bytes after the warm-up.
     warm_bytes: u64,
-    /// Resident bytes at the end, with as many pods alive.
+    /// Resident bytes at the end, with as many pods.
     end_bytes: u64,
-    /// Bytes that pods held at the end, and the log of their changes.
+    /// Bytes of pods at the end, as the sandbox counts them.
     pod_bytes: u64,
+    /// Bytes of the log of their changes.
     log_bytes: u64,
-    /// Changes that the watch showed, and how often it had to begin anew.
+    /// Changes that the watch showed.
     seen: u64,
+    /// Number of times that the watch ended and was started again.
     expired: u64,
 }
 
-/// What a watch has shown.
+/// Counters of what the watch showed.
 #[derive(Default)]
 struct Seen {
     added: AtomicU64,
@@ -73,7 +75,7 @@ struct Seen {
     expired: AtomicU64,
 }
 
-/// Creates and deletes, and compares.
+/// Runs the measurement and prints the result. Fails if memory grew by more than the margin.
 pub(crate) async fn run(plan: &Plan) -> Result<()> {
     if cfg!(debug_assertions) {
         complain("warning: this is a debug build; its figures say nothing");
@@ -91,10 +93,10 @@ pub(crate) async fn run(plan: &Plan) -> Result<()> {
         say(&(serde_json::to_string(&outcome)? + "\n"))?;
     } else {
         say(&format!(
-            "{} pods created and deleted, {} alive at once, in {:.0} s, {:.0} µs of processor time each\n\
-             resident: {} when warm, {} at the end ({:+.1} MiB; up to {} more are fine)\n\
+            "{} pods created and deleted, {} alive at once, in {:.0} s, {:.0} µs of CPU time each\n\
+             resident: {} when warm, {} at the end ({:+.1} MiB; up to {} more are allowed)\n\
              counted at the end: {} in pods, {} in the log of their changes\n\
-             the watch showed {} changes and began anew {} times\n",
+             the watch showed {} changes and was started again {} times\n",
             outcome.pods,
             outcome.alive,
             outcome.seconds,
@@ -125,7 +127,7 @@ async fn churn(plan: &Plan, server: &Server, requests: &ApiClient, seen: &Seen) 
     if warm_at >= plan.pods {
         bail!("{} pods are too few to tell: more than {warm_at} are needed", plan.pods);
     }
-    let (began, mut told) = (Instant::now(), Instant::now());
+    let (began, mut reported) = (Instant::now(), Instant::now());
     let cpu_before = server.identity.cpu_seconds().context("the sandbox ended")?;
     let mut alive: VecDeque<usize> = VecDeque::new();
     let (mut made, mut warm) = (0, None);
@@ -147,8 +149,8 @@ async fn churn(plan: &Plan, server: &Server, requests: &ApiClient, seen: &Seen) 
         if warm.is_none() && made >= warm_at {
             warm = Some(server.resident_bytes()?);
         }
-        if told.elapsed() > TELL_EVERY {
-            told = Instant::now();
+        if reported.elapsed() > PROGRESS_INTERVAL {
+            reported = Instant::now();
             complain(&format!(
                 "{made} of {} pods, {:.0} a second, resident {}",
                 plan.pods,
@@ -175,9 +177,9 @@ async fn churn(plan: &Plan, server: &Server, requests: &ApiClient, seen: &Seen) 
     })
 }
 
-/// Waits until the watch has shown everything; one that had to begin anew has missed some, and knows.
+/// Waits until the watch has shown all changes; one that was started again has missed some, so nothing is expected of it.
 async fn settle(seen: &Seen, added: u64, deleted: u64) -> Result<()> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + WATCH_TIMEOUT;
     loop {
         let shown = (seen.added.load(Ordering::Relaxed), seen.deleted.load(Ordering::Relaxed));
         if shown == (added, deleted) || seen.expired.load(Ordering::Relaxed) > 0 {
@@ -190,7 +192,7 @@ async fn settle(seen: &Seen, added: u64, deleted: u64) -> Result<()> {
     }
 }
 
-/// Watches pods for ever, from the start, and begins anew when it is told that it is too late.
+/// Watches pods without end, and starts a new watch whenever one ends.
 async fn watch(requests: ApiClient, seen: Arc<Seen>) {
     loop {
         if let Err(error) = watch_once(&requests, &seen).await {

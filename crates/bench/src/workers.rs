@@ -5,10 +5,10 @@ use std::future::Future;
 use anyhow::Result;
 use futures::{StreamExt as _, TryStreamExt as _};
 
-/// Requests in flight while objects are created and deleted, as in upstream's scheduler benchmark.
+/// Requests in flight while objects are created and deleted, as in upstream's scheduler_perf.
 pub(crate) const WORKERS: usize = 30;
 
-/// Runs `act` for each item, at most `concurrency` at a time. The first failure cancels the others.
+/// Runs `act` for each item, at most `concurrency` at once. The first error cancels the others.
 pub(crate) async fn for_each_concurrent<T, F: Future<Output = Result<()>>>(
     items: impl IntoIterator<Item = T>,
     concurrency: usize,

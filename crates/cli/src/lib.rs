@@ -1,7 +1,6 @@
 //! The command line of Jindou: arguments, wiring and output.
 
 pub mod api_client;
-pub mod cluster;
 pub mod commands;
 pub mod explain;
 pub mod output;

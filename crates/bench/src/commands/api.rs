@@ -8,23 +8,23 @@ use cli::output::Format;
 
 use crate::api::{self, Plan};
 
-/// The sandbox and kube-apiserver with etcd in turn, each answering the same requests.
+/// Send the same requests to the sandbox and to kube-apiserver with etcd, in turn.
 ///
-/// What is counted is the processor time of the server: of kube-apiserver and etcd together on one
-/// side, and of a sandbox without scheduler, kubelets and controllers on the other. Both are asked by
+/// The figure is operations per second of the server's CPU time: that of kube-apiserver and etcd together on one
+/// side, and that of a sandbox without scheduler, kubelets and controllers on the other. Both serve
 /// the same client over one connection, with TLS and in JSON, and run on this machine.
 #[derive(Args)]
 pub(super) struct Options {
-    /// Whom to compare with.
+    /// Server to compare with.
     #[arg(long, value_enum, default_value_t = Against::KubeApiserver)]
     against: Against,
     /// Number of pods that are created, read, patched, watched, bound and deleted.
     #[arg(long, default_value_t = 3000)]
     pods: usize,
-    /// How often each does everything; the first time does not count if there are others.
+    /// Number of rounds; the first one warms up and is not counted if there are others.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Fail unless the sandbox does at least so many times as much for a second of processor time.
+    /// Fail unless the sandbox does at least this many times as many operations per CPU second.
     #[arg(long, value_name = "FACTOR")]
     at_least: Option<f64>,
     /// Form of the output; JSON is one object per line: one for each run, then one for each operation.

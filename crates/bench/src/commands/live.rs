@@ -14,15 +14,15 @@ use crate::live::{self, Plan, QPS};
 const FAMILIES: [&str; 4] =
     ["SchedulingBasic", "TopologySpreading", "SchedulingPodAntiAffinity", "SchedulingPodAffinity"];
 
-/// Jindou and kube-scheduler in turn, each draining the same pods on the same control plane.
+/// Let Jindou and kube-scheduler in turn drain the same pods on the same control plane.
 ///
-/// Pods are created while no scheduler runs; then one starts, and is measured until all are bound and it rests.
-/// After that it gets pods one by one, at 60 % of what kube-scheduler can do, to measure how long each waits.
-/// Where each pod went is checked against its constraints.
+/// Pods are created while no scheduler runs; then one starts, and is measured until all pods are bound and it is idle.
+/// After that pods arrive one by one, at 60 % of kube-scheduler's rate, to measure the latency of each.
+/// Each placement is checked against the pod's constraints.
 #[derive(Args)]
 #[command(after_help = after_help())]
 pub(super) struct Options {
-    /// Whom to compare with.
+    /// Scheduler to compare with.
     #[arg(long, value_enum, default_value_t = Against::KubeScheduler)]
     against: Against,
     /// Families to run, by name.
@@ -31,26 +31,26 @@ pub(super) struct Options {
     /// Number of nodes.
     #[arg(long, default_value_t = 1000)]
     nodes: usize,
-    /// Number of pods; as many as the family has for so many nodes if not given.
+    /// Number of pods; if absent, as many as the family has for the number of nodes.
     #[arg(long)]
     pods: Option<usize>,
-    /// How often each drains each family; the first time does not count if there are others.
+    /// Number of rounds of each family; the first one warms up and is not counted if there are others.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// How many seconds pods arrive one by one; 0 leaves that out.
+    /// Seconds during which pods arrive one by one; 0 skips this part.
     #[arg(long, default_value_t = 10)]
     arrival_seconds: u64,
-    /// Kubeconfig of an administrator of a control plane that runs, without nodes and without a scheduler.
-    /// If not given, one is built (once, some minutes, needs Go), started, and ended.
+    /// Kubeconfig of an administrator of a running control plane without nodes and scheduler.
+    /// If absent, one is built (once, some minutes, needs Go), started, and stopped.
     #[arg(long, value_name = "KUBECONFIG")]
     control_plane: Option<PathBuf>,
     /// Use the sandbox, without kubelets and controllers, instead of upstream's API server.
     #[arg(long, conflicts_with = "control_plane")]
     sandbox: bool,
-    /// Give the scheduler a core of its own, and all others the rest.
+    /// Give the scheduler a core of its own, and all other processes the remaining cores.
     #[arg(long, conflicts_with = "control_plane")]
     pinned: bool,
-    /// Another build of Jindou to measure instead of this one.
+    /// Build of Jindou to measure instead of the one beside this program.
     #[arg(long, value_name = "PROGRAM")]
     jindou: Option<PathBuf>,
     /// Also draw the figures, as SVG.
@@ -70,13 +70,13 @@ fn after_help() -> String {
     format!(
         "\
 Both schedulers get the same configuration: defaults, no leader election, no profiling, and clientConnection.qps
-{QPS}, since kube-scheduler holds itself to 50 requests per second otherwise.
-CPU is that of the whole process, from its start until it rests. The drain lasts from the first bind to the last.
-The bound is (S+B)/(S+C): how many times faster a drain can get at most when all cores are busy, B being the
-processor time of kube-scheduler, C Jindou's and S that of all others, as it was beside each of them. With --pinned
-the busier side counts, max(S,B)/max(S,C), with S shared by the other cores.
-Figures count when kube-scheduler's own runs differ by at most 15 %, both wrote as many events within 5 %, and no
-placement is wrong."
+{QPS}, since kube-scheduler limits itself to 50 requests per second by default.
+CPU is that of the whole process, from its start until it is idle. The drain lasts from the first bind to the last.
+The bound is (S+B)/(S+C), the largest possible speedup of a drain when all cores are busy: B is the CPU time of
+kube-scheduler, C that of Jindou, and S that of all other processes, measured in the run of each. With --pinned
+it is max(S,B)/max(S,C), with S divided by the number of other cores.
+Figures are valid if kube-scheduler's own runs differ by at most 15 %, the numbers of events written differ by at most
+5 %, and no placement is wrong."
     )
 }
 
@@ -85,12 +85,12 @@ pub(super) fn run(options: &Options) -> Result<ExitCode> {
     if options.nodes == 0 || options.pods == Some(0) || options.rounds == 0 {
         bail!("--nodes, --pods and --rounds take numbers above zero");
     }
-    // Told now, not after kube-scheduler's first drain.
+    // Checked before kube-scheduler's first drain, which takes minutes.
     if let Some(program) = options.jindou.as_ref().filter(|program| !program.is_file()) {
         bail!("--jindou: there is no program {}; name the file of a build", program.display());
     }
     let families = options.family.iter().map(|name| super::find(name));
-    // Before anything is started, as what is started inherits the cores.
+    // Before any process is started, since child processes inherit the cores.
     let cores = options.pinned.then(Cores::keep_one).transpose().context("--pinned")?;
     let plan = Plan {
         families: families.collect::<Result<_>>()?,

@@ -10,13 +10,13 @@ use cli::output::Format;
 
 use crate::preempt::{self, Plan};
 
-/// Preempt on a full cluster whose victims take long to terminate: victims per preemptor, and how long other pods wait.
+/// Preempt on a full cluster whose victims terminate slowly: victims per preemptor, and latency of other pods.
 ///
-/// Each scheduler gets a sandbox of its own, full of pods of low priority. Preemptors arrive all at once, each
-/// with need for the room of one pod; other pods of low priority that fit go on arriving meanwhile.
+/// Each scheduler gets a sandbox of its own, full of pods of low priority. All preemptors arrive at once, each
+/// needing the space of one pod; other pods of low priority that fit keep arriving at a fixed rate.
 #[derive(Args)]
 #[command(
-    after_help = "Exit codes: 0 when Jindou evicted no pod without need, 1 otherwise and when anything is wrong."
+    after_help = "Exit codes: 0 if Jindou evicted no more pods than needed, 1 otherwise and on errors."
 )]
 pub(super) struct Options {
     /// Number of nodes, each full of four pods.
@@ -28,13 +28,13 @@ pub(super) struct Options {
     /// Seconds that a victim takes to terminate.
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     terminate: u64,
-    /// Other pods that arrive in a second.
+    /// Other pods that arrive per second.
     #[arg(long, value_name = "PODS", default_value_t = 20.0)]
     arrivals: f64,
-    /// Measure Jindou alone; kube-scheduler is built (once, some minutes, needs Go) and measured first otherwise.
+    /// Measure Jindou alone; otherwise kube-scheduler is built (once, some minutes, needs Go) and measured first.
     #[arg(long)]
     alone: bool,
-    /// Another build of Jindou to measure instead of this one.
+    /// Build of Jindou to measure instead of the one beside this program.
     #[arg(long, value_name = "PROGRAM")]
     jindou: Option<PathBuf>,
     /// Form of the output; JSON is one object per line and scheduler.

@@ -1,4 +1,4 @@
-//! `jindou bench soak`: whether the sandbox's memory stays what it is.
+//! `jindou bench soak`: whether the sandbox's memory stays constant.
 
 use std::process::ExitCode;
 
@@ -8,19 +8,19 @@ use cli::output::Format;
 
 use crate::soak::{self, Plan};
 
-/// Create and delete many pods in a sandbox while somebody watches, and compare its memory.
+/// Create and delete many pods in a sandbox with a watch open, and compare its memory.
 ///
 /// The sandbox is a process of its own with kubelets and controllers, and without nodes. Its resident
-/// memory when a tenth of the pods has come and gone is compared with that at the end.
+/// memory after a tenth of the pods is compared with that at the end.
 #[derive(Args)]
 pub(super) struct Options {
-    /// Pods that are created in all.
+    /// Pods to create in total.
     #[arg(long, default_value_t = 1_000_000)]
     pods: usize,
-    /// Pods that live at once.
+    /// Pods that exist at once.
     #[arg(long, default_value_t = 1000)]
     alive: usize,
-    /// Requests at once.
+    /// Requests in flight.
     #[arg(long, default_value_t = 16)]
     at_once: usize,
     /// Mebibytes by which memory may grow.

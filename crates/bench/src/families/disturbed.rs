@@ -41,7 +41,7 @@ pub(super) const AUDIT_WAITING: Family = Family {
     measures: Measures::AuditParts,
 };
 
-/// Pods on nodes from the beginning, a number of them on each.
+/// Returns pods that run on nodes, `on_each` per node.
 fn running(
     nodes: usize,
     on_each: usize,
@@ -54,8 +54,8 @@ fn running(
     }))
 }
 
-/// So many pods wait for their victims to terminate, each on a node where measured pods would fit, but not
-/// together with the nominated one.
+/// `nominated` pods wait for their victims to terminate, each on a node where a measured pod would fit without the
+/// nominated one.
 fn nominated(count: usize, nominated: usize) -> Work {
     let nominated = nominated.min(count);
     let waiting = many("high", nominated, |name, index| {
@@ -67,7 +67,7 @@ fn nominated(count: usize, nominated: usize) -> Work {
     Work { waiting, ..undisputed(count, nominated) }
 }
 
-/// The same without the nominated pods.
+/// The workload of [`nominated`] without the nominated pods.
 fn undisputed(count: usize, nominated: usize) -> Work {
     let nominated = nominated.min(count);
     let nodes = nodes(count, 0).enumerate().map(move |(index, mut node)| {
@@ -86,8 +86,8 @@ fn undisputed(count: usize, nominated: usize) -> Work {
     Work { nodes: Box::new(nodes), objects, ..basic(count) }
 }
 
-/// All nodes are full of pods of one priority. Twice as many pods as nodes fit nowhere and are tried again
-/// and again, since one pod after the other goes and makes room for a measured one.
+/// All nodes are full of pods of one priority. Twice as many pods as nodes are unschedulable and tried again whenever a
+/// pod leaves and makes room for a measured one.
 fn full_cluster(count: usize) -> Work {
     const ON_EACH: usize = 10;
     let full = || running(count, ON_EACH, |name, _| pod("ns", name, 400, 500 << 20, &[]));
@@ -105,7 +105,7 @@ fn full_cluster(count: usize) -> Work {
     }
 }
 
-/// Up to 100,000 waiting pods, all different: the claims that they name do not exist.
+/// Up to 100,000 different pods wait, because the claims that they name do not exist.
 fn audit_waiting(count: usize) -> Work {
     let waiting = many("pod-with-claim", (20 * count).min(100_000), |name, _| {
         let mut pod = default_pod("ns", name, &[]);

@@ -1,4 +1,4 @@
-//! The schedulers that are measured, as processes.
+//! The measured schedulers, as processes.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -9,25 +9,26 @@ use controlplane::{Cores, ProcessIdentity, free_ports, write_private};
 use serde::Serialize;
 use serde_json::json;
 
-/// Requests per second that both may send, and at once: so high that neither is held up by it.
+/// Client-side rate limit of both schedulers, in requests per second, which neither reaches.
 pub(crate) const QPS: u32 = 10_000;
+/// Burst of this limit, in requests.
 const BURST: u32 = 20_000;
 
-/// Lines of a log that are shown when its scheduler fails.
+/// Lines of the log that are shown if a scheduler fails.
 const TAIL_LINES: usize = 15;
 
-/// Who is measured.
+/// A measured scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Contender {
     /// Upstream's scheduler.
     KubeScheduler,
-    /// Ours.
+    /// Jindou.
     Jindou,
 }
 
 impl Contender {
-    /// As people call it.
+    /// Returns its name for output.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::KubeScheduler => "kube-scheduler",
@@ -36,23 +37,23 @@ impl Contender {
     }
 }
 
-/// Where the programs are and what they need.
+/// Paths and settings needed to start schedulers.
 pub(crate) struct Contenders<'a> {
-    /// Program of upstream's scheduler.
+    /// Path of kube-scheduler.
     pub(crate) kube: PathBuf,
-    /// Program of ours.
+    /// Path of Jindou.
     pub(crate) jindou: PathBuf,
-    /// Credentials for both.
+    /// Kubeconfig for both.
     pub(crate) kubeconfig: PathBuf,
-    /// For their configuration and logs.
+    /// Folder for configuration and logs.
     pub(crate) folder: PathBuf,
-    /// The core that they have for themselves, if they have one.
+    /// The core reserved for schedulers, if there is one.
     pub(crate) cores: Option<&'a Cores>,
 }
 
-/// A scheduler that runs. It ends when it is dropped.
+/// A running scheduler, which ends when this is dropped.
 pub(crate) struct Process {
-    /// Who it is.
+    /// Identity of the process.
     pub(crate) identity: ProcessIdentity,
     contender: Contender,
     child: Child,
@@ -60,7 +61,7 @@ pub(crate) struct Process {
 }
 
 impl Contenders<'_> {
-    /// Starts one. Both get the same file.
+    /// Starts a scheduler. Both get the same configuration file.
     pub(crate) fn start(&self, contender: Contender) -> Result<Process> {
         let config = self.folder.join("scheduler.yaml");
         write_private(&config, &configuration(&self.kubeconfig))?;
@@ -71,7 +72,7 @@ impl Contenders<'_> {
                 for flag in ["authentication", "authorization"] {
                     command.arg(format!("--{flag}-kubeconfig={}", self.kubeconfig.display()));
                 }
-                // It writes a certificate there.
+                // It writes its serving certificate to this folder.
                 command.arg("--cert-dir").arg(self.folder.join("kube-scheduler"));
                 command
             }
@@ -100,14 +101,14 @@ impl Contenders<'_> {
     }
 }
 
-/// The same for both, and all else as it is by default.
+/// Returns the configuration file of both schedulers, with defaults for all other fields.
 fn configuration(kubeconfig: &Path) -> String {
     // JSON is YAML.
     let config = json!({
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
         "clientConnection": {"kubeconfig": kubeconfig, "qps": QPS, "burst": BURST},
-        // One at a time runs, and waiting for a lease is not what is measured.
+        // Only one scheduler runs at a time, and acquiring a lease would add to its times.
         "leaderElection": {"leaderElect": false},
         "enableProfiling": false,
     });
@@ -115,7 +116,7 @@ fn configuration(kubeconfig: &Path) -> String {
 }
 
 impl Process {
-    /// Fails when it has ended by itself.
+    /// Fails if the process has exited.
     pub(crate) fn check(&mut self) -> Result<()> {
         match self.child.try_wait()? {
             Some(status) => {
@@ -125,12 +126,12 @@ impl Process {
         }
     }
 
-    /// The end of what it logged.
+    /// Returns the last lines of its log.
     pub(crate) fn tail(&self) -> String {
         tail(&self.log)
     }
 
-    /// Seconds of processor time that it has used.
+    /// Returns the CPU seconds that it has used.
     pub(crate) fn cpu_seconds(&self) -> Result<f64> {
         self.identity.cpu_seconds().with_context(|| format!("{} ended", self.contender.name()))
     }
@@ -138,7 +139,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Asked first, then killed; the number is its own until it is waited for.
+        // SIGTERM first, then SIGKILL. The process id stays valid until it is waited for.
         if self.identity.end().is_err() {
             let _ = self.child.kill();
         }

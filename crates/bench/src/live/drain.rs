@@ -1,4 +1,4 @@
-//! One contender drains one workload: what it costs, and how long pods wait.
+//! Measures one contender draining one workload: CPU time, rate, memory, and latency of arriving pods.
 
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
@@ -9,43 +9,44 @@ use cli::output::complain;
 
 use super::contender::{Contender, Contenders, Process};
 use super::place::Place;
-use super::report::{Run, percentile};
-use super::stage::{Made, Stage, tell};
+use super::report::Run;
+use super::stage::{PodObject, Stage, report_violations};
+use crate::statistics::percentile;
 use crate::workers::for_each_concurrent;
 
-/// How long nothing may happen before a scheduler is given up.
+/// Time without a bind after which a scheduler has failed.
 const STALL_MAX: Duration = Duration::from_mins(1);
 
-/// How often a process is looked at.
-const LOOK: Duration = Duration::from_millis(250);
+/// Interval at which a process is polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// A process rests when it used less than this share of a core for a second.
-const REST_SHARE: f64 = 0.03;
+/// A process is idle if it used less than this share of a core for a second.
+const IDLE_SHARE: f64 = 0.03;
 
-/// How long it may take to come to rest; what it does after that is not its work but its habit.
-const REST_MAX: Duration = Duration::from_secs(30);
+/// Time limit for a process to become idle; later CPU time is not attributed to the workload.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Share of the baseline's capacity at which pods arrive one by one.
+/// Rate at which pods arrive one by one, as a share of the baseline's rate.
 const ARRIVAL_SHARE: f64 = 0.6;
 
-/// Creations under way at once; an arrival beyond that would be late anyway.
+/// Creations in flight, more than an API server needs for the rate of arrivals.
 const ARRIVALS_AT_ONCE: usize = 200;
 
-/// Drains again and again.
+/// Runs drains of one workload.
 pub(super) struct Drain<'a> {
     place: &'a Place,
     contenders: &'a Contenders<'a>,
     stage: &'a Stage,
     arrival_seconds: u64,
-    /// Pods that arrive in a second, by what the first contender was able to do.
+    /// Arrivals per second, set by the first contender's rate.
     arrivals_per_second: Option<f64>,
 }
 
-/// Latency of pods that arrived one by one, in milliseconds and sorted.
+/// Latencies of pods that arrived one by one, in milliseconds, sorted.
 struct Latency(Vec<f64>);
 
 impl<'a> Drain<'a> {
-    /// Nothing is started yet.
+    /// Starts nothing yet.
     pub(super) fn new(
         place: &'a Place,
         contenders: &'a Contenders<'a>,
@@ -55,27 +56,27 @@ impl<'a> Drain<'a> {
         Self { place, contenders, stage, arrival_seconds, arrivals_per_second: None }
     }
 
-    /// Makes the pods, starts a contender, and measures until it rests.
+    /// Creates the pods, starts a contender, and measures until it is idle.
     pub(super) async fn run(&mut self, contender: Contender) -> Result<Run> {
         let (stage, requests) = (self.stage, &self.stage.requests);
-        stage.make_pods().await?;
+        stage.create_pods().await?;
         let pods = stage.pods();
-        let (binds_before, events_before) = stage.written().await?;
-        let before = self.place.usage(requests).await?;
+        let (binds_before, events_before) = stage.binds_and_events().await?;
+        let before = self.place.cpu_use(requests).await?;
         let began = Instant::now();
         let mut process = self.contenders.start(contender)?;
         self.place.adopt(contender.name(), &process.identity)?;
         wait_for(stage, &mut process, 1).await?;
-        let (first_cpu, first) = (process.cpu_seconds()?, self.place.usage(requests).await?);
+        let (first_cpu, first) = (process.cpu_seconds()?, self.place.cpu_use(requests).await?);
         wait_for(stage, &mut process, pods).await?;
-        let (last_cpu, last) = (process.cpu_seconds()?, self.place.usage(requests).await?);
-        let cpu = rest(&mut process).await?;
-        let after = self.place.usage(requests).await?;
+        let (last_cpu, last) = (process.cpu_seconds()?, self.place.cpu_use(requests).await?);
+        let cpu = wait_until_idle(&mut process).await?;
+        let after = self.place.cpu_use(requests).await?;
         let rss = process.identity.memory_bytes_max().unwrap_or(0);
 
         let seen = stage.observer.take();
         let Some((first_seen, last_seen)) = seen.span else { bail!("no pod was seen on a node") };
-        let (binds, events) = stage.written().await?;
+        let (binds, events) = stage.binds_and_events().await?;
         let mut violations = stage.violations().await?;
         violations += bound_twice(&seen.moved, binds - binds_before, pods);
         stage.delete_pods().await?;
@@ -108,7 +109,7 @@ impl<'a> Drain<'a> {
         })
     }
 
-    /// Lets pods arrive at a fixed rate and measures how long each waits to be bound.
+    /// Creates pods at a fixed rate and measures the latency from the time at which each was due to its bind.
     async fn arrive(
         &self,
         process: &mut Process,
@@ -121,8 +122,8 @@ impl<'a> Drain<'a> {
             return Ok(None);
         }
         let pods = &stage.measured()[..stage.pods().min(wanted)];
-        // What was deleted is known by then.
-        rest(process).await?;
+        // By then the scheduler has processed the deletions.
+        wait_until_idle(process).await?;
         stage.observer.take();
         let created = RefCell::new(Vec::with_capacity(pods.len()));
         let began = Instant::now();
@@ -153,15 +154,15 @@ impl<'a> Drain<'a> {
     }
 }
 
-async fn create(stage: &Stage, made: &Made) -> Result<String> {
-    stage.requests.create(&pods_path(&made.namespace), &made.object).await
+async fn create(stage: &Stage, pod: &PodObject) -> Result<String> {
+    stage.requests.create(&pods_path(&pod.namespace), &pod.object).await
 }
 
-/// Waits until so many pods are bound, as long as some are.
+/// Waits until `pods` pods are bound; fails if no bind is seen for [`STALL_MAX`].
 async fn wait_for(stage: &Stage, process: &mut Process, pods: usize) -> Result<()> {
     let mut progress = (stage.observer.count(), Instant::now());
     loop {
-        if tokio::time::timeout(LOOK, stage.observer.wait(pods)).await.is_ok() {
+        if tokio::time::timeout(POLL_INTERVAL, stage.observer.wait(pods)).await.is_ok() {
             return Ok(());
         }
         process.check()?;
@@ -179,29 +180,29 @@ async fn wait_for(stage: &Stage, process: &mut Process, pods: usize) -> Result<(
     }
 }
 
-/// Waits until a process does nothing any more, and returns the seconds that it used until then.
-async fn rest(process: &mut Process) -> Result<f64> {
-    let deadline = Instant::now() + REST_MAX;
+/// Waits until a process is idle, and returns the CPU seconds that it used until then.
+async fn wait_until_idle(process: &mut Process) -> Result<f64> {
+    let deadline = Instant::now() + IDLE_TIMEOUT;
     let mut used = process.cpu_seconds()?;
     while Instant::now() < deadline {
         tokio::time::sleep(Duration::from_secs(1)).await;
         process.check()?;
         let now = process.cpu_seconds()?;
-        if now - used < REST_SHARE {
+        if now - used < IDLE_SHARE {
             return Ok(now);
         }
         used = now;
     }
-    complain("warning: the scheduler does not come to rest");
+    complain("warning: the scheduler does not become idle");
     Ok(used)
 }
 
-/// How many binds there were too many, and tells of pods that moved.
+/// Returns the number of pods that moved plus that of surplus binds, and reports them.
 fn bound_twice(moved: &[String], binds: u64, pods: usize) -> usize {
-    tell(moved);
+    report_violations(moved);
     let surplus = binds.saturating_sub(pods as u64) as usize;
     if surplus > 0 {
-        tell(&[format!("{pods} pods were bound {binds} times")]);
+        report_violations(&[format!("{pods} pods were bound {binds} times")]);
     }
     moved.len() + surplus
 }

@@ -1,4 +1,4 @@
-//! Engine objects of a workload as the Kubernetes objects that they were lowered from.
+//! Converts engine objects of a workload to Kubernetes objects: the inverse of lowering.
 
 use anyhow::{Result, bail};
 use engine::object::{
@@ -7,12 +7,12 @@ use engine::object::{
 };
 use serde_json::{Map, Value, json};
 
-/// A namespace with labels.
+/// Returns a namespace with labels.
 pub(super) fn namespace(name: &str, labels: &Labels) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": pairs(labels)}})
 }
 
-/// A node that is ready.
+/// Returns a ready node.
 pub(super) fn node(node: &Node) -> Value {
     let taints = node.taints.iter().map(
         |taint| json!({"key": &*taint.key, "value": &*taint.value, "effect": effect(taint.effect)}),
@@ -26,13 +26,13 @@ pub(super) fn node(node: &Node) -> Value {
         "status": {
             "capacity": allocatable, "allocatable": allocatable,
             "conditions": [{
-                "type": "Ready", "status": "True", "reason": "Bench", "message": "made to be measured",
+                "type": "Ready", "status": "True", "reason": "Bench", "message": "created by jindou-bench",
             }],
         },
     })
 }
 
-/// A pod; fails with what a control plane alone cannot give it.
+/// Returns a pod; fails if it needs something that a control plane without controllers does not provide.
 pub(super) fn pod(pod: &Pod) -> Result<Value> {
     let spec = &pod.spec;
     for (is_used, what) in [
@@ -44,7 +44,7 @@ pub(super) fn pod(pod: &Pod) -> Result<Value> {
         (spec.owner.is_some(), "pods of a controller"),
     ] {
         if is_used {
-            bail!("it needs {what}, which are not made live");
+            bail!("it needs {what}, which live benchmarks do not create");
         }
     }
     let terms = |terms: &[PodTerm]| terms.iter().map(pod_term).collect::<Vec<_>>();
@@ -177,7 +177,7 @@ fn spread(constraint: &SpreadConstraint) -> Value {
         "nodeAffinityPolicy": policy(constraint.honor_affinity),
         "nodeTaintsPolicy": policy(constraint.honor_taints),
     });
-    // The API server takes it only beside DoNotSchedule.
+    // Valid only with DoNotSchedule.
     if constraint.min_domains > 1 {
         value["minDomains"] = constraint.min_domains.into();
     }
@@ -190,7 +190,7 @@ mod tests {
     use crate::families::FAMILIES;
 
     #[test]
-    fn what_is_made_live_lowers_to_what_is_decided_in_process() {
+    fn manifests_lower_to_the_objects_that_they_were_made_from() {
         let mut families = 0;
         for family in FAMILIES {
             let work = (family.work)(10);
@@ -203,14 +203,17 @@ mod tests {
                 let (lowered, problems) = api::lower::pod(value);
                 assert_eq!(problems, [], "{}", family.name);
                 let mut lowered = lowered.unwrap();
-                // The API server gives these.
+                // The API server sets these.
                 lowered.uid = pod.uid.clone();
                 lowered.resource_version = pod.resource_version;
                 assert_eq!(&lowered, pod, "{}", family.name);
             }
             for node in work.nodes {
                 let mut lowered = api::lower::node(&super::node(&node)).0.unwrap();
-                assert_ne!(lowered.conditions, node.conditions, "kubelets say that they are ready");
+                assert_ne!(
+                    lowered.conditions, node.conditions,
+                    "a manifest has the condition Ready"
+                );
                 lowered.conditions = node.conditions;
                 assert_eq!(lowered, node, "{}", family.name);
             }
@@ -219,10 +222,10 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_made_is_named() {
+    fn a_pod_that_live_benchmarks_cannot_create_is_rejected() {
         let family = FAMILIES.iter().find(|family| family.name == "SchedulingCSIPVs").unwrap();
         let mut work = (family.work)(10);
-        let told = super::pod(&work.measured.next().unwrap()).unwrap_err().to_string();
-        assert_eq!(told, "it needs volumes, which are not made live");
+        let error = super::pod(&work.measured.next().unwrap()).unwrap_err().to_string();
+        assert_eq!(error, "it needs volumes, which live benchmarks do not create");
     }
 }

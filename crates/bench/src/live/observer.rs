@@ -1,4 +1,4 @@
-//! Sees pods come to their nodes, and when.
+//! Watches pods and records when each was bound.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,31 +13,31 @@ use serde::Deserialize;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// Pods that are on a node: the first sight of one is that of its bind.
+/// Path of pods with a node, for which a watch sends ADDED when a pod is bound.
 const BOUND: &str = "/api/v1/pods?fieldSelector=spec.nodeName!%3D";
 
-/// How long to wait before a watch that ended is started again.
+/// Delay before a watch that ended is started again.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Watches until it is dropped.
+/// A watch of bound pods, which ends when this is dropped.
 pub(crate) struct Observer {
     seen: Arc<Mutex<Seen>>,
     count: Arc<watch::Sender<usize>>,
     task: JoinHandle<()>,
 }
 
-/// What was seen since the last time that somebody took it.
+/// Binds seen since the last [`Observer::take`].
 #[derive(Default)]
 pub(crate) struct Seen {
-    /// By uid, the node of each pod and when it was first seen there.
+    /// Node of each pod and the time at which it was first seen there, by uid.
     pub(crate) bound: HashMap<String, (String, Instant)>,
-    /// When the first and the last of them were seen.
+    /// Times of the first and the last bind.
     pub(crate) span: Option<(Instant, Instant)>,
     /// Pods that were seen on a second node.
     pub(crate) moved: Vec<String>,
 }
 
-/// A pod, as far as it is looked at.
+/// The fields of a pod that are read.
 #[derive(Clone, Deserialize)]
 struct Pod {
     metadata: Metadata,
@@ -73,7 +73,7 @@ struct Version {
 }
 
 impl Observer {
-    /// Starts to watch. Pods that are bound already do not count.
+    /// Starts the watch. Pods that are bound already are not counted.
     pub(crate) async fn start(requests: ApiClient) -> Result<Self> {
         let seen = Arc::new(Mutex::new(Seen::default()));
         let count = Arc::new(watch::Sender::new(0));
@@ -83,18 +83,18 @@ impl Observer {
         Ok(Self { seen, count, task })
     }
 
-    /// Waits until this many pods were seen on a node.
+    /// Waits until this many pods were seen bound.
     pub(crate) async fn wait(&self, pods: usize) -> Result<()> {
         let reached = self.count.subscribe().wait_for(|count| *count >= pods).await.map(|_| ());
         reached.context("the watch of pods ended")
     }
 
-    /// How many pods were seen on a node.
+    /// Returns the number of pods seen bound.
     pub(crate) fn count(&self) -> usize {
         *self.count.borrow()
     }
 
-    /// What was seen; from now on nothing was.
+    /// Returns the binds seen and resets the count.
     pub(crate) fn take(&self) -> Seen {
         self.count.send_replace(0);
         std::mem::take(&mut *lock(&self.seen))
@@ -107,7 +107,7 @@ impl Drop for Observer {
     }
 }
 
-/// The version of the cluster as it is now.
+/// Returns the current resource version.
 async fn newest(requests: &ApiClient) -> Result<String> {
     let list = requests.get_text(&format!("{BOUND}&limit=1")).await?;
     Ok(serde_json::from_str::<List>(&list)?.metadata.resource_version)
@@ -153,7 +153,7 @@ async fn watch_once(
             WatchEvent::Deleted(pod) => *version = pod.metadata.resource_version,
             WatchEvent::Bookmark(mark) => *version = mark.metadata.resource_version,
             WatchEvent::Error(status) => {
-                // What happened meanwhile is lost, and who waits for it is told by the clock.
+                // Binds since then are missed; a caller that waits for them fails by its own timeout.
                 *version = newest(requests).await?;
                 anyhow::bail!("{}", status.message);
             }
@@ -182,4 +182,33 @@ impl Seen {
 
 fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
     seen.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn pod(uid: &str, node: &str) -> Pod {
+        let value = json!({
+            "metadata": {"uid": uid, "name": uid, "resourceVersion": "1"}, "spec": {"nodeName": node},
+        });
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn the_first_sight_of_a_pod_is_its_bind_and_another_node_is_a_move() {
+        let (first, second) = (Instant::now(), Instant::now() + PAUSE);
+        let mut seen = Seen::default();
+        assert_eq!(seen.add(pod("a", "n1"), first), 1);
+        assert_eq!(seen.add(pod("b", "n1"), second), 2);
+        // A watch that is started again shows pods a second time.
+        assert_eq!(seen.add(pod("a", "n1"), second), 2);
+        assert_eq!(seen.bound["a"], ("n1".to_owned(), first));
+        assert_eq!(seen.span, Some((first, second)));
+        assert!(seen.moved.is_empty());
+        seen.compare(&pod("a", "n2"));
+        assert_eq!(seen.moved, ["a was on n1 and is on n2"]);
+    }
 }

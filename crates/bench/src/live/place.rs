@@ -1,4 +1,4 @@
-//! The control plane that schedulers are measured on: one of our own, or one that runs already.
+//! The control plane that schedulers are measured on: one started here, or a running one.
 
 use std::path::{Path, PathBuf};
 
@@ -14,31 +14,32 @@ use crate::server::Server;
 
 /// A control plane.
 pub(super) struct Place {
-    /// Access as an administrator.
+    /// Kubeconfig of an administrator.
     pub(super) kubeconfig: PathBuf,
-    /// Access for schedulers.
+    /// Kubeconfig of the schedulers.
     pub(super) scheduler_kubeconfig: PathBuf,
     /// Folder of upstream's programs.
     pub(super) bin: PathBuf,
-    /// What is known of it, if it runs on this machine and was started by us.
+    /// Its description, if `controlplane` started it on this machine.
     plane: Option<ControlPlane>,
-    /// Ends it, if it is our own.
+    /// The handle that stops it, if it was started here.
     running: Option<RunningControlPlane>,
-    /// The sandbox, if it is one.
+    /// The sandbox, if it is the API server.
     sandbox: Option<Server>,
 }
 
-/// Seconds of processor time used so far.
+/// CPU seconds used so far.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Usage {
-    /// By the API server.
+pub(super) struct CpuUse {
+    /// CPU seconds of the API server.
     pub(super) apiserver: f64,
-    /// By all but the scheduler: API server, store, controllers and this process, as far as they can be seen.
+    /// CPU seconds of all processes but the scheduler (API server, etcd, controllers, this process), as far as they run
+    /// on this machine.
     pub(super) outside: f64,
 }
 
 impl Place {
-    /// Starts one without controllers: nodes are what they are made as, and nothing else uses the API server.
+    /// Starts a control plane without controllers, so that nodes stay as created and nothing else uses the API server.
     pub(super) async fn start() -> Result<Self> {
         complain("starting a control plane …");
         let options = StartOptions {
@@ -73,13 +74,13 @@ impl Place {
         })
     }
 
-    /// Uses one that runs.
+    /// Uses a running control plane.
     pub(super) async fn of(kubeconfig: &Path) -> Result<Self> {
         if !kubeconfig.exists() {
             bail!("there is no kubeconfig {}", kubeconfig.display());
         }
         let kubeconfig = std::path::absolute(kubeconfig)?;
-        // One of `cargo xtask controlplane` tells more beside it.
+        // `cargo xtask controlplane` writes a description beside the kubeconfig.
         let plane = kubeconfig.parent().map(ControlPlane::load).transpose()?.flatten();
         let plane = plane.filter(ControlPlane::is_up);
         let bin = tokio::task::spawn_blocking(controlplane::build_programs).await??;
@@ -94,12 +95,13 @@ impl Place {
         })
     }
 
-    /// Whether it goes away with this process.
+    /// Returns `true` if it was started here and ends with this process.
     pub(super) fn is_own(&self) -> bool {
         self.running.is_some() || self.sandbox.is_some()
     }
 
-    /// Ends a process with this one, even if this one is killed: the next start of a control plane then ends it.
+    /// Records a process with the control plane, so that it is ended even if this process is killed: the next start of a
+    /// control plane ends recorded processes.
     pub(super) fn adopt(&self, name: &str, identity: &ProcessIdentity) -> Result<()> {
         let own = self.plane.as_ref().filter(|_| self.is_own());
         if let Some(plane) = own {
@@ -108,34 +110,34 @@ impl Place {
         Ok(())
     }
 
-    /// What has been used until now.
-    pub(super) async fn usage(&self, requests: &ApiClient) -> Result<Usage> {
+    /// Returns the CPU seconds used so far.
+    pub(super) async fn cpu_use(&self, requests: &ApiClient) -> Result<CpuUse> {
         let own = ProcessIdentity::own()?
             .cpu_seconds()
             .context("cannot read the time of this process")?;
         if let Some(sandbox) = &self.sandbox {
             let apiserver = sandbox.identity.cpu_seconds().context("the sandbox ended")?;
-            return Ok(Usage { apiserver, outside: apiserver + own });
+            return Ok(CpuUse { apiserver, outside: apiserver + own });
         }
         let Some(plane) = &self.plane else {
             let text = requests.get_text("/metrics").await?;
             let apiserver = metrics::sum(&text, "process_cpu_seconds_total", &[]);
-            return Ok(Usage { apiserver, outside: apiserver + own });
+            return Ok(CpuUse { apiserver, outside: apiserver + own });
         };
-        let mut usage = Usage { apiserver: 0.0, outside: own };
+        let mut used = CpuUse { apiserver: 0.0, outside: own };
         for (name, identity) in &plane.processes {
             let seconds = identity
                 .cpu_seconds()
                 .with_context(|| format!("{name} of {} ended", plane.name))?;
-            usage.outside += seconds;
+            used.outside += seconds;
             if name == "kube-apiserver" {
-                usage.apiserver += seconds;
+                used.apiserver += seconds;
             }
         }
-        Ok(usage)
+        Ok(used)
     }
 
-    /// Ends it if it is our own.
+    /// Stops it if it was started here.
     pub(super) async fn stop(self) -> Result<()> {
         match self.running {
             Some(running) => Ok(tokio::task::spawn_blocking(move || running.stop()).await??),

@@ -1,9 +1,10 @@
-//! The figures as a picture.
+//! A bar chart of the results, as SVG.
 
 use std::fmt::Write as _;
 
 use super::contender::Contender;
-use super::report::{Run, median};
+use super::report::Run;
+use crate::statistics::median;
 
 const WIDTH: f64 = 860.0;
 const MARGIN: f64 = 24.0;
@@ -45,7 +46,7 @@ const PANELS: [Panel; 4] = [
     },
 ];
 
-/// Draws the medians of the runs that count.
+/// Returns an SVG image of the medians of the counted runs.
 pub(super) fn plot(runs: &[Run]) -> String {
     let mut families: Vec<&str> = runs.iter().map(|run| run.family).collect();
     families.dedup();
@@ -91,7 +92,7 @@ fn draw(svg: &mut String, panel: &Panel, top: f64, families: &[&str], runs: &[Ru
     let all = families.iter().flat_map(|family| SCHEDULERS.map(|(who, _)| value(family, who)));
     let all: Vec<f64> = all.flatten().collect();
     let most = all.iter().copied().fold(f64::MIN, f64::max);
-    // A bar of the least value is still seen.
+    // Half of the lowest value is the origin, so that its bar is visible.
     let least = all.iter().copied().fold(f64::MAX, f64::min) / 2.0;
     let base = top + 36.0 + BARS_HEIGHT;
     let _ = writeln!(
@@ -119,7 +120,7 @@ fn draw(svg: &mut String, panel: &Panel, top: f64, families: &[&str], runs: &[Ru
     }
 }
 
-/// Names of families are ours and hold nothing that must be escaped.
+/// Writes a text without escaping, since names of families need none.
 fn text(svg: &mut String, (x, y): (f64, f64), size: &str, content: &str) {
     let _ = writeln!(
         svg,
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_has_no_panel() {
+    fn a_quantity_that_was_not_measured_has_no_panel() {
         let mut runs = example();
         assert!(plot(&runs).contains("p99"));
         for run in &mut runs {
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_measured_is_an_empty_picture() {
+    fn no_runs_give_an_empty_image() {
         let svg = plot(&[]);
         assert!(svg.ends_with("</svg>\n") && !svg.contains("NaN"), "{svg}");
     }

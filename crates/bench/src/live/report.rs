@@ -1,123 +1,108 @@
-//! What was measured, and what follows from it.
+//! Results of runs, and the ratios computed from them.
 
 use cli::output::columns;
 use serde::Serialize;
 
 use super::contender::Contender;
+use crate::statistics::median;
 
-/// The most that the baseline's runs may differ, as a share of their median, for figures to count.
+/// Maximum spread of the baseline's runs, as a share of their median, for figures to be valid.
 const SPREAD_MAX: f64 = 0.15;
 
-/// How finely the system counts processor time.
+/// Resolution of the kernel's CPU time, in seconds.
 const TICK_S: f64 = 0.01;
 
-/// How far the numbers of events may be apart for both to have done the same work.
+/// Maximum difference of the numbers of events, as a share, for both schedulers to have done the same work.
 const EVENTS_SHARE_MAX: f64 = 0.05;
 
-/// One scheduler that drained one workload once.
+/// The results of one scheduler that drained one workload once.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Run {
     /// Family of the workload.
     pub(super) family: &'static str,
-    /// How many nodes there were.
+    /// Number of nodes.
     pub(super) nodes: usize,
-    /// How many pods were measured.
+    /// Number of pods measured.
     pub(super) pods: usize,
-    /// Who was measured.
+    /// The scheduler.
     pub(super) scheduler: Contender,
-    /// Which pair of runs this belongs to, from one.
+    /// Round, from 1; each has one run of each scheduler.
     pub(super) round: usize,
-    /// Whether it enters the ratios; the first pair warms up.
+    /// `true` if the run enters the ratios; the first round warms up.
     pub(super) counted: bool,
-    /// Processor seconds of the scheduler for 1,000 pods, from its start until it came to rest.
+    /// CPU seconds of the scheduler per 1,000 pods, from its start until it was idle.
     pub(super) cpu_s_per_1000: f64,
-    /// Pods bound in a second, from the first bind to the last.
+    /// Pods bound per second, from the first bind to the last.
     pub(super) pods_per_second: f64,
-    /// Median milliseconds from the creation of a pod to its bind, when pods arrive one by one.
+    /// Median milliseconds from the creation of a pod to its bind, with pods arriving one by one.
     pub(super) p50_ms: Option<f64>,
-    /// 99th percentile of it.
+    /// 99th percentile of this latency.
     pub(super) p99_ms: Option<f64>,
-    /// Pods that arrived in a second then.
+    /// Arrivals per second in that part.
     pub(super) arrivals_per_second: Option<f64>,
-    /// Most memory that the scheduler had.
+    /// Peak resident memory of the scheduler, in megabytes.
     pub(super) rss_mb: f64,
-    /// Processor seconds of the API server, over the same time as the scheduler's.
+    /// CPU seconds of the API server, over the same time as the scheduler's.
     pub(super) apiserver_cpu_s: f64,
     /// Seconds from the start of the process to the first bind.
     pub(super) first_bind_s: f64,
     /// Seconds from the first bind to the last.
     pub(super) drain_s: f64,
-    /// Processor seconds of the scheduler for 1,000 pods between these.
+    /// CPU seconds of the scheduler per 1,000 pods, from the first bind to the last.
     pub(super) drain_cpu_s_per_1000: f64,
-    /// Processor seconds of all others for 1,000 pods between these.
+    /// CPU seconds of all other processes per 1,000 pods, from the first bind to the last.
     pub(super) outside_cpu_s_per_1000: f64,
     /// Events that the scheduler wrote.
     pub(super) events: u64,
-    /// Placements that break a rule, and pods that were bound twice.
+    /// Wrong placements, and pods that were bound twice.
     pub(super) violations: usize,
 }
 
-/// What all runs of a family say; each ratio is Jindou's over kube-scheduler's.
+/// The results of all counted runs of a family; each ratio is Jindou's value divided by kube-scheduler's.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Closing {
+pub(super) struct Summary {
     /// Family of the workload.
     pub(super) family: &'static str,
-    /// Whether schedulers had a core of their own.
+    /// `true` if schedulers had a core of their own.
     pub(super) pinned: bool,
-    /// Median ratio of processor time.
+    /// Median ratio of CPU time.
     pub(super) cpu_ratio: f64,
-    /// The pair in which it was worst.
+    /// Highest ratio of CPU time in a round.
     pub(super) cpu_ratio_worst: f64,
-    /// Median ratio of processor time from the first bind to the last: without the start, which is
-    /// paid once and not for each pod.
+    /// Median ratio of CPU time from the first bind to the last, without the cost of the start, which does not depend on
+    /// the number of pods.
     pub(super) drain_cpu_ratio: f64,
-    /// Median ratio of pods bound in a second.
+    /// Median ratio of pods bound per second.
     pub(super) drain_ratio: f64,
-    /// The pair in which it was worst.
+    /// Lowest ratio of pods bound per second in a round.
     pub(super) drain_ratio_worst: f64,
-    /// The most that the ratio could be if all cores are busy: (S+B)/(S+C), where B is the processor
-    /// time of kube-scheduler, C Jindou's and S that of all others, as it was beside each of them.
-    /// If schedulers have a core of their own, the busier side counts: max(S,B)/max(S,C), with S
-    /// shared by all other cores.
+    /// Upper bound of `drain_ratio` if all cores are busy: (S+B)/(S+C), where B is the CPU time of kube-scheduler, C
+    /// that of Jindou and S that of all other processes, measured in the run of each. If schedulers have a core of their
+    /// own: max(S,B)/max(S,C), with S divided by the number of other cores.
     pub(super) bound: f64,
-    /// How much of it was reached.
+    /// `drain_ratio` divided by `bound`.
     pub(super) fraction_of_bound: f64,
-    /// Median ratio of the memory.
+    /// Median ratio of peak memory.
     pub(super) rss_ratio: f64,
-    /// Median ratio of the 99th percentile from creation to bind.
+    /// Median ratio of the 99th percentile of latency.
     pub(super) p99_ratio: Option<f64>,
-    /// Binds in a second when nobody decides anything: the limit of this API server.
+    /// Binds per second without a scheduler: the limit of this API server.
     pub(super) raw_binds_per_second: f64,
-    /// How far the runs of kube-scheduler are apart, as a share of their median.
+    /// Difference between kube-scheduler's fastest and slowest drain, as a share of their median.
     pub(super) baseline_spread: f64,
-    /// Whether the figures count: the baseline ran more than once and was steady, both did the
-    /// same work, and nothing was violated.
+    /// `true` if the baseline ran more than once with a small spread, both did the same work, and no placement is wrong.
     pub(super) valid: bool,
-    /// Why they do not count.
+    /// Why the figures are not valid.
     #[serde(skip)]
     pub(super) doubt: Option<String>,
 }
 
-/// The value at a share of all, by nearest rank. They must be sorted.
-pub(crate) fn percentile(sorted: &[f64], share: f64) -> Option<f64> {
-    let rank = (sorted.len() as f64 * share).ceil() as usize;
-    sorted.get(rank.saturating_sub(1)).copied()
-}
-
-/// The middle of some values, or the mean of the two in the middle.
-pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
-    let mut values: Vec<f64> = values.into_iter().collect();
-    values.sort_by(f64::total_cmp);
-    let (low, high) = (values.len().checked_sub(1)? / 2, values.len() / 2);
-    Some(f64::midpoint(values[low], values[high]))
-}
-
-/// What the runs of one family say; nothing when no pair of them counts.
-pub(super) fn close(
+/// Summarises the runs of one family. Returns `None` if no round is counted.
+pub(super) fn summarise(
     runs: &[Run],
     raw_binds_per_second: f64,
     cores_of_others: Option<usize>,
-) -> Option<Closing> {
+) -> Option<Summary> {
     let of = |scheduler| runs.iter().filter(move |run| run.counted && run.scheduler == scheduler);
     let kube: Vec<&Run> = of(Contender::KubeScheduler).collect();
     let jindou: Vec<&Run> = of(Contender::Jindou).collect();
@@ -151,14 +136,14 @@ pub(super) fn close(
     } else if !same_work {
         Some(format!("{written} events were written where kube-scheduler wrote {expected}"))
     } else if kube.len() < 2 {
-        Some("at least two pairs of runs must count; use --rounds 3".to_owned())
+        Some("at least two rounds must be counted; use --rounds 3".to_owned())
     } else {
         let percent = spread * 100.0;
         (spread > SPREAD_MAX).then(|| {
             format!("the runs of kube-scheduler differ by {percent:.0} %; use a quiet machine")
         })
     };
-    Some(Closing {
+    Some(Summary {
         family: runs.first()?.family,
         pinned: cores_of_others.is_some(),
         cpu_ratio: median(cpu.iter().copied())?,
@@ -177,7 +162,7 @@ pub(super) fn close(
     })
 }
 
-/// The runs for people.
+/// Returns a table with a row per run.
 pub(super) fn runs_table(runs: &[Run]) -> String {
     let head = [
         "FAMILY",
@@ -212,12 +197,12 @@ pub(super) fn runs_table(runs: &[Run]) -> String {
         ]);
     }
     let note =
-        if runs.iter().all(|run| run.counted) { "" } else { "* warms up, and does not count\n" };
+        if runs.iter().all(|run| run.counted) { "" } else { "* warms up and is not counted\n" };
     columns(&rows) + note
 }
 
-/// The conclusions for people.
-pub(super) fn closings_table(closings: &[Closing]) -> String {
+/// Returns a table with a row per family.
+pub(super) fn summaries_table(summaries: &[Summary]) -> String {
     let head = [
         "JINDOU / KUBE-SCHEDULER",
         "CPU",
@@ -230,34 +215,34 @@ pub(super) fn closings_table(closings: &[Closing]) -> String {
         "RSS",
         "RAW BINDS/S",
         "SPREAD",
-        "COUNTS",
+        "VALID",
     ];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
-    for closing in closings {
+    for summary in summaries {
         rows.push(vec![
-            closing.family.to_owned(),
-            parts(closing.cpu_ratio),
-            parts(closing.cpu_ratio_worst),
-            parts(closing.drain_cpu_ratio),
-            format!("{:.2}x", closing.drain_ratio),
-            format!("{:.2}x", closing.bound),
-            format!("{:.0}%", closing.fraction_of_bound * 100.0),
-            closing.p99_ratio.map_or_else(|| "-".to_owned(), parts),
-            parts(closing.rss_ratio),
-            format!("{:.0}", closing.raw_binds_per_second),
-            format!("{:.0}%", closing.baseline_spread * 100.0),
-            if closing.valid { "yes" } else { "no" }.to_owned(),
+            summary.family.to_owned(),
+            parts(summary.cpu_ratio),
+            parts(summary.cpu_ratio_worst),
+            parts(summary.drain_cpu_ratio),
+            format!("{:.2}x", summary.drain_ratio),
+            format!("{:.2}x", summary.bound),
+            format!("{:.0}%", summary.fraction_of_bound * 100.0),
+            summary.p99_ratio.map_or_else(|| "-".to_owned(), parts),
+            parts(summary.rss_ratio),
+            format!("{:.0}", summary.raw_binds_per_second),
+            format!("{:.0}%", summary.baseline_spread * 100.0),
+            if summary.valid { "yes" } else { "no" }.to_owned(),
         ]);
     }
     columns(&rows)
 }
 
-/// What one tick of the clock is for 1,000 pods. A drain of few pods may end within it.
+/// Returns the resolution of CPU time per 1,000 pods, since a drain of few pods may take less than it.
 fn tick(run: &Run) -> f64 {
     TICK_S * 1000.0 / run.pods as f64
 }
 
-/// A ratio as people say it.
+/// Returns a ratio as text, with ratios below 1 as fractions such as `1/57.1`.
 fn parts(ratio: f64) -> String {
     if ratio < 1.0 { format!("1/{:.1}", 1.0 / ratio) } else { format!("{ratio:.2}x") }
 }
@@ -266,7 +251,7 @@ fn parts(ratio: f64) -> String {
 pub(super) mod tests {
     use super::*;
 
-    /// Runs of one family, as they could have been measured.
+    /// Returns runs of one family.
     pub(in crate::live) fn example() -> Vec<Run> {
         let run = |round, scheduler, cpu_s_per_1000, pods_per_second, rss_mb| Run {
             family: "SchedulingBasic",
@@ -300,58 +285,36 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn percentiles_are_values_that_occurred() {
-        let values: Vec<f64> = (1..=100).map(f64::from).collect();
-        for (share, expected) in [(0.5, 50.0), (0.99, 99.0), (1.0, 100.0), (0.0, 1.0)] {
-            assert_eq!(percentile(&values, share), Some(expected));
-        }
-        assert_eq!(percentile(&[7.0], 0.99), Some(7.0));
-        assert_eq!(percentile(&[], 0.5), None);
+    fn ratios_are_medians_over_rounds_without_the_first() {
+        let summary = summarise(&example(), 1480.0, None).unwrap();
+        assert!((summary.cpu_ratio - 0.0175).abs() < 1e-12);
+        assert!((summary.cpu_ratio_worst - 0.02).abs() < 1e-12);
+        assert_eq!((summary.drain_ratio, summary.rss_ratio), (4.0, 0.075));
+        assert!((summary.bound - f64::midpoint(4.0 / 1.06, 4.2 / 1.048)).abs() < 1e-12);
+        assert!((summary.baseline_spread - 10.0 / 305.0).abs() < 1e-12);
+        assert_eq!(summary.p99_ratio, Some(0.25));
+        assert!(summary.valid);
+        assert!(summarise(&example()[..2], 1480.0, None).is_none());
     }
 
     #[test]
-    fn medians_lie_in_the_middle() {
-        for (values, expected) in [
-            (vec![], None),
-            (vec![3.0], Some(3.0)),
-            (vec![4.0, 1.0], Some(2.5)),
-            (vec![9.0, 1.0, 2.0], Some(2.0)),
-        ] {
-            assert_eq!(median(values), expected);
-        }
-    }
-
-    #[test]
-    fn ratios_are_medians_of_pairs_and_the_first_pair_does_not_count() {
-        let closing = close(&example(), 1480.0, None).unwrap();
-        assert!((closing.cpu_ratio - 0.0175).abs() < 1e-12);
-        assert!((closing.cpu_ratio_worst - 0.02).abs() < 1e-12);
-        assert_eq!((closing.drain_ratio, closing.rss_ratio), (4.0, 0.075));
-        assert!((closing.bound - f64::midpoint(4.0 / 1.06, 4.2 / 1.048)).abs() < 1e-12);
-        assert!((closing.baseline_spread - 10.0 / 305.0).abs() < 1e-12);
-        assert_eq!(closing.p99_ratio, Some(0.25));
-        assert!(closing.valid);
-        assert!(close(&example()[..2], 1480.0, None).is_none());
-    }
-
-    #[test]
-    fn with_cores_of_their_own_the_busier_side_is_the_bound() {
+    fn with_a_core_of_their_own_the_busier_side_sets_the_bound() {
         // Kube-scheduler is busier than the others, and they are busier than Jindou.
-        let closing = close(&example(), 1480.0, Some(1)).unwrap();
-        assert!(closing.pinned);
-        assert!((closing.bound - 3.1).abs() < 1e-12);
-        let closing = close(&example(), 1480.0, Some(4)).unwrap();
-        assert!((closing.bound - 12.4).abs() < 1e-12);
+        let summary = summarise(&example(), 1480.0, Some(1)).unwrap();
+        assert!(summary.pinned);
+        assert!((summary.bound - 3.1).abs() < 1e-12);
+        let summary = summarise(&example(), 1480.0, Some(4)).unwrap();
+        assert!((summary.bound - 12.4).abs() < 1e-12);
     }
 
     #[test]
-    fn figures_that_do_not_count_say_why() {
+    fn invalid_figures_have_a_reason() {
         let doubt = |spoil: fn(&mut Vec<Run>)| {
             let mut runs = example();
             spoil(&mut runs);
-            let closing = close(&runs, 1.0, None).unwrap();
-            assert!(!closing.valid);
-            closing.doubt.unwrap()
+            let summary = summarise(&runs, 1.0, None).unwrap();
+            assert!(!summary.valid);
+            summary.doubt.unwrap()
         };
         assert_eq!(doubt(|runs| runs[1].violations = 1), "1 placements are wrong");
         assert_eq!(
@@ -364,22 +327,22 @@ pub(super) mod tests {
         );
         assert_eq!(
             doubt(|runs| runs.truncate(4)),
-            "at least two pairs of runs must count; use --rounds 3"
+            "at least two rounds must be counted; use --rounds 3"
         );
     }
 
     #[test]
-    fn tables_are_for_people() {
+    fn tables_have_a_row_per_run_and_per_family() {
         let runs = example();
-        let closings = [close(&runs, 1480.0, None).unwrap()];
-        insta::assert_snapshot!(format!("{}\n{}", runs_table(&runs), closings_table(&closings)));
+        let summaries = [summarise(&runs, 1480.0, None).unwrap()];
+        insta::assert_snapshot!(format!("{}\n{}", runs_table(&runs), summaries_table(&summaries)));
     }
 
     #[test]
-    fn programs_get_one_object_for_each_run_and_family() {
+    fn json_has_one_object_per_run_and_family() {
         let runs = example();
         let mut lines = vec![serde_json::to_string(&runs[3]).unwrap()];
-        lines.push(serde_json::to_string(&close(&runs, 1480.0, None)).unwrap());
+        lines.push(serde_json::to_string(&summarise(&runs, 1480.0, None)).unwrap());
         insta::assert_snapshot!(lines.join("\n"));
     }
 }

@@ -18,17 +18,16 @@ use crate::families::Family;
 use crate::workers::{WORKERS, for_each_concurrent};
 use crate::{metrics, placements};
 
-/// Binds under way at once when the API server's limit is looked for: a connection's worth.
+/// Binds in flight when the API server's limit is measured: as many as one connection allows.
 const BINDS_AT_ONCE: usize = 100;
 
-/// Pods that are bound for it.
+/// Maximum number of pods bound to measure this limit.
 const RAW_PODS_MAX: usize = 5000;
 
-/// How long the cluster may take to show what was made, and nodes to lose the taints that they are
-/// admitted with.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// Time limit for the watch to show created pods, and for nodes to have the workload's taints only.
+const SETUP_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Violations that are shown.
+/// Maximum number of violations printed.
 const SHOWN_MAX: usize = 5;
 
 /// A workload as Kubernetes objects.
@@ -36,45 +35,45 @@ pub(super) struct Work {
     family: &'static str,
     namespaces: Vec<(String, Value)>,
     nodes: Vec<Value>,
-    initial: Vec<Made>,
-    measured: Vec<Made>,
+    initial: Vec<PodObject>,
+    measured: Vec<PodObject>,
 }
 
-/// A pod that can be created.
-pub(super) struct Made {
+/// A pod as a Kubernetes object.
+pub(super) struct PodObject {
     /// Its namespace.
     pub(super) namespace: String,
     /// Its name.
     pub(super) name: String,
-    /// All of it.
+    /// The object.
     pub(super) object: Value,
 }
 
-/// Makes the objects of a family; fails if it has some that cannot be made live.
+/// Returns the objects of a family; fails if a control plane without controllers cannot provide some of them.
 pub(super) fn prepare(family: &'static Family, nodes: usize, pods: Option<usize>) -> Result<Work> {
     let work = (family.work)(nodes);
-    let refuse = |why: &str| anyhow::anyhow!("{} cannot be measured live: {why}", family.name);
+    let reject = |why: &str| anyhow::anyhow!("{} cannot be measured live: {why}", family.name);
     let mut namespaces: BTreeMap<String, Labels> = BTreeMap::new();
     for change in work.objects {
         match change {
             Change::Namespace(found) => {
                 namespaces.insert(found.name.to_string(), found.labels);
             }
-            _ => return Err(refuse("it needs more than nodes, pods and namespaces")),
+            _ => return Err(reject("it needs more than nodes, pods and namespaces")),
         }
     }
     let nodes: Vec<Value> = work.nodes.map(|node| manifest::node(&node)).collect();
-    let make = |pod: engine::object::Pod| -> Result<Made> {
-        let object = manifest::pod(&pod).map_err(|why| refuse(&why.to_string()))?;
-        Ok(Made { namespace: pod.namespace.to_string(), name: pod.name.to_string(), object })
+    let make = |pod: engine::object::Pod| -> Result<PodObject> {
+        let object = manifest::pod(&pod).map_err(|why| reject(&why.to_string()))?;
+        Ok(PodObject { namespace: pod.namespace.to_string(), name: pod.name.to_string(), object })
     };
-    // Those that are there before take turns on the nodes, which all families' constraints allow.
+    // Initial pods are assigned to the nodes in turn, which the constraints of all families allow.
     let names: Vec<String> = nodes.iter().map(|node| text(node, "name")).collect();
     let initial = work.initial.zip(names.iter().cycle()).map(|(mut pod, node)| {
         pod.node = (&**node).into();
         make(pod)
     });
-    // Those that wait stay there, so they come with those that were there before.
+    // Waiting pods exist in all runs, so they are created with the initial ones.
     let initial = initial.chain(work.waiting.map(make)).collect::<Result<Vec<_>>>()?;
     let measured = work.measured.take(pods.unwrap_or(usize::MAX)).map(make);
     let measured = measured.collect::<Result<Vec<_>>>()?;
@@ -100,22 +99,22 @@ pub(super) fn prepare(family: &'static Family, nodes: usize, pods: Option<usize>
     Ok(Work { family: family.name, namespaces, nodes, initial, measured })
 }
 
-/// A workload that is set up.
+/// A workload on a control plane.
 pub(super) struct Stage {
     work: Work,
-    /// As an administrator.
+    /// Client of an administrator.
     pub(super) requests: ApiClient,
-    /// As a scheduler.
+    /// Client with the scheduler's credentials.
     scheduler: ApiClient,
-    /// Sees binds.
+    /// Watch of binds.
     pub(super) observer: Observer,
-    /// Namespaces that were not there before.
-    made: Vec<String>,
+    /// Namespaces that were created here.
+    namespaces: Vec<String>,
 }
 
 impl Stage {
-    /// Creates namespaces, nodes and the pods that are there before. Nodes of others would take pods, so there may be none.
-    pub(super) async fn set(place: &Place, work: Work) -> Result<Self> {
+    /// Creates namespaces, nodes and initial pods. Fails if the cluster has other nodes, on which pods could be placed.
+    pub(super) async fn set_up(place: &Place, work: Work) -> Result<Self> {
         let requests = ApiClient::connect(&place.kubeconfig).await?;
         let scheduler = ApiClient::connect(&place.scheduler_kubeconfig).await?;
         let others = requests.get("/api/v1/nodes?limit=1").await?;
@@ -123,54 +122,54 @@ impl Stage {
             bail!("the cluster has nodes already; measuring needs one without");
         }
         let observer = Observer::start(ApiClient::connect(&place.kubeconfig).await?).await?;
-        let mut stage = Self { work, requests, scheduler, observer, made: Vec::new() };
+        let mut stage = Self { work, requests, scheduler, observer, namespaces: Vec::new() };
         complain(&format!(
-            "{}: making {} nodes and {} pods that are there before …",
+            "{}: creating {} nodes and {} initial pods …",
             stage.work.family,
             stage.work.nodes.len(),
             stage.work.initial.len()
         ));
-        stage.make_namespaces().await?;
-        stage.make_nodes().await?;
+        stage.create_namespaces().await?;
+        stage.create_nodes().await?;
         for_each_concurrent(&stage.work.initial, WORKERS, |made| async {
             stage.requests.create(&pods_path(&made.namespace), &made.object).await.map(|_| ())
         })
         .await?;
         let bound =
             stage.work.initial.iter().filter(|made| !made.object["spec"]["nodeName"].is_null());
-        tokio::time::timeout(PATIENCE, stage.observer.wait(bound.count()))
+        tokio::time::timeout(SETUP_TIMEOUT, stage.observer.wait(bound.count()))
             .await
-            .context("the watch does not show the pods that were made")??;
+            .context("the watch does not show the pods that were created")??;
         stage.observer.take();
         Ok(stage)
     }
 
-    /// Name of the family.
+    /// Returns the name of the family.
     pub(super) fn family(&self) -> &'static str {
         self.work.family
     }
 
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     pub(super) fn nodes(&self) -> usize {
         self.work.nodes.len()
     }
 
-    /// How many pods are measured.
+    /// Returns the number of measured pods.
     pub(super) fn pods(&self) -> usize {
         self.work.measured.len()
     }
 
-    /// The pods that are measured.
-    pub(super) fn measured(&self) -> &[Made] {
+    /// Returns the measured pods.
+    pub(super) fn measured(&self) -> &[PodObject] {
         &self.work.measured
     }
 
-    async fn make_namespaces(&mut self) -> Result<()> {
+    async fn create_namespaces(&mut self) -> Result<()> {
         for (name, object) in &self.work.namespaces {
             if !self.requests.create("/api/v1/namespaces", object).await?.is_empty() {
-                self.made.push(name.clone());
+                self.namespaces.push(name.clone());
             }
-            // Without a service account no pod is admitted, and there may be no controller that makes one.
+            // Pods are admitted only with a service account, and there may be no controller that creates it.
             let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
             let path = format!("/api/v1/namespaces/{name}/serviceaccounts");
             self.requests.create(&path, &account).await?;
@@ -178,30 +177,30 @@ impl Stage {
         Ok(())
     }
 
-    async fn make_nodes(&self) -> Result<()> {
+    async fn create_nodes(&self) -> Result<()> {
         for_each_concurrent(&self.work.nodes, WORKERS, |node| async {
             self.requests.create("/api/v1/nodes", node).await?;
-            // Nodes are admitted as not ready, whatever they say.
+            // Admission adds the not-ready taint to new nodes.
             let path = format!("/api/v1/nodes/{}", text(node, "name"));
             let patch = json!({"spec": {"taints": node["spec"]["taints"]}});
             self.requests.send(Method::PATCH, &path, Some(&patch), &[]).await.map(|_| ())
         })
         .await?;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + SETUP_TIMEOUT;
         let taints = |nodes: &[Value]| -> usize {
             nodes.iter().map(|n| n["spec"]["taints"].as_array().map_or(0, Vec::len)).sum()
         };
         while taints(&self.requests.list("/api/v1/nodes").await?) != taints(&self.work.nodes) {
             if Instant::now() > deadline {
-                bail!("nodes do not get ready; controllers want a kubelet or kwok for them");
+                bail!("nodes do not become ready; controllers need a kubelet or kwok for them");
             }
             tokio::time::sleep(Duration::from_millis(500)).await;
         }
         Ok(())
     }
 
-    /// Creates the pods that are measured. Nobody may bind them yet.
-    pub(super) async fn make_pods(&self) -> Result<()> {
+    /// Creates the measured pods. Fails if one is bound, since no scheduler should run.
+    pub(super) async fn create_pods(&self) -> Result<()> {
         self.observer.take();
         for_each_concurrent(&self.work.measured, WORKERS, |made| async {
             self.requests.create(&pods_path(&made.namespace), &made.object).await.map(|_| ())
@@ -213,7 +212,7 @@ impl Stage {
         }
     }
 
-    /// Deletes the pods that are measured, and all events.
+    /// Deletes the measured pods and all events.
     pub(super) async fn delete_pods(&self) -> Result<()> {
         for_each_concurrent(&self.work.measured, WORKERS, |made| async {
             self.requests.delete(&format!("{}/{}", pods_path(&made.namespace), made.name)).await
@@ -229,9 +228,9 @@ impl Stage {
         Ok(())
     }
 
-    /// How many pods the API server binds in a second when nobody decides anything.
+    /// Measures the API server's limit: binds per second without a scheduler.
     pub(super) async fn raw_binds_per_second(&self) -> Result<f64> {
-        self.make_pods().await?;
+        self.create_pods().await?;
         let began = Instant::now();
         let pods = &self.work.measured[..self.work.measured.len().min(RAW_PODS_MAX)];
         for_each_concurrent(
@@ -248,24 +247,24 @@ impl Stage {
             },
         )
         .await
-        .context("binding without deciding")?;
+        .context("binding without a scheduler")?;
         let rate = pods.len() as f64 / began.elapsed().as_secs_f64();
         self.delete_pods().await?;
         Ok(rate)
     }
 
-    /// Checks where all pods are and tells what is wrong with that.
+    /// Checks all placements, prints violations and returns their number.
     pub(super) async fn violations(&self) -> Result<usize> {
         let nodes = self.requests.list("/api/v1/nodes").await?;
         let namespaces = self.requests.list("/api/v1/namespaces").await?;
         let pods = self.requests.list("/api/v1/pods").await?;
         let wrong = placements::violations(&nodes, &pods, &namespaces)?;
-        tell(&wrong);
+        report_violations(&wrong);
         Ok(wrong.len())
     }
 
-    /// How many pods were bound since the API server started, and how many events written.
-    pub(super) async fn written(&self) -> Result<(u64, u64)> {
+    /// Returns the numbers of binds and of created events since the API server started.
+    pub(super) async fn binds_and_events(&self) -> Result<(u64, u64)> {
         let text = self.requests.get_text("/metrics").await?;
         let count =
             |labels: &[(&str, &str)]| metrics::sum(&text, "apiserver_request_total", labels);
@@ -275,7 +274,7 @@ impl Stage {
         Ok((binds as u64, events as u64))
     }
 
-    /// Deletes everything that was made but namespaces, and names those: the next family may use them.
+    /// Deletes all that was created except namespaces, which the next family may use, and returns their names.
     pub(super) async fn clear(self) -> Result<Vec<String>> {
         self.delete_pods().await?;
         for_each_concurrent(&self.work.initial, WORKERS, |made| async {
@@ -286,12 +285,12 @@ impl Stage {
             self.requests.delete(&format!("/api/v1/nodes/{}", text(node, "name"))).await
         })
         .await?;
-        Ok(self.made)
+        Ok(self.namespaces)
     }
 }
 
-/// Shows some of what is wrong.
-pub(super) fn tell(wrong: &[String]) {
+/// Prints up to [`SHOWN_MAX`] violations.
+pub(super) fn report_violations(wrong: &[String]) {
     for line in wrong.iter().take(SHOWN_MAX) {
         complain(&format!("violation: {line}"));
     }

@@ -1,7 +1,7 @@
-//! `jindou bench`: hands its arguments to the program `jindou-bench`.
+//! `jindou bench`: runs the program `jindou-bench` with its arguments.
 //!
-//! Measurements are a program of their own, so that the scheduler carries no tool chain, no control plane
-//! and no plotter.
+//! Measurements are a program of their own, so that the scheduler's image has no code that builds Go programs, starts
+//! control planes and draws plots.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
@@ -25,7 +25,7 @@ pub(super) struct Options {
     arguments: Vec<OsString>,
 }
 
-/// Replaces this process by `jindou-bench`: it gets the same environment, and its exit code is that of `jindou bench`.
+/// Replaces this process by `jindou-bench`, which inherits the environment and determines the exit code.
 pub(super) fn run(options: &Options) -> Result<ExitCode> {
     let own = env::current_exe().context("cannot find the path of this program")?;
     let error = Command::new(program(&own)).args(&options.arguments).exec();
@@ -42,7 +42,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode> {
     bail!("{absent}");
 }
 
-/// Returns the program beside this one, or its bare name for a search in `PATH`.
+/// Returns the path of `jindou-bench` beside this program, or its name for a search in `PATH`.
 fn program(own: &Path) -> PathBuf {
     let beside = own.with_file_name(PROGRAM);
     if beside.is_file() { beside } else { PROGRAM.into() }

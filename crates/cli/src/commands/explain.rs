@@ -15,7 +15,7 @@ use clap::Args;
 use engine::object::Pod;
 use plugins::registry::Registry;
 
-use crate::explain::{explain_to_people, table};
+use crate::explain::{explain_with_suggestions, table};
 use crate::output::{Format, complain, print};
 
 /// Explain where a pod would go, or why it fits nowhere and what would help.
@@ -81,8 +81,8 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
     let (cluster, pod) = read(options)?;
     let mut objects = cluster.objects;
     objects.pods.retain(|other| (&other.namespace, &other.name) != (&pod.namespace, &pod.name));
-    let mut engine = crate::cluster::engine(profiles, objects);
-    let Some(answer) = explain_to_people(&mut engine, &pod, now()) else {
+    let mut engine = objects.into_engine(profiles);
+    let Some(answer) = explain_with_suggestions(&mut engine, &pod, now()) else {
         bail!(
             "{}Pod {}/{}: spec.schedulerName: found {:?}, expected one of the configured profiles: {}",
             options.pod.as_ref().map_or_else(String::new, |file| format!("{}: ", file.display())),

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::{Answer, NodeAnswer};
+use api::answer::{Answer, NodeAnswer};
+
 use crate::output::{BAD, GOOD, STRONG, columns, painted, printable, with_strong_head};
 
 /// How many feasible nodes are listed with their scores.

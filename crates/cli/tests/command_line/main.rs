@@ -1,5 +1,6 @@
 //! What people see of `jindou`, errors included: the real binary on real files.
 
+mod bench;
 mod config;
 mod decisions;
 mod examples;
