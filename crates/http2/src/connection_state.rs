@@ -13,7 +13,7 @@ use hashbrown::HashMap;
 use tokio::time::Instant;
 
 use crate::flow_control::{DEFAULT_WINDOW_BYTES, ReceiveWindow};
-use crate::frame::{CANCEL, MAX_FRAME_SIZE, PREFACE, frame_type, setting};
+use crate::frame::{CANCEL, PREFACE, frame_type, setting};
 use crate::hpack::HuffmanCache;
 use crate::stream::{Stream, StreamState};
 use crate::{ConnectionOptions, Error, ResponseHead};
@@ -31,6 +31,9 @@ const DEFAULT_CONCURRENT_STREAMS: usize = 100;
 
 /// Largest stream identifier that is used; the protocol ends at 2^31 - 1.
 const STREAM_ID_MAX: u32 = i32::MAX as u32 - 2;
+
+/// Maximum size of the header block of a request, which servers written in Go accept by default.
+const HEADER_BLOCK_BYTES_MAX: usize = 1 << 20;
 
 /// Payload of PINGs that keep the connection alive. As a number it is larger than any position that
 /// [`Delivery`] probes for.
@@ -148,7 +151,7 @@ impl ConnectionState {
         if !self.accepts_streams() {
             return Err(Error::NotAccepted);
         }
-        if header_block.len() > MAX_FRAME_SIZE {
+        if header_block.len() > HEADER_BLOCK_BYTES_MAX {
             return Err(Error::RequestHeadTooLarge(header_block.len()));
         }
         let id = self.next_stream_id;

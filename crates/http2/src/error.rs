@@ -13,8 +13,8 @@ pub enum Error {
     /// stream identifiers are used up.
     #[error("the connection accepts no more requests")]
     NotAccepted,
-    /// The header block of a request does not fit into one frame; it has this many bytes.
-    #[error("the header block of the request has {0} bytes, which is more than one frame")]
+    /// The header block of a request is larger than servers accept; it has this many bytes.
+    #[error("the header block of the request has {0} bytes, which is more than servers accept")]
     RequestHeadTooLarge(usize),
     /// The deadline of the request passed.
     #[error("the server did not answer")]

@@ -17,7 +17,7 @@
 //! - No HPACK dynamic table in either direction (`SETTINGS_HEADER_TABLE_SIZE` is 0). Requests are not
 //!   Huffman-coded. Of a response, the decoder reads `:status`, `content-type` and `retry-after`.
 //! - Trailers and informational responses (1xx) are skipped.
-//! - A request has one body, known in advance, and a header block of at most one frame (16 KiB).
+//! - A request has one body, known in advance, and a header block of at most 1 MiB.
 //! - `SETTINGS_MAX_FRAME_SIZE` stays at 16 KiB in both directions.
 //! - The scheme is `https`. TLS and ALPN are set up by the caller; there is no upgrade from HTTP/1.1.
 //! - A connection is never replaced and a request is never repeated; both are up to the caller.

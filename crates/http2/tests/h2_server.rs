@@ -101,8 +101,17 @@ async fn post(
     number: usize,
     body: String,
 ) -> Result<Response<Bytes>, Error> {
+    post_with(connection, "Bearer secret", number, body).await
+}
+
+async fn post_with(
+    connection: &Connection,
+    credentials: &str,
+    number: usize,
+    body: String,
+) -> Result<Response<Bytes>, Error> {
     let mut headers = HeaderMap::new();
-    headers.insert("authorization", HeaderValue::from_static("Bearer secret"));
+    headers.insert("authorization", HeaderValue::from_str(credentials).unwrap());
     let request = Request {
         method: &Method::POST,
         authority: "api.example:6443",
@@ -120,8 +129,12 @@ async fn post(
 }
 
 fn echo(number: usize, body: &str) -> String {
+    echo_with("Bearer secret", number, body)
+}
+
+fn echo_with(credentials: &str, number: usize, body: &str) -> String {
     format!(
-        "POST https://api.example:6443/clusters/one/api/v1/pods?timeout={number}s Bearer secret text/plain {body}"
+        "POST https://api.example:6443/clusters/one/api/v1/pods?timeout={number}s {credentials} text/plain {body}"
     )
 }
 
@@ -133,6 +146,20 @@ async fn concurrent_requests_get_their_own_responses() {
     for (number, response) in responses.into_iter().enumerate() {
         let expected = echo(number, &format!("body {number}"));
         assert_eq!(response.unwrap().into_body(), expected.as_bytes());
+    }
+}
+
+#[tokio::test]
+async fn credentials_may_be_larger_than_a_frame() {
+    // Tokens of OpenID Connect that name many groups have tens of kilobytes.
+    for bytes in [16_000, 16_384, 100_000] {
+        let connection = connect(Behaviour::Echo);
+        let token = "t".repeat(bytes);
+        for body in ["", "body"] {
+            let response = post_with(&connection, &token, 1, body.to_owned()).await.unwrap();
+            let echo = response.into_body();
+            assert_eq!(echo, echo_with(&token, 1, body).as_bytes());
+        }
     }
 }
 

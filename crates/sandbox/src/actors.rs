@@ -9,6 +9,7 @@ mod custom;
 pub(crate) mod daemon_set;
 mod deployment;
 mod disruption;
+mod ephemeral_volumes;
 mod expiry;
 pub(crate) mod gc;
 mod job;
@@ -17,6 +18,7 @@ mod namespace;
 pub mod nodes;
 mod outage;
 mod pod_gc;
+mod protection;
 mod quota;
 mod recorder;
 mod replica_set;
@@ -78,10 +80,13 @@ pub fn start(cluster: &Arc<Cluster>, settings: Settings, stop: &CancellationToke
         Box::new(daemon_set::DaemonSets),
         Box::new(deployment::Deployments::new(settings)),
         Box::new(disruption::Budgets),
+        Box::new(ephemeral_volumes::EphemeralVolumes),
         Box::new(job::Jobs::new(settings)),
         Box::new(namespace::Namespaces),
         Box::new(nodes::Nodes),
         Box::new(outage::Outages::new(settings)),
+        Box::new(protection::ClaimProtection),
+        Box::new(protection::VolumeProtection),
         Box::new(quota::Quotas),
         Box::new(replica_set::ReplicaSets::new("apps", "replicasets", "ReplicaSet")),
         Box::new(replica_set::ReplicaSets::new(

@@ -15,18 +15,28 @@ impl ConnectionState {
             let has_body = !stream.unsent_body.is_empty();
             self.active_streams += 1;
             let end_stream = if has_body { 0 } else { flag::END_STREAM };
-            self.write_frame(
-                frame_type::HEADERS,
-                flag::END_HEADERS | end_stream,
-                id,
-                &header_block,
-            );
+            self.write_header_block(id, end_stream, &header_block);
             if has_body {
                 self.blocked_on_window.push_back(id);
                 self.send_data();
             } else {
                 self.mark_sent(id);
             }
+        }
+    }
+
+    /// Sends a header block as HEADERS and, beyond [`MAX_FRAME_SIZE`], CONTINUATION frames. No other
+    /// frame may come between them.
+    fn write_header_block(&mut self, id: u32, end_stream: u8, header_block: &[u8]) {
+        let first = header_block.len().min(MAX_FRAME_SIZE);
+        let (first, rest) = header_block.split_at(first);
+        let end_headers = |is_last| if is_last { flag::END_HEADERS } else { 0 };
+        let flags = end_stream | end_headers(rest.is_empty());
+        self.write_frame(frame_type::HEADERS, flags, id, first);
+        let mut fragments = rest.chunks(MAX_FRAME_SIZE).peekable();
+        while let Some(fragment) = fragments.next() {
+            let flags = end_headers(fragments.peek().is_none());
+            self.write_frame(frame_type::CONTINUATION, flags, id, fragment);
         }
     }
 

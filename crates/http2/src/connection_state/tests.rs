@@ -130,6 +130,35 @@ fn the_preface_announces_the_settings() {
 }
 
 #[test]
+fn a_header_block_of_several_frames_is_continued() {
+    let mut state = opened();
+    let mut open = |bytes: usize| {
+        let header_block = vec![b'h'; bytes];
+        state.open_stream(OutgoingStream { header_block, ..OutgoingStream::default() })
+    };
+    let [whole, two, three] = [16_384, 16_385, 40_000].map(|bytes| open(bytes).unwrap());
+    let error = open(HEADER_BLOCK_BYTES_MAX + 1).unwrap_err().to_string();
+    assert!(error.contains("1048577 bytes"), "{error}");
+    let frames = sent(&mut state);
+    let frames: Vec<_> = frames
+        .iter()
+        .map(|(kind, flags, id, payload)| (*kind, *flags, *id, payload.len()))
+        .collect();
+    let (first, last) = (flag::END_STREAM, flag::END_HEADERS);
+    assert_eq!(
+        frames,
+        [
+            (frame_type::HEADERS, first | last, whole, 16_384),
+            (frame_type::HEADERS, first, two, 16_384),
+            (frame_type::CONTINUATION, last, two, 1),
+            (frame_type::HEADERS, first, three, 16_384),
+            (frame_type::CONTINUATION, 0, three, 16_384),
+            (frame_type::CONTINUATION, last, three, 40_000 - 2 * 16_384),
+        ]
+    );
+}
+
+#[test]
 fn a_request_is_sent_and_its_response_read() {
     let mut state = opened();
     let id = open(&mut state, "body");

@@ -221,10 +221,7 @@ fn release(cluster: &Cluster, claim: &Value) {
     if text(&volume, &["spec", "claimRef", "uid"]) != uid(claim) {
         return;
     }
-    if text(&volume, &["spec", "persistentVolumeReclaimPolicy"]) == "Delete" {
-        let _ = cluster.delete(&volumes, "", volume_name, &DeleteOptions::default());
-        return;
-    }
+    // Released first, since a bound volume is protected against deletion.
     let _ = cluster.change(
         &volumes,
         "",
@@ -237,4 +234,7 @@ fn release(cluster: &Cluster, claim: &Value) {
             Ok(Some(object))
         },
     );
+    if text(&volume, &["spec", "persistentVolumeReclaimPolicy"]) == "Delete" {
+        let _ = cluster.delete(&volumes, "", volume_name, &DeleteOptions::default());
+    }
 }

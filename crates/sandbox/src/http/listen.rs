@@ -13,10 +13,10 @@ use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
-use tracing::debug;
+use tracing::{debug, warn};
 
 use super::counts::RequestCounts;
 use super::{ServerIdentity, ServerState, routes};
@@ -30,6 +30,9 @@ use crate::limits::{
 
 /// Delay after a failed accept, such as for lack of file descriptors.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
+
+/// Minimum time between two warnings about failed accepts.
+const ACCEPT_WARNING_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Flow-control windows of HTTP/2, in bytes, per stream and per connection.
 const STREAM_BYTES: u32 = 1 << 20;
@@ -88,11 +91,12 @@ impl Server {
     pub async fn run(self, stop: CancellationToken) {
         let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         let graceful = GracefulShutdown::new();
+        let mut warned = None;
         loop {
             let accepted = tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                accepted = accept(&self.listener, &slots) => accepted,
+                accepted = accept(&self.listener, &slots, &mut warned) => accepted,
             };
             if let Some((stream, slot)) = accepted {
                 tokio::spawn(serve(
@@ -130,12 +134,17 @@ fn builder() -> Builder<TokioExecutor> {
 async fn accept(
     listener: &TcpListener,
     slots: &Arc<Semaphore>,
+    warned: &mut Option<Instant>,
 ) -> Option<(TcpStream, OwnedSemaphorePermit)> {
     let slot = Arc::clone(slots).acquire_owned().await.ok()?;
     match listener.accept().await {
         Ok((stream, _)) => Some((stream, slot)),
         Err(error) => {
-            debug!(%error, "accept failed");
+            // Without a file descriptor, every attempt fails.
+            if warned.is_none_or(|at| at.elapsed() >= ACCEPT_WARNING_INTERVAL) {
+                *warned = Some(Instant::now());
+                warn!(%error, "cannot accept connections");
+            }
             sleep(ACCEPT_RETRY_DELAY).await;
             None
         }

@@ -226,6 +226,83 @@ async fn workloads_report_their_status_although_a_quota_rejects_pods() {
 }
 
 #[tokio::test]
+async fn pods_with_ephemeral_volumes_get_claims_that_live_as_long() {
+    let server = TestServer::new(0).await;
+    let (pods, claims) =
+        ("/api/v1/namespaces/default/pods", "/api/v1/namespaces/default/persistentvolumeclaims");
+    let pod = json!({"metadata": {"name": "p"}, "spec": {
+        "containers": [{"name": "c", "image": "i"}],
+        "volumes": [{"name": "plain"}, {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {
+            "metadata": {"labels": {"a": "b"}},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+        }}}],
+    }});
+    server.create(pods, &pod).await;
+    let path = format!("{claims}/p-scratch");
+    let claim = server.wait_until(&path, |claim| claim["metadata"]["uid"].is_string()).await;
+    let pod = server.get(&format!("{pods}/p")).await.1;
+    let owner = &claim["metadata"]["ownerReferences"][0];
+    assert_eq!(
+        (&owner["kind"], &owner["uid"], &owner["controller"]),
+        (&json!("Pod"), &pod["metadata"]["uid"], &json!(true))
+    );
+    assert_eq!(claim["metadata"]["labels"]["a"], "b");
+    assert_eq!(claim["spec"]["resources"]["requests"]["storage"], "1Gi");
+    assert_eq!(claim["spec"]["storageClassName"], "standard");
+    assert_eq!(server.get(claims).await.1["items"].as_array().unwrap().len(), 1);
+    // A claim that is deleted before its pod is made again.
+    server.delete(&path).await;
+    let old = claim["metadata"]["uid"].clone();
+    server
+        .wait_until(&path, |claim| {
+            claim["metadata"]["uid"].is_string() && claim["metadata"]["uid"] != old
+        })
+        .await;
+    server.delete(&format!("{pods}/p?gracePeriodSeconds=0")).await;
+    server.wait_until(&path, |claim| claim["code"] == 404).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn claims_in_use_and_bound_volumes_outlive_their_deletion() {
+    let server = TestServer::new(1).await;
+    let (pods, volumes, claims) = (
+        "/api/v1/namespaces/default/pods",
+        "/api/v1/persistentvolumes",
+        "/api/v1/namespaces/default/persistentvolumeclaims",
+    );
+    let (volume, claim) = (format!("{volumes}/v"), format!("{claims}/c"));
+    let size = json!({"storage": "1Gi"});
+    server
+        .create(volumes, &json!({"metadata": {"name": "v"}, "spec": {"capacity": size, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/x"}}}))
+        .await;
+    server
+        .create(claims, &json!({"metadata": {"name": "c"}, "spec": {"storageClassName": "", "accessModes": ["ReadWriteOnce"], "resources": {"requests": size}}}))
+        .await;
+    server
+        .create(pods, &json!({"metadata": {"name": "p"}, "spec": {"nodeName": "node-0", "containers": [{"name": "c", "image": "i"}],
+            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]}}))
+        .await;
+    for (path, finalizer) in
+        [(&volume, "kubernetes.io/pv-protection"), (&claim, "kubernetes.io/pvc-protection")]
+    {
+        server
+            .wait_until(path, |one| {
+                one["metadata"]["finalizers"][0] == finalizer && one["status"]["phase"] == "Bound"
+            })
+            .await;
+        server.delete(path).await;
+        let left = server.get(path).await.1;
+        assert!(left["metadata"]["deletionTimestamp"].is_string(), "{left}");
+    }
+    server.delete(&format!("{pods}/p?gracePeriodSeconds=0")).await;
+    for path in [&claim, &volume] {
+        server.wait_until(path, |one| one["code"] == 404).await;
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn claims_take_the_smallest_volume_that_fits() {
     let server = TestServer::new(0).await;
     let (volumes, claims) =
