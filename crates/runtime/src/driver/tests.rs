@@ -9,6 +9,7 @@ use tokio::task::{JoinHandle, LocalSet, spawn_local};
 
 use super::*;
 
+mod liveness;
 mod preemption;
 mod stages;
 
