@@ -7,5 +7,6 @@ mod placements;
 mod replicas;
 mod scheduling;
 mod stage;
+mod ties;
 mod victims;
 mod waiting;

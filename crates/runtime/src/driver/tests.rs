@@ -15,6 +15,7 @@ use super::*;
 
 mod attempts;
 mod audits;
+mod liveness;
 mod preemption;
 mod stages;
 
