@@ -36,7 +36,7 @@ fn proportional_scores_map_the_largest_or_the_smallest_raw_score_to_100() {
 fn totals_are_the_same_by_table_and_node_by_node() {
     // Ranges below 1,024 are normalised by a table.
     for max in [7, 8, 1030, 1031, 5000] {
-        let raw = [7, EXCLUDED, max, (7 + max) / 2];
+        let raw = [7, EXCLUDED, max, i64::midpoint(7, max)];
         let extremes = Extremes { min: 7, max };
         let mut totals = [1000; 4];
         Proportional.add_normalised(&raw, extremes, 3, &mut totals);
