@@ -5,10 +5,10 @@ use engine::change::{Change, Storage};
 use engine::engine::{Engine, Settings};
 use engine::framework::Profile;
 
-/// An engine with these profiles that knows these objects.
+/// Returns an engine with these profiles and objects.
 pub fn engine(profiles: Vec<Profile>, objects: Objects) -> Engine {
     let mut engine = Engine::new(profiles, Settings::default());
-    // Commands are for pods that wait; nothing is asked to be scheduled here.
+    // Without `Change::Schedule`, no command is emitted.
     let mut commands = Vec::new();
     for change in changes(objects) {
         engine.apply(change, 0, &mut commands);
@@ -16,7 +16,7 @@ pub fn engine(profiles: Vec<Profile>, objects: Objects) -> Engine {
     engine
 }
 
-/// The objects as changes: whatever pods refer to comes before the pods.
+/// Returns the objects as changes; those that pods refer to precede the pods.
 pub fn changes(objects: Objects) -> impl Iterator<Item = Change> {
     let storage = (objects.persistent_volumes.into_iter().map(Storage::Volume))
         .chain(objects.persistent_volume_claims.into_iter().map(Storage::Claim))

@@ -1,4 +1,4 @@
-//! Where a pod would go and why, as data.
+//! The decision about a pod and its reasons, as data.
 
 mod suggest;
 pub mod table;
@@ -14,12 +14,12 @@ use plugins::registry::Registry;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// What is known of one node.
+/// The verdict on one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct NodeAnswer {
     /// `Success`, `Unschedulable` or `UnschedulableAndUnresolvable`.
     pub code: &'static str,
-    /// The first plugin that turned the node down; empty for a feasible node.
+    /// The first plugin that rejected the node; empty for a feasible node.
     pub plugin: String,
     /// Its reasons.
     pub reasons: Vec<String>,
@@ -29,7 +29,7 @@ pub struct NodeAnswer {
     pub total: i64,
 }
 
-/// Whom preemption would remove to make room.
+/// The preemption that would make the pod fit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PreemptionAnswer {
     /// The node, or empty.
@@ -38,7 +38,7 @@ pub struct PreemptionAnswer {
     pub victims: Vec<String>,
 }
 
-/// Where a pod would go and why.
+/// The decision about a pod and its reasons.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Answer {
     /// `namespace/name`.
@@ -47,28 +47,28 @@ pub struct Answer {
     pub scheduler: String,
     /// The node, or empty.
     pub selected: String,
-    /// Nodes that fit, sorted.
+    /// Feasible nodes, sorted.
     pub feasible: Vec<String>,
-    /// All nodes that came into question.
+    /// All nodes that were not excluded by PreFilter.
     pub nodes: BTreeMap<String, NodeAnswer>,
-    /// Why no node fits, in upstream's words; empty when one does.
+    /// Upstream's message if no node fits; otherwise empty.
     pub message: String,
-    /// Whom preemption would remove.
+    /// The preemption that would make the pod fit.
     pub preemption: PreemptionAnswer,
-    /// What would help.
+    /// Changes that would make the pod fit.
     pub suggestions: Vec<String>,
-    /// A plugin failed, or there are no nodes.
+    /// Error that prevented a decision: a plugin failed, or there are no nodes.
     #[serde(skip)]
     pub error: Option<String>,
-    /// How many nodes there are, those included that did not come into question.
+    /// Number of all nodes, including those that PreFilter excluded.
     #[serde(skip)]
     pub node_count: usize,
 }
 
-/// Explains a pod to people: with suggestions, and an error as the message.
+/// Explains a pod with suggestions, and with an error as the message.
 ///
-/// `None` when no profile has its scheduler name.
-pub fn explain_to_people(engine: &mut Engine, pod: &Pod, now: i64) -> Option<Answer> {
+/// Returns `None` if no profile has its scheduler name.
+pub fn explain_with_suggestions(engine: &mut Engine, pod: &Pod, now: i64) -> Option<Answer> {
     let mut answer = explain(engine, pod.clone(), now)?;
     if let Some(error) = &answer.error {
         answer.message.clone_from(error);
@@ -77,13 +77,15 @@ pub fn explain_to_people(engine: &mut Engine, pod: &Pod, now: i64) -> Option<Ans
     }
     if !pod.gates.is_empty() {
         let gates = pod.gates.join(", ");
-        let text = format!("remove the scheduling gates ({gates}): the pod is not tried before");
+        let text =
+            format!("remove the scheduling gates ({gates}): the pod is not scheduled before");
         answer.suggestions.insert(0, text);
     }
     Some(answer)
 }
 
-/// Explains a pod on an engine that holds the cluster; `None` when no profile has its scheduler name.
+/// Explains a pod on an engine with the objects of a cluster. Returns `None` if no profile has its scheduler
+/// name.
 pub fn explain(engine: &mut Engine, pod: Pod, now: i64) -> Option<Answer> {
     let name = format!("{}/{}", pod.namespace, pod.name);
     engine.explain(pod, now, |state, profile, explanation| Answer {
