@@ -39,7 +39,7 @@ pub(crate) fn run(check: bool) -> Result<()> {
 
 fn plugins_reference() -> String {
     let mut text = String::from(
-        "# Plugins\n\nMade from the table of plugins by `cargo xtask codegen`.\n\n| name | decides | extension points |\n| --- | --- | --- |\n",
+        "# Plugins\n\nMade from the table of plugins by `cargo xtask codegen`.\n\n| name | purpose | extension points |\n| --- | --- | --- |\n",
     );
     for entry in plugins::table::TABLE {
         let points: Vec<String> = entry.points.iter().map(|point| format!("{point:?}")).collect();

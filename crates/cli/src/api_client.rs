@@ -14,7 +14,7 @@ use serde_json::Value;
 /// Longest wait for one response, on a machine that is busy with schedulers.
 const RESPONSE_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// How often a request is sent while the API server answers 429 or a server error.
+/// Maximum number of attempts of a request while the API server answers 429 or 5xx.
 const ATTEMPTS_MAX: u32 = 8;
 
 /// Delay between those attempts.

@@ -18,7 +18,7 @@ use crate::panics;
 
 pub use scheduler::upstream;
 
-/// Kubernetes scheduling: decide, explain, measure.
+/// A scheduler for Kubernetes that explains its decisions.
 #[derive(Parser)]
 #[command(name = "jindou", version, arg_required_else_help = true)]
 struct Arguments {
@@ -40,12 +40,12 @@ pub fn run() -> ExitCode {
     run_with("jindou", &Registry::default())
 }
 
-/// Runs the command that the arguments name, as a program of another name with plugins of its own.
+/// Runs the command that the arguments name, under another program name and with custom plugins.
 pub fn run_with(program: &'static str, registry: &Registry) -> ExitCode {
     panics::abort_on_panic(panics::handles_request);
     let command = Arguments::command().name(program);
     let given: Vec<_> = std::env::args_os().collect();
-    // As `kubectl-NAME` on the path it is a command of kubectl, and help says so.
+    // Named `kubectl-NAME` it is a kubectl plugin, and help shows `kubectl NAME`.
     let own = given.first().cloned();
     let plugin = own.as_deref().and_then(|own| Path::new(own).file_stem()?.to_str());
     let is_command =
@@ -72,9 +72,10 @@ pub fn run_with(program: &'static str, registry: &Registry) -> ExitCode {
     })
 }
 
-/// Shows help, or what is wrong with the arguments. Clap's own code would be 2, which says that a pod fits nowhere.
+/// Prints help or the error in the arguments. Clap's own exit code for errors is 2, which means here that no
+/// node fits.
 fn usage(error: &clap::Error) -> ExitCode {
-    // Nobody is left to tell when this fails.
+    // An error of the output cannot be reported anywhere.
     let _ = error.print();
     if error.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }

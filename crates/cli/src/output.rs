@@ -1,4 +1,4 @@
-//! How data is shown to people and programs.
+//! Output for terminals and programs.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -9,31 +9,31 @@ use anyhow::Result;
 use clap::ValueEnum;
 use serde::Serialize;
 
-/// Form of printed data.
+/// Output format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// For people.
+    /// A table.
     #[default]
     Table,
     /// One JSON value.
     Json,
-    /// YAML.
+    /// One YAML document.
     Yaml,
 }
 
 /// Style of headings.
 pub const STRONG: Style = Style::new().bold();
-/// Style of good news.
+/// Style of success.
 pub const GOOD: Style = AnsiColor::Green.on_default().bold();
-/// Style of bad news.
+/// Style of failure.
 pub const BAD: Style = AnsiColor::Red.on_default().bold();
 
-/// A text in a style. Where nobody sees colours, [`say`] takes it off again.
+/// Returns a text in a style. [`say`] removes it where colours are not supported.
 pub fn painted(style: Style, text: &str) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// A text without characters that move the cursor or change colours: files may hold anything.
+/// Returns a text without control characters, which could move the cursor or change colours.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if text.chars().any(char::is_control) {
         text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
@@ -42,13 +42,13 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// A table of [`columns`] with its head in bold.
+/// Returns a table of [`columns`] with its head in bold.
 pub fn with_strong_head(table: &str) -> String {
     let (head, body) = table.split_once('\n').unwrap_or((table, ""));
     format!("{}\n{body}", painted(STRONG, head))
 }
 
-/// Prints data as JSON or YAML, or as the table that `table` writes.
+/// Prints data as JSON or YAML, or as the table that `table` returns.
 pub fn print<T: Serialize>(format: Format, data: &T, table: impl FnOnce() -> String) -> Result<()> {
     let text = match format {
         Format::Table => table(),
@@ -58,9 +58,9 @@ pub fn print<T: Serialize>(format: Format, data: &T, table: impl FnOnce() -> Str
     say(&text)
 }
 
-/// Writes to standard output, with colours only on a terminal and not against `NO_COLOR`.
+/// Writes to standard output, with colours only on a terminal and not if `NO_COLOR` is set.
 ///
-/// A reader that closed the pipe has seen enough.
+/// A closed pipe is not an error.
 pub fn say(text: &str) -> Result<()> {
     let mut out = anstream::AutoStream::auto(std::io::stdout().lock());
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -69,7 +69,7 @@ pub fn say(text: &str) -> Result<()> {
     }
 }
 
-/// Writes lines to standard error, as far as anybody listens.
+/// Writes lines to standard error, ignoring errors.
 pub fn complain(text: &str) {
     let mut out = std::io::stderr().lock();
     for line in text.lines() {
@@ -77,7 +77,7 @@ pub fn complain(text: &str) {
     }
 }
 
-/// Rows as aligned columns; the first row is the head. Columns of numbers are right-aligned.
+/// Returns rows as aligned columns; the first row is the head. Columns of numbers are right-aligned.
 pub fn columns<T: Display>(rows: &[Vec<T>]) -> String {
     let cells: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(cell).collect()).collect();
     let width_of = |column: usize| {

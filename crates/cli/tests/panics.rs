@@ -1,4 +1,4 @@
-//! Panics end the process, but for those inside of a request handler.
+//! Panics abort the process, except for those inside a request handler.
 //!
 //! Each test runs itself again in a child process, which installs the hook and panics.
 

@@ -1,4 +1,4 @@
-//! In-tree volumes as the CSI drivers that took them over know them.
+//! Translation of in-tree volumes to the CSI drivers that replace them.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ pub(crate) const BETA_ZONE: &str = "failure-domain.beta.kubernetes.io/zone";
 pub(crate) const BETA_REGION: &str = "failure-domain.beta.kubernetes.io/region";
 pub(crate) const ZONE: &str = "topology.kubernetes.io/zone";
 pub(crate) const REGION: &str = "topology.kubernetes.io/region";
-/// Between the zones of a label that names several.
+/// Separator of the zones in a label with several.
 pub(crate) const ZONE_DELIMITER: &str = "__";
 
 const GCE: Migration = Migration {
@@ -36,42 +36,42 @@ const PORTWORX: Migration = Migration {
     zone_key: None,
 };
 const MIGRATIONS: [Migration; 5] = [GCE, AWS, AZURE_DISK, CINDER, PORTWORX];
-/// Plugins that could be translated, but that the scheduler does not treat as migrated.
+/// Plugins that have a CSI driver, but that the scheduler does not treat as migrated.
 const NOT_MIGRATED: [&str; 2] = ["kubernetes.io/azure-file", "kubernetes.io/vsphere-volume"];
 
-/// An in-tree plugin and the driver that took over.
+/// An in-tree plugin and the CSI driver that replaces it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Migration {
-    /// Name of the plugin, which is also the provisioner's in classes.
+    /// Name of the plugin, which is also the provisioner in storage classes.
     pub(crate) plugin: &'static str,
     /// Name of the driver.
     pub(crate) driver: &'static str,
-    /// Node label that the driver puts the zone in; `None` when its volumes are not translated.
+    /// Label in which the driver stores the zone of a node; `None` if node affinity is not translated.
     zone_key: Option<&'static str>,
 }
 
-/// Who makes the volumes of a class.
+/// The provisioner of a storage class.
 pub(crate) enum Provisioner<'a> {
-    /// A driver that took an in-tree plugin over.
+    /// A migrated in-tree plugin, with its CSI driver.
     Migrated(&'static str),
-    /// An in-tree plugin that does not count.
+    /// An in-tree plugin whose volumes are not counted.
     NotMigrated,
-    /// A driver of its own.
-    Own(&'a str),
+    /// A CSI driver.
+    Csi(&'a str),
 }
 
-/// Who makes volumes for a `provisioner`.
+/// Classifies the `provisioner` of a storage class.
 pub(crate) fn provisioner(name: &str) -> Provisioner<'_> {
     if let Some(migration) = MIGRATIONS.iter().find(|migration| migration.plugin == name) {
         Provisioner::Migrated(migration.driver)
     } else if NOT_MIGRATED.contains(&name) {
         Provisioner::NotMigrated
     } else {
-        Provisioner::Own(name)
+        Provisioner::Csi(name)
     }
 }
 
-/// The migration of a persistent volume; `None` when there is nothing to translate.
+/// Returns the migration of a persistent volume; `None` if it is not an in-tree volume.
 pub(crate) fn of_source(source: &VolumeSource) -> Option<Migration> {
     match source {
         VolumeSource::GcePersistentDisk { .. } => Some(GCE),
@@ -83,7 +83,7 @@ pub(crate) fn of_source(source: &VolumeSource) -> Option<Migration> {
     }
 }
 
-/// The driver's name for a volume, also for one that was the driver's all along.
+/// Returns the CSI handle of a volume, in-tree or CSI.
 pub(crate) fn handle(volume: &PersistentVolume) -> Result<Cow<'_, str>, String> {
     match &volume.source {
         VolumeSource::Csi { handle, .. } => Ok(Cow::Borrowed(handle)),
@@ -97,12 +97,12 @@ pub(crate) fn handle(volume: &PersistentVolume) -> Result<Cow<'_, str>, String> 
     }
 }
 
-/// Whether there is a driver that could take a disk named in a pod over.
+/// Returns `true` if a CSI driver replaces the in-tree plugin of an inline disk.
 pub(crate) fn is_migratable(disk: &InlineDisk) -> bool {
     inline_driver(disk).is_some()
 }
 
-/// The driver that could take a disk named in a pod over.
+/// Returns the CSI driver that replaces the in-tree plugin of an inline disk.
 pub(crate) fn inline_driver(disk: &InlineDisk) -> Option<&'static str> {
     match disk {
         InlineDisk::GcePersistentDisk { .. } => Some(GCE.driver),
@@ -116,7 +116,7 @@ pub(crate) fn inline_driver(disk: &InlineDisk) -> Option<&'static str> {
     }
 }
 
-/// Driver and handle of a disk named in a pod; `None` when it is not migrated.
+/// Returns driver and handle of an inline disk; `None` if it is not migrated.
 pub(crate) fn inline_handle(
     disk: &InlineDisk,
 ) -> Option<Result<(&'static str, Cow<'_, str>), String>> {
@@ -125,7 +125,7 @@ pub(crate) fn inline_handle(
             (GCE, gce_handle(&Labels::default(), name).map(Cow::Owned))
         }
         InlineDisk::AwsElasticBlockStore { id, .. } => (AWS, aws_handle(id).map(Cow::Borrowed)),
-        // The API server lets only managed disks have names that are no addresses.
+        // The API server requires a URL for disks that are not managed.
         InlineDisk::AzureDisk { uri } => {
             (AZURE_DISK, azure_handle(uri, !uri.starts_with("http")).map(Cow::Borrowed))
         }
@@ -141,16 +141,16 @@ pub(crate) fn inline_handle(
 }
 
 fn gce_handle(labels: &Labels, disk: &str) -> Result<String, String> {
-    const UNKNOWN: &str = "UNSPECIFIED";
+    const UNSPECIFIED: &str = "UNSPECIFIED";
     let beta = labels.get(BETA_ZONE).filter(|zone| !zone.is_empty());
     let zones = beta.or_else(|| labels.get(ZONE)).unwrap_or("");
     if zones.contains(ZONE_DELIMITER) {
         let region = gce_region(zones)
             .map_err(|problem| format!("failed to get region from zones: {problem}"))?;
-        return Ok(format!("projects/{UNKNOWN}/regions/{region}/disks/{disk}"));
+        return Ok(format!("projects/{UNSPECIFIED}/regions/{region}/disks/{disk}"));
     }
-    let zone = if zones.is_empty() { UNKNOWN } else { zones };
-    Ok(format!("projects/{UNKNOWN}/zones/{zone}/disks/{disk}"))
+    let zone = if zones.is_empty() { UNSPECIFIED } else { zones };
+    Ok(format!("projects/{UNSPECIFIED}/zones/{zone}/disks/{disk}"))
 }
 
 fn gce_region(zones: &str) -> Result<String, String> {
@@ -172,11 +172,11 @@ fn gce_region(zones: &str) -> Result<String, String> {
     Err(format!("multiple or no regions gotten from zones, got: map[{}]", list.join(" ")))
 }
 
-/// The id of a volume that may be written as an address, `aws://<zone>/<id>`.
+/// Returns the id of a volume that may be given as a URL, `aws://<zone>/<id>`.
 fn aws_handle(id: &str) -> Result<&str, String> {
-    let Some(address) = id.strip_prefix("aws://") else { return Ok(id) };
-    let address = address.split(['#', '?']).next().unwrap_or("");
-    let path = address.find('/').map_or("", |slash| &address[slash..]).trim_matches('/');
+    let Some(url) = id.strip_prefix("aws://") else { return Ok(id) };
+    let url = url.split(['#', '?']).next().unwrap_or("");
+    let path = url.find('/').map_or("", |slash| &url[slash..]).trim_matches('/');
     if path.starts_with("vol-") && !path.contains('/') {
         return Ok(path);
     }
@@ -185,11 +185,11 @@ fn aws_handle(id: &str) -> Result<&str, String> {
 }
 
 fn azure_handle(uri: &str, managed: bool) -> Result<&str, String> {
-    // What is not managed is shared unless a user asked for something else.
+    // Disks that are not managed have the kind Shared by default, which has no CSI equivalent.
     if managed { Ok(uri) } else { Err("kind(Shared) is not supported in csi migration".to_owned()) }
 }
 
-/// The node affinity of a volume in its driver's words; `None` when the volume can be anywhere.
+/// Returns the node affinity of a volume with the driver's labels; `None` if it matches all nodes.
 pub(crate) fn translated_affinity(
     migration: Migration,
     volume: &PersistentVolume,
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn aws_ids_may_be_addresses() {
+    fn aws_ids_may_be_urls() {
         for id in ["vol-1", "aws:///vol-1", "aws://us-east-1a/vol-1", "aws://us-east-1a/vol-1/"] {
             assert_eq!(aws_handle(id).unwrap(), "vol-1", "{id}");
         }

@@ -1,4 +1,4 @@
-//! DefaultBinder: binds every pod, by a Binding.
+//! DefaultBinder: binds a pod to its node by creating a Binding.
 
 use api::config::PluginArgs;
 use engine::framework::{Plugin, Point};

@@ -1,10 +1,10 @@
-//! DefaultPreemption: makes room for a pod that fits nowhere by removing less important ones.
+//! DefaultPreemption: evicts pods of lower priority so that a pod without feasible nodes fits.
 //!
 //! ```text
 //! eligible? ─▶ potential nodes ─▶ victims on each ─▶ candidates ─▶ best candidate
 //! ```
 //!
-//! Removing the victims, and holding the pod back meanwhile, is the engine's business.
+//! The engine evicts the victims and holds the pod back meanwhile.
 
 mod budgets;
 #[cfg(test)]
@@ -30,7 +30,7 @@ use victims::{InfeasibleNode, VictimSearch};
 pub(crate) const NAME: &str = "DefaultPreemption";
 pub(crate) const POINTS: &[Point] = &[Point::PreEnqueue, Point::PostFilter];
 pub(crate) const DOC: &str =
-    "Makes room for a pod that fits nowhere by removing less important ones.";
+    "Evicts pods of lower priority so that a pod without feasible nodes fits.";
 
 pub(crate) fn build(args: Option<&PluginArgs>) -> Box<dyn Plugin> {
     if let Some(PluginArgs::DefaultPreemption(args)) = args {
@@ -72,37 +72,37 @@ impl Plugin for DefaultPreemption {
     }
 
     fn subscriptions(&self) -> Vec<Subscription> {
-        // Only so that a pod held back is looked at again when a victim is gone.
+        // Ends the wait of a preemptor in PreEnqueue when a victim is gone.
         vec![Subscription { resource: Resource::Pod, action: Action::DELETE }]
     }
 
-    /// When to try again is for the plugins to say that turned the pod down.
+    /// The plugins that rejected the pod decide when to retry.
     fn hint(&self, _state: &State, _class: &Class, _event: &Event) -> bool {
         false
     }
 }
 
 impl DefaultPreemption {
-    /// How many candidates are enough.
+    /// Returns the number of candidates at which the search ends.
     fn candidates_max(&self, potential: usize) -> usize {
         let share = potential * self.0.min_candidate_nodes_percentage.max(0) as usize / 100;
         share.max(self.0.min_candidate_nodes_absolute.max(0) as usize).min(potential)
     }
 }
 
-/// Nodes on which removing pods makes room, so far as they were tried.
+/// The search for nodes on which the pod fits without victims, over part of the potential nodes.
 struct CandidateSearch {
     candidates_max: usize,
-    /// Those that break no disruption budget.
+    /// Candidates that violate no disruption budget.
     non_violating: Vec<Candidate>,
-    /// The others.
+    /// The other candidates.
     violating: Vec<Candidate>,
-    /// Nodes without a single pod that is less important.
+    /// Number of nodes without pods of lower priority.
     nodes_without_victims: usize,
-    /// Why the pod fits not even without them, and on how many nodes; collected only until there is a
-    /// candidate.
+    /// Reasons why the pod does not fit even without pods of lower priority, with the number of nodes;
+    /// collected only until there is a candidate.
     rejections: Vec<(Rejection, usize)>,
-    /// Places of the rejections in their list.
+    /// Positions in `rejections`.
     rejection_positions: Map<Rejection, usize>,
 }
 
@@ -120,12 +120,12 @@ impl CandidateSearch {
         }
     }
 
-    /// No pod can be removed on any of this number of potential nodes.
+    /// Returns a finished search: none of this number of potential nodes has pods of lower priority.
     fn none(nodes_without_victims: usize) -> Self {
         Self { nodes_without_victims, ..Self::new(0) }
     }
 
-    /// Tries one node after the other, beginning anywhere, until there are enough candidates.
+    /// Tries one node after the other, from a random one on, until there are enough candidates.
     fn search(&mut self, cycle: &mut PostFilter, potential: &[NodeIdx]) {
         let mut search = VictimSearch::new(cycle);
         let priority = cycle.state().pods.get(cycle.pod).priority;
@@ -152,14 +152,14 @@ impl CandidateSearch {
 
     fn count_rejection(&mut self, rejection: Rejection) {
         let rejections = &mut self.rejections;
-        let place = *self.rejection_positions.get_or_insert_with(rejection.clone(), || {
+        let position = *self.rejection_positions.get_or_insert_with(rejection.clone(), || {
             rejections.push((rejection, 0));
             rejections.len() - 1
         });
-        self.rejections[place].1 += 1;
+        self.rejections[position].1 += 1;
     }
 
-    /// As upstream, each of the two lists takes as many as are candidates_max and no more.
+    /// Adds a candidate. As upstream, each of the two lists holds up to `candidates_max`.
     fn add(&mut self, candidate: Candidate) {
         let list =
             if candidate.violations == 0 { &mut self.non_violating } else { &mut self.violating };
@@ -189,10 +189,10 @@ impl CandidateSearch {
     }
 }
 
-/// Chooses among the candidates that extenders left. Meanwhile pods may have come: nobody has to go from
-/// where the preemptor would not fit even so.
+/// Chooses among the candidates that extenders left. Pods may have arrived since, so candidates on which
+/// the preemptor no longer fits are skipped.
 fn nominate_among(cycle: &mut PostFilter, left: &[Candidate]) -> PostFilterOutcome {
-    let mut helpful = Vec::new();
+    let mut fitting = Vec::new();
     for candidate in left {
         let mut what_if = cycle.what_if(candidate.node);
         for victim in &candidate.victims {
@@ -201,10 +201,10 @@ fn nominate_among(cycle: &mut PostFilter, left: &[Candidate]) -> PostFilterOutco
         let fits = !candidate.victims.is_empty() && what_if.fits().is_ok();
         drop(what_if);
         if fits {
-            helpful.push(candidate);
+            fitting.push(candidate);
         }
     }
-    match helpful.into_iter().min_by_key(|candidate| cost(cycle, candidate)) {
+    match fitting.into_iter().min_by_key(|candidate| cost(cycle, candidate)) {
         Some(best) => {
             PostFilterOutcome::Nominate { node: best.node, victims: best.victims.clone() }
         }
@@ -212,12 +212,13 @@ fn nominate_among(cycle: &mut PostFilter, left: &[Candidate]) -> PostFilterOutco
     }
 }
 
-/// What choosing a candidate costs; of equal ones the first is chosen (upstream: a random one).
+/// Returns the criteria of the choice, in upstream's order; the smallest wins. Of equal candidates the
+/// first is chosen (upstream: a random one).
 fn cost(cycle: &PostFilter, candidate: &Candidate) -> (usize, i32, i64, usize, Reverse<i64>) {
     let record = |pod: &_| cycle.state().pods.get(*pod);
     let highest =
         candidate.victims.iter().map(|pod| record(pod).priority).max().unwrap_or(i32::MIN);
-    // All made positive, so that few pods of negative priority do not cost more than many.
+    // Shifted to positive numbers, so that more victims of negative priority do not cost less.
     let sum = candidate.victims.iter().map(|pod| i64::from(record(pod).priority) + (1 << 31)).sum();
     let most_important = candidate.victims.iter().filter(|pod| record(pod).priority == highest);
     let started = most_important.map(|pod| victims::start_time(record(pod), cycle.now));
@@ -225,36 +226,39 @@ fn cost(cycle: &PostFilter, candidate: &Candidate) -> (usize, i32, i64, usize, R
     (candidate.violations, highest, sum, candidate.victims.len(), Reverse(earliest))
 }
 
-/// Whether the pod may make others go at all.
+/// Returns the reason why the pod may not preempt, if there is one.
 fn check_eligible(cycle: &PostFilter) -> Result<(), &'static str> {
     if cycle.class().spec.never_preempts {
         return Err("not eligible due to preemptionPolicy=Never.");
     }
     let preemptor = cycle.state().pods.get(cycle.pod);
     let node = preemptor.nominated;
-    // If nothing can make the nominated node fit any more, there is nothing to wait for.
+    // If evictions cannot make the nominated node fit any more, the pod may preempt elsewhere.
     if !node.is_some() || cycle.diagnosis.code(node) == Code::UnschedulableAndUnresolvable {
         return Ok(());
     }
-    let going = cycle.state().nodes.pods(node).iter().any(|pod| {
+    let has_terminating_victim = cycle.state().nodes.pods(node).iter().any(|pod| {
         let pod = cycle.state().pods.get(*pod);
         pod.priority < preemptor.priority && pod.terminating && pod.preempted
     });
-    if going { Err("not eligible due to a terminating pod on the nominated node.") } else { Ok(()) }
+    if has_terminating_victim {
+        return Err("not eligible due to a terminating pod on the nominated node.");
+    }
+    Ok(())
 }
 
-/// Whether no pod on any node is less important: then no node needs to be looked at.
+/// Returns `true` if no pod on any node has a lower priority, so that no node needs to be tried.
 fn has_no_lower_priority_pod(cycle: &PostFilter) -> bool {
     cycle.state().lowest_priorities.of_all() >= cycle.state().pods.get(cycle.pod).priority
 }
 
-/// Nodes that removing pods could help.
+/// Returns the nodes on which evictions could help.
 fn potential_nodes(cycle: &PostFilter) -> Vec<NodeIdx> {
     let diagnosis = cycle.diagnosis;
     let diagnosed = diagnosis.nodes();
     if diagnosis.absent_code() != Code::Unschedulable {
-        let helpless = diagnosed.filter(|(_, _, rejection)| rejection.code == Code::Unschedulable);
-        return helpless.map(|(node, _, _)| node).collect();
+        let potential = diagnosed.filter(|(_, _, rejection)| rejection.code == Code::Unschedulable);
+        return potential.map(|(node, _, _)| node).collect();
     }
     let mut potential = cycle.state().nodes.present().clone();
     for (node, _, rejection) in diagnosed {
@@ -264,7 +268,7 @@ fn potential_nodes(cycle: &PostFilter) -> Vec<NodeIdx> {
     order.filter(|node| potential.contains(*node)).collect()
 }
 
-/// How many they are.
+/// Returns the number of [`potential_nodes`].
 fn potential_count(cycle: &PostFilter) -> usize {
     let diagnosis = cycle.diagnosis;
     let diagnosed = diagnosis.count_of(Code::Unschedulable);
@@ -275,11 +279,11 @@ fn potential_count(cycle: &PostFilter) -> usize {
     diagnosed + absent
 }
 
-/// The texts of all error_text, each once, as upstream puts them together.
+/// Returns the messages of all errors, each once, joined as upstream does; `None` without errors.
 fn error_text(rejections: &[(Rejection, usize)]) -> Option<String> {
     let mut texts: Vec<String> = Vec::new();
-    let error_text = rejections.iter().map(|(rejection, _)| rejection);
-    for rejection in error_text.filter(|rejection| rejection.code == Code::Error) {
+    let rejections = rejections.iter().map(|(rejection, _)| rejection);
+    for rejection in rejections.filter(|rejection| rejection.code == Code::Error) {
         let text = rejection.message();
         if !texts.contains(&text) {
             texts.push(text);

@@ -1,7 +1,7 @@
-//! DynamicResources: claims on devices. Only pods without any are placed so far.
+//! DynamicResources: device claims, which are not supported yet.
 //!
-//! Pods with claims, and nodes that could offer an extended resource only through devices, are
-//! turned down plainly instead of being placed without their devices.
+//! Pods with claims, and nodes that could offer an extended resource only through devices, are rejected
+//! with that reason.
 
 use api::config::PluginArgs;
 use engine::cycle::what_if::PostFilter;
@@ -25,7 +25,8 @@ pub(crate) const POINTS: &[Point] = &[
     Point::Reserve,
     Point::PreBind,
 ];
-pub(crate) const DOC: &str = "Claims on devices; so far only pods without any are placed.";
+pub(crate) const DOC: &str =
+    "Device claims, which are not supported yet: pods with claims stay pending.";
 
 pub(crate) fn build(_args: Option<&PluginArgs>) -> Box<dyn Plugin> {
     Box::new(DynamicResources)
@@ -72,7 +73,7 @@ impl Plugin for DynamicResources {
         _class: &Class,
         _preparation: &mut Preparation,
     ) -> Option<Box<dyn Scorer>> {
-        // Upstream does not sit out for want of claims.
+        // Upstream scores pods without claims, too, rather than skipping.
         Some(Box::new(ZeroScorer))
     }
 
@@ -106,14 +107,14 @@ impl Plugin for DynamicResources {
         ]
     }
 
-    /// Nothing helps a pod with claims; others wait for a node that has the resource itself.
+    /// No event helps a pod with claims; others wait for a node that has the resource itself.
     fn hint(&self, _state: &State, class: &Class, event: &Event) -> bool {
         class.spec.resource_claims.is_empty()
             && matches!(event.resource, Resource::Node | Resource::DeviceClass)
     }
 }
 
-/// Turns down nodes that lack an extended resource for which a device class stands in.
+/// Rejects nodes that lack an extended resource which a device class offers.
 struct DeviceFilter {
     /// Requested resources that a device class offers.
     from_devices: Vec<Text>,
@@ -122,11 +123,12 @@ struct DeviceFilter {
 }
 
 impl DeviceFilter {
-    /// As upstream, this looks at what a node lists; whether enough is left is NodeResourcesFit's question.
+    /// Returns `true` if the node lists the resources. NodeResourcesFit checks the free amounts.
     fn lists_node_resources(&self, node: &Node) -> bool {
         self.from_nodes.iter().all(|name| node.allocatable.scalar(name).is_some())
     }
 
+    /// Returns the position of the first resource that the node could offer only through devices.
     fn needs_devices(&self, node: &Node) -> Option<usize> {
         self.from_devices.iter().position(|name| node.allocatable.amount(name) == 0)
     }
@@ -153,7 +155,7 @@ impl Filter for DeviceFilter {
     }
 }
 
-/// All nodes are equal to pods without claims.
+/// Scores all nodes zero, for pods without claims.
 struct ZeroScorer;
 
 impl Scorer for ZeroScorer {
@@ -175,7 +177,7 @@ fn unsupported(claims: &[Text]) -> Rejection {
     Rejection::unresolvable(format!("claims on devices are not supported yet: {claims}"))
 }
 
-/// Requested resources that devices may stand for, by name.
+/// Returns the names of requested resources that device classes may offer.
 fn extended_requests(spec: &PodSpec) -> Vec<Text> {
     let requested = spec.requests.scalars.iter();
     let extended = requested.filter(|(name, amount)| *amount != 0 && may_be_devices(name));
@@ -200,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_without_claims_go_anywhere_and_all_nodes_are_equal() {
+    fn pods_without_claims_pass_everywhere_with_equal_scores() {
         let mut state = with_device_class(state([node("a"), node("b")], []), "gpu", "x.y/gpu");
         let class = class(asking(&[("x.y/other", 1)]));
         assert_eq!(verdicts(build(None), class.clone(), &mut state), ["a: ok", "b: ok"]);
@@ -209,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_with_claims_are_turned_down() {
+    fn pods_with_claims_are_rejected() {
         let claims = ["gpu".into(), "nic".into()].into();
         let spec = PodSpec { resource_claims: claims, ..PodSpec::default() };
         assert_eq!(
@@ -219,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_that_need_devices_for_a_resource_are_turned_down() {
+    fn nodes_that_need_devices_for_a_resource_are_rejected() {
         let nodes = [
             offering("none", &[("x.y/other", 1)]),
             offering("zero", &[("x.y/gpu", 0), ("x.y/other", 0)]),
@@ -241,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_helps_a_pod_with_claims() {
+    fn no_event_helps_a_pod_with_claims() {
         let state = state([], []);
         let event = |resource| Event {
             resource,

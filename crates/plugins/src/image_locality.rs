@@ -1,4 +1,4 @@
-//! ImageLocality: nodes that already have the pod's images score better.
+//! ImageLocality: scores nodes higher that already have the pod's container images.
 
 use api::config::PluginArgs;
 use engine::framework::scorer::SCORE_MAX;
@@ -10,7 +10,7 @@ use engine::state::images::ImageState;
 
 pub(crate) const NAME: &str = "ImageLocality";
 pub(crate) const POINTS: &[Point] = &[Point::Score];
-pub(crate) const DOC: &str = "Nodes that already have the pod's images score better.";
+pub(crate) const DOC: &str = "Scores nodes higher that already have the pod's container images.";
 
 pub(crate) fn build(_args: Option<&PluginArgs>) -> Box<dyn Plugin> {
     Box::new(ImageLocality)
@@ -46,7 +46,8 @@ impl Plugin for ImageLocality {
     }
 }
 
-/// Images of the pod that some nodes have, with what these nodes scaled_score. One used twice counts twice.
+/// Images of the pod that some nodes have, with their scaled scores. An image used by two containers
+/// counts twice.
 struct PresentImages {
     images: Vec<(Text, i64)>,
     container_count: i64,
@@ -80,7 +81,7 @@ impl Scorer for PresentImages {
                 raw[node.at()] = raw[node.at()].wrapping_add(*scaled_score);
             }
         }
-        // Most nodes are like their neighbours, and dividing is slow.
+        // Neighbouring nodes mostly have equal sums; reusing the last result avoids a slow division.
         let mut last = (0, self.final_score(0));
         for score in raw {
             if *score != last.0 {
@@ -95,7 +96,7 @@ impl Scorer for PresentImages {
     }
 }
 
-/// What a node that has the image gains: the more, the larger the image and the more nodes have it.
+/// Returns the size of an image times the share of nodes that have it.
 fn scaled_score(image: &ImageState, node_count: usize) -> i64 {
     let spread = image.nodes.len() as f64 / node_count as f64;
     (image.size as f64 * spread) as i64
@@ -133,11 +134,11 @@ mod tests {
         for (spec, expected) in [
             // 250 MiB of 23..1000.
             (using(1, &["big"]), [23, 0]),
-            // 20 MiB is below the least that counts.
+            // 20 MiB is below the minimum of 23 MiB.
             (using(1, &["small"]), [0, 0]),
             // 250 + 250 + 20 of 23..3000.
             (using(3, &["big", "big", "small"]), [16, 0]),
-            // The size that the first node told counts for all.
+            // The size that the first node reports counts for all nodes.
             (using(1, &["everywhere"]), [89, 89]),
             (using(1, &["giant"]), [0, 100]),
             (using(2, &["giant"]), [0, 100]),
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn images_that_no_node_has_leave_all_nodes_alike() {
+    fn images_that_no_node_has_score_zero_everywhere() {
         let mut state = state([holding("a", &[("big", 500)])], []);
         let constant = |spec, state: &mut State| {
             let mut preparation = Preparation::new(state);

@@ -1,4 +1,4 @@
-//! InterPodAffinity: pods seek or avoid the company of other pods.
+//! InterPodAffinity: applies required and preferred affinity and anti-affinity between pods.
 
 mod filter;
 mod score;
@@ -21,7 +21,8 @@ use terms::{ExistingTerms, may_match};
 pub(crate) const NAME: &str = "InterPodAffinity";
 pub(crate) const POINTS: &[Point] =
     &[Point::PreFilter, Point::Filter, Point::PreScore, Point::Score];
-pub(crate) const DOC: &str = "Places pods near pods that they seek and away from those they avoid.";
+pub(crate) const DOC: &str =
+    "Applies required and preferred affinity and anti-affinity between pods.";
 
 pub(crate) fn build(args: Option<&PluginArgs>) -> Box<dyn Plugin> {
     Box::new(match args {
@@ -34,9 +35,9 @@ pub(crate) fn build(args: Option<&PluginArgs>) -> Box<dyn Plugin> {
 }
 
 struct InterPodAffinity {
-    /// What required affinity of existing pods counts in scores; zero: nothing.
+    /// Weight of the required affinity of existing pods in scores; 0 excludes it.
     hard_affinity_weight: i64,
-    /// Pods without preferences of their own are not scored.
+    /// `true` if preferred terms of existing pods do not count: pods without preferred terms are not scored.
     ignores_existing_preferences: bool,
 }
 
@@ -95,9 +96,8 @@ impl Plugin for InterPodAffinity {
         ]
     }
 
-    /// Wider than upstream's hint, which overlooks namespace selectors, pods that match only some of
-    /// several anti-affinity terms, nodes that existing pods keep the class away from, and pods that
-    /// are out of sight with their node.
+    /// Wider than upstream's hint, which misses namespace selectors, pods that match only some of several
+    /// anti-affinity terms, nodes that anti-affinity of existing pods closes, and pods of deleted nodes.
     fn hint(&self, state: &State, class: &Class, event: &Event) -> bool {
         match event.object {
             Object::Pod { .. } if event.own => true,
@@ -125,7 +125,7 @@ fn pod_may_help(state: &State, class: &Class, old: Option<PodView>, new: Option<
     let no_longer_matches = |term: &PodTerm| {
         old.is_some_and(|pod| matches(term, pod)) && !new.is_some_and(|pod| matches(term, pod))
     };
-    // A pod that comes may be the company matches_affinity; when the last one goes, a new group may begin.
+    // A pod that appears may satisfy the affinity; when the last one goes, the class may start a group.
     if matches_affinity(old) != matches_affinity(new)
         || own.required_anti.iter().any(no_longer_matches)
     {
@@ -139,7 +139,7 @@ fn pod_may_help(state: &State, class: &Class, old: Option<PodView>, new: Option<
     old.is_some_and(avoids) && !new.is_some_and(avoids)
 }
 
-/// Whether it helps that the pods of a node are out of sight.
+/// Returns `true` if the pods of a deleted node may have been in the way.
 fn pods_may_help(state: &State, class: &Class, gone: &Node) -> bool {
     let Some(node) = state.nodes.find(&gone.name) else { return true };
     let views = state.nodes.pods(node).iter().map(|pod| PodView::of(state, *pod));
@@ -152,7 +152,7 @@ fn node_may_help(state: &State, class: &Class, old: Option<&Node>, new: Option<&
         let in_domain = |term: &PodTerm| {
             old.or(new).is_none_or(|node| node.labels.get(&term.topology_key).is_some())
         };
-        // Without a domain of what it seeks, the node is of no use.
+        // A node outside of all domains of the required affinity cannot help.
         return own.required.is_empty()
             || !own.required_anti.is_empty()
             || own.required.iter().any(in_domain);

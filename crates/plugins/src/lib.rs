@@ -1,6 +1,7 @@
 //! The scheduling plugins of kube-scheduler, and the table that lists them.
 //!
-//! One plugin, one file (or folder); [`table::TABLE`] names them all. [`simple`] is the short way to a plugin of your own.
+//! One plugin, one file (or folder); [`table::TABLE`] lists them. [`registry`] builds profiles from a
+//! configuration, and [`simple`] adapts custom plugins that look at one node at a time.
 
 #![warn(missing_docs)]
 

@@ -1,4 +1,5 @@
-//! NodeAffinity: a pod goes to nodes that it selects, and prefers those that it favours.
+//! NodeAffinity: filters nodes by node selector and required node affinity, and scores them by preferred
+//! node affinity.
 
 mod added;
 mod filter;
@@ -17,8 +18,7 @@ use engine::state::State;
 pub(crate) const NAME: &str = "NodeAffinity";
 pub(crate) const POINTS: &[Point] =
     &[Point::PreFilter, Point::Filter, Point::PreScore, Point::Score];
-pub(crate) const DOC: &str =
-    "A pod goes to nodes that it selects, and prefers those that it favours.";
+pub(crate) const DOC: &str = "Filters nodes by node selector and required node affinity, and scores by preferred node affinity.";
 
 pub(crate) fn build(args: Option<&PluginArgs>) -> Box<dyn Plugin> {
     let added = match args {
@@ -29,7 +29,7 @@ pub(crate) fn build(args: Option<&PluginArgs>) -> Box<dyn Plugin> {
 }
 
 struct NodeAffinity {
-    /// What the configuration demands and prefers for every pod.
+    /// `addedAffinity` of the configuration, which applies to every pod.
     added: engine::object::NodeAffinity,
 }
 
@@ -65,7 +65,7 @@ impl Plugin for NodeAffinity {
         }]
     }
 
-    /// Beyond upstream's hint, a node that only now meets the configured affinity helps, too.
+    /// Wider than upstream's hint: a node that begins to match the added affinity helps, too.
     fn hint(&self, _state: &State, class: &Class, event: &Event) -> bool {
         let Object::Node { old, new: Some(new) } = event.object else { return true };
         let required = RequiredNodeAffinity::new(&class.spec);
@@ -78,7 +78,7 @@ impl Plugin for NodeAffinity {
     }
 }
 
-/// What a pod demands of its node: node selector and required affinity.
+/// Node selector and required node affinity of a pod.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequiredNodeAffinity<'a> {
     selector: Option<&'a Labels>,
@@ -86,18 +86,18 @@ pub(crate) struct RequiredNodeAffinity<'a> {
 }
 
 impl<'a> RequiredNodeAffinity<'a> {
-    /// The demands of a spec.
+    /// Returns the requirements of a spec.
     pub(crate) fn new(spec: &'a PodSpec) -> Self {
         let selector = spec.node_selector.as_ref();
         Self { selector, terms: spec.node_affinity.required.as_deref() }
     }
 
-    /// Whether a node meets them.
+    /// Returns `true` if a node matches both.
     pub(crate) fn matches(&self, node: &Node) -> bool {
         self.selects(node) && self.terms.is_none_or(|terms| any_matches(terms, node))
     }
 
-    /// Whether upstream fails to answer: no term matches, and not all of them could be read.
+    /// Returns `true` if upstream returns an error: no term matches, and one is malformed.
     fn is_undecidable(&self, node: &Node) -> bool {
         let fails = |terms: &[NodeTerm]| {
             terms.iter().any(|term| term.malformed) && !any_matches(terms, node)

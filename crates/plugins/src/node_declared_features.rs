@@ -1,4 +1,4 @@
-//! NodeDeclaredFeatures: a pod goes to nodes that declare the features it needs.
+//! NodeDeclaredFeatures: rejects nodes that do not declare the features the pod requires.
 
 use api::config::PluginArgs;
 use engine::framework::event::Object;
@@ -12,7 +12,7 @@ use engine::state::State;
 
 pub(crate) const NAME: &str = "NodeDeclaredFeatures";
 pub(crate) const POINTS: &[Point] = &[Point::PreFilter, Point::Filter];
-pub(crate) const DOC: &str = "A pod goes to nodes that declare the features it needs.";
+pub(crate) const DOC: &str = "Rejects nodes that do not declare the features the pod requires.";
 
 pub(crate) fn build(_args: Option<&PluginArgs>) -> Box<dyn Plugin> {
     Box::new(NodeDeclaredFeatures)
@@ -132,10 +132,10 @@ mod tests {
     }
 
     #[test]
-    fn changed_needs_of_the_pod_itself_help() {
+    fn changed_requirements_of_the_pod_itself_help() {
         let state = state([], []);
-        let needing = |features| Pod { spec: requiring(features).into(), ..pod("p") };
-        let (more, less) = (needing(&["A", "B"]), needing(&["A"]));
+        let requires = |features| Pod { spec: requiring(features).into(), ..pod("p") };
+        let (more, less) = (requires(&["A", "B"]), requires(&["A"]));
         for (old, new, own, expected) in
             [(&more, &less, true, true), (&more, &less, false, false), (&less, &less, true, false)]
         {

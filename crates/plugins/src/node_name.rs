@@ -1,4 +1,4 @@
-//! NodeName: a pod that names its node goes there or nowhere.
+//! NodeName: rejects all nodes but the one that `spec.nodeName` names.
 
 use api::config::PluginArgs;
 use engine::framework::{
@@ -10,7 +10,7 @@ use engine::state::State;
 
 pub(crate) const NAME: &str = "NodeName";
 pub(crate) const POINTS: &[Point] = &[Point::Filter];
-pub(crate) const DOC: &str = "A pod that names its node goes there or nowhere.";
+pub(crate) const DOC: &str = "Rejects all nodes but the one that `spec.nodeName` names.";
 
 pub(crate) fn build(_args: Option<&PluginArgs>) -> Box<dyn Plugin> {
     Box::new(NodeName)
@@ -44,7 +44,7 @@ impl Plugin for NodeName {
     }
 }
 
-/// The node that is named, if it exists.
+/// The named node, if it exists.
 struct NamedNode(Option<NodeIdx>);
 
 impl Filter for NamedNode {

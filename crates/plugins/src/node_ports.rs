@@ -1,4 +1,4 @@
-//! NodePorts: a pod goes to nodes whose host ports it needs are free.
+//! NodePorts: rejects nodes on which a host port of the pod is already in use.
 
 use api::config::PluginArgs;
 use engine::framework::event::Object;
@@ -12,7 +12,7 @@ use engine::state::State;
 
 pub(crate) const NAME: &str = "NodePorts";
 pub(crate) const POINTS: &[Point] = &[Point::PreFilter, Point::Filter];
-pub(crate) const DOC: &str = "A pod goes to nodes where the host ports it needs are free.";
+pub(crate) const DOC: &str = "Rejects nodes on which a host port of the pod is already in use.";
 
 pub(crate) fn build(_args: Option<&PluginArgs>) -> Box<dyn Plugin> {
     Box::new(NodePorts)
@@ -62,7 +62,7 @@ impl Plugin for NodePorts {
     }
 }
 
-/// Ports that must be free.
+/// Host ports that must be free.
 struct RequestedPorts(Box<[HostPort]>);
 
 impl Filter for RequestedPorts {
@@ -134,29 +134,29 @@ mod tests {
     }
 
     #[test]
-    fn pods_without_ports_go_everywhere() {
+    fn pods_without_ports_pass_everywhere() {
         let mut state = state([node("a")], [pod_using("p", "a", &[tcp("0.0.0.0", 80)])]);
         assert_eq!(verdicts(build(None), class(using(&[])), &mut state), ["a: ok"]);
     }
 
     #[test]
-    fn what_if_pods_came_or_went() {
+    fn a_what_if_adds_and_removes_ports() {
         let port = [tcp("0.0.0.0", 80)];
         let pods = [pod_using("on", "a", &port), pod_using("pending", "", &port)];
         let mut state = state([node("a"), node("b")], pods);
-        let mut ask = |node, added: &[&str], removed: &[&str]| {
+        let mut verdict = |node, added: &[&str], removed: &[&str]| {
             verdict_if(build(None), class(using(&port)), &mut state, node, added, removed)
         };
-        assert_eq!(ask("a", &[], &[]), REASON);
-        assert_eq!(ask("a", &[], &["on"]), "ok");
-        assert_eq!(ask("a", &["pending"], &["on"]), REASON);
-        assert_eq!(ask("b", &[], &[]), "ok");
-        assert_eq!(ask("b", &["pending"], &[]), REASON);
-        assert_eq!(ask("b", &[], &[]), "ok", "nothing stays behind");
+        assert_eq!(verdict("a", &[], &[]), REASON);
+        assert_eq!(verdict("a", &[], &["on"]), "ok");
+        assert_eq!(verdict("a", &["pending"], &["on"]), REASON);
+        assert_eq!(verdict("b", &[], &[]), "ok");
+        assert_eq!(verdict("b", &["pending"], &[]), REASON);
+        assert_eq!(verdict("b", &[], &[]), "ok", "the what-if was undone");
     }
 
     #[test]
-    fn a_pod_that_held_a_port_helps_by_going() {
+    fn deleting_a_pod_with_the_port_helps() {
         let state = state([], []);
         let class = class(using(&[tcp("0.0.0.0", 80)]));
         let holder = pod_using("p", "a", &[tcp("10.0.0.1", 80)]);
@@ -176,7 +176,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn catching_up_equals_starting_anew(moves in prop::collection::vec((0usize..6, 0usize..3), 1..30)) {
+        fn incremental_verdicts_equal_those_from_scratch(moves in prop::collection::vec((0usize..6, 0usize..3), 1..30)) {
             let nodes = ["a", "b", "c"];
             let pods: Vec<_> = (0..6).map(|i| format!("p{i}")).collect();
             let spec = |i: usize| [tcp(["0.0.0.0", "10.0.0.1"][i % 2], 80 + i as i32 / 3)];
@@ -186,7 +186,7 @@ mod tests {
             );
             let profile = profile(build(None));
             let class = class(using(&[tcp("10.0.0.1", 80)]));
-            let mut kept = Evaluation::new(&profile, class.clone(), &mut state);
+            let mut incremental = Evaluation::new(&profile, class.clone(), &mut state);
             let mut placed = [false; 6];
             for (pod, node) in moves {
                 if placed[pod] {
@@ -195,9 +195,9 @@ mod tests {
                     place(&mut state, &pods[pod], nodes[node]);
                 }
                 placed[pod] = !placed[pod];
-                kept.refresh(&profile, &mut state);
+                incremental.refresh(&profile, &mut state);
                 let fresh = Evaluation::new(&profile, class.clone(), &mut state);
-                prop_assert_eq!(kept.feasible(), fresh.feasible());
+                prop_assert_eq!(incremental.feasible(), fresh.feasible());
             }
         }
     }

@@ -1,4 +1,5 @@
-//! NodeResourcesBalancedAllocation: likes nodes on which a pod makes the use of resources more even.
+//! NodeResourcesBalancedAllocation: scores nodes higher on which the pod evens out the requested shares of
+//! resources.
 
 use api::config::args::NodeResourcesBalancedAllocationArgs;
 use api::config::{Gates, PluginArgs};
@@ -12,7 +13,8 @@ use crate::node_resources_fit::exact;
 
 pub(crate) const NAME: &str = "NodeResourcesBalancedAllocation";
 pub(crate) const POINTS: &[Point] = &[Point::PreScore, Point::Score];
-pub(crate) const DOC: &str = "Likes nodes on which a pod makes the use of resources more even.";
+pub(crate) const DOC: &str =
+    "Scores nodes higher on which the pod evens out the requested shares of resources.";
 
 pub(crate) fn build(args: Option<&PluginArgs>) -> Box<dyn Plugin> {
     if let Some(PluginArgs::NodeResourcesBalancedAllocation(args)) = args {
@@ -55,14 +57,14 @@ impl Plugin for BalancedAllocation {
         preparation: &mut Preparation,
     ) -> Option<Box<dyn Scorer>> {
         let requests = &class.spec.requests_on_node;
-        // Pods that request nothing would all go to the node that is most even already.
+        // Otherwise all pods without requests would go to the node that is most even already.
         if self.resources.iter().all(|name| requests.amount(name) == 0) {
             return None;
         }
         let resources = self.resources.iter().filter_map(|name| {
             let amount = requests.amount(name);
             let counts = amount != 0 || !is_scalar_resource(name);
-            // Of a resource that no object ever named, no node has any.
+            // No node has a resource that no object ever named.
             let resource = preparation.state.resources.get(name).filter(|_| counts)?;
             Some(BalancedResource { resource, amount })
         });
@@ -70,20 +72,21 @@ impl Plugin for BalancedAllocation {
     }
 }
 
-/// A resource that counts.
+/// A resource that is scored.
 struct BalancedResource {
     resource: ResourceIdx,
-    /// What the pod adds.
+    /// Request of the pod.
     amount: i64,
 }
 
-/// Scores by how the pod changes the balance of a node.
+/// Scores by the change of a node's balance that the pod makes.
 struct BalanceScorer {
     resources: Box<[BalancedResource]>,
 }
 
 impl BalanceScorer {
-    /// How even the use of resources is, with the pod or without it, from 50 to 100.
+    /// Returns 100 minus the standard deviation of the requested shares in percent (50 to 100), with the pod
+    /// or without it.
     fn evenness(&self, state: &State, node: NodeIdx, with_pod: bool) -> i64 {
         let mut first_two = [0.0; 2];
         let (mut total, mut count) = (0.0, 0);
@@ -107,6 +110,7 @@ impl BalanceScorer {
         ((1.0 - deviation) * 100.0) as i64
     }
 
+    /// Returns the requested share of each resource that the node has, at most 1.
     fn fractions(&self, state: &State, node: NodeIdx, with_pod: bool) -> impl Iterator<Item = f64> {
         self.resources.iter().filter_map(move |resource| {
             let allocatable = state.nodes.allocatable_of(resource.resource, node);
@@ -116,7 +120,7 @@ impl BalanceScorer {
         })
     }
 
-    /// The columns of the usual two resources.
+    /// Returns the columns of the resources if there are two, which is the default.
     fn pair<'a>(&self, state: &'a State) -> Option<[ResourceColumns<'a>; 2]> {
         let [first, second] = &*self.resources else { return None };
         Some([ResourceColumns::of(first, state)?, ResourceColumns::of(second, state)?])
@@ -137,7 +141,7 @@ impl Scorer for BalanceScorer {
         {
             return;
         }
-        // A huge number on one node, or on one that does not exist, costs only that one the fast way.
+        // Only slots with numbers above the limit (orphan slots included) are scored the slow way.
         let is_done = |node| {
             pair.as_ref().is_some_and(|pair| pair.iter().all(|column| column.is_exact_on(node)))
         };
@@ -151,7 +155,7 @@ impl Scorer for BalanceScorer {
     }
 }
 
-/// What all nodes have and use of one resource.
+/// Allocatable and requested amounts of one resource on all nodes, and the request of the pod.
 struct ResourceColumns<'a> {
     allocatable: &'a [i64],
     used: &'a [i64],
@@ -165,20 +169,21 @@ impl<'a> ResourceColumns<'a> {
         Some(Self { allocatable, used, amount: resource.amount })
     }
 
-    /// Whether the numbers of one node are below [`exact::EXACT_LIMIT`].
+    /// Returns `true` if the numbers of one node are below [`exact::EXACT_LIMIT`].
     fn is_exact_on(&self, node: NodeIdx) -> bool {
         exact::all_exact(self.amount | self.allocatable[node.at()] | self.used[node.at()])
     }
 
-    /// (allocatable, used) by slot.
+    /// Returns (allocatable, used) by slot.
     #[inline(always)]
     fn pairs(&self) -> impl Iterator<Item = (i64, i64)> {
         self.allocatable.iter().copied().zip(self.used.iter().copied())
     }
 }
 
-/// The same as [`BalanceScorer::score`] for two resources, in operations that the compiler turns into vectors.
-/// False when some numbers were too large for that: the scores of their slots are worth nothing.
+/// Does the same as [`BalanceScorer::score`] for two resources, in operations that compile to vector
+/// instructions. Returns `false` if some numbers exceed [`exact::EXACT_LIMIT`]; the scores of their slots
+/// are then undefined.
 #[inline(always)]
 fn score_pair(first: &ResourceColumns, second: &ResourceColumns, raw: &mut [i64]) -> bool {
     let mut bits = first.amount | second.amount;
@@ -188,7 +193,7 @@ fn score_pair(first: &ResourceColumns, second: &ResourceColumns, raw: &mut [i64]
         bits |= allocatable0 | used0 | allocatable1 | used1;
         let (allocatable0, used0) = (exact::to_f64(allocatable0), exact::to_f64(used0));
         let (allocatable1, used1) = (exact::to_f64(allocatable1), exact::to_f64(used1));
-        // Nodes that lack one of the two are even by definition.
+        // One resource alone has no deviation.
         let lacks = allocatable0 == 0.0 || allocatable1 == 0.0;
         let divisor0 = if lacks { 1.0 } else { allocatable0 };
         let divisor1 = if lacks { 1.0 } else { allocatable1 };
@@ -208,7 +213,7 @@ fn capped(fraction: f64) -> f64 {
     if fraction > 1.0 { 1.0 } else { fraction }
 }
 
-/// The standard deviation of two numbers.
+/// Returns the standard deviation of two numbers.
 #[inline(always)]
 fn deviation_of_two(a: f64, b: f64) -> f64 {
     ((a - b) / 2.0).abs()
@@ -250,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn known_scores() {
+    fn scores_are_those_of_upstream() {
         const GI: i64 = 1 << 30;
         let none = amounts(0, 0, 0);
         let has = amounts(4000, 8 * GI, 0);
@@ -260,14 +265,14 @@ mod tests {
             (&none, amounts(1000, 2 * GI, 0), "a: 75"),
             (&amounts(2000, 0, 0), amounts(0, 4 * GI, 0), "a: 87"),
             (&none, amounts(4000, 0, 0), "a: 50"),
-            // Fractions stop at one.
+            // Shares are capped at 1.
             (&none, amounts(9000, 16 * GI, 0), "a: 75"),
             (&none, none.clone(), "skipped"),
             (&none, amounts(0, 0, 3), "skipped"),
         ] {
             assert_eq!(score(&*usual, has.clone(), used.clone(), asks), expected);
         }
-        // With one resource, everything is even.
+        // One resource alone has no deviation.
         let no_memory = amounts(4000, 0, 0);
         assert_eq!(score(&*usual, no_memory, none.clone(), amounts(4000, 1, 0)), "a: 75");
     }
@@ -285,7 +290,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn columns_and_formulas_agree(
+        fn columns_agree_with_the_formulas(
             nodes in prop::collection::vec(prop::array::uniform4(amount()), 1..20),
             asks in (amount(), amount()),
         ) {
@@ -320,7 +325,7 @@ mod tests {
         }
     }
 
-    /// Amounts of every size, with those that are special.
+    /// Generates amounts of every magnitude, and the boundary values.
     fn amount() -> impl proptest::strategy::Strategy<Value = i64> {
         prop_oneof![
             4 => 0i64..10_000,

@@ -1,4 +1,5 @@
-//! NodeResourcesFit: a pod goes where enough is left of what it requests, and likes nodes by what is left.
+//! NodeResourcesFit: rejects nodes without enough free resources, and scores the others by their free or
+//! requested resources.
 
 pub(crate) mod exact;
 mod filter;
@@ -23,8 +24,7 @@ use score::{FitStrategy, ResourceScorer, ScoredResource, UsedColumn};
 pub(crate) const NAME: &str = "NodeResourcesFit";
 pub(crate) const POINTS: &[Point] =
     &[Point::PreFilter, Point::Filter, Point::PreScore, Point::Score];
-pub(crate) const DOC: &str =
-    "A pod goes where enough is left of what it requests, and likes nodes by what is left.";
+pub(crate) const DOC: &str = "Rejects nodes without enough free resources, and scores the others by free or requested resources.";
 
 pub(crate) fn build(args: Option<&PluginArgs>) -> Box<dyn Plugin> {
     if let Some(PluginArgs::NodeResourcesFit(args)) = args {
@@ -36,7 +36,7 @@ pub(crate) fn build(args: Option<&PluginArgs>) -> Box<dyn Plugin> {
     }
 }
 
-/// Whether amounts of a resource may come from devices instead of from the node.
+/// Returns `true` if a device class may offer the resource instead of the node.
 pub(crate) fn may_be_devices(resource: &str) -> bool {
     is_extended_resource(resource) || resource.starts_with("deviceclass.resource.kubernetes.io/")
 }
@@ -67,7 +67,7 @@ impl NodeResourcesFit {
                 || self.ignored_groups.iter().any(|ignored| ignored == group))
     }
 
-    /// What the filter looks at: resources in upstream's order, scalars by name.
+    /// Returns the requests that the filter checks, in upstream's order, scalars by name.
     fn demands<'a>(&self, requests: &'a Resources) -> impl Iterator<Item = (&'a str, i64)> {
         let basic = [
             ("cpu", requests.cpu),
@@ -79,9 +79,9 @@ impl NodeResourcesFit {
         basic.into_iter().chain(scalars).filter(|(_, amount)| *amount > 0)
     }
 
-    /// Whether the pod would fit a node that had no pods.
+    /// Returns `true` if the pod would fit on the node without other pods.
     ///
-    /// Upstream does not leave out ignored resources here, so that a pod which would fit goes on waiting.
+    /// Upstream does not exclude ignored resources here, so that a pod which would fit goes on waiting.
     fn fits_empty(&self, state: &State, spec: &PodSpec, node: &Node) -> bool {
         node.allowed_pods > 0
             && self.demands(&spec.requests).all(|(name, amount)| {
@@ -89,7 +89,7 @@ impl NodeResourcesFit {
             })
     }
 
-    /// Whether a node has more than before of something that the pod needs.
+    /// Returns `true` if a node has more than before of a resource that the pod requests.
     fn has_more(&self, state: &State, spec: &PodSpec, old: &Node, new: &Node) -> bool {
         new.allowed_pods > old.allowed_pods
             || self.demands(&spec.requests).any(|(name, _)| {
@@ -145,7 +145,7 @@ impl Plugin for NodeResourcesFit {
             if amount == 0 && is_scalar_resource(name) {
                 return None;
             }
-            // Of a resource that no object ever named, no node has any.
+            // No node has a resource that no object ever named.
             let resource = state.resources.get(name)?;
             let used = match resource {
                 ResourceIdx::CPU => UsedColumn::NonZeroCpu,
@@ -185,7 +185,7 @@ impl Plugin for NodeResourcesFit {
                 self.fits_empty(state, &class.spec, new)
                     && old.is_none_or(|old| self.has_more(state, &class.spec, old, new))
             }
-            // Which resource the class offers is not told.
+            // The event does not contain the resource that the class offers.
             _ if event.resource == Resource::DeviceClass => {
                 class.spec.requests.scalars.iter().any(|(name, _)| may_be_devices(name))
             }
@@ -200,7 +200,7 @@ fn strategy(args: &ScoringStrategy) -> FitStrategy {
         ScoringStrategyType::MostAllocated => FitStrategy::Most,
         ScoringStrategyType::RequestedToCapacityRatio => {
             let points = args.requested_to_capacity_ratio.iter().flat_map(|ratio| &ratio.shape);
-            // Configurations give scores of 0 to 10.
+            // Scores in configurations range from 0 to 10.
             let points = points.map(|p| (i64::from(p.utilization), i64::from(p.score) * 10));
             FitStrategy::shape(&points.collect::<Vec<_>>())
         }
@@ -221,11 +221,11 @@ fn is_delegated(state: &State, resource: &str, node: &Node) -> bool {
         && state.device_class_offers(resource)
 }
 
-/// Whether a pod on a node now asks for less of something that the waiting pod requests.
+/// Returns `true` if a pod on a node now requests less of a resource that the waiting pod requests.
 fn frees_requested(spec: &PodSpec, old: PodView, new: PodView) -> bool {
     let (old, new) = (&old.spec.requests_on_node, &new.spec.requests_on_node);
-    let wanted = &spec.requests_on_node;
-    let shrank = |name: &str| wanted.amount(name) != 0 && old.amount(name) > new.amount(name);
+    let waiting = &spec.requests_on_node;
+    let shrank = |name: &str| waiting.amount(name) != 0 && old.amount(name) > new.amount(name);
     ["cpu", "memory", "ephemeral-storage"].into_iter().any(shrank)
-        || wanted.scalars.iter().any(|(name, _)| shrank(name))
+        || waiting.scalars.iter().any(|(name, _)| shrank(name))
 }

@@ -1,4 +1,4 @@
-//! NodeUnschedulable: cordoned nodes take only pods that tolerate it.
+//! NodeUnschedulable: rejects cordoned nodes, except for pods that tolerate the cordon's taint.
 
 use api::config::PluginArgs;
 use engine::bitset::NodeSet;
@@ -15,7 +15,8 @@ use crate::tolerations::tolerates;
 
 pub(crate) const NAME: &str = "NodeUnschedulable";
 pub(crate) const POINTS: &[Point] = &[Point::Filter];
-pub(crate) const DOC: &str = "Cordoned nodes take only pods that tolerate it.";
+pub(crate) const DOC: &str =
+    "Rejects cordoned nodes, except for pods that tolerate the cordon's taint.";
 
 pub(crate) fn build(_args: Option<&PluginArgs>) -> Box<dyn Plugin> {
     Box::new(NodeUnschedulable)
@@ -67,7 +68,7 @@ impl Plugin for NodeUnschedulable {
     }
 }
 
-/// Turns cordoned nodes down.
+/// Rejects cordoned nodes.
 struct CordonFilter;
 
 impl Filter for CordonFilter {
@@ -84,7 +85,7 @@ impl Filter for CordonFilter {
     }
 }
 
-/// Whether a pod tolerates the taint that goes with a cordon, and therefore the cordon itself.
+/// Returns `true` if a pod tolerates the taint of cordoned nodes, and therefore the cordon itself.
 fn tolerates_unschedulable(spec: &PodSpec) -> bool {
     let taint = Taint {
         key: "node.kubernetes.io/unschedulable".into(),
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn cordoned_nodes_take_only_pods_that_tolerate_it() {
+    fn cordoned_nodes_accept_only_pods_that_tolerate_the_taint() {
         use TolerationOperator::{Equal, Exists};
         let key = "node.kubernetes.io/unschedulable";
         let rejected = "b: UnschedulableAndUnresolvable node(s) were unschedulable";
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_can_be_used_now_helps() {
+    fn an_uncordoned_node_helps() {
         let state = state([], []);
         let plugin = build(None);
         let (open, closed) = (node("a"), cordoned("a"));

@@ -1,6 +1,9 @@
-//! NodeVolumeLimits: a node takes no more volumes of a driver than the driver allows.
+//! NodeVolumeLimits: rejects nodes on which the volume limit of a CSI driver would be exceeded.
 
-use std::borrow::Cow;
+mod handles;
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use api::config::PluginArgs;
@@ -10,22 +13,19 @@ use engine::framework::{
     Preparation, Rejection, Resource, Subscription,
 };
 use engine::index::NodeIdx;
-use engine::object::{
-    CsiNode, PersistentVolumeClaim, PodSpec, Text, Uid, Volume, VolumeAttachment, VolumeSource,
-};
+use engine::object::{CsiNode, PodSpec, Text, Volume, VolumeAttachment};
 use engine::state::driver_limits::DriverLimits;
-use engine::state::volumes::Volumes;
 use engine::state::{Areas, State};
 
-use crate::csi_migration::{self, Provisioner};
-use crate::volume_claims::{Consumer, check_owner, event_concerns, not_found};
+use crate::csi_migration;
+use crate::volume_claims::{Consumer, event_concerns, not_found};
+
+use handles::{DriverHandle, HandleError, PodIdentity, handle_of_volume};
 
 pub(crate) const NAME: &str = "NodeVolumeLimits";
 pub(crate) const POINTS: &[Point] = &[Point::PreFilter, Point::Filter];
-pub(crate) const DOC: &str = "A node takes no more volumes of a driver than the driver allows.";
-
-/// Begins the made-up handle of a volume that does not exist yet. No driver has handles like this.
-const UNBOUND_PREFIX: &str = "\0unbound ";
+pub(crate) const DOC: &str =
+    "Rejects nodes on which the volume limit of a CSI driver would be exceeded.";
 
 const LIMIT_EXCEEDED: NodeVerdict = NodeVerdict(1);
 const LOOKUP_FAILED: NodeVerdict = NodeVerdict(2);
@@ -71,8 +71,8 @@ impl Plugin for NodeVolumeLimits {
             Subscription { resource: Resource::CsiNode, action: Action::UPDATE },
             Subscription { resource: Resource::Pod, action: Action::DELETE },
             Subscription { resource: Resource::PersistentVolumeClaim, action: Action::ADD },
-            // Beyond upstream: a claim counts for the driver of its class until it is bound, perhaps to
-            // a volume of another driver or to one that is on the node already.
+            // Beyond upstream: until a claim is bound it counts for the driver of its class; it may then be
+            // bound to a volume of another driver or to one that the node already has.
             Subscription { resource: Resource::PersistentVolumeClaim, action: Action::UPDATE },
             Subscription { resource: Resource::PersistentVolume, action: Action::ADD },
             Subscription { resource: Resource::VolumeAttachment, action: Action::DELETE },
@@ -95,7 +95,7 @@ impl Plugin for NodeVolumeLimits {
     }
 }
 
-/// Whether a pod has volumes that may count.
+/// Returns `true` if a pod has volumes that may count.
 fn has_countable_volumes(spec: &PodSpec) -> bool {
     spec.volumes.iter().any(|volume| match volume {
         Volume::Claim { .. } | Volume::Ephemeral { .. } => true,
@@ -103,7 +103,7 @@ fn has_countable_volumes(spec: &PodSpec) -> bool {
     })
 }
 
-/// Whether some driver takes more volumes than before. Upstream overlooks limits that were lifted.
+/// Returns `true` if the limit of a driver rose. Upstream misses limits that were removed.
 fn limit_rose(old: &CsiNode, new: &CsiNode) -> bool {
     let limit = |node: &CsiNode, driver: &str| {
         node.drivers.iter().find(|d| *d.name == *driver).map(|driver| driver.limit)
@@ -129,15 +129,15 @@ fn may_use_driver(spec: &PodSpec, deleted: &VolumeAttachment) -> bool {
     })
 }
 
-/// New volumes of one driver.
+/// Volumes of one driver that a pod needs.
 struct VolumeDemand {
     driver: Text,
-    /// Position of the driver among those with limits.
+    /// Index of the driver among those with limits.
     limited: Option<usize>,
     handles: Vec<Text>,
 }
 
-/// What a pod asks of the drivers of a node that has a CSINode or has none.
+/// Returns the volumes that a pod needs by driver, on nodes with a CSINode (`registered`) or without.
 fn demands(
     consumer: &Consumer,
     state: &State,
@@ -176,87 +176,12 @@ fn demands(
     Ok(demands)
 }
 
-/// A pod, as far as it matters whether claims are its own.
-struct PodIdentity<'a> {
-    namespace: &'a str,
-    name: &'a str,
-    uid: &'a Uid,
-}
-
-enum HandleError<'a> {
-    /// A claim of this name does not exist.
-    ClaimNotFound(&'a str),
-    /// Something else.
-    Other(String),
-}
-
-/// A driver and its name for a volume.
-type DriverHandle<'a> = (&'a str, Cow<'a, str>);
-
-/// Driver and handle of a pod's volume; `None` when it does not count.
-fn handle_of_volume<'a>(
-    volume: &'a Volume,
-    pod: &PodIdentity,
-    registered: bool,
-    volumes: &'a Volumes,
-) -> Result<Option<DriverHandle<'a>>, HandleError<'a>> {
-    let (name, ephemeral) = match volume {
-        Volume::Claim { name } => (name, false),
-        Volume::Ephemeral { claim } => (claim, true),
-        Volume::Inline(disk) => {
-            let handle = csi_migration::inline_handle(disk).filter(|_| registered).transpose();
-            return handle.map_err(|problem| {
-                HandleError::Other(format!("converting volume() from inline to csi: {problem}"))
-            });
-        }
-    };
-    if name.is_empty() {
-        return Err(HandleError::Other("PersistentVolumeClaim had no name".to_owned()));
-    }
-    let claim = volumes.claim(pod.namespace, name).ok_or(HandleError::ClaimNotFound(name))?;
-    if ephemeral {
-        check_owner(claim, pod.uid, pod.namespace, pod.name).map_err(HandleError::Other)?;
-    }
-    let handle = handle_of_claim(claim, registered, volumes);
-    Ok(handle.filter(|(driver, handle)| !driver.is_empty() && !handle.is_empty()))
-}
-
-fn handle_of_claim<'a>(
-    claim: &'a PersistentVolumeClaim,
-    registered: bool,
-    volumes: &'a Volumes,
-) -> Option<DriverHandle<'a>> {
-    let Some(volume) = volumes.volumes.get(&claim.volume_name) else {
-        return handle_of_class(claim, registered, volumes);
-    };
-    if let VolumeSource::Csi { driver, handle } = &volume.source {
-        return Some((driver, Cow::Borrowed(handle)));
-    }
-    let migration = csi_migration::of_source(&volume.source).filter(|_| registered)?;
-    Some((migration.driver, csi_migration::handle(volume).ok()?))
-}
-
-/// A volume that does not exist yet counts as one of its class's driver.
-fn handle_of_class<'a>(
-    claim: &'a PersistentVolumeClaim,
-    registered: bool,
-    volumes: &'a Volumes,
-) -> Option<DriverHandle<'a>> {
-    let class = volumes.classes.get(claim.class())?;
-    let driver = match csi_migration::provisioner(&class.provisioner) {
-        Provisioner::Migrated(driver) if registered => driver,
-        Provisioner::Migrated(_) | Provisioner::NotMigrated => return None,
-        Provisioner::Own(driver) => driver,
-    };
-    Some((driver, Cow::Owned(format!("{UNBOUND_PREFIX}{}/{}", claim.namespace, claim.name))))
-}
-
-/// Counts the volumes of nodes.
+/// Compares the volumes of a node with the limits of its drivers.
 struct VolumeLimitsFilter {
     limits: Arc<DriverLimits>,
-    /// What nodes without a CSINode say.
+    /// Rejection by nodes without a CSINode, if any.
     unregistered: Option<Rejection>,
-    /// What nodes with one are asked for, or say.
+    /// Volumes needed on nodes with a CSINode, or their rejection.
     registered: Result<Vec<VolumeDemand>, Rejection>,
 }
 
@@ -269,11 +194,12 @@ impl VolumeLimitsFilter {
         }
     }
 
-    /// Whether the volumes fit however many are shared, which saves looking at each.
+    /// Returns `true` if the volumes fit even if none of them is shared: an upper bound that avoids comparing
+    /// handles.
     fn fits_easily(&self, demands: &[VolumeDemand], state: &State, node: NodeIdx) -> bool {
         let volumes = state.nodes.volumes(node);
         let at_most = volumes.claims as usize + self.limits.attached(node).len();
-        // Other volumes than claims may turn out to be broken.
+        // Inline volumes may have errors, which must be reported.
         volumes.others == 0
             && demands.iter().all(|demand| {
                 let limit = demand.limited.and_then(|driver| self.limits.limit(driver, node));
@@ -283,7 +209,7 @@ impl VolumeLimitsFilter {
             })
     }
 
-    /// Whether the volumes fit, or what is wrong with a pod on the node.
+    /// Returns `true` if the volumes fit, or the error about a volume of a pod on the node.
     fn fits(&self, demands: &[VolumeDemand], state: &State, node: NodeIdx) -> Result<bool, String> {
         let in_use = in_use(state, node)?;
         Ok(demands.iter().all(|demand| {
@@ -296,14 +222,14 @@ impl VolumeLimitsFilter {
             let attached = self.limits.attached(node).iter();
             let only_attached =
                 attached.filter(|a| a.driver == demand.driver && !uses(&a.handle)).count();
-            // A volume that is attached but used by no pod there counts once more when it is new.
+            // As upstream, a volume that is attached but used by no pod counts again when it is new.
             let new = demand.handles.iter().filter(|handle| !uses(handle)).count();
             new == 0 || (used + only_attached + new) as i64 <= i64::from(limit)
         }))
     }
 }
 
-/// Volumes that the pods of a node use, each once.
+/// Returns the volumes that the pods of a node use, each once.
 fn in_use(state: &State, node: NodeIdx) -> Result<Vec<DriverHandle<'_>>, String> {
     let mut in_use: Vec<DriverHandle> = Vec::new();
     for pod in state.nodes.pods(node) {
@@ -364,263 +290,5 @@ impl Filter for VolumeLimitsFilter {
 
     fn reads_pods(&self) -> bool {
         self.registered.as_ref().is_ok_and(|demands| !demands.is_empty())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::volume_claims::testing::{
-        add_claim, add_class, add_volume, assert_keeps_up, bound, claim, claim_added, csi_volume,
-        delayed, event, spec, user, volume,
-    };
-    use engine::object::{InlineDisk, NodeDriver, PersistentVolume, Pod as PodObject};
-    use engine::testing::{
-        class, displace, node, place, pod, pod_event, state, verdict_if, verdicts,
-    };
-
-    const EXCEEDED: &str = "n: Unschedulable node(s) exceed max volume count";
-
-    fn csi_node(name: &str, limits: &[(&str, Option<i32>)]) -> CsiNode {
-        let driver = |(name, limit): &(&str, Option<i32>)| NodeDriver {
-            name: (*name).into(),
-            limit: *limit,
-            topology_keys: Box::default(),
-        };
-        let drivers = limits.iter().map(driver).collect();
-        CsiNode { name: name.into(), drivers, migrated_plugins: Box::default() }
-    }
-
-    /// Claims `a` to `e`, bound to volumes of driver `d` of the same names, and what else is added.
-    fn with_limit(
-        state: State,
-        limits: &[(&str, Option<i32>)],
-        more: impl FnOnce(&mut Volumes),
-    ) -> State {
-        engine::testing::with_volumes(state, |volumes| {
-            for name in ["a", "b", "c", "d", "e"] {
-                add_claim(volumes, bound(name, name));
-                add_volume(volumes, csi_volume(name, "d"));
-            }
-            volumes.csi_nodes.insert("n".into(), csi_node("n", limits));
-            more(volumes);
-        })
-    }
-
-    fn verdict(state: &mut State, spec: PodSpec) -> String {
-        verdicts(build(None), class(spec), state).remove(0)
-    }
-
-    #[test]
-    fn volumes_of_pods_count_once() {
-        let pods = || [user("one", "n", &["a", "b"]), user("two", "n", &["b"])];
-        let state = |limit| with_limit(state([node("n")], pods()), &[("d", limit)], |_| {});
-        assert_eq!(verdict(&mut state(Some(3)), spec(&["c"])), "n: ok");
-        assert_eq!(verdict(&mut state(Some(2)), spec(&["c"])), EXCEEDED);
-        assert_eq!(verdict(&mut state(Some(2)), spec(&["a", "b"])), "n: ok", "used there already");
-        assert_eq!(verdict(&mut state(Some(1)), spec(&["a"])), "n: ok", "nothing is new");
-        assert_eq!(verdict(&mut state(Some(3)), spec(&["b", "c", "c"])), "n: ok");
-        assert_eq!(verdict(&mut state(Some(3)), spec(&["c", "d"])), EXCEEDED);
-        assert_eq!(verdict(&mut state(Some(0)), spec(&["c"])), EXCEEDED);
-        assert_eq!(verdict(&mut state(None), spec(&["c", "d"])), "n: ok");
-    }
-
-    #[test]
-    fn attached_volumes_count_even_if_no_pod_uses_them() {
-        let attach = |volumes: &mut Volumes, volume: &str| {
-            let attachment = VolumeAttachment {
-                name: format!("to-n-{volume}").into(),
-                attacher: "d".into(),
-                node: "n".into(),
-                volume_name: Some(volume.into()),
-            };
-            volumes.attachments.insert(attachment.name.clone(), attachment);
-        };
-        let state = |limit| {
-            let state = state([node("n")], [user("one", "n", &["a"])]);
-            with_limit(state, &[("d", Some(limit))], |volumes| {
-                for volume in ["a", "b", "missing"] {
-                    attach(volumes, volume);
-                }
-            })
-        };
-        assert_eq!(verdict(&mut state(3), spec(&["c"])), "n: ok");
-        assert_eq!(verdict(&mut state(2), spec(&["c"])), EXCEEDED);
-        assert_eq!(verdict(&mut state(2), spec(&["b"])), EXCEEDED, "counts twice, as upstream");
-        assert_eq!(verdict(&mut state(2), spec(&["a"])), "n: ok");
-    }
-
-    #[test]
-    fn counting_follows_pods() {
-        let one = PodObject { spec: spec(&["a"]).into(), ..pod("one") };
-        let mut state = with_limit(state([node("n")], [one]), &[("d", Some(1))], |_| {});
-        let other = || class(spec(&["b"]));
-        assert_eq!(verdict_if(build(None), other(), &mut state, "n", &[], &[]), "ok");
-        let full = "Unschedulable node(s) exceed max volume count";
-        assert_eq!(verdict_if(build(None), other(), &mut state, "n", &["one"], &[]), full);
-        place(&mut state, "one", "n");
-        assert_eq!(verdict(&mut state, spec(&["b"])), EXCEEDED);
-        assert_eq!(verdict_if(build(None), other(), &mut state, "n", &[], &["one"]), "ok");
-        displace(&mut state, "one");
-        assert_eq!(verdict(&mut state, spec(&["b"])), "n: ok");
-    }
-
-    #[test]
-    fn volumes_that_do_not_exist_yet_count_for_their_driver() {
-        let pods = || [user("one", "n", &["a"])];
-        let mut state = with_limit(
-            state([node("n")], pods()),
-            &[("d", Some(1)), ("ebs.csi.aws.com", Some(0))],
-            |volumes| {
-                add_class(volumes, delayed("of-d", "d"));
-                add_class(volumes, delayed("of-aws", "kubernetes.io/aws-ebs"));
-                add_class(volumes, delayed("of-azure", "kubernetes.io/azure-file"));
-                for class in ["of-d", "of-aws", "of-azure", "unknown", ""] {
-                    add_claim(volumes, claim(&format!("c-{class}"), class, 1));
-                }
-                let lost =
-                    PersistentVolumeClaim { volume_name: "x".into(), ..claim("lost", "of-d", 1) };
-                add_claim(volumes, lost);
-            },
-        );
-        assert_eq!(verdict(&mut state, spec(&["c-of-d"])), EXCEEDED);
-        assert_eq!(verdict(&mut state, spec(&["lost"])), EXCEEDED);
-        assert_eq!(verdict(&mut state, spec(&["c-of-aws"])), EXCEEDED);
-        for uncounted in ["c-of-azure", "c-unknown", "c-"] {
-            assert_eq!(verdict(&mut state, spec(&[uncounted])), "n: ok");
-        }
-    }
-
-    #[test]
-    fn in_tree_volumes_count_where_a_csi_node_exists() {
-        let migrated = PersistentVolume {
-            source: VolumeSource::Cinder { id: "x".into() },
-            ..volume("in-tree", "", 1)
-        };
-        let disk = |id: &str| Volume::Inline(InlineDisk::Cinder { id: id.into() });
-        let inline = |ids: &[&str]| PodSpec {
-            volumes: ids.iter().map(|id| disk(id)).collect(),
-            ..PodSpec::default()
-        };
-        let mut state = with_limit(
-            state([node("n"), node("plain")], []),
-            &[("cinder.csi.openstack.org", Some(1))],
-            |volumes| {
-                add_claim(volumes, bound("cinder", "in-tree"));
-                add_volume(volumes, migrated);
-            },
-        );
-        assert_eq!(verdict(&mut state, spec(&["cinder"])), "n: ok");
-        assert_eq!(verdict(&mut state, inline(&["x"])), "n: ok");
-        let both = PodSpec {
-            volumes: [spec(&["cinder"]).volumes, inline(&["y"]).volumes].concat().into(),
-            ..PodSpec::default()
-        };
-        assert_eq!(
-            verdicts(build(None), class(both), &mut state),
-            [EXCEEDED.to_owned(), "plain: ok".to_owned()]
-        );
-        let same = PodSpec {
-            volumes: [spec(&["cinder"]).volumes, inline(&["x"]).volumes].concat().into(),
-            ..PodSpec::default()
-        };
-        assert_eq!(verdict(&mut state, same), "n: ok");
-    }
-
-    #[test]
-    fn claims_that_will_not_do_are_told() {
-        let ephemeral = || PodSpec {
-            volumes: [Volume::Ephemeral { claim: "p-a".into() }].into(),
-            ..PodSpec::default()
-        };
-        let owner = PodObject { spec: ephemeral().into(), ..pod("p") };
-        let mut state = with_limit(state([node("n")], [owner]), &[("d", Some(9))], |volumes| {
-            add_claim(volumes, bound("p-a", "a"));
-        });
-        assert_eq!(
-            verdict(&mut state, spec(&["a", "x"])),
-            "n: UnschedulableAndUnresolvable \
-             looking up PVC default/x: persistentvolumeclaim \"x\" not found"
-        );
-        assert_eq!(
-            verdict(&mut state, spec(&[""])),
-            "n: Error running \"NodeVolumeLimits\" filter plugin: PersistentVolumeClaim had no name"
-        );
-        let class = Class { uid: "uid-default-p".into(), ..class(ephemeral()) };
-        let foreign = "n: Error running \"NodeVolumeLimits\" filter plugin: PVC default/p-a was not created for pod default/p (pod is not owner)";
-        assert_eq!(verdicts(build(None), class, &mut state), [foreign]);
-        place(&mut state, "p", "n");
-        assert_eq!(verdict(&mut state, spec(&["b"])), foreign, "also of pods that are there");
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn what_is_kept_is_what_is_found_anew(
-            moves in proptest::collection::vec((0_usize..6, 0_usize..2), 1..40),
-            limit in 0..4_i32,
-        ) {
-            let user = |(index, claims): (usize, &[&str])| PodObject {
-                spec: spec(claims).into(),
-                ..pod(&format!("p{index}"))
-            };
-            let claims: [&[&str]; 6] = [&["a"], &["a", "b"], &["c"], &["b"], &[], &["d", "e"]];
-            let pods = claims.into_iter().enumerate().map(user);
-            let nodes = [node("n"), node("unlimited")];
-            let mut state = with_limit(state(nodes, pods), &[("d", Some(limit))], |_| {});
-            assert_keeps_up(build(None), &class(spec(&["a", "c"])), &mut state, &moves);
-        }
-    }
-
-    #[test]
-    fn pods_without_volumes_are_skipped() {
-        let mut state = state([node("n")], []);
-        let prepared = NodeVolumeLimits
-            .prepare_filter(&class(PodSpec::default()), &mut Preparation::new(&mut state));
-        assert!(matches!(prepared, PreFilterResult::Skip));
-    }
-
-    #[test]
-    fn hints() {
-        let state = state([], []);
-        let with_claim = class(spec(&["c"]));
-        let hint = |class: &Class, event: &Event| NodeVolumeLimits.hint(&state, class, event);
-        for (old, new, expected) in [
-            (Some(1), Some(2), true),
-            (Some(2), Some(2), false),
-            (Some(2), Some(1), false),
-            (None, Some(1), true),
-            (Some(1), None, true),
-            (None, None, false),
-        ] {
-            let (old, new) = (csi_node("n", &[("d", old)]), csi_node("n", &[("d", new)]));
-            let object = Object::CsiNode { old: Some(&old), new: Some(&new) };
-            assert_eq!(
-                hint(&with_claim, &event(Resource::CsiNode, Action::UPDATE, object)),
-                expected
-            );
-        }
-        let deleted =
-            |pod: &PodObject| hint(&with_claim, &pod_event(Action::DELETE, Some(pod), None, false));
-        assert!(deleted(&user("p", "n", &["x"])));
-        assert!(!deleted(&user("p", "", &["x"])));
-        assert!(!deleted(&user("p", "n", &[])));
-        assert!(hint(&with_claim, &claim_added(&claim("c", "", 1))));
-        assert!(!hint(&with_claim, &claim_added(&claim("d", "", 1))));
-        // Whoever uses it: on some node it may count for another driver now.
-        let (unbound, joined) = (claim("d", "", 1), bound("d", "v"));
-        for (new, expected) in [(&unbound, false), (&joined, true)] {
-            let object = Object::PersistentVolumeClaim { old: Some(&unbound), new: Some(new) };
-            let updated = event(Resource::PersistentVolumeClaim, Action::UPDATE, object);
-            assert_eq!(hint(&with_claim, &updated), expected);
-        }
-        let attachment =
-            VolumeAttachment { attacher: "cinder.csi.openstack.org".into(), ..Default::default() };
-        let object = Object::VolumeAttachment { old: Some(&attachment), new: None };
-        let gone = event(Resource::VolumeAttachment, Action::DELETE, object);
-        let with_disk =
-            |disk| class(PodSpec { volumes: [Volume::Inline(disk)].into(), ..PodSpec::default() });
-        assert!(hint(&with_claim, &gone));
-        assert!(hint(&with_disk(InlineDisk::Cinder { id: "x".into() }), &gone));
-        assert!(!hint(&with_disk(InlineDisk::PortworxVolume { id: "x".into() }), &gone));
     }
 }

@@ -1,4 +1,4 @@
-//! PodTopologySpread: pods of a kind are spread evenly over nodes, zones or other domains.
+//! PodTopologySpread: spreads matching pods evenly over nodes, zones or other topology domains.
 
 mod constraints;
 mod filter;
@@ -22,7 +22,7 @@ pub(crate) const NAME: &str = "PodTopologySpread";
 pub(crate) const POINTS: &[Point] =
     &[Point::PreFilter, Point::Filter, Point::PreScore, Point::Score];
 pub(crate) const DOC: &str =
-    "Spreads pods of a kind evenly over nodes, zones or other topology domains.";
+    "Spreads matching pods evenly over nodes, zones or other topology domains.";
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
 const ZONE: &str = "topology.kubernetes.io/zone";
@@ -137,7 +137,8 @@ impl Plugin for PodTopologySpread {
     }
 }
 
-/// A default constraint of the arguments. Its `matchLabelKeys` say nothing, since the whole selector is deduced.
+/// Returns a default constraint of the arguments. Its `matchLabelKeys` have no effect, since the selector
+/// comes from services and controllers.
 fn configured(constraint: &TopologySpreadConstraint) -> SpreadConstraint {
     use api::config::args::WhenUnsatisfiable as Listed;
     let honors = |policy: Option<NodeInclusionPolicy>, default| {
@@ -213,7 +214,7 @@ fn node_may_help(
                 hard.iter()
                     .any(|c| old.labels.get(&c.topology_key) != new.labels.get(&c.topology_key))
             };
-            // Upstream forgets that other labels decide whether a node is counted at all.
+            // Upstream overlooks that other labels decide whether a node is counted at all.
             let inclusion_changes = || {
                 constraints::constrains_nodes(class)
                     && hard.iter().any(|c| c.honor_affinity)

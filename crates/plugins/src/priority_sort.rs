@@ -1,4 +1,4 @@
-//! PrioritySort: more important pods first, then those that wait longest.
+//! PrioritySort: orders the queue by priority, then by waiting time.
 
 use std::cmp::Ordering;
 
@@ -7,7 +7,7 @@ use engine::framework::{Plugin, Point, QueueKey};
 
 pub(crate) const NAME: &str = "PrioritySort";
 pub(crate) const POINTS: &[Point] = &[Point::QueueSort];
-pub(crate) const DOC: &str = "More important pods come first, then those that wait longest.";
+pub(crate) const DOC: &str = "Orders the queue by priority, then by waiting time.";
 
 pub(crate) fn build(_args: Option<&PluginArgs>) -> Box<dyn Plugin> {
     Box::new(PrioritySort)

@@ -1,4 +1,4 @@
-//! From a configuration to profiles: which plugins there are, and in which order each profile asks them.
+//! Builds profiles from a configuration and the registered plugins.
 
 use api::config::{
     ConfigProblem, Configuration, ExpandedProfile, ExtensionPoint, PluginArgs, expand,
@@ -7,10 +7,10 @@ use engine::framework::{Extender, Plugin, Point, Profile};
 
 use crate::table::TABLE;
 
-/// Makes a plugin from its arguments, or says what is wrong with them.
+/// Builds a plugin from its arguments, or returns the error in them.
 pub type PluginFactory = Box<dyn Fn(Option<&PluginArgs>) -> Result<Box<dyn Plugin>, String>>;
 
-/// The plugins that a scheduler contains: those of the table, and its own.
+/// The plugins of a scheduler: those of the table and custom ones.
 pub struct Registry {
     entries: Vec<RegisteredPlugin>,
 }
@@ -22,7 +22,7 @@ struct RegisteredPlugin {
 }
 
 impl Default for Registry {
-    /// The plugins of the table.
+    /// Returns a registry with the plugins of the table.
     fn default() -> Self {
         let entries = TABLE.iter().map(|entry| RegisteredPlugin {
             name: entry.name.to_owned(),
@@ -34,24 +34,24 @@ impl Default for Registry {
 }
 
 impl Registry {
-    /// Adds a plugin of one's own. One with the name of an older entry takes its place.
+    /// Adds a custom plugin; it replaces a registered plugin of the same name.
     pub fn with(mut self, name: &str, points: &'static [Point], build: PluginFactory) -> Self {
         self.entries.retain(|entry| entry.name != name);
         self.entries.push(RegisteredPlugin { name: name.to_owned(), points, build });
         self
     }
 
-    /// Whether there is a plugin of this name.
+    /// Returns `true` if a plugin of this name is registered.
     pub fn contains(&self, name: &str) -> bool {
         self.find(name).is_some()
     }
 
-    /// Whether a plugin implements an extension point.
+    /// Returns `true` if a plugin of this name is registered and implements an extension point.
     pub fn implements(&self, name: &str, point: ExtensionPoint) -> bool {
         self.find(name).is_some_and(|entry| entry.points.iter().any(|p| config_point(*p) == point))
     }
 
-    /// Builds the profiles of a configuration, or says everything that is wrong with it.
+    /// Builds the profiles of a configuration, or returns all problems found in it.
     pub fn profiles(
         &self,
         configuration: &Configuration,
@@ -125,7 +125,7 @@ impl Registry {
     }
 }
 
-/// The extenders as the engine contains them, in the order in which they are asked.
+/// Returns the extenders in the engine's form, in the order in which they are called.
 fn extenders(configuration: &Configuration) -> Vec<Extender> {
     let extenders = configuration.extenders_in_order().into_iter().map(|extender| Extender {
         managed: extender.managed_resources.iter().map(|managed| (*managed.name).into()).collect(),

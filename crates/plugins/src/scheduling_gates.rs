@@ -1,4 +1,4 @@
-//! SchedulingGates: a pod with gates stays out of the queue.
+//! SchedulingGates: keeps pods with scheduling gates out of the queue.
 
 use api::config::PluginArgs;
 use engine::framework::{Action, Class, Event, Plugin, Point, Rejection, Resource, Subscription};
@@ -7,7 +7,7 @@ use engine::state::State;
 
 pub(crate) const NAME: &str = "SchedulingGates";
 pub(crate) const POINTS: &[Point] = &[Point::PreEnqueue];
-pub(crate) const DOC: &str = "A pod with scheduling gates stays out of the queue.";
+pub(crate) const DOC: &str = "Keeps pods with scheduling gates out of the queue.";
 
 pub(crate) fn build(_args: Option<&PluginArgs>) -> Box<dyn Plugin> {
     Box::new(SchedulingGates)
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn only_its_own_update_frees_a_pod() {
+    fn only_an_update_of_the_pod_itself_ungates_it() {
         let state = state([], []);
         for own in [false, true] {
             let event = Event {

@@ -1,17 +1,17 @@
-//! The table of plugins: registration, defaults, documentation and tests read it.
+//! The table of plugins, which registration, documentation and tests read.
 
 use api::config::PluginArgs;
 use engine::framework::{Plugin, Point};
 
-/// One plugin.
+/// A plugin of the table.
 pub struct PluginEntry {
     /// Name, as in configuration files.
     pub name: &'static str,
     /// Extension points that it implements.
     pub points: &'static [Point],
-    /// Makes the plugin from its checked arguments (defaults when the configuration gives none).
+    /// Builds the plugin from its validated arguments; `None` means the defaults.
     pub build: fn(Option<&PluginArgs>) -> Box<dyn Plugin>,
-    /// What it decides, in one sentence.
+    /// Purpose in one sentence, for the reference page.
     pub doc: &'static str,
 }
 
@@ -26,7 +26,7 @@ macro_rules! entries {
     };
 }
 
-/// All in-tree plugins, by name.
+/// All in-tree plugins, sorted by name.
 pub const TABLE: &[PluginEntry] = entries![
     default_binder,
     default_preemption,
@@ -50,7 +50,7 @@ pub const TABLE: &[PluginEntry] = entries![
     volume_zone,
 ];
 
-/// Finds a plugin by name.
+/// Returns the plugin of a name.
 pub fn find(name: &str) -> Option<&'static PluginEntry> {
     TABLE.iter().find(|entry| entry.name == name)
 }
@@ -66,14 +66,14 @@ mod tests {
     }
 
     #[test]
-    fn every_plugin_says_what_it_decides() {
+    fn every_doc_is_one_short_sentence() {
         for entry in TABLE {
             assert!(entry.doc.ends_with('.') && entry.doc.len() < 120, "{}", entry.name);
         }
     }
 
     #[test]
-    fn what_is_built_is_what_is_listed() {
+    fn built_plugins_have_the_listed_name_and_points() {
         for entry in TABLE {
             let plugin = (entry.build)(None);
             assert_eq!(plugin.name(), entry.name);
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn all_plugins_of_the_default_profile_are_there() {
+    fn the_table_has_all_plugins_of_the_default_profile() {
         for plugin in default_plugins(Gates::default()).multi_point.enabled {
             assert!(find(&plugin.name).is_some(), "{}", plugin.name);
         }
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn points_are_listed_in_running_order() {
+    fn points_are_sorted_by_the_order_in_which_they_run() {
         for entry in TABLE {
             assert!(!entry.points.is_empty(), "{}", entry.name);
             assert!(entry.points.is_sorted(), "{}", entry.name);

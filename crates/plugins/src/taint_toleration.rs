@@ -1,4 +1,4 @@
-//! TaintToleration: tainted nodes take only pods that tolerate it, or take them last.
+//! TaintToleration: rejects nodes with untolerated hard taints; untolerated soft taints lower the score.
 
 use api::config::PluginArgs;
 use engine::bitset::NodeSet;
@@ -16,7 +16,7 @@ use crate::tolerations::{tolerates, tolerates_all_hard, untolerated_nodes};
 
 pub(crate) const NAME: &str = "TaintToleration";
 pub(crate) const POINTS: &[Point] = &[Point::Filter, Point::PreScore, Point::Score];
-pub(crate) const DOC: &str = "Tainted nodes take only pods that tolerate it, or take them last.";
+pub(crate) const DOC: &str = "Rejects nodes with untolerated NoSchedule or NoExecute taints; PreferNoSchedule lowers the score.";
 
 pub(crate) fn build(_args: Option<&PluginArgs>) -> Box<dyn Plugin> {
     Box::new(TaintToleration)
@@ -81,7 +81,7 @@ impl Plugin for TaintToleration {
     }
 }
 
-/// Nodes with a taint that keeps the pod away.
+/// Nodes with a hard taint that the pod does not tolerate.
 struct UntoleratedNodes(NodeSet);
 
 impl Filter for UntoleratedNodes {
@@ -98,7 +98,7 @@ impl Filter for UntoleratedNodes {
     }
 }
 
-/// How many of its soft taints the pod does not tolerate, for each list of taints.
+/// Number of soft taints that the pod does not tolerate, for each distinct list of taints.
 struct UntoleratedSoftTaints(Vec<i64>);
 
 impl UntoleratedSoftTaints {

@@ -1,21 +1,21 @@
-//! Which taints a pod tolerates.
+//! Matching of taints and tolerations.
 
 use engine::bitset::NodeSet;
 use engine::object::{Taint, TaintEffect, Toleration, TolerationOperator};
 use engine::state::State;
 
-/// Whether one of the tolerations tolerates the taint.
+/// Returns `true` if one of the tolerations tolerates the taint.
 pub(crate) fn tolerates(tolerations: &[Toleration], taint: &Taint) -> bool {
     tolerations.iter().any(|toleration| matches(toleration, taint))
 }
 
-/// Whether all taints that keep pods away (`NoSchedule`, `NoExecute`) are tolerated.
+/// Returns `true` if all hard taints (`NoSchedule`, `NoExecute`) are tolerated.
 pub(crate) fn tolerates_all_hard(tolerations: &[Toleration], taints: &[Taint]) -> bool {
     let hard = |taint: &&Taint| taint.effect != TaintEffect::PreferNoSchedule;
     taints.iter().filter(hard).all(|taint| tolerates(tolerations, taint))
 }
 
-/// Nodes with a taint that keeps pods with these tolerations away.
+/// Returns the nodes with a hard taint that these tolerations do not cover.
 pub(crate) fn untolerated_nodes(state: &State, tolerations: &[Toleration]) -> NodeSet {
     let lists = state.nodes.taint_lists();
     let tolerated = lists.map_each(|taints| tolerates_all_hard(tolerations, taints));
@@ -30,7 +30,7 @@ fn matches(toleration: &Toleration, taint: &Taint) -> bool {
     effect
         && key
         && match toleration.operator {
-            // Also without a key: an empty one matches every key, but the value still counts.
+            // An empty key matches every key, but the value is still compared.
             TolerationOperator::Equal => toleration.value == taint.value,
             TolerationOperator::Exists => true,
             TolerationOperator::Other => false,
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn an_effect_narrows_a_toleration() {
+    fn a_toleration_with_an_effect_covers_that_effect_only() {
         let effects =
             [TaintEffect::NoSchedule, TaintEffect::PreferNoSchedule, TaintEffect::NoExecute];
         for named in effects {
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn one_toleration_that_matches_is_enough() {
+    fn one_matching_toleration_is_enough() {
         let tolerations = [
             toleration("a", TolerationOperator::Exists, ""),
             toleration("k", TolerationOperator::Exists, ""),
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn soft_taints_keep_nobody_away() {
+    fn soft_taints_need_no_toleration() {
         let taints = [taint(TaintEffect::PreferNoSchedule)];
         assert!(tolerates_all_hard(&[], &taints));
         assert!(tolerates_all_hard(&[], &[]));

@@ -1,4 +1,5 @@
-//! VolumeBinding: the volumes of a pod are within reach of its node, or are bound or made for it.
+//! VolumeBinding: rejects nodes that cannot use the pod's volumes, and has volumes bound or provisioned for
+//! unbound claims.
 
 mod claims;
 mod finder;
@@ -31,8 +32,7 @@ pub(crate) const POINTS: &[Point] = &[
     Point::Reserve,
     Point::PreBind,
 ];
-pub(crate) const DOC: &str =
-    "The volumes of a pod are within reach of its node, or are bound or made for it.";
+pub(crate) const DOC: &str = "Rejects nodes that cannot use the pod's volumes; binds or provisions volumes for unbound claims.";
 
 const DEFAULT_TIMEOUT_SECONDS: i64 = 600;
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
@@ -46,10 +46,11 @@ pub(crate) fn build(args: Option<&PluginArgs>) -> Box<dyn Plugin> {
 }
 
 struct VolumeBinding {
+    /// Time-out of binding and provisioning, in nanoseconds.
     timeout: i64,
 }
 
-/// The score depends on a feature gate that is off, so `prepare_score` is left out.
+/// Without `prepare_score`: upstream's score depends on a feature gate that is off by default.
 impl Plugin for VolumeBinding {
     fn name(&self) -> &'static str {
         NAME
@@ -157,7 +158,7 @@ impl Plugin for VolumeBinding {
                 old.migrated_plugins != new.migrated_plugins
             }
             Object::CsiDriver { old: Some(old), new: Some(new) } => {
-                stopped_counting(&class.spec, old, new)
+                stopped_reporting_capacity(&class.spec, old, new)
             }
             Object::CsiStorageCapacity { old: Some(old), new: Some(new) } => limit_rose(old, new),
             _ => true,
@@ -169,10 +170,10 @@ fn has_claims(spec: &PodSpec) -> bool {
     spec.volumes.iter().any(|volume| claim_name(volume).is_some())
 }
 
-/// Whether a driver that may be the pod's no longer says how much storage is left.
+/// Returns `true` if a driver that the pod may use no longer reports its free storage.
 ///
-/// Upstream asks only pods that name the driver themselves, though it is claims that wait for storage.
-fn stopped_counting(spec: &PodSpec, old: &CsiDriver, new: &CsiDriver) -> bool {
+/// Upstream considers only pods with inline volumes of the driver, though claims wait for storage as well.
+fn stopped_reporting_capacity(spec: &PodSpec, old: &CsiDriver, new: &CsiDriver) -> bool {
     let may_use = |volume: &Volume| match volume {
         Volume::Claim { .. } | Volume::Ephemeral { .. } => true,
         Volume::Inline(InlineDisk::Csi { driver }) => *driver == new.name,

@@ -1,4 +1,4 @@
-//! The claims that pods name, and what upstream says of those that will not do.
+//! The claims of pods, and upstream's errors about them.
 
 use std::sync::Arc;
 
@@ -17,9 +17,9 @@ pub(crate) struct Consumer {
 }
 
 impl Consumer {
-    /// The pod that a class is about.
+    /// Returns the pod of a class.
     pub(crate) fn of_class(state: &State, class: &Class) -> Self {
-        // The name is only known of pods with claims of their own, whose class has a uid.
+        // Only pods with ephemeral claims need a name; their class has a uid.
         let name = match state.pods.find(&class.uid) {
             Some(pod) => state.pods.get(pod).name.clone(),
             None => "".into(),
@@ -32,7 +32,7 @@ impl Consumer {
         }
     }
 
-    /// A pod of the state.
+    /// Returns a pod of the state.
     pub(crate) fn of_pod(state: &State, pod: PodIdx) -> Self {
         let record = state.pods.get(pod);
         Self {
@@ -43,13 +43,13 @@ impl Consumer {
         }
     }
 
-    /// An error unless the claim was made for this pod, as those of ephemeral volumes must be.
+    /// Returns an error unless the claim was created for this pod, as those of ephemeral volumes must be.
     pub(crate) fn check_owner(&self, claim: &PersistentVolumeClaim) -> Result<(), String> {
         check_owner(claim, &self.uid, &self.namespace, &self.name)
     }
 }
 
-/// An error unless the claim was made for the pod.
+/// Returns an error unless the claim was created for the pod.
 pub(crate) fn check_owner(
     claim: &PersistentVolumeClaim,
     pod_uid: &Uid,
@@ -65,7 +65,7 @@ pub(crate) fn check_owner(
     ))
 }
 
-/// Name of the claim behind a volume, if there is one.
+/// Returns the name of the claim of a volume.
 pub(crate) fn claim_name(volume: &Volume) -> Option<&str> {
     match volume {
         Volume::Claim { name } => Some(name),
@@ -74,7 +74,7 @@ pub(crate) fn claim_name(volume: &Volume) -> Option<&str> {
     }
 }
 
-/// Names of the claims that `spec.volumes` names, those of ephemeral volumes left out.
+/// Returns the names of the claims in `spec.volumes`, those of ephemeral volumes excluded.
 pub(crate) fn named_claims(spec: &PodSpec) -> impl Iterator<Item = &str> {
     spec.volumes.iter().filter_map(|volume| match volume {
         Volume::Claim { name } => Some(&**name),
@@ -82,12 +82,12 @@ pub(crate) fn named_claims(spec: &PodSpec) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Upstream's text for a claim that does not exist.
+/// Returns upstream's error for a claim that does not exist.
 pub(crate) fn not_found(name: &str) -> String {
     format!("persistentvolumeclaim \"{name}\" not found")
 }
 
-/// Whether an event of a claim is about one that the pod uses; those of ephemeral volumes count too.
+/// Returns `true` if an event is about a claim that the pod uses, ephemeral ones included.
 pub(crate) fn event_concerns(class: &Class, event: &Event) -> bool {
     let Object::PersistentVolumeClaim { old, new } = event.object else { return true };
     let Some(claim) = new.or(old) else { return true };
@@ -110,18 +110,18 @@ pub(crate) mod testing {
     use engine::state::volumes::Volumes;
     use engine::testing::{displace, place, profile};
 
-    /// A spec that names these claims.
+    /// Returns a spec with these claims.
     pub(crate) fn spec(claims: &[&str]) -> PodSpec {
         let volumes = claims.iter().map(|name| Volume::Claim { name: (*name).into() }).collect();
         PodSpec { volumes, ..PodSpec::default() }
     }
 
-    /// A pod of namespace `default` on a node, with these claims.
+    /// Returns a pod of namespace `default` on a node, with these claims.
     pub(crate) fn user(name: &str, node: &str, claims: &[&str]) -> Pod {
         Pod { node: node.into(), spec: spec(claims).into(), ..engine::testing::pod(name) }
     }
 
-    /// An unbound claim of namespace `default` that asks for so many bytes of a class.
+    /// Returns an unbound claim of namespace `default` for a volume of a class; `request` is in bytes.
     pub(crate) fn claim(name: &str, class: &str, request: i64) -> PersistentVolumeClaim {
         PersistentVolumeClaim {
             namespace: "default".into(),
@@ -133,7 +133,7 @@ pub(crate) mod testing {
         }
     }
 
-    /// A claim that is bound to a volume.
+    /// Returns a claim that is bound to a volume.
     pub(crate) fn bound(name: &str, volume: &str) -> PersistentVolumeClaim {
         PersistentVolumeClaim {
             volume_name: volume.into(),
@@ -142,7 +142,7 @@ pub(crate) mod testing {
         }
     }
 
-    /// An available volume.
+    /// Returns an available volume.
     pub(crate) fn volume(name: &str, class: &str, capacity: i64) -> PersistentVolume {
         PersistentVolume {
             name: name.into(),
@@ -153,13 +153,13 @@ pub(crate) mod testing {
         }
     }
 
-    /// A volume of a CSI driver, named as its handle.
+    /// Returns a volume of a CSI driver, whose name is also its handle.
     pub(crate) fn csi_volume(name: &str, driver: &str) -> PersistentVolume {
         let source = VolumeSource::Csi { driver: driver.into(), handle: name.into() };
         PersistentVolume { source, ..volume(name, "", 1) }
     }
 
-    /// A class that waits for the first consumer.
+    /// Returns a storage class with WaitForFirstConsumer.
     pub(crate) fn delayed(name: &str, provisioner: &str) -> StorageClass {
         StorageClass {
             name: name.into(),
@@ -169,7 +169,7 @@ pub(crate) mod testing {
         }
     }
 
-    /// A node selector term: the label has one of the values.
+    /// Returns a node selector term that requires one of the values of a label.
     pub(crate) fn term(key: &str, values: &[&str]) -> NodeTerm {
         let values = values.iter().map(|value| (*value).into()).collect();
         let expression = Requirement { key: key.into(), operator: Operator::In, values };
@@ -188,15 +188,15 @@ pub(crate) mod testing {
         volumes.classes.insert(class.name.clone(), class);
     }
 
-    /// An event of a storage object.
+    /// Returns an event of a storage object.
     pub(crate) fn event(resource: Resource, action: Action, object: Object<'_>) -> Event<'_> {
         Event { resource, action, object, own: false }
     }
 
-    /// Puts pods on nodes and takes them off again, and compares what is kept with what is found anew.
+    /// Asserts that incremental verdicts equal those from scratch while pods are placed and removed.
     ///
-    /// Each move names a pod, which is taken off its node, or put on this one of the nodes.
-    pub(crate) fn assert_keeps_up(
+    /// Each move is a pod and a node: the pod is removed from its node, or else placed on this one.
+    pub(crate) fn assert_incremental(
         plugin: Box<dyn Plugin>,
         class: &Class,
         state: &mut State,
@@ -204,7 +204,7 @@ pub(crate) mod testing {
     ) {
         let pods: Vec<_> = state.pods.iter().map(|(_, pod)| pod.name.clone()).collect();
         let profile = profile(plugin);
-        let mut kept = Evaluation::new(&profile, class.clone(), state);
+        let mut incremental = Evaluation::new(&profile, class.clone(), state);
         for (pod, node) in moves {
             let name = &pods[pod % pods.len()];
             let index = state.find_pod("default", name).unwrap();
@@ -215,13 +215,13 @@ pub(crate) mod testing {
                 let node = state.nodes.name(node).to_owned();
                 place(state, name, &node);
             }
-            kept.refresh(&profile, state);
-            let anew = Evaluation::new(&profile, class.clone(), state);
-            assert_eq!(kept.feasible(), anew.feasible());
+            incremental.refresh(&profile, state);
+            let fresh = Evaluation::new(&profile, class.clone(), state);
+            assert_eq!(incremental.feasible(), fresh.feasible());
         }
     }
 
-    /// A claim came to be.
+    /// Returns the event that a claim was created.
     pub(crate) fn claim_added(claim: &PersistentVolumeClaim) -> Event<'_> {
         let object = Object::PersistentVolumeClaim { old: None, new: Some(claim) };
         event(Resource::PersistentVolumeClaim, Action::ADD, object)

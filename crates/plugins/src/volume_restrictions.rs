@@ -1,4 +1,5 @@
-//! VolumeRestrictions: no two pods of a node mount one disk for writing, and claims for one pod serve one.
+//! VolumeRestrictions: rejects nodes with conflicting disks, and pods whose ReadWriteOncePod claims are in
+//! use.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use crate::volume_claims::{event_concerns, named_claims, not_found};
 pub(crate) const NAME: &str = "VolumeRestrictions";
 pub(crate) const POINTS: &[Point] = &[Point::PreFilter, Point::Filter];
 pub(crate) const DOC: &str =
-    "No two pods of a node mount one disk for writing, and claims for one pod serve one pod.";
+    "Rejects nodes with conflicting disks, and pods whose ReadWriteOncePod claims are in use.";
 
 const DISK_CONFLICT: NodeVerdict = NodeVerdict(1);
 const CLAIM_CONFLICT: NodeVerdict = NodeVerdict(2);
@@ -78,7 +79,7 @@ impl Plugin for VolumeRestrictions {
         ]
     }
 
-    /// Wider than upstream's hint, which overlooks pods that are out of sight with their node.
+    /// Wider than upstream's hint, which misses the pods of deleted nodes.
     fn hint(&self, state: &State, class: &Class, event: &Event) -> bool {
         match event.object {
             Object::Pod { old: Some(deleted), .. } => frees_volumes(class, deleted),
@@ -93,23 +94,23 @@ impl Plugin for VolumeRestrictions {
     }
 }
 
-/// Whether a pod that is gone may have been in the way. Upstream overlooks disks that pods of other
-/// namespaces set free.
+/// Returns `true` if a deleted pod may have been in the way. Upstream misses the disks of pods in other
+/// namespaces.
 fn frees_volumes(class: &Class, gone: PodView) -> bool {
     let shares_claim =
         || named_claims(gone.spec).any(|name| named_claims(&class.spec).any(|n| n == name));
     disks_conflict(&class.spec, gone.spec) || *gone.namespace == *class.namespace && shares_claim()
 }
 
-/// Names of the claims with mode ReadWriteOncePod, each once, or what is wrong with a claim.
+/// Returns the names of the ReadWriteOncePod claims, each once, or the error about a missing claim.
 fn exclusive_claims(class: &Class, preparation: &mut Preparation) -> Result<Vec<Text>, String> {
     let mut exclusive: Vec<Text> = Vec::new();
     for name in named_claims(&class.spec) {
         preparation.depends_on(Areas::VOLUMES);
         let claim = preparation.state.volumes.claim(&class.namespace, name);
         let claim = claim.ok_or_else(|| not_found(name))?;
-        let for_one_pod = claim.access_modes.contains(AccessModes::READ_WRITE_ONCE_POD);
-        if for_one_pod && !exclusive.contains(&claim.name) {
+        let is_exclusive = claim.access_modes.contains(AccessModes::READ_WRITE_ONCE_POD);
+        if is_exclusive && !exclusive.contains(&claim.name) {
             exclusive.push(claim.name.clone());
             preparation.depends_on(Areas::CLAIMS_IN_USE);
         }
@@ -117,12 +118,12 @@ fn exclusive_claims(class: &Class, preparation: &mut Preparation) -> Result<Vec<
     Ok(exclusive)
 }
 
-/// Whether a pod on a node that exists uses the claim.
+/// Returns `true` if a pod on an existing node uses the claim.
 fn is_in_use(state: &State, namespace: &str, claim: &str) -> bool {
     if state.volumes.claim_users(namespace, claim) == 0 {
         return false;
     }
-    // The count knows pods of nodes that are gone as well, and upstream does not ask those.
+    // The count includes pods on orphan slots, which upstream ignores.
     let uses = |pod: &PodIdx| {
         state.namespace(*pod) == namespace && named_claims(state.spec(*pod)).any(|n| n == claim)
     };
@@ -131,16 +132,19 @@ fn is_in_use(state: &State, namespace: &str, claim: &str) -> bool {
         .any(|node| state.nodes.volumes(node).claims > 0 && state.nodes.pods(node).iter().any(uses))
 }
 
-/// Checks the disks of a node's pods, and knows how often claims for one pod are in use.
+/// Compares the disks of a node's pods, and counts the uses of the pod's exclusive claims.
 struct RestrictionsFilter {
     spec: Arc<PodSpec>,
     has_disks: bool,
+    /// The ReadWriteOncePod claims of the class.
     exclusive: Vec<Text>,
+    /// Number of uses of these claims by other pods.
     conflicts: i64,
 }
 
 impl RestrictionsFilter {
-    /// Volumes of a pod that name one of our claims. As upstream, namespaces are not compared.
+    /// Returns the number of volumes of a pod with one of our claims. As upstream, namespaces are not
+    /// compared.
     fn uses(&self, state: &State, pod: PodIdx) -> i64 {
         let is_ours = |name: &&str| self.exclusive.iter().any(|ours| **ours == **name);
         named_claims(state.spec(pod)).filter(is_ours).count() as i64
@@ -182,7 +186,7 @@ impl Filter for RestrictionsFilter {
     }
 }
 
-/// Disks of a pod that others may be in the way of.
+/// Returns the disks of a pod that can conflict with others.
 fn disks(spec: &PodSpec) -> impl Iterator<Item = &InlineDisk> {
     spec.volumes.iter().filter_map(|volume| match volume {
         Volume::Inline(
@@ -227,7 +231,7 @@ fn conflict(one: &InlineDisk, other: &InlineDisk) -> bool {
 mod tests {
     use super::*;
     use crate::volume_claims::testing::{
-        add_claim, assert_keeps_up, bound, claim, claim_added, spec, user,
+        add_claim, assert_incremental, bound, claim, claim_added, spec, user,
     };
     use engine::object::{PersistentVolumeClaim, Pod};
     use engine::testing::{
@@ -293,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn disk_conflicts_follow_pods() {
+    fn disk_conflicts_follow_the_pods_on_the_node() {
         let user = Pod { spec: with_disk(gce("d", false)).into(), ..pod("user") };
         let mut state = state([node("n")], [user]);
         let class = || class(with_disk(gce("d", false)));
@@ -306,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_for_one_pod_is_in_use_everywhere() {
+    fn an_exclusive_claim_in_use_rejects_every_node() {
         let users = [user("user", "a", &["one", "many"]), user("bystander", "a", &["many"])];
         let mut state = with_volumes(state([node("a"), node("b")], users), |volumes| {
             add_claim(volumes, exclusive("one"));
@@ -327,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_if_compares_claim_names_without_namespaces() {
+    fn a_what_if_compares_claim_names_without_namespaces() {
         let stranger = Pod { namespace: "other".into(), ..user("stranger", "n", &["one"]) };
         let users = [user("user", "n", &["one"]), stranger];
         let mut state = with_volumes(state([node("n")], users), |volumes| {
@@ -348,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_that_does_not_exist_turns_the_pod_down() {
+    fn a_missing_claim_rejects_the_pod() {
         let mut state = state([node("n")], []);
         assert_eq!(
             verdicts(build(None), class(spec(&["c"])), &mut state),
@@ -358,7 +362,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn what_is_kept_is_what_is_found_anew(
+        fn incremental_verdicts_equal_those_from_scratch(
             moves in proptest::collection::vec((0_usize..4, 0_usize..2), 1..40),
         ) {
             let specs = [with_disk(gce("d", true)), with_disk(gce("d", false)), spec(&["one"]), spec(&[])];
@@ -370,7 +374,7 @@ mod tests {
             let volumes = [spec(&["one"]).volumes, with_disk(gce("d", true)).volumes].concat();
             let both = PodSpec { volumes: volumes.into(), ..PodSpec::default() };
             for spec in [both, spec(&["one"]), with_disk(gce("d", true))] {
-                assert_keeps_up(build(None), &class(spec), &mut state, &moves);
+                assert_incremental(build(None), &class(spec), &mut state, &moves);
             }
         }
     }
@@ -384,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn hints() {
+    fn pods_and_claims_that_may_help_wake_the_pod() {
         let state = state([], []);
         let with_claim = class(spec(&["c"]));
         let with_gce = class(with_disk(gce("d", false)));

@@ -1,10 +1,10 @@
-//! Which nodes the labels that volumes and storage classes ask for are on, as tests of label columns.
+//! Node labels that volumes and storage classes require, as tests of label columns.
 
 use engine::index::{DomainIdx, KeyIdx, NodeIdx};
 use engine::object::{NodeTerm, Operator, Requirement, Selector};
 use engine::state::State;
 
-/// Alternatives, each a list of labels that a node must have. No alternative: no node.
+/// Alternative lists of label tests, one of which a node must pass. Without alternatives, no node passes.
 pub(crate) struct NodeLabels(Vec<Vec<LabelTest>>);
 
 struct LabelTest {
@@ -13,32 +13,32 @@ struct LabelTest {
 }
 
 enum LabelValues {
-    /// These values. The usual case, and the only one that leads from values to nodes.
+    /// One of these values. The usual case, and the only one that can be looked up by value.
     Values(Vec<DomainIdx>),
-    /// By value, and for nodes without the label.
+    /// The result for each value, and for nodes without the label.
     Table { values: Vec<bool>, absent: bool },
 }
 
 impl NodeLabels {
-    /// The labels of node selector terms.
+    /// Builds the tests of node selector terms.
     ///
-    /// Fields are not looked at: upstream asks about a node without a name, which passes them all.
+    /// Fields are ignored: upstream matches a node without a name, which passes all of them.
     pub(crate) fn of_terms(terms: &[NodeTerm], state: &mut State) -> Self {
         let terms = terms.iter().filter(|term| !term.malformed && !term.is_empty());
         Self(terms.map(|term| tests(&term.expressions, state)).collect())
     }
 
-    /// The labels of selectors, one of which must match.
+    /// Builds the tests of selectors, one of which must match.
     pub(crate) fn of_selectors(selectors: &[Selector], state: &mut State) -> Self {
         Self(selectors.iter().map(|selector| tests(&selector.requirements, state)).collect())
     }
 
-    /// Whether a node will do.
+    /// Returns `true` if a node passes.
     pub(crate) fn accept(&self, state: &State, node: NodeIdx) -> bool {
         self.0.iter().any(|tests| tests.iter().all(|test| test.accepts(state, node)))
     }
 
-    /// The nodes that will do, sorted, if finding them means looking at no more than `limit`.
+    /// Returns the nodes that pass, sorted; `None` if more than `limit` nodes would have to be tested.
     pub(crate) fn matching_at_most(&self, state: &State, limit: usize) -> Option<Vec<NodeIdx>> {
         let mut nodes = Vec::new();
         for tests in &self.0 {

@@ -1,4 +1,4 @@
-//! VolumeZone: a pod goes to the zones and regions that its bound volumes are labelled with.
+//! VolumeZone: rejects nodes outside of the zones and regions in the labels of the pod's volumes.
 
 use api::config::PluginArgs;
 use engine::framework::event::Object;
@@ -16,9 +16,9 @@ use crate::volume_claims::{event_concerns, named_claims, not_found};
 pub(crate) const NAME: &str = "VolumeZone";
 pub(crate) const POINTS: &[Point] = &[Point::PreFilter, Point::Filter];
 pub(crate) const DOC: &str =
-    "A pod goes to the zones and regions that its bound volumes are labelled with.";
+    "Rejects nodes outside of the zones and regions in the labels of the pod's volumes.";
 
-/// Labels that bind a volume to a label, in upstream's order.
+/// Labels that tie a volume to zones and regions, in upstream's order.
 const TOPOLOGY_LABELS: [&str; 4] = [BETA_ZONE, BETA_REGION, ZONE, REGION];
 
 pub(crate) fn build(_args: Option<&PluginArgs>) -> Box<dyn Plugin> {
@@ -82,14 +82,14 @@ impl Plugin for VolumeZone {
     }
 }
 
-/// A label of a volume: one of the values must be the node's.
+/// A topology label of a volume; the node must have one of the values.
 #[derive(PartialEq, Eq)]
 struct TopologyLabel {
     key: &'static str,
     values: Vec<String>,
 }
 
-/// Where the volumes of a pod are, or why it cannot be known.
+/// Returns the topology labels of a pod's volumes, or upstream's error if a claim is unusable.
 fn topology_labels(class: &Class, state: &State) -> Result<Vec<TopologyLabel>, String> {
     let volumes = &state.volumes;
     let mut topology_labels = Vec::new();
@@ -111,7 +111,7 @@ fn topology_labels(class: &Class, state: &State) -> Result<Vec<TopologyLabel>, S
     Ok(topology_labels)
 }
 
-/// An unbound claim is no matter if its volume is chosen with the node.
+/// Returns an error unless the claim's volume is chosen together with the node.
 fn check_unbound(class_name: &str, state: &State) -> Result<(), String> {
     if class_name.is_empty() {
         return Err("PersistentVolumeClaim had no pv name and storageClass name".to_owned());
@@ -133,7 +133,8 @@ fn topology_labels_of(volume: &PersistentVolume) -> impl Iterator<Item = Topolog
     })
 }
 
-/// The zones that a label lists, sorted; `None` when one of them is empty, which makes it count for nothing.
+/// Returns the zones of a label, sorted; `None` if one of them is empty, since upstream ignores the label
+/// then.
 fn zones(label: &str) -> Option<Vec<String>> {
     let mut zones: Vec<_> =
         label.split(ZONE_DELIMITER).map(|zone| zone.trim().to_owned()).collect();
@@ -142,24 +143,25 @@ fn zones(label: &str) -> Option<Vec<String>> {
     (!zones[0].is_empty()).then_some(zones)
 }
 
-/// Checks the labels of nodes.
+/// Rejects nodes whose labels do not match those of the volumes.
 struct ZoneFilter {
-    labels: [KeyIdx; TOPOLOGY_LABELS.len()],
+    /// Columns of all topology labels.
+    keys: [KeyIdx; TOPOLOGY_LABELS.len()],
     topology_labels: Vec<AllowedDomains>,
 }
 
-/// A label as domains of label columns.
+/// A topology label, with its values as domains of label columns.
 struct AllowedDomains {
     key: KeyIdx,
     domains: Vec<DomainIdx>,
-    /// The label that stands in for an old one where a node lacks it.
+    /// The current label, compared if a node lacks the deprecated one.
     substitute: KeyIdx,
     substitute_domains: Vec<DomainIdx>,
 }
 
 impl ZoneFilter {
     fn new(topology_labels: &[TopologyLabel], state: &mut State) -> Self {
-        let labels = TOPOLOGY_LABELS.map(|label| state.label_column(label));
+        let keys = TOPOLOGY_LABELS.map(|label| state.label_column(label));
         let topology_labels = topology_labels.iter().map(|label| {
             let key = state.label_column(label.key);
             let substitute = state.label_column(match label.key {
@@ -178,7 +180,7 @@ impl ZoneFilter {
                 substitute_domains: domains(substitute),
             }
         });
-        Self { labels, topology_labels: topology_labels.collect() }
+        Self { keys, topology_labels: topology_labels.collect() }
     }
 }
 
@@ -195,8 +197,8 @@ impl AllowedDomains {
 impl Filter for ZoneFilter {
     fn check(&mut self, state: &State, node: NodeIdx) -> NodeVerdict {
         let labelled =
-            self.labels.iter().any(|key| state.topology.column(*key).domain(node).is_some());
-        // In a cluster of one zone, nodes need no labels.
+            self.keys.iter().any(|key| state.topology.column(*key).domain(node).is_some());
+        // Nodes without any topology label pass: in a cluster of one zone, they need none.
         if !labelled || self.topology_labels.iter().all(|label| label.accept(state, node)) {
             NodeVerdict::PASS
         } else {
@@ -255,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_must_be_where_the_volume_is() {
+    fn nodes_must_be_in_the_zone_of_the_volume() {
         assert_eq!(passing(zoned("v", &[(ZONE, "a")])), ["bare", "ga-a"]);
         assert_eq!(passing(zoned("v", &[(BETA_ZONE, "a")])), ["bare", "ga-a", "beta-a"]);
         assert_eq!(passing(zoned("v", &[(ZONE, "a__ b")])), ["bare", "ga-a", "ga-b"]);
@@ -267,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_that_will_not_do_are_told() {
+    fn unusable_claims_reject_the_pod() {
         let mut state = with_volumes(state([node("n")], []), |volumes| {
             add_claim(volumes, bound("gone", "v"));
             add_claim(volumes, claim("plain", "", 1));
@@ -297,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn hints() {
+    fn storage_events_that_may_help_wake_the_pod() {
         let (plugin, state) = (VolumeZone, state([], []));
         let class = class(spec(&["c"]));
         let hint = |event: &Event| plugin.hint(&state, &class, event);

@@ -1,4 +1,4 @@
-//! A scheduler with everything that `jindou` has, and one plugin more.
+//! A scheduler with all commands of `jindou` and a custom plugin.
 
 mod rack_pressure;
 

@@ -1,4 +1,4 @@
-//! RackPressure: keeps pods out of some racks, and away from nodes with many pods of their own app.
+//! RackPressure: rejects nodes in denied racks, and scores nodes lower that have many pods of the same app.
 
 use plugins::simple::{self, Args, Class, NodePlugin, NodeView, Plugin, Point, Rejection, Scale};
 use serde::Deserialize;
@@ -6,26 +6,26 @@ use serde::Deserialize;
 /// Name in configuration files.
 pub(crate) const NAME: &str = "RackPressure";
 
-/// Where the plugin is asked.
+/// Extension points.
 pub(crate) const POINTS: &[Point] = &[Point::Filter, Point::Score];
 
-/// Makes the plugin from its arguments, or says what is wrong with them.
+/// Builds the plugin from its arguments, or returns the error in them.
 pub(crate) fn build(args: Option<&Args>) -> Result<Box<dyn Plugin>, String> {
     let args: RackPressureArgs = simple::args(args)?;
     args.check()?;
     Ok(simple::plugin(NAME, POINTS, RackPressure(args)))
 }
 
-/// The label that names a node's rack.
+/// Node label with the rack.
 const RACK: &str = "example.com/rack";
 
-/// What `pluginConfig` may say.
+/// Arguments in `pluginConfig`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct RackPressureArgs {
-    /// Racks that get no pods.
+    /// Racks whose nodes are rejected.
     denied_racks: Vec<String>,
-    /// The label that pods of one app have in common.
+    /// Pod label with the app.
     app_label: String,
 }
 
@@ -52,7 +52,7 @@ struct RackPressure(RackPressureArgs);
 impl NodePlugin for RackPressure {
     fn filter(&self, _pod: &Class, node: &NodeView) -> Result<(), Rejection> {
         match node.label(RACK) {
-            // Removing pods does not move a node to another rack.
+            // Evicting pods cannot help.
             Some(rack) if self.0.denied_racks.iter().any(|denied| denied == rack) => {
                 Err(Rejection::unresolvable(format!("node(s) were in the denied rack {rack}")))
             }
@@ -60,7 +60,7 @@ impl NodePlugin for RackPressure {
         }
     }
 
-    /// How many pods of the same app are on the node.
+    /// Returns the number of pods of the same app on the node.
     fn score(&self, pod: &Class, node: &NodeView) -> i64 {
         let key = &*self.0.app_label;
         let Some(app) = pod.labels.get(key) else { return 0 };
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_arguments_are_told_with_what_was_found() {
+    fn wrong_arguments_are_reported_with_the_value_found() {
         for (args, expected) in [
             (
                 json!({"deniedRacks": "r1"}),

@@ -1,4 +1,4 @@
-//! The scheduler on the files that the README names, with its plugin and without.
+//! The scheduler on the files of the README, with and without its plugin.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -22,7 +22,7 @@ fn explain(more: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).expect("the answer is JSON")
 }
 
-/// Runs `config check` on a text.
+/// Runs `config check` on a text, and returns whether it is valid and the errors.
 fn check(name: &str, config: &str) -> (bool, String) {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::write(&file, config).expect("the file can be written");
@@ -64,7 +64,7 @@ fn wrong_arguments_are_found_by_config_check() {
 }
 
 #[test]
-fn it_goes_by_its_own_name() {
+fn it_has_its_own_name() {
     let output = run(&["--version"]);
     assert!(String::from_utf8_lossy(&output.stdout).starts_with("custom-scheduler "));
 }

@@ -16,7 +16,7 @@ use crate::output::say;
 
 const PROGRAM: &str = "jindou-bench";
 
-/// Measure: decisions alone and beside kube-scheduler, the sandbox beside kube-apiserver and over a long time.
+/// Measure the engine, the scheduler beside kube-scheduler, and the embedded API server.
 #[derive(Args)]
 #[command(disable_help_flag = true)]
 pub(super) struct Options {

@@ -16,7 +16,7 @@ use crate::output::{
 /// Check, convert and show KubeSchedulerConfiguration files.
 #[derive(Args)]
 #[command(
-    after_help = "Exit codes: 0 when the file is valid, 1 when anything is wrong; all problems are told at once."
+    after_help = "Exit codes: 0 if the file is valid, 1 otherwise. All problems are reported at once."
 )]
 pub(super) struct Options {
     #[command(subcommand)]
@@ -25,23 +25,23 @@ pub(super) struct Options {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Report everything that is wrong with a file; exit code 1 if anything is.
+    /// Report all problems of a file, with field paths.
     Check {
         /// KubeSchedulerConfiguration, YAML or JSON; `-` for standard input.
         file: PathBuf,
     },
-    /// Print the configuration of a scheduler that is given no file.
+    /// Print the configuration of a scheduler without a file.
     Defaults,
-    /// Print a file of any known version as v1; what was converted is told on standard error.
+    /// Print a file of any known version as v1; notes on standard error say what changed.
     Convert {
         /// KubeSchedulerConfiguration, YAML or JSON; `-` for standard input.
         file: PathBuf,
     },
-    /// Show what each profile expands to: the plugins of every extension point, in order.
+    /// Show the plugins of each extension point, in order, with weights and arguments.
     Show {
-        /// KubeSchedulerConfiguration, YAML or JSON; `-` for standard input; the defaults if not given.
+        /// KubeSchedulerConfiguration, YAML or JSON; `-` for standard input [default: the built-in configuration].
         file: Option<PathBuf>,
-        /// Form of the output.
+        /// Output format.
         #[arg(short, long, value_enum, default_value_t)]
         output: Format,
     },
@@ -88,14 +88,14 @@ fn show(file: Option<&Path>, output: Format, registry: &Registry) -> Result<Exit
     }
 }
 
-/// Reads a file, tells its notes, and all its problems if it has any.
+/// Reads a file and prints its notes and problems. Returns `None` if there are problems.
 fn read(file: &Path, gates: Gates, registry: &Registry) -> Result<Option<config::ReadOutcome>> {
     let text = super::explain::read_text(file)?;
     let mut read =
         config::check(&text, gates, &|name, point| registry.implements(name, point), &|name| {
             registry.contains(name)
         });
-    // Plugins that are not in-tree check their own arguments.
+    // Custom plugins validate their own arguments.
     if let (true, Some(config)) = (read.problems.is_empty(), &read.config)
         && let Err(problems) = registry.profiles(config)
     {
@@ -114,7 +114,7 @@ fn report(file: &Path, problems: &[config::ConfigProblem]) {
     }
 }
 
-/// Reads a configuration for another command; problems are one error.
+/// Reads a configuration for another command; problems are printed and returned as one error.
 pub(super) fn load(
     file: Option<&Path>,
     gates: Gates,
@@ -123,7 +123,7 @@ pub(super) fn load(
     load_as_written(file, gates, registry).map(|(configuration, _)| configuration)
 }
 
-/// The same, with what the file says itself.
+/// Does the same as [`load`] and also returns the file as written.
 pub(super) fn load_as_written(
     file: Option<&Path>,
     gates: Gates,
@@ -137,8 +137,8 @@ pub(super) fn load_as_written(
         .with_context(|| format!("{} is not a valid configuration", file.display()))
 }
 
-/// Characters of plugin names in one line of the table.
-const LINE: usize = 80;
+/// Longest line of plugin names in the table, in bytes.
+const LINE_LENGTH_MAX: usize = 80;
 
 fn table(views: &[config::ProfileView]) -> String {
     let mut text = String::new();
@@ -189,7 +189,7 @@ fn in_lines(names: impl Iterator<Item = String>) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for name in names {
         match lines.last_mut() {
-            Some(line) if line.len() + name.len() + 2 <= LINE => {
+            Some(line) if line.len() + name.len() + 2 <= LINE_LENGTH_MAX => {
                 line.push_str(", ");
                 line.push_str(&name);
             }

@@ -1,4 +1,4 @@
-//! `jindou explain`: where a pod would go and why.
+//! `jindou explain`: the decision about a pod and its reasons.
 
 mod live;
 
@@ -18,54 +18,54 @@ use plugins::registry::Registry;
 use crate::explain::{explain_with_suggestions, table};
 use crate::output::{Format, complain, print};
 
-/// Explain where a pod would go, or why it fits nowhere and what would help.
+/// Explain the decision about a pod: the chosen node, or why no node fits and what would help.
 ///
-/// Give `pod/NAME` for a pod of a live cluster, or two files.
-/// Nothing is changed anywhere.
+/// The pod is `pod/NAME` of a live cluster, or a file (--snapshot and --pod).
+/// The cluster is only read.
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(super) struct Options {
-    /// A pod of a live cluster, as `pod/NAME`; explained as though it had no node yet.
+    /// Pod of a live cluster, as `pod/NAME`; a bound pod is explained as if it were not bound.
     #[arg(value_name = "pod/NAME", required_unless_present_any = ["snapshot", "pod"])]
     live: Option<String>,
-    /// Namespace of the pod; that of the kubeconfig's context if not given.
+    /// Namespace of the pod [default: that of the kubeconfig's context].
     #[arg(short, long, requires = "live")]
     namespace: Option<String>,
-    /// How to reach the cluster; what kubectl uses if not given.
+    /// Kubeconfig of the cluster [default: the one that kubectl uses].
     #[arg(long, value_name = "FILE", requires = "live")]
     kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig; the current one if not given.
+    /// Context of the kubeconfig [default: the current one].
     #[arg(long, value_name = "NAME", requires = "live")]
     context: Option<String>,
-    /// The cluster: any Kubernetes YAML or JSON, such as `kubectl get nodes,pods -A -o yaml` prints; `-` for standard input.
+    /// Objects of the cluster: any Kubernetes YAML or JSON, such as the output of `kubectl get nodes,pods -A -o yaml`; `-` for standard input.
     #[arg(long, value_name = "FILE", requires = "pod", conflicts_with = "live")]
     snapshot: Option<PathBuf>,
-    /// The pod: YAML or JSON.
+    /// The pod to explain, YAML or JSON; `-` for standard input.
     #[arg(long, value_name = "FILE", requires = "snapshot", conflicts_with = "live")]
     pod: Option<PathBuf>,
-    /// KubeSchedulerConfiguration; the defaults if not given.
+    /// KubeSchedulerConfiguration, YAML or JSON [default: the built-in configuration].
     #[arg(long)]
     config: Option<PathBuf>,
-    /// Form of the output.
+    /// Output format.
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
 }
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  the pod fits on a node
-  2  the pod fits on no node
-  1  nothing was decided: wrong arguments or files, no nodes, a plugin failed
+  0  a node fits
+  2  no node fits
+  1  no decision: wrong arguments or files, no nodes, or a plugin failed
 
-Colours appear on a terminal only, and not when NO_COLOR is set.";
+Colours appear only on a terminal, and not if NO_COLOR is set.";
 
-/// Exit code for a pod that fits nowhere, so that scripts can tell it from a failure.
-const FITS_NOWHERE: u8 = 2;
+/// Exit code if no node fits, which scripts can distinguish from a failure.
+const NO_NODE_FITS: u8 = 2;
 
 pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
     let files = [&options.snapshot, &options.pod, &options.config];
     if files.iter().filter(|file| file.as_deref() == Some(Path::new("-"))).count() > 1 {
-        bail!("only one of the files can be standard input");
+        bail!("only one of --snapshot, --pod and --config can be standard input");
     }
     let configuration = super::config::load(options.config.as_deref(), Gates::default(), registry)?;
     let profiles = registry.profiles(&configuration).map_err(|problems| {
@@ -74,7 +74,7 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
     })?;
     if !configuration.extenders.is_empty() {
         complain(
-            "note: the configuration has extenders; they are not asked, so the scheduler may decide otherwise",
+            "note: the extenders of the configuration are not called, so the scheduler's decision may differ",
         );
     }
     let known: Vec<String> = profiles.iter().map(|profile| profile.name.clone()).collect();
@@ -95,22 +95,22 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
     print(options.output, &answer, || table::table(&answer))?;
     Ok(match (&answer.error, &*answer.selected) {
         (Some(_), _) => ExitCode::FAILURE,
-        (None, "") => FITS_NOWHERE.into(),
+        (None, "") => NO_NODE_FITS.into(),
         (None, _) => ExitCode::SUCCESS,
     })
 }
 
-/// The cluster and the pod.
+/// Returns the cluster and the pod.
 fn read(options: &Options) -> Result<(Snapshot, Pod)> {
     match (&options.live, &options.snapshot, &options.pod) {
-        (Some(pod), ..) => live::read(&live::Asked {
+        (Some(pod), ..) => live::read(&live::PodReference {
             pod,
             namespace: options.namespace.as_deref(),
             kubeconfig: options.kubeconfig.as_deref(),
             context: options.context.as_deref(),
         }),
         (None, Some(snapshot), Some(pod)) => Ok((read_snapshot(snapshot)?, read_pod(pod)?)),
-        _ => bail!("give `pod/NAME`, or --snapshot and --pod"),
+        _ => bail!("use `pod/NAME`, or --snapshot and --pod"),
     }
 }
 
@@ -126,25 +126,25 @@ pub(super) fn read_text(file: &Path) -> Result<String> {
 
 fn read_snapshot(file: &Path) -> Result<Snapshot> {
     let snapshot = snapshot::read(&read_text(file)?);
-    tell_problems(&file.display().to_string(), &snapshot)?;
+    report_problems(&file.display().to_string(), &snapshot)?;
     Ok(snapshot)
 }
 
 fn read_pod(file: &Path) -> Result<Pod> {
     let mut read = snapshot::read(&read_text(file)?);
-    tell_problems(&file.display().to_string(), &read)?;
+    report_problems(&file.display().to_string(), &read)?;
     match read.objects.pods.len() {
         1 => Ok(read.objects.pods.remove(0)),
         0 if !read.ignored.is_empty() => {
             let kinds: Vec<_> = read.ignored.keys().cloned().collect();
-            bail!("{} holds no pod, only {}", file.display(), kinds.join(", "))
+            bail!("{} contains no pod, only {}", file.display(), kinds.join(", "))
         }
-        0 => bail!("{} holds no pod", file.display()),
-        count => bail!("{} holds {count} pods; give one", file.display()),
+        0 => bail!("{} contains no pod", file.display()),
+        count => bail!("{} contains {count} pods; expected one", file.display()),
     }
 }
 
-fn tell_problems(source: &str, snapshot: &Snapshot) -> Result<()> {
+fn report_problems(source: &str, snapshot: &Snapshot) -> Result<()> {
     for problem in &snapshot.problems {
         let severity = match problem.severity {
             Severity::Warning => "warning",

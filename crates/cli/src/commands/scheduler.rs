@@ -1,4 +1,4 @@
-//! `jindou scheduler`: the scheduler on a cluster, in kube-scheduler's place.
+//! `jindou scheduler`: schedules a real cluster in kube-scheduler's place.
 
 mod embedding;
 mod flags;
@@ -69,7 +69,7 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
     }
     if configuration.delay_cache_until_active {
         tracing::warn!(
-            "delayCacheUntilActive has no effect: a replica that waits watches too, to take over at once"
+            "delayCacheUntilActive has no effect: candidates also watch, so that they can take over at once"
         );
     }
     let throttle = throttle(&configuration, &written, limits);
@@ -80,9 +80,9 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
     };
     let metrics = Metrics::new(&configuration.leader_election.resource_name);
     let sampler = timing::instrument(&mut profiles, &metrics);
-    // Different in each process, so that two schedulers seldom choose the same of equally good nodes.
+    // Different in each process, so that two schedulers rarely choose the same node among ties.
     let seed = RandomState::new().hash_one(std::process::id());
-    tracing::info!(seed, "equally good nodes are chosen between by random numbers with this seed");
+    tracing::info!(seed, "ties between nodes are broken by random numbers from this seed");
     let engine = Engine::new(profiles, Settings { queue, seed: Some(seed) });
     let window = Arc::new(BindWindow::default());
     let wake_batcher = Arc::new(WakeBatcher::default());
@@ -93,10 +93,10 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
         })
         .enable_all()
         .build()
-        .context("cannot start the thread that talks to the cluster")?;
+        .context("cannot start the I/O thread")?;
     let traces = options.traces(&host_name(), io.handle())?;
     let (engine_side, cluster_side) = connect_sides(window, &metrics, &traces);
-    let plan = Plan::new(options, configuration, throttle, metrics, traces)?;
+    let io_config = IoConfig::new(options, configuration, throttle, metrics, traces)?;
     let status = cluster_side.status();
     let cluster = std::thread::Builder::new()
         .name("cluster".to_owned())
@@ -104,7 +104,7 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
             let wake_batcher = Arc::clone(&wake_batcher);
             move || {
                 wake_batcher.defer_wakes_of_this_thread();
-                let ended = io.block_on(serve::serve(cluster_side, plan));
+                let ended = io.block_on(serve::serve(cluster_side, io_config));
                 if let (Err(error), Err(_)) = (&ended, status.liveness.check()) {
                     end_without_engine(error);
                 }
@@ -113,21 +113,21 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
                 ended
             }
         })
-        .context("cannot start the thread that talks to the cluster")?;
+        .context("cannot start the I/O thread")?;
     engine_side.run(engine, sampler, &wake_batcher)?;
-    let ended = cluster.join().map_err(|_| anyhow!("the thread that talks to the cluster died"))?;
+    let ended = cluster.join().map_err(|_| anyhow!("the I/O thread panicked"))?;
     ended.map(|()| ExitCode::SUCCESS)
 }
 
-/// Ends the process although its first thread, which decides, is stuck and cannot return.
+/// Exits although the engine thread is stuck and cannot return.
 #[expect(clippy::exit, reason = "the first thread does not return")]
 fn end_without_engine(error: &anyhow::Error) {
     complain(&format!("error: {error:#}"));
     std::process::exit(1);
 }
 
-/// Limits that somebody wrote are kept. Upstream's defaults, which everybody has to raise, are not
-/// imposed: how much goes out at once follows from how fast the API server answers.
+/// Returns the client-side rate limit that flags or file set explicitly. Upstream's default (50 requests
+/// per second) does not apply: the window of binds adapts to the latency of the API server instead.
 fn throttle(
     configuration: &Configuration,
     written: &v1::KubeSchedulerConfiguration,
@@ -145,15 +145,15 @@ fn throttle(
     let burst = u32::try_from(connection.burst).unwrap_or(0);
     let throttle = Throttle::new(f64::from(connection.qps), burst);
     if throttle.is_limited() {
-        tracing::info!("at most {} requests per second, {burst} at once", connection.qps);
+        tracing::info!("rate limit: {} requests per second, burst {burst}", connection.qps);
     }
     throttle
 }
 
-/// What the I/O thread needs to know.
-struct Plan {
+/// Configuration of the I/O thread.
+struct IoConfig {
     target: ConfigSource,
-    /// For questions about clients of our own port: who they are, and what they may do.
+    /// Clusters for TokenReviews and SubjectAccessReviews about clients of our own port.
     reviewers: [ConfigSource; 2],
     configuration: Configuration,
     throttle: Throttle,
@@ -172,7 +172,7 @@ struct Plan {
     embedding: Option<Embedding>,
 }
 
-impl Plan {
+impl IoConfig {
     fn new(
         options: &Options,
         configuration: Configuration,
@@ -180,10 +180,10 @@ impl Plan {
         metrics: Metrics,
         traces: Traces,
     ) -> Result<Self> {
-        // The file's kubeconfig counts when there is a file, as with kube-scheduler.
+        // The kubeconfig of the configuration file takes precedence, as in kube-scheduler.
         let written = &configuration.client_connection.kubeconfig;
-        let counts = !written.is_empty() && options.place == Place::Cluster;
-        let in_file = counts.then(|| PathBuf::from(written));
+        let applies = !written.is_empty() && options.place == Place::Cluster;
+        let in_file = applies.then(|| PathBuf::from(written));
         let kubeconfig = in_file.or_else(|| options.kubeconfig.clone());
         let target = ConfigSource { kubeconfig, master: options.master.clone() };
         let other = |path: &Option<PathBuf>, otherwise: &ConfigSource| match path {
@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_limits_that_somebody_wrote_are_kept() {
+    fn only_explicit_rate_limits_apply() {
         for (connection, limited) in [
             ("{}", false),
             ("{kubeconfig: a}", false),

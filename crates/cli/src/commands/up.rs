@@ -1,4 +1,4 @@
-//! `jindou up`: a cluster in memory with the scheduler at work.
+//! `jindou up`: runs an embedded cluster with the scheduler.
 
 mod announce;
 mod child;
@@ -30,81 +30,81 @@ use announce::About;
 use kubeconfig::Merged;
 use signals::Signals;
 
-/// Nodes without --nodes and without a file that has some.
+/// Number of nodes without --nodes, --node-groups and --snapshot.
 const NODES: usize = 100;
 
-/// Most nodes that can be asked for. Each costs a few kilobytes.
+/// Maximum of --nodes. Each node takes a few kilobytes.
 const NODES_MAX: usize = 100_000;
 
-/// Start a cluster in memory, with nodes that only exist there and the scheduler at work.
+/// Run an embedded cluster: an API server in memory, simulated nodes, and the scheduler.
 #[derive(Args)]
 #[command(after_help = "\
-The last line on standard output is `ready` (with -o json or yaml: one document) once the API server
-answers and the scheduler has seen the cluster. With a COMMAND, nothing is printed: the command runs
-instead, with KUBECONFIG set, and the cluster ends with it.
+Once the API server answers and the scheduler has seen all objects, prints how to reach the cluster;
+the last line is `ready` (with -o json or yaml: one document). With COMMAND, prints nothing and runs the
+command with KUBECONFIG set; the cluster ends when the command exits.
 
-Ctrl-C ends the cluster, a second one at once. The entries in the kubeconfig are removed again.
+Ctrl-C stops the cluster; a second Ctrl-C exits at once. The entries in the kubeconfig are removed.
 
-Exit codes: that of COMMAND, 128 and its signal if one killed it, 126 or 127 if it cannot be run;
-otherwise 0 when asked to stop and 1 when anything is wrong.")]
+Exit codes: with COMMAND, its exit code, 128 + N if signal N ended it, 126 or 127 if it cannot be run;
+without COMMAND, 0 after Ctrl-C, SIGTERM or SIGHUP; 1 after an error.")]
 pub(super) struct Options {
-    /// Nodes to begin with, all alike; 100 unless a file says which ones there are.
+    /// Number of equal simulated nodes [default: 100, or 0 with --node-groups or --snapshot].
     #[arg(long, value_name = "COUNT")]
     nodes: Option<usize>,
-    /// YAML file with groups of nodes: `groups: [{name, count, zones, labels, taints, capacity}]`.
+    /// YAML file with groups of simulated nodes: `groups: [{name, count, zones, labels, taints, capacity}]`.
     #[arg(long, value_name = "FILE")]
     node_groups: Option<PathBuf>,
-    /// Objects of a real cluster to begin with, as `kubectl get nodes,pods,… -A -o yaml` prints them. Controllers leave its workloads alone until something of them changes.
+    /// Objects of a real cluster to start with, as printed by `kubectl get nodes,pods,… -A -o yaml`. Controllers leave its workloads alone until one of their objects changes.
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
-    /// Apply the objects of a file, or of all .yaml, .yml and .json files in a folder, before the scheduler starts. Can be given several times; definitions and namespaces come first.
+    /// Apply the objects of a file, or of all .yaml, .yml and .json files in a directory, before the scheduler starts. Repeatable; CustomResourceDefinitions and namespaces are applied first.
     #[arg(long, value_name = "PATH")]
     apply: Vec<PathBuf>,
-    /// Most objects that the cluster stores; more are refused.
+    /// Maximum number of stored objects; the API server rejects more.
     #[arg(long, value_name = "COUNT", default_value_t = 1_000_000)]
     objects_max: usize,
-    /// Port of the API server; 0 takes any that is free.
+    /// Port of the API server; 0 selects a free one.
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     port: u16,
-    /// Address to listen on. Others than loopback let other machines in, if they have the token.
+    /// Address to listen on. With an address other than loopback, other machines can connect if they have the token.
     #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     address: IpAddr,
-    /// Further name or address of the API server in its certificate; can be given several times.
+    /// Additional name or IP address in the certificate of the API server; repeatable.
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     tls_san: Vec<String>,
-    /// Kubeconfig to merge the cluster into, as context jindou-PORT, until it ends. Other entries stay. Without it, a file of its own.
+    /// Kubeconfig into which the cluster is merged as context jindou-PORT until it ends; other entries stay unchanged [default: a new file in the user's runtime or cache directory].
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// KubeSchedulerConfiguration of the scheduler.
+    /// KubeSchedulerConfiguration of the scheduler, YAML or JSON.
     #[arg(long, value_name = "FILE", conflicts_with = "no_scheduler")]
     config: Option<PathBuf>,
-    /// Start no scheduler, so that another one can be tried.
+    /// Do not start a scheduler, so that another program can schedule the pods.
     #[arg(long)]
     no_scheduler: bool,
-    /// How many seconds pass in one second, for usage and for the timeouts of the simulated cluster.
+    /// Factor by which simulated time runs faster than real time, for usage and time-outs of the simulation.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     speed: f64,
-    /// How address and kubeconfig are printed.
+    /// Output format of address and kubeconfig.
     #[arg(short, long, value_enum, default_value_t, conflicts_with = "command")]
     output: Format,
-    /// How much is logged: 0 only what goes wrong, 4 and 5 also what controllers retry, 6 and more everything of ours, 10 also of libraries.
+    /// Log level: 0 logs warnings and errors, 4 and 5 also retries of controllers, 6 and more everything of Jindou, 10 also libraries.
     #[arg(short, long, value_name = "LEVEL", default_value_t = 0)]
     v: u8,
-    /// Form of the log.
+    /// Log format.
     #[arg(long, value_enum, default_value_t)]
     logging_format: LogFormat,
-    /// Command to run on the cluster, with KUBECONFIG set; the cluster ends with it.
+    /// Command to run with KUBECONFIG set; the cluster ends when it exits.
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
 impl Options {
-    /// Refuses values that make no sense together. Returns the number of nodes that are all alike.
+    /// Validates the options and returns the number of equal nodes.
     fn check(&self) -> Result<usize> {
         let from_files = self.node_groups.is_some() || self.snapshot.is_some();
         let nodes = self.nodes.unwrap_or(if from_files { 0 } else { NODES });
         if nodes > NODES_MAX {
-            bail!("--nodes {nodes}: at most {NODES_MAX} are possible");
+            bail!("--nodes {nodes}: must be at most {NODES_MAX}");
         }
         if !self.speed.is_finite() || self.speed <= 0.0 {
             bail!("--speed {}: must be greater than 0", self.speed);
@@ -142,7 +142,7 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
     };
     let sandbox = io.block_on(Sandbox::serve(cluster, &settings))?;
     io.block_on(sandbox::import::apply(&sandbox.cluster, manifests)).context("--apply")?;
-    // Its own, so that it does not depend on what becomes of the file of the user.
+    // A private file, so that changes of the user's file do not affect the scheduler.
     let own = private(&sandbox.kubeconfig())?;
     scheduler.kubeconfig(own.path());
     let port = sandbox.address().port();
@@ -152,7 +152,7 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
     };
     let merged =
         Arc::new(Merged::new(&path, &sandbox.kubeconfig_named(&format!("jindou-{port}")))?);
-    let attendant = Attendant {
+    let session = Session {
         about: About::new(&sandbox, &path, !options.no_scheduler),
         cluster: Arc::clone(&sandbox.cluster),
         format: options.output,
@@ -165,7 +165,7 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
     if options.no_scheduler {
         embedding.ready.notify_one();
     }
-    let attendant: JoinHandle<Result<ExitCode>> = io.spawn(attendant.run());
+    let session: JoinHandle<Result<ExitCode>> = io.spawn(session.run());
     let ended = if options.no_scheduler {
         io.block_on(embedding.stop.cancelled());
         Ok(ExitCode::SUCCESS)
@@ -173,19 +173,19 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
         scheduler::run(&scheduler, registry)
     };
     embedding.stop.cancel();
-    let attended = io.block_on(attendant).context("the thread of the API server ended")?;
+    let session_code = io.block_on(session).context("the thread of the API server ended")?;
     io.block_on(sandbox.stop());
     if let Err(error) = merged.remove() {
         complain(&format!("{error:#}"));
     }
     match ended? {
-        code if code == ExitCode::SUCCESS => attended,
+        code if code == ExitCode::SUCCESS => session_code,
         code => Ok(code),
     }
 }
 
-/// Announces the cluster once it is ready, runs the command, and listens for signals.
-struct Attendant {
+/// The session of the user: announces the cluster once it is ready, runs the command, handles signals.
+struct Session {
     about: About,
     cluster: Arc<Cluster>,
     format: Format,
@@ -196,12 +196,12 @@ struct Attendant {
     signals: Signals,
 }
 
-impl Attendant {
-    /// Returns when the cluster is asked to end, with the code of the command if there is one.
+impl Session {
+    /// Returns when the cluster is to end, with the exit code of the command if there is one.
     async fn run(mut self) -> Result<ExitCode> {
-        let code = self.attend().await;
+        let code = self.wait_for_end().await;
         self.embedding.stop.cancel();
-        // From now on everything ends in a bounded time; a second signal does not wait for that.
+        // The shutdown has time-outs; a second signal skips it.
         let (mut signals, merged) = (self.signals, self.merged);
         tokio::spawn(async move {
             let signal = signals.next().await;
@@ -211,7 +211,7 @@ impl Attendant {
         code
     }
 
-    async fn attend(&mut self) -> Result<ExitCode> {
+    async fn wait_for_end(&mut self) -> Result<ExitCode> {
         let stop: &CancellationToken = &self.embedding.stop;
         tokio::select! {
             () = self.embedding.ready.notified() => {}
@@ -242,16 +242,16 @@ impl Attendant {
     }
 }
 
-/// Ends the process at once.
+/// Exits at once.
 #[expect(
     clippy::exit,
-    reason = "the second signal asks for it; threads that are busy cannot be ended otherwise"
+    reason = "after the second signal; busy threads cannot be stopped otherwise"
 )]
 fn end(code: u8) -> ! {
     std::process::exit(i32::from(code))
 }
 
-/// A file of its own for each cluster, in a folder that other users cannot enter.
+/// Returns the default path of the kubeconfig, in a private directory of the user.
 fn default_path(port: u16) -> Result<PathBuf> {
     let base = std::env::var_os("XDG_RUNTIME_DIR")
         .or_else(|| std::env::var_os("XDG_CACHE_HOME"))
@@ -262,13 +262,13 @@ fn default_path(port: u16) -> Result<PathBuf> {
         .context("none of XDG_RUNTIME_DIR, XDG_CACHE_HOME and HOME is set: use --kubeconfig")?
         .join("jindou");
     std::fs::create_dir_all(&folder)
-        .with_context(|| format!("cannot make {}", folder.display()))?;
+        .with_context(|| format!("cannot create {}", folder.display()))?;
     Ok(folder.join(format!("up-{port}.kubeconfig")))
 }
 
-/// A temporary file that only its owner may read.
+/// Creates a temporary file that only its owner may read.
 fn private(text: &str) -> Result<tempfile::NamedTempFile> {
-    let mut file = tempfile::NamedTempFile::new().context("cannot make a temporary file")?;
+    let mut file = tempfile::NamedTempFile::new().context("cannot create a temporary file")?;
     file.write_all(text.as_bytes()).context("cannot write a temporary file")?;
     Ok(file)
 }

@@ -1,6 +1,6 @@
-//! What would help a pod that fits nowhere.
+//! Suggestions for a pod without feasible nodes.
 //!
-//! One thing at a time is relaxed, and the engine says how many nodes would fit then.
+//! One constraint at a time is relaxed, and the engine evaluates how many nodes would then be feasible.
 
 mod amount;
 mod claims;
@@ -16,33 +16,34 @@ use engine::object::{Pod, PodSpec, SpreadConstraint, WhenUnsatisfiable};
 
 use question::{Question, counted, listed};
 
-/// More than this many nobody reads.
-const SHOWN: usize = 8;
+/// Maximum number of suggestions.
+const SUGGESTIONS_MAX: usize = 8;
 
-/// Groups of nodes that the last sentence tells apart.
-const GROUPS: usize = 4;
+/// Maximum number of node groups in [`no_single_change`].
+const NODE_GROUPS_MAX: usize = 4;
 
-/// A change, as a sentence, and how many nodes it opens.
+/// A change in words, with the number of nodes that it makes feasible.
 struct Suggestion {
     opened: usize,
     text: String,
 }
 
-/// What would help a pod that fits nowhere: mistakes first, then changes by how many nodes they open.
+/// Returns suggestions for a pod without feasible nodes: likely mistakes first, then changes by the number
+/// of nodes that they make feasible.
 pub(super) fn suggest(engine: &mut Engine, pod: &Pod) -> Vec<String> {
     let Some(mut question) = Question::new(engine, pod) else { return Vec::new() };
     let mut sentences = nearest::mistakes(&question);
     let (missing, in_the_way) = claims::suggestions(&mut question);
     let mut enough = missing.iter().any(|suggestion| suggestion.opened > 0);
     sentences.extend(by_opened(missing));
-    sentences.truncate(SHOWN);
+    sentences.truncate(SUGGESTIONS_MAX);
 
     let mut changes = constraints::suggestions(&mut question);
     changes.extend(requests::suggestions(&mut question));
     changes.extend(in_the_way);
     changes.extend(rivals(&mut question));
     enough |= !changes.is_empty();
-    let room = SHOWN.saturating_sub(sentences.len()).max(1);
+    let room = SUGGESTIONS_MAX.saturating_sub(sentences.len()).max(1);
     sentences.extend(by_opened(changes).into_iter().take(room));
     if !enough {
         sentences.push(no_single_change(&question));
@@ -50,7 +51,7 @@ pub(super) fn suggest(engine: &mut Engine, pod: &Pod) -> Vec<String> {
     sentences
 }
 
-/// Spread constraints that turn nodes down.
+/// Returns the hard spread constraints.
 fn hard_spread(spec: &PodSpec) -> impl Iterator<Item = &SpreadConstraint> {
     let hard = |c: &&SpreadConstraint| c.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule;
     spec.spread.iter().filter(hard)
@@ -61,7 +62,7 @@ fn by_opened(mut suggestions: Vec<Suggestion>) -> Vec<String> {
     suggestions.into_iter().map(|suggestion| suggestion.text).collect()
 }
 
-/// Nodes that would fit but are promised to others.
+/// Returns a suggestion if nominated pods keep the pod from nodes that would fit.
 fn rivals(question: &mut Question) -> Option<Suggestion> {
     let nodes = question.kept_by_rivals();
     let (opened, state) = (nodes.count(), &question.state);
@@ -79,7 +80,7 @@ fn rivals(question: &mut Question) -> Option<Suggestion> {
     })
 }
 
-/// How many nodes each set of plugins keeps the pod away from.
+/// Lists the plugins that reject nodes together, with the number of nodes.
 fn no_single_change(question: &Question) -> String {
     let mut groups: BTreeMap<Vec<&str>, usize> = BTreeMap::new();
     for node in question.state.nodes.present().iter() {
@@ -88,12 +89,12 @@ fn no_single_change(question: &Question) -> String {
     let mut sorted: Vec<_> =
         groups.into_iter().filter(|(plugins, _)| !plugins.is_empty()).collect();
     sorted.sort_by_key(|(_, count)| usize::MAX - count);
-    let rest: usize = sorted.iter().skip(GROUPS).map(|(_, count)| count).sum();
-    let mut texts: Vec<String> = (sorted.iter().take(GROUPS))
-        .map(|(plugins, count)| format!("{} by {}", counted(*count, "node"), plugins.join(" and ")))
+    let rest: usize = sorted.iter().skip(NODE_GROUPS_MAX).map(|(_, count)| count).sum();
+    let mut texts: Vec<String> = (sorted.iter().take(NODE_GROUPS_MAX))
+        .map(|(plugins, count)| format!("{} ({})", plugins.join(" and "), counted(*count, "node")))
         .collect();
     if rest > 0 {
-        texts.push(format!("{} by others", counted(rest, "node")));
+        texts.push(format!("others ({})", counted(rest, "node")));
     }
-    format!("no single change is enough: blocked are {}", texts.join(", "))
+    format!("no single change is enough; nodes are rejected by {}", texts.join(", "))
 }

@@ -1,4 +1,4 @@
-//! An answer as people read it.
+//! The table form of an explanation.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,13 +7,13 @@ use api::answer::{Answer, NodeAnswer};
 
 use crate::output::{BAD, GOOD, STRONG, columns, painted, printable, with_strong_head};
 
-/// How many feasible nodes are listed with their scores.
-const LISTED: usize = 10;
+/// Maximum number of feasible nodes listed with their scores.
+const NODES_SCORED_MAX: usize = 10;
 
-/// How many nodes are named for each reason.
-const NAMED: usize = 3;
+/// Maximum number of nodes named for each reason.
+const NODES_NAMED_MAX: usize = 3;
 
-/// Where the pod goes and why, or why nowhere.
+/// Returns the decision and its reasons as text.
 pub fn table(answer: &Answer) -> String {
     let mut text = verdict(answer);
     if answer.error.is_none() {
@@ -35,7 +35,7 @@ fn verdict(answer: &Answer) -> String {
     let all = answer.node_count;
     let (outcome, style) = match (&*answer.selected, &answer.error) {
         (_, Some(error)) => {
-            let hint = if all == 0 { "; the snapshot holds no Node" } else { "" };
+            let hint = if all == 0 { "; the cluster has no Node objects" } else { "" };
             (format!("{pod} cannot be decided: {}{hint}", printable(error)), BAD)
         }
         ("", None) => (format!("{pod} fits on none of {all} nodes"), BAD),
@@ -53,7 +53,7 @@ fn verdict(answer: &Answer) -> String {
     text
 }
 
-/// Why the chosen node and no other that fits.
+/// Returns why this feasible node was chosen.
 fn why(answer: &Answer) -> String {
     let all = answer.node_count;
     let fit = match answer.feasible.len() {
@@ -94,7 +94,7 @@ fn feasible(answer: &Answer) -> Vec<(&String, &NodeAnswer)> {
     nodes
 }
 
-/// Scores of nodes that fit. Plugins that say the same of all of them are told in one line.
+/// Returns the scores of feasible nodes. Plugins with equal scores on all of them are combined in one line.
 fn scores(answer: &Answer) -> String {
     let nodes = feasible(answer);
     if nodes.len() < 2 {
@@ -108,14 +108,14 @@ fn scores(answer: &Answer) -> String {
     let mut head = vec!["NODE".to_owned(), "TOTAL".to_owned()];
     head.extend(different.iter().map(|name| (*name).clone()));
     let mut rows = vec![head];
-    for (name, node) in nodes.iter().take(LISTED) {
+    for (name, node) in nodes.iter().take(NODES_SCORED_MAX) {
         let mut row = vec![(*name).clone(), node.total.to_string()];
         row.extend(different.iter().map(|plugin| score(node, plugin).to_string()));
         rows.push(row);
     }
     let mut text = format!("\n{}", with_strong_head(&columns(&rows)));
-    if nodes.len() > LISTED {
-        let _ = writeln!(text, "… and {} more", nodes.len() - LISTED);
+    if nodes.len() > NODES_SCORED_MAX {
+        let _ = writeln!(text, "… and {} more", nodes.len() - NODES_SCORED_MAX);
     }
     if !equal.is_empty() {
         let equal: Vec<_> =
@@ -125,7 +125,7 @@ fn scores(answer: &Answer) -> String {
     text
 }
 
-/// Nodes that do not fit, by reason.
+/// Returns the rejected nodes, by reason.
 fn reasons(answer: &Answer) -> String {
     let mut groups: BTreeMap<(&str, String), Vec<&str>> = BTreeMap::new();
     for (name, node) in answer.nodes.iter().filter(|(_, node)| node.code != "Success") {
@@ -135,8 +135,8 @@ fn reasons(answer: &Answer) -> String {
     sorted.sort_by_key(|(key, nodes)| (usize::MAX - nodes.len(), key.clone()));
     let mut rows = vec![["NODES", "PLUGIN", "REASON", "WHICH"].map(str::to_owned).to_vec()];
     for ((plugin, reason), nodes) in sorted {
-        let mut named = nodes.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
-        if nodes.len() > NAMED {
+        let mut named = nodes.iter().take(NODES_NAMED_MAX).copied().collect::<Vec<_>>().join(", ");
+        if nodes.len() > NODES_NAMED_MAX {
             named += ", …";
         }
         rows.push(vec![nodes.len().to_string(), plugin.to_owned(), reason, named]);
@@ -147,7 +147,7 @@ fn reasons(answer: &Answer) -> String {
     }
     let unvisited = answer.node_count.saturating_sub(answer.nodes.len());
     if unvisited > 0 {
-        let _ = writeln!(text, "\n{unvisited} more nodes did not come into question.");
+        let _ = writeln!(text, "\n{unvisited} more nodes were excluded by PreFilter.");
     }
     text
 }
@@ -160,7 +160,7 @@ fn preemption(answer: &Answer) -> String {
     let victims = answer.preemption.victims.join(", ");
     let victims = printable(&victims);
     format!(
-        "\n{} would make room on {node} by removing {victims}.\n",
+        "\n{} would make room on {node} by evicting {victims}.\n",
         painted(STRONG, "Preemption")
     )
 }

@@ -1,4 +1,4 @@
-//! Whatever happens to requests and watches: every place is taken once, and no pod is lost.
+//! Faults of requests and watches: every pod is bound once, and no node is overcommitted.
 
 use std::time::Duration;
 
@@ -8,22 +8,22 @@ use sandbox::faults::{Fault, FaultRule};
 use crate::stage::{PODS, Stage, node, pod};
 
 const NODES: usize = 10;
-const PLACES: usize = 10;
+const PODS_PER_NODE: usize = 10;
 
-/// As many pods as there are places: one that is taken twice would be missing in the end.
-async fn all_places_are_taken_despite(rules: Vec<FaultRule>) {
-    let nodes = (0..NODES).map(|number| node(&format!("n{number}"), PLACES)).collect();
+/// Creates as many pods as fit on the nodes, so that a double bind would leave a pod pending.
+async fn all_pods_are_bound_despite(rules: Vec<FaultRule>) {
+    let nodes = (0..NODES).map(|number| node(&format!("n{number}"), PODS_PER_NODE)).collect();
     let stage = Stage::new(nodes).await;
     for rule in rules {
         stage.sandbox.faults.add(rule);
     }
     let scheduler = stage.scheduler(&[]);
-    for number in 0..NODES * PLACES {
+    for number in 0..NODES * PODS_PER_NODE {
         stage.make(PODS, &pod(&format!("p{number}"))).await;
     }
-    let placements = stage.placements(NODES * PLACES).await;
+    let placements = stage.placements(NODES * PODS_PER_NODE).await;
     assert_eq!(placements.len(), NODES);
-    assert!(placements.iter().all(|(_, pods)| *pods == PLACES), "{placements:?}");
+    assert!(placements.iter().all(|(_, pods)| *pods == PODS_PER_NODE), "{placements:?}");
     scheduler.stop().await;
     stage.end().await;
 }
@@ -37,31 +37,31 @@ fn on_watches(path: &str, times: u64, fault: Fault) -> FaultRule {
 }
 
 #[tokio::test]
-async fn binds_whose_answers_are_lost() {
+async fn bind_responses_may_be_lost() {
     let lost = Fault::DropResponse(Duration::from_secs(1));
-    all_places_are_taken_despite(vec![on_binds(10, 5, lost)]).await;
+    all_pods_are_bound_despite(vec![on_binds(10, 5, lost)]).await;
 }
 
 #[tokio::test]
-async fn binds_that_never_arrive() {
-    let swallowed = Fault::DropRequest(Duration::from_secs(1));
-    all_places_are_taken_despite(vec![on_binds(10, 5, swallowed)]).await;
+async fn bind_requests_may_be_lost() {
+    let dropped = Fault::DropRequest(Duration::from_secs(1));
+    all_pods_are_bound_despite(vec![on_binds(10, 5, dropped)]).await;
 }
 
 #[tokio::test]
-async fn binds_that_are_refused() {
+async fn binds_may_be_refused() {
     let rules = [409, 429, 500, 503, 504].map(|code| on_binds(11, 3, Fault::Fail(code)));
-    all_places_are_taken_despite(rules.to_vec()).await;
+    all_pods_are_bound_despite(rules.to_vec()).await;
 }
 
 #[tokio::test]
-async fn watches_that_break_off_again_and_again() {
+async fn watches_may_break_repeatedly() {
     let rules = ["/pods", "/nodes"].map(|path| on_watches(path, 4, Fault::CutWatch(7)));
-    all_places_are_taken_despite(rules.to_vec()).await;
+    all_pods_are_bound_despite(rules.to_vec()).await;
 }
 
 #[tokio::test]
-async fn watches_that_are_too_old_or_turned_away() {
+async fn watches_may_be_expired_or_refused() {
     let rules = [410, 429, 500].map(|code| on_watches("/pods", 1, Fault::Fail(code)));
-    all_places_are_taken_despite(rules.to_vec()).await;
+    all_pods_are_bound_despite(rules.to_vec()).await;
 }

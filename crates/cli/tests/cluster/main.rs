@@ -1,4 +1,4 @@
-//! `jindou` on a cluster: the real binary against the sandbox, and kube-scheduler too where it is built.
+//! `jindou` on a cluster: the binary against the sandbox, and kube-scheduler where it is installed.
 
 mod explain;
 mod faults;

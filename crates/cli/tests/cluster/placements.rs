@@ -1,5 +1,5 @@
-//! A thousand pods on a sandbox with little room to spare: kube-scheduler and Jindou each place them, and
-//! the judge of `bench live` looks at where they are.
+//! A thousand pods on an almost full sandbox: kube-scheduler and Jindou each place them, and the checker of
+//! `bench live` verifies the placements.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,7 +14,7 @@ const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 /// Pods of the large Deployment, a quarter of a core each.
 const PODS: usize = 1000;
 
-/// Pods that want no other of their kind on their node.
+/// Pods with anti-affinity to each other by hostname.
 const LONELY: usize = 30;
 
 /// Nodes in three zones, of 4, 6 and 8 cores. Some are tainted and some cordoned; the other 45 have room
@@ -23,7 +23,7 @@ const NODES: usize = 63;
 
 fn node(index: usize) -> Value {
     let name = format!("n{index}");
-    // Every size and every handicap is in each zone alike.
+    // Sizes, taints and cordons are distributed equally over the zones.
     let (cores, zone, group) = (4 + index % 3 * 2, index / 3 % 3, index / 9);
     let taint = json!({"key": "dedicated", "value": "others", "effect": "NoSchedule"});
     let spec = match group {
@@ -84,7 +84,7 @@ async fn list(stage: &Stage, path: &str) -> Vec<Value> {
     }
 }
 
-/// Creates the pods, waits until a scheduler has placed all of them, and looks at where they are.
+/// Creates the pods, waits until a scheduler has placed all of them, and verifies the placements.
 async fn check(stage: Stage, mut scheduler: Scheduler) {
     for deployment in deployments() {
         stage.make(DEPLOYMENTS, &deployment).await;
@@ -100,7 +100,7 @@ async fn check(stage: Stage, mut scheduler: Scheduler) {
     let namespaces = list(&stage, "/api/v1/namespaces").await;
     let wrong = violations(&nodes, &pods, &namespaces).expect("amounts can be read");
     assert!(wrong.is_empty(), "{wrong:#?}");
-    // The same judge minds one pod that is moved where it may not be.
+    // The checker reports a pod that is moved to a node that rejects it.
     for (to, because) in [("n0", "dedicated"), ("n9", "node.kubernetes.io/unschedulable")] {
         let mut moved = pods.clone();
         let pod = moved.iter_mut().find(|pod| pod["metadata"]["labels"]["app"] == "web");
@@ -113,7 +113,7 @@ async fn check(stage: Stage, mut scheduler: Scheduler) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn jindou_places_a_thousand_pods_where_they_may_be() {
+async fn jindou_places_a_thousand_pods_without_violations() {
     let stage = stage().await;
     let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/e2e/scheduler.yaml");
     let config = config.to_str().expect("a path");
@@ -124,7 +124,7 @@ async fn jindou_places_a_thousand_pods_where_they_may_be() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn kube_scheduler_places_a_thousand_pods_where_they_may_be() {
+async fn kube_scheduler_places_a_thousand_pods_without_violations() {
     let Some(programs) = controlplane::installed_programs().expect("the cache can be read") else {
         // CI builds them before it tests.
         assert!(std::env::var_os("CI").is_none(), "kube-scheduler was not built");

@@ -1,4 +1,4 @@
-//! Two replicas, of which one leads.
+//! Leader election between two replicas.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ fn holder(lease: &Value) -> &str {
 }
 
 #[tokio::test]
-async fn who_ends_hands_over_at_once() {
+async fn a_stopping_leader_releases_the_lease() {
     let stage = Stage::new(vec![node("n", 4)]).await;
     let replica = ["scheduler", "--secure-port=0"];
     let first = stage.start(&replica, "first.log");
@@ -26,7 +26,7 @@ async fn who_ends_hands_over_at_once() {
     assert!(!holder(&after).is_empty());
     assert_ne!(holder(&after), holder(&lease));
     second.stop().await;
-    let given_back = stage.get(LEASE).await;
-    assert_eq!(holder(&given_back), "");
+    let released = stage.get(LEASE).await;
+    assert_eq!(holder(&released), "");
     stage.end().await;
 }

@@ -1,11 +1,11 @@
-//! Pods of all sorts come to where they belong.
+//! Pods of all kinds are placed as their constraints require.
 
 use serde_json::json;
 
 use crate::stage::{PODS, Stage, condition, node, pod, pod_with};
 
 #[tokio::test]
-async fn a_deployment_fills_the_nodes_to_the_last_place_and_runs() {
+async fn a_deployment_fills_all_nodes_and_becomes_available() {
     let stage = Stage::new((0..20).map(|number| node(&format!("n{number}"), 10)).collect()).await;
     let scheduler = stage.scheduler(&[]);
     let template = pod("web");
@@ -34,7 +34,7 @@ async fn a_deployment_fills_the_nodes_to_the_last_place_and_runs() {
 }
 
 #[tokio::test]
-async fn taints_selectors_and_spread_are_heeded() {
+async fn taints_selectors_and_spread_constraints_are_respected() {
     let mut nodes: Vec<_> = (0..4).map(|number| node(&format!("n{number}"), 10)).collect();
     nodes[0]["spec"] = json!({"taints": [{"key": "own", "value": "a", "effect": "NoSchedule"}]});
     nodes[1]["spec"] = json!({"unschedulable": true});
@@ -64,17 +64,16 @@ async fn taints_selectors_and_spread_are_heeded() {
     }
     on.sort();
     assert_eq!(on, ["n2", "n3"]);
-    // The nodes that may not be used count as empty places all the same: upstream honours
-    // nodeAffinity but not taints when it counts.
-    let told = stage.refusal_of("spread-3").await;
-    assert!(told.starts_with("0/4 nodes are available: "), "{told}");
-    assert!(told.contains("didn't match pod topology spread constraints"), "{told}");
+    // Tainted nodes count as empty domains: the default nodeTaintsPolicy is Ignore.
+    let message = stage.refusal_of("spread-3").await;
+    assert!(message.starts_with("0/4 nodes are available: "), "{message}");
+    assert!(message.contains("didn't match pod topology spread constraints"), "{message}");
     scheduler.stop().await;
     stage.end().await;
 }
 
 #[tokio::test]
-async fn a_gate_holds_a_pod_until_it_is_taken_away() {
+async fn a_gated_pod_waits_until_its_gate_is_removed() {
     let stage = Stage::new(vec![node("n", 4)]).await;
     let scheduler = stage.scheduler(&[]);
     stage.make(PODS, &pod_with("gated", &json!({"schedulingGates": [{"name": "a/b"}]}))).await;
@@ -89,7 +88,7 @@ async fn a_gate_holds_a_pod_until_it_is_taken_away() {
 }
 
 #[tokio::test]
-async fn an_urgent_pod_takes_the_place_that_no_budget_guards() {
+async fn preemption_avoids_pods_with_a_disruption_budget() {
     let stage = Stage::new(vec![node("guarded-node", 1), node("open-node", 1)]).await;
     let scheduler = stage.scheduler(&[]);
     let class = json!({"metadata": {"name": "urgent"}, "value": 1000});
@@ -107,12 +106,12 @@ async fn an_urgent_pod_takes_the_place_that_no_budget_guards() {
     assert_eq!(stage.node_of("urgent").await, "open-node");
     assert_eq!(stage.node_of("guarded").await, "guarded-node");
     let events = "/api/v1/namespaces/default/events";
-    let told = stage.until(events, |events| {
+    let message = stage.until(events, |events| {
         let events = events["items"].as_array().expect("a list");
         events.iter().any(|event| event["reason"] == "Preempted")
     });
-    let told = told.await;
-    let preempted = told["items"].as_array().expect("a list").iter();
+    let message = message.await;
+    let preempted = message["items"].as_array().expect("a list").iter();
     let preempted: Vec<_> = preempted.filter(|event| event["reason"] == "Preempted").collect();
     assert_eq!(preempted[0]["involvedObject"]["name"], "open");
     scheduler.stop().await;
@@ -120,7 +119,7 @@ async fn an_urgent_pod_takes_the_place_that_no_budget_guards() {
 }
 
 #[tokio::test]
-async fn a_volume_is_made_where_its_pod_goes() {
+async fn a_volume_is_provisioned_on_the_node_of_its_pod() {
     let stage = Stage::new(vec![node("n0", 4), node("n1", 4)]).await;
     let scheduler = stage.scheduler(&[]);
     let class = json!({"metadata": {"name": "late"}, "provisioner": "example.com/disks",
@@ -146,7 +145,7 @@ async fn a_volume_is_made_where_its_pod_goes() {
 }
 
 #[tokio::test]
-async fn two_profiles_in_one_process() {
+async fn two_profiles_work_in_one_process() {
     let stage = Stage::new(vec![node("full", 4), node("empty", 4)]).await;
     let config = stage.write(
         "profiles.yaml",
@@ -166,9 +165,9 @@ async fn two_profiles_in_one_process() {
     assert_eq!(stage.node_of("spread").await, "empty");
     stage.make(PODS, &pod_with("foreign", &json!({"schedulerName": "nobody"}))).await;
     stage.make(PODS, &pod_with("last", &json!({"nodeSelector": {"disk": "none"}}))).await;
-    let told = stage.refusal_of("last").await;
+    let message = stage.refusal_of("last").await;
     assert_eq!(
-        told,
+        message,
         "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector. no new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
     );
     let foreign = stage.get(&format!("{PODS}/foreign")).await;

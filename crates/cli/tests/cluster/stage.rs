@@ -1,4 +1,4 @@
-//! A sandbox, a client of it, and schedulers that work on it.
+//! A sandbox with a client, and schedulers that run on it.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use tokio::process::Child;
 use tokio::time::timeout;
 
-/// How long anything may take here, on a machine that is busy.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(4);
+/// Time-out of every wait, on a busy machine.
+pub(crate) const TIMEOUT: Duration = Duration::from_mins(4);
 
 pub(crate) const PODS: &str = "/api/v1/namespaces/default/pods";
 
@@ -50,14 +50,14 @@ impl Stage {
         path
     }
 
-    /// A program that talks to the sandbox.
+    /// Returns a command of `jindou` on the sandbox.
     pub(crate) fn jindou(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_jindou"));
         command.args(arguments).arg("--kubeconfig").arg(self.path("kubeconfig"));
         command
     }
 
-    /// A scheduler that leads from the start, with more arguments.
+    /// Starts a scheduler without leader election, with additional arguments.
     pub(crate) fn scheduler(&self, arguments: &[&str]) -> Scheduler {
         let alone = ["scheduler", "--secure-port=0", "--leader-elect=false"];
         self.start(&[&alone, arguments].concat(), "scheduler.log")
@@ -67,7 +67,7 @@ impl Stage {
         self.spawn(self.jindou(arguments), log)
     }
 
-    /// Starts any scheduler, whose errors go to a file.
+    /// Starts any scheduler, with its log in a file.
     pub(crate) fn spawn(&self, mut command: Command, log: &str) -> Scheduler {
         let path = self.path(log);
         let log = File::create(&path).expect("a file");
@@ -101,13 +101,13 @@ impl Stage {
         self.send(Method::PATCH, path, "application/merge-patch+json", patch).await;
     }
 
-    /// Waits until an object or a list is as it should be, looking again whenever one of its kind changes.
+    /// Waits until a condition on an object or a list holds, and checks it after each change of its kind.
     pub(crate) async fn until(&self, path: &str, holds: impl Fn(&Value) -> bool) -> Value {
         let mut news = self.kind_at(path).objects.subscribe();
         let mut last = Value::Null;
         let wait = async {
             loop {
-                // What changes from here on is seen by the answer or waited for.
+                // Later changes are in the response, or end the wait below.
                 news.borrow_and_update();
                 last = self.get(path).await;
                 if holds(&last) {
@@ -116,40 +116,40 @@ impl Stage {
                 news.changed().await.expect("the sandbox runs");
             }
         };
-        let in_time = timeout(PATIENCE, wait).await.is_ok();
-        assert!(in_time, "{path} did not come to what was expected; last: {last:#}");
+        let in_time = timeout(TIMEOUT, wait).await.is_ok();
+        assert!(in_time, "the condition on {path} does not hold; last: {last:#}");
         last
     }
 
-    /// The kind that a path leads to.
+    /// Returns the kind of a path.
     fn kind_at(&self, path: &str) -> Arc<Resource> {
         let segments: Vec<_> = path.split('/').collect();
         let (group, rest) = match &*segments {
             ["", "api", _, rest @ ..] => ("", rest),
             ["", "apis", group, _, rest @ ..] => (*group, rest),
-            _ => panic!("{path} leads to no kind"),
+            _ => panic!("{path} has no kind"),
         };
         let (["namespaces", _, plural, ..] | [plural, ..]) = rest else {
-            panic!("{path} leads to no kind")
+            panic!("{path} has no kind")
         };
         self.sandbox.cluster.resource(group, plural)
     }
 
-    /// Waits until a pod is on a node; its name.
+    /// Waits until a pod is bound, and returns its node.
     pub(crate) async fn node_of(&self, pod: &str) -> String {
         let path = format!("{PODS}/{pod}");
         let pod = self.until(&path, |pod| pod["spec"]["nodeName"].is_string()).await;
         pod["spec"]["nodeName"].as_str().expect("a name").to_owned()
     }
 
-    /// Waits until it is written on a pod why it is not scheduled.
+    /// Waits until a pod has the condition PodScheduled=False, and returns its message.
     pub(crate) async fn refusal_of(&self, pod: &str) -> String {
         let refused = |pod: &Value| condition(pod, "PodScheduled")["status"] == "False";
         let pod = self.until(&format!("{PODS}/{pod}"), refused).await;
         condition(&pod, "PodScheduled")["message"].as_str().expect("a message").to_owned()
     }
 
-    /// Waits until all pods are on nodes; how many are on each, by the nodes' names.
+    /// Waits until all pods are bound, and returns the number of pods by node.
     pub(crate) async fn placements(&self, pods: usize) -> Vec<(String, usize)> {
         let placed = |list: &Value| {
             let items = list["items"].as_array().map_or(&[][..], Vec::as_slice);
@@ -170,14 +170,14 @@ impl Stage {
     }
 }
 
-/// A scheduler at work; killed when it is dropped.
+/// A running scheduler; killed when dropped.
 pub(crate) struct Scheduler {
     child: Child,
     log: PathBuf,
 }
 
 impl Scheduler {
-    /// Waits for what it does; it must not end before.
+    /// Waits for `work`; panics if the scheduler exits before.
     pub(crate) async fn does<T>(&mut self, work: impl Future<Output = T>) -> T {
         tokio::select! {
             ended = self.child.wait() => panic!("the scheduler ended: {ended:?}"),
@@ -185,7 +185,7 @@ impl Scheduler {
         }
     }
 
-    /// Waits until its log holds a text.
+    /// Waits until its log contains a text.
     pub(crate) async fn says(&mut self, text: &str) {
         let log = self.log.clone();
         let holds = async {
@@ -193,11 +193,11 @@ impl Scheduler {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        let said = self.does(timeout(PATIENCE, holds)).await;
+        let said = self.does(timeout(TIMEOUT, holds)).await;
         assert!(said.is_ok(), "the log does not hold {text:?}");
     }
 
-    /// How many TCP sockets of it wait for connections.
+    /// Returns the number of its listening TCP sockets.
     pub(crate) fn listening_sockets(&self) -> usize {
         let process = PathBuf::from(format!("/proc/{}", self.child.id().expect("it runs")));
         let links = std::fs::read_dir(process.join("fd")).expect("its files");
@@ -206,23 +206,23 @@ impl Scheduler {
         let tables = ["net/tcp", "net/tcp6"].map(|table| process.join(table));
         let rows = tables.map(|table| std::fs::read_to_string(table).unwrap_or_default()).concat();
         let rows = rows.lines().map(|row| row.split_whitespace().collect::<Vec<_>>());
-        // The fourth column is the state, and 0A is listening; the tenth is the number of the socket.
+        // The fourth column is the state (0A is LISTEN), the tenth the inode of the socket.
         let listening = rows.filter(|row| row.get(3) == Some(&"0A"));
         let is_own = |row: &Vec<&str>| own.contains(&format!("socket:[{}]", row[9]));
         listening.filter(is_own).count()
     }
 
-    /// Asks it to end, and waits.
+    /// Stops it by SIGTERM and asserts success.
     pub(crate) async fn stop(self) {
-        let pid = self.child.id().expect("nobody has waited for it").to_string();
+        let pid = self.child.id().expect("it was not waited for").to_string();
         assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("kill").success());
         let (ended, said) = self.ended().await;
         assert!(ended.success(), "{ended}: {said}");
     }
 
-    /// Waits until it ends.
+    /// Waits until it exits, and returns its status and log.
     pub(crate) async fn ended(mut self) -> (ExitStatus, String) {
-        let ended = timeout(PATIENCE, self.child.wait()).await.expect("it ends in time");
+        let ended = timeout(TIMEOUT, self.child.wait()).await.expect("it ends in time");
         (ended.expect("it can be waited for"), self.said())
     }
 
@@ -240,7 +240,7 @@ impl Drop for Scheduler {
     }
 }
 
-/// A node on which so many pods of [`pod`] fit.
+/// Returns a node on which this number of pods of [`pod`] fit.
 pub(crate) fn node(name: &str, pods: usize) -> Value {
     let room = json!({"cpu": pods.to_string(), "memory": "64Gi", "pods": "110"});
     json!({"apiVersion": "v1", "kind": "Node",
@@ -248,7 +248,7 @@ pub(crate) fn node(name: &str, pods: usize) -> Value {
         "status": {"capacity": room, "allocatable": room}})
 }
 
-/// A pod that takes one of a node's places.
+/// Returns a pod that requests one core.
 pub(crate) fn pod(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Pod",
     "metadata": {"name": name, "labels": {"app": name}},
@@ -257,7 +257,7 @@ pub(crate) fn pod(name: &str) -> Value {
     }]}})
 }
 
-/// The same with more in its spec.
+/// Returns the same pod with additional fields in its spec.
 pub(crate) fn pod_with(name: &str, spec: &Value) -> Value {
     let mut pod = pod(name);
     let more = spec.as_object().expect("an object").clone();

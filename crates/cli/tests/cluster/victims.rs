@@ -1,4 +1,4 @@
-//! Preemption when victims take their time to stop.
+//! Preemption of victims that terminate slowly.
 
 use sandbox::cluster::DeleteOptions;
 use serde_json::json;
@@ -11,7 +11,7 @@ async fn a_preemptor_waits_until_its_victim_has_stopped() {
     let scheduler = stage.scheduler(&[]);
     let class = json!({"metadata": {"name": "urgent"}, "value": 1000});
     stage.make("/apis/scheduling.k8s.io/v1/priorityclasses", &class).await;
-    // Longer than the test: a second deletion ends it.
+    // Longer than the test; a second deletion shortens it.
     let mut victim = pod_with("victim", &json!({"terminationGracePeriodSeconds": 600}));
     victim["metadata"]["annotations"] = json!({"sandbox.novasphere.dev/stops-after": "10m"});
     stage.make(PODS, &victim).await;

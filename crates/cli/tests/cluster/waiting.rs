@@ -1,4 +1,4 @@
-//! What is not there yet when the scheduler starts is waited for, and health says so meanwhile.
+//! The scheduler waits for an API server that is not up yet, and reports it in its health checks.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use sandbox::faults::{Fault, FaultRule};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
 
-use crate::stage::{PATIENCE, PODS, Stage, node, pod};
+use crate::stage::{PODS, Stage, TIMEOUT, node, pod};
 
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler";
 
@@ -19,8 +19,8 @@ fn free_port() -> u16 {
     listener.local_addr().expect("an address").port()
 }
 
-/// Lets connections at an address through to the API server.
-async fn let_through(stage: &Stage, address: &str) {
+/// Forwards connections at an address to the API server.
+async fn forward(stage: &Stage, address: &str) {
     let listener = tokio::net::TcpListener::bind(address).await.expect("the port is still free");
     let server = stage.sandbox.address();
     tokio::spawn(async move {
@@ -47,9 +47,9 @@ impl Pages {
         Self(kube::Client::try_from(config).expect("a client"))
     }
 
-    /// Waits until a page is answered like this.
+    /// Waits until a page has this status and contains this text.
     async fn becomes(&self, path: &str, wanted: StatusCode, text: &str) {
-        let give_up = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let request = Request::get(path).body(Body::empty()).expect("a request");
             if let Ok(response) = self.0.send(request).await
@@ -60,14 +60,14 @@ impl Pages {
                     return;
                 }
             }
-            assert!(Instant::now() < give_up, "{path} is not {wanted} with {text:?}");
+            assert!(Instant::now() < deadline, "{path} is not {wanted} with {text:?}");
             sleep(Duration::from_millis(50)).await;
         }
     }
 }
 
 #[tokio::test]
-async fn an_api_server_that_is_not_there_yet_is_waited_for() {
+async fn the_scheduler_waits_for_an_api_server() {
     let stage = Stage::new(vec![node("n", 1)]).await;
     stage.make(PODS, &pod("a")).await;
     let (api, health) = (free_port(), free_port());
@@ -79,7 +79,7 @@ async fn an_api_server_that_is_not_there_yet_is_waited_for() {
     scheduler.does(pages.becomes("/livez", StatusCode::OK, "ok")).await;
     let not_ready = StatusCode::INTERNAL_SERVER_ERROR;
     scheduler.does(pages.becomes("/readyz", not_ready, "sched-handler-sync")).await;
-    let_through(&stage, &format!("127.0.0.1:{api}")).await;
+    forward(&stage, &format!("127.0.0.1:{api}")).await;
     scheduler.does(stage.node_of("a")).await;
     scheduler.does(pages.becomes("/readyz", StatusCode::OK, "ok")).await;
     scheduler.stop().await;
@@ -99,10 +99,10 @@ async fn a_signal_ends_the_wait_at_once() {
 }
 
 #[tokio::test]
-async fn a_server_with_a_certificate_for_another_name_is_not_waited_for() {
+async fn a_certificate_for_another_name_ends_the_wait() {
     let stage = Stage::new(vec![node("n", 1)]).await;
     let address = format!("127.0.0.2:{}", free_port());
-    let_through(&stage, &address).await;
+    forward(&stage, &address).await;
     let master = format!("--master=https://{address}");
     let scheduler = stage.start(&["scheduler", &master, "--secure-port=0"], "waiting.log");
     let (ended, said) = scheduler.ended().await;
@@ -148,7 +148,7 @@ async fn a_replica_that_lacks_a_kind_does_not_take_the_lease() {
     let arguments = ["scheduler", "--bind-address=127.0.0.1", &port, paths];
     let mut scheduler = stage.start(&arguments, "unsynced.log");
     let pages = Pages::at(&stage, health).await;
-    let only = "not seen completely yet: ReplicaSet\n";
+    let only = "not synced yet: ReplicaSet\n";
     let sync = "/readyz/sched-handler-sync";
     scheduler.does(pages.becomes(sync, StatusCode::INTERNAL_SERVER_ERROR, only)).await;
     let lease = stage.get(LEASE).await;

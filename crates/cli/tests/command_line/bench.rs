@@ -22,7 +22,7 @@ fn bench(beside: bool, arguments: &[&str]) -> Output {
     Command::new(program)
         .arg("bench")
         .args(arguments)
-        .env("PATH", &folder.0.join("empty"))
+        .env("PATH", folder.0.join("empty"))
         .output()
         .expect("it runs")
 }

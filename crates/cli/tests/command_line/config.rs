@@ -61,7 +61,7 @@ fn show_without_a_file_shows_the_defaults() {
 }
 
 #[test]
-fn convert_tells_what_it_did() {
+fn convert_reports_its_changes() {
     let file = "deploy/examples/config-v1beta2.yaml";
     let run = jindou(&root(), &["config", "convert", file]);
     assert_eq!(run.code, 0);

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::{Folder, explain, jindou, node, placed, pod};
 
 #[test]
-fn json_has_exactly_the_promised_shape() {
+fn json_has_exactly_the_documented_shape() {
     let cluster =
         node("a", "", "") + &node("b", "", "taints: [{key: k, value: v, effect: NoSchedule}]");
     let run = explain(&cluster, &pod(""), &["-o", "json"]);
@@ -60,7 +60,7 @@ fn nodes_outside_a_narrowed_set_have_no_entry() {
     default/p goes to b
     It is the only one of 3 nodes that fits.
 
-    2 more nodes did not come into question.
+    2 more nodes were excluded by PreFilter.
     --- exit code 0
     ");
 }
@@ -94,7 +94,7 @@ fn a_node_that_has_room_for_a_nominated_pod_as_well_counts_as_opened() {
     let run = explain(&(node("a", "", "") + &rival("3800m")), &asked, &["-o", "json"]);
     assert_snapshot!(run.suggestions(), @r"
     nodeSelector disk=ssd: no node has the label disk
-    no single change is enough: blocked are 1 node by NodeAffinity and nominated pods
+    no single change is enough; nodes are rejected by NodeAffinity and nominated pods (1 node)
     ");
 }
 
@@ -113,13 +113,13 @@ fn an_error_is_the_message() {
     assert_eq!((run.code, message), (1, &json!("no nodes available to schedule pods")));
     let run = explain("", &pod(""), &[]);
     assert_snapshot!(run.text(), @r"
-    default/p cannot be decided: no nodes available to schedule pods; the snapshot holds no Node
+    default/p cannot be decided: no nodes available to schedule pods; the cluster has no Node objects
     --- exit code 1
     ");
 }
 
 #[test]
-fn gated_pods_are_told_so_even_when_they_fit() {
+fn scheduling_gates_are_reported_even_if_the_pod_fits() {
     let gated = pod("schedulingGates: [{name: example.com/quota}],");
     let run = explain(&node("a", "", ""), &gated, &[]);
     assert_snapshot!(run.text(), @r"
@@ -127,7 +127,7 @@ fn gated_pods_are_told_so_even_when_they_fit() {
     It is the only node.
 
     What would help
-      - remove the scheduling gates (example.com/quota): the pod is not tried before
+      - remove the scheduling gates (example.com/quota): the pod is not scheduled before
     --- exit code 0
     ");
 }
@@ -172,7 +172,7 @@ fn a_configuration_file_decides() {
 }
 
 #[test]
-fn yaml_says_the_same_as_json() {
+fn yaml_equals_json() {
     let cluster = node("a", "", "");
     let run = explain(&cluster, &pod(""), &["-o", "yaml"]);
     assert_snapshot!(run.text(), @r#"
@@ -198,7 +198,7 @@ fn yaml_says_the_same_as_json() {
 }
 
 #[test]
-fn wrong_arguments_are_no_decision() {
+fn wrong_arguments_exit_with_code_1() {
     let folder = Folder::new(&[]);
     for arguments in [
         &["explain"][..],

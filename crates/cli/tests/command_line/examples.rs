@@ -1,4 +1,4 @@
-//! The files in `deploy/examples`, which the README tells newcomers to try.
+//! The files in `deploy/examples`, which the README uses.
 
 use insta::assert_snapshot;
 
@@ -77,7 +77,7 @@ fn a_pod_that_preempts() {
         2  TaintToleration    node(s) had untolerated taint(s)  control-1, gpu-c1
         1  NodeUnschedulable  node(s) were unschedulable        worker-c2
 
-    Preemption would make room on worker-c1 by removing batch/report-4.
+    Preemption would make room on worker-c1 by evicting batch/report-4.
 
     What would help
       - lower the cpu request from 3 to at most 2500m, which worker-a2 has left: opens up to 5 nodes (worker-a1, worker-a2, worker-b1, …)

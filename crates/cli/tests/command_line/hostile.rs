@@ -1,4 +1,4 @@
-//! Hostile input: a clear message, exit code 1, never a panic.
+//! Malformed and huge input: a clear message, exit code 1, never a panic.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ fn refused(cluster: &str, pod: &str) -> String {
     run.stderr
 }
 
-/// A long text of similar parts.
+/// Returns a long text of similar parts.
 fn repeated(count: usize, part: impl Fn(usize) -> String) -> String {
     let mut text = String::new();
     for number in 0..count {
@@ -22,7 +22,7 @@ fn repeated(count: usize, part: impl Fn(usize) -> String) -> String {
     text
 }
 
-/// Decided one way or the other, without a word of complaint.
+/// Asserts a decision without errors or warnings.
 #[track_caller]
 fn decided(cluster: &str, pod: &str) -> Run {
     let run = explain(cluster, pod, &["-o", "json"]);
@@ -177,10 +177,10 @@ fn huge_pods_that_are_taken_away_leave_what_the_others_hold() {
         let resident = asks(&placed("resident", "a", "priority: 100,"), resident);
         node("a", "", "") + &huge("q") + &huge("r") + &resident
     };
-    // To make room, all that are less important are taken away, and put back one by one where they fit.
+    // Preemption removes all pods of lower priority and puts them back one by one while the preemptor fits.
     let run = explain(&cluster("3"), &pod("priority: 10,"), &[]);
     assert!(
-        run.stdout.contains("make room on a by removing default/q, default/r."),
+        run.stdout.contains("make room on a by evicting default/q, default/r."),
         "{}",
         run.text()
     );

@@ -1,11 +1,11 @@
-//! Command lines of kube-scheduler, as manifests have them.
+//! Command lines of kube-scheduler, as in manifests.
 
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
 use crate::{Folder, jindou};
 
-/// Runs the program under another name; exit code, output and errors.
+/// Runs the program under another name, and returns exit code, stdout and stderr.
 fn run_as(name: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
     let folder = Folder::new(&[]);
     let program = folder.0.join(name);
@@ -42,7 +42,7 @@ fn flags_without_a_command_are_for_the_scheduler() {
 }
 
 #[test]
-fn all_flags_of_a_manifest_are_taken_and_those_without_effect_are_told_once() {
+fn all_flags_of_a_manifest_are_accepted_with_one_warning_if_without_effect() {
     let folder = Folder::new(&[]);
     let arguments = [
         "--authentication-kubeconfig=a",
@@ -62,17 +62,17 @@ fn all_flags_of_a_manifest_are_taken_and_those_without_effect_are_told_once() {
     ];
     let run = run_all(&folder, &arguments);
     assert!(run.contains("cannot read the kubeconfig absent.kubeconfig"), "{run}");
-    for told in [
+    for message in [
         "--contention-profiling=true has no effect here",
         "--requestheader-allowed-names=",
         "NodeSwap",
     ] {
-        assert_eq!(run.matches(told).count(), 1, "{told}: {run}");
+        assert_eq!(run.matches(message).count(), 1, "{message}: {run}");
     }
     assert!(!run.contains("--profiling="), "{run}");
 }
 
-/// What a scheduler that cannot start says.
+/// Returns the errors of a scheduler that cannot start.
 fn run_all(folder: &Folder, arguments: &[&str]) -> String {
     let run = jindou(&folder.0, arguments);
     assert_eq!(run.code, 1, "{}", run.text());
@@ -80,7 +80,7 @@ fn run_all(folder: &Folder, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn what_would_change_decisions_is_refused() {
+fn flags_that_would_change_decisions_are_refused() {
     let folder = Folder::new(&[]);
     for (argument, want) in [
         ("--feature-gates=TaintTolerationComparisonOperators=true", "would change decisions"),

@@ -1,4 +1,4 @@
-//! What people see of `jindou`, errors included: the real binary on real files.
+//! Output and errors of the binary `jindou` on files.
 
 mod bench;
 mod config;
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
 
-/// What a run came to.
+/// Result of a run.
 struct Run {
     code: i32,
     stdout: String,
@@ -26,7 +26,7 @@ struct Run {
 }
 
 impl Run {
-    /// All of it as one text.
+    /// Returns the whole result as one text.
     fn text(&self) -> String {
         let mut text = self.stdout.clone();
         if !self.stderr.is_empty() {
@@ -40,7 +40,7 @@ impl Run {
             .unwrap_or_else(|_| panic!("JSON expected: {}", self.text()))
     }
 
-    /// The suggestions of an answer as JSON, one to a line.
+    /// Returns the suggestions of the JSON output, one per line.
     fn suggestions(&self) -> String {
         let json = self.json();
         let lines = json["suggestions"].as_array().expect("an array").iter();
@@ -48,7 +48,7 @@ impl Run {
     }
 }
 
-/// The folder of the workspace.
+/// Returns the directory of the workspace.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -65,7 +65,7 @@ fn jindou(folder: &Path, arguments: &[&str]) -> Run {
     }
 }
 
-/// A folder with files, removed in the end.
+/// A directory with files, removed when dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -84,7 +84,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What is left over lies in the target folder.
+        // On failure, the files stay in the target directory.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -97,7 +97,7 @@ fn explain(cluster: &str, pod: &str, more: &[&str]) -> Run {
     jindou(&folder.0, &arguments)
 }
 
-/// A pod that asks for little, with more fields of its spec.
+/// Returns a small pod with additional fields in its spec.
 fn pod(spec: &str) -> String {
     format!(
         "{{apiVersion: v1, kind: Pod, metadata: {{name: p, labels: {{app: p}}}}, spec: {{{spec} \
@@ -105,7 +105,7 @@ fn pod(spec: &str) -> String {
     )
 }
 
-/// A node of 4 cores and 8Gi, with labels, and more fields of its spec.
+/// Returns a node of 4 cores and 8Gi, with labels and additional fields in its spec.
 fn node(name: &str, labels: &str, spec: &str) -> String {
     format!(
         "---\n{{apiVersion: v1, kind: Node, metadata: {{name: {name}, \
@@ -114,7 +114,7 @@ fn node(name: &str, labels: &str, spec: &str) -> String {
     )
 }
 
-/// A pod on a node, with more fields of its spec.
+/// Returns a bound pod with additional fields in its spec.
 fn placed(name: &str, node: &str, spec: &str) -> String {
     format!(
         "---\n{{apiVersion: v1, kind: Pod, metadata: {{name: {name}, labels: {{app: {name}}}}}, \

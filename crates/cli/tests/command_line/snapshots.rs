@@ -43,9 +43,9 @@ fn a_pod_file_holds_one_pod() {
         ("empty.yaml", ""),
     ]);
     for (file, expected) in [
-        ("none.yaml", "none.yaml holds no pod, only Deployment.apps"),
-        ("two.yaml", "two.yaml holds 2 pods; give one"),
-        ("empty.yaml", "empty.yaml holds no pod"),
+        ("none.yaml", "none.yaml contains no pod, only Deployment.apps"),
+        ("two.yaml", "two.yaml contains 2 pods; expected one"),
+        ("empty.yaml", "empty.yaml contains no pod"),
     ] {
         let run = jindou(&folder.0, &["explain", "--snapshot", "node.json", "--pod", file]);
         assert_eq!((run.code, &*run.stderr), (1, &*format!("error: {expected}\n")));

@@ -1,10 +1,10 @@
-//! Suggestions for pods that fit nowhere.
+//! Suggestions for pods without feasible nodes.
 
 use insta::assert_snapshot;
 
 use crate::{explain, node, placed, pod};
 
-/// The suggestions for a pod that fits nowhere.
+/// Returns the suggestions for a pod without feasible nodes.
 #[track_caller]
 fn suggest(cluster: &str, pod: &str) -> String {
     let run = explain(cluster, pod, &["-o", "json"]);
@@ -79,7 +79,7 @@ fn taints_and_cordons() {
         );
     assert_snapshot!(suggest(&cluster, &pod("")), @r"
     tolerate taint dedicated=gpu:NoSchedule: opens 2 nodes (a, b)
-    heal nodes that the cluster marks with taint node.kubernetes.io/not-ready:NoExecute: opens 1 node (c)
+    repair the nodes that Kubernetes tainted with node.kubernetes.io/not-ready:NoExecute: opens 1 node (c)
     uncordon nodes: opens 1 node (d)
     ");
 }
@@ -189,7 +189,7 @@ fn claims_that_are_not_there() {
         )
     };
     assert_snapshot!(suggest(&with(&claim("storageClassName: fast"), &class("Immediate")), &asked), @"create a PersistentVolume of 10Gi of class fast for PersistentVolumeClaim default/data, which is not bound and does not wait for the pod: opens up to 1 node (a)");
-    assert_snapshot!(suggest(&with(&claim("storageClassName: fast"), &class("WaitForFirstConsumer")), &asked), @"create a PersistentVolume of 10Gi of class fast that these nodes reach for PersistentVolumeClaim default/data: opens up to 1 node (a)");
+    assert_snapshot!(suggest(&with(&claim("storageClassName: fast"), &class("WaitForFirstConsumer")), &asked), @"create a PersistentVolume of 10Gi of class fast that these nodes can use for PersistentVolumeClaim default/data: opens up to 1 node (a)");
 }
 
 #[test]
@@ -223,6 +223,6 @@ fn no_single_change_is_enough() {
     );
     assert_snapshot!(suggest(&cluster, &pod("nodeSelector: {zone: x},")), @r"
     nodeSelector zone=x: no node has the label zone
-    no single change is enough: blocked are 2 nodes by NodeUnschedulable and TaintToleration and NodeAffinity, 1 node by TaintToleration and NodeAffinity
+    no single change is enough; nodes are rejected by NodeUnschedulable and TaintToleration and NodeAffinity (2 nodes), TaintToleration and NodeAffinity (1 node)
     ");
 }

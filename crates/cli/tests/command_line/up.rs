@@ -1,4 +1,4 @@
-//! `jindou up`: a cluster that answers, schedules, and ends when it is told to.
+//! `jindou up`: a cluster that answers, schedules and stops on request.
 
 mod apply;
 mod command;
@@ -19,10 +19,10 @@ use tokio::time::timeout;
 
 use super::{Folder, jindou};
 
-/// How long the pod may take on a machine that is busy.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// Time-out for the pod on a busy machine.
+const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// A program that is ended however the test ends.
+/// A running `jindou up`; killed when dropped.
 struct Up {
     child: Child,
     stdout: BufReader<ChildStdout>,
@@ -44,7 +44,7 @@ impl Up {
         line
     }
 
-    /// Everything it says until it is ready.
+    /// Returns its output until `ready`.
     fn until_ready(&mut self) -> Vec<String> {
         let mut lines = Vec::new();
         loop {
@@ -63,7 +63,7 @@ impl Up {
         assert!(sent.success());
     }
 
-    /// Asks it to end; its exit code and what else it said.
+    /// Stops it by SIGTERM, and returns its exit code and remaining output.
     fn end(&mut self) -> (Option<i32>, String) {
         self.signal("-TERM");
         let code = self.child.wait().expect("it ends").code();
@@ -80,7 +80,7 @@ impl Drop for Up {
     }
 }
 
-/// A client with the current context of a kubeconfig.
+/// Returns a client for the current context of a kubeconfig.
 async fn client(path: &Path) -> kube::Client {
     let file = Kubeconfig::read_from(path).expect("a kubeconfig");
     let options = KubeConfigOptions::default();
@@ -121,9 +121,9 @@ fn pod(name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_pod_is_scheduled_and_runs_and_a_signal_ends_it_well() {
+async fn a_pod_runs_and_a_signal_stops_the_cluster() {
     let folder = Folder::new(&[]);
-    // A path that a shell must not take apart.
+    // A path with a space, which must be quoted.
     let kubeconfig = folder.0.join("the kubeconfig");
     let mut up = Up::start(&["--nodes", "3", "--kubeconfig", "the kubeconfig"], &folder.0);
     let lines = up.until_ready();
@@ -133,14 +133,14 @@ async fn a_pod_is_scheduled_and_runs_and_a_signal_ends_it_well() {
 
     let client = client(&kubeconfig).await;
     make(&client, PODS, &pod("a")).await;
-    timeout(PATIENCE, one_runs(&client, PODS)).await.expect("it runs in time");
+    timeout(TIMEOUT, one_runs(&client, PODS)).await.expect("it runs in time");
 
     assert_eq!(up.end(), (Some(0), String::new()));
     assert!(!kubeconfig.exists(), "it was made by the cluster");
 }
 
 #[tokio::test]
-async fn programs_read_one_line_of_json_and_bring_a_scheduler_of_their_own() {
+async fn json_output_is_one_line_and_no_scheduler_leaves_pods_pending() {
     let folder = Folder::new(&[]);
     let mut up = Up::start(&["--nodes", "2", "-o", "json", "--no-scheduler"], &folder.0);
     let about: Value = serde_json::from_str(&up.line()).expect("one line of JSON");
@@ -151,7 +151,7 @@ async fn programs_read_one_line_of_json_and_bring_a_scheduler_of_their_own() {
     let port = about["address"].as_str().unwrap().rsplit(':').next().unwrap();
     let file = Kubeconfig::read_from(&path).unwrap();
     assert_eq!(file.current_context, Some(format!("jindou-{port}")));
-    // Nodes are as they should be, and a pod that comes waits for a scheduler.
+    // The pod stays pending without a scheduler.
     make(&client, PODS, &pod("a")).await;
     assert_eq!(get(&client, &format!("{PODS}/a")).await["spec"]["nodeName"], Value::Null);
     assert_eq!(up.end(), (Some(0), String::new()));
@@ -159,7 +159,7 @@ async fn programs_read_one_line_of_json_and_bring_a_scheduler_of_their_own() {
 }
 
 #[test]
-fn wrong_flags_are_told_before_anything_starts() {
+fn wrong_flags_are_reported_before_anything_starts() {
     let folder = Folder::new(&[
         ("groups.yaml", "groups: [{name: a, count: 1, colour: red}]"),
         ("bad-label.yaml", "groups: [{name: a, count: 1, labels: {gpu: \"not a label\"}}]"),
@@ -167,8 +167,8 @@ fn wrong_flags_are_told_before_anything_starts() {
         ("snapshot.yaml", "{apiVersion: v1, kind: Pod, metadata: {name: q}, spec: {}}"),
         ("config", "{apiVersion: v1, kind: Pod}"),
     ]);
-    for (arguments, told) in [
-        (&["up", "--nodes", "1000000"][..], "error: --nodes 1000000: at most 100000 are possible"),
+    for (arguments, message) in [
+        (&["up", "--nodes", "1000000"][..], "error: --nodes 1000000: must be at most 100000"),
         (&["up", "--speed", "0"], "error: --speed 0: must be greater than 0"),
         (&["up", "--config", "none.yaml"], "none.yaml"),
         (&["up", "--node-groups", "groups.yaml"], "groups[0].colour: unknown field"),
@@ -179,12 +179,12 @@ fn wrong_flags_are_told_before_anything_starts() {
         (&["up", "--node-groups", "node.yaml", "--nodes", "1"], "node \"node-0\" exists already"),
         (&["up", "--snapshot", "snapshot.yaml"], "spec.containers: Required value"),
         (&["up", "--snapshot", "none.yaml"], "cannot read none.yaml"),
-        (&["up", "--kubeconfig", "config"], "kind: found \"Pod\", \"Config\" is needed"),
+        (&["up", "--kubeconfig", "config"], "kind: found \"Pod\", expected \"Config\""),
         (&["up", "--tls-san", "ä ö"], "cannot make a certificate"),
     ] {
         let run = jindou(&folder.0, arguments);
         assert_eq!(run.code, 1, "{}", run.text());
-        assert!(run.stderr.contains(told), "{}", run.text());
+        assert!(run.stderr.contains(message), "{}", run.text());
     }
     let text = std::fs::read_to_string(folder.0.join("config")).unwrap();
     assert_eq!(text, "{apiVersion: v1, kind: Pod}");

@@ -1,4 +1,4 @@
-//! Which victims would break a disruption budget.
+//! Disruption budgets that victims violate.
 
 use engine::index::{LabelSetIdx, PodIdx};
 use engine::map::Map;
@@ -11,41 +11,41 @@ pub(super) struct DisruptionBudgets {
     budgets: Vec<TrackedBudget>,
     by_name: Map<(Text, Text), usize>,
     of_label_set: Map<LabelSetIdx, Box<[usize]>>,
-    /// Disruptions remaining on the node being tried; negative when a budget is broken.
+    /// Remaining disruptions of each budget while a node is tried; negative if it is violated.
     remaining: Vec<i32>,
 }
 
 struct TrackedBudget {
     allowed: i32,
-    /// Pods that the API server has already counted, sorted by name.
+    /// `status.disruptedPods`: pods whose eviction `allowed` already reflects, sorted by name.
     disrupted: Box<[Text]>,
 }
 
 impl DisruptionBudgets {
-    /// Begins with another node: nothing is taken from any budget.
+    /// Restores all budgets before another node is tried.
     pub(super) fn reset(&mut self) {
         self.remaining.clear();
         self.remaining.extend(self.budgets.iter().map(|budget| budget.allowed));
     }
 
-    /// Takes a pod from all its budgets, and tells whether that violates one.
+    /// Counts a pod against its budgets. Returns `true` if that violates one of them.
     pub(super) fn violates(&mut self, state: &State, pod: PodIdx) -> bool {
         let record = state.pods.get(pod);
         if self.of_label_set.get(&record.label_set).is_none() {
             let found = self.find(state, record.label_set);
             self.of_label_set.insert(record.label_set, found);
         }
-        let mut broken = false;
+        let mut is_violated = false;
         for budget in self.of_label_set.get(&record.label_set).into_iter().flatten() {
             if self.budgets[*budget].disrupted.binary_search(&record.name).is_err() {
                 self.remaining[*budget] = self.remaining[*budget].saturating_sub(1);
-                broken |= self.remaining[*budget] < 0;
+                is_violated |= self.remaining[*budget] < 0;
             }
         }
-        broken
+        is_violated
     }
 
-    /// The budgets whose selectors match a label_set. An empty selector matches nothing here.
+    /// Returns the budgets whose selectors match a label set. As upstream, an empty selector matches none.
     fn find(&mut self, state: &State, label_set: LabelSetIdx) -> Box<[usize]> {
         let label_set = state.label_sets.get(label_set);
         if label_set.labels.is_empty() {

@@ -1,4 +1,4 @@
-//! Tests of preemption, together with the filter that makes pods need it.
+//! Tests of DefaultPreemption, together with the filters that make it necessary.
 
 use std::sync::Arc;
 
@@ -73,7 +73,7 @@ fn run(state: &mut State, args: Option<&PluginArgs>, random: u64) -> (String, Po
     (explanation.message, explanation.post_filter)
 }
 
-/// `node: victims`, most important first, or the message of the plugins.
+/// Returns `node: victims`, most important first, or the message of the plugins.
 fn outcome(state: &mut State) -> String {
     outcome_from(state, None, 0)
 }
@@ -81,7 +81,7 @@ fn outcome(state: &mut State) -> String {
 fn outcome_from(state: &mut State, args: Option<&PluginArgs>, random: u64) -> String {
     let before = format!("{:?}", state.nodes);
     let (_, report) = run(state, args, random);
-    assert_eq!(format!("{:?}", state.nodes), before, "everything is put back");
+    assert_eq!(format!("{:?}", state.nodes), before, "the what-ifs were undone");
     let Some((node, victims)) = report.nominated else { return report.message };
     let victims: Vec<&str> = victims.iter().map(|pod| &*state.pods.get(*pod).name).collect();
     format!("{}: {}", state.nodes.name(node), victims.join(" "))
@@ -104,17 +104,17 @@ fn app(name: &str) -> Labels {
 }
 
 #[test]
-fn only_as_many_go_as_must_the_least_important_first() {
+fn as_few_as_possible_are_evicted_the_least_important_first() {
     for (pods, cpu, expected) in [
-        // The lowest priority goes.
+        // The lowest priority is evicted.
         (vec![("high", 2000, 5, 1), ("low", 2000, 1, 1)], 2000, "a: low"),
         // Of equal priority, the youngest.
         (vec![("young", 2000, 1, 9), ("old", 2000, 1, 1)], 2000, "a: young"),
-        // A large one must go although a less important one would have been enough to spare.
+        // Evicting the large one is necessary; the less important one stays.
         (vec![("large", 3000, 5, 1), ("small", 1000, 1, 1)], 3000, "a: large"),
         // All of them.
         (vec![("x", 2000, 1, 2), ("y", 2000, 1, 1)], 4000, "a: y x"),
-        // Pods of the same priority do not.
+        // Pods of the same priority are not evicted.
         (vec![("same", 1000, 10, 1), ("low", 3000, 1, 1)], 3000, "a: low"),
     ] {
         let pods = pods
@@ -126,7 +126,7 @@ fn only_as_many_go_as_must_the_least_important_first() {
 }
 
 #[test]
-fn pods_that_have_not_started_go_in_the_order_of_arrival() {
+fn pods_that_have_not_started_are_evicted_in_the_order_of_arrival() {
     let not_started = |name| Pod { start_time: None, ..on("a", name, 1000, 1, 0) };
     let pods = ["p", "q", "r"].map(not_started);
     let old = on("a", "old", 1000, 1, 5);
@@ -179,15 +179,15 @@ fn some_pods_may_not_preempt() {
         (true, false, 1, 4000, "b: q"),
         (false, true, 1, 4000, "b: q"),
         (true, true, 10, 4000, "b: q"),
-        // The nominated node can never fit.
+        // Evictions cannot make the nominated node fit.
         (true, true, 1, 5000, "c: r"),
     ] {
         let mut large = node("c");
         large.allocatable.cpu = 8000;
-        let going = Pod { terminating, preempted, ..on("a", "p", 1000, priority, 1) };
+        let victim = Pod { terminating, preempted, ..on("a", "p", 1000, priority, 1) };
         let preemptor = Pod { nominated_node: "a".into(), ..waiting(cpu, 10) };
         let others = [on("b", "q", 1000, -5, 1), on("c", "r", 8000, 0, 1)];
-        let pods = [going].into_iter().chain(others).chain([preemptor]);
+        let pods = [victim].into_iter().chain(others).chain([preemptor]);
         let mut cluster = state([node("a"), node("b"), large], pods);
         assert_eq!(outcome(&mut cluster), expected, "{terminating} {preempted} {priority} {cpu}");
     }
@@ -208,7 +208,7 @@ fn the_best_candidate_is_chosen_by_five_criteria() {
             ],
             "b: q s",
         ),
-        // Negative priorities do not make more victims better.
+        // Fewer victims win, also with negative priorities.
         (
             vec![on("a", "p", 2000, -1, 1), on("a", "r", 2000, -1, 1), on("b", "q", 4000, -1, 1)],
             "b: q",
@@ -232,9 +232,9 @@ fn budgets_are_respected_where_possible() {
     };
     let two_nodes =
         || vec![labelled(on("a", "p", 4000, 1, 1), "x"), labelled(on("b", "q", 4000, 5, 1), "y")];
-    // A node that breaks no budget is better even if its victim is more important.
-    let mut broken = cluster(two_nodes(), vec![budget("x", "x", 0, &[])], 4000);
-    assert_eq!(outcome(&mut broken), "b: q");
+    // A node that violates no budget is better even if its victim is more important.
+    let mut violated = cluster(two_nodes(), vec![budget("x", "x", 0, &[])], 4000);
+    assert_eq!(outcome(&mut violated), "b: q");
     let mut allowed = cluster(two_nodes(), vec![budget("x", "x", 1, &[])], 4000);
     assert_eq!(outcome(&mut allowed), "a: p");
     let mut counted = cluster(two_nodes(), vec![budget("x", "x", 0, &["p"])], 4000);
@@ -244,8 +244,8 @@ fn budgets_are_respected_where_possible() {
     let mut matches_nothing = cluster(two_nodes(), vec![empty], 4000);
     assert_eq!(outcome(&mut matches_nothing), "a: p");
 
-    // Those that break a budget are put back first, although they are less important. Every
-    // potential victim takes from the budget, so that the second one breaks it.
+    // Pods that violate a budget are put back first, although they are less important. Every potential
+    // victim counts against the budget, so that the second one violates it.
     let one_node = vec![
         labelled(on("a", "first", 1000, 3, 1), "x"),
         labelled(on("a", "second", 1000, 2, 1), "x"),
@@ -264,7 +264,7 @@ fn budgets_are_respected_where_possible() {
 }
 
 #[test]
-fn nominated_pods_keep_their_place() {
+fn nominated_pods_keep_their_node() {
     let pods = [on("a", "p", 4000, 1, 1), on("b", "q", 4000, 2, 1)];
     let mut rival = waiting(1000, 10);
     (rival.name, rival.uid) = ("rival".into(), "rival".into());
@@ -274,7 +274,7 @@ fn nominated_pods_keep_their_place() {
 }
 
 #[test]
-fn only_a_part_of_many_nodes_is_tried_from_a_random_one_on() {
+fn a_part_of_the_nodes_is_tried_from_a_random_one_on() {
     let nodes = (0..10).map(|i| node(&format!("n{i}")));
     let pods = (0..10).map(|i| on(&format!("n{i}"), &format!("p{i}"), 4000, 10 - i, 1));
     let mut cluster = state(nodes, pods.chain([waiting(4000, 100)]));
@@ -301,7 +301,7 @@ fn only_a_part_of_many_nodes_is_tried_from_a_random_one_on() {
 }
 
 #[test]
-fn nodes_stay_in_line_until_one_breaks_no_budget() {
+fn nodes_are_tried_until_one_violates_no_budget() {
     let nodes = (0..4).map(|i| node(&format!("n{i}")));
     let pods = (0..4).map(|i| Pod {
         labels: app(if i == 3 { "free" } else { "x" }),

@@ -1,4 +1,4 @@
-//! Which pods must leave a node so that another one fits.
+//! The victims on one node: the pods to evict so that the preemptor fits.
 
 use std::cmp::Reverse;
 
@@ -10,16 +10,16 @@ use engine::state::pods::PodRecord;
 
 use super::budgets::DisruptionBudgets;
 
-/// The pod does not fit on a node even without the less important pods there; the reason is there if it
-/// was asked for.
+/// The preemptor does not fit on a node even without the pods of lower priority there; with the reason if
+/// it was requested.
 pub(super) struct InfeasibleNode(pub(super) Option<Rejection>);
 
-/// The search for victims, one node after the other. Its lists are used again for each.
+/// The search for victims, one node after the other. Its buffers are reused for each.
 pub(super) struct VictimSearch {
     now: i64,
     priority: i32,
     budgets: DisruptionBudgets,
-    /// Pods that are less important.
+    /// Pods of lower priority on the node.
     potential: Vec<PodIdx>,
     violating: Vec<PodIdx>,
     non_violating: Vec<PodIdx>,
@@ -41,18 +41,19 @@ impl VictimSearch {
         }
     }
 
-    /// Takes all less important pods away, of which there are some, then puts back as many as possible,
-    /// important ones first.
+    /// Removes all pods of lower priority (at least one), then puts back as many as possible, the most
+    /// important first, and returns the others as victims.
     pub(super) fn victims(
         &mut self,
         cycle: &mut PostFilter,
         node: NodeIdx,
         needs_reason: bool,
     ) -> Result<Candidate, InfeasibleNode> {
-        let less_important = |pod: &PodIdx| cycle.state().pods.get(*pod).priority < self.priority;
+        let has_lower_priority =
+            |pod: &PodIdx| cycle.state().pods.get(*pod).priority < self.priority;
         let pods = cycle.state().nodes.pods(node).iter().copied();
         self.potential.clear();
-        self.potential.extend(pods.filter(less_important));
+        self.potential.extend(pods.filter(has_lower_priority));
         let mut what_if = cycle.what_if(node);
         for pod in &self.potential {
             what_if.remove(*pod);
@@ -72,7 +73,8 @@ impl VictimSearch {
         Ok(Candidate { node, victims: self.victims.clone(), violations })
     }
 
-    /// Puts pods back while the other one still fits, and returns how many victims break a budget.
+    /// Puts pods back as long as the preemptor still fits, and returns the number of victims that violate a
+    /// budget.
     fn reprieve(&mut self, what_if: &mut WhatIf) -> usize {
         let Self { now, budgets, potential, violating, non_violating, victims, ranks, .. } = self;
         sort_by_importance(potential, ranks, what_if.state(), *now);
@@ -88,17 +90,17 @@ impl VictimSearch {
             list.push(*pod);
         }
         victims.clear();
-        let mut must_go = |pod: &PodIdx| {
+        let mut is_victim = |pod: &PodIdx| {
             what_if.put_back(*pod);
-            let must_go = !what_if.passes();
-            if must_go {
+            let is_victim = !what_if.passes();
+            if is_victim {
                 what_if.remove(*pod);
             }
-            must_go
+            is_victim
         };
-        victims.extend(violating.iter().filter(|pod| must_go(pod)));
+        victims.extend(violating.iter().filter(|pod| is_victim(pod)));
         let violations = victims.len();
-        victims.extend(non_violating.iter().filter(|pod| must_go(pod)));
+        victims.extend(non_violating.iter().filter(|pod| is_victim(pod)));
         if !violating.is_empty() && !non_violating.is_empty() {
             sort_by_importance(victims, ranks, what_if.state(), *now);
         }
@@ -106,19 +108,19 @@ impl VictimSearch {
     }
 }
 
-/// When a pod started; pods that have not are taken to start now.
+/// Returns the start time of a pod; `now` if it has not started.
 pub(super) fn start_time(pod: &PodRecord, now: i64) -> i64 {
     if pod.start_time == i64::MAX { now } else { pod.start_time }
 }
 
-/// Place in the order of importance: priority, then age, then place in the list.
+/// Rank in the order of importance: priority, then start time, then position in the list.
 type Rank = (Reverse<i32>, i64, i64);
 
-/// Sorts by importance, equals as upstream leaves them.
+/// Sorts by importance, with equal pods in upstream's order.
 ///
-/// Upstream's sort keeps the order of equals in lists of up to 12 pods (longer ones it may mix, which
-/// is not followed). "Now" is read anew for each comparison, so that of two pods that have not
-/// started the one asked about first is the older: their order is reversed.
+/// Upstream's sort is stable for up to 12 pods (the order of equal pods in longer lists is not
+/// reproduced). It reads the clock in each comparison, so that of two pods that have not started the one
+/// compared first counts as older: their order is reversed.
 fn sort_by_importance(
     pods: &mut [PodIdx],
     ranks: &mut Vec<(Rank, PodIdx)>,
@@ -126,13 +128,13 @@ fn sort_by_importance(
     now: i64,
 ) {
     ranks.clear();
-    ranks.extend(pods.iter().zip(0..).map(|(pod, place)| {
+    ranks.extend(pods.iter().zip(0..).map(|(pod, position)| {
         let record = state.pods.get(*pod);
-        let place = if record.start_time == i64::MAX { -place } else { place };
-        ((Reverse(record.priority), start_time(record, now), place), *pod)
+        let position = if record.start_time == i64::MAX { -position } else { position };
+        ((Reverse(record.priority), start_time(record, now), position), *pod)
     }));
     ranks.sort_unstable();
-    for (place, (_, pod)) in pods.iter_mut().zip(ranks) {
-        *place = *pod;
+    for (slot, (_, pod)) in pods.iter_mut().zip(ranks) {
+        *slot = *pod;
     }
 }

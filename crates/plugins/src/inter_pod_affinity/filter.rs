@@ -1,4 +1,4 @@
-//! Required terms: where a class may not go because of the pods that are, or are not, there.
+//! The filter: required affinity and anti-affinity of the class, and anti-affinity of existing pods.
 
 use engine::bitset::NodeSet;
 use engine::framework::{Class, Filter, Freshness, NodeVerdict, Rejection};
@@ -15,25 +15,25 @@ const AFFINITY_UNSATISFIED: NodeVerdict = NodeVerdict(1);
 const ANTI_AFFINITY_VIOLATED: NodeVerdict = NodeVerdict(2);
 const EXISTING_ANTI_AFFINITY_VIOLATED: NodeVerdict = NodeVerdict(3);
 
-/// The required terms of a class, and those of existing pods against it.
+/// The required terms of a class, and the anti-affinity terms of existing pods that match it.
 pub(super) struct AffinityFilter {
     existing: ExistingTerms,
-    /// The pods that the class seeks match all of these; `None` when no pod can.
+    /// A pod satisfies the affinity of the class if it matches all of these; `None` if no pod can.
     affinity_matchers: Option<Box<[Matcher]>>,
-    /// The class would be its own filter.
+    /// `true` if pods of the class match its own affinity terms.
     matches_itself: bool,
-    /// Where affinity pods are, for each key.
+    /// Domains with pods that satisfy the affinity, for each topology key.
     affinity: Vec<DomainPresence>,
-    /// Where pods are that the class avoids, for each key.
+    /// Domains with pods that match anti-affinity terms of the class, for each topology key.
     anti_affinity: Vec<(Vec<Matcher>, DomainPresence)>,
-    /// Where pods are that add_anti_affinity the class, for each key.
+    /// Domains with pods whose anti-affinity terms match the class, for each topology key.
     existing_anti_affinity: Vec<(Vec<TermIdx>, DomainPresence)>,
-    /// Upstream would have skipped the plugin, so that it does not hear of what-if either.
+    /// `true` if upstream would skip the plugin, which then ignores what-ifs as well.
     is_skipped: bool,
     flipped: Vec<(KeyIdx, DomainIdx)>,
 }
 
-/// Whether the class would be its own filter.
+/// Returns `true` if pods of the class match its own affinity terms.
 pub(super) fn matches_itself(class: &Class, state: &State) -> bool {
     let affinity = common_matchers(&class.spec.pod_affinity.required, state);
     matches_all(affinity.as_deref(), &class.namespace, &class.labels)
@@ -88,7 +88,7 @@ impl AffinityFilter {
         matcher: Option<Matcher>,
         state: &mut State,
     ) {
-        let (matchers, presence) = entry_for_key(&mut self.anti_affinity, topology_key, state);
+        let (matchers, presence) = key_entry(&mut self.anti_affinity, topology_key, state);
         if let Some(matcher) = matcher {
             presence.sums.follow(state, &matching(Box::new([matcher.clone()])), 1);
             matchers.push(matcher);
@@ -97,8 +97,7 @@ impl AffinityFilter {
 
     fn add_existing_anti_affinity(&mut self, term: TermIdx, state: &mut State) {
         let topology_key = state.terms.get(term).term.topology_key.clone();
-        let (terms, presence) =
-            entry_for_key(&mut self.existing_anti_affinity, &topology_key, state);
+        let (terms, presence) = key_entry(&mut self.existing_anti_affinity, &topology_key, state);
         presence.sums.follow(state, &TallySource::Carrying(term), 1);
         terms.push(term);
     }
@@ -116,7 +115,8 @@ impl AffinityFilter {
             && self.existing_anti_affinity.iter().all(|(_, presence)| presence.occupied_count == 0);
     }
 
-    /// No affinity pod is in any domain, and the class may begin by itself.
+    /// Returns `true` if the first pod of a group may go to any domain: the class matches its own affinity
+    /// terms, and no pod in any domain does.
     fn may_start_group(&self) -> bool {
         self.matches_itself && self.affinity.iter().all(|presence| presence.occupied_count == 0)
     }
@@ -205,7 +205,7 @@ impl Filter for AffinityFilter {
         if !self.existing.are_current(state) {
             return Freshness::Stale;
         }
-        let started_group = self.may_start_group();
+        let could_start_group = self.may_start_group();
         let mut flipped = std::mem::take(&mut self.flipped);
         flipped.clear();
         let current = self.presences().all(|presence| presence.refresh(state, &mut flipped));
@@ -213,7 +213,7 @@ impl Filter for AffinityFilter {
             return Freshness::Stale;
         }
         self.update_skipped();
-        if self.may_start_group() == started_group {
+        if self.may_start_group() == could_start_group {
             for (key, domain) in &flipped {
                 for node in state.topology.column(*key).nodes(*domain) {
                     passing.set(*node, self.check(state, *node).passes());
@@ -241,7 +241,7 @@ impl Filter for AffinityFilter {
     }
 }
 
-/// In which domains of a key certain pods are.
+/// Domains of a topology key that certain pods occupy.
 struct DomainPresence {
     sums: DomainSums,
     occupied: Vec<bool>,
@@ -265,7 +265,7 @@ impl DomainPresence {
         }
     }
 
-    /// Takes note of the new sum of a domain. True if pods appeared or disappeared.
+    /// Applies the new sum of a domain. Returns `true` if it became occupied or empty.
     fn update_occupied(&mut self, domain: DomainIdx) -> bool {
         let now = self.sums.sum(domain) > 0;
         let before = std::mem::replace(&mut self.occupied[domain.at()], now);
@@ -301,11 +301,13 @@ impl DomainPresence {
         }
     }
 
+    /// Returns `true` if the node is in an occupied domain.
     fn covers(&self, state: &State, node: NodeIdx) -> bool {
         let domain = state.topology.column(self.key()).domain(node);
         domain.is_some() && self.occupied[domain.at()]
     }
 
+    /// Calls the function for each node of the occupied domains.
     fn for_each_node(&self, state: &State, mut each: impl FnMut(NodeIdx)) {
         if self.occupied_count == 0 {
             return;
@@ -319,8 +321,8 @@ impl DomainPresence {
     }
 }
 
-/// The entry_for_key of a topology key, made if it is new.
-fn entry_for_key<'a, T>(
+/// Returns the entry of a topology key, which is added if it is new.
+fn key_entry<'a, T>(
     entries: &'a mut Vec<(Vec<T>, DomainPresence)>,
     topology_key: &str,
     state: &mut State,

@@ -1,4 +1,4 @@
-//! Preferred terms: how much company a node offers that is affinity, less what is anti_affinity.
+//! The scorer: weights of the terms that match in the domains of a node, anti-affinity negative.
 
 use engine::bitset::NodeSet;
 use engine::framework::scorer::SCORE_MAX;
@@ -11,7 +11,7 @@ use engine::state::terms::TermKind;
 
 use super::terms::{ExistingTerms, matcher, matching};
 
-/// The scorer of a class, and those of existing pods about it.
+/// The preferred terms of a class, and the terms of existing pods that match it.
 pub(super) struct AffinityScorer {
     existing: ExistingTerms,
     keys: Vec<KeyWeights>,
@@ -21,7 +21,8 @@ pub(super) struct AffinityScorer {
 /// Weights in the domains of one topology key.
 struct KeyWeights {
     sums: DomainSums,
-    /// All nodes are in one domain. Its weight shifts all scores alike, which normalising undoes.
+    /// `true` if all nodes are in one domain. Its weight shifts all scores equally, which normalising
+    /// undoes.
     uniform: bool,
 }
 
@@ -58,7 +59,7 @@ impl AffinityScorer {
         scorer
     }
 
-    /// The weights of a topology key, made if they are new.
+    /// Returns the weights of a topology key, which are added if they are new.
     fn key(&mut self, topology_key: &str, state: &mut State) -> &mut DomainSums {
         let key = state.label_column(topology_key);
         let found = self.keys.iter().position(|other| other.sums.key() == key);
@@ -96,7 +97,7 @@ impl Scorer for AffinityScorer {
             let domains = state.topology.column(sums.key()).domains();
             let sums = sums.sums();
             for (raw, domain) in raw.iter_mut().zip(domains) {
-                // Nodes without the label are out of bounds.
+                // The domain of nodes without the label is out of bounds.
                 *raw += sums.get(domain.at()).copied().unwrap_or(0);
             }
         }
@@ -111,8 +112,8 @@ impl Scorer for AffinityScorer {
         if !self.existing.are_current(state) {
             return ScoreChanges::Stale;
         }
-        // Re-scoring a node by itself costs several times what it costs in the column.
-        let few = state.nodes.count() / 32;
+        // Scoring one node costs several times its share of scoring the column.
+        let nodes_max = state.nodes.count() / 32;
         let mut nodes = Vec::new();
         let mut many = !std::mem::replace(&mut self.started, true);
         for KeyWeights { sums, uniform } in &mut self.keys {
@@ -122,7 +123,7 @@ impl Scorer for AffinityScorer {
                 if *uniform {
                     return;
                 }
-                many |= nodes.len() + touched.len() > few;
+                many |= nodes.len() + touched.len() > nodes_max;
                 if !many {
                     nodes.extend_from_slice(touched);
                 }
@@ -152,8 +153,8 @@ impl Scorer for AffinityScorer {
     }
 }
 
-/// The score of a node that is this far above the worst one. Upstream divides first, and the float
-/// that comes out is often a little short of the whole number.
+/// Returns the score of a node that is `above` the lowest raw score. Upstream divides first, so that the
+/// result is often slightly below the exact integer and is truncated to the next lower one.
 pub(super) fn share_of_range(above: i64, range: i64) -> i64 {
     (SCORE_MAX as f64 * (above as f64 / range as f64)) as i64
 }

@@ -1,4 +1,4 @@
-//! Which pods a term speaks of, and which terms speak of a class.
+//! The pods that a term matches, and the terms that match a class.
 
 use engine::framework::Class;
 use engine::index::TermIdx;
@@ -7,10 +7,10 @@ use engine::state::State;
 use engine::state::tallies::{Matcher, NamespaceScope, TallySource};
 use engine::state::terms::TermKind;
 
-/// The pods that a term of a pending pod speaks of; `None` for none at all.
+/// Returns the pods that a term of a pending pod matches; `None` if it matches none.
 ///
-/// As upstream, the namespace selector is replaced by the namespaces it selects, but a selector that
-/// accepts a namespace without labels is still asked about every namespace and says yes.
+/// As upstream, the namespace selector is replaced by the namespaces that it selects; a selector that
+/// accepts a namespace without labels matches all namespaces.
 pub(super) fn matcher(term: &PodTerm, state: &State) -> Option<Matcher> {
     let selector = term.selector.clone()?;
     let scope = match &term.namespace_selector {
@@ -28,23 +28,23 @@ pub(super) fn matcher(term: &PodTerm, state: &State) -> Option<Matcher> {
     Some(Matcher { scope, selector })
 }
 
-/// The pods that all terms of a pending pod speak of; `None` for none at all.
+/// Returns matchers for the pods that match all terms of a pending pod; `None` if none can.
 pub(super) fn common_matchers(terms: &[PodTerm], state: &State) -> Option<Box<[Matcher]>> {
     let matchers: Option<Vec<Matcher>> = terms.iter().map(|term| matcher(term, state)).collect();
     let mut matchers = matchers.filter(|matchers| !matchers.is_empty())?;
-    // Pods are looked up by the first one.
+    // Pods are looked up by the first matcher.
     let finds_pods =
         |m: &Matcher| m.selector.requirements.iter().any(|r| r.operator == Operator::In);
     matchers.sort_by_key(|matcher| !finds_pods(matcher));
     Some(matchers.into())
 }
 
-/// The pods that all matchers speak of.
+/// Returns the source that counts the pods which match all matchers.
 pub(super) fn matching(matchers: Box<[Matcher]>) -> TallySource {
     TallySource::Matching { matchers, live_only: false }
 }
 
-/// Whether a term speaks of such a pod, by upstream's reading for filters or by that for hints.
+/// Returns `true` if a term matches such a pod, by upstream's rules for filters or by those for hints.
 pub(super) fn may_match(
     term: &PodTerm,
     namespace: &str,
@@ -60,7 +60,7 @@ pub(super) fn may_match(
         && (listed() || selected())
 }
 
-/// Terms of existing pods that speak of a class.
+/// Terms of existing pods that match a class.
 pub(super) struct ExistingTerms {
     namespace: Text,
     labels: Labels,
@@ -70,7 +70,7 @@ pub(super) struct ExistingTerms {
 }
 
 impl ExistingTerms {
-    /// The terms of these kinds that speak of a class now.
+    /// Finds the terms of these kinds that match a class now.
     pub(super) fn new(class: &Class, kinds: fn(TermKind) -> bool, state: &State) -> Self {
         let mut existing = Self {
             namespace: class.namespace.clone(),
@@ -83,13 +83,13 @@ impl ExistingTerms {
         existing
     }
 
-    /// The terms, in index order.
+    /// Returns the terms, in index order.
     pub(super) fn terms(&self) -> &[TermIdx] {
         &self.terms
     }
 
-    /// Whether they still are all there are. An index that was given to another term in the
-    /// meantime is not noticed here, but by those who follow the pods that carry the old one.
+    /// Returns `true` if the matching terms are still the same. An index that was reused for another term
+    /// is not noticed here, but by the tallies that follow the pods with the old term.
     pub(super) fn are_current(&mut self, state: &State) -> bool {
         if self.version == state.terms.version() {
             return true;

@@ -1,9 +1,9 @@
-//! Affinity from the configuration, in the engine's form.
+//! `addedAffinity` of the configuration in the engine's form.
 
 use api::config::args;
 use engine::object::{NodeAffinity, NodeTerm, Operator, Requirement, Text};
 
-/// The engine's form of checked arguments.
+/// Returns the engine's form of validated arguments.
 pub(super) fn lower(affinity: &args::NodeAffinity) -> NodeAffinity {
     let required = affinity.required.as_ref();
     let required =
@@ -11,7 +11,7 @@ pub(super) fn lower(affinity: &args::NodeAffinity) -> NodeAffinity {
     let preferred = affinity.preferred.iter();
     let preferred: Box<[_]> =
         preferred.map(|term| (term.weight, lower_term(&term.preference))).collect();
-    // Here an empty list is the same as none, other than in pods.
+    // Unlike in pods, an empty list of preferences here means the same as none.
     NodeAffinity { required, preferred: (!preferred.is_empty()).then_some(preferred) }
 }
 

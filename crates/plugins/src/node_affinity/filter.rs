@@ -1,4 +1,4 @@
-//! Nodes that a pod must not go to.
+//! The filter: node selector, required node affinity and the affinity that the configuration adds.
 
 use engine::bitset::NodeSet;
 use engine::framework::{Filter, NodeVerdict, PreFilterResult, Rejection};
@@ -8,7 +8,7 @@ use engine::state::State;
 
 use super::nodes::{allowed_nodes, nodes_of_terms};
 
-/// Prepares the filter for a spec, with the terms that the configuration adds.
+/// Prepares the filter of a spec and of the required terms that the configuration adds.
 pub(super) fn prepare(
     added: Option<&[NodeTerm]>,
     spec: &PodSpec,
@@ -33,7 +33,8 @@ pub(super) fn prepare(
     PreFilterResult::Narrow(nodes, Some(filter))
 }
 
-/// The node names that the terms allow, perhaps repeated; `None` unless every term names nodes.
+/// Returns the node names that the terms allow, possibly with duplicates; `None` unless every term names
+/// nodes.
 fn named_nodes(terms: &[NodeTerm]) -> Option<Vec<&Text>> {
     let mut names = Vec::new();
     for term in terms {
@@ -42,11 +43,11 @@ fn named_nodes(terms: &[NodeTerm]) -> Option<Vec<&Text>> {
         let in_all = |name: &&Text| lists.clone().all(|list| list.values.contains(name));
         names.extend(first.values.iter().filter(in_all));
     }
-    // Without any term nothing is named, and nothing conflicts either.
+    // No terms name no nodes, which is not a conflict.
     (!terms.is_empty()).then_some(names)
 }
 
-/// Nodes that the configuration and the pod allow; `None` when they allow all.
+/// Nodes that the configuration (`enforced`) and the pod allow; `None` means all nodes.
 struct AllowedNodes {
     enforced: Option<NodeSet>,
     allowed: Option<NodeSet>,

@@ -5,7 +5,7 @@ use engine::object::{Labels, NodeTerm, Operator, PodSpec, Requirement};
 use engine::state::State;
 use engine::state::topology::LabelColumn;
 
-/// Nodes that a pod's node selector and required affinity allow; `None` when they allow all.
+/// Returns the nodes that a pod's node selector and required affinity allow; `None` means all nodes.
 pub(crate) fn allowed_nodes(state: &mut State, spec: &PodSpec) -> Option<NodeSet> {
     let selector = spec.node_selector.as_ref().filter(|selector| !selector.is_empty());
     let terms = spec.node_affinity.required.as_deref();
@@ -27,7 +27,7 @@ pub(crate) fn allowed_nodes(state: &mut State, spec: &PodSpec) -> Option<NodeSet
     Some(nodes)
 }
 
-/// Nodes that one of the terms matches.
+/// Returns the nodes that at least one of the terms matches.
 pub(super) fn nodes_of_terms(state: &mut State, terms: &[NodeTerm]) -> NodeSet {
     let mut nodes = NodeSet::new(state.nodes.slots());
     for term in terms {
@@ -36,13 +36,13 @@ pub(super) fn nodes_of_terms(state: &mut State, terms: &[NodeTerm]) -> NodeSet {
     nodes
 }
 
-/// Nodes that a term matches.
+/// Returns the nodes that a term matches.
 pub(super) fn nodes_of_term(state: &mut State, term: &NodeTerm) -> NodeSet {
     if term.malformed || term.is_empty() {
         return NodeSet::new(state.nodes.slots());
     }
     let mut nodes = state.nodes.present().clone();
-    // Names come first: they leave so few nodes that labels need no column.
+    // Names come first: they leave few nodes, which then need no label column.
     for field in &term.fields {
         retain_named(state, &mut nodes, field);
     }
@@ -67,7 +67,7 @@ fn retain_named(state: &State, nodes: &mut NodeSet, field: &Requirement) {
 
 /// Removes the nodes whose labels a requirement does not accept.
 fn retain_matching(state: &mut State, nodes: &mut NodeSet, requirement: &Requirement) {
-    /// Up to this many nodes are looked at one by one.
+    /// Up to this many nodes are tested one by one, without building a label column.
     const LABEL_READS_MAX: usize = 8;
     if nodes.count() <= LABEL_READS_MAX {
         let labels = |node| &state.nodes.object(node).labels;
@@ -88,7 +88,7 @@ fn retain_matching(state: &mut State, nodes: &mut NodeSet, requirement: &Require
     }
 }
 
-/// Nodes with one of the values that a requirement lists.
+/// Returns the nodes with one of the values of a requirement.
 fn listed_nodes(column: &LabelColumn, requirement: &Requirement, slots: usize) -> NodeSet {
     let mut listed = NodeSet::new(slots);
     for domain in requirement.values.iter().filter_map(|value| column.find(value)) {
@@ -99,7 +99,7 @@ fn listed_nodes(column: &LabelColumn, requirement: &Requirement, slots: usize) -
     listed
 }
 
-/// For each value of a label, whether a requirement accepts it.
+/// Returns, for each value of a label, `true` if a requirement accepts it.
 fn accepted_domains(column: &LabelColumn, requirement: &Requirement) -> Vec<bool> {
     let domains = (0..column.domain_count()).map(engine::index::DomainIdx::from);
     domains.map(|domain| requirement.accepts(Some(column.value(domain)))).collect()

@@ -1,4 +1,4 @@
-//! Nodes that a pod prefers.
+//! The scorer: preferred node affinity of the pod and of the configuration.
 
 use engine::bitset::NodeSet;
 use engine::framework::scorer::{SCORE_MAX, proportional};
@@ -9,7 +9,7 @@ use engine::state::State;
 
 use super::nodes::nodes_of_term;
 
-/// Prepares the scorer for a pod's preferences and those that the configuration adds.
+/// Prepares the scorer of a pod's preferred terms and those that the configuration adds.
 pub(super) fn prepare(
     added: &NodeAffinity,
     own: &NodeAffinity,
@@ -20,8 +20,8 @@ pub(super) fn prepare(
     }
     let own = own.preferred.as_deref().unwrap_or_default();
     let added = added.preferred.as_deref().unwrap_or_default();
-    let counting = |(weight, term): &&(i32, NodeTerm)| *weight != 0 && !term.is_empty();
-    let preferred = added.iter().chain(own).filter(counting);
+    let has_effect = |(weight, term): &&(i32, NodeTerm)| *weight != 0 && !term.is_empty();
+    let preferred = added.iter().chain(own).filter(has_effect);
     let preferred: Vec<_> = preferred
         .map(|(weight, term)| (i64::from(*weight), nodes_of_term(state, term)))
         .filter(|(_, nodes)| !nodes.is_empty())
@@ -30,7 +30,7 @@ pub(super) fn prepare(
     Some(Box::new(PreferredNodes { preferred, constant, failure: failure(own) }))
 }
 
-/// Sets of nodes with what each of their nodes gains.
+/// Weights of the preferred terms, with the nodes that match them.
 struct PreferredNodes {
     preferred: Vec<(i64, NodeSet)>,
     constant: Option<i64>,
@@ -69,19 +69,19 @@ impl Scorer for PreferredNodes {
     }
 }
 
-/// The final score if every node gains the same.
+/// Returns the final score if it is the same on all nodes.
 fn constant_score(preferred: &[(i64, NodeSet)], present: &NodeSet) -> Option<i64> {
     let all = preferred.iter().all(|(_, nodes)| nodes == present);
     let gain: i64 = preferred.iter().map(|(weight, _)| weight).sum();
     all.then_some(if gain == 0 { 0 } else { SCORE_MAX })
 }
 
-/// What upstream says of preferences that it cannot read; it then does not score at all.
+/// Returns upstream's error for malformed preferred terms, which prevents scoring.
 fn failure(preferred: &[(i32, NodeTerm)]) -> Option<String> {
-    let unreadable = preferred.iter().enumerate();
-    let unreadable = unreadable.filter(|(_, (weight, term))| *weight != 0 && term.malformed);
+    let malformed = preferred.iter().enumerate();
+    let malformed = malformed.filter(|(_, (weight, term))| *weight != 0 && term.malformed);
     let problems: Vec<_> =
-        unreadable.flat_map(|(index, (_, term))| problems_of_term(index, term)).collect();
+        malformed.flat_map(|(index, (_, term))| problems_of_term(index, term)).collect();
     match &problems[..] {
         [] => None,
         [problem] => Some(problem.clone()),
@@ -89,13 +89,14 @@ fn failure(preferred: &[(i32, NodeTerm)]) -> Option<String> {
     }
 }
 
-/// What is wrong with a term. The API server lets only one kind of mistake through.
+/// Returns the problems of a malformed term. The API server lets only one kind through: a value of `Gt`
+/// or `Lt` that is not an integer.
 fn problems_of_term(index: usize, term: &NodeTerm) -> Vec<String> {
     let expressions = term.expressions.iter().enumerate();
     let compared = expressions.filter(|(_, e)| matches!(e.operator, Operator::Gt | Operator::Lt));
     let values = compared.flat_map(|(at, e)| e.values.iter().map(move |value| (at, value)));
-    let words = values.filter(|(_, value)| value.parse::<i64>().is_err());
-    let mut problems: Vec<_> = words
+    let not_integers = values.filter(|(_, value)| value.parse::<i64>().is_err());
+    let mut problems: Vec<_> = not_integers
         .map(|(at, value)| {
             format!(
                 "[{index}].matchExpressions[{at}].values[0]: Invalid value: {value:?}: \

@@ -1,4 +1,4 @@
-//! Tests of node affinity.
+//! Tests of NodeAffinity.
 
 use super::nodes::allowed_nodes;
 use super::*;
@@ -31,11 +31,11 @@ fn named(names: &[&str]) -> NodeTerm {
     NodeTerm { fields: names.iter().map(field).collect(), ..term(&[]) }
 }
 
-fn unreadable() -> NodeTerm {
+fn malformed() -> NodeTerm {
     NodeTerm { malformed: true, ..term(&[requires("size", Operator::Gt, &["word"])]) }
 }
 
-fn demanding(terms: &[NodeTerm]) -> PodSpec {
+fn requiring(terms: &[NodeTerm]) -> PodSpec {
     let node_affinity = Affinity { required: Some(terms.into()), preferred: None };
     PodSpec { node_affinity, ..PodSpec::default() }
 }
@@ -49,7 +49,7 @@ fn selecting(pairs: &[(&str, &str)]) -> PodSpec {
     PodSpec { node_selector: Some(labels(pairs)), ..PodSpec::default() }
 }
 
-/// Plugin whose configuration demands or prefers that a label exists.
+/// Returns a plugin whose configuration requires or prefers that a label exists.
 fn with_added(required: Option<&str>, preferred: Option<(i32, &str)>) -> Box<dyn Plugin> {
     let exists = |key: &str| args::NodeSelectorTerm {
         match_expressions: vec![args::NodeSelectorRequirement {
@@ -75,7 +75,7 @@ fn verdict(spec: &PodSpec, node: Node) -> String {
 }
 
 #[test]
-fn every_selected_label_must_agree() {
+fn every_label_of_the_node_selector_must_match() {
     let node = || labelled("a", &[("disk", "ssd"), ("zone", "z")]);
     for (pairs, expected) in [
         (&[][..], "ok"),
@@ -89,7 +89,7 @@ fn every_selected_label_must_agree() {
 }
 
 #[test]
-fn operators_compare_as_documented() {
+fn operators_compare_as_in_kubernetes() {
     use Operator::{DoesNotExist, Exists, Gt, In, Lt, NotIn};
     let node = || labelled("a", &[("disk", "ssd"), ("size", "10"), ("word", "ten")]);
     for (requirement, matches) in [
@@ -111,13 +111,13 @@ fn operators_compare_as_documented() {
         (requires("gpu", Lt, &["1"]), false),
     ] {
         let expected = if matches { "ok" } else { NOT_ALLOWED };
-        let spec = demanding(&[term(std::slice::from_ref(&requirement))]);
+        let spec = requiring(&[term(std::slice::from_ref(&requirement))]);
         assert_eq!(verdict(&spec, node()), expected, "{requirement:?}");
     }
 }
 
 #[test]
-fn one_term_is_enough_and_its_conditions_all_count() {
+fn one_term_must_match_with_all_its_requirements() {
     use Operator::{Exists, In};
     let node = || labelled("a", &[("disk", "ssd"), ("zone", "z")]);
     let ssd = || requires("disk", In, &["ssd"]);
@@ -134,22 +134,22 @@ fn one_term_is_enough_and_its_conditions_all_count() {
         (vec![], NOT_ALLOWED),
         (vec![term(&[])], NOT_ALLOWED),
         (vec![term(&[]), term(&[ssd()])], "ok"),
-        (vec![unreadable()], NOT_ALLOWED),
-        (vec![unreadable(), term(&[ssd()])], "ok"),
+        (vec![malformed()], NOT_ALLOWED),
+        (vec![malformed(), term(&[ssd()])], "ok"),
         (vec![not_here], NOT_ALLOWED),
         (vec![elsewhere(), term(&[gpu()])], NOT_ALLOWED),
         (vec![elsewhere(), term(&[ssd()])], "ok"),
         (vec![elsewhere()], "narrowed"),
     ] {
-        assert_eq!(verdict(&demanding(&terms), node()), expected, "{terms:?}");
+        assert_eq!(verdict(&requiring(&terms), node()), expected, "{terms:?}");
     }
 }
 
 #[test]
-fn selector_and_affinity_must_both_agree() {
+fn selector_and_affinity_must_both_match() {
     let node = || labelled("a", &[("disk", "ssd")]);
     let ssd = || term(&[requires("disk", Operator::In, &["ssd"])]);
-    let mut spec = demanding(&[ssd()]);
+    let mut spec = requiring(&[ssd()]);
     spec.node_selector = Some(labels(&[("gpu", "yes")]));
     assert_eq!(verdict(&spec, node()), NOT_ALLOWED);
     spec.node_selector = Some(labels(&[]));
@@ -157,7 +157,7 @@ fn selector_and_affinity_must_both_agree() {
 }
 
 #[test]
-fn named_nodes_narrow_the_choice() {
+fn terms_by_node_name_narrow_the_nodes() {
     let conflict = "UnschedulableAndUnresolvable: pod affinity terms conflict";
     let gpu = requires("gpu", Operator::Exists, &[]);
     let not_named = NodeTerm {
@@ -178,13 +178,13 @@ fn named_nodes_narrow_the_choice() {
         ),
     ] {
         let mut state = state(["a", "b", "c"].map(node), []);
-        let found = verdicts(build(None), class(demanding(&terms)), &mut state);
+        let found = verdicts(build(None), class(requiring(&terms)), &mut state);
         assert_eq!(found, expected, "{terms:?}");
     }
 }
 
 #[test]
-fn the_configuration_may_demand_more() {
+fn the_configuration_may_require_more() {
     let nodes = [
         labelled("both", &[("ours", ""), ("disk", "ssd")]),
         labelled("ours", &[("ours", "")]),
@@ -206,7 +206,7 @@ fn the_configuration_may_demand_more() {
 }
 
 #[test]
-fn matching_preferences_add_up() {
+fn weights_of_matching_preferences_add_up() {
     let exists = |key| term(&[requires(key, Operator::Exists, &[])]);
     let nodes = [
         labelled("none", &[]),
@@ -241,7 +241,7 @@ fn matching_preferences_add_up() {
 }
 
 #[test]
-fn unreadable_preferences_are_an_error() {
+fn malformed_preferences_are_an_error() {
     let failure = |terms: &[(i32, NodeTerm)]| {
         let mut state = state([node("a")], []);
         let plugin = build(None);
@@ -255,14 +255,14 @@ fn unreadable_preferences_are_an_error() {
              for 'Gt', 'Lt' operators, the value must be an integer"
         )
     };
-    assert_eq!(failure(&[(0, unreadable()), (1, named(&["a"]))]), None);
-    assert_eq!(failure(&[(1, named(&["a"])), (1, unreadable())]), Some(text(1).into()));
+    assert_eq!(failure(&[(0, malformed()), (1, named(&["a"]))]), None);
+    assert_eq!(failure(&[(1, named(&["a"])), (1, malformed())]), Some(text(1).into()));
     let both = format!("[{}, {}]", text(0), text(1));
-    assert_eq!(failure(&[(1, unreadable()), (1, unreadable())]), Some(both.into()));
+    assert_eq!(failure(&[(1, malformed()), (1, malformed())]), Some(both.into()));
 }
 
 #[test]
-fn a_node_that_began_to_match_helps() {
+fn a_node_that_begins_to_match_helps() {
     let ssd = term(&[requires("disk", Operator::In, &["ssd"])]);
     let (bare, fitting) = (labelled("a", &[]), labelled("a", &[("disk", "ssd")]));
     let other = labelled("a", &[("disk", "ssd"), ("zone", "z")]);
@@ -273,17 +273,17 @@ fn a_node_that_began_to_match_helps() {
         (vec![ssd.clone()], Some(&bare), &fitting, true),
         (vec![ssd.clone()], Some(&fitting), &other, false),
         (vec![ssd.clone()], Some(&fitting), &bare, false),
-        (vec![unreadable()], Some(&bare), &bare, true),
-        (vec![unreadable(), ssd.clone()], Some(&fitting), &other, false),
+        (vec![malformed()], Some(&bare), &bare, true),
+        (vec![malformed(), ssd.clone()], Some(&fitting), &other, false),
     ] {
         let event = node_event(Action::UPDATE_NODE_LABEL, old, new);
-        let found = build(None).hint(&state, &class(demanding(&terms)), &event);
+        let found = build(None).hint(&state, &class(requiring(&terms)), &event);
         assert_eq!(found, expected, "{terms:?} {old:?} {new:?}");
     }
 }
 
 #[test]
-fn a_node_that_began_to_meet_the_configuration_helps() {
+fn a_node_that_begins_to_match_the_added_affinity_helps() {
     let (bare, ours) = (labelled("a", &[]), labelled("a", &[("ours", "")]));
     let state = state([], []);
     let plugin = with_added(Some("ours"), None);
@@ -324,13 +324,13 @@ fn any_term() -> impl Strategy<Value = NodeTerm> {
 
 proptest! {
     #[test]
-    fn columns_agree_with_looking_at_every_node(
+    fn label_columns_agree_with_matching_each_node(
         values in prop::collection::vec(prop::array::uniform3(0u8..6), 1..25),
         selector in prop::option::of((0u8..3, 0u8..4)),
         terms in prop::option::of(prop::collection::vec(any_term(), 0..3)),
     ) {
         let nodes = values.iter().enumerate().map(|(index, values)| {
-            // Values above four stand for labels that are absent.
+            // The value 5 means that the label is absent.
             let pairs = values.iter().enumerate().filter(|(_, value)| **value < 5);
             let labels = pairs.map(|(key, value)| (format!("k{key}"), value.to_string())).collect();
             Node { labels, ..node(&format!("n{index}")) }

@@ -1,4 +1,4 @@
-//! Which nodes have enough left of everything a pod requests.
+//! The filter: nodes with enough free resources and room for one more pod.
 
 use engine::bitset::NodeSet;
 use engine::framework::{Code, Filter, NodeVerdict, Reason, Rejection};
@@ -7,11 +7,11 @@ use engine::simd::Simd;
 use engine::state::State;
 use engine::{simd, simd_dispatch};
 
-/// One resource that a pod requests.
+/// Request of a pod for one resource.
 pub(super) struct ResourceDemand {
     pub(super) resource: ResourceIdx,
     pub(super) amount: i64,
-    /// A device class offers it: nodes that have none of it themselves are left to DynamicResources.
+    /// `true` if a device class offers it: nodes without any of it are left to DynamicResources.
     pub(super) delegated: bool,
     pub(super) reason: Reason,
 }
@@ -23,17 +23,18 @@ impl ResourceDemand {
     }
 }
 
-/// What a node lacks. Position 0 is room for one more pod, the others are those of demands plus one.
+/// Resources that a node lacks. Position 0 is room for one more pod, the others are positions of demands
+/// plus one.
 #[derive(PartialEq)]
 struct Shortage {
     lacking: Box<[u32]>,
     unresolvable: bool,
 }
 
-/// The demands of a class.
+/// The resource requests of a class.
 pub(super) struct FitFilter {
     demands: Box<[ResourceDemand]>,
-    /// Every shortage that was seen; answers are positions in here plus one.
+    /// Distinct shortages so far; a verdict is the position of its shortage plus one.
     shortages: Vec<Shortage>,
     lacking: Vec<u32>,
 }
@@ -43,8 +44,8 @@ impl FitFilter {
         Self { demands: demands.into(), shortages: Vec::new(), lacking: Vec::new() }
     }
 
-    /// The answer that stands for what was just found to be lacking.
-    fn answer(&mut self, unresolvable: bool) -> NodeVerdict {
+    /// Returns the verdict for the shortage in `lacking`.
+    fn verdict(&mut self, unresolvable: bool) -> NodeVerdict {
         let same = |shortage: &Shortage| {
             *shortage.lacking == *self.lacking && shortage.unresolvable == unresolvable
         };
@@ -73,7 +74,7 @@ impl Filter for FitFilter {
                 unresolvable |= demand.amount > allocatable;
             }
         }
-        if self.lacking.is_empty() { NodeVerdict::PASS } else { self.answer(unresolvable) }
+        if self.lacking.is_empty() { NodeVerdict::PASS } else { self.verdict(unresolvable) }
     }
 
     fn rejection(&self, _state: &State, _node: NodeIdx, answer: NodeVerdict) -> Rejection {
@@ -120,11 +121,10 @@ impl Filter for FitFilter {
     }
 }
 
-// In `filter`, what is short of something has its sign bit set: no branch and no compare, so that the
-// loops work on several nodes at once. What is left below zero is short whatever is asked for, and
-// above zero the difference cannot overflow.
-
-/// Keeps the nodes that have room for one more pod, and for these amounts.
+/// Keeps the nodes that have room for one more pod and for these amounts.
+///
+/// Branch-free so that it works on several nodes at once: a shortage sets the sign bit. A negative free
+/// amount is a shortage whatever is requested; for others the difference cannot overflow.
 #[inline(always)]
 fn retain_fitting(
     simd: impl Simd,
@@ -149,21 +149,21 @@ fn retain_fitting(
     }
 }
 
-/// A column; none when nobody uses the resource.
+/// A column; `None` if no node has and no pod requests the resource.
 type Column<'a> = Option<&'a [i64]>;
 
-/// Nodes in one word of a set.
+/// Number of nodes in one word of a set.
 const WORD_BITS: usize = u64::BITS as usize;
 
-/// The part of a column that belongs to a word; a column that nobody uses is all zeros.
+/// Returns the part of a column that belongs to a word; zeros for an absent column.
 #[inline(always)]
 fn word_of(column: Column<'_>, word: usize) -> &[i64] {
     let first = word * WORD_BITS;
     column.map_or(&[0; WORD_BITS], |column| &column[first..column.len().min(first + WORD_BITS)])
 }
 
-/// The first answer becomes the lowest bit.
+/// Packs booleans into a word, the first one into the lowest bit.
 #[inline]
-fn bits(answers: impl Iterator<Item = bool>) -> u64 {
-    answers.zip(0..).fold(0, |bits, (answer, bit)| bits | u64::from(answer) << bit)
+fn bits(flags: impl Iterator<Item = bool>) -> u64 {
+    flags.zip(0..).fold(0, |bits, (flag, bit)| bits | u64::from(flag) << bit)
 }

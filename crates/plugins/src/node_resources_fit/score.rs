@@ -1,4 +1,4 @@
-//! How much a class likes a node for what would be left, or used, of its resources.
+//! The scorer: free or requested resources of a node after placing the pod, by the scoring strategy.
 
 use engine::framework::Scorer;
 use engine::framework::scorer::SCORE_MAX;
@@ -8,19 +8,19 @@ use engine::state::State;
 
 use super::exact;
 
-/// How the use of one resource becomes a score.
+/// Scoring strategy for one resource.
 #[derive(Clone)]
 pub(super) enum FitStrategy {
-    /// The more is left, the better.
+    /// LeastAllocated: a larger free share scores higher.
     Least,
-    /// The more is used, the better.
+    /// MostAllocated: a larger requested share scores higher.
     Most,
-    /// The score of every whole percentage of use.
+    /// RequestedToCapacityRatio: the score of each whole percentage of the requested share.
     Shape(Box<[i64; 101]>),
 }
 
 impl FitStrategy {
-    /// The broken line through points of (utilisation, score), as scores of 0 to 100.
+    /// Returns the strategy that interpolates between points of (utilisation, score from 0 to 100).
     pub(super) fn shape(points: &[(i64, i64)]) -> Self {
         let mut scores = Box::new([0; 101]);
         for (score, used) in scores.iter_mut().zip(0..) {
@@ -41,7 +41,7 @@ fn interpolate(points: &[(i64, i64)], used: i64) -> i64 {
     }
 }
 
-/// Which column tells what is used of a resource.
+/// Column with the requested amount of a resource.
 #[derive(Clone, Copy)]
 pub(super) enum UsedColumn {
     NonZeroCpu,
@@ -49,12 +49,12 @@ pub(super) enum UsedColumn {
     Requested,
 }
 
-/// A resource that counts.
+/// A resource that is scored.
 #[derive(Clone)]
 pub(super) struct ScoredResource {
     pub(super) resource: ResourceIdx,
     pub(super) used: UsedColumn,
-    /// What the pod adds.
+    /// Request of the pod.
     pub(super) amount: i64,
     pub(super) weight: i64,
 }
@@ -82,7 +82,7 @@ impl ScoredResource {
         self.amount | bits(self.allocatable(state)) | bits(self.used(state))
     }
 
-    /// Whether the numbers of one node are below [`exact::EXACT_LIMIT`].
+    /// Returns `true` if the numbers of one node are below [`exact::EXACT_LIMIT`].
     fn is_exact_on(&self, state: &State, node: NodeIdx) -> bool {
         let bits = |column: Option<&[i64]>| column.map_or(0, |column| column[node.at()]);
         exact::all_exact(self.amount | bits(self.allocatable(state)) | bits(self.used(state)))
@@ -104,7 +104,7 @@ impl Scorer for ResourceScorer {
                 continue;
             }
             let used = part.used(state).map_or(0, |column| column[node.at()]);
-            // A node with more than the largest number on it must not pass for an empty one.
+            // Saturates so that an overflowing sum does not look like an empty node.
             let requested = used.saturating_add(part.amount);
             let score = resource_score(&self.strategy, requested, allocatable);
             if score > 0 || !matches!(self.strategy, FitStrategy::Shape(_)) {
@@ -123,7 +123,7 @@ impl Scorer for ResourceScorer {
         if score_columns(&self.strategy, &self.resources, state, raw) {
             return;
         }
-        // A huge number on one node, or on one that does not exist, costs only that one the fast way.
+        // Only slots with numbers above the limit (orphan slots included) are scored the slow way.
         for node in (0..raw.len()).map(NodeIdx::from) {
             if !self.resources.iter().all(|part| part.is_exact_on(state, node)) {
                 raw[node.at()] = self.score(state, node);
@@ -136,7 +136,7 @@ impl Scorer for ResourceScorer {
     }
 }
 
-/// Upstream's integer formulas, which wrap around where Go's do.
+/// Returns the score of one resource by upstream's integer formulas, which wrap around as Go's do.
 fn resource_score(strategy: &FitStrategy, requested: i64, allocatable: i64) -> i64 {
     let percent = |amount: i64| amount.wrapping_mul(SCORE_MAX).wrapping_div(allocatable);
     match strategy {
@@ -144,14 +144,15 @@ fn resource_score(strategy: &FitStrategy, requested: i64, allocatable: i64) -> i
         FitStrategy::Least => percent(allocatable.wrapping_sub(requested)),
         FitStrategy::Most => percent(requested.min(allocatable)),
         FitStrategy::Shape(scores) if requested > allocatable => scores[100],
-        // Only numbers that wrapped around are out of range; the line goes on level there.
+        // Only percentages that wrapped around are out of range.
         FitStrategy::Shape(scores) => scores[percent(requested).clamp(0, 100) as usize],
     }
 }
 
-/// The same as [`ResourceScorer::score`] for all slots whose numbers are below [`exact::EXACT_LIMIT`]. False when
-/// there are others: their scores are worth nothing. (Weights are at most 100, and so is the number of
-/// resources in a list.)
+/// Does the same as [`ResourceScorer::score`] for all slots whose numbers are below
+/// [`exact::EXACT_LIMIT`]. Returns `false` if there are others, whose scores are then undefined.
+///
+/// Weights are at most 100, and so is the number of resources in a list.
 pub(super) fn score_columns(
     strategy: &FitStrategy,
     resources: &[ScoredResource],
@@ -160,29 +161,30 @@ pub(super) fn score_columns(
 ) -> bool {
     match (strategy, resources) {
         (FitStrategy::Least, [first, second]) if first.weight == second.weight => {
-            simd_dispatch!(_ => score_pair(first, second, state, raw, left))
+            simd_dispatch!(_ => score_pair(first, second, state, raw, free_amount))
         }
         (FitStrategy::Most, [first, second]) if first.weight == second.weight => {
-            simd_dispatch!(_ => score_pair(first, second, state, raw, taken))
+            simd_dispatch!(_ => score_pair(first, second, state, raw, requested_amount))
         }
         _ => simd_dispatch!(_ => score_chunks(strategy, resources, state, raw)),
     }
 }
 
-/// What is left of a resource.
+/// Returns the free amount of a resource.
 #[inline(always)]
-fn left(requested: f64, allocatable: f64) -> f64 {
-    let left = allocatable - requested;
-    if left > 0.0 { left } else { 0.0 }
+fn free_amount(requested: f64, allocatable: f64) -> f64 {
+    let free = allocatable - requested;
+    if free > 0.0 { free } else { 0.0 }
 }
 
-/// What is taken of a resource.
+/// Returns the requested amount of a resource, at most the allocatable one.
 #[inline(always)]
-fn taken(requested: f64, allocatable: f64) -> f64 {
+fn requested_amount(requested: f64, allocatable: f64) -> f64 {
     if requested < allocatable { requested } else { allocatable }
 }
 
-/// What a node gets for a resource of which `share` counts when a pod adds to it, and whether it has any.
+/// Returns the percentage of a resource that `share` (free or requested amount) makes up once the pod is
+/// added, and whether the node has the resource at all.
 #[inline(always)]
 fn percentage(
     added: f64,
@@ -191,14 +193,14 @@ fn percentage(
     share: impl Fn(f64, f64) -> f64,
 ) -> (f64, bool) {
     let (allocatable, used) = (exact::to_f64(allocatable), exact::to_f64(used));
-    // Nodes without the resource: the share is zero.
+    // Without the resource the share is zero, and the divisor must not be.
     let exists = allocatable > 0.0;
     let divisor = if exists { allocatable } else { 1.0 };
     (exact::floor(100.0 * share(used + added, allocatable) / divisor), exists)
 }
 
-/// Two resources of equal weight, as usual, in one go: their average is half their sum, or what
-/// there is of it if a node lacks one.
+/// Scores two resources of equal weight (the default) in one pass: the average is half of the sum, or the
+/// only score if a node lacks one of them.
 #[inline(always)]
 fn score_pair(
     first: &ScoredResource,
@@ -224,16 +226,16 @@ fn score_pair(
     exact::all_exact(bits)
 }
 
-/// Slots that are worked on at a time, so that sums stay in the nearest cache.
+/// Number of slots per chunk, so that the sums stay in the L1 cache.
 const CHUNK_SLOTS: usize = 256;
 
-/// ChunkSums of one chunk.
+/// Sums over the resources for the slots of one chunk.
 struct ChunkSums {
     totals: [f64; CHUNK_SLOTS],
     weights: [f64; CHUNK_SLOTS],
 }
 
-/// Any number of resources.
+/// Scores any number of resources.
 #[inline(always)]
 fn score_chunks(
     strategy: &FitStrategy,
@@ -250,8 +252,8 @@ fn score_chunks(
             let allocatable = chunk_of(part.allocatable(state), chunk);
             let used = chunk_of(part.used(state), chunk);
             match strategy {
-                FitStrategy::Least => sums.add(part, allocatable, used, left),
-                FitStrategy::Most => sums.add(part, allocatable, used, taken),
+                FitStrategy::Least => sums.add(part, allocatable, used, free_amount),
+                FitStrategy::Most => sums.add(part, allocatable, used, requested_amount),
                 FitStrategy::Shape(scores) => sums.add_by_shape(part, allocatable, used, scores),
             }
         }
@@ -264,7 +266,7 @@ fn score_chunks(
 }
 
 impl ChunkSums {
-    /// Adds a resource, of which `share` is the part that counts.
+    /// Adds a resource, scored by `share`.
     #[inline(always)]
     fn add(
         &mut self,
@@ -295,7 +297,7 @@ impl ChunkSums {
             let divisor = exact::to_f64((*allocatable).max(1));
             let requested = used.saturating_add(part.amount).min(*allocatable);
             let percent = exact::floor(100.0 * exact::to_f64(requested) / divisor);
-            // Out of range only where the numbers are too large.
+            // Out of range only for numbers above the exact limit.
             let score = scores[exact::to_i64(percent).clamp(0, 100) as usize];
             let counts = if exists && score > 0 { part.weight } else { 0 };
             *total += exact::to_f64(counts * score);
@@ -312,7 +314,7 @@ impl ChunkSums {
     }
 }
 
-/// The part of a column that belongs to a chunk; a column that nobody uses is all zeros.
+/// Returns the part of a column that belongs to a chunk; zeros for an absent column.
 fn chunk_of(column: Option<&[i64]>, chunk: usize) -> &[i64] {
     let first = chunk * CHUNK_SLOTS;
     column.map_or(&[0; CHUNK_SLOTS], |column| {

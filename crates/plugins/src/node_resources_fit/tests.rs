@@ -1,4 +1,4 @@
-//! Tests of the filter, the scores and the hints.
+//! Tests of NodeResourcesFit.
 
 use super::*;
 
@@ -72,7 +72,7 @@ fn shaped(points: &[(i32, i32)], resources: &[(&str, i64)]) -> PluginArgs {
 }
 
 #[test]
-fn all_that_is_lacking_is_told_in_order() {
+fn all_shortages_are_reported_in_order() {
     let full = Node { allowed_pods: 1, ..node_with("full", 1000, 1000, &[(GPU, 1)]) };
     let nodes = [
         node_with("fits", 2000, 2000, &[(GPU, 2)]),
@@ -117,7 +117,7 @@ fn pods_without_requests_need_only_room_for_a_pod() {
 }
 
 #[test]
-fn ignored_resources_are_not_looked_at() {
+fn ignored_resources_are_not_checked() {
     let spec = requests(0, 0, &[("a.com/x", 1), ("b.com/y", 1), ("hugepages-2Mi", 1)]);
     for (resources, groups, reasons) in [
         (
@@ -139,7 +139,7 @@ fn ignored_resources_are_not_looked_at() {
 }
 
 #[test]
-fn what_a_device_class_offers_is_left_to_others_where_the_node_has_none() {
+fn resources_of_device_classes_are_not_checked_on_nodes_without_them() {
     let nodes = [
         node_with("none", 1000, 1000, &[]),
         node_with("zero", 1000, 1000, &[(GPU, 0)]),
@@ -155,7 +155,7 @@ fn what_a_device_class_offers_is_left_to_others_where_the_node_has_none() {
 }
 
 #[test]
-fn what_if_sees_other_pods() {
+fn a_what_if_sees_the_supposed_pods() {
     let there = pod_on("there", "a", requests(3000, 0, &[]));
     let coming = Pod { spec: requests(3000, 0, &[]).into(), ..pod("coming") };
     let mut state = state([node("a")], [there, coming]);
@@ -181,12 +181,12 @@ fn scores_are_those_of_upstream() {
         (scoring(LeastAllocated, &[("cpu", 3), ("memory", 1)]), requests(1000, 2500, &[]), 43),
         (scoring(LeastAllocated, &two), requests(9000, 9000, &[]), 0),
         (scoring(MostAllocated, &two), requests(9000, 9000, &[]), 100),
-        // Of scalars only those count that are requested, and that the node has.
+        // Scalars count only if they are requested and the node has them.
         (scoring(LeastAllocated, &[("cpu", 1), (GPU, 1)]), requests(1000, 0, &[]), 50),
         (scoring(LeastAllocated, &[("cpu", 1), (GPU, 1)]), requests(1000, 0, &[(GPU, 1)]), 62),
         (scoring(LeastAllocated, &[("cpu", 1), ("x.y/z", 1)]), requests(0, 0, &[("x.y/z", 1)]), 75),
         (scoring(LeastAllocated, &[("x.y/z", 1)]), requests(0, 0, &[("x.y/z", 1)]), 0),
-        // Falling and rising lines; zeros are left out of the average; halves are rounded up.
+        // Falling and rising shapes; zeros are excluded from the average; halves are rounded up.
         (shaped(&[(0, 10), (100, 0)], &two), requests(1000, 2500, &[]), 38),
         (shaped(&[(0, 0), (100, 10)], &two), requests(1000, 2500, &[]), 63),
         (shaped(&[(0, 10), (50, 0)], &two), requests(0, 0, &[]), 50),
@@ -214,7 +214,7 @@ fn cpu_and_memory_of_existing_pods_count_with_their_defaults() {
 }
 
 #[test]
-fn hints_never_miss_what_could_help() {
+fn events_that_could_help_wake_the_pod() {
     let state = with_device_class(state([], []), "gpu", GPU);
     let plugin = build(None);
     let class = class(requests(2000, 0, &[]));
@@ -252,7 +252,7 @@ fn hints_never_miss_what_could_help() {
 }
 
 #[test]
-fn hints_leave_out_what_the_filter_leaves_out() {
+fn hints_ignore_the_resources_that_the_filter_ignores() {
     let args = args(|args| args.ignored_resources = vec!["a.com/x".to_owned()]);
     let state = with_device_class(state([], []), "gpu", GPU);
     let spec = requests(1, 0, &[("a.com/x", 1), (GPU, 1)]);
@@ -271,8 +271,8 @@ fn hints_leave_out_what_the_filter_leaves_out() {
 }
 
 #[test]
-fn a_huge_request_on_one_node_leaves_the_fast_scores_of_the_others_right() {
-    // Also on a node that does not exist.
+fn a_huge_request_on_one_node_does_not_affect_the_scores_of_others() {
+    // Also on an orphan slot.
     let huge = |name: &str, node: &str| pod_on(name, node, requests(i64::MAX, i64::MAX, &[]));
     let some = pod_on("some", "a", requests(1000, 3 << 30, &[]));
     let pods = [some, huge("p", "b"), huge("q", "b"), huge("r", "absent")];
@@ -299,7 +299,7 @@ fn a_huge_request_on_one_node_leaves_the_fast_scores_of_the_others_right() {
     }
 }
 
-/// Amounts of every size, with those that are special.
+/// Generates amounts of every magnitude, and the boundary values.
 fn amount() -> impl proptest::strategy::Strategy<Value = i64> {
     prop_oneof![
         4 => 0i64..10_000,
@@ -310,7 +310,7 @@ fn amount() -> impl proptest::strategy::Strategy<Value = i64> {
     ]
 }
 
-/// Upstream's formulas, written down once more.
+/// Upstream's formulas, written independently of the implementation.
 fn by_formula(kind: u8, shape: &[(i32, i32)], parts: &[(i64, i64, i64)]) -> i64 {
     let (mut total, mut weights) = (0i64, 0i64);
     for (requested, allocatable, weight) in parts {
@@ -355,9 +355,9 @@ fn by_formula(kind: u8, shape: &[(i32, i32)], parts: &[(i64, i64, i64)]) -> i64 
 
 proptest! {
     #[test]
-    fn columns_nodes_and_formulas_agree(
+    fn columns_agree_with_the_formulas(
         nodes in prop::collection::vec((amount(), amount(), amount(), amount()), 1..20),
-        asked in (amount(), amount()),
+        requested in (amount(), amount()),
         weights in (1i64..=100, 1i64..=100),
         kind in 0u8..3,
     ) {
@@ -368,7 +368,7 @@ proptest! {
             1 => scoring(ScoringStrategyType::MostAllocated, &resources),
             _ => shaped(&shape, &resources),
         };
-        // Beyond upstream: sums that would wrap around there are the largest number here.
+        // Unlike upstream, sums saturate instead of wrapping around.
         let existing = nodes.iter().enumerate().map(|(i, (_, _, cpu, memory))| {
             pod_on(&format!("p{i}"), &i.to_string(), requests(*cpu, *memory, &[]))
         });
@@ -376,12 +376,12 @@ proptest! {
             node_with(&i.to_string(), *cpu, *memory, &[])
         });
         let mut state = state(objects, existing);
-        let class = class(requests(asked.0, asked.1, &[]));
+        let class = class(requests(requested.0, requested.1, &[]));
         let found = scores(&*build(Some(&args)), &class, &mut state);
         let expected = nodes.iter().enumerate().map(|(i, (cpu, memory, used_cpu, used_memory))| {
             let parts = [
-                (used_cpu.saturating_add(asked.0), *cpu, weights.0),
-                (used_memory.saturating_add(asked.1), *memory, weights.1),
+                (used_cpu.saturating_add(requested.0), *cpu, weights.0),
+                (used_memory.saturating_add(requested.1), *memory, weights.1),
             ];
             format!("{i}: {}", by_formula(kind, &shape, &parts))
         });
@@ -389,7 +389,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_kept_up_to_date_is_what_is_found_anew(
+    fn incremental_verdicts_equal_those_from_scratch(
         moves in prop::collection::vec((0usize..40, 0usize..70), 1..60),
     ) {
         let nodes = (0..70).map(|i| {
@@ -402,7 +402,7 @@ proptest! {
         let mut state = state(nodes, pods);
         let spec = requests(300, 400, &[(GPU, 1)]);
         let profile = profile(build(None));
-        let mut kept = Evaluation::new(&profile, class(spec.clone()), &mut state);
+        let mut incremental = Evaluation::new(&profile, class(spec.clone()), &mut state);
         for (pod, node) in moves {
             let (pod, node) = (format!("p{pod}"), node.to_string());
             let found = state.find_pod("default", &pod).expect("the pod is there");
@@ -411,9 +411,9 @@ proptest! {
             } else {
                 place(&mut state, &pod, &node);
             }
-            kept.refresh(&profile, &mut state);
-            let anew = Evaluation::new(&profile, class(spec.clone()), &mut state);
-            prop_assert_eq!(kept.feasible(), anew.feasible());
+            incremental.refresh(&profile, &mut state);
+            let fresh = Evaluation::new(&profile, class(spec.clone()), &mut state);
+            prop_assert_eq!(incremental.feasible(), fresh.feasible());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Which constraints a class has, and which nodes they count.
+//! The constraints of a class, and the nodes and pods that they count.
 
 use std::collections::BTreeMap;
 
@@ -14,22 +14,22 @@ use engine::state::{Areas, State};
 use crate::node_affinity::RequiredNodeAffinity;
 use crate::tolerations::tolerates_all_hard;
 
-/// The constraints of pods that bring none.
+/// The constraints of pods without constraints of their own.
 pub(super) struct DefaultConstraints {
-    /// They are Kubernetes' own, which forgive nodes that lack a label.
+    /// `true` for Kubernetes' own defaults, which score nodes without the label, too.
     pub(super) system: bool,
     /// The constraints, without selectors.
     pub(super) constraints: Vec<SpreadConstraint>,
 }
 
-/// The constraints of one kind that hold for a class, and what besides nodes they were made from.
+/// The constraints of one kind for a class, and the areas that they depend on besides nodes.
 pub(super) struct ResolvedConstraints {
     pub(super) constraints: Vec<SpreadConstraint>,
     pub(super) areas: Areas,
 }
 
 impl DefaultConstraints {
-    /// The class's own constraints of this kind; the defaults if it has none of any kind.
+    /// Returns the class's own constraints of this kind, or the defaults if it has none of any kind.
     pub(super) fn resolve(
         &self,
         class: &Class,
@@ -54,12 +54,12 @@ impl DefaultConstraints {
     }
 }
 
-/// Whether the class looks at labels or names of nodes.
+/// Returns `true` if the class has a node selector or required node affinity.
 pub(super) fn constrains_nodes(class: &Class) -> bool {
     class.spec.node_selector.is_some() || class.spec.node_affinity.required.is_some()
 }
 
-/// Nodes that have the topology keys of all constraints.
+/// Returns the nodes that have the topology keys of all constraints.
 pub(super) fn nodes_with_all_keys(constraints: &[SpreadConstraint], state: &mut State) -> NodeSet {
     let mut nodes = state.nodes.present().clone();
     for constraint in constraints {
@@ -70,7 +70,7 @@ pub(super) fn nodes_with_all_keys(constraints: &[SpreadConstraint], state: &mut 
     nodes
 }
 
-/// Of these nodes, those whose pods a constraint counts.
+/// Returns those of the nodes whose pods a constraint counts.
 pub(super) fn counted_nodes(
     constraint: &SpreadConstraint,
     class: &Class,
@@ -91,7 +91,7 @@ pub(super) fn counted_nodes(
     nodes
 }
 
-/// The pods that a constraint counts, if any: an empty selector counts none, though it matches all.
+/// Returns the pods that a constraint counts. An empty selector counts none, although it matches all.
 pub(super) fn counted_pods(constraint: &SpreadConstraint, class: &Class) -> Option<TallySource> {
     let selector = constraint.selector.clone().filter(|selector| !selector.is_empty())?;
     let scope = NamespaceScope::Names(Box::new([class.namespace.clone()]));
@@ -99,7 +99,7 @@ pub(super) fn counted_pods(constraint: &SpreadConstraint, class: &Class) -> Opti
     Some(TallySource::Matching { matchers, live_only: true })
 }
 
-/// The selectors of the services that select the class and of its controller, all together.
+/// Returns the conjunction of the selectors of the class's controller and of the services that match it.
 fn deduced_selector(class: &Class, state: &State) -> Selector {
     let mut equalities: BTreeMap<Text, Requirement> = BTreeMap::new();
     let mut others: Vec<Requirement> = Vec::new();
@@ -119,7 +119,7 @@ fn deduced_selector(class: &Class, state: &State) -> Selector {
             }
         }
         match workload.kind {
-            // Plain label maps: of two values for a key the later one stays, the controller's.
+            // Plain label maps: of two values for a key the later one wins, which is the controller's.
             WorkloadKind::Service | WorkloadKind::ReplicationController => {
                 let pairs = selector.requirements.iter().map(|r| (r.key.clone(), r.clone()));
                 equalities.extend(pairs);

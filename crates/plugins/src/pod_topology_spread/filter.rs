@@ -1,4 +1,4 @@
-//! HardConstraint constraints: where one more pod would make the spread too uneven.
+//! Hard constraints (DoNotSchedule): rejects domains in which one more pod would exceed the skew.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ use engine::state::domains::DomainSums;
 use super::constraints::{counted_nodes, counted_pods, nodes_with_all_keys};
 
 const LABEL_MISSING: NodeVerdict = NodeVerdict(1);
-const TOO_UNEVEN: NodeVerdict = NodeVerdict(2);
+const SKEW_EXCEEDED: NodeVerdict = NodeVerdict(2);
 
-/// Domains of up to so many nodes are small: their nodes are marked one by one.
+/// Largest domain, in nodes, whose nodes are marked one by one; larger ones flip as a cached set.
 const SMALL_DOMAIN_NODES_MAX: usize = 64;
 
 /// The hard constraints of a class.
@@ -30,23 +30,23 @@ pub(super) struct SpreadFilter {
 struct HardConstraint {
     selector: Option<Selector>,
     counts: DomainSums,
-    /// The counts that `domains_by_count` and `full_nodes` know of.
+    /// The counts that `domains_by_count` and `full_nodes` reflect.
     last_counts: Vec<i64>,
-    /// Whether a domain has a node that is counted. Others do not count for the minimum.
+    /// For each domain, `true` if it has a counted node. Only these count for the minimum.
     is_counted: Vec<bool>,
-    /// How many of the domains that exist have each count.
+    /// Number of counted domains by count.
     domains_by_count: BTreeMap<i64, usize>,
-    /// Too few domains exist: the minimum is taken to be zero.
+    /// `true` if there are fewer domains than `minDomains`: the minimum is then zero.
     below_min_domains: bool,
-    /// How far above the minimum a domain may be before the pod comes to it.
+    /// Largest excess over the minimum at which a domain still accepts the pod.
     skew_allowed: i64,
-    /// The limit that `full_nodes` was made with.
+    /// The limit that `full_nodes` reflects.
     limit: i64,
-    /// Nodes of domains above the limit.
+    /// Nodes of domains with counts above the limit.
     full_nodes: NodeSet,
-    /// Domains that changed in this refresh.
+    /// Domains that changed in this refresh; a buffer.
     changed: Vec<DomainIdx>,
-    /// Nodes of large_domains domains that were judged before.
+    /// Cached sets of the nodes of large domains.
     large_domains: Map<DomainIdx, NodeSet>,
 }
 
@@ -83,7 +83,7 @@ impl Filter for SpreadFilter {
                 return LABEL_MISSING;
             }
             if constraint.counts.sum(domain) > constraint.current_limit() {
-                return TOO_UNEVEN;
+                return SKEW_EXCEEDED;
             }
         }
         NodeVerdict::PASS
@@ -183,7 +183,7 @@ impl HardConstraint {
         self.selector.as_ref().is_some_and(|selector| selector.matches(labels))
     }
 
-    /// The highest count at which a domain may take one more pod.
+    /// Returns the highest count at which a domain accepts one more pod.
     fn current_limit(&self) -> i64 {
         let minimum = match self.domains_by_count.first_key_value() {
             _ if self.below_min_domains => 0,
@@ -193,7 +193,7 @@ impl HardConstraint {
         minimum + self.skew_allowed
     }
 
-    /// Takes note of the new count of a domain.
+    /// Applies the new count of a domain.
     fn update_count(&mut self, domain: DomainIdx) {
         let new = self.counts.sum(domain);
         let old = std::mem::replace(&mut self.last_counts[domain.at()], new);
@@ -230,25 +230,25 @@ impl HardConstraint {
         if flipped { Freshness::Changed } else { Freshness::Same }
     }
 
-    /// Judges all domains by the present limit. True if some verdict changed.
+    /// Applies the current limit to all domains. Returns `true` if a verdict changed.
     fn update_all_domains(&mut self, state: &State) -> bool {
         self.limit = self.current_limit();
         let domains = (0..self.last_counts.len()).map(DomainIdx::from);
         domains.fold(false, |flipped, domain| self.update_domain(state, domain) | flipped)
     }
 
-    /// Judges a domain. True if the verdict changed.
+    /// Applies the limit to a domain. Returns `true` if its verdict changed.
     fn update_domain(&mut self, state: &State, domain: DomainIdx) -> bool {
-        let full_nodes = self.last_counts[domain.at()] > self.limit;
+        let is_full = self.last_counts[domain.at()] > self.limit;
         let nodes = state.topology.column(self.counts.key()).nodes(domain);
         // All nodes of a domain share its verdict.
         let was_full = nodes.first().is_some_and(|node| self.full_nodes.contains(*node));
-        if full_nodes == was_full || nodes.is_empty() {
+        if is_full == was_full || nodes.is_empty() {
             return false;
         }
         if nodes.len() <= SMALL_DOMAIN_NODES_MAX {
             for node in nodes {
-                self.full_nodes.set(*node, full_nodes);
+                self.full_nodes.set(*node, is_full);
             }
             return true;
         }

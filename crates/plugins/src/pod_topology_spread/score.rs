@@ -1,4 +1,4 @@
-//! SoftConstraint constraints: nodes in emptier domains score higher.
+//! Soft constraints (ScheduleAnyway): scores nodes higher whose domains have fewer matching pods.
 
 use engine::bitset::NodeSet;
 use engine::framework::scorer::{EXCLUDED, SCORE_MAX};
@@ -15,9 +15,9 @@ use super::constraints::{counted_nodes, counted_pods, nodes_with_all_keys};
 /// The soft constraints of a class.
 pub(super) struct SpreadScorer {
     constraints: Vec<SoftConstraint>,
-    /// Nodes that lack a key which they should have.
+    /// Nodes that lack a required topology key.
     ignored: NodeSet,
-    /// The feasible nodes of the last decision.
+    /// Feasible nodes at the last refresh.
     feasible: NodeSet,
     buckets: NodeBuckets,
     started: bool,
@@ -25,36 +25,41 @@ pub(super) struct SpreadScorer {
 
 /// One soft constraint.
 ///
-/// Nodes are counted by *counter*: one for each domain and one for all nodes without the label, or,
-/// for hostnames, one for each node.
+/// Pods are counted by *counter*: one per domain and one for all nodes without the label, or, for
+/// hostnames, one per node.
 struct SoftConstraint {
+    /// `true` for hostnames: every node is a domain of its own.
     by_node: bool,
-    /// Place of each node slot.
+    /// Counter of each node slot.
     counter_of_slot: Vec<u32>,
-    /// The counter of nodes without the label. They get nothing for it, but count as those with an empty value.
+    /// Counter of nodes without the label, which the constraint scores zero.
     unlabelled: u32,
+    /// Counter of the pods on them: that of the empty value, as upstream, if nodes have it.
     unlabelled_pods_counter: u32,
-    /// Nodes whose pods count.
+    /// Nodes whose pods are counted.
     counted: NodeSet,
+    /// The tally of the counted pods, and the position up to which its changes are applied.
     followed: Option<(TallyRef, u64)>,
-    /// Pods by counter, as numbers that are multiplied in the next step.
+    /// Number of pods by counter, as floats because they are multiplied by the weight.
     counts: Vec<f64>,
     weight: f64,
-    /// What every labelled node gets.
+    /// Constant share of every labelled node: `maxSkew` - 1.
     base: f64,
-    /// Places counted so far, while they are counted.
+    /// Counters seen so far while computing the weight; a buffer.
     seen: Vec<bool>,
 }
 
-/// Nodes that are of one bucket: in the same domains, with as many pods where each node is a domain of
-/// its own. They score alike.
+/// Score buckets: nodes in the same domains, with equal numbers of pods where each node is a domain of
+/// its own. They have equal raw scores.
 struct NodeBuckets {
+    /// Bucket of each node slot.
     of_slot: Vec<u32>,
     /// For each bucket and constraint, see [`SoftConstraint::key`]. The first bucket is that of ignored nodes.
     keys: Vec<Box<[u32]>>,
     by_key: Map<Box<[u32]>, u32>,
-    /// Feasible nodes of each bucket that are not ignored.
+    /// Number of feasible nodes of each bucket, ignored ones excluded.
     members: Vec<u32>,
+    /// Raw score of each bucket.
     raw: Vec<i64>,
     extremes: Extremes,
     scratch: Vec<u32>,
@@ -63,8 +68,8 @@ struct NodeBuckets {
 /// The bucket of ignored nodes.
 const IGNORED_BUCKET: u32 = 0;
 
-/// NodeBuckets that were left behind by nodes whose pods came and went are forgotten when there are this
-/// many more than nodes.
+/// Number of buckets beyond the number of nodes above which the scorer is prepared again, which drops the
+/// buckets that nodes left when their pods changed.
 const EMPTY_BUCKETS_MAX: usize = 4096;
 
 impl NodeBuckets {
@@ -81,7 +86,7 @@ impl NodeBuckets {
         if let [one] = constraints
             && !one.by_node
         {
-            // The usual case: counter_of_slot are numbered already.
+            // The usual case: the counters serve as bucket numbers.
             for counter in 0..=one.unlabelled {
                 buckets.add(Box::new([counter]));
             }
@@ -117,7 +122,7 @@ impl NodeBuckets {
         bucket
     }
 
-    /// Puts a node where it belongs now.
+    /// Moves a node to the bucket that matches its current keys.
     fn move_node(&mut self, constraints: &[SoftConstraint], node: NodeIdx, feasible: bool) {
         let before = self.of_slot[node.at()];
         if before == IGNORED_BUCKET {
@@ -131,7 +136,7 @@ impl NodeBuckets {
         }
     }
 
-    /// Scores all buckets. True if one scores otherwise than before.
+    /// Scores all buckets. Returns `true` if a score changed.
     fn score(&mut self, constraints: &[SoftConstraint]) -> bool {
         let mut changed = false;
         self.raw.resize(self.keys.len(), EXCLUDED);
@@ -169,7 +174,7 @@ impl SpreadScorer {
         Self { constraints, ignored, feasible, buckets, started: false }
     }
 
-    /// Takes over the feasible nodes.
+    /// Applies the changes of the feasible nodes.
     fn update_feasible(&mut self, feasible: &NodeSet) {
         self.feasible.grow(feasible.words().len() * 64);
         let words = self.feasible.words().iter().zip(feasible.words()).enumerate();
@@ -278,7 +283,7 @@ impl SoftConstraint {
             seen: Vec::new(),
         };
         if by_node {
-            // Pods on the node itself count, whatever the constraint thinks of the node.
+            // Upstream counts the pods of each node here, whatever the inclusion policies.
             soft.counted.copy_from(state.nodes.present());
         }
         if let Some(source) = counted_pods(constraint, class) {
@@ -312,8 +317,8 @@ impl SoftConstraint {
         }
     }
 
-    /// Takes in the pods that came and went, and notes the nodes of which the bucket changed by that.
-    /// False when that is not possible.
+    /// Applies the pods that were placed or removed, and collects the nodes whose bucket changed.
+    /// Returns `false` if the changes are no longer available.
     fn apply_changes(&mut self, state: &State, moved: &mut Vec<NodeIdx>) -> bool {
         let Some((tally, position)) = self.followed else { return true };
         let Some(changes) = state.tallies.since(tally, position) else { return false };
@@ -328,7 +333,7 @@ impl SoftConstraint {
         true
     }
 
-    /// Works the weight out from the number of counter_of_slot with feasible nodes, or of such nodes.
+    /// Computes the weight from the number of domains with feasible nodes (for hostnames: of such nodes).
     fn update_weight(&mut self, position: usize, buckets: &NodeBuckets) {
         let used =
             || buckets.keys.iter().zip(&buckets.members).filter(|(_, members)| **members > 0);
@@ -337,18 +342,19 @@ impl SoftConstraint {
         } else {
             self.seen.clear();
             self.seen.resize(self.counts.len(), false);
-            let counter_of_slot = used().map(|(keys, _)| match keys[position] {
+            let counters = used().map(|(keys, _)| match keys[position] {
                 unlabelled if unlabelled == self.unlabelled => self.unlabelled_pods_counter,
                 counter => counter,
             });
-            counter_of_slot
+            counters
                 .filter(|counter| !std::mem::replace(&mut self.seen[*counter as usize], true))
                 .count()
         };
         self.weight = ((size + 2) as f64).ln();
     }
 
-    /// What the constraint sees of a node: its counter; for hostnames, how many pods there are.
+    /// Returns the part of the bucket key for this constraint: the counter of a node, or, for hostnames, its
+    /// number of pods.
     fn key(&self, node: NodeIdx) -> u32 {
         let counter = self.counter(node);
         if self.by_node && counter != self.unlabelled as usize {
@@ -360,7 +366,7 @@ impl SoftConstraint {
         }
     }
 
-    /// What a node with this key gets.
+    /// Returns the share of the raw score of a node with this key.
     fn share(&self, key: u32) -> f64 {
         let count = match key {
             u32::MAX => return 0.0,
@@ -372,9 +378,9 @@ impl SoftConstraint {
     }
 }
 
-/// Rounds a number that is not negative, halves up, without leaving the vector unit.
+/// Rounds a number that is not negative, halves up, without leaving the vector registers.
 pub(super) fn round_half_up(number: f64) -> i64 {
-    // At this size the last bit of a float is worth one: adding rounds, halves to even.
+    // Adding 2⁵² rounds to an integer, halves to even; the last line corrects halves.
     const INTEGER_SHIFT: f64 = (1_u64 << 52) as f64;
     let shifted = number + INTEGER_SHIFT;
     let nearest = shifted.to_bits().wrapping_sub(INTEGER_SHIFT.to_bits()) as i64;

@@ -1,4 +1,4 @@
-//! What state the claims of a pod are in.
+//! The state of a pod's claims: bound, to be bound with the pod, or unusable.
 
 use engine::framework::Rejection;
 use engine::object::{BindingMode, ClaimPhase, PersistentVolumeClaim, Volume};
@@ -6,15 +6,15 @@ use engine::state::volumes::Volumes;
 
 use crate::volume_claims::{Consumer, claim_name, not_found};
 
-/// The claims of a pod that may be placed.
+/// The claims of a pod, all of them usable.
 pub(super) struct PodClaims<'a> {
-    /// BoundClaim to a volume, which must be within reach of the node.
+    /// Bound to a volume, whose node affinity must match the node.
     pub(super) bound: Vec<&'a PersistentVolumeClaim>,
-    /// To be bound when the pod is placed.
+    /// To be bound when the pod is placed (WaitForFirstConsumer).
     pub(super) delayed: Vec<&'a PersistentVolumeClaim>,
 }
 
-/// Sorts the claims of a pod out, or says why it cannot be placed.
+/// Classifies the claims of a pod, or returns the rejection of the pod if one is unusable.
 pub(super) fn classify<'a>(
     consumer: &Consumer,
     volumes: &'a Volumes,
@@ -26,17 +26,17 @@ pub(super) fn classify<'a>(
         found.push(check(consumer, volume, name, claim).map_err(Rejection::unresolvable)?);
     }
     let mut claims = PodClaims { bound: Vec::new(), delayed: Vec::new() };
-    let mut waits = false;
+    let mut has_unbound_immediate = false;
     for claim in found {
         if claim.is_bound() {
             claims.bound.push(claim);
         } else if is_delayed(claim, volumes)? && claim.volume_name.is_empty() {
             claims.delayed.push(claim);
         } else {
-            waits = true;
+            has_unbound_immediate = true;
         }
     }
-    if waits {
+    if has_unbound_immediate {
         return Err(Rejection::unresolvable("pod has unbound immediate PersistentVolumeClaims"));
     }
     Ok(claims)
@@ -51,8 +51,9 @@ fn check<'a>(
     let ephemeral = matches!(volume, Volume::Ephemeral { .. });
     let Some(claim) = claim else {
         return Err(if ephemeral {
-            let awaited = "waiting for ephemeral volume controller to create the";
-            format!("{awaited} persistentvolumeclaim \"{name}\"")
+            format!(
+                "waiting for ephemeral volume controller to create the persistentvolumeclaim \"{name}\""
+            )
         } else {
             not_found(name)
         });
@@ -72,7 +73,7 @@ fn check<'a>(
     Ok(claim)
 }
 
-/// Whether a volume is chosen only when a pod that uses the claim is placed.
+/// Returns `true` if the claim is bound only when a pod that uses it is placed.
 fn is_delayed(claim: &PersistentVolumeClaim, volumes: &Volumes) -> Result<bool, Rejection> {
     let Some(class) = volumes.classes.get(claim.class()) else { return Ok(false) };
     let unset = || format!("VolumeBindingMode not set for StorageClass \"{}\"", class.name);

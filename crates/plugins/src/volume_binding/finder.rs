@@ -1,4 +1,4 @@
-//! The filter: finds the volumes of a pod on a node, or what keeps it from having them there.
+//! The filter: finds the volumes of a pod on a node, or the reasons against the node.
 
 use engine::bitset::NodeSet;
 use engine::framework::{Code, Filter, NodeVerdict, Reason, Rejection};
@@ -15,7 +15,7 @@ use super::claims::classify;
 use super::matching::{CandidateVolumes, ClaimCandidates};
 use super::provisioning::{ProvisioningOutcome, ProvisioningRules, ResolvedProvisioning};
 
-/// Reasons of one node, in upstream's order; an answer is the sum of those that hold.
+/// Reasons against a node, in upstream's order; a verdict is the sum of those that apply.
 const REASONS: [(u32, &str); 4] = [
     (NODE_CONFLICT, "node(s) didn't match PersistentVolume's node affinity"),
     (BIND_CONFLICT, "node(s) didn't find available persistent volumes to bind"),
@@ -26,21 +26,21 @@ const NODE_CONFLICT: u32 = 1;
 const BIND_CONFLICT: u32 = 2;
 const NOT_ENOUGH_SPACE: u32 = 4;
 const VOLUME_MISSING: u32 = 8;
-/// Answers from here on are positions of bound claims whose volume cannot be translated.
+/// Verdicts from here on: position of the bound claim whose volume cannot be translated to CSI.
 const TRANSLATION_FAILED: u32 = 16;
 
 /// Finds the volumes of a pod.
 pub(super) struct VolumeFinder {
     bound: Vec<BoundClaim>,
     delayed: Vec<DelayedClaim>,
-    /// Positions of delayed claims that a volume is being made for.
+    /// Positions of delayed claims for which a volume is being provisioned.
     selected: Vec<usize>,
     /// Positions of the other delayed claims, smallest request first.
     unselected: Vec<usize>,
-    volumes_found: CandidateVolumes,
-    /// Of the last node: pairs of delayed claim and candidate.
+    candidates: CandidateVolumes,
+    /// For the last node checked: pairs of delayed claim and candidate.
     bindings: Vec<(usize, usize)>,
-    /// Of the last node: delayed claims that volumes are made for.
+    /// For the last node checked: delayed claims for which volumes are provisioned.
     provisions: Vec<usize>,
 }
 
@@ -48,16 +48,16 @@ pub(super) struct VolumeFinder {
 enum BoundClaim {
     /// Its volume does not exist.
     Missing,
-    /// Its volume is within reach of some nodes.
-    Within(NodeLabels),
-    /// Its volume is within reach of some nodes, in other words on nodes with a migrated plugin.
+    /// Its volume has node affinity.
+    WithAffinity(NodeLabels),
+    /// Its in-tree volume has another node affinity on nodes whose plugin is migrated to CSI.
     Migrated {
         /// Nodes with the migrated plugin.
         nodes: NodeSet,
-        /// There; or why the volume cannot be translated.
-        there: Result<Option<NodeLabels>, String>,
-        /// Elsewhere.
-        elsewhere: Option<NodeLabels>,
+        /// The affinity there; or the error of translating the volume.
+        translated: Result<Option<NodeLabels>, String>,
+        /// The affinity on other nodes.
+        in_tree: Option<NodeLabels>,
     },
 }
 
@@ -66,60 +66,58 @@ struct DelayedClaim {
     claim: ClaimRef,
     version: Text,
     request: i64,
-    /// The node that a volume is being made for; `NodeIdx::NONE` when it does not exist.
+    /// Node for which a volume is being provisioned; `NodeIdx::NONE` if it does not exist.
     selected: Option<NodeIdx>,
     candidates: ClaimCandidates,
     provisioning: ResolvedProvisioning,
 }
 
-/// A bound claim as it is found, before labels are looked up.
+/// A bound claim before its labels are resolved to label columns.
 struct UnresolvedBoundClaim {
     affinity: Affinity,
-    /// Nodes with a migrated plugin, and the affinity there or why the volume cannot be translated.
+    /// Nodes with the migrated plugin, and the affinity there or the error of translating the volume.
     migrated: Option<(NodeSet, Result<Affinity, String>)>,
 }
 
-/// Node affinity of a volume; `None` when it is within reach of all nodes.
+/// Node affinity of a volume; `None` if it matches all nodes.
 type Affinity = Option<Box<[NodeTerm]>>;
 
 impl VolumeFinder {
-    /// Prepares for the claims of a pod, or says why it cannot be placed.
+    /// Prepares the claims of a pod, or returns the rejection of the pod if one is unusable.
     pub(super) fn new(consumer: &Consumer, state: &mut State) -> Result<Self, Rejection> {
         let claims = classify(consumer, &state.volumes)?;
         let bound: Vec<_> = claims.bound.iter().map(|claim| find_bound(claim, state)).collect();
-        let mut volumes_found = CandidateVolumes::default();
+        let mut candidates = CandidateVolumes::default();
         let delayed: Vec<_> = claims
             .delayed
             .iter()
-            .map(|claim| find_delayed(claim, state, &mut volumes_found))
+            .map(|claim| find_delayed(claim, state, &mut candidates))
             .collect();
-        volumes_found.resolve(state);
+        candidates.resolve(state);
         let bound = bound.into_iter().filter_map(|bound| resolve_bound(bound, state)).collect();
-        let delayed: Vec<_> = delayed
-            .into_iter()
-            .map(|found| resolve_delayed(found, &volumes_found, state))
-            .collect();
+        let delayed: Vec<_> =
+            delayed.into_iter().map(|found| resolve_delayed(found, &candidates, state)).collect();
         let (selected, mut unselected): (Vec<_>, Vec<_>) =
             (0..delayed.len()).partition(|position| delayed[*position].selected.is_some());
         unselected.sort_by_key(|position| delayed[*position].request);
         let (bindings, provisions) = (Vec::new(), Vec::new());
-        Ok(Self { bound, delayed, selected, unselected, volumes_found, bindings, provisions })
+        Ok(Self { bound, delayed, selected, unselected, candidates, bindings, provisions })
     }
 
-    /// Whether there are claims that are bound when the pod is placed.
+    /// Returns `true` if there are claims that are bound when the pod is placed.
     pub(super) fn has_delayed(&self) -> bool {
         !self.delayed.is_empty()
     }
 
-    /// Whether every node passes.
+    /// Returns `true` if every node passes.
     pub(super) fn passes_everywhere(&self) -> bool {
         self.bound.is_empty() && self.delayed.is_empty()
     }
 
-    /// What was found on the last node that was checked and passed.
+    /// Returns the volumes for the last node checked, which must have passed.
     pub(super) fn reserved(&self, node: &str) -> ReservedVolumes {
         let binding = |(claim, candidate): &(usize, usize)| {
-            let candidate = self.volumes_found.get(*candidate);
+            let candidate = self.candidates.get(*candidate);
             ReservedBinding {
                 volume: candidate.volume.clone(),
                 version: candidate.version.clone(),
@@ -140,23 +138,24 @@ impl VolumeFinder {
         }
     }
 
-    /// The first bound claim that is in the way decides.
+    /// Returns the verdict of the first bound claim that rejects the node; zero if none does.
     fn check_bound(&self, state: &State, node: NodeIdx) -> u32 {
-        let within = |labels: Option<&NodeLabels>| {
+        let verdict = |labels: Option<&NodeLabels>| {
             if labels.is_none_or(|labels| labels.accept(state, node)) { 0 } else { NODE_CONFLICT }
         };
         let check = |(position, bound): (usize, &BoundClaim)| match bound {
             BoundClaim::Missing => VOLUME_MISSING,
-            BoundClaim::Within(labels) => within(Some(labels)),
-            BoundClaim::Migrated { nodes, there, elsewhere } => match there {
-                _ if !nodes.contains(node) => within(elsewhere.as_ref()),
-                Ok(labels) => within(labels.as_ref()),
+            BoundClaim::WithAffinity(labels) => verdict(Some(labels)),
+            BoundClaim::Migrated { nodes, translated, in_tree } => match translated {
+                _ if !nodes.contains(node) => verdict(in_tree.as_ref()),
+                Ok(labels) => verdict(labels.as_ref()),
                 Err(_) => TRANSLATION_FAILED + position as u32,
             },
         };
         self.bound.iter().enumerate().map(check).find(|answer| *answer != 0).unwrap_or(0)
     }
 
+    /// Finds volumes for the delayed claims, or returns the reason against the node; zero if it passes.
     fn check_delayed(&mut self, state: &State, node: NodeIdx) -> u32 {
         self.bindings.clear();
         self.provisions.clear();
@@ -168,7 +167,7 @@ impl VolumeFinder {
             let bindings = &self.bindings;
             let is_chosen = |candidate| bindings.iter().any(|(_, chosen)| *chosen == candidate);
             let candidates = &self.delayed[*position].candidates;
-            match candidates.best(&self.volumes_found, state, node, is_chosen) {
+            match candidates.best(&self.candidates, state, node, is_chosen) {
                 Some(candidate) => self.bindings.push((*position, candidate)),
                 None => self.provisions.push(*position),
             }
@@ -176,8 +175,8 @@ impl VolumeFinder {
         for claim in &self.provisions {
             match self.delayed[*claim].provisioning.outcome(state, node) {
                 ProvisioningOutcome::Possible => {}
-                ProvisioningOutcome::NotThere => return BIND_CONFLICT,
-                ProvisioningOutcome::NoStorage => return NOT_ENOUGH_SPACE,
+                ProvisioningOutcome::Impossible => return BIND_CONFLICT,
+                ProvisioningOutcome::NotEnoughSpace => return NOT_ENOUGH_SPACE,
             }
         }
         0
@@ -195,7 +194,8 @@ impl Filter for VolumeFinder {
 
     fn rejection(&self, _state: &State, _node: NodeIdx, answer: NodeVerdict) -> Rejection {
         if let Some(position) = answer.0.checked_sub(TRANSLATION_FAILED)
-            && let BoundClaim::Migrated { there: Err(problem), .. } = &self.bound[position as usize]
+            && let BoundClaim::Migrated { translated: Err(problem), .. } =
+                &self.bound[position as usize]
         {
             return Rejection::error(format!("could not translate pv: {problem}"));
         }
@@ -209,14 +209,15 @@ fn find_bound(claim: &PersistentVolumeClaim, state: &State) -> Option<Unresolved
     let volume = state.volumes.volumes.get(&claim.volume_name)?;
     let affinity = volume.node_affinity.clone();
     let migrated = csi_migration::of_source(&volume.source).and_then(|migration| {
-        let there = csi_migration::handle(volume)
+        let translated = csi_migration::handle(volume)
             .map(|_| csi_migration::translated_affinity(migration, volume));
-        let differs = there.as_ref() != Ok(&affinity);
-        differs.then(|| (nodes_with_migrated(migration.plugin, state), there))
+        let differs = translated.as_ref() != Ok(&affinity);
+        differs.then(|| (nodes_with_migrated(migration.plugin, state), translated))
     });
     Some(UnresolvedBoundClaim { affinity, migrated })
 }
 
+/// Returns the nodes whose CSINode lists the plugin as migrated.
 fn nodes_with_migrated(plugin: &str, state: &State) -> NodeSet {
     let mut nodes = NodeSet::new(state.nodes.slots());
     for (name, csi_node) in &state.volumes.csi_nodes {
@@ -229,22 +230,22 @@ fn nodes_with_migrated(plugin: &str, state: &State) -> NodeSet {
     nodes
 }
 
-/// Looks labels up; `None` when the volume is within reach of all nodes.
+/// Resolves labels to label columns; `None` if the volume can be used on all nodes.
 fn resolve_bound(found: Option<UnresolvedBoundClaim>, state: &mut State) -> Option<BoundClaim> {
     let Some(UnresolvedBoundClaim { affinity, migrated }) = found else {
         return Some(BoundClaim::Missing);
     };
     let mut labels = |terms: Affinity| terms.map(|terms| NodeLabels::of_terms(&terms, state));
-    let elsewhere = labels(affinity);
+    let in_tree = labels(affinity);
     match migrated {
-        None => elsewhere.map(BoundClaim::Within),
-        Some((nodes, there)) => {
-            Some(BoundClaim::Migrated { nodes, there: there.map(labels), elsewhere })
+        None => in_tree.map(BoundClaim::WithAffinity),
+        Some((nodes, translated)) => {
+            Some(BoundClaim::Migrated { nodes, translated: translated.map(labels), in_tree })
         }
     }
 }
 
-/// A delayed claim and its rules, before labels are looked up.
+/// A delayed claim and its rules before their labels are resolved to label columns.
 struct UnresolvedDelayedClaim {
     claim: ClaimRef,
     version: Text,
@@ -257,12 +258,12 @@ struct UnresolvedDelayedClaim {
 fn find_delayed(
     claim: &PersistentVolumeClaim,
     state: &State,
-    volumes_found: &mut CandidateVolumes,
+    candidate_volumes: &mut CandidateVolumes,
 ) -> UnresolvedDelayedClaim {
     let volumes = &state.volumes;
     let selected = volumes.selected_node(claim);
     let candidates = match selected {
-        None => ClaimCandidates::new(claim, volumes, volumes_found),
+        None => ClaimCandidates::new(claim, volumes, candidate_volumes),
         Some(_) => ClaimCandidates::default(),
     };
     UnresolvedDelayedClaim {
@@ -281,11 +282,11 @@ fn find_delayed(
 
 fn resolve_delayed(
     found: UnresolvedDelayedClaim,
-    volumes_found: &CandidateVolumes,
+    candidate_volumes: &CandidateVolumes,
     state: &mut State,
 ) -> DelayedClaim {
     let UnresolvedDelayedClaim { claim, version, request, selected, mut candidates, rules } = found;
-    candidates.resolve(volumes_found, state);
+    candidates.resolve(candidate_volumes, state);
     let provisioning = ResolvedProvisioning::new(&rules, state);
     DelayedClaim { claim, version, request, selected, candidates, provisioning }
 }

@@ -1,4 +1,4 @@
-//! Which existing volume an unbound claim gets on a node.
+//! Matching of unbound claims with existing volumes.
 
 use engine::index::NodeIdx;
 use engine::map::Map;
@@ -10,79 +10,77 @@ use engine::state::volumes::Volumes;
 
 use crate::volume_topology::NodeLabels;
 
-/// Volumes within reach of at most this many nodes are found by node instead of being tried on each.
+/// Volumes that at most this many nodes can use are looked up by node instead of being tried on each.
 const LOCAL_VOLUME_NODES_MAX: usize = 16;
 
-/// The volumes that come into question for the claims of a pod, each once.
+/// The candidate volumes for the claims of a pod, each once.
 #[derive(Default)]
 pub(super) struct CandidateVolumes {
-    volumes_found: Vec<CandidateVolume>,
+    volumes: Vec<CandidateVolume>,
     by_volume: Map<Text, usize>,
 }
 
-/// A volume that comes into question.
+/// An existing volume that may fit a claim.
 pub(super) struct CandidateVolume {
     pub(super) volume: Text,
     pub(super) version: Text,
     affinity: Option<Box<[NodeTerm]>>,
-    /// `None` when the volume is within reach of all nodes.
+    /// `None` if the volume can be used on all nodes.
     labels: Option<NodeLabels>,
 }
 
 impl CandidateVolumes {
     pub(super) fn get(&self, candidate: usize) -> &CandidateVolume {
-        &self.volumes_found[candidate]
+        &self.volumes[candidate]
     }
 
     fn add(&mut self, volume: &PersistentVolume) -> usize {
         if let Some(known) = self.by_volume.get(&volume.name) {
             return *known;
         }
-        self.by_volume.insert(volume.name.clone(), self.volumes_found.len());
-        self.volumes_found.push(CandidateVolume {
+        self.by_volume.insert(volume.name.clone(), self.volumes.len());
+        self.volumes.push(CandidateVolume {
             volume: volume.name.clone(),
             version: volume.resource_version.clone(),
             affinity: volume.node_affinity.clone(),
             labels: None,
         });
-        self.volumes_found.len() - 1
+        self.volumes.len() - 1
     }
 
-    /// Looks the labels of all affinities up.
+    /// Resolves the labels of all affinities to label columns.
     pub(super) fn resolve(&mut self, state: &mut State) {
-        for candidate in &mut self.volumes_found {
+        for candidate in &mut self.volumes {
             let affinity = candidate.affinity.take();
             candidate.labels = affinity.map(|terms| NodeLabels::of_terms(&terms, state));
         }
     }
 
-    fn is_reachable(&self, candidate: usize, state: &State, node: NodeIdx) -> bool {
-        self.volumes_found[candidate]
-            .labels
-            .as_ref()
-            .is_none_or(|labels| labels.accept(state, node))
+    fn is_usable(&self, candidate: usize, state: &State, node: NodeIdx) -> bool {
+        let labels = self.volumes[candidate].labels.as_ref();
+        labels.is_none_or(|labels| labels.accept(state, node))
     }
 }
 
-/// The volumes that come into question for one claim.
+/// The candidate volumes for one claim, by their index in [`CandidateVolumes`].
 #[derive(Default)]
 pub(super) struct ClaimCandidates {
-    /// Those that name the claim, which go before all others, by name.
+    /// Volumes whose `claimRef` names the claim, which precede all others, by name.
     prebound: Vec<usize>,
-    /// The others, smallest first, then by name.
+    /// Other volumes, smallest first, then by name.
     free: Vec<usize>,
-    /// Positions in `free` by node, for volumes that matching_at_most nodes can reach.
+    /// Positions in `free` by node, for volumes that few nodes can use.
     local: Vec<(NodeIdx, usize)>,
-    /// Positions in `free` of the rest.
+    /// Positions in `free` of the other volumes.
     shared: Vec<usize>,
 }
 
 impl ClaimCandidates {
-    /// Finds what comes into question for a claim wherever the pod goes.
+    /// Finds the candidates for a claim, independent of the node.
     pub(super) fn new(
         claim: &PersistentVolumeClaim,
         volumes: &Volumes,
-        volumes_found: &mut CandidateVolumes,
+        candidate_volumes: &mut CandidateVolumes,
     ) -> Self {
         let mut candidates = Self::default();
         let mut free: Vec<&PersistentVolume> = Vec::new();
@@ -90,7 +88,7 @@ impl ClaimCandidates {
         for volume in of_class.filter(|volume| is_suitable(claim, volume)) {
             match volumes.claim_ref(volume) {
                 Some(owner) if is_reserved_for(owner, claim) => {
-                    candidates.prebound.push(volumes_found.add(volume));
+                    candidates.prebound.push(candidate_volumes.add(volume));
                 }
                 Some(_) => {}
                 None if is_free(claim, volume) => free.push(volume),
@@ -98,14 +96,14 @@ impl ClaimCandidates {
             }
         }
         free.sort_by_key(|volume| volume.capacity);
-        candidates.free = free.into_iter().map(|volume| volumes_found.add(volume)).collect();
+        candidates.free = free.into_iter().map(|volume| candidate_volumes.add(volume)).collect();
         candidates
     }
 
-    /// Works out which volumes are found by node, once the affinities are resolved.
-    pub(super) fn resolve(&mut self, volumes_found: &CandidateVolumes, state: &State) {
+    /// Separates the volumes that are looked up by node from the others; affinities must be resolved.
+    pub(super) fn resolve(&mut self, candidate_volumes: &CandidateVolumes, state: &State) {
         for (position, candidate) in self.free.iter().enumerate() {
-            let labels = volumes_found.get(*candidate).labels.as_ref();
+            let labels = candidate_volumes.get(*candidate).labels.as_ref();
             match labels.and_then(|labels| labels.matching_at_most(state, LOCAL_VOLUME_NODES_MAX)) {
                 Some(nodes) => self.local.extend(nodes.into_iter().map(|node| (node, position))),
                 None => self.shared.push(position),
@@ -114,10 +112,10 @@ impl ClaimCandidates {
         self.local.sort_unstable();
     }
 
-    /// The volume that the claim gets on a node, those chosen already left out.
+    /// Returns the volume for the claim on a node; those already chosen are skipped.
     pub(super) fn best(
         &self,
-        volumes_found: &CandidateVolumes,
+        candidate_volumes: &CandidateVolumes,
         state: &State,
         node: NodeIdx,
         is_chosen: impl Fn(usize) -> bool,
@@ -125,7 +123,7 @@ impl ClaimCandidates {
         if let Some(candidate) =
             self.prebound.iter().copied().find(|candidate| !is_chosen(*candidate))
         {
-            return volumes_found.is_reachable(candidate, state, node).then_some(candidate);
+            return candidate_volumes.is_usable(candidate, state, node).then_some(candidate);
         }
         let start = self.local.partition_point(|(other, _)| *other < node);
         let local = self.local[start..].iter().take_while(|(other, _)| *other == node);
@@ -134,13 +132,13 @@ impl ClaimCandidates {
             self.shared.iter().copied().take_while(|p| local.is_none_or(|local| *p < local));
         let shared = smaller.into_iter().find(|position| {
             let candidate = self.free[*position];
-            !is_chosen(candidate) && volumes_found.is_reachable(candidate, state, node)
+            !is_chosen(candidate) && candidate_volumes.is_usable(candidate, state, node)
         });
         shared.or(local).map(|position| self.free[position])
     }
 }
 
-/// What holds whether or not the volume is_reserved_for the claim.
+/// Returns `true` if the volume meets the conditions that also apply if its `claimRef` names the claim.
 fn is_suitable(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
     volume.capacity >= claim.request.unwrap_or(0)
         && volume.volume_mode == claim.volume_mode
@@ -148,14 +146,14 @@ fn is_suitable(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool
         && !volume.deleting
 }
 
-/// What must hold besides for a volume that nobody has.
+/// Returns `true` if the volume meets the further conditions for volumes without `claimRef`.
 fn is_free(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
     volume.phase == VolumePhase::Available
         && claim.selector.as_ref().is_none_or(|selector| selector.matches(&volume.labels))
         && volume.access_modes.contains(claim.access_modes)
 }
 
-/// Whether a volume is meant for the claim.
+/// Returns `true` if the `claimRef` of a volume names the claim.
 fn is_reserved_for(owner: &ClaimRef, claim: &PersistentVolumeClaim) -> bool {
     owner.name == claim.name
         && owner.namespace == claim.namespace

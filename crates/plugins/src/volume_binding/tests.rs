@@ -1,5 +1,7 @@
 //! Tests of VolumeBinding.
 
+mod reservation;
+
 use super::*;
 use crate::volume_claims::testing::{
     add_claim, add_class, add_volume, bound, claim, claim_added, csi_volume, delayed, event, spec,
@@ -14,17 +16,18 @@ use engine::state::volumes::Volumes;
 use engine::testing::{class, labels, node, pod, state, verdicts, with_volumes};
 
 const AFFINITY: &str = "node(s) didn't match PersistentVolume's node affinity";
-const NOTHING: &str = "node(s) didn't find available persistent volumes to bind";
-const STORAGE: &str = "node(s) did not have enough free storage";
-const GONE: &str = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)";
+const BIND_CONFLICT: &str = "node(s) didn't find available persistent volumes to bind";
+const NOT_ENOUGH_SPACE: &str = "node(s) did not have enough free storage";
+const VOLUME_MISSING: &str =
+    "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)";
 
-/// Nodes `a` and `b`, in zones of the same is_reserved_for.
+/// Returns a cluster of the nodes `a` and `b`, in zones of the same names.
 fn cluster(change: impl FnOnce(&mut Volumes)) -> State {
     let zoned = |name: &str| Node { labels: labels(&[("zone", name)]), ..node(name) };
     with_volumes(state([zoned("a"), zoned("b")], []), change)
 }
 
-fn judge(state: &mut State, claims: &[&str]) -> Vec<String> {
+fn check(state: &mut State, claims: &[&str]) -> Vec<String> {
     verdicts(build(None), class(spec(claims)), state)
 }
 
@@ -39,7 +42,7 @@ fn only_a(reason: &str) -> [String; 2] {
     ["a: ok".to_owned(), format!("b: UnschedulableAndUnresolvable {reason}")]
 }
 
-fn within(volume: PersistentVolume, zones: &[&str]) -> PersistentVolume {
+fn in_zones(volume: PersistentVolume, zones: &[&str]) -> PersistentVolume {
     PersistentVolume { node_affinity: Some([term("zone", zones)].into()), ..volume }
 }
 
@@ -54,7 +57,7 @@ fn rejects(state: &mut State, spec: PodSpec, uid: &str, expected: &str) {
 }
 
 #[test]
-fn claims_that_will_not_do_are_told() {
+fn unusable_claims_reject_the_pod() {
     let ephemeral = |claim: &str| PodSpec {
         volumes: [Volume::Ephemeral { claim: claim.into() }].into(),
         ..PodSpec::default()
@@ -100,7 +103,7 @@ fn claims_that_will_not_do_are_told() {
     let foreign = "UnschedulableAndUnresolvable: \
                    PVC default/p-v was not created for pod default/p (pod is not owner)";
     rejects(&mut state, ephemeral("p-v"), "uid-default-p", foreign);
-    assert_eq!(judge(&mut state, &["ok"]), ["n: ok"]);
+    assert_eq!(check(&mut state, &["ok"]), ["n: ok"]);
 }
 
 #[test]
@@ -112,7 +115,7 @@ fn pods_without_claims_are_skipped() {
 }
 
 #[test]
-fn bound_volumes_must_be_within_reach() {
+fn node_affinity_of_bound_volumes_must_match() {
     let field_only = NodeTerm {
         expressions: Box::default(),
         fields: term("metadata.name", &["x"]).expressions,
@@ -139,21 +142,21 @@ fn bound_volumes_must_be_within_reach() {
             let node_affinity = terms.map(Vec::into_boxed_slice);
             add_volume(volumes, PersistentVolume { node_affinity, ..csi_volume("v", "d") });
         });
-        assert_eq!(judge(&mut state, &["c"]), expected);
+        assert_eq!(check(&mut state, &["c"]), expected);
     }
 }
 
 #[test]
-fn the_first_bound_claim_in_the_way_decides() {
+fn the_first_bound_claim_that_rejects_gives_the_reason() {
     let mut state = cluster(|volumes| {
         add_claim(volumes, bound("local-a", "v"));
         add_claim(volumes, bound("gone", "missing"));
-        add_volume(volumes, within(csi_volume("v", "d"), &["a"]));
+        add_volume(volumes, in_zones(csi_volume("v", "d"), &["a"]));
     });
-    let gone_on_a = format!("a: UnschedulableAndUnresolvable {GONE}");
+    let gone_on_a = format!("a: UnschedulableAndUnresolvable {VOLUME_MISSING}");
     let expected = |b: &str| [gone_on_a.clone(), format!("b: UnschedulableAndUnresolvable {b}")];
-    assert_eq!(judge(&mut state, &["local-a", "gone"]), expected(AFFINITY));
-    assert_eq!(judge(&mut state, &["gone", "local-a"]), expected(GONE));
+    assert_eq!(check(&mut state, &["local-a", "gone"]), expected(AFFINITY));
+    assert_eq!(check(&mut state, &["gone", "local-a"]), expected(VOLUME_MISSING));
 }
 
 #[test]
@@ -174,7 +177,7 @@ fn in_tree_volumes_are_translated_where_the_plugin_is_migrated() {
             zoned("driver", &[(driver_zone, "z")]),
         ]
     };
-    let judge_id = |id: &str| {
+    let check_id = |id: &str| {
         let source = VolumeSource::AwsElasticBlockStore { id: id.into() };
         let node_affinity = Some([term("topology.kubernetes.io/zone", &["z"])].into());
         let mut state = with_volumes(state(nodes(), []), |volumes| {
@@ -184,19 +187,19 @@ fn in_tree_volumes_are_translated_where_the_plugin_is_migrated() {
             migrated(volumes, "migrated", &["kubernetes.io/aws-ebs"]);
             migrated(volumes, "driver", &["kubernetes.io/aws-ebs"]);
         });
-        judge(&mut state, &["c"])
+        check(&mut state, &["c"])
     };
-    let out_of_reach = format!("migrated: UnschedulableAndUnresolvable {AFFINITY}");
-    assert_eq!(judge_id("vol-1"), ["plain: ok", "driver: ok", &out_of_reach]);
+    let rejected = format!("migrated: UnschedulableAndUnresolvable {AFFINITY}");
+    assert_eq!(check_id("vol-1"), ["plain: ok", "driver: ok", &rejected]);
     let broken = "Error running \"VolumeBinding\" filter plugin: could not translate pv: failed to translate Kubernetes ID to EBS \
                   Volume ID Invalid format for AWS volume (aws://z/x)";
     assert_eq!(
-        judge_id("aws://z/x"),
+        check_id("aws://z/x"),
         ["plain: ok", &format!("driver: {broken}"), &format!("migrated: {broken}")]
     );
 }
 
-/// A cluster with a class whose volumes people make, some volumes, and a claim `c` for 5 bytes.
+/// Returns a cluster with a class without provisioner, some volumes, and a claim `c` for 5 bytes.
 fn static_cluster(volumes: impl IntoIterator<Item = PersistentVolume>) -> State {
     static_cluster_for(claim("c", "static", 5), volumes)
 }
@@ -217,24 +220,24 @@ fn existing_volumes_are_matched() {
     let v = |capacity| volume("v", "static", capacity);
     for (offered, expected) in [
         (v(5), both("ok")),
-        (v(4), both(NOTHING)),
-        (volume("v", "other", 5), both(NOTHING)),
-        (within(v(5), &["a"]), only_a(NOTHING)),
-        (PersistentVolume { phase: VolumePhase::Pending, ..v(5) }, both(NOTHING)),
-        (PersistentVolume { phase: VolumePhase::Released, ..v(5) }, both(NOTHING)),
-        (PersistentVolume { deleting: true, ..v(5) }, both(NOTHING)),
-        (PersistentVolume { volume_mode: VolumeMode::Block, ..v(5) }, both(NOTHING)),
-        (PersistentVolume { attributes_class: "gold".into(), ..v(5) }, both(NOTHING)),
-        (owned_by(v(5), "other", ""), both(NOTHING)),
-        (owned_by(v(5), "c", "another"), both(NOTHING)),
+        (v(4), both(BIND_CONFLICT)),
+        (volume("v", "other", 5), both(BIND_CONFLICT)),
+        (in_zones(v(5), &["a"]), only_a(BIND_CONFLICT)),
+        (PersistentVolume { phase: VolumePhase::Pending, ..v(5) }, both(BIND_CONFLICT)),
+        (PersistentVolume { phase: VolumePhase::Released, ..v(5) }, both(BIND_CONFLICT)),
+        (PersistentVolume { deleting: true, ..v(5) }, both(BIND_CONFLICT)),
+        (PersistentVolume { volume_mode: VolumeMode::Block, ..v(5) }, both(BIND_CONFLICT)),
+        (PersistentVolume { attributes_class: "gold".into(), ..v(5) }, both(BIND_CONFLICT)),
+        (owned_by(v(5), "other", ""), both(BIND_CONFLICT)),
+        (owned_by(v(5), "c", "another"), both(BIND_CONFLICT)),
         (owned_by(v(5), "c", "uid-c"), both("ok")),
-        // A volume that is_reserved_for the claim needs less.
+        // A volume whose claimRef names the claim must meet fewer conditions.
         (owned_by(PersistentVolume { phase: VolumePhase::Pending, ..v(5) }, "c", ""), both("ok")),
-        (owned_by(PersistentVolume { deleting: true, ..v(5) }, "c", ""), both(NOTHING)),
-        (owned_by(v(4), "c", ""), both(NOTHING)),
+        (owned_by(PersistentVolume { deleting: true, ..v(5) }, "c", ""), both(BIND_CONFLICT)),
+        (owned_by(v(4), "c", ""), both(BIND_CONFLICT)),
     ] {
         let shown = format!("{offered:?}");
-        assert_eq!(judge(&mut static_cluster([offered]), &["c"]), expected, "{shown}");
+        assert_eq!(check(&mut static_cluster([offered]), &["c"]), expected, "{shown}");
     }
 }
 
@@ -255,12 +258,12 @@ fn selector_and_access_modes_are_matched() {
     let modes = AccessModes::READ_WRITE_MANY.with(AccessModes::READ_WRITE_ONCE);
     for (offered, expected) in [
         (v(&[("k", "")], modes), both("ok")),
-        (v(&[], modes), both(NOTHING)),
-        (v(&[("k", "")], AccessModes::READ_WRITE_ONCE), both(NOTHING)),
+        (v(&[], modes), both(BIND_CONFLICT)),
+        (v(&[("k", "")], AccessModes::READ_WRITE_ONCE), both(BIND_CONFLICT)),
         (owned_by(v(&[], AccessModes::NONE), "c", ""), both("ok")),
     ] {
         let mut state = static_cluster_for(picky.clone(), [offered]);
-        assert_eq!(judge(&mut state, &["c"]), expected);
+        assert_eq!(check(&mut state, &["c"]), expected);
     }
 }
 
@@ -268,23 +271,27 @@ fn selector_and_access_modes_are_matched() {
 fn a_volume_that_names_the_claim_excludes_others() {
     let mut state = static_cluster([
         volume("free", "static", 5),
-        owned_by(within(volume("mine", "static", 9), &["a"]), "c", ""),
+        owned_by(in_zones(volume("mine", "static", 9), &["a"]), "c", ""),
     ]);
-    assert_eq!(judge(&mut state, &["c"]), only_a(NOTHING));
+    assert_eq!(check(&mut state, &["c"]), only_a(BIND_CONFLICT));
 }
 
 #[test]
-fn no_volume_is_taken_twice() {
-    let offered = || [volume("v", "static", 9), within(volume("w", "static", 5), &["a"])];
+fn no_volume_is_chosen_twice() {
+    let offered = || [volume("v", "static", 9), in_zones(volume("w", "static", 5), &["a"])];
     let mut state = with_volumes(static_cluster(offered()), |volumes| {
         add_claim(volumes, claim("big", "static", 9));
     });
-    assert_eq!(judge(&mut state, &["big", "c"]), only_a(NOTHING), "smaller claims come first");
-    assert_eq!(judge(&mut state, &["c", "c", "big"]), both(NOTHING));
+    assert_eq!(
+        check(&mut state, &["big", "c"]),
+        only_a(BIND_CONFLICT),
+        "smaller claims come first"
+    );
+    assert_eq!(check(&mut state, &["c", "c", "big"]), both(BIND_CONFLICT));
 }
 
 #[test]
-fn volumes_are_made_where_the_class_allows_it() {
+fn volumes_are_provisioned_where_the_class_allows_it() {
     let state_with = |class: StorageClass, change: fn(&mut Volumes)| {
         cluster(|volumes| {
             add_class(volumes, class);
@@ -293,16 +300,16 @@ fn volumes_are_made_where_the_class_allows_it() {
         })
     };
     let made = |provisioner: &str| delayed("made", provisioner);
-    let judge_class = |class: StorageClass, change: fn(&mut Volumes)| {
-        judge(&mut state_with(class, change), &["c"])
+    let check_class = |class: StorageClass, change: fn(&mut Volumes)| {
+        check(&mut state_with(class, change), &["c"])
     };
-    assert_eq!(judge_class(made("d"), |_| {}), both("ok"));
-    assert_eq!(judge_class(made(""), |_| {}), both(NOTHING));
-    assert_eq!(judge_class(made("kubernetes.io/no-provisioner"), |_| {}), both(NOTHING));
+    assert_eq!(check_class(made("d"), |_| {}), both("ok"));
+    assert_eq!(check_class(made(""), |_| {}), both(BIND_CONFLICT));
+    assert_eq!(check_class(made("kubernetes.io/no-provisioner"), |_| {}), both(BIND_CONFLICT));
     let in_zone =
         |zone| StorageClass { allowed_topologies: [term("zone", &[zone])].into(), ..made("d") };
-    assert_eq!(judge_class(in_zone("a"), |_| {}), only_a(NOTHING));
-    assert_eq!(judge_class(in_zone("c"), |_| {}), both(NOTHING));
+    assert_eq!(check_class(in_zone("a"), |_| {}), only_a(BIND_CONFLICT));
+    assert_eq!(check_class(in_zone("c"), |_| {}), both(BIND_CONFLICT));
     let on_a = |volumes: &mut Volumes| {
         add_claim(
             volumes,
@@ -310,19 +317,23 @@ fn volumes_are_made_where_the_class_allows_it() {
         );
         add_volume(volumes, volume("v", "made", 9));
     };
-    assert_eq!(judge_class(made("d"), on_a), only_a(NOTHING));
-    assert_eq!(judge_class(made(""), on_a), both(NOTHING), "an existing volume is no choice then");
+    assert_eq!(check_class(made("d"), on_a), only_a(BIND_CONFLICT));
+    assert_eq!(
+        check_class(made(""), on_a),
+        both(BIND_CONFLICT),
+        "existing volumes are not considered"
+    );
     let nowhere = |volumes: &mut Volumes| {
         add_claim(
             volumes,
             PersistentVolumeClaim { selected_node: Some("x".into()), ..claim("c", "made", 5) },
         );
     };
-    assert_eq!(judge_class(made("d"), nowhere), both(NOTHING));
+    assert_eq!(check_class(made("d"), nowhere), both(BIND_CONFLICT));
 }
 
 #[test]
-fn enough_storage_must_be_left() {
+fn enough_free_storage_is_required() {
     fn in_zone(zone: &str) -> Selector {
         let requirement = Requirement {
             key: "zone".into(),
@@ -340,7 +351,7 @@ fn enough_storage_must_be_left() {
         ..CsiStorageCapacity::default()
     };
     let everywhere = || Some(Selector::default());
-    let judge_with = |capacities: Vec<CsiStorageCapacity>,
+    let check_with = |capacities: Vec<CsiStorageCapacity>,
                       wanted: PersistentVolumeClaim,
                       counts| {
         let mut state = cluster(|volumes| {
@@ -353,153 +364,49 @@ fn enough_storage_must_be_left() {
                 volumes.capacities.insert(("ns".into(), format!("c{index}").into()), capacity);
             }
         });
-        judge(&mut state, &["c"])
+        check(&mut state, &["c"])
     };
     let wanted = || claim("c", "made", 5);
     for (capacities, expected) in [
-        (vec![], both(STORAGE)),
+        (vec![], both(NOT_ENOUGH_SPACE)),
         (vec![capacity(everywhere(), Some(5), None)], both("ok")),
-        (vec![capacity(everywhere(), Some(4), None)], both(STORAGE)),
-        (vec![capacity(everywhere(), Some(9), Some(4))], both(STORAGE)),
+        (vec![capacity(everywhere(), Some(4), None)], both(NOT_ENOUGH_SPACE)),
+        (vec![capacity(everywhere(), Some(9), Some(4))], both(NOT_ENOUGH_SPACE)),
         (vec![capacity(everywhere(), Some(4), Some(5))], both("ok")),
-        (vec![capacity(everywhere(), None, None)], both(STORAGE)),
-        (vec![capacity(None, Some(5), None)], both(STORAGE)),
-        (vec![capacity(Some(in_zone("a")), Some(5), None)], only_a(STORAGE)),
+        (vec![capacity(everywhere(), None, None)], both(NOT_ENOUGH_SPACE)),
+        (vec![capacity(None, Some(5), None)], both(NOT_ENOUGH_SPACE)),
+        (vec![capacity(Some(in_zone("a")), Some(5), None)], only_a(NOT_ENOUGH_SPACE)),
         (
             vec![
                 capacity(Some(in_zone("b")), Some(4), None),
                 capacity(Some(in_zone("a")), Some(5), None),
             ],
-            only_a(STORAGE),
+            only_a(NOT_ENOUGH_SPACE),
         ),
         (
             vec![CsiStorageCapacity {
                 storage_class: "x".into(),
                 ..capacity(everywhere(), Some(5), None)
             }],
-            both(STORAGE),
+            both(NOT_ENOUGH_SPACE),
         ),
     ] {
-        assert_eq!(judge_with(capacities.clone(), wanted(), true), expected, "{capacities:?}");
+        assert_eq!(check_with(capacities.clone(), wanted(), true), expected, "{capacities:?}");
     }
-    assert_eq!(judge_with(vec![], wanted(), false), both("ok"));
+    assert_eq!(check_with(vec![], wanted(), false), both("ok"));
     let any_size = PersistentVolumeClaim { request: None, ..wanted() };
-    assert_eq!(judge_with(vec![], any_size, true), both("ok"));
+    assert_eq!(check_with(vec![], any_size, true), both("ok"));
 }
 
 #[test]
-fn reasons_of_bound_and_unbound_claims_come_together() {
-    let mut state = static_cluster([within(volume("local-a", "", 5), &["a"])]);
+fn reasons_of_bound_and_unbound_claims_are_combined() {
+    let mut state = static_cluster([in_zones(volume("local-a", "", 5), &["a"])]);
     state = with_volumes(state, |volumes| add_claim(volumes, bound("bound", "local-a")));
     let reasons = [
-        format!("a: UnschedulableAndUnresolvable {NOTHING}"),
-        format!("b: UnschedulableAndUnresolvable {AFFINITY}, {NOTHING}"),
+        format!("a: UnschedulableAndUnresolvable {BIND_CONFLICT}"),
+        format!("b: UnschedulableAndUnresolvable {AFFINITY}, {BIND_CONFLICT}"),
     ];
-    assert_eq!(judge(&mut state, &["c", "bound"]), reasons);
-}
-
-fn reserve(state: &mut State, name: &str, node: &str) -> Vec<VolumeRequest> {
-    let plugin = build(None);
-    let pod = state.find_pod("default", name).unwrap();
-    let node = state.nodes.find(node).unwrap();
-    plugin.reserve(&mut Reservation { state, pod, node }).unwrap();
-    plugin.pre_bind(state, pod, node)
-}
-
-fn unreserve(state: &mut State, name: &str, node: &str) {
-    let pod = state.find_pod("default", name).unwrap();
-    let node = state.nodes.find(node).unwrap();
-    build(None).unreserve(&mut Reservation { state, pod, node });
-    assert!(build(None).pre_bind(state, pod, node).is_empty());
-}
-
-fn bind(volume: &str, claim: &str) -> VolumeRequest {
-    VolumeRequest::BindVolume {
-        volume: volume.into(),
-        namespace: "default".into(),
-        claim: claim.into(),
-    }
-}
-
-fn provision(claim: &str, node: &str) -> VolumeRequest {
-    VolumeRequest::Provision { namespace: "default".into(), claim: claim.into(), node: node.into() }
-}
-
-/// Pods `p` (claims `c`, `d`, and `b`, which is bound) and `q` (claim `e`), both pending.
-fn reservable() -> State {
-    let user = |name: &str, claims: &[&str]| Pod { spec: spec(claims).into(), ..pod(name) };
-    let nodes = [Node { labels: labels(&[("zone", "a")]), ..node("a") }, node("b")];
-    with_volumes(state(nodes, [user("p", &["c", "b", "d"]), user("q", &["e"])]), |volumes| {
-        add_class(volumes, delayed("made", "d"));
-        add_class(volumes, delayed("static", "kubernetes.io/no-provisioner"));
-        add_claim(volumes, claim("c", "made", 5));
-        add_claim(volumes, claim("d", "static", 3));
-        add_claim(volumes, claim("e", "static", 3));
-        add_claim(volumes, bound("b", "vb"));
-        add_volume(volumes, volume("vb", "", 1));
-        add_volume(volumes, volume("small", "static", 2));
-        add_volume(volumes, volume("large", "static", 9));
-        add_volume(volumes, within(volume("local", "static", 4), &["a"]));
-    })
-}
-
-#[test]
-fn reserving_tells_what_to_write() {
-    let mut state = reservable();
-    let local = [bind("local", "d"), provision("c", "a")];
-    assert_eq!(reserve(&mut state, "p", "a"), local);
-    unreserve(&mut state, "p", "a");
-    assert_eq!(reserve(&mut state, "p", "b"), [bind("large", "d"), provision("c", "b")]);
-}
-
-#[test]
-fn what_is_reserved_is_taken() {
-    let mut state = reservable();
-    assert_eq!(reserve(&mut state, "p", "b").len(), 2);
-    assert_eq!(judge(&mut state, &["e"]), only_a(NOTHING), "large is taken");
-    let for_b = [format!("a: UnschedulableAndUnresolvable {NOTHING}"), "b: ok".to_owned()];
-    assert_eq!(judge(&mut state, &["c"]), for_b, "its volume is made for b");
-    assert_eq!(judge(&mut state, &["d"]), both("ok"), "large is its own");
-    assert_eq!(reserve(&mut state, "q", "a"), [bind("local", "e")]);
-    unreserve(&mut state, "q", "a");
-    unreserve(&mut state, "p", "b");
-    assert_eq!(judge(&mut state, &["e"]), both("ok"));
-    assert_eq!(judge(&mut state, &["c"]), both("ok"));
-}
-
-#[test]
-fn newer_objects_override_what_was_reserved() {
-    let mut state = reservable();
-    reserve(&mut state, "p", "b");
-    let mut state = with_volumes(state, |volumes| {
-        let newer =
-            PersistentVolume { resource_version: "2".into(), ..volume("large", "static", 9) };
-        add_volume(volumes, newer);
-    });
-    assert_eq!(judge(&mut state, &["e"]), both("ok"));
-    let pod = state.find_pod("default", "p").unwrap();
-    assert!(
-        state.volumes.reserved(&"uid-default-p".into()).is_some(),
-        "the work is still to be done"
-    );
-    let state = with_volumes(state, |volumes| {
-        add_claim(volumes, bound("c", "made-for-c"));
-        add_claim(volumes, bound("d", "large"));
-    });
-    assert!(state.volumes.reserved(&"uid-default-p".into()).is_none());
-    assert!(build(None).pre_bind(&state, pod, state.nodes.find("b").unwrap()).is_empty());
-}
-
-#[test]
-fn bound_claims_need_no_work() {
-    let user = Pod { spec: spec(&["b"]).into(), ..pod("p") };
-    let mut state = with_volumes(state([node("n")], [user, pod("q")]), |volumes| {
-        add_claim(volumes, bound("b", "v"));
-        add_volume(volumes, volume("v", "", 1));
-    });
-    assert!(reserve(&mut state, "p", "n").is_empty());
-    assert!(reserve(&mut state, "q", "n").is_empty());
-    unreserve(&mut state, "q", "n");
+    assert_eq!(check(&mut state, &["c", "bound"]), reasons);
 }
 
 #[test]
@@ -511,7 +418,7 @@ fn the_timeout_comes_from_the_configuration() {
 }
 
 #[test]
-fn hints() {
+fn storage_events_that_may_help_wake_the_pod() {
     let (plugin, state) = (build(None), state([], []));
     let with_claim = class(spec(&["c"]));
     let inline = Volume::Inline(InlineDisk::Csi { driver: "d".into() });

@@ -1,4 +1,4 @@
-//! A scheduler inside a program that has a cluster of its own.
+//! A scheduler inside a program with an embedded cluster.
 
 use std::sync::Arc;
 
@@ -6,12 +6,12 @@ use runtime::scheduler::Scheduler;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// How the program hears that the scheduler is at work, and how it ends it.
+/// Signals between the program and its embedded scheduler.
 #[derive(Clone, Default)]
 pub(in crate::commands) struct Embedding {
-    /// Notified once when the scheduler decides and has seen all objects.
+    /// Notified once when the scheduler has seen all objects.
     pub(in crate::commands) ready: Arc<Notify>,
-    /// Ends the scheduler when it is cancelled.
+    /// Stops the scheduler when cancelled.
     pub(in crate::commands) stop: CancellationToken,
 }
 

@@ -1,4 +1,4 @@
-//! The flags that act, by kube-scheduler's names, and those of our own. `upstream.rs` has the others.
+//! The flags that have an effect: kube-scheduler's and our own. `upstream.rs` has the others.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
@@ -15,11 +15,11 @@ use tokio::runtime::Handle;
 use super::Embedding;
 use super::upstream::Inert;
 
-/// Schedule the pods of a cluster, in kube-scheduler's place and with its configuration file.
+/// Schedule a real cluster in kube-scheduler's place, with its flags and configuration file.
 #[derive(Args)]
 #[command(
     args_override_self = true,
-    after_help = "All other flags of kube-scheduler are accepted, too; docs/reference/flags.md says what each does here.\n\nExit codes: 0 when asked to stop, 1 when anything is wrong or the lease was lost."
+    after_help = "All other flags of kube-scheduler are accepted, too; docs/reference/flags.md lists their effects.\n\nExit codes: 0 after SIGTERM or SIGINT, 1 after an error or a lost lease."
 )]
 #[expect(clippy::struct_excessive_bools, reason = "each flag is given on its own")]
 pub(in crate::commands) struct Options {
@@ -29,26 +29,26 @@ pub(in crate::commands) struct Options {
     /// Write the complete configuration to a file and exit.
     #[arg(long, value_name = "FILE")]
     pub(super) write_config_to: Option<PathBuf>,
-    /// How to reach the cluster. Without it, and without one in the configuration file: as the pod that we run in.
+    /// Kubeconfig of the cluster [default: that of the configuration file, then the service account of the pod].
     #[arg(long, value_name = "FILE")]
     pub(super) kubeconfig: Option<PathBuf>,
     /// Address of the API server; overrides the one in the kubeconfig.
     #[arg(long, value_name = "URL", default_value = "")]
     pub(super) master: String,
 
-    /// Elect a leader among replicas; overrides the configuration file. So do the next ones.
+    /// Elect a leader among replicas. This and the next flags override the configuration file.
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = truth)]
     leader_elect: Option<bool>,
-    /// How long others wait for a leader that does not renew.
+    /// Time after the last renewal at which another replica may take the lease.
     #[arg(long, value_name = "DURATION")]
     leader_elect_lease_duration: Option<Span>,
-    /// How long a leader tries to renew before it gives up.
+    /// Time for which a leader tries to renew the lease before it gives up.
     #[arg(long, value_name = "DURATION")]
     leader_elect_renew_deadline: Option<Span>,
-    /// Time between tries.
+    /// Time between attempts to acquire or renew the lease.
     #[arg(long, value_name = "DURATION")]
     leader_elect_retry_period: Option<Span>,
-    /// Kind of the lock; `leases` is the only one.
+    /// Kind of the lock; only `leases` is supported.
     #[arg(long, value_name = "KIND")]
     leader_elect_resource_lock: Option<String>,
     /// Name of the lease.
@@ -58,52 +58,52 @@ pub(in crate::commands) struct Options {
     #[arg(long, value_name = "NAMESPACE")]
     leader_elect_resource_namespace: Option<String>,
 
-    /// Port for health, metrics and configuration over HTTPS; 0 switches it off.
+    /// HTTPS port for health, metrics and configuration; 0 disables it.
     #[arg(long, value_name = "PORT", default_value_t = 10259)]
     pub(super) secure_port: u16,
     /// Address to listen on.
     #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::UNSPECIFIED))]
     pub(super) bind_address: IpAddr,
-    /// Let other processes listen at the same address and port.
+    /// Allow other processes to listen on the same address and port (SO_REUSEPORT).
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value_t = false, action = clap::ArgAction::Set, value_parser = truth)]
     pub(super) permit_port_sharing: bool,
-    /// Speak HTTP/1.1 only.
+    /// Serve HTTP/1.1 only.
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value_t = false, action = clap::ArgAction::Set, value_parser = truth)]
     pub(super) disable_http2_serving: bool,
-    /// Folder with kube-scheduler.crt and kube-scheduler.key; without both, a certificate is made for localhost.
-    #[arg(long, value_name = "FOLDER")]
+    /// Directory with kube-scheduler.crt and kube-scheduler.key; without both, a self-signed certificate is used.
+    #[arg(long, value_name = "DIRECTORY")]
     cert_dir: Option<String>,
-    /// Certificate to show, in PEM; wins over the folder.
+    /// Serving certificate, in PEM; takes precedence over --cert-dir.
     #[arg(long, value_name = "FILE")]
     tls_cert_file: Option<PathBuf>,
-    /// Its private key.
+    /// Private key of the serving certificate, in PEM.
     #[arg(long, value_name = "FILE")]
     tls_private_key_file: Option<PathBuf>,
-    /// The oldest TLS: VersionTLS12 or VersionTLS13.
+    /// Minimum TLS version: VersionTLS12 or VersionTLS13.
     #[arg(long, value_name = "VERSION", default_value = "VersionTLS12")]
     tls_min_version: String,
-    /// Cipher suites of TLS 1.2; without it, all that are safe.
+    /// Cipher suites of TLS 1.2 [default: all secure ones].
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     tls_cipher_suites: Vec<String>,
-    /// Numbers of key exchanges; without it, all that are safe.
+    /// Numbers of key exchanges [default: all secure ones].
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
     tls_curve_preferences: Vec<u16>,
-    /// Authorities whose client certificates are taken for identities, in PEM; without it, those that the cluster names.
+    /// Certificate authorities of clients, in PEM [default: those of the cluster].
     #[arg(long, value_name = "FILE")]
     pub(super) client_ca_file: Option<PathBuf>,
-    /// Do not ask the cluster which authorities vouch for clients and for front proxies.
+    /// Do not look up the certificate authorities of clients and front proxies in the cluster.
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value_t = false, action = clap::ArgAction::Set, value_parser = truth)]
     authentication_skip_lookup: bool,
-    /// Go on when the cluster cannot be asked that; it is asked again later.
+    /// Continue if that lookup fails, and retry it later.
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value_t = true, action = clap::ArgAction::Set, value_parser = truth)]
     authentication_tolerate_lookup_failure: bool,
-    /// Kubeconfig for TokenReviews; without it, the one of the cluster.
+    /// Kubeconfig for TokenReviews [default: that of the cluster].
     #[arg(long, value_name = "FILE")]
     pub(super) authentication_kubeconfig: Option<PathBuf>,
-    /// Kubeconfig for SubjectAccessReviews; without it, the one for authentication.
+    /// Kubeconfig for SubjectAccessReviews [default: that for TokenReviews].
     #[arg(long, value_name = "FILE")]
     pub(super) authorization_kubeconfig: Option<PathBuf>,
-    /// Paths that anybody may read.
+    /// Paths that need no authorization.
     #[arg(
         long,
         value_name = "PATHS",
@@ -115,48 +115,48 @@ pub(in crate::commands) struct Options {
     /// Feature gates, such as `A=true,B=false`.
     #[arg(long, value_name = "GATES", value_delimiter = ',')]
     feature_gates: Vec<String>,
-    /// Requests per second to the API server, without --config; no limit unless this or the next one is given.
+    /// Limit of requests per second to the API server, without --config; no limit unless this or the next flag is given.
     #[arg(long, value_name = "NUMBER")]
     kube_api_qps: Option<f32>,
-    /// Requests at once after a rest, without --config.
+    /// Burst above that limit, without --config.
     #[arg(long, value_name = "COUNT")]
     kube_api_burst: Option<i32>,
-    /// How long a pod may wait for an event before it is tried anyway.
+    /// Longest time that an unschedulable pod waits for an event before it is retried.
     #[arg(long, value_name = "DURATION", default_value = "5m")]
     pub(super) pod_max_in_unschedulable_pods_duration: Span,
-    /// Tell each pod that is bound how long that took since it could first be tried, in its annotation scheduling.novasphere.dev/schedulerLatency. Not for pods that an extender binds.
+    /// Write the latency of each bound pod, from when it could first be scheduled to its bind, into its annotation scheduling.novasphere.dev/schedulerLatency; not for pods that an extender binds.
     #[arg(long)]
     pub(super) annotate_latency: bool,
-    /// Send traces of attempts and binds to this collector: OTLP, protobuf over HTTP, such as http://localhost:4318.
+    /// Send OpenTelemetry traces of attempts and binds to this collector (OTLP, protobuf over HTTP), such as http://localhost:4318.
     #[arg(long, value_name = "URL")]
     tracing_endpoint: Option<String>,
-    /// Of how many attempts in a million.
+    /// Number of attempts to trace, in a million.
     #[arg(long, value_name = "NUMBER", default_value_t = 10_000, requires = "tracing_endpoint", value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     tracing_sampling_rate_per_million: u32,
-    /// How much is logged: 0 to 3 tell what matters to operators, 4 and 5 details, 6 and more everything of ours, 10 also of libraries.
+    /// Log level: 0 to 3 for operators, 4 and 5 with details, 6 and more everything of Jindou, 10 also libraries.
     #[arg(short, long, value_name = "LEVEL", default_value_t = 0)]
     pub(super) v: u32,
-    /// Form of the log.
+    /// Log format.
     #[arg(long, value_enum, default_value_t)]
     pub(super) logging_format: LogFormat,
 
-    /// Print the version of Kubernetes whose decisions are made, and exit.
+    /// Print the reproduced version of Kubernetes and the version of Jindou, and exit.
     #[arg(long, value_name = "FORM", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false")]
     pub(super) version: Version,
 
-    /// Flags of kube-scheduler that do nothing here.
+    /// Flags of kube-scheduler without effect.
     #[command(flatten)]
     inert: Inert,
 
-    /// Where it runs.
+    /// Where the scheduler runs.
     #[arg(skip)]
     pub(super) place: Place,
-    /// The program around, if it waits for the start and asks for the end.
+    /// Signals to and from the program around an embedded scheduler.
     #[arg(skip)]
     pub(super) embedding: Option<Embedding>,
 }
 
-/// The flags alone, for programs that start a scheduler themselves.
+/// The flags as a command of their own, for parsing without `jindou scheduler`.
 #[derive(clap::Parser)]
 pub(super) struct Alone {
     #[command(flatten)]
@@ -166,34 +166,34 @@ pub(super) struct Alone {
 /// Where a scheduler runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Place {
-    /// On a cluster.
+    /// On a real cluster.
     #[default]
     Cluster,
-    /// In a program that has a cluster of its own: its kubeconfig counts whatever the file says, and
-    /// only what goes wrong is logged.
+    /// In a program with an embedded cluster: its kubeconfig overrides the configuration file, and only
+    /// warnings and errors are logged by default.
     Embedded,
 }
 
-/// Form of the log.
+/// Log format.
 #[derive(Clone, Copy, Default, ValueEnum)]
 pub(in crate::commands) enum LogFormat {
-    /// Lines for people.
+    /// Text lines.
     #[default]
     Text,
-    /// Objects for programs.
+    /// One JSON object per line.
     Json,
 }
 
-/// What `--version` asks for.
+/// Value of `--version`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Version {
-    /// Nothing.
+    /// Do not print the version.
     No,
-    /// A line.
+    /// Print one line.
     Line,
-    /// All parts of it.
+    /// Print all parts.
     Raw,
-    /// To report another one, which is not done.
+    /// Report another version, which is not supported.
     Other(String),
 }
 
@@ -206,24 +206,24 @@ impl FromStr for Version {
             (_, Some(true)) => Ok(Self::Line),
             (_, Some(false)) => Ok(Self::No),
             _ if text.starts_with('v') => Ok(Self::Other(text.to_owned())),
-            _ => Err("give nothing, raw, true or false".to_owned()),
+            _ => Err("expected no value, raw, true or false".to_owned()),
         }
     }
 }
 
-/// Reads a truth value as Go does.
+/// Parses a boolean as Go does.
 fn truth(text: &str) -> Result<bool, String> {
-    parse_bool(text).ok_or_else(|| "give true or false".to_owned())
+    parse_bool(text).ok_or_else(|| "expected true or false".to_owned())
 }
 
-/// Whether the cluster is asked who vouches for clients.
+/// Lookup of the certificate authorities of clients in the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lookup {
-    /// It is not.
+    /// No lookup.
     Skip,
-    /// It is, and may fail to answer.
+    /// The lookup may fail.
     May,
-    /// It must answer.
+    /// The lookup must succeed.
     Must,
 }
 
@@ -240,7 +240,7 @@ impl FromStr for Span {
 }
 
 impl Options {
-    /// Options of a scheduler that is the only one of a cluster in the same process.
+    /// Returns the options of the scheduler of an embedded cluster.
     pub(in crate::commands) fn embedded(
         config: Option<&Path>,
         embedding: &Embedding,
@@ -254,23 +254,23 @@ impl Options {
         Ok(options)
     }
 
-    /// Sets how the cluster is reached.
+    /// Sets the kubeconfig.
     pub(in crate::commands) fn kubeconfig(&mut self, path: &Path) {
         self.kubeconfig = Some(path.to_owned());
     }
 
-    /// Starts the log of an embedded scheduler and of the program around.
+    /// Starts the log of an embedded scheduler and of the program around it.
     pub(in crate::commands) fn log(&mut self, v: u8, format: LogFormat) {
         (self.v, self.logging_format) = (v.into(), format);
         super::log::start(self);
     }
 
-    /// What is to be told of flags and feature gates that do nothing.
+    /// Returns warnings about flags and feature gates without effect.
     pub(super) fn warnings(&self, parsed: &gates::ParsedGates) -> Vec<String> {
         let mut warnings: Vec<_> = self.inert.warnings().collect();
         if self.config.is_some() && (self.kube_api_qps.is_some() || self.kube_api_burst.is_some()) {
             warnings.push(
-                "--kube-api-qps and --kube-api-burst have no effect with --config, as in kube-scheduler: write clientConnection there"
+                "--kube-api-qps and --kube-api-burst have no effect with --config, as in kube-scheduler: set clientConnection in the file"
                     .to_owned(),
             );
         }
@@ -281,14 +281,15 @@ impl Options {
         }
         if !parsed.ignored.is_empty() {
             warnings.push(format!(
-                "--feature-gates: {} do nothing here: they concern other components, or how a scheduler works and not what it decides",
+                "--feature-gates: {} have no effect here: they concern other components, or the implementation and not the decisions",
                 parsed.ignored.join(", ")
             ));
         }
         warnings
     }
 
-    /// The limits of flags, which count without a configuration file. Whether there are any.
+    /// Applies the rate limits of flags, which count only without a configuration file. Returns `true` if
+    /// there are any.
     pub(super) fn override_limits(&self, connection: &mut ClientConnection) -> bool {
         if self.config.is_some() {
             return false;
@@ -298,13 +299,13 @@ impl Options {
         self.kube_api_qps.is_some() || self.kube_api_burst.is_some()
     }
 
-    /// The feature gates.
+    /// Parses the feature gates.
     pub(super) fn gates(&self) -> Result<gates::ParsedGates> {
         let settings = self.feature_gates.iter().map(String::as_str);
         Gates::parse(settings).map_err(|wrong| anyhow!("--feature-gates: {wrong}"))
     }
 
-    /// Flags that were given override the file.
+    /// Overrides the leader election of the file by the given flags.
     pub(super) fn override_leader_election(&self, election: &mut LeaderElection) -> Result<()> {
         if self.leader_elect_resource_lock.as_ref().is_some_and(|lock| lock != "leases") {
             bail!("--leader-elect-resource-lock: only \"leases\" is supported");
@@ -327,7 +328,7 @@ impl Options {
         Ok(())
     }
 
-    /// The certificate to show.
+    /// Returns the serving certificate.
     pub(super) fn certificate(&self) -> Result<ServingCertificate> {
         match (&self.tls_cert_file, &self.tls_private_key_file) {
             (None, None) => {
@@ -347,18 +348,18 @@ impl Options {
             (Some(certificate), Some(key)) => {
                 Ok(ServingCertificate::Files { certificate: certificate.clone(), key: key.clone() })
             }
-            _ => bail!("--tls-cert-file and --tls-private-key-file go together"),
+            _ => bail!("--tls-cert-file and --tls-private-key-file must be given together"),
         }
     }
 
-    /// Where traces go, if anywhere.
+    /// Returns the exporter of traces, which is off without an endpoint.
     pub(super) fn traces(&self, instance: &str, io: &Handle) -> Result<Traces> {
         let Some(endpoint) = &self.tracing_endpoint else { return Ok(Traces::off()) };
         let share = self.tracing_sampling_rate_per_million;
         Traces::start(endpoint, share, instance, io.clone()).context("--tracing-endpoint")
     }
 
-    /// Whether the cluster is asked who vouches for clients.
+    /// Returns how the certificate authorities of clients are looked up.
     pub(super) fn lookup(&self) -> Lookup {
         match (self.authentication_skip_lookup, self.authentication_tolerate_lookup_failure) {
             (true, _) => Lookup::Skip,
@@ -367,22 +368,24 @@ impl Options {
         }
     }
 
-    /// The oldest TLS. Nothing older than 1.2 is spoken.
+    /// Returns the minimum TLS version, at least 1.2.
     pub(super) fn tls_min(&self) -> Result<TlsMin> {
         match &*self.tls_min_version {
             "VersionTLS10" | "VersionTLS11" | "VersionTLS12" | "" => Ok(TlsMin::V1_2),
             "VersionTLS13" => Ok(TlsMin::V1_3),
-            other => bail!("--tls-min-version: {other:?} is not VersionTLS12 or VersionTLS13"),
+            other => {
+                bail!("--tls-min-version: found {other:?}, expected VersionTLS12 or VersionTLS13")
+            }
         }
     }
 
-    /// Cipher suites and key exchanges.
+    /// Returns the cipher suites and key exchanges.
     pub(super) fn ciphers(&self) -> Result<Ciphers> {
-        let (ciphers, unspoken) =
+        let (ciphers, unsupported) =
             Ciphers::choose(&self.tls_cipher_suites, &self.tls_curve_preferences)
                 .context("--tls-cipher-suites, --tls-curve-preferences")?;
-        if !unspoken.is_empty() {
-            tracing::warn!("--tls-cipher-suites: {} are not spoken", unspoken.join(", "));
+        if !unsupported.is_empty() {
+            tracing::warn!("--tls-cipher-suites: {} are not supported", unsupported.join(", "));
         }
         Ok(ciphers)
     }

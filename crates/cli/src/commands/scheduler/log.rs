@@ -1,4 +1,4 @@
-//! The log: our own lines in full, those of libraries only when they matter.
+//! The log: levels of our own crates and of libraries.
 
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;

@@ -1,4 +1,4 @@
-//! What the I/O thread does: connect, serve health, elect, schedule, hand over.
+//! The I/O thread: connects, serves health, elects a leader, schedules, hands over.
 //!
 //! ```text
 //! signals ──► health port ──► API server answers ──► lists ──► lease ──► decisions ──► hand over
@@ -22,48 +22,48 @@ use tokio_util::sync::CancellationToken;
 
 use super::flags::Lookup;
 use super::signals::Signals;
-use super::{Embedding, Plan, host_name};
+use super::{Embedding, IoConfig, host_name};
 
-/// How long the leader may take to list nodes and pods anew and to begin to decide. A list of 150,000
-/// pods takes seconds; after this time the API server does not give this replica one.
-const BEGIN_MAX: Duration = Duration::from_mins(2);
+/// Time-out for a new leader to list nodes and pods. A list of 150,000 pods takes seconds; after this time
+/// the API server is considered unable to serve this replica.
+const LEADER_START_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// How long the engine may take to hear that it is to end.
-const STOP_MAX: Duration = Duration::from_secs(1);
+/// Time-out for the engine thread to accept the stop request.
+const ENGINE_STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Connects, elects, schedules and serves until asked to stop.
-pub(super) async fn serve(side: ClusterSide, plan: Plan) -> Result<()> {
-    let program = plan.embedding.as_ref().map(|embedding| embedding.stop.clone());
+pub(super) async fn serve(side: ClusterSide, io_config: IoConfig) -> Result<()> {
+    let program = io_config.embedding.as_ref().map(|embedding| embedding.stop.clone());
     let mut signals = Signals::catch(program)?;
-    let config = connect::load_config(&plan.target).await?;
-    let election = &plan.configuration.leader_election;
+    let config = connect::load_config(&io_config.target).await?;
+    let election = &io_config.configuration.leader_election;
     let elector = election.leader_elect.then(|| elector(&config, election)).transpose()?;
     let fence = elector.as_ref().map_or_else(Fence::always, Elector::fence);
     // Health is served during the wait for the API server: a failing probe would end the process.
-    let [authentication, authorization] = &plan.reviewers;
+    let [authentication, authorization] = &io_config.reviewers;
     let reviewers = [
         connect::client(&connect::load_config(authentication).await?)?,
         connect::client(&connect::load_config(authorization).await?)?,
     ];
-    let server = Server::bind(serving(&plan, &config, &side, &fence, reviewers)?)?;
+    let server = Server::bind(serving(&io_config, &config, &side, &fence, reviewers)?)?;
     let authorities = server.as_ref().and_then(Server::authorities);
     let stopping = CancellationToken::new();
     let server = server.map(|server| tokio::spawn(server.run(stopping.clone().cancelled_owned())));
 
-    let ended = schedule(side, &plan, &config, authorities, elector, &mut signals).await;
+    let ended = schedule(side, &io_config, &config, authorities, elector, &mut signals).await;
     tracing::info!("stopping");
     stopping.cancel();
     if let Some(server) = server {
         server.await.map_err(|_| anyhow!("the HTTPS server died"))?;
     }
-    plan.traces.shut_down().await;
+    io_config.traces.shut_down().await;
     ended
 }
 
 /// Waits for the API server, elects and schedules until asked to stop, and hands over.
 async fn schedule(
     side: ClusterSide,
-    plan: &Plan,
+    io_config: &IoConfig,
     config: &kube::Config,
     authorities: Option<Authorities>,
     elector: Option<Elector>,
@@ -71,16 +71,16 @@ async fn schedule(
 ) -> Result<()> {
     tokio::select! {
         () = signals.stop(None) => return Ok(()),
-        ready = api_server(plan, config, authorities) => ready?,
+        ready = api_server(io_config, config, authorities) => ready?,
     }
     let scheduler = Scheduler::start(
         side,
         config,
         elector.as_ref().map_or_else(Fence::always, Elector::fence),
-        &plan.throttle,
-        &plan.configuration,
+        &io_config.throttle,
+        &io_config.configuration,
         host_name(),
-        plan.annotate_latency,
+        io_config.annotate_latency,
     )?;
     let mut election = None;
     let ended = tokio::select! {
@@ -89,11 +89,11 @@ async fn schedule(
         stuck = scheduler.status.liveness.watch() => {
             Err(anyhow!("{stuck}; another replica may lead now"))
         }
-        error = lead(&scheduler, elector, &plan.metrics, &mut election) => Err(error),
-        () = announce(plan.embedding.as_ref(), &scheduler) => Ok(()),
+        error = lead(&scheduler, elector, &io_config.metrics, &mut election) => Err(error),
+        () = announce(io_config.embedding.as_ref(), &scheduler) => Ok(()),
     };
     match election {
-        // Another replica may lead already: nothing more is sent, so there is nothing to wait for.
+        // Another replica may lead already, so the fence is closed and no write is in flight.
         Some(election) if election.is_lost() => {}
         election => {
             scheduler.stop_writing().await;
@@ -102,11 +102,11 @@ async fn schedule(
             }
         }
     }
-    let _ = timeout(STOP_MAX, scheduler.stop()).await;
+    let _ = timeout(ENGINE_STOP_TIMEOUT, scheduler.stop()).await;
     ended
 }
 
-/// Notifies the program that an embedded scheduler is part of when it is at work. Does not return.
+/// Notifies the program around an embedded scheduler once it is ready. Does not return.
 async fn announce(embedding: Option<&Embedding>, scheduler: &Scheduler) {
     match embedding {
         Some(embedding) => embedding.announce(scheduler).await,
@@ -114,9 +114,9 @@ async fn announce(embedding: Option<&Embedding>, scheduler: &Scheduler) {
     }
 }
 
-/// Waits for the API server, and asks whether this process has the rights that it needs.
+/// Waits for the API server and checks the permissions of this process.
 async fn api_server(
-    plan: &Plan,
+    io_config: &IoConfig,
     config: &kube::Config,
     authorities: Option<Authorities>,
 ) -> Result<()> {
@@ -128,16 +128,16 @@ async fn api_server(
         };
     let version = wait_until_reachable(config).await.map_err(|error| explain(error.into()))?;
     tracing::info!("connected to {}, Kubernetes {version}", config.cluster_url);
-    // A connection of its own, which ends with this check: later it would break unnoticed.
+    // A separate connection, closed after the check, since an idle one could break unnoticed.
     check_rights(&connect::client(config)?).await.map_err(|error| explain(error.into()))?;
     let Some(authorities) = authorities else { return Ok(()) };
     if let Err(error) = authorities.look_up().await {
-        let error =
-            anyhow::Error::new(error).context("cannot look up who vouches for client certificates");
-        if plan.lookup == Lookup::Must {
+        let error = anyhow::Error::new(error)
+            .context("cannot look up the certificate authorities of clients in the cluster");
+        if io_config.lookup == Lookup::Must {
             return Err(error.context("--authentication-tolerate-lookup-failure=false"));
         }
-        tracing::warn!("{error:#}; until that works, they count as no identity");
+        tracing::warn!("{error:#}; client certificates are not accepted until a retry succeeds");
     }
     Ok(())
 }
@@ -152,7 +152,7 @@ fn elector(config: &kube::Config, election: &config::LeaderElection) -> Result<E
     Ok(Elector::new(connect::client(config)?, settings)?)
 }
 
-/// A candidate at work.
+/// A running election.
 struct Election {
     roles: watch::Receiver<Role>,
     stop: CancellationToken,
@@ -167,7 +167,7 @@ impl Election {
         Self { roles, stop, task }
     }
 
-    /// The next role; `None` when the election died.
+    /// Returns the next role; `None` if the election task ended.
     async fn next(&mut self) -> Option<Role> {
         self.roles.changed().await.ok()?;
         Some(*self.roles.borrow_and_update())
@@ -177,15 +177,15 @@ impl Election {
         *self.roles.borrow() == Role::Lost
     }
 
-    /// Ends it, and gives the lease back if it is held.
+    /// Stops the election and releases the lease if it is held.
     async fn give_back(self) {
         self.stop.cancel();
         let _ = self.task.await;
     }
 }
 
-/// Decides while this process leads; the reason why it does not any more. Losing the lease ends the
-/// process: only a new start is sure to know nothing that another leader made untrue.
+/// Lets the engine decide while this process leads. Returns the error that ends the process: after a lost
+/// lease, only a restart guarantees that no state is outdated by another leader.
 async fn lead(
     scheduler: &Scheduler,
     elector: Option<Elector>,
@@ -197,7 +197,7 @@ async fn lead(
         scheduler.lead(true).await;
         return std::future::pending().await;
     };
-    // A replica that lacks a kind could hold the lease and decide nothing.
+    // A replica that cannot list a kind would hold the lease without deciding.
     scheduler.synced().await;
     let election = election.insert(Election::start(elector));
     loop {
@@ -205,13 +205,13 @@ async fn lead(
         let begins = *election.roles.borrow() == Role::Leading && !leading;
         let role = tokio::select! {
             role = election.next() => role,
-            () = sleep(BEGIN_MAX), if begins => {
+            () = sleep(LEADER_START_TIMEOUT), if begins => {
                 if scheduler.status.leading.load(Ordering::Acquire) {
                     continue;
                 }
                 return anyhow!(
                     "nodes and pods could not be listed within {} s; another replica may lead now",
-                    BEGIN_MAX.as_secs()
+                    LEADER_START_TIMEOUT.as_secs()
                 );
             }
         };
@@ -225,7 +225,7 @@ async fn lead(
 }
 
 fn serving(
-    plan: &Plan,
+    io_config: &IoConfig,
     config: &kube::Config,
     side: &ClusterSide,
     fence: &Fence,
@@ -234,7 +234,7 @@ fn serving(
     let watches = side.watches();
     let synced = HealthCheck::new("sched-handler-sync", move || match watches.missing() {
         missing if missing.is_empty() => Ok(()),
-        missing => Err(format!("not seen completely yet: {}", missing.join(", "))),
+        missing => Err(format!("not synced yet: {}", missing.join(", "))),
     });
     let (fence, status) = (fence.clone(), side.status());
     let elected = HealthCheck::new("leaderElection", move || {
@@ -250,27 +250,27 @@ fn serving(
         connect::client_certificate_problem(&credentials, SystemTime::now()).map_or(Ok(()), Err)
     });
     let configuration: serde_json::Value =
-        serde_saphyr::from_str(&config::write(&plan.configuration))
+        serde_saphyr::from_str(&config::write(&io_config.configuration))
             .context("the configuration cannot be shown")?;
-    // Skipped, those of the cluster do not count.
-    let cluster =
-        (plan.lookup != Lookup::Skip).then(|| ClusterAuthentication::new(authentication.clone()));
+    // With --authentication-skip-lookup, the cluster's authorities are not used.
+    let cluster = (io_config.lookup != Lookup::Skip)
+        .then(|| ClusterAuthentication::new(authentication.clone()));
     Ok(ServingOptions {
         cluster,
-        address: plan.address,
-        certificate: plan.certificate.clone(),
-        client_ca: plan.client_ca.clone(),
-        shares_port: plan.shares_port,
-        http2: plan.http2,
-        tls_min: plan.tls_min,
-        ciphers: plan.ciphers.clone(),
+        address: io_config.address,
+        certificate: io_config.certificate.clone(),
+        client_ca: io_config.client_ca.clone(),
+        shares_port: io_config.shares_port,
+        http2: io_config.http2,
+        tls_min: io_config.tls_min,
+        ciphers: io_config.ciphers.clone(),
         access_client: Some(authorization),
-        always_allowed: plan.always_allowed.clone(),
+        always_allowed: io_config.always_allowed.clone(),
         configuration,
         resources: Some(side.resources()),
         health: vec![HealthCheck::ping(), elected.clone()],
         live: vec![HealthCheck::ping(), engine],
         ready: vec![HealthCheck::ping(), elected, synced, credentials],
-        ..ServingOptions::new(authentication, plan.metrics.clone())
+        ..ServingOptions::new(authentication, io_config.metrics.clone())
     })
 }

@@ -1,12 +1,12 @@
-//! Signals of the process.
+//! Signal handling of `jindou scheduler`.
 
 use anyhow::{Context as _, Result};
 use runtime::scheduler::Scheduler;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// Signals that are caught from the moment this is made: the first process of a container is not
-/// ended by a signal that it does not handle. An embedded scheduler is ended by its program instead.
+/// Signals, caught from construction on: the first process of a container ignores signals that it does not
+/// handle. An embedded scheduler is stopped by its program instead.
 pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -26,7 +26,7 @@ impl Signals {
         })
     }
 
-    /// Returns when the process is asked to stop. SIGUSR2 asks a scheduler for an audit.
+    /// Returns on SIGTERM or SIGINT. SIGUSR2 starts an audit.
     pub(super) async fn stop(&mut self, scheduler: Option<&Scheduler>) {
         let program = self.program.clone();
         let embedded = program.is_some();

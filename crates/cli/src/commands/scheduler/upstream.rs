@@ -1,7 +1,7 @@
-//! The flags of kube-scheduler v1.36: which of them act here, and the parser of all others.
+//! The flags of kube-scheduler v1.36: their effects, and the parser of those without effect.
 //!
-//! Flags that act are declared in `flags.rs`, with the names of this table. All others are declared
-//! by it, so that whatever starts kube-scheduler also starts this scheduler.
+//! Flags with an effect are declared in `flags.rs`, under the names of this table. All others are declared
+//! here, so that any command line of kube-scheduler starts this scheduler, too.
 
 mod page;
 mod table;
@@ -18,18 +18,18 @@ use super::flags::{Alone, Span, Version};
 pub use page::reference_page;
 pub use table::FLAGS;
 
-/// The version of Kubernetes whose flags and decisions these are.
+/// The version of Kubernetes whose flags and decisions are reproduced.
 pub const KUBERNETES_VERSION: &str = "v1.36.4";
 
-/// The parser of all flags.
+/// Returns the parser of all flags.
 fn command() -> Command {
     Alone::command()
 }
 
-/// What `--version` prints, if it was asked for.
-pub(super) fn version(asked: &Version) -> Option<String> {
+/// Returns the output of `--version`; `None` if the flag is not set.
+pub(super) fn version(requested: &Version) -> Option<String> {
     let own = env!("CARGO_PKG_VERSION");
-    match asked {
+    match requested {
         Version::No | Version::Other(_) => None,
         Version::Line => Some(format!("Kubernetes {KUBERNETES_VERSION} (Jindou {own})\n")),
         Version::Raw => Some(format!(
@@ -43,22 +43,22 @@ pub(super) fn version(asked: &Version) -> Option<String> {
 pub struct Flag {
     /// Its name, without dashes.
     pub name: &'static str,
-    /// What it takes.
+    /// Type of its value.
     pub value: Value,
-    /// What it does here.
+    /// Its effect here.
     pub effect: Effect,
-    /// Why it does nothing or is refused, or in what it differs from kube-scheduler; may be empty.
+    /// Reason why it has no effect or is refused, or difference from kube-scheduler; may be empty.
     pub note: &'static str,
 }
 
-/// What a flag takes.
+/// Type of a flag's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// A truth value; none is `true`.
+    /// A boolean; no value means `true`.
     Bool,
     /// Any text.
     Text,
-    /// Texts with commas between them; may be given several times.
+    /// Comma-separated texts; repeatable.
     List,
     /// A whole number.
     Integer,
@@ -68,19 +68,19 @@ pub enum Value {
     Duration,
 }
 
-/// What a flag does here.
+/// Effect of a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// What it does in kube-scheduler.
+    /// The same as in kube-scheduler.
     Acts,
-    /// Nothing, and a warning says so unless the value is one of these, which hold anyway.
+    /// None. A warning is logged unless the value is one of these, which apply anyway.
     Nothing(&'static [&'static str]),
-    /// Nothing, and values other than these are refused, since they would change decisions.
+    /// None. Values other than these are refused, since they would change decisions.
     Only(&'static [&'static str]),
 }
 
 impl Flag {
-    /// As an argument of the command line; `None` if it is declared where it acts.
+    /// Returns the argument of the command line; `None` if `flags.rs` declares it.
     fn argument(&self) -> Option<Arg> {
         if self.effect == Effect::Acts {
             return None;
@@ -98,11 +98,11 @@ impl Flag {
         })
     }
 
-    /// Checks a value and returns it as it was written.
+    /// Returns a parser that validates a value and leaves it unchanged.
     fn parser(&self) -> ValueParser {
         let Self { value, effect, note, .. } = *self;
         let check = move |text: String| {
-            let is_good = match value {
+            let is_valid = match value {
                 Value::Bool => parse_bool(&text).is_some(),
                 Value::Text | Value::List => true,
                 Value::Integer => text.parse::<i64>().is_ok(),
@@ -110,11 +110,11 @@ impl Flag {
                 Value::Duration => text.parse::<Span>().is_ok(),
             };
             match effect {
-                _ if !is_good => Err(format!("this flag takes {}", value.shown())),
+                _ if !is_valid => Err(format!("this flag takes {}", value.shown())),
                 Effect::Only(values)
                     if !text.split(',').all(|one| values.contains(&one.trim())) =>
                 {
-                    Err(format!("{note}; leave the flag out"))
+                    Err(format!("{note}; omit the flag"))
                 }
                 _ => Ok(text),
             }
@@ -129,12 +129,12 @@ impl Flag {
 }
 
 impl Value {
-    /// What it is, for people.
+    /// Returns a description for help and errors.
     pub fn shown(self) -> &'static str {
         match self {
             Self::Bool => "true or false",
             Self::Text => "a text",
-            Self::List => "a list with commas",
+            Self::List => "a comma-separated list",
             Self::Integer => "a whole number",
             Self::Number => "a number",
             Self::Duration => "a duration such as 30s",
@@ -142,7 +142,7 @@ impl Value {
     }
 }
 
-/// Flags that were given and do nothing here, with their values.
+/// The given flags without effect, with their values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Inert(Vec<(&'static Flag, String)>);
 
@@ -155,13 +155,13 @@ impl PartialEq for Flag {
 impl Eq for Flag {}
 
 impl Inert {
-    /// What is to be told of them, a line each.
+    /// Returns a warning for each flag, unless its value applies anyway.
     pub(super) fn warnings(&self) -> impl Iterator<Item = String> {
-        let told = self.0.iter().filter(|(flag, value)| match flag.effect {
+        let ineffective = self.0.iter().filter(|(flag, value)| match flag.effect {
             Effect::Nothing(quiet) => !quiet.contains(&value.as_str()),
             Effect::Acts | Effect::Only(_) => false,
         });
-        told.map(|(flag, value)| {
+        ineffective.map(|(flag, value)| {
             format!("--{}={value} has no effect here: {}", flag.name, flag.note)
         })
     }

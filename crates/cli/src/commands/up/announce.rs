@@ -1,4 +1,4 @@
-//! What `jindou up` says about its cluster.
+//! Output of `jindou up` about its cluster.
 
 use std::borrow::Cow;
 use std::io::{IsTerminal as _, Write as _};
@@ -12,23 +12,23 @@ use serde::Serialize;
 
 use crate::output::{Format, STRONG, painted, printable, say};
 
-/// How often the status line is written.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Interval of the status line.
+const STATUS_INTERVAL: Duration = Duration::from_millis(500);
 
-/// What programs need to know of a cluster.
+/// Address and properties of a cluster, for people and programs.
 #[derive(Serialize)]
 pub(super) struct About {
     /// URL of the API server.
     address: String,
-    /// Absolute path of the file.
+    /// Absolute path of the kubeconfig.
     #[serde(serialize_with = "lossy")]
     pub(super) kubeconfig: PathBuf,
     nodes: usize,
-    /// Whether a scheduler is at work.
+    /// `true` if Jindou schedules the pods.
     scheduler: bool,
 }
 
-/// Other forms than text cannot hold paths that are no UTF-8.
+/// Serialises a path; bytes that are not UTF-8 are replaced.
 fn lossy<S: serde::Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
     to.collect_str(&path.display())
 }
@@ -43,7 +43,7 @@ impl About {
         }
     }
 
-    /// Prints it: that the cluster is ready, where it is, and how it is reached.
+    /// Prints that the cluster is ready and how to reach it.
     pub(super) fn say(&self, format: Format) -> Result<()> {
         match format {
             Format::Json => say(&(serde_json::to_string(self)? + "\n")),
@@ -55,20 +55,20 @@ impl About {
         }
     }
 
-    /// The command that makes the cluster the one of a shell.
+    /// Returns the shell command that selects the cluster.
     fn export(&self) -> String {
         format!("export KUBECONFIG={}", quoted(&self.kubeconfig))
     }
 
     fn welcome(&self) -> String {
-        let title = painted(STRONG, "A cluster is up");
+        let title = painted(STRONG, "The cluster is ready");
         let schedules = if self.scheduler {
-            "and Jindou schedules"
+            "scheduled by Jindou"
         } else {
-            "and no scheduler: pods stay pending until you start one"
+            "no scheduler: pods stay pending until you start one"
         };
         format!(
-            "{title} at {}: {} simulated nodes, {schedules}.\n\n  {}\n\nThen try, in another terminal:\n\n  kubectl get nodes\n  kubectl create deployment web --image=nginx --replicas=300 && kubectl get pods -o wide --watch\n  kubectl drain node-0 --ignore-daemonsets && kubectl get events\n\nCtrl-C ends it, and everything in it is gone.\n",
+            "{title} at {}: {} simulated nodes, {schedules}.\n\n  {}\n\nThen try, in another terminal:\n\n  kubectl get nodes\n  kubectl create deployment web --image=nginx --replicas=300 && kubectl get pods -o wide --watch\n  kubectl drain node-0 --ignore-daemonsets && kubectl get events\n\nCtrl-C stops the cluster and discards its objects.\n",
             self.address,
             self.nodes,
             painted(STRONG, &self.export()),
@@ -76,14 +76,14 @@ impl About {
     }
 }
 
-/// A path as a shell reads it.
+/// Returns a path quoted for a shell.
 fn quoted(path: &Path) -> String {
     let shown = path.display().to_string();
     let shown = printable(&shown);
     shlex::try_quote(&shown).map_or_else(|_| shown.to_string(), Cow::into_owned)
 }
 
-/// Writes the numbers of nodes and pods to a terminal on one line whenever they change, for ever.
+/// Shows the numbers of nodes and pods on a status line of the terminal. Does not return.
 pub(super) async fn status(cluster: &Cluster) {
     if !std::io::stderr().is_terminal() {
         return std::future::pending().await;
@@ -91,7 +91,7 @@ pub(super) async fn status(cluster: &Cluster) {
     let (pods, nodes) = (cluster.resource("", "pods"), cluster.resource("", "nodes"));
     let mut last = String::new();
     loop {
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(STATUS_INTERVAL).await;
         let all = pods.objects.list("").objects;
         let of = |phase| all.iter().filter(|pod| pod.field_named("status.phase") == phase).count();
         let line = format!(
@@ -103,14 +103,14 @@ pub(super) async fn status(cluster: &Cluster) {
         );
         if line != last {
             let mut out = std::io::stderr().lock();
-            // A terminal that is gone shows nothing any more.
+            // Errors of a closed terminal are ignored.
             let _ = write!(out, "\r\u{1b}[K{line}").and_then(|()| out.flush());
             last = line;
         }
     }
 }
 
-/// Ends the status line, so that what follows has a line of its own.
+/// Ends the status line with a line break.
 pub(super) fn end_of_status() {
     if std::io::stderr().is_terminal() {
         let _ = writeln!(std::io::stderr());

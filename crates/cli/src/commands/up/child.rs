@@ -16,15 +16,15 @@ use tokio_util::sync::CancellationToken;
 use super::signals::Signals;
 use crate::output::complain;
 
-/// How long the command may take to end when the cluster ends before it.
-const END_TIME: Duration = Duration::from_secs(10);
+/// Time-out for the command to exit after SIGTERM, when the cluster ends first.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Exit codes of shells for commands that cannot be run.
 const CANNOT_EXECUTE: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
 /// Runs a command with the standard streams of this process, forwards signals to it, and returns its
-/// exit code. When the cluster ends first, the command is ended, too.
+/// exit code. If the cluster ends first, the command is terminated.
 pub(super) async fn run(
     program: &OsStr,
     arguments: &[OsString],
@@ -42,13 +42,13 @@ pub(super) async fn run(
             return Ok(code.into());
         }
     };
-    // The kernel sends what is typed at a terminal to the command as well.
-    let typed = std::io::stdin().is_terminal() || std::io::stderr().is_terminal();
+    // On a terminal, the kernel sends Ctrl-C to the command as well.
+    let on_terminal = std::io::stdin().is_terminal() || std::io::stderr().is_terminal();
     loop {
         tokio::select! {
             status = child.wait() => return Ok(code(status.context("cannot wait for the command")?)),
             signal = signals.next() => {
-                if !(typed && signal == Signal::INT) {
+                if !(on_terminal && signal == Signal::INT) {
                     send(&child, signal);
                 }
             }
@@ -56,17 +56,20 @@ pub(super) async fn run(
         }
     }
     send(&child, Signal::TERM);
-    if timeout(END_TIME, child.wait()).await.is_err() {
-        complain(&format!("the command did not end within {} s and is killed", END_TIME.as_secs()));
+    if timeout(EXIT_TIMEOUT, child.wait()).await.is_err() {
+        complain(&format!(
+            "the command did not exit within {} s of SIGTERM and is killed",
+            EXIT_TIMEOUT.as_secs()
+        ));
         child.kill().await.context("cannot kill the command")?;
     }
     Ok(ExitCode::FAILURE)
 }
 
-/// Sends a signal to a child that was not waited for, so the number is still its own.
+/// Sends a signal to a child that was not waited for, so that its process id was not reused.
 fn send(child: &Child, signal: Signal) {
     if let Some(pid) = child.id().and_then(|id| Pid::from_raw(id.cast_signed())) {
-        // A child that has just ended needs no signal.
+        // Fails only if the child has just exited.
         let _ = kill_process(pid, signal);
     }
 }

@@ -1,4 +1,4 @@
-//! Files that say what the cluster of `jindou up` begins with.
+//! Files with the initial objects of the cluster of `jindou up`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,23 +11,23 @@ use serde_json::Value;
 use super::Options;
 use crate::output::complain;
 
-/// How names of files end that are read from a folder.
-const ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
+/// Extensions of the files that are read from a directory.
+const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 
-/// Takes the snapshot into the cluster. Returns the nodes of the groups.
+/// Imports the snapshot into the cluster. Returns the nodes of the groups.
 pub(super) fn fill(cluster: &Cluster, options: &Options) -> Result<Vec<Value>> {
     if let Some(path) = &options.snapshot {
         let imported = import::snapshot(cluster, &read(path)?)
             .with_context(|| format!("--snapshot {}", path.display()))?;
         if !imported.unknown.is_empty() {
             complain(&format!(
-                "left out of the snapshot, since these kinds are not served here: {}",
+                "note: objects of these kinds are skipped, since the embedded API server does not serve them: {}",
                 imported.unknown.join(", ")
             ));
         }
         if imported.without_owner > 0 {
             complain(&format!(
-                "objects of the snapshot whose owners are not in it: {}; they stay, and nothing replaces them",
+                "note: {} objects of the snapshot have owners that are not in it; no controller replaces them once deleted",
                 imported.without_owner
             ));
         }
@@ -39,7 +39,7 @@ pub(super) fn fill(cluster: &Cluster, options: &Options) -> Result<Vec<Value>> {
     }
 }
 
-/// The objects of files and of the files in folders, in the order of the arguments and of names.
+/// Returns the objects of files and directories, in the order of the arguments and of file names.
 pub(super) fn manifests(paths: &[PathBuf]) -> Result<Vec<Manifest>> {
     let mut all = Vec::new();
     for path in paths {
@@ -58,15 +58,15 @@ pub(super) fn manifests(paths: &[PathBuf]) -> Result<Vec<Manifest>> {
 
 fn files_in(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
-    for entry in fs::read_dir(folder).context("cannot read the folder")? {
-        let path = entry.context("cannot read the folder")?.path();
+    for entry in fs::read_dir(folder).context("cannot read the directory")? {
+        let path = entry.context("cannot read the directory")?.path();
         let ending = path.extension().and_then(|ending| ending.to_str());
-        if ending.is_some_and(|ending| ENDINGS.contains(&ending)) && path.is_file() {
+        if ending.is_some_and(|ending| EXTENSIONS.contains(&ending)) && path.is_file() {
             files.push(path);
         }
     }
     if files.is_empty() {
-        bail!("the folder holds no files that end with .{}", ENDINGS.join(", ."));
+        bail!("the directory contains no .{} files", EXTENSIONS.join(", ."));
     }
     files.sort();
     Ok(files)

@@ -1,4 +1,4 @@
-//! The kubeconfig of `jindou up`: merged into the file, and taken out of it when the cluster ends.
+//! The kubeconfig of `jindou up`: merged into a file, and removed from it when the cluster ends.
 //!
 //! Entries of other clusters stay as they are. The file is replaced by a rename, so a reader sees the
 //! old or the new text and a failure leaves the old one. `FILE.lock` excludes other writers; kubectl
@@ -15,30 +15,31 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Map, Value, json};
 
-/// Sections of a kubeconfig with named entries, with the name of the content in an entry.
+/// Sections of a kubeconfig, with the key of the content in their entries.
 const SECTIONS: [(&str, &str); 3] =
     [("clusters", "cluster"), ("users", "user"), ("contexts", "context")];
 
-/// Symbolic links from the given path to the file, as the kernel limits them.
+/// Maximum length of a chain of symbolic links, as in the kernel.
 const LINKS_MAX: usize = 40;
 
-/// The largest file that is read. Kubeconfigs have some kilobytes.
+/// Maximum size of a file. Kubeconfigs have some kilobytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// How long another writer may hold the lock; it takes milliseconds.
-const LOCK_TIME: Duration = Duration::from_secs(5);
-const LOCK_RETRY_TIME: Duration = Duration::from_millis(20);
+/// Time-out for the lock file of another writer, who needs milliseconds.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
+/// Delay between attempts to create the lock file.
+const LOCK_RETRY_DELAY: Duration = Duration::from_millis(20);
 
-/// Entries in a kubeconfig that [`Merged::remove`] takes out again.
+/// Merged entries of a kubeconfig, until [`Merged::remove`].
 pub(super) struct Merged {
-    /// The file, behind symbolic links.
+    /// The file, with symbolic links resolved.
     file: PathBuf,
     /// The kubeconfig that was merged: one cluster, one user, one context.
     own: Value,
     /// The current context before the merge.
     context_before: String,
-    /// Whether the file was made by the merge.
-    made: bool,
+    /// `true` if the merge created the file.
+    created: bool,
 }
 
 impl Merged {
@@ -47,42 +48,42 @@ impl Merged {
     pub(super) fn new(path: &Path, kubeconfig: &str) -> Result<Self> {
         let own = parse(kubeconfig)?;
         let merge = || {
-            let file = behind_links(path)?;
+            let file = resolve_links(path)?;
             let _lock = Lock::take(&file)?;
             let before = read(&file)?;
-            let made = before.is_none();
+            let created = before.is_none();
             let mut config = before.unwrap_or_else(|| json!({}));
             let context_before = config["current-context"].as_str().unwrap_or_default().to_owned();
             merge(&mut config, &own);
             write(&file, &config)?;
-            anyhow::Ok((file, context_before, made))
+            anyhow::Ok((file, context_before, created))
         };
-        let (file, context_before, made) =
+        let (file, context_before, created) =
             merge().with_context(|| format!("cannot write the kubeconfig {}", path.display()))?;
-        Ok(Self { file, own, context_before, made })
+        Ok(Self { file, own, context_before, created })
     }
 
-    /// Takes the entries out of the file again, and makes the former context the current one unless
-    /// another was chosen meanwhile.
+    /// Removes the entries from the file, and restores the former current context unless another one was
+    /// selected meanwhile.
     pub(super) fn remove(&self) -> Result<()> {
         let remove = || {
             let _lock = Lock::take(&self.file)?;
             let Some(mut config) = read(&self.file)? else { return Ok(()) };
-            if !self.take_out(&mut config) {
+            if !self.remove_entries(&mut config) {
                 return Ok(());
             }
-            if self.made && is_empty(&config) {
+            if self.created && is_empty(&config) {
                 return fs::remove_file(&self.file).context("cannot remove it");
             }
             write(&self.file, &config)
         };
         let shown = self.file.display();
-        remove().with_context(|| format!("cannot take the cluster out of the kubeconfig {shown}"))
+        remove().with_context(|| format!("cannot remove the cluster from the kubeconfig {shown}"))
     }
 
-    /// Whether anything of ours was in it. A later cluster on the same port has the same names, but
-    /// another certificate authority and another token.
-    fn take_out(&self, config: &mut Value) -> bool {
+    /// Removes our entries. Returns `false` if there were none: a later cluster on the same port has the same
+    /// names, but another certificate authority and token.
+    fn remove_entries(&self, config: &mut Value) -> bool {
         let mut found = false;
         for (section, content) in &SECTIONS[..2] {
             let own = &self.own[section][0];
@@ -119,7 +120,7 @@ fn retain(config: &mut Value, section: &str, keep: impl FnMut(&Value) -> bool) {
     }
 }
 
-/// Whether a kubeconfig names no cluster, user or context.
+/// Returns `true` if a kubeconfig has no cluster, user or context.
 fn is_empty(config: &Value) -> bool {
     SECTIONS.iter().all(|(section, _)| config[section].as_array().is_none_or(Vec::is_empty))
 }
@@ -146,35 +147,35 @@ fn merge(config: &mut Value, own: &Value) {
     config["current-context"] = own["current-context"].clone();
 }
 
-/// The file that a path leads to. A link to a file that does not exist counts, too.
-fn behind_links(path: &Path) -> Result<PathBuf> {
+/// Resolves symbolic links, also to a file that does not exist yet.
+fn resolve_links(path: &Path) -> Result<PathBuf> {
     let mut file = std::path::absolute(path)?;
     for _ in 0..LINKS_MAX {
         let Ok(next) = fs::read_link(&file) else { return Ok(file) };
         // An absolute target replaces the whole path.
         file = file.parent().unwrap_or(Path::new("/")).join(next);
     }
-    bail!("more than {LINKS_MAX} symbolic links follow one another")
+    bail!("more than {LINKS_MAX} symbolic links in a row")
 }
 
-/// The kubeconfig in a file, if there is a file.
+/// Reads the kubeconfig in a file; `None` if the file does not exist.
 fn read(file: &Path) -> Result<Option<Value>> {
     let about = match fs::metadata(file) {
         Ok(about) => about,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error).context("cannot look at it"),
+        Err(error) => return Err(error).context("cannot read its metadata"),
     };
     if !about.is_file() {
-        bail!("it is no regular file");
+        bail!("not a regular file");
     }
     if about.len() > FILE_BYTES_MAX {
-        bail!("it has {} bytes; at most {FILE_BYTES_MAX} are read", about.len());
+        bail!("it has {} bytes; the maximum is {FILE_BYTES_MAX}", about.len());
     }
-    let text = fs::read_to_string(file).context("cannot read what it holds")?;
-    parse(&text).map(Some).context("what it holds is no kubeconfig, so nothing was changed")
+    let text = fs::read_to_string(file).context("cannot read it")?;
+    parse(&text).map(Some).context("not a kubeconfig; the file was not changed")
 }
 
-/// Reads a kubeconfig, and checks it as far as its entries are looked at.
+/// Parses a kubeconfig and validates the fields that are used here.
 fn parse(text: &str) -> Result<Value> {
     if text.trim().is_empty() {
         return Ok(json!({}));
@@ -184,51 +185,51 @@ fn parse(text: &str) -> Result<Value> {
     let config = match config {
         Value::Null => Value::Object(Map::new()),
         Value::Object(_) => config,
-        _ => bail!("a map with `clusters`, `users` and `contexts` is needed"),
+        _ => bail!("expected a map with `clusters`, `users` and `contexts`"),
     };
     for (name, wanted) in [("apiVersion", "v1"), ("kind", "Config")] {
         let found = &config[name];
         if !found.is_null() && *found != wanted {
-            bail!("{name}: found {found}, {wanted:?} is needed");
+            bail!("{name}: found {found}, expected {wanted:?}");
         }
     }
     for (section, _) in SECTIONS {
         let entries = match &config[section] {
             Value::Null => continue,
             Value::Array(entries) => entries,
-            _ => bail!("{section}: a list is needed"),
+            _ => bail!("{section}: expected a list"),
         };
-        if let Some(place) = entries.iter().position(|entry| !entry["name"].is_string()) {
-            bail!("{section}[{place}].name: a text is needed");
+        if let Some(position) = entries.iter().position(|entry| !entry["name"].is_string()) {
+            bail!("{section}[{position}].name: expected a string");
         }
     }
     Ok(config)
 }
 
-/// Replaces a file by a new one that only its owner may read.
+/// Replaces a file atomically by one that only its owner may read.
 fn write(file: &Path, config: &Value) -> Result<()> {
     let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
     let text = serde_saphyr::to_string_with_options(config, options)?;
     if parse(&text).ok().as_ref() != Some(config) {
-        bail!("it holds a value that cannot be written back, so nothing was changed");
+        bail!("a value cannot be written back as YAML; the file was not changed");
     }
     let folder = file.parent().unwrap_or(Path::new("/"));
-    // Such files have mode 0600 from the start.
-    let mut new =
-        tempfile::NamedTempFile::new_in(folder).context("cannot make a file beside it")?;
+    // Temporary files are created with mode 0600.
+    let mut new = tempfile::NamedTempFile::new_in(folder)
+        .context("cannot create a temporary file in its directory")?;
     new.write_all(text.as_bytes())?;
     new.as_file().set_permissions(Permissions::from_mode(0o600))?;
     if let (Ok(old), Ok(own)) = (fs::metadata(file), new.as_file().metadata())
         && (old.uid(), old.gid()) != (own.uid(), own.gid())
     {
         fchown(new.as_file(), Some(old.uid()), Some(old.gid()))
-            .context("it belongs to another user, to whom the new file cannot be given")?;
+            .context("cannot keep its owner, who is another user")?;
     }
     new.as_file().sync_all()?;
     new.persist(file).map(drop).map_err(|error| error.error.into())
 }
 
-/// Excludes other programs that write a kubeconfig.
+/// Lock file that excludes other writers of a kubeconfig.
 struct Lock(PathBuf);
 
 impl Lock {
@@ -236,22 +237,22 @@ impl Lock {
         let mut name = file.file_name().map_or_else(OsString::new, ToOwned::to_owned);
         name.push(".lock");
         let lock = file.with_file_name(name);
-        let give_up = Instant::now() + LOCK_TIME;
+        let give_up = Instant::now() + LOCK_TIMEOUT;
         loop {
             match OpenOptions::new().write(true).create_new(true).open(&lock) {
                 Ok(_) => return Ok(Self(lock)),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                     if Instant::now() >= give_up {
                         bail!(
-                            "another program has held {} for {} s; remove it if none is running",
+                            "{} has existed for {} s; remove it if no other program is writing the kubeconfig",
                             lock.display(),
-                            LOCK_TIME.as_secs()
+                            LOCK_TIMEOUT.as_secs()
                         );
                     }
-                    sleep(LOCK_RETRY_TIME);
+                    sleep(LOCK_RETRY_DELAY);
                 }
                 Err(error) => {
-                    return Err(error).with_context(|| format!("cannot make {}", lock.display()));
+                    return Err(error).with_context(|| format!("cannot create {}", lock.display()));
                 }
             }
         }
@@ -260,7 +261,7 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // A lock file that cannot be removed is named in the error of the next writer.
+        // The error of the next writer names a lock file that could not be removed.
         let _ = fs::remove_file(&self.0);
     }
 }

@@ -1,4 +1,4 @@
-//! Signals that ask for the end.
+//! Signals that stop `jindou up`.
 
 use std::fs;
 use std::io;
@@ -6,16 +6,16 @@ use std::io;
 use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Listens for signals. What came before [`Signals::next`] is not lost.
+/// Signal streams. Signals before [`Signals::next`] are not lost.
 pub(super) struct Signals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
-    /// None when hangups are ignored, as `nohup` asks for.
+    /// `None` if SIGHUP is ignored, as under `nohup`.
     hangup: Option<tokio::signal::unix::Signal>,
 }
 
 impl Signals {
-    /// Takes the signals from now on; they do not end the process any more.
+    /// Catches the signals from now on, which then no longer end the process.
     pub(super) fn listen() -> io::Result<Self> {
         let hangup = !is_ignored(Signal::HUP);
         Ok(Self {
@@ -25,7 +25,7 @@ impl Signals {
         })
     }
 
-    /// Waits for the next one.
+    /// Waits for the next signal.
     pub(super) async fn next(&mut self) -> Signal {
         let hangup = async {
             match &mut self.hangup {
@@ -41,12 +41,12 @@ impl Signals {
     }
 }
 
-/// The exit code of a process that a signal ended, as shells have it.
+/// Returns the exit code that shells report for a process ended by a signal.
 pub(super) fn code(signal: Signal) -> u8 {
     u8::try_from(128 + signal.as_raw()).unwrap_or(1)
 }
 
-/// Whether a signal was ignored when this process started, by the mask that Linux shows.
+/// Returns `true` if a signal was ignored when this process started, by Linux's `SigIgn` mask.
 fn is_ignored(signal: Signal) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,10 +1,10 @@
-//! Amounts as Kubernetes writes them.
+//! Amounts in Kubernetes' notation.
 
-/// An amount of a resource, rounded down where a short form needs it.
+/// Returns an amount of a resource, rounded down to a binary unit if its exact form has none.
 pub(super) fn short(resource: &str, amount: i64) -> String {
     match kind(resource) {
         Kind::Cores => cores(amount),
-        Kind::Pieces => amount.to_string(),
+        Kind::Count => amount.to_string(),
         Kind::Bytes => {
             let exact = bytes(amount);
             let (mebi, kibi) = (amount >> 20, amount >> 10);
@@ -18,19 +18,19 @@ pub(super) fn short(resource: &str, amount: i64) -> String {
     }
 }
 
-/// An amount of a resource, exactly.
+/// Returns the exact amount of a resource.
 pub(super) fn exact(resource: &str, amount: i64) -> String {
     match kind(resource) {
         Kind::Cores => cores(amount),
         Kind::Bytes => bytes(amount),
-        Kind::Pieces => amount.to_string(),
+        Kind::Count => amount.to_string(),
     }
 }
 
 enum Kind {
     Cores,
     Bytes,
-    Pieces,
+    Count,
 }
 
 fn kind(resource: &str) -> Kind {
@@ -38,7 +38,7 @@ fn kind(resource: &str) -> Kind {
         "cpu" => Kind::Cores,
         "memory" | "ephemeral-storage" => Kind::Bytes,
         _ if resource.starts_with("hugepages-") => Kind::Bytes,
-        _ => Kind::Pieces,
+        _ => Kind::Count,
     }
 }
 
@@ -46,7 +46,7 @@ fn cores(milli: i64) -> String {
     if milli % 1000 == 0 { (milli / 1000).to_string() } else { format!("{milli}m") }
 }
 
-/// The shortest form that leaves no remainder.
+/// Returns the shortest exact form.
 fn bytes(amount: i64) -> String {
     const UNITS: [(&str, i64); 11] = [
         ("Ei", 1 << 60),

@@ -1,4 +1,4 @@
-//! Claims of the pod, and what would have to exist for them.
+//! Suggestions about the pod's volumes and claims.
 
 use std::collections::BTreeMap;
 
@@ -12,17 +12,17 @@ use super::question::{Question, clipped};
 const PLUGINS: [&str; 4] =
     ["VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone"];
 
-/// Volumes that are tried one by one; real pods have a handful.
-const TRIED: usize = 32;
+/// Maximum number of volumes that are tried; real pods have a handful.
+const VOLUMES_TRIED_MAX: usize = 32;
 
-/// What is missing for the claims of the pod, and which volumes keep it away from nodes.
+/// Returns suggestions about missing objects, and about volumes that reject nodes.
 pub(super) fn suggestions(question: &mut Question) -> (Vec<Suggestion>, Vec<Suggestion>) {
     let (mut missing, mut found) = (Vec::new(), Vec::new());
     if !question.is_blocked_by(&PLUGINS) {
         return (missing, found);
     }
     let volumes = question.class.spec.volumes.clone();
-    for (position, volume) in volumes.iter().take(TRIED).enumerate() {
+    for (position, volume) in volumes.iter().take(VOLUMES_TRIED_MAX).enumerate() {
         let nodes = question.opened_by(|spec| {
             let mut rest = volumes.to_vec();
             rest.remove(position);
@@ -33,10 +33,10 @@ pub(super) fn suggestions(question: &mut Question) -> (Vec<Suggestion>, Vec<Sugg
             0 => String::new(),
             _ => format!(": opens up to {}", question.count(&nodes)),
         };
-        if let Some(text) = what_is_missing(question, volume) {
+        if let Some(text) = missing_object(question, volume) {
             missing.push(Suggestion { opened, text: format!("{text}{opens}") });
         } else if opened > 0 {
-            let text = format!("{}{opens}", what_is_in_the_way(question, volume));
+            let text = format!("{}{opens}", rejecting_volume(question, volume));
             found.push(Suggestion { opened, text });
         }
     }
@@ -51,13 +51,13 @@ fn claim_name(volume: &Volume) -> Option<&str> {
     }
 }
 
-fn what_is_missing(question: &Question, volume: &Volume) -> Option<String> {
+fn missing_object(question: &Question, volume: &Volume) -> Option<String> {
     let name = claim_name(volume)?;
     let (state, namespace) = (&question.state, &question.class.namespace);
     let shown = format!("PersistentVolumeClaim {namespace}/{}", clipped(name));
     let Some(claim) = state.volumes.claim(namespace, name) else {
         if matches!(volume, Volume::Ephemeral { .. }) {
-            return Some(format!("wait until {shown} is made for the ephemeral volume"));
+            return Some(format!("wait until {shown} is created for the ephemeral volume"));
         }
         let claims = state.volumes.claims.keys().filter(|(other, _)| other == namespace);
         let known: BTreeMap<&str, usize> = claims.map(|(_, name)| (&**name, 1)).collect();
@@ -71,14 +71,14 @@ fn what_is_missing(question: &Question, volume: &Volume) -> Option<String> {
     }
     if claim.phase == ClaimPhase::Lost {
         return Some(format!(
-            "bring back PersistentVolume {}, which {shown} lost",
+            "restore PersistentVolume {}, to which {shown} was bound",
             clipped(&claim.volume_name)
         ));
     }
     let volume = &claim.volume_name;
     if !volume.is_empty() && !state.volumes.volumes.contains_key(volume) {
         return Some(format!(
-            "bring back PersistentVolume {}, which {shown} names and which does not exist",
+            "restore PersistentVolume {}, which {shown} names and which does not exist",
             clipped(volume)
         ));
     }
@@ -101,9 +101,9 @@ fn what_is_missing(question: &Question, volume: &Volume) -> Option<String> {
     }
 }
 
-fn what_is_in_the_way(question: &Question, volume: &Volume) -> String {
+fn rejecting_volume(question: &Question, volume: &Volume) -> String {
     let Some(name) = claim_name(volume) else {
-        return "drop the disk that the pod names itself".to_owned();
+        return "drop the inline volume of the pod".to_owned();
     };
     let namespace = &question.class.namespace;
     let shown = format!("PersistentVolumeClaim {namespace}/{}", clipped(name));
@@ -111,11 +111,11 @@ fn what_is_in_the_way(question: &Question, volume: &Volume) -> String {
         Some(claim) if !claim.is_bound() => {
             let (class, size) = (clipped(claim.class()), size(claim));
             format!(
-                "create a PersistentVolume{size} of class {class} that these nodes reach for {shown}"
+                "create a PersistentVolume{size} of class {class} that these nodes can use for {shown}"
             )
         }
         Some(claim) => format!(
-            "drop {shown}, whose PersistentVolume {} is not for these nodes",
+            "drop {shown}, whose PersistentVolume {} cannot be used on these nodes",
             clipped(&claim.volume_name)
         ),
         None => format!("drop {shown}"),

@@ -1,4 +1,4 @@
-//! Constraints of the pod and marks of nodes, relaxed one at a time.
+//! Suggestions about constraints of the pod, and taints and cordons of nodes.
 
 use std::collections::BTreeMap;
 
@@ -12,16 +12,17 @@ use engine::state::State;
 use super::Suggestion;
 use super::question::{Question, clipped, listed};
 
-/// Entries of one list that are relaxed one by one; longer lists are relaxed as a whole.
-const TRIED: usize = 32;
+/// Longest list whose entries are relaxed one by one; longer lists are relaxed as a whole.
+const ENTRIES_TRIED_MAX: usize = 32;
 
 /// Taint of cordoned nodes.
 const CORDON: &str = "node.kubernetes.io/unschedulable";
 
-/// Keys of taints that the cluster itself puts on nodes that are unwell.
-const OF_THE_CLUSTER: [&str; 2] = ["node.kubernetes.io/", "node.cloudprovider.kubernetes.io/"];
+/// Prefixes of taints that Kubernetes sets on unhealthy nodes.
+const SYSTEM_TAINT_PREFIXES: [&str; 2] =
+    ["node.kubernetes.io/", "node.cloudprovider.kubernetes.io/"];
 
-/// All single changes that open nodes, requests and volumes left out.
+/// Returns the single changes that make nodes feasible, except for requests and volumes.
 pub(super) fn suggestions(question: &mut Question) -> Vec<Suggestion> {
     let mut found = Vec::new();
     node_name(question, &mut found);
@@ -38,7 +39,7 @@ pub(super) fn suggestions(question: &mut Question) -> Vec<Suggestion> {
     found
 }
 
-/// Asks what a change opens and notes it if it opens anything.
+/// Evaluates a change and adds a suggestion if it makes nodes feasible.
 fn attempt(
     question: &mut Question,
     found: &mut Vec<Suggestion>,
@@ -69,7 +70,7 @@ fn selector(question: &mut Question, found: &mut Vec<Suggestion>) {
         return;
     }
     let Some(selector) = question.class.spec.node_selector.clone() else { return };
-    if (2..=TRIED).contains(&selector.len()) {
+    if (2..=ENTRIES_TRIED_MAX).contains(&selector.len()) {
         for (key, value) in selector.iter() {
             let what = format!("drop nodeSelector {}={}", clipped(key), clipped(value));
             attempt(question, found, &what, |spec| {
@@ -94,11 +95,11 @@ fn node_affinity(question: &mut Question, found: &mut Vec<Suggestion>) {
         spec.node_affinity.required = None;
     });
     let parts = |term: &NodeTerm| term.expressions.len() + term.fields.len();
-    if terms.iter().map(parts).sum::<usize>() > TRIED {
+    if terms.iter().map(parts).sum::<usize>() > ENTRIES_TRIED_MAX {
         return;
     }
     for (position, term) in terms.iter().enumerate() {
-        // A term without its only condition is no condition at all, which was tried above.
+        // A term without its only requirement equals no affinity at all, which was tried above.
         if parts(term) < 2 {
             continue;
         }
@@ -125,17 +126,17 @@ fn affinity_as_a_whole(terms: &[NodeTerm]) -> String {
     }
 }
 
-/// Taints of nodes, the most frequent first.
+/// Adds suggestions about taints, the most frequent first.
 fn taints(question: &mut Question, found: &mut Vec<Suggestion>) {
     if !question.is_blocked_by(&["TaintToleration"]) {
         return;
     }
     for taint in hard_taints(&question.state) {
-        let ours = !OF_THE_CLUSTER.iter().any(|prefix| taint.key.starts_with(prefix));
-        let what = if ours {
+        let is_custom = !SYSTEM_TAINT_PREFIXES.iter().any(|prefix| taint.key.starts_with(prefix));
+        let what = if is_custom {
             format!("tolerate taint {}", taint_text(&taint))
         } else {
-            format!("heal nodes that the cluster marks with taint {}", taint_text(&taint))
+            format!("repair the nodes that Kubernetes tainted with {}", taint_text(&taint))
         };
         attempt(question, found, &what, |spec| {
             let toleration = Toleration {
@@ -160,7 +161,7 @@ fn hard_taints(state: &State) -> Vec<Taint> {
     }
     let mut sorted: Vec<_> = counts.into_iter().collect();
     sorted.sort_by_key(|(_, count)| usize::MAX - count);
-    sorted.into_iter().take(TRIED).map(|(taint, _)| taint.clone()).collect()
+    sorted.into_iter().take(ENTRIES_TRIED_MAX).map(|(taint, _)| taint.clone()).collect()
 }
 
 fn taint_text(taint: &Taint) -> String {
@@ -196,7 +197,7 @@ fn ports(question: &mut Question, found: &mut Vec<Suggestion>) {
         return;
     }
     let ports = question.class.spec.host_ports.clone();
-    if (2..=TRIED).contains(&ports.len()) {
+    if (2..=ENTRIES_TRIED_MAX).contains(&ports.len()) {
         for (position, port) in ports.iter().enumerate() {
             let what = format!("use another host port than {}", port_text(port));
             attempt(question, found, &what, |spec| {
@@ -245,7 +246,7 @@ fn each_term(
     set: impl Fn(&mut PodSpec, Box<[PodTerm]>),
 ) {
     let already = found.len();
-    for (position, term) in terms.iter().enumerate().filter(|_| terms.len() <= TRIED) {
+    for (position, term) in terms.iter().enumerate().filter(|_| terms.len() <= ENTRIES_TRIED_MAX) {
         let pods = selector_text(term.selector.as_ref());
         let key = clipped(&term.topology_key);
         let what = format!("drop the required pod {kind} to {pods} by {key}");
@@ -261,7 +262,7 @@ fn each_term(
     }
 }
 
-/// What keeps the pod away even without terms of its own are the terms of pods that are there.
+/// Adds a suggestion if anti-affinity terms of existing pods reject nodes.
 fn anti_affinity_of_others(question: &mut Question, found: &mut Vec<Suggestion>) {
     let mut nodes = question.blocked_only_by("InterPodAffinity");
     if nodes.is_empty() {
@@ -275,11 +276,11 @@ fn anti_affinity_of_others(question: &mut Question, found: &mut Vec<Suggestion>)
         return;
     }
     let (state, class) = (&question.state, &question.class);
-    let keeps_away = |term: &PodTerm| repels(state, term, class);
+    let repels_class = |term: &PodTerm| repels(state, term, class);
     let mut pods: Vec<String> = (state.pods.iter())
         .filter(|(pod, record)| {
             record.node.is_some()
-                && state.spec(*pod).pod_affinity.required_anti.iter().any(keeps_away)
+                && state.spec(*pod).pod_affinity.required_anti.iter().any(repels_class)
         })
         .map(|(pod, _)| state.full_name(pod))
         .collect();
@@ -294,7 +295,7 @@ fn anti_affinity_of_others(question: &mut Question, found: &mut Vec<Suggestion>)
     found.push(Suggestion { opened: nodes.count(), text });
 }
 
-/// Whether a term speaks of pods like this one.
+/// Returns `true` if an anti-affinity term matches pods of the class.
 fn repels(state: &State, term: &PodTerm, class: &Class) -> bool {
     let namespace = term.namespaces.contains(&class.namespace)
         || term
@@ -309,7 +310,7 @@ fn spread(question: &mut Question, found: &mut Vec<Suggestion>) {
         return;
     }
     let constraints = question.class.spec.spread.clone();
-    if super::hard_spread(&question.class.spec).count() > TRIED {
+    if super::hard_spread(&question.class.spec).count() > ENTRIES_TRIED_MAX {
         return attempt(question, found, "drop all topology spread constraints", |spec| {
             spec.spread = Box::default();
         });
@@ -352,7 +353,7 @@ fn selector_text(selector: Option<&Selector>) -> String {
     }
 }
 
-/// A condition as kubectl writes it.
+/// Returns a requirement in kubectl's notation.
 fn condition(requirement: &Requirement) -> String {
     let (key, values) = (clipped(&requirement.key), listed(&requirement.values));
     match requirement.operator {

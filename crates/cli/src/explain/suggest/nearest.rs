@@ -1,4 +1,4 @@
-//! Values that no node has, and those that were probably meant.
+//! Suggestions about misspelt labels, values, resources and node names.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use engine::state::State;
 
 use super::question::{Question, clipped, counted, listed};
 
-/// Longer texts are not compared: the work grows with the square, and real ones are shorter.
+/// Longest text that is compared: the cost is quadratic, and real texts are shorter.
 const COMPARED_BYTES_MAX: usize = 256;
 
-/// Entries of a pod that are looked at; what a person wrote is far shorter.
-const LOOKED_AT: usize = 64;
+/// Maximum number of entries of one list that are checked.
+const ENTRIES_CHECKED_MAX: usize = 64;
 
-/// Mistakes in names of labels, values, resources and nodes.
+/// Returns likely mistakes in labels, values, resources and node names.
 pub(super) fn mistakes(question: &Question) -> Vec<String> {
     let mut mistakes = Vec::new();
     let spec = &question.class.spec;
@@ -22,20 +22,22 @@ pub(super) fn mistakes(question: &Question) -> Vec<String> {
         mistakes.extend(unknown_node(state, &question.class.node_name));
     }
     let selector = spec.node_selector.iter().flat_map(Labels::iter);
-    for (key, value) in selector.take(LOOKED_AT) {
+    for (key, value) in selector.take(ENTRIES_CHECKED_MAX) {
         mistakes.extend(unknown_label(state, "nodeSelector", key, &[value]));
     }
-    for (key, values) in in_expressions(spec.node_affinity.required.as_deref()).take(LOOKED_AT) {
+    for (key, values) in
+        in_expressions(spec.node_affinity.required.as_deref()).take(ENTRIES_CHECKED_MAX)
+    {
         mistakes.extend(unknown_label(state, "node affinity", key, &values));
     }
     let terms = spec.pod_affinity.required.iter();
     let affinity = terms.map(|term| ("pod affinity", &*term.topology_key));
     let spread =
         super::hard_spread(spec).map(|constraint| ("spread constraint", &*constraint.topology_key));
-    for (field, key) in affinity.chain(spread).take(LOOKED_AT) {
+    for (field, key) in affinity.chain(spread).take(ENTRIES_CHECKED_MAX) {
         mistakes.extend(unknown_key(state, &format!("{field} by {}", clipped(key)), key));
     }
-    for (name, amount) in spec.requests.scalars.iter().take(LOOKED_AT) {
+    for (name, amount) in spec.requests.scalars.iter().take(ENTRIES_CHECKED_MAX) {
         if *amount > 0 {
             mistakes.extend(unknown_resource(state, name));
         }
@@ -44,15 +46,15 @@ pub(super) fn mistakes(question: &Question) -> Vec<String> {
     mistakes
 }
 
-/// `key In values` expressions of node affinity.
+/// Returns the `key In values` expressions of node affinity.
 fn in_expressions(terms: Option<&[NodeTerm]>) -> impl Iterator<Item = (&str, Vec<&str>)> {
     let expressions = terms.into_iter().flatten().flat_map(|term| &term.expressions);
-    expressions
-        .filter(|expression| expression.operator == Operator::In)
-        .map(|e| (&*e.key, e.values.iter().take(LOOKED_AT).map(|value| &**value).collect()))
+    expressions.filter(|expression| expression.operator == Operator::In).map(|e| {
+        (&*e.key, e.values.iter().take(ENTRIES_CHECKED_MAX).map(|value| &**value).collect())
+    })
 }
 
-/// A label that must have one of these values, when no node has any of them.
+/// Returns a message if no node has the label with one of these values.
 fn unknown_label(state: &State, field: &str, key: &str, wanted: &[&str]) -> Option<String> {
     let values = counts(state, |labels, add| labels.get(key).into_iter().for_each(add));
     if wanted.is_empty() || wanted.iter().any(|value| values.contains_key(value)) {
@@ -73,7 +75,7 @@ fn unknown_label(state: &State, field: &str, key: &str, wanted: &[&str]) -> Opti
     })
 }
 
-/// A label key, when no node has it.
+/// Returns a message if no node has the label.
 fn unknown_key(state: &State, field: &str, key: &str) -> Option<String> {
     let present = state.nodes.present().iter();
     let mut labels = present.map(|node| &state.nodes.object(node).labels);
@@ -128,7 +130,7 @@ fn unknown_node(state: &State, name: &str) -> Option<String> {
     })
 }
 
-/// How many nodes have each of the texts that `each` finds in their labels.
+/// Counts the nodes by the texts that `each` finds in their labels.
 fn counts<'a>(
     state: &'a State,
     each: impl Fn(&'a Labels, &mut dyn FnMut(&'a str)),
@@ -141,7 +143,7 @@ fn counts<'a>(
     counts
 }
 
-/// The values that most nodes have.
+/// Returns the most frequent values.
 fn most_frequent(values: &BTreeMap<&str, usize>) -> String {
     let mut sorted: Vec<_> = values.iter().collect();
     sorted.sort_by_key(|(value, count)| (usize::MAX - **count, **value));
@@ -150,7 +152,7 @@ fn most_frequent(values: &BTreeMap<&str, usize>) -> String {
     listed(&texts)
 }
 
-/// The text that is so close to the wanted one that it was probably meant, with its distance.
+/// Returns the closest known text and its distance, if that is at most a third of the length.
 pub(super) fn nearest<'a>(
     wanted: &str,
     known: &BTreeMap<&'a str, usize>,
@@ -160,9 +162,9 @@ pub(super) fn nearest<'a>(
     (distance <= (wanted.chars().count() / 3).max(1)).then_some((distance, text))
 }
 
-/// Changes of one character, or swaps of neighbours, that make one text of the other.
+/// Returns the edit distance of two texts: replaced, added, removed and swapped characters.
 ///
-/// Of a key with a domain, the name alone will do as well.
+/// A key without domain is also compared with the name part of the other one.
 fn distance(a: &str, b: &str) -> Option<usize> {
     if a.len() > COMPARED_BYTES_MAX || b.len() > COMPARED_BYTES_MAX {
         return None;
@@ -216,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn only_close_texts_are_meant() {
+    fn only_close_texts_are_suggested() {
         let known = BTreeMap::from([("eu-west-1", 3), ("us-east-1", 1), ("example.com/zone", 1)]);
         assert_eq!(nearest("eu-wset-1", &known), Some((1, "eu-west-1")));
         assert_eq!(nearest("zone", &known), Some((0, "example.com/zone")));

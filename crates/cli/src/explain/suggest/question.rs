@@ -1,4 +1,4 @@
-//! Asking the engine about variants of one pod.
+//! Evaluates variants of one pod on the engine.
 
 use std::sync::Arc;
 
@@ -10,27 +10,27 @@ use engine::index::{NodeIdx, PodIdx};
 use engine::object::{Pod, PodSpec};
 use engine::state::State;
 
-/// How many names a sentence lists.
-const LISTED: usize = 3;
+/// Maximum number of names in a list.
+const NAMES_LISTED_MAX: usize = 3;
 
-/// A pod that fits nowhere, and the cluster to ask about it.
+/// A pod without feasible nodes, on the engine with its cluster.
 pub(super) struct Question<'a> {
     pub(super) class: Class,
     pub(super) state: State,
-    /// Pods at least as important that are nominated for a node.
+    /// Nominated pods of equal or higher priority.
     pub(super) rivals: Vec<PodIdx>,
     engine: &'a mut Engine,
     pod: Pod,
-    /// The profile, by its place in the engine.
+    /// Index of the profile in the engine.
     profile: usize,
-    /// Nodes that are promised to rivals.
-    promised: NodeSet,
-    /// Nodes that each filter turns down, by plugin.
+    /// Nodes for which rivals are nominated.
+    nominated: NodeSet,
+    /// Nodes that each filter rejects, by plugin.
     blocked: Vec<(String, NodeSet)>,
 }
 
 impl<'a> Question<'a> {
-    /// `None` when no profile has the pod's scheduler name.
+    /// Returns `None` if no profile has the pod's scheduler name.
     pub(super) fn new(engine: &'a mut Engine, pod: &Pod) -> Option<Self> {
         let wanted = &*pod.spec.scheduler_name;
         let profile = engine.profiles().iter().position(|profile| *profile.name == *wanted)?;
@@ -51,39 +51,39 @@ impl<'a> Question<'a> {
             })
             .map(|(rival, _)| rival)
             .collect();
-        let mut promised = NodeSet::new(state.nodes.slots());
+        let mut nominated = NodeSet::new(state.nodes.slots());
         for rival in &rivals {
             let node = state.pods.get(*rival).nominated;
             if state.nodes.present().contains(node) {
-                promised.insert(node);
+                nominated.insert(node);
             }
         }
         let (pod, blocked) = (pod.clone(), Vec::new());
-        let mut question = Self { class, state, rivals, engine, pod, profile, promised, blocked };
-        question.blocked = question.ask_each_filter();
+        let mut question = Self { class, state, rivals, engine, pod, profile, nominated, blocked };
+        question.blocked = question.run_each_filter();
         Some(question)
     }
 
-    /// Nodes that would fit if the pod were changed so.
+    /// Returns the feasible nodes of the pod after a change.
     pub(super) fn opened_by(&mut self, change: impl FnOnce(&mut PodSpec)) -> NodeSet {
         let mut class = self.class.clone();
         change(Arc::make_mut(&mut class.spec));
         self.feasible(&class)
     }
 
-    /// Nodes that would fit if the pod did not name its node.
+    /// Returns the feasible nodes of the pod without `nodeName`.
     pub(super) fn opened_by_any_node_name(&mut self) -> NodeSet {
         self.feasible(&Class { node_name: "".into(), ..self.class.clone() })
     }
 
-    /// Nodes that would fit but for the pods nominated for them.
+    /// Returns the nodes that would be feasible without the pods nominated for them.
     pub(super) fn kept_by_rivals(&mut self) -> NodeSet {
         self.feasible_without_rivals(self.class.clone())
     }
 
     fn feasible(&mut self, class: &Class) -> NodeSet {
         let mut nodes = self.feasible_without_rivals(class.clone());
-        let mut disputed = self.promised.clone();
+        let mut disputed = self.nominated.clone();
         disputed.intersect(&nodes);
         if !disputed.is_empty() {
             nodes.subtract(&disputed);
@@ -99,21 +99,21 @@ impl<'a> Question<'a> {
         Evaluation::new(profile, class, &mut self.state).feasible().clone()
     }
 
-    /// The long way, which also puts the rivals on their nodes.
+    /// Runs a whole decision, which takes the rivals on their nodes into account.
     fn feasible_beside_rivals(&mut self, class: &Class) -> Vec<NodeIdx> {
         let mut pod = Pod { node: class.node_name.clone(), ..self.pod.clone() };
         pod.spec = Arc::clone(&class.spec);
-        // Whom the variant could push out does not matter, and takes time to find out.
+        // Skips the search for victims, which is slow and not needed.
         pod.spec_mut().never_preempts = true;
         self.engine.explain(pod, 0, |_, _, explanation| explanation.feasible).unwrap_or_default()
     }
 
-    /// Whether one of these plugins turns any node down.
+    /// Returns `true` if one of these plugins rejects a node.
     pub(super) fn is_blocked_by(&self, plugins: &[&str]) -> bool {
         self.blocked.iter().any(|(name, nodes)| plugins.contains(&&**name) && !nodes.is_empty())
     }
 
-    /// Nodes that only this plugin turns down, and nobody else waits for.
+    /// Returns the nodes that only this plugin rejects, and for which no rival is nominated.
     pub(super) fn blocked_only_by(&self, plugin: &str) -> NodeSet {
         let mut nodes = self.state.nodes.present().clone();
         for (name, blocked) in &self.blocked {
@@ -126,18 +126,18 @@ impl<'a> Question<'a> {
         if self.blocked.iter().all(|(name, _)| name != plugin) {
             nodes.clear();
         }
-        nodes.subtract(&self.promised);
+        nodes.subtract(&self.nominated);
         nodes
     }
 
-    /// What keeps the pod away from a node: plugins, and pods that it is promised to.
+    /// Returns the plugins that reject a node, and "nominated pods" if there are rivals.
     pub(super) fn blockers(&self, node: NodeIdx) -> Vec<&str> {
         let plugins = self.blocked.iter().filter(|(_, nodes)| nodes.contains(node));
-        let promised = self.promised.contains(node).then_some("nominated pods");
-        plugins.map(|(name, _)| &**name).chain(promised).collect()
+        let nominated = self.nominated.contains(node).then_some("nominated pods");
+        plugins.map(|(name, _)| &**name).chain(nominated).collect()
     }
 
-    /// `3 nodes (a, b, c)`.
+    /// Returns text such as `3 nodes (a, b, c)`.
     pub(super) fn count(&self, nodes: &NodeSet) -> String {
         let count = nodes.count();
         let mut names: Vec<&str> = nodes.iter().map(|node| self.state.nodes.name(node)).collect();
@@ -145,7 +145,7 @@ impl<'a> Question<'a> {
         format!("{} ({})", counted(count, "node"), listed(&names))
     }
 
-    fn ask_each_filter(&mut self) -> Vec<(String, NodeSet)> {
+    fn run_each_filter(&mut self) -> Vec<(String, NodeSet)> {
         let profile = &self.engine.profiles()[self.profile];
         let mut blocked = Vec::new();
         for plugin in profile.at(Point::Filter) {
@@ -170,19 +170,20 @@ impl<'a> Question<'a> {
     }
 }
 
-/// The first few of some names.
+/// Joins the first names of a list.
 pub(super) fn listed<T: AsRef<str>>(names: &[T]) -> String {
-    let shown: Vec<_> = names.iter().take(LISTED).map(|name| clipped(name.as_ref())).collect();
-    let rest = if names.len() > LISTED { ", …" } else { "" };
+    let shown: Vec<_> =
+        names.iter().take(NAMES_LISTED_MAX).map(|name| clipped(name.as_ref())).collect();
+    let rest = if names.len() > NAMES_LISTED_MAX { ", …" } else { "" };
     shown.join(", ") + rest
 }
 
-/// `1 node`, `2 nodes`.
+/// Returns text such as `1 node` or `2 nodes`.
 pub(super) fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// A text short enough for a sentence; real names and label values are.
+/// Shortens a text to 80 characters; real names and label values are shorter.
 pub(super) fn clipped(text: &str) -> String {
     const SHOWN_MAX: usize = 80;
     match text.char_indices().nth(SHOWN_MAX) {

@@ -1,4 +1,4 @@
-//! How much the pod may ask for.
+//! Suggestions about resource requests.
 
 use engine::bitset::NodeSet;
 use engine::index::NodeIdx;
@@ -11,28 +11,28 @@ use super::question::{Question, clipped};
 
 const FIT: &str = "NodeResourcesFit";
 
-/// Resources that are tried one by one; real pods ask for a handful.
-const TRIED: usize = 32;
+/// Maximum number of resources that are tried; real pods request a handful.
+const RESOURCES_TRIED_MAX: usize = 32;
 
-/// The largest sizes that fit, and nodes that are full of pods.
+/// Returns the largest requests that fit, and nodes that reached their pod limit.
 pub(super) fn suggestions(question: &mut Question) -> Vec<Suggestion> {
     if !question.is_blocked_by(&[FIT]) {
         return Vec::new();
     }
-    let asked = asked(&question.class.spec.requests);
-    let mut found: Vec<Suggestion> = asked
+    let requested = requested(&question.class.spec.requests);
+    let mut found: Vec<Suggestion> = requested
         .iter()
-        .take(TRIED)
+        .take(RESOURCES_TRIED_MAX)
         .filter_map(|(name, amount)| one_smaller(question, name, *amount))
         .collect();
-    if found.is_empty() && asked.len() > 1 {
-        found.extend(all_smaller(question, &asked));
+    if found.is_empty() && requested.len() > 1 {
+        found.extend(all_smaller(question, &requested));
     }
-    found.extend(full_of_pods(question, &asked));
+    found.extend(full_of_pods(question, &requested));
     found
 }
 
-fn asked(requests: &Resources) -> Vec<(String, i64)> {
+fn requested(requests: &Resources) -> Vec<(String, i64)> {
     let basic = ["cpu", "memory", "ephemeral-storage"].map(|name| (name, requests.amount(name)));
     let scalars = requests.scalars.iter().map(|(name, amount)| (&**name, *amount));
     let all = basic.into_iter().chain(scalars).filter(|(_, amount)| *amount > 0);
@@ -58,7 +58,7 @@ fn free(state: &State, name: &str, node: NodeIdx) -> i64 {
     })
 }
 
-/// The one resource of which less would do.
+/// Suggests a smaller request of one resource, if that is enough.
 fn one_smaller(question: &mut Question, name: &str, amount: i64) -> Option<Suggestion> {
     let nodes = question.opened_by(|spec| drop_request(spec, name));
     let state = &question.state;
@@ -78,19 +78,19 @@ fn one_smaller(question: &mut Question, name: &str, amount: i64) -> Option<Sugge
     Some(Suggestion { opened: nodes.count(), text })
 }
 
-/// No resource alone is to blame: the node that comes closest shows what would fit.
-fn all_smaller(question: &mut Question, asked: &[(String, i64)]) -> Option<Suggestion> {
+/// Suggests smaller requests by the closest node, if no single resource is enough.
+fn all_smaller(question: &mut Question, requested: &[(String, i64)]) -> Option<Suggestion> {
     let nodes = question.opened_by(|spec| spec.requests = Resources::default());
     let state = &question.state;
     let closeness = |node: NodeIdx| {
-        let shares = asked.iter().map(|(name, amount)| {
+        let shares = requested.iter().map(|(name, amount)| {
             let thousandths = i128::from(free(state, name, node)) * 1000 / i128::from(*amount);
             thousandths.clamp(0, 1000)
         });
         shares.min().unwrap_or(0)
     };
     let closest = nodes.iter().max_by_key(|node| (closeness(*node), usize::MAX - node.at()))?;
-    let lacking = asked.iter().filter(|(name, amount)| free(state, name, closest) < *amount);
+    let lacking = requested.iter().filter(|(name, amount)| free(state, name, closest) < *amount);
     let sizes: Vec<String> = lacking
         .map(|(name, amount)| {
             let left = short(name, free(state, name, closest).max(0));
@@ -105,12 +105,12 @@ fn all_smaller(question: &mut Question, asked: &[(String, i64)]) -> Option<Sugge
     Some(Suggestion { opened: nodes.count(), text })
 }
 
-/// Nodes that have room for the pod but not for one more in number.
-fn full_of_pods(question: &Question, asked: &[(String, i64)]) -> Option<Suggestion> {
+/// Suggests a higher pod limit for nodes that have all resources free.
+fn full_of_pods(question: &Question, requested: &[(String, i64)]) -> Option<Suggestion> {
     let state = &question.state;
     let mut nodes: NodeSet = question.blocked_only_by(FIT);
     nodes.retain(|node| {
-        let fits = asked.iter().all(|(name, amount)| free(state, name, node) >= *amount);
+        let fits = requested.iter().all(|(name, amount)| free(state, name, node) >= *amount);
         fits && state.nodes.pods(node).len() as i64 + 1 > state.nodes.allowed_pods()[node.at()]
     });
     let opened = nodes.count();

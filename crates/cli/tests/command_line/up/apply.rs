@@ -1,4 +1,4 @@
-//! `jindou up --apply`: objects that are there from the start.
+//! `jindou up --apply`: initial objects.
 
 use super::{Folder, Up, client, get, jindou};
 
@@ -18,7 +18,7 @@ spec:
 
 #[tokio::test]
 async fn a_folder_is_applied_in_an_order_that_works() {
-    // In the order of names everything comes before what it needs.
+    // Sorted by name, each object precedes what it depends on.
     let folder = Folder::new(&[
         (
             "a.yaml",
@@ -55,7 +55,7 @@ fn the_first_failure_ends_the_start_with_file_object_and_reason() {
         ("name.yaml", "{apiVersion: v1, kind: ConfigMap}"),
         ("syntax.yaml", "{apiVersion: v1"),
     ]);
-    for (file, told) in [
+    for (file, message) in [
         (
             "kind.yaml",
             "error: --apply: kind.yaml: Thing \"t\": no kind Thing in version example.com/v1 is served here",
@@ -73,7 +73,7 @@ fn the_first_failure_ends_the_start_with_file_object_and_reason() {
         let run =
             jindou(&folder.0, &["up", "--nodes", "1", "--apply", file, "--kubeconfig", "config"]);
         assert_eq!(run.code, 1, "{}", run.text());
-        assert!(run.stderr.contains(told), "{}", run.text());
+        assert!(run.stderr.contains(message), "{}", run.text());
         assert!(!folder.0.join("config").exists());
     }
 }

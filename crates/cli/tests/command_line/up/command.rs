@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use super::{Folder, jindou};
 
 #[test]
-fn a_command_gets_the_cluster_and_its_exit_code_is_ours() {
+fn a_command_gets_the_kubeconfig_and_sets_the_exit_code() {
     let folder = Folder::new(&[]);
     let script = "test -s \"$KUBECONFIG\" && grep -q 'server: .*https://127.0.0.1:' \"$KUBECONFIG\" && echo out && echo err >&2 && exit 7";
     let run = jindou(
@@ -19,7 +19,7 @@ fn a_command_gets_the_cluster_and_its_exit_code_is_ours() {
 }
 
 #[test]
-fn commands_that_cannot_be_run_or_are_killed_are_told_by_the_code() {
+fn commands_that_fail_to_start_or_are_killed_have_their_exit_codes() {
     let folder = Folder::new(&[("plain", "no program")]);
     for (command, code) in
         [(&["./none"][..], 127), (&["./plain"], 126), (&["sh", "-c", "kill -9 $$"], 128 + 9)]

@@ -1,4 +1,4 @@
-//! What `jindou up` listens on, as the kernel has it.
+//! Listening sockets of `jindou up`, from `/proc`.
 
 use std::collections::HashSet;
 use std::fs;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{Folder, Up};
 
-/// Local addresses of the sockets of a process that listen, as `/proc` writes them: `ADDRESS:PORT` in
+/// Returns the addresses of a process's listening sockets in the form of `/proc`: `ADDRESS:PORT` in
 /// hexadecimal digits.
 fn listening(pid: u32) -> Vec<String> {
     let folder = format!("/proc/{pid}/fd");

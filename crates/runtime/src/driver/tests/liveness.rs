@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 use std::sync::mpsc as std_mpsc;
 
+use plugins::simple;
 use tokio::time::timeout;
 
 use super::*;
@@ -41,7 +42,7 @@ fn a_decision_that_does_not_return_fails_liveness() {
             let mut stage = DriverFixture::leading_with(engine(&registry), 0).await;
             sleep(Duration::from_millis(1)).await;
             status_of.send(Arc::clone(&stage.status)).unwrap();
-            stage.tell(pod("a", None)).await;
+            stage.apply(pod("a", None)).await;
             assert_eq!(stage.issued().await, ["Bind a"]);
         });
     });

@@ -1,4 +1,4 @@
-//! The reference of all flags and feature gates, made from the tables.
+//! The reference page of flags and feature gates, generated from the tables.
 
 use std::fmt::Write as _;
 
@@ -6,14 +6,14 @@ use api::config::gates::{GateEffect, Gates};
 
 use super::{Effect, FLAGS, command};
 
-/// The page, in Markdown.
+/// Returns the page in Markdown.
 pub fn reference_page() -> String {
     let mut text = String::from(
-        "# Flags\n\nMade from the tables of flags and feature gates by `cargo xtask codegen`.\n\n\
-         `jindou scheduler` takes every flag of kube-scheduler v1.36. The command may be left out: \
+        "# Flags\n\nGenerated from the tables of flags and feature gates by `cargo xtask codegen`.\n\n\
+         `jindou scheduler` accepts every flag of kube-scheduler v1.36. The command is optional: \
          `jindou --config=…` works, and so does a program whose name ends in `-scheduler`. \
-         A flag without effect is logged in one warning, unless its value is what the program does anyway.\n\n\
-         | flag | takes | effect | note |\n| --- | --- | --- | --- |\n",
+         A flag without effect causes one warning, unless its value applies anyway.\n\n\
+         | flag | value | effect | note |\n| --- | --- | --- | --- |\n",
     );
     for flag in FLAGS {
         let effect = match flag.effect {
@@ -22,13 +22,13 @@ pub fn reference_page() -> String {
             Effect::Only(values) => {
                 let values: Vec<_> = values.iter().filter(|value| !value.is_empty()).collect();
                 let shown: Vec<_> = values.iter().map(|value| format!("`{value}`")).collect();
-                format!("others than {} are refused", shown.join(" and "))
+                format!("values other than {} are refused", shown.join(" and "))
             }
         };
         let (name, value, note) = (flag.name, flag.value.shown(), flag.note);
         let _ = writeln!(text, "| `--{name}` | {value} | {effect} | {note} |");
     }
-    text += "\n## Flags of Jindou alone\n\n| flag | does |\n| --- | --- |\n";
+    text += "\n## Flags of Jindou alone\n\n| flag | effect |\n| --- | --- |\n";
     for own in command().get_arguments() {
         let Some(name) = own.get_long().filter(|name| FLAGS.iter().all(|flag| flag.name != *name))
         else {
@@ -38,16 +38,16 @@ pub fn reference_page() -> String {
         let _ = writeln!(text, "| `--{name}` | {} |", help.replace('|', "\\|"));
     }
     text += "\n## Feature gates\n\n\
-         `--feature-gates` takes every gate that kube-scheduler v1.36 knows, `AllAlpha` and `AllBeta`. \
-         A gate that changes decisions either acts, or is refused away from its default. \
-         A gate without effect concerns other components, or how a scheduler works and not what it decides.\n\n\
+         `--feature-gates` accepts every gate of kube-scheduler v1.36, `AllAlpha` and `AllBeta`. \
+         A gate that changes decisions either acts, or can only have its default. \
+         A gate without effect concerns other components, or the implementation and not the decisions.\n\n\
          | gate | stage | default | effect |\n| --- | --- | --- | --- |\n";
     for gate in Gates::ALL {
         let effect = match gate.effect {
             GateEffect::Supported if gate.locked => "acts, locked",
             GateEffect::Supported => "acts",
             GateEffect::Ignored => "none",
-            GateEffect::DefaultOnly => "refused away from its default",
+            GateEffect::DefaultOnly => "default only",
         };
         let stage = format!("{:?}", gate.stage).to_lowercase();
         let _ = writeln!(text, "| `{}` | {stage} | {} | {effect} |", gate.name, gate.default);

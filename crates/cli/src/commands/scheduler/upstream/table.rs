@@ -5,14 +5,14 @@ use super::Flag;
 use super::Value::{Bool, Duration, Integer, List, Number, Text};
 use super::{Effect, Value};
 
-const METRICS: &str = "all metrics of kube-scheduler that exist here are always shown";
+const METRICS: &str = "all metrics are always exposed";
 const FRONT_PROXY: &str =
-    "front proxies are those that the ConfigMap extension-apiserver-authentication names";
-const PROFILES: &str = "there are no profiles under /debug/pprof";
-const KEPT: &str = "answers of the API server are kept for 10 s";
-const LOG: &str = "each line of the log is written to standard error at once";
+    "front proxies are configured by the ConfigMap extension-apiserver-authentication only";
+const PROFILES: &str = "/debug/pprof is not served";
+const CACHED: &str = "reviews by the API server are cached for 10 s";
+const LOG: &str = "log lines are written to standard error immediately";
 
-/// The table.
+/// The flags and their effects.
 pub const FLAGS: &[Flag] = &[
     // misc
     flag("config", Text, Acts, ""),
@@ -31,7 +31,7 @@ pub const FLAGS: &[Flag] = &[
         "http2-max-streams-per-connection",
         Integer,
         Nothing(&["100"]),
-        "100 requests at a time are served on a connection",
+        "each connection serves up to 100 concurrent requests",
     ),
     flag("permit-address-sharing", Bool, Nothing(&["true", "false"]), "SO_REUSEADDR is always set"),
     flag("permit-port-sharing", Bool, Acts, ""),
@@ -41,21 +41,21 @@ pub const FLAGS: &[Flag] = &[
         "tls-cipher-suites",
         List,
         Acts,
-        "suites without forward secrecy or with CBC are not spoken",
+        "suites without forward secrecy or with CBC are not supported",
     ),
     flag("tls-curve-preferences", List, Acts, ""),
-    flag("tls-min-version", Text, Acts, "the oldest version that is spoken is TLS 1.2"),
+    flag("tls-min-version", Text, Acts, "versions before TLS 1.2 are not supported"),
     flag("tls-private-key-file", Text, Acts, ""),
     flag(
         "tls-sni-cert-key",
         List,
         Nothing(&[]),
-        "the certificate of --tls-cert-file is shown whatever name is asked for",
+        "the certificate of --tls-cert-file is used for every server name",
     ),
     // authentication
     flag("authentication-kubeconfig", Text, Acts, ""),
     flag("authentication-skip-lookup", Bool, Acts, ""),
-    flag("authentication-token-webhook-cache-ttl", Duration, Nothing(&["10s"]), KEPT),
+    flag("authentication-token-webhook-cache-ttl", Duration, Nothing(&["10s"]), CACHED),
     flag("authentication-tolerate-lookup-failure", Bool, Acts, ""),
     flag("client-ca-file", Text, Acts, ""),
     flag("requestheader-allowed-names", List, Nothing(&[]), FRONT_PROXY),
@@ -67,29 +67,29 @@ pub const FLAGS: &[Flag] = &[
     // authorization
     flag("authorization-always-allow-paths", List, Acts, ""),
     flag("authorization-kubeconfig", Text, Acts, ""),
-    flag("authorization-webhook-cache-authorized-ttl", Duration, Nothing(&["10s"]), KEPT),
-    flag("authorization-webhook-cache-unauthorized-ttl", Duration, Nothing(&["10s"]), KEPT),
+    flag("authorization-webhook-cache-authorized-ttl", Duration, Nothing(&["10s"]), CACHED),
+    flag("authorization-webhook-cache-unauthorized-ttl", Duration, Nothing(&["10s"]), CACHED),
     // deprecated
     flag("contention-profiling", Bool, Nothing(&["false"]), PROFILES),
     flag(
         "kube-api-burst",
         Integer,
         Acts,
-        "not limited unless this or --kube-api-qps is given; the configuration file wins",
+        "no limit unless this or --kube-api-qps is given; ignored with --config",
     ),
     flag(
         "kube-api-content-type",
         Text,
         Nothing(&["application/vnd.kubernetes.protobuf"]),
-        "protobuf is asked for where Kubernetes has it, JSON elsewhere",
+        "protobuf is requested where Kubernetes supports it, JSON elsewhere",
     ),
     flag(
         "kube-api-qps",
         Number,
         Acts,
-        "not limited unless this or --kube-api-burst is given; the configuration file wins",
+        "no limit unless this or --kube-api-burst is given; ignored with --config",
     ),
-    flag("kubeconfig", Text, Acts, "also counts with --config, if the file names no kubeconfig"),
+    flag("kubeconfig", Text, Acts, "also used with --config if the file names no kubeconfig"),
     flag("pod-max-in-unschedulable-pods-duration", Duration, Acts, ""),
     flag("profiling", Bool, Nothing(&["false"]), PROFILES),
     // leader election
@@ -98,7 +98,7 @@ pub const FLAGS: &[Flag] = &[
         "leader-elect-lease-duration",
         Duration,
         Acts,
-        "more than 5.5 s and the retry period, the time in which a write of an old leader may still land",
+        "must exceed the retry period by 5.5 s, the time in which a request of an old leader may still arrive",
     ),
     flag("leader-elect-renew-deadline", Duration, Acts, ""),
     flag("leader-elect-resource-lock", Text, Acts, "leases is the only kind, as in kube-scheduler"),
@@ -132,7 +132,12 @@ pub const FLAGS: &[Flag] = &[
     flag("log-text-split-stream", Bool, Nothing(&["false"]), LOG),
     flag("logging-format", Text, Acts, ""),
     flag("v", Integer, Acts, ""),
-    flag("vmodule", List, Nothing(&[""]), "it names source files of kube-scheduler; use -v"),
+    flag(
+        "vmodule",
+        List,
+        Nothing(&[""]),
+        "it names source files of kube-scheduler; use -v instead",
+    ),
     // global
     flag("help", Bool, Acts, ""),
     flag("version", Text, Acts, "also names the version of Jindou"),

@@ -1,4 +1,4 @@
-//! The table and the parser agree, and command lines of kube-scheduler are taken as it takes them.
+//! The table agrees with the parser, and command lines are parsed as by kube-scheduler.
 
 use clap::Parser as _;
 
@@ -16,7 +16,7 @@ fn warnings(arguments: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn every_flag_of_the_table_is_parsed_and_takes_what_the_table_says() {
+fn every_flag_of_the_table_is_parsed_with_the_listed_type() {
     let command = command();
     for flag in FLAGS.iter().filter(|flag| flag.name != "help") {
         let argument = command.get_arguments().find(|one| one.get_long() == Some(flag.name));
@@ -30,7 +30,7 @@ fn every_flag_of_the_table_is_parsed_and_takes_what_the_table_says() {
 }
 
 #[test]
-fn values_are_checked_whether_the_flag_acts_or_not() {
+fn values_are_validated_also_for_flags_without_effect() {
     for flag in FLAGS {
         let given = |value: &str| parse(&[&format!("--{}={value}", flag.name)]).map(|_| ());
         match flag.value {
@@ -56,7 +56,7 @@ fn values_are_checked_whether_the_flag_acts_or_not() {
 }
 
 #[test]
-fn a_flag_without_effect_is_told_once_unless_its_value_holds_anyway() {
+fn a_flag_without_effect_causes_one_warning_unless_its_value_applies_anyway() {
     for flag in FLAGS {
         let Effect::Nothing(quiet) = flag.effect else { continue };
         for value in quiet {
@@ -64,10 +64,16 @@ fn a_flag_without_effect_is_told_once_unless_its_value_holds_anyway() {
         }
         assert!(!flag.note.is_empty(), "{}", flag.name);
     }
-    let told = warnings(&["--vmodule=a=1", "--vmodule", "b=2", "--profiling=T"]);
-    assert_eq!(told.len(), 2, "{told:?}");
-    assert!(told[0].starts_with("--profiling=true has no effect here: "), "{told:?}");
-    assert!(told[1].starts_with("--vmodule=a=1,b=2 has no effect here: "), "{told:?}");
+    let warnings_found = warnings(&["--vmodule=a=1", "--vmodule", "b=2", "--profiling=T"]);
+    assert_eq!(warnings_found.len(), 2, "{warnings_found:?}");
+    assert!(
+        warnings_found[0].starts_with("--profiling=true has no effect here: "),
+        "{warnings_found:?}"
+    );
+    assert!(
+        warnings_found[1].starts_with("--vmodule=a=1,b=2 has no effect here: "),
+        "{warnings_found:?}"
+    );
     assert_eq!(warnings(&["--feature-gates=NodeSwap=true"]).len(), 1);
 }
 
@@ -81,7 +87,7 @@ fn another_version_of_kubernetes_is_not_emulated() {
 }
 
 #[test]
-fn flags_are_written_as_pflag_takes_them() {
+fn flags_are_parsed_as_by_pflag() {
     for (level, arguments) in
         [(5, ["-v=5"].as_slice()), (5, &["-v", "5"]), (5, &["-v5"]), (7, &["-v=5", "--v=7"])]
     {
@@ -98,7 +104,7 @@ fn flags_are_written_as_pflag_takes_them() {
 }
 
 #[test]
-fn gates_of_several_flags_are_taken_together() {
+fn gates_of_repeated_flags_are_combined() {
     let both = [
         "--feature-gates=StorageCapacityScoring=true",
         "--feature-gates=RotateKubeletServerCertificate=false",
@@ -109,7 +115,7 @@ fn gates_of_several_flags_are_taken_together() {
 }
 
 #[test]
-fn limits_of_flags_count_without_a_file_only() {
+fn rate_limits_of_flags_apply_only_without_a_file() {
     let mut connection = api::config::defaults(api::config::Gates::default()).client_connection;
     let options = parse(&["--kube-api-qps=7.5"]).unwrap();
     assert!(options.override_limits(&mut connection));
@@ -135,7 +141,7 @@ fn the_version_is_that_of_the_control_plane_in_tests() {
 }
 
 #[test]
-fn the_reference_is_that_of_the_tables() {
+fn the_reference_page_is_current() {
     let committed = include_str!("../../../../../../docs/reference/flags.md");
     assert!(committed == reference_page(), "run `cargo xtask codegen`");
 }

@@ -1,4 +1,4 @@
-//! Merging a kubeconfig into files of all kinds.
+//! Tests of merging a kubeconfig into files.
 
 use std::os::unix::fs::symlink;
 
@@ -11,7 +11,7 @@ fn own(port: u16, token: &str) -> String {
     )
 }
 
-/// Another program's file, with values that YAML readers like to misunderstand.
+/// A file of other clusters, with values that YAML parsers easily misread.
 const OTHERS: &str = r##"apiVersion: v1
 kind: Config
 preferences: {colors: true}
@@ -69,11 +69,11 @@ fn other_entries_survive_the_cluster() {
     assert_eq!(mode(&path), 0o600);
     let left: Vec<_> =
         fs::read_dir(folder.path()).unwrap().map(|one| one.unwrap().file_name()).collect();
-    assert_eq!(left, ["config"], "no lock and no temporary file stay");
+    assert_eq!(left, ["config"], "neither lock nor temporary file is left");
 }
 
 #[test]
-fn a_new_file_is_private_and_goes_with_the_cluster() {
+fn a_new_file_is_private_and_removed_with_the_cluster() {
     let folder = folder();
     let path = folder.path().join("config");
     let merged = Merged::new(&path, &own(1, "a")).unwrap();
@@ -81,7 +81,7 @@ fn a_new_file_is_private_and_goes_with_the_cluster() {
     assert_eq!(names(&value(&path), "contexts"), ["jindou-1"]);
     merged.remove().unwrap();
     assert!(!path.exists());
-    // As `mktemp` makes it.
+    // An empty file, as created by `mktemp`.
     fs::write(&path, "").unwrap();
     Merged::new(&path, &own(1, "a")).unwrap().remove().unwrap();
     assert!(is_empty(&value(&path)));
@@ -122,7 +122,7 @@ fn entries_of_a_killed_cluster_are_replaced_and_those_of_a_later_one_stay() {
 }
 
 #[test]
-fn a_context_that_was_chosen_meanwhile_stays() {
+fn a_context_selected_meanwhile_stays_current() {
     let folder = folder();
     let path = folder.path().join("config");
     fs::write(&path, OTHERS).unwrap();
@@ -138,7 +138,7 @@ fn a_context_that_was_chosen_meanwhile_stays() {
 }
 
 #[test]
-fn links_are_followed_and_stay() {
+fn symbolic_links_are_followed_and_kept() {
     let folder = folder();
     let (real, link) = (folder.path().join("real"), folder.path().join("link"));
     symlink("real", &link).unwrap();
@@ -156,23 +156,23 @@ fn links_are_followed_and_stay() {
 }
 
 #[test]
-fn what_is_no_kubeconfig_is_refused_and_stays_as_it_is() {
+fn other_files_are_refused_and_not_changed() {
     let folder = folder();
     let path = folder.path().join("config");
-    for (text, told) in [
-        ("clusters: [", "no kubeconfig"),
+    for (text, message) in [
+        ("clusters: [", "not a kubeconfig"),
         ("hello", "a map with `clusters`"),
         ("{apiVersion: apps/v1, kind: Deployment}", "apiVersion: found \"apps/v1\""),
-        ("{apiVersion: v1, kind: Pod}", "kind: found \"Pod\", \"Config\" is needed"),
-        ("clusters: {a: b}", "clusters: a list is needed"),
-        ("users: [{name: 1}]", "users[0].name: a text is needed"),
-        ("a: 1\n---\nb: 2\n", "no kubeconfig"),
+        ("{apiVersion: v1, kind: Pod}", "kind: found \"Pod\", expected \"Config\""),
+        ("clusters: {a: b}", "clusters: expected a list"),
+        ("users: [{name: 1}]", "users[0].name: expected a string"),
+        ("a: 1\n---\nb: 2\n", "not a kubeconfig"),
     ] {
         fs::write(&path, text).unwrap();
         let error = Merged::new(&path, &own(1, "a")).err().map(|error| format!("{error:#}"));
-        assert!(error.as_ref().is_some_and(|error| error.contains(told)), "{text}: {error:?}");
+        assert!(error.as_ref().is_some_and(|error| error.contains(message)), "{text}: {error:?}");
         assert_eq!(fs::read_to_string(&path).unwrap(), text);
     }
     let error = Merged::new(folder.path(), &own(1, "a")).err().map(|error| format!("{error:#}"));
-    assert!(error.is_some_and(|error| error.contains("it is no regular file")));
+    assert!(error.is_some_and(|error| error.contains("not a regular file")));
 }
