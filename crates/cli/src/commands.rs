@@ -42,7 +42,7 @@ pub fn run() -> ExitCode {
 
 /// Runs the command that the arguments name, under another program name and with custom plugins.
 pub fn run_with(program: &'static str, registry: &Registry) -> ExitCode {
-    panics::abort_on_panic(panics::handles_request);
+    panics::abort_on_panic();
     let command = Arguments::command().name(program);
     let given: Vec<_> = std::env::args_os().collect();
     // Named `kubectl-NAME` it is a kubectl plugin, and help shows `kubectl NAME`.

@@ -9,21 +9,16 @@
 use std::panic;
 use std::process;
 
-/// Installs a panic hook that prints the panic and aborts, unless `is_contained` returns `true` on the
-/// thread that panics.
+/// Installs a panic hook that prints the panic and aborts, unless the thread that panics handles a
+/// request of the embedded API server.
 ///
 /// The process ends by SIGABRT, as it does under `panic = "abort"`.
-pub fn abort_on_panic(is_contained: fn() -> bool) {
+pub fn abort_on_panic() {
     let print = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
         print(info);
-        if !is_contained() {
+        if !sandbox::handles_request() {
             process::abort();
         }
     }));
-}
-
-/// Returns `true` if the code that runs on this thread handles a request of the embedded API server.
-pub fn handles_request() -> bool {
-    false
 }

@@ -27,6 +27,10 @@ pub struct ConnectionOptions {
     pub ping_interval: Duration,
     /// How long the server may send nothing after that PING before the connection is closed.
     pub ping_timeout: Duration,
+    /// How long a busy connection, with [`Self::BUSY_STREAMS`] open streams or more, waits after a read
+    /// before it reads again. Under load it then handles many responses per wake-up; a response on a
+    /// connection with fewer open streams is never delayed.
+    pub busy_read_delay: Duration,
     /// Makes the connection *fenced*: a request that passed its deadline must not reach the server
     /// later. The value is the time between two PINGs that probe for delivery.
     ///
@@ -35,6 +39,12 @@ pub struct ConnectionOptions {
     /// proof, the connection is dropped with all its unsent bytes. The transport must then discard what
     /// the kernel still holds (`SO_LINGER` 0 on a TCP socket).
     pub delivery_probe_interval: Option<Duration>,
+}
+
+impl ConnectionOptions {
+    /// Number of open streams from which a connection is busy. More than a process has watches, so that
+    /// watch events are never delayed.
+    pub const BUSY_STREAMS: usize = 32;
 }
 
 /// A request. Its header block is encoded by [`Connection::send`].

@@ -145,6 +145,11 @@ impl ConnectionState {
         !self.closed && !self.closing && self.next_stream_id < STREAM_ID_MAX
     }
 
+    /// Returns the number of streams whose requests were sent and whose responses have not ended.
+    pub(crate) fn open_streams(&self) -> usize {
+        self.active_streams
+    }
+
     /// Queues a request and returns its stream identifier.
     pub(crate) fn open_stream(&mut self, outgoing: OutgoingStream) -> Result<u32, Error> {
         let OutgoingStream { header_block, body, status_only, deadline } = outgoing;

@@ -5,9 +5,10 @@ use std::io;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::io::{AsyncBufRead, AsyncWrite};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::connection::lock;
 use crate::connection_state::ConnectionState;
@@ -26,7 +27,7 @@ pub(crate) async fn run<T: AsyncBufRead + AsyncWrite + Unpin>(
     state: Arc<Mutex<ConnectionState>>,
     options: ConnectionOptions,
 ) {
-    let mut driver = Driver::new(transport, Arc::clone(&state));
+    let mut driver = Driver::new(transport, Arc::clone(&state), &options);
     let error = drive(&mut driver, options).await;
     tracing::debug!("a connection ended: {error}");
     // The transport is dropped before the requests fail, so that no byte of theirs is sent later.
@@ -97,10 +98,15 @@ struct Driver<T> {
     /// A frame of which only the first bytes have arrived.
     partial_frame: Vec<u8>,
     last_read: Instant,
+    busy_read_delay: Duration,
+    /// Ends the current delay of reads on a busy connection.
+    read_timer: Pin<Box<Sleep>>,
+    is_read_delayed: bool,
 }
 
 impl<T: AsyncBufRead + AsyncWrite + Unpin> Driver<T> {
-    fn new(transport: T, state: Arc<Mutex<ConnectionState>>) -> Self {
+    fn new(transport: T, state: Arc<Mutex<ConnectionState>>, options: &ConnectionOptions) -> Self {
+        let now = Instant::now();
         Self {
             transport,
             state,
@@ -108,7 +114,10 @@ impl<T: AsyncBufRead + AsyncWrite + Unpin> Driver<T> {
             written: 0,
             unflushed: false,
             partial_frame: Vec::new(),
-            last_read: Instant::now(),
+            last_read: now,
+            busy_read_delay: options.busy_read_delay,
+            read_timer: Box::pin(sleep_until(now)),
+            is_read_delayed: false,
         }
     }
 
@@ -117,7 +126,11 @@ impl<T: AsyncBufRead + AsyncWrite + Unpin> Driver<T> {
         // After a pause of the process, requests past their deadline must not be sent, but responses
         // that have arrived count.
         let now = Instant::now();
-        lock(&self.state).cancel_unsent(now);
+        {
+            let mut state = lock(&self.state);
+            state.cancel_unsent(now);
+            self.is_read_delayed &= !state.is_check_due(now);
+        }
         // A response can start queued requests. Everything is read first, so that these leave together.
         let is_closed = self.read(context)?;
         let (is_done, check_at) = {
@@ -133,13 +146,22 @@ impl<T: AsyncBufRead + AsyncWrite + Unpin> Driver<T> {
         check_at.map_or(Poll::Pending, |at| Poll::Ready(Ok(DriverEvent::CheckAt(at))))
     }
 
-    /// Reads what has arrived. Returns `true` at the end of the transport.
+    /// Reads what has arrived, unless reads are delayed. Returns `true` at the end of the transport.
     fn read(&mut self, context: &mut Context<'_>) -> Result<bool, Error> {
+        if self.is_read_delayed && self.read_timer.as_mut().poll(context).is_pending() {
+            return Ok(false);
+        }
+        self.is_read_delayed = false;
         let mut read = 0;
         while read <= READ_BYTES_PER_POLL_MAX {
             let mut transport = Pin::new(&mut self.transport);
             let bytes = match transport.as_mut().poll_fill_buf(context)? {
-                Poll::Pending => return Ok(false),
+                Poll::Pending => {
+                    if read > 0 {
+                        self.delay_next_read(context);
+                    }
+                    return Ok(false);
+                }
                 Poll::Ready([]) => return Ok(true),
                 Poll::Ready(bytes) => bytes,
             };
@@ -151,6 +173,14 @@ impl<T: AsyncBufRead + AsyncWrite + Unpin> Driver<T> {
         }
         context.waker().wake_by_ref();
         Ok(false)
+    }
+
+    /// Delays the next read if the connection is busy.
+    fn delay_next_read(&mut self, context: &mut Context<'_>) {
+        if lock(&self.state).open_streams() >= ConnectionOptions::BUSY_STREAMS {
+            self.read_timer.as_mut().reset(self.last_read + self.busy_read_delay);
+            self.is_read_delayed = self.read_timer.as_mut().poll(context).is_pending();
+        }
     }
 
     /// Writes as much as the transport accepts, and flushes it.

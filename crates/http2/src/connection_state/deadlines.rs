@@ -39,7 +39,7 @@ impl ConnectionState {
 
     /// Returns `true` if deadlines must be checked. A deadline can pass before any check is scheduled for
     /// it: the stream may be newer than the last poll, and the process may have been paused since.
-    fn is_check_due(&self, now: Instant) -> bool {
+    pub(crate) fn is_check_due(&self, now: Instant) -> bool {
         self.check_at.is_some_and(|check_at| check_at <= now)
             || self.deadlines.front().is_some_and(|(deadline, _)| *deadline <= now)
     }

@@ -14,6 +14,7 @@ const OPTIONS: ConnectionOptions = ConnectionOptions {
     connection_receive_window: 16 << 20,
     ping_interval: Duration::from_secs(10),
     ping_timeout: Duration::from_secs(5),
+    busy_read_delay: Duration::from_millis(2),
     delivery_probe_interval: None,
 };
 
@@ -132,5 +133,76 @@ fn frames_are_received_however_the_transport_cuts_them() {
         let context = Context::from_waker(futures::task::noop_waker_ref());
         let Poll::Ready(response) = state.poll_collect(1, 100, &context) else { panic!("{cut}") };
         assert_eq!(response.unwrap().1, "one two three", "{cut}");
+    }
+}
+
+/// Returns the times, in virtual milliseconds, at which responses on a connection with this many
+/// streams are noticed. The server answers one stream each millisecond, and reads of a busy connection are delayed by 10 ms.
+async fn response_times(streams: usize) -> Vec<f64> {
+    let (client, mut server) = duplex(1 << 20);
+    let options = ConnectionOptions { busy_read_delay: Duration::from_millis(10), ..OPTIONS };
+    let connection = Connection::start(BufStream::new(client), options);
+    let begin = Instant::now();
+    let mut responses = Vec::new();
+    for _ in 0..streams {
+        let response = connection.open_stream(request()).unwrap();
+        responses.push(tokio::spawn(async move {
+            response.head().await.unwrap();
+            begin.elapsed().as_secs_f64() * 1e3
+        }));
+    }
+    tokio::spawn(async move {
+        let mut received = vec![0; 1 << 16];
+        let _ = server.read(&mut received).await;
+        for stream in 0..streams as u32 {
+            sleep(Duration::from_millis(1)).await;
+            let id = (2 * stream + 1).to_be_bytes();
+            let frame = [&b"\0\0\x01\x01\x05"[..], &id, b"\x88"].concat();
+            server.write_all(&frame).await.unwrap();
+        }
+        sleep(Duration::from_secs(1)).await;
+    });
+    let mut times = Vec::new();
+    for response in responses {
+        times.push(response.await.unwrap());
+    }
+    times
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_busy_connection_reads_many_responses_at_once() {
+    let mut times = response_times(3 * ConnectionOptions::BUSY_STREAMS).await;
+    times.truncate(2 * ConnectionOptions::BUSY_STREAMS);
+    times.dedup();
+    assert!(times.len() <= ConnectionOptions::BUSY_STREAMS / 4, "{times:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_with_few_requests_reads_each_response_at_once() {
+    let streams = ConnectionOptions::BUSY_STREAMS - 1;
+    let mut times = response_times(streams).await;
+    times.dedup();
+    assert_eq!(times.len(), streams, "{times:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_response_that_arrived_counts_although_reads_are_delayed() {
+    let (client, mut server) = duplex(1 << 20);
+    let options = ConnectionOptions { busy_read_delay: Duration::from_mins(1), ..OPTIONS };
+    let connection = Connection::start(BufStream::new(client), options);
+    let deadline = Some(Instant::now() + Duration::from_secs(2));
+    let requests: Vec<_> = (0..2 * ConnectionOptions::BUSY_STREAMS)
+        .map(|_| connection.open_stream(OutgoingStream { deadline, ..request() }).unwrap())
+        .collect();
+    let mut received = vec![0; 1 << 16];
+    let _ = server.read(&mut received).await;
+    for stream in 0..requests.len() as u32 {
+        // The first response begins the delay.
+        sleep(Duration::from_millis(10)).await;
+        let id = (2 * stream + 1).to_be_bytes();
+        server.write_all(&[&b"\0\0\x01\x01\x05"[..], &id, b"\x88"].concat()).await.unwrap();
+    }
+    for request in requests {
+        assert_eq!(request.head().await.unwrap().0.status, 200);
     }
 }
