@@ -27,10 +27,11 @@ pub struct ConnectionOptions {
     pub ping_interval: Duration,
     /// How long the server may send nothing after that PING before the connection is closed.
     pub ping_timeout: Duration,
-    /// How long a busy connection, with [`Self::BUSY_STREAMS`] open streams or more, waits after a read
-    /// before it reads again. Under load it then handles many responses per wake-up; a response on a
-    /// connection with fewer open streams is never delayed.
-    pub busy_read_delay: Duration,
+    /// Longest time that a busy connection, with [`Self::BUSY_STREAMS`] open streams or more, waits after
+    /// a read before it reads again. It waits for a quarter of the responses, at the rate of the last
+    /// ones, so that the server has enough requests left and each wake-up handles many responses. A
+    /// response on a connection with fewer open streams is never delayed.
+    pub busy_read_delay_max: Duration,
     /// Makes the connection *fenced*: a request that passed its deadline must not reach the server
     /// later. The value is the time between two PINGs that probe for delivery.
     ///

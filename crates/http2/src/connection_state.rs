@@ -57,6 +57,8 @@ pub(crate) struct ConnectionState {
     check_at: Option<Instant>,
     /// Streams that count against `max_concurrent_streams`.
     active_streams: usize,
+    /// Streams that no longer count, since the start of the connection.
+    ended_streams: u64,
     /// `SETTINGS_MAX_CONCURRENT_STREAMS` of the server.
     max_concurrent_streams: usize,
     /// Bytes of DATA that the server accepts on all streams.
@@ -117,6 +119,7 @@ impl ConnectionState {
             deadlines: VecDeque::new(),
             check_at: None,
             active_streams: 0,
+            ended_streams: 0,
             max_concurrent_streams: DEFAULT_CONCURRENT_STREAMS,
             send_window: DEFAULT_WINDOW_BYTES.into(),
             initial_send_window: DEFAULT_WINDOW_BYTES.into(),
@@ -148,6 +151,11 @@ impl ConnectionState {
     /// Returns the number of streams whose requests were sent and whose responses have not ended.
     pub(crate) fn open_streams(&self) -> usize {
         self.active_streams
+    }
+
+    /// Returns the number of streams that have ended since the start of the connection.
+    pub(crate) fn ended_streams(&self) -> u64 {
+        self.ended_streams
     }
 
     /// Queues a request and returns its stream identifier.
@@ -325,6 +333,7 @@ impl ConnectionState {
     /// Removes a started stream from those that count against `SETTINGS_MAX_CONCURRENT_STREAMS`.
     fn deactivate_stream(&mut self, id: u32) {
         self.active_streams = self.active_streams.saturating_sub(1);
+        self.ended_streams += 1;
         self.blocked_on_window.retain(|blocked| *blocked != id);
         self.start_queued_streams();
     }

@@ -98,10 +98,12 @@ struct Driver<T> {
     /// A frame of which only the first bytes have arrived.
     partial_frame: Vec<u8>,
     last_read: Instant,
-    busy_read_delay: Duration,
+    busy_read_delay_max: Duration,
     /// Ends the current delay of reads on a busy connection.
     read_timer: Pin<Box<Sleep>>,
     is_read_delayed: bool,
+    /// When a busy connection was read, and how many of its responses had ended by then.
+    busy_read: (Instant, u64),
 }
 
 impl<T: AsyncBufRead + AsyncWrite + Unpin> Driver<T> {
@@ -115,9 +117,10 @@ impl<T: AsyncBufRead + AsyncWrite + Unpin> Driver<T> {
             unflushed: false,
             partial_frame: Vec::new(),
             last_read: now,
-            busy_read_delay: options.busy_read_delay,
+            busy_read_delay_max: options.busy_read_delay_max,
             read_timer: Box::pin(sleep_until(now)),
             is_read_delayed: false,
+            busy_read: (now, 0),
         }
     }
 
@@ -177,10 +180,20 @@ impl<T: AsyncBufRead + AsyncWrite + Unpin> Driver<T> {
 
     /// Delays the next read if the connection is busy.
     fn delay_next_read(&mut self, context: &mut Context<'_>) {
-        if lock(&self.state).open_streams() >= ConnectionOptions::BUSY_STREAMS {
-            self.read_timer.as_mut().reset(self.last_read + self.busy_read_delay);
-            self.is_read_delayed = self.read_timer.as_mut().poll(context).is_pending();
+        let (open, ended) = {
+            let state = lock(&self.state);
+            (state.open_streams(), state.ended_streams())
+        };
+        let (before, ended_before) =
+            std::mem::replace(&mut self.busy_read, (self.last_read, ended));
+        if open < ConnectionOptions::BUSY_STREAMS {
+            return;
         }
+        let responses = (ended - ended_before).max(1);
+        let per_response = self.last_read.duration_since(before).div_f64(responses as f64);
+        let delay = per_response.mul_f64(open as f64 / 4.0).min(self.busy_read_delay_max);
+        self.read_timer.as_mut().reset(self.last_read + delay);
+        self.is_read_delayed = self.read_timer.as_mut().poll(context).is_pending();
     }
 
     /// Writes as much as the transport accepts, and flushes it.

@@ -16,7 +16,7 @@ const OPTIONS: ConnectionOptions = ConnectionOptions {
     connection_receive_window: 100_000,
     ping_interval: Duration::from_secs(10),
     ping_timeout: Duration::from_secs(5),
-    busy_read_delay: Duration::from_millis(2),
+    busy_read_delay_max: Duration::from_millis(2),
     delivery_probe_interval: None,
 };
 

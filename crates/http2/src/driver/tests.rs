@@ -14,7 +14,7 @@ const OPTIONS: ConnectionOptions = ConnectionOptions {
     connection_receive_window: 16 << 20,
     ping_interval: Duration::from_secs(10),
     ping_timeout: Duration::from_secs(5),
-    busy_read_delay: Duration::from_millis(2),
+    busy_read_delay_max: Duration::from_millis(2),
     delivery_probe_interval: None,
 };
 
@@ -137,10 +137,10 @@ fn frames_are_received_however_the_transport_cuts_them() {
 }
 
 /// Returns the times, in virtual milliseconds, at which responses on a connection with this many
-/// streams are noticed. The server answers one stream each millisecond, and reads of a busy connection are delayed by 10 ms.
+/// streams are noticed. The server answers one stream each millisecond, and reads of a busy connection are delayed by at most 10 ms.
 async fn response_times(streams: usize) -> Vec<f64> {
     let (client, mut server) = duplex(1 << 20);
-    let options = ConnectionOptions { busy_read_delay: Duration::from_millis(10), ..OPTIONS };
+    let options = ConnectionOptions { busy_read_delay_max: Duration::from_millis(10), ..OPTIONS };
     let connection = Connection::start(BufStream::new(client), options);
     let begin = Instant::now();
     let mut responses = Vec::new();
@@ -188,7 +188,7 @@ async fn a_connection_with_few_requests_reads_each_response_at_once() {
 #[tokio::test(start_paused = true)]
 async fn a_response_that_arrived_counts_although_reads_are_delayed() {
     let (client, mut server) = duplex(1 << 20);
-    let options = ConnectionOptions { busy_read_delay: Duration::from_mins(1), ..OPTIONS };
+    let options = ConnectionOptions { busy_read_delay_max: Duration::from_mins(1), ..OPTIONS };
     let connection = Connection::start(BufStream::new(client), options);
     let deadline = Some(Instant::now() + Duration::from_secs(2));
     let requests: Vec<_> = (0..2 * ConnectionOptions::BUSY_STREAMS)

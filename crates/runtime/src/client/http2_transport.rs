@@ -26,9 +26,8 @@ const STREAM_WINDOW_BYTES: u32 = 512 << 10;
 /// Receive window of a connection: enough for 32 streams at once.
 const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
 
-/// Delay of reads on a connection with many requests in flight. The API server needs several
-/// milliseconds for each, so that the next requests still leave before it runs out of them.
-const BUSY_READ_DELAY: Duration = Duration::from_millis(2);
+/// Longest delay of reads on a connection with many requests in flight.
+const BUSY_READ_DELAY_MAX: Duration = Duration::from_millis(50);
 
 /// Silence of the server after which it is sent a PING.
 const PING_INTERVAL: Duration = Duration::from_secs(10);
@@ -212,7 +211,7 @@ impl Http2Transport {
             connection_receive_window: CONNECTION_WINDOW_BYTES,
             ping_interval: PING_INTERVAL,
             ping_timeout: PING_TIMEOUT,
-            busy_read_delay: BUSY_READ_DELAY,
+            busy_read_delay_max: BUSY_READ_DELAY_MAX,
             // The PING and its acknowledgement have three quarters of a request's time.
             delivery_probe_interval: self.fenced.then(|| REQUEST_TIMEOUT / 4),
         };
