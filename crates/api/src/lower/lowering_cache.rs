@@ -58,7 +58,7 @@ struct SharedPodFields {
 }
 
 impl LoweringCache {
-    /// Lowers a pod with the result of [`super::pod`].
+    /// Lowers a pod with the result of [`super::pod()`].
     pub fn pod(&mut self, source: Source<'_>) -> Lowered<Pod> {
         let Source::Protobuf(_, bytes) = source else { return super::pod(source) };
         let Self { pods, specs, key, .. } = self;
@@ -135,7 +135,7 @@ impl Time {
 
 impl PerPodFields<'_> {
     /// Combines own and shared fields; returns `None` if a field needs the checks of
-    /// [`super::pod`].
+    /// [`super::pod()`].
     fn lower(&self, shared: &SharedPodFields) -> Option<Lowered<Pod>> {
         if self.name.is_empty() || self.uid.is_empty() {
             return None;

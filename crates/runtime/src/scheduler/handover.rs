@@ -25,7 +25,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 impl Scheduler {
     /// Stops decisions and writes. When this returns, every write was answered or is too old to land.
-    /// Takes at most [`BINDS_TIME_MAX`] twice, [`MARGIN`] and [`EVENTS_TIME_MAX`].
+    /// Takes at most `BINDS_TIME_MAX` twice, `MARGIN` and `EVENTS_TIME_MAX`.
     pub async fn stop_writing(&self) {
         // A stuck engine takes no input; the gate refuses its writes.
         let stopped = timeout(BINDS_TIME_MAX, self.lead(false)).await;

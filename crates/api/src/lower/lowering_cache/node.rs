@@ -12,7 +12,7 @@ use crate::protobuf::wire::{Payload, map_entry, next_field};
 use crate::protobuf::{Error, schema};
 
 impl LoweringCache {
-    /// Lowers a node with the result of [`lower::node`].
+    /// Lowers a node with the result of [`lower::node()`].
     pub fn node(&mut self, source: Source<'_>) -> Lowered<Node> {
         let Source::Protobuf(_, bytes) = source else { return lower::node(source) };
         let Self { nodes, key, .. } = self;
