@@ -338,3 +338,36 @@ fn ranges(numbers: &BTreeSet<i64>) -> String {
         .collect();
     shown.join(",")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn free_indexes_are_found_among_many_that_succeeded() {
+        /// With this many, searching a list for each index would take minutes.
+        const SUCCEEDED: i64 = 400_000;
+        let cluster = crate::testing::cluster();
+        let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "job", "namespace": "default", "uid": "12345678-1234-1234-1234-123456789012"}, "spec": {
+            "completionMode": "Indexed", "parallelism": 3,
+            "template": {"spec": crate::testing::pod("p")["spec"].clone()},
+        }});
+        let count = PodCounts {
+            active: Vec::new(),
+            ready: 0,
+            succeeded: SUCCEEDED,
+            failed: 0,
+            succeeded_indexes: (0..=SUCCEEDED).filter(|index| *index != 7).collect(),
+            active_indexes: HashSet::new(),
+        };
+        let (made, result) = adjust_pods(&cluster, "default", &job, &count, Some(SUCCEEDED + 3));
+        result.unwrap();
+        let pods = cluster.resource("", "pods").objects.list("").objects;
+        let mut indexes: Vec<_> = pods
+            .iter()
+            .map(|pod| text(&pod.value(), &["metadata", "labels", INDEX]).to_owned())
+            .collect();
+        indexes.sort_unstable();
+        assert_eq!((made, indexes), (3, ["400001", "400002", "7"].map(str::to_owned).to_vec()));
+    }
+}

@@ -58,7 +58,7 @@ fn the_first_failure_ends_the_start_with_file_object_and_reason() {
     for (file, message) in [
         (
             "kind.yaml",
-            "error: --apply: kind.yaml: Thing \"t\": no kind Thing in version example.com/v1 is served here",
+            "error: --apply: kind.yaml: Thing \"t\": no kind Thing in version example.com/v1 is registered",
         ),
         ("field.yaml", "unknown field \"dataa\""),
         (

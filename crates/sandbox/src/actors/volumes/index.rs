@@ -131,3 +131,48 @@ pub(super) fn allows(volume: &Value, claim: &Value) -> bool {
     let offered = list(volume, &["spec", "accessModes"]);
     list(claim, &["spec", "accessModes"]).iter().all(|mode| offered.contains(mode))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::cluster::{Cluster, WriteOptions};
+
+    /// With this many, reading all claims for each volume would take minutes.
+    const COUNT: usize = 20_000;
+
+    fn create(cluster: &Cluster, kind: &str, namespace: &str, object: Value) -> Change {
+        let resource = cluster.resource("", kind);
+        let made = cluster.create(&resource, namespace, object, &WriteOptions::default()).unwrap();
+        Change::present(made.object)
+    }
+
+    #[test]
+    fn each_of_many_claims_finds_its_volume_without_reading_the_others() {
+        let cluster = crate::testing::cluster();
+        let mut index = Index::default();
+        let mut claims = Vec::new();
+        for number in 0..COUNT {
+            let class = format!("class-{number}");
+            let volume = json!({"metadata": {"name": format!("volume-{number}")}, "spec": {
+                "storageClassName": class, "capacity": {"storage": "1Gi"},
+                "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/data"},
+            }});
+            index.apply_volume(&create(&cluster, "persistentvolumes", "", volume));
+            let claim = json!({"metadata": {"name": format!("claim-{number}")}, "spec": {
+                "storageClassName": class, "accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": "1Gi"}},
+            }});
+            let change = create(&cluster, "persistentvolumeclaims", "default", claim);
+            let key = ("default".to_owned(), change.object.name.to_string());
+            index.apply_claim(&key, &change);
+            claims.push((key, change));
+        }
+        for (number, (key, change)) in claims.iter().enumerate() {
+            let volume = format!("volume-{number}");
+            assert_eq!(index.large_enough(&change.object.value()), [volume.as_str()]);
+            assert_eq!(index.claims_for(&volume), [key.clone()]);
+        }
+    }
+}
