@@ -19,7 +19,8 @@ pub fn explain_with_suggestions(engine: &mut Engine, pod: &Pod, now: i64) -> Opt
     }
     if !pod.gates.is_empty() {
         let gates = pod.gates.join(", ");
-        let text = format!("remove the scheduling gates ({gates}): the pod is not scheduled before");
+        let text =
+            format!("remove the scheduling gates ({gates}): the pod is not scheduled before");
         answer.suggestions.insert(0, text);
     }
     Some(answer)

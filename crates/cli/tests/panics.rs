@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use std::thread;
 
 use cli::api_client::ApiClient;
-use http::Method;
+use http::{Method, StatusCode};
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use sandbox::faults::{Fault, FaultRule};
 use sandbox::{Options, Sandbox};
@@ -59,7 +59,10 @@ async fn panic_in_a_handler() {
         times: 1,
         fault: Fault::Panic,
     });
-    assert!(client.get("/api/v1/nodes").await.is_err());
+    let failure = StatusCode::INTERNAL_SERVER_ERROR;
+    let response = client.send(Method::GET, "/api/v1/nodes", None, &[failure]).await;
+    let response = String::from_utf8(response.expect("a response")).expect("JSON");
+    assert!(response.contains("InternalError"), "{response}");
     assert!(client.get("/api/v1/nodes").await.is_ok());
     sandbox.stop().await;
 }
