@@ -172,7 +172,7 @@ mod tests {
         for (number, (key, change)) in claims.iter().enumerate() {
             let volume = format!("volume-{number}");
             assert_eq!(index.large_enough(&change.object.value()), [volume.as_str()]);
-            assert_eq!(index.claims_for(&volume), [key.clone()]);
+            assert_eq!(index.claims_for(&volume), std::slice::from_ref(key));
         }
     }
 }
