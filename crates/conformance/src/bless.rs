@@ -108,7 +108,7 @@ fn select_cases(oracle: &mut Oracle, plugin: &'static str) -> Result<Vec<(Value,
     Ok(stable)
 }
 
-/// Returns what an answer shows about a plugin: outcomes by which cases are told apart, none if it had no effect.
+/// Returns the outcomes of a plugin in an answer, by which cases are distinguished; empty if it had no effect.
 fn facts(plugin: &str, case: &Value, answer: &Value) -> BTreeSet<String> {
     let mut facts = BTreeSet::new();
     if answer["crash"].is_string() {

@@ -294,7 +294,7 @@ mod tests {
         assert_eq!(seen(&in_flight, 2), Some((true, vec![4])));
         assert_eq!(seen(&in_flight, 3), None);
         in_flight.finish(PodIdx(1));
-        assert_eq!(in_flight.events().count(), 1, "the first event is needed by nobody");
+        assert_eq!(in_flight.events().count(), 1, "no pod in flight needs the first event");
         assert_eq!(seen(&in_flight, 2), Some((true, vec![4])));
         in_flight.finish(PodIdx(2));
         in_flight.finish(PodIdx(2));

@@ -15,6 +15,7 @@ use super::dialer::Dialer;
 use super::http1_fallback::{self, Http1Fallback};
 use super::{ApiRequest, ClientError, ResponseBody, lock, send_by_client, until};
 use crate::connect::{CONNECT_TIMEOUT, ConnectError, server_name};
+use crate::kinds::KINDS;
 use crate::lease::REQUEST_TIMEOUT;
 
 /// Buffer between socket and TLS in each direction, in bytes.
@@ -25,6 +26,9 @@ const STREAM_WINDOW_BYTES: u32 = 512 << 10;
 
 /// Receive window of a connection: enough for 32 streams at once.
 const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
+
+// Watches share a connection, whose reads must not be delayed.
+const _: () = assert!(KINDS.len() < ConnectionOptions::BUSY_STREAMS);
 
 /// Longest delay of reads on a connection with many requests in flight.
 const BUSY_READ_DELAY_MAX: Duration = Duration::from_millis(50);

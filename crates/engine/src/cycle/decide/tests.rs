@@ -32,7 +32,7 @@ fn before(end: i64) -> Stub {
     })
 }
 
-/// A cluster, a profile, and what is kept between decisions.
+/// A cluster, a profile, and the caches that persist between decisions.
 struct Bench {
     profile: Profile,
     state: State,

@@ -60,7 +60,7 @@ fn profiles_are_told_apart() {
 }
 
 #[test]
-fn an_event_that_nobody_subscribed_to_does_nothing() {
+fn an_event_without_subscribers_does_nothing() {
     let mut bench = Bench::new();
     bench.add_failed(1, &[FIT]);
     bench.add(2);

@@ -15,7 +15,7 @@ fn pods_that_wait_too_long_are_flushed() {
     assert!(bench.queue.flush_unschedulable(&bench.plugins, bench.now));
     assert_eq!(bench.stage(1), Some(QueueStage::Unschedulable), "five minutes are not too long");
     bench.at(329_999).tick();
-    assert_eq!(bench.stage(1), Some(QueueStage::Unschedulable), "nobody looks");
+    assert_eq!(bench.stage(1), Some(QueueStage::Unschedulable), "no flush has run");
     bench.at(329_999);
     assert!(bench.queue.flush_unschedulable(&bench.plugins, bench.now));
     assert_eq!(bench.stage(1), Some(QueueStage::Active), "unless told to");

@@ -13,17 +13,17 @@ use super::label;
 fn events_during_an_attempt_are_replayed_with_the_hints() {
     // (event, rejectors, pending, willing, place after the failure)
     let everyone: fn(usize, ClassIdx, &Event) -> bool = |_, _, _| true;
-    let nobody: fn(usize, ClassIdx, &Event) -> bool = |_, _, _| false;
+    let never: fn(usize, ClassIdx, &Event) -> bool = |_, _, _| false;
     let none: &[usize] = &[];
     let table = [
         (POD_GONE, &[FIT][..], none, everyone, QueueStage::Backoff),
-        (POD_GONE, &[FIT], none, nobody, QueueStage::Unschedulable),
+        (POD_GONE, &[FIT], none, never, QueueStage::Unschedulable),
         (POD_GONE, &[TAINTS], none, everyone, QueueStage::Unschedulable),
-        (POD_GONE, none, none, nobody, QueueStage::ErrorBackoff),
+        (POD_GONE, none, none, never, QueueStage::ErrorBackoff),
         (POD_GONE, &[FIT], &[CLAIMS], everyone, QueueStage::Backoff),
         (CLAIM_ADDED, &[FIT], &[CLAIMS], everyone, QueueStage::Active),
         (CLAIM_ADDED, none, &[CLAIMS], everyone, QueueStage::Active),
-        (TAINTED, &[FIT], none, nobody, QueueStage::Backoff),
+        (TAINTED, &[FIT], none, never, QueueStage::Backoff),
     ];
     for (row, (kind, rejectors, pending, willing, want)) in table.into_iter().enumerate() {
         let mut bench = Bench::new();
@@ -70,7 +70,7 @@ fn changes_of_a_pod_in_flight_are_its_own_events() {
     bench.pop();
     assert_eq!(bench.update(1, &[UPDATED, TOLERATES]), QueueStage::InFlight);
     let labels: Vec<_> = bench.queue.in_flight_events().collect();
-    assert_eq!(labels, [label(TOLERATES)], "nobody subscribed to plain updates");
+    assert_eq!(labels, [label(TOLERATES)], "plain updates have no subscriber");
     assert_eq!(bench.fail(2, &[TAINTS]), Some(QueueStage::Unschedulable), "another pod's change");
     assert_eq!(bench.fail(1, &[TAINTS]), Some(QueueStage::Backoff));
 }
