@@ -38,6 +38,7 @@ mod testing;
 mod tests;
 
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use crate::change::Change;
 use crate::classes::Classes;
@@ -75,7 +76,7 @@ pub struct Settings {
 /// The scheduler as a state machine.
 pub struct Engine {
     state: State,
-    profiles: Vec<Profile>,
+    profiles: Arc<[Profile]>,
     queue: Queue,
     classes: Classes,
     /// Pods in their binding cycle.
@@ -107,7 +108,7 @@ impl Engine {
         let queue = Queue::new(settings.queue, Subscriptions::of(&profiles));
         Self {
             state: State::default(),
-            profiles,
+            profiles: profiles.into(),
             queue,
             classes: Classes::default(),
             bindings: Map::default(),
@@ -136,7 +137,7 @@ impl Engine {
     }
 
     /// Returns the profiles.
-    pub fn profiles(&self) -> &[Profile] {
+    pub fn profiles(&self) -> &Arc<[Profile]> {
         &self.profiles
     }
 

@@ -1,5 +1,7 @@
 //! Builders and checks for tests.
 
+mod shared;
+
 use std::sync::Arc;
 
 use crate::bitset::NodeSet;
@@ -21,6 +23,8 @@ use crate::object::{
 use crate::queue::Nominator;
 use crate::state::State;
 use crate::state::volumes::Volumes;
+
+pub use shared::Shared;
 
 /// A state with these nodes and pods, added in order.
 pub fn state(nodes: impl IntoIterator<Item = Node>, pods: impl IntoIterator<Item = Pod>) -> State {

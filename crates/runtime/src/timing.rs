@@ -6,8 +6,7 @@
 //! duration within one attempt; their sum comes from [`engine::stopwatch`].
 
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
 use engine::cycle::what_if::PostFilter;
@@ -36,65 +35,66 @@ const SUCCESS: &str = "Success";
 const SKIP: &str = "Skip";
 
 /// Chooses the attempts that are timed and records their durations.
-pub struct Sampler(Rc<SampleRecorder>);
-
-struct SampleRecorder {
+///
+/// The measurements of an attempt belong to the thread that makes it: plugins may run on other
+/// threads at the same time, where they are not timed.
+pub struct Sampler {
     metrics: Metrics,
-    /// The present attempt is timed.
-    is_timing: Cell<bool>,
-    /// Calls outside of attempts until the next one that is timed.
-    calls: Cell<u32>,
     /// State of the xorshift generator.
     random: Cell<u32>,
-    /// Extension points of this attempt with the sum of their durations and the first failure.
-    points: RefCell<Vec<(&'static str, u64, &'static str)>>,
+}
+
+/// Duration of an extension point in one attempt, with the first failure.
+type PointTime = (&'static str, u64, &'static str);
+
+std::thread_local! {
+    /// The present attempt is timed.
+    static IS_TIMING: Cell<bool> = const { Cell::new(false) };
+    /// Calls outside of attempts until the next one that is timed.
+    static CALLS: Cell<u32> = const { Cell::new(0) };
+    /// Extension points of the present attempt.
+    static POINTS: RefCell<Vec<PointTime>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Wraps the plugins of profiles so that their calls can be timed.
 pub fn instrument(profiles: &mut [Profile], metrics: &Metrics) -> Sampler {
-    let recorder = Rc::new(SampleRecorder {
-        metrics: metrics.clone(),
-        is_timing: Cell::new(false),
-        calls: Cell::new(0),
-        random: Cell::new(0x9e37_79b9),
-        points: RefCell::default(),
-    });
     for profile in profiles {
+        let name: Arc<str> = profile.name.as_str().into();
         for plugin in std::mem::take(&mut profile.plugins) {
             // QueueSort is called for every comparison of the queue and is never timed.
             let plugin: Box<dyn Plugin> = if plugin.points() == [Point::QueueSort] {
                 plugin
             } else {
-                let (profile, recorder) = (profile.name.clone(), Rc::clone(&recorder));
-                Box::new(TimedPlugin { plugin, profile, recorder })
+                let (profile, metrics) = (Arc::clone(&name), metrics.clone());
+                Box::new(TimedPlugin { plugin, profile, metrics })
             };
             profile.plugins.push(plugin);
         }
     }
-    Sampler(recorder)
+    Sampler { metrics: metrics.clone(), random: Cell::new(0x9e37_79b9) }
 }
 
 impl Sampler {
     /// Starts an attempt, which is timed with a probability of one tenth.
     pub(crate) fn begin(&self, engine: &mut Engine) {
         // Random, since pods often come in multiples of ten.
-        let random = self.0.random.get();
+        let random = self.random.get();
         let random = random ^ random << 13;
         let random = random ^ random >> 17;
         let random = random ^ random << 5;
-        self.0.random.set(random);
+        self.random.set(random);
         if random.is_multiple_of(SAMPLING_RATIO) {
-            self.0.is_timing.set(true);
+            IS_TIMING.set(true);
             engine.set_clock(Some(nanoseconds));
         }
     }
 
     /// Ends the attempt.
     pub(crate) fn end(&self, engine: &mut Engine) {
-        if !self.0.is_timing.replace(false) {
+        if !IS_TIMING.replace(false) {
             return;
         }
-        let points = self.0.points.take();
+        let points = POINTS.take();
         let times = engine.attempt_times();
         engine.set_clock(None);
         // Attempts with extenders, and those without a pod, have no profile here.
@@ -107,7 +107,7 @@ impl Sampler {
                 .map(|(_, nanos, _)| nanos)
                 .sum::<u64>()
         };
-        let metrics = &self.0.metrics;
+        let metrics = &self.metrics;
         if let Some(filter) = times.filter {
             let filter = filter.saturating_sub(of("PreFilter"));
             metrics.observe_extension_point("Filter", status, profile, seconds(filter));
@@ -131,20 +131,18 @@ fn seconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e9
 }
 
-impl SampleRecorder {
-    /// Returns `true` if a call outside of attempts is to be timed.
-    fn is_sampled(&self) -> bool {
-        let calls = self.calls.get();
-        self.calls.set(if calls == 0 { SAMPLING_RATIO - 1 } else { calls - 1 });
-        calls == 0
-    }
+/// Returns `true` if a call outside of attempts is to be timed.
+fn is_sampled() -> bool {
+    let calls = CALLS.get();
+    CALLS.set(if calls == 0 { SAMPLING_RATIO - 1 } else { calls - 1 });
+    calls == 0
 }
 
 /// A plugin with timed calls.
 struct TimedPlugin {
     plugin: Box<dyn Plugin>,
-    profile: String,
-    recorder: Rc<SampleRecorder>,
+    profile: Arc<str>,
+    metrics: Metrics,
 }
 
 impl TimedPlugin {
@@ -156,28 +154,32 @@ impl TimedPlugin {
         call: impl FnOnce(&dyn Plugin) -> T,
         status: impl FnOnce(&T) -> &'static str,
     ) -> T {
-        if !self.recorder.is_timing.get() {
+        if !IS_TIMING.get() {
             return call(&*self.plugin);
         }
         let begun = nanoseconds();
         let answer = call(&*self.plugin);
         let took = nanoseconds().saturating_sub(begun);
         let status = status(&answer);
-        self.recorder.metrics.observe_plugin(self.plugin.name(), point, status, seconds(took));
-        let mut points = self.recorder.points.borrow_mut();
-        // A plugin that is skipped does not change the status of the extension point.
-        let status = if status == SKIP { SUCCESS } else { status };
-        match points.iter_mut().find(|(other, ..)| *other == point) {
-            Some((_, sum, worst)) => {
-                *sum += took;
-                if *worst == SUCCESS {
-                    *worst = status;
-                }
-            }
-            None => points.push((point, took, status)),
-        }
+        self.metrics.observe_plugin(self.plugin.name(), point, status, seconds(took));
+        record_point(point, took, status);
         answer
     }
+}
+
+/// Adds a call to the durations of the present attempt.
+fn record_point(point: &'static str, took: u64, status: &'static str) {
+    // A plugin that is skipped does not change the status of the extension point.
+    let status = if status == SKIP { SUCCESS } else { status };
+    POINTS.with_borrow_mut(|points| match points.iter_mut().find(|(other, ..)| *other == point) {
+        Some((_, sum, worst)) => {
+            *sum += took;
+            if *worst == SUCCESS {
+                *worst = status;
+            }
+        }
+        None => points.push((point, took, status)),
+    });
 }
 
 fn status_of<T>(result: &Result<T, Rejection>) -> &'static str {
@@ -194,13 +196,13 @@ impl Plugin for TimedPlugin {
     }
 
     fn pre_enqueue(&self, state: &State, pod: PodIdx) -> Result<(), Rejection> {
-        if !self.recorder.is_sampled() {
+        if !is_sampled() {
             return self.plugin.pre_enqueue(state, pod);
         }
         let begun = nanoseconds();
         let answer = self.plugin.pre_enqueue(state, pod);
         let took = seconds(nanoseconds().saturating_sub(begun));
-        self.recorder.metrics.observe_plugin(self.name(), "PreEnqueue", status_of(&answer), took);
+        self.metrics.observe_plugin(self.name(), "PreEnqueue", status_of(&answer), took);
         answer
     }
 
@@ -217,7 +219,7 @@ impl Plugin for TimedPlugin {
         let prepare = |plugin: &dyn Plugin| plugin.prepare_filter(class, preparation);
         let prepared = self.call("PreFilter", prepare, status);
         if !matches!(prepared, PreFilterResult::Skip) {
-            self.recorder.metrics.count_plugin_evaluation(self.name(), "PreFilter", &self.profile);
+            self.metrics.count_plugin_evaluation(self.name(), "PreFilter", &self.profile);
         }
         prepared
     }
@@ -243,7 +245,7 @@ impl Plugin for TimedPlugin {
         let status = |scorer: &Option<_>| if scorer.is_some() { SUCCESS } else { SKIP };
         let scorer = self.call("PreScore", prepare, status);
         if scorer.is_some() {
-            self.recorder.metrics.count_plugin_evaluation(self.name(), "PreScore", &self.profile);
+            self.metrics.count_plugin_evaluation(self.name(), "PreScore", &self.profile);
         }
         scorer
     }
@@ -296,14 +298,14 @@ impl Plugin for TimedPlugin {
     }
 
     fn hint(&self, state: &State, class: &Class, event: &Event) -> bool {
-        if !self.recorder.is_sampled() {
+        if !is_sampled() {
             return self.plugin.hint(state, class, event);
         }
         let begun = nanoseconds();
         let queue = self.plugin.hint(state, class, event);
         let took = seconds(nanoseconds().saturating_sub(begun));
         let (label, hint) = (EventLabel::from(event), if queue { "Queue" } else { "QueueSkip" });
-        self.recorder.metrics.observe_hint(self.name(), &label.to_string(), hint, took);
+        self.metrics.observe_hint(self.name(), &label.to_string(), hint, took);
         queue
     }
 }

@@ -15,9 +15,9 @@ use crate::testing::{self, labels, selector};
 
 use super::what_if::PostFilter;
 
-type PrepareFilter = Box<dyn Fn(&Class, &mut Preparation) -> PreFilterResult>;
-type PrepareScore = Box<dyn Fn(&Class, &mut Preparation) -> Option<Box<dyn Scorer>>>;
-type RunPostFilter = Box<dyn Fn(&mut PostFilter) -> PostFilterOutcome>;
+type PrepareFilter = Box<dyn Fn(&Class, &mut Preparation) -> PreFilterResult + Send + Sync>;
+type PrepareScore = Box<dyn Fn(&Class, &mut Preparation) -> Option<Box<dyn Scorer>> + Send + Sync>;
+type RunPostFilter = Box<dyn Fn(&mut PostFilter) -> PostFilterOutcome + Send + Sync>;
 
 /// A plugin that does what its functions do.
 pub(crate) struct Stub {
@@ -47,7 +47,7 @@ impl Stub {
     /// A plugin at PreFilter and Filter.
     pub(crate) fn filter(
         name: &'static str,
-        prepare: impl Fn(&Class, &mut Preparation) -> PreFilterResult + 'static,
+        prepare: impl Fn(&Class, &mut Preparation) -> PreFilterResult + Send + Sync + 'static,
     ) -> Self {
         let prepare_filter: Option<PrepareFilter> = Some(Box::new(prepare));
         Self { prepare_filter, ..Self::new(name, &[Point::PreFilter, Point::Filter]) }
@@ -56,7 +56,7 @@ impl Stub {
     /// A plugin at PreFilter and Filter that judges nodes by a function.
     pub(crate) fn judge(
         name: &'static str,
-        judge: impl Fn(&State, NodeIdx) -> u32 + Copy + 'static,
+        judge: impl Fn(&State, NodeIdx) -> u32 + Copy + Send + Sync + 'static,
         rejections: &[Rejection],
     ) -> Self {
         let rejections = rejections.to_vec();
@@ -69,7 +69,7 @@ impl Stub {
     /// A plugin at PreScore and Score.
     pub(crate) fn scorer(
         name: &'static str,
-        prepare: impl Fn(&Class, &mut Preparation) -> Option<Box<dyn Scorer>> + 'static,
+        prepare: impl Fn(&Class, &mut Preparation) -> Option<Box<dyn Scorer>> + Send + Sync + 'static,
     ) -> Self {
         let prepare_score: Option<PrepareScore> = Some(Box::new(prepare));
         Self { prepare_score, ..Self::new(name, &[Point::PreScore, Point::Score]) }
@@ -83,7 +83,7 @@ impl Stub {
     /// A plugin at PostFilter.
     pub(crate) fn post_filter(
         name: &'static str,
-        run: impl Fn(&mut PostFilter) -> PostFilterOutcome + 'static,
+        run: impl Fn(&mut PostFilter) -> PostFilterOutcome + Send + Sync + 'static,
     ) -> Self {
         let post_filter: Option<RunPostFilter> = Some(Box::new(run));
         Self { post_filter, ..Self::new(name, &[Point::PostFilter]) }
@@ -179,7 +179,7 @@ pub(crate) struct Judge<F> {
     pub(crate) varies: bool,
 }
 
-impl<F: Fn(&State, NodeIdx) -> u32> Filter for Judge<F> {
+impl<F: Fn(&State, NodeIdx) -> u32 + Send> Filter for Judge<F> {
     fn check(&mut self, state: &State, node: NodeIdx) -> NodeVerdict {
         NodeVerdict((self.judge)(state, node))
     }

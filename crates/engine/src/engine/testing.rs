@@ -4,7 +4,7 @@ mod check;
 mod plugins;
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::change::{Change, ExtenderVerdict, FailedNode, NodeVictims};
 use crate::command::Command;
@@ -112,7 +112,7 @@ pub(super) fn failed(nodes: &[(&str, &str, bool)]) -> ExtenderVerdict {
 /// is checked after every change.
 pub(super) struct Harness {
     pub(super) engine: Engine,
-    pub(super) script: Rc<Script>,
+    pub(super) script: Arc<Script>,
     pub(super) now: i64,
     /// Commands of the last change.
     pub(super) commands: Vec<Command>,
@@ -135,7 +135,7 @@ impl Harness {
         settings: Settings,
         nodes: &[(&str, i64)],
     ) -> Self {
-        let script = Rc::new(Script::default());
+        let script = Arc::new(Script::default());
         let mut profile = profile(&script);
         profile.add_extenders(extenders);
         let mut harness = Self {
@@ -160,7 +160,7 @@ impl Harness {
             && !self.engine.bindings.contains_key(&pod)
         {
             // Plugins release what a bound pod holds by their own watches.
-            self.script.reserved.borrow_mut().retain(|(_, other)| other != uid);
+            self.script.reserved.lock().retain(|(_, other)| other != uid);
         }
         self.engine.apply(change, self.now, &mut self.commands);
         self.check();
@@ -255,12 +255,17 @@ impl Harness {
 
     /// Has a Permit plugin answer like this about a pod.
     pub(super) fn permit(&mut self, plugin: &'static str, pod: &str, answer: Permit) {
-        self.script.permits.borrow_mut().insert((plugin, pod.to_owned()), answer);
+        self.script.permits.lock().insert((plugin, pod.to_owned()), answer);
     }
 
     /// Has a Permit plugin make a pod wait.
     pub(super) fn wait_at(&mut self, plugin: &'static str, pod: &str, timeout: i64) {
         self.permit(plugin, pod, Permit::Wait { timeout });
+    }
+
+    /// The profile, for changes. Possible as long as no other thread shares it.
+    pub(super) fn profile_mut(&mut self) -> &mut Profile {
+        &mut Arc::get_mut(&mut self.engine.profiles).expect("the profiles are not shared")[0]
     }
 
     pub(super) fn find(&self, pod: &str) -> Option<PodIdx> {
@@ -312,8 +317,8 @@ impl Harness {
 }
 
 /// A profile of stub plugins.
-fn profile(script: &Rc<Script>) -> Profile {
-    let script = || Rc::clone(script);
+fn profile(script: &Arc<Script>) -> Profile {
+    let script = || Arc::clone(script);
     let plugins: Vec<Box<dyn Plugin>> = vec![
         Box::new(plugins::Gate),
         Box::new(plugins::Sort),

@@ -38,7 +38,7 @@ pub enum Freshness {
 /// - The filter is dropped when an area changes that its plugin named while preparing it.
 /// - If [`Filter::reads_pods`] returns `true`, [`Filter::check`] is called again for each node
 ///   whose pods changed. What pods of *other* nodes change is left to [`Filter::refresh`].
-pub trait Filter {
+pub trait Filter: Send {
     /// Returns the verdict on one node.
     fn check(&mut self, state: &State, node: NodeIdx) -> NodeVerdict;
 

@@ -164,7 +164,10 @@ pub enum VolumeRequest {
 }
 
 /// A scheduling plugin. All methods but the first two have defaults; implement those you need.
-pub trait Plugin {
+///
+/// Profiles are shared with threads that plan moves, so plugins are `Send + Sync` and have no
+/// mutable fields.
+pub trait Plugin: Send + Sync {
     /// Returns the name used in configuration files.
     fn name(&self) -> &str;
 

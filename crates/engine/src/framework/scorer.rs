@@ -54,7 +54,7 @@ pub struct ScoreBuckets<'a> {
 pub const SCORE_MAX: i64 = 100;
 
 /// A scorer prepared for one class.
-pub trait Scorer {
+pub trait Scorer: Send {
     /// Returns the raw score of a node.
     fn score(&mut self, state: &State, node: NodeIdx) -> i64;
 

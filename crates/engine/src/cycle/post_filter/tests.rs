@@ -1,7 +1,7 @@
 //! Tests of asking PostFilter plugins.
 
-use std::cell::Cell;
-use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 use crate::cycle::testing::{Stub, class, nodes, pods_on, profile, web};
@@ -10,11 +10,11 @@ use crate::testing;
 
 /// Answers of plugins, asked in order; the number of plugins asked is returned too.
 fn ask(answers: Vec<fn() -> PostFilterOutcome>) -> (PostFilterReport, usize) {
-    let asked = Rc::new(Cell::new(0));
+    let asked = Arc::new(AtomicUsize::new(0));
     let stubs = answers.into_iter().map(|answer| {
-        let asked = Rc::clone(&asked);
+        let asked = Arc::clone(&asked);
         Stub::post_filter("PostFilter", move |_| {
-            asked.set(asked.get() + 1);
+            asked.fetch_add(1, Ordering::Relaxed);
             answer()
         })
     });
@@ -26,7 +26,7 @@ fn ask(answers: Vec<fn() -> PostFilterOutcome>) -> (PostFilterReport, usize) {
     let input = PostFilterInput::new(pod, &nominator, 0, 0);
     let diagnosis = Diagnosis::default();
     let report = post_filter(&profile, &mut evaluation, &mut state, &diagnosis, &input);
-    (report, asked.get())
+    (report, asked.load(Ordering::Relaxed))
 }
 
 fn says(reason: &'static str, clear_nomination: bool) -> PostFilterOutcome {

@@ -84,7 +84,7 @@ impl Harness {
     /// are not on a node.
     fn check_reservations(&self) -> Result<(), String> {
         let engine = &self.engine;
-        let reserved = self.script.reserved.borrow();
+        let reserved = self.script.reserved.lock();
         let has = |plugin, pod: PodIdx| {
             reserved.contains(&(plugin, engine.state.pods.get(pod).uid.clone()))
         };

@@ -1,9 +1,8 @@
 //! Stub plugins, one for each extension point, that follow a [`Script`].
 
-use std::cell::{Cell, RefCell};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::cycle::what_if::{Candidate, ExtenderPreemption, PostFilter};
 use crate::framework::{
@@ -14,6 +13,7 @@ use crate::framework::{
 use crate::index::{NodeIdx, PodIdx, ResourceIdx};
 use crate::object::{Labels, PodSpec, Uid, Volume};
 use crate::state::State;
+use crate::testing::Shared;
 
 use super::SECOND;
 
@@ -21,31 +21,31 @@ use super::SECOND;
 #[derive(Default)]
 pub(in crate::engine) struct Script {
     /// Answers of Permit plugins by plugin and pod; without an entry a plugin allows.
-    pub(in crate::engine) permits: RefCell<BTreeMap<(&'static str, String), Permit>>,
+    pub(in crate::engine) permits: Shared<BTreeMap<(&'static str, String), Permit>>,
     /// Rejections of Reserve plugins by plugin and pod.
-    pub(in crate::engine) refusals: RefCell<BTreeMap<(&'static str, String), Rejection>>,
+    pub(in crate::engine) refusals: Shared<BTreeMap<(&'static str, String), Rejection>>,
     /// What PreFilter answers by pod label `prefilter`.
-    pub(in crate::engine) pre_filters: RefCell<BTreeMap<String, Rejection>>,
+    pub(in crate::engine) pre_filters: Shared<BTreeMap<String, Rejection>>,
     /// What PostFilter answers for a pod instead of looking for victims.
-    pub(in crate::engine) post_filters: RefCell<BTreeMap<String, &'static str>>,
+    pub(in crate::engine) post_filters: Shared<BTreeMap<String, &'static str>>,
     /// Calls of Reserve, Unreserve and PostBind, in order.
-    pub(in crate::engine) log: RefCell<Vec<String>>,
+    pub(in crate::engine) log: Shared<Vec<String>>,
     /// Reservations in effect, by plugin and uid.
-    pub(in crate::engine) reserved: RefCell<BTreeSet<(&'static str, Uid)>>,
+    pub(in crate::engine) reserved: Shared<BTreeSet<(&'static str, Uid)>>,
     /// Calls of the filter.
-    pub(in crate::engine) filter_calls: Cell<usize>,
+    pub(in crate::engine) filter_calls: Shared<usize>,
     /// Queueing hints of the filter refuse every event.
-    pub(in crate::engine) deaf: Cell<bool>,
+    pub(in crate::engine) deaf: Shared<bool>,
     /// The filter rejects every node, without an event: it breaks its contract.
-    pub(in crate::engine) closed: Cell<bool>,
+    pub(in crate::engine) closed: Shared<bool>,
     /// Added to the score of nodes whose name ends in 1, without an event.
-    pub(in crate::engine) bonus: Cell<i64>,
+    pub(in crate::engine) bonus: Shared<i64>,
 }
 
 impl Script {
     fn note(&self, what: &str, state: &State, pod: PodIdx, node: NodeIdx) {
         let (pod, node) = (&state.pods.get(pod).name, state.nodes.name(node));
-        self.log.borrow_mut().push(format!("{what} {pod} on {node}"));
+        self.log.lock().push(format!("{what} {pod} on {node}"));
     }
 }
 
@@ -96,11 +96,11 @@ impl Plugin for Sort {
 }
 
 /// PreFilter and Filter: free cpu, node selectors and cordoned nodes; label `fails` is an error.
-pub(super) struct Fit(pub(super) Rc<Script>);
+pub(super) struct Fit(pub(super) Arc<Script>);
 
 struct PreparedFit {
-    script: Rc<Script>,
-    spec: std::sync::Arc<PodSpec>,
+    script: Arc<Script>,
+    spec: Arc<PodSpec>,
     fails: bool,
 }
 
@@ -120,12 +120,12 @@ impl Plugin for Fit {
 
     fn prepare_filter(&self, class: &Class, _preparation: &mut Preparation) -> PreFilterResult {
         let label = class.labels.get("prefilter").unwrap_or_default();
-        if let Some(rejection) = self.0.pre_filters.borrow().get(label) {
+        if let Some(rejection) = self.0.pre_filters.lock().get(label) {
             return PreFilterResult::Reject(rejection.clone());
         }
         PreFilterResult::Filter(Box::new(PreparedFit {
-            script: Rc::clone(&self.0),
-            spec: std::sync::Arc::clone(&class.spec),
+            script: Arc::clone(&self.0),
+            spec: Arc::clone(&class.spec),
             fails: class.labels.get("fails").is_some(),
         }))
     }
@@ -190,7 +190,7 @@ impl Filter for PreparedFit {
 }
 
 /// PostFilter: evicts the pods of lower priority from the first node where that makes room.
-pub(super) struct Preempt(pub(super) Rc<Script>);
+pub(super) struct Preempt(pub(super) Arc<Script>);
 
 impl Preempt {
     fn candidate(cycle: &mut PostFilter, node: NodeIdx) -> Option<Candidate> {
@@ -229,7 +229,7 @@ impl Plugin for Preempt {
 
     fn post_filter(&self, cycle: &mut PostFilter) -> PostFilterOutcome {
         let state = cycle.state();
-        match self.0.post_filters.borrow().get(&name_of(state, cycle.pod)) {
+        match self.0.post_filters.lock().get(&name_of(state, cycle.pod)) {
             Some(&"error") => return PostFilterOutcome::Error("PostFilter broke".into()),
             Some(reason) => {
                 let reasons = vec![(*reason).into()];
@@ -283,9 +283,9 @@ impl Plugin for Preempt {
 }
 
 /// Score: the number in the node's label `score`, otherwise 50.
-pub(super) struct Rank(pub(super) Rc<Script>);
+pub(super) struct Rank(pub(super) Arc<Script>);
 
-struct PreparedRank(Rc<Script>);
+struct PreparedRank(Arc<Script>);
 
 impl Plugin for Rank {
     fn name(&self) -> &'static str {
@@ -301,7 +301,7 @@ impl Plugin for Rank {
         _class: &Class,
         _preparation: &mut Preparation,
     ) -> Option<Box<dyn Scorer>> {
-        Some(Box::new(PreparedRank(Rc::clone(&self.0))))
+        Some(Box::new(PreparedRank(Arc::clone(&self.0))))
     }
 
     fn evaluation_key(&self, _class: &Class, _state: &State) -> KeyPart {
@@ -318,7 +318,7 @@ impl Scorer for PreparedRank {
 }
 
 /// Reserve and PostBind: records its calls, and refuses as the script says.
-pub(super) struct Reserve(pub(super) &'static str, pub(super) Rc<Script>);
+pub(super) struct Reserve(pub(super) &'static str, pub(super) Arc<Script>);
 
 impl Plugin for Reserve {
     fn name(&self) -> &str {
@@ -333,12 +333,12 @@ impl Plugin for Reserve {
         let Reservation { state, pod, node } = reservation;
         assert_eq!(state.pods.get(*pod).node, *node, "the pod is assumed first");
         let key = (self.0, name_of(state, *pod));
-        if let Some(rejection) = self.1.refusals.borrow().get(&key) {
+        if let Some(rejection) = self.1.refusals.lock().get(&key) {
             return Err(rejection.clone());
         }
         self.1.note(&format!("{} reserves", self.0), state, *pod, *node);
         let uid = state.pods.get(*pod).uid.clone();
-        assert!(self.1.reserved.borrow_mut().insert((self.0, uid)), "reserved twice");
+        assert!(self.1.reserved.lock().insert((self.0, uid)), "reserved twice");
         Ok(())
     }
 
@@ -346,7 +346,7 @@ impl Plugin for Reserve {
         let Reservation { state, pod, node } = reservation;
         assert_eq!(state.pods.get(*pod).node, *node, "the pod is still on its node");
         self.1.note(&format!("{} unreserves", self.0), state, *pod, *node);
-        self.1.reserved.borrow_mut().remove(&(self.0, state.pods.get(*pod).uid.clone()));
+        self.1.reserved.lock().remove(&(self.0, state.pods.get(*pod).uid.clone()));
     }
 
     fn post_bind(&self, state: &State, pod: PodIdx, node: NodeIdx) {
@@ -355,7 +355,7 @@ impl Plugin for Reserve {
 }
 
 /// Permit: answers as the script says.
-pub(super) struct Ask(pub(super) &'static str, pub(super) Rc<Script>);
+pub(super) struct Ask(pub(super) &'static str, pub(super) Arc<Script>);
 
 impl Plugin for Ask {
     fn name(&self) -> &str {
@@ -368,7 +368,7 @@ impl Plugin for Ask {
 
     fn permit(&self, state: &State, pod: PodIdx, _node: NodeIdx) -> Permit {
         let key = (self.0, name_of(state, pod));
-        self.1.permits.borrow().get(&key).cloned().unwrap_or(Permit::Allow)
+        self.1.permits.lock().get(&key).cloned().unwrap_or(Permit::Allow)
     }
 
     /// A pod that was denied permission is tried again when a node is added.

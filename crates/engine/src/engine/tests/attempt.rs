@@ -103,7 +103,7 @@ fn pre_filter_rejections_end_the_attempt_by_their_code() {
     ];
     for (rejection, reason, message, stage) in table {
         let mut harness = Harness::new(&[("n1", 4000)]);
-        harness.script.pre_filters.borrow_mut().insert("x".to_owned(), rejection);
+        harness.script.pre_filters.lock().insert("x".to_owned(), rejection);
         let commands = harness.place(labelled("p", &[("prefilter", "x")]));
         assert_eq!(commands, [format!("{reason} p, nominate for none")]);
         assert_eq!(harness.message(), message);
@@ -144,11 +144,11 @@ fn a_pod_of_another_scheduler_is_not_queued_but_counts_once_it_is_on_a_node() {
 fn reasons_of_post_filter_plugins_follow_those_of_the_filters() {
     let mut harness = Harness::new(&[("n1", 50)]);
     harness.show(Pod { nominated_node: "n1".into(), ..important("p", 100, 1) });
-    harness.script.post_filters.borrow_mut().insert("p".to_owned(), "no luck");
+    harness.script.post_filters.lock().insert("p".to_owned(), "no luck");
     assert_eq!(harness.schedule(), ["Unschedulable p"]);
     assert_eq!(harness.message(), "0/1 nodes are available: 1 Insufficient cpu. no luck");
     assert_eq!(harness.nominated("p"), Some("n1"), "the plugin left the nomination as it was");
-    harness.script.post_filters.borrow_mut().insert("p".to_owned(), "error");
+    harness.script.post_filters.lock().insert("p".to_owned(), "error");
     harness.set_node(node_with("n1", 60));
     assert_eq!(harness.schedule(), ["Unschedulable p"]);
     assert_eq!(harness.message(), "0/1 nodes are available: 1 Insufficient cpu. PostFilter broke");
@@ -191,7 +191,7 @@ fn what_a_rejection_on_the_chosen_node_leads_to_depends_on_its_code() {
     for (code, reason, stage, rejectors, pending_plugins) in table {
         let mut harness = Harness::new(&[("n1", 4000)]);
         let rejection = Rejection { code, reasons: vec!["taken".into(), "late".into()] };
-        harness.script.refusals.borrow_mut().insert(("ReserveB", "p".to_owned()), rejection);
+        harness.script.refusals.lock().insert(("ReserveB", "p".to_owned()), rejection);
         let commands = harness.place(pending("p", 100));
         assert_eq!(commands, [format!("{reason} p, nominate for none")], "{code:?}");
         let message = match code {

@@ -139,9 +139,9 @@ fn a_queue_that_is_out_of_order_is_reported() {
         harness.show(important(name, 100, priority));
     }
     // Without QueueSort the pods would be in order of arrival, with `p` at the head.
-    let points = std::mem::take(&mut harness.engine.profiles[0].points);
+    let points = std::mem::take(&mut harness.profile_mut().points);
     assert_eq!(harness.engine.audit(), Err("queue: wrong: active".to_owned()));
-    harness.engine.profiles[0].points = points;
+    harness.profile_mut().points = points;
     assert_eq!(harness.engine.audit(), Ok(()));
 }
 
@@ -312,7 +312,7 @@ fn every_class_is_audited() {
 #[test]
 fn evaluations_of_a_profile_without_scorers_are_no_difference() {
     let mut harness = Harness::new(&[("n1", 4000), ("n2", 4000)]);
-    harness.engine.profiles[0].points.retain(|(point, _)| *point != Point::Score);
+    harness.profile_mut().points.retain(|(point, _)| *point != Point::Score);
     for name in ["a", "b", "c"] {
         harness.show(pending(name, 100));
     }

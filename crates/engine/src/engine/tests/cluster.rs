@@ -188,7 +188,7 @@ fn the_visit_of_nodes_starts_over_when_a_node_is_removed() {
     let nodes = [("n1", 4000), ("n2", 4000), ("n3", 4000), ("n4", 4000)];
     let mut harness = Harness::new(&nodes);
     // Without scorers the first feasible node is taken, and the next visit starts after it.
-    harness.engine.profiles[0].points.retain(|(point, _)| *point != Point::Score);
+    harness.profile_mut().points.retain(|(point, _)| *point != Point::Score);
     assert_eq!(harness.place(pending("a", 100)), ["bind a to n1"]);
     assert_eq!(harness.place(pending("b", 100)), ["bind b to n2"]);
     harness.remove_node("n4");

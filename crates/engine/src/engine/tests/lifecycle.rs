@@ -239,7 +239,7 @@ fn a_bound_pod_that_is_shown_as_terminating_without_a_node_leaves_its_place() {
     let mut harness = at(Stage::Answered);
     harness.place(pending("next", 4000));
     // Plugins release what a bound pod holds by their own watches.
-    harness.script.reserved.borrow_mut().clear();
+    harness.script.reserved.lock().clear();
     assert_eq!(harness.show(terminating(large("p"))), [""; 0]);
     assert_eq!((harness.stage("p"), harness.node_of("p")), (None, None));
     assert_eq!(harness.schedule(), ["bind next to n1"]);

@@ -90,7 +90,7 @@ fn a_gated_pod_is_nominated_when_it_is_let_in() {
 fn nothing_is_inherited_from_a_removed_node() {
     let mut harness = Harness::new(&[("n1", 4000)]);
     let large = || nominated(important("p", 64_000, 10), "n1");
-    harness.script.post_filters.borrow_mut().insert("p".to_owned(), "never preempts");
+    harness.script.post_filters.lock().insert("p".to_owned(), "never preempts");
     harness.show(large());
     harness.schedule();
     assert_eq!(harness.nominated("p"), Some("n1"), "such a failure leaves it as it is");
@@ -162,7 +162,7 @@ fn the_end_of_a_nomination_wakes_only_pods_of_equal_or_lower_priority() {
     ];
     for (name, end) in ends {
         let mut harness = Harness::new(&[("n1", 4000), ("n2", 10)]);
-        harness.script.post_filters.borrow_mut().insert("p".to_owned(), "no luck");
+        harness.script.post_filters.lock().insert("p".to_owned(), "no luck");
         harness.show(Pod { priority: 30, ..running("v", "n1", 2000) });
         harness.show(nominated(important("p", 4000, 10), "n1"));
         // The first two would fit beside v, were it not for the nomination.
@@ -201,7 +201,7 @@ fn at_most_eight_unshown_values_are_remembered() {
 fn a_pod_that_is_assumed_on_another_node_than_its_nominated_one_wakes_others() {
     let ssd = || labels(&[("disk", "ssd")]);
     let mut harness = Harness::new(&[("n2", 1500)]);
-    harness.script.post_filters.borrow_mut().insert("p".to_owned(), "no luck");
+    harness.script.post_filters.lock().insert("p".to_owned(), "no luck");
     harness.set_node(Node { labels: ssd(), ..node_with("n1", 4000) });
     harness.show(Pod { priority: 30, ..running("v", "n1", 3000) });
     harness.show(nominated(important("p", 3000, 10), "n1"));
@@ -222,7 +222,7 @@ fn a_pod_whose_gate_opened_without_an_update_is_nominated_when_it_is_tried() {
     harness.show(Pod { gates, ..nominated(pending("p", 1000), "n1") });
     assert_eq!(harness.nominated("p"), None);
     // Another plugin in the place of Gate, which lets every pod in.
-    harness.engine.profiles[0].plugins.swap(0, 1);
+    harness.profile_mut().plugins.swap(0, 1);
     assert_eq!(
         harness.after(340 * SECOND),
         ["bind p to n1"],

@@ -69,7 +69,7 @@ fn events_during_an_extender_call_are_replayed() {
 #[test]
 fn pods_without_a_queue_sort_plugin_are_tried_in_order_of_arrival() {
     let mut harness = Harness::new(&[("n1", 4000)]);
-    harness.engine.profiles[0].points.retain(|(point, _)| *point != Point::QueueSort);
+    harness.profile_mut().points.retain(|(point, _)| *point != Point::QueueSort);
     for (pod, priority) in [("a", 0), ("b", 5), ("c", 1)] {
         harness.show(important(pod, 100, priority));
     }
@@ -90,7 +90,7 @@ fn pre_enqueue_asks_the_plugin_that_gated_the_pod_before_first() {
     let mut harness = Harness::new(&[]);
     harness.show(gated(pending("p", 100)));
     let pod = harness.find("p").unwrap();
-    let profile = &mut harness.engine.profiles[0];
+    let profile = harness.profile_mut();
     let (gate, second_gate) = (0, profile.plugins.len());
     profile.plugins.push(Box::new(Gate));
     let points = &mut profile.points;

@@ -6,7 +6,7 @@ use crate::queue::QueueStage;
 
 fn refuse(harness: &Harness, plugin: &'static str, pod: &str) {
     let rejection = Rejection::unschedulable("taken");
-    harness.script.refusals.borrow_mut().insert((plugin, pod.to_owned()), rejection);
+    harness.script.refusals.lock().insert((plugin, pod.to_owned()), rejection);
 }
 
 const UNRESERVED: [&str; 2] = ["ReserveB unreserves p on n1", "ReserveA unreserves p on n1"];
