@@ -10,23 +10,11 @@
 //!                  └─ nominations  space kept free for preemptors
 //! ```
 
-/// Borrows the parts of the engine that the queue reads, so that the queue itself stays mutable.
-macro_rules! context_of {
-    ($engine:expr) => {
-        $crate::engine::context::Context {
-            state: &$engine.state,
-            profiles: &$engine.profiles,
-            classes: &$engine.classes,
-            preemptions: &$engine.preemptions,
-        }
-    };
-}
-
 mod attempt;
 mod audit;
 mod binding;
 mod cluster;
-mod context;
+mod core;
 mod decisions;
 mod extenders;
 mod nominations;
@@ -41,7 +29,6 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use crate::change::Change;
-use crate::classes::Classes;
 use crate::command::{Command, PodName};
 use crate::cycle::choose::next_random;
 use crate::cycle::explain::{Explanation, class_of, explain};
@@ -55,10 +42,10 @@ use crate::queue::{Nominator, Queue, QueueConfig, Subscriptions};
 use crate::state::State;
 use crate::stopwatch::{AttemptTimes, Clock, Stopwatch};
 
+use self::core::Core;
 use binding::BindingCycle;
 use extenders::ExtenderCall;
 use nominations::Nominations;
-use preemption::Preemption;
 
 pub use audit::AuditPart;
 
@@ -75,10 +62,10 @@ pub struct Settings {
 
 /// The scheduler as a state machine.
 pub struct Engine {
-    state: State,
-    profiles: Arc<[Profile]>,
+    core: Core,
     queue: Queue,
-    classes: Classes,
+    /// Commands of the change that is being applied.
+    commands: Vec<Command>,
     /// Pods in their binding cycle.
     bindings: Map<PodIdx, BindingCycle>,
     /// The part of `bindings` that waits for a permit.
@@ -89,8 +76,6 @@ pub struct Engine {
     waiting_for_slot: VecDeque<PodIdx>,
     /// Ticket of the last command that has one.
     last_ticket: u64,
-    /// Preemptors that wait for evictions.
-    preemptions: Map<PodIdx, Preemption>,
     /// Nominations of waiting pods, as decided and as shown by the API server.
     nominations: Nominations,
     /// Position in the visiting order at which the next visit begins.
@@ -107,16 +92,14 @@ impl Engine {
     pub fn new(profiles: Vec<Profile>, settings: Settings) -> Self {
         let queue = Queue::new(settings.queue, Subscriptions::of(&profiles));
         Self {
-            state: State::default(),
-            profiles: profiles.into(),
+            core: Core::new(profiles),
             queue,
-            classes: Classes::default(),
+            commands: Vec::new(),
             bindings: Map::default(),
             waiting_on_permit: BTreeSet::new(),
             extender_calls: Map::default(),
             waiting_for_slot: VecDeque::new(),
             last_ticket: 0,
-            preemptions: Map::default(),
             nominations: Nominations::default(),
             visit_start: 0,
             column_pool: ColumnPool::default(),
@@ -128,7 +111,7 @@ impl Engine {
 
     /// Returns the state of the cluster.
     pub fn state(&self) -> &State {
-        &self.state
+        &self.core.state
     }
 
     /// Returns the scheduling queue.
@@ -138,7 +121,7 @@ impl Engine {
 
     /// Returns the profiles.
     pub fn profiles(&self) -> &Arc<[Profile]> {
-        &self.profiles
+        &self.core.profiles
     }
 
     /// Sets or removes the clock that times the next attempts, and resets the measurements.
@@ -153,36 +136,43 @@ impl Engine {
 
     /// Applies a change at time `now` (nanoseconds since the epoch) and appends commands.
     pub fn apply(&mut self, change: Change, now: i64, commands: &mut Vec<Command>) {
+        self.core.now = now;
+        std::mem::swap(&mut self.commands, commands);
+        self.apply_change(change);
+        std::mem::swap(&mut self.commands, commands);
+    }
+
+    fn apply_change(&mut self, change: Change) {
         match change {
-            Change::Pod(pod) => self.set_pod(*pod, now, commands),
-            Change::PodGone { uid } => self.remove_pod(&uid, now, commands),
-            Change::Bound { uid, failure } => self.bind_answered(&uid, failure, now, commands),
+            Change::Pod(pod) => self.set_pod(*pod),
+            Change::PodGone { uid } => self.remove_pod(&uid),
+            Change::Bound { uid, failure } => self.bind_answered(&uid, failure),
             Change::VolumesReady { uid, ticket, failure } => {
-                self.volumes_ready(&uid, ticket, failure, now, commands);
+                self.volumes_ready(&uid, ticket, failure);
             }
             Change::Permission { uid, plugin, denied } => {
-                self.permit_answered(&uid, &plugin, denied, now, commands);
+                self.permit_answered(&uid, &plugin, denied);
             }
             Change::VictimHandled { preemptor, victim, failure } => {
-                self.victim_handled(&preemptor, &victim, failure.is_some(), now);
+                self.victim_handled(&preemptor, &victim, failure.is_some());
             }
             Change::ExtendersAnswered { uid, ticket, verdict } => {
-                self.extenders_answered(&uid, ticket, verdict, now, commands);
+                self.extenders_answered(&uid, ticket, verdict);
             }
             Change::ExtendersAnsweredAboutVictims { uid, ticket, candidates } => {
-                self.extenders_answered_about_victims(&uid, ticket, candidates, now, commands);
+                self.extenders_answered_about_victims(&uid, ticket, candidates);
             }
             Change::Tick => {
-                self.queue.tick(&context_of!(self), now);
-                self.expire_permits(now, commands);
+                self.queue.tick(&self.core, self.core.now);
+                self.expire_permits();
             }
             Change::Schedule { limit } => {
                 let mut left = limit;
-                while left > 0 && self.attempt(now, commands) {
+                while left > 0 && self.attempt() {
                     left -= 1;
                 }
             }
-            other => self.change_cluster(other, now),
+            other => self.change_cluster(other),
         }
     }
 
@@ -202,38 +192,38 @@ impl Engine {
         read: impl FnOnce(&State, &Profile, Explanation) -> T,
     ) -> Option<T> {
         let profile =
-            self.profiles.iter().find(|profile| *profile.name == *pod.spec.scheduler_name)?;
+            self.core.profiles.iter().find(|profile| *profile.name == *pod.spec.scheduler_name)?;
         let node_name = pod.node.clone();
-        let known = self.state.pods.find(&pod.uid);
+        let known = self.core.state.pods.find(&pod.uid);
         let index = match known {
             Some(known) => known,
-            None => self.state.add_pod(Pod { node: "".into(), ..pod }),
+            None => self.core.state.add_pod(Pod { node: "".into(), ..pod }),
         };
-        let home = self.state.pods.get(index).node;
-        self.state.displace(index);
+        let home = self.core.state.pods.get(index).node;
+        self.core.state.displace(index);
         let mut nominator = Nominator::default();
-        let waiting = self.state.pods.iter().filter(|(_, record)| !record.node.is_some());
+        let waiting = self.core.state.pods.iter().filter(|(_, record)| !record.node.is_some());
         for (pod, record) in waiting {
             nominator.nominate(pod, record.nominated);
         }
-        let class = class_of(&self.state, index, &node_name);
+        let class = class_of(&self.core.state, index, &node_name);
         let input = PostFilterInput::new(index, &nominator, now, self.random);
-        let before = self.state.nodes.peek_order();
-        let explanation = explain(profile, class, &mut self.state, &input);
-        let answer = read(&self.state, profile, explanation);
-        self.state.nodes.end_peek(before);
+        let before = self.core.state.nodes.peek_order();
+        let explanation = explain(profile, class, &mut self.core.state, &input);
+        let answer = read(&self.core.state, profile, explanation);
+        self.core.state.nodes.end_peek(before);
         match known {
-            None => self.state.remove_pod(index),
-            Some(_) if home.is_some() => self.state.place(index, home),
+            None => self.core.state.remove_pod(index),
+            Some(_) if home.is_some() => self.core.state.place(index, home),
             Some(_) => {}
         }
         Some(answer)
     }
 
     fn name(&self, pod: PodIdx) -> PodName {
-        let record = self.state.pods.get(pod);
+        let record = self.core.state.pods.get(pod);
         PodName {
-            namespace: self.state.namespace(pod).into(),
+            namespace: self.core.state.namespace(pod).into(),
             name: record.name.clone(),
             uid: record.uid.clone(),
         }

@@ -124,8 +124,6 @@ pub enum WakeScope {
 /// The scheduling queue.
 #[derive(Clone, Debug)]
 pub struct Queue {
-    /// Nominated pods, as set by the engine.
-    pub nominator: Nominator,
     /// Counters for metrics.
     pub counters: QueueCounters,
     config: QueueConfig,
@@ -154,7 +152,6 @@ impl Queue {
     /// Panics if a profile has more than [`PLUGINS_MAX`] plugins.
     pub fn new(config: QueueConfig, subscriptions: Subscriptions) -> Self {
         Self {
-            nominator: Nominator::default(),
             counters: QueueCounters::default(),
             config,
             blocked: vec![[0; PLUGINS_MAX]; subscriptions.profiles.len()],

@@ -57,37 +57,32 @@ impl Failure {
 
 impl Engine {
     /// Makes an attempt for the next pod. Returns `false` if there is none.
-    pub(super) fn attempt(&mut self, now: i64, commands: &mut Vec<Command>) -> bool {
-        let Some(queued) = self.queue.pop(&context_of!(self)) else { return false };
-        self.begin_attempt(&queued, now, commands);
+    pub(super) fn attempt(&mut self) -> bool {
+        let Some(queued) = self.queue.pop(&self.core) else { return false };
+        self.begin_attempt(&queued);
         true
     }
 
     /// Starts the attempt of a pod.
-    pub(super) fn begin_attempt(
-        &mut self,
-        queued: &QueuedPod,
-        now: i64,
-        commands: &mut Vec<Command>,
-    ) {
+    pub(super) fn begin_attempt(&mut self, queued: &QueuedPod) {
         self.claim_nomination(queued.pod);
-        self.with_evaluation(queued, now, commands, |engine, evaluation, commands| {
+        self.with_evaluation(queued, |engine, evaluation| {
             let extenders =
                 engine.extenders_for(queued, |extender| extender.filters || extender.scores);
             if !extenders.is_empty() {
-                return engine.ask_extenders(queued, evaluation, extenders, now, commands);
+                return engine.ask_extenders(queued, evaluation, extenders);
             }
             let begun = engine.visit_start;
             let draw = engine.is_seeded.then(|| engine.next_random());
             let mut inputs = DecisionInputs {
-                nominator: &engine.queue.nominator,
+                nominator: &engine.core.nominator,
                 start: &mut engine.visit_start,
                 draw,
                 column_pool: &mut engine.column_pool,
                 stopwatch: &mut engine.stopwatch,
             };
-            let profile = &engine.profiles[queued.profile()];
-            let state = &mut engine.state;
+            let profile = &engine.core.profiles[queued.profile()];
+            let state = &mut engine.core.state;
             let decision = decide(profile, evaluation, state, queued.pod, &mut inputs);
             engine.stopwatch.decided(queued.profile(), &decision);
             engine.apply_decision(
@@ -95,8 +90,6 @@ impl Engine {
                 evaluation,
                 decision,
                 AttemptSoFar::without_extenders(begun),
-                now,
-                commands,
             )
         });
     }
@@ -105,30 +98,28 @@ impl Engine {
     pub(super) fn with_evaluation(
         &mut self,
         queued: &QueuedPod,
-        now: i64,
-        commands: &mut Vec<Command>,
-        part: impl FnOnce(&mut Self, &mut Evaluation, &mut Vec<Command>) -> AttemptOutcome,
+        part: impl FnOnce(&mut Self, &mut Evaluation) -> AttemptOutcome,
     ) {
-        if self.state.pods.get(queued.pod).terminating {
-            self.skip_deleted(queued.pod, commands);
+        if self.core.state.pods.get(queued.pod).terminating {
+            self.skip_deleted(queued.pod);
             return;
         }
-        self.state.nodes.refresh_order();
-        let profile = &self.profiles[queued.profile()];
-        let evaluator = self.classes.representative(&self.state, profile, queued.class);
-        let mut evaluation = if let Some(kept) = self.classes.take_evaluation(evaluator) {
+        self.core.state.nodes.refresh_order();
+        let profile = &self.core.profiles[queued.profile()];
+        let evaluator = self.core.classes.representative(&self.core.state, profile, queued.class);
+        let mut evaluation = if let Some(kept) = self.core.classes.take_evaluation(evaluator) {
             kept
         } else {
-            let class = self.classes.class(evaluator).clone();
+            let class = self.core.classes.class(evaluator).clone();
             let begun = self.stopwatch.now();
-            let evaluation = Evaluation::new(profile, class, &mut self.state);
+            let evaluation = Evaluation::new(profile, class, &mut self.core.state);
             self.stopwatch.filtered(begun);
             Box::new(evaluation)
         };
-        let progress = part(self, &mut evaluation, commands);
-        self.classes.keep_if_recurring(&mut self.state, evaluator, evaluation);
+        let progress = part(self, &mut evaluation);
+        self.core.classes.keep_if_recurring(&mut self.core.state, evaluator, evaluation);
         if let AttemptOutcome::Failed(failure) = progress {
-            self.fail_attempt(queued.pod, failure, now, commands);
+            self.fail_attempt(queued.pod, failure);
         }
     }
 
@@ -139,16 +130,12 @@ impl Engine {
         evaluation: &mut Evaluation,
         decision: Decision,
         so_far: AttemptSoFar,
-        now: i64,
-        commands: &mut Vec<Command>,
     ) -> AttemptOutcome {
         AttemptOutcome::Failed(match decision {
-            Decision::Node { node, .. } => {
-                match self.assume_and_reserve(queued, node, now, commands) {
-                    Ok(()) => return AttemptOutcome::InProgress,
-                    Err(failure) => failure,
-                }
-            }
+            Decision::Node { node, .. } => match self.assume_and_reserve(queued, node) {
+                Ok(()) => return AttemptOutcome::InProgress,
+                Err(failure) => failure,
+            },
             Decision::NoNodes => Failure {
                 reason: "Unschedulable",
                 ..Failure::error("no nodes available to schedule pods".to_owned())
@@ -161,38 +148,30 @@ impl Engine {
                 } else {
                     ExtenderPreemption::Required
                 };
-                return self.handle_unschedulable(
-                    queued, evaluation, &diagnosis, victims, so_far, now, commands,
-                );
+                return self.handle_unschedulable(queued, evaluation, &diagnosis, victims, so_far);
             }
         })
     }
 
-    fn skip_deleted(&mut self, pod: PodIdx, commands: &mut Vec<Command>) {
-        let message = format!("skip schedule deleting pod: {}", self.state.full_name(pod));
-        commands.push(Command::Warn { pod: self.name(pod), message });
-        self.queue.done(&context_of!(self), pod);
+    fn skip_deleted(&mut self, pod: PodIdx) {
+        let message = format!("skip schedule deleting pod: {}", self.core.state.full_name(pod));
+        self.commands.push(Command::Warn { pod: self.name(pod), message });
+        self.queue.done(&self.core, pod);
     }
 
     /// Assumes the pod on its node, then runs Reserve and Permit.
-    fn assume_and_reserve(
-        &mut self,
-        queued: &QueuedPod,
-        node: NodeIdx,
-        now: i64,
-        commands: &mut Vec<Command>,
-    ) -> Result<(), Failure> {
+    fn assume_and_reserve(&mut self, queued: &QueuedPod, node: NodeIdx) -> Result<(), Failure> {
         let pod = queued.pod;
-        self.state.assume(pod, node);
+        self.core.state.assume(pod, node);
         let nominated = self.end_nomination(pod);
         if nominated.is_some_and(|other| other != node) {
             // Beyond upstream: the space kept free on the other node is available again.
             let old = self.owned_pod(pod);
-            self.wake_up_to_priority(pod, &old, now);
+            self.wake_up_to_priority(pod, &old);
         }
-        let profile = &self.profiles[queued.profile()];
+        let profile = &self.core.profiles[queued.profile()];
         for plugin in profile.at(Point::Reserve) {
-            let mut reservation = Reservation { state: &mut self.state, pod, node };
+            let mut reservation = Reservation { state: &mut self.core.state, pod, node };
             if let Err(rejection) = profile.plugins[*plugin].reserve(&mut reservation) {
                 let failure =
                     self.failure_on_chosen_node("Reserve", queued.profile(), *plugin, &rejection);
@@ -201,12 +180,15 @@ impl Engine {
             }
         }
         let mut waits = Vec::new();
-        for plugin in self.profiles[queued.profile()].at(Point::Permit) {
-            let profile = &self.profiles[queued.profile()];
-            match profile.plugins[*plugin].permit(&self.state, pod, node) {
+        for plugin in self.core.profiles[queued.profile()].at(Point::Permit) {
+            let profile = &self.core.profiles[queued.profile()];
+            match profile.plugins[*plugin].permit(&self.core.state, pod, node) {
                 Permit::Allow => {}
                 Permit::Wait { timeout } => {
-                    waits.push((*plugin, now.saturating_add(timeout.min(PERMIT_TIMEOUT_MAX))));
+                    waits.push((
+                        *plugin,
+                        self.core.now.saturating_add(timeout.min(PERMIT_TIMEOUT_MAX)),
+                    ));
                 }
                 Permit::Deny(rejection) => {
                     let failure = self.failure_on_chosen_node(
@@ -226,9 +208,9 @@ impl Engine {
         self.bindings.insert(pod, binding);
         if waits_for_permission {
             self.waiting_on_permit.insert(pod);
-            self.publish_nominated_node(pod, node, commands);
+            self.publish_nominated_node(pod, node);
         } else {
-            self.pre_bind_or_send(pod, commands);
+            self.pre_bind_or_send(pod);
         }
         Ok(())
     }
@@ -242,7 +224,7 @@ impl Engine {
         rejection: &Rejection,
     ) -> Failure {
         if rejection.code == Code::Error {
-            let name = self.profiles[profile].plugin_name(plugin);
+            let name = self.core.profiles[profile].plugin_name(plugin);
             let text = rejection.message();
             return Failure::error(format!("running {point} plugin {name:?}: {text}"));
         }
@@ -251,19 +233,18 @@ impl Engine {
 
     /// Runs Unreserve in reverse order and removes the pod from its node.
     pub(super) fn unreserve_all(&mut self, profile: usize, pod: PodIdx) {
-        let node = self.state.pods.get(pod).node;
-        let profile = &self.profiles[profile];
+        let node = self.core.state.pods.get(pod).node;
+        let profile = &self.core.profiles[profile];
         for plugin in profile.at(Point::Reserve).iter().rev() {
             profile.plugins[*plugin].unreserve(&mut Reservation {
-                state: &mut self.state,
+                state: &mut self.core.state,
                 pod,
                 node,
             });
         }
-        self.state.displace(pod);
+        self.core.state.displace(pod);
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the whole context of one attempt")]
     pub(super) fn handle_unschedulable(
         &mut self,
         queued: &QueuedPod,
@@ -271,26 +252,26 @@ impl Engine {
         diagnosis: &Diagnosis,
         victims: ExtenderPreemption,
         so_far: AttemptSoFar,
-        now: i64,
-        commands: &mut Vec<Command>,
     ) -> AttemptOutcome {
         if let Some(rejected) = &evaluation.rejected
             && rejected.rejection.code == Code::Error
         {
-            let profile = &self.profiles[queued.profile()];
+            let profile = &self.core.profiles[queued.profile()];
             let name = rejected.plugin.map_or("", |plugin| profile.plugin_name(plugin));
             let text = rejected.rejection.message();
             let text = format!("running PreFilter plugin {name:?}: {text}");
             return AttemptOutcome::Failed(Failure::error(text));
         }
         let random = self.next_random();
-        let nominator = &self.queue.nominator;
-        let input =
-            PostFilterInput { victims, ..PostFilterInput::new(queued.pod, nominator, now, random) };
-        let profile = &self.profiles[queued.profile()];
-        let report = post_filter(profile, evaluation, &mut self.state, diagnosis, &input);
+        let nominator = &self.core.nominator;
+        let input = PostFilterInput {
+            victims,
+            ..PostFilterInput::new(queued.pod, nominator, self.core.now, random)
+        };
+        let profile = &self.core.profiles[queued.profile()];
+        let report = post_filter(profile, evaluation, &mut self.core.state, diagnosis, &input);
         if !report.candidates.is_empty() {
-            self.ask_extenders_about_victims(queued, &report.candidates, so_far, commands);
+            self.ask_extenders_about_victims(queued, &report.candidates, so_far);
             return AttemptOutcome::InProgress;
         }
         let mut rejectors = PluginSet::EMPTY;
@@ -308,23 +289,17 @@ impl Engine {
             nomination,
         };
         if let (Some((node, victims)), Some(plugin)) = (report.nominated, report.plugin) {
-            self.evict_victims(queued, plugin, node, &victims, now, commands);
+            self.evict_victims(queued, plugin, node, &victims);
         }
         AttemptOutcome::Failed(failure)
     }
 
     /// Returns a pod to the queue after a failed attempt and reports the reason.
-    pub(super) fn fail_attempt(
-        &mut self,
-        pod: PodIdx,
-        failure: Failure,
-        now: i64,
-        commands: &mut Vec<Command>,
-    ) {
+    pub(super) fn fail_attempt(&mut self, pod: PodIdx, failure: Failure) {
         let (rejectors, pending) = (failure.rejectors, failure.pending);
-        self.queue.add_unschedulable(&context_of!(self), pod, rejectors, pending, now);
-        let nominate = self.decide_nomination(pod, failure.nomination, now);
-        commands.push(Command::ReportFailure {
+        self.queue.add_unschedulable(&self.core, pod, rejectors, pending, self.core.now);
+        let nominate = self.decide_nomination(pod, failure.nomination);
+        self.commands.push(Command::ReportFailure {
             pod: self.name(pod),
             reason: failure.reason,
             message: failure.message,
@@ -333,7 +308,7 @@ impl Engine {
         if let Nomination::Override(node) = failure.nomination
             && node.is_some()
         {
-            self.end_lower_nominations(pod, node, now, commands);
+            self.end_lower_nominations(pod, node);
         }
     }
 }

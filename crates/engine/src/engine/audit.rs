@@ -61,15 +61,15 @@ impl Engine {
         let (next, found) = match part.0 {
             AuditStep::Nodes(from) => {
                 let to = from + NODES_AT_ONCE;
-                let found = self.state.audit_nodes(from..to);
-                let more = to < self.state.nodes.slots();
+                let found = self.core.state.audit_nodes(from..to);
+                let more = to < self.core.state.nodes.slots();
                 (if more { AuditStep::Nodes(to) } else { AuditStep::Pods(0) }, found)
             }
             AuditStep::Pods(from) => {
                 let to = from + PODS_AT_ONCE;
-                let found = self.state.audit_pods(from..to);
+                let found = self.core.state.audit_pods(from..to);
                 let found = found.and(self.audit_nominations(from..to));
-                let more = to < self.state.pods.slots();
+                let more = to < self.core.state.pods.slots();
                 (
                     if more {
                         AuditStep::Pods(to)
@@ -79,18 +79,19 @@ impl Engine {
                     found,
                 )
             }
-            AuditStep::Queue(mut check) => {
-                match self.queue.check_part(&context_of!(self), &mut check) {
-                    Ok(true) => (AuditStep::Queue(check), Ok(())),
-                    Ok(false) => (AuditStep::Class(0), Ok(())),
-                    Err(wrong) => (AuditStep::Class(0), Err(format!("queue: {wrong}"))),
+            AuditStep::Queue(mut check) => match self.queue.check_part(&self.core, &mut check) {
+                Ok(true) => (AuditStep::Queue(check), Ok(())),
+                Ok(false) if !self.core.nominator.is_sound() => {
+                    (AuditStep::Class(0), Err("queue: nominator".to_owned()))
                 }
-            }
+                Ok(false) => (AuditStep::Class(0), Ok(())),
+                Err(wrong) => (AuditStep::Class(0), Err(format!("queue: {wrong}"))),
+            },
             AuditStep::Class(from) => {
-                let Some(class) = self.classes.next_from(from) else { return (None, Ok(())) };
-                let before = self.state.nodes.peek_order();
+                let Some(class) = self.core.classes.next_from(from) else { return (None, Ok(())) };
+                let before = self.core.state.nodes.peek_order();
                 let found = self.audit_class(class);
-                self.state.nodes.end_peek(before);
+                self.core.state.nodes.end_peek(before);
                 (AuditStep::Class(class.at() + 1), found)
             }
         };
@@ -98,20 +99,20 @@ impl Engine {
     }
 
     fn audit_class(&mut self, class: ClassIdx) -> Result<(), String> {
-        let profile = &self.profiles[self.classes.profile(class)];
-        let evaluator = self.classes.representative(&self.state, profile, class);
-        let Some(mut kept) = self.classes.take_evaluation(evaluator) else { return Ok(()) };
+        let profile = &self.core.profiles[self.core.classes.profile(class)];
+        let evaluator = self.core.classes.representative(&self.core.state, profile, class);
+        let Some(mut kept) = self.core.classes.take_evaluation(evaluator) else { return Ok(()) };
         let ranked = kept.ranking.is_some();
         let found = self.compare(&mut kept, class);
         if found.is_err() {
-            self.classes.drop_evaluation(&mut self.state, evaluator);
+            self.core.classes.drop_evaluation(&mut self.core.state, evaluator);
             return found;
         }
         // Auditing must not count as use, or it would keep rankings alive.
         if !ranked && let Some(ranking) = kept.ranking.take() {
             ranking.recycle(&mut self.column_pool);
         }
-        self.classes.put_back(evaluator, kept);
+        self.core.classes.put_back(evaluator, kept);
         found
     }
 
@@ -119,9 +120,9 @@ impl Engine {
     ///
     /// Nodes with nominated pods do not count as feasible.
     pub fn audit_waiting(&mut self) -> Result<(), String> {
-        let before = self.state.nodes.peek_order();
+        let before = self.core.state.nodes.peek_order();
         let found = self.find_waiting();
-        self.state.nodes.end_peek(before);
+        self.core.state.nodes.end_peek(before);
         found
     }
 
@@ -133,13 +134,14 @@ impl Engine {
             .map(|(queued, _)| *queued)
             .collect();
         for queued in waiting {
-            let class = self.classes.class(queued.class).clone();
-            let profile = &self.profiles[queued.profile()];
-            let fresh = Evaluation::new(profile, class, &mut self.state);
+            let class = self.core.classes.class(queued.class).clone();
+            let profile = &self.core.profiles[queued.profile()];
+            let fresh = Evaluation::new(profile, class, &mut self.core.state);
             let free =
-                fresh.feasible().iter().find(|node| self.queue.nominator.on(*node).is_empty());
+                fresh.feasible().iter().find(|node| self.core.nominator.on(*node).is_empty());
             if let Some(node) = free {
-                let (pod, node) = (self.state.full_name(queued.pod), self.state.nodes.name(node));
+                let (pod, node) =
+                    (self.core.state.full_name(queued.pod), self.core.state.nodes.name(node));
                 return Err(format!("{pod} fits on {node} but waits for an event"));
             }
         }
@@ -147,14 +149,14 @@ impl Engine {
     }
 
     fn compare(&mut self, kept: &mut Evaluation, class: ClassIdx) -> Result<(), String> {
-        let profile = &self.profiles[self.classes.profile(class)];
-        kept.refresh(profile, &mut self.state);
+        let profile = &self.core.profiles[self.core.classes.profile(class)];
+        kept.refresh(profile, &mut self.core.state);
         // The class may differ from the one whose evaluation it shares.
-        let class = self.classes.class(class).clone();
-        let fresh = Evaluation::new(profile, class.clone(), &mut self.state);
+        let class = self.core.classes.class(class).clone();
+        let fresh = Evaluation::new(profile, class.clone(), &mut self.core.state);
         if kept.feasible() != fresh.feasible() || kept.feasible_count() != fresh.feasible_count() {
             let names = |evaluation: &Evaluation| -> Vec<&str> {
-                evaluation.feasible().iter().map(|node| self.state.nodes.name(node)).collect()
+                evaluation.feasible().iter().map(|node| self.core.state.nodes.name(node)).collect()
             };
             return Err(format!(
                 "feasible nodes of a class: kept {:?}, from scratch {:?}",
@@ -162,19 +164,19 @@ impl Engine {
                 names(&fresh)
             ));
         }
-        let order = self.state.nodes.order().iter().copied();
+        let order = self.core.state.nodes.order().iter().copied();
         let feasible: Vec<NodeIdx> =
             order.filter(|node| fresh.feasible().contains(*node)).collect();
         // Without scorers nothing is ranked: the first feasible node is taken.
         if feasible.len() < 2 || profile.at(Point::Score).is_empty() {
             return Ok(());
         }
-        let scores =
-            Scores::new(profile, &class, &mut self.state, &feasible).map_err(|failed| failed.0)?;
-        let ranking = kept.rank(profile, &mut self.state, &mut self.column_pool);
+        let scores = Scores::new(profile, &class, &mut self.core.state, &feasible)
+            .map_err(|failed| failed.0)?;
+        let ranking = kept.rank(profile, &mut self.core.state, &mut self.column_pool);
         for (node, total) in feasible.iter().zip(&scores.totals) {
             if ranking.total(*node) != *total {
-                let name = self.state.nodes.name(*node);
+                let name = self.core.state.nodes.name(*node);
                 let kept = ranking.total(*node);
                 return Err(format!("total of {name}: kept {kept}, from scratch {total}"));
             }

@@ -48,34 +48,27 @@ impl Engine {
     }
 
     /// Rejects the pods whose permit timed out.
-    pub(super) fn expire_permits(&mut self, now: i64, commands: &mut Vec<Command>) {
+    pub(super) fn expire_permits(&mut self) {
         let expired: Vec<(PodIdx, PluginPosition)> = self
             .permit_waits()
             .filter_map(|(pod, waits)| {
-                let (plugin, _) = waits.iter().find(|(_, until)| *until <= now)?;
+                let (plugin, _) = waits.iter().find(|(_, until)| *until <= self.core.now)?;
                 Some((pod, *plugin))
             })
             .collect();
         for (pod, plugin) in expired {
             let Some(binding) = self.bindings.get(&pod) else { continue };
-            let name = self.profiles[binding.profile].plugin_name(plugin);
+            let name = self.core.profiles[binding.profile].plugin_name(plugin);
             let text = format!("rejected due to timeout after waiting at plugin {name}");
-            self.reject_permit(pod, plugin, &Rejection::unschedulable(text), now, commands);
+            self.reject_permit(pod, plugin, &Rejection::unschedulable(text));
         }
     }
 
     /// Applies a permit plugin's answer for a waiting pod.
-    pub(super) fn permit_answered(
-        &mut self,
-        uid: &Uid,
-        plugin: &str,
-        denied: Option<Text>,
-        now: i64,
-        commands: &mut Vec<Command>,
-    ) {
-        let Some(pod) = self.state.pods.find(uid) else { return };
+    pub(super) fn permit_answered(&mut self, uid: &Uid, plugin: &str, denied: Option<Text>) {
+        let Some(pod) = self.core.state.pods.find(uid) else { return };
         let Some(binding) = self.bindings.get_mut(&pod) else { return };
-        let profile = &self.profiles[binding.profile];
+        let profile = &self.core.profiles[binding.profile];
         let BindingStage::Permit { waits } = &mut binding.stage else { return };
         let waited_for = waits.iter().position(|(p, _)| profile.plugin_name(*p) == plugin);
         let Some(position) = waited_for else { return };
@@ -83,154 +76,123 @@ impl Engine {
         let all_allow = waits.is_empty();
         if let Some(reason) = denied {
             let rejection = Rejection::unschedulable(reason.to_string());
-            self.reject_permit(pod, plugin, &rejection, now, commands);
+            self.reject_permit(pod, plugin, &rejection);
         } else if all_allow {
-            self.pre_bind_or_send(pod, commands);
+            self.pre_bind_or_send(pod);
         }
     }
 
-    fn reject_permit(
-        &mut self,
-        pod: PodIdx,
-        plugin: PluginPosition,
-        rejection: &Rejection,
-        now: i64,
-        commands: &mut Vec<Command>,
-    ) {
+    fn reject_permit(&mut self, pod: PodIdx, plugin: PluginPosition, rejection: &Rejection) {
         self.waiting_on_permit.remove(&pod);
         let Some(binding) = self.bindings.remove(&pod) else { return };
         let failure = self.failure_on_chosen_node("Permit", binding.profile, plugin, rejection);
         let old = self.owned_pod(pod);
         self.unreserve_all(binding.profile, pod);
-        self.fail_attempt(pod, failure, now, commands);
+        self.fail_attempt(pod, failure);
         // Its own failure must not wake the pod: the event comes after its return to the queue.
         let object = Object::Pod { old: Some(old.view()), new: None };
         let (resource, action) = (Resource::AssignedPod, Action::DELETE);
         let event = Event { resource, action, object, own: false };
-        self.queue.move_all(&context_of!(self), &event, WakeScope::AllExcept(pod), now);
+        self.queue.move_all(&self.core, &event, WakeScope::AllExcept(pod), self.core.now);
     }
 
     /// Continues after Permit: prepares volumes if necessary, otherwise sends the bind.
-    pub(super) fn pre_bind_or_send(&mut self, pod: PodIdx, commands: &mut Vec<Command>) {
+    pub(super) fn pre_bind_or_send(&mut self, pod: PodIdx) {
         self.waiting_on_permit.remove(&pod);
-        self.queue.done(&context_of!(self), pod);
+        self.queue.done(&self.core, pod);
         let Some(binding) = self.bindings.get_mut(&pod) else { return };
-        let profile = &self.profiles[binding.profile];
+        let profile = &self.core.profiles[binding.profile];
         let mut requests = Vec::new();
         let mut timeout = 0;
         for plugin in profile.at(Point::PreBind) {
             let plugin = &profile.plugins[*plugin];
-            let wanted = plugin.pre_bind(&self.state, pod, binding.node);
+            let wanted = plugin.pre_bind(&self.core.state, pod, binding.node);
             if !wanted.is_empty() {
                 timeout = timeout.max(plugin.pre_bind_timeout());
                 requests.extend(wanted);
             }
         }
         if requests.is_empty() {
-            self.send_bind(pod, commands);
+            self.send_bind(pod);
             return;
         }
         self.last_ticket += 1;
         let ticket = self.last_ticket;
         binding.stage = BindingStage::Volumes { ticket };
         let node = binding.node;
-        self.publish_nominated_node(pod, node, commands);
-        let (pod, node) = (self.name(pod), Text::from(self.state.nodes.name(node)));
-        commands.push(Command::PrepareVolumes { pod, ticket, node, requests, timeout });
+        self.publish_nominated_node(pod, node);
+        let (pod, node) = (self.name(pod), Text::from(self.core.state.nodes.name(node)));
+        self.commands.push(Command::PrepareVolumes { pod, ticket, node, requests, timeout });
     }
 
     /// Writes the nominated node of a pod that cannot be bound yet, for components such as the
     /// cluster autoscaler.
-    pub(super) fn publish_nominated_node(
-        &mut self,
-        pod: PodIdx,
-        node: NodeIdx,
-        commands: &mut Vec<Command>,
-    ) {
-        let node = Text::from(self.state.nodes.name(node));
+    pub(super) fn publish_nominated_node(&mut self, pod: PodIdx, node: NodeIdx) {
+        let node = Text::from(self.core.state.nodes.name(node));
         self.nominations.write(pod, node.clone());
-        commands.push(Command::Nominate { pod: self.name(pod), node });
+        self.commands.push(Command::Nominate { pod: self.name(pod), node });
     }
 
-    fn send_bind(&mut self, pod: PodIdx, commands: &mut Vec<Command>) {
+    fn send_bind(&mut self, pod: PodIdx) {
         let Some(binding) = self.bindings.get_mut(&pod) else { return };
         binding.stage = BindingStage::Bind;
-        let node = Text::from(self.state.nodes.name(binding.node));
-        let resource_version = self.state.pods.get(pod).resource_version;
-        let extenders = &self.profiles[binding.profile].extenders;
-        let spec = self.state.spec(pod);
+        let node = Text::from(self.core.state.nodes.name(binding.node));
+        let resource_version = self.core.state.pods.get(pod).resource_version;
+        let extenders = &self.core.profiles[binding.profile].extenders;
+        let spec = self.core.state.spec(pod);
         let extender =
             extenders.iter().position(|other| other.binds && other.is_interested_in(spec));
-        commands.push(Command::Bind { pod: self.name(pod), resource_version, node, extender });
+        self.commands.push(Command::Bind { pod: self.name(pod), resource_version, node, extender });
     }
 
     /// Handles the outcome of `Command::PrepareVolumes`.
-    pub(super) fn volumes_ready(
-        &mut self,
-        uid: &Uid,
-        ticket: u64,
-        failure: Option<Text>,
-        now: i64,
-        commands: &mut Vec<Command>,
-    ) {
-        let Some(pod) = self.state.pods.find(uid) else { return };
+    pub(super) fn volumes_ready(&mut self, uid: &Uid, ticket: u64, failure: Option<Text>) {
+        let Some(pod) = self.core.state.pods.find(uid) else { return };
         let waits = |binding: &BindingCycle| matches!(binding.stage, BindingStage::Volumes { ticket: t } if t == ticket);
         if !self.bindings.get(&pod).is_some_and(waits) {
             return;
         }
         match failure {
-            None => self.send_bind(pod, commands),
-            Some(text) => self.fail_binding(pod, &text, now, commands),
+            None => self.send_bind(pod),
+            Some(text) => self.fail_binding(pod, &text),
         }
     }
 
     /// Handles the outcome of `Command::Bind`.
-    pub(super) fn bind_answered(
-        &mut self,
-        uid: &Uid,
-        failure: Option<Text>,
-        now: i64,
-        commands: &mut Vec<Command>,
-    ) {
-        let Some(pod) = self.state.pods.find(uid) else { return };
+    pub(super) fn bind_answered(&mut self, uid: &Uid, failure: Option<Text>) {
+        let Some(pod) = self.core.state.pods.find(uid) else { return };
         let is_sent = |binding: &BindingCycle| matches!(binding.stage, BindingStage::Bind);
         if !self.bindings.get(&pod).is_some_and(is_sent) {
             return;
         }
         if let Some(text) = failure {
-            self.fail_binding(pod, &text, now, commands);
+            self.fail_binding(pod, &text);
             return;
         }
         let Some(binding) = self.bindings.get(&pod) else { return };
-        let (profile, node) = (&self.profiles[binding.profile], binding.node);
+        let (profile, node) = (&self.core.profiles[binding.profile], binding.node);
         for plugin in profile.at(Point::PostBind) {
-            profile.plugins[*plugin].post_bind(&self.state, pod, node);
+            profile.plugins[*plugin].post_bind(&self.core.state, pod, node);
         }
-        let node = Text::from(self.state.nodes.name(node));
-        commands.push(Command::ReportScheduled { pod: self.name(pod), node });
+        let node = Text::from(self.core.state.nodes.name(node));
+        self.commands.push(Command::ReportScheduled { pod: self.name(pod), node });
         self.drop_from_queue_and_binding(pod);
     }
 
     /// Ends a failed binding cycle: unreserves, wakes waiting pods and retries the pod.
-    pub(super) fn fail_binding(
-        &mut self,
-        pod: PodIdx,
-        text: &str,
-        now: i64,
-        commands: &mut Vec<Command>,
-    ) {
+    pub(super) fn fail_binding(&mut self, pod: PodIdx, text: &str) {
         self.waiting_on_permit.remove(&pod);
         let old = self.owned_pod(pod);
         let binding = self.bindings.remove(&pod);
         match &binding {
             Some(binding) => self.unreserve_all(binding.profile, pod),
             // The pod was bound and deleted before the watch showed it.
-            None => self.state.displace(pod),
+            None => self.core.state.displace(pod),
         }
         let object = Object::Pod { old: Some(old.view()), new: None };
-        self.wake(Resource::AssignedPod, Action::DELETE, object, now);
+        self.wake(Resource::AssignedPod, Action::DELETE, object);
         if binding.is_some() {
-            self.fail_attempt(pod, Failure::error(text.to_owned()), now, commands);
+            self.fail_attempt(pod, Failure::error(text.to_owned()));
         }
     }
 }

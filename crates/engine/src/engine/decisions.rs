@@ -17,7 +17,7 @@ impl Engine {
     ///
     /// Costs as much as explaining every waiting pod; for tests.
     pub fn audit_decisions(&mut self) -> Result<(), String> {
-        let before = self.state.nodes.peek_order();
+        let before = self.core.state.nodes.peek_order();
         // Pods in flight wait for extenders.
         let waits = |stage| !matches!(stage, QueueStage::Binding | QueueStage::InFlight);
         let mut waiting: Vec<QueuedPod> = self
@@ -29,24 +29,24 @@ impl Engine {
         waiting.sort_unstable_by_key(|queued| queued.pod);
         let found = waiting.iter().try_for_each(|queued| {
             self.compare_decisions(queued)
-                .map_err(|found| format!("{}: {found}", self.state.full_name(queued.pod)))
+                .map_err(|found| format!("{}: {found}", self.core.state.full_name(queued.pod)))
         });
-        self.state.nodes.end_peek(before);
+        self.core.state.nodes.end_peek(before);
         found
     }
 
     fn compare_decisions(&mut self, queued: &QueuedPod) -> Result<(), String> {
-        let profile = &self.profiles[queued.profile()];
-        let evaluator = self.classes.representative(&self.state, profile, queued.class);
-        let kept = self.classes.take_evaluation(evaluator);
+        let profile = &self.core.profiles[queued.profile()];
+        let evaluator = self.core.classes.representative(&self.core.state, profile, queued.class);
+        let kept = self.core.classes.take_evaluation(evaluator);
         let was_kept = kept.is_some();
         let mut evaluation = kept.unwrap_or_else(|| {
-            let class = self.classes.class(evaluator).clone();
-            Box::new(Evaluation::new(profile, class, &mut self.state))
+            let class = self.core.classes.class(evaluator).clone();
+            Box::new(Evaluation::new(profile, class, &mut self.core.state))
         });
         let found = self.compare_with(queued, &mut evaluation);
         if was_kept {
-            self.classes.put_back(evaluator, evaluation);
+            self.core.classes.put_back(evaluator, evaluation);
         }
         found
     }
@@ -57,13 +57,13 @@ impl Engine {
         evaluation: &mut Evaluation,
     ) -> Result<(), String> {
         let pod = queued.pod;
-        let profile = &self.profiles[queued.profile()];
-        let state = &mut self.state;
-        let input = PostFilterInput::new(pod, &self.queue.nominator, 0, self.random);
-        let class = self.classes.class(queued.class).clone();
+        let profile = &self.core.profiles[queued.profile()];
+        let state = &mut self.core.state;
+        let input = PostFilterInput::new(pod, &self.core.nominator, 0, self.random);
+        let class = self.core.classes.class(queued.class).clone();
         let wanted = explain(profile, class, state, &input);
         let mut inputs = DecisionInputs {
-            nominator: &self.queue.nominator,
+            nominator: &self.core.nominator,
             start: &mut 0,
             draw: None,
             column_pool: &mut self.column_pool,

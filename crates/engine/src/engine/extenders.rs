@@ -73,11 +73,11 @@ impl Engine {
         queued: &QueuedPod,
         matter: impl Fn(&Extender) -> bool,
     ) -> Vec<usize> {
-        let extenders = &self.profiles[queued.profile()].extenders;
+        let extenders = &self.core.profiles[queued.profile()].extenders;
         if extenders.is_empty() {
             return Vec::new();
         }
-        let spec = self.state.spec(queued.pod);
+        let spec = self.core.state.spec(queued.pod);
         let concerned = |extender: &Extender| matter(extender) && extender.is_interested_in(spec);
         let positions = extenders.iter().enumerate().filter(|(_, extender)| concerned(extender));
         positions.map(|(position, _)| position).collect()
@@ -89,8 +89,6 @@ impl Engine {
         queued: &QueuedPod,
         evaluation: &mut Evaluation,
         extenders: Vec<usize>,
-        now: i64,
-        commands: &mut Vec<Command>,
     ) -> AttemptOutcome {
         if self.extender_calls.len() >= EXTENDER_CALLS_MAX {
             self.wait_for_slot(queued.pod);
@@ -100,12 +98,12 @@ impl Engine {
         match self.shortlist(queued, evaluation, begun, true) {
             Err(decision) => {
                 let so_far = AttemptSoFar::without_extenders(begun);
-                self.apply_decision(queued, evaluation, decision, so_far, now, commands)
+                self.apply_decision(queued, evaluation, decision, so_far)
             }
             Ok(list) => {
                 if !list.nominated {
                     let looked_at = list.feasible.len() + list.diagnosis.rejected_count();
-                    self.visit_start = (begun + looked_at) % self.state.nodes.count();
+                    self.visit_start = (begun + looked_at) % self.core.state.nodes.count();
                 }
                 let call = ExtenderCall {
                     ticket: 0,
@@ -113,7 +111,7 @@ impl Engine {
                     asked: 1,
                     kind: ExtenderCallKind::Nodes { nominated: list.nominated },
                 };
-                self.send_nodes(queued, evaluation, list, extenders, call, now, commands)
+                self.send_nodes(queued, evaluation, list, extenders, call)
             }
         }
     }
@@ -126,17 +124,16 @@ impl Engine {
         nominated_first: bool,
     ) -> Result<Shortlist, Decision> {
         let inputs = DecisionInputs {
-            nominator: &self.queue.nominator,
+            nominator: &self.core.nominator,
             start: &mut begun,
             draw: None,
             column_pool: &mut self.column_pool,
             stopwatch: &mut self.stopwatch,
         };
-        let profile = &self.profiles[queued.profile()];
-        shortlist(profile, evaluation, &mut self.state, queued.pod, &inputs, nominated_first)
+        let profile = &self.core.profiles[queued.profile()];
+        shortlist(profile, evaluation, &mut self.core.state, queued.pod, &inputs, nominated_first)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the whole context of one attempt")]
     fn send_nodes(
         &mut self,
         queued: &QueuedPod,
@@ -144,18 +141,16 @@ impl Engine {
         list: Shortlist,
         extenders: Vec<usize>,
         call: ExtenderCall,
-        now: i64,
-        commands: &mut Vec<Command>,
     ) -> AttemptOutcome {
         if list.feasible.is_empty() {
             let decision = Decision::Unschedulable(list.diagnosis.into());
             let so_far = AttemptSoFar::without_extenders(call.begun);
-            return self.apply_decision(queued, evaluation, decision, so_far, now, commands);
+            return self.apply_decision(queued, evaluation, decision, so_far);
         }
-        let names = list.feasible.iter().map(|node| Text::from(self.state.nodes.name(*node)));
+        let names = list.feasible.iter().map(|node| Text::from(self.core.state.nodes.name(*node)));
         let nodes = names.collect();
         let ticket = self.open_call(queued.pod, call);
-        commands.push(Command::AskExtenders {
+        self.commands.push(Command::AskExtenders {
             pod: self.name(queued.pod),
             ticket,
             extenders,
@@ -177,22 +172,18 @@ impl Engine {
         uid: &Uid,
         ticket: u64,
         verdict: Result<ExtenderVerdict, Text>,
-        now: i64,
-        commands: &mut Vec<Command>,
     ) {
-        self.resume(uid, ticket, now, commands, |engine, queued, evaluation, call, commands| {
+        self.resume(uid, ticket, |engine, queued, evaluation, call| {
             let ExtenderCallKind::Nodes { nominated } = call.kind else {
                 return AttemptOutcome::InProgress;
             };
             match verdict {
                 Err(text) => AttemptOutcome::Failed(Failure::error(text.to_string())),
-                Ok(verdict) => engine
-                    .apply_verdict(queued, evaluation, &call, nominated, verdict, now, commands),
+                Ok(verdict) => engine.apply_verdict(queued, evaluation, &call, nominated, verdict),
             }
         });
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the whole context of one attempt")]
     fn apply_verdict(
         &mut self,
         queued: &QueuedPod,
@@ -200,27 +191,26 @@ impl Engine {
         call: &ExtenderCall,
         nominated: bool,
         verdict: ExtenderVerdict,
-        now: i64,
-        commands: &mut Vec<Command>,
     ) -> AttemptOutcome {
         let so_far = AttemptSoFar { verdict, begun: call.begun };
         let list = match self.shortlist(queued, evaluation, so_far.begun, nominated) {
             Ok(list) => list,
             Err(decision) => {
-                return self.apply_decision(queued, evaluation, decision, so_far, now, commands);
+                return self.apply_decision(queued, evaluation, decision, so_far);
             }
         };
         let random = self.next_random();
-        let profile = &self.profiles[queued.profile()];
+        let profile = &self.core.profiles[queued.profile()];
         let verdict = &so_far.verdict;
-        let decision = match list.follow(profile, evaluation, &mut self.state, verdict, random) {
+        let decision = match list.follow(profile, evaluation, &mut self.core.state, verdict, random)
+        {
             // The nominated node was rejected: ask about the other nodes.
             ShortlistOutcome::Decided(Decision::Unschedulable(_)) if nominated => None,
             ShortlistOutcome::Decided(decision) => Some(decision),
             ShortlistOutcome::AskAgain => None,
         };
         if let Some(decision) = decision {
-            return self.apply_decision(queued, evaluation, decision, so_far, now, commands);
+            return self.apply_decision(queued, evaluation, decision, so_far);
         }
         if call.asked >= EXTENDER_CALLS_PER_ATTEMPT_MAX {
             let text = "the feasible nodes changed during each extender call";
@@ -234,10 +224,8 @@ impl Engine {
         };
         let extenders = self.extenders_for(queued, |extender| extender.filters || extender.scores);
         match self.shortlist(queued, evaluation, again.begun, false) {
-            Ok(list) => self.send_nodes(queued, evaluation, list, extenders, again, now, commands),
-            Err(decision) => {
-                self.apply_decision(queued, evaluation, decision, so_far, now, commands)
-            }
+            Ok(list) => self.send_nodes(queued, evaluation, list, extenders, again),
+            Err(decision) => self.apply_decision(queued, evaluation, decision, so_far),
         }
     }
 
@@ -247,10 +235,8 @@ impl Engine {
         uid: &Uid,
         ticket: u64,
         candidates: Result<Vec<NodeVictims>, Text>,
-        now: i64,
-        commands: &mut Vec<Command>,
     ) {
-        self.resume(uid, ticket, now, commands, |engine, queued, evaluation, call, commands| {
+        self.resume(uid, ticket, |engine, queued, evaluation, call| {
             let ExtenderCallKind::Victims(verdict) = call.kind else {
                 return AttemptOutcome::InProgress;
             };
@@ -259,9 +245,10 @@ impl Engine {
                 Err(decision) => decision,
                 Ok(list) => {
                     let random = engine.next_random();
-                    let profile = &engine.profiles[queued.profile()];
+                    let profile = &engine.core.profiles[queued.profile()];
                     let verdict = &so_far.verdict;
-                    match list.follow(profile, evaluation, &mut engine.state, verdict, random) {
+                    match list.follow(profile, evaluation, &mut engine.core.state, verdict, random)
+                    {
                         ShortlistOutcome::Decided(decision) => decision,
                         ShortlistOutcome::AskAgain => {
                             let text =
@@ -272,7 +259,7 @@ impl Engine {
                 }
             };
             let Decision::Unschedulable(diagnosis) = decision else {
-                return engine.apply_decision(queued, evaluation, decision, so_far, now, commands);
+                return engine.apply_decision(queued, evaluation, decision, so_far);
             };
             let victims = match candidates {
                 Ok(candidates) => {
@@ -280,9 +267,7 @@ impl Engine {
                 }
                 Err(text) => ExtenderPreemption::Failed(text),
             };
-            engine.handle_unschedulable(
-                queued, evaluation, &diagnosis, victims, so_far, now, commands,
-            )
+            engine.handle_unschedulable(queued, evaluation, &diagnosis, victims, so_far)
         });
     }
 
@@ -290,9 +275,9 @@ impl Engine {
     /// out.
     fn resolve_candidates(&self, candidates: &[NodeVictims]) -> Vec<Candidate> {
         let candidates = candidates.iter().filter_map(|named| {
-            let node = self.state.nodes.find(&named.node)?;
-            let on_node = |pod: &PodIdx| self.state.pods.get(*pod).node == node;
-            let found = named.victims.iter().map(|victim| self.state.pods.find(&victim.uid));
+            let node = self.core.state.nodes.find(&named.node)?;
+            let on_node = |pod: &PodIdx| self.core.state.pods.get(*pod).node == node;
+            let found = named.victims.iter().map(|victim| self.core.state.pods.find(&victim.uid));
             let victims = found.map(|found| found.filter(on_node)).collect::<Option<_>>()?;
             Some(Candidate { node, victims, violations: named.violations })
         });
@@ -306,14 +291,13 @@ impl Engine {
         queued: &QueuedPod,
         candidates: &[Candidate],
         so_far: AttemptSoFar,
-        commands: &mut Vec<Command>,
     ) {
         if self.extender_calls.len() >= EXTENDER_CALLS_MAX {
             self.wait_for_slot(queued.pod);
             return;
         }
         let named = candidates.iter().map(|candidate| NodeVictims {
-            node: Text::from(self.state.nodes.name(candidate.node)),
+            node: Text::from(self.core.state.nodes.name(candidate.node)),
             victims: candidate.victims.iter().map(|victim| self.name(*victim)).collect(),
             violations: candidate.violations,
         });
@@ -324,7 +308,12 @@ impl Engine {
             ExtenderCall { ticket: 0, begun, asked: 1, kind: ExtenderCallKind::Victims(verdict) };
         let ticket = self.open_call(queued.pod, call);
         let pod = self.name(queued.pod);
-        commands.push(Command::AskExtendersAboutVictims { pod, ticket, extenders, candidates });
+        self.commands.push(Command::AskExtendersAboutVictims {
+            pod,
+            ticket,
+            extenders,
+            candidates,
+        });
     }
 
     /// Continues the attempt of an answered call, and then starts those that wait for a free call.
@@ -332,26 +321,18 @@ impl Engine {
         &mut self,
         uid: &Uid,
         ticket: u64,
-        now: i64,
-        commands: &mut Vec<Command>,
-        go_on: impl FnOnce(
-            &mut Self,
-            &QueuedPod,
-            &mut Evaluation,
-            ExtenderCall,
-            &mut Vec<Command>,
-        ) -> AttemptOutcome,
+        go_on: impl FnOnce(&mut Self, &QueuedPod, &mut Evaluation, ExtenderCall) -> AttemptOutcome,
     ) {
         let asked_about =
-            self.state.pods.find(uid).filter(|pod| {
+            self.core.state.pods.find(uid).filter(|pod| {
                 self.extender_calls.get(pod).is_some_and(|asked| asked.ticket == ticket)
             });
         if let Some(pod) = asked_about
             && let Some(asked) = self.extender_calls.remove(&pod)
             && let Some(queued) = self.in_flight(pod)
         {
-            self.with_evaluation(&queued, now, commands, |engine, evaluation, commands| {
-                go_on(engine, &queued, evaluation, asked, commands)
+            self.with_evaluation(&queued, |engine, evaluation| {
+                go_on(engine, &queued, evaluation, asked)
             });
         }
         // Also if the pod was deleted meanwhile, since its call is closed.
@@ -359,7 +340,7 @@ impl Engine {
             && let Some(pod) = self.waiting_for_slot.pop_front()
         {
             if let Some(queued) = self.in_flight(pod) {
-                self.begin_attempt(&queued, now, commands);
+                self.begin_attempt(&queued);
             }
         }
     }

@@ -168,10 +168,10 @@ impl Engine {
     /// Nominates a pod for a node; `NONE` clears its nomination. Returns `true` if
     /// it was nominated for another node before.
     fn nominate(&mut self, pod: PodIdx, node: NodeIdx) -> bool {
-        let before = self.queue.nominator.node_of(pod);
+        let before = self.core.nominator.node_of(pod);
         if before.unwrap_or(NodeIdx::NONE) != node {
-            self.queue.nominator.nominate(pod, node);
-            self.state.set_nominated(pod, node);
+            self.core.nominator.nominate(pod, node);
+            self.core.state.set_nominated(pod, node);
         }
         before.is_some_and(|before| before != node)
     }
@@ -182,40 +182,33 @@ impl Engine {
         &mut self,
         pod: PodIdx,
         nomination: Nomination,
-        now: i64,
     ) -> Option<Text> {
         let Nomination::Override(node) = nomination else {
             return self.nominations.unconfirmed(pod);
         };
         let name =
-            if node.is_some() { self.state.nodes.name(node).into() } else { Text::default() };
+            if node.is_some() { self.core.state.nodes.name(node).into() } else { Text::default() };
         self.nominations.write(pod, name.clone());
-        let old = self.queue.nominator.node_of(pod).map(|_| self.owned_pod(pod));
+        let old = self.core.nominator.node_of(pod).map(|_| self.owned_pod(pod));
         if self.nominate(pod, node)
             && let Some(old) = old
         {
-            self.wake_up_to_priority(pod, &old, now);
+            self.wake_up_to_priority(pod, &old);
         }
         Some(name)
     }
 
     /// Clears the nominations of pods with lower priority for a node that `pod` is nominated for
     /// now.
-    pub(super) fn end_lower_nominations(
-        &mut self,
-        pod: PodIdx,
-        node: NodeIdx,
-        now: i64,
-        commands: &mut Vec<Command>,
-    ) {
-        let priority = self.state.pods.get(pod).priority;
-        for rival in self.queue.nominator.on(node).to_vec() {
-            if self.state.pods.get(rival).priority >= priority {
+    pub(super) fn end_lower_nominations(&mut self, pod: PodIdx, node: NodeIdx) {
+        let priority = self.core.state.pods.get(pod).priority;
+        for rival in self.core.nominator.on(node).to_vec() {
+            if self.core.state.pods.get(rival).priority >= priority {
                 continue;
             }
             let none = Nomination::Override(NodeIdx::NONE);
-            if let Some(node) = self.decide_nomination(rival, none, now) {
-                commands.push(Command::Nominate { pod: self.name(rival), node });
+            if let Some(node) = self.decide_nomination(rival, none) {
+                self.commands.push(Command::Nominate { pod: self.name(rival), node });
             }
         }
     }
@@ -223,29 +216,23 @@ impl Engine {
     /// Clears the nomination of an assumed pod and returns its node.
     pub(super) fn end_nomination(&mut self, pod: PodIdx) -> Option<NodeIdx> {
         self.nominations.settle(pod);
-        self.state.set_nominated(pod, NodeIdx::NONE);
-        self.queue.nominator.remove(pod)
+        self.core.state.set_nominated(pod, NodeIdx::NONE);
+        self.core.nominator.remove(pod)
     }
 
     /// Applies the value that the API server shows of a waiting pod; `old` is the pod before the
     /// update.
-    pub(super) fn observe_nomination(
-        &mut self,
-        pod: PodIdx,
-        value: &Text,
-        old: Option<&OwnedPod>,
-        now: i64,
-    ) {
-        let before = self.queue.nominator.node_of(pod);
+    pub(super) fn observe_nomination(&mut self, pod: PodIdx, value: &Text, old: Option<&OwnedPod>) {
+        let before = self.core.nominator.node_of(pod);
         if self.nominations.observe(pod, value) {
             self.nominate(pod, NodeIdx::NONE);
         }
         self.claim_nomination(pod);
-        if before != self.queue.nominator.node_of(pod)
+        if before != self.core.nominator.node_of(pod)
             && before.is_some()
             && let Some(old) = old
         {
-            self.wake_up_to_priority(pod, old, now);
+            self.wake_up_to_priority(pod, old);
         }
     }
 
@@ -260,10 +247,10 @@ impl Engine {
     pub(super) fn claim_nomination(&mut self, pod: PodIdx) {
         let Some(name) = self.nominations.open_claim(pod) else { return };
         let gated = self.queue.stage(pod) == Some(QueueStage::Gated);
-        if gated && !self.preemptions.contains_key(&pod) {
+        if gated && !self.core.preemptions.contains_key(&pod) {
             return;
         }
-        match self.state.nodes.find(&name) {
+        match self.core.state.nodes.find(&name) {
             Some(node) => {
                 self.nominations.settle(pod);
                 self.nominate(pod, node);
@@ -281,30 +268,30 @@ impl Engine {
 
     /// Clears the nominations for a node that is about to be removed.
     pub(super) fn end_nominations_for(&mut self, node: NodeIdx) {
-        for pod in self.queue.nominator.remove_node(node) {
-            self.state.set_nominated(pod, NodeIdx::NONE);
+        for pod in self.core.nominator.remove_node(node) {
+            self.core.state.set_nominated(pod, NodeIdx::NONE);
             self.nominations.end(pod);
         }
     }
 
     /// Wakes pods up to the priority of a nominated pod that left its place, as if it had been
     /// deleted.
-    pub(super) fn wake_up_to_priority(&mut self, pod: PodIdx, old: &OwnedPod, now: i64) {
-        let priority = self.state.pods.get(pod).priority;
+    pub(super) fn wake_up_to_priority(&mut self, pod: PodIdx, old: &OwnedPod) {
+        let priority = self.core.state.pods.get(pod).priority;
         let object = Object::Pod { old: Some(old.view()), new: None };
         let (resource, action) = (Resource::AssignedPod, Action::DELETE);
         let event = Event { resource, action, object, own: false };
-        self.queue.move_all(&context_of!(self), &event, WakeScope::UpToPriority(priority), now);
+        self.queue.move_all(&self.core, &event, WakeScope::UpToPriority(priority), self.core.now);
     }
 
     /// Checks that the pods of a range of slots are nominated as decided or shown last, and that
     /// record and nominator agree. Returns the first difference.
     pub(super) fn audit_nominations(&self, slots: Range<usize>) -> Result<(), String> {
-        let nominator = &self.queue.nominator;
-        for (pod, record) in self.state.pods.iter_within(slots) {
+        let nominator = &self.core.nominator;
+        for (pod, record) in self.core.state.pods.iter_within(slots) {
             let kept = nominator.node_of(pod);
-            let name = kept.map_or("", |node| self.state.nodes.name(node));
-            let wrong = |why: &str| Err(format!("{} {why}", self.state.full_name(pod)));
+            let name = kept.map_or("", |node| self.core.state.nodes.name(node));
+            let wrong = |why: &str| Err(format!("{} {why}", self.core.state.full_name(pod)));
             if kept.unwrap_or(NodeIdx::NONE) != record.nominated {
                 return wrong(
                     "is nominated for one node by its record and another by the nominator",
@@ -324,7 +311,7 @@ impl Engine {
             if record.node.is_some() || self.queue.stage(pod).is_none() {
                 return wrong(&format!("does not wait but is nominated for {name}"));
             }
-            if !self.state.nodes.present().contains(node) {
+            if !self.core.state.nodes.present().contains(node) {
                 return wrong(&format!("is nominated for {name}, which does not exist"));
             }
             let field = self.nominations.fields.get(&pod);

@@ -39,11 +39,10 @@ impl Engine {
         plugin: PluginPosition,
         node: NodeIdx,
         victims: &[PodIdx],
-        now: i64,
-        commands: &mut Vec<Command>,
     ) {
         let pod = preemptor.pod;
-        let (preemptor_name, node_name) = (self.name(pod), Text::from(self.state.nodes.name(node)));
+        let (preemptor_name, node_name) =
+            (self.name(pod), Text::from(self.core.state.nodes.name(node)));
         let mut preemption =
             Preemption { plugin, unanswered: Vec::new(), victims: Vec::new(), failed: false };
         for victim in victims {
@@ -51,18 +50,26 @@ impl Engine {
             let (preemptor_name, node) = (preemptor_name.clone(), node_name.clone());
             if let Some(reason) = self.requeue_reason(*victim, preemptor.profile(), plugin) {
                 let (victim_name, preemptor) = (name, preemptor_name);
-                commands.push(Command::ReportPreempted { victim: victim_name, preemptor, node });
-                self.fail_binding(*victim, &reason, now, commands);
+                self.commands.push(Command::ReportPreempted {
+                    victim: victim_name,
+                    preemptor,
+                    node,
+                });
+                self.fail_binding(*victim, &reason);
                 continue;
             }
             preemption.victims.push(name.uid.clone());
-            if !self.state.pods.get(*victim).terminating {
+            if !self.core.state.pods.get(*victim).terminating {
                 preemption.unanswered.push(name.uid.clone());
-                commands.push(Command::Evict { victim: name, preemptor: preemptor_name, node });
+                self.commands.push(Command::Evict {
+                    victim: name,
+                    preemptor: preemptor_name,
+                    node,
+                });
             }
         }
         if !preemption.unanswered.is_empty() {
-            self.preemptions.insert(pod, preemption);
+            self.core.preemptions.insert(pod, preemption);
         }
     }
 
@@ -76,19 +83,19 @@ impl Engine {
         match self.bindings.get(&victim)?.stage {
             BindingStage::Permit { .. } => Some("preempted".to_owned()),
             BindingStage::Volumes { .. } => {
-                Some(format!("preempted by {}", self.profiles[profile].plugin_name(plugin)))
+                Some(format!("preempted by {}", self.core.profiles[profile].plugin_name(plugin)))
             }
             BindingStage::Bind => None,
         }
     }
 
     /// Handles the outcome of `Command::Evict`. The watch may show the deletion before or after.
-    pub(super) fn victim_handled(&mut self, preemptor: &Uid, victim: &Uid, failed: bool, now: i64) {
-        if let Some(victim) = self.state.pods.find(victim).filter(|_| !failed) {
-            self.state.set_preempted(victim);
+    pub(super) fn victim_handled(&mut self, preemptor: &Uid, victim: &Uid, failed: bool) {
+        if let Some(victim) = self.core.state.pods.find(victim).filter(|_| !failed) {
+            self.core.state.set_preempted(victim);
         }
-        let Some(pod) = self.state.pods.find(preemptor) else { return };
-        let Some(preemption) = self.preemptions.get_mut(&pod) else { return };
+        let Some(pod) = self.core.state.pods.find(preemptor) else { return };
+        let Some(preemption) = self.core.preemptions.get_mut(&pod) else { return };
         // An answer of an earlier attempt is about a victim that is not awaited.
         let Some(place) = preemption.unanswered.iter().position(|uid| uid == victim) else {
             return;
@@ -98,15 +105,16 @@ impl Engine {
         if !preemption.unanswered.is_empty() {
             return;
         }
-        let Some(Preemption { victims, failed, .. }) = self.preemptions.remove(&pod) else {
+        let Some(Preemption { victims, failed, .. }) = self.core.preemptions.remove(&pod) else {
             return;
         };
-        let on_node = |pod: PodIdx| self.state.pods.get(pod).node.is_some();
-        let all_left = !victims.iter().any(|uid| self.state.pods.find(uid).is_some_and(on_node));
+        let on_node = |pod: PodIdx| self.core.state.pods.get(pod).node.is_some();
+        let all_left =
+            !victims.iter().any(|uid| self.core.state.pods.find(uid).is_some_and(on_node));
         if failed || all_left {
-            self.queue.activate(&context_of!(self), &[pod], now);
+            self.queue.activate(&self.core, &[pod], self.core.now);
         } else {
-            self.queue.ungate_after_backoff(&context_of!(self), pod, now);
+            self.queue.ungate_after_backoff(&self.core, pod, self.core.now);
         }
     }
 }

@@ -156,7 +156,7 @@ impl Harness {
     pub(super) fn tell(&mut self, change: Change) -> Vec<String> {
         self.commands.clear();
         if let Change::PodGone { uid } = &change
-            && let Some(pod) = self.engine.state.pods.find(uid)
+            && let Some(pod) = self.engine.core.state.pods.find(uid)
             && !self.engine.bindings.contains_key(&pod)
         {
             // Plugins release what a bound pod holds by their own watches.
@@ -265,11 +265,11 @@ impl Harness {
 
     /// The profile, for changes. Possible as long as no other thread shares it.
     pub(super) fn profile_mut(&mut self) -> &mut Profile {
-        &mut Arc::get_mut(&mut self.engine.profiles).expect("the profiles are not shared")[0]
+        &mut Arc::get_mut(&mut self.engine.core.profiles).expect("the profiles are not shared")[0]
     }
 
     pub(super) fn find(&self, pod: &str) -> Option<PodIdx> {
-        self.engine.state.pods.find(&pod.into())
+        self.engine.core.state.pods.find(&pod.into())
     }
 
     pub(super) fn stage(&self, pod: &str) -> Option<QueueStage> {
@@ -278,14 +278,14 @@ impl Harness {
 
     /// The node that a pod is on or assumed on.
     pub(super) fn node_of(&self, pod: &str) -> Option<&str> {
-        let node = self.engine.state.pods.get(self.find(pod)?).node;
-        node.is_some().then(|| self.engine.state.nodes.name(node))
+        let node = self.engine.core.state.pods.get(self.find(pod)?).node;
+        node.is_some().then(|| self.engine.core.state.nodes.name(node))
     }
 
     /// The node that a pod is nominated for.
     pub(super) fn nominated(&self, pod: &str) -> Option<&str> {
-        let node = self.engine.queue.nominator.node_of(self.find(pod)?)?;
-        Some(self.engine.state.nodes.name(node))
+        let node = self.engine.core.nominator.node_of(self.find(pod)?)?;
+        Some(self.engine.core.state.nodes.name(node))
     }
 
     pub(super) fn attempts(&self, pod: &str) -> u32 {
@@ -297,7 +297,7 @@ impl Harness {
     pub(super) fn blockers(&self, pod: &str) -> (Vec<&str>, Vec<&str>) {
         let queued = self.find(pod).and_then(|pod| self.engine.queue.get(pod));
         let Some(queued) = queued else { return (Vec::new(), Vec::new()) };
-        let name = |plugin| self.engine.profiles[queued.profile()].plugin_name(plugin);
+        let name = |plugin| self.engine.core.profiles[queued.profile()].plugin_name(plugin);
         (queued.rejectors.iter().map(name).collect(), queued.pending.iter().map(name).collect())
     }
 

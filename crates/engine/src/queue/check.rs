@@ -105,7 +105,6 @@ impl Queue {
             ("size of in flight", self.in_flight.len() == count(QueueStage::InFlight)),
             ("in flight", self.in_flight.is_sound()),
             ("size of pool", self.pool.is_of_size(waiting)),
-            ("nominator", self.nominator.is_sound()),
         ])?;
         if check.transfers != self.transfers {
             return Ok(());

@@ -96,7 +96,7 @@ impl Nominator {
     }
 
     /// Returns `true` if the three tables agree.
-    pub(super) fn is_sound(&self) -> bool {
+    pub(crate) fn is_sound(&self) -> bool {
         self.all.len() == self.node_of.len()
             && self.all.iter().all(|pod| {
                 let node = self.node_of(*pod);

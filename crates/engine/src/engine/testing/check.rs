@@ -24,7 +24,7 @@ impl Harness {
 
     /// The requests on a node are the sum over the pods whose record names the node.
     fn check_sums(&self) -> Result<(), String> {
-        let state = &self.engine.state;
+        let state = &self.engine.core.state;
         for slot in 0..state.nodes.slots() {
             let node = NodeIdx::from(slot);
             let on_node = || state.pods.iter().filter(|(_, record)| record.node == node);
@@ -43,7 +43,7 @@ impl Harness {
     fn check_positions(&self) -> Result<(), String> {
         let engine = &self.engine;
         let mut queued = 0;
-        for (pod, record) in engine.state.pods.iter() {
+        for (pod, record) in engine.core.state.pods.iter() {
             let stage = engine.queue.stage(pod);
             queued += usize::from(stage.is_some());
             let asked = engine.extender_calls.contains_key(&pod);
@@ -86,9 +86,9 @@ impl Harness {
         let engine = &self.engine;
         let reserved = self.script.reserved.lock();
         let has = |plugin, pod: PodIdx| {
-            reserved.contains(&(plugin, engine.state.pods.get(pod).uid.clone()))
+            reserved.contains(&(plugin, engine.core.state.pods.get(pod).uid.clone()))
         };
-        for (pod, record) in engine.state.pods.iter() {
+        for (pod, record) in engine.core.state.pods.iter() {
             let held = ["ReserveA", "ReserveB"].map(|plugin| has(plugin, pod));
             let is_sound = if engine.bindings.contains_key(&pod) {
                 held == [true; 2]

@@ -21,17 +21,17 @@ fn harness() -> Harness {
 }
 
 fn node(engine: &Engine) -> NodeIdx {
-    engine.state.nodes.find("n1").unwrap()
+    engine.core.state.nodes.find("n1").unwrap()
 }
 
 fn pod(engine: &Engine, name: &str) -> PodIdx {
-    engine.state.pods.find(&name.into()).unwrap()
+    engine.core.state.pods.find(&name.into()).unwrap()
 }
 
 /// Nominates a pod without a note of why.
 fn nominate(engine: &mut Engine, pod: PodIdx, node: NodeIdx) {
-    engine.queue.nominator.nominate(pod, node);
-    engine.state.set_nominated(pod, node);
+    engine.core.nominator.nominate(pod, node);
+    engine.core.state.set_nominated(pod, node);
 }
 
 /// Plants a drift and returns what the audit reports of it, then what the next audit reports.
@@ -55,13 +55,13 @@ fn a_sum_that_drifted_is_reported_and_corrected() {
         let mut harness = harness();
         let engine = &mut harness.engine;
         let node = node(engine);
-        let seen = engine.state.nodes.pod_changes().end();
-        engine.state.nodes.corrupt(resource, node, by);
+        let seen = engine.core.state.nodes.pod_changes().end();
+        engine.core.state.nodes.corrupt(resource, node, by);
         let kept = i128::from(sum) + i128::from(by);
         let found = format!("requested {name} on node \"n1\": kept {kept}, sum of its pods {sum}");
         assert_eq!(engine.audit(), Err(format!("{found}: corrected")));
-        assert_eq!(engine.state.nodes.requested_of(resource, node), sum);
-        let changed = engine.state.nodes.pod_changes().since(seen);
+        assert_eq!(engine.core.state.nodes.requested_of(resource, node), sum);
+        let changed = engine.core.state.nodes.pod_changes().since(seen);
         assert_eq!(changed.map(<[_]>::to_vec), Some(vec![node]), "classes look at it again");
         assert_eq!(engine.audit(), Ok(()));
     }
@@ -71,7 +71,7 @@ fn a_sum_that_drifted_is_reported_and_corrected() {
 fn a_lowest_priority_that_drifted_is_reported_and_corrected() {
     let (found, next) = audits(|engine| {
         let node = node(engine);
-        engine.state.lowest_priorities.add(node, -5);
+        engine.core.state.lowest_priorities.add(node, -5);
     });
     let text = "lowest priority on n1: kept (-5, 1), counted (0, 1): corrected";
     assert_eq!((&*found, next), (text, Ok(())));
@@ -81,7 +81,7 @@ fn a_lowest_priority_that_drifted_is_reported_and_corrected() {
 fn a_pod_that_is_not_listed_on_its_node_is_reported() {
     let (found, next) = audits(|engine| {
         let (pod, node) = (pod(engine, "p"), node(engine));
-        engine.state.pods.get_mut(pod).node = node;
+        engine.core.state.pods.get_mut(pod).node = node;
     });
     assert_eq!(found, "default/p is not listed under its node, label set and spec");
     assert_eq!(next, Err(found), "it is not known which of the two is right");
@@ -92,24 +92,24 @@ fn nominations_that_drifted_are_reported() {
     type Plant = fn(&mut Engine, PodIdx, NodeIdx);
     let table: [(&str, Plant); 5] = [
         ("default/p is nominated for one node by its record and another by the nominator", {
-            |engine, pod, node| engine.queue.nominator.nominate(pod, node)
+            |engine, pod, node| engine.core.nominator.nominate(pod, node)
         }),
         ("default/p is nominated for one node by its record and another by the nominator", {
-            |engine, pod, node| engine.state.set_nominated(pod, node)
+            |engine, pod, node| engine.core.state.set_nominated(pod, node)
         }),
         ("default/p is nominated for n1, not for None", {
             |engine, pod, node| nominate(engine, pod, node)
         }),
         ("default/p lost its nomination for n1", {
             |engine, pod, node| {
-                engine.nominations.write(pod, engine.state.nodes.name(node).into());
+                engine.nominations.write(pod, engine.core.state.nodes.name(node).into());
             }
         }),
         ("default/p is nominated for n1, which does not exist", {
             |engine, pod, node| {
                 engine.nominations.write(pod, "n1".into());
                 nominate(engine, pod, node);
-                engine.state.remove_node("n1");
+                engine.core.state.remove_node("n1");
             }
         }),
     ];
@@ -183,7 +183,7 @@ fn an_audit_continues_after_a_part_with_a_difference() {
     let mut harness = harness();
     let engine = &mut harness.engine;
     let node = node(engine);
-    engine.state.nodes.corrupt(ResourceIdx::MEMORY, node, 1);
+    engine.core.state.nodes.corrupt(ResourceIdx::MEMORY, node, 1);
     let (mut part, mut differences) = (Some(AuditPart::default()), Vec::new());
     while let Some(next) = part {
         let found;
@@ -201,8 +201,8 @@ fn an_audit_of_many_nodes_is_made_in_parts() {
         let node = node_with(&format!("n{number}"), 1000);
         harness.engine.apply(Change::Node(node.into()), 0, &mut Vec::new());
     }
-    let last = harness.engine.state.nodes.find("n599").unwrap();
-    harness.engine.state.nodes.corrupt(ResourceIdx::CPU, last, 1);
+    let last = harness.engine.core.state.nodes.find("n599").unwrap();
+    harness.engine.core.state.nodes.corrupt(ResourceIdx::CPU, last, 1);
     let (mut part, mut parts, mut found_in) = (Some(AuditPart::default()), 0, None);
     while let Some(next) = part {
         let found;

@@ -148,7 +148,7 @@ fn a_storage_object_is_stored_replaced_and_removed() {
         })))
     };
     let stored = |harness: &Harness| {
-        let class = harness.engine.state.volumes.classes.get("fast");
+        let class = harness.engine.core.state.volumes.classes.get("fast");
         class.map(|class| class.provisioner.to_string())
     };
     for provisioner in ["one", "two"] {
@@ -164,14 +164,14 @@ fn device_classes_are_events_and_namespaces_are_not() {
     let mut harness = harness();
     let class = Change::DeviceClass { name: "d".into(), extended_resource: "e/d".into() };
     assert_eq!(events(&mut harness, class).len(), 1);
-    assert!(harness.engine.state.device_class_offers("e/d"));
+    assert!(harness.engine.core.state.device_class_offers("e/d"));
     assert_eq!(events(&mut harness, Change::DeviceClassGone("d".into())), [""; 0]);
-    assert!(!harness.engine.state.device_class_offers("e/d"));
+    assert!(!harness.engine.core.state.device_class_offers("e/d"));
     let namespace = Namespace { name: "ns".into(), labels: labels(&[("a", "b")]) };
     assert_eq!(events(&mut harness, Change::Namespace(namespace)), [""; 0]);
-    assert_eq!(harness.engine.state.namespace_labels("ns").get("a"), Some("b"));
+    assert_eq!(harness.engine.core.state.namespace_labels("ns").get("a"), Some("b"));
     harness.tell(Change::NamespaceGone("ns".into()));
-    assert_eq!(harness.engine.state.namespace_labels("ns").get("a"), None);
+    assert_eq!(harness.engine.core.state.namespace_labels("ns").get("a"), None);
 }
 
 #[test]

@@ -188,12 +188,12 @@ fn at_most_eight_unshown_values_are_remembered() {
         harness.engine.nominations.write(pod, format!("n{number}").into());
     }
     // An old value is unknown by now: it counts as written by another component.
-    harness.engine.observe_nomination(pod, &"n1".into(), None, 0);
+    harness.engine.observe_nomination(pod, &"n1".into(), None);
     assert_eq!(harness.nominated("p"), Some("n1"));
     for number in 0..8 {
         harness.engine.nominations.write(pod, format!("n{number}").into());
     }
-    harness.engine.observe_nomination(pod, &"n3".into(), None, 0);
+    harness.engine.observe_nomination(pod, &"n3".into(), None);
     assert_eq!(harness.nominated("p"), Some("n1"), "a value that was written here changes nothing");
 }
 

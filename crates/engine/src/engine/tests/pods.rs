@@ -167,8 +167,8 @@ fn classes_of_earlier_versions_of_a_pod_are_released() {
     for changed in [labelled(pending("p", 100)), pending("p", 50), tolerating(pending("p", 50))] {
         harness.show(pending("p", 100));
         harness.show(changed);
-        assert!(harness.engine.classes.next_from(0).is_some());
+        assert!(harness.engine.core.classes.next_from(0).is_some());
         harness.tell(gone("p"));
-        assert_eq!(harness.engine.classes.next_from(0), None);
+        assert_eq!(harness.engine.core.classes.next_from(0), None);
     }
 }

@@ -1,6 +1,6 @@
 //! The queue as the engine drives it: gates, order, hints and flushes.
 
-use crate::engine::context::Context;
+use crate::engine::core::Core;
 use crate::engine::testing::*;
 use crate::framework::{Point, QueueKey};
 use crate::object::Pod;
@@ -79,7 +79,7 @@ fn pods_without_a_queue_sort_plugin_are_tried_in_order_of_arrival() {
 #[test]
 fn without_profiles_all_pods_are_equal() {
     let engine = crate::engine::Engine::new(Vec::new(), crate::engine::Settings::default());
-    let context: Context = context_of!(engine);
+    let context: &Core = &engine.core;
     let (low, high) =
         (QueueKey { priority: 0, timestamp: 1 }, QueueKey { priority: 1, timestamp: 0 });
     assert_eq!(context.order(&low, &high), std::cmp::Ordering::Equal);
@@ -96,12 +96,12 @@ fn pre_enqueue_asks_the_plugin_that_gated_the_pod_before_first() {
     let points = &mut profile.points;
     let pre_enqueue = points.iter_mut().find(|(point, _)| *point == Point::PreEnqueue);
     pre_enqueue.unwrap().1 = vec![gate, second_gate];
-    let context = context_of!(harness.engine);
+    let context = &harness.engine.core;
     for (first, refuses) in [(None, gate), (Some(gate), gate), (Some(second_gate), second_gate)] {
         assert_eq!(context.pre_enqueue(pod, 0, first), Err(refuses), "{first:?}");
     }
     harness.show(pending("p", 100));
-    assert_eq!(context_of!(harness.engine).pre_enqueue(pod, 0, Some(gate)), Ok(()));
+    assert_eq!(harness.engine.core.pre_enqueue(pod, 0, Some(gate)), Ok(()));
 }
 
 #[test]
@@ -111,10 +111,10 @@ fn a_preemptor_is_gated_by_the_plugin_that_chose_its_victims() {
     harness.place(important("p", 4000, 10));
     let pod = harness.find("p").unwrap();
     let preempt = 3;
-    assert_eq!(harness.engine.profiles[0].plugin_name(preempt), "Preempt");
-    assert_eq!(context_of!(harness.engine).pre_enqueue(pod, 0, None), Err(preempt));
+    assert_eq!(harness.engine.core.profiles[0].plugin_name(preempt), "Preempt");
+    assert_eq!(harness.engine.core.pre_enqueue(pod, 0, None), Err(preempt));
     harness.tell(evicted("p", "v"));
-    assert_eq!(context_of!(harness.engine).pre_enqueue(pod, 0, None), Ok(()));
+    assert_eq!(harness.engine.core.pre_enqueue(pod, 0, None), Ok(()));
 }
 
 #[test]

@@ -190,7 +190,7 @@ impl World {
         self.tell(Change::Schedule { limit });
         for command in &self.open[before..] {
             let Command::Bind { node, pod, .. } = command else { continue };
-            let nodes = &self.harness.engine.state.nodes;
+            let nodes = &self.harness.engine.core.state.nodes;
             let node = nodes.find(node).expect("pods are bound to nodes that exist");
             assert!(self.nodes.get(nodes.name(node)).is_some_and(|node| !node.unschedulable));
             let requested = nodes.requested_of(ResourceIdx::CPU, node);
@@ -202,7 +202,7 @@ impl World {
     fn waiting_at_permit(&self) -> Vec<String> {
         let engine = &self.harness.engine;
         let pods = engine.waiting_on_permit.iter();
-        pods.map(|pod| engine.state.pods.get(*pod).name.to_string()).collect()
+        pods.map(|pod| engine.core.state.pods.get(*pod).name.to_string()).collect()
     }
 
     /// Answers a command. Outcome 0 is success.
@@ -321,7 +321,7 @@ impl World {
                 assert_eq!((node, stage), (Some(&*pod.node), None), "{name}");
             }
         }
-        assert_eq!(self.harness.engine.state.pods.count(), self.pods.len());
+        assert_eq!(self.harness.engine.core.state.pods.count(), self.pods.len());
         self.harness.engine.audit_waiting().unwrap();
     }
 }

@@ -1,26 +1,46 @@
-//! The queue's access to the plugins.
+//! The parts of the engine that the queue reads.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use crate::classes::Classes;
 use crate::framework::profile::PluginPosition;
 use crate::framework::{Event, Point, Profile, QueueKey};
 use crate::index::{ClassIdx, PodIdx};
 use crate::map::Map;
-use crate::queue::QueueContext;
+use crate::queue::{Nominator, QueueContext};
 use crate::state::State;
 
 use super::preemption::Preemption;
 
-/// The parts of the engine that the queue reads.
-pub(super) struct Context<'a> {
-    pub(super) state: &'a State,
-    pub(super) profiles: &'a [Profile],
-    pub(super) classes: &'a Classes,
-    pub(super) preemptions: &'a Map<PodIdx, Preemption>,
+/// The parts of the engine that the queue reads, apart from the queue so that both can be borrowed.
+pub(super) struct Core {
+    pub(super) state: State,
+    pub(super) profiles: Arc<[Profile]>,
+    pub(super) classes: Classes,
+    /// Nominated pods.
+    pub(super) nominator: Nominator,
+    /// Preemptors that wait for evictions.
+    pub(super) preemptions: Map<PodIdx, Preemption>,
+    /// Time of the change that is being applied, in nanoseconds since the epoch.
+    pub(super) now: i64,
 }
 
-impl QueueContext for Context<'_> {
+impl Core {
+    /// Creates the core of an empty cluster.
+    pub(super) fn new(profiles: Vec<Profile>) -> Self {
+        Self {
+            state: State::default(),
+            profiles: profiles.into(),
+            classes: Classes::default(),
+            nominator: Nominator::default(),
+            preemptions: Map::default(),
+            now: 0,
+        }
+    }
+}
+
+impl QueueContext for Core {
     fn pre_enqueue(
         &self,
         pod: PodIdx,
@@ -33,7 +53,7 @@ impl QueueContext for Context<'_> {
         let profile = &self.profiles[profile];
         let others = profile.at(Point::PreEnqueue).iter().copied().filter(|p| Some(*p) != first);
         for plugin in first.into_iter().chain(others) {
-            profile.plugins[plugin].pre_enqueue(self.state, pod).map_err(|_| plugin)?;
+            profile.plugins[plugin].pre_enqueue(&self.state, pod).map_err(|_| plugin)?;
         }
         Ok(())
     }
@@ -48,6 +68,6 @@ impl QueueContext for Context<'_> {
 
     fn hint(&self, profile: usize, plugin: PluginPosition, class: ClassIdx, event: &Event) -> bool {
         let plugin = &self.profiles[profile].plugins[plugin];
-        plugin.hint(self.state, self.classes.class(class), event)
+        plugin.hint(&self.state, self.classes.class(class), event)
     }
 }
