@@ -1,7 +1,7 @@
 //! Outputs of the engine: writes and requests that the runtime carries out.
 
 use crate::change::NodeVictims;
-use crate::framework::VolumeRequest;
+use crate::framework::{Report, VolumeRequest};
 use crate::object::{Text, Uid};
 
 /// Namespace, name and UID of a pod.
@@ -89,6 +89,15 @@ pub enum Command {
         pod: PodName,
         /// Message of the event.
         message: String,
+    },
+    /// Writes a log line and an event of a plugin about a pod, and counts them.
+    Report {
+        /// The pod.
+        pod: PodName,
+        /// The plugin.
+        plugin: Text,
+        /// What it reports.
+        report: Report,
     },
     /// Writes an event of reason `Scheduled` after a successful bind.
     ReportScheduled {

@@ -6,6 +6,7 @@
 //!                  ├─ attempt      the next pod: filter, score, assume, reserve, permit
 //!                  ├─ extenders    attempts that wait for extenders
 //!                  ├─ binding      volumes, bind, and their failures
+//!                  ├─ effects      of plugins on other pods
 //!                  ├─ preemption   eviction of victims
 //!                  └─ nominations  space kept free for preemptors
 //! ```
@@ -16,6 +17,7 @@ mod binding;
 mod cluster;
 mod core;
 mod decisions;
+mod effects;
 mod extenders;
 mod nominations;
 mod pods;
@@ -25,7 +27,7 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::change::Change;
@@ -68,8 +70,6 @@ pub struct Engine {
     commands: Vec<Command>,
     /// Pods in their binding cycle.
     bindings: Map<PodIdx, BindingCycle>,
-    /// The part of `bindings` that waits for a permit.
-    waiting_on_permit: BTreeSet<PodIdx>,
     /// Pods with an open extender call.
     extender_calls: Map<PodIdx, ExtenderCall>,
     /// Pods that wait until an extender call is closed.
@@ -96,7 +96,6 @@ impl Engine {
             queue,
             commands: Vec::new(),
             bindings: Map::default(),
-            waiting_on_permit: BTreeSet::new(),
             extender_calls: Map::default(),
             waiting_for_slot: VecDeque::new(),
             last_ticket: 0,
@@ -136,9 +135,10 @@ impl Engine {
 
     /// Applies a change at time `now` (nanoseconds since the epoch) and appends commands.
     pub fn apply(&mut self, change: Change, now: i64, commands: &mut Vec<Command>) {
-        self.core.now = now;
+        self.core.state.set_now(now);
         std::mem::swap(&mut self.commands, commands);
         self.apply_change(change);
+        self.apply_effects();
         std::mem::swap(&mut self.commands, commands);
     }
 
@@ -163,7 +163,7 @@ impl Engine {
                 self.extenders_answered_about_victims(&uid, ticket, candidates);
             }
             Change::Tick => {
-                self.queue.tick(&self.core, self.core.now);
+                self.queue.tick(&self.core, self.core.state.now());
                 self.expire_permits();
             }
             Change::Schedule { limit } => {

@@ -36,6 +36,7 @@ mod plugin_set;
 mod testing;
 #[cfg(test)]
 mod tests;
+mod timers;
 mod transitions;
 mod unschedulable;
 mod waking;
@@ -50,7 +51,7 @@ use crate::index::{ClassIdx, PodIdx};
 pub use crate::limits::IN_FLIGHT_EVENTS_MAX;
 pub use check::QueueCheck;
 pub use counters::{EventLabel, QueueCounters, QueueCounts, SubQueue, WakeCounts};
-pub use entry::{PendingPod, QueueStage, QueuedPod};
+pub use entry::{FailedAttempt, Gate, PendingPod, QueueStage, QueuedPod};
 pub use hints::Subscriptions;
 pub use in_flight::{OwnedObject, OwnedPod};
 pub use nominator::Nominator;
@@ -60,19 +61,20 @@ use entry::{Entries, NEVER, Slot};
 use heap::{Heap, Item};
 use hints::{Interests, Strategy, WaitingSubject};
 use in_flight::{InFlight, RecordedEvent};
+use timers::Timers;
 use transitions::{in_backoff_order, in_queue_order};
 use unschedulable::UnschedulablePool;
 
 /// Access of the queue to the plugins, through the engine.
 pub trait QueueContext {
-    /// Runs the PreEnqueue plugins, `first` before all others. Returns the plugin that gates the
+    /// Runs the PreEnqueue plugins, `first` before all others. Returns the gate if one rejects the
     /// pod.
     fn pre_enqueue(
         &self,
         pod: PodIdx,
         profile: usize,
         first: Option<PluginPosition>,
-    ) -> Result<(), PluginPosition>;
+    ) -> Result<(), Gate>;
 
     /// Compares pods by QueueSort, which is the same for all profiles.
     fn order(&self, a: &QueueKey, b: &QueueKey) -> Ordering;
@@ -133,6 +135,7 @@ pub struct Queue {
     backoff: Heap,
     error_backoff: Heap,
     pool: UnschedulablePool,
+    timers: Timers,
     in_flight: InFlight,
     /// Number of pods by [`QueueStage`].
     counts: [usize; QueueStage::COUNT],
@@ -161,6 +164,7 @@ impl Queue {
             backoff: Heap::default(),
             error_backoff: Heap::default(),
             pool: UnschedulablePool::default(),
+            timers: Timers::default(),
             in_flight: InFlight::default(),
             counts: [0; QueueStage::COUNT],
             sequence: 0,
@@ -200,6 +204,7 @@ impl Queue {
         let class_changed = info.class != pod.class;
         info.class = pod.class;
         info.priority = pod.priority;
+        info.traits = pod.traits;
         if stage == QueueStage::InFlight {
             self.record_own(context, pod.pod, events);
             return stage;
@@ -316,15 +321,11 @@ impl Queue {
     }
 
     /// Returns a pod to the queue after a failed attempt; `None` if the pod is unknown.
-    ///
-    /// `rejectors` and `pending` are the plugins that rejected it. Both are empty after an error,
-    /// which includes every failure after Permit.
     pub fn add_unschedulable(
         &mut self,
         context: &dyn QueueContext,
         pod: PodIdx,
-        rejectors: PluginSet,
-        pending: PluginSet,
+        failed: FailedAttempt,
         now: i64,
     ) -> Option<QueueStage> {
         let (slot, stage) = self.find(pod)?;
@@ -332,9 +333,10 @@ impl Queue {
             return Some(stage);
         }
         let sequence = self.next_sequence();
+        self.set_retry(slot, failed.retry_at, now);
         let info = &mut self.entries.get_mut(slot).info;
-        info.rejectors = rejectors;
-        info.pending = pending;
+        info.rejectors = failed.rejectors;
+        info.pending = failed.pending;
         info.set_gating(None);
         if info.blockers().is_empty() {
             info.consecutive_errors += 1;

@@ -16,6 +16,7 @@ pub mod lowest;
 pub mod node_order;
 pub mod nodes;
 mod objects;
+pub mod plugin_states;
 pub mod pods;
 pub mod resources;
 pub mod selector_index;
@@ -27,9 +28,10 @@ pub mod terms;
 pub mod topology;
 pub mod volumes;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::index::PodIdx;
 use crate::object::{DisruptionBudget, Namespace, Text, Workload, WorkloadKind};
 
 use driver_limits::DriverLimits;
@@ -37,6 +39,7 @@ use images::Images;
 use label_sets::LabelSets;
 use lowest::LowestPriorities;
 use nodes::Nodes;
+use plugin_states::PluginStates;
 use pods::Pods;
 use resources::ResourceNames;
 use specs::Specs;
@@ -72,6 +75,8 @@ pub struct State {
     pub resources: ResourceNames,
     /// Storage objects.
     pub volumes: Volumes,
+    /// State that plugins keep.
+    pub plugin_states: PluginStates,
     namespaces: BTreeMap<Text, Namespace>,
     workloads: BTreeMap<(Text, WorkloadKind, Text), Workload>,
     budgets: BTreeMap<(Text, Text), DisruptionBudget>,
@@ -80,9 +85,41 @@ pub struct State {
     versions: Versions,
     /// Computed on first use; dropped when nodes or volumes change.
     driver_limits: Option<Arc<DriverLimits>>,
+    /// Pods that wait on Permit plugins.
+    waiting_on_permit: BTreeSet<PodIdx>,
+    /// Time of the change that is being applied, in nanoseconds since the epoch.
+    now: i64,
 }
 
 impl State {
+    /// Returns the time of the change that is being applied, in nanoseconds since the epoch.
+    ///
+    /// A filter or scorer that reads it says until when its results hold: see
+    /// [`Preparation::valid_until`](crate::framework::Preparation::valid_until).
+    pub fn now(&self) -> i64 {
+        self.now
+    }
+
+    /// Iterates over the pods that have a node but wait on Permit plugins, which may allow or reject
+    /// them: see [`Effects`](crate::framework::Effects).
+    pub fn waiting_on_permit(&self) -> impl Iterator<Item = PodIdx> {
+        self.waiting_on_permit.iter().copied()
+    }
+
+    /// Marks a pod as waiting on Permit plugins, or not.
+    pub(crate) fn set_waiting_on_permit(&mut self, pod: PodIdx, waits: bool) {
+        if waits {
+            self.waiting_on_permit.insert(pod);
+        } else {
+            self.waiting_on_permit.remove(&pod);
+        }
+    }
+
+    /// Sets the time of the change that is being applied.
+    pub(crate) fn set_now(&mut self, now: i64) {
+        self.now = now;
+    }
+
     /// Returns the current versions of all areas.
     pub fn versions(&self) -> Versions {
         let mut versions = self.versions;

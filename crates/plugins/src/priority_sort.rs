@@ -31,11 +31,14 @@ impl Plugin for PrioritySort {
 
 #[cfg(test)]
 mod tests {
+    use engine::framework::QueueTraits;
+
     use super::*;
 
     #[test]
     fn priority_goes_before_time() {
-        let key = |priority, timestamp| QueueKey { priority, timestamp };
+        let key =
+            |priority, timestamp| QueueKey { priority, timestamp, traits: QueueTraits::default() };
         for (a, b, expected) in [
             (key(2, 9), key(1, 1), Ordering::Less),
             (key(-1, 1), key(0, 9), Ordering::Greater),

@@ -11,10 +11,9 @@ mod tests;
 use api::config::PluginArgs;
 use engine::framework::event::Object;
 use engine::framework::{
-    Action, Class, Event, Filter, KeyPart, Plugin, Point, PreFilterResult, Preparation, Rejection,
-    Reservation, Resource, Subscription, VolumeRequest,
+    Action, BindContext, Class, Event, Filter, KeyPart, Plugin, Point, PreFilterResult,
+    Preparation, Rejection, Reservation, Resource, Subscription, VolumeRequest,
 };
-use engine::index::{NodeIdx, PodIdx};
 use engine::object::{CsiDriver, CsiStorageCapacity, InlineDisk, PodSpec, Volume};
 use engine::state::{Areas, State};
 
@@ -89,7 +88,7 @@ impl Plugin for VolumeBinding {
     }
 
     fn reserve(&self, reservation: &mut Reservation) -> Result<(), Rejection> {
-        let Reservation { state, pod, node } = reservation;
+        let Reservation { state, pod, node, .. } = reservation;
         if !has_claims(state.spec(*pod)) {
             return Ok(());
         }
@@ -111,7 +110,8 @@ impl Plugin for VolumeBinding {
         reservation.state.forget_volumes(reservation.pod);
     }
 
-    fn pre_bind(&self, state: &State, pod: PodIdx, _node: NodeIdx) -> Vec<VolumeRequest> {
+    fn pre_bind(&self, context: &mut BindContext) -> Vec<VolumeRequest> {
+        let BindContext { state, pod, .. } = *context;
         let Some(reserved) = state.volumes.reserved(&state.pods.get(pod).uid) else {
             return Vec::new();
         };

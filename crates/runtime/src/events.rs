@@ -77,7 +77,7 @@ pub struct PodEvent {
     /// Type of the event: `Normal` or `Warning`.
     pub kind: &'static str,
     /// Reason, such as `Scheduled`.
-    pub reason: &'static str,
+    pub reason: Text,
     /// Action, such as `Binding`.
     pub action: &'static str,
     /// Text of the event.
@@ -142,7 +142,7 @@ struct SeriesKey {
     related: Option<PodReference>,
     scheduler: Text,
     kind: &'static str,
-    reason: &'static str,
+    reason: Text,
     action: &'static str,
 }
 
@@ -214,7 +214,7 @@ impl EventWriter {
         let now = Instant::now();
         let PodEvent { regarding, related, scheduler, kind, reason, action, note } = event;
         let forms_series = kind == "Warning";
-        let key = SeriesKey { regarding, related, scheduler, kind, reason, action };
+        let key = SeriesKey { regarding, related, scheduler, kind, reason: reason.clone(), action };
         if forms_series
             && let Some(series) = self.series.get_mut(&key)
             && now.duration_since(series.last) < SERIES_IDLE_MAX
@@ -297,14 +297,14 @@ impl EventWriter {
                         StatusCode::CONFLICT if attempt > 1 => return (request, true),
                         status if is_retryable(status) => WriteError::Refused(status),
                         status => {
-                            tracing::debug!(reason = request.reason, "an event is lost: {status}");
+                            tracing::debug!(reason = %request.reason, "an event is lost: {status}");
                             return (request, false);
                         }
                     },
                     Err(error) => WriteError::Request(error.into()),
                 };
                 tracing::debug!(
-                    reason = request.reason,
+                    reason = %request.reason,
                     attempt,
                     "cannot write an event: {}",
                     Chain(&error)
@@ -323,7 +323,7 @@ impl Series {
     fn update_request(&mut self, key: &SeriesKey) -> EventRequest {
         self.writing = true;
         let time = TimeFormatter::default().rfc3339_micros(self.last_time);
-        let (key, reason) = (Some(key.clone()), key.reason);
+        let (key, reason) = (Some(key.clone()), key.reason.clone());
         let body = series_body(self.count, &time);
         EventRequest { key, reason, count: self.count, path: self.path.clone(), body }
     }

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use engine::change::Change;
 use engine::command::{Command, PodName};
+use engine::framework::Report;
 use engine::object::Text;
 use http::{Request, StatusCode};
 use kube::client::Body;
@@ -191,6 +192,9 @@ impl Executor {
             Command::Warn { pod, message } => {
                 self.record_failed_scheduling(&pod, version, scheduler, message);
             }
+            Command::Report { pod, plugin, report } => {
+                self.record_report(pod, version, scheduler, &plugin, report);
+            }
             Command::ReportScheduled { pod, node } => {
                 self.status_writer.enqueue(StatusUpdate::Forget(pod.uid.clone())).await;
                 let PodName { namespace, name, .. } = &pod;
@@ -201,7 +205,7 @@ impl Executor {
                     related: None,
                     scheduler,
                     kind: "Normal",
-                    reason: "Scheduled",
+                    reason: "Scheduled".into(),
                     action: "Binding",
                     note,
                 });
@@ -257,7 +261,34 @@ impl Executor {
             related: None,
             scheduler,
             kind: "Warning",
-            reason: "FailedScheduling",
+            reason: "FailedScheduling".into(),
+            action: "Scheduling",
+            note,
+        });
+    }
+
+    /// Writes what a plugin reports about a pod: a log line, an event and a count.
+    fn record_report(
+        &self,
+        pod: PodName,
+        version: u64,
+        scheduler: Text,
+        plugin: &Text,
+        Report { warning, reason, note }: Report,
+    ) {
+        let name = format!("{}/{}", pod.namespace, pod.name);
+        if warning {
+            tracing::warn!(pod = %name, %plugin, %reason, "{note}");
+        } else {
+            tracing::info!(pod = %name, %plugin, %reason, "{note}");
+        }
+        self.metrics.count_plugin_report(plugin, &reason);
+        self.events.record(PodEvent {
+            regarding: PodReference { pod, version },
+            related: None,
+            scheduler,
+            kind: if warning { "Warning" } else { "Normal" },
+            reason,
             action: "Scheduling",
             note,
         });
@@ -276,7 +307,7 @@ impl Executor {
             related: Some(preemptor),
             scheduler,
             kind: "Normal",
-            reason: "Preempted",
+            reason: "Preempted".into(),
             action: "Preempting",
             note,
         });

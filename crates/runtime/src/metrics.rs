@@ -214,6 +214,11 @@ impl Metrics {
         self.0.families.plugin_evaluations.with_label_values(&[plugin, point, profile]).inc();
     }
 
+    /// Counts a report of a plugin.
+    pub fn count_plugin_report(&self, plugin: &str, reason: &str) {
+        self.0.families.plugin_reports.with_label_values(&[plugin, reason]).inc();
+    }
+
     /// Records the duration of a queueing hint.
     pub fn observe_hint(&self, plugin: &str, event: &str, hint: &str, seconds: f64) {
         self.0.families.hint_seconds.with_label_values(&[plugin, event, hint]).observe(seconds);

@@ -12,8 +12,8 @@ use std::time::Instant;
 use engine::cycle::what_if::PostFilter;
 use engine::engine::Engine;
 use engine::framework::{
-    Class, Event, KeyPart, Permit, Plugin, Point, PostFilterOutcome, PreFilterResult, Preparation,
-    Profile, QueueKey, Rejection, Reservation, Scorer, Subscription, VolumeRequest,
+    BindContext, Class, Event, KeyPart, Permit, Plugin, Point, PostFilterOutcome, PreFilterResult,
+    Preparation, Profile, QueueKey, Rejection, Reservation, Scorer, Subscription, VolumeRequest,
 };
 use engine::index::{NodeIdx, PodIdx};
 use engine::queue::EventLabel;
@@ -267,18 +267,18 @@ impl Plugin for TimedPlugin {
         self.call(UNRESERVE, |plugin| plugin.unreserve(reservation), |()| SUCCESS);
     }
 
-    fn permit(&self, state: &State, pod: PodIdx, node: NodeIdx) -> Permit {
+    fn permit(&self, context: &mut BindContext) -> Permit {
         let status = |permit: &Permit| match permit {
             Permit::Allow => SUCCESS,
             Permit::Wait { .. } => "Wait",
             Permit::Deny(rejection) => rejection.code.name(),
         };
-        self.call("Permit", |plugin| plugin.permit(state, pod, node), status)
+        self.call("Permit", |plugin| plugin.permit(context), status)
     }
 
-    fn pre_bind(&self, state: &State, pod: PodIdx, node: NodeIdx) -> Vec<VolumeRequest> {
+    fn pre_bind(&self, context: &mut BindContext) -> Vec<VolumeRequest> {
         let status = |requests: &Vec<_>| if requests.is_empty() { SKIP } else { SUCCESS };
-        self.call(PRE_BIND_PRE_FLIGHT, |plugin| plugin.pre_bind(state, pod, node), status)
+        self.call(PRE_BIND_PRE_FLIGHT, |plugin| plugin.pre_bind(context), status)
     }
 
     fn pre_bind_timeout(&self) -> i64 {
@@ -289,8 +289,8 @@ impl Plugin for TimedPlugin {
         self.plugin.binds(state, pod, node)
     }
 
-    fn post_bind(&self, state: &State, pod: PodIdx, node: NodeIdx) {
-        self.plugin.post_bind(state, pod, node);
+    fn post_bind(&self, context: &mut BindContext) {
+        self.plugin.post_bind(context);
     }
 
     fn subscriptions(&self) -> Vec<Subscription> {

@@ -335,8 +335,9 @@ impl Evaluation {
             ranking
         } else {
             let nodes = (nodes, version);
-            let (ranking, areas) = Ranking::new(profile, &self.class, state, nodes, column_pool);
-            self.depend_on(areas, state);
+            let (ranking, dependencies) =
+                Ranking::new(profile, &self.class, state, nodes, column_pool);
+            self.depend_on(dependencies, state);
             ranking
         };
         self.ranking.insert(ranking)

@@ -1,13 +1,14 @@
 //! The feasible nodes of a class, kept up to date incrementally.
 
 use crate::bitset::NodeSet;
+use crate::framework::preparation::{Dependencies, Validity};
 use crate::framework::profile::PluginPosition;
 use crate::framework::{
     Class, Code, Filter, Freshness, NodeVerdict, Point, PreFilterResult, Preparation, Profile,
     Rejection,
 };
 use crate::index::NodeIdx;
-use crate::state::{Areas, State, Versions};
+use crate::state::State;
 
 use super::diagnosis_cache::CachedDiagnosis;
 use super::nomination_filter::NominationFilter;
@@ -57,8 +58,8 @@ pub struct Evaluation {
     rebuilds: u64,
     /// Incremented when nodes were affected other than by their own pods.
     global_changes: u64,
-    areas: Areas,
-    versions: Versions,
+    /// `None` before the first preparation.
+    validity: Option<Validity>,
     pod_changes_seen: u64,
 }
 
@@ -80,8 +81,7 @@ impl Evaluation {
             feasible_version: 0,
             rebuilds: 0,
             global_changes: 0,
-            areas: Areas::NODES,
-            versions: Versions::default(),
+            validity: None,
             pod_changes_seen: 0,
         };
         evaluation.rebuild(profile, state);
@@ -127,7 +127,7 @@ impl Evaluation {
 
     /// Brings the evaluation up to date with the state.
     pub fn refresh(&mut self, profile: &Profile, state: &mut State) {
-        let fresh = state.versions().agree(&self.versions, self.areas);
+        let fresh = self.validity.as_ref().is_some_and(|validity| validity.holds(state));
         if !fresh || !self.catch_up(state) {
             self.rebuild(profile, state);
         }
@@ -162,14 +162,21 @@ impl Evaluation {
                 self.filters.push(PreparedFilter { plugin, name, filter, passing, reads_pods });
             }
         }
-        self.areas = preparation.areas;
+        let mut validity = Validity::new(preparation.into_dependencies(), state);
+        validity.limit(self.rejected.as_ref().and_then(|rejected| rejected.rejection.until));
         for filter in &mut self.filters {
             filter.passing.copy_from(state.nodes.present());
             filter.filter.filter(state, &mut filter.passing);
+            validity.limit(filter.filter.valid_until());
         }
         self.intersect(state);
-        self.versions = state.versions();
+        self.validity = Some(validity);
         self.pod_changes_seen = state.nodes.pod_changes().end();
+    }
+
+    /// Returns the time at which verdicts change without an event, if there is one.
+    pub(crate) fn valid_until(&self) -> Option<i64> {
+        self.validity.as_ref().and_then(Validity::until)
     }
 
     /// Runs the PreFilter plugins in order. As upstream, an unresolvable rejection stops the run;
@@ -245,6 +252,9 @@ impl Evaluation {
                     filter.passing.set(*node, filter.filter.check(state, *node).passes());
                 }
             }
+            if let Some(validity) = &mut self.validity {
+                validity.limit(filter.filter.valid_until());
+            }
         }
         if changed_widely {
             self.global_changes += 1;
@@ -282,10 +292,11 @@ impl Evaluation {
         self.feasible_version += 1;
     }
 
-    /// Adds areas that the ranking depends on, at their current versions.
-    pub(crate) fn depend_on(&mut self, areas: Areas, state: &State) {
-        self.areas = self.areas.with(areas);
-        self.versions = state.versions();
+    /// Adds what the ranking depends on. The evaluation must be current.
+    pub(crate) fn depend_on(&mut self, dependencies: Dependencies, state: &State) {
+        if let Some(validity) = &mut self.validity {
+            validity.extend(dependencies, state);
+        }
     }
 
     /// Returns the position of the first filter that rejects a node and its verdict; `None` if the

@@ -4,12 +4,13 @@ mod extremes;
 mod prepared_scorer;
 
 use crate::bitset::NodeSet;
+use crate::framework::preparation::Dependencies;
 use crate::framework::profile::PluginPosition;
 use crate::framework::scorer::{EXCLUDED, Extremes, SCORE_MAX};
 use crate::framework::{Class, Point, Preparation, Profile};
 use crate::index::NodeIdx;
 use crate::simd_dispatch;
-use crate::state::{Areas, State};
+use crate::state::State;
 
 use super::choose::TieBreak;
 use super::node_picker::NodePicker;
@@ -53,18 +54,18 @@ pub(crate) struct Ranking {
 }
 
 impl Ranking {
-    /// Scores all nodes from scratch. Also returns the areas that the scorers depend on.
+    /// Scores all nodes from scratch. Also returns what the scorers depend on.
     pub(crate) fn new(
         profile: &Profile,
         class: &Class,
         state: &mut State,
         (feasible, feasible_version): (&NodeSet, u64),
         column_pool: &mut ColumnPool,
-    ) -> (Self, Areas) {
+    ) -> (Self, Dependencies) {
         let mut preparation = Preparation::new(state);
         let scorers = prepare(profile, class, &mut preparation);
         let pre_score_failed = ScoringError::by_pre_score_alone(profile, class, &mut preparation);
-        let areas = preparation.areas;
+        let dependencies = preparation.into_dependencies();
         let slots = state.nodes.slots();
         let mut ranking = Self {
             scorers,
@@ -106,7 +107,7 @@ impl Ranking {
         }
         ranking.add_up_base(state);
         ranking.add_up();
-        (ranking, areas)
+        (ranking, dependencies)
     }
 
     /// Follows the changes of the state since the last refresh. Returns `false` if the ranking must

@@ -99,7 +99,7 @@ impl Shortlist {
                 // A rejection without a reason only counts.
                 let reason = Some(failed.reason.to_string()).filter(|reason| !reason.is_empty());
                 let reasons = reason.into_iter().map(Into::into).collect();
-                let rejection = Rejection { code, reasons };
+                let rejection = Rejection::new(code, reasons);
                 diagnosis.add(node, profile.extender_plugin(), rejection);
             } else {
                 unknown = true;

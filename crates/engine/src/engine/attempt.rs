@@ -1,5 +1,7 @@
 //! Scheduling attempts, from the queue to a bind or a reason.
 
+use std::sync::Arc;
+
 use crate::command::Command;
 use crate::cycle::decide::{Decision, DecisionInputs, decide};
 use crate::cycle::diagnosis::Diagnosis;
@@ -7,10 +9,10 @@ use crate::cycle::evaluation::Evaluation;
 use crate::cycle::post_filter::{PostFilterInput, post_filter};
 use crate::cycle::what_if::ExtenderPreemption;
 use crate::framework::profile::PluginPosition;
-use crate::framework::{Code, Permit, Point, Rejection, Reservation};
+use crate::framework::{BindContext, Code, Effects, Permit, Point, Rejection, Reservation};
 use crate::index::{NodeIdx, PodIdx};
 use crate::limits::PERMIT_TIMEOUT_MAX;
-use crate::queue::{PluginSet, QueuedPod};
+use crate::queue::{FailedAttempt, PluginSet, QueuedPod};
 
 use super::Engine;
 use super::binding::{BindingCycle, BindingStage};
@@ -22,8 +24,7 @@ pub(super) struct Failure {
     /// `Unschedulable` or `SchedulerError`.
     pub(super) reason: &'static str,
     pub(super) message: String,
-    pub(super) rejectors: PluginSet,
-    pub(super) pending: PluginSet,
+    pub(super) attempt: FailedAttempt,
     pub(super) nomination: Nomination,
 }
 
@@ -33,8 +34,7 @@ impl Failure {
         Self {
             reason: "SchedulerError",
             message,
-            rejectors: PluginSet::EMPTY,
-            pending: PluginSet::EMPTY,
+            attempt: FailedAttempt::default(),
             nomination: Nomination::Override(NodeIdx::NONE),
         }
     }
@@ -48,8 +48,11 @@ impl Failure {
         Self {
             reason: "Unschedulable",
             message: format!("0/1 nodes are available: {}.", reasons.join(", ")),
-            rejectors: if pending { PluginSet::EMPTY } else { set },
-            pending: if pending { set } else { PluginSet::EMPTY },
+            attempt: FailedAttempt {
+                rejectors: if pending { PluginSet::EMPTY } else { set },
+                pending: if pending { set } else { PluginSet::EMPTY },
+                retry_at: rejection.until,
+            },
             nomination: Nomination::Override(NodeIdx::NONE),
         }
     }
@@ -171,8 +174,12 @@ impl Engine {
         }
         let profile = &self.core.profiles[queued.profile()];
         for plugin in profile.at(Point::Reserve) {
-            let mut reservation = Reservation { state: &mut self.core.state, pod, node };
-            if let Err(rejection) = profile.plugins[*plugin].reserve(&mut reservation) {
+            let mut effects = Effects::default();
+            let (state, effects_of) = (&mut self.core.state, &mut effects);
+            let mut reservation = Reservation { state, pod, node, effects: effects_of };
+            let reserved = profile.plugins[*plugin].reserve(&mut reservation);
+            self.core.request(queued.profile(), *plugin, effects);
+            if let Err(rejection) = reserved {
                 let failure =
                     self.failure_on_chosen_node("Reserve", queued.profile(), *plugin, &rejection);
                 self.unreserve_all(queued.profile(), pod);
@@ -182,12 +189,17 @@ impl Engine {
         let mut waits = Vec::new();
         for plugin in self.core.profiles[queued.profile()].at(Point::Permit) {
             let profile = &self.core.profiles[queued.profile()];
-            match profile.plugins[*plugin].permit(&self.core.state, pod, node) {
+            let mut effects = Effects::default();
+            let state = &self.core.state;
+            let mut context = BindContext { state, pod, node, effects: &mut effects };
+            let permit = profile.plugins[*plugin].permit(&mut context);
+            self.core.request(queued.profile(), *plugin, effects);
+            match permit {
                 Permit::Allow => {}
                 Permit::Wait { timeout } => {
                     waits.push((
                         *plugin,
-                        self.core.now.saturating_add(timeout.min(PERMIT_TIMEOUT_MAX)),
+                        self.core.state.now().saturating_add(timeout.min(PERMIT_TIMEOUT_MAX)),
                     ));
                 }
                 Permit::Deny(rejection) => {
@@ -207,7 +219,7 @@ impl Engine {
             BindingCycle { profile: queued.profile(), node, stage: BindingStage::Permit { waits } };
         self.bindings.insert(pod, binding);
         if waits_for_permission {
-            self.waiting_on_permit.insert(pod);
+            self.core.state.set_waiting_on_permit(pod, true);
             self.publish_nominated_node(pod, node);
         } else {
             self.pre_bind_or_send(pod);
@@ -234,13 +246,14 @@ impl Engine {
     /// Runs Unreserve in reverse order and removes the pod from its node.
     pub(super) fn unreserve_all(&mut self, profile: usize, pod: PodIdx) {
         let node = self.core.state.pods.get(pod).node;
-        let profile = &self.core.profiles[profile];
-        for plugin in profile.at(Point::Reserve).iter().rev() {
-            profile.plugins[*plugin].unreserve(&mut Reservation {
-                state: &mut self.core.state,
-                pod,
-                node,
-            });
+        let plugins = Arc::clone(&self.core.profiles);
+        let plugins = &plugins[profile];
+        for plugin in plugins.at(Point::Reserve).iter().rev() {
+            let mut effects = Effects::default();
+            let (state, effects_of) = (&mut self.core.state, &mut effects);
+            let mut reservation = Reservation { state, pod, node, effects: effects_of };
+            plugins.plugins[*plugin].unreserve(&mut reservation);
+            self.core.request(profile, *plugin, effects);
         }
         self.core.state.displace(pod);
     }
@@ -266,7 +279,7 @@ impl Engine {
         let nominator = &self.core.nominator;
         let input = PostFilterInput {
             victims,
-            ..PostFilterInput::new(queued.pod, nominator, self.core.now, random)
+            ..PostFilterInput::new(queued.pod, nominator, self.core.state.now(), random)
         };
         let profile = &self.core.profiles[queued.profile()];
         let report = post_filter(profile, evaluation, &mut self.core.state, diagnosis, &input);
@@ -284,8 +297,11 @@ impl Engine {
         let failure = Failure {
             reason: "Unschedulable",
             message: diagnosis.text(&report.message),
-            rejectors,
-            pending: PluginSet::EMPTY,
+            attempt: FailedAttempt {
+                rejectors,
+                pending: PluginSet::EMPTY,
+                retry_at: evaluation.valid_until(),
+            },
             nomination,
         };
         if let (Some((node, victims)), Some(plugin)) = (report.nominated, report.plugin) {
@@ -296,8 +312,8 @@ impl Engine {
 
     /// Returns a pod to the queue after a failed attempt and reports the reason.
     pub(super) fn fail_attempt(&mut self, pod: PodIdx, failure: Failure) {
-        let (rejectors, pending) = (failure.rejectors, failure.pending);
-        self.queue.add_unschedulable(&self.core, pod, rejectors, pending, self.core.now);
+        let now = self.core.state.now();
+        self.queue.add_unschedulable(&self.core, pod, failure.attempt, now);
         let nominate = self.decide_nomination(pod, failure.nomination);
         self.commands.push(Command::ReportFailure {
             pod: self.name(pod),

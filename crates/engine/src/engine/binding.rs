@@ -8,7 +8,7 @@
 use crate::command::Command;
 use crate::framework::event::Object;
 use crate::framework::profile::PluginPosition;
-use crate::framework::{Action, Event, Point, Rejection, Resource};
+use crate::framework::{Action, BindContext, Effects, Event, Point, Rejection, Resource};
 use crate::index::{NodeIdx, PodIdx};
 use crate::object::{Text, Uid};
 use crate::queue::WakeScope;
@@ -41,8 +41,9 @@ impl Engine {
 
     /// Iterates over the pods that wait for a permit; they are few.
     fn permit_waits(&self) -> impl Iterator<Item = (PodIdx, &Vec<(PluginPosition, i64)>)> {
-        self.waiting_on_permit.iter().filter_map(|pod| match &self.bindings.get(pod)?.stage {
-            BindingStage::Permit { waits } => Some((*pod, waits)),
+        let waiting = self.core.state.waiting_on_permit();
+        waiting.filter_map(|pod| match &self.bindings.get(&pod)?.stage {
+            BindingStage::Permit { waits } => Some((pod, waits)),
             _ => None,
         })
     }
@@ -52,7 +53,8 @@ impl Engine {
         let expired: Vec<(PodIdx, PluginPosition)> = self
             .permit_waits()
             .filter_map(|(pod, waits)| {
-                let (plugin, _) = waits.iter().find(|(_, until)| *until <= self.core.now)?;
+                let (plugin, _) =
+                    waits.iter().find(|(_, until)| *until <= self.core.state.now())?;
                 Some((pod, *plugin))
             })
             .collect();
@@ -70,20 +72,35 @@ impl Engine {
         let Some(binding) = self.bindings.get_mut(&pod) else { return };
         let profile = &self.core.profiles[binding.profile];
         let BindingStage::Permit { waits } = &mut binding.stage else { return };
-        let waited_for = waits.iter().position(|(p, _)| profile.plugin_name(*p) == plugin);
-        let Some(position) = waited_for else { return };
-        let (plugin, _) = waits.remove(position);
-        let all_allow = waits.is_empty();
-        if let Some(reason) = denied {
-            let rejection = Rejection::unschedulable(reason.to_string());
-            self.reject_permit(pod, plugin, &rejection);
-        } else if all_allow {
+        let mut waited_for = waits.iter().map(|(plugin, _)| *plugin);
+        let Some(plugin) = waited_for.find(|p| profile.plugin_name(*p) == plugin) else { return };
+        match denied {
+            Some(reason) => {
+                let rejection = Rejection::unschedulable(reason.to_string());
+                self.reject_permit(pod, plugin, &rejection);
+            }
+            None => self.allow_permit(pod, plugin),
+        }
+    }
+
+    /// Ends the wait of a pod on a Permit plugin. If it was the last one, the pod is bound.
+    pub(super) fn allow_permit(&mut self, pod: PodIdx, plugin: PluginPosition) {
+        let Some(binding) = self.bindings.get_mut(&pod) else { return };
+        let BindingStage::Permit { waits } = &mut binding.stage else { return };
+        waits.retain(|(other, _)| *other != plugin);
+        if waits.is_empty() {
             self.pre_bind_or_send(pod);
         }
     }
 
-    fn reject_permit(&mut self, pod: PodIdx, plugin: PluginPosition, rejection: &Rejection) {
-        self.waiting_on_permit.remove(&pod);
+    /// Rejects a pod that waits on a Permit plugin.
+    pub(super) fn reject_permit(
+        &mut self,
+        pod: PodIdx,
+        plugin: PluginPosition,
+        rejection: &Rejection,
+    ) {
+        self.core.state.set_waiting_on_permit(pod, false);
         let Some(binding) = self.bindings.remove(&pod) else { return };
         let failure = self.failure_on_chosen_node("Permit", binding.profile, plugin, rejection);
         let old = self.owned_pod(pod);
@@ -93,22 +110,25 @@ impl Engine {
         let object = Object::Pod { old: Some(old.view()), new: None };
         let (resource, action) = (Resource::AssignedPod, Action::DELETE);
         let event = Event { resource, action, object, own: false };
-        self.queue.move_all(&self.core, &event, WakeScope::AllExcept(pod), self.core.now);
+        self.queue.move_all(&self.core, &event, WakeScope::AllExcept(pod), self.core.state.now());
     }
 
     /// Continues after Permit: prepares volumes if necessary, otherwise sends the bind.
     pub(super) fn pre_bind_or_send(&mut self, pod: PodIdx) {
-        self.waiting_on_permit.remove(&pod);
+        self.core.state.set_waiting_on_permit(pod, false);
         self.queue.done(&self.core, pod);
         let Some(binding) = self.bindings.get_mut(&pod) else { return };
         let profile = &self.core.profiles[binding.profile];
         let mut requests = Vec::new();
         let mut timeout = 0;
         for plugin in profile.at(Point::PreBind) {
-            let plugin = &profile.plugins[*plugin];
-            let wanted = plugin.pre_bind(&self.core.state, pod, binding.node);
+            let mut effects = Effects::default();
+            let (state, node) = (&self.core.state, binding.node);
+            let mut context = BindContext { state, pod, node, effects: &mut effects };
+            let wanted = profile.plugins[*plugin].pre_bind(&mut context);
+            self.core.request(binding.profile, *plugin, effects);
             if !wanted.is_empty() {
-                timeout = timeout.max(plugin.pre_bind_timeout());
+                timeout = timeout.max(profile.plugins[*plugin].pre_bind_timeout());
                 requests.extend(wanted);
             }
         }
@@ -172,7 +192,11 @@ impl Engine {
         let Some(binding) = self.bindings.get(&pod) else { return };
         let (profile, node) = (&self.core.profiles[binding.profile], binding.node);
         for plugin in profile.at(Point::PostBind) {
-            profile.plugins[*plugin].post_bind(&self.core.state, pod, node);
+            let mut effects = Effects::default();
+            let state = &self.core.state;
+            let mut context = BindContext { state, pod, node, effects: &mut effects };
+            profile.plugins[*plugin].post_bind(&mut context);
+            self.core.request(binding.profile, *plugin, effects);
         }
         let node = Text::from(self.core.state.nodes.name(node));
         self.commands.push(Command::ReportScheduled { pod: self.name(pod), node });
@@ -181,7 +205,7 @@ impl Engine {
 
     /// Ends a failed binding cycle: unreserves, wakes waiting pods and retries the pod.
     pub(super) fn fail_binding(&mut self, pod: PodIdx, text: &str) {
-        self.waiting_on_permit.remove(&pod);
+        self.core.state.set_waiting_on_permit(pod, false);
         let old = self.owned_pod(pod);
         let binding = self.bindings.remove(&pod);
         match &binding {

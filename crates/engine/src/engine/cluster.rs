@@ -41,7 +41,7 @@ impl Engine {
     /// Moves the waiting pods that an event may help.
     pub(super) fn wake(&mut self, resource: Resource, action: Action, object: Object) {
         let event = Event { resource, action, object, own: false };
-        self.queue.move_all(&self.core, &event, WakeScope::All, self.core.now);
+        self.queue.move_all(&self.core, &event, WakeScope::All, self.core.state.now());
     }
 
     fn set_node(&mut self, new: &Arc<Node>) {

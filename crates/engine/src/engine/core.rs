@@ -1,16 +1,19 @@
 //! The parts of the engine that the queue reads.
 
+use std::cell::RefCell;
 use std::cmp::Ordering;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::classes::Classes;
 use crate::framework::profile::PluginPosition;
-use crate::framework::{Event, Point, Profile, QueueKey};
+use crate::framework::{Effects, Event, Plugin, Point, Profile, QueueKey};
 use crate::index::{ClassIdx, PodIdx};
 use crate::map::Map;
-use crate::queue::{Nominator, QueueContext};
+use crate::queue::{Gate, Nominator, PendingPod, QueueContext};
 use crate::state::State;
 
+use super::effects::PluginEffect;
 use super::preemption::Preemption;
 
 /// The parts of the engine that the queue reads, apart from the queue so that both can be borrowed.
@@ -22,21 +25,41 @@ pub(super) struct Core {
     pub(super) nominator: Nominator,
     /// Preemptors that wait for evictions.
     pub(super) preemptions: Map<PodIdx, Preemption>,
-    /// Time of the change that is being applied, in nanoseconds since the epoch.
-    pub(super) now: i64,
+    /// Requested effects, in order. In a cell, since queueing hints request some while the queue is
+    /// being changed.
+    pub(super) effects: RefCell<VecDeque<PluginEffect>>,
 }
 
 impl Core {
     /// Creates the core of an empty cluster.
     pub(super) fn new(profiles: Vec<Profile>) -> Self {
+        let mut state = State::default();
+        for plugin in profiles.iter().flat_map(|profile| &profile.plugins) {
+            if let Some(initial) = plugin.initial_state() {
+                state.plugin_states.add(initial);
+            }
+        }
         Self {
-            state: State::default(),
+            state,
             profiles: profiles.into(),
             classes: Classes::default(),
             nominator: Nominator::default(),
             preemptions: Map::default(),
-            now: 0,
+            effects: RefCell::default(),
         }
+    }
+
+    /// Returns what the queue needs to know about a pending pod.
+    pub(super) fn pending_pod(&self, pod: PodIdx, profile: usize, class: ClassIdx) -> PendingPod {
+        let priority = self.state.pods.get(pod).priority;
+        let traits = self.queue_sort().map(|plugin| plugin.queue_traits(&self.state, pod));
+        PendingPod { pod, profile, class, priority, traits: traits.unwrap_or_default() }
+    }
+
+    /// Returns the QueueSort plugin, which is the same for all profiles.
+    fn queue_sort(&self) -> Option<&dyn Plugin> {
+        let profile = self.profiles.first()?;
+        Some(&*profile.plugins[*profile.at(Point::QueueSort).first()?])
     }
 }
 
@@ -46,28 +69,33 @@ impl QueueContext for Core {
         pod: PodIdx,
         profile: usize,
         first: Option<PluginPosition>,
-    ) -> Result<(), PluginPosition> {
+    ) -> Result<(), Gate> {
         if let Some(preemption) = self.preemptions.get(&pod) {
-            return Err(preemption.plugin);
+            return Err(Gate::of(preemption.plugin));
         }
         let profile = &self.profiles[profile];
         let others = profile.at(Point::PreEnqueue).iter().copied().filter(|p| Some(*p) != first);
         for plugin in first.into_iter().chain(others) {
-            profile.plugins[plugin].pre_enqueue(&self.state, pod).map_err(|_| plugin)?;
+            let admitted = profile.plugins[plugin].pre_enqueue(&self.state, pod);
+            admitted.map_err(|rejection| Gate { plugin, retry_at: rejection.until })?;
         }
         Ok(())
     }
 
     fn order(&self, a: &QueueKey, b: &QueueKey) -> Ordering {
-        let Some(profile) = self.profiles.first() else { return Ordering::Equal };
-        match profile.at(Point::QueueSort).first() {
-            Some(plugin) => profile.plugins[*plugin].queue_order(a, b),
-            None => Ordering::Equal,
-        }
+        self.queue_sort().map_or(Ordering::Equal, |plugin| plugin.queue_order(a, b))
     }
 
     fn hint(&self, profile: usize, plugin: PluginPosition, class: ClassIdx, event: &Event) -> bool {
-        let plugin = &self.profiles[profile].plugins[plugin];
-        plugin.hint(&self.state, self.classes.class(class), event)
+        let mut effects = Effects::default();
+        let class = self.classes.class(class);
+        let helps = self.profiles[profile].plugins[plugin].hint_with_effects(
+            &self.state,
+            class,
+            event,
+            &mut effects,
+        );
+        self.request(profile, plugin, effects);
+        helps
     }
 }

@@ -281,7 +281,12 @@ impl Engine {
         let object = Object::Pod { old: Some(old.view()), new: None };
         let (resource, action) = (Resource::AssignedPod, Action::DELETE);
         let event = Event { resource, action, object, own: false };
-        self.queue.move_all(&self.core, &event, WakeScope::UpToPriority(priority), self.core.now);
+        self.queue.move_all(
+            &self.core,
+            &event,
+            WakeScope::UpToPriority(priority),
+            self.core.state.now(),
+        );
     }
 
     /// Checks that the pods of a range of slots are nominated as decided or shown last, and that

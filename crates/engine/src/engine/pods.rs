@@ -6,7 +6,7 @@ use crate::framework::event::Object;
 use crate::framework::{Action, Event, PodView, Resource};
 use crate::index::{NodeIdx, PodIdx};
 use crate::object::{Pod, PodSpec, Resources, Uid};
-use crate::queue::{OwnedPod, PendingPod, WakeScope};
+use crate::queue::{OwnedPod, WakeScope};
 
 use super::Engine;
 
@@ -29,9 +29,8 @@ impl Engine {
         let index = self.core.state.add_pod(pod);
         self.core.state.set_nominated(index, NodeIdx::NONE);
         let class = self.core.classes.acquire(&mut self.core.state, index, profile as u32);
-        let priority = self.core.state.pods.get(index).priority;
-        let pending = PendingPod { pod: index, profile, class, priority };
-        self.queue.add(&self.core, &pending, self.core.now);
+        let pending = self.core.pending_pod(index, profile, class);
+        self.queue.add(&self.core, &pending, self.core.state.now());
         self.observe_nomination(index, &nominated, None);
     }
 
@@ -134,8 +133,7 @@ impl Engine {
         self.core.nominator.pod_changed(index);
         let new = self.owned_pod(index);
         let class = self.core.classes.acquire(&mut self.core.state, index, queued.profile() as u32);
-        let priority = self.core.state.pods.get(index).priority;
-        let pending = PendingPod { pod: index, profile: queued.profile(), class, priority };
+        let pending = self.core.pending_pod(index, queued.profile(), class);
         let object = Object::Pod { old: Some(old.view()), new: Some(new.view()) };
         let mut actions = changed_aspects(&old, &new);
         if actions.is_empty() {
@@ -145,7 +143,7 @@ impl Engine {
             .into_iter()
             .map(|action| Event { resource: Resource::UnschedulablePod, action, object, own: true })
             .collect();
-        self.queue.update(&self.core, &pending, &events, self.core.now);
+        self.queue.update(&self.core, &pending, &events, self.core.state.now());
         self.core.classes.release(&mut self.core.state, queued.class);
         self.observe_nomination(index, &nominated, Some(&old));
     }
@@ -175,7 +173,7 @@ impl Engine {
                 &self.core,
                 &event,
                 WakeScope::UpToPriority(priority),
-                self.core.now,
+                self.core.state.now(),
             );
         }
     }
@@ -183,7 +181,7 @@ impl Engine {
     /// Removes a pod from the queue and from its binding cycle.
     pub(super) fn drop_from_queue_and_binding(&mut self, index: PodIdx) {
         self.bindings.remove(&index);
-        self.waiting_on_permit.remove(&index);
+        self.core.state.set_waiting_on_permit(index, false);
         self.cancel_extender_calls(index);
         self.nominations.forget(index);
         self.core.nominator.remove(index);

@@ -112,9 +112,9 @@ impl Engine {
         let all_left =
             !victims.iter().any(|uid| self.core.state.pods.find(uid).is_some_and(on_node));
         if failed || all_left {
-            self.queue.activate(&self.core, &[pod], self.core.now);
+            self.queue.activate(&self.core, &[pod], self.core.state.now());
         } else {
-            self.queue.ungate_after_backoff(&self.core, pod, self.core.now);
+            self.queue.ungate_after_backoff(&self.core, pod, self.core.state.now());
         }
     }
 }

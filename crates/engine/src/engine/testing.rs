@@ -135,9 +135,31 @@ impl Harness {
         settings: Settings,
         nodes: &[(&str, i64)],
     ) -> Self {
+        Self::with_profile(settings, nodes, |profile| profile.add_extenders(extenders))
+    }
+
+    /// With one more plugin, at all points that it implements.
+    pub(super) fn with_plugin(plugin: Box<dyn Plugin>, nodes: &[(&str, i64)]) -> Self {
+        Self::with_profile(Settings::default(), nodes, |profile| {
+            let position = profile.plugins.len();
+            for point in plugin.points() {
+                match profile.points.iter_mut().find(|(other, _)| other == point) {
+                    Some((_, plugins)) => plugins.push(position),
+                    None => profile.points.push((*point, vec![position])),
+                }
+            }
+            profile.plugins.push(plugin);
+        })
+    }
+
+    fn with_profile(
+        settings: Settings,
+        nodes: &[(&str, i64)],
+        change: impl FnOnce(&mut Profile),
+    ) -> Self {
         let script = Arc::new(Script::default());
         let mut profile = profile(&script);
-        profile.add_extenders(extenders);
+        change(&mut profile);
         let mut harness = Self {
             engine: Engine::new(vec![profile], settings),
             script,
@@ -376,6 +398,9 @@ fn brief(command: &Command) -> String {
             Some(node) => format!("{reason} {}, nominate for {}", pod.name, or_none(node)),
         },
         Command::Warn { pod, .. } => format!("warn about {}", pod.name),
+        Command::Report { pod, plugin, report } => {
+            format!("{plugin} reports about {}: {}, {}", pod.name, report.reason, report.note)
+        }
         Command::ReportScheduled { pod, node } => format!("scheduled {} on {node}", pod.name),
         Command::Evict { victim, preemptor, node } => {
             format!("evict {} from {node} for {}", victim.name, preemptor.name)

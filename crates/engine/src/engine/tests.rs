@@ -4,6 +4,7 @@ mod attempt;
 mod audit;
 mod bind;
 mod cluster;
+mod effects;
 mod evictions;
 mod explain;
 mod extender_slots;

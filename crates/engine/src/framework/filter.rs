@@ -35,7 +35,9 @@ pub enum Freshness {
 ///
 /// # Guarantees of the engine
 ///
-/// - The filter is dropped when an area changes that its plugin named while preparing it.
+/// - The filter is dropped when something changes that its plugin named while preparing it: an
+///   area, a plugin's state, or the time.
+/// - It is also dropped at the time of [`Filter::valid_until`].
 /// - If [`Filter::reads_pods`] returns `true`, [`Filter::check`] is called again for each node
 ///   whose pods changed. What pods of *other* nodes change is left to [`Filter::refresh`].
 pub trait Filter: Send {
@@ -54,6 +56,14 @@ pub trait Filter: Send {
     /// Removes the nodes that do not pass from a set.
     fn filter(&mut self, state: &State, nodes: &mut NodeSet) {
         nodes.retain(|node| self.check(state, node).passes());
+    }
+
+    /// Returns the earliest time at which verdicts given so far change without an event, in
+    /// nanoseconds since the epoch: the [`Rejection::until`] of those that have one. What is known
+    /// while preparing belongs to
+    /// [`Preparation::valid_until`](super::Preparation::valid_until).
+    fn valid_until(&self) -> Option<i64> {
+        None
     }
 
     /// Returns `true` if the verdict on a node depends on the pods there.

@@ -6,11 +6,14 @@ use crate::bitset::NodeSet;
 use crate::cycle::what_if::{Candidate, PostFilter};
 use crate::index::{NodeIdx, PodIdx};
 use crate::object::Text;
-use crate::state::{Areas, State};
+use crate::state::State;
+use crate::state::plugin_states::InitialState;
 
 use super::class::Class;
+use super::effects::{BindContext, Effects};
 use super::event::{Event, Subscription};
 use super::filter::Filter;
+use super::preparation::Preparation;
 use super::rejection::{Reason, Rejection};
 use super::scorer::Scorer;
 
@@ -32,25 +35,6 @@ pub enum Point {
     PostBind,
     PlacementGenerate,
     PlacementScore,
-}
-
-/// Access to the state during preparation, and the areas that the result depends on.
-pub struct Preparation<'a> {
-    /// The state. Columns and tallies may be created; everything else is read only.
-    pub state: &'a mut State,
-    pub(crate) areas: Areas,
-}
-
-impl<'a> Preparation<'a> {
-    /// Creates a preparation that depends on nodes only.
-    pub fn new(state: &'a mut State) -> Self {
-        Self { state, areas: Areas::NODES }
-    }
-
-    /// Limits the validity of the result to the current version of these areas.
-    pub fn depends_on(&mut self, areas: Areas) {
-        self.areas = self.areas.with(areas);
-    }
 }
 
 /// Result of [`Plugin::prepare_filter`].
@@ -92,6 +76,21 @@ pub struct QueueKey {
     pub priority: i32,
     /// Time of arrival in the queue or of the last failure, in nanoseconds since the epoch.
     pub timestamp: i64,
+    /// What the plugin said of the pod when it entered the queue.
+    pub traits: QueueTraits,
+}
+
+/// Fields for QueueSort plugins that order by more than priority and time. Their meaning is up to
+/// the plugin.
+///
+/// They are computed when a pod enters the queue or is updated, since an order that changes while
+/// pods wait breaks the queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueTraits {
+    /// Size, such as the dominant share of the largest node in millionths.
+    pub size: u32,
+    /// Group; zero for pods without one.
+    pub group: u64,
 }
 
 /// Result of a PostFilter plugin.
@@ -124,6 +123,8 @@ pub struct Reservation<'a> {
     pub pod: PodIdx,
     /// Its node.
     pub node: NodeIdx,
+    /// Effects on other pods, and reports.
+    pub effects: &'a mut Effects,
 }
 
 /// Result of a Permit plugin.
@@ -174,10 +175,21 @@ pub trait Plugin: Send + Sync {
     /// Returns the extension points that the plugin implements.
     fn points(&self) -> &'static [Point];
 
+    /// Returns the plugin's state for an empty cluster, if it has one. The first profile with the
+    /// plugin provides it for all.
+    fn initial_state(&self) -> Option<InitialState> {
+        None
+    }
+
     /// Admits the pod to the active queue or gates it until one of [`Plugin::subscriptions`]
-    /// happens.
+    /// happens, or until the time of [`Rejection::until`].
     fn pre_enqueue(&self, _state: &State, _pod: PodIdx) -> Result<(), Rejection> {
         Ok(())
+    }
+
+    /// Returns what [`Plugin::queue_order`] compares beside priority and time.
+    fn queue_traits(&self, _state: &State, _pod: PodIdx) -> QueueTraits {
+        QueueTraits::default()
     }
 
     /// Orders two pods of the queue.
@@ -194,7 +206,7 @@ pub trait Plugin: Send + Sync {
     /// Classes of one spec with equal evaluation keys share one evaluation. [`KeyPart::Whole`], the
     /// default, is always correct.
     ///
-    /// May read [`Areas::EVALUATION_KEY`] of the state.
+    /// May read [`Areas::EVALUATION_KEY`](crate::state::Areas::EVALUATION_KEY) of the state.
     fn evaluation_key(&self, _class: &Class, _state: &State) -> KeyPart {
         KeyPart::Whole
     }
@@ -236,12 +248,12 @@ pub trait Plugin: Send + Sync {
     fn unreserve(&self, _reservation: &mut Reservation) {}
 
     /// Allows, delays or rejects the binding of a pod.
-    fn permit(&self, _state: &State, _pod: PodIdx, _node: NodeIdx) -> Permit {
+    fn permit(&self, _context: &mut BindContext) -> Permit {
         Permit::Allow
     }
 
     /// Returns the writes that must precede binding; empty if none (upstream's preflight `Skip`).
-    fn pre_bind(&self, _state: &State, _pod: PodIdx, _node: NodeIdx) -> Vec<VolumeRequest> {
+    fn pre_bind(&self, _context: &mut BindContext) -> Vec<VolumeRequest> {
         Vec::new()
     }
 
@@ -256,7 +268,7 @@ pub trait Plugin: Send + Sync {
     }
 
     /// Called after the pod was bound.
-    fn post_bind(&self, _state: &State, _pod: PodIdx, _node: NodeIdx) {}
+    fn post_bind(&self, _context: &mut BindContext) {}
 
     /// Returns the events that may make a pod schedulable that this plugin rejected.
     fn subscriptions(&self) -> Vec<Subscription> {
@@ -269,5 +281,17 @@ pub trait Plugin: Send + Sync {
     /// Called once per class; events of the waiting pod itself have [`Event::own`] set.
     fn hint(&self, _state: &State, _class: &Class, _event: &Event) -> bool {
         true
+    }
+
+    /// Queueing hint with effects, for plugins that act on events. Calls [`Plugin::hint`] by
+    /// default.
+    fn hint_with_effects(
+        &self,
+        state: &State,
+        class: &Class,
+        event: &Event,
+        _effects: &mut Effects,
+    ) -> bool {
+        self.hint(state, class, event)
     }
 }

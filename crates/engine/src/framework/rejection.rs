@@ -37,22 +37,36 @@ pub struct Rejection {
     pub code: Code,
     /// Reasons, in the order the plugin gives them.
     pub reasons: Vec<Reason>,
+    /// Time at which the rejection ends without an event, in nanoseconds since the epoch.
+    pub until: Option<i64>,
 }
 
 impl Rejection {
+    /// Creates a rejection.
+    pub fn new(code: Code, reasons: Vec<Reason>) -> Self {
+        Self { code, reasons, until: None }
+    }
+
     /// Creates a rejection that evicting pods could resolve.
     pub fn unschedulable(reason: impl Into<Reason>) -> Self {
-        Self { code: Code::Unschedulable, reasons: vec![reason.into()] }
+        Self::new(Code::Unschedulable, vec![reason.into()])
     }
 
     /// Creates a rejection that evicting pods cannot resolve.
     pub fn unresolvable(reason: impl Into<Reason>) -> Self {
-        Self { code: Code::UnschedulableAndUnresolvable, reasons: vec![reason.into()] }
+        Self::new(Code::UnschedulableAndUnresolvable, vec![reason.into()])
     }
 
     /// Creates a plugin failure.
     pub fn error(reason: impl Into<Reason>) -> Self {
-        Self { code: Code::Error, reasons: vec![reason.into()] }
+        Self::new(Code::Error, vec![reason.into()])
+    }
+
+    /// Returns the rejection with the time at which it ends without an event, in nanoseconds since
+    /// the epoch. From then on cached verdicts are discarded, and the pod is retried at once.
+    #[must_use]
+    pub fn until(self, time: i64) -> Self {
+        Self { until: Some(time), ..self }
     }
 
     /// Returns the reasons joined as in upstream.

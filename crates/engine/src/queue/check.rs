@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::entry::QueueStage;
 use super::heap::Heap;
 use super::plugin_set::PLUGINS_MAX;
+use super::timers::is_timed;
 use super::transitions::{in_backoff_order, in_error_order, in_queue_order};
 use super::{Queue, QueueContext};
 
@@ -26,6 +27,8 @@ pub struct QueueCheck {
     blocked: Vec<[usize; PLUGINS_MAX]>,
     /// Counted members of waiting sets.
     members: usize,
+    /// Counted pods with a timer.
+    timed: usize,
 }
 
 impl Queue {
@@ -77,6 +80,7 @@ impl Queue {
             {
                 info.blockers().iter().for_each(|plugin| blocked[plugin] += 1);
             }
+            check.timed += usize::from(is_timed(stage, info));
             let is_in = [
                 (stage == QueueStage::Active, self.active.contains(slot)),
                 (stage == QueueStage::Backoff, self.backoff.contains(slot)),
@@ -85,6 +89,7 @@ impl Queue {
                 (stage.waits_for_event(), self.pool.holds(slot, info)),
                 (stage == QueueStage::InFlight, self.in_flight.contains(info.pod)),
                 (stage == QueueStage::Gated, info.gating().is_some()),
+                (true, self.timers.is_sound(slot, stage, info)),
             ];
             if is_in.iter().any(|(should, does)| should != does) {
                 return Err(format!("{info:?} is not (only) in {stage:?}: {is_in:?}"));
@@ -113,6 +118,7 @@ impl Queue {
             ("counts", check.counts == self.counts),
             ("blocked", check.blocked == self.blocked),
             ("members of sets", check.members == waiting),
+            ("timers", check.timed == self.timers.len()),
         ])
     }
 }
@@ -128,7 +134,7 @@ mod tests {
     use super::super::testing::{Bench, FIT, pending};
     use super::*;
     use crate::index::ClassIdx;
-    use crate::queue::{PendingPod, PluginSet};
+    use crate::queue::{FailedAttempt, PendingPod, PluginSet};
 
     /// Pods that wait for events, each of a class of its own.
     fn waiting(pods: u32) -> Bench {
@@ -139,8 +145,9 @@ mod tests {
             queue.add(plugins, &pod, 0);
         }
         while let Some(popped) = queue.pop(plugins) {
-            let rejectors = PluginSet::one(FIT);
-            queue.add_unschedulable(plugins, popped.pod, rejectors, PluginSet::EMPTY, 0);
+            let failed =
+                FailedAttempt { rejectors: PluginSet::one(FIT), ..FailedAttempt::default() };
+            queue.add_unschedulable(plugins, popped.pod, failed, 0);
         }
         bench
     }

@@ -14,6 +14,8 @@ pub enum EventLabel {
     Cluster(Resource, Action),
     /// The pod was unschedulable for longer than the time-out.
     UnschedulableTimeout,
+    /// The rejection of the pod ended by time, as its plugin said.
+    RejectionExpired,
     /// A plugin activated the pod.
     ForceActivate,
     /// A scheduling attempt failed.
@@ -49,6 +51,7 @@ impl fmt::Display for EventLabel {
                 write!(f, "{}{}", resource_name(*resource), action_name(*action))
             }
             Self::UnschedulableTimeout => f.write_str("UnschedulableTimeout"),
+            Self::RejectionExpired => f.write_str("RejectionExpired"),
             Self::ForceActivate => f.write_str("ForceActivate"),
             Self::ScheduleAttemptFailure => f.write_str("ScheduleAttemptFailure"),
             Self::BackoffComplete => f.write_str("BackoffComplete"),

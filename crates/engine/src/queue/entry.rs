@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use crate::framework::QueueKey;
 use crate::framework::profile::PluginPosition;
+use crate::framework::{QueueKey, QueueTraits};
 use crate::index::{ClassIdx, PodIdx};
 use crate::slab::Slab;
 
@@ -53,6 +53,36 @@ pub struct PendingPod {
     pub class: ClassIdx,
     /// Its priority.
     pub priority: i32,
+    /// What else QueueSort orders by.
+    pub traits: QueueTraits,
+}
+
+/// A failed attempt, as the queue needs to know it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FailedAttempt {
+    /// Plugins that rejected the pod. Without `pending` ones, none after an error, which includes
+    /// every failure after Permit.
+    pub rejectors: PluginSet,
+    /// Plugins that returned `Pending`.
+    pub pending: PluginSet,
+    /// Time at which the pod is retried if no event helps before.
+    pub retry_at: Option<i64>,
+}
+
+/// A rejection by a PreEnqueue plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gate {
+    /// The plugin.
+    pub plugin: PluginPosition,
+    /// Time at which the plugin is asked again if no event helps before.
+    pub retry_at: Option<i64>,
+}
+
+impl Gate {
+    /// Creates a gate that only an event opens.
+    pub fn of(plugin: PluginPosition) -> Self {
+        Self { plugin, retry_at: None }
+    }
 }
 
 /// Sentinel for an unset time.
@@ -71,6 +101,8 @@ pub struct QueuedPod {
     pub class: ClassIdx,
     /// Its priority.
     pub priority: i32,
+    /// What else QueueSort orders by.
+    pub traits: QueueTraits,
     /// Time of arrival or of the last failure.
     pub timestamp: i64,
     /// Orders pods of the same timestamp; renewed together with it.
@@ -94,6 +126,8 @@ pub struct QueuedPod {
     pub was_flushed: bool,
     /// Time of that move.
     pub(super) flush_timestamp: i64,
+    /// Time at which the pod is retried if no event helps before; [`NEVER`] if there is none.
+    pub(super) retry_at: i64,
 }
 
 impl QueuedPod {
@@ -103,6 +137,7 @@ impl QueuedPod {
             profile: pod.profile as u32,
             class: pod.class,
             priority: pod.priority,
+            traits: pod.traits,
             timestamp: now,
             sequence,
             attempts: 0,
@@ -115,6 +150,7 @@ impl QueuedPod {
             gating: None,
             was_flushed: false,
             flush_timestamp: NEVER,
+            retry_at: NEVER,
         }
     }
 
@@ -151,7 +187,7 @@ impl QueuedPod {
 
     /// Returns the fields that QueueSort compares.
     pub fn key(&self) -> QueueKey {
-        QueueKey { priority: self.priority, timestamp: self.timestamp }
+        QueueKey { priority: self.priority, timestamp: self.timestamp, traits: self.traits }
     }
 
     /// Returns the time since which the pod waits without an attempt.

@@ -6,11 +6,12 @@ use std::collections::BTreeMap;
 
 use crate::framework::event::Object;
 use crate::framework::profile::PluginPosition;
-use crate::framework::{Action, Event, QueueKey, Resource, Subscription};
+use crate::framework::{Action, Event, QueueKey, QueueTraits, Resource, Subscription};
 use crate::index::{ClassIdx, PodIdx};
 
 use super::{
-    PendingPod, PluginSet, Queue, QueueConfig, QueueContext, QueueStage, QueuedPod, Subscriptions,
+    FailedAttempt, Gate, PendingPod, PluginSet, Queue, QueueConfig, QueueContext, QueueStage,
+    QueuedPod, Subscriptions,
 };
 
 pub(super) const SECOND: i64 = 1_000_000_000;
@@ -42,7 +43,7 @@ type Question = (PluginPosition, ClassIdx, bool);
 
 /// Plugins that do as told. Hints say yes unless told otherwise.
 pub(super) struct Plugins {
-    pub(super) gates: RefCell<BTreeMap<PodIdx, PluginPosition>>,
+    pub(super) gates: RefCell<BTreeMap<PodIdx, Gate>>,
     pub(super) willing: Cell<fn(PluginPosition, ClassIdx, &Event) -> bool>,
     pub(super) asked: RefCell<Vec<Question>>,
     pub(super) pre_enqueue_calls: RefCell<Vec<(PodIdx, Option<PluginPosition>)>>,
@@ -65,9 +66,9 @@ impl QueueContext for Plugins {
         pod: PodIdx,
         _profile: usize,
         first: Option<PluginPosition>,
-    ) -> Result<(), PluginPosition> {
+    ) -> Result<(), Gate> {
         self.pre_enqueue_calls.borrow_mut().push((pod, first));
-        self.gates.borrow().get(&pod).map_or(Ok(()), |plugin| Err(*plugin))
+        self.gates.borrow().get(&pod).map_or(Ok(()), |gate| Err(*gate))
     }
 
     fn order(&self, a: &QueueKey, b: &QueueKey) -> Ordering {
@@ -111,7 +112,13 @@ pub(super) fn event((resource, action): (Resource, Action), own: bool) -> Event<
 
 /// A pod with the number of its class in its name: pod 12 is of class 2.
 pub(super) fn pending(pod: u32) -> PendingPod {
-    PendingPod { pod: PodIdx(pod), profile: 0, class: ClassIdx(pod % 10), priority: 0 }
+    PendingPod {
+        pod: PodIdx(pod),
+        profile: 0,
+        class: ClassIdx(pod % 10),
+        priority: 0,
+        traits: QueueTraits::default(),
+    }
 }
 
 pub(super) fn queued(pod: u32) -> QueuedPod {
@@ -139,7 +146,13 @@ impl Bench {
     }
 
     pub(super) fn gate(&mut self, pod: u32, plugin: PluginPosition) -> &mut Self {
-        self.plugins.gates.borrow_mut().insert(PodIdx(pod), plugin);
+        self.plugins.gates.borrow_mut().insert(PodIdx(pod), Gate::of(plugin));
+        self
+    }
+
+    pub(super) fn gate_until(&mut self, pod: u32, plugin: PluginPosition, time: i64) -> &mut Self {
+        let gate = Gate { plugin, retry_at: Some(time) };
+        self.plugins.gates.borrow_mut().insert(PodIdx(pod), gate);
         self
     }
 
@@ -202,9 +215,12 @@ impl Bench {
         pending: &[PluginPosition],
     ) -> Option<QueueStage> {
         let set = |plugins: &[PluginPosition]| plugins.iter().copied().collect::<PluginSet>();
-        let (rejectors, pending) = (set(rejectors), set(pending));
-        let stage =
-            self.queue.add_unschedulable(&self.plugins, PodIdx(pod), rejectors, pending, self.now);
+        let failed = FailedAttempt {
+            rejectors: set(rejectors),
+            pending: set(pending),
+            ..FailedAttempt::default()
+        };
+        let stage = self.queue.add_unschedulable(&self.plugins, PodIdx(pod), failed, self.now);
         self.check();
         stage
     }

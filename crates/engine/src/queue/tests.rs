@@ -8,6 +8,7 @@ mod gating;
 mod model;
 mod order;
 mod replay;
+mod timers;
 
 use crate::framework::{Action, Resource};
 

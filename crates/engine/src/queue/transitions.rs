@@ -23,7 +23,7 @@ impl Queue {
         match strategy {
             Strategy::Skip => self.move_to(context, slot, QueueStage::Unschedulable, label),
             Strategy::AfterBackoff if is_backing_off(expiration, now) => {
-                self.enqueue_backoff(context, slot, label)
+                self.enqueue_backoff(context, slot, label, now)
             }
             _ => self.enqueue_active(context, slot, label, now),
         }
@@ -36,7 +36,7 @@ impl Queue {
         label: EventLabel,
         now: i64,
     ) -> QueueStage {
-        if self.gate(context, slot) {
+        if self.gate(context, slot, now) {
             return self.move_to(context, slot, QueueStage::Gated, label);
         }
         self.push_active(context, slot, label, now)
@@ -47,8 +47,9 @@ impl Queue {
         context: &dyn QueueContext,
         slot: Slot,
         label: EventLabel,
+        now: i64,
     ) -> QueueStage {
-        let stage = if self.gate(context, slot) {
+        let stage = if self.gate(context, slot, now) {
             QueueStage::Gated
         } else if self.entries.get(slot).info.blockers().is_empty() {
             QueueStage::ErrorBackoff
@@ -71,12 +72,17 @@ impl Queue {
     }
 
     /// Runs PreEnqueue and records the gating plugin. Returns `true` if the pod is gated.
-    fn gate(&mut self, context: &dyn QueueContext, slot: Slot) -> bool {
+    fn gate(&mut self, context: &dyn QueueContext, slot: Slot, now: i64) -> bool {
         let info = &mut self.entries.get_mut(slot).info;
-        let refused = context.pre_enqueue(info.pod, info.profile(), info.gating()).err();
-        info.set_gating(refused);
-        let Some(plugin) = refused else { return false };
-        info.rejectors.insert(plugin);
+        let was_gated = info.gating().is_some();
+        let gate = context.pre_enqueue(info.pod, info.profile(), info.gating()).err();
+        info.set_gating(gate.map(|gate| gate.plugin));
+        if gate.is_some() || was_gated {
+            self.set_retry(slot, gate.and_then(|gate| gate.retry_at), now);
+        }
+        let Some(gate) = gate else { return false };
+        let info = &mut self.entries.get_mut(slot).info;
+        info.rejectors.insert(gate.plugin);
         // A failed attempt resets this, but a gated pod has none.
         info.was_flushed = false;
         true
@@ -113,10 +119,12 @@ impl Queue {
         let info = entry.info;
         if let Some(from) = from {
             self.counts[from as usize] -= 1;
+            self.timers.leave(slot, from, &info);
             self.remove_from(context, slot, from, &info);
         }
         if let Some(to) = to {
             self.counts[to as usize] += 1;
+            self.timers.enter(slot, to, &info);
             self.insert_into(context, slot, to, &info);
             self.assert_sum();
         }

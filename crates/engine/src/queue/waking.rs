@@ -71,11 +71,13 @@ impl Queue {
         let heads = [self.backoff.peek(), self.error_backoff.peek()];
         let backoff = heads.into_iter().flatten().map(|head| backoff_end(head.expiration)).min();
         let flush = self.pool.oldest().map(|since| self.flush_time(since));
-        backoff.into_iter().chain(flush).min()
+        backoff.into_iter().chain(flush).chain(self.timers.next()).min()
     }
 
-    /// Handles what is due: backoffs each second, the unschedulable time-out every 30 s.
+    /// Handles what is due: the ends of rejections, backoffs each second, and the unschedulable
+    /// time-out every 30 s.
     pub fn tick(&mut self, context: &dyn QueueContext, now: i64) {
+        self.flush_timers(context, now);
         self.flush_backoff(context, now);
         let last_look = now.div_euclid(FLUSH_INTERVAL) * FLUSH_INTERVAL;
         self.flush_waiting(context, last_look, now);

@@ -3,7 +3,7 @@
 /// Parts of the state that change rarely. A prepared filter or scorer is valid for one version of
 /// the areas that it read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Areas(u8);
+pub struct Areas(u32);
 
 impl Areas {
     /// No area.

@@ -10,6 +10,7 @@ use crate::index::{LabelSetIdx, NodeIdx, PodIdx, SpecIdx};
 use crate::object::{Labels, Pod, PodSpec, Text, Uid};
 use crate::slab::Slab;
 
+use super::plugin_states::Hook;
 use super::{Areas, State};
 
 /// Fields of one pod. Labels, namespace and spec are interned.
@@ -67,6 +68,11 @@ impl Pods {
 
     pub(crate) fn get_mut(&mut self, pod: PodIdx) -> &mut PodRecord {
         self.records.get_mut(pod.at()).expect("the index belongs to an existing pod")
+    }
+
+    /// Returns `true` if a pod of this index exists.
+    pub(crate) fn exists(&self, pod: PodIdx) -> bool {
+        self.records.get(pod.at()).is_some()
     }
 
     /// Finds a pod by its UID.
@@ -176,6 +182,7 @@ impl State {
         if !pod.node.is_empty() {
             let node = self.nodes.slot(&pod.node);
             self.place(index, node);
+            self.confirm(index);
         }
         index
     }
@@ -207,7 +214,11 @@ impl State {
             if let Some(name) = node {
                 let node = self.nodes.slot(&name);
                 self.place(pod, node);
-                self.pods.get_mut(pod).assumed = assumed;
+                if assumed {
+                    self.pods.get_mut(pod).assumed = true;
+                } else {
+                    self.confirm(pod);
+                }
             }
         }
         if starts_to_terminate {
@@ -257,6 +268,7 @@ impl State {
         spec_record.pods.push(pod);
         self.nodes.attach(pod, node, self.specs.get(spec));
         self.pods_changed(label_set, spec, node, terminating, true);
+        self.call_hook(Hook::Placed, pod, node);
     }
 
     /// Puts a pod on the node chosen for it; the watch confirms it later.
@@ -265,9 +277,12 @@ impl State {
         self.pods.get_mut(pod).assumed = true;
     }
 
-    /// Marks an assumed pod as bound, as the watch reports it.
+    /// Marks a pod on a node as bound, as the watch reports it.
     pub(crate) fn confirm(&mut self, pod: PodIdx) {
-        self.pods.get_mut(pod).assumed = false;
+        let record = self.pods.get_mut(pod);
+        record.assumed = false;
+        let node = record.node;
+        self.call_hook(Hook::Confirmed, pod, node);
     }
 
     /// Sets the nominated node of a pod.
@@ -300,6 +315,7 @@ impl State {
         self.nodes.detach(pod, node, self.specs.get(spec));
         self.leave_priority(node, priority);
         self.pods_changed(label_set, spec, node, terminating, false);
+        self.call_hook(Hook::Removed, pod, node);
         self.nodes.free_if_empty(node);
     }
 

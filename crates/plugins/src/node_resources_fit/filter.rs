@@ -83,14 +83,12 @@ impl Filter for FitFilter {
             0 => Reason::Borrowed("Too many pods"),
             _ => self.demands[*position as usize - 1].reason.clone(),
         };
-        Rejection {
-            code: if shortage.unresolvable {
-                Code::UnschedulableAndUnresolvable
-            } else {
-                Code::Unschedulable
-            },
-            reasons: shortage.lacking.iter().map(reason).collect(),
-        }
+        let code = if shortage.unresolvable {
+            Code::UnschedulableAndUnresolvable
+        } else {
+            Code::Unschedulable
+        };
+        Rejection::new(code, shortage.lacking.iter().map(reason).collect())
     }
 
     fn filter(&mut self, state: &State, nodes: &mut NodeSet) {

@@ -201,7 +201,7 @@ impl Filter for VolumeFinder {
         }
         let reasons = REASONS.iter().filter(|(reason, _)| answer.0 & reason != 0);
         let reasons = reasons.map(|(_, text)| Reason::Borrowed(*text)).collect();
-        Rejection { code: Code::UnschedulableAndUnresolvable, reasons }
+        Rejection::new(Code::UnschedulableAndUnresolvable, reasons)
     }
 }
 

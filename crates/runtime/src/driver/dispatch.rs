@@ -110,6 +110,7 @@ pub(super) fn pod_of(command: &Command) -> &PodName {
         | Command::Nominate { pod, .. }
         | Command::ReportFailure { pod, .. }
         | Command::Warn { pod, .. }
+        | Command::Report { pod, .. }
         | Command::ReportScheduled { pod, .. } => pod,
         Command::Evict { preemptor, .. } | Command::ReportPreempted { preemptor, .. } => preemptor,
     }

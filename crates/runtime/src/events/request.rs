@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use bytes::Bytes;
-use engine::object::Uid;
+use engine::object::{Text, Uid};
 use http::Method;
 use serde::Serialize;
 
@@ -27,7 +27,7 @@ pub(super) struct EventRequest {
     /// Key of the series, if the event can become one.
     pub(super) key: Option<SeriesKey>,
     /// Reason of the event, for the log.
-    pub(super) reason: &'static str,
+    pub(super) reason: Text,
     /// Count of the series once the request has succeeded.
     pub(super) count: u32,
     /// Path of the events (count 1) or of the event.

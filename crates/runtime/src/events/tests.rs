@@ -20,7 +20,7 @@ fn event(pod: &str, reason: &'static str, note: &str) -> PodEvent {
         related: None,
         scheduler: "default-scheduler".into(),
         kind: "Warning",
-        reason,
+        reason: reason.into(),
         action: "Scheduling",
         note: note.to_owned(),
     }
@@ -104,7 +104,7 @@ async fn events_that_differ_are_created_separately() {
     let mut changed = vec![first.clone(); 5];
     changed[0].regarding = reference_to("a", 8);
     changed[1].related = Some(reference_to("b", 1));
-    changed[2].reason = "Scheduled";
+    changed[2].reason = "Scheduled".into();
     changed[3].scheduler = "other".into();
     changed[4].kind = "Normal";
     events.record(first);

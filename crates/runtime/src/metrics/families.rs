@@ -21,6 +21,7 @@ pub(super) struct Families {
     pub(super) point_seconds: HistogramVec,
     pub(super) plugin_seconds: HistogramVec,
     pub(super) plugin_evaluations: IntCounterVec,
+    pub(super) plugin_reports: IntCounterVec,
     pub(super) hint_seconds: HistogramVec,
     pub(super) event_seconds: HistogramVec,
     pub(super) in_flight_events: IntGaugeVec,
@@ -83,6 +84,11 @@ impl Families {
                 "scheduler_plugin_evaluation_total",
                 "Number of PreFilter and PreScore calls of a plugin that were not skipped.",
                 &["plugin", "extension_point", "profile"],
+            ),
+            plugin_reports: to.counters(
+                "jindou_plugin_reports_total",
+                "Number of reports of plugins about pods, which are also events and log lines.",
+                &["plugin", "reason"],
             ),
             hint_seconds: to.histograms(
                 "scheduler_queueing_hint_execution_duration_seconds",

@@ -7,7 +7,7 @@ use crate::testing;
 
 fn unschedulable(reasons: &[&'static str]) -> Rejection {
     let reasons = reasons.iter().map(|reason| (*reason).into()).collect();
-    Rejection { code: Code::Unschedulable, reasons }
+    Rejection::new(Code::Unschedulable, reasons)
 }
 
 #[test]

@@ -6,10 +6,11 @@ use super::*;
 use crate::cycle::testing::{Judge, Stub, class, nodes, number, pods_on, profile, web};
 use crate::limits::NODE_CHANGES_MAX;
 use crate::object::Namespace;
+use crate::state::Areas;
 use crate::testing;
 
 fn rejection(code: Code) -> Rejection {
-    Rejection { code, reasons: vec!["no".into()] }
+    Rejection::new(code, vec!["no".into()])
 }
 
 fn rejecting(name: &'static str, code: Code) -> Stub {
@@ -184,10 +185,99 @@ fn filters_are_prepared_anew_when_an_area_they_depend_on_changes() {
         assert_eq!(evaluation.rebuilds() > before, rebuilt, "{case}");
     }
     let before = evaluation.rebuilds();
-    evaluation.depend_on(Areas::VOLUMES, &state);
+    let mut preparation = Preparation::new(&mut state);
+    preparation.depends_on(Areas::VOLUMES);
+    evaluation.depend_on(preparation.into_dependencies(), &state);
     state.change_volumes(|_| ());
     evaluation.refresh(&profile, &mut state);
     assert_eq!(evaluation.rebuilds(), before + 1, "the ranking depends on it now");
+}
+
+#[test]
+fn filters_are_prepared_anew_at_the_time_until_which_they_are_valid() {
+    let timed = Stub::filter("Timed", |_, preparation| {
+        if preparation.state.now() < 100 {
+            preparation.valid_until(100);
+        }
+        PreFilterResult::Skip
+    });
+    let profile = profile([timed]);
+    let mut state = testing::state(nodes(1), []);
+    let mut evaluation = Evaluation::new(&profile, class(), &mut state);
+    assert_eq!(evaluation.valid_until(), Some(100));
+    for (now, rebuilds, until) in [(99, 1, Some(100)), (100, 2, None), (1000, 2, None)] {
+        state.set_now(now);
+        evaluation.refresh(&profile, &mut state);
+        assert_eq!((evaluation.rebuilds(), evaluation.valid_until()), (rebuilds, until), "{now}");
+    }
+}
+
+#[test]
+fn rejections_with_an_end_limit_the_validity() {
+    /// Rejects each node with as many seconds left as it has pods.
+    struct Ends(Option<i64>);
+    impl Filter for Ends {
+        fn check(&mut self, state: &State, node: NodeIdx) -> NodeVerdict {
+            let until = 100 - pods_on(state, node) as i64;
+            self.0 = self.0.into_iter().chain([until]).min();
+            NodeVerdict(1)
+        }
+
+        fn rejection(&self, _: &State, _: NodeIdx, _: NodeVerdict) -> Rejection {
+            rejection(Code::Unschedulable)
+        }
+
+        fn valid_until(&self) -> Option<i64> {
+            self.0
+        }
+
+        fn reads_pods(&self) -> bool {
+            true
+        }
+    }
+    let ends = Stub::filter("Ends", |_, _| PreFilterResult::Filter(Box::new(Ends(None))));
+    let profile = profile([ends]);
+    let mut state = testing::state(nodes(2), [web("a", "n1")]);
+    let mut evaluation = Evaluation::new(&profile, class(), &mut state);
+    assert_eq!(evaluation.valid_until(), Some(99));
+    state.add_pod(web("b", "n1"));
+    evaluation.refresh(&profile, &mut state);
+    assert_eq!((evaluation.valid_until(), evaluation.rebuilds()), (Some(98), 1), "it caught up");
+
+    let gate = Stub::filter("Gate", |_, _| {
+        PreFilterResult::Reject(rejection(Code::UnschedulableAndUnresolvable).until(50))
+    });
+    let evaluation = Evaluation::new(&self::profile([gate]), class(), &mut state);
+    assert_eq!(evaluation.valid_until(), Some(50));
+}
+
+#[test]
+fn filters_are_prepared_anew_when_a_plugin_state_they_depend_on_changes() {
+    #[derive(Clone, Debug, PartialEq)]
+    struct Placed(usize);
+    impl crate::framework::PluginState for Placed {
+        fn pod_placed(&mut self, _: &State, _: crate::index::PodIdx, _: NodeIdx) -> bool {
+            self.0 += 1;
+            self.0 % 2 == 0
+        }
+
+        fn pod_removed(&mut self, _: &State, _: crate::index::PodIdx, _: NodeIdx) -> bool {
+            false
+        }
+    }
+    let depends = Stub::filter("Depends", |_, preparation| {
+        preparation.depends_on_state::<Placed>();
+        PreFilterResult::Skip
+    });
+    let profile = profile([depends]);
+    let mut state = testing::state(nodes(1), []);
+    state.plugin_states.add(crate::framework::InitialState::new(Placed(0)));
+    let mut evaluation = Evaluation::new(&profile, class(), &mut state);
+    for (pod, rebuilds) in [("a", 1), ("b", 2), ("c", 2), ("d", 3)] {
+        state.add_pod(web(pod, "n0"));
+        evaluation.refresh(&profile, &mut state);
+        assert_eq!(evaluation.rebuilds(), rebuilds, "{pod}");
+    }
 }
 
 #[test]

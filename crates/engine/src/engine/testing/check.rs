@@ -49,7 +49,7 @@ impl Harness {
             let asked = engine.extender_calls.contains_key(&pod);
             let in_line = engine.waiting_for_slot.iter().filter(|other| **other == pod).count();
             let binding = engine.bindings.get(&pod).map(|binding| &binding.stage);
-            let waits = engine.waiting_on_permit.contains(&pod);
+            let waits = engine.core.state.waiting_on_permit().any(|waiting| waiting == pod);
             let is_sound = match (record.node.is_some(), record.assumed, binding) {
                 (true, _, None) => stage.is_none(),
                 (true, true, Some(BindingStage::Permit { waits })) => {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::cycle::what_if::{Candidate, ExtenderPreemption, PostFilter};
 use crate::framework::{
-    Action, Class, Code, Event, Filter, KeyPart, NodeVerdict, Permit, Plugin, Point,
+    Action, BindContext, Class, Code, Event, Filter, KeyPart, NodeVerdict, Permit, Plugin, Point,
     PostFilterOutcome, PreFilterResult, Preparation, QueueKey, Rejection, Reservation, Resource,
     Scorer, Subscription, VolumeRequest,
 };
@@ -330,7 +330,7 @@ impl Plugin for Reserve {
     }
 
     fn reserve(&self, reservation: &mut Reservation) -> Result<(), Rejection> {
-        let Reservation { state, pod, node } = reservation;
+        let Reservation { state, pod, node, .. } = reservation;
         assert_eq!(state.pods.get(*pod).node, *node, "the pod is assumed first");
         let key = (self.0, name_of(state, *pod));
         if let Some(rejection) = self.1.refusals.lock().get(&key) {
@@ -343,13 +343,14 @@ impl Plugin for Reserve {
     }
 
     fn unreserve(&self, reservation: &mut Reservation) {
-        let Reservation { state, pod, node } = reservation;
+        let Reservation { state, pod, node, .. } = reservation;
         assert_eq!(state.pods.get(*pod).node, *node, "the pod is still on its node");
         self.1.note(&format!("{} unreserves", self.0), state, *pod, *node);
         self.1.reserved.lock().remove(&(self.0, state.pods.get(*pod).uid.clone()));
     }
 
-    fn post_bind(&self, state: &State, pod: PodIdx, node: NodeIdx) {
+    fn post_bind(&self, context: &mut BindContext) {
+        let BindContext { state, pod, node, .. } = *context;
         self.1.note(&format!("{} post-binds", self.0), state, pod, node);
     }
 }
@@ -366,8 +367,8 @@ impl Plugin for Ask {
         &[Point::Permit]
     }
 
-    fn permit(&self, state: &State, pod: PodIdx, _node: NodeIdx) -> Permit {
-        let key = (self.0, name_of(state, pod));
+    fn permit(&self, context: &mut BindContext) -> Permit {
+        let key = (self.0, name_of(context.state, context.pod));
         self.1.permits.lock().get(&key).cloned().unwrap_or(Permit::Allow)
     }
 
@@ -392,7 +393,8 @@ impl Plugin for Provision {
         &[Point::PreBind]
     }
 
-    fn pre_bind(&self, state: &State, pod: PodIdx, node: NodeIdx) -> Vec<VolumeRequest> {
+    fn pre_bind(&self, context: &mut BindContext) -> Vec<VolumeRequest> {
+        let BindContext { state, pod, node, .. } = *context;
         let claims = state.spec(pod).volumes.iter().filter_map(|volume| match volume {
             Volume::Claim { name } => Some(name.clone()),
             _ => None,

@@ -190,7 +190,7 @@ fn what_a_rejection_on_the_chosen_node_leads_to_depends_on_its_code() {
     ];
     for (code, reason, stage, rejectors, pending_plugins) in table {
         let mut harness = Harness::new(&[("n1", 4000)]);
-        let rejection = Rejection { code, reasons: vec!["taken".into(), "late".into()] };
+        let rejection = Rejection::new(code, vec!["taken".into(), "late".into()]);
         harness.script.refusals.lock().insert(("ReserveB", "p".to_owned()), rejection);
         let commands = harness.place(pending("p", 100));
         assert_eq!(commands, [format!("{reason} p, nominate for none")], "{code:?}");

@@ -2,9 +2,9 @@
 
 use crate::engine::core::Core;
 use crate::engine::testing::*;
-use crate::framework::{Point, QueueKey};
+use crate::framework::{Point, QueueKey, QueueTraits};
 use crate::object::Pod;
-use crate::queue::{QueueContext, QueueStage};
+use crate::queue::{Gate, QueueContext, QueueStage};
 
 fn gated(pod: Pod) -> Pod {
     Pod { gates: ["later".into()].into(), ..pod }
@@ -80,8 +80,9 @@ fn pods_without_a_queue_sort_plugin_are_tried_in_order_of_arrival() {
 fn without_profiles_all_pods_are_equal() {
     let engine = crate::engine::Engine::new(Vec::new(), crate::engine::Settings::default());
     let context: &Core = &engine.core;
-    let (low, high) =
-        (QueueKey { priority: 0, timestamp: 1 }, QueueKey { priority: 1, timestamp: 0 });
+    let key =
+        |priority, timestamp| QueueKey { priority, timestamp, traits: QueueTraits::default() };
+    let (low, high) = (key(0, 1), key(1, 0));
     assert_eq!(context.order(&low, &high), std::cmp::Ordering::Equal);
 }
 
@@ -98,7 +99,7 @@ fn pre_enqueue_asks_the_plugin_that_gated_the_pod_before_first() {
     pre_enqueue.unwrap().1 = vec![gate, second_gate];
     let context = &harness.engine.core;
     for (first, refuses) in [(None, gate), (Some(gate), gate), (Some(second_gate), second_gate)] {
-        assert_eq!(context.pre_enqueue(pod, 0, first), Err(refuses), "{first:?}");
+        assert_eq!(context.pre_enqueue(pod, 0, first), Err(Gate::of(refuses)), "{first:?}");
     }
     harness.show(pending("p", 100));
     assert_eq!(harness.engine.core.pre_enqueue(pod, 0, Some(gate)), Ok(()));
@@ -112,7 +113,7 @@ fn a_preemptor_is_gated_by_the_plugin_that_chose_its_victims() {
     let pod = harness.find("p").unwrap();
     let preempt = 3;
     assert_eq!(harness.engine.core.profiles[0].plugin_name(preempt), "Preempt");
-    assert_eq!(harness.engine.core.pre_enqueue(pod, 0, None), Err(preempt));
+    assert_eq!(harness.engine.core.pre_enqueue(pod, 0, None), Err(Gate::of(preempt)));
     harness.tell(evicted("p", "v"));
     assert_eq!(harness.engine.core.pre_enqueue(pod, 0, None), Ok(()));
 }

@@ -93,7 +93,7 @@ fn many_pods_are_flushed_in_batches() {
     let mut bench = Bench::new();
     let count = FLUSH_BATCH as u32 + 10;
     for pod in 0..count {
-        bench.plugins.gates.borrow_mut().insert(PodIdx(pod), GATES);
+        bench.plugins.gates.borrow_mut().insert(PodIdx(pod), crate::queue::Gate::of(GATES));
         bench.queue.add(&bench.plugins, &pending(pod), 0);
     }
     bench.plugins.gates.borrow_mut().clear();

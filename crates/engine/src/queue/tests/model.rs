@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use crate::framework::{Action, Event, Resource, Subscription};
+use crate::framework::{Action, Event, QueueTraits, Resource, Subscription};
 use crate::index::{ClassIdx, PodIdx};
 use crate::queue::testing::*;
-use crate::queue::{NEVER, PendingPod, PluginSet, QueueStage, QueuedPod, WakeScope};
+use crate::queue::{FailedAttempt, NEVER, PendingPod, PluginSet, QueueStage, QueuedPod, WakeScope};
 
 /// What can happen. Numbers are taken modulo what there is.
 #[derive(Clone, Debug)]
@@ -353,6 +353,7 @@ impl Pair {
         let pod = |pod: u32, class: u32, priority: i32| PendingPod {
             pod: PodIdx(pod),
             profile: 0,
+            traits: QueueTraits::default(),
             class: ClassIdx(class),
             priority,
         };
@@ -380,7 +381,8 @@ impl Pair {
             Step::Fail { pod, rejectors, pending } => {
                 let (rejectors, pending) = (set(rejectors), set(pending));
                 let Bench { queue, plugins, now } = bench;
-                queue.add_unschedulable(plugins, PodIdx(pod), rejectors, pending, *now);
+                let failed = FailedAttempt { rejectors, pending, retry_at: None };
+                queue.add_unschedulable(plugins, PodIdx(pod), failed, *now);
                 model.fail(pod, rejectors, pending);
             }
             Step::Happen { kind, scope } => {

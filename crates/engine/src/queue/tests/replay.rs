@@ -4,7 +4,7 @@ use crate::framework::Event;
 use crate::index::{ClassIdx, PodIdx};
 use crate::queue::testing::*;
 use crate::queue::{
-    IN_FLIGHT_EVENTS_MAX, PendingPod, PluginSet, QueueCounts, QueueStage, WakeScope,
+    FailedAttempt, IN_FLIGHT_EVENTS_MAX, PendingPod, PluginSet, QueueCounts, QueueStage, WakeScope,
 };
 
 use super::label;
@@ -103,8 +103,7 @@ fn a_pod_that_missed_events_is_tried_again() {
         bench.queue.clone().add_unschedulable(
             &bench.plugins,
             PodIdx(1),
-            PluginSet::one(FIT),
-            PluginSet::EMPTY,
+            FailedAttempt { rejectors: PluginSet::one(FIT), ..FailedAttempt::default() },
             bench.now,
         ),
         Some(QueueStage::Unschedulable),

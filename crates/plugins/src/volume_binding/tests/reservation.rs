@@ -1,20 +1,30 @@
 //! Tests of Reserve, Unreserve and PreBind.
 
+use engine::framework::Effects;
+use engine::index::{NodeIdx, PodIdx};
+
 use super::*;
 
 fn reserve(state: &mut State, name: &str, node: &str) -> Vec<VolumeRequest> {
     let plugin = build(None);
     let pod = state.find_pod("default", name).unwrap();
     let node = state.nodes.find(node).unwrap();
-    plugin.reserve(&mut Reservation { state, pod, node }).unwrap();
-    plugin.pre_bind(state, pod, node)
+    let effects = &mut Effects::default();
+    plugin.reserve(&mut Reservation { state, pod, node, effects }).unwrap();
+    requests(state, pod, node)
+}
+
+fn requests(state: &State, pod: PodIdx, node: NodeIdx) -> Vec<VolumeRequest> {
+    let effects = &mut Effects::default();
+    build(None).pre_bind(&mut BindContext { state, pod, node, effects })
 }
 
 fn unreserve(state: &mut State, name: &str, node: &str) {
     let pod = state.find_pod("default", name).unwrap();
     let node = state.nodes.find(node).unwrap();
-    build(None).unreserve(&mut Reservation { state, pod, node });
-    assert!(build(None).pre_bind(state, pod, node).is_empty());
+    let effects = &mut Effects::default();
+    build(None).unreserve(&mut Reservation { state, pod, node, effects });
+    assert!(requests(state, pod, node).is_empty());
 }
 
 fn bind(volume: &str, claim: &str) -> VolumeRequest {
@@ -92,7 +102,7 @@ fn newer_objects_override_what_was_reserved() {
         add_claim(volumes, bound("d", "large"));
     });
     assert!(state.volumes.reserved(&"uid-default-p".into()).is_none());
-    assert!(build(None).pre_bind(&state, pod, state.nodes.find("b").unwrap()).is_empty());
+    assert!(requests(&state, pod, state.nodes.find("b").unwrap()).is_empty());
 }
 
 #[test]

@@ -40,8 +40,8 @@ impl Plugin for WaitingPermit {
         vec![Subscription { resource: Resource::Node, action: Action::ADD }]
     }
 
-    fn permit(&self, state: &State, pod: PodIdx, _: NodeIdx) -> Permit {
-        match &*state.pods.get(pod).name {
+    fn permit(&self, context: &mut BindContext) -> Permit {
+        match &*context.state.pods.get(context.pod).name {
             "slow" => Permit::Wait { timeout: 600_000_000_000 },
             _ => Permit::Allow,
         }

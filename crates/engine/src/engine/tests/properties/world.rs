@@ -201,8 +201,8 @@ impl World {
 
     fn waiting_at_permit(&self) -> Vec<String> {
         let engine = &self.harness.engine;
-        let pods = engine.waiting_on_permit.iter();
-        pods.map(|pod| engine.core.state.pods.get(*pod).name.to_string()).collect()
+        let pods = engine.core.state.waiting_on_permit();
+        pods.map(|pod| engine.core.state.pods.get(pod).name.to_string()).collect()
     }
 
     /// Answers a command. Outcome 0 is success.
