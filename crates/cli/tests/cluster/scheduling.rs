@@ -163,7 +163,7 @@ async fn two_profiles_work_in_one_process() {
     assert_eq!(stage.node_of("packed").await, "full");
     stage.make(PODS, &pod("spread")).await;
     assert_eq!(stage.node_of("spread").await, "empty");
-    stage.make(PODS, &pod_with("foreign", &json!({"schedulerName": "nobody"}))).await;
+    stage.make(PODS, &pod_with("foreign", &json!({"schedulerName": "not-running"}))).await;
     stage.make(PODS, &pod_with("last", &json!({"nodeSelector": {"disk": "none"}}))).await;
     let message = stage.refusal_of("last").await;
     assert_eq!(
