@@ -114,7 +114,7 @@ pub fn state_folder(name: &str) -> Result<PathBuf> {
 }
 
 /// Result of one attempt of a condition that is waited for.
-type AttemptResult<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+type PollResult<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 /// A control plane whose processes are children of this one. They end when it is dropped.
 pub struct RunningControlPlane {
@@ -273,7 +273,7 @@ impl RunningControlPlane {
         &mut self,
         program: &str,
         state: &str,
-        attempt: impl Fn(&ControlPlane) -> AttemptResult<T>,
+        attempt: impl Fn(&ControlPlane) -> PollResult<T>,
     ) -> Result<()> {
         let deadline = Instant::now() + START_TIMEOUT;
         loop {

@@ -103,7 +103,7 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
 /// Returns the cluster and the pod.
 fn read(options: &Options) -> Result<(Snapshot, Pod)> {
     match (&options.live, &options.snapshot, &options.pod) {
-        (Some(pod), ..) => live::read(&live::PodReference {
+        (Some(pod), ..) => live::read(&live::PodQuery {
             pod,
             namespace: options.namespace.as_deref(),
             kubeconfig: options.kubeconfig.as_deref(),

@@ -33,7 +33,7 @@ use crate::output::{complain, say};
 pub(super) use embedding::Embedding;
 pub(super) use flags::{LogFormat, Options};
 
-use flags::{Lookup, Place};
+use flags::{Lookup, RunMode};
 
 const SECOND: i64 = 1_000_000_000;
 
@@ -61,7 +61,7 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
             return Ok(ExitCode::FAILURE);
         }
     };
-    if options.place == Place::Cluster {
+    if options.mode == RunMode::Cluster {
         log::start(options);
     }
     for warning in options.warnings(&gates) {
@@ -182,7 +182,7 @@ impl IoConfig {
     ) -> Result<Self> {
         // The kubeconfig of the configuration file takes precedence, as in kube-scheduler.
         let written = &configuration.client_connection.kubeconfig;
-        let applies = !written.is_empty() && options.place == Place::Cluster;
+        let applies = !written.is_empty() && options.mode == RunMode::Cluster;
         let in_file = applies.then(|| PathBuf::from(written));
         let kubeconfig = in_file.or_else(|| options.kubeconfig.clone());
         let target = ConfigSource { kubeconfig, master: options.master.clone() };
