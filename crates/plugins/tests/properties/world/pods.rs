@@ -1,7 +1,7 @@
 //! Pods of the API server: created, changed by their controllers, and shown by the watch.
 
 use engine::change::Change;
-use engine::object::{Pod, Text, Uid};
+use engine::object::{Pod, Uid};
 
 use super::{KnownPod, World, nth};
 use crate::generators::{SCHEDULER, node_name, storage};
