@@ -167,8 +167,8 @@ impl Filter for AffinityFilter {
         NodeVerdict::PASS
     }
 
-    fn rejection(&self, _state: &State, _node: NodeIdx, answer: NodeVerdict) -> Rejection {
-        match answer {
+    fn rejection(&self, _state: &State, _node: NodeIdx, verdict: NodeVerdict) -> Rejection {
+        match verdict {
             AFFINITY_UNSATISFIED => {
                 Rejection::unresolvable("node(s) didn't match pod affinity rules")
             }

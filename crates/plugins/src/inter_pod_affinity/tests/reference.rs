@@ -89,7 +89,7 @@ impl Reference<'_> {
                 count(*pod, *node, *change);
             }
         }
-        let answer = |node: NodeIdx| {
+        let verdict = |node: NodeIdx| {
             let labels = &self.state.nodes.object(node).labels;
             let pair = |term: &PodTerm| {
                 let key = &term.topology_key;
@@ -114,7 +114,7 @@ impl Reference<'_> {
                 0
             }
         };
-        self.state.nodes.present().iter().map(answer).collect()
+        self.state.nodes.present().iter().map(verdict).collect()
     }
 
     /// Returns the final scores of feasible nodes by slot, zero for others; `None` if skipped.
