@@ -41,7 +41,7 @@ pub(super) struct KubectlCommand {
     pub(super) variables: Vec<(String, String)>,
     /// What follows `kubectl`.
     pub(super) arguments: Vec<String>,
-    /// The file that it is_read_only.
+    /// The file that it reads.
     pub(super) input: Option<String>,
 }
 
