@@ -127,7 +127,7 @@ fn end_without_engine(error: &anyhow::Error) {
 }
 
 /// Returns the client-side rate limit that flags or file set explicitly. Upstream's default (50 requests
-/// per second) does not apply: the window of binds adapts to the latency of the API server instead.
+/// per second) does not apply: the bind window adapts to the latency of the API server instead.
 fn throttle(
     configuration: &Configuration,
     written: &v1::KubeSchedulerConfiguration,

@@ -1,4 +1,4 @@
-//! The window of binds: how many may be in flight at once.
+//! The bind window: the number of binds that may be in flight at once.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;

@@ -98,9 +98,9 @@ impl Reference<'_> {
             let in_domains = own.required.iter().all(|term| pair(term).is_some());
             let found =
                 own.required.iter().all(|t| pair(t).is_some_and(|p| affinity.contains_key(&p)));
-            let may_start_group =
+            let may_be_first_match =
                 affinity.is_empty() && matches_all(&self.class.namespace, &self.class.labels);
-            if !in_domains || !found && !may_start_group {
+            if !in_domains || !found && !may_be_first_match {
                 1
             } else if own
                 .required_anti
